@@ -1,0 +1,1 @@
+"""Experiments that come with netsim: one TOML file each."""

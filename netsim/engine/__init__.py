@@ -1,0 +1,1 @@
+"""The packet engine: see README.md in this folder for its contract."""

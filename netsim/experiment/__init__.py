@@ -1,0 +1,1 @@
+"""Experiments: the schema of the TOML file, sweeps, and resolution to points."""

@@ -1,0 +1,1 @@
+"""Results: writing and loading a result directory."""

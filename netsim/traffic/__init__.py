@@ -1,0 +1,1 @@
+"""Traffic patterns: one file each, with PARAMS and flows(...) -> FlowTable."""

@@ -1,0 +1,1 @@
+"""Topologies: one file each, with PARAMS and build(params) -> Network."""
