@@ -1,0 +1,385 @@
+"""The network: hosts and switches joined by cables, as flat arrays.
+
+A topology builds its graph with `NetworkBuilder` and hands back a `Network`, in which
+everything is checked and numbered. Each cable is two directed links; a link is identified
+with the egress port that feeds it.
+
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(2)
+    switch = builder.add_switch("tor")
+    for host in hosts:
+        builder.cable(host, switch, rate_bps=100_000_000_000, delay_ps=1_000_000)
+    network = builder.build("pair")
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.errors import InputError
+from netsim.routing import COUNT_BITS, COUNT_MASK, Routing, Wiring, shortest_paths
+
+if TYPE_CHECKING:
+    import networkx
+
+HOST_TIER = -1
+MAX_SWITCH_PORTS = COUNT_MASK
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A checked network. Hosts are nodes 0..n_hosts-1, switches follow.
+
+    Ports are numbered globally: nodes in order of id, each node's ports in the order in
+    which its cables were added. A port's *local* number counts from its node's first port.
+
+    Attributes:
+        node_first_port: int64[n_nodes + 1].
+        port_node: int32[n_ports], the node of a port.
+        port_peer: int32[n_ports], the port at the other end of the cable.
+        port_rate_bps: int64[n_ports], line rate of the link that leaves by the port.
+        port_delay_ps: int64[n_ports], propagation of the cable plus the latency of the
+            switch it enters (nothing is added at a host).
+        tier: int8[n_nodes], -1 for hosts.
+        host_group: int32[n_hosts], the group (edge switch) of a host.
+        host_port: int32[n_hosts], the host's local port at its edge switch.
+        edge_switch: int32[n_groups], switch index (node - n_hosts) of each group.
+        route, route_ports: see `netsim.routing.RoutingTable`.
+    """
+
+    name: str
+    n_hosts: int
+    n_nodes: int
+    node_first_port: NDArray[np.int64]
+    port_node: NDArray[np.int32]
+    port_peer: NDArray[np.int32]
+    port_rate_bps: NDArray[np.int64]
+    port_delay_ps: NDArray[np.int64]
+    tier: NDArray[np.int8]
+    switch_names: tuple[str, ...]
+    host_group: NDArray[np.int32]
+    host_port: NDArray[np.int32]
+    edge_switch: NDArray[np.int32]
+    route: NDArray[np.int64]
+    route_ports: NDArray[np.int32]
+
+    @property
+    def n_switches(self) -> int:
+        return self.n_nodes - self.n_hosts
+
+    @property
+    def n_ports(self) -> int:
+        return int(self.port_node.size)
+
+    @property
+    def n_links(self) -> int:
+        """Directed links, one for each port."""
+        return self.n_ports
+
+    @property
+    def n_groups(self) -> int:
+        return int(self.edge_switch.size)
+
+    @cached_property
+    def lookahead_ps(self) -> int:
+        """The smallest delay of any link: what happens at a node is felt no sooner elsewhere."""
+        return int(self.port_delay_ps.min())
+
+    @cached_property
+    def host_rate_bps(self) -> int:
+        """The line rate of the slowest host port."""
+        return int(self.port_rate_bps[: self.n_hosts].min())
+
+    @cached_property
+    def bisection_bps(self) -> int:
+        """Capacity, one way, between the two halves of a network layered in tiers.
+
+        That is half of the smallest capacity between neighbouring tiers. Cables between
+        switches of one tier are not counted, so for a network that is not layered this is
+        only the half of what the hosts can send.
+        """
+        below = self.tier[self.port_node]
+        above = self.tier[self.port_node[self.port_peer]]
+        capacity = [
+            int(self.port_rate_bps[(below <= tier) & (above > tier)].sum())
+            for tier in range(HOST_TIER, int(self.tier.max()))
+        ]
+        return min(capacity) // 2
+
+    @cached_property
+    def diameter(self) -> int:
+        """Links on the longest of all first shortest paths between two hosts."""
+        groups = np.arange(self.n_groups)
+        switch = np.repeat(self.edge_switch.astype(np.int64), self.n_groups)
+        group = np.tile(groups, self.n_groups)
+        hops = 2
+        while True:
+            count = self.route[switch * self.n_groups + group] & COUNT_MASK
+            group, switch = group[count > 0], switch[count > 0]
+            if not switch.size:
+                return hops
+            switch = self.next_switch(self.first_port(switch, group))
+            hops += 1
+
+    def candidates(self, switch: int, group: int) -> NDArray[np.int32]:
+        """Local ports of a switch (index) towards a group; empty for the switch's own group."""
+        entry = int(self.route[switch * self.n_groups + group])
+        offset = entry >> COUNT_BITS
+        return self.route_ports[offset : offset + (entry & COUNT_MASK)]
+
+    def first_port(self, switch: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Global port of the first candidate of each (switch index, group); none may be own."""
+        entry = self.route[switch * self.n_groups + group]
+        return self.node_first_port[switch + self.n_hosts] + self.route_ports[entry >> COUNT_BITS]
+
+    def next_switch(self, port: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Index of the switch that each global port leads to."""
+        return self.port_node[self.port_peer[port]].astype(np.int64) - self.n_hosts
+
+    def path(self, src: int, dst: int) -> list[int]:
+        """Global ports that a packet from host src to host dst leaves by, on the first path."""
+        for host in (src, dst):
+            if not 0 <= host < self.n_hosts:
+                raise InputError(f"host {host} does not exist (hosts are 0..{self.n_hosts - 1})")
+        ports = [src]
+        group = int(self.host_group[dst])
+        while True:
+            switch = int(self.port_node[self.port_peer[ports[-1]]]) - self.n_hosts
+            candidates = self.candidates(switch, group)
+            first = int(self.node_first_port[self.n_hosts + switch])
+            if not candidates.size:
+                return [*ports, first + int(self.host_port[dst])]
+            ports.append(first + int(candidates[0]))
+
+    def node_name(self, node: int) -> str:
+        """Short name of a node: "h7" for host 7, the given name for a switch."""
+        return f"h{node}" if node < self.n_hosts else self.switch_names[node - self.n_hosts]
+
+    def port_name(self, port: int) -> str:
+        """The node's name and the local port number, as in "leaf3:12"."""
+        node = int(self.port_node[port])
+        return f"{self.node_name(node)}:{port - int(self.node_first_port[node])}"
+
+    def to_networkx(self) -> networkx.MultiGraph[int]:
+        """The graph, one edge for each cable.
+
+        Node attributes: kind ("host" or "switch"), tier, name. Edge attributes: ports (at the
+        lower and at the higher node), rate_bps, and delay_ps as a pair of the two directions.
+        """
+        import networkx
+
+        graph: networkx.MultiGraph[int] = networkx.MultiGraph(name=self.name)
+        for node in range(self.n_nodes):
+            kind = "host" if node < self.n_hosts else "switch"
+            graph.add_node(node, kind=kind, tier=int(self.tier[node]), name=self.node_name(node))
+        for port in np.flatnonzero(self.port_peer > np.arange(self.n_ports)).tolist():
+            peer = int(self.port_peer[port])
+            graph.add_edge(
+                int(self.port_node[port]),
+                int(self.port_node[peer]),
+                ports=(port, peer),
+                rate_bps=int(self.port_rate_bps[port]),
+                delay_ps=(int(self.port_delay_ps[port]), int(self.port_delay_ps[peer])),
+            )
+        return graph
+
+
+class NetworkBuilder:
+    """Collects hosts, switches and cables; `build` checks them and numbers the ports."""
+
+    def __init__(self) -> None:
+        self._n_hosts = 0
+        self._names: list[str] = []
+        self._tiers: list[int] = []
+        self._latency_ps: list[int] = []
+        self._cables: list[NDArray[np.int64]] = []
+        self._single: list[tuple[int, int, int, int]] = []
+
+    def add_hosts(self, count: int) -> range:
+        """Adds `count` hosts and returns their ids. Hosts come before switches."""
+        count = _integer(count, "the number of hosts")
+        if self._names:
+            raise InputError("hosts must be added before switches")
+        if count < 1:
+            raise InputError(f"the number of hosts must be at least 1, not {count}")
+        first = self._n_hosts
+        self._n_hosts += count
+        return range(first, self._n_hosts)
+
+    def add_switch(self, name: str = "", tier: int = 0, latency_ps: int = 0) -> int:
+        """Adds a switch and returns its id.
+
+        Args:
+            name: unique; "s0", "s1", ... by default.
+            tier: 0 at the edge, rising towards the core.
+            latency_ps: from the last bit in until the packet stands in its output queue.
+        """
+        name = name or f"s{len(self._names)}"
+        latency_ps = _integer(latency_ps, f"the latency of switch {name}")
+        if latency_ps < 0:
+            raise InputError(f"switch {name} has a negative latency ({latency_ps} ps)")
+        self._names.append(name)
+        self._tiers.append(_integer(tier, f"the tier of switch {name}"))
+        self._latency_ps.append(latency_ps)
+        return self._n_hosts + len(self._names) - 1
+
+    def cable(self, a: int, b: int, rate_bps: int, delay_ps: int) -> None:
+        """Joins nodes a and b, both ways, with one propagation delay."""
+        a, b = _integer(a, "a node id"), _integer(b, "a node id")
+        rate_bps = _integer(rate_bps, "a cable's rate in bit/s")
+        delay_ps = _integer(delay_ps, "a cable's delay in ps")
+        self._single.append((a, b, rate_bps, delay_ps))
+
+    def cables(self, a: ArrayLike, b: ArrayLike, rate_bps: int, delay_ps: int) -> None:
+        """`cable` for each pair of two integer arrays, in order."""
+        self._flush()
+        first, second = np.broadcast_arrays(np.asarray(a), np.asarray(b))
+        for ends in (first, second):
+            if not np.issubdtype(ends.dtype, np.integer):
+                raise InputError(f"node ids must be whole numbers, not {ends.dtype}")
+        block = np.empty((first.size, 4), np.int64)
+        block[:, 0], block[:, 1] = first.reshape(-1), second.reshape(-1)
+        block[:, 2] = _integer(rate_bps, "a cable's rate in bit/s")
+        block[:, 3] = _integer(delay_ps, "a cable's delay in ps")
+        self._cables.append(block)
+
+    def build(self, name: str, routing: Routing | None = None) -> Network:
+        """The finished network.
+
+        Args:
+            name: shown in messages and results.
+            routing: makes the routing table; all shortest paths by default.
+
+        Raises:
+            InputError: a host without or with several ports, a rate or delay that is not
+                positive, parts that are not joined, names used twice; it names the culprit.
+        """
+        self._flush()
+        n_nodes = self._n_hosts + len(self._names)
+        cables = np.concatenate([np.zeros((0, 4), np.int64), *self._cables])
+        self._check_nodes(cables, n_nodes)
+        self._check_links(cables)
+        # Both ends of each cable in the order added; a stable sort by node numbers the ports.
+        ends = cables[:, :2].reshape(-1)
+        order = np.argsort(ends, kind="stable")
+        port_of_end = np.empty(order.size, np.int64)
+        port_of_end[order] = np.arange(order.size)
+        port_peer = port_of_end[order ^ 1]
+        port_node = ends[order]
+        counts = np.bincount(ends, minlength=n_nodes)
+        first_port = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._check_ports(counts, port_node, port_peer)
+        entered = port_node[port_peer]
+        latency = np.concatenate(
+            [np.zeros(self._n_hosts, np.int64), np.array(self._latency_ps, np.int64)]
+        )
+        delay_ps = cables[order >> 1, 3] + latency[entered]
+        self._check_connected(port_node, port_peer, n_nodes)
+
+        host_peer = port_peer[: self._n_hosts]
+        host_switch = port_node[host_peer]
+        edge_nodes, host_group = np.unique(host_switch, return_inverse=True)
+        wiring = Wiring(
+            n_hosts=self._n_hosts,
+            n_nodes=n_nodes,
+            node_first_port=first_port,
+            port_node=port_node.astype(np.int32),
+            port_peer=port_peer.astype(np.int32),
+            edge_switch=(edge_nodes - self._n_hosts).astype(np.int32),
+        )
+        table = (routing or shortest_paths)(wiring)
+        tiers = [HOST_TIER] * self._n_hosts + self._tiers
+        return Network(
+            name=name,
+            n_hosts=self._n_hosts,
+            n_nodes=n_nodes,
+            node_first_port=first_port,
+            port_node=wiring.port_node,
+            port_peer=wiring.port_peer,
+            port_rate_bps=cables[order >> 1, 2],
+            port_delay_ps=delay_ps,
+            tier=np.array(tiers, np.int8),
+            switch_names=tuple(self._names),
+            host_group=host_group.reshape(-1).astype(np.int32),
+            host_port=(host_peer - first_port[host_switch]).astype(np.int32),
+            edge_switch=wiring.edge_switch,
+            route=table.route,
+            route_ports=table.route_ports,
+        )
+
+    def _flush(self) -> None:
+        if self._single:
+            self._cables.append(np.array(self._single, np.int64))
+            self._single = []
+
+    def _name(self, node: int) -> str:
+        return f"h{node}" if node < self._n_hosts else self._names[node - self._n_hosts]
+
+    def _check_nodes(self, cables: NDArray[np.int64], n_nodes: int) -> None:
+        if not self._n_hosts:
+            raise InputError("the network has no hosts")
+        if len(set(self._names)) < len(self._names):
+            twice = next(n for i, n in enumerate(self._names) if n in self._names[:i])
+            raise InputError(f"two switches are named {twice!r}")
+        ends = cables[:, :2]
+        for index in np.flatnonzero(((ends < 0) | (ends >= n_nodes)).any(axis=1))[:1].tolist():
+            a, b = ends[index].tolist()
+            raise InputError(
+                f"cable {index} joins nodes {a} and {b}, but nodes are 0..{n_nodes - 1}"
+            )
+
+    def _check_links(self, cables: NDArray[np.int64]) -> None:
+        a, b, rate, delay = cables.T
+        for bad, what in (
+            (a == b, "joins a node to itself"),
+            (rate <= 0, "has a rate that is not positive"),
+            (delay <= 0, "has a delay that is not positive"),
+        ):
+            for index in np.flatnonzero(bad)[:1].tolist():
+                ends = f"{self._name(int(a[index]))}-{self._name(int(b[index]))}"
+                values = f"{rate[index]} bit/s, {delay[index]} ps"
+                raise InputError(f"cable {ends} {what} ({values})")
+
+    def _check_ports(
+        self,
+        counts: NDArray[np.integer],
+        port_node: NDArray[np.int64],
+        port_peer: NDArray[np.int64],
+    ) -> None:
+        for host in np.flatnonzero(counts[: self._n_hosts] != 1)[:1].tolist():
+            raise InputError(f"host {host} has {counts[host]} ports; a host has exactly one")
+        for switch in np.flatnonzero(counts > MAX_SWITCH_PORTS)[:1].tolist():
+            raise InputError(
+                f"switch {self._name(switch)} has {counts[switch]} ports, more than "
+                f"{MAX_SWITCH_PORTS}"
+            )
+        far = port_node[port_peer[: self._n_hosts]]
+        for host in np.flatnonzero(far < self._n_hosts)[:1].tolist():
+            raise InputError(f"host {host} is joined to host {far[host]}; it needs a switch")
+
+    def _check_connected(
+        self, port_node: NDArray[np.int64], port_peer: NDArray[np.int64], n_nodes: int
+    ) -> None:
+        reached = np.zeros(n_nodes, bool)
+        reached[0] = True
+        source, target = port_node, port_node[port_peer]
+        while True:
+            new = target[reached[source] & ~reached[target]]
+            if not new.size:
+                break
+            reached[new] = True
+        for node in np.flatnonzero(~reached)[:1].tolist():
+            what = "host" if node < self._n_hosts else "switch"
+            raise InputError(f"{what} {self._name(node)} cannot be reached from host 0")
+
+
+def _integer(value: Any, what: str) -> int:
+    """`value` as an int. A float or a bool where a count belongs is an error."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise InputError(f"{what} must be a whole number, not {value!r}")
+    return int(value)

@@ -1,0 +1,271 @@
+"""Two-tier fat tree (leaf-spine), fully provisioned or oversubscribed.
+
+Hosts are numbered leaf by leaf: leaf l holds hosts l*hosts_per_leaf and following. A leaf's
+ports are its hosts, then its uplinks in the order of spines; a spine's ports are in the order
+of leaves. A leaf may have several parallel cables to each spine.
+
+Of `spines`, `uplinks` (cables from one leaf to all spines) and `oversubscription` it is
+enough to give one; what is given must agree:
+
+    uplinks * fabric_rate * oversubscription = hosts_per_leaf * host_rate
+
+With only `spines`, a leaf has one cable to each. With none, the tree is fully provisioned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netsim.errors import InputError
+from netsim.network import Network, NetworkBuilder
+from netsim.params import Param
+
+PARAMS = [
+    Param("hosts_per_leaf", "count", None, "hosts under each leaf", minimum=1, optional=True),
+    Param("leaves", "count", None, "leaf switches", minimum=1, optional=True),
+    Param("spines", "count", None, "spine switches", minimum=1, optional=True),
+    Param("uplinks", "count", None, "cables from a leaf to the spines", minimum=1, optional=True),
+    Param(
+        "oversubscription",
+        "ratio",
+        None,
+        "capacity of a leaf's hosts over that of its uplinks; 1 is fully provisioned",
+        optional=True,
+    ),
+    Param("host_rate", "rate", "800Gbps", "line rate of a host"),
+    Param(
+        "fabric_rate",
+        "rate",
+        None,
+        "line rate between leaf and spine; the host rate by default",
+        optional=True,
+    ),
+    Param("link_latency", "time", "1us", "propagation of a cable"),
+    Param(
+        "host_link_latency",
+        "time",
+        None,
+        "propagation between host and leaf; link_latency by default",
+        optional=True,
+    ),
+    Param("switch_latency", "time", "0ns", "from a packet's last bit in to its output queue"),
+    Param(
+        "topo_file",
+        "file",
+        None,
+        "an htsim .topo file of two tiers, in place of all other parameters",
+        optional=True,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A two-tier tree with everything settled. `parallel` cables join each leaf and spine."""
+
+    hosts_per_leaf: int
+    leaves: int
+    spines: int
+    parallel: int
+    host_rate_bps: int
+    fabric_rate_bps: int
+    host_delay_ps: int
+    fabric_delay_ps: int
+    leaf_latency_ps: int
+    spine_latency_ps: int
+
+
+def build(params: Mapping[str, Any]) -> Network:
+    """The network of `params` (see PARAMS).
+
+    Raises:
+        InputError: numbers that contradict one another or leave something open.
+    """
+    if params["topo_file"] is not None:
+        return build_shape(read_topo(Path(params["topo_file"])))
+    return build_shape(_shape(params))
+
+
+def build_shape(shape: Shape) -> Network:
+    """The network of a settled shape."""
+    builder = NetworkBuilder()
+    n_hosts = shape.hosts_per_leaf * shape.leaves
+    hosts = np.array(builder.add_hosts(n_hosts))
+    leaves = np.array(
+        [builder.add_switch(f"leaf{i}", 0, shape.leaf_latency_ps) for i in range(shape.leaves)]
+    )
+    spines = np.array(
+        [builder.add_switch(f"spine{i}", 1, shape.spine_latency_ps) for i in range(shape.spines)]
+    )
+    builder.cables(
+        hosts,
+        np.repeat(leaves, shape.hosts_per_leaf),
+        shape.host_rate_bps,
+        shape.host_delay_ps,
+    )
+    uplinks = np.repeat(spines, shape.parallel)
+    builder.cables(
+        np.repeat(leaves, uplinks.size),
+        np.tile(uplinks, shape.leaves),
+        shape.fabric_rate_bps,
+        shape.fabric_delay_ps,
+    )
+    return builder.build(f"fat_tree_{n_hosts}")
+
+
+def _shape(params: Mapping[str, Any]) -> Shape:
+    hosts_per_leaf, leaves = params["hosts_per_leaf"], params["leaves"]
+    for name in ("hosts_per_leaf", "leaves"):
+        if params[name] is None:
+            raise InputError("missing", key=f"topology.{name}", hint=f"such as {name} = 16")
+    host_rate = params["host_rate"]
+    fabric_rate = params["fabric_rate"] or host_rate
+    host_delay = params["host_link_latency"]
+    uplinks = _uplinks(params, hosts_per_leaf * host_rate, fabric_rate)
+    spines = params["spines"] or uplinks
+    if uplinks % spines:
+        raise InputError(
+            f"{uplinks} uplinks of a leaf cannot be spread evenly over {spines} spines",
+            key="topology.spines",
+            hint=f"use a divisor of {uplinks}",
+        )
+    return Shape(
+        hosts_per_leaf=hosts_per_leaf,
+        leaves=leaves,
+        spines=spines,
+        parallel=uplinks // spines,
+        host_rate_bps=host_rate,
+        fabric_rate_bps=fabric_rate,
+        host_delay_ps=params["link_latency"] if host_delay is None else host_delay,
+        fabric_delay_ps=params["link_latency"],
+        leaf_latency_ps=params["switch_latency"],
+        spine_latency_ps=params["switch_latency"],
+    )
+
+
+def _uplinks(params: Mapping[str, Any], host_bps: int, fabric_rate_bps: int) -> int:
+    """Uplinks of a leaf, whose hosts send host_bps altogether."""
+    spines, uplinks, ratio = params["spines"], params["uplinks"], params["oversubscription"]
+    if ratio is None:
+        if uplinks is None and spines is None:
+            ratio = 1.0
+        else:
+            return int(uplinks if uplinks is not None else spines)
+    if ratio <= 0:
+        raise InputError(f"must be positive, not {ratio:g}", key="topology.oversubscription")
+    needed = Fraction(host_bps) / (fabric_rate_bps * Fraction(ratio).limit_denominator(10_000))
+    if needed.denominator != 1:
+        raise InputError(
+            f"{ratio:g} would need {float(needed):g} uplinks of {fabric_rate_bps / 1e9:g} Gbps "
+            f"for {host_bps / 1e9:g} Gbps of hosts under each leaf",
+            key="topology.oversubscription",
+            hint="the number of uplinks must be whole",
+        )
+    if uplinks is not None and uplinks != needed:
+        raise InputError(
+            f"an oversubscription of {ratio:g} needs {needed} uplinks, not {uplinks}",
+            key="topology.uplinks",
+            hint="give one of the two",
+        )
+    return int(needed)
+
+
+@dataclass(frozen=True)
+class _Tier:
+    """One tier of a .topo file; the downlinks are the cables towards the hosts."""
+
+    rate_bps: int = 0
+    radix_down: int = 0
+    radix_up: int = 0
+    bundle: int = 1
+    delay_ps: int = 0
+    latency_ps: int = 0
+
+
+_TIER_KEYS = {
+    "downlink_speed_gbps": ("rate_bps", 10**9),
+    "radix_down": ("radix_down", 1),
+    "radix_up": ("radix_up", 1),
+    "bundle": ("bundle", 1),
+    "downlink_latency_ns": ("delay_ps", 1000),
+    "switch_latency_ns": ("latency_ps", 1000),
+}
+# Queues belong to the fabric; oversubscription follows from the radices.
+_IGNORED_KEYS = {"queue_down", "queue_up", "oversubscribed", "podsize"}
+
+
+def read_topo(path: Path) -> Shape:
+    """The shape that an htsim .topo file of two tiers describes.
+
+    Raises:
+        InputError: an unreadable file, an unknown word, missing or contradictory numbers; it
+            names the file and the line.
+    """
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", file=str(path)) from None
+    totals: dict[str, int] = {}
+    tiers: dict[int, _Tier] = {}
+    current: int | None = None
+    for number, line in enumerate(lines, 1):
+        words = line.split("#", 1)[0].split()
+        if not words:
+            continue
+        key = words[0].lower()
+        if len(words) != 2 or not words[1].isdigit():
+            raise _topo_error(path, number, f"expected a word and a whole number, not {line!r}")
+        value = int(words[1])
+        if key == "tier":
+            current = value
+            tiers[current] = _Tier()
+        elif key in ("nodes", "tiers"):
+            totals[key] = value
+        elif key in _TIER_KEYS and current is not None:
+            name, scale = _TIER_KEYS[key]
+            tiers[current] = replace(tiers[current], **{name: value * scale})
+        elif key not in _IGNORED_KEYS:
+            raise _topo_error(path, number, f"{words[0]!r} is not known here")
+    return _topo_shape(path, totals, tiers)
+
+
+def _topo_shape(path: Path, totals: Mapping[str, int], tiers: Mapping[int, _Tier]) -> Shape:
+    if totals.get("tiers") != 2 or set(tiers) != {0, 1} or not totals.get("nodes"):
+        raise InputError("must give Nodes, Tiers 2, Tier 0 and Tier 1", file=str(path))
+    leaf, spine = tiers[0], tiers[1]
+    for number, tier in tiers.items():
+        if not (tier.radix_down and tier.rate_bps and tier.bundle):
+            raise InputError(
+                f"tier {number} must give Downlink_speed_Gbps and Radix_Down", file=str(path)
+            )
+    leaves, rest = divmod(totals["nodes"], leaf.radix_down)
+    spines, over = divmod(leaves * leaf.radix_up, spine.radix_down)
+    uneven = rest or over or not spines or leaf.radix_up % spines
+    if uneven or leaf.radix_up != spines * spine.bundle:
+        raise InputError(
+            f"{totals['nodes']} hosts with radices {leaf.radix_down} down, {leaf.radix_up} up, "
+            f"{spine.radix_down} down do not make an even two-tier tree",
+            file=str(path),
+        )
+    return Shape(
+        hosts_per_leaf=leaf.radix_down,
+        leaves=leaves,
+        spines=spines,
+        parallel=leaf.radix_up // spines,
+        host_rate_bps=leaf.rate_bps,
+        fabric_rate_bps=spine.rate_bps,
+        host_delay_ps=leaf.delay_ps,
+        fabric_delay_ps=spine.delay_ps,
+        leaf_latency_ps=leaf.latency_ps,
+        spine_latency_ps=spine.latency_ps,
+    )
+
+
+def _topo_error(path: Path, line: int, message: str) -> InputError:
+    return InputError(message, file=f"{path}:{line}")
