@@ -1,0 +1,90 @@
+"""The two kinds of failure that a user is told about in one message.
+
+`InputError` means that what was asked for is wrong (exit status 2), `RunError`
+that a run of correct input failed (exit status 1). Anything else that is raised
+is a fault of netsim itself and shows its traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+class InputError(Exception):
+    """Something in the input is wrong; `str()` is "file: key: message (hint)".
+
+    Parameters
+    ----------
+    message : what is wrong, on one line.
+    file : the file that holds the mistake, as the user named it.
+    key : dotted path of the value inside that file ("traffic.load").
+    hint : what would be right.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        key: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        self.key = key
+        self.hint = hint
+
+    def __str__(self) -> str:
+        place = "".join(f"{part}: " for part in (self.file, self.key) if part)
+        return place + self.message + (f" ({self.hint})" if self.hint else "")
+
+    @property
+    def errors(self) -> tuple[InputError, ...]:
+        """The single mistakes that this error stands for: here, itself."""
+        return (self,)
+
+    def at(self, *, file: str | None = None, key: str | None = None) -> InputError:
+        """The same error with its place filled in where it has none yet."""
+        return InputError(self.message, file=self.file or file, key=self.key or key, hint=self.hint)
+
+
+class CombinedInputError(InputError):
+    """Several mistakes reported at once; `str()` has one line for each."""
+
+    def __init__(self, errors: Iterable[InputError]) -> None:
+        single = {str(e): e for error in errors for e in error.errors}
+        self._errors = tuple(single.values())
+        super().__init__("\n".join(single))
+
+    @property
+    def errors(self) -> tuple[InputError, ...]:
+        return self._errors
+
+    def at(self, *, file: str | None = None, key: str | None = None) -> InputError:
+        return CombinedInputError(e.at(file=file, key=key) for e in self._errors)
+
+
+class RunError(Exception):
+    """A run of valid input failed: it stalled, or needs more memory than there is."""
+
+
+def raise_all(errors: Sequence[InputError]) -> None:
+    """Raise what was collected: nothing, the one error, or all of them as `CombinedInputError`."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise CombinedInputError(errors)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Hint for a misspelt name: the closest known one, and else the list of them."""
+    names = list(known)
+    by_lower = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    if close:
+        return f'did you mean "{by_lower[close[0]]}"?'
+    if not names:
+        return "there are none"
+    return "there are: " + ", ".join(names)

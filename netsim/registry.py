@@ -1,0 +1,165 @@
+"""Finding transports, topologies and traffic patterns, each of which is one module.
+
+A plugin is a Python module with a docstring (its first line is the summary), a list
+`PARAMS` of `netsim.params.Param`, and optionally `PRESETS`, a dict from a preset's
+name to a dict of written values. A topology has `build(params)`, a traffic pattern
+`flows(params, network, rng, context)`; what a transport has, the engine checks.
+
+A plugin is named by
+
+- a built-in's name, which is its file's name ("ndp");
+- an entry point installed in the group netsim.transports, netsim.topologies or
+  netsim.traffic;
+- a path to a file, ending in .py, relative to the experiment ("./mine.py"). The file
+  may import modules that lie beside it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from netsim import plugin_files
+from netsim.errors import InputError, did_you_mean
+from netsim.params import Param, resolve_params
+
+PACKAGES = {
+    "transport": "netsim.transports",
+    "topology": "netsim.topologies",
+    "traffic": "netsim.traffic",
+}
+KINDS = tuple(PACKAGES)
+REQUIRED_FUNCTION = {"topology": "build", "traffic": "flows"}
+RESERVED_PARAMETERS = ("kind",)
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A loaded plugin: its module and what the module declares."""
+
+    kind: str
+    name: str
+    module: ModuleType
+    path: Path
+    params: tuple[Param, ...]
+    presets: Mapping[str, Mapping[str, object]]
+    summary: str
+
+    def param(self, name: str) -> Param | None:
+        """The parameter of that name, if there is one."""
+        return next((param for param in self.params if param.name == name), None)
+
+
+def find(kind: str, name: str, *, relative_to: Path | None = None) -> Plugin:
+    """The plugin of that kind and name; `InputError` if there is none or it is broken.
+
+    `name` is without a preset (see `split_preset`); a path is taken relative to
+    `relative_to`, else to the working directory.
+    """
+    if name.endswith(".py"):
+        path = (relative_to or Path()) / name
+        return _inspect(kind, name, plugin_files.load(path.resolve(), shown=name))
+    if name in _built_in(kind):
+        module_name = f"{PACKAGES[kind]}.{name}"
+        return _inspect(kind, name, _guarded(lambda: importlib.import_module(module_name), name))
+    entry_point = _entry_points(kind).get(name)
+    if entry_point is not None:
+        module = _guarded(entry_point.load, name)
+        if not isinstance(module, ModuleType):
+            raise InputError(
+                f'the installed {kind} "{name}" is not a module',
+                hint="let its entry point name the module alone",
+            )
+        return _inspect(kind, name, module)
+    hint = did_you_mean(name, names(kind))
+    if Path(name).name != name:
+        hint = "a path to a plugin ends in .py"
+    raise InputError(f'unknown {kind} "{name}"', hint=hint)
+
+
+def names(kind: str) -> list[str]:
+    """Names of all built-in and installed plugins of a kind, sorted."""
+    return sorted({*_built_in(kind), *_entry_points(kind)})
+
+
+def all(kind: str) -> list[Plugin]:
+    """All built-in and installed plugins of a kind that load; see `broken` for the others."""
+    return [plugin for plugin, _ in _each(kind) if plugin is not None]
+
+
+def broken(kind: str) -> dict[str, str]:
+    """Why each plugin that does not load does not: name -> message."""
+    return {error.key or "": error.message for _, error in _each(kind) if error is not None}
+
+
+def split_preset(name: str) -> tuple[str, str | None]:
+    """ "ndp:paper" -> ("ndp", "paper"); without a preset the second is None."""
+    before, colon, preset = name.rpartition(":")
+    # A colon before a path separator belongs to the path (a drive letter).
+    if not colon or "/" in preset or "\\" in preset:
+        return name, None
+    return before, preset
+
+
+def _each(kind: str) -> Iterator[tuple[Plugin | None, InputError | None]]:
+    for name in names(kind):
+        try:
+            yield find(kind, name), None
+        except InputError as error:
+            yield None, InputError(str(error), key=name)
+
+
+def _built_in(kind: str) -> list[str]:
+    """File stems in the kind's package; a leading underscore hides a file."""
+    package = importlib.import_module(PACKAGES[kind])
+    return sorted(
+        file.stem
+        for folder in package.__path__
+        for file in Path(folder).glob("*.py")
+        if not file.stem.startswith("_")
+    )
+
+
+def _entry_points(kind: str) -> dict[str, importlib.metadata.EntryPoint]:
+    found = importlib.metadata.entry_points(group=PACKAGES[kind])
+    return {entry_point.name: entry_point for entry_point in found}
+
+
+def _guarded(load: Callable[[], Any], name: str) -> Any:
+    """What `load` returns; whatever goes wrong inside a plugin becomes an `InputError`."""
+    try:
+        return load()
+    except InputError:
+        raise
+    except Exception as error:
+        raise plugin_files.cannot_load(name, error) from error
+
+
+def _inspect(kind: str, name: str, module: ModuleType) -> Plugin:
+    """The plugin that a module declares, checked; errors name the module's file."""
+    file = str(getattr(module, "__file__", None) or module.__name__)
+    function = REQUIRED_FUNCTION.get(kind)
+    if function and not callable(getattr(module, function, None)):
+        raise InputError(f"a {kind} needs a function {function}()", file=file)
+    if not hasattr(module, "PARAMS"):
+        raise InputError(
+            f"a {kind} declares its parameters", file=file, hint="PARAMS = [] if it has none"
+        )
+    params = tuple(module.PARAMS)
+    for index, param in enumerate(params):
+        if not isinstance(param, Param):
+            raise InputError("is not a Param", file=file, key=f"PARAMS[{index}]")
+        if param.name in RESERVED_PARAMETERS or param.name in [p.name for p in params[:index]]:
+            raise InputError("this name is taken", file=file, key=f"PARAMS.{param.name}")
+    presets: Mapping[str, Mapping[str, object]] = getattr(module, "PRESETS", {})
+    for preset, values in presets.items():
+        # A preset need not give what the experiment has to.
+        checked = [param for param in params if not param.required or param.name in values]
+        resolve_params(checked, {}, values, None, file=file, key=f'PRESETS["{preset}"]')
+    summary = (module.__doc__ or "").strip().partition("\n")[0]
+    return Plugin(kind, name, module, Path(file), params, presets, summary)

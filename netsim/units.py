@@ -1,0 +1,197 @@
+"""Quantities as people write them, and the integers that the simulator uses.
+
+| quantity | written | becomes |
+|---|---|---|
+| time | "1.5us", "10 ms" | int picoseconds |
+| size | "97.39MB" (10^6), "64KiB" (2^10), "4096B" | int bytes |
+| rate | "800Gbps" | int bits per second |
+
+Parsing is exact: a value that is not a whole number of the base unit is an
+error, never rounded. A number without a unit is an error as well. `format_*`
+writes a value so that parsing it gives the same value back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from netsim.errors import InputError
+
+# Values stay below the simulator's "never" (2**62), so that sums of two cannot overflow int64.
+LIMIT = 2**62
+
+_NUMBER = re.compile(r"([0-9]{1,30})(?:\.([0-9]{1,30}))?\s*([^\s0-9.+-][^\s]*)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class _Quantity:
+    """One kind of quantity: its units (name -> how many of the base unit) and its words."""
+
+    noun: str  # "a time"
+    base: str  # "picoseconds"
+    example: str
+    units: Mapping[str, int]  # the first name of each size is the one that is written
+    aliases: Mapping[str, str]
+
+    def scale(self, unit: str) -> int | None:
+        return self.units.get(self.aliases.get(unit, unit))
+
+    def error(self, message: str, hint: str | None = None) -> InputError:
+        return InputError(message, hint=hint or f'write it like "{self.example}"')
+
+
+_TIME = _Quantity(
+    "a time",
+    "picoseconds",
+    "1.5us",
+    {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12},
+    {"\u00b5s": "us", "\u03bcs": "us"},
+)
+_BYTES = _Quantity(
+    "a size",
+    "bytes",
+    "64KB",
+    {
+        "B": 1,
+        "KB": 10**3,
+        "MB": 10**6,
+        "GB": 10**9,
+        "TB": 10**12,
+        "KiB": 2**10,
+        "MiB": 2**20,
+        "GiB": 2**30,
+        "TiB": 2**40,
+    },
+    {"kB": "KB"},
+)
+_RATE = _Quantity(
+    "a rate",
+    "bits per second",
+    "800Gbps",
+    {"bps": 1, "kbps": 10**3, "Mbps": 10**6, "Gbps": 10**9, "Tbps": 10**12},
+    {"Kbps": "kbps"},
+)
+
+
+def parse_time_ps(value: object) -> int:
+    """Picoseconds of a written time, such as "1.5us"; raises `InputError`."""
+    return _parse(_TIME, value)
+
+
+def parse_bytes(value: object) -> int:
+    """Bytes of a written size, such as "97.39MB" or "64KiB"; raises `InputError`."""
+    return _parse(_BYTES, value)
+
+
+def parse_rate_bps(value: object) -> int:
+    """Bits per second of a written rate, such as "800Gbps"; zero is refused."""
+    rate = _parse(_RATE, value)
+    if rate == 0:
+        raise _RATE.error("a rate of zero carries nothing")
+    return rate
+
+
+def parse_queue(value: object, packet_bytes: int) -> int:
+    """Bytes of a queue size, written as a size or in full packets ("35pkt").
+
+    `packet_bytes` is what one full data packet takes on the wire (payload and header).
+    """
+    match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match and match[3] in ("pkt", "pkts"):
+        if match[2] is not None:
+            raise InputError(
+                f'"{value}" is not a whole number of packets', hint='write it like "35pkt"'
+            )
+        return int(match[1]) * packet_bytes
+    try:
+        return parse_bytes(value)
+    except InputError as error:
+        raise InputError(error.message, hint='write it like "64KB" or "35pkt"') from None
+
+
+def format_time(time_ps: int, digits: int | None = None) -> str:
+    """A time in its largest fitting unit: exact, or rounded to `digits` significant digits."""
+    return _format(time_ps, _TIME.units, digits)
+
+
+def format_bytes(size_bytes: int, digits: int | None = None) -> str:
+    """A size: the shorter of its decimal and binary forms, or decimal rounded to `digits`."""
+    decimal = {name: scale for name, scale in _BYTES.units.items() if "i" not in name}
+    written = _format(size_bytes, decimal, digits)
+    if digits is not None:
+        return written
+    binary = {name: scale for name, scale in _BYTES.units.items() if "i" in name}
+    whole = [
+        f"{size_bytes // scale}{name}"
+        for name, scale in binary.items()
+        if size_bytes and size_bytes % scale == 0
+    ]
+    return min([written, *whole], key=len)
+
+
+def format_rate(rate_bps: int, digits: int | None = None) -> str:
+    """A rate in its largest fitting unit: exact, or rounded to `digits` significant digits."""
+    return _format(rate_bps, _RATE.units, digits)
+
+
+def _parse(quantity: _Quantity, value: object) -> int:
+    """The integer count of the base unit that `value` stands for, exactly."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise quantity.error(f"{written(value)} is not {quantity.noun}")
+    if not isinstance(value, str):
+        raise quantity.error(f"{value} has no unit")
+    match = _NUMBER.fullmatch(value.strip())
+    if match is None:
+        raise quantity.error(f'"{value}" is not {quantity.noun}')
+    whole, fraction, unit = match[1], match[2] or "", match[3]
+    if unit is None:
+        raise quantity.error(f'"{value}" has no unit')
+    scale = quantity.scale(unit)
+    if scale is None:
+        raise quantity.error(f'"{value}": there is no unit "{unit}"', _unit_hint(quantity, unit))
+    count, rest = divmod(int(whole + fraction) * scale, int("1" + "0" * len(fraction)))
+    if rest:
+        raise quantity.error(f'"{value}" is not a whole number of {quantity.base}')
+    if count >= LIMIT:
+        raise quantity.error(f'"{value}" is too large', f"less than 2^62 {quantity.base}")
+    return count
+
+
+def _unit_hint(quantity: _Quantity, unit: str) -> str:
+    names = list(quantity.units)
+    same = [name for name in names if name.lower() == unit.lower()]
+    return f'did you mean "{same[0]}"?' if same else "there are: " + ", ".join(names)
+
+
+def _format(value: int, units: Mapping[str, int], digits: int | None) -> str:
+    sign, value = ("-", -value) if value < 0 else ("", value)
+    fitting = [name for name, scale in units.items() if scale <= value]
+    unit = max(fitting, key=units.__getitem__) if fitting else next(iter(units))
+    scale = units[unit]
+    if digits is not None:
+        return f"{sign}{_rounded(value / scale, digits)}{unit}"
+    whole, rest = divmod(value, scale)
+    width = len(str(scale)) - 1
+    fraction = f".{rest:0{width}d}".rstrip("0") if rest else ""
+    return f"{sign}{whole}{fraction}{unit}"
+
+
+def _rounded(value: float, digits: int) -> str:
+    """`value` (below about a thousand) with `digits` significant digits, never as 1e+03."""
+    text = f"{value:.{digits}g}"
+    return f"{float(text):.0f}" if "e" in text else text
+
+
+def written(value: object) -> str:
+    """A value as it stands in a TOML file, for messages."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, Mapping):
+        return "a table"
+    if isinstance(value, (list, tuple)):
+        return "a list" if len(value) > 4 else "[" + ", ".join(map(written, value)) + "]"
+    return str(value)
