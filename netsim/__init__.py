@@ -1,3 +1,55 @@
-"""netsim: a packet-level simulator of datacenter networks for AI clusters."""
+"""netsim: a packet-level simulator of datacenter networks for AI clusters.
+
+    import netsim
+    result = netsim.load("results/p2p_512")
+
+What stands in `__all__` is imported when it is first used, so that importing netsim costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from netsim.errors import InputError, RunError
+    from netsim.experiment import Experiment
+    from netsim.results import Result, Sweep, load, load_sweep
+    from netsim.run import run_experiment
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Experiment",
+    "InputError",
+    "Result",
+    "RunError",
+    "Sweep",
+    "__version__",
+    "load",
+    "load_sweep",
+    "run_experiment",
+]
+
+_HOMES = {
+    "Experiment": "netsim.experiment",
+    "InputError": "netsim.errors",
+    "Result": "netsim.results",
+    "RunError": "netsim.errors",
+    "Sweep": "netsim.results",
+    "load": "netsim.results",
+    "load_sweep": "netsim.results",
+    "run_experiment": "netsim.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'netsim' has no attribute '{name}'")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,81 @@
+"""The command `netsim` itself: its subcommands and what becomes of errors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import IO, Any
+
+import click
+
+from netsim import __version__
+from netsim.errors import InputError, RunError
+
+COMMANDS = {
+    "run": ("netsim.cli.run", "Run an experiment and write its results."),
+    "check": ("netsim.cli.check", "Check an experiment and predict what it takes."),
+    "list": ("netsim.cli.list", "List what there is to build experiments of."),
+    "show": ("netsim.cli.show", "Show a transport, topology, traffic pattern or experiment."),
+    "plot": ("netsim.cli.plot", "Draw a result."),
+    "bench": ("netsim.cli.bench", "Measure the speed of standard cases on this machine."),
+}
+"""Name -> (module, which has the command as `command`; help in one line)."""
+
+FAILED, WRONG, INTERRUPTED = 1, 2, 130
+"""Exit statuses: the run failed, the input is wrong, Ctrl-C."""
+
+
+class Failure(click.ClickException):
+    """An error that the user is told about in one message, without a traceback."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        for line in self.message.splitlines():
+            click.echo(f"error: {line}", file=file or sys.stderr)
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is needed, and turns errors into exit statuses."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command = import_module(COMMANDS[name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except InputError as error:
+            raise Failure(str(error), WRONG) from None
+        except RunError as error:
+            raise Failure(str(error), FAILED) from None
+        except KeyboardInterrupt:
+            raise Failure("interrupted", INTERRUPTED) from None
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="netsim")
+def app() -> None:
+    """Simulate datacenter networks packet by packet.
+
+    EXPERIMENTS are TOML files, or names of those that come with netsim ("netsim list
+    experiments"). Start with "netsim run p2p_512 --plot".
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The console script."""
+    app.main(args=arguments, prog_name="netsim")

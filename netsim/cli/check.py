@@ -1,0 +1,38 @@
+"""`netsim check`: is an experiment sound, what does it mean, and what will it take?"""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from netsim.cli.options import experiment_options, load_experiment
+
+
+@click.command("check")
+@experiment_options
+def command(experiment: str, overrides: tuple[str, ...], seed: str | None) -> None:
+    """Check EXPERIMENT, print it with every value explicit, and predict what running it takes."""
+    from netsim.cli.tables import estimate_lines, plain_table, show
+    from netsim.memory import require_memory
+    from netsim.results.files import plain
+    from netsim.simulate import estimate
+
+    loaded = load_experiment(experiment, overrides, seed)
+    points = loaded.points()
+    estimates = [estimate(point) for point in points]
+    click.echo(json.dumps(plain(points[0].resolved), indent=2, ensure_ascii=False))
+    if len(points) > 1:
+        click.echo(f"\nThis is the first of {len(points)} points; their axes are:")
+        for axis, values in loaded.axes.items():
+            click.echo(f"  {axis} = {', '.join(str(value) for value in values)}")
+    headings = [name for name, _ in estimate_lines(estimates[0])]
+    table = plain_table("point", *headings, title="Prediction")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for point, one in zip(points, estimates, strict=True):
+        table.add_row(point.name, *(text for _, text in estimate_lines(one)))
+    show(table)
+    click.echo(f"Assumed: {estimates[0].assumptions}")
+    for point, one in zip(points, estimates, strict=True):
+        require_memory(one, what=point.name)

@@ -1,0 +1,40 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from netsim.experiment import Experiment
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def experiment_options(command: Command) -> Command:
+    """The argument EXPERIMENT and the options that change it."""
+    command = click.option(
+        "--seed", metavar="SEED", help='Seed, or several: "1..10". The same as --set seed=…'
+    )(command)
+    command = click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="PATH=VALUE",
+        help='Change a value: --set traffic.size=1MB. May be given many times; a list ("[1, 2]") '
+        "makes a sweep.",
+    )(command)
+    return click.argument("experiment", metavar="EXPERIMENT")(command)
+
+
+def load_experiment(written: str, overrides: Sequence[str], seed: str | None) -> Experiment:
+    """The experiment that the shared options describe."""
+    from netsim.builtin import locate
+    from netsim.experiment import Experiment
+
+    changes = [*overrides]
+    if seed is not None:
+        changes.append(f"seed={seed}")
+    return Experiment.load(locate(written), changes)

@@ -1,0 +1,167 @@
+"""Progress of a run: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TextIO
+
+from netsim.units import format_time
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+    from netsim.simulate import Progress
+
+PLAIN_EVERY_S = 5.0
+BAR_EVERY_S = 0.1
+
+
+class Speed:
+    """Packet-hops per second and time to go, from the first report of the run phase on.
+
+    The compile phase is left out: it says nothing about how fast the rest will be.
+    """
+
+    def __init__(self) -> None:
+        self.first: Progress | None = None
+        self.hops_per_s: float | None = None
+        self.eta_s: float | None = None
+
+    def update(self, progress: Progress) -> None:
+        """Take a report into account."""
+        if progress.phase != "run":
+            return
+        if self.first is None:
+            self.first = progress
+            return
+        elapsed = progress.wall_s - self.first.wall_s
+        if elapsed <= 0:
+            return
+        self.hops_per_s = (progress.packet_hops - self.first.packet_hops) / elapsed
+        done = progress.bytes_done - self.first.bytes_done
+        left = progress.bytes_total - progress.bytes_done
+        self.eta_s = elapsed * left / done if done > 0 else None
+
+
+def format_duration(seconds: float) -> str:
+    """A wall-clock duration: 0.4 s, 12 s, 3:05, 1:02:03."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    hours, rest = divmod(whole, 3600)
+    minutes, rest = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def format_speed(hops_per_s: float) -> str:
+    """A speed in millions of packet-hops per second."""
+    return f"{hops_per_s / 1e6:.3g} M packet-hops/s"
+
+
+def describe(progress: Progress, speed: Speed) -> str:
+    """One line that says how far the run is."""
+    if progress.phase == "compile":
+        return "compiling for this transport and fabric (kept for later runs)"
+    parts = [
+        f"simulated {format_time(int(progress.simulated_ps), 4)}",
+        f"{progress.flows_done:,} of {progress.flows_total:,} flows",
+    ]
+    if speed.hops_per_s is not None:
+        parts.append(format_speed(speed.hops_per_s))
+    if speed.eta_s is not None:
+        parts.append(f"{format_duration(speed.eta_s)} to go")
+    return ", ".join(parts)
+
+
+def share(progress: Progress) -> float:
+    """How much of the bytes has been delivered, 0 to 1."""
+    return progress.bytes_done / progress.bytes_total if progress.bytes_total else 0.0
+
+
+class PlainReporter:
+    """Progress as lines, one every few seconds and one at each change of phase."""
+
+    def __init__(
+        self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._stream = stream or sys.stderr
+        self._clock = clock
+
+    def watch(self, title: str) -> Callable[[Progress], None]:
+        """What is to be told of the progress of the point called `title`."""
+        speed, due, phase = Speed(), self._clock() + PLAIN_EVERY_S, ""
+
+        def tell(progress: Progress) -> None:
+            nonlocal due, phase
+            speed.update(progress)
+            entered = progress.phase != phase and progress.phase == "compile"
+            phase = progress.phase
+            if not entered and self._clock() < due:
+                return
+            due = self._clock() + PLAIN_EVERY_S
+            line = f"{title}: {share(progress):.0%} {describe(progress, speed)}"
+            print(line, file=self._stream, flush=True)
+
+        return tell
+
+    def close(self) -> None:
+        """Nothing to tidy away."""
+
+
+class BarReporter:
+    """Progress as a bar with one line of text, which vanishes when the point is done."""
+
+    def __init__(self) -> None:
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+
+    def watch(self, title: str) -> Callable[[Progress], None]:
+        """What is to be told of the progress of the point called `title`."""
+        bar, speed, due = self._start(title), Speed(), 0.0
+
+        def tell(progress: Progress) -> None:
+            nonlocal due
+            speed.update(progress)
+            if time.monotonic() < due or self._task is None:
+                return
+            due = time.monotonic() + BAR_EVERY_S
+            text = describe(progress, speed)
+            bar.update(self._task, completed=share(progress), text=text)
+
+        return tell
+
+    def _start(self, title: str) -> Bar:
+        from rich.console import Console
+        from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn
+        from rich.progress import Progress as Bar
+
+        if self._bar is None:
+            self._bar = Bar(
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                BarColumn(bar_width=20),
+                TaskProgressColumn(),
+                TextColumn("{task.fields[text]}", markup=False),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._bar.start()
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+        self._task = self._bar.add_task(title, total=1.0, text="building the network")
+        return self._bar
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def reporter() -> BarReporter | PlainReporter:
+    """A bar if standard error is a terminal, lines otherwise."""
+    return BarReporter() if sys.stderr.isatty() else PlainReporter()

@@ -1,0 +1,123 @@
+"""`netsim run`: simulate an experiment, write its results, print its figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from netsim.cli.app import FAILED
+from netsim.cli.interrupt import Interruption
+from netsim.cli.options import experiment_options, load_experiment
+
+if TYPE_CHECKING:
+    from netsim.experiment import Experiment, Point
+    from netsim.run import Outcome
+
+
+@click.command("run")
+@experiment_options
+@click.option("--threads", type=click.IntRange(1), help="Number of threads; all cores by default.")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory for the results.")
+@click.option("--plot", is_flag=True, help="Save a picture of the flow completion times, fct.png.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def command(
+    experiment: str,
+    overrides: tuple[str, ...],
+    seed: str | None,
+    threads: int | None,
+    out: Path | None,
+    plot: bool,
+    quiet: bool,
+) -> None:
+    """Run EXPERIMENT: a TOML file, or the name of one that comes with netsim.
+
+    Each point is written to a directory of its own as soon as it is done. Ctrl-C stops the run,
+    writes what is finished, marked as partial, and exits with 130; a second one stops at once.
+    """
+    loaded = load_experiment(experiment, overrides, seed)
+    points = loaded.points()
+    refuse_what_does_not_fit(points)
+    from netsim.run import output_directory
+
+    directory = out if out is not None else output_directory(points)
+    outcomes, interruption = _simulate(points, directory, threads, quiet)
+    if not quiet:
+        _print_figures(loaded, outcomes, len(points) > 1)
+    if plot or points[0].outputs.plot:
+        _save_picture(directory, len(points) > 1)
+    if not quiet:
+        click.echo(f"results in {directory}")
+    for outcome in outcomes:
+        if outcome.error:
+            click.echo(f"error: {outcome.error}", err=True)
+    if interruption():
+        click.echo(f"interrupted: {_done(outcomes)} of {len(points)} points complete", err=True)
+        raise SystemExit(interruption.exit_code)
+    if any(outcome.error for outcome in outcomes):
+        raise SystemExit(FAILED)
+
+
+def refuse_what_does_not_fit(points: list[Point]) -> None:
+    """Raise InputError if a point needs more memory than there is, before any of them is run."""
+    from netsim.memory import require_memory
+    from netsim.simulate import estimate
+
+    for point in points:
+        require_memory(estimate(point), what=point.name)
+
+
+def _simulate(
+    points: list[Point], directory: Path, threads: int | None, quiet: bool
+) -> tuple[list[Outcome], Interruption]:
+    from netsim.cli.progress import reporter
+    from netsim.run import run_points
+
+    interruption = Interruption()
+    outcomes: list[Outcome] = []
+    report = None if quiet else reporter()
+
+    def title(point: Point) -> str:
+        place = f" ({len(outcomes) + 1}/{len(points)})" if len(points) > 1 else ""
+        return f"{point.name}{place}"
+
+    with interruption:
+        try:
+            for outcome in run_points(
+                points,
+                directory,
+                threads=threads,
+                watch=lambda point: report.watch(title(point)) if report else None,
+                should_stop=interruption,
+            ):
+                outcomes.append(outcome)
+        finally:
+            if report:
+                report.close()
+    return outcomes, interruption
+
+
+def _done(outcomes: list[Outcome]) -> int:
+    return sum(outcome.result is not None and outcome.result.complete for outcome in outcomes)
+
+
+def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool) -> None:
+    from netsim.cli.tables import result_table, show, sweep_table
+
+    axes = list(experiment.axes)
+    rows = [outcome.row for outcome in outcomes]
+    if sweep:
+        show(sweep_table(rows, axes))
+    elif rows and outcomes[0].result is not None:
+        show(result_table(rows[0], axes))
+
+
+def _save_picture(directory: Path, sweep: bool) -> None:
+    from netsim.plots import fct_cdf, save
+    from netsim.results import load, load_sweep
+
+    results = load_sweep(directory).points if sweep else [load(directory)]
+    results = [result for result in results if result.summary["flows_finished"]]
+    if results:
+        save(fct_cdf.draw(results), directory / "fct.png")

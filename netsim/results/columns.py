@@ -1,0 +1,114 @@
+"""Every column of every table that netsim writes: its unit and what it means.
+
+The same text is stored in the Parquet files as metadata of the field (keys ``unit`` and ``doc``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a results table."""
+
+    name: str
+    unit: str
+    doc: str
+    null_below_zero: bool = False
+    """In memory a negative number says "there is none"; on disk that is null."""
+
+
+FLOWS = (
+    Column("flow", "index", "number of the flow, in the order in which the traffic gave them"),
+    Column("src", "host", "host that sends"),
+    Column("dst", "host", "host that receives"),
+    Column("size_bytes", "B", "bytes to be delivered, headers not counted"),
+    Column(
+        "start_ps",
+        "ps",
+        "time at which the flow started; null if it never did",
+        null_below_zero=True,
+    ),
+    Column(
+        "fct_ps",
+        "ps",
+        "flow completion time: from the start until the receiver has all; null if unfinished",
+        null_below_zero=True,
+    ),
+    Column(
+        "acked_ps",
+        "ps",
+        "from the start until the sender knows that every byte has arrived; null if it does not",
+        null_below_zero=True,
+    ),
+    Column("ideal_ps", "ps", "completion time of the same flow alone in the network"),
+    Column("slowdown", "1", "fct_ps / ideal_ps; null if unfinished"),
+    Column("packets", "packets", "data packets into which the flow is cut"),
+    Column("packets_sent", "packets", "data packets sent, retransmissions included"),
+    Column("retransmits", "packets", "data packets sent again"),
+    Column("drops", "packets", "packets of the flow dropped by switches"),
+    Column("class", "index", "traffic class of the flow's data, 0 is the highest"),
+    Column("label", "", "name that the traffic gave the flow"),
+)
+
+LINKS = (
+    Column("link", "index", "number of the directed link, the same as of the port that feeds it"),
+    Column("from_node", "node", "node whose port feeds the link; hosts come first"),
+    Column("to_node", "node", "node at which the link ends"),
+    Column("from_name", "", "name of from_node"),
+    Column("to_name", "", "name of to_node"),
+    Column("class", "index", "traffic class, 0 is the highest"),
+    Column("rate_bps", "bit/s", "line rate"),
+    Column("bytes", "B", "bytes sent, headers included"),
+    Column("packets", "packets", "packets sent, data and control"),
+    Column("drops", "packets", "packets dropped at the port's queue"),
+    Column("drop_bytes", "B", "bytes of the dropped packets"),
+    Column("trims", "packets", "packets cut to their header at the port's queue"),
+    Column("marks", "packets", "packets marked by ECN at the port"),
+    Column("max_queue_bytes", "B", "most bytes held at once, the packet in transmission included"),
+    Column("pauses_sent", "frames", "PFC frames sent on the link that pause this class"),
+    Column("paused_ps", "ps", "time for which this class of the port was paused"),
+    Column("utilisation", "1", "share of the line rate used, over the simulated time"),
+)
+
+SWEEP = (
+    Column("point", "", "name of the point, which is also its folder"),
+    Column("transport", "", "transport of the point"),
+    Column("seed", "", "seed of the point"),
+    Column("status", "", "finished, or why the run stopped"),
+    Column("flows", "flows", "number of flows"),
+    Column("flows_finished", "flows", "flows whose receiver has every byte"),
+    Column("fct_mean_ps", "ps", "mean flow completion time of the finished flows"),
+    Column("fct_p50_ps", "ps", "median flow completion time"),
+    Column("fct_p99_ps", "ps", "99th percentile of the flow completion time"),
+    Column("fct_max_ps", "ps", "longest flow completion time"),
+    Column("slowdown_mean", "1", "mean slowdown of the finished flows"),
+    Column("slowdown_p50", "1", "median slowdown"),
+    Column("slowdown_p99", "1", "99th percentile of the slowdown"),
+    Column("slowdown_max", "1", "largest slowdown"),
+    Column(
+        "ideal_max_ps", "ps", "longest ideal completion time: the slowest flow, had it been alone"
+    ),
+    Column("drops", "packets", "packets dropped by switches"),
+    Column("trims", "packets", "packets cut to their header"),
+    Column("marks", "packets", "packets marked by ECN"),
+    Column("retransmits", "packets", "data packets sent again"),
+    Column("pauses", "frames", "PFC frames that pause"),
+    Column("packet_hops", "packet-hops", "packets, data and control, times links crossed"),
+    Column("packet_hops_per_s", "packet-hops/s", "speed of the simulation, compilation left out"),
+    Column("simulated_ps", "ps", "simulated time at the end"),
+    Column("wall_s", "s", "wall-clock time of the run"),
+    Column("compile_s", "s", "wall-clock time of the compilation"),
+    Column("hash", "", "SHA-256 over flows and links"),
+)
+
+COLUMNS: dict[str, dict[str, Column]] = {
+    table: {column.name: column for column in columns}
+    for table, columns in (("flows", FLOWS), ("links", LINKS), ("sweep", SWEEP))
+}
+
+
+def describe(table: str, name: str) -> Column:
+    """The documentation of a column; for one that is not known, a column without unit or text."""
+    return COLUMNS[table].get(name, Column(name, "", ""))

@@ -1,0 +1,90 @@
+"""Names of the files of a result, and how JSON and Parquet are written."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netsim.results.columns import describe
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+FLOWS = "flows.parquet"
+LINKS = "links.parquet"
+SUMMARY = "summary.json"
+EXPERIMENT = "experiment.json"
+SWEEP = "sweep.parquet"
+PICTURES = ("fct.png", "slowdown.png", "links.png")
+SINGLE = frozenset((FLOWS, LINKS, SUMMARY, EXPERIMENT, *PICTURES))
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it: numpy scalars unpacked, NaN and infinity as null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):  # a numpy scalar or array
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return str(value)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write `content` to `path`, readable, one key per line."""
+    path.write_text(json.dumps(plain(content), indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def write_table(path: Path, table: str, columns: Mapping[str, Any]) -> None:
+    """Write `columns` (name -> array or list, all of one length) as the Parquet file `path`.
+
+    The unit and the text of each column go into the metadata of its field.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrays, fields = [], []
+    for name, values in columns.items():
+        column = describe(table, name)
+        array = _array(values, column.null_below_zero)
+        metadata = {"unit": column.unit, "doc": column.doc}
+        fields.append(pa.field(name, array.type, metadata=metadata))
+        arrays.append(array)
+    schema = pa.schema(fields, metadata={"netsim.table": table})
+    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), path, compression="zstd")
+
+
+def _array(values: Any, null_below_zero: bool) -> pa.Array:
+    """A numpy array or a list as an Arrow array, with null where there is no value."""
+    import numpy as np
+    import pyarrow as pa
+
+    if not isinstance(values, np.ndarray):
+        return pa.array(values)
+    mask: np.ndarray | None = None
+    if values.dtype.kind == "f":
+        mask = np.isnan(values)
+    elif null_below_zero:
+        mask = values < 0
+    if values.dtype.kind in "UO":
+        return pa.array(values.tolist(), type=pa.string()).dictionary_encode()
+    return pa.array(values, mask=mask)
+
+
+def sync(directory: Path) -> None:
+    """Bring the files of `directory` to the disk, so that a rename never shows half of one."""
+    for path in directory.iterdir():
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

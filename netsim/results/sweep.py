@@ -1,0 +1,99 @@
+"""The table of a sweep: one row per point."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netsim.errors import InputError
+from netsim.results import files
+from netsim.results.write import check_destination, replacing
+
+if TYPE_CHECKING:
+    from netsim.experiment import Point
+    from netsim.simulate import RunResult
+
+STATISTICS = ("mean", "p50", "p99", "max")
+COUNTERS = ("drops", "trims", "marks", "retransmits", "pauses", "packet_hops", "packet_hops_per_s")
+
+
+def point_directory(directory: Path, point: Point, *, sweep: bool) -> Path:
+    """Where the result of `point` goes: a folder of its own if it belongs to a sweep."""
+    return directory / point.name if sweep else directory
+
+
+def prepare_sweep(directory: Path) -> None:
+    """Make `directory` ready for the points of a sweep; a single result there gives way.
+
+    Raises InputError if it holds anything that netsim did not write.
+    """
+    check_destination(directory, sweep=True)
+    if directory.exists() and not (directory / files.SWEEP).exists():
+        with replacing(directory):
+            pass
+    directory.mkdir(exist_ok=True)
+    write_sweep(directory, [])
+
+
+def sweep_row(point: Point, result: RunResult) -> dict[str, Any]:
+    """The row of one point: its axes, then the figures of `netsim.results.COLUMNS["sweep"]`."""
+    summary = result.summary
+    row = _identity(point, result.stopped_because)
+    row["flows"] = summary["flows"]
+    row["flows_finished"] = summary["flows_finished"]
+    for key in STATISTICS:
+        row[f"fct_{key}_ps"] = _number(summary["fct_ps"].get(key))
+    for key in STATISTICS:
+        row[f"slowdown_{key}"] = _number(summary["slowdown"].get(key))
+    ideal = result.flows["ideal_ps"]
+    row["ideal_max_ps"] = int(ideal.max()) if len(ideal) else None
+    for key in COUNTERS:
+        row[key] = summary.get(key)
+    for key in ("simulated_ps", "wall_s", "compile_s"):
+        row[key] = summary.get(key)
+    row["hash"] = result.hash
+    return row
+
+
+def failed_row(point: Point) -> dict[str, Any]:
+    """The row of a point whose run gave no result."""
+    return _identity(point, "failed")
+
+
+def _identity(point: Point, status: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"point": point.name, **point.axes}
+    row.setdefault("transport", point.transport.plugin.name)
+    row.setdefault("seed", point.seed)
+    row["status"] = status
+    return row
+
+
+def write_sweep(directory: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write the table of a sweep, in one rename. Returns the path of the file."""
+    names = list(dict.fromkeys(name for row in rows for name in row)) or ["point"]
+    columns = {name: _uniform([row.get(name) for row in rows]) for name in names}
+    path = directory / files.SWEEP
+    scratch = directory / f".{files.SWEEP}.{os.getpid()}.tmp"
+    try:
+        files.write_table(scratch, "sweep", columns)
+        os.replace(scratch, path)
+    except OSError as error:
+        raise InputError(f"cannot write to {path}: {error.strerror or error}") from error
+    return path
+
+
+def _number(value: Any) -> Any:
+    """None for NaN, else the value: a statistic over no flows is no number."""
+    return None if value is None or value != value else value
+
+
+def _uniform(values: list[Any]) -> list[Any]:
+    """The values with one type: as they are if they agree, numbers as float, all else as text."""
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) <= 1 and not kinds & {list, tuple, dict}:
+        return values
+    if kinds <= {int, float}:
+        return [None if value is None else float(value) for value in values]
+    return [None if value is None else str(value) for value in values]
