@@ -54,7 +54,7 @@ def stages(links: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
     kinds = [
-        pl.col(column).cast(pl.String).str.replace_all(r"[\d_.:\-/\[\]]+", "").alias(column)
+        pl.col(column).cast(pl.String).str.replace_all(r"[\s\d_.:\-/\[\]]+", "").alias(column)
         for column in ("from_name", "to_name")
     ]
     return (

@@ -33,7 +33,7 @@ class Result:
 
     @cached_property
     def links(self) -> pl.DataFrame:
-        """One row per directed link and traffic class."""
+        """One row per directed link and traffic class, unless the experiment left them out."""
         return _read_table(self.path / files.LINKS)
 
     @property

@@ -68,7 +68,8 @@ def write_result(directory: Path | str, point: Point, result: RunResult) -> Path
     check_destination(directory)
     with replacing(directory) as scratch:
         files.write_table(scratch / files.FLOWS, "flows", result.flows)
-        files.write_table(scratch / files.LINKS, "links", result.links)
+        if point.outputs.links:
+            files.write_table(scratch / files.LINKS, "links", result.links)
         files.write_json(scratch / files.SUMMARY, _summary(result))
         files.write_json(scratch / files.EXPERIMENT, _experiment(point, result))
     return directory

@@ -1,0 +1,193 @@
+"""Results: what is written can be read, is documented, and replaces nothing it should not."""
+
+import json
+import os
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from fakes import FakePoint, fake_result
+
+from netsim import InputError, load, load_sweep
+from netsim.results import COLUMNS, is_sweep, sweep_row, write_result, write_sweep
+from netsim.results.sweep import failed_row, prepare_sweep
+
+
+def test_round_trip(tmp_path):
+    written = fake_result()
+    directory = write_result(tmp_path / "deep" / "run", FakePoint(), written)
+    result = load(directory)
+    assert result.complete
+    assert result.name == "tiny"
+    assert result.flows["fct_ps"].to_list() == written.flows["fct_ps"].tolist()
+    assert result.flows.columns == list(written.flows)
+    assert result.links["from_name"].to_list() == written.links["from_name"].tolist()
+    assert result.summary["hash"] == result.experiment["hash"] == written.hash
+    assert result.experiment["versions"].keys() >= {"netsim", "python", "numba", "numpy"}
+    assert [plugin["name"] for plugin in result.experiment["plugins"]] == [
+        "fat_tree",
+        "ndp",
+        "permutation",
+    ]
+    assert os.listdir(tmp_path / "deep") == ["run"]
+
+
+def test_what_is_unfinished_is_null_so_that_statistics_leave_it_out(tmp_path):
+    written = fake_result(5, unfinished=2)
+    flows = load(write_result(tmp_path / "run", FakePoint(), written)).flows
+    for column in ("fct_ps", "acked_ps", "slowdown"):
+        assert flows[column].null_count() == 2
+    assert flows["fct_ps"].mean() == written.flows["fct_ps"][:3].mean()
+
+
+@pytest.mark.parametrize("table", ["flows", "links"])
+def test_every_column_carries_its_unit_and_text(tmp_path, table):
+    directory = write_result(tmp_path / "run", FakePoint(), fake_result())
+    for column in pq.read_schema(directory / f"{table}.parquet"):
+        known = COLUMNS[table][column.name]
+        assert column.metadata == {b"unit": known.unit.encode(), b"doc": known.doc.encode()}
+        assert known.doc
+
+
+def test_no_statistic_over_nothing_is_written_as_null(tmp_path):
+    directory = write_result(tmp_path / "run", FakePoint(), fake_result(3, unfinished=3))
+    text = (directory / "summary.json").read_text()
+    assert "NaN" not in text
+    assert json.loads(text)["fct_ps"]["p99"] is None
+
+
+def test_a_partial_result_says_so(tmp_path):
+    result = fake_result(4, unfinished=1, complete=False, stopped_because="interrupted")
+    loaded = load(write_result(tmp_path / "run", FakePoint(), result))
+    assert not loaded.complete
+    assert loaded.summary["stopped_because"] == "interrupted"
+    assert "partial" in repr(loaded)
+
+
+def test_an_earlier_result_is_replaced_whole(tmp_path):
+    first = write_result(tmp_path / "run", FakePoint(), fake_result(4))
+    (first / "fct.png").write_bytes(b"a picture of the earlier result")
+    second = write_result(tmp_path / "run", FakePoint(), fake_result(6))
+    assert len(load(second).flows) == 6
+    assert sorted(os.listdir(second)) == [
+        "experiment.json",
+        "flows.parquet",
+        "links.parquet",
+        "summary.json",
+    ]
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def test_links_are_left_out_on_request(tmp_path):
+    point = FakePoint()
+    point.outputs.links = False
+    result = load(write_result(tmp_path / "run", point, fake_result()))
+    with pytest.raises(InputError, match=r"links\.parquet"):
+        _ = result.links
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "thesis"])
+def test_what_netsim_did_not_write_is_never_replaced(tmp_path, name):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).mkdir()
+    with pytest.raises(InputError, match=name):
+        write_result(tmp_path / "run", FakePoint(), fake_result())
+    with pytest.raises(InputError, match=name):
+        prepare_sweep(tmp_path / "run")
+    assert os.listdir(tmp_path / "run") == [name]
+
+
+def test_a_file_is_no_directory_for_results(tmp_path):
+    (tmp_path / "run").write_text("mine")
+    with pytest.raises(InputError, match="is a file"):
+        write_result(tmp_path / "run", FakePoint(), fake_result())
+
+
+def test_nothing_is_left_behind_when_writing_fails(tmp_path, monkeypatch):
+    write_result(tmp_path / "run", FakePoint(), fake_result(4))
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("netsim.results.files.write_json", full)
+    with pytest.raises(InputError, match="No space left"):
+        write_result(tmp_path / "run", FakePoint(), fake_result(6))
+    assert len(load(tmp_path / "run").flows) == 4
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def test_loading_what_is_not_there(tmp_path):
+    with pytest.raises(InputError, match="holds no result"):
+        load(tmp_path / "nothing")
+    with pytest.raises(InputError, match="holds no sweep"):
+        load_sweep(tmp_path)
+
+
+def test_a_damaged_result_is_named(tmp_path):
+    directory = write_result(tmp_path / "run", FakePoint(), fake_result())
+    (directory / "flows.parquet").write_bytes(b"not parquet")
+    with pytest.raises(InputError, match=r"flows\.parquet"):
+        _ = load(directory).flows
+    (directory / "summary.json").write_text("{")
+    with pytest.raises(InputError, match=r"summary\.json"):
+        load(directory)
+
+
+class TestSweep:
+    @pytest.fixture
+    def points(self):
+        return [
+            FakePoint(name=f"seed-{seed}", axes={"seed": seed, "traffic.load": load}, seed=seed)
+            for seed, load in ((1, 0.5), (2, 1))
+        ]
+
+    def test_table_and_points(self, tmp_path, points):
+        prepare_sweep(tmp_path / "sweep")
+        rows = []
+        for point in points:
+            result = fake_result(seed=point.seed)
+            write_result(tmp_path / "sweep" / point.name, point, result)
+            rows.append(sweep_row(point, result))
+            write_sweep(tmp_path / "sweep", rows)
+        sweep = load_sweep(tmp_path / "sweep")
+        assert sweep.table["traffic.load"].to_list() == [0.5, 1.0]
+        assert sweep.table["fct_max_ps"].to_list() == [
+            point.summary["fct_ps"]["max"] for point in sweep.points
+        ]
+        assert set(sweep.table.columns) - {"traffic.load"} == set(COLUMNS["sweep"])
+        with pytest.raises(InputError, match="holds a sweep"):
+            load(tmp_path / "sweep")
+
+    def test_a_point_that_failed_has_a_row_but_no_result(self, tmp_path, points):
+        prepare_sweep(tmp_path)
+        result = fake_result()
+        write_result(tmp_path / points[0].name, points[0], result)
+        write_sweep(tmp_path, [sweep_row(points[0], result), failed_row(points[1])])
+        sweep = load_sweep(tmp_path)
+        assert sweep.table["status"].to_list() == ["finished", "failed"]
+        assert len(sweep.points) == 1
+
+    def test_values_of_an_axis_that_are_of_several_types_become_text(self, tmp_path):
+        rows = [{"point": "a", "size": "1MB"}, {"point": "b", "size": 3}]
+        write_sweep(tmp_path, rows)
+        assert load_sweep(tmp_path).table["size"].to_list() == ["1MB", "3"]
+
+    def test_a_single_result_gives_way_to_a_sweep_but_not_the_reverse(self, tmp_path, points):
+        write_result(tmp_path / "run", FakePoint(), fake_result())
+        prepare_sweep(tmp_path / "run")
+        assert is_sweep(tmp_path / "run")
+        assert load_sweep(tmp_path / "run").points == []
+        with pytest.raises(InputError, match="holds the results of a sweep"):
+            write_result(tmp_path / "run", FakePoint(), fake_result())
+
+    def test_without_flows_there_is_no_ideal(self):
+        row = sweep_row(FakePoint(), fake_result(0))
+        assert row["ideal_max_ps"] is None
+        assert row["fct_p50_ps"] is None
+
+
+def test_numbers_of_numpy_go_into_json(tmp_path):
+    result = fake_result()
+    result.summary["extra"] = {"array": np.arange(3), "number": np.float64(2.5), "path": tmp_path}
+    summary = load(write_result(tmp_path / "run", FakePoint(), result)).summary
+    assert summary["extra"] == {"array": [0, 1, 2], "number": 2.5, "path": str(tmp_path)}
