@@ -51,8 +51,7 @@ def run_experiment(
     until then is written in either case.
     """
     if isinstance(experiment, str | Path):
-        from netsim.builtin import locate
-        from netsim.experiment import Experiment
+        from netsim.experiment import Experiment, locate
 
         experiment = Experiment.load(locate(str(experiment)), list(overrides))
     points = experiment.points()

@@ -44,8 +44,9 @@ def draw(results: Sequence[Result]) -> Figure:
     right.set_ylim(bottom=0)
     for axes in (left, right):
         axes.set_xlabel("share of the stage's links, highest first")
-    left.set_title(style.title(results), fontsize="medium")
-    style.legend(right, loc="best")
+    figure.suptitle(style.title(results), fontsize="medium")
+    handles, texts = right.get_legend_handles_labels()
+    figure.legend(handles, texts, loc="outside right upper", frameon=False, fontsize="small")
     return figure
 
 

@@ -50,7 +50,8 @@ class FakePoint:
 
 
 def _choice(kind: str, name: str) -> SimpleNamespace:
-    return SimpleNamespace(plugin=SimpleNamespace(kind=kind, name=name, path=HERE), params={})
+    plugin = SimpleNamespace(kind=kind, name=name, path=HERE)
+    return SimpleNamespace(plugin=plugin, name=name, params={})
 
 
 def fake_result(

@@ -35,4 +35,4 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None) -> No
     show(table)
     click.echo(f"Assumed: {estimates[0].assumptions}")
     for point, one in zip(points, estimates, strict=True):
-        require_memory(one, what=point.name)
+        require_memory(one, what=point.file)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import click
+import tomllib
+from pathlib import Path
 
-from netsim.builtin import experiment_summary, experiments
+import click
 
 KINDS = ("transports", "topologies", "traffic", "experiments")
 
@@ -29,8 +30,20 @@ def command(kind: str | None) -> None:
 def lines_of(kind: str) -> list[tuple[str, str]]:
     """Name and one line of text for everything of a kind."""
     if kind == "experiments":
-        return [(name, experiment_summary(path)) for name, path in experiments().items()]
+        from netsim.experiment import built_in
+
+        return [(name, summary_of(path)) for name, path in built_in().items()]
     from netsim import registry
 
     singular = {"transports": "transport", "topologies": "topology", "traffic": "traffic"}[kind]
     return [(plugin.name, plugin.summary) for plugin in registry.all(singular)]
+
+
+def summary_of(path: Path) -> str:
+    """The first line of the description in an experiment file."""
+    try:
+        with path.open("rb") as file:
+            description = str(tomllib.load(file).get("description", ""))
+    except (OSError, ValueError):
+        return "(cannot be read)"
+    return description.strip().partition("\n")[0]

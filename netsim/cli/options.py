@@ -31,8 +31,7 @@ def experiment_options(command: Command) -> Command:
 
 def load_experiment(written: str, overrides: Sequence[str], seed: str | None) -> Experiment:
     """The experiment that the shared options describe."""
-    from netsim.builtin import locate
-    from netsim.experiment import Experiment
+    from netsim.experiment import Experiment, locate
 
     changes = [*overrides]
     if seed is not None:

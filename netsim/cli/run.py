@@ -65,7 +65,7 @@ def refuse_what_does_not_fit(points: list[Point]) -> None:
     from netsim.simulate import estimate
 
     for point in points:
-        require_memory(estimate(point), what=point.name)
+        require_memory(estimate(point), what=point.file)
 
 
 def _simulate(

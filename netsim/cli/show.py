@@ -32,7 +32,7 @@ def command(kind: str, name: str) -> None:
     be the path of a Python file.
     """
     if KINDS[kind] == "experiment":
-        from netsim.builtin import locate
+        from netsim.experiment import locate
 
         click.echo(locate(name).read_text("utf-8"), nl=False)
         return

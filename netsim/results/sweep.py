@@ -64,7 +64,7 @@ def failed_row(point: Point) -> dict[str, Any]:
 
 def _identity(point: Point, status: str) -> dict[str, Any]:
     row: dict[str, Any] = {"point": point.name, **point.axes}
-    row.setdefault("transport", point.transport.plugin.name)
+    row.setdefault("transport", point.transport.name)
     row.setdefault("seed", point.seed)
     row["status"] = status
     return row

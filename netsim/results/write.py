@@ -19,6 +19,7 @@ from netsim.results import files
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
+    from netsim.registry import Plugin
     from netsim.simulate import RunResult
 
 FORMAT = 1
@@ -129,7 +130,7 @@ def _summary(result: RunResult) -> dict[str, Any]:
 
 def _experiment(point: Point, result: RunResult) -> dict[str, Any]:
     """Everything needed to run the point again, and to know that it gave the same."""
-    plugins = (point.topology, point.transport, point.traffic)
+    uses = (point.topology, point.transport, point.traffic)
     return {
         "format": FORMAT,
         "point": point.name,
@@ -137,20 +138,18 @@ def _experiment(point: Point, result: RunResult) -> dict[str, Any]:
         "seed": point.seed,
         "hash": result.hash,
         "versions": versions(),
-        "plugins": [_plugin(choice) for choice in plugins],
+        "plugins": [_plugin(use.plugin) for use in uses],
         "resolved": point.resolved,
     }
 
 
-def _plugin(choice: Any) -> dict[str, str]:
+def _plugin(plugin: Plugin) -> dict[str, str]:
     """Name and fingerprint of a topology, transport or traffic file."""
-    plugin = getattr(choice, "plugin", choice)
-    path = Path(plugin.path)
     return {
         "kind": plugin.kind,
         "name": plugin.name,
-        "file": path.name,
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "file": plugin.path.name,
+        "sha256": hashlib.sha256(plugin.path.read_bytes()).hexdigest(),
     }
 
 

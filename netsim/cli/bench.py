@@ -1,0 +1,178 @@
+"""`netsim bench`: the speed of standard cases on this machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netsim.errors import InputError
+
+if TYPE_CHECKING:
+    from netsim.experiment import Point
+    from netsim.simulate import RunResult
+
+TRANSPORTS = ("ndp", "roce")
+HOSTS = (128, 8192)
+HOPS = {"ndp": 120_000_000, "roce": 60_000_000}
+"""Packet-hops that take each transport a few seconds on one core."""
+
+OTHER_HOPS = 60_000_000
+HOPS_PER_PACKET = 8
+"""A packet to another leaf and its acknowledgement cross four links each."""
+
+PAYLOAD_BYTES = 4096
+
+CASE = """\
+name = "bench"
+seed = 1
+
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = {hosts_per_leaf}
+leaves = {leaves}
+
+[transport]
+kind = "{transport}"
+
+[traffic]
+kind = "permutation"
+size = "{size}"
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One measurement."""
+
+    transport: str
+    hosts: int
+    threads: int
+    size: str
+
+
+@click.command("bench")
+@click.option(
+    "--transport", "transports", multiple=True, help="Transport; ndp and roce by default."
+)
+@click.option(
+    "--hosts", multiple=True, type=click.IntRange(4), help="Hosts; 128 and 8192 by default."
+)
+@click.option(
+    "--threads", multiple=True, type=click.IntRange(1), help="Threads; 1 and all cores by default."
+)
+@click.option("--size", help="Bytes that each host sends; by default what takes a few seconds.")
+def command(
+    transports: tuple[str, ...], hosts: tuple[int, ...], threads: tuple[int, ...], size: str | None
+) -> None:
+    """Measure packet-hops per second of standard cases, the time to compile set apart.
+
+    A packet-hop is one packet, data or control, that crosses one link. In every case each host of
+    a fully provisioned fat tree sends to one other host, all at once. --transport, --hosts and
+    --threads may be given several times.
+    """
+    from netsim.cli.tables import plain_table, show
+
+    cores = available_cores()
+    chosen = threads or tuple(sorted({1, cores}))
+    table = plain_table("transport", "hosts", "bytes per host", "threads")
+    for name in ("packet-hops", "M packet-\nhops/s", "speed-up", "wall s", "compile s"):
+        table.add_column(name, justify="right")
+    click.echo(f"{processor()}, {cores} cores, Python {platform.python_version()}")
+    slowest: dict[tuple[str, int], float] = {}
+    for case in cases(transports or TRANSPORTS, hosts or HOSTS, chosen, size):
+        click.echo(f"{case.transport}, {case.hosts:,} hosts, {case.threads} threads …", err=True)
+        summary = measure(case).summary
+        speed = float(summary["packet_hops_per_s"])
+        base = slowest.setdefault((case.transport, case.hosts), speed)
+        table.add_row(*_cells(case, summary, speed / base))
+    show(table)
+
+
+def cases(
+    transports: tuple[str, ...], hosts: tuple[int, ...], threads: tuple[int, ...], size: str | None
+) -> Iterator[Case]:
+    """Every combination, the number of threads varying fastest."""
+    for transport, count, workers in product(transports, hosts, threads):
+        yield Case(transport, count, workers, size or standard_size(transport, count))
+
+
+def standard_size(transport: str, hosts: int) -> str:
+    """Bytes per host that take a few seconds, written with their unit."""
+    packets = HOPS.get(transport, OTHER_HOPS) // (HOPS_PER_PACKET * hosts)
+    return f"{max(1, packets) * PAYLOAD_BYTES}B"
+
+
+def tree_shape(hosts: int) -> tuple[int, int]:
+    """(hosts per leaf, leaves) of the most nearly square tree: 8 x 16 for 128 hosts.
+
+    Raises InputError if `hosts` has no such division.
+    """
+    for per_leaf in range(int(hosts**0.5), 1, -1):
+        if hosts % per_leaf == 0:
+            return per_leaf, hosts // per_leaf
+    raise InputError(f"{hosts} hosts cannot be shared out evenly among leaves", key="--hosts")
+
+
+def case_point(case: Case, directory: Path) -> Point:
+    """The case as an experiment's only point; its file is written to `directory`."""
+    from netsim.experiment import Experiment
+
+    per_leaf, leaves = tree_shape(case.hosts)
+    text = CASE.format(
+        hosts_per_leaf=per_leaf, leaves=leaves, transport=case.transport, size=case.size
+    )
+    path = directory / "bench.toml"
+    path.write_text(text, "utf-8")
+    (point,) = Experiment.load(path, []).points()
+    return point
+
+
+def measure(case: Case) -> RunResult:
+    """Run one case; refused if it does not fit into memory."""
+    from netsim.memory import require_memory
+    from netsim.simulate import estimate, simulate
+
+    with tempfile.TemporaryDirectory() as directory:
+        point = case_point(case, Path(directory))
+    require_memory(estimate(point), what=f"bench, {case.hosts} hosts")
+    return simulate(point, threads=case.threads, progress=None, should_stop=None)
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def processor() -> str:
+    """What the processor calls itself."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _cells(case: Case, summary: dict[str, Any], speed_up: float) -> list[str]:
+    return [
+        case.transport,
+        f"{case.hosts:,}",
+        case.size,
+        str(case.threads),
+        f"{summary['packet_hops']:,}",
+        f"{summary['packet_hops_per_s'] / 1e6:.1f}",
+        f"{speed_up:.2f}",
+        f"{summary['wall_s']:.1f}",
+        f"{summary['compile_s']:.1f}",
+    ]
