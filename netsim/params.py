@@ -16,7 +16,7 @@ second, counts; floats; bools; text).
 | bool | true | bool |
 | choice | "random" | str, one of `choices` |
 | text | "anything" | str |
-| file | "flows.csv" | str; the plugin resolves it against the experiment's directory |
+| file | "flows.csv" | str, the path; relative ones start at the experiment's directory |
 | sizes | "2MB" or [["1KB", 0.5], ["1MB", 1.0]] | tuple of (bytes, cumulative probability) |
 | sizes | "web_search" or "sizes.csv" | str, the name of a distribution or of a file |
 """

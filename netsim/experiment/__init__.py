@@ -1,1 +1,16 @@
-"""Experiments: the schema of the TOML file, sweeps, and resolution to points."""
+"""Experiments: one strict TOML file, its sweeps, and the points that they make.
+
+experiment = Experiment.load("experiments/p2p_512.toml", ["seed=2"])
+for point in experiment.points(): ...
+"""
+
+from netsim.experiment.load import Experiment
+from netsim.experiment.model import Outputs, PluginUse, Point, StopCondition
+
+__all__ = [
+    "Experiment",
+    "Outputs",
+    "PluginUse",
+    "Point",
+    "StopCondition",
+]

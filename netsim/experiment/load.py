@@ -1,0 +1,111 @@
+"""`Experiment`: a TOML file, checked and expanded to its points."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import CombinedInputError, InputError
+from netsim.experiment.document import apply_overrides, read
+from netsim.experiment.model import Point
+from netsim.experiment.resolve import Resolver, check_top_level
+from netsim.experiment.sweep import Variant, expand
+from netsim.units import written
+
+MAX_NAME = 150
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A valid experiment. `axes` maps each axis of its sweep to the values written there."""
+
+    file: str
+    name: str
+    description: str
+    axes: Mapping[str, tuple[Any, ...]]
+    _points: tuple[Point, ...]
+
+    @classmethod
+    def load(cls, path: Path | str, overrides: Sequence[str] = ()) -> Experiment:
+        """Read and check a file, with "path=value" overrides applied.
+
+        Raises
+        ------
+        InputError
+            with everything that is wrong, one line each: "file: key: what (what is right)".
+        """
+        path = Path(path)
+        tree = read(path)
+        overridden = apply_overrides(tree, overrides)
+        resolver = Resolver(str(path), path.resolve().parent, overridden)
+        for error in check_top_level(tree):
+            resolver.note(error)
+        variants: list[Variant] = []
+        try:
+            variants, errors = expand(tree, resolver.find)
+            for error in errors:
+                resolver.note(error)
+        except InputError as error:  # too many points to look at
+            resolver.note(error)
+        title = tree.get("name") or path.stem
+        points = [
+            resolver.point(index, name, variant, title)
+            for index, (name, variant) in enumerate(
+                zip(_names(variants, title), variants, strict=True)
+            )
+        ]
+        errors = resolver.finish()
+        if errors:
+            raise CombinedInputError(errors)
+        return cls(
+            file=str(path),
+            name=title,
+            description=tree.get("description", ""),
+            axes=_axes(variants),
+            _points=tuple(point for point in points if point is not None),
+        )
+
+    def points(self) -> list[Point]:
+        """Every run of the experiment, in the order in which they are to be run."""
+        return list(self._points)
+
+
+def _axes(variants: Sequence[Variant]) -> dict[str, tuple[Any, ...]]:
+    values: dict[str, list[Any]] = {}
+    for variant in variants:
+        for axis, value in variant.axes.items():
+            known = values.setdefault(axis, [])
+            if value not in known:
+                known.append(value)
+    return {axis: tuple(known) for axis, known in values.items()}
+
+
+def _names(variants: Sequence[Variant], title: str) -> list[str]:
+    """A name for each point that can name a directory, such as "transport=ndp,load=0.1"."""
+    short = _short_axes(variants)
+    names: dict[str, None] = {}
+    for index, variant in enumerate(variants):
+        parts = [f"{short[axis]}={_label(value)}" for axis, value in variant.axes.items()]
+        name = ",".join(parts)[:MAX_NAME] or str(title)
+        names[name if name not in names else f"{name},{index}"] = None
+    return list(names)
+
+
+def _short_axes(variants: Sequence[Variant]) -> dict[str, str]:
+    """The last word of each axis, or the whole path where two end alike."""
+    paths = {axis for variant in variants for axis in variant.axes}
+    last = [path.rpartition(".")[2] for path in paths]
+    return {
+        path: word if last.count(word) == 1 else path
+        for path, word in zip(paths, last, strict=True)
+    }
+
+
+def _label(value: Any) -> str:
+    text = value if isinstance(value, str) else written(value)
+    if text.endswith(".py"):
+        text = Path(text).name
+    return re.sub(r"[^A-Za-z0-9.+=_-]+", "-", text).strip("-") or "value"

@@ -1,0 +1,77 @@
+"""What an experiment file becomes once it is checked: points that need no further checking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from netsim.fabric import Fabric, PacketFormat
+from netsim.registry import Plugin
+
+
+@dataclass(frozen=True)
+class PluginUse:
+    """A plugin with its parameters in the simulator's units (ps, bytes, bit/s)."""
+
+    plugin: Plugin
+    params: Mapping[str, Any]
+    preset: str | None = None
+
+    @property
+    def name(self) -> str:
+        """As written in an experiment: "ndp", "dcqcn:paper-40g", "./mine.py"."""
+        return f"{self.plugin.name}:{self.preset}" if self.preset else self.plugin.name
+
+    @property
+    def module(self) -> ModuleType:
+        """The plugin's module."""
+        return self.plugin.module
+
+
+@dataclass(frozen=True)
+class StopCondition:
+    """When a run ends before its flows do.
+
+    `time_ps`: simulated time at which it stops. `flow_deadline_ps`: a flow older than
+    this is a stall. `drain`: run on until the network is empty once all flows have finished.
+    """
+
+    time_ps: int | None = None
+    flow_deadline_ps: int | None = None
+    drain: bool = False
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where results go, relative to the working directory, and which tables are kept."""
+
+    directory: str
+    links: bool = True
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run: everything explicit and valid.
+
+    `axes` maps the dotted path of each axis of the sweep to the value written there;
+    `resolved` is the whole point as an experiment file would say it, every default
+    included. `file` and `directory` (absolute) are those of the experiment.
+    """
+
+    index: int
+    name: str
+    axes: Mapping[str, Any]
+    seed: int
+    topology: PluginUse
+    transport: PluginUse
+    traffic: PluginUse
+    packets: PacketFormat
+    fabric: Fabric
+    stop: StopCondition
+    outputs: Outputs
+    resolved: dict[str, Any]
+    file: str
+    directory: Path

@@ -1,0 +1,295 @@
+"""From the tree of one point to a `Point`: defaults filled in, everything checked.
+
+Sections that many points share are resolved once. Mistakes are collected, not raised,
+so that one look at the file tells all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from netsim import registry
+from netsim.errors import CombinedInputError, InputError
+from netsim.experiment import fabric as fabrics
+from netsim.experiment.document import PLUGIN_SECTIONS, Tree
+from netsim.experiment.model import Outputs, PluginUse, Point, StopCondition
+from netsim.experiment.schema import FileSection, OutputsSection, StopSection, problems
+from netsim.experiment.sweep import Variant
+from netsim.fabric import Fabric, PacketFormat
+from netsim.params import resolve_params
+from netsim.registry import Plugin
+from netsim.units import format_time, written
+
+SEED_LIMIT = 2**32
+TOP_LEVEL_VALUES = ("name", "description", "seed")
+
+T = TypeVar("T")
+
+
+@dataclass
+class Resolver:
+    """Resolves the points of one file. After that, `errors` holds all that is wrong."""
+
+    file: str
+    directory: Path
+    overridden: Sequence[str] = ()
+    errors: list[InputError] = field(default_factory=list)
+    _memo: dict[str, Any] = field(default_factory=dict)
+    _unheeded: dict[str, InputError] = field(default_factory=dict)
+    _heeded: set[str] = field(default_factory=set)
+
+    def find(self, section: str, kind: str) -> Plugin | None:
+        """The plugin of a written kind (a preset may follow); None after noting the error."""
+
+        def resolve() -> Plugin:
+            name, _ = registry.split_preset(kind)
+            return registry.find(section, name, relative_to=self.directory)
+
+        return self._once(section, f"plugin {section} {kind}", resolve)
+
+    def point(self, index: int, name: str, variant: Variant, title: str) -> Point | None:
+        """The point of one variant of the tree, or None after noting what is wrong."""
+        tree = variant.value
+        uses = [self._plugin_use(section, tree.get(section)) for section in PLUGIN_SECTIONS]
+        topology, transport, traffic = uses
+        packets = self._section(tree, "packets", fabrics.resolve_packets)
+        fabric = None
+        if packets is not None and transport is not None:
+            fabric = self._fabric(tree.get("fabric", {}), transport, packets)
+        stop = self._section(tree, "stop", _stop)
+        outputs = self._section(tree, "outputs", lambda table: _outputs(table, title))
+        seed = self._once("seed", f"seed {tree.get('seed', 1)!r}", lambda: _seed(tree))
+        if (
+            topology is None
+            or transport is None
+            or traffic is None
+            or packets is None
+            or fabric is None
+            or stop is None
+            or outputs is None
+            or seed is None
+        ):
+            return None
+        return Point(
+            index=index,
+            name=name,
+            axes=variant.axes,
+            seed=seed,
+            topology=topology,
+            transport=transport,
+            traffic=traffic,
+            packets=packets,
+            fabric=fabric,
+            stop=stop,
+            outputs=outputs,
+            resolved={
+                "name": title,
+                "description": tree.get("description", ""),
+                "seed": seed,
+                **{
+                    section: self._describe(use, tree[section])
+                    for section, use in zip(
+                        PLUGIN_SECTIONS, (topology, transport, traffic), strict=True
+                    )
+                },
+                "packets": fabrics.describe_packets(packets),
+                "fabric": fabrics.describe_fabric(fabric),
+                "stop": _describe_stop(stop),
+                "outputs": {"directory": outputs.directory, "links": outputs.links},
+            },
+            file=self.file,
+            directory=self.directory,
+        )
+
+    def finish(self) -> list[InputError]:
+        """All errors, with those that need every point to be known, each with its file."""
+        unheeded = [e for key, e in self._unheeded.items() if key not in self._heeded]
+        return [self._placed(error) for error in [*self.errors, *unheeded]]
+
+    def note(self, error: InputError) -> None:
+        """Add an error (or several) that was found elsewhere."""
+        self.errors.extend(error.errors)
+
+    def _placed(self, error: InputError) -> InputError:
+        """The error with the file that its key stands in; overrides stand in no file."""
+        key = error.key or ""
+        given = any(key == path or key.startswith(f"{path}.") for path in self.overridden)
+        return error.at(file="--set" if given else self.file)
+
+    def _once(self, key: str, memo: str, resolve: Callable[[], T]) -> T | None:
+        """What `resolve` gives, computed once for each `memo`; None after noting its errors."""
+        if memo not in self._memo:
+            try:
+                self._memo[memo] = resolve()
+            except InputError as error:
+                self._memo[memo] = None
+                self.errors.extend(single.at(key=key) for single in error.errors)
+        result: T | None = self._memo[memo]
+        return result
+
+    def _section(self, tree: Tree, name: str, resolve: Callable[[Tree], T]) -> T | None:
+        table = tree.get(name, {})
+        if not isinstance(table, dict):
+            return None  # noted when the top level was checked
+        return self._once(name, f"{name} {table!r}", lambda: resolve(table))
+
+    def _plugin_use(self, section: str, table: Any) -> PluginUse | None:
+        if not isinstance(table, dict):
+            return None  # missing, or noted when sweeps were expanded
+        kind = table.get("kind")
+        if not isinstance(kind, str):
+            return self._once(section, f"no kind {section}", lambda: _no_kind(section, kind))
+        plugin = self.find(section, kind)
+        if plugin is None:
+            return None
+        return self._once(
+            section, f"{section} {table!r}", lambda: self._use(section, plugin, kind, table)
+        )
+
+    def _use(self, section: str, plugin: Plugin, kind: str, table: Tree) -> PluginUse:
+        _, preset = registry.split_preset(kind)
+        given = {name: value for name, value in table.items() if name != "kind"}
+        errors = []
+        for name in TOP_LEVEL_VALUES:
+            if name in given and plugin.param(name) is None:
+                del given[name]
+                hint = f"write {name} above the first [table]"
+                errors.append(InputError("unknown parameter", key=f"{section}.{name}", hint=hint))
+        params: dict[str, Any] = {}
+        try:
+            params = resolve_params(
+                plugin.params, plugin.presets, given, preset, file=None, key=section
+            )
+        except InputError as error:
+            errors.append(error)
+        if errors:
+            raise CombinedInputError(errors)
+        for param in plugin.params:
+            if param.unit == "file" and params[param.name] is not None:
+                path = Path(params[param.name]).expanduser()
+                params[param.name] = str(self.directory / path)
+        return PluginUse(plugin, params, preset)
+
+    def _fabric(self, table: Any, transport: PluginUse, packets: PacketFormat) -> Fabric | None:
+        if not isinstance(table, dict):
+            return None
+
+        def resolve() -> Fabric:
+            wishes = _wishes(transport, packets)
+            fabric = fabrics.resolve_fabric(fabrics.merge(wishes, table), packets)
+            _check_classes(fabric, transport, wishes)
+            return fabric
+
+        memo = f"fabric {table!r} {transport.plugin.path} {transport.params!r} {packets!r}"
+        fabric = self._once("fabric", memo, resolve)
+        if fabric is not None:
+            used = fabrics.used_keys(fabric)
+            self._heeded |= used
+            for key in table.keys() - used:
+                self._unheeded.setdefault(key, fabrics.no_effect(key, fabric))
+        return fabric
+
+    def _describe(self, use: PluginUse, table: Tree) -> dict[str, Any]:
+        """The table that gives the same plugin and parameters, every one written."""
+        described: dict[str, Any] = {"kind": use.name}
+        for param in use.plugin.params:
+            value = use.params[param.name]
+            if param.unit == "file" and value is not None:
+                described[param.name] = table.get(param.name, value)
+            else:
+                described[param.name] = param.format(value)
+        return described
+
+
+def check_top_level(tree: Tree) -> list[InputError]:
+    """What is wrong with the keys of the top level and the types of the sections."""
+    try:
+        FileSection.model_validate(tree)
+    except ValidationError as error:
+        return problems(error, FileSection, "")
+    return []
+
+
+def _no_kind(section: str, kind: Any) -> PluginUse:
+    available = ", ".join(registry.names(section)) or "none yet"
+    if kind is None:
+        raise InputError("missing", key=f"{section}.kind", hint=f"there are: {available}")
+    raise InputError(f"{written(kind)} is not a name", key=f"{section}.kind", hint=available)
+
+
+def _seed(tree: Tree) -> int:
+    seed = tree.get("seed", 1)
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise InputError(
+            f"{written(seed)} is not a seed", hint='a whole number, a list of them, or "1..10"'
+        )
+    if not 0 <= seed < SEED_LIMIT:
+        raise InputError(f"{seed} is out of range", hint=f"0 to {SEED_LIMIT - 1}")
+    return seed
+
+
+def _stop(table: Tree) -> StopCondition:
+    try:
+        section = StopSection.model_validate(table)
+    except ValidationError as error:
+        raise CombinedInputError(problems(error, StopSection, "stop")) from None
+    return StopCondition(section.time, section.flow_deadline, section.drain)
+
+
+def _describe_stop(stop: StopCondition) -> dict[str, Any]:
+    def limit(time_ps: int | None) -> str:
+        return "none" if time_ps is None else format_time(time_ps)
+
+    return {
+        "time": limit(stop.time_ps),
+        "flow_deadline": limit(stop.flow_deadline_ps),
+        "drain": stop.drain,
+    }
+
+
+def _outputs(table: Tree, title: str) -> Outputs:
+    try:
+        section = OutputsSection.model_validate(table)
+    except ValidationError as error:
+        raise CombinedInputError(problems(error, OutputsSection, "outputs")) from None
+    return Outputs(section.directory or f"results/{title}", section.links)
+
+
+def _wishes(transport: PluginUse, packets: PacketFormat) -> Mapping[str, Any]:
+    """The fabric that a transport declares; its own mistakes name its file."""
+    wishes = getattr(transport.module, "FABRIC", {})
+    file = str(transport.plugin.path)
+    if not isinstance(wishes, Mapping):
+        raise InputError("is not a dict", file=file, key="FABRIC")
+    try:
+        fabrics.resolve_fabric(wishes, packets)
+    except InputError as error:
+        own = [e for e in error.errors if (e.key or "").startswith("fabric.")]
+        raise CombinedInputError(
+            InputError(e.message, file=file, key=f"FABRIC.{(e.key or '')[7:]}", hint=e.hint)
+            for e in own or error.errors
+        ) from None
+    return wishes
+
+
+def _check_classes(fabric: Fabric, transport: PluginUse, wishes: Mapping[str, Any]) -> None:
+    """Refuse fewer classes than the transport says it uses, or than its parameters name."""
+    needed = wishes.get("n_classes", 1)
+    if fabric.n_classes < needed:
+        raise InputError(
+            f"{fabric.n_classes} traffic class(es) for {transport.name}",
+            key="fabric.n_classes",
+            hint=f"at least {needed}",
+        )
+    for name, value in transport.params.items():
+        if name.endswith("_class") and isinstance(value, int) and value >= fabric.n_classes:
+            raise InputError(
+                f"there is no class {value}",
+                key=f"transport.{name}",
+                hint=f"fabric.n_classes is {fabric.n_classes}, so 0 to {fabric.n_classes - 1}",
+            )

@@ -1,0 +1,194 @@
+"""The fixed sections of an experiment file, as pydantic models.
+
+The parameters of topology, transport and traffic are declared by those plugins; here
+stand the names and types of everything else. Values are converted by the same
+functions as plugins' parameters, so that messages agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from netsim.errors import InputError, did_you_mean
+from netsim.fabric import LOAD_BALANCING, MAX_CLASSES, MODELS
+from netsim.params import REQUIRED, Param
+from netsim.units import parse_queue, written
+
+MAX_PACKET_BYTES = "1MiB"
+
+
+class _Convert:
+    """A validator that converts a written value as a plugin's parameter would."""
+
+    def __init__(self, unit: str, **rules: Any) -> None:
+        self.param = Param("value", unit, REQUIRED, "", **rules)
+
+    def __call__(self, value: Any) -> Any:
+        return _as_pydantic(self.param.convert, value)
+
+
+class _ConvertQueue:
+    """A validator for a size that may be written in packets ("35pkt")."""
+
+    def __init__(self, optional: str = "") -> None:
+        self.optional = optional  # the word that stands for None
+
+    def __call__(self, value: Any, info: ValidationInfo) -> Any:
+        if self.optional and value == self.optional:
+            return None
+        packet_bytes: int = (info.context or {})["packet_bytes"]
+        return _as_pydantic(lambda value: parse_queue(value, packet_bytes), value)
+
+
+def _as_pydantic(convert: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return convert(value)
+    except InputError as error:
+        context = {"message": error.message, "hint": error.hint or ""}
+        raise PydanticCustomError("netsim", "{message}", context) from None
+
+
+def _no_ecn(value: Any) -> Any:
+    return None if value is False or value == "none" else value
+
+
+def _name(value: Any) -> Any:
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", value):
+        return value
+    context = {
+        "message": f"{written(value)} cannot name an experiment",
+        "hint": "letters, digits and . _ + - in quotes",
+    }
+    raise PydanticCustomError("netsim", "{message}", context)
+
+
+_Text = Annotated[str, BeforeValidator(_Convert("text"))]
+_Bool = Annotated[bool, BeforeValidator(_Convert("bool"))]
+_Fraction = Annotated[float, BeforeValidator(_Convert("fraction"))]
+_Queue = Annotated[int, BeforeValidator(_ConvertQueue())]
+_Size = Annotated[int, BeforeValidator(_Convert("bytes", minimum="1B", maximum=MAX_PACKET_BYTES))]
+_Limit = Annotated[int | None, BeforeValidator(_Convert("time", minimum="1ps", optional=True))]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PacketsSection(_Section):
+    """[packets]"""
+
+    payload_bytes: _Size = 4096
+    header_bytes: Annotated[int, BeforeValidator(_Convert("bytes", maximum=MAX_PACKET_BYTES))] = 64
+    control_bytes: _Size = 64
+
+
+class EcnSection(_Section):
+    """[fabric.ecn]; without kmax_bytes there is one threshold."""
+
+    kmin_bytes: _Queue
+    kmax_bytes: _Queue | None = None
+    pmax: _Fraction = 1.0
+    at: Annotated[
+        Literal["enqueue", "dequeue"],
+        BeforeValidator(_Convert("choice", choices=("enqueue", "dequeue"))),
+    ] = "enqueue"
+
+
+class FabricSection(_Section):
+    """[fabric]; None is "not written", and the default depends on the model."""
+
+    model: Annotated[str, BeforeValidator(_Convert("choice", choices=MODELS))] = "drop_tail"
+    load_balancing: Annotated[str, BeforeValidator(_Convert("choice", choices=LOAD_BALANCING))] = (
+        "ecmp"
+    )
+    n_classes: (
+        Annotated[int, BeforeValidator(_Convert("count", minimum=1, maximum=MAX_CLASSES))] | None
+    ) = None
+    queue_bytes: _Queue | None = None
+    header_queue_bytes: _Queue | None = None
+    header_ratio: Annotated[int, BeforeValidator(_Convert("count", minimum=1))] = 10
+    ecn: Annotated[EcnSection | None, BeforeValidator(_no_ecn)] = None
+    ecn_from_class: Annotated[int, BeforeValidator(_Convert("count"))] = 0
+    xoff_bytes: _Queue | None = None
+    xon_bytes: _Queue | None = None
+    headroom_bytes: Annotated[int | None, BeforeValidator(_ConvertQueue("auto"))] = None
+    shared_buffer_bytes: Annotated[int | None, BeforeValidator(_ConvertQueue("none"))] = None
+    alpha: Annotated[float, BeforeValidator(_Convert("ratio", minimum=1e-6))] = 0.125
+    xon_gap_bytes: _Queue = 3000
+
+
+class StopSection(_Section):
+    """[stop]"""
+
+    time: _Limit = None
+    flow_deadline: _Limit = None
+    drain: _Bool = False
+
+
+class OutputsSection(_Section):
+    """[outputs]"""
+
+    directory: _Text = ""
+    links: _Bool = True
+
+
+class FileSection(_Section):
+    """The top level. Sections are checked one by one, once their sweeps are expanded."""
+
+    name: Annotated[str, BeforeValidator(_name)] = ""
+    description: _Text = ""
+    seed: Any = 1
+    topology: Any
+    transport: Any
+    traffic: Any
+    packets: dict[str, Any] = Field(default_factory=dict)
+    fabric: dict[str, Any] = Field(default_factory=dict)
+    stop: dict[str, Any] = Field(default_factory=dict)
+    outputs: dict[str, Any] = Field(default_factory=dict)
+
+
+FIXED_SECTIONS: Mapping[str, type[_Section]] = {
+    "packets": PacketsSection,
+    "fabric": FabricSection,
+    "stop": StopSection,
+    "outputs": OutputsSection,
+}
+
+_MISSING = {
+    "topology": '[topology] with kind = "fat_tree"',
+    "transport": 'transport = "ndp"',
+    "traffic": '[traffic] with kind = "permutation"',
+    "kmin_bytes": 'kmin_bytes = "64KB"',
+}
+
+
+COUNT_FIELDS = ("fabric.n_classes", "fabric.header_ratio", "fabric.ecn_from_class")
+"""Whole numbers of the fixed sections, for which "1..4" is a range."""
+
+
+def problems(error: ValidationError, model: type[BaseModel], section: str) -> list[InputError]:
+    """Pydantic's findings as `InputError`s with dotted keys, without a file."""
+    return [_problem(detail, model, section) for detail in error.errors()]
+
+
+def _problem(detail: ErrorDetails, model: type[BaseModel], section: str) -> InputError:
+    path = [str(part) for part in detail["loc"]]
+    key = ".".join([section, *path] if section else path)
+    name = path[-1] if path else section
+    if detail["type"] == "netsim":
+        context = detail["ctx"]
+        return InputError(context["message"], key=key, hint=context["hint"] or None)
+    if detail["type"] == "extra_forbidden":
+        known = EcnSection if "ecn" in path[:-1] else model
+        return InputError("unknown key", key=key, hint=did_you_mean(name, known.model_fields))
+    if detail["type"] == "missing":
+        return InputError("missing", key=key, hint=f"such as {_MISSING[name]}")
+    if detail["type"] in ("dict_type", "model_type"):
+        hint = f"[{key}] and its keys below it"
+        return InputError(f"{written(detail['input'])} is not a table", key=key, hint=hint)
+    return InputError(detail["msg"], key=key)

@@ -1,0 +1,193 @@
+"""Sweeps: lists and ranges in an experiment, expanded to one tree per point.
+
+A list where one value belongs is an axis, "1..10" where a whole number belongs a
+range, and a list of transports (by name, or as [[transport]] tables) the axis
+"transport". Points are the cartesian product in the order of the file, the first
+axis outermost, except that the seed is innermost.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from netsim.errors import InputError, raise_all
+from netsim.experiment.document import PLUGIN_SECTIONS, Tree
+from netsim.experiment.schema import COUNT_FIELDS
+from netsim.registry import Plugin
+from netsim.units import written
+
+MAX_POINTS = 100_000
+SWEPT_SECTIONS = (*PLUGIN_SECTIONS, "packets", "fabric", "stop")
+
+Finder = Callable[[str, str], "Plugin | None"]
+"""(section, written kind) -> the plugin, or None if there is no such plugin."""
+
+_RANGE = re.compile(r"\s*([0-9]{1,18})\s*\.\.\s*([0-9]{1,18})\s*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A tree (or a part of one) without sweeps, and the value chosen on each axis."""
+
+    value: Any
+    axes: dict[str, Any] = field(default_factory=dict)
+
+
+def expand(tree: Tree, find: Finder) -> tuple[list[Variant], list[InputError]]:
+    """One tree per point, and what is wrong with the axes of the sections left out of them."""
+    order = [key for key in tree if key != "seed"] + ["seed"] * ("seed" in tree)
+    errors: list[InputError] = []
+    parts: dict[str, list[Variant]] = {}
+    for key in order:
+        try:
+            parts[key] = _section(key, tree[key], find)
+        except InputError as error:
+            errors.append(error)
+    return _tables(parts, list(parts.values())), errors
+
+
+def _section(key: str, value: Any, find: Finder) -> list[Variant]:
+    if key == "seed":
+        return _values(key, value, is_count=True)
+    if key in PLUGIN_SECTIONS:
+        return _plugin(key, value, find)
+    if key in SWEPT_SECTIONS and isinstance(value, dict):
+        return _fixed(key, value)
+    return [Variant(value)]
+
+
+def _fixed(path: str, table: Tree) -> list[Variant]:
+    """All variants of a fixed section, whose tables may hold axes at any depth."""
+    errors: list[InputError] = []
+    parts: list[list[Variant]] = []
+    for name, value in table.items():
+        key = f"{path}.{name}"
+        try:
+            if isinstance(value, dict):
+                parts.append(_fixed(key, value))
+            else:
+                parts.append(_values(key, value, is_count=key in COUNT_FIELDS))
+        except InputError as error:
+            errors.append(error)
+    raise_all(errors)
+    return _tables(table, parts)
+
+
+def _plugin(section: str, value: Any, find: Finder) -> list[Variant]:
+    """All variants of a plugin section, each a table whose "kind" is one name."""
+    if isinstance(value, str):
+        return [Variant({"kind": value})]
+    if isinstance(value, list):
+        return _alternatives(section, value, find)
+    if not isinstance(value, dict):
+        raise InputError(f"{written(value)} is neither a name nor a table", key=section)
+    kind = value.get("kind")
+    if isinstance(kind, list):
+        return _alternatives(section, [{**value, "kind": one} for one in kind], find)
+    plugin = find(section, kind) if isinstance(kind, str) else None
+    errors: list[InputError] = []
+    parts: list[list[Variant]] = []
+    for name, written_value in value.items():
+        try:
+            parts.append(_parameter(f"{section}.{name}", name, written_value, plugin))
+        except InputError as error:
+            errors.append(error)
+    raise_all(errors)
+    return _tables(value, parts)
+
+
+def _parameter(key: str, name: str, value: Any, plugin: Plugin | None) -> list[Variant]:
+    param = plugin.param(name) if plugin else None
+    if param is None:
+        # An unknown parameter is reported once the point is resolved, and then only once.
+        return [Variant(value)]
+    if isinstance(value, list) and value and not param.is_axis(value):
+        return [Variant(value)]
+    return _values(key, value, is_count=param.unit == "count")
+
+
+def _alternatives(section: str, items: Sequence[Any], find: Finder) -> list[Variant]:
+    """The variants of each of several plugins, one after the other, as one axis."""
+    if not items:
+        raise InputError("an empty list", key=section, hint="an axis needs a value")
+    variants: list[Variant] = []
+    for item, label in zip(items, _labels(items), strict=True):
+        if isinstance(item, list):
+            raise InputError("a list inside a list", key=section, hint="names or tables")
+        variants += [
+            Variant(variant.value, {section: label} | variant.axes)
+            for variant in _plugin(section, item, find)
+        ]
+    _refuse_repetition(section, _labels(items))
+    return variants
+
+
+def _labels(items: Sequence[Any]) -> list[str]:
+    """A name for each plugin of an axis: its kind, with its values where kinds repeat."""
+    kinds = [str(item.get("kind")) if isinstance(item, dict) else str(item) for item in items]
+    if len(set(kinds)) == len(kinds):
+        return kinds
+    return [
+        " ".join([kind, *(f"{k}={_plain(v)}" for k, v in item.items() if k != "kind")])
+        if isinstance(item, dict)
+        else kind
+        for kind, item in zip(kinds, items, strict=True)
+    ]
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else written(value)
+
+
+def _values(key: str, value: Any, *, is_count: bool) -> list[Variant]:
+    """One variant for a value, one for each item of an axis."""
+    if is_count and isinstance(value, str):
+        value = _range(key, value)
+    if not isinstance(value, list):
+        return [Variant(value)]
+    if not value:
+        raise InputError("an empty list", key=key, hint="an axis needs a value")
+    _refuse_repetition(key, value)
+    return [Variant(item, {key: item}) for item in value]
+
+
+def _range(key: str, value: str) -> Any:
+    """The whole numbers of "1..10", both ends included; another text is left as it is."""
+    match = _RANGE.fullmatch(value)
+    if match is None:
+        return value
+    first, last = int(match[1]), int(match[2])
+    if first > last:
+        raise InputError(f'"{value}" is empty', key=key, hint=f'write "{last}..{first}"')
+    if last - first >= MAX_POINTS:
+        raise InputError(f'"{value}" has {last - first + 1} values', key=key, hint="too many")
+    return list(range(first, last + 1))
+
+
+def _refuse_repetition(key: str, items: Sequence[Any]) -> None:
+    seen: set[str] = set()
+    for item in items:
+        if repr(item) in seen:
+            raise InputError(f"{written(item)} stands twice", key=key, hint="each value once")
+        seen.add(repr(item))
+
+
+def _tables(keys: Iterable[str], parts: Sequence[list[Variant]]) -> list[Variant]:
+    """The tables that have one variant of each part as their values, with all axes."""
+    n_points = math.prod(len(part) for part in parts)
+    if n_points > MAX_POINTS:
+        raise InputError(f"the axes make {n_points} points", hint=f"at most {MAX_POINTS}")
+    names = list(keys)
+    tables = []
+    for chosen in product(*parts):
+        axes: dict[str, Any] = {}
+        for variant in chosen:
+            axes |= variant.axes
+        values = [variant.value for variant in chosen]
+        tables.append(Variant(dict(zip(names, values, strict=True)), axes))
+    return tables
