@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,12 @@ class TrafficContext:
     header_bytes: int = 64
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, init=False)
 class FlowTable:
     """A table of n flows; a flow is known by its row.
 
-    Arrays given in another integer type are converted; a scalar stands for every flow.
+    The constructor takes whole numbers of any type and converts them. Sources are an array or
+    a list of n; everywhere else a lone number stands for every flow.
 
     Attributes:
         src, dst: int32[n], hosts.
@@ -50,27 +51,40 @@ class FlowTable:
     src: NDArray[np.int32]
     dst: NDArray[np.int32]
     size_bytes: NDArray[np.int64]
-    start_ps: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
-    after_ptr: NDArray[np.int64] | None = None
-    after_flow: NDArray[np.int64] | None = None
-    cls: NDArray[np.int16] = field(default_factory=lambda: np.zeros(1, np.int16))
-    label: Sequence[str] | None = None
+    start_ps: NDArray[np.int64]
+    after_ptr: NDArray[np.int64] | None
+    after_flow: NDArray[np.int64] | None
+    cls: NDArray[np.int16]
+    label: Sequence[str] | None
 
-    def __post_init__(self) -> None:
-        n = np.asarray(self.src).size
-        self.src = _column(self.src, n, np.int32, "src")
-        self.dst = _column(self.dst, n, np.int32, "dst")
-        self.size_bytes = _column(self.size_bytes, n, np.int64, "size_bytes")
-        self.start_ps = _column(self.start_ps, n, np.int64, "start_ps")
-        self.cls = _column(self.cls, n, np.int16, "cls")
-        if (self.after_ptr is None) != (self.after_flow is None):
+    def __init__(
+        self,
+        src: ArrayLike,
+        dst: ArrayLike,
+        size_bytes: ArrayLike,
+        start_ps: ArrayLike = 0,
+        after_ptr: ArrayLike | None = None,
+        after_flow: ArrayLike | None = None,
+        cls: ArrayLike = 0,
+        label: Sequence[str] | None = None,
+    ) -> None:
+        n = np.asarray(src).size
+        self.src = _column(np.atleast_1d(src), n, np.int32, "src")
+        self.dst = _column(dst, n, np.int32, "dst")
+        self.size_bytes = _column(size_bytes, n, np.int64, "size_bytes")
+        self.start_ps = _column(start_ps, n, np.int64, "start_ps")
+        self.cls = _column(cls, n, np.int16, "cls")
+        if (after_ptr is None) != (after_flow is None):
             raise InputError("a flow table needs both after_ptr and after_flow, or neither")
-        if self.after_ptr is not None and self.after_flow is not None:
-            self.after_ptr = _column(self.after_ptr, n + 1, np.int64, "after_ptr")
-            after = np.asarray(self.after_flow)
-            self.after_flow = _column(after, after.size, np.int64, "after_flow")
-        if self.label is not None and len(self.label) != n:
-            raise InputError(f"a flow table has {len(self.label)} labels for {n} flows")
+        self.after_ptr = self.after_flow = None
+        if after_ptr is not None and after_flow is not None:
+            self.after_ptr = _column(after_ptr, n + 1, np.int64, "after_ptr")
+            self.after_flow = _column(
+                after_flow, np.asarray(after_flow).size, np.int64, "after_flow"
+            )
+        if label is not None and len(label) != n:
+            raise InputError(f"a flow table has {len(label)} labels for {n} flows")
+        self.label = label
 
     def __len__(self) -> int:
         return int(self.src.size)
@@ -142,11 +156,11 @@ class FlowTable:
 
 
 def _column(values: ArrayLike, n: int, dtype: Any, name: str) -> NDArray[Any]:
-    """`values` as a contiguous array of n integers of `dtype`; a lone value is repeated."""
+    """`values` as a contiguous array of n integers of `dtype`; a lone number is repeated."""
     given = np.asarray(values)
     if given.size and not np.issubdtype(given.dtype, np.integer):
         raise InputError(f"flow table: {name} must hold whole numbers, not {given.dtype}")
-    if given.ndim > 1 or (given.size != n and given.size != 1):
+    if given.ndim != 0 and given.shape != (n,):
         raise InputError(f"flow table: {name} has shape {given.shape}, expected ({n},)")
     if given.size:
         limits = np.iinfo(dtype)

@@ -1,0 +1,163 @@
+"""Flow sizes drawn from a cumulative distribution.
+
+A distribution is a list of points (size, probability of a flow no larger than it). The first
+point's probability sits at its size; between two points sizes are spread evenly; two points
+of one size make a step, so that sizes of 1 kB and 1 MB in equal parts are written
+
+    [["1KB", 0.5], ["1MB", 0.5], ["1MB", 1.0]]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError, did_you_mean
+from netsim.traffic._files import at_line, locate, read_lines
+
+Points = tuple[tuple[int, float], ...]
+
+_PACKET = 1460
+
+BUILT_IN: dict[str, Points] = {
+    # Alizadeh et al., "Data center TCP (DCTCP)", SIGCOMM 2010, as tabulated with HPCC (2019).
+    "web_search": (
+        (0, 0.0),
+        (10_000, 0.15),
+        (20_000, 0.20),
+        (30_000, 0.30),
+        (50_000, 0.40),
+        (80_000, 0.53),
+        (200_000, 0.60),
+        (1_000_000, 0.70),
+        (2_000_000, 0.80),
+        (5_000_000, 0.90),
+        (10_000_000, 0.97),
+        (30_000_000, 1.0),
+    ),
+    # Roy et al., "Inside the social network's (datacenter) network", SIGCOMM 2015, Hadoop, as
+    # tabulated with HPCC (2019).
+    "hadoop": (
+        (0, 0.0),
+        (100, 0.01),
+        (200, 0.02),
+        (300, 0.05),
+        (350, 0.15),
+        (400, 0.20),
+        (500, 0.30),
+        (600, 0.40),
+        (700, 0.50),
+        (1_000, 0.60),
+        (2_000, 0.67),
+        (7_000, 0.70),
+        (30_000, 0.72),
+        (50_000, 0.82),
+        (80_000, 0.87),
+        (120_000, 0.90),
+        (300_000, 0.95),
+        (1_000_000, 0.975),
+        (2_000_000, 0.99),
+        (10_000_000, 1.0),
+    ),
+    # Greenberg et al., "VL2", SIGCOMM 2009, in packets of 1,460 bytes as tabulated with
+    # pFabric (2013).
+    "data_mining": (
+        (1 * _PACKET, 0.5),
+        (2 * _PACKET, 0.6),
+        (3 * _PACKET, 0.7),
+        (7 * _PACKET, 0.8),
+        (267 * _PACKET, 0.9),
+        (2_107 * _PACKET, 0.95),
+        (66_667 * _PACKET, 0.99),
+        (666_667 * _PACKET, 1.0),
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """A distribution of flow sizes; `sizes` and `below` are float64[k] and never fall."""
+
+    sizes: NDArray[np.float64]
+    below: NDArray[np.float64]
+
+    @classmethod
+    def from_points(cls, points: Points) -> Sizes:
+        sizes, below = zip(*points, strict=True)
+        return cls(np.array(sizes, np.float64), np.array(below, np.float64))
+
+    def draw(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """n sizes in bytes, at least 1 each."""
+        if (self.sizes == self.sizes[0]).all():
+            return np.full(n, max(1, round(self.sizes[0])), np.int64)
+        drawn = np.interp(rng.random(n), self.below, self.sizes)
+        return np.maximum(1, np.rint(drawn)).astype(np.int64)
+
+    def mean_bytes(self) -> float:
+        middles = (self.sizes[1:] + self.sizes[:-1]) / 2
+        return float(self.sizes[0] * self.below[0] + (middles * np.diff(self.below)).sum())
+
+    def mean_packets(self, payload_bytes: int) -> float:
+        """Mean number of packets of `payload_bytes` that a flow is cut into."""
+        # A flow has more than k packets if it is larger than k payloads.
+        boundaries = np.arange(1, np.ceil(self.sizes[-1] / payload_bytes)) * payload_bytes
+        return 1.0 + float((1.0 - self._no_larger(boundaries)).sum())
+
+    def _no_larger(self, size: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probability of a flow no larger than `size`, float64 like it."""
+        after = np.searchsorted(self.sizes, size, side="right")
+        low = np.maximum(after - 1, 0)
+        high = np.minimum(after, self.sizes.size - 1)
+        width = np.maximum(self.sizes[high] - self.sizes[low], 1.0)
+        share = np.clip((size - self.sizes[low]) / width, 0.0, 1.0)
+        inside = self.below[low] + share * (self.below[high] - self.below[low])
+        return np.where(after == 0, 0.0, inside)
+
+
+def find_sizes(given: str | Points, directory: Path) -> Sizes:
+    """The distribution of a parameter of unit "sizes".
+
+    Args:
+        given: points, the name of a built-in distribution, or the name of a file.
+        directory: where relative file names start.
+
+    Raises:
+        InputError: an unknown name, or a file with an error in it.
+    """
+    if not isinstance(given, str):
+        return Sizes.from_points(given)
+    if given in BUILT_IN:
+        return Sizes.from_points(BUILT_IN[given])
+    path = locate(directory, given)
+    if not path.exists():
+        hint = did_you_mean(given, BUILT_IN)
+        raise InputError(
+            f'"{given}" is neither a distribution nor a file', key="traffic.sizes", hint=hint
+        )
+    return Sizes.from_points(_read_points(path))
+
+
+def _read_points(path: Path) -> Points:
+    """Points of a file with a size in bytes and a probability on each line.
+
+    Probabilities run to 1, or to 100 if they are percentages.
+    """
+    points: list[tuple[int, float]] = []
+    number = 0
+    for number, line in read_lines(path):
+        words = line.replace(",", " ").split()
+        try:
+            size, probability = int(words[0]), float(words[1])
+        except (ValueError, IndexError):
+            raise at_line(path, number, f"{line!r} is not a size and a probability") from None
+        if len(words) != 2 or size < 0 or not 0 <= probability <= 100:
+            raise at_line(path, number, f"{line!r} is not a size and a probability")
+        if points and (size < points[-1][0] or probability < points[-1][1]):
+            raise at_line(path, number, "sizes and cumulative probabilities must not fall")
+        points.append((size, probability))
+    if not points or points[-1][1] not in (1.0, 100.0):
+        raise at_line(path, number, "the last cumulative probability is neither 1 nor 100")
+    return tuple((size, probability / points[-1][1]) for size, probability in points)

@@ -1,0 +1,231 @@
+"""Flows listed in a CSV or Parquet file.
+
+One row is one flow, known by its number, from 0. Columns:
+
+| column | content |
+|---|---|
+| src, dst | hosts |
+| size_bytes, or size | bytes, or text with a unit ("2MB", CSV only) |
+| start_ps, start_ns, start_us, start_ms, start_s, or start | a number, rounded to the nearest ps, or text with a unit ("1.5us", CSV only); 0 if there is none |
+| class | traffic class, optional |
+| after | optional: flows, separated by spaces, that must be complete before; the start counts from then |
+
+A CSV file names its columns in the first line; lines that begin with # and empty lines are
+left out.
+"""  # noqa: E501 (a table row cannot be broken)
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError, did_you_mean
+from netsim.flows import FlowTable, TrafficContext
+from netsim.network import Network
+from netsim.params import REQUIRED, Param
+from netsim.traffic._files import at_line, locate, unreadable
+from netsim.units import parse_bytes, parse_time_ps
+
+PARAMS = [Param("file", "file", REQUIRED, "the list, a .csv or a .parquet file")]
+
+START_SCALE = {"start_ps": 1, "start_ns": 10**3, "start_us": 10**6, "start_ms": 10**9}
+START_SCALE["start_s"] = 10**12
+COLUMNS = ("src", "dst", "size_bytes", "size", *START_SCALE, "start", "class", "after")
+# Beyond this a start time no longer has whole picoseconds in double precision.
+EXACT = 2.0**53
+
+Cells = Sequence[Any] | NDArray[Any]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Columns of cells as read, and the error that names the place of a row."""
+
+    path: Path
+    columns: dict[str, Cells]
+    n_rows: int
+    error: Callable[[int, str], InputError]
+
+
+def flows(
+    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
+) -> FlowTable:
+    """The flows in the order of the file."""
+    path = locate(context.directory, params["file"])
+    table = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    _check_columns(table)
+    result = FlowTable(
+        _integers(table, "src"),
+        _integers(table, "dst"),
+        _sizes(table),
+        _starts(table),
+        cls=_integers(table, "class") if "class" in table.columns else 0,
+    )
+    if "after" in table.columns:
+        result.set_dependencies(_after(table))
+    _check_hosts(table, "src", result.src, network.n_hosts)
+    _check_hosts(table, "dst", result.dst, network.n_hosts)
+    _fail_at(table, result.src == result.dst, lambda row: f"host {result.src[row]} sends to itself")
+    return result
+
+
+def _check_hosts(table: _Table, name: str, hosts: NDArray[np.int32], n_hosts: int) -> None:
+    _fail_at(
+        table,
+        (hosts < 0) | (hosts >= n_hosts),
+        lambda row: f"{name} {hosts[row]} does not exist (hosts are 0..{n_hosts - 1})",
+    )
+
+
+def _read_csv(path: Path) -> _Table:
+    lines: list[int] = []
+    rows: list[list[str]] = []
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            for cells in reader:
+                if cells and not cells[0].lstrip().startswith("#"):
+                    rows.append(cells)
+                    lines.append(reader.line_num)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise unreadable(path, error) from None
+    if not rows:
+        raise InputError("is empty", file=str(path), hint="the first line names the columns")
+    names = [name.strip() for name in rows[0]]
+    for row, cells in enumerate(rows):
+        if len(cells) != len(names):
+            raise at_line(path, lines[row], f"has {len(cells)} values for {len(names)} columns")
+    body = rows[1:]
+    columns: dict[str, Cells] = dict(zip(names, zip(*body, strict=True), strict=False))
+    if len(set(names)) < len(names):
+        raise at_line(path, lines[0], "names a column twice")
+    return _Table(
+        path,
+        columns or dict.fromkeys(names, ()),
+        len(body),
+        lambda row, message: at_line(path, lines[row + 1], message),
+    )
+
+
+def _read_parquet(path: Path) -> _Table:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(path)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise unreadable(path, error) from None
+    columns: dict[str, Cells] = {}
+    for name in table.column_names:
+        column = table.column(name)
+        if column.null_count:
+            raise InputError(f"column {name} has empty cells", file=str(path))
+        columns[name] = column.to_pylist() if name == "after" else column.to_numpy()
+    return _Table(
+        path,
+        columns,
+        table.num_rows,
+        lambda row, message: InputError(message, file=str(path), key=f"row {row}"),
+    )
+
+
+def _check_columns(table: _Table) -> None:
+    names, file = table.columns, str(table.path)
+    for name in names:
+        if name not in COLUMNS:
+            raise InputError(
+                f"column {name!r} is not known", file=file, hint=did_you_mean(name, COLUMNS)
+            )
+    for name in ("src", "dst"):
+        if name not in names:
+            raise InputError(f"there is no column {name}", file=file)
+    if ("size_bytes" in names) == ("size" in names):
+        raise InputError("there must be one column size_bytes or size", file=file)
+    starts = [name for name in names if name.startswith("start")]
+    if len(starts) > 1:
+        raise InputError(f"has several start columns: {', '.join(starts)}", file=file)
+    if not table.n_rows:
+        raise InputError("has no flows", file=file)
+
+
+def _integers(table: _Table, name: str) -> NDArray[np.int64]:
+    cells = table.columns[name]
+    if isinstance(cells, np.ndarray):
+        if not np.issubdtype(cells.dtype, np.integer):
+            raise InputError(f"column {name} is not of whole numbers", file=str(table.path))
+        return cells.astype(np.int64)
+    return np.array(_each(table, name, int), np.int64)
+
+
+def _sizes(table: _Table) -> NDArray[np.int64]:
+    if "size" in table.columns:
+        sizes = np.array(_each(table, "size", parse_bytes), np.int64)
+    else:
+        sizes = _integers(table, "size_bytes")
+    _fail_at(table, sizes < 1, lambda row: f"the size is {sizes[row]} bytes")
+    return sizes
+
+
+def _starts(table: _Table) -> NDArray[np.int64]:
+    name = next((name for name in table.columns if name.startswith("start")), None)
+    if name is None:
+        return np.zeros(table.n_rows, np.int64)
+    if name == "start":
+        return np.array(_each(table, name, parse_time_ps), np.int64)
+    cells = table.columns[name]
+    if name == "start_ps":
+        starts = _integers(table, name)
+    else:
+        numbers = cells if isinstance(cells, np.ndarray) else _each(table, name, float)
+        exact = np.asarray(numbers, np.float64) * START_SCALE[name]
+        _fail_at(
+            table,
+            ~(np.abs(exact) < EXACT),
+            lambda row: f"{name} {cells[row]} is too large for a picosecond's precision",
+        )
+        starts = np.rint(exact).astype(np.int64)
+    _fail_at(table, starts < 0, lambda row: f"{name} {cells[row]} is negative")
+    return starts
+
+
+def _after(table: _Table) -> list[list[int]]:
+    """For each flow those it waits for; a cell is text, a number, or a list of numbers."""
+
+    def flows_of(cell: Any) -> list[int]:
+        if isinstance(cell, str):
+            return [int(word) for word in cell.split()]
+        return [int(cell)] if isinstance(cell, int) else [int(flow) for flow in cell]
+
+    after = _each(table, "after", flows_of)
+    for row, flows_before in enumerate(after):
+        for flow in flows_before:
+            if not 0 <= flow < table.n_rows:
+                raise table.error(row, f"after: flow {flow} does not exist")
+    return after
+
+
+def _each(table: _Table, name: str, convert: Callable[[Any], Any]) -> list[Any]:
+    """A column's cells, converted; an error names the row."""
+    cells = table.columns[name]
+    try:
+        return list(map(convert, cells))
+    except (ValueError, TypeError, InputError):
+        for row, cell in enumerate(cells):
+            try:
+                convert(cell)
+            except InputError as error:
+                raise table.error(row, f"{name}: {error}") from None
+            except (ValueError, TypeError):
+                raise table.error(row, f"{name}: {cell!r} is not a number") from None
+        raise
+
+
+def _fail_at(table: _Table, bad: NDArray[np.bool_], message: Callable[[int], str]) -> None:
+    for row in np.flatnonzero(bad)[:1].tolist():
+        raise table.error(row, message(row))

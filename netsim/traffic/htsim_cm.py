@@ -1,0 +1,227 @@
+"""Flows of an htsim connection matrix (.cm file), with start times and triggers.
+
+    Nodes 4
+    Connections 3
+    Triggers 1
+    0->1 id 1 start 0 size 2000000 send_done_trigger 7
+    2->1 id 2 start 0 size 2000000 recv_done_trigger 7
+    1->3 id 3 trigger 7 size 2000000
+    trigger id 7 barrier count 2
+
+A flow with `trigger` starts when that trigger fires. A `oneshot` or `multishot` trigger is
+set off by one flow; a `barrier` by `count` flows, all that name it. Both `send_done_trigger`
+and `recv_done_trigger` mean that the flow is complete. `prio` is read and not used. What a
+dependency between flows cannot express is an error: a trigger set off by any one of several
+flows, a multishot trigger with several targets, and link failures.
+
+htsim's versions disagree on the unit of `start`; say which one the file is meant for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netsim.flows import FlowTable, TrafficContext
+from netsim.network import Network
+from netsim.params import REQUIRED, Param
+from netsim.traffic._files import at_line, locate, read_lines
+
+PARAMS = [
+    Param("file", "file", REQUIRED, "the .cm file"),
+    Param("start_unit", "choice", "ps", "unit of start times", choices=("ps", "us")),
+]
+
+PS_PER_UNIT = {"ps": 1, "us": 10**6}
+HEADERS = ("Nodes", "Connections", "Triggers")
+TRIGGER_KINDS = ("oneshot", "multishot", "barrier")
+
+
+@dataclass
+class _Trigger:
+    """A trigger: the flows that set it off and those it starts, by index."""
+
+    line: int = 0  # where it is declared; 0 before that
+    kind: str = ""
+    count: int = 0
+    setting_off: list[int] = field(default_factory=list)
+    starting: list[int] = field(default_factory=list)
+    first_use: int = 0
+
+
+@dataclass
+class _Matrix:
+    """What has been read of a file."""
+
+    path: Path
+    ps_per_unit: int
+    header: dict[str, tuple[int, int]] = field(default_factory=dict)  # name -> (line, number)
+    src: list[int] = field(default_factory=list)
+    dst: list[int] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    start: list[int] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    triggers: dict[int, _Trigger] = field(default_factory=dict)
+    declared: int = 0
+
+
+def flows(
+    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
+) -> FlowTable:
+    """The flows in the order of the file."""
+    path = locate(context.directory, params["file"])
+    matrix = _Matrix(path, PS_PER_UNIT[params["start_unit"]])
+    for line, text in read_lines(path):
+        words = text.split()
+        if "->" in words[0]:
+            _read_connection(matrix, line, words)
+        elif words[0] == "trigger":
+            _read_trigger(matrix, line, words)
+        elif words[0] in HEADERS:
+            _read_header(matrix, line, words)
+        elif words[0] in ("failure", "Failures"):
+            if words != ["Failures", "0"]:
+                raise at_line(path, line, "link failures are not supported")
+        else:
+            raise at_line(path, line, f"{words[0]!r} is not known here")
+    _check_counts(matrix, network.n_hosts)
+    table = FlowTable(
+        np.array(matrix.src, np.int64),
+        np.array(matrix.dst, np.int64),
+        np.array(matrix.size, np.int64),
+        np.array(matrix.start, np.int64),
+    )
+    if matrix.triggers:
+        table.set_dependencies(_dependencies(matrix))
+    return table
+
+
+def _read_header(matrix: _Matrix, line: int, words: list[str]) -> None:
+    if len(words) != 2:
+        raise at_line(matrix.path, line, f"{words[0]} needs one number")
+    matrix.header[words[0]] = (line, _whole(matrix, line, words[0], words[1]))
+
+
+def _read_connection(matrix: _Matrix, line: int, words: list[str]) -> None:
+    flow = len(matrix.src)
+    src, _, dst = words[0].partition("->")
+    source, target = _whole(matrix, line, "source", src), _whole(matrix, line, "destination", dst)
+    if source == target:
+        raise at_line(matrix.path, line, f"host {source} sends to itself")
+    values = _pairs(matrix, line, words[1:])
+    known = {"id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio"}
+    for word in values:
+        if word not in known:
+            raise at_line(matrix.path, line, f"{word!r} is not known in a connection")
+    if ("start" in values) == ("trigger" in values):
+        raise at_line(matrix.path, line, "a connection has either a start or a trigger")
+    size = _whole(matrix, line, "size", values.get("size", ""))
+    if size < 1:
+        raise at_line(matrix.path, line, "a flow without end (size 0) is not supported")
+    matrix.src.append(source)
+    matrix.dst.append(target)
+    matrix.size.append(size)
+    matrix.start.append(_start_ps(matrix, line, values.get("start", "0")))
+    matrix.lines.append(line)
+    if "trigger" in values:
+        _use(matrix, line, values["trigger"]).starting.append(flow)
+    for word in ("send_done_trigger", "recv_done_trigger"):
+        if word in values:
+            _use(matrix, line, values[word]).setting_off.append(flow)
+
+
+def _read_trigger(matrix: _Matrix, line: int, words: list[str]) -> None:
+    kinds = [word for word in words[1:] if word in TRIGGER_KINDS]
+    values = _pairs(matrix, line, [word for word in words[1:] if word not in TRIGGER_KINDS])
+    if len(kinds) != 1 or not set(values) <= {"id", "count"}:
+        raise at_line(
+            matrix.path,
+            line,
+            "a trigger has an id, a kind and perhaps a count",
+            "such as: trigger id 7 barrier count 2",
+        )
+    trigger = _use(matrix, line, values.get("id", ""))
+    if trigger.kind:
+        raise at_line(matrix.path, line, f"the trigger is declared on line {trigger.line} too")
+    trigger.line, trigger.kind = line, kinds[0]
+    trigger.count = _whole(matrix, line, "count", values.get("count", "0"))
+    matrix.declared += 1
+
+
+def _pairs(matrix: _Matrix, line: int, words: list[str]) -> dict[str, str]:
+    if len(words) % 2:
+        raise at_line(matrix.path, line, f"{words[-1]!r} has no value")
+    values = dict(zip(words[::2], words[1::2], strict=True))
+    if 2 * len(values) != len(words):
+        raise at_line(matrix.path, line, "a word is given twice")
+    return values
+
+
+def _use(matrix: _Matrix, line: int, word: str) -> _Trigger:
+    number = _whole(matrix, line, "trigger", word)
+    return matrix.triggers.setdefault(number, _Trigger(first_use=line))
+
+
+def _whole(matrix: _Matrix, line: int, what: str, word: str) -> int:
+    if not (word.isascii() and word.isdigit() and len(word) < 19):
+        raise at_line(matrix.path, line, f"the {what} {word!r} is not a whole number")
+    return int(word)
+
+
+def _start_ps(matrix: _Matrix, line: int, word: str) -> int:
+    try:
+        start = Fraction(word) * matrix.ps_per_unit
+    except (ValueError, ZeroDivisionError):
+        raise at_line(matrix.path, line, f"the start {word!r} is not a number") from None
+    if start.denominator != 1 or not 0 <= start < 2**62:
+        raise at_line(matrix.path, line, f"the start {word} is not a whole number of picoseconds")
+    return int(start)
+
+
+def _check_counts(matrix: _Matrix, n_hosts: int) -> None:
+    actual = {"Connections": len(matrix.src), "Triggers": matrix.declared}
+    for word, count in actual.items():
+        line, announced = matrix.header.get(word, (0, count))
+        if announced != count:
+            raise at_line(matrix.path, line, f"{announced} {word} announced, {count} found")
+    line, nodes = matrix.header.get("Nodes", (0, n_hosts))
+    if nodes > n_hosts:
+        raise at_line(matrix.path, line, f"{nodes} nodes, but the network has {n_hosts} hosts")
+    for flow_line, src, dst in zip(matrix.lines, matrix.src, matrix.dst, strict=True):
+        if max(src, dst) >= nodes:
+            raise at_line(
+                matrix.path, flow_line, f"host {max(src, dst)} does not exist (0..{nodes - 1})"
+            )
+
+
+def _dependencies(matrix: _Matrix) -> list[list[int]]:
+    """For each flow the flows that it waits for."""
+    after: list[list[int]] = [[] for _ in matrix.src]
+    for number, trigger in matrix.triggers.items():
+        line = trigger.line or trigger.first_use
+        if not trigger.kind:
+            raise at_line(matrix.path, line, f"trigger {number} is used and not declared")
+        if not trigger.starting:
+            continue
+        needed = trigger.count if trigger.kind == "barrier" else 1
+        if len(trigger.setting_off) != needed:
+            raise at_line(
+                matrix.path,
+                line,
+                f"trigger {number} ({trigger.kind}) is set off by {len(trigger.setting_off)} "
+                f"flows, not by {needed}",
+            )
+        if trigger.kind == "multishot" and len(trigger.starting) > 1:
+            raise at_line(
+                matrix.path,
+                line,
+                f"trigger {number} fires once and so starts one flow, not {len(trigger.starting)}",
+            )
+        for flow in trigger.starting:
+            after[flow] = trigger.setting_off
+    return after

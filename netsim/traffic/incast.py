@@ -1,0 +1,72 @@
+"""Many hosts send to one at once; several such groups may stand side by side.
+
+No host belongs to two groups, and none both sends and receives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.flows import FlowTable, TrafficContext
+from netsim.network import Network
+from netsim.params import REQUIRED, Param
+
+PARAMS = [
+    Param("fan_in", "count", REQUIRED, "senders for each receiver", minimum=1),
+    Param("size", "bytes", "1MB", "size of each flow", minimum="1B"),
+    Param("receiver", "count", None, "the receiving host, if there is one group; else random"),
+    Param("groups", "count", 1, "receivers, each with senders of its own", minimum=1),
+    Param(
+        "senders",
+        "choice",
+        "random",
+        "any hosts, or those that follow the receiver in number",
+        choices=("random", "linear"),
+    ),
+]
+
+
+def flows(
+    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
+) -> FlowTable:
+    """The flows of one group after another."""
+    n_hosts, fan_in, groups = network.n_hosts, params["fan_in"], params["groups"]
+    needed = groups * (fan_in + 1)
+    if needed > n_hosts:
+        raise InputError(
+            f"{groups} x ({fan_in} senders + 1 receiver) needs {needed} hosts, "
+            f"the network has {n_hosts}",
+            key="traffic.fan_in",
+        )
+    receiver = params["receiver"]
+    if receiver is not None and groups > 1:
+        raise InputError(f"cannot be given with {groups} groups", key="traffic.receiver")
+    if receiver is not None and receiver >= n_hosts:
+        raise InputError(
+            f"host {receiver} does not exist", key="traffic.receiver", hint=f"0..{n_hosts - 1}"
+        )
+    members = _members(params, n_hosts, rng)[:needed].reshape(groups, fan_in + 1)
+    return FlowTable(
+        members[:, 1:].reshape(-1),
+        np.repeat(members[:, 0], fan_in),
+        params["size"],
+    )
+
+
+def _members(
+    params: Mapping[str, Any], n_hosts: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """All hosts, group by group: the receiver and then its senders, as far as there are groups."""
+    receiver = params["receiver"]
+    if params["senders"] == "linear":
+        first = int(rng.integers(n_hosts)) if receiver is None else receiver
+        return (first + np.arange(n_hosts)) % n_hosts
+    hosts = rng.permutation(n_hosts)
+    if receiver is None:
+        return hosts
+    return np.concatenate([[receiver], hosts[hosts != receiver]])

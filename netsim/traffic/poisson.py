@@ -1,0 +1,95 @@
+"""Flows that arrive at random: a Poisson process at each host, to hosts chosen at random.
+
+How many is given either as `load`, the share of a host's link that its flows fill (headers
+included), or as `rate`, flows per second and host. How long: for a `duration`, or until
+there are `n_flows`. A flow never goes to its own source; every other host is equally likely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.flows import FlowTable, TrafficContext
+from netsim.network import Network
+from netsim.params import REQUIRED, Param
+from netsim.traffic._draw import other_hosts
+from netsim.traffic._sizes import Sizes, find_sizes
+
+PARAMS = [
+    Param(
+        "sizes",
+        "sizes",
+        REQUIRED,
+        "one size, points of a cumulative distribution, the name of one (web_search, hadoop, "
+        "data_mining), or a file with a size in bytes and a probability on each line",
+    ),
+    Param("load", "ratio", None, "share of the hosts' link capacity that is offered"),
+    Param("rate", "ratio", None, "flows per second that start at each host"),
+    Param("duration", "time", None, "arrivals from 0 until this time"),
+    Param("n_flows", "count", None, "number of arrivals", minimum=1),
+]
+
+PS_PER_SECOND = 10**12
+# More flows than any machine holds; beyond it a parameter is off by orders of magnitude.
+MAX_FLOWS = 10**9
+
+
+def flows(
+    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
+) -> FlowTable:
+    """Flows in order of arrival."""
+    if network.n_hosts < 2:
+        raise InputError("needs at least two hosts", key="traffic")
+    _exactly_one(params, "load", "rate")
+    _exactly_one(params, "duration", "n_flows")
+    sizes = find_sizes(params["sizes"], context.directory)
+    per_host = params["rate"]
+    if per_host is None:
+        per_host = params["load"] * context.host_rate_bps / 8 / mean_wire_bytes(sizes, context)
+    if per_host <= 0:
+        raise InputError(
+            "must be positive", key=f"traffic.{'load' if params['rate'] is None else 'rate'}"
+        )
+    start_ps = _arrivals(params, per_host * network.n_hosts, rng)
+    # The sum of equal Poisson processes is one, each of whose arrivals is at any host.
+    src = rng.integers(0, network.n_hosts, start_ps.size)
+    dst = other_hosts(src, network.n_hosts, rng)
+    return FlowTable(src, dst, sizes.draw(start_ps.size, rng), start_ps)
+
+
+def mean_wire_bytes(sizes: Sizes, context: TrafficContext) -> float:
+    """Mean bytes of a flow on the wire: its size and a header for each packet."""
+    packets = sizes.mean_packets(context.payload_bytes)
+    return max(sizes.mean_bytes(), 1.0) + packets * context.header_bytes
+
+
+def _arrivals(
+    params: Mapping[str, Any], per_second: float, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Times of arrival in ps, rising, int64."""
+    mean_gap_ps = PS_PER_SECOND / per_second
+    duration, count = params["duration"], params["n_flows"]
+    expected = count if duration is None else duration / mean_gap_ps
+    if expected > MAX_FLOWS:
+        raise InputError(f"gives about {expected:.3g} flows", key="traffic", hint="at most 1e9")
+    if duration is None:
+        return np.rint(np.cumsum(rng.exponential(mean_gap_ps, count))).astype(np.int64)
+    # Given their number, the arrivals of a Poisson process are independent and uniform.
+    drawn = int(rng.poisson(expected))
+    if not drawn:
+        raise InputError(
+            f"no flow arrives in this time (on average {expected:.3g})", key="traffic.duration"
+        )
+    return np.sort(rng.integers(0, duration, drawn))
+
+
+def _exactly_one(params: Mapping[str, Any], first: str, second: str) -> None:
+    given = [name for name in (first, second) if params[name] is not None]
+    if len(given) != 1:
+        what = "missing" if not given else f"cannot be given together with {second}"
+        raise InputError(what, key=f"traffic.{first}", hint=f"give {first} or {second}")
