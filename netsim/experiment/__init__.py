@@ -5,6 +5,7 @@ for point in experiment.points(): ...
 """
 
 from netsim.experiment.load import Experiment
+from netsim.experiment.locate import built_in, locate
 from netsim.experiment.model import Outputs, PluginUse, Point, StopCondition
 
 __all__ = [
@@ -13,4 +14,6 @@ __all__ = [
     "PluginUse",
     "Point",
     "StopCondition",
+    "built_in",
+    "locate",
 ]
