@@ -1,0 +1,184 @@
+"""Random small cases that make a fabric drop, trim, pause and meet ties as often as possible."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from .model import Cable, Case
+
+TRANSPORTS = ("datagram", "roce", "ndp")
+MODELS = ("drop_tail", "trim", "lossless")
+LOAD_BALANCING = ("ecmp", "spray_random", "spray_rr", "spray_permutation", "least_loaded")
+
+# (transport, model) that make sense together.
+COMBINATIONS = (
+    ("datagram", "drop_tail"),
+    ("datagram", "trim"),
+    ("datagram", "lossless"),
+    ("roce", "drop_tail"),
+    ("roce", "lossless"),
+    ("ndp", "drop_tail"),
+    ("ndp", "trim"),
+)
+
+GBPS = (10, 25, 40, 100, 200, 400, 800)
+NS = 1_000
+US = 1_000_000
+CONTROL_BYTES = 64
+
+
+def random_case(rng_seed: int, transport: str, model: str, load_balancing: str) -> Case:
+    """A case of 2 to 12 hosts and 1 to 15 flows; the arguments determine it."""
+    if (transport, model) not in COMBINATIONS:
+        raise ValueError(f"{transport} on {model} makes no sense")
+    rng = random.Random(f"{rng_seed} {transport} {model} {load_balancing}")
+    n_hosts = rng.randint(2, 12)
+    n_switches, pairs = _graph(rng, n_hosts)
+    cables = _cables(rng, pairs)
+    packets = {
+        "payload_bytes": rng.choice((256, 1000, 1024, 4096)),
+        "header_bytes": rng.choice((64, 66, 78)),
+        "control_bytes": CONTROL_BYTES,
+    }
+    full = packets["payload_bytes"] + packets["header_bytes"]
+    n_classes = 2 if model == "trim" or transport == "ndp" else rng.randint(1, 8)
+    rto_ps = rng.choice((20 * US, 60 * US, 200 * US))
+    flows = _flows(rng, n_hosts, packets["payload_bytes"])
+    last_start = max(start for *_, start in flows)
+    return Case(
+        n_hosts=n_hosts,
+        n_switches=n_switches,
+        cables=cables,
+        fabric=_fabric(rng, model, load_balancing, n_classes, full),
+        packets=packets,
+        transport=transport,
+        params=_params(rng, transport, model, n_classes, rto_ps),
+        flows=flows,
+        seed=rng.choice((0, 1, rng.getrandbits(31))),
+        # Timers may never end (a queue too small for a packet, pauses in a circle).
+        until_ps=last_start + 20 * rto_ps + rng.randrange(100 * US),
+    )
+
+
+def _graph(rng: random.Random, n_hosts: int) -> tuple[int, list[tuple[int, int]]]:
+    """Number of switches, and the pairs of nodes that cables join; a host has one cable."""
+    shape = rng.choice(("star", "line", "leaf_spine", "leaf_spine", "random", "random"))
+    if shape == "star":
+        n_switches, links = 1, []
+    elif shape == "line":
+        n_switches = rng.randint(2, 5)
+        links = [(i, i + 1) for i in range(n_switches - 1)]
+        links += [pair for pair in links if rng.random() < 0.3]  # parallel cables
+    elif shape == "leaf_spine":
+        n_leaves, n_spines = rng.randint(2, 4), rng.randint(2, 5)
+        n_switches = n_leaves + n_spines
+        links = [(i, n_leaves + j) for i in range(n_leaves) for j in range(n_spines)]
+    else:
+        n_switches = rng.randint(3, 8)
+        links = [(rng.randrange(i), i) for i in range(1, n_switches)]
+        for _ in range(rng.randint(0, 2 * n_switches)):
+            a, b = rng.sample(range(n_switches), 2)
+            links.append((a, b))
+    edge = n_leaves if shape == "leaf_spine" else n_switches
+    pairs = [(host, n_hosts + rng.randrange(edge)) for host in range(n_hosts)]
+    pairs += [(n_hosts + a, n_hosts + b) for a, b in links]
+    if rng.random() < 0.5:  # port numbers that do not follow the node numbers
+        rng.shuffle(pairs)
+        pairs = [pair if rng.random() < 0.5 else pair[::-1] for pair in pairs]
+    return n_switches, pairs
+
+
+def _cables(rng: random.Random, pairs: list[tuple[int, int]]) -> list[Cable]:
+    """Half of the networks are uniform, so that many things happen at the same time."""
+    if rng.random() < 0.5:
+        rate = rng.choice(GBPS) * 10**9
+        delay = rng.choice((NS, 100 * NS, 600 * NS, US, 5 * US))
+        return [Cable(a, b, rate, delay, delay) for a, b in pairs]
+    rates = rng.sample(GBPS, rng.randint(1, 4))
+    return [
+        Cable(
+            a,
+            b,
+            rng.choice(rates) * 10**9,
+            rng.choice((NS, 50 * NS, 500 * NS, rng.randint(NS, 5 * US))),
+            rng.choice((NS, 50 * NS, 500 * NS, rng.randint(NS, 5 * US))),
+        )
+        for a, b in pairs
+    ]
+
+
+def _fabric(
+    rng: random.Random, model: str, load_balancing: str, n_classes: int, full: int
+) -> dict[str, Any]:
+    """Buffers of a few packets; ``full`` is the size of a full packet."""
+    xoff = rng.choice((0, full, 2 * full, 3 * full + 1, 8 * full))
+    dynamic = model == "lossless" and rng.random() < 0.5
+    return {
+        "model": model,
+        "load_balancing": load_balancing,
+        "n_classes": n_classes,
+        "queue_bytes": rng.choice((full, 2 * full, 3 * full - 1, 5 * full, 12 * full)),
+        "header_queue_bytes": CONTROL_BYTES * rng.choice((1, 3, 10, 100)),
+        "header_ratio": rng.choice((1, 3, 10, 10)),
+        "ecn": _ecn(rng, full),
+        "ecn_from_class": rng.choice((0, rng.randrange(n_classes))),
+        "xoff_bytes": xoff,
+        "xon_bytes": rng.choice((max(1, xoff), xoff // 2 + 1, 1)),
+        "headroom_bytes": rng.choice((0, 2 * full, 20 * full, 10**7, 10**7)),
+        "shared_buffer_bytes": rng.choice((10, 30, 100)) * full if dynamic else None,
+        "alpha": rng.choice((0.125, 0.3, 0.5, 1.0, 2.0)) if dynamic else None,
+        "xon_gap_bytes": rng.choice((0, 1, full, 2 * full)),
+    }
+
+
+def _ecn(rng: random.Random, full: int) -> dict[str, Any] | None:
+    if rng.random() < 0.4:
+        return None
+    kmin = rng.choice((0, full, 2 * full))
+    kmax = kmin if rng.random() < 0.3 else kmin + rng.choice((full, 3 * full, 7 * full + 3))
+    return {
+        "kmin_bytes": kmin,
+        "kmax_bytes": kmax,
+        "pmax": rng.choice((0.1, 0.5, 0.77, 1.0)),
+        "at": rng.choice(("enqueue", "dequeue")),
+    }
+
+
+def _params(
+    rng: random.Random, transport: str, model: str, n_classes: int, rto_ps: int
+) -> dict[str, Any]:
+    if transport == "datagram":
+        rate = None if rng.random() < 0.5 else rng.choice((3, 7, 10, 90)) * 10**9 + 1
+        data_class = 1 if model == "trim" else rng.randrange(n_classes)
+        return {"rate_bps": rate, "data_class": data_class}
+    if transport == "roce":
+        return {
+            "ack_every": rng.choice((1, 1, 2, 5)),
+            "rto_ps": rto_ps,
+            "data_class": rng.randrange(n_classes),
+            "ack_class": rng.choice((None, rng.randrange(n_classes))),
+        }
+    return {"initial_window": rng.choice((1, 2, 8, 30)), "rto_ps": rto_ps}
+
+
+def _flows(rng: random.Random, n_hosts: int, payload: int) -> list[tuple[int, int, int, int]]:
+    """One to fifteen flows, in a third of the cases all to the same host."""
+    victim = rng.randrange(n_hosts) if rng.random() < 1 / 3 else None
+    starts = [0, rng.randrange(5 * US), rng.randrange(50 * US)]
+    flows = []
+    for _ in range(rng.randint(1, 15)):
+        src, dst = rng.sample(range(n_hosts), 2)
+        if victim is not None and src != victim:
+            dst = victim
+        size = rng.choice(
+            (
+                1,
+                rng.randint(1, payload),
+                payload + rng.choice((0, 1)),
+                rng.randint(1, 60 * payload),
+                rng.randint(1, 60 * payload),
+            )
+        )
+        flows.append((src, dst, size, rng.choice((*starts, rng.randrange(20 * US)))))
+    return flows

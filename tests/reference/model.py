@@ -1,0 +1,221 @@
+"""What goes into and comes out of the reference simulator, and its numbers.
+
+Nothing here knows about events; see ``simulator.py`` for those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+# Packet kinds: 0..7 go to a flow's receiver, 8..14 to its sender, 15 lives on one link.
+DATA = 0
+TRIMMED = 1
+ACK = 8
+NACK = 9
+PULL = 10
+PFC = 15
+
+FLAG_CE = 1
+PFC_BYTES = 64
+
+# Purposes of random numbers.
+ECMP = 1
+RANDOM_SPRAY = 2
+PERMUTATION_SPRAY = 3
+ECN_DRAW = 4
+TRIM_COIN = 5
+
+
+@dataclass(frozen=True)
+class Cable:
+    """A full-duplex cable; each delay includes the latency of the node it enters."""
+
+    a: int
+    b: int
+    rate_bps: int
+    delay_ab_ps: int
+    delay_ba_ps: int
+
+
+@dataclass
+class Case:
+    """One simulation.
+
+    Nodes 0..n_hosts-1 are hosts, the switches follow. A node's local ports are in the order of
+    its cables in the list; global port numbers go through the nodes in order.
+
+    ``fabric`` has model ("drop_tail", "trim", "lossless"), load_balancing, n_classes,
+    queue_bytes, header_queue_bytes, header_ratio, ecn (None, or kmin_bytes, kmax_bytes, pmax,
+    at), ecn_from_class, xoff_bytes, xon_bytes, headroom_bytes, shared_buffer_bytes, alpha and
+    xon_gap_bytes; keys that do not matter to the model may be missing.
+    ``packets`` has payload_bytes, header_bytes and control_bytes.
+    ``params`` holds the transport's own parameters, see ``transports.py``.
+    ``flows`` are (source host, destination host, bytes, start_ps).
+    Only events before ``until_ps`` take place; None means run until nothing is left to do.
+    """
+
+    n_hosts: int
+    n_switches: int
+    cables: list[Cable]
+    fabric: dict[str, Any]
+    packets: dict[str, int]
+    transport: str
+    params: dict[str, Any]
+    flows: list[tuple[int, int, int, int]]
+    seed: int = 0
+    until_ps: int | None = None
+
+
+@dataclass
+class Packet:
+    """A packet; it is in one place at a time, so switches may change it."""
+
+    kind: int
+    flow: int
+    seq: int
+    dst: int
+    size: int
+    prio: int
+    aux: int = 0
+    flags: int = 0
+    entropy: int = 0
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A flow cut into packets."""
+
+    index: int
+    src: int
+    dst: int
+    size_bytes: int
+    start_ps: int
+    payload_bytes: int
+
+    @property
+    def n_packets(self) -> int:
+        """Number of packets: ceil(size / payload)."""
+        return -(-self.size_bytes // self.payload_bytes)
+
+    def payload_of(self, seq: int) -> int:
+        """Payload bytes of packet ``seq``; the last packet carries the rest."""
+        if seq < self.n_packets - 1:
+            return self.payload_bytes
+        return self.size_bytes - seq * self.payload_bytes
+
+
+class Departure(NamedTuple):
+    """A transmission as it started."""
+
+    start_ps: int
+    arrival_ps: int
+    kind: int
+    flow: int
+    seq: int
+    aux: int
+    size: int
+    prio: int
+    flags: int
+    entropy: int
+
+
+class FlowResult(NamedTuple):
+    """What became of a flow; times are since its start, -1 for never."""
+
+    fct_ps: int
+    acked_ps: int
+    retransmits: int
+    packets_sent: int
+
+
+@dataclass
+class Counters:
+    """Counters of one port and one class. PFC frames appear only in pauses_sent, paused_ps."""
+
+    bytes: int = 0
+    packets: int = 0
+    drops: int = 0
+    drop_bytes: int = 0
+    trims: int = 0
+    marks: int = 0
+    max_queue_bytes: int = 0
+    pauses_sent: int = 0
+    paused_ps: int = 0
+
+
+@dataclass
+class Tally:
+    """A number of packets and of their bytes on the wire."""
+
+    packets: int = 0
+    bytes: int = 0
+
+    def add(self, size: int) -> None:
+        """Count one packet."""
+        self.packets += 1
+        self.bytes += size
+
+
+@dataclass
+class Balance:
+    """Where all packets went (PFC frames apart); see ``holds``."""
+
+    sent: Tally = field(default_factory=Tally)
+    received: Tally = field(default_factory=Tally)
+    dropped: Tally = field(default_factory=Tally)
+    on_links: Tally = field(default_factory=Tally)
+    in_queues: Tally = field(default_factory=Tally)
+    trimmed_bytes: int = 0
+
+    def holds(self) -> bool:
+        """True if nothing was lost without a trace and nothing came from nowhere."""
+        ends = (self.received, self.dropped, self.on_links, self.in_queues)
+        packets = sum(end.packets for end in ends)
+        n_bytes = sum(end.bytes for end in ends) + self.trimmed_bytes
+        return (self.sent.packets, self.sent.bytes) == (packets, n_bytes)
+
+
+@dataclass
+class Outcome:
+    """Everything a run is compared by."""
+
+    departures: dict[int, list[Departure]]
+    flows: list[FlowResult]
+    counters: dict[tuple[int, int], Counters]
+    balance: Balance
+    end_ps: int
+
+
+def scaled_ps_per_byte(rate_bps: int) -> int:
+    """Picoseconds per byte at a rate, times 2**20."""
+    return round(8e12 * 2**20 / rate_bps)
+
+
+def serialisation_ps(size: int, rate_bps: int) -> int:
+    """Time that ``size`` bytes take on a link."""
+    return (size * scaled_ps_per_byte(rate_bps)) >> 20
+
+
+def mix(x: int) -> int:
+    """Scramble 32 bits."""
+    x &= 0xFFFFFFFF
+    x ^= x >> 16
+    x = (x * 0x7FEB352D) & 0xFFFFFFFF
+    x ^= x >> 15
+    x = (x * 0x45D9F3B) & 0xFFFFFFFF
+    x ^= x >> 16
+    return x
+
+
+def rand32(seed: int, purpose: int, entity: int, counter: int) -> int:
+    """32 random bits that depend on the four arguments only (each taken modulo 2**32)."""
+    h = mix(seed)
+    for argument in (purpose, entity, counter):
+        h = mix(h ^ (argument & 0xFFFFFFFF))
+    return h
+
+
+def below(h: int, n: int) -> int:
+    """Map 32 random bits to 0..n-1."""
+    return (h * n) >> 32

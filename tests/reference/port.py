@@ -1,0 +1,102 @@
+"""One end of a cable, as hosts and switches share it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from .model import PFC, Counters, Departure, Packet, serialisation_ps
+
+if TYPE_CHECKING:
+    from .simulator import Simulator
+
+# Steps of a node at one instant, in their order.
+COMPLETION = 0
+ARRIVAL = 1
+TIMER = 2
+NIC = 3
+
+
+class Node(Protocol):
+    """What a port needs of the host or switch it belongs to."""
+
+    index: int
+
+    def complete(self, port: Port) -> None:
+        """A transmission of ``port`` ends now."""
+
+    def arrive(self, port: Port, packet: Packet) -> None:
+        """A packet's last bit comes in by ``port`` now."""
+
+
+class Port:
+    """A port: the sending end of one link and the place where the opposite link comes in."""
+
+    def __init__(
+        self, sim: Simulator, node: Node, local: int, index: int, rate_bps: int, delay_ps: int
+    ) -> None:
+        n_classes = sim.case.fabric["n_classes"]
+        self.sim = sim
+        self.node = node
+        self.local = local
+        self.index = index
+        self.rate_bps = rate_bps
+        self.delay_ps = delay_ps
+        self.peer: Port
+        self.busy = False
+        self.paused = [False] * n_classes
+        self.paused_since = [0] * n_classes
+        self.departures: list[Departure] = []
+        self.counters = [Counters() for _ in range(n_classes)]
+
+    def transmit(self, packet: Packet) -> None:
+        """Start sending a packet now; the port is busy until its last bit has left."""
+        sim, peer = self.sim, self.peer
+        done_ps = sim.now + serialisation_ps(packet.size, self.rate_bps)
+        arrival_ps = done_ps + self.delay_ps
+        self.busy = True
+        self.departures.append(
+            Departure(
+                sim.now,
+                arrival_ps,
+                packet.kind,
+                packet.flow,
+                packet.seq,
+                packet.aux,
+                packet.size,
+                packet.prio,
+                packet.flags,
+                packet.entropy,
+            )
+        )
+        if packet.kind != PFC:
+            self.counters[packet.prio].packets += 1
+            self.counters[packet.prio].bytes += packet.size
+            sim.on_links[id(packet)] = packet
+        sim.at(done_ps, self.node.index, COMPLETION, (self.local,), self._complete)
+        sim.at(arrival_ps, peer.node.index, ARRIVAL, (peer.local,), lambda: peer.take_in(packet))
+
+    def _complete(self) -> None:
+        self.busy = False
+        self.node.complete(self)
+
+    def take_in(self, packet: Packet) -> None:
+        """The last bit of a packet comes in."""
+        self.sim.on_links.pop(id(packet), None)
+        self.node.arrive(self, packet)
+
+    def set_paused(self, mask: int) -> None:
+        """Replace the pause state of all classes by the one a PFC frame carries."""
+        now = self.sim.now
+        for c, was in enumerate(self.paused):
+            becomes = bool(mask >> c & 1)
+            if becomes and not was:
+                self.paused_since[c] = now
+            elif was and not becomes:
+                self.counters[c].paused_ps += now - self.paused_since[c]
+            self.paused[c] = becomes
+
+    def close(self, end_ps: int) -> None:
+        """Count pauses that still last at the end of the run."""
+        for c, paused in enumerate(self.paused):
+            if paused:
+                self.counters[c].paused_ps += end_ps - self.paused_since[c]

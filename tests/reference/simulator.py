@@ -1,0 +1,150 @@
+"""The event heap and the network."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+
+from .host import Host
+from .model import Balance, Case, Flow, FlowResult, Outcome, Packet
+from .port import Port
+from .switch import Switch, SwitchPort
+from .transports import attach
+
+
+class Event:
+    """Something to be done; a cancelled event is as if it had never been."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self.action = action
+        self.cancelled = False
+
+
+class Simulator:
+    """A network and what is going to happen in it."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.now = 0
+        self.balance = Balance()
+        self.on_links: dict[int, Packet] = {}
+        self._heap: list[tuple[int, int, int, tuple[int, ...], int, Event]] = []
+        self._events_made = 0
+        self.hosts = [Host(self, i) for i in range(case.n_hosts)]
+        self.switches = [Switch(self, case.n_hosts + i) for i in range(case.n_switches)]
+        self.ports = self._build_ports()
+        self._find_routes()
+        payload = case.packets["payload_bytes"]
+        self.flows = [Flow(i, *flow, payload) for i, flow in enumerate(case.flows)]
+        attach(case.transport, case.params, self.flows, self.hosts)
+
+    def at(
+        self, time: int, node: int, step: int, order: tuple[int, ...], action: Callable[[], None]
+    ) -> Event:
+        """Plan an action. At one instant a node goes by step, and within a step by order."""
+        event = Event(action)
+        self._events_made += 1
+        heapq.heappush(self._heap, (time, node, step, order, self._events_made, event))
+        return event
+
+    def run(self) -> Outcome:
+        """Do everything that happens before the end."""
+        until = self.case.until_ps
+        while self._heap:
+            time, *_, event = self._heap[0]
+            if event.cancelled:
+                heapq.heappop(self._heap)
+                continue
+            if until is not None and time >= until:
+                self.now = until
+                break
+            heapq.heappop(self._heap)
+            self.now = time
+            event.action()
+        return self._outcome()
+
+    # -- construction ------------------------------------------------------------------------
+
+    def _build_ports(self) -> list[Port]:
+        """All ports in global order, joined in pairs."""
+        ports: list[Port] = []
+        unpaired: dict[int, Port] = {}  # by cable
+        nodes: list[Host | Switch] = [*self.hosts, *self.switches]
+        for node in nodes:
+            local = 0
+            for number, cable in enumerate(self.case.cables):
+                if node.index not in (cable.a, cable.b):
+                    continue
+                delay = cable.delay_ab_ps if node.index == cable.a else cable.delay_ba_ps
+                port: Port
+                if isinstance(node, Host):
+                    port = node.nic = Port(self, node, local, len(ports), cable.rate_bps, delay)
+                else:
+                    port = SwitchPort(self, node, local, len(ports), cable.rate_bps, delay)
+                    node.ports.append(port)
+                if number in unpaired:
+                    port.peer = unpaired[number]
+                    port.peer.peer = port
+                else:
+                    unpaired[number] = port
+                ports.append(port)
+                local += 1
+        return ports
+
+    def _find_routes(self) -> None:
+        """For each host, the ports of each switch that lie on a path with the fewest hops."""
+        for host in self.hosts:
+            hops = {host.index: 0}
+            frontier: deque[int] = deque([host.index])
+            while frontier:
+                at = frontier.popleft()
+                for port in self.ports:
+                    node = port.node.index
+                    if port.peer.node.index == at and node not in hops:
+                        hops[node] = hops[at] + 1
+                        frontier.append(node)
+            for switch in self.switches:
+                if switch.index in hops:
+                    closer = hops[switch.index] - 1
+                    switch.routes[host.index] = [
+                        port for port in switch.ports if hops[port.peer.node.index] == closer
+                    ]
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def _outcome(self) -> Outcome:
+        for packet in self.on_links.values():
+            self.balance.on_links.add(packet.size)
+        for switch in self.switches:
+            for port in switch.ports:
+                for fifo in port.fifos:
+                    for packet, _ in fifo:
+                        self.balance.in_queues.add(packet.size)
+        results = []
+        for flow in self.flows:
+            sender = self.hosts[flow.src].senders[flow.index]
+            receiver = self.hosts[flow.dst].receivers[flow.index]
+            results.append(
+                FlowResult(
+                    receiver.fct_ps, sender.acked_ps, sender.retransmits, sender.packets_sent
+                )
+            )
+        for each in self.ports:
+            each.close(self.now)
+        return Outcome(
+            departures={port.index: port.departures for port in self.ports},
+            flows=results,
+            counters={
+                (port.index, c): counters
+                for port in self.ports
+                for c, counters in enumerate(port.counters)
+            },
+            balance=self.balance,
+            end_ps=self.now,
+        )
+
+
+def simulate(case: Case) -> Outcome:
+    """Run a case."""
+    return Simulator(case).run()

@@ -1,0 +1,347 @@
+"""The transports: what the two sides of a flow do."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from .host import HOST_TIMERS, SENDER_TIMERS, Host, Timer
+from .model import ACK, DATA, NACK, PULL, TRIMMED, Flow, Packet, serialisation_ps
+
+
+class Sender:
+    """The sending side of a flow."""
+
+    def __init__(self, host: Host, flow: Flow, data_class: int) -> None:
+        self.host = host
+        self.sim = host.sim
+        self.flow = flow
+        self.n = flow.n_packets
+        self.data_class = data_class
+        self.header_bytes = host.sim.case.packets["header_bytes"]
+        self.finished = False
+        self.acked_ps = -1
+        self.packets_sent = 0
+        self.retransmits = 0
+        self.seqs_sent: set[int] = set()
+        self.pacing_timer = Timer(host, (SENDER_TIMERS, flow.index, 0), lambda: host.join(self))
+        self.pacing_timer.set(flow.start_ps)
+
+    def ready(self) -> int | None:
+        """When the next packet may go: a time (now if it has passed), or None for blocked."""
+        raise NotImplementedError
+
+    def build(self) -> Packet:
+        """The packet to send now."""
+        raise NotImplementedError
+
+    def on_control(self, packet: Packet) -> None:
+        """A control packet of the flow has arrived."""
+        raise NotImplementedError
+
+    def data_packet(self, seq: int) -> Packet:
+        """Data packet ``seq``, counted as sent."""
+        self.packets_sent += 1
+        self.retransmits += seq in self.seqs_sent
+        self.seqs_sent.add(seq)
+        size = self.flow.payload_of(seq) + self.header_bytes
+        return Packet(DATA, self.flow.index, seq, self.flow.dst, size, self.data_class)
+
+    def finish(self) -> None:
+        """All packets are acknowledged."""
+        if not self.finished:
+            self.finished = True
+            self.acked_ps = self.sim.now - self.flow.start_ps
+
+
+class Receiver:
+    """The receiving side of a flow."""
+
+    def __init__(self, host: Host, flow: Flow, control_class: int = 0) -> None:
+        self.host = host
+        self.sim = host.sim
+        self.flow = flow
+        self.n = flow.n_packets
+        self.control_class = control_class
+        self.fct_ps = -1
+
+    def on_packet(self, packet: Packet) -> None:
+        """A packet of the flow (DATA or TRIMMED) has arrived."""
+        raise NotImplementedError
+
+    def send_control(self, kind: int, seq: int, aux: int = 0) -> None:
+        """Send a control packet to the flow's sender."""
+        size = self.sim.case.packets["control_bytes"]
+        packet = Packet(kind, self.flow.index, seq, self.flow.src, size, self.control_class, aux)
+        self.host.send_control(packet)
+
+    def complete(self) -> None:
+        """Every byte is here."""
+        self.fct_ps = self.sim.now - self.flow.start_ps
+
+
+# -- datagram: params rate_bps (None: as fast as the NIC), data_class ----------------------------
+
+
+class DatagramSender(Sender):
+    """Sends every packet once."""
+
+    def __init__(self, host: Host, flow: Flow, params: dict[str, Any]) -> None:
+        super().__init__(host, flow, params["data_class"])
+        self.next = 0
+        self.gap_ps = 0
+        if params["rate_bps"] is not None:
+            full = flow.payload_bytes + self.header_bytes
+            self.gap_ps = serialisation_ps(full, params["rate_bps"])
+
+    def ready(self) -> int | None:
+        """Packet seq goes no earlier than seq gaps after the start."""
+        if self.next == self.n:
+            return None
+        return self.flow.start_ps + self.next * self.gap_ps
+
+    def build(self) -> Packet:
+        """The next packet; with the last one the sender is done."""
+        packet = self.data_packet(self.next)
+        self.next += 1
+        self.finished = self.next == self.n
+        return packet
+
+
+class DatagramReceiver(Receiver):
+    """Counts bytes."""
+
+    def __init__(self, host: Host, flow: Flow, params: dict[str, Any]) -> None:
+        super().__init__(host, flow)
+        self.missing_bytes = flow.size_bytes
+
+    def on_packet(self, packet: Packet) -> None:
+        """Trimmed packets have lost their bytes."""
+        if packet.kind == DATA:
+            self.missing_bytes -= self.flow.payload_of(packet.seq)
+            if self.missing_bytes == 0:
+                self.complete()
+
+
+# -- roce: params ack_every, rto_ps, data_class, ack_class (None: the data class) ----------------
+
+
+class RoceSender(Sender):
+    """Go-back-N."""
+
+    def __init__(self, host: Host, flow: Flow, params: dict[str, Any]) -> None:
+        super().__init__(host, flow, params["data_class"])
+        self.next = 0
+        self.una = 0
+        self.rto_ps: int = params["rto_ps"]
+        self.rto_timer = Timer(host, (SENDER_TIMERS, flow.index, 1), self._on_timeout)
+
+    def ready(self) -> int | None:
+        """Now, as long as there is a packet."""
+        return self.sim.now if self.next < self.n else None
+
+    def build(self) -> Packet:
+        """Packet ``next``."""
+        packet = self.data_packet(self.next)
+        self.next += 1
+        if not self.rto_timer.armed:
+            self._arm()
+        return packet
+
+    def on_control(self, packet: Packet) -> None:
+        """ACK(e) or NACK(e)."""
+        e, una_before = packet.seq, self.una
+        self.una = max(self.una, e)
+        self.next = max(self.next, self.una)
+        if packet.kind == NACK and e == self.una:
+            self.next = self.una
+        if self.una == self.n:
+            self.finish()
+            self.rto_timer.cancel()
+        elif self.una > una_before or packet.kind == NACK:
+            self._arm()
+
+    def _on_timeout(self) -> None:
+        self.next = self.una
+        self._arm()
+        self.host.join(self)
+
+    def _arm(self) -> None:
+        self.rto_timer.set(self.sim.now + self.rto_ps)
+
+
+class RoceReceiver(Receiver):
+    """Takes packets in order only."""
+
+    def __init__(self, host: Host, flow: Flow, params: dict[str, Any]) -> None:
+        ack_class = params.get("ack_class")
+        super().__init__(host, flow, params["data_class"] if ack_class is None else ack_class)
+        self.ack_every: int = params.get("ack_every", 1)
+        self.expected = 0
+        self.nacked = False
+        self.since_ack = 0
+
+    def on_packet(self, packet: Packet) -> None:
+        """DATA(seq)."""
+        if packet.seq == self.expected:
+            self.expected += 1
+            self.nacked = False
+            self.since_ack += 1
+            if self.expected == self.n:
+                self.complete()
+            if self.since_ack == self.ack_every or self.expected == self.n:
+                self.send_control(ACK, self.expected)
+                self.since_ack = 0
+        elif packet.seq > self.expected:
+            if not self.nacked:
+                self.send_control(NACK, self.expected)
+                self.nacked = True
+        else:
+            self.send_control(ACK, self.expected)
+
+
+# -- ndp: params initial_window (packets), rto_ps; control in class 0, data in class 1 -----------
+
+
+class NdpSender(Sender):
+    """Sends a first window, then a packet per pull."""
+
+    def __init__(self, host: Host, flow: Flow, params: dict[str, Any]) -> None:
+        super().__init__(host, flow, data_class=1)
+        self.next = 0
+        self.credit = min(params["initial_window"], self.n)
+        self.pulled = 0
+        self.acked: set[int] = set()
+        self.rtx: set[int] = set()
+        self.rto_ps: int = params["rto_ps"]
+        self.rto_timer = Timer(host, (SENDER_TIMERS, flow.index, 1), self._on_timeout)
+
+    def ready(self) -> int | None:
+        """Now, with credit and a packet to send."""
+        if self.credit > 0 and (self.rtx or self.next < self.n):
+            return self.sim.now
+        return None
+
+    def build(self) -> Packet:
+        """The lowest packet to send again, else the next new one."""
+        if self.rtx:
+            seq = min(self.rtx)
+            self.rtx.remove(seq)
+        else:
+            seq = self.next
+            self.next += 1
+        self.credit -= 1
+        if not self.rto_timer.armed:
+            self._arm()
+        return self.data_packet(seq)
+
+    def on_control(self, packet: Packet) -> None:
+        """ACK(seq), NACK(seq) or PULL(aux); a finished flow ignores them."""
+        if self.finished:
+            return
+        seq = packet.seq
+        if packet.kind == ACK:
+            self.acked.add(seq)
+            self.rtx.discard(seq)
+            if len(self.acked) == self.n:
+                self.finish()
+                self.rto_timer.cancel()
+            else:
+                self._arm()
+        elif packet.kind == NACK:
+            if seq not in self.acked:
+                self.rtx.add(seq)
+            self._arm()
+        elif packet.kind == PULL and packet.aux > self.pulled:
+            to_send = len(self.rtx) + self.n - self.next
+            self.credit = min(self.credit + packet.aux - self.pulled, to_send)
+            self.pulled = packet.aux
+
+    def _on_timeout(self) -> None:
+        self.rtx |= set(range(self.next)) - self.acked
+        self.credit = max(self.credit, 1)
+        self._arm()
+        self.host.join(self)
+
+    def _arm(self) -> None:
+        self.rto_timer.set(self.sim.now + self.rto_ps)
+
+
+class NdpReceiver(Receiver):
+    """Answers every packet, and asks for one more for each through its host's pacer."""
+
+    def __init__(self, host: Host, flow: Flow, pacer: PullPacer) -> None:
+        super().__init__(host, flow, control_class=0)
+        self.pacer = pacer
+        self.received: set[int] = set()
+        self.owed = 0
+        self.pull_no = 0
+
+    def on_packet(self, packet: Packet) -> None:
+        """DATA(seq) or TRIMMED(seq)."""
+        self.send_control(NACK if packet.kind == TRIMMED else ACK, packet.seq)
+        if packet.kind == DATA and packet.seq not in self.received:
+            self.received.add(packet.seq)
+            if len(self.received) == self.n:
+                self.complete()
+        if len(self.received) == self.n:
+            self.owed = 0
+        else:
+            self.owed += 1
+            self.pacer.join(self)
+
+
+class PullPacer:
+    """The pull list of a host: all its receiving flows together pull at the NIC's rate."""
+
+    def __init__(self, host: Host) -> None:
+        packets = host.sim.case.packets
+        self.host = host
+        self.full_packet = packets["payload_bytes"] + packets["header_bytes"]
+        self.receivers: deque[NdpReceiver] = deque()
+        self.next_pull_ps = 0
+        self.timer = Timer(host, (HOST_TIMERS, 0, 0), self._on_timer)
+
+    def join(self, receiver: NdpReceiver) -> None:
+        """Put a flow at the tail of the list unless it is in it."""
+        if receiver not in self.receivers:
+            self.receivers.append(receiver)
+        if not self.timer.armed:
+            self.timer.set(max(self.host.sim.now, self.next_pull_ps))
+
+    def _on_timer(self) -> None:
+        while self.receivers:
+            receiver = self.receivers.popleft()
+            if receiver.owed == 0:
+                continue
+            receiver.owed -= 1
+            receiver.pull_no += 1
+            receiver.send_control(PULL, 0, aux=receiver.pull_no)
+            if receiver.owed > 0:
+                self.receivers.append(receiver)
+            gap_ps = serialisation_ps(self.full_packet, self.host.nic.rate_bps)
+            self.next_pull_ps = self.host.sim.now + gap_ps
+            break
+        if self.receivers:
+            self.timer.set(self.next_pull_ps)
+
+
+# -- all together --------------------------------------------------------------------------------
+
+
+def attach(transport: str, params: dict[str, Any], flows: list[Flow], hosts: list[Host]) -> None:
+    """Give the hosts the senders and receivers of all flows."""
+    pacers = {host.index: PullPacer(host) for host in hosts if transport == "ndp"}
+    for flow in flows:
+        src, dst = hosts[flow.src], hosts[flow.dst]
+        if transport == "datagram":
+            src.senders[flow.index] = DatagramSender(src, flow, params)
+            dst.receivers[flow.index] = DatagramReceiver(dst, flow, params)
+        elif transport == "roce":
+            src.senders[flow.index] = RoceSender(src, flow, params)
+            dst.receivers[flow.index] = RoceReceiver(dst, flow, params)
+        elif transport == "ndp":
+            src.senders[flow.index] = NdpSender(src, flow, params)
+            dst.receivers[flow.index] = NdpReceiver(dst, flow, pacers[flow.dst])
+        else:
+            raise ValueError(f"unknown transport {transport}")
