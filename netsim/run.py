@@ -114,7 +114,6 @@ def _run_point(
     except RunError as error:
         return Outcome(point, directory, failed_row(point), None, f"{point.name}: {error}")
     write_result(directory, point, result)
-    error = None
-    if result.stopped_because == "stalled":
-        error = f"{point.name}: {result.stall}"
-    return Outcome(point, directory, sweep_row(point, result), result, error)
+    stalled = result.stopped_because == "stalled"
+    message = f"{point.name}: {result.stall}" if stalled else None
+    return Outcome(point, directory, sweep_row(point, result), result, message)

@@ -7,7 +7,7 @@ reach 1 belongs to a run with unfinished flows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
 from netsim.plots import style
@@ -54,7 +54,7 @@ def _sorted(result: Result, column: str) -> np.ndarray:
     return result.flows[column].drop_nulls().sort().to_numpy().astype(float)
 
 
-def _curve(axes: Axes, times: np.ndarray, flows: int, **options: str) -> None:
+def _curve(axes: Axes, times: np.ndarray, flows: int, **options: Any) -> None:
     """The curve of sorted `times`, of `flows` flows in all, as steps that start at 0."""
     import numpy as np
 

@@ -27,15 +27,25 @@ FAILED, WRONG, INTERRUPTED = 1, 2, 130
 
 
 class Failure(click.ClickException):
-    """An error that the user is told about in one message, without a traceback."""
+    """A run that failed: the user is told in one message, without a traceback."""
 
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+    exit_code = FAILED
 
     def show(self, file: IO[Any] | None = None) -> None:
         for line in self.message.splitlines():
             click.echo(f"error: {line}", file=file or sys.stderr)
+
+
+class Mistake(Failure):
+    """Input that is wrong."""
+
+    exit_code = WRONG
+
+
+class Interrupted(Failure):
+    """Ctrl-C where nothing can be saved."""
+
+    exit_code = INTERRUPTED
 
 
 class LazyGroup(click.Group):
@@ -59,11 +69,11 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except InputError as error:
-            raise Failure(str(error), WRONG) from None
+            raise Mistake(str(error)) from None
         except RunError as error:
-            raise Failure(str(error), FAILED) from None
+            raise Failure(str(error)) from None
         except KeyboardInterrupt:
-            raise Failure("interrupted", INTERRUPTED) from None
+            raise Interrupted("interrupted") from None
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

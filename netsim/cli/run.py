@@ -45,7 +45,7 @@ def command(
     outcomes, interruption = _simulate(points, directory, threads, quiet)
     if not quiet:
         _print_figures(loaded, outcomes, len(points) > 1)
-    if plot or points[0].outputs.plot:
+    if plot:
         _save_picture(directory, len(points) > 1)
     if not quiet:
         click.echo(f"results in {directory}")

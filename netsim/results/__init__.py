@@ -6,7 +6,7 @@ print(result.flows)
 """
 
 from netsim.results.columns import COLUMNS, Column, describe
-from netsim.results.load import Result, Sweep, is_sweep, load, load_sweep
+from netsim.results.read import Result, Sweep, is_sweep, load, load_sweep
 from netsim.results.sweep import point_directory, sweep_row, write_sweep
 from netsim.results.write import check_destination, write_result
 
