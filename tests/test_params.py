@@ -1,0 +1,166 @@
+"""Declared parameters: conversion, defaults, presets, and complete messages."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netsim.errors import InputError
+from netsim.params import REQUIRED, UNITS, Param, resolve_params
+
+
+@pytest.mark.parametrize(
+    ("unit", "written", "value"),
+    [
+        ("time", "1us", 10**6),
+        ("bytes", "2MB", 2 * 10**6),
+        ("rate", "100Gbps", 10**11),
+        ("count", 15, 15),
+        ("fraction", 1, 1.0),
+        ("ratio", 2.5, 2.5),
+        ("bool", True, True),
+        ("text", "x", "x"),
+        ("file", "a.csv", "a.csv"),
+        ("sizes", "2MB", ((2 * 10**6, 1.0),)),
+        ("sizes", "web_search", "web_search"),
+        ("sizes", [["1KB", 0.5], ["1MB", 1]], ((1000, 0.5), (10**6, 1.0))),
+    ],
+)
+def test_convert_and_format(unit, written, value):
+    param = Param("p", unit, REQUIRED, "")
+    assert param.convert(written) == value
+    assert type(param.convert(written)) is type(value)
+    assert param.convert(param.format(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("param", "written", "message"),
+    [
+        (Param("p", "time", "1us", ""), 1, '1 has no unit (write it like "1.5us")'),
+        (Param("p", "count", 1, ""), 1.0, "1.0 is not a whole number (write it like 15)"),
+        (Param("p", "count", 1, ""), True, "true is not a whole number (write it like 15)"),
+        (Param("p", "count", 1, ""), "3", '"3" is not a whole number (write it like 15)'),
+        (Param("p", "count", 1, ""), -1, "-1 is negative (at least 0)"),
+        (Param("p", "count", 1, "", minimum=1), 0, "0 is too small (at least 1)"),
+        (Param("p", "count", 1, ""), 2**62, f"{2**62} is too large (less than 2^62)"),
+        (Param("p", "time", "1us", "", maximum="1ms"), "1s", '"1s" is too large (at most 1ms)'),
+        (Param("p", "fraction", 0.5, ""), 1.5, "1.5 is not a fraction (between 0 and 1)"),
+        (
+            Param("p", "fraction", 0.5, ""),
+            float("nan"),
+            "nan is not a finite number (write it like 0.5)",
+        ),
+        (Param("p", "ratio", 0.5, ""), -0.5, "-0.5 is negative (at least 0)"),
+        (Param("p", "ratio", 0.5, ""), "1", '"1" is not a number (write it like 0.5)'),
+        (Param("p", "bool", True, ""), 1, "1 is neither true nor false (without quotes)"),
+        (Param("p", "text", "", ""), 1, '1 is not text (write it in quotes, like "name")'),
+        (
+            Param("p", "choice", "linear", "", choices=("linear", "random")),
+            "liner",
+            '"liner" is not a choice (did you mean "linear"?)',
+        ),
+        (
+            Param("p", "choice", "linear", "", choices=("linear", "random")),
+            3,
+            "3 is not a choice (there are: linear, random)",
+        ),
+        (
+            Param("p", "sizes", "1KB", ""),
+            [["1KB", 0.5]],
+            "the last cumulative probability is 0.5, not 1 (pairs of size and cumulative "
+            'probability ending at 1, like [["1KB", 0.5], ["1MB", 1.0]])',
+        ),
+        (
+            Param("p", "sizes", "1KB", ""),
+            [["1MB", 0.5], ["1KB", 1.0]],
+            "sizes and cumulative probabilities must not fall (pairs of size and cumulative "
+            'probability ending at 1, like [["1KB", 0.5], ["1MB", 1.0]])',
+        ),
+        (Param("p", "sizes", "1KB", ""), "5", '"5" has no unit (write it like "64KB")'),
+    ],
+)
+def test_refused(param, written, message):
+    with pytest.raises(InputError) as caught:
+        param.convert(written)
+    assert str(caught.value) == message
+
+
+def test_optional():
+    param = Param("rate", "rate", None, "pace")
+    assert param.optional
+    assert param.convert("none") is None
+    assert param.format(None) == "none"
+    assert param.convert("1bps") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"unit": "tim", "default": 1},
+            'p: unknown unit "tim" (did you mean "time"?)',
+        ),
+        ({"unit": "time", "default": 1}, 'p: 1 has no unit (write it like "1.5us")'),
+        ({"unit": "choice", "default": "a"}, "p: a choice needs its `choices`"),
+        (
+            {"unit": "count", "default": 3, "minimum": "4"},
+            'p: "4" is not a whole number (write it like 15)',
+        ),
+        ({"unit": "count", "default": 3, "minimum": 4}, "p: 3 is too small (at least 4)"),
+    ],
+)
+def test_wrong_declarations(arguments, message):
+    with pytest.raises(InputError) as caught:
+        Param("p", doc="", **arguments)
+    assert str(caught.value) == message
+
+
+PARAMS = [
+    Param("rto", "time", "1ms", "timeout"),
+    Param("window", "count", 8, "packets in flight"),
+    Param("size", "bytes", REQUIRED, "message of each flow"),
+]
+PRESETS = {"fast": {"rto": "10us", "window": 2}}
+
+
+def resolve(given, preset=None):
+    return resolve_params(PARAMS, PRESETS, given, preset, file="a.toml", key="transport")
+
+
+def test_given_over_preset_over_default():
+    assert resolve({"size": "1B"}) == {"rto": 10**9, "window": 8, "size": 1}
+    assert resolve({"size": "1B", "window": 3}, "fast") == {"rto": 10**7, "window": 3, "size": 1}
+
+
+def test_everything_wrong_is_told_at_once():
+    with pytest.raises(InputError) as caught:
+        resolve({"rot": "1ms", "window": "8"}, "fsat")
+    assert str(caught.value).splitlines() == [
+        'a.toml: transport: unknown preset "fsat" (did you mean "fast"?)',
+        'a.toml: transport.rot: unknown parameter (did you mean "rto"?)',
+        'a.toml: transport.window: "8" is not a whole number (write it like 15)',
+        'a.toml: transport.size: missing (message of each flow, such as size = "2MB")',
+    ]
+    assert [error.key for error in caught.value.errors] == [
+        "transport",
+        "transport.rot",
+        "transport.window",
+        "transport.size",
+    ]
+
+
+ANYTHING = st.recursive(
+    st.one_of(st.text(max_size=8), st.none(), st.booleans(), st.floats(), st.integers()),
+    lambda inner: st.lists(inner, max_size=3),
+)
+
+
+@given(st.sampled_from([unit for unit in UNITS if unit != "choice"]), ANYTHING)
+def test_whatever_is_written_converts_or_is_an_input_error(unit, value):
+    param = Param("p", unit, REQUIRED, "")
+    try:
+        converted = param.convert(value)
+    except InputError:
+        return
+    assert param.convert(param.format(converted)) == converted

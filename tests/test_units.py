@@ -1,0 +1,179 @@
+"""Written quantities: exact in both directions, and refused with a useful message."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netsim.errors import InputError
+from netsim.units import (
+    LIMIT,
+    format_bytes,
+    format_rate,
+    format_time,
+    parse_bytes,
+    parse_queue,
+    parse_rate_bps,
+    parse_time_ps,
+)
+
+SCALES = {
+    parse_time_ps: {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12},
+    parse_bytes: {
+        "B": 1,
+        "kB": 10**3,
+        "KB": 10**3,
+        "MB": 10**6,
+        "GB": 10**9,
+        "TB": 10**12,
+        "KiB": 2**10,
+        "MiB": 2**20,
+        "GiB": 2**30,
+        "TiB": 2**40,
+    },
+    parse_rate_bps: {"bps": 1, "kbps": 10**3, "Mbps": 10**6, "Gbps": 10**9, "Tbps": 10**12},
+}
+PARSERS = list(SCALES)
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "value"),
+    [
+        (parse_time_ps, "1.5us", 1_500_000),
+        (parse_time_ps, " 10 ms ", 10**10),
+        (parse_time_ps, "0ns", 0),
+        (parse_time_ps, "0.001ns", 1),
+        (parse_bytes, "97.39MB", 97_390_000),
+        (parse_bytes, "64KiB", 65_536),
+        (parse_bytes, "1.5KiB", 1536),
+        (parse_rate_bps, "800Gbps", 800 * 10**9),
+        (parse_rate_bps, "1.6Tbps", 16 * 10**11),
+    ],
+)
+def test_parse(parse, text, value):
+    assert parse(text) == value
+
+
+@pytest.mark.parametrize(
+    ("parse", "value", "message"),
+    [
+        (parse_time_ps, 3, '3 has no unit (write it like "1.5us")'),
+        (parse_time_ps, 0, '0 has no unit (write it like "1.5us")'),
+        (parse_time_ps, "3", '"3" has no unit (write it like "1.5us")'),
+        (parse_time_ps, True, 'true is not a time (write it like "1.5us")'),
+        (parse_time_ps, None, 'None is not a time (write it like "1.5us")'),
+        (parse_time_ps, "", '"" is not a time (write it like "1.5us")'),
+        (parse_time_ps, "-1us", '"-1us" is not a time (write it like "1.5us")'),
+        (parse_time_ps, "1e3us", '"1e3us": there is no unit "e3us" (there are: ps, ns, us, ms, s)'),
+        (parse_time_ps, "1.us", '"1.us" is not a time (write it like "1.5us")'),
+        (parse_time_ps, "٣us", '"٣us" is not a time (write it like "1.5us")'),
+        (
+            parse_time_ps,
+            "1.0005ns",
+            '"1.0005ns" is not a whole number of picoseconds (write it like "1.5us")',
+        ),
+        (
+            parse_time_ps,
+            "9000000s",
+            '"9000000s" is too large (less than 2^62 picoseconds)',
+        ),
+        (parse_time_ps, "1US", '"1US": there is no unit "US" (did you mean "us"?)'),
+        (parse_bytes, 2_000_000.0, '2000000.0 has no unit (write it like "64KB")'),
+        (parse_bytes, "2mb", '"2mb": there is no unit "mb" (did you mean "MB"?)'),
+        (parse_bytes, "0.5B", '"0.5B" is not a whole number of bytes (write it like "64KB")'),
+        (parse_bytes, ["1B"], '["1B"] is not a size (write it like "64KB")'),
+        (parse_rate_bps, "100gbps", '"100gbps": there is no unit "gbps" (did you mean "Gbps"?)'),
+        (
+            parse_rate_bps,
+            "100GB",
+            '"100GB": there is no unit "GB" (there are: bps, kbps, Mbps, Gbps, Tbps)',
+        ),
+        (parse_rate_bps, "0Gbps", 'a rate of zero carries nothing (write it like "800Gbps")'),
+    ],
+)
+def test_refused(parse, value, message):
+    with pytest.raises(InputError) as caught:
+        parse(value)
+    assert str(caught.value) == message
+
+
+def test_queues_may_be_written_in_packets():
+    assert parse_queue("35pkt", 4160) == 35 * 4160
+    assert parse_queue("1 pkt", 4160) == 4160
+    assert parse_queue("64KB", 4160) == 64_000
+    for value, message in [
+        ("0.5pkt", '"0.5pkt" is not a whole number of packets (write it like "35pkt")'),
+        (35, '35 has no unit (write it like "64KB" or "35pkt")'),
+        (False, 'false is not a size (write it like "64KB" or "35pkt")'),
+    ]:
+        with pytest.raises(InputError) as caught:
+            parse_queue(value, 4160)
+        assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (format_time(1_234_567), "1.234567us"),
+        (format_time(0), "0ps"),
+        (format_time(10**12), "1s"),
+        (format_time(-2_500), "-2.5ns"),
+        (format_time(1_234_567, 3), "1.23us"),
+        (format_time(999_999, 3), "1000ns"),
+        (format_bytes(97_390_000), "97.39MB"),
+        (format_bytes(4096), "4KiB"),
+        (format_bytes(64_000), "64KB"),
+        (format_bytes(4096, 3), "4.1KB"),
+        (format_rate(800 * 10**9), "800Gbps"),
+    ],
+)
+def test_format(text, expected):
+    assert text == expected
+
+
+@given(st.integers(min_value=0, max_value=LIMIT - 1))
+def test_round_trip(value):
+    assert parse_time_ps(format_time(value)) == value
+    assert parse_bytes(format_bytes(value)) == value
+    if value:
+        assert parse_rate_bps(format_rate(value)) == value
+
+
+@given(st.data(), st.sampled_from(PARSERS))
+def test_parse_is_exact_or_refuses(data, parse):
+    unit = data.draw(st.sampled_from(sorted(SCALES[parse])))
+    whole = data.draw(st.integers(0, 10**7))
+    fraction = data.draw(st.text("0123456789", max_size=12))
+    exact = Fraction(f"{whole}.{fraction or 0}") * SCALES[parse][unit]
+    text = f"{whole}.{fraction}{unit}" if fraction else f"{whole}{unit}"
+    acceptable = exact.denominator == 1 and exact < LIMIT and (exact or parse != parse_rate_bps)
+    if acceptable:
+        assert parse(text) == exact
+    else:
+        with pytest.raises(InputError):
+            parse(text)
+
+
+@given(
+    st.sampled_from(PARSERS),
+    st.one_of(st.text(), st.none(), st.booleans(), st.floats(), st.integers(), st.lists(st.text())),
+)
+def test_anything_else_is_an_input_error(parse, value):
+    try:
+        assert isinstance(parse(value), int)
+        assert isinstance(value, str)
+    except InputError as error:
+        assert "\n" not in str(error) or "\n" in str(value)
+
+
+@given(st.integers(1, LIMIT - 1), st.integers(1, 9))
+def test_rounded_format_is_close(value, digits):
+    shown = format_time(value, digits)
+    number = "".join(c for c in shown if c in "0123456789.")
+    unit = shown[len(number) :]
+    assert abs(Fraction(number) * SCALES[parse_time_ps][unit] - value) <= value * Fraction(
+        10
+    ) ** (1 - digits)
