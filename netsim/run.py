@@ -14,7 +14,7 @@ from netsim.results.sweep import failed_row, point_directory, prepare_sweep, swe
 if TYPE_CHECKING:
     from netsim.experiment import Experiment, Point
     from netsim.results import Result
-    from netsim.simulate import Progress, RunResult
+    from netsim.simulate import Progress
 
 Watcher = Callable[["Point"], Callable[["Progress"], None] | None]
 """Called at the start of each point, it gives what is to be told of the point's progress."""
@@ -22,12 +22,17 @@ Watcher = Callable[["Point"], Callable[["Progress"], None] | None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one point. `error` says why the run failed, if it did."""
+    """What became of one point, without its tables: a sweep of many must not hold them all.
+
+    `row` is its row in the table of the sweep, `written` says whether there is a result in
+    `directory`, `complete` whether that is a whole one, and `error` why the run failed, if it did.
+    """
 
     point: Point
     directory: Path
     row: dict[str, Any]
-    result: RunResult | None
+    written: bool
+    complete: bool
     error: str | None = None
 
 
@@ -112,8 +117,8 @@ def _run_point(
     try:
         result = simulate(point, threads=threads, progress=watch(point), should_stop=should_stop)
     except RunError as error:
-        return Outcome(point, directory, failed_row(point), None, f"{point.name}: {error}")
+        return Outcome(point, directory, failed_row(point), False, False, f"{point.name}: {error}")
     write_result(directory, point, result)
     stalled = result.stopped_because == "stalled"
     message = f"{point.name}: {result.stall}" if stalled else None
-    return Outcome(point, directory, sweep_row(point, result), result, message)
+    return Outcome(point, directory, sweep_row(point, result), True, result.complete, message)

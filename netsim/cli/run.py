@@ -46,8 +46,8 @@ def command(
     if not quiet:
         _print_figures(loaded, outcomes, len(points) > 1)
     if plot:
-        _save_picture(directory, len(points) > 1)
-    if not quiet:
+        _save_picture(directory, outcomes)
+    if not quiet and any(outcome.written for outcome in outcomes):
         click.echo(f"results in {directory}")
     for outcome in outcomes:
         if outcome.error:
@@ -99,7 +99,7 @@ def _simulate(
 
 
 def _done(outcomes: list[Outcome]) -> int:
-    return sum(outcome.result is not None and outcome.result.complete for outcome in outcomes)
+    return sum(outcome.complete for outcome in outcomes)
 
 
 def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool) -> None:
@@ -109,15 +109,14 @@ def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool)
     rows = [outcome.row for outcome in outcomes]
     if sweep:
         show(sweep_table(rows, axes))
-    elif rows and outcomes[0].result is not None:
+    elif outcomes and outcomes[0].written:
         show(result_table(rows[0], axes))
 
 
-def _save_picture(directory: Path, sweep: bool) -> None:
+def _save_picture(directory: Path, outcomes: list[Outcome]) -> None:
     from netsim.plots import fct_cdf, save
-    from netsim.results import load, load_sweep
+    from netsim.results import load
 
-    results = load_sweep(directory).points if sweep else [load(directory)]
-    results = [result for result in results if result.summary["flows_finished"]]
+    results = [load(outcome.directory) for outcome in outcomes if outcome.row.get("flows_finished")]
     if results:
         save(fct_cdf.draw(results), directory / "fct.png")

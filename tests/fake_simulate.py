@@ -1,0 +1,91 @@
+"""A stand-in for netsim.simulate, so that tests of the command line need no engine."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from fakes import FakeResult, fake_result
+
+from netsim.errors import RunError
+
+
+@dataclass
+class FakeEstimate:
+    """The attributes of netsim.simulate.Estimate."""
+
+    n_hosts: int = 8
+    n_switches: int = 6
+    n_links: int = 48
+    n_flows: int = 8
+    packets: int = 1000
+    packet_hops: int = 8000
+    memory_bytes: int = 10**6
+    seconds: float = 1.5
+    assumptions: str = "a machine that does not exist"
+
+
+@dataclass
+class FakeProgress:
+    """The attributes of netsim.simulate.Progress."""
+
+    phase: str = "run"
+    simulated_ps: int = 0
+    flows_done: int = 0
+    flows_total: int = 8
+    packet_hops: int = 0
+    wall_s: float = 0.0
+    bytes_done: int = 0
+    bytes_total: int = 1000
+
+
+@dataclass
+class FakeSimulate:
+    """What the module does. `fate` maps the name of a point to what becomes of it."""
+
+    fate: dict[str, str] = field(default_factory=dict)
+    memory_bytes: int = 10**6
+    seen: list[Any] = field(default_factory=list)
+    threads: list[int | None] = field(default_factory=list)
+
+    def module(self) -> ModuleType:
+        """The stand-in itself."""
+        module = ModuleType("netsim.simulate")
+        module.estimate = lambda point: FakeEstimate(memory_bytes=self.memory_bytes)
+        module.simulate = self.simulate
+        return module
+
+    def simulate(
+        self,
+        point: Any,
+        *,
+        threads: int | None,
+        progress: Callable[[Any], None] | None,
+        should_stop: Callable[[], bool] | None,
+    ) -> FakeResult:
+        """As netsim.simulate.simulate, with a result that has nothing to do with the point."""
+        self.seen.append(point)
+        self.threads.append(threads)
+        if progress:
+            progress(FakeProgress(phase="compile"))
+            progress(FakeProgress(wall_s=1.0))
+            progress(FakeProgress(wall_s=2.0, packet_hops=10**6, bytes_done=500, flows_done=3))
+        fate = self.fate.get(point.name, "finished")
+        if fate == "stalled":
+            stall = "flow 7 (host 1 to host 2) made no progress"
+            return fake_result(unfinished=2, complete=False, stopped_because=fate, stall=stall)
+        if fate == "failed":
+            raise RunError("the ring of link 3 cannot grow")
+        if fate in ("SIGINT", "SIGTERM"):
+            os.kill(os.getpid(), signal.Signals[fate])
+            assert should_stop is not None
+            assert should_stop()
+            return fake_result(unfinished=3, complete=False, stopped_because="interrupted")
+        if fate == "impatient":
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+        return fake_result(seed=point.seed)

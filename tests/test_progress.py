@@ -1,0 +1,111 @@
+"""Progress, memory and the texts of durations and speeds."""
+
+import io
+
+import pytest
+from fake_simulate import FakeEstimate, FakeProgress
+
+from netsim.cli.progress import BarReporter, PlainReporter, Speed, describe, format_duration
+from netsim.cli.tables import common_unit, number
+from netsim.errors import InputError
+from netsim.memory import available_bytes, require_memory
+
+
+def test_speed_leaves_the_compilation_out():
+    speed = Speed()
+    speed.update(FakeProgress(phase="compile", wall_s=0.0))
+    speed.update(FakeProgress(wall_s=10.0))
+    assert speed.hops_per_s is None
+    speed.update(FakeProgress(wall_s=12.0, packet_hops=6_000_000, bytes_done=250))
+    assert speed.hops_per_s == 3e6
+    assert speed.eta_s == 6.0
+
+
+def test_a_line_of_progress():
+    speed = Speed()
+    speed.update(FakeProgress())
+    last = FakeProgress(
+        wall_s=2.0, packet_hops=40_000_000, bytes_done=500, flows_done=1234, simulated_ps=1_500_000
+    )
+    speed.update(last)
+    assert describe(last, speed) == (
+        "simulated 1.5us, 1,234 of 8 flows, 20 M packet-hops/s, 2.0 s to go"
+    )
+
+
+def test_without_bytes_there_is_no_time_to_go():
+    speed = Speed()
+    for wall_s in (0.0, 1.0):
+        speed.update(FakeProgress(wall_s=wall_s, bytes_total=0))
+    assert speed.eta_s is None
+
+
+def test_plain_lines_are_rare():
+    now = 0.0
+    stream = io.StringIO()
+    tell = PlainReporter(stream, lambda: now).watch("p2p")
+    for now in range(21):
+        tell(FakeProgress(wall_s=float(now), bytes_done=50 * now))
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 4
+    assert lines[0].startswith("p2p: 25% simulated 0ps")
+
+
+def test_a_bar_comes_and_goes(capsys):
+    reporter = BarReporter()
+    for title in ("first", "[second]"):
+        tell = reporter.watch(title)
+        tell(FakeProgress(phase="compile"))
+        tell(FakeProgress(wall_s=1.0, bytes_done=10))
+    reporter.close()
+    reporter.close()
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.44, "0.4 s"), (12.4, "12 s"), (59.6, "1:00"), (185, "3:05"), (3723, "1:02:03")],
+)
+def test_durations(seconds, text):
+    assert format_duration(seconds) == text
+
+
+def test_numbers_in_tables():
+    assert number(1234567.0) == "1,234,567"
+    assert number(1.23456) == "1.235"
+    assert number(None) == number(float("nan")) == "-"
+    assert common_unit([None, 5_000_000, 2_000_000_000]) == ("ms", 10**9)
+    assert common_unit([None]) == ("ps", 1)
+
+
+class TestMemory:
+    @pytest.fixture
+    def machine(self, tmp_path):
+        meminfo = tmp_path / "meminfo"
+        meminfo.write_text("MemTotal:  2000 kB\nMemAvailable:  1000 kB\n")
+        return meminfo, tmp_path / "cgroup"
+
+    def test_of_the_machine(self, machine):
+        assert available_bytes(*machine) == 1_024_000
+
+    def test_of_a_container(self, machine):
+        meminfo, cgroup = machine
+        cgroup.mkdir()
+        (cgroup / "memory.max").write_text("500000\n")
+        (cgroup / "memory.current").write_text("400000\n")
+        (cgroup / "memory.stat").write_text("anon 1\ninactive_file 150000\n")
+        assert available_bytes(meminfo, cgroup) == 250_000
+
+    def test_of_a_container_without_a_limit(self, machine):
+        meminfo, cgroup = machine
+        cgroup.mkdir()
+        (cgroup / "memory.max").write_text("max\n")
+        assert available_bytes(meminfo, cgroup) == 1_024_000
+
+    def test_is_found_without_proc(self, tmp_path):
+        assert available_bytes(tmp_path / "none", tmp_path / "none") > 10**6
+
+    def test_too_little(self):
+        with pytest.raises(InputError, match=r"big\.toml: needs about 1MB .* 999KB are available"):
+            require_memory(FakeEstimate(), what="big.toml", available=999_000)
+        require_memory(FakeEstimate(), what="big.toml", available=1_000_000)
