@@ -1,0 +1,387 @@
+"""A switch whose ports are coupled: arrivals and completions in the time order of the whole switch.
+
+Used where one port's state decides at another (PFC's ingress counters, a shared
+buffer, least-loaded routing). Arrivals are sorted once per window; completions wait
+in a calendar, an array of time slots with at most one entry per port. Every event
+leaves consistent state behind, so a step can stop before an event that needs a
+larger ring and be called again.
+"""
+
+from __future__ import annotations
+
+import math
+
+from netsim.engine.balance import output_port
+from netsim.engine.layout import GROW_QUEUE, GROW_RING, GROW_SCRATCH, INF, N_BUCKETS, OK
+from netsim.engine.ports import (
+    arrive,
+    choose_class,
+    drop,
+    retire,
+    set_paused,
+    transmit,
+)
+from netsim.engine.switch import KEY_BITS, KEY_MASK, sort_by_time
+from netsim.transport import PFC
+
+N_CLASSES: int
+LOSSLESS: bool
+DYNAMIC: bool
+PFC_BYTES = 64
+WORD = 32
+
+
+def gather_unrouted(net, wires, clock, scratch, worker, node):
+    """Collect the arrivals of the window, without consuming or routing them.
+
+    As ``switch.gather``, but ``outs[k]`` is the local port by which arrival k comes in:
+    its route is chosen when its time comes.
+    """
+    first = net.first_port[node]
+    last = net.first_port[node + 1]
+    w0 = clock.clock[0].w0
+    w1 = clock.clock[0].w1
+    keys = scratch.keys[worker, 0]
+    slots = scratch.slots[worker]
+    ins = scratch.outs[worker]
+    waiting = 0
+    for p in range(first, last):
+        waiting += wires.inbox[p].tail - wires.inbox[p].head
+    if waiting > slots.shape[0]:
+        return -waiting, INF
+    k = 0
+    following = INF
+    for p in range(first, last):
+        inbox = wires.inbox[p]
+        for i in range(inbox.head, inbox.tail):
+            slot = inbox.ring_off + (i & inbox.ring_mask)
+            time = wires.pool[slot].time
+            if time >= w1:
+                following = min(following, time)
+                break
+            keys[k] = ((time - w0) << KEY_BITS) | k
+            slots[k] = slot
+            ins[k] = p - first
+            k += 1
+    return k, following
+
+
+def calendar_shift(clock):
+    """Such that (time - w0) >> shift is a slot of the calendar."""
+    width = clock.clock[0].w1 - clock.clock[0].w0
+    shift = 0
+    while (width >> shift) >= N_BUCKETS:
+        shift += 1
+    return shift
+
+
+def calendar_clear(scratch, worker):
+    """Empty the calendar."""
+    scratch.words[worker][:] = 0
+
+
+def calendar_add(wires, clock, scratch, worker, first, o, shift):
+    """Enter the completion of local port ``o``, in the order of (time, port)."""
+    at = wires.ports[first + o].free_at
+    slot = (at - clock.clock[0].w0) >> shift
+    head = scratch.calendar[worker]
+    later = scratch.later[worker]
+    words = scratch.words[worker]
+    bit = 1 << (slot & (WORD - 1))
+    if words[slot // WORD] & bit == 0:
+        words[slot // WORD] |= bit
+        head[slot] = o
+        later[o] = -1
+        return
+    before = -1
+    other = head[slot]
+    while other >= 0:
+        time = wires.ports[first + other].free_at
+        if time > at or (time == at and other > o):
+            break
+        before = other
+        other = later[other]
+    later[o] = other
+    if before < 0:
+        head[slot] = o
+    else:
+        later[before] = o
+
+
+def calendar_first(scratch, worker, word):
+    """Slot of the earliest entry, looking from ``word`` on, or -1."""
+    words = scratch.words[worker]
+    while word < N_BUCKETS // WORD:
+        w = words[word]
+        if w != 0:
+            slot = word * WORD
+            if w & 0xFFFF == 0:
+                w >>= 16
+                slot += 16
+            if w & 0xFF == 0:
+                w >>= 8
+                slot += 8
+            while w & 1 == 0:
+                w >>= 1
+                slot += 1
+            return slot
+        word += 1
+    return -1
+
+
+def calendar_take(scratch, worker, slot):
+    """Remove the first entry of ``slot``."""
+    head = scratch.calendar[worker]
+    o = head[slot]
+    following = scratch.later[worker][o]
+    head[slot] = following
+    if following < 0:
+        scratch.words[worker][slot // WORD] &= ~(1 << (slot & (WORD - 1)))
+    return o
+
+
+def begin(wires, clock, scratch, worker, first, o, t, shift):
+    """Start what local port ``o`` should send at ``t``, if it is free: a due PFC frame comes first."""
+    p = first + o
+    port = wires.ports[p]
+    if port.tx_bytes > 0:
+        return
+    if LOSSLESS and port.pfc_due == 1:
+        port.pfc_due = 0
+        send_pfc(wires, port, t)
+    else:
+        c = choose_class(wires, port)
+        if c < 0:
+            return
+        transmit(wires, port, p, c, t)
+    if port.free_at < clock.clock[0].w1:
+        calendar_add(wires, clock, scratch, worker, first, o, shift)
+
+
+def send_pfc(wires, port, t):
+    """Transmit a PFC frame with the pause state of all classes."""
+    slot = port.ring_off + (port.tail & port.ring_mask)
+    pkt = wires.pool[slot]
+    pkt.flow = -1
+    pkt.seq = 0
+    pkt.dst = -1
+    pkt.aux = port.xoff
+    pkt.size = PFC_BYTES
+    pkt.entropy = 0
+    pkt.kind = PFC
+    pkt.prio = 0
+    pkt.flags = 0
+    pkt.hops = 1
+    end = t + ((PFC_BYTES * port.ps_per_byte_q20) >> 20)
+    pkt.time = end + port.delay_ps
+    port.tail += 1
+    port.free_at = end
+    port.tx_bytes = PFC_BYTES
+    port.tx_class = -1
+
+
+def xoff_threshold(wires, node):
+    """Bytes of an ingress class above which its sender is paused."""
+    fabric = wires.fabric[0]
+    if DYNAMIC:
+        free = max(0, fabric.shared_buffer_bytes - wires.used_bytes[node])
+        return math.floor(fabric.alpha * free)
+    return fabric.xoff_bytes
+
+
+def overruns(wires, node, p_in, c, size):
+    """Would an arrival exceed the ingress class's threshold and headroom? Then it is dropped."""
+    ingress = wires.queues[p_in * N_CLASSES + c]
+    headroom = wires.fabric[0].headroom_bytes
+    return ingress.in_bytes + size > xoff_threshold(wires, node) + headroom
+
+
+def account_arrival(wires, node, p_in, c, size):
+    """Charge an arrival to its ingress class; pause the sender above XOFF."""
+    ingress = wires.queues[p_in * N_CLASSES + c]
+    ingress.in_bytes += size
+    wires.used_bytes[node] += size
+    port = wires.ports[p_in]
+    if (port.xoff >> c) & 1 == 0 and ingress.in_bytes > xoff_threshold(wires, node):
+        port.xoff |= 1 << c
+        port.pfc_due = 1
+        ingress.pauses += 1
+
+
+def account_departure(wires, node, p_in, c, size):
+    """Give back an ingress class's bytes; un-pause the sender below XON."""
+    ingress = wires.queues[p_in * N_CLASSES + c]
+    ingress.in_bytes -= size
+    wires.used_bytes[node] -= size
+    port = wires.ports[p_in]
+    if (port.xoff >> c) & 1 == 1:
+        fabric = wires.fabric[0]
+        if DYNAMIC:
+            # An empty class must not stay paused: no later event would look at it again.
+            below = ingress.in_bytes == 0 or (
+                ingress.in_bytes + fabric.xon_gap_bytes <= xoff_threshold(wires, node)
+            )
+        else:
+            below = ingress.in_bytes == 0 or ingress.in_bytes < fabric.xon_bytes
+        if below:
+            port.xoff &= ~(1 << c)
+            port.pfc_due = 1
+
+
+def complete(wires, clock, scratch, worker, node, first, o, shift):
+    """The transmission of local port ``o`` ends: free its bytes, go on with the next."""
+    p = first + o
+    port = wires.ports[p]
+    t = port.free_at
+    c = port.tx_class
+    owed = -1
+    if c < 0:
+        port.tx_bytes = 0
+    else:
+        size = port.tx_bytes
+        retire(wires, port, p)
+        if LOSSLESS:
+            owed = port.tx_ingress
+            account_departure(wires, node, first + owed, c, size)
+    begin(wires, clock, scratch, worker, first, o, t, shift)
+    if owed >= 0 and wires.ports[first + owed].pfc_due == 1:
+        begin(wires, clock, scratch, worker, first, owed, t, shift)
+
+
+def ring_full(wires, clock, node, p):
+    """Could an event that may start port ``p`` (a packet and a PFC frame) overrun its link's ring?"""
+    port = wires.ports[p]
+    if port.tail - wires.head_seen[p] + 2 > port.ring_mask + 1:
+        clock.what[node] = p
+        return True
+    return False
+
+
+def admit(net, wires, clock, scratch, worker, node, first, i, slot, t, shift):
+    """A packet arrives at time ``t`` by local port ``i``. Returns a status; nothing changed unless OK."""
+    p_in = first + i
+    pkt = wires.pool[slot]
+    if ring_full(wires, clock, node, p_in):
+        return GROW_RING
+    if LOSSLESS and int(pkt.kind) == PFC:
+        set_paused(wires, wires.ports[p_in], p_in, int(pkt.aux), t)
+        begin(wires, clock, scratch, worker, first, i, t, shift)
+        return OK
+    size = int(pkt.size)
+    c = int(pkt.prio)
+    if LOSSLESS and overruns(wires, node, p_in, c, size):
+        drop(wires.queues[p_in * N_CLASSES + c], size)
+        return OK
+    balance = wires.balance[p_in]
+    choices = balance.choices
+    data_choices = balance.data_choices
+    other_choices = balance.other_choices
+    o = output_port(net, wires, node, p_in, slot)
+    status = room_at(wires, clock, node, first + o)
+    if status != OK:
+        balance.choices = choices
+        balance.data_choices = data_choices
+        balance.other_choices = other_choices
+        return status
+    port = wires.ports[first + o]
+    if not LOSSLESS:
+        idle = port.tx_bytes == 0
+        arrive(wires, port, first + o, slot, t)
+        if idle and port.tx_bytes > 0 and port.free_at < clock.clock[0].w1:
+            calendar_add(wires, clock, scratch, worker, first, o, shift)
+        return OK
+    queue = wires.queues[(first + o) * N_CLASSES + c]
+    account_arrival(wires, node, p_in, c, size)
+    wires.ingress[queue.off + (queue.tail & queue.mask)] = i
+    arrive(wires, port, first + o, slot, t)
+    begin(wires, clock, scratch, worker, first, o, t, shift)
+    if wires.ports[p_in].pfc_due == 1:
+        begin(wires, clock, scratch, worker, first, i, t, shift)
+    return OK
+
+
+def room_at(wires, clock, node, p):
+    """Is there room for one more packet in every class of port ``p`` and on its link?"""
+    if ring_full(wires, clock, node, p):
+        return GROW_RING
+    for c in range(N_CLASSES):
+        queue = wires.queues[p * N_CLASSES + c]
+        if queue.tail - queue.head > queue.mask:
+            clock.what[node] = p * N_CLASSES + c
+            return GROW_QUEUE
+    return OK
+
+
+def may_complete(wires, clock, node, first, o):
+    """Is there room for what the completion on local port ``o`` may start?"""
+    if ring_full(wires, clock, node, first + o):
+        return False
+    if LOSSLESS:
+        port = wires.ports[first + o]
+        if port.tx_class >= 0:
+            return not ring_full(wires, clock, node, first + port.tx_ingress)
+    return True
+
+
+def run_events(net, wires, clock, scratch, worker, node, n):
+    """Merge the ``n`` sorted arrivals with the completions of the window."""
+    first = net.first_port[node]
+    w0 = clock.clock[0].w0
+    w1 = clock.clock[0].w1
+    shift = calendar_shift(clock)
+    calendar_clear(scratch, worker)
+    for o in range(net.first_port[node + 1] - first):
+        port = wires.ports[first + o]
+        if port.tx_bytes > 0 and port.free_at < w1:
+            calendar_add(wires, clock, scratch, worker, first, o, shift)
+    keys = scratch.keys[worker, 1]
+    slots = scratch.slots[worker]
+    ins = scratch.outs[worker]
+    word = 0
+    i = 0
+    while True:
+        t_arrival = INF
+        if i < n:
+            t_arrival = w0 + (keys[i] >> KEY_BITS)
+        entry = calendar_first(scratch, worker, word)
+        if entry >= 0:
+            word = entry // WORD
+            o = scratch.calendar[worker][entry]
+            if wires.ports[first + o].free_at <= t_arrival:
+                if not may_complete(wires, clock, node, first, o):
+                    return GROW_RING
+                calendar_take(scratch, worker, entry)
+                complete(wires, clock, scratch, worker, node, first, o, shift)
+                continue
+        if i == n:
+            return OK
+        k = keys[i] & KEY_MASK
+        local = ins[k]
+        status = admit(
+            net, wires, clock, scratch, worker, node, first, local, slots[k], t_arrival, shift
+        )
+        if status != OK:
+            return status
+        wires.inbox[first + local].head += 1
+        i += 1
+
+
+def switch_step(net, wires, clock, scratch, worker, node):
+    """Advance switch ``node`` to the end of the window. Returns a status of layout.py."""
+    n, next_event = gather_unrouted(net, wires, clock, scratch, worker, node)
+    if n < 0:
+        clock.what[node] = -n
+        return GROW_SCRATCH
+    sort_by_time(clock, scratch, worker, n)
+    status = run_events(net, wires, clock, scratch, worker, node, n)
+    for p in range(net.first_port[node], net.first_port[node + 1]):
+        port = wires.ports[p]
+        if port.tx_bytes > 0:
+            next_event = min(next_event, port.free_at)
+        if port.tail > wires.new_tail[p]:
+            if wires.first_new[p] == INF:
+                slot = port.ring_off + (wires.new_tail[p] & port.ring_mask)
+                wires.first_new[p] = wires.pool[slot].time
+            wires.new_tail[p] = port.tail
+    clock.next_event[node] = next_event
+    return status

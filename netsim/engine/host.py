@@ -1,0 +1,257 @@
+"""A host: its arrivals, its timers and its NIC, in exact time order.
+
+The NIC pulls: a packet is built when the port is free, so that no queue of data
+builds up in a host. Control packets (acknowledgements, pulls) wait in a FIFO that
+is served before data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from netsim.engine.layout import (
+    FAULT,
+    GROW_CONTROL,
+    GROW_RING,
+    INF,
+    OK,
+    TIMER_RX,
+    TIMER_START,
+    TIMER_TX,
+)
+from netsim.engine.ports import set_paused
+from netsim.engine.timers import arm, first_key, surface
+from netsim.transport import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
+
+# The transport's handlers and the fabric's features, put in place by specialise.py.
+N_CLASSES: int
+on_start: Callable[..., Any]
+ready: Callable[..., Any]
+fill: Callable[..., Any]
+on_data: Callable[..., Any]
+on_trimmed: Callable[..., Any]
+on_request: Callable[..., Any]
+on_control: Callable[..., Any]
+on_timer: Callable[..., Any]
+on_rx_timer: Callable[..., Any]
+on_host_timer: Callable[..., Any]
+
+
+class Env(NamedTuple):
+    """What a handler may reach besides the records it is given."""
+
+    host: Any
+    par: Any
+    pool: Any
+    timers: Any
+    heap: Any
+    bits: Any
+    tx: Any
+    rx: Any
+
+
+def wake(ends, host, tx):
+    """Put a flow on its host's ready list, unless it is there or finished."""
+    if tx.listed == 1 or tx.finished == 1:
+        return
+    tx.listed = 1
+    tx.next_ready = -1
+    if host.ready_head < 0:
+        host.ready_head = tx.flow
+    else:
+        ends.tx[host.ready_tail].next_ready = tx.flow
+    host.ready_tail = tx.flow
+
+
+def _next_ready(ends, host):
+    """Take the head of the ready list."""
+    flow = host.ready_head
+    host.ready_head = ends.tx[flow].next_ready
+    ends.tx[flow].listed = 0
+    return flow
+
+
+def pick(env, ends, host, port, now):
+    """The flow that sends now, or -1. Blocked and paced flows leave the ready list."""
+    first_paused = -1
+    while host.ready_head >= 0 and host.ready_head != first_paused:
+        flow = _next_ready(ends, host)
+        tx = ends.tx[flow]
+        if (port.paused >> tx.prio) & 1 == 1:
+            wake(ends, host, tx)
+            if first_paused < 0:
+                first_paused = flow
+            continue
+        if tx.finished == 1:
+            continue
+        at = ready(env, now, tx)
+        if at <= now:
+            return flow
+        if at < INF:
+            arm(env.timers, env.heap, host, tx.first_timer - 1, at)
+    return -1
+
+
+def _launch(wires, port, p, slot, now):
+    """Start the transmission of the packet that was put into ring slot ``slot``."""
+    pkt = wires.pool[slot]
+    size = int(pkt.size)
+    end = now + ((size * port.ps_per_byte_q20) >> 20)
+    pkt.time = end + port.delay_ps
+    pkt.hops = 1
+    port.tail += 1
+    port.free_at = end
+    queue = wires.queues[p * N_CLASSES + int(pkt.prio)]
+    queue.sent_packets += 1
+    queue.sent_bytes += size
+    return size
+
+
+def transmit_control(wires, host, port, p, now):
+    """Send the head of the control FIFO."""
+    slot = port.ring_off + (port.tail & port.ring_mask)
+    wires.pool[slot] = wires.pool[host.ctrl_off + (host.ctrl_head & host.ctrl_mask)]
+    host.ctrl_head += 1
+    host.sent_bytes += _launch(wires, port, p, slot, now)
+    host.sent_packets += 1
+
+
+def transmit_data(env, ends, wires, host, port, p, flow, now):
+    """Build a data packet of ``flow`` in the link's ring and send it."""
+    tx = ends.tx[flow]
+    slot = port.ring_off + (port.tail & port.ring_mask)
+    pkt = wires.pool[slot]
+    pkt.flow = flow
+    pkt.dst = tx.peer
+    pkt.aux = 0
+    pkt.entropy = tx.entropy
+    pkt.kind = DATA
+    pkt.prio = tx.prio
+    pkt.flags = 0
+    fill(env, now, tx, pkt)
+    seq = int(pkt.seq)
+    payload = env.par.payload_bytes
+    if seq == tx.n_packets - 1:
+        payload = tx.last_bytes
+    pkt.size = payload + env.par.header_bytes
+    if seq < tx.high_seq:
+        tx.retransmits += 1
+    else:
+        tx.high_seq = seq + 1
+    tx.sent_packets += 1
+    host.sent_bytes += _launch(wires, port, p, slot, now)
+    host.sent_packets += 1
+    wake(ends, host, tx)
+
+
+def receive(env, ends, wires, host, port, p, slot, now):
+    """Handle the arrival of the packet in pool slot ``slot``."""
+    pkt = wires.pool[slot]
+    kind = int(pkt.kind)
+    if kind == PFC:
+        set_paused(wires, port, p, int(pkt.aux), now)
+        return
+    host.received_packets += 1
+    host.received_bytes += int(pkt.size)
+    if kind < FIRST_CONTROL:
+        rx = ends.rx[int(pkt.flow)]
+        if kind == DATA:
+            on_data(env, now, rx, pkt)
+        elif kind == TRIMMED:
+            on_trimmed(env, now, rx, pkt)
+        else:
+            on_request(env, now, rx, pkt)
+    else:
+        tx = ends.tx[int(pkt.flow)]
+        if tx.finished == 0:
+            on_control(env, now, tx, pkt)
+            wake(ends, host, tx)
+
+
+def fire(env, ends, host, slot, now):
+    """Run the handler of a timer that is due."""
+    timer = env.timers[slot]
+    code = timer.code
+    if code >= TIMER_RX:
+        on_rx_timer(env, now, ends.rx[timer.owner], code - TIMER_RX)
+        return
+    if code < TIMER_TX:
+        on_host_timer(env, now, code)
+        return
+    tx = ends.tx[timer.owner]
+    if tx.finished == 1:
+        return
+    if code != TIMER_START:
+        on_timer(env, now, tx, code - TIMER_TX)
+    elif tx.start_ps == now:
+        on_start(env, now, tx)
+    wake(ends, host, tx)
+
+
+def host_step(net, wires, ends, clock, h):
+    """Advance host ``h`` to the end of the window. Returns a status of layout.py."""
+    host = ends.hosts[h]
+    p = host.port
+    port = wires.ports[p]
+    inbox = wires.inbox[p]
+    env = Env(host, ends.par[0], wires.pool, ends.timers, ends.heap, ends.bits, ends.tx, ends.rx)
+    w1 = clock.clock[0].w1
+    tail_before = wires.new_tail[p]
+    now = 0
+    stuck = False  # everything on the ready list is paused
+    status = OK
+    while True:
+        t_arrival = INF
+        if inbox.head < inbox.tail:
+            t_arrival = wires.pool[inbox.ring_off + (inbox.head & inbox.ring_mask)].time
+        t_timer = max(first_key(ends.timers, ends.heap, host), now)
+        control = host.ctrl_head < host.ctrl_tail
+        if control and port.paused != 0:
+            head = wires.pool[host.ctrl_off + (host.ctrl_head & host.ctrl_mask)]
+            control = (port.paused >> int(head.prio)) & 1 == 0
+        t_send = INF
+        if control or (host.ready_head >= 0 and not stuck):
+            t_send = max(port.free_at, now)
+        t = min(t_arrival, t_timer, t_send)
+        if t >= w1:
+            break
+        now = t
+        if t == t_send and t < t_arrival and t < t_timer:
+            if port.tail - wires.head_seen[p] > port.ring_mask:
+                status = GROW_RING
+                clock.what[h] = p
+                break
+            if control:
+                transmit_control(wires, host, port, p, now)
+            else:
+                flow = pick(env, ends, host, port, now)
+                if flow >= 0:
+                    transmit_data(env, ends, wires, host, port, p, flow, now)
+                else:
+                    stuck = host.ready_head >= 0
+            continue
+        if host.ctrl_tail - host.ctrl_head + CONTROL_BURST > host.ctrl_mask + 1:
+            status = GROW_CONTROL
+            clock.what[h] = h
+            break
+        if t == t_arrival:
+            slot = inbox.ring_off + (inbox.head & inbox.ring_mask)
+            receive(env, ends, wires, host, port, p, slot, now)
+            inbox.head += 1
+        else:
+            slot = surface(ends.timers, ends.heap, host)
+            if slot >= 0:
+                fire(env, ends, host, slot, now)
+        stuck = False
+    clock.next_event[h] = min(t_arrival, t_timer, t_send)
+    if port.tail > tail_before:
+        # The slot is read back from the ring: the consumer's first event among what is new.
+        if wires.first_new[p] == INF:
+            slot = port.ring_off + (tail_before & port.ring_mask)
+            wires.first_new[p] = wires.pool[slot].time
+        wires.new_tail[p] = port.tail
+    if host.fault != 0:
+        status = FAULT
+        clock.what[h] = h
+    return status

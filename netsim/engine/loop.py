@@ -1,0 +1,163 @@
+"""The windows: which nodes are active, stepping them in parallel, publishing what they sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import prange
+
+from netsim.engine.host import Env, host_step
+from netsim.engine.layout import GROW, IDLE, INF, OK, RUNNING, UNTIL
+from netsim.engine.timers import arm
+
+# Put in place by specialise.py.
+switch_step: Callable[..., Any]
+setup: Callable[..., Any]
+
+FEW_NODES = 4
+"""So few active nodes are stepped by the calling thread: waking others would cost more."""
+
+
+def find_active(clock):
+    """Open the next window: its bounds and the nodes with an event in it."""
+    window = clock.clock[0]
+    next_event = clock.next_event
+    w0 = INF
+    for n in range(next_event.shape[0]):
+        w0 = min(w0, next_event[n])
+    window.n_active = 0
+    if w0 >= INF:
+        return False
+    window.w0 = w0
+    window.w1 = w0 + window.window_ps
+    w1 = window.w1
+    k = 0
+    for n in range(next_event.shape[0]):
+        if next_event[n] < w1:
+            clock.active[k] = n
+            clock.status[n] = -1
+            k += 1
+    window.n_active = k
+    return True
+
+
+def step(net, wires, ends, clock, scratch, worker, n):
+    """Step node ``n`` unless it has completed this window already."""
+    if clock.status[n] == OK:
+        return
+    if n < net.n_hosts:
+        clock.status[n] = host_step(net, wires, ends, clock, n)
+    else:
+        clock.status[n] = switch_step(net, wires, clock, scratch, worker, n)
+
+
+def step_share(net, wires, ends, clock, scratch, worker, n_workers):
+    """One worker's part of the active nodes."""
+    for i in range(worker, clock.clock[0].n_active, n_workers):
+        step(net, wires, ends, clock, scratch, worker, clock.active[i])
+
+
+def publish(net, wires, clock):
+    """Make visible what the active nodes sent and how far they read."""
+    window = clock.clock[0]
+    sent = 0
+    for i in range(window.n_active):
+        n = clock.active[i]
+        for p in range(net.first_port[n], net.first_port[n + 1]):
+            q = net.port_peer[p]
+            wires.head_seen[q] = wires.inbox[p].head
+            first = wires.first_new[p]
+            if first < INF:
+                wires.first_new[p] = INF
+                inbox = wires.inbox[q]
+                sent += wires.new_tail[p] - inbox.tail
+                inbox.tail = wires.new_tail[p]
+                to = net.port_node[q]
+                clock.next_event[to] = min(clock.next_event[to], first)
+    window.hops += sent
+
+
+def release(net, ends, clock):
+    """Start the flows that waited for those delivered in this window.
+
+    A released flow starts one lookahead (plus its own delay) after the last delivery
+    that it waited for: never inside the window that has just been simulated.
+    """
+    window = clock.clock[0]
+    for i in range(window.n_active):
+        n = clock.active[i]
+        if n >= net.n_hosts:
+            continue
+        host = ends.hosts[n]
+        while host.done_head >= 0:
+            rx = ends.rx[host.done_head]
+            host.done_head = rx.next_done
+            for j in range(ends.next_flow[rx.flow], ends.next_flow[rx.flow + 1]):
+                tx = ends.tx[ends.next_flows[j]]
+                tx.waits_for -= 1
+                tx.ready_from = max(tx.ready_from, rx.done_ps)
+                if tx.waits_for == 0:
+                    tx.start_ps += tx.ready_from + window.lookahead_ps
+                    source = ends.hosts[tx.host]
+                    arm(ends.timers, ends.heap, source, tx.first_timer - 1, tx.start_ps)
+                    clock.next_event[tx.host] = min(clock.next_event[tx.host], tx.start_ps)
+
+
+def tally(net, ends, clock):
+    """Sum what the hosts count."""
+    window = clock.clock[0]
+    delivered = 0
+    finished = 0
+    payload = 0
+    for h in range(net.n_hosts):
+        host = ends.hosts[h]
+        delivered += host.delivered
+        finished += host.finished
+        payload += host.payload_bytes
+    window.delivered = delivered
+    window.finished = finished
+    window.payload_bytes = payload
+
+
+def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until):
+    """Simulate up to ``n_windows`` windows that begin before ``until`` ps.
+
+    Returns RUNNING, IDLE (nothing will ever happen again), UNTIL, or GROW: nodes
+    whose status is not OK ask for room, after which the call is to be repeated.
+    """
+    window = clock.clock[0]
+    for _ in range(n_windows):
+        if window.resume == 0:
+            if not find_active(clock):
+                tally(net, ends, clock)
+                return IDLE
+            if window.w0 >= until:
+                tally(net, ends, clock)
+                return UNTIL
+            window.w1 = min(window.w1, until)
+        if n_workers == 1 or window.n_active <= FEW_NODES:
+            step_share(net, wires, ends, clock, scratch, 0, 1)
+        else:
+            for worker in prange(n_workers):
+                step_share(net, wires, ends, clock, scratch, worker, n_workers)
+        window.resume = 0
+        for i in range(window.n_active):
+            if clock.status[clock.active[i]] != OK:
+                window.resume = 1
+        if window.resume == 1:
+            return GROW
+        publish(net, wires, clock)
+        release(net, ends, clock)
+        window.windows += 1
+    tally(net, ends, clock)
+    return RUNNING
+
+
+def set_up_flows(ends, pool):
+    """Let the transport initialise both sides of every flow, before the run."""
+    par = ends.par[0]
+    for f in range(ends.tx.shape[0]):
+        tx = ends.tx[f]
+        env = Env(ends.hosts[tx.host], par, pool, ends.timers, ends.heap, ends.bits, ends.tx, ends.rx)
+        setup(env, tx, ends.rx[f])

@@ -1,0 +1,50 @@
+"""Integer arithmetic of the model: hashes and serialisation times.
+
+The hash uses products below 2**63 only, so that int64 never overflows and
+un-jitted runs (Python integers) agree with compiled ones.
+"""
+
+from __future__ import annotations
+
+PURPOSE_ECMP = 1
+PURPOSE_SPRAY = 2
+PURPOSE_PERMUTATION = 3
+PURPOSE_ECN = 4
+PURPOSE_TRIM = 5
+
+Q20 = 20
+
+
+def ps_per_byte_q20(rate_bps: int) -> int:
+    """Picoseconds per byte at ``rate_bps``, in units of 2**-20 ps."""
+    return round((8 * 10**12 << Q20) / rate_bps)
+
+
+def serialisation_ps(size_bytes: int, q20: int) -> int:
+    """Time on the wire of ``size_bytes`` at a rate given by :func:`ps_per_byte_q20`."""
+    return (size_bytes * q20) >> 20
+
+
+def mix(x: int) -> int:
+    """Scramble 32 bits."""
+    x = x & 0xFFFFFFFF
+    x = x ^ (x >> 16)
+    x = (x * 0x7FEB352D) & 0xFFFFFFFF
+    x = x ^ (x >> 15)
+    x = (x * 0x45D9F3B) & 0xFFFFFFFF
+    return x ^ (x >> 16)
+
+
+def salt(seed: int, purpose: int, entity: int) -> int:
+    """The part of :func:`rand32` that does not depend on the counter."""
+    return mix(mix(mix(seed) ^ (purpose & 0xFFFFFFFF)) ^ (entity & 0xFFFFFFFF))
+
+
+def rand32(seed: int, purpose: int, entity: int, counter: int) -> int:
+    """32 random bits, a pure function of what they decide."""
+    return mix(salt(seed, purpose, entity) ^ (counter & 0xFFFFFFFF))
+
+
+def below(h: int, n: int) -> int:
+    """Map 32 random bits to 0 .. n-1."""
+    return (h * n) >> 32

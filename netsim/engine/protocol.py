@@ -1,0 +1,111 @@
+"""A transport module as the engine sees it: its declarations, checked, and its handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from netsim.engine import defaults
+from netsim.engine.layout import HOST_FIELDS, PARAMETER_FIELDS, RX_FIELDS, TX_FIELDS, record
+from netsim.errors import InputError
+
+HANDLERS = {
+    "setup": 3,
+    "on_start": 3,
+    "ready": 3,
+    "fill": 4,
+    "on_data": 4,
+    "on_trimmed": 4,
+    "on_request": 4,
+    "on_control": 4,
+    "on_timer": 4,
+    "on_rx_timer": 4,
+    "on_host_timer": 3,
+}
+"""Every handler and its number of arguments."""
+
+REQUIRED_HANDLERS = ("ready", "fill")
+MAX_TIMERS = 15
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What a transport declares: state fields, timers, bitmaps, parameters, handlers."""
+
+    module: ModuleType
+    tx: np.dtype
+    rx: np.dtype
+    host: np.dtype
+    par: np.dtype
+    tx_timers: int
+    rx_timers: int
+    host_timers: int
+    tx_bitmaps: int
+    rx_bitmaps: int
+    handlers: Mapping[str, FunctionType]
+
+
+def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> Protocol:
+    """Check a transport module's declarations. Raises InputError naming what is wrong."""
+
+    def count(what: str, most: int) -> int:
+        value = getattr(module, what, 0)
+        if not isinstance(value, int) or not 0 <= value <= most:
+            raise InputError(f"transport {name}: {what} must be a whole number from 0 to {most}")
+        return value
+
+    def fields(what: str, base: tuple[str, ...]) -> np.dtype:
+        own = getattr(module, what, ())
+        for field in own:
+            if not isinstance(field, str) or not field.isidentifier():
+                raise InputError(f"transport {name}: {what} holds {field!r}, which is not a name")
+            if field in base or own.count(field) > 1:
+                raise InputError(f"transport {name}: {what} names the field {field} twice")
+        return record(*base, *own)
+
+    taken = [p for p in params if p in PARAMETER_FIELDS]
+    if taken:
+        raise InputError(f"transport {name}: the parameter name {taken[0]} is the engine's own")
+    kinds = {p: "f8" if isinstance(v, float) else "i8" for p, v in params.items()}
+    return Protocol(
+        module=module,
+        tx=fields("TX_STATE", TX_FIELDS),
+        rx=fields("RX_STATE", RX_FIELDS),
+        host=fields("HOST_STATE", HOST_FIELDS),
+        par=record(*PARAMETER_FIELDS, extra=tuple(kinds.items())),
+        tx_timers=count("TX_TIMERS", MAX_TIMERS - 1),
+        rx_timers=count("RX_TIMERS", MAX_TIMERS),
+        host_timers=count("HOST_TIMERS", MAX_TIMERS),
+        tx_bitmaps=count("TX_BITMAPS", 16),
+        rx_bitmaps=count("RX_BITMAPS", 16),
+        handlers={h: _handler(module, h, n, name) for h, n in HANDLERS.items()},
+    )
+
+
+def _handler(module: ModuleType, handler: str, n_arguments: int, name: str) -> FunctionType:
+    function: Callable[..., Any] | None = getattr(module, handler, None)
+    if function is None:
+        if handler in REQUIRED_HANDLERS:
+            raise InputError(f"transport {name} has no function {handler}")
+        function = getattr(defaults, handler)
+    if not isinstance(function, FunctionType):
+        raise InputError(f"transport {name}: {handler} must be a plain function")
+    if function.__code__.co_argcount != n_arguments:
+        raise InputError(
+            f"transport {name}: {handler} takes {function.__code__.co_argcount} arguments, "
+            f"the engine gives {n_arguments}"
+        )
+    return function
+
+
+def parameter_value(value: Any, choices: tuple[str, ...]) -> int | float:
+    """A resolved parameter as handlers see it: None is -1, a choice its index, a bool 0 or 1."""
+    if value is None:
+        return -1
+    if isinstance(value, str):
+        return choices.index(value) if value in choices else -1
+    return value if isinstance(value, float) else int(value)

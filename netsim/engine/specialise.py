@@ -1,0 +1,217 @@
+"""Compile the engine for one transport and one fabric.
+
+The engine's modules are plain Python. Names that are annotated but not assigned in
+them (``on_data: Callable``, ``N_CLASSES: int``) are holes. Specialising a function
+makes a copy of it, and of every function of ours that it calls, whose global
+names see the holes filled, and compiles the copies with everything inlined: a
+handler call costs nothing, and a feature that is off leaves no trace.
+
+Machine code is cached on disk in a folder named by a hash of every source file that
+can influence it (the whole package and all files that a plugin imports), so an edit
+anywhere takes effect and nothing is ever stale. Numba's own check looks at the
+outermost file only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import shutil
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+KEPT_CACHES = 8
+"""Cache folders of the most recently used source versions that are kept."""
+
+
+def jit_disabled() -> bool:
+    """Is Numba told to run everything as plain Python (NUMBA_DISABLE_JIT=1)?"""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+@cache
+def _foreign_roots() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    return tuple({paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+@cache
+def _package_root() -> str:
+    return str(Path(__file__).resolve().parent.parent)
+
+
+def _is_ours(path: str | None) -> bool:
+    """Files whose functions are compiled: the package's and plugins', not libraries'."""
+    if path is None or not path.endswith(".py"):
+        return False
+    real = os.path.realpath(path)
+    if real.startswith(_package_root()):
+        return True
+    return not any(real.startswith(root + os.sep) for root in _foreign_roots())
+
+
+def _compiles(value: Any, plugin: types.ModuleType) -> bool:
+    if not isinstance(value, types.FunctionType):
+        return False
+    module = value.__module__ or ""
+    top = plugin.__name__.partition(".")[0]
+    if module.partition(".")[0] in ("netsim", top):
+        return True
+    return _is_ours(inspect.getsourcefile(value))
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _names(const)
+
+
+class Specialiser:
+    """Makes compiled copies of functions with the holes of the engine filled.
+
+    ``holes`` maps names to constants or plain functions; ``tag`` distinguishes this
+    combination in module names, which Numba builds symbol names from.
+    """
+
+    def __init__(self, holes: Mapping[str, Any], plugin: types.ModuleType, tag: str) -> None:
+        self._holes = dict(holes)
+        self._plugin = plugin
+        self._tag = tag
+        self._done: dict[int, Callable[..., Any]] = {}
+
+    def copy(self, function: types.FunctionType) -> types.FunctionType:
+        """A copy of ``function`` that calls specialised copies of our functions."""
+        module = f"{function.__module__}__{self._tag}"
+        alias = sys.modules.setdefault(module, types.ModuleType(module))
+        names = dict(function.__globals__)
+        names["__name__"] = module
+        for name in set(_names(function.__code__)):
+            if self._is_hole(function, name):
+                value = self._holes[name]
+            elif name in names:
+                value = names[name]
+            else:
+                continue
+            if _compiles(value, self._plugin):
+                value = self.inline(value)
+            names[name] = value
+        copied = types.FunctionType(
+            function.__code__, names, function.__name__, function.__defaults__
+        )
+        copied.__module__ = module
+        copied.__qualname__ = function.__qualname__
+        setattr(alias, function.__name__, copied)
+        return copied
+
+    def _is_hole(self, function: types.FunctionType, name: str) -> bool:
+        declared = function.__globals__.get("__annotations__", {})
+        return name in self._holes and name in declared and name not in function.__globals__
+
+    def inline(self, function: types.FunctionType) -> Callable[..., Any]:
+        """The specialised copy, to be inlined into its callers."""
+        if id(function) not in self._done:
+            copied = self.copy(function)
+            if jit_disabled():
+                self._done[id(function)] = copied
+            else:
+                import numba
+
+                self._done[id(function)] = numba.njit(forceinline=True)(copied)
+        return self._done[id(function)]
+
+    def entry(
+        self, function: types.FunctionType, cache_root: Path | None, *, parallel: bool = True
+    ) -> Callable[..., Any]:
+        """The specialised copy as a compiled entry point, cached below ``cache_root``."""
+        copied = self.copy(function)
+        if jit_disabled():
+            return copied
+        import numba
+
+        if cache_root is None:
+            return numba.njit(parallel=parallel, nogil=True)(copied)
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(cache_root / copied.__module__)
+        try:
+            return numba.njit(parallel=parallel, nogil=True, cache=True)(copied)
+        finally:
+            numba.config.CACHE_DIR = before
+
+
+def source_files(plugin: types.ModuleType) -> list[Path]:
+    """Every file that the compiled code of ``plugin`` can depend on.
+
+    The whole package, and for a plugin all modules reachable from it through its
+    globals, at any depth, that are not part of an installed library.
+    """
+    root = Path(_package_root())
+    files = {path for path in root.rglob("*.py")}
+    seen: set[str] = set()
+    queue = [plugin]
+    top = plugin.__name__.partition(".")[0]
+    while queue:
+        module = queue.pop()
+        if module.__name__ in seen:
+            continue
+        seen.add(module.__name__)
+        path = getattr(module, "__file__", None)
+        if path is not None and path.endswith(".py"):
+            files.add(Path(path).resolve())
+        for value in list(vars(module).values()):
+            name = value.__name__ if isinstance(value, types.ModuleType) else None
+            name = name or getattr(value, "__module__", None)
+            found = sys.modules.get(name) if isinstance(name, str) else None
+            if found is None:
+                continue
+            same_package = found.__name__.partition(".")[0] == top
+            if same_package or _is_ours(getattr(found, "__file__", None)):
+                queue.append(found)
+    return sorted(files)
+
+
+def source_hash(plugin: types.ModuleType) -> str:
+    """Hash of everything that decides what machine code comes out, but the fabric's features."""
+    import numba
+
+    digest = hashlib.sha256()
+    digest.update(f"{numba.__version__} {sys.version}".encode())
+    digest.update(os.environ.get("NUMBA_BOUNDSCHECK", "").encode())
+    for path in source_files(plugin):
+        digest.update(str(path).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def cache_root(plugin: types.ModuleType) -> Path | None:
+    """Folder for compiled code of the present sources, made if need be; None if none is writable.
+
+    ``NETSIM_CACHE_DIR`` names another place than the user's cache directory.
+    """
+    base = os.environ.get("NETSIM_CACHE_DIR")
+    if base is None:
+        home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        base = str(Path(home) / "netsim")
+    root = Path(base)
+    try:
+        folder = root / source_hash(plugin)
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+        _prune(root, folder)
+    except OSError:
+        return None
+    return folder
+
+
+def _prune(root: Path, current: Path) -> None:
+    """Remove the folders of sources that have not been used for longest."""
+    folders = [p for p in root.iterdir() if p.is_dir() and p != current]
+    folders.sort(key=lambda p: p.stat().st_mtime, reverse=True)
+    for old in folders[KEPT_CACHES - 1 :]:
+        shutil.rmtree(old, ignore_errors=True)

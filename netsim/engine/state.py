@@ -1,0 +1,360 @@
+"""Building the engine's arrays from a network, its flows, a fabric and a transport."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from netsim.engine.balance import ECMP, LEAST_LOADED, SPRAY_PERMUTATION, SPRAY_RANDOM, SPRAY_RR
+from netsim.engine.layout import (
+    BALANCE,
+    CLOCK,
+    FABRIC,
+    INBOX,
+    INF,
+    N_BUCKETS,
+    PACKET,
+    PORT,
+    QUEUE,
+    TIMER,
+    TIMER_RX,
+    TIMER_START,
+    TIMER_TX,
+    Clock,
+    Ends,
+    Net,
+    Scratch,
+    Wires,
+)
+from netsim.engine.numbers import PURPOSE_ECMP, PURPOSE_PERMUTATION, PURPOSE_SPRAY
+from netsim.engine.protocol import Protocol
+from netsim.engine.specialise import jit_disabled
+from netsim.fabric import Fabric, PacketFormat
+from netsim.flows import FlowTable
+from netsim.ideal import byte_quotient, ideal_times
+from netsim.network import Network
+
+BALANCING = {
+    "ecmp": ECMP,
+    "spray_random": SPRAY_RANDOM,
+    "spray_rr": SPRAY_RR,
+    "spray_permutation": SPRAY_PERMUTATION,
+    "least_loaded": LEAST_LOADED,
+}
+
+MAX_WINDOW_PS = 1 << 31
+"""Windows are shorter than this, so that a time within one fits a sort key."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Initial capacities, all powers of two. Rings grow when needed; these save the growing."""
+
+    link_slots: int = 128
+    queue_slots: int = 64
+    control_slots: int = 64
+    scratch: int = 1 << 14
+
+
+@dataclass
+class State:
+    """The complete state of a simulation, as groups of arrays."""
+
+    net: Net
+    wires: Wires
+    ends: Ends
+    clock: Clock
+    scratch: Scratch
+    pool_used: int
+
+
+def features(fabric: Fabric) -> dict[str, Any]:
+    """The constants for which the engine is specialised."""
+    at = fabric.ecn.at if fabric.ecn is not None else None
+    return {
+        "N_CLASSES": fabric.n_classes,
+        "TRIM": fabric.model == "trim",
+        "LOSSLESS": fabric.model == "lossless",
+        "DYNAMIC": fabric.model == "lossless" and fabric.shared_buffer_bytes is not None,
+        "ECN_ENQUEUE": at == "enqueue",
+        "ECN_DEQUEUE": at == "dequeue",
+        "BALANCING": BALANCING[fabric.load_balancing],
+    }
+
+
+def is_coupled(fabric: Fabric) -> bool:
+    """Do a switch's ports influence each other under this fabric?"""
+    return fabric.model == "lossless" or fabric.load_balancing == "least_loaded"
+
+
+def records(n: int | tuple[int, ...], dtype: np.dtype) -> Any:
+    """Zeroed records; un-jitted runs get attribute access by NumPy's own means."""
+    array = np.zeros(n, dtype)
+    return array.view(np.recarray) if jit_disabled() else array
+
+
+def _mix(x: np.ndarray) -> np.ndarray:
+    """``numbers.mix`` for arrays."""
+    x = x & 0xFFFFFFFF
+    x = x ^ (x >> 16)
+    x = (x * 0x7FEB352D) & 0xFFFFFFFF
+    x = x ^ (x >> 15)
+    x = (x * 0x45D9F3B) & 0xFFFFFFFF
+    return x ^ (x >> 16)
+
+
+def _salt(seed: int, purpose: int, entity: np.ndarray) -> np.ndarray:
+    """``numbers.salt`` for arrays of entities."""
+    start = _mix(_mix(np.array([seed], np.int64)) ^ purpose)
+    return _mix(start ^ (entity & 0xFFFFFFFF))
+
+
+def build_net(network: Network, seed: int) -> Net:
+    return Net(
+        n_hosts=network.n_hosts,
+        n_groups=network.n_groups,
+        first_port=network.node_first_port,
+        port_node=network.port_node,
+        port_peer=network.port_peer,
+        host_group=network.host_group,
+        host_port=network.host_port,
+        route=network.route,
+        route_ports=network.route_ports,
+        node_salt=_salt(seed, PURPOSE_ECMP, np.arange(network.n_nodes, dtype=np.int64)),
+    )
+
+
+def build_wires(
+    network: Network, fabric: Fabric, packets: PacketFormat, seed: int, sizes: Sizes
+) -> tuple[Wires, int]:
+    """The packets' side of the state, and the number of pool slots in use.
+
+    The pool holds, in this order: the links' rings, the switch ports' class queues, the
+    hosts' control FIFOs, and spare room to grow into.
+    """
+    n, h, c = network.n_ports, network.n_hosts, fabric.n_classes
+    queues_at = n * sizes.link_slots
+    control_at = queues_at + (n - h) * c * sizes.queue_slots
+    used = control_at + h * sizes.control_slots
+    total = used + used // 8 + 4096
+
+    ports = records(n, PORT)
+    ports["ring_off"] = np.arange(n) * sizes.link_slots
+    ports["ring_mask"] = sizes.link_slots - 1
+    ports["ps_per_byte_q20"] = byte_quotient(network.port_rate_bps)
+    ports["delay_ps"] = network.port_delay_ps
+    inbox = records(n, INBOX)
+    inbox["ring_off"] = ports["ring_off"][network.port_peer]
+    inbox["ring_mask"] = sizes.link_slots - 1
+
+    # Host ports come first; they have counters only, their packets wait in the control FIFO.
+    queues = records(n * c, QUEUE)
+    queues["off"][h * c :] = queues_at + np.arange((n - h) * c) * sizes.queue_slots
+    queues["mask"][h * c :] = sizes.queue_slots - 1
+
+    entity = np.arange(n, dtype=np.int64)
+    balance = records(n, BALANCE)
+    balance["salt_random"] = _salt(seed, PURPOSE_SPRAY, entity)
+    balance["salt_data"] = _salt(seed, PURPOSE_PERMUTATION, 2 * entity + 1)
+    balance["salt_other"] = _salt(seed, PURPOSE_PERMUTATION, 2 * entity)
+    wires = Wires(
+        pool=records(total, PACKET),
+        ingress=np.zeros(total if fabric.model == "lossless" else 1, np.int32),
+        ports=ports,
+        inbox=inbox,
+        balance=balance,
+        queues=queues,
+        used_bytes=np.zeros(network.n_nodes, np.int64),
+        head_seen=np.zeros(n, np.int64),
+        new_tail=np.zeros(n, np.int64),
+        first_new=np.full(n, INF, np.int64),
+        fabric=_fabric_record(fabric, packets, seed),
+    )
+    return wires, used
+
+
+def _fabric_record(fabric: Fabric, packets: PacketFormat, seed: int) -> Any:
+    rec = records(1, FABRIC)
+    for name in FABRIC.names or ():
+        value = getattr(fabric, name, None)
+        if value is not None:
+            rec[name] = value
+    rec["seed"] = seed
+    rec["control_bytes"] = packets.control_bytes
+    if fabric.ecn is not None:
+        rec["kmin_bytes"] = fabric.ecn.kmin_bytes
+        rec["kmax_bytes"] = fabric.ecn.kmax_bytes
+        rec["pmax"] = fabric.ecn.pmax
+    return rec
+
+
+def build_ends(
+    network: Network,
+    flows: FlowTable,
+    packets: PacketFormat,
+    protocol: Protocol,
+    par: Mapping[str, int | float],
+    seed: int,
+    control_at: int,
+    control_slots: int,
+) -> Ends:
+    """The hosts' side of the state."""
+    h, n = network.n_hosts, len(flows)
+    n_packets = -(-flows.size_bytes // packets.payload_bytes)
+    words = (n_packets + 31) >> 5
+
+    tx = records(n, protocol.tx)
+    rx = records(n, protocol.rx)
+    for side, here, there in ((tx, flows.src, flows.dst), (rx, flows.dst, flows.src)):
+        side["flow"] = np.arange(n)
+        side["host"] = here
+        side["peer"] = there
+        side["size_bytes"] = flows.size_bytes
+        side["n_packets"] = n_packets
+        side["last_bytes"] = flows.size_bytes - (n_packets - 1) * packets.payload_bytes
+        side["prio"] = flows.cls
+    one_packet = FlowTable(flows.src, flows.dst, np.full(n, packets.payload_bytes))
+    q20 = byte_quotient(network.port_rate_bps[flows.src])
+    tx["next_ready"] = -1
+    tx["start_ps"] = flows.start_ps
+    tx["acked_ps"] = -1
+    tx["ps_per_byte_q20"] = q20
+    tx["base_rtt_ps"] = ideal_times(network, one_packet, packets).acked_ps
+    tx["bdp_bytes"] = (tx["base_rtt_ps"].astype(float) * 2**20 / q20).astype(np.int64)
+    rx["done_ps"] = -1
+    rx["next_done"] = -1
+
+    tx["bits"] = np.cumsum(words * protocol.tx_bitmaps) - words * protocol.tx_bitmaps
+    tx_words = int((words * protocol.tx_bitmaps).sum())
+    rx["bits"] = tx_words + np.cumsum(words * protocol.rx_bitmaps) - words * protocol.rx_bitmaps
+    n_words = tx_words + int((words * protocol.rx_bitmaps).sum())
+
+    hosts = records(h, protocol.host)
+    hosts["host"] = np.arange(h)
+    hosts["port"] = network.node_first_port[:h]
+    hosts["ps_per_byte_q20"] = byte_quotient(network.port_rate_bps[:h])
+    hosts["ctrl_off"] = control_at + np.arange(h) * control_slots
+    hosts["ctrl_mask"] = control_slots - 1
+    for field in ("ready_head", "ready_tail", "done_head"):
+        hosts[field] = -1
+
+    next_flow, next_flows = _successors(flows)
+    if flows.after_ptr is not None:
+        tx["waits_for"] = np.diff(flows.after_ptr)
+    timers, heap = _build_timers(hosts, tx, rx, protocol)
+    rec = records(1, protocol.par)
+    for name, value in par.items():
+        rec[name] = value
+    rec["payload_bytes"] = packets.payload_bytes
+    rec["header_bytes"] = packets.header_bytes
+    rec["control_bytes"] = packets.control_bytes
+    rec["seed"] = seed
+    bits = np.zeros(max(1, n_words), np.int64)
+    return Ends(hosts, tx, rx, timers, heap, bits, rec, next_flow, next_flows)
+
+
+def _successors(flows: FlowTable) -> tuple[np.ndarray, np.ndarray]:
+    """Transpose "f waits for g": for each flow, those that wait for it."""
+    n = len(flows)
+    if flows.after_ptr is None or flows.after_flow is None:
+        return np.zeros(n + 1, np.int64), np.zeros(1, np.int64)
+    waiter = np.repeat(np.arange(n), np.diff(flows.after_ptr))
+    order = np.argsort(flows.after_flow, kind="stable")
+    counts = np.bincount(flows.after_flow, minlength=n)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), waiter[order].astype(np.int64)
+
+
+def _build_timers(hosts: Any, tx: Any, rx: Any, protocol: Protocol) -> tuple[Any, np.ndarray]:
+    """Number the timers host by host: the host's own, then its sending, then its receiving flows'.
+
+    Flows that wait for nothing have their start timer set.
+    """
+    h, n = hosts.shape[0], tx.shape[0]
+    per_tx, per_rx = 1 + protocol.tx_timers, protocol.rx_timers
+    own = protocol.host_timers
+    n_tx = np.bincount(tx["host"], minlength=h)
+    n_rx = np.bincount(rx["host"], minlength=h)
+    per_host = own + n_tx * per_tx + n_rx * per_rx
+    first = np.cumsum(per_host) - per_host
+    hosts["first_timer"] = first
+    hosts["heap_off"] = first
+
+    def rank(side: Any, counts: np.ndarray) -> np.ndarray:
+        """Position of each flow among those of its host, in flow order."""
+        order = np.argsort(side["host"], kind="stable")
+        ranks = np.empty(n, np.int64)
+        ranks[order] = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
+        return ranks
+
+    start = first[tx["host"]] + own + rank(tx, n_tx) * per_tx
+    tx["first_timer"] = start + 1
+    rx["first_timer"] = (
+        first[rx["host"]] + own + (n_tx * per_tx)[rx["host"]] + rank(rx, n_rx) * per_rx
+    )
+    timers = records(max(1, int(per_host.sum())), TIMER)
+    timers["deadline"] = INF
+    timers["key"] = INF
+    timers["pos"] = -1
+    for k in range(own):
+        timers["owner"][first + k] = np.arange(h)
+        timers["code"][first + k] = k
+    timers["owner"][start] = np.arange(n)
+    timers["code"][start] = TIMER_START
+    for k in range(protocol.tx_timers):
+        timers["owner"][start + 1 + k] = np.arange(n)
+        timers["code"][start + 1 + k] = TIMER_TX + k
+    for k in range(per_rx):
+        timers["owner"][rx["first_timer"] + k] = np.arange(n)
+        timers["code"][rx["first_timer"] + k] = TIMER_RX + k
+
+    heap = np.zeros(max(1, int(per_host.sum())), np.int64)
+    free = np.flatnonzero(tx["waits_for"] == 0)
+    slots, at = start[free], tx["start_ps"][free]
+    timers["deadline"][slots] = at
+    timers["key"][slots] = at
+    # Sorted by (host, time, slot), each host's stretch is a valid heap.
+    order = np.lexsort((slots, at, tx["host"][free]))
+    host = tx["host"][free][order]
+    counts = np.bincount(host, minlength=h)
+    pos = np.arange(free.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    heap[first[host] + pos] = slots[order]
+    timers["pos"][slots[order]] = pos
+    hosts["heap_len"] = counts
+    return timers, heap
+
+
+def build_clock(network: Network, ends: Ends, window_ps: int | None) -> Clock:
+    """The clock before the first window: hosts wake at their first flow's start."""
+    clock = records(1, CLOCK)
+    lookahead = network.lookahead_ps
+    clock["lookahead_ps"] = lookahead
+    clock["window_ps"] = min(lookahead, MAX_WINDOW_PS - 1, window_ps or lookahead)
+    next_event = np.full(network.n_nodes, INF, np.int64)
+    hosts = ends.hosts
+    started = np.flatnonzero(hosts["heap_len"] > 0)
+    top = ends.heap[hosts["heap_off"][started]]
+    next_event[started] = ends.timers["key"][top]
+    n = network.n_nodes
+    return Clock(
+        clock, next_event, np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    )
+
+
+def build_scratch(network: Network, n_workers: int, capacity: int) -> Scratch:
+    """Working memory for ``n_workers`` and ``capacity`` arrivals in a window at one switch."""
+    most_ports = int(np.diff(network.node_first_port).max())
+    w = n_workers
+    return Scratch(
+        keys=np.zeros((w, 2, capacity), np.int64),
+        slots=np.zeros((w, capacity), np.int64),
+        outs=np.zeros((w, capacity), np.int32),
+        buckets=np.zeros((w, N_BUCKETS + 1), np.int64),
+        starts=np.zeros((w, most_ports + 2), np.int64),
+        undo=np.zeros((w, 4 * most_ports), np.int64),
+        calendar=np.zeros((w, N_BUCKETS), np.int64),
+        later=np.zeros((w, most_ports), np.int64),
+        words=np.zeros((w, N_BUCKETS // 32), np.int64),
+    )

@@ -1,0 +1,200 @@
+"""What a transport is made of: the names that a protocol file imports.
+
+A transport is one plain Python file with functions ("handlers") that the engine
+calls and compiles; nothing in it is decorated. The handlers see records, whose
+fields they read and assign (``tx.next_seq += 1``), and ``env``, through which
+they send control packets and set timers with the functions of this module.
+
+=====================================  ===================================================
+handler                                called
+=====================================  ===================================================
+``setup(env, tx, rx)``                 once per flow before the run; both sides may be set
+``on_start(env, now, tx)``             at the flow's start, at the sender
+``ready(env, now, tx)``                when the NIC could send: earliest time, or ``BLOCKED``
+``fill(env, now, tx, pkt)``            a data packet is built: set ``pkt.seq`` (and more)
+``on_data(env, now, rx, pkt)``         a data packet arrived
+``on_trimmed(env, now, rx, pkt)``      its header arrived, the payload was cut off
+``on_request(env, now, rx, pkt)``      another packet for the receiver (kinds 2 to 7)
+``on_control(env, now, tx, pkt)``      a packet for the sender (kinds 8 to 14)
+``on_timer(env, now, tx, k)``          the sender's timer k fired
+``on_rx_timer(env, now, rx, k)``       the receiver's timer k fired
+``on_host_timer(env, now, k)``         the host's timer k fired
+=====================================  ===================================================
+
+Only ``ready`` and ``fill`` are required. ``env.par`` holds the parameters declared
+in ``PARAMS`` in engine units (ps, bytes, bit/s) and ``payload_bytes``,
+``header_bytes``, ``control_bytes`` and ``seed``; ``env.host`` is the host.
+All times are picoseconds.
+"""
+
+from __future__ import annotations
+
+from netsim.engine.layout import INF
+from netsim.engine.numbers import below, mix, rand32, serialisation_ps
+from netsim.engine.timers import arm
+
+__all__ = [
+    "ACK",
+    "BLOCKED",
+    "CNP",
+    "DATA",
+    "ECN_CE",
+    "ECN_ECHO",
+    "INF",
+    "NACK",
+    "PULL",
+    "TRIMMED",
+    "armed",
+    "below",
+    "bit_clear",
+    "bit_first",
+    "bit_get",
+    "bit_set",
+    "cancel_timer",
+    "deliver",
+    "finish",
+    "mix",
+    "payload_of",
+    "rand32",
+    "send",
+    "serialisation_ps",
+    "set_host_timer",
+    "set_timer",
+    "wire_bytes",
+]
+
+BLOCKED = INF
+"""What ``ready`` returns when only an event can let the flow send again."""
+
+DATA, TRIMMED = 0, 1
+ACK, NACK, PULL, CNP = 8, 9, 10, 11
+FIRST_CONTROL = 8
+"""Kinds below go to the flow's receiver, kinds from here on to its sender."""
+PFC = 15
+
+ECN_CE = 1
+ECN_ECHO = 2
+
+CONTROL_BURST = 8
+"""The most control packets that one handler call may send."""
+
+
+def send(env, side, kind, seq, aux, prio):
+    """Queue a control packet to the other end of a flow and return it, for fields of your own.
+
+    ``side`` is the flow's record on this host; ``prio`` the traffic class. At most
+    ``CONTROL_BURST`` may be sent by one handler call.
+    """
+    host = env.host
+    if host.ctrl_tail - host.ctrl_head > host.ctrl_mask:
+        host.fault = 1
+        host.ctrl_head += 1
+    pkt = env.pool[host.ctrl_off + (host.ctrl_tail & host.ctrl_mask)]
+    host.ctrl_tail += 1
+    pkt.flow = side.flow
+    pkt.seq = seq
+    pkt.dst = side.peer
+    pkt.aux = aux
+    pkt.size = env.par.control_bytes
+    pkt.entropy = side.entropy
+    pkt.kind = kind
+    pkt.prio = prio
+    pkt.flags = 0
+    pkt.hops = 0
+    return pkt
+
+
+def deliver(env, now, rx, n_bytes):
+    """Hand ``n_bytes`` new payload bytes of a flow to the application."""
+    rx.got_bytes += n_bytes
+    host = env.host
+    host.payload_bytes += n_bytes
+    if rx.got_bytes > rx.size_bytes:
+        host.fault = 2
+    if rx.got_bytes == rx.size_bytes and rx.done_ps < 0:
+        rx.done_ps = now
+        host.delivered += 1
+        rx.next_done = host.done_head
+        host.done_head = rx.flow
+
+
+def finish(env, now, tx):
+    """The sender knows that all has arrived (or will not do more): no handler is called again."""
+    if tx.finished == 0:
+        tx.finished = 1
+        tx.acked_ps = now
+        env.host.finished += 1
+
+
+def payload_of(env, side, seq):
+    """Payload bytes of packet ``seq`` of a flow."""
+    if seq == side.n_packets - 1:
+        return side.last_bytes
+    return env.par.payload_bytes
+
+
+def wire_bytes(env, side, seq):
+    """Bytes on the wire of data packet ``seq`` of a flow."""
+    return payload_of(env, side, seq) + env.par.header_bytes
+
+
+def set_timer(env, now, side, k, deadline):
+    """Set timer ``k`` of a flow's side; it fires once, at ``deadline`` or now if that is past."""
+    arm(env.timers, env.heap, env.host, side.first_timer + k, max(now, deadline))
+
+
+def set_host_timer(env, now, k, deadline):
+    """Set timer ``k`` of this host."""
+    arm(env.timers, env.heap, env.host, env.host.first_timer + k, max(now, deadline))
+
+
+def cancel_timer(env, side, k):
+    """The timer will not fire."""
+    env.timers[side.first_timer + k].deadline = INF
+
+
+def armed(env, side, k):
+    """Is timer ``k`` of ``side`` (a flow's record, or ``env.host``) going to fire?"""
+    return env.timers[side.first_timer + k].deadline < INF
+
+
+def _word(side, b, seq):
+    return side.bits + b * ((side.n_packets + 31) >> 5) + (seq >> 5)
+
+
+def bit_get(env, side, b, seq):
+    """Bit ``seq`` of the side's bitmap ``b`` (one bit per packet of the flow)."""
+    return (env.bits[_word(side, b, seq)] >> (seq & 31)) & 1
+
+
+def bit_set(env, side, b, seq):
+    """Set bit ``seq`` of bitmap ``b``; returns whether it was clear before."""
+    w = _word(side, b, seq)
+    old = env.bits[w]
+    env.bits[w] = old | (1 << (seq & 31))
+    return (old >> (seq & 31)) & 1 == 0
+
+
+def bit_clear(env, side, b, seq):
+    """Clear bit ``seq`` of bitmap ``b``; returns whether it was set before."""
+    w = _word(side, b, seq)
+    old = env.bits[w]
+    env.bits[w] = old & ~(1 << (seq & 31))
+    return (old >> (seq & 31)) & 1 == 1
+
+
+def bit_first(env, side, b, start):
+    """Lowest set bit >= ``start`` of bitmap ``b``, or ``n_packets`` if there is none."""
+    n = side.n_packets
+    seq = start
+    while seq < n:
+        word = env.bits[_word(side, b, seq)] >> (seq & 31)
+        if word == 0:
+            seq = (seq | 31) + 1
+            continue
+        low = word & -word
+        while low > 1:
+            low = low >> 1
+            seq += 1
+        return seq
+    return n

@@ -1,0 +1,39 @@
+"""Open loop: packets leave at the line rate or at a given rate, nothing is acknowledged.
+
+For queueing theory and for background load. A lost packet stays lost.
+"""
+
+from netsim.params import Param
+from netsim.transport import BLOCKED, deliver, finish
+
+PARAMS = [
+    Param("rate", "rate", None, "pace of each flow on the wire; none sends at the line rate"),
+    Param("data_class", "count", 0, "traffic class of data", maximum=7),
+]
+
+FABRIC = {"model": "drop_tail", "load_balancing": "ecmp", "n_classes": 1, "queue_bytes": "1000pkt"}
+
+TX_STATE = ("next_seq", "gap_ps")
+
+
+def setup(env, tx, rx):
+    tx.prio = env.par.data_class
+    if env.par.rate > 0:
+        tx.gap_ps = (env.par.payload_bytes + env.par.header_bytes) * 8 * 10**12 // env.par.rate
+
+
+def ready(env, now, tx):
+    if tx.next_seq == tx.n_packets:
+        return BLOCKED
+    return tx.start_ps + tx.next_seq * tx.gap_ps
+
+
+def fill(env, now, tx, pkt):
+    pkt.seq = tx.next_seq
+    tx.next_seq += 1
+    if tx.next_seq == tx.n_packets:
+        finish(env, now, tx)
+
+
+def on_data(env, now, rx, pkt):
+    deliver(env, now, rx, int(pkt.size) - env.par.header_bytes)

@@ -1,0 +1,195 @@
+"""NDP: first window at line rate, trimming, pulls paced by the receiver, per-packet spray.
+
+Switches cut packets that do not fit down to their headers, so the receiver learns of every
+packet at once: data is acknowledged, a bare header is refused (NACK), and for either the
+receiver sends a PULL, one per packet time of its link, taking turns among its senders. Each
+pull lets the sender send one packet, a refused one first.
+
+Handley et al., "Re-architecting datacenter networks and stacks for low latency and high
+performance", SIGCOMM 2017, sections 3.1 and 3.2.
+"""
+
+from netsim.params import Param
+from netsim.transport import (
+    ACK,
+    BLOCKED,
+    NACK,
+    PULL,
+    armed,
+    bit_clear,
+    bit_first,
+    bit_get,
+    bit_set,
+    cancel_timer,
+    deliver,
+    finish,
+    send,
+    serialisation_ps,
+    set_host_timer,
+    set_timer,
+)
+
+PARAMS = [
+    Param(
+        "initial_window",
+        "count",
+        0,
+        "packets sent unasked at the start; 0 is the path's bandwidth-delay product",
+        source="SIGCOMM 2017, section 3.2: enough to fill the pipe",
+    ),
+    Param("rto", "time", "4ms", "retransmission timeout, the last resort"),
+]
+
+FABRIC = {
+    "model": "trim",
+    "load_balancing": "spray_permutation",
+    "n_classes": 2,
+    "queue_bytes": "8pkt",
+    "header_queue_bytes": "1MB",
+    "header_ratio": 10,
+}
+
+CONTROL, DATA_CLASS = 0, 1
+
+TX_STATE = ("next_seq", "credit", "pulled", "n_acked", "n_rtx", "rtx_from")
+RX_STATE = ("owed", "pull_no", "listed", "next_puller")
+HOST_STATE = ("pull_head", "pull_tail", "next_pull", "has_pulls")
+TX_TIMERS = 1
+HOST_TIMERS = 1
+RTO, PULLS = 0, 0
+TX_BITMAPS = 2
+RX_BITMAPS = 1
+ACKED, RTX = 0, 1
+GOT = 0
+
+
+def setup(env, tx, rx):
+    tx.prio = DATA_CLASS
+
+
+def on_start(env, now, tx):
+    window = env.par.initial_window
+    if window == 0:
+        full = env.par.payload_bytes + env.par.header_bytes
+        window = (tx.bdp_bytes + full - 1) // full
+    tx.credit = min(window, tx.n_packets)
+
+
+def ready(env, now, tx):
+    if tx.credit > 0 and (tx.n_rtx > 0 or tx.next_seq < tx.n_packets):
+        return now
+    return BLOCKED
+
+
+def fill(env, now, tx, pkt):
+    if tx.n_rtx > 0:
+        seq = bit_first(env, tx, RTX, tx.rtx_from)
+        bit_clear(env, tx, RTX, seq)
+        tx.rtx_from = seq + 1
+        tx.n_rtx -= 1
+    else:
+        seq = tx.next_seq
+        tx.next_seq += 1
+    pkt.seq = seq
+    tx.credit -= 1
+    if not armed(env, tx, RTO):
+        set_timer(env, now, tx, RTO, now + env.par.rto)
+
+
+def request_again(env, tx, seq):
+    """Packet ``seq`` has to be sent again, unless that is known or it has arrived."""
+    if bit_get(env, tx, ACKED, seq) == 0 and bit_set(env, tx, RTX, seq):
+        tx.n_rtx += 1
+        tx.rtx_from = min(tx.rtx_from, seq)
+
+
+def on_control(env, now, tx, pkt):
+    kind = int(pkt.kind)
+    seq = int(pkt.seq)
+    if kind == PULL:
+        pull_no = int(pkt.aux)
+        if pull_no > tx.pulled:
+            unsent = tx.n_rtx + tx.n_packets - tx.next_seq
+            tx.credit = min(tx.credit + pull_no - tx.pulled, unsent)
+            tx.pulled = pull_no
+        return
+    if kind == ACK:
+        if bit_set(env, tx, ACKED, seq):
+            tx.n_acked += 1
+            if bit_clear(env, tx, RTX, seq):
+                tx.n_rtx -= 1
+        if tx.n_acked == tx.n_packets:
+            cancel_timer(env, tx, RTO)
+            finish(env, now, tx)
+            return
+    else:
+        request_again(env, tx, seq)
+    set_timer(env, now, tx, RTO, now + env.par.rto)
+
+
+def on_timer(env, now, tx, k):
+    for seq in range(tx.next_seq):
+        request_again(env, tx, seq)
+    tx.credit = max(tx.credit, 1)
+    set_timer(env, now, tx, RTO, now + env.par.rto)
+
+
+def on_data(env, now, rx, pkt):
+    seq = int(pkt.seq)
+    if bit_set(env, rx, GOT, seq):
+        deliver(env, now, rx, int(pkt.size) - env.par.header_bytes)
+    send(env, rx, ACK, seq, 0, CONTROL)
+    owe_pull(env, now, rx)
+
+
+def on_trimmed(env, now, rx, pkt):
+    send(env, rx, NACK, int(pkt.seq), 0, CONTROL)
+    owe_pull(env, now, rx)
+
+
+def owe_pull(env, now, rx):
+    """One more packet may come from this flow's sender, when its turn comes."""
+    if rx.done_ps >= 0:
+        rx.owed = 0
+        return
+    rx.owed += 1
+    host = env.host
+    if rx.listed == 0:
+        append_pull(env, rx)
+    if not armed(env, host, PULLS):
+        set_host_timer(env, now, PULLS, max(now, host.next_pull))
+
+
+def append_pull(env, rx):
+    """Put a flow at the tail of the host's pull list."""
+    host = env.host
+    rx.listed = 1
+    rx.next_puller = -1
+    if host.has_pulls == 0:
+        host.pull_head = rx.flow
+    else:
+        env.rx[host.pull_tail].next_puller = rx.flow
+    host.pull_tail = rx.flow
+    host.has_pulls = 1
+
+
+def on_host_timer(env, now, k):
+    host = env.host
+    while host.has_pulls == 1:
+        rx = env.rx[host.pull_head]
+        rx.listed = 0
+        if rx.next_puller >= 0:
+            host.pull_head = rx.next_puller
+        else:
+            host.has_pulls = 0
+        if rx.owed > 0:
+            rx.owed -= 1
+            rx.pull_no += 1
+            send(env, rx, PULL, 0, rx.pull_no, CONTROL)
+            if rx.owed > 0:
+                append_pull(env, rx)
+            full = env.par.payload_bytes + env.par.header_bytes
+            host.next_pull = now + serialisation_ps(full, host.ps_per_byte_q20)
+            break
+    if host.has_pulls == 1:
+        set_host_timer(env, now, PULLS, host.next_pull)
