@@ -2,17 +2,17 @@
 
 One row is one flow, known by its number, from 0. Columns:
 
-| column | content |
-|---|---|
-| src, dst | hosts |
-| size_bytes, or size | bytes, or text with a unit ("2MB", CSV only) |
-| start_ps, start_ns, start_us, start_ms, start_s, or start | a number, rounded to the nearest ps, or text with a unit ("1.5us", CSV only); 0 if there is none |
-| class | traffic class, optional |
-| after | optional: flows, separated by spaces, that must be complete before; the start counts from then |
+- src, dst: hosts;
+- size_bytes, or size as text with a unit ("2MB");
+- start_ps, start_ns, start_us, start_ms or start_s (rounded to the nearest ps), or start as text
+  with a unit ("1.5us"); 0 if there is none of them;
+- class: traffic class, optional;
+- after: optional; flows, separated by spaces, that must be complete before this one starts.
+  Its start then counts from the last of them.
 
 A CSV file names its columns in the first line; lines that begin with # and empty lines are
 left out.
-"""  # noqa: E501 (a table row cannot be broken)
+"""
 
 from __future__ import annotations
 
@@ -160,7 +160,12 @@ def _integers(table: _Table, name: str) -> NDArray[np.int64]:
         if not np.issubdtype(cells.dtype, np.integer):
             raise InputError(f"column {name} is not of whole numbers", file=str(table.path))
         return cells.astype(np.int64)
-    return np.array(_each(table, name, int), np.int64)
+    return np.array(_each(table, name, _whole), np.int64)
+
+
+def _whole(cell: str) -> int:
+    """A cell as an integer; an error if it is none or exceeds 64 bits."""
+    return int(np.int64(int(cell)))
 
 
 def _sizes(table: _Table) -> NDArray[np.int64]:
@@ -215,13 +220,13 @@ def _each(table: _Table, name: str, convert: Callable[[Any], Any]) -> list[Any]:
     cells = table.columns[name]
     try:
         return list(map(convert, cells))
-    except (ValueError, TypeError, InputError):
+    except (ValueError, TypeError, OverflowError, InputError):
         for row, cell in enumerate(cells):
             try:
                 convert(cell)
             except InputError as error:
                 raise table.error(row, f"{name}: {error}") from None
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, OverflowError):
                 raise table.error(row, f"{name}: {cell!r} is not a number") from None
         raise
 

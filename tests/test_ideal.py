@@ -1,0 +1,146 @@
+"""Closed forms of completion times against packets followed one by one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_network import networks
+
+from netsim.fabric import PacketFormat
+from netsim.flows import FlowTable
+from netsim.ideal import byte_quotient, ideal_times, packet_counts, send_time
+from netsim.network import Network, NetworkBuilder
+
+GBPS = 10**9
+US = 10**6
+
+formats = st.builds(
+    PacketFormat,
+    payload_bytes=st.sampled_from([1, 100, 1000, 4096]),
+    header_bytes=st.integers(0, 100),
+    control_bytes=st.integers(1, 100),
+)
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> Network:
+    """Two hosts joined by 1 to 4 switches in a row, with any rates and delays."""
+    n_switches = draw(st.integers(1, 4))
+    builder = NetworkBuilder()
+    builder.add_hosts(2)
+    switches = [builder.add_switch(latency_ps=draw(st.integers(0, 500))) for _ in range(n_switches)]
+    nodes = [0, *switches, 1]
+    for a, b in pairwise(nodes):
+        builder.cable(a, b, draw(st.integers(1, 800)) * GBPS, draw(st.integers(1, 10**5)))
+    return builder.build("chain")
+
+
+def wire_sizes(size: int, packets: PacketFormat) -> list[int]:
+    full, rest = divmod(size, packets.payload_bytes)
+    payloads = [packets.payload_bytes] * full + ([rest] if rest else [])
+    return [payload + packets.header_bytes for payload in payloads]
+
+
+def follow_in_order(network: Network, ports: list[int], sizes: list[int]) -> int:
+    """When the last of `sizes` arrives if all queue at each port in turn."""
+    arrivals = [0] * len(sizes)
+    for port in ports:
+        quotient = round(8e12 * 2**20 / int(network.port_rate_bps[port]))
+        free = 0
+        for index, size in enumerate(sizes):
+            free = max(free, arrivals[index]) + ((size * quotient) >> 20)
+            arrivals[index] = free + int(network.port_delay_ps[port])
+    return arrivals[-1]
+
+
+def follow_sprayed(network: Network, ports: list[int], sizes: list[int]) -> int:
+    """When all have arrived if they queue at the first and the last port only."""
+    quotients = [round(8e12 * 2**20 / int(network.port_rate_bps[port])) for port in ports]
+    delays = [int(network.port_delay_ps[port]) for port in ports]
+    free, at_last = 0, []
+    for size in sizes:
+        free += (size * quotients[0]) >> 20
+        inside = zip(quotients[1:-1], delays[1:-1], strict=True)
+        crossing = sum(((size * quotient) >> 20) + delay for quotient, delay in inside)
+        at_last.append((free + delays[0] + crossing, size))
+    free = 0
+    for arrival, size in sorted(at_last):
+        free = max(free, arrival) + ((size * quotients[-1]) >> 20)
+    return free + delays[-1]
+
+
+@given(chains(), formats, st.integers(1, 20_000))
+@settings(max_examples=300)
+def test_a_flow_alone_on_one_path(network, packets, size) -> None:
+    size = min(size, 40 * packets.payload_bytes)
+    times = ideal_times(network, FlowTable([0], [1], size), packets)
+    expected = follow_in_order(network, network.path(0, 1), wire_sizes(size, packets))
+    assert times.fct_ps[0] == expected
+    back = follow_in_order(network, network.path(1, 0), [packets.control_bytes])
+    assert times.acked_ps[0] == expected + back
+
+
+@given(chains(), formats, st.integers(1, 20_000))
+@settings(max_examples=500)
+def test_a_flow_alone_on_many_paths(network, packets, size) -> None:
+    size = min(size, 40 * packets.payload_bytes)
+    times = ideal_times(network, FlowTable([0], [1], size), packets, multipath=True)
+    expected = follow_sprayed(network, network.path(0, 1), wire_sizes(size, packets))
+    assert times.fct_ps[0] == expected
+    in_order = ideal_times(network, FlowTable([0], [1], size), packets)
+    assert times.fct_ps[0] <= in_order.fct_ps[0]
+
+
+@given(networks(), formats, st.data())
+@settings(max_examples=100)
+def test_many_flows_at_once_are_each_alone(network, packets, data) -> None:
+    if network.n_hosts < 2:
+        return
+    hosts = st.integers(0, network.n_hosts - 1)
+    pairs = data.draw(
+        st.lists(st.tuples(hosts, hosts).filter(lambda p: p[0] != p[1]), min_size=1, max_size=20)
+    )
+    sizes = [data.draw(st.integers(1, 20 * packets.payload_bytes)) for _ in pairs]
+    src, dst = zip(*pairs, strict=True)
+    for multipath, follow in ((False, follow_in_order), (True, follow_sprayed)):
+        times = ideal_times(network, FlowTable(src, dst, sizes), packets, multipath=multipath)
+        for flow, (a, b) in enumerate(pairs):
+            expected = follow(network, network.path(a, b), wire_sizes(sizes[flow], packets))
+            assert times.fct_ps[flow] == expected
+
+
+@pytest.mark.parametrize("multipath", [False, True])
+@pytest.mark.parametrize(("rate", "expected_us"), [(100, 171.758), (800, 28.470)])
+def test_whole_packets_at_one_rate(rate: int, expected_us: float, multipath: bool) -> None:
+    """n P / r + (L - 1) P / r + 2 L d + L C / r over L = 4 links, as in htsim's fat tree."""
+    builder = NetworkBuilder()
+    builder.add_hosts(2)
+    nodes = [0, *(builder.add_switch() for _ in range(3)), 1]
+    for a, b in pairwise(nodes):
+        builder.cable(a, b, rate * GBPS, US)
+    network = builder.build("three switches")
+    times = ideal_times(
+        network, FlowTable([0], [1], 489 * 4096), PacketFormat(), multipath=multipath
+    )
+    byte_ps = 8000 // rate
+    assert times.acked_ps[0] == (489 + 3) * 4160 * byte_ps + 8 * US + 4 * 64 * byte_ps
+    assert round(times.acked_ps[0] / US, 3) == expected_us
+    assert times.fct_ps[0] == times.acked_ps[0] - 4 * US - 4 * 64 * byte_ps
+
+
+@given(st.integers(1, 10**7), st.integers(1, 9000))
+def test_packet_counts(size: int, payload: int) -> None:
+    packets = PacketFormat(payload_bytes=payload)
+    assert packet_counts(np.array([size]), packets)[0] == len(wire_sizes(size, packets))
+
+
+@pytest.mark.parametrize("gbps", [1, 10, 25, 40, 50, 100, 200, 400, 800, 1600])
+def test_sending_a_byte_is_exact_where_it_can_be(gbps: int) -> None:
+    quotient = byte_quotient(np.array([gbps * GBPS]))
+    if 8000 % gbps == 0:
+        assert send_time(4160, quotient)[0] == 4160 * (8000 // gbps)
+    assert abs(int(send_time(4160, quotient)[0]) - 4160 * 8000 / gbps) <= 1

@@ -1,0 +1,306 @@
+"""Networks: what the builder accepts, how it numbers ports, and where routes lead."""
+
+from __future__ import annotations
+
+import itertools
+
+import networkx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netsim.errors import InputError
+from netsim.flows import FlowTable
+from netsim.network import Network, NetworkBuilder
+from netsim.routing import COUNT_BITS, TableWriter, Wiring
+
+GBPS = 10**9
+US = 10**6
+
+
+def two_switches() -> Network:
+    """Hosts 0, 1 at switch a, host 2 at switch b, two cables a-b; 100 Gbps, 1 us, 300 ns in b."""
+    builder = NetworkBuilder()
+    builder.add_hosts(3)
+    a, b = builder.add_switch("a"), builder.add_switch("b", latency_ps=300_000)
+    builder.cable(0, a, 100 * GBPS, US)
+    builder.cable(a, b, 400 * GBPS, 2 * US)
+    builder.cable(a, 1, 100 * GBPS, US)
+    builder.cable(2, b, 100 * GBPS, US)
+    builder.cable(b, a, 400 * GBPS, 2 * US)
+    return builder.build("two switches")
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Network:
+    """A connected graph of up to 9 switches with parallel cables, and 1 to 12 hosts on them."""
+    n_switches = draw(st.integers(1, 9))
+    n_hosts = draw(st.integers(1, 12))
+    rates = st.sampled_from([25 * GBPS, 100 * GBPS, 400 * GBPS])
+    delays = st.integers(1, 5 * US)
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(n_hosts)
+    switches = [builder.add_switch() for _ in range(n_switches)]
+    cables = [(host, draw(st.sampled_from(switches))) for host in hosts]
+    cables += [(switches[i], switches[draw(st.integers(0, i - 1))]) for i in range(1, n_switches)]
+    pairs = list(itertools.combinations(switches, 2))
+    if pairs:
+        cables += draw(st.lists(st.sampled_from(pairs), max_size=15))
+    for a, b in draw(st.permutations(cables)):
+        builder.cable(a, b, draw(rates), draw(delays))
+    return builder.build("random")
+
+
+@given(networks())
+@settings(max_examples=150, deadline=None)
+def test_candidates_are_exactly_the_ports_on_shortest_paths(network: Network) -> None:
+    graph = network.to_networkx()
+    for switch, group in itertools.product(range(network.n_switches), range(network.n_groups)):
+        node = network.n_hosts + switch
+        distance = networkx.single_source_shortest_path_length(
+            graph, network.n_hosts + int(network.edge_switch[group])
+        )
+        first, end = network.node_first_port[node : node + 2].tolist()
+        peers = network.port_node[network.port_peer[first:end]].tolist()
+        expected = [
+            local
+            for local, peer in enumerate(peers)
+            if peer >= network.n_hosts and distance[peer] == distance[node] - 1
+        ]
+        assert network.candidates(switch, group).tolist() == expected
+
+
+@given(networks(), st.randoms(use_true_random=False))
+@settings(max_examples=100, deadline=None)
+def test_every_choice_of_candidates_leads_to_the_destination(network, random) -> None:
+    graph = network.to_networkx()
+    for src, dst in itertools.permutations(range(network.n_hosts), 2):
+        shortest = networkx.shortest_path_length(graph, src, dst)
+        path = network.path(src, dst)
+        assert len(path) == shortest <= network.diameter
+        assert network.port_peer[path[-1]] == dst
+        port, links = src, 1
+        while True:
+            switch = int(network.port_node[network.port_peer[port]]) - network.n_hosts
+            local = network.candidates(switch, int(network.host_group[dst])).tolist()
+            choice = random.choice(local) if local else int(network.host_port[dst])
+            port = int(network.node_first_port[network.n_hosts + switch]) + choice
+            links += 1
+            if not local:
+                break
+        assert links == shortest
+        assert network.port_node[network.port_peer[port]] == dst
+
+
+@given(networks())
+@settings(max_examples=50, deadline=None)
+def test_numbering(network: Network) -> None:
+    ports = np.arange(network.n_ports)
+    assert (network.port_peer[network.port_peer] == ports).all()
+    assert (network.port_rate_bps == network.port_rate_bps[network.port_peer]).all()
+    assert (np.repeat(np.arange(network.n_nodes), np.diff(network.node_first_port))).tolist() == (
+        network.port_node.tolist()
+    )
+    assert (network.node_first_port[: network.n_hosts + 1] == np.arange(network.n_hosts + 1)).all()
+    assert network.lookahead_ps == network.port_delay_ps.min() > 0
+
+
+def test_ports_follow_the_order_of_cables() -> None:
+    network = two_switches()
+    assert [network.port_name(port) for port in range(network.n_ports)] == [
+        "h0:0",
+        "h1:0",
+        "h2:0",
+        "a:0",
+        "a:1",
+        "a:2",
+        "a:3",
+        "b:0",
+        "b:1",
+        "b:2",
+    ]
+    assert network.port_peer.tolist() == [3, 5, 8, 0, 7, 1, 9, 4, 2, 6]
+    assert network.host_group.tolist() == [0, 0, 1]
+    assert network.host_port.tolist() == [0, 2, 1]
+    assert network.candidates(0, 1).tolist() == [1, 3]
+    assert network.candidates(0, 0).tolist() == []
+    assert network.path(0, 2) == [0, 4, 8]
+    assert network.diameter == 3
+
+
+def test_the_latency_of_a_switch_counts_where_a_packet_enters_it() -> None:
+    network = two_switches()
+    delay = dict(
+        zip(map(network.port_name, range(network.n_ports)), network.port_delay_ps, strict=True)
+    )
+    assert delay["h0:0"] == US
+    assert delay["h2:0"] == US + 300_000
+    assert delay["a:1"] == 2 * US + 300_000
+    assert delay["b:0"] == 2 * US
+    assert delay["b:1"] == US
+    assert network.lookahead_ps == US
+    assert network.host_rate_bps == 100 * GBPS
+
+
+def test_to_networkx_keeps_what_is_known() -> None:
+    graph = two_switches().to_networkx()
+    assert graph.number_of_edges() == 5
+    assert graph.nodes[4] == {"kind": "switch", "tier": 0, "name": "b"}
+    assert graph.nodes[0] == {"kind": "host", "tier": -1, "name": "h0"}
+    assert graph.edges[3, 4, 0]["rate_bps"] == 400 * GBPS
+    assert graph.edges[2, 4, 0]["delay_ps"] == (US + 300_000, US)
+
+
+def test_cables_in_bulk_are_those_one_by_one() -> None:
+    single, bulk = NetworkBuilder(), NetworkBuilder()
+    for builder in (single, bulk):
+        builder.add_hosts(4)
+        builder.add_switch()
+    for host in range(4):
+        single.cable(host, 4, GBPS, US)
+    bulk.cable(0, 4, GBPS, US)
+    bulk.cables(np.arange(1, 4), 4, GBPS, US)
+    for name in ("port_peer", "port_delay_ps", "port_rate_bps", "host_port", "route"):
+        assert (getattr(single.build("x"), name) == getattr(bulk.build("x"), name)).all()
+
+
+def test_a_routing_function_may_replace_the_shortest_paths() -> None:
+    def last_uplink_only(wiring: Wiring):
+        writer = TableWriter()
+        route = np.array([[0, writer.entry(np.array([3]))], [writer.entry(np.array([2])), 0]])
+        return writer.table(route)
+
+    builder = NetworkBuilder()
+    builder.add_hosts(3)
+    a, b = builder.add_switch("a"), builder.add_switch("b")
+    for ends in ((0, a), (a, b), (a, 1), (2, b), (b, a)):
+        builder.cable(*ends, GBPS, US)
+    assert builder.build("x", routing=last_uplink_only).path(0, 2) == [0, 6, 8]
+
+
+def test_equal_candidate_lists_are_stored_once() -> None:
+    writer = TableWriter()
+    first = writer.entry(np.array([1, 2]))
+    second = writer.entry(np.array([4]))
+    assert writer.entry(np.array([1, 2])) == first == 2
+    assert second == 2 << COUNT_BITS | 1
+    assert writer.table(np.array([first])).route_ports.tolist() == [1, 2, 4]
+
+
+def broken(*cables: tuple[int, int], rate: int = GBPS, delay: int = US) -> NetworkBuilder:
+    """Two hosts (0, 1) and two switches named left (2) and right (3)."""
+    builder = NetworkBuilder()
+    builder.add_hosts(2)
+    builder.add_switch("left")
+    builder.add_switch("right")
+    for a, b in cables:
+        builder.cable(a, b, rate, delay)
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("builder", "message"),
+    [
+        (NetworkBuilder(), "no hosts"),
+        (broken((0, 2)), "host 1 has 0 ports"),
+        (broken((0, 2), (0, 3), (1, 3)), "host 0 has 2 ports"),
+        (broken((0, 1), (2, 3)), "host 0 is joined to host 1"),
+        (broken((0, 2), (1, 3)), "host h1 cannot be reached"),
+        (broken((0, 2), (1, 2)), "switch right cannot be reached"),
+        (broken((0, 2), (1, 3), (2, 2)), "cable left-left joins a node to itself"),
+        (broken((0, 2), (1, 4)), "cable 1 joins nodes 1 and 4, but nodes are 0..3"),
+        (broken((0, 2), rate=0), r"cable h0-left has a rate that is not positive \(0 bit/s"),
+        (broken((0, 2), delay=0), "cable h0-left has a delay that is not positive"),
+    ],
+)
+def test_a_broken_network_names_the_culprit(builder: NetworkBuilder, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        builder.build("broken")
+
+
+def test_the_builder_refuses_what_cannot_be_meant() -> None:
+    builder = NetworkBuilder()
+    builder.add_hosts(1)
+    switch = builder.add_switch("tor")
+    with pytest.raises(InputError, match="must be a whole number, not '1e9'"):
+        builder.cable(0, switch, "1e9", US)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"must be a whole number, not 1000000000\.0"):
+        builder.cable(0, switch, 1e9, US)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="hosts must be added before switches"):
+        builder.add_hosts(1)
+    with pytest.raises(InputError, match="negative latency"):
+        builder.add_switch("slow", latency_ps=-1)
+    with pytest.raises(InputError, match="node ids must be whole numbers"):
+        builder.cables([0.5], switch, GBPS, US)
+    builder.add_switch("tor")
+    with pytest.raises(InputError, match="two switches are named 'tor'"):
+        builder.build("twins")
+
+
+def table(**columns) -> FlowTable:
+    return FlowTable(**{"src": [0, 1, 2], "dst": [1, 2, 0], "size_bytes": 10} | columns)
+
+
+@pytest.mark.parametrize(
+    ("flows", "message"),
+    [
+        (table(dst=[1, 1, 0]), r"flow 1: sends to itself \(host 1\)"),
+        (table(src=[0, 1, 9]), r"flow 2: source 9 does not exist \(hosts are 0\.\.2\)"),
+        (table(dst=[1, -1, 0]), "flow 1: destination -1 does not exist"),
+        (table(size_bytes=[5, 0, 5]), "flow 1: its size is 0 bytes"),
+        (table(start_ps=[0, 0, -5]), "flow 2: its start is negative"),
+        (table(cls=8), "flow 0: traffic class 8"),
+        (table(src=[], dst=[]), "no flows"),
+        (table(after_ptr=[0, 0, 1, 1], after_flow=[7]), "flow 1: waits for flow 7"),
+        (table(after_ptr=[0, 1, 2, 3], after_flow=[0, 2, 1]), "flow 0: waits, through others"),
+        (table(after_ptr=[0, 0, 1, 2], after_flow=[2, 1]), r"flow [12]: waits, through"),
+        (table(after_ptr=[0, 1, 1, 2], after_flow=[0]), "after_ptr does not run"),
+    ],
+)
+def test_a_faulty_flow_is_named(flows: FlowTable, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        flows.validate(3)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"size_bytes": 1.5},
+        {"size_bytes": [1, 2]},
+        {"src": [0, 1, 2**40]},
+        {"after_flow": [0]},
+        {"label": ["one"]},
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(columns: dict) -> None:
+    with pytest.raises(InputError, match=r"flow table"):
+        table(**columns)
+
+
+def test_dependencies_in_any_order_are_accepted() -> None:
+    flows = table()
+    flows.set_dependencies([[1, 2], [2], []])
+    flows.validate(3)
+    assert [flows.waits_for(flow) for flow in range(3)] == [[1, 2], [2], []]
+    assert table().waits_for(0) == []
+
+
+@given(
+    st.integers(2, 8).flatmap(
+        lambda n: st.lists(st.lists(st.integers(0, n - 1), max_size=3), min_size=n, max_size=n)
+    )
+)
+@settings(max_examples=100, deadline=None)
+def test_cycles_are_found_exactly_where_they_are(after: list[list[int]]) -> None:
+    n = len(after)
+    flows = FlowTable(np.zeros(n, int), 1, 1)
+    flows.set_dependencies(after)
+    graph = networkx.DiGraph([(before, flow) for flow in range(n) for before in after[flow]])
+    if networkx.is_directed_acyclic_graph(graph):
+        flows.validate(2)
+    else:
+        with pytest.raises(InputError, match="for itself") as error:
+            flows.validate(2)
+        flow = int(str(error.value).split(":")[0].removeprefix("flow "))
+        assert any(flow in cycle for cycle in networkx.simple_cycles(graph))

@@ -1,0 +1,158 @@
+"""The fat tree: its shape, its ports, and parameters that contradict one another."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from netsim.errors import InputError
+from netsim.network import Network
+from netsim.params import resolve_params
+from netsim.topologies import fat_tree
+
+GBPS = 10**9
+US = 10**6
+
+TOPO = """\
+# two tiers, 128 hosts
+Nodes 128
+Tiers 2
+Podsize 128
+
+Tier 0
+Downlink_speed_Gbps 100
+Radix_Down 8
+Radix_Up 8
+Downlink_Latency_ns 1000
+Switch_Latency_ns 0
+
+Tier 1
+Downlink_speed_Gbps 200
+Radix_Down 16
+Downlink_Latency_ns 500
+Switch_Latency_ns 50
+"""
+
+
+def build(**given) -> Network:
+    params = resolve_params(fat_tree.PARAMS, {}, given, None, file=None, key="topology")
+    return fat_tree.build(params)
+
+
+def ports_of(network: Network, name: str) -> list[str]:
+    """Names of the nodes that a node's ports lead to, in the order of ports."""
+    names = [network.node_name(node) for node in range(network.n_nodes)]
+    first, end = network.node_first_port[names.index(name) :][:2].tolist()
+    return [names[node] for node in network.port_node[network.port_peer[first:end]]]
+
+
+def test_ports_are_in_the_documented_order() -> None:
+    network = build(hosts_per_leaf=2, leaves=3, spines=2, uplinks=4)
+    assert network.n_hosts == 6
+    assert ports_of(network, "leaf1") == ["h2", "h3", "spine0", "spine0", "spine1", "spine1"]
+    assert ports_of(network, "spine1") == ["leaf0", "leaf0", "leaf1", "leaf1", "leaf2", "leaf2"]
+    assert network.host_group.tolist() == [0, 0, 1, 1, 2, 2]
+    assert network.candidates(0, 2).tolist() == [2, 3, 4, 5]
+    assert network.candidates(3, 2).tolist() == [4, 5]
+    assert network.diameter == 4
+
+
+def test_delays_and_rates() -> None:
+    network = build(
+        hosts_per_leaf=4,
+        leaves=2,
+        host_rate="100Gbps",
+        fabric_rate="400Gbps",
+        link_latency="1us",
+        host_link_latency="500ns",
+        switch_latency="300ns",
+    )
+    path = network.path(0, 7)
+    assert network.n_switches == 3
+    assert network.port_rate_bps[path].tolist() == [x * GBPS for x in (100, 400, 400, 100)]
+    assert network.port_delay_ps[path].tolist() == [800_000, 1_300_000, 1_300_000, 500_000]
+    assert network.bisection_bps == 400 * GBPS
+
+
+@pytest.mark.parametrize(
+    ("given", "uplinks", "spines"),
+    [
+        ({}, 16, 16),
+        ({"oversubscription": 2}, 8, 8),
+        ({"oversubscription": 2, "spines": 4}, 8, 4),
+        ({"spines": 4}, 4, 4),
+        ({"uplinks": 8, "spines": 4}, 8, 4),
+        ({"uplinks": 8}, 8, 8),
+        ({"fabric_rate": "1600Gbps"}, 8, 8),
+        ({"oversubscription": 1.6, "uplinks": 10, "spines": 5}, 10, 5),
+        ({"oversubscription": 1.6}, 10, 10),
+    ],
+)
+def test_what_is_left_out_follows(given: dict, uplinks: int, spines: int) -> None:
+    network = build(hosts_per_leaf=16, leaves=2, **given)
+    assert network.n_switches == 2 + spines
+    assert network.candidates(0, 1).size == uplinks
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"hosts_per_leaf": 4}, "topology.leaves: missing"),
+        ({"leaves": 4}, "topology.hosts_per_leaf: missing"),
+        ({"oversubscription": 2, "uplinks": 6}, "needs 8 uplinks, not 6"),
+        ({"oversubscription": 3}, r"3 would need 5\.33333 uplinks of 800 Gbps"),
+        ({"uplinks": 6, "spines": 4}, "6 uplinks of a leaf cannot be spread evenly over 4 spines"),
+        ({"oversubscription": 1, "spines": 32}, "16 uplinks .* over 32 spines"),
+        ({"oversubscription": 0}, "topology.oversubscription: must be positive"),
+        ({"leaves": 0}, "topology.leaves: 0 is too small"),
+        ({"host_rate": "0Gbps"}, "topology.host_rate"),
+        ({"link_latency": "0us"}, "cable h0-leaf0 has a delay that is not positive"),
+    ],
+)
+def test_contradictions_are_errors(given: dict, message: str) -> None:
+    whole = {} if "missing" in message else {"hosts_per_leaf": 16, "leaves": 4}
+    with pytest.raises(InputError, match=message):
+        build(**(whole | given))
+
+
+def test_a_topo_file(tmp_path: Path) -> None:
+    path = tmp_path / "leaf_spine.topo"
+    path.write_text(TOPO)
+    network = build(topo_file=str(path))
+    assert (network.n_hosts, network.n_switches) == (128, 16 + 8)
+    route = network.path(0, 127)
+    assert network.port_rate_bps[route].tolist() == [x * GBPS for x in (100, 200, 200, 100)]
+    assert network.port_delay_ps[route].tolist() == [US, 550_000, 500_000, US]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("Radix_Up 8", "Radix_Up eight", "topo:9: expected a word and a whole number"),
+        ("Radix_Up 8", "Radix_Sideways 8", "topo:9: 'Radix_Sideways' is not known here"),
+        ("Radix_Down 16", "Radix_Down 12", "do not make an even two-tier tree"),
+        ("Nodes 128", "Nodes 127", "do not make an even two-tier tree"),
+        ("Tiers 2", "Tiers 3", "must give Nodes, Tiers 2"),
+        ("Radix_Down 16", "", "tier 1 must give"),
+    ],
+)
+def test_a_faulty_topo_file_names_the_place(tmp_path: Path, old, new, message) -> None:
+    path = tmp_path / "faulty.topo"
+    path.write_text(TOPO.replace(old, new))
+    with pytest.raises(InputError, match=message):
+        build(topo_file=str(path))
+
+
+def test_a_missing_topo_file() -> None:
+    with pytest.raises(InputError, match=r"nowhere.topo: cannot be read"):
+        build(topo_file="nowhere.topo")
+
+
+def test_65536_hosts_take_seconds() -> None:
+    begin = time.perf_counter()
+    network = build(hosts_per_leaf=128, leaves=512)
+    assert time.perf_counter() - begin < 10
+    assert network.n_hosts == 65_536
+    assert network.route_ports.size == 128 + 512  # all uplinks, and each leaf at the spines
