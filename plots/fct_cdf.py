@@ -46,7 +46,7 @@ def draw(results: Sequence[Result]) -> Figure:
         axes.set_xscale("log")
     else:
         axes.set_xlim(left=0)
-    style.legend(axes, loc="best")
+    style.legend(figure, axes, "best")
     return figure
 
 

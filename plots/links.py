@@ -45,8 +45,7 @@ def draw(results: Sequence[Result]) -> Figure:
     for axes in (left, right):
         axes.set_xlabel("share of the stage's links, highest first")
     figure.suptitle(style.title(results), fontsize="medium")
-    handles, texts = right.get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside right upper", frameon=False, fontsize="small")
+    style.legend(figure, right, style.OUTSIDE)
     return figure
 
 

@@ -58,7 +58,7 @@ def draw(results: Sequence[Result]) -> Figure:
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)
-    style.legend(axes, loc="upper left")
+    style.legend(figure, axes, "upper left")
     return figure
 
 

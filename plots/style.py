@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 IDEAL = "#888888"
 MAX_POINTS = 4000
+MAX_LEGEND_INSIDE = 8
+OUTSIDE = "outside right upper"
 TIME_UNITS = (("ps", 1.0), ("ns", 1e3), ("µs", 1e6), ("ms", 1e9), ("s", 1e12))
 
 
@@ -92,11 +94,13 @@ def thin(count: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, MAX_POINTS).round().astype(np.int64))
 
 
-def legend(axes: Axes, **options: Any) -> None:
-    """A legend where there is something to tell apart, small and out of the way."""
-    handles, _ = axes.get_legend_handles_labels()
-    if handles:
-        axes.legend(frameon=False, fontsize="small", **options)
+def legend(figure: Figure, axes: Axes, loc: str) -> None:
+    """The legend of `axes`: at `loc` inside if it is short, else beside all panels."""
+    handles, texts = axes.get_legend_handles_labels()
+    if len(texts) <= MAX_LEGEND_INSIDE and not loc.startswith("outside"):
+        axes.legend(frameon=False, fontsize="small", loc=loc)
+    else:
+        figure.legend(handles, texts, loc=OUTSIDE, frameon=False, fontsize="small")
 
 
 def save(figure: Figure, path: Path) -> Path:

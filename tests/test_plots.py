@@ -108,3 +108,10 @@ def test_saving_fails_with_a_message(make, tmp_path):
         save(figure, tmp_path / "figure.xyz")
     with pytest.raises(InputError, match="No such file"):
         save(figure, tmp_path / "nowhere" / "figure.png")
+
+
+def test_a_long_legend_stands_beside_the_figure(make):
+    results = [make(f"p{seed}", {"seed": seed}, n_flows=3, seed=seed) for seed in range(12)]
+    figure = fct_cdf.draw(results)
+    assert figure.axes[0].get_legend() is None
+    assert len(figure.legends[0].get_texts()) == 13

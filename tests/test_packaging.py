@@ -1,0 +1,35 @@
+"""The package: every folder is in it, and nothing stands outside netsim."""
+
+from configparser import ConfigParser
+from importlib import metadata
+from pathlib import Path
+
+import netsim
+
+ROOT = Path(__file__).resolve().parent.parent
+MAPPED = ("experiments", "plots", "topologies", "transports")
+
+
+def test_setup_cfg_lists_every_package():
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    listed = config["options"]["packages"].split()
+    folders = [path.parent for path in (ROOT / "netsim").rglob("__init__.py")]
+    found = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
+    assert sorted(listed) == sorted(found | {f"netsim.{name}" for name in MAPPED})
+
+
+def test_every_mapped_folder_is_a_package():
+    for name in MAPPED:
+        assert (ROOT / name / "__init__.py").is_file()
+
+
+def test_only_netsim_is_installed_at_the_top():
+    assert metadata.version("netsim") == netsim.__version__
+    assert (metadata.distribution("netsim").read_text("top_level.txt") or "").split() == ["netsim"]
+
+
+def test_names_of_the_package():
+    for name in netsim.__all__:
+        assert getattr(netsim, name) is not None
+    assert set(dir(netsim)) == set(netsim.__all__)
