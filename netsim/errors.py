@@ -83,6 +83,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     names = list(known)
     by_lower = {name.lower(): name for name in names}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    close = close or [name for name in by_lower if len(word) > 2 and name.startswith(word.lower())]
     if close:
         return f'did you mean "{by_lower[close[0]]}"?'
     if not names:

@@ -34,6 +34,7 @@ PACKAGES = {
     "traffic": "netsim.traffic",
 }
 KINDS = tuple(PACKAGES)
+_NOUNS = {"traffic": "traffic pattern"}
 REQUIRED_FUNCTION = {"topology": "build", "traffic": "flows"}
 RESERVED_PARAMETERS = ("kind",)
 
@@ -72,14 +73,14 @@ def find(kind: str, name: str, *, relative_to: Path | None = None) -> Plugin:
         module = _guarded(entry_point.load, name)
         if not isinstance(module, ModuleType):
             raise InputError(
-                f'the installed {kind} "{name}" is not a module',
+                f'the installed {_noun(kind)} "{name}" is not a module',
                 hint="let its entry point name the module alone",
             )
         return _inspect(kind, name, module)
     hint = did_you_mean(name, names(kind))
     if Path(name).name != name:
         hint = "a path to a plugin ends in .py"
-    raise InputError(f'unknown {kind} "{name}"', hint=hint)
+    raise InputError(f'unknown {_noun(kind)} "{name}"', hint=hint)
 
 
 def names(kind: str) -> list[str]:
@@ -104,6 +105,10 @@ def split_preset(name: str) -> tuple[str, str | None]:
     if not colon or "/" in preset or "\\" in preset:
         return name, None
     return before, preset
+
+
+def _noun(kind: str) -> str:
+    return _NOUNS.get(kind, kind)
 
 
 def _each(kind: str) -> Iterator[tuple[Plugin | None, InputError | None]]:
@@ -145,11 +150,13 @@ def _inspect(kind: str, name: str, module: ModuleType) -> Plugin:
     file = str(getattr(module, "__file__", None) or module.__name__)
     function = REQUIRED_FUNCTION.get(kind)
     if function and not callable(getattr(module, function, None)):
-        raise InputError(f"a {kind} needs a function {function}()", file=file)
+        raise InputError(f"a {_noun(kind)} needs a function {function}()", file=file)
     if not hasattr(module, "PARAMS"):
         raise InputError(
-            f"a {kind} declares its parameters", file=file, hint="PARAMS = [] if it has none"
+            f"a {_noun(kind)} declares its parameters", file=file, hint="PARAMS = [] if it has none"
         )
+    if not isinstance(module.PARAMS, (list, tuple)):
+        raise InputError(f"{module.PARAMS!r} is not a list of Param", file=file, key="PARAMS")
     params = tuple(module.PARAMS)
     for index, param in enumerate(params):
         if not isinstance(param, Param):

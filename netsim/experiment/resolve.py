@@ -180,8 +180,13 @@ class Resolver:
             return None
 
         def resolve() -> Fabric:
-            wishes = _wishes(transport, packets)
-            fabric = fabrics.resolve_fabric(fabrics.merge(wishes, table), packets)
+            wishes = getattr(transport.module, "FABRIC", {})
+            if not isinstance(wishes, Mapping):
+                raise InputError("is not a dict", file=str(transport.plugin.path), key="FABRIC")
+            try:
+                fabric = fabrics.resolve_fabric(fabrics.merge(wishes, table), packets)
+            except InputError as error:
+                raise _own_mistakes(transport, wishes, packets) or error from None
             _check_classes(fabric, transport, wishes)
             return fabric
 
@@ -190,7 +195,9 @@ class Resolver:
         if fabric is not None:
             used = fabrics.used_keys(fabric)
             self._heeded |= used
-            for key in table.keys() - used:
+            for key in table:
+                if key in used:
+                    continue
                 self._unheeded.setdefault(key, fabrics.no_effect(key, fabric))
         return fabric
 
@@ -260,21 +267,21 @@ def _outputs(table: Tree, title: str) -> Outputs:
     return Outputs(section.directory or f"results/{title}", section.links)
 
 
-def _wishes(transport: PluginUse, packets: PacketFormat) -> Mapping[str, Any]:
-    """The fabric that a transport declares; its own mistakes name its file."""
-    wishes = getattr(transport.module, "FABRIC", {})
-    file = str(transport.plugin.path)
-    if not isinstance(wishes, Mapping):
-        raise InputError("is not a dict", file=file, key="FABRIC")
+def _own_mistakes(
+    transport: PluginUse, wishes: Mapping[str, Any], packets: PacketFormat
+) -> InputError | None:
+    """What is wrong with the fabric that a transport declares, whatever the experiment says."""
     try:
         fabrics.resolve_fabric(wishes, packets)
     except InputError as error:
-        own = [e for e in error.errors if (e.key or "").startswith("fabric.")]
-        raise CombinedInputError(
-            InputError(e.message, file=file, key=f"FABRIC.{(e.key or '')[7:]}", hint=e.hint)
-            for e in own or error.errors
-        ) from None
-    return wishes
+        file = str(transport.plugin.path)
+        own = [
+            InputError(e.message, file=file, key=f"FABRIC.{e.key[7:]}", hint=e.hint)
+            for e in error.errors
+            if e.key and e.key.startswith("fabric.")
+        ]
+        return CombinedInputError(own) if own else None
+    return None
 
 
 def _check_classes(fabric: Fabric, transport: PluginUse, wishes: Mapping[str, Any]) -> None:

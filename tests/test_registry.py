@@ -1,0 +1,185 @@
+"""Finding plugins: built in, installed, and single files that are never stale."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from netsim import registry
+from netsim.errors import InputError
+
+TRANSPORT = '''"""A test transport.
+
+More text."""
+from netsim.params import Param
+PARAMS = [Param("rto", "time", "1ms", "timeout")]
+PRESETS = {"fast": {"rto": "10us"}}
+'''
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_built_in_plugins_are_found_by_their_file():
+    plugin = registry.find("topology", "fat_tree")
+    assert (plugin.kind, plugin.name) == ("topology", "fat_tree")
+    assert plugin.module.__name__ == "netsim.topologies.fat_tree"
+    assert plugin.path.name == "fat_tree.py"
+    assert plugin.param("leaves") is not None
+    assert plugin.param("nothing") is None
+    assert "permutation" in registry.names("traffic")
+    assert not [name for name in registry.names("traffic") if name.startswith("_")]
+
+
+def test_every_built_in_plugin_loads():
+    for kind in registry.KINDS:
+        assert registry.broken(kind) == {}
+        assert [plugin.name for plugin in registry.all(kind)] == registry.names(kind)
+        assert all(plugin.summary for plugin in registry.all(kind))
+
+
+def test_listing_plugins_does_not_load_the_compiler():
+    code = (
+        "import sys; from netsim import registry;"
+        "[registry.all(kind) for kind in registry.KINDS];"
+        "print('numba' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("fattree", 'did you mean "fat_tree"?'), ("./fat_tree", "a path to a plugin ends in .py")],
+)
+def test_unknown_names(name, hint):
+    with pytest.raises(InputError) as caught:
+        registry.find("topology", name)
+    assert str(caught.value) == f'unknown topology "{name}" ({hint})'
+
+
+def test_unknown_names_list_what_there_is():
+    with pytest.raises(InputError) as caught:
+        registry.find("topology", "xyzzy")
+    assert caught.value.hint == "there are: " + ", ".join(registry.names("topology"))
+
+
+def test_file_plugins(tmp_path):
+    write(tmp_path / "mine.py", TRANSPORT)
+    plugin = registry.find("transport", "mine.py", relative_to=tmp_path)
+    assert plugin.summary == "A test transport."
+    assert plugin.presets == {"fast": {"rto": "10us"}}
+    assert plugin.path == tmp_path / "mine.py"
+    assert plugin.module.__name__.startswith("netsim_plugin_mine_")
+    assert sys.modules[plugin.module.__name__] is plugin.module
+    assert registry.find("transport", "./mine.py", relative_to=tmp_path).module is plugin.module
+
+
+def test_a_changed_file_is_loaded_anew(tmp_path):
+    file = write(tmp_path / "mine.py", TRANSPORT)
+    first = registry.find("transport", str(file))
+    write(file, TRANSPORT.replace("1ms", "2ms"))
+    second = registry.find("transport", str(file))
+    assert second.module is not first.module
+    assert second.params[0].default == "2ms"
+    assert sys.modules[second.module.__name__] is second.module
+
+
+def test_modules_beside_a_file_may_be_imported_and_changed(tmp_path):
+    text = "import beside\n" + TRANSPORT.replace('"1ms"', "beside.RTO")
+    path = list(sys.path)
+    for folder, value in [("a", "1ms"), ("b", "2ms")]:
+        write(tmp_path / folder / "beside.py", f'RTO = "{value}"\n')
+        write(tmp_path / folder / "mine.py", text)
+
+    def default(folder: str) -> object:
+        return registry.find("transport", str(tmp_path / folder / "mine.py")).params[0].default
+
+    assert (default("a"), default("b"), default("a")) == ("1ms", "2ms", "1ms")
+    write(tmp_path / "a" / "beside.py", 'RTO = "3ms"\n')
+    assert (default("a"), default("b")) == ("3ms", "2ms")
+    assert sys.path == path
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("transport", "x = (", "cannot load the plugin \"{name}\": SyntaxError: '(' was never "
+         "closed at line 1 of {path}"),
+        ("transport", "\nimport nothing_of_this_name", "cannot load the plugin \"{name}\": "
+         "ModuleNotFoundError: No module named 'nothing_of_this_name' at line 2 of {path}"),
+        ("transport", "1 / 0", "cannot load the plugin \"{name}\": ZeroDivisionError: division "
+         "by zero at line 1 of {path}"),
+        ("transport", "", "{path}: a transport declares its parameters (PARAMS = [] if it has "
+         "none)"),
+        ("transport", "PARAMS = 3", "{path}: PARAMS: 3 is not a list of Param"),
+        ("transport", "PARAMS = [3]", "{path}: PARAMS[0]: is not a Param"),
+        ("topology", "PARAMS = []", "{path}: a topology needs a function build()"),
+        ("traffic", "PARAMS = []", "{path}: a traffic pattern needs a function flows()"),
+        ("transport", TRANSPORT + "PARAMS += PARAMS", "{path}: PARAMS.rto: this name is taken"),
+        ("transport", TRANSPORT.replace("rto", "kind", 1), "{path}: PARAMS.kind: this name is "
+         "taken"),
+        ("transport", TRANSPORT.replace("10us", "10"), '{path}: PRESETS["fast"].rto: "10" has no '
+         'unit (write it like "1.5us")'),
+        ("transport", TRANSPORT.replace("1ms", "1"), '{name}: rto: "1" has no unit '
+         '(write it like "1.5us")'),
+    ],
+)  # fmt: skip
+def test_broken_files(tmp_path, kind, text, message):
+    path = write(tmp_path / "mine.py", text)
+    with pytest.raises(InputError) as caught:
+        registry.find(kind, "mine.py", relative_to=tmp_path)
+    assert str(caught.value) == message.format(name="mine.py", path=path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(InputError) as caught:
+        registry.find("transport", "no.py", relative_to=tmp_path)
+    assert str(caught.value) == (
+        f'cannot read the plugin "no.py": No such file or directory (looked for {tmp_path}/no.py)'
+    )
+
+
+def test_installed_plugins(tmp_path, monkeypatch):
+    write(tmp_path / "installed_one.py", TRANSPORT)
+    write(tmp_path / "installed_two.py", "1 / 0")
+    group = "netsim.transports"
+    points = [
+        importlib.metadata.EntryPoint("one", "installed_one", group),
+        importlib.metadata.EntryPoint("two", "installed_two", group),
+        importlib.metadata.EntryPoint("three", "installed_one:PARAMS", group),
+    ]
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda group: points if "transports" in group else []
+    )
+    assert registry.find("transport", "one").params[0].name == "rto"
+    assert {"one", "two", "three"} <= set(registry.names("transport"))
+    assert "one" in [plugin.name for plugin in registry.all("transport")]
+    assert registry.broken("transport") == {
+        "two": 'cannot load the plugin "two": ZeroDivisionError: division by zero at line 1 of '
+        f"{tmp_path}/installed_two.py",
+        "three": 'the installed transport "three" is not a module (let its entry point name the '
+        "module alone)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("ndp", ("ndp", None)),
+        ("dcqcn:paper-40g", ("dcqcn", "paper-40g")),
+        ("./mine.py:fast", ("./mine.py", "fast")),
+        ("C:\\mine.py", ("C:\\mine.py", None)),
+        ("ndp:", ("ndp", "")),
+    ],
+)
+def test_split_preset(name, parts):
+    assert registry.split_preset(name) == parts
