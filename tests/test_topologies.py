@@ -145,6 +145,11 @@ def test_a_faulty_topo_file_names_the_place(tmp_path: Path, old, new, message) -
         build(topo_file=str(path))
 
 
+def test_a_topo_file_and_a_shape_are_too_much() -> None:
+    with pytest.raises(InputError, match=r"topology.leaves: cannot be given with topo_file"):
+        build(topo_file="any.topo", leaves=3)
+
+
 def test_a_missing_topo_file() -> None:
     with pytest.raises(InputError, match=r"nowhere.topo: cannot be read"):
         build(topo_file="nowhere.topo")

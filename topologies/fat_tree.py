@@ -88,6 +88,9 @@ def build(params: Mapping[str, Any]) -> Network:
         InputError: numbers that contradict one another or leave something open.
     """
     if params["topo_file"] is not None:
+        for name in ("hosts_per_leaf", "leaves", "spines", "uplinks", "oversubscription"):
+            if params[name] is not None:
+                raise InputError("cannot be given with topo_file", key=f"topology.{name}")
         return build_shape(read_topo(Path(params["topo_file"])))
     return build_shape(_shape(params))
 
