@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
 
@@ -97,10 +97,11 @@ def thin(count: int) -> np.ndarray:
 def legend(figure: Figure, axes: Axes, loc: str) -> None:
     """The legend of `axes`: at `loc` inside if it is short, else beside all panels."""
     handles, texts = axes.get_legend_handles_labels()
-    if len(texts) <= MAX_LEGEND_INSIDE and not loc.startswith("outside"):
-        axes.legend(frameon=False, fontsize="small", loc=loc)
+    look: dict[str, Any] = {"frameon": False, "fontsize": "small"}
+    if len(texts) <= MAX_LEGEND_INSIDE and loc != OUTSIDE:
+        axes.legend(handles, texts, loc=loc, **look)
     else:
-        figure.legend(handles, texts, loc=OUTSIDE, frameon=False, fontsize="small")
+        figure.legend(handles, texts, loc=OUTSIDE, **look)
 
 
 def save(figure: Figure, path: Path) -> Path:
