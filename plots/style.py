@@ -97,11 +97,10 @@ def thin(count: int) -> np.ndarray:
 def legend(figure: Figure, axes: Axes, loc: str) -> None:
     """The legend of `axes`: at `loc` inside if it is short, else beside all panels."""
     handles, texts = axes.get_legend_handles_labels()
+    inside = len(texts) <= MAX_LEGEND_INSIDE and loc != OUTSIDE
     look: dict[str, Any] = {"frameon": False, "fontsize": "small"}
-    if len(texts) <= MAX_LEGEND_INSIDE and loc != OUTSIDE:
-        axes.legend(handles, texts, loc=loc, **look)
-    else:
-        figure.legend(handles, texts, loc=OUTSIDE, **look)
+    look["loc"] = loc if inside else OUTSIDE
+    (axes if inside else figure).legend(handles, texts, **look)
 
 
 def save(figure: Figure, path: Path) -> Path:
