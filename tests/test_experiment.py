@@ -426,6 +426,14 @@ def test_a_fabric_key_must_matter_to_some_point_only(tmp_path):
     assert "xoff_bytes" not in ndp.resolved["fabric"]
 
 
+def test_an_override_may_leave_keys_of_the_file_without_effect_but_not_its_own(tmp_path):
+    content = text(top='transport = ["ndp", "roce"]', fabric='xoff_bytes = "20pkt"')
+    assert len(load(tmp_path, content, "transport=ndp").points()) == 1
+    assert messages(tmp_path, text(), "fabric.xoff_bytes=20pkt") == [
+        '--set: fabric.xoff_bytes: has no effect with model "trim" (it belongs to "lossless")'
+    ]
+
+
 # --- overrides ------------------------------------------------------------------------------------
 
 

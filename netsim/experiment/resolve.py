@@ -109,6 +109,10 @@ class Resolver:
     def finish(self) -> list[InputError]:
         """All errors, with those that need every point to be known, each with its file."""
         unheeded = [e for key, e in self._unheeded.items() if key not in self._heeded]
+        if any(path.split(".")[0] in ("transport", "fabric") for path in self.overridden):
+            # What an override leaves without effect is fine: "--set transport=ndp" picks one
+            # point of a file that is written for more. What it adds itself has to matter.
+            unheeded = [error for error in unheeded if self._is_overridden(error.key)]
         return [self._placed(error) for error in [*self.errors, *unheeded]]
 
     def note(self, error: InputError) -> None:
@@ -117,9 +121,12 @@ class Resolver:
 
     def _placed(self, error: InputError) -> InputError:
         """The error with the file that its key stands in; overrides stand in no file."""
-        key = error.key or ""
-        given = any(key == path or key.startswith(f"{path}.") for path in self.overridden)
-        return error.at(file="--set" if given else self.file)
+        return error.at(file="--set" if self._is_overridden(error.key) else self.file)
+
+    def _is_overridden(self, key: str | None) -> bool:
+        return key is not None and any(
+            key == path or key.startswith(f"{path}.") for path in self.overridden
+        )
 
     def _once(self, key: str, memo: str, resolve: Callable[[], T]) -> T | None:
         """What `resolve` gives, computed once for each `memo`; None after noting its errors."""
