@@ -7,6 +7,10 @@ an experiment, and every check of them, is in `netsim.experiment`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from netsim.network import Network
 
 MODELS = ("drop_tail", "trim", "lossless")
 LOAD_BALANCING = ("ecmp", "spray_random", "spray_rr", "spray_permutation", "least_loaded")
@@ -69,28 +73,31 @@ class Fabric:
     xoff_bytes: int = 15 * 4160
     xon_bytes: int = 12 * 4160
     headroom_bytes: int | None = None
-    """None stands for what the network's longest cable needs: see `with_headroom`."""
+    """None stands for what the network's longest cable needs: see `for_network`."""
     shared_buffer_bytes: int | None = None
     alpha: float = 0.125
     xon_gap_bytes: int = 3000
 
-    def with_headroom(self, rate_bps: int, delay_ps: int, packets: PacketFormat) -> Fabric:
-        """This fabric with `headroom_bytes` set; unchanged if it was set already.
-
-        `rate_bps` and `delay_ps` are those of the cable that needs most.
-        """
+    def for_network(self, network: Network, packets: PacketFormat) -> Fabric:
+        """This fabric with `headroom_bytes` settled; unchanged if it was settled already."""
         if self.headroom_bytes is not None:
             return self
-        return replace(self, headroom_bytes=pfc_headroom_bytes(rate_bps, delay_ps, packets))
+        delays_ps = network.port_delay_ps
+        round_trips_ps = delays_ps + delays_ps[network.port_peer]
+        rates_bps = network.port_rate_bps.tolist()
+        cables = set(zip(rates_bps, round_trips_ps.tolist(), strict=True))
+        needed = (pfc_headroom_bytes(rate, round_trip, packets) for rate, round_trip in cables)
+        return replace(self, headroom_bytes=max(needed, default=0))
 
 
-def pfc_headroom_bytes(rate_bps: int, delay_ps: int, packets: PacketFormat) -> int:
+def pfc_headroom_bytes(rate_bps: int, round_trip_ps: int, packets: PacketFormat) -> int:
     """Most bytes that can still arrive over one cable after its receiver crossed XOFF.
 
-    The pause frame waits for the packet that is being sent the same way, is sent,
-    and travels for `delay_ps`; the sender then finishes the packet it has begun, and
-    a cable full of bytes is under way. One packet more is the one that crossed XOFF.
+    The pause frame waits for the packet that is being sent the same way, is sent, and
+    travels; the sender then finishes the packet it has begun, and what it sent before
+    is still under way. One packet more is the one that crossed XOFF. `round_trip_ps`
+    is the cable's delay there and back.
     """
-    cable = -(-rate_bps * delay_ps // (8 * 10**12))
+    under_way = -(-rate_bps * round_trip_ps // (8 * 10**12))
     largest = max(packets.data_bytes, packets.control_bytes)
-    return 2 * cable + 3 * largest + PFC_FRAME_BYTES
+    return under_way + 3 * largest + PFC_FRAME_BYTES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from textwrap import dedent
 
@@ -562,12 +563,31 @@ def test_ecn_can_be_switched_off(tmp_path):
         assert load(tmp_path, content, f"fabric.ecn={off}").points()[0].fabric.ecn is None
 
 
-def test_headroom_is_what_the_cable_needs():
-    packets = PacketFormat()
-    fabric = Fabric(model="lossless").with_headroom(800 * 10**9, 10**6, packets)
-    assert fabric.headroom_bytes == 2 * 100_000 + 3 * 4160 + 64
-    assert fabric.with_headroom(1, 1, packets) is fabric
-    assert pfc_headroom_bytes(1, 1, packets) == 2 * 1 + 3 * 4160 + 64
+def test_headroom_is_what_the_longest_cable_needs(tmp_path):
+    content = text(
+        top='transport = "roce"',
+        topology="""
+        kind = "fat_tree"
+        hosts_per_leaf = 4
+        leaves = 2
+        host_rate = "800Gbps"
+        host_link_latency = "10ns"
+        link_latency = "1us"
+        switch_latency = "500ns"
+        """,
+    )
+    (point,) = load(tmp_path, content).points()
+    assert point.resolved["fabric"]["headroom_bytes"] == "auto"
+    network = point.topology.module.build(point.topology.params)
+    fabric = point.fabric.for_network(network, point.packets)
+    assert fabric.headroom_bytes == 300_000 + 3 * 4160 + 64  # 3 us there and back at 800 Gbps
+    assert fabric.for_network(network, point.packets) is fabric
+    (point,) = load(tmp_path, content, "fabric.headroom_bytes=5KB").points()
+    assert point.fabric.headroom_bytes == 5000
+
+
+def test_headroom_of_very_long_cables_does_not_overflow():
+    assert pfc_headroom_bytes(800 * 10**9, 60 * 10**9, PacketFormat()) > 6 * 10**9
 
 
 # --- files and the experiments that come with netsim ----------------------------------------------
@@ -587,6 +607,26 @@ def test_built_in_experiments_are_valid(name):
     assert experiment.name == name
     assert experiment.description
     assert experiment.points()
+
+
+def test_the_documented_file_says_the_defaults(tmp_path):
+    page = (Path(__file__).parents[1] / "experiments" / "README.md").read_text()
+    documented = page.split("```toml\n")[1].split("```")[0]
+    (point,) = load(tmp_path, documented).points()
+    bare = text('name = "mine"\ndescription = "one line"', top='transport = "datagram"')
+    (plain,) = load(tmp_path, bare, "topology.hosts_per_leaf=8", "topology.leaves=16").points()
+    queue = {"queue_bytes": "416KB"}  # datagram asks for more than the default that is shown
+    assert point.resolved == {**plain.resolved, "fabric": {**plain.resolved["fabric"], **queue}}
+    everything = re.sub(r"(?m)^#(?=[a-z\[])", "", documented)
+    for model, n_classes in (("drop_tail", 1), ("lossless", 1), ("trim", 2)):
+        changes = [f"fabric.model={model}", f"fabric.n_classes={n_classes}"]
+        (point,) = load(tmp_path, everything, *changes).points()
+        assert point.fabric == Fabric(
+            model=model,
+            n_classes=n_classes,
+            shared_buffer_bytes=32_000_000,
+            ecn=Ecn(20 * 4160, 80 * 4160),
+        )
 
 
 def test_locate(tmp_path, monkeypatch):
