@@ -1,0 +1,313 @@
+"""Experiment files that are wrong: every message, complete, and never anything but a message."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from experiment_text import load, messages, text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netsim import registry
+from netsim.errors import InputError
+from netsim.experiment import Experiment
+
+BAD = {
+    "syntax": (
+        "seed = = 3",
+        ["e.toml: is not valid TOML: Invalid value (at line 1, column 8)"],
+    ),
+    "empty": (
+        "",
+        [
+            'e.toml: topology: missing (such as [topology] with kind = "fat_tree")',
+            'e.toml: transport: missing (such as transport = "ndp")',
+            'e.toml: traffic: missing (such as [traffic] with kind = "permutation")',
+        ],
+    ),
+    "unknown key": (text("sede = 3"), ['e.toml: sede: unknown key (did you mean "seed"?)']),
+    "unknown section": (
+        text(fabrik=""),
+        ['e.toml: fabrik: unknown key (did you mean "fabric"?)'],
+    ),
+    "section is no table": (
+        text("packets = 4"),
+        ["e.toml: packets: 4 is not a table ([packets] and its keys below it)"],
+    ),
+    "name": (
+        text('name = "a/b"'),
+        [
+            'e.toml: name: "a/b" cannot name an experiment (letters, digits and . _ + - in quotes)',
+        ],
+    ),
+    "names cannot be swept": (
+        text('name = ["a", "b"]'),
+        [
+            'e.toml: name: ["a", "b"] cannot name an experiment '
+            "(letters, digits and . _ + - in quotes)",
+        ],
+    ),
+    "seed": (
+        text("seed = 1.5"),
+        ['e.toml: seed: 1.5 is not a seed (a whole number, a list of them, or "1..10")'],
+    ),
+    "seed range": (
+        text("seed = [-1, 4294967296]"),
+        [
+            "e.toml: seed: -1 is out of range (0 to 4294967295)",
+            "e.toml: seed: 4294967296 is out of range (0 to 4294967295)",
+        ],
+    ),
+    "seed below a table": (
+        text(traffic='kind = "permutation"\nseed = 3'),
+        ["e.toml: traffic.seed: unknown parameter (write seed above the first [table])"],
+    ),
+    "empty range": (text('seed = "3..1"'), ['e.toml: seed: "3..1" is empty (write "1..3")']),
+    "empty axis": (
+        text(traffic='kind = "permutation"\nload = []'),
+        ["e.toml: traffic.load: an empty list (an axis needs a value)"],
+    ),
+    "repeated value": (
+        text(traffic='kind = "permutation"\nload = [0.5, 1.0, 0.5]'),
+        ["e.toml: traffic.load: 0.5 stands twice (each value once)"],
+    ),
+    "too many points": (
+        text('seed = "1..90000"', traffic='kind = "permutation"\nload = [0.5, 1.0]'),
+        ["e.toml: the axes make 180000 points (at most 100000)"],
+    ),
+    "unknown transport": (
+        text(top='transport = ["ndp", "rocee"]'),
+        ['e.toml: transport: unknown transport "rocee" (did you mean "roce"?)'],
+    ),
+    "unknown preset": (
+        text(top='transport = "ndp:fast"'),
+        ['e.toml: transport: unknown preset "fast" (there are none)'],
+    ),
+    "transport is a number": (
+        text(top="transport = 3"),
+        ["e.toml: transport: 3 is neither a name nor a table"],
+    ),
+    "no kind": (
+        text(topology="leaves = 4"),
+        ["e.toml: topology.kind: missing (there are: {topologies})"],
+    ),
+    "kind is a number": (
+        text(topology="kind = 4"),
+        ["e.toml: topology.kind: 4 is not a name ({topologies})"],
+    ),
+    "parameters": (
+        text(
+            topology='kind = "fat_tree"\nhosts_per_leaf = 4.0\nleave = 4\nhost_rate = "0Gbps"',
+            traffic='kind = "permutation"\nsize = 2000\nload = [0.5, 1.5]',
+        ),
+        [
+            'e.toml: topology.leave: unknown parameter (did you mean "leaves"?)',
+            "e.toml: topology.hosts_per_leaf: 4.0 is not a whole number (write it like 15)",
+            'e.toml: topology.host_rate: a rate of zero carries nothing (write it like "800Gbps")',
+            'e.toml: traffic.size: 2000 has no unit (write it like "64KB")',
+            "e.toml: traffic.load: 1.5 is not a fraction (between 0 and 1)",
+        ],
+    ),
+    "missing parameter": (
+        text(traffic='kind = "incast"'),
+        ["e.toml: traffic.fan_in: missing (senders for each receiver, such as fan_in = 8)"],
+    ),
+    "packets": (
+        text(packets='payload_bytes = "0B"\nheader_bytes = 64\ncontrol = "64B"'),
+        [
+            'e.toml: packets.payload_bytes: "0B" is too small (at least 1B)',
+            'e.toml: packets.header_bytes: 64 has no unit (write it like "64KB")',
+            'e.toml: packets.control: unknown key (did you mean "control_bytes"?)',
+        ],
+    ),
+    "fabric": (
+        text(
+            fabric="""
+            model = "trimm"
+            load_balancing = ["ecmp", "spry_rr"]
+            n_classes = 9
+            queue_bytes = 35
+            ecn.kmin = "5pkt"
+            ecn.at = "arrival"
+            """
+        ),
+        [
+            'e.toml: fabric.model: "trimm" is not a choice (did you mean "trim"?)',
+            "e.toml: fabric.n_classes: 9 is too large (at most 8)",
+            'e.toml: fabric.queue_bytes: 35 has no unit (write it like "64KB" or "35pkt")',
+            'e.toml: fabric.ecn.kmin_bytes: missing (such as kmin_bytes = "64KB")',
+            'e.toml: fabric.ecn.at: "arrival" is not a choice (there are: enqueue, dequeue)',
+            'e.toml: fabric.ecn.kmin: unknown key (did you mean "kmin_bytes"?)',
+            'e.toml: fabric.load_balancing: "spry_rr" is not a choice (did you mean "spray_rr"?)',
+        ],
+    ),
+    "ecn is no table": (
+        text(fabric='ecn = "yes"'),
+        ['e.toml: fabric.ecn: "yes" is not a table ([fabric.ecn] and its keys below it)'],
+    ),
+    "kmin above kmax": (
+        text(fabric='ecn.kmin_bytes = "20pkt"\necn.kmax_bytes = "10pkt"'),
+        ["e.toml: fabric.ecn.kmin_bytes: 83.2KB is more than kmax (at most kmax_bytes, 41.6KB)"],
+    ),
+    "xon above xoff": (
+        text(top='transport = "roce"', fabric='xoff_bytes = "10pkt"'),
+        ["e.toml: fabric.xon_bytes: 49.92KB is more than XOFF (at most xoff_bytes, 41.6KB)"],
+    ),
+    "xon of zero": (
+        text(top='transport = "roce"', fabric='xon_bytes = "0pkt"'),
+        ["e.toml: fabric.xon_bytes: a pause would never end (at least one byte)"],
+    ),
+    "trim with three classes": (
+        text(fabric="n_classes = 3\necn_from_class = 3\necn.kmin_bytes = '1pkt'"),
+        [
+            'e.toml: fabric.n_classes: 3 with model "trim" (headers and data: exactly 2)',
+            "e.toml: fabric.ecn_from_class: there is no class 3 (classes are numbered 0 to 2)",
+        ],
+    ),
+    "queues too small": (
+        text(fabric='queue_bytes = "4KB"\nheader_queue_bytes = "63B"'),
+        [
+            "e.toml: fabric.queue_bytes: 4KB does not hold one packet (at least 4.16KB)",
+            "e.toml: fabric.header_queue_bytes: 63B does not hold one packet (at least 64B)",
+        ],
+    ),
+    "header larger than a packet": (
+        text(packets='header_bytes = "40B"'),
+        [
+            "e.toml: packets.control_bytes: a trimmed header of 64B is larger than a packet "
+            "of one byte, 41B (at most header_bytes + 1B)",
+        ],
+    ),
+    "too few classes for the transport": (
+        text(fabric='model = "drop_tail"\nn_classes = 1'),
+        ["e.toml: fabric.n_classes: 1 traffic class(es) for ndp (at least 2)"],
+    ),
+    "no such class": (
+        text(transport='kind = "roce"\ndata_class = 1', top=""),
+        [
+            "e.toml: transport.data_class: there is no class 1 (fabric.n_classes is 1, so 0 to 0)",
+        ],
+    ),
+    "keys without effect": (
+        text(fabric='xoff_bytes = "5pkt"\nalpha = 0.5\necn_from_class = 1'),
+        [
+            'e.toml: fabric.xoff_bytes: has no effect with model "trim" (it belongs to "lossless")',
+            'e.toml: fabric.alpha: has no effect with model "trim" (it belongs to "lossless")',
+            "e.toml: fabric.ecn_from_class: has no effect without ECN "
+            "(remove it, or add [fabric.ecn])",
+        ],
+    ),
+    "keys without effect, lossless": (
+        text(top='transport = "roce"', fabric="alpha = 0.5\nqueue_bytes = '5pkt'"),
+        [
+            "e.toml: fabric.alpha: has no effect without a shared buffer "
+            "(remove it, or set shared_buffer_bytes)",
+            'e.toml: fabric.queue_bytes: has no effect with model "lossless" '
+            '(it belongs to "drop_tail" and "trim")',
+        ],
+    ),
+    "stop and outputs": (
+        text(stop='time = 10\ndrain = "no"', outputs='link = true\ndirectory = ["a", "b"]'),
+        [
+            'e.toml: stop.time: 10 has no unit (write it like "1.5us")',
+            'e.toml: stop.drain: "no" is neither true nor false (without quotes)',
+            'e.toml: outputs.directory: ["a", "b"] is not text (write it in quotes, like "name")',
+            'e.toml: outputs.link: unknown key (did you mean "links"?)',
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files(tmp_path, name):
+    content, expected = BAD[name]
+    topologies = ", ".join(registry.names("topology"))
+    assert messages(tmp_path, content) == [
+        line.replace("{topologies}", topologies) for line in expected
+    ]
+
+
+def test_unreadable_files(tmp_path):
+    (tmp_path / "latin.toml").write_bytes(b'name = "\xe9"')
+    for name, reason in [
+        ("no.toml", "cannot be read: No such file or directory"),
+        (".", "cannot be read: Is a directory"),
+        ("latin.toml", "is not UTF-8 text"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            Experiment.load(tmp_path / name)
+        assert str(caught.value) == f"{tmp_path / name}: {reason}"
+
+
+def test_a_transports_own_fabric_is_checked_and_blamed(tmp_path):
+    transport = tmp_path / "mine.py"
+    transport.write_text('"""Mine."""\nPARAMS = []\nFABRIC = {"model": "trim", "n_class": 2}\n')
+    assert messages(tmp_path, text(top='transport = "mine.py"')) == [
+        'mine.py: FABRIC.n_class: unknown key (did you mean "n_classes"?)'
+    ]
+
+
+def test_errors_of_overrides_name_them(tmp_path):
+    content = text(stop="time = 3")
+    assert messages(tmp_path, content, "traffic.size=5", "topology.leaf=1") == [
+        '--set: topology.leaf: unknown parameter (did you mean "leaves"?)',
+        '--set: traffic.size: 5 has no unit (write it like "64KB")',
+        'e.toml: stop.time: 3 has no unit (write it like "1.5us")',
+    ]
+    assert messages(tmp_path, content, "seed", "=3", "seed.x=1", "traffic.load.x=1") == [
+        '--set: "seed" is not path=value (such as seed=3)',
+        '--set: "=3" is not path=value (such as seed=3)',
+    ]
+    assert messages(tmp_path, text("seed = 3"), "seed.x=1") == [
+        "--set: seed: is not a table, so nothing can be set in it"
+    ]
+
+
+PATHS = st.sampled_from(
+    [
+        *("name", "description", "seed", "topology", "transport", "traffic", "packets", "fabric"),
+        *("stop", "outputs", "nothing", "topology.kind", "topology.leaves", "topology.host_rate"),
+        *("transport.kind", "transport.rto", "transport.initial_window", "traffic.kind"),
+        *("traffic.size", "traffic.load", "traffic.sizes", "packets.payload_bytes", "fabric.model"),
+        *("fabric.n_classes", "fabric.queue_bytes", "fabric.ecn", "fabric.ecn.kmin_bytes"),
+        *("fabric.alpha", "stop.time", "outputs.links", "outputs.directory", "a.b.c"),
+    ]
+)
+SCALARS = st.one_of(
+    st.sampled_from(["ndp", "ndp:x", "no.py", "./", "fat_tree", "poisson", "lossless", "1us"]),
+    st.sampled_from(["3pkt", "64KB", "1..3", "3..1", "none", "", ":", "..", "100Gbps"]),
+    st.integers(-2, 2**65),
+    st.floats(),
+    st.booleans(),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["kind", "rto", "load", "x"]), inner, max_size=2),
+    ),
+    max_leaves=5,
+)
+
+
+def toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return repr(value) if isinstance(value, float) else json.dumps(value)
+
+
+@given(st.lists(st.tuples(PATHS, VALUES), min_size=1, max_size=4))
+def test_whatever_is_written_is_a_point_or_an_input_error(tmp_path_factory, changes):
+    overrides = [f"{path}={toml(value)}" for path, value in changes]
+    try:
+        experiment = load(tmp_path_factory.getbasetemp(), text(), *overrides)
+    except InputError as error:
+        for single in error.errors:
+            assert single.file
+            assert "\n" not in str(single)
+        return
+    for point in experiment.points():
+        json.dumps(point.resolved)
