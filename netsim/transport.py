@@ -95,11 +95,11 @@ def send(env, side, kind, seq, aux, prio):
     pkt.seq = seq
     pkt.dst = side.peer
     pkt.aux = aux
-    pkt.size = env.par.control_bytes
+    pkt.size_bytes = env.par.control_bytes
     pkt.entropy = side.entropy
     pkt.kind = kind
     pkt.prio = prio
-    pkt.flags = 0
+    pkt.ecn = 0
     pkt.hops = 0
     return pkt
 

@@ -4,7 +4,7 @@ For queueing theory and for background load. A lost packet stays lost.
 """
 
 from netsim.params import Param
-from netsim.transport import BLOCKED, deliver, finish
+from netsim.transport import BLOCKED, deliver, finish, serialisation_ps
 
 PARAMS = [
     Param("rate", "rate", None, "pace of each flow on the wire; none sends at the line rate"),
@@ -19,7 +19,8 @@ TX_STATE = ("next_seq", "gap_ps")
 def setup(env, tx, rx):
     tx.prio = env.par.data_class
     if env.par.rate > 0:
-        tx.gap_ps = (env.par.payload_bytes + env.par.header_bytes) * 8 * 10**12 // env.par.rate
+        full = env.par.payload_bytes + env.par.header_bytes
+        tx.gap_ps = serialisation_ps(full, ((8 * 10**12 << 20) + env.par.rate // 2) // env.par.rate)
 
 
 def ready(env, now, tx):
@@ -36,4 +37,4 @@ def fill(env, now, tx, pkt):
 
 
 def on_data(env, now, rx, pkt):
-    deliver(env, now, rx, int(pkt.size) - env.par.header_bytes)
+    deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)

@@ -137,7 +137,7 @@ def on_timer(env, now, tx, k):
 def on_data(env, now, rx, pkt):
     seq = int(pkt.seq)
     if bit_set(env, rx, GOT, seq):
-        deliver(env, now, rx, int(pkt.size) - env.par.header_bytes)
+        deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
     send(env, rx, ACK, seq, 0, CONTROL)
     owe_pull(env, now, rx)
 

@@ -72,7 +72,7 @@ def on_data(env, now, rx, pkt):
         rx.expected += 1
         rx.nacked = 0
         rx.since_ack += 1
-        deliver(env, now, rx, int(pkt.size) - env.par.header_bytes)
+        deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
         if rx.since_ack == env.par.ack_every or rx.expected == rx.n_packets:
             rx.since_ack = 0
             send(env, rx, ACK, rx.expected, 0, rx.ack_class)

@@ -21,10 +21,11 @@ from netsim.engine.layout import (
     UNTIL,
 )
 from netsim.engine.protocol import Protocol, parameter_value, read_protocol
-from netsim.engine.specialise import Specialiser, cache_root, jit_disabled
+from netsim.engine.specialise import Specialiser, cache_root, jit_enabled
 from netsim.engine.state import (
     Sizes,
     State,
+    attribute_access,
     build_clock,
     build_ends,
     build_net,
@@ -32,7 +33,6 @@ from netsim.engine.state import (
     build_wires,
     features,
     is_coupled,
-    records,
 )
 from netsim.errors import RunError
 from netsim.fabric import Fabric, PacketFormat
@@ -49,7 +49,8 @@ class Engine:
     """One simulation: state, compiled code, and the growing of rings.
 
     ``window_ps`` shortens the windows (for tests: results must not change);
-    ``sizes`` are initial capacities.
+    ``sizes`` are initial capacities. Without ``jit`` the same code runs as plain Python,
+    slowly, for tests and debuggers; by default that is up to NUMBA_DISABLE_JIT.
     """
 
     def __init__(
@@ -65,10 +66,12 @@ class Engine:
         threads: int = 1,
         window_ps: int | None = None,
         sizes: Sizes | None = None,
+        jit: bool | None = None,
     ) -> None:
         sizes = sizes or Sizes()
         self.network, self.flows, self.fabric = network, flows, fabric
         self.threads = threads
+        self.jit = jit_enabled() if jit is None else jit
         choices = {p.name: p.choices for p in transport.params}
         par = {k: parameter_value(v, choices.get(k, ())) for k, v in params.items()}
         self.protocol = read_protocol(transport.module, par, transport.name)
@@ -86,6 +89,9 @@ class Engine:
             scratch=build_scratch(network, threads, sizes.scratch),
             pool_used=used,
         )
+        if not self.jit:
+            s = self.state
+            s.wires, s.ends, s.clock = map(attribute_access, (s.wires, s.ends, s.clock))
         self._free: dict[int, list[int]] = {}
         self._set_up(self.state.ends, self.state.wires.pool)
 
@@ -96,10 +102,10 @@ class Engine:
         holes["switch_step"] = exact.switch_step if coupled else switch.switch_step
         text = f"{protocol.module.__name__} {sorted(constants.items())} {coupled}"
         tag = hashlib.sha256(text.encode()).hexdigest()[:12]
-        specialiser = Specialiser(holes, protocol.module, tag)
-        root = None if jit_disabled() else cache_root(protocol.module)
+        specialiser = Specialiser(holes, protocol.module, tag, jit=self.jit)
+        root = cache_root(protocol.module) if self.jit else None
         self._run = specialiser.entry(loop.run_windows, root)
-        self._set_up = specialiser.entry(loop.set_up_flows, root, parallel=False)
+        self._set_up = specialiser.entry(loop.set_up_flows, root)
 
     def count(self, name: str) -> int:
         """A field of the clock: w0, w1, windows, hops, delivered, finished, payload_bytes."""
@@ -117,7 +123,7 @@ class Engine:
         breaks a rule of the engine.
         """
         s = self.state
-        if not jit_disabled():
+        if self.jit:
             import numba
 
             numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
@@ -195,8 +201,10 @@ class Engine:
         s.pool_used += size
         pool = s.wires.pool
         if s.pool_used > pool.shape[0]:
-            bigger = records(s.pool_used + pool.shape[0] // 2, pool.dtype)
+            bigger = np.zeros(s.pool_used + pool.shape[0] // 2, pool.dtype)
             bigger[:start] = pool[:start]
+            if not self.jit:
+                bigger = bigger.view(np.recarray)
             ingress = s.wires.ingress
             if ingress.shape[0] > 1:
                 ingress = np.resize(ingress, bigger.shape[0])

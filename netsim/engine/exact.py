@@ -166,11 +166,11 @@ def send_pfc(wires, port, t):
     pkt.seq = 0
     pkt.dst = -1
     pkt.aux = port.xoff
-    pkt.size = PFC_BYTES
+    pkt.size_bytes = PFC_BYTES
     pkt.entropy = 0
     pkt.kind = PFC
     pkt.prio = 0
-    pkt.flags = 0
+    pkt.ecn = 0
     pkt.hops = 1
     end = t + ((PFC_BYTES * port.ps_per_byte_q20) >> 20)
     pkt.time = end + port.delay_ps
@@ -189,11 +189,12 @@ def xoff_threshold(wires, node):
     return fabric.xoff_bytes
 
 
-def overruns(wires, node, p_in, c, size):
-    """Would an arrival exceed the ingress class's threshold and headroom? Then it is dropped."""
+def overruns(wires, p_in, c, size):
+    """Does an arrival exceed the headroom for what comes in after the sender was paused?"""
     ingress = wires.queues[p_in * N_CLASSES + c]
-    headroom = wires.fabric[0].headroom_bytes
-    return ingress.in_bytes + size > xoff_threshold(wires, node) + headroom
+    if (wires.ports[p_in].xoff >> c) & 1 == 0:
+        return False
+    return ingress.headroom_used + size > wires.fabric[0].headroom_bytes
 
 
 def account_arrival(wires, node, p_in, c, size):
@@ -202,10 +203,13 @@ def account_arrival(wires, node, p_in, c, size):
     ingress.in_bytes += size
     wires.used_bytes[node] += size
     port = wires.ports[p_in]
-    if (port.xoff >> c) & 1 == 0 and ingress.in_bytes > xoff_threshold(wires, node):
+    if (port.xoff >> c) & 1 == 1:
+        ingress.headroom_used += size
+    elif ingress.in_bytes > xoff_threshold(wires, node):
         port.xoff |= 1 << c
         port.pfc_due = 1
         ingress.pauses += 1
+        ingress.headroom_used = 0
 
 
 def account_departure(wires, node, p_in, c, size):
@@ -267,9 +271,9 @@ def admit(net, wires, clock, scratch, worker, node, first, i, slot, t, shift):
         set_paused(wires, wires.ports[p_in], p_in, int(pkt.aux), t)
         begin(wires, clock, scratch, worker, first, i, t, shift)
         return OK
-    size = int(pkt.size)
+    size = int(pkt.size_bytes)
     c = int(pkt.prio)
-    if LOSSLESS and overruns(wires, node, p_in, c, size):
+    if LOSSLESS and overruns(wires, p_in, c, size):
         drop(wires.queues[p_in * N_CLASSES + c], size)
         return OK
     balance = wires.balance[p_in]
@@ -345,11 +349,12 @@ def run_events(net, wires, clock, scratch, worker, node, n):
             t_arrival = w0 + (keys[i] >> KEY_BITS)
         entry = calendar_first(scratch, worker, word)
         if entry >= 0:
-            word = entry // WORD
             o = scratch.calendar[worker][entry]
             if wires.ports[first + o].free_at <= t_arrival:
                 if not may_complete(wires, clock, node, first, o):
                     return GROW_RING
+                # No later event can enter the calendar before this one.
+                word = entry // WORD
                 calendar_take(scratch, worker, entry)
                 complete(wires, clock, scratch, worker, node, first, o, shift)
                 continue

@@ -78,12 +78,12 @@ def pick(env, ends, host, port, now):
     while host.ready_head >= 0 and host.ready_head != first_paused:
         flow = _next_ready(ends, host)
         tx = ends.tx[flow]
+        if tx.finished == 1:
+            continue
         if (port.paused >> tx.prio) & 1 == 1:
             wake(ends, host, tx)
             if first_paused < 0:
                 first_paused = flow
-            continue
-        if tx.finished == 1:
             continue
         at = ready(env, now, tx)
         if at <= now:
@@ -96,7 +96,7 @@ def pick(env, ends, host, port, now):
 def _launch(wires, port, p, slot, now):
     """Start the transmission of the packet that was put into ring slot ``slot``."""
     pkt = wires.pool[slot]
-    size = int(pkt.size)
+    size = int(pkt.size_bytes)
     end = now + ((size * port.ps_per_byte_q20) >> 20)
     pkt.time = end + port.delay_ps
     pkt.hops = 1
@@ -128,13 +128,13 @@ def transmit_data(env, ends, wires, host, port, p, flow, now):
     pkt.entropy = tx.entropy
     pkt.kind = DATA
     pkt.prio = tx.prio
-    pkt.flags = 0
+    pkt.ecn = 0
     fill(env, now, tx, pkt)
     seq = int(pkt.seq)
     payload = env.par.payload_bytes
     if seq == tx.n_packets - 1:
         payload = tx.last_bytes
-    pkt.size = payload + env.par.header_bytes
+    pkt.size_bytes = payload + env.par.header_bytes
     if seq < tx.high_seq:
         tx.retransmits += 1
     else:
@@ -153,7 +153,7 @@ def receive(env, ends, wires, host, port, p, slot, now):
         set_paused(wires, port, p, int(pkt.aux), now)
         return
     host.received_packets += 1
-    host.received_bytes += int(pkt.size)
+    host.received_bytes += int(pkt.size_bytes)
     if kind < FIRST_CONTROL:
         rx = ends.rx[int(pkt.flow)]
         if kind == DATA:

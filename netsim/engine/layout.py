@@ -31,11 +31,11 @@ PACKET = np.dtype(
         ("seq", "i4"),
         ("dst", "i4"),  # host that the packet travels to
         ("aux", "i4"),  # free for the transport
-        ("size", "u2"),  # bytes on the wire
+        ("size_bytes", "u2"),  # bytes on the wire
         ("entropy", "u2"),  # what ECMP hashes besides the flow
         ("kind", "u1"),
         ("prio", "u1"),  # traffic class, 0 is the highest
-        ("flags", "u1"),
+        ("ecn", "u1"),  # bit 0: congestion experienced; bit 1: echo of it
         ("hops", "u1"),  # links crossed so far
     ],
     align=True,
@@ -86,6 +86,7 @@ QUEUE = record(
     "marks",
     # PFC: as ingress (port, class) and as paused egress (port, class).
     "in_bytes",
+    "headroom_used",  # bytes admitted since the sender was paused
     "pauses",
     "paused_since",
     "paused_ps",

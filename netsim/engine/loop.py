@@ -58,6 +58,12 @@ def step_share(net, wires, ends, clock, scratch, worker, n_workers):
         step(net, wires, ends, clock, scratch, worker, clock.active[i])
 
 
+def step_parallel(net, wires, ends, clock, scratch, n_workers):
+    """All active nodes, shared among the workers."""
+    for worker in prange(n_workers):
+        step_share(net, wires, ends, clock, scratch, worker, n_workers)
+
+
 def publish(net, wires, clock):
     """Make visible what the active nodes sent and how far they read."""
     window = clock.clock[0]
@@ -139,8 +145,7 @@ def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until):
         if n_workers == 1 or window.n_active <= FEW_NODES:
             step_share(net, wires, ends, clock, scratch, 0, 1)
         else:
-            for worker in prange(n_workers):
-                step_share(net, wires, ends, clock, scratch, worker, n_workers)
+            step_parallel(net, wires, ends, clock, scratch, n_workers)
         window.resume = 0
         for i in range(window.n_active):
             if clock.status[clock.active[i]] != OK:

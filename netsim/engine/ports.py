@@ -74,14 +74,14 @@ def launch(wires, port, p, queue, c, src, t):
     slot = port.ring_off + (port.tail & port.ring_mask)
     wires.pool[slot] = wires.pool[src]
     pkt = wires.pool[slot]
-    size = int(pkt.size)
+    size = int(pkt.size_bytes)
     end = t + ((size * port.ps_per_byte_q20) >> 20)
     pkt.time = end + port.delay_ps
     pkt.hops = int(pkt.hops) + 1
     if ECN_DEQUEUE:
         if int(pkt.kind) == DATA and c >= wires.fabric[0].ecn_from_class:
             if ecn_marks(wires, port, p, queue.bytes):
-                pkt.flags = int(pkt.flags) | ECN_CE
+                pkt.ecn = int(pkt.ecn) | ECN_CE
                 queue.marks += 1
     port.tail += 1
     port.free_at = end
@@ -137,7 +137,7 @@ def enqueue_marked(wires, port, p, queue, c, src, size):
     slot = enqueue(wires, port, queue, c, src, size)
     if mark:
         pkt = wires.pool[slot]
-        pkt.flags = int(pkt.flags) | ECN_CE
+        pkt.ecn = int(pkt.ecn) | ECN_CE
         queue.marks += 1
 
 
@@ -161,14 +161,14 @@ def enqueue_trimmed(wires, port, p, src):
     queue = wires.queues[p * N_CLASSES]
     data = wires.queues[p * N_CLASSES + 1]
     data.trims += 1
-    data.trim_bytes += int(wires.pool[src].size) - header
+    data.trim_bytes += int(wires.pool[src].size_bytes) - header
     if queue.bytes + header > fabric.header_queue_bytes:
         drop(queue, header)
         return
     pkt = wires.pool[enqueue(wires, port, queue, 0, src, header)]
     pkt.kind = TRIMMED
     pkt.prio = 0
-    pkt.size = header
+    pkt.size_bytes = header
 
 
 def trim_someone(wires, port, p, queue, src, size):
@@ -182,7 +182,7 @@ def trim_someone(wires, port, p, queue, src, size):
     port.coins += 1
     if coin == 1 and queue.head < queue.tail:
         last = queue.off + ((queue.tail - 1) & queue.mask)
-        last_size = int(wires.pool[last].size)
+        last_size = int(wires.pool[last].size_bytes)
         if queue.bytes - last_size + size <= fabric.queue_bytes:
             enqueue_trimmed(wires, port, p, last)
             queue.tail -= 1
@@ -196,7 +196,7 @@ def arrive(wires, port, p, src, t):
     """Admit the packet in pool slot ``src`` at time ``t``; start it at once if the port is idle."""
     fabric = wires.fabric[0]
     pkt = wires.pool[src]
-    size = int(pkt.size)
+    size = int(pkt.size_bytes)
     c = int(pkt.prio)
     queue = wires.queues[p * N_CLASSES + c]
     if not LOSSLESS:

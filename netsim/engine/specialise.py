@@ -26,13 +26,26 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+OPTIONS = {
+    # Called from compiled code only, and owning no array: this halves the compile time.
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "_nrt": False,
+}
+
+SEPARATE = ("host_step", "switch_step", "step_parallel")
+"""Large functions that are called from two places and gain nothing from being inlined."""
+
+PARALLEL = ("step_parallel",)
+"""The functions with a parallel loop, which Numba takes a longer way through."""
+
 KEPT_CACHES = 8
 """Cache folders of the most recently used source versions that are kept."""
 
 
-def jit_disabled() -> bool:
-    """Is Numba told to run everything as plain Python (NUMBA_DISABLE_JIT=1)?"""
-    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+def jit_enabled() -> bool:
+    """False if the user wants plain Python, for a debugger (NUMBA_DISABLE_JIT=1)."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 
 
 @cache
@@ -77,10 +90,14 @@ class Specialiser:
     """Makes compiled copies of functions with the holes of the engine filled.
 
     ``holes`` maps names to constants or plain functions; ``tag`` distinguishes this
-    combination in module names, which Numba builds symbol names from.
+    combination in module names, which Numba builds symbol names from. Without ``jit``
+    the copies stay plain Python.
     """
 
-    def __init__(self, holes: Mapping[str, Any], plugin: types.ModuleType, tag: str) -> None:
+    def __init__(
+        self, holes: Mapping[str, Any], plugin: types.ModuleType, tag: str, *, jit: bool
+    ) -> None:
+        self._jit = jit
         self._holes = dict(holes)
         self._plugin = plugin
         self._tag = tag
@@ -115,34 +132,38 @@ class Specialiser:
         return name in self._holes and name in declared and name not in function.__globals__
 
     def inline(self, function: types.FunctionType) -> Callable[..., Any]:
-        """The specialised copy, to be inlined into its callers."""
+        """The specialised copy, compiled and (unless it is large) inlined into its callers."""
         if id(function) not in self._done:
             copied = self.copy(function)
-            if jit_disabled():
-                self._done[id(function)] = copied
-            else:
-                import numba
-
-                self._done[id(function)] = numba.njit(forceinline=True)(copied)
+            options = {
+                **OPTIONS,
+                "forceinline": function.__name__ not in SEPARATE,
+                "parallel": function.__name__ in PARALLEL,
+            }
+            self._done[id(function)] = self._compile(copied, **options)
         return self._done[id(function)]
 
-    def entry(
-        self, function: types.FunctionType, cache_root: Path | None, *, parallel: bool = True
-    ) -> Callable[..., Any]:
+    def entry(self, function: types.FunctionType, cache_root: Path | None) -> Callable[..., Any]:
         """The specialised copy as a compiled entry point, cached below ``cache_root``."""
         copied = self.copy(function)
-        if jit_disabled():
-            return copied
+        if not self._jit or cache_root is None:
+            return self._compile(copied, nogil=True)
         import numba
 
-        if cache_root is None:
-            return numba.njit(parallel=parallel, nogil=True)(copied)
         before = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = str(cache_root / copied.__module__)
         try:
-            return numba.njit(parallel=parallel, nogil=True, cache=True)(copied)
+            return self._compile(copied, nogil=True, cache=True)
         finally:
             numba.config.CACHE_DIR = before
+
+    def _compile(self, function: types.FunctionType, **options: Any) -> Callable[..., Any]:
+        if not self._jit:
+            return function
+        import numba
+
+        compiled: Callable[..., Any] = numba.njit(error_model="numpy", **options)(function)
+        return compiled
 
 
 def source_files(plugin: types.ModuleType) -> list[Path]:

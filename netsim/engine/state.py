@@ -31,7 +31,6 @@ from netsim.engine.layout import (
 )
 from netsim.engine.numbers import PURPOSE_ECMP, PURPOSE_PERMUTATION, PURPOSE_SPRAY
 from netsim.engine.protocol import Protocol
-from netsim.engine.specialise import jit_disabled
 from netsim.fabric import Fabric, PacketFormat
 from netsim.flows import FlowTable
 from netsim.ideal import byte_quotient, ideal_times
@@ -90,10 +89,14 @@ def is_coupled(fabric: Fabric) -> bool:
     return fabric.model == "lossless" or fabric.load_balancing == "least_loaded"
 
 
-def records(n: int | tuple[int, ...], dtype: np.dtype) -> Any:
-    """Zeroed records; un-jitted runs get attribute access by NumPy's own means."""
-    array = np.zeros(n, dtype)
-    return array.view(np.recarray) if jit_disabled() else array
+def attribute_access(group: Any) -> Any:
+    """The group with its records readable as ``record.field`` in plain Python too."""
+    views = {
+        name: array.view(np.recarray)
+        for name, array in group._asdict().items()
+        if isinstance(array, np.ndarray) and array.dtype.names
+    }
+    return group._replace(**views)
 
 
 def _mix(x: np.ndarray) -> np.ndarray:
@@ -141,27 +144,27 @@ def build_wires(
     used = control_at + h * sizes.control_slots
     total = used + used // 8 + 4096
 
-    ports = records(n, PORT)
+    ports = np.zeros(n, PORT)
     ports["ring_off"] = np.arange(n) * sizes.link_slots
     ports["ring_mask"] = sizes.link_slots - 1
     ports["ps_per_byte_q20"] = byte_quotient(network.port_rate_bps)
     ports["delay_ps"] = network.port_delay_ps
-    inbox = records(n, INBOX)
+    inbox = np.zeros(n, INBOX)
     inbox["ring_off"] = ports["ring_off"][network.port_peer]
     inbox["ring_mask"] = sizes.link_slots - 1
 
     # Host ports come first; they have counters only, their packets wait in the control FIFO.
-    queues = records(n * c, QUEUE)
+    queues = np.zeros(n * c, QUEUE)
     queues["off"][h * c :] = queues_at + np.arange((n - h) * c) * sizes.queue_slots
     queues["mask"][h * c :] = sizes.queue_slots - 1
 
     entity = np.arange(n, dtype=np.int64)
-    balance = records(n, BALANCE)
+    balance = np.zeros(n, BALANCE)
     balance["salt_random"] = _salt(seed, PURPOSE_SPRAY, entity)
     balance["salt_data"] = _salt(seed, PURPOSE_PERMUTATION, 2 * entity + 1)
     balance["salt_other"] = _salt(seed, PURPOSE_PERMUTATION, 2 * entity)
     wires = Wires(
-        pool=records(total, PACKET),
+        pool=np.zeros(total, PACKET),
         ingress=np.zeros(total if fabric.model == "lossless" else 1, np.int32),
         ports=ports,
         inbox=inbox,
@@ -177,7 +180,7 @@ def build_wires(
 
 
 def _fabric_record(fabric: Fabric, packets: PacketFormat, seed: int) -> Any:
-    rec = records(1, FABRIC)
+    rec = np.zeros(1, FABRIC)
     for name in FABRIC.names or ():
         value = getattr(fabric, name, None)
         if value is not None:
@@ -206,8 +209,8 @@ def build_ends(
     n_packets = -(-flows.size_bytes // packets.payload_bytes)
     words = (n_packets + 31) >> 5
 
-    tx = records(n, protocol.tx)
-    rx = records(n, protocol.rx)
+    tx = np.zeros(n, protocol.tx)
+    rx = np.zeros(n, protocol.rx)
     for side, here, there in ((tx, flows.src, flows.dst), (rx, flows.dst, flows.src)):
         side["flow"] = np.arange(n)
         side["host"] = here
@@ -232,7 +235,7 @@ def build_ends(
     rx["bits"] = tx_words + np.cumsum(words * protocol.rx_bitmaps) - words * protocol.rx_bitmaps
     n_words = tx_words + int((words * protocol.rx_bitmaps).sum())
 
-    hosts = records(h, protocol.host)
+    hosts = np.zeros(h, protocol.host)
     hosts["host"] = np.arange(h)
     hosts["port"] = network.node_first_port[:h]
     hosts["ps_per_byte_q20"] = byte_quotient(network.port_rate_bps[:h])
@@ -245,7 +248,7 @@ def build_ends(
     if flows.after_ptr is not None:
         tx["waits_for"] = np.diff(flows.after_ptr)
     timers, heap = _build_timers(hosts, tx, rx, protocol)
-    rec = records(1, protocol.par)
+    rec = np.zeros(1, protocol.par)
     for name, value in par.items():
         rec[name] = value
     rec["payload_bytes"] = packets.payload_bytes
@@ -294,7 +297,7 @@ def _build_timers(hosts: Any, tx: Any, rx: Any, protocol: Protocol) -> tuple[Any
     rx["first_timer"] = (
         first[rx["host"]] + own + (n_tx * per_tx)[rx["host"]] + rank(rx, n_rx) * per_rx
     )
-    timers = records(max(1, int(per_host.sum())), TIMER)
+    timers = np.zeros(max(1, int(per_host.sum())), TIMER)
     timers["deadline"] = INF
     timers["key"] = INF
     timers["pos"] = -1
@@ -328,7 +331,7 @@ def _build_timers(hosts: Any, tx: Any, rx: Any, protocol: Protocol) -> tuple[Any
 
 def build_clock(network: Network, ends: Ends, window_ps: int | None) -> Clock:
     """The clock before the first window: hosts wake at their first flow's start."""
-    clock = records(1, CLOCK)
+    clock = np.zeros(1, CLOCK)
     lookahead = network.lookahead_ps
     clock["lookahead_ps"] = lookahead
     clock["window_ps"] = min(lookahead, MAX_WINDOW_PS - 1, window_ps or lookahead)

@@ -243,5 +243,5 @@ class Switch:
     def _may_resume(self, b: int) -> bool:
         shared, alpha = self.fabric.get("shared_buffer_bytes"), self.fabric.get("alpha")
         if shared is None or alpha is None:
-            return bool(b < self.fabric["xon_bytes"])
-        return bool(b + self.fabric["xon_gap_bytes"] <= self._xoff())
+            return bool(b == 0 or b < self.fabric["xon_bytes"])
+        return bool(b == 0 or b + self.fabric["xon_gap_bytes"] <= self._xoff())

@@ -1,0 +1,87 @@
+"""Run a case of the reference simulator on the engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from reference.model import Case
+
+from netsim import registry
+from netsim.engine.engine import Engine
+from netsim.engine.state import Sizes
+from netsim.fabric import Ecn, Fabric, PacketFormat
+from netsim.flows import FlowTable
+from netsim.network import Network, NetworkBuilder
+
+TRACE_SLOTS = 1 << 14
+"""Slots of every link's ring: so many that nothing is overwritten, and the ring is the trace."""
+
+
+def network_of(case: Case) -> Network:
+    """The case's network; the builder's cables have one delay, so delays are set afterwards."""
+    builder = NetworkBuilder()
+    builder.add_hosts(case.n_hosts)
+    for _ in range(case.n_switches):
+        builder.add_switch()
+    for c in case.cables:
+        builder.cable(c.a, c.b, c.rate_bps, 1)
+    network = builder.build("case")
+    delay = np.zeros(network.n_ports, np.int64)
+    free = list(network.node_first_port[:-1])
+    for c in case.cables:
+        for node, delay_ps in ((c.a, c.delay_ab_ps), (c.b, c.delay_ba_ps)):
+            delay[free[node]] = delay_ps
+            free[node] += 1
+    return replace(network, port_delay_ps=delay)
+
+
+def fabric_of(case: Case) -> Fabric:
+    given = {k: v for k, v in case.fabric.items() if v is not None and k != "ecn"}
+    ecn = case.fabric.get("ecn")
+    return Fabric(**given, ecn=Ecn(**ecn) if ecn else None)
+
+
+def params_of(case: Case) -> dict[str, Any]:
+    names = {"rto_ps": "rto", "rate_bps": "rate"}
+    given = {names.get(k, k): v for k, v in case.params.items()}
+    plugin = registry.find("transport", case.transport)
+    return {p.name: given.get(p.name, p.convert(p.default)) for p in plugin.params}
+
+
+def flows_of(case: Case) -> FlowTable:
+    src, dst, size, start = (np.array(column) for column in zip(*case.flows, strict=True))
+    return FlowTable(src, dst, size, start)
+
+
+def engine_for(case: Case, *, trace: bool = True, **options: Any) -> Engine:
+    """An engine for the case; with ``trace`` rings are large enough to keep every packet."""
+    if trace:
+        options["sizes"] = Sizes(link_slots=TRACE_SLOTS, queue_slots=4, control_slots=16)
+    return Engine(
+        network_of(case),
+        flows_of(case),
+        fabric_of(case),
+        PacketFormat(**case.packets),
+        registry.find("transport", case.transport),
+        params_of(case),
+        case.seed,
+        **options,
+    )
+
+
+def departures(engine: Engine, port: int) -> list[tuple[int, ...]]:
+    """Everything that port sent: (start, arrival, kind, flow, seq, aux, size, prio, flags, entropy)."""
+    wires = engine.state.wires
+    rec = wires.ports[port]
+    tail = int(rec["tail"])
+    assert tail <= TRACE_SLOTS
+    delay, q20 = int(rec["delay_ps"]), int(rec["ps_per_byte_q20"])
+    sent = []
+    for pkt in wires.pool[int(rec["ring_off"]) : int(rec["ring_off"]) + tail]:
+        arrival = int(pkt["time"])
+        start = arrival - delay - ((int(pkt["size_bytes"]) * q20) >> 20)
+        rest = ("kind", "flow", "seq", "aux", "size_bytes", "prio", "ecn", "entropy")
+        sent.append((start, arrival, *(int(pkt[name]) for name in rest)))
+    return sent
