@@ -250,15 +250,23 @@ def test_pause_and_resume() -> None:
 
 
 def test_too_little_headroom() -> None:
-    """Room for 3 packets in all: packet 5 (at 580) would be the fourth and is lost.
+    """Room for one packet after the pause of 420: that is packet 4 (at 500); 5 and 6 are lost.
 
-    At 660 one leaves and packet 6 comes: 3. Then 2 at 820, and 1 at 980, which ends the pause:
-    packet 7 starts at 980 + 105.12.
+    At 660 and 820 one leaves, and 1 is left, which ends the pause: packet 7 starts at
+    820 + 105.12. By then the headroom is whole again.
     """
-    outcome = simulate(pfc_case(8, headroom_bytes=500))
-    assert [d.seq for d in outcome.departures[3]] == [0, 1, 2, 3, 4, 6, 7]
-    assert outcome.counters[2, 0].drops == 1
-    assert starts(outcome.departures[0], DATA)[-1] == (1_085_120, 7)
+    outcome = simulate(pfc_case(8, headroom_bytes=FULL))
+    assert [d.seq for d in outcome.departures[3]] == [0, 1, 2, 3, 4, 7]
+    assert outcome.counters[2, 0].drops == 2
+    assert outcome.counters[2, 0].drop_bytes == 2 * FULL
+    assert starts(outcome.departures[0], DATA)[-1] == (925_120, 7)
+
+
+def test_headroom_is_for_what_comes_after_a_pause() -> None:
+    """Nothing is paused up to xoff, however small the headroom."""
+    outcome = simulate(pfc_case(8, headroom_bytes=0, xoff_bytes=8 * FULL))
+    assert total(outcome, "drops") == 0
+    assert total(outcome, "pauses_sent") == 0
 
 
 def test_a_frame_waits_for_the_packet_in_transmission() -> None:
@@ -325,25 +333,25 @@ def test_dynamic_threshold() -> None:
     assert without.counters[2, 0].pauses_sent == 2
 
 
-def test_a_dynamic_pause_may_outlast_its_packets() -> None:
-    """As the rules stand: only a completion of the paused ingress and class ends its pause.
+def test_a_dynamic_pause_ends_with_its_last_packet() -> None:
+    """Only a completion of the paused ingress and class ends its pause, so the last one must.
 
     xoff = floor((6000 - used) / 2), gap 1000. Host 1 sends to host 2 at 10 Gbps (800 ns per
     packet): pause at b = 3000 (at 340), the frame is at host 1 at 445.12, and by 580 six packets
     are held. Host 0's only packet comes at 600: used = 7000, xoff = 0, pause. It goes to host 3
-    and is out at 680, when used = 6000 and xoff = 0: 0 + 1000 <= 0 is false. When host 1's packets
-    have gone xoff is 3000, but nothing looks at host 0's pause again, and its flow of 100 us later
-    never starts.
+    and is out at 680, when used = 6000 and xoff = 0: 0 + 1000 <= 0 is false, but b is 0. The frame
+    of 600 is at host 0 at 705.12, the second one 80 ns later. Its flow of 100 us is undisturbed.
     """
     cables = [cable(0, 4), cable(1, 4), cable(2, 4, 10), cable(3, 4)]
     dynamic = fabric("lossless", shared_buffer_bytes=6000, alpha=0.5, xon_gap_bytes=1000)
     flows = [(1, 2, 8 * PAYLOAD, 0), (0, 3, PAYLOAD, 420 * NS), (0, 3, PAYLOAD, 100_000 * NS)]
     outcome = simulate(case(4, cables, flows, in_fabric=dynamic))
     # Global port 4 is the switch's port to host 0.
-    assert [(d.start_ps, d.aux) for d in outcome.departures[4]] == [(600_000, 1)]
-    assert [flow.fct_ps for flow in outcome.flows][1:] == [360_000, -1]
+    frames = [(d.start_ps, d.aux) for d in outcome.departures[4]]
+    assert frames == [(600_000, 1), (680_000, 0)]
+    assert [flow.fct_ps for flow in outcome.flows][1:] == [360_000, 360_000]
     assert outcome.flows[0].fct_ps > 0
-    assert outcome.counters[0, 0].paused_ps == outcome.end_ps - 705_120
+    assert outcome.counters[0, 0].paused_ps == 80 * NS
 
 
 # -- load balancing ------------------------------------------------------------------------------

@@ -42,9 +42,10 @@ class SwitchPort(Port):
         self.header_run = 0
         self.coins = 0
         self.draws = 0
-        # Ingress: b[c], and whether the neighbour is to keep class c back.
+        # Ingress: b[c], whether the neighbour is to keep class c back, and h[c] since then.
         self.came_in = [0] * n_classes
         self.holding_back = [False] * n_classes
+        self.since_pause = [0] * n_classes
         self.owes_frame = False
 
 
@@ -223,11 +224,14 @@ class Switch:
     def _account(self, ingress: SwitchPort, packet: Packet) -> bool:
         """Count an arriving packet and decide on a pause; False if it must be dropped."""
         c, s = packet.prio, packet.size
-        if ingress.came_in[c] + s > self._xoff() + self.fabric["headroom_bytes"]:
-            return False
+        if ingress.holding_back[c]:
+            if ingress.since_pause[c] + s > self.fabric["headroom_bytes"]:
+                return False
+            ingress.since_pause[c] += s
         ingress.came_in[c] += s
         if ingress.came_in[c] > self._xoff() and not ingress.holding_back[c]:
             ingress.holding_back[c] = True
+            ingress.since_pause[c] = 0
             ingress.owes_frame = True
             ingress.counters[c].pauses_sent += 1
         return True
