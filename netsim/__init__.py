@@ -9,6 +9,7 @@ What stands in `__all__` is imported when it is first used, so that importing ne
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,6 +42,13 @@ _HOMES = {
     "load_sweep": "netsim.results",
     "run_experiment": "netsim.run",
 }
+
+
+_HERE = Path(__file__).parent
+if not (_HERE / "topologies").is_dir():
+    # Imported from the source tree, where some packages stand beside this one: Python started in
+    # the tree takes this folder for netsim even where another copy is installed.
+    __path__.append(str(_HERE.parent))
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,7 @@
 """The package: every folder is in it, and nothing stands outside netsim."""
 
+import subprocess
+import sys
 from configparser import ConfigParser
 from importlib import metadata
 from pathlib import Path
@@ -33,3 +35,10 @@ def test_names_of_the_package():
     for name in netsim.__all__:
         assert getattr(netsim, name) is not None
     assert set(dir(netsim)) == set(netsim.__all__)
+
+
+def test_the_source_tree_works_by_itself():
+    code = "import netsim.plots as one; print(one.__file__)"
+    arguments = [sys.executable, "-S", "-c", code]  # -S: nothing that is installed
+    run = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == str(ROOT / "plots" / "__init__.py")
