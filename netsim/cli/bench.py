@@ -88,7 +88,7 @@ def command(
     click.echo(f"{processor()}, {cores} cores, Python {platform.python_version()}")
     slowest: dict[tuple[str, int], float] = {}
     for case in cases(transports or TRANSPORTS, hosts or HOSTS, chosen, size):
-        click.echo(f"{case.transport}, {case.hosts:,} hosts, {case.threads} threads …", err=True)
+        click.echo(f"{case.transport}, {case.hosts:,} hosts, threads: {case.threads}", err=True)
         summary = measure(case).summary
         speed = float(summary["packet_hops_per_s"])
         base = slowest.setdefault((case.transport, case.hosts), speed)

@@ -36,6 +36,7 @@ def plain_table(*headers: str, title: str = "") -> Table:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE, title=title or None, title_justify="left", title_style="bold")
+    table.collapse_padding, table.pad_edge = True, False
     for header in headers:
         table.add_column(header)
     return table
