@@ -103,7 +103,7 @@ def _in_order(
     head = np.zeros(src.size, np.int64)  # when the first packet, if full, reaches the next link
     slowest = np.zeros(src.size, np.int64)
     arrival = np.zeros(src.size, np.int64)  # when the last packet reaches the next link
-    for flow, port, _ in _walk(network, src, dst):
+    for flow, port, _ in walk(network, src, dst):
         delay = network.port_delay_ps[port]
         send_full = send_time(full, quotient[port])
         slowest[flow] = np.maximum(slowest[flow], send_full)
@@ -121,7 +121,7 @@ def _sprayed(
     """Arrival of the last byte if packets queue only at the first and the last link."""
     crossing_full = np.zeros(src.size, np.int64)  # first link's delay to reaching the last link
     crossing_last = np.zeros(src.size, np.int64)
-    for flow, port, delivers in _walk(network, src, dst):
+    for flow, port, delivers in walk(network, src, dst):
         through, out = flow[~delivers], port[~delivers]
         inside = out >= network.n_hosts  # the first link is the only one that leaves a host
         delay = network.port_delay_ps[out]
@@ -153,7 +153,7 @@ def _sprayed(
     return finish + network.port_delay_ps[exit_port]
 
 
-def _walk(network: Network, src: Ints, dst: Ints) -> Iterator[tuple[Ints, Ints, NDArray[np.bool_]]]:
+def walk(network: Network, src: Ints, dst: Ints) -> Iterator[tuple[Ints, Ints, NDArray[np.bool_]]]:
     """The first shortest paths of several flows, link by link.
 
     Yields for each step (flow, port, delivers), arrays of one length: the flows that are still

@@ -11,6 +11,8 @@ PARAMS = [
     Param("data_class", "count", 0, "traffic class of data", maximum=7),
 ]
 
+CONTROL_PER_DATA = 0
+
 FABRIC = {"model": "drop_tail", "load_balancing": "ecmp", "n_classes": 1, "queue_bytes": "1000pkt"}
 
 TX_STATE = ("next_seq", "gap_ps")

@@ -40,6 +40,8 @@ PARAMS = [
     Param("rto", "time", "4ms", "retransmission timeout, the last resort"),
 ]
 
+CONTROL_PER_DATA = 2
+
 FABRIC = {
     "model": "trim",
     "load_balancing": "spray_permutation",

@@ -15,10 +15,7 @@ from netsim.engine.layout import (
     GROW_QUEUE,
     GROW_RING,
     GROW_SCRATCH,
-    IDLE,
     OK,
-    RUNNING,
-    UNTIL,
 )
 from netsim.engine.protocol import Protocol, parameter_value, read_protocol
 from netsim.engine.specialise import Specialiser, cache_root, jit_enabled
@@ -116,10 +113,11 @@ class Engine:
         """Simulated time up to which everything has happened."""
         return self.count("w1")
 
-    def advance(self, n_windows: int, until_ps: int) -> int:
+    def advance(self, n_windows: int, until_ps: int, *, stop_when_done: bool = False) -> int:
         """Simulate up to ``n_windows`` windows, none of them beyond ``until_ps``.
 
-        Returns RUNNING, IDLE or UNTIL (layout.py). Raises RunError if a transport
+        With ``stop_when_done`` the run ends with the window in which the last flow does.
+        Returns RUNNING, DONE, IDLE or UNTIL (layout.py). Raises RunError if a transport
         breaks a rule of the engine.
         """
         s = self.state
@@ -128,13 +126,9 @@ class Engine:
 
             numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
         while True:
-            status = int(
-                self._run(
-                    s.net, s.wires, s.ends, s.clock, s.scratch, self.threads, n_windows, until_ps
-                )
-            )
+            groups = (s.net, s.wires, s.ends, s.clock, s.scratch)
+            status = int(self._run(*groups, self.threads, n_windows, until_ps, stop_when_done))
             if status != GROW:
-                assert status in (RUNNING, IDLE, UNTIL)
                 return status
             self._grow_all()
 

@@ -112,14 +112,14 @@ HOST_FIELDS = (
     "first_timer",
     "heap_off",
     "heap_len",
-    "delivered",  # flows whose last byte arrived here
-    "finished",  # flows from here that the transport called finished
+    "delivered",  # flows whose last byte arrived here in this window
+    "finished",  # flows from here that the transport called finished in this window
     "done_head",  # list of flows delivered here in this window
     "sent_packets",
     "sent_bytes",
     "received_packets",
     "received_bytes",
-    "payload_bytes",  # delivered to the application
+    "payload_bytes",  # delivered to the application in this window
     "fault",
 )
 
@@ -192,7 +192,7 @@ CLOCK = record(
 OK, GROW_RING, GROW_QUEUE, GROW_CONTROL, GROW_SCRATCH, FAULT = range(6)
 """Why a step ended early; ``what`` then names the port, queue, host or size concerned."""
 
-RUNNING, IDLE, UNTIL, GROW = range(4)
+RUNNING, DONE, IDLE, UNTIL, GROW = range(5)
 """Why a run of windows ended."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from numba import prange
 
 from netsim.engine.host import Env, host_step
-from netsim.engine.layout import GROW, IDLE, INF, OK, RUNNING, UNTIL
+from netsim.engine.layout import DONE, GROW, IDLE, INF, OK, RUNNING, UNTIL
 from netsim.engine.timers import arm
 
 # Put in place by specialise.py.
@@ -84,8 +84,8 @@ def publish(net, wires, clock):
     window.hops += sent
 
 
-def release(net, ends, clock):
-    """Start the flows that waited for those delivered in this window.
+def collect(net, ends, clock):
+    """Count what hosts delivered and finished, and start the flows that waited for it.
 
     A released flow starts one lookahead (plus its own delay) after the last delivery
     that it waited for: never inside the window that has just been simulated.
@@ -96,6 +96,12 @@ def release(net, ends, clock):
         if n >= net.n_hosts:
             continue
         host = ends.hosts[n]
+        window.delivered += host.delivered
+        window.finished += host.finished
+        window.payload_bytes += host.payload_bytes
+        host.delivered = 0
+        host.finished = 0
+        host.payload_bytes = 0
         while host.done_head >= 0:
             rx = ends.rx[host.done_head]
             host.done_head = rx.next_done
@@ -110,36 +116,20 @@ def release(net, ends, clock):
                     clock.next_event[tx.host] = min(clock.next_event[tx.host], tx.start_ps)
 
 
-def tally(net, ends, clock):
-    """Sum what the hosts count."""
-    window = clock.clock[0]
-    delivered = 0
-    finished = 0
-    payload = 0
-    for h in range(net.n_hosts):
-        host = ends.hosts[h]
-        delivered += host.delivered
-        finished += host.finished
-        payload += host.payload_bytes
-    window.delivered = delivered
-    window.finished = finished
-    window.payload_bytes = payload
-
-
-def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until):
+def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until, stop_when_done):
     """Simulate up to ``n_windows`` windows that begin before ``until`` ps.
 
-    Returns RUNNING, IDLE (nothing will ever happen again), UNTIL, or GROW: nodes
-    whose status is not OK ask for room, after which the call is to be repeated.
+    Returns RUNNING, DONE (every flow is delivered and its sender knows), IDLE (nothing
+    will ever happen again), UNTIL, or GROW: nodes whose status is not OK ask for room,
+    after which the call is to be repeated.
     """
     window = clock.clock[0]
+    n_flows = ends.tx.shape[0]
     for _ in range(n_windows):
         if window.resume == 0:
             if not find_active(clock):
-                tally(net, ends, clock)
                 return IDLE
             if window.w0 >= until:
-                tally(net, ends, clock)
                 return UNTIL
             window.w1 = min(window.w1, until)
         if n_workers == 1 or window.n_active <= FEW_NODES:
@@ -153,9 +143,10 @@ def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until):
         if window.resume == 1:
             return GROW
         publish(net, wires, clock)
-        release(net, ends, clock)
+        collect(net, ends, clock)
         window.windows += 1
-    tally(net, ends, clock)
+        if stop_when_done and window.delivered == n_flows and window.finished == n_flows:
+            return DONE
     return RUNNING
 
 

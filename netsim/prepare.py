@@ -1,0 +1,69 @@
+"""From a point of an experiment to what is simulated: the network, its flows, its fabric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from netsim.errors import InputError
+from netsim.fabric import Fabric
+from netsim.flows import FlowTable, TrafficContext
+from netsim.ideal import IdealTimes, ideal_times
+from netsim.network import Network
+
+if TYPE_CHECKING:
+    from netsim.experiment import Point
+
+TRAFFIC_STREAM = 0x7261
+"""Keeps the random numbers of the traffic apart from other uses of the seed."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What a point asks to be simulated. `fabric` has its headroom settled."""
+
+    network: Network
+    flows: FlowTable
+    fabric: Fabric
+    ideal: IdealTimes
+
+
+def prepare(point: Point) -> Scenario:
+    """Build network and traffic. Raises InputError naming the experiment's file."""
+    try:
+        network = cast(Network, point.topology.module.build(point.topology.params))
+        context = TrafficContext(
+            directory=point.directory,
+            seed=point.seed,
+            host_rate_bps=network.host_rate_bps,
+            payload_bytes=point.packets.payload_bytes,
+            header_bytes=point.packets.header_bytes,
+        )
+        rng = np.random.Generator(np.random.Philox([point.seed, TRAFFIC_STREAM]))
+        params = point.traffic.params
+        flows = cast(FlowTable, point.traffic.module.flows(params, network, rng, context))
+        flows.validate(network.n_hosts)
+        _check_packets(point)
+    except InputError as error:
+        raise error.at(file=point.file) from None
+    fabric = point.fabric.for_network(network, point.packets)
+    multipath = fabric.load_balancing != "ecmp"
+    ideal = ideal_times(network, flows, point.packets, multipath=multipath)
+    return Scenario(network, flows, fabric, ideal)
+
+
+def _check_packets(point: Point) -> None:
+    largest = np.iinfo(np.uint16).max
+    if point.packets.data_bytes > largest:
+        raise InputError(
+            f"a packet of {point.packets.data_bytes} bytes is too large",
+            key="packets.payload_bytes",
+            hint=f"payload and header together are at most {largest} bytes",
+        )
+
+
+def is_closed_form(point: Point) -> bool:
+    """Does the point's transport need no simulation?"""
+    return bool(getattr(point.transport.module, "CLOSED_FORM", False))

@@ -1,0 +1,217 @@
+"""Run one point of an experiment, and gather what came out."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.errors import InputError
+from netsim.estimate import Estimate, estimate
+from netsim.prepare import Scenario, is_closed_form, prepare
+from netsim.tables import closed_form_result, engine_result
+
+if TYPE_CHECKING:
+    from netsim.engine.engine import Engine
+    from netsim.experiment import Point
+
+__all__ = ["Estimate", "Progress", "RunResult", "estimate", "simulate"]
+
+CHUNK_S = 0.25
+"""Wall-clock time between looks at progress, interruption and stalls."""
+
+NEVER_PS = 1 << 61
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come."""
+
+    phase: str
+    simulated_ps: int
+    flows_done: int
+    flows_total: int
+    packet_hops: int
+    wall_s: float
+    bytes_done: int
+    bytes_total: int
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The tables and figures of a run.
+
+    `complete` is false for a run that was interrupted, stalled, or cut off before its flows
+    were done. `stopped_because` is "finished", "time", "interrupted", "idle" or "stalled".
+    """
+
+    flows: dict[str, np.ndarray]
+    links: dict[str, np.ndarray]
+    summary: dict[str, Any]
+    complete: bool
+    stopped_because: str
+    hash: str
+    stall: str | None
+
+
+def simulate(
+    point: Point,
+    *,
+    threads: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> RunResult:
+    """Simulate `point`.
+
+    Args:
+        threads: all cores by default. The result does not depend on it.
+        progress: is told several times a second how far the run has come.
+        should_stop: asked as often; when true the run ends with what is done.
+
+    Raises:
+        InputError: the point cannot be built.
+        RunError: a transport broke a rule of the engine, or bytes were lost.
+    """
+    scenario = prepare(point)
+    if is_closed_form(point):
+        return RunResult(**closed_form_result(point, scenario))
+    run = _Run(point, scenario, threads or os.cpu_count() or 1, progress, should_stop)
+    run.go()
+    return RunResult(
+        **engine_result(
+            point,
+            scenario,
+            run.engine,
+            stopped_because=run.stopped_because,
+            stall=run.stall,
+            timings={"wall_s": run.wall_s, "compile_s": run.compile_s, "threads": run.threads},
+        )
+    )
+
+
+class _Run:
+    """The loop around the engine: chunks of windows, and a look round after each."""
+
+    def __init__(
+        self,
+        point: Point,
+        scenario: Scenario,
+        threads: int,
+        progress: Callable[[Progress], None] | None,
+        should_stop: Callable[[], bool] | None,
+    ) -> None:
+        self.point, self.scenario = point, scenario
+        self.threads = threads
+        self.stop = point.stop
+        self.until_ps = NEVER_PS if self.stop.time_ps is None else self.stop.time_ps
+        self.report = progress or (lambda _: None)
+        self.should_stop = should_stop or (lambda: False)
+        self.stopped_because = ""
+        self.stall: str | None = None
+        self.wall_s = 0.0
+        self.compile_s = 0.0
+        began = time.perf_counter()
+        self._tell("compile", 0, 0, 0, 0)
+        self.engine = self._build()
+        self.engine.advance(0, self.until_ps)
+        self.compile_s = time.perf_counter() - began
+
+    def _build(self) -> Engine:
+        from netsim.engine.engine import Engine
+
+        try:
+            return Engine(
+                self.scenario.network,
+                self.scenario.flows,
+                self.scenario.fabric,
+                self.point.packets,
+                self.point.transport.plugin,
+                self.point.transport.params,
+                self.point.seed,
+                threads=self.threads,
+            )
+        except InputError as error:
+            raise error.at(file=self.point.file) from None
+
+    def go(self) -> None:
+        """Run until there is a reason to stop."""
+        from netsim.engine.layout import DONE, IDLE, UNTIL
+        from netsim.stall import patience_ps
+
+        engine = self.engine
+        began = time.perf_counter()
+        windows = 1
+        patience = patience_ps(engine)
+        delivered, since_ps = -1, 0
+        drain = self.stop.drain
+        while not self.stopped_because:
+            chunk_began = time.perf_counter()
+            status = engine.advance(windows, self.until_ps, stop_when_done=not drain)
+            took = time.perf_counter() - chunk_began
+            self.wall_s = time.perf_counter() - began
+            if took < CHUNK_S / 2:
+                windows = min(2 * windows, 1 << 20)
+            elif took > 2 * CHUNK_S and windows > 1:
+                windows //= 2
+            self._tell_engine()
+            if engine.count("payload_bytes") != delivered:
+                delivered, since_ps = engine.count("payload_bytes"), engine.now_ps
+            if status == DONE or (status == IDLE and self._all_sent()):
+                self.stopped_because = "finished" if self._all_delivered() else "idle"
+            elif status == IDLE:
+                self._stalled("nothing can happen any more")
+            elif status == UNTIL:
+                self.stopped_because = "time"
+            elif self.should_stop():
+                self.stopped_because = "interrupted"
+            else:
+                self._look_for_stall(engine.now_ps - since_ps > patience)
+
+    def _all_sent(self) -> bool:
+        return self.engine.count("finished") == len(self.scenario.flows)
+
+    def _all_delivered(self) -> bool:
+        return self.engine.count("delivered") == len(self.scenario.flows)
+
+    def _look_for_stall(self, impatient: bool) -> None:
+        from netsim.stall import overdue, under_way
+
+        if impatient and under_way(self.engine).size:
+            self._stalled("no progress")
+        deadline = self.stop.flow_deadline_ps
+        if deadline is not None and overdue(self.engine, deadline).size:
+            self._stalled("past the flow deadline")
+
+    def _stalled(self, what: str) -> None:
+        from netsim.stall import explain, overdue, under_way
+
+        deadline = self.stop.flow_deadline_ps
+        flows = under_way(self.engine)
+        if deadline is not None and overdue(self.engine, deadline).size:
+            flows = overdue(self.engine, deadline)
+        self.stopped_because = "stalled"
+        self.stall = explain(self.engine, flows, what)
+
+    def _tell_engine(self) -> None:
+        e = self.engine
+        self._tell(
+            "run", e.now_ps, e.count("delivered"), e.count("hops"), e.count("payload_bytes")
+        )
+
+    def _tell(self, phase: str, simulated_ps: int, done: int, hops: int, n_bytes: int) -> None:
+        self.report(
+            Progress(
+                phase=phase,
+                simulated_ps=simulated_ps,
+                flows_done=done,
+                flows_total=len(self.scenario.flows),
+                packet_hops=hops,
+                wall_s=self.wall_s,
+                bytes_done=n_bytes,
+                bytes_total=self.scenario.flows.total_bytes,
+            )
+        )

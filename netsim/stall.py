@@ -1,0 +1,91 @@
+"""Why does a run not get on? Names the flows that wait and, under PFC, a circle of paused ports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netsim.units import format_time
+
+if TYPE_CHECKING:
+    from netsim.engine.engine import Engine
+    from netsim.network import Network
+
+NAMED = 5
+"""Flows that a message names; of more it gives the number."""
+
+PATIENCE_PS = 100 * 10**9
+"""Simulated time without a delivered byte, while flows are under way, that counts as a stall ..."""
+
+PATIENCE_RTTS = 20
+"""... or this many of the longest round trips, if that is more."""
+
+
+def patience_ps(engine: Engine) -> int:
+    """Simulated time without progress after which a run is stalled."""
+    rtt = int(engine.state.ends.tx["base_rtt_ps"].max(initial=0))
+    return max(PATIENCE_PS, PATIENCE_RTTS * rtt)
+
+
+def under_way(engine: Engine) -> np.ndarray:
+    """Flows that have started and are not delivered."""
+    ends = engine.state.ends
+    started = (ends.tx["start_ps"] <= engine.now_ps) & (ends.tx["waits_for"] == 0)
+    return np.flatnonzero(started & (ends.rx["done_ps"] < 0))
+
+
+def overdue(engine: Engine, deadline_ps: int) -> np.ndarray:
+    """Flows under way for longer than ``deadline_ps``."""
+    flows = under_way(engine)
+    return flows[engine.now_ps - engine.state.ends.tx["start_ps"][flows] > deadline_ps]
+
+
+def explain(engine: Engine, flows: np.ndarray, what: str) -> str:
+    """One message: what happened, to which flows, and the circle of pauses if there is one."""
+    ends = engine.state.ends
+    named = []
+    for f in flows[:NAMED].tolist():
+        tx, rx = ends.tx[f], ends.rx[f]
+        named.append(
+            f"flow {f} (host {tx['host']} to host {tx['peer']}, "
+            f"{rx['got_bytes']} of {tx['size_bytes']} bytes)"
+        )
+    if flows.size > NAMED:
+        named.append(f"and {flows.size - NAMED} more")
+    text = f"{what} at {format_time(engine.now_ps, 4)}: {', '.join(named) or 'no flow is left'}"
+    circle = pause_cycle(engine.network, engine.state.wires.ports["paused"])
+    if circle:
+        names = " -> ".join(engine.network.port_name(p) for p in circle)
+        text += f"; ports paused in a circle: {names}"
+    return text
+
+
+def pause_cycle(network: Network, paused: np.ndarray) -> list[int]:
+    """A circle of paused ports, or an empty list.
+
+    Port p, paused, waits for the switch at its far end to send; that switch is held up
+    by its own paused ports. A circle among these is a deadlock.
+    """
+    stopped = paused != 0
+    waits_for: dict[int, list[int]] = {}
+    for p in np.flatnonzero(stopped).tolist():
+        node = int(network.port_node[network.port_peer[p]])
+        ports = range(int(network.node_first_port[node]), int(network.node_first_port[node + 1]))
+        back = int(network.port_peer[p])
+        waits_for[p] = [q for q in ports if stopped[q] and q != back and node >= network.n_hosts]
+    # Whoever waits for nobody will go on; what then remains stands in or before a circle.
+    changed = True
+    while changed:
+        free = [p for p, others in waits_for.items() if not any(q in waits_for for q in others)]
+        changed = bool(free)
+        for p in free:
+            del waits_for[p]
+    if not waits_for:
+        return []
+    seen: list[int] = []
+    p = next(iter(waits_for))
+    while p not in seen:
+        seen.append(p)
+        p = next(q for q in waits_for[p] if q in waits_for)
+    return [*seen[seen.index(p) :], p]
