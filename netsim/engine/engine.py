@@ -10,14 +10,13 @@ import numpy as np
 
 from netsim.engine import exact, loop, switch
 from netsim.engine.layout import (
+    FAULT,
     GROW,
     GROW_CONTROL,
-    GROW_QUEUE,
-    GROW_RING,
     GROW_SCRATCH,
-    OK,
 )
 from netsim.engine.protocol import Protocol, parameter_value, read_protocol
+from netsim.engine.records import RecordArray
 from netsim.engine.specialise import Specialiser, cache_root, jit_enabled
 from netsim.engine.state import (
     Sizes,
@@ -29,6 +28,7 @@ from netsim.engine.state import (
     build_scratch,
     build_wires,
     features,
+    initial_sizes,
     is_coupled,
 )
 from netsim.errors import RunError
@@ -65,7 +65,7 @@ class Engine:
         sizes: Sizes | None = None,
         jit: bool | None = None,
     ) -> None:
-        sizes = sizes or Sizes()
+        sizes = sizes or initial_sizes(network, packets)
         self.network, self.flows, self.fabric = network, flows, fabric
         self.threads = threads
         self.jit = jit_enabled() if jit is None else jit
@@ -134,48 +134,58 @@ class Engine:
 
     def _grow_all(self) -> None:
         """Give every node that stopped for lack of room what it asked for."""
-        clock = self.state.clock
-        active = clock.active[: int(clock.clock["n_active"][0])]
-        for node in active[clock.status[active] != OK].tolist():
-            status, what = int(clock.status[node]), int(clock.what[node])
-            if status == GROW_RING:
-                self._grow_link(what)
-            elif status == GROW_QUEUE:
-                self._grow_ring(self.state.wires.queues, what, "off", "mask", "head", "tail")
-            elif status == GROW_CONTROL:
-                names = ("ctrl_off", "ctrl_mask", "ctrl_head", "ctrl_tail")
-                self._grow_ring(self.state.ends.hosts, what, *names)
-            elif status == GROW_SCRATCH:
-                capacity = max(1 << what.bit_length(), 2 * self.state.scratch.slots.shape[1])
+        clock, wires = self.state.clock, self.state.wires
+        for port in np.flatnonzero(wires.link_need).tolist():
+            self._grow_link(port, int(wires.link_need[port]))
+        for queue in np.flatnonzero(wires.queue_need).tolist():
+            self._grow_queue(queue, int(wires.queue_need[queue]))
+        wires.link_need[:] = 0
+        wires.queue_need[:] = 0
+        active = clock.active[: self.count("n_active")]
+        for status in (GROW_CONTROL, GROW_SCRATCH, FAULT):
+            for node in active[clock.status[active] == status].tolist():
+                self._grow_node(status, node, int(clock.what[node]))
+
+    def _grow_node(self, status: int, node: int, what: int) -> None:
+        hosts = self.state.ends.hosts
+        if status == GROW_CONTROL:
+            mask = int(hosts["ctrl_mask"][node])
+            ends = int(hosts["ctrl_head"][node]), int(hosts["ctrl_tail"][node])
+            hosts["ctrl_off"][node] = self._move(
+                int(hosts["ctrl_off"][node]), mask, *ends, 2 * (mask + 1)
+            )
+            hosts["ctrl_mask"][node] = 2 * mask + 1
+        elif status == GROW_SCRATCH:
+            if what > self.state.scratch.slots.shape[1]:
+                capacity = _power_of_two(what)
                 self.state.scratch = build_scratch(self.network, self.threads, capacity)
-            else:
-                fault = FAULTS[int(self.state.ends.hosts["fault"][what])]
-                raise RunError(f"host {what}: {fault} (transport {self.protocol.module.__name__})")
+        else:
+            fault = FAULTS[int(hosts["fault"][node])]
+            raise RunError(f"host {node}: {fault} (transport {self.protocol.module.__name__})")
 
-    def _grow_link(self, port: int) -> None:
-        wires = self.state.wires
+    def _grow_link(self, port: int, need: int) -> None:
+        ports, inbox = self.state.wires.ports, self.state.wires.inbox
         reader = int(self.network.port_peer[port])
-        head = int(wires.inbox["head"][reader])
-        tail = int(wires.ports["tail"][port])
-        off, mask = int(wires.ports["ring_off"][port]), int(wires.ports["ring_mask"][port])
-        new = self._move(off, mask, head, tail)
-        wires = self.state.wires
-        for array, index in ((wires.ports, port), (wires.inbox, reader)):
-            array["ring_off"][index] = new
-            array["ring_mask"][index] = 2 * mask + 1
+        ends = int(inbox["head"][reader]), int(ports["tail"][port])
+        size = _power_of_two(need)
+        off = self._move(
+            int(ports["ring_off"][port]), int(ports["ring_mask"][port]), *ends, size
+        )
+        for array, index in ((ports, port), (inbox, reader)):
+            array["ring_off"][index] = off
+            array["ring_mask"][index] = size - 1
 
-    def _grow_ring(
-        self, array: Any, index: int, off: str, mask: str, head: str, tail: str
-    ) -> None:
-        rec = array[index]
-        old_mask = int(rec[mask])
-        new = self._move(int(rec[off]), old_mask, int(rec[head]), int(rec[tail]))
-        array[off][index] = new
-        array[mask][index] = 2 * old_mask + 1
+    def _grow_queue(self, index: int, need: int) -> None:
+        queues = self.state.wires.queues
+        ends = int(queues["head"][index]), int(queues["tail"][index])
+        size = _power_of_two(need)
+        queues["off"][index] = self._move(
+            int(queues["off"][index]), int(queues["mask"][index]), *ends, size
+        )
+        queues["mask"][index] = size - 1
 
-    def _move(self, off: int, mask: int, head: int, tail: int) -> int:
-        """Copy entries head .. tail of a ring into a segment of twice the size; returns where."""
-        size = 2 * (mask + 1)
+    def _move(self, off: int, mask: int, head: int, tail: int, size: int) -> int:
+        """Copy entries head .. tail of a ring into a segment of ``size`` slots; returns where."""
         new = self._segment(size)
         wires = self.state.wires
         index = np.arange(head, tail)
@@ -198,9 +208,14 @@ class Engine:
             bigger = np.zeros(s.pool_used + pool.shape[0] // 2, pool.dtype)
             bigger[:start] = pool[:start]
             if not self.jit:
-                bigger = bigger.view(np.recarray)
+                bigger = bigger.view(RecordArray)
             ingress = s.wires.ingress
             if ingress.shape[0] > 1:
                 ingress = np.resize(ingress, bigger.shape[0])
             s.wires = s.wires._replace(pool=bigger, ingress=ingress)
         return start
+
+
+def _power_of_two(n: int) -> int:
+    """The smallest power of two that is at least ``n``."""
+    return 1 << (n - 1).bit_length()

@@ -31,6 +31,7 @@ from netsim.engine.layout import (
 )
 from netsim.engine.numbers import PURPOSE_ECMP, PURPOSE_PERMUTATION, PURPOSE_SPRAY
 from netsim.engine.protocol import Protocol
+from netsim.engine.records import RecordArray
 from netsim.fabric import Fabric, PacketFormat
 from netsim.flows import FlowTable
 from netsim.ideal import byte_quotient, ideal_times
@@ -56,6 +57,18 @@ class Sizes:
     queue_slots: int = 64
     control_slots: int = 64
     scratch: int = 1 << 14
+
+
+def initial_sizes(network: Network, packets: PacketFormat) -> Sizes:
+    """Capacities that most rings will not outgrow.
+
+    A link holds what is sent in a window and while a packet travels: of full packets
+    a delay's worth twice, and as many acknowledgements and pulls again.
+    """
+    per_delay = network.port_rate_bps * (network.port_delay_ps / 8e12) / packets.data_bytes
+    typical = int(np.median(per_delay)) + 1
+    link_slots = max(64, 1 << (6 * typical - 1).bit_length())
+    return Sizes(link_slots=min(link_slots, 1024))
 
 
 @dataclass
@@ -92,7 +105,7 @@ def is_coupled(fabric: Fabric) -> bool:
 def attribute_access(group: Any) -> Any:
     """The group with its records readable as ``record.field`` in plain Python too."""
     views = {
-        name: array.view(np.recarray)
+        name: array.view(RecordArray)
         for name, array in group._asdict().items()
         if isinstance(array, np.ndarray) and array.dtype.names
     }
@@ -174,6 +187,8 @@ def build_wires(
         head_seen=np.zeros(n, np.int64),
         new_tail=np.zeros(n, np.int64),
         first_new=np.full(n, INF, np.int64),
+        link_need=np.zeros(n, np.int64),
+        queue_need=np.zeros(n * c, np.int64),
         fabric=_fabric_record(fabric, packets, seed),
     )
     return wires, used

@@ -1,0 +1,78 @@
+"""Records whose fields read and assign as ``record.field`` in plain Python, and fast.
+
+Compiled code reads NumPy records that way by itself; ``np.recarray`` would do for plain
+Python, many times slower. Fields give and take Python numbers, so that a value that does
+not fit its field is an error here, where compiled code would silently wrap.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+
+class Record:
+    """One entry of an array; its fields are added by `_record_type`.
+
+    `views` are the array's memory as numbers of each type (its code), "B" the bytes.
+    """
+
+    __slots__ = ("at", "views")
+
+    def __init__(self, views: dict[str, memoryview], at: int) -> None:
+        self.views = views
+        self.at = at
+
+    def __getitem__(self, field: str) -> Any:
+        return getattr(self, field)
+
+
+def _field(code: str, offset: int, itemsize: int) -> property:
+    width = np.dtype(code).itemsize
+    stride, first = itemsize // width, offset // width
+
+    def read(record: Record) -> Any:
+        return record.views[code][record.at * stride + first]
+
+    def write(record: Record, value: Any) -> None:
+        record.views[code][record.at * stride + first] = value
+
+    return property(read, write)
+
+
+@cache
+def _record_type(dtype: np.dtype) -> type[Record]:
+    fields = dtype.fields or {}
+    properties = {
+        name: _field(kind.char, offset, dtype.itemsize)
+        for name, (kind, offset, *_) in fields.items()
+    }
+    return type("Record", (Record,), {"__slots__": (), **properties})
+
+
+class RecordArray(np.ndarray):
+    """A one-dimensional array of records: ``array[i]`` is a `Record`, the rest is NumPy's."""
+
+    def _entries(self) -> tuple[type[Record], dict[str, memoryview]]:
+        if not hasattr(self, "_cached"):
+            raw = memoryview(np.asarray(self).view(np.uint8))
+            codes = {kind.char for kind, *_ in (self.dtype.fields or {}).values()}
+            views = {"B": raw, **{code: raw.cast(code) for code in codes if code != "B"}}
+            self._cached = (_record_type(self.dtype), views)
+        return self._cached
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, str | slice | np.ndarray):
+            return np.asarray(self)[index]
+        record, views = self._entries()
+        return record(views, int(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if not isinstance(value, Record):
+            np.asarray(self)[index] = value
+            return
+        size = self.dtype.itemsize
+        there, here = int(index) * size, value.at * size
+        self._entries()[1]["B"][there : there + size] = value.views["B"][here : here + size]
