@@ -13,6 +13,7 @@ from netsim.prepare import Scenario, is_closed_form, prepare
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
+    from netsim.fabric import PacketFormat
 
 BASE_BYTES = 260_000_000
 """The interpreter, the libraries and the compiled code."""
@@ -68,7 +69,7 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
         n_flows=len(flows),
         packets=n_packets,
         packet_hops=hops,
-        memory_bytes=_memory(scenario, n_packets),
+        memory_bytes=_memory(scenario, point.packets, n_packets),
         seconds=hops / speed,
         assumptions=(
             f"{control:g} control packets per data packet, {speed / 1e6:.0f} M packet-hops/s on "
@@ -88,10 +89,11 @@ def _links(scenario: Scenario) -> np.ndarray:
     return links
 
 
-def _memory(scenario: Scenario, n_packets: int) -> int:
-    from netsim.engine.state import Sizes
+def _memory(scenario: Scenario, packets: PacketFormat, n_packets: int) -> int:
+    from netsim.engine.state import initial_sizes
 
-    network, sizes = scenario.network, Sizes()
+    network = scenario.network
+    sizes = initial_sizes(network, packets)
     classes = scenario.fabric.n_classes
     switch_ports = network.n_ports - network.n_hosts
     slots = (
@@ -100,8 +102,7 @@ def _memory(scenario: Scenario, n_packets: int) -> int:
         + network.n_hosts * sizes.control_slots
     )
     slot_bytes = SLOT_BYTES + (4 if scenario.fabric.model == "lossless" else 0)
-    # Rings that turn out too small are doubled: half as much again is what that came to.
-    packets_bytes = int(1.5 * slots * slot_bytes)
+    packets_bytes = int(1.5 * slots * slot_bytes)  # some rings turn out too small and grow
     return (
         BASE_BYTES
         + packets_bytes

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from netsim.engine.balance import output_port
-from netsim.engine.layout import GROW_QUEUE, GROW_RING, GROW_SCRATCH, INF, N_BUCKETS, OK
+from netsim.engine.layout import GROW_RING, GROW_SCRATCH, INF, N_BUCKETS, OK
 from netsim.engine.ports import (
     arrive,
     choose_class,
@@ -252,11 +252,11 @@ def complete(wires, clock, scratch, worker, node, first, o, shift):
         begin(wires, clock, scratch, worker, first, owed, t, shift)
 
 
-def ring_full(wires, clock, node, p):
+def ring_full(wires, p):
     """Could an event that may start port ``p`` (a packet and a PFC frame) overrun its link's ring?"""
     port = wires.ports[p]
     if port.tail - wires.head_seen[p] + 2 > port.ring_mask + 1:
-        clock.what[node] = p
+        wires.link_need[p] = 2 * (port.ring_mask + 1)
         return True
     return False
 
@@ -265,7 +265,7 @@ def admit(net, wires, clock, scratch, worker, node, first, i, slot, t, shift):
     """A packet arrives at time ``t`` by local port ``i``. Returns a status; nothing changed unless OK."""
     p_in = first + i
     pkt = wires.pool[slot]
-    if ring_full(wires, clock, node, p_in):
+    if ring_full(wires, p_in):
         return GROW_RING
     if LOSSLESS and int(pkt.kind) == PFC:
         set_paused(wires, wires.ports[p_in], p_in, int(pkt.aux), t)
@@ -281,12 +281,11 @@ def admit(net, wires, clock, scratch, worker, node, first, i, slot, t, shift):
     data_choices = balance.data_choices
     other_choices = balance.other_choices
     o = output_port(net, wires, node, p_in, slot)
-    status = room_at(wires, clock, node, first + o)
-    if status != OK:
+    if not room_at(wires, first + o):
         balance.choices = choices
         balance.data_choices = data_choices
         balance.other_choices = other_choices
-        return status
+        return GROW_RING
     port = wires.ports[first + o]
     if not LOSSLESS:
         idle = port.tx_bytes == 0
@@ -304,26 +303,26 @@ def admit(net, wires, clock, scratch, worker, node, first, i, slot, t, shift):
     return OK
 
 
-def room_at(wires, clock, node, p):
+def room_at(wires, p):
     """Is there room for one more packet in every class of port ``p`` and on its link?"""
-    if ring_full(wires, clock, node, p):
-        return GROW_RING
+    if ring_full(wires, p):
+        return False
     for c in range(N_CLASSES):
         queue = wires.queues[p * N_CLASSES + c]
         if queue.tail - queue.head > queue.mask:
-            clock.what[node] = p * N_CLASSES + c
-            return GROW_QUEUE
-    return OK
+            wires.queue_need[p * N_CLASSES + c] = 2 * (queue.mask + 1)
+            return False
+    return True
 
 
-def may_complete(wires, clock, node, first, o):
+def may_complete(wires, first, o):
     """Is there room for what the completion on local port ``o`` may start?"""
-    if ring_full(wires, clock, node, first + o):
+    if ring_full(wires, first + o):
         return False
     if LOSSLESS:
         port = wires.ports[first + o]
         if port.tx_class >= 0:
-            return not ring_full(wires, clock, node, first + port.tx_ingress)
+            return not ring_full(wires, first + port.tx_ingress)
     return True
 
 
@@ -351,7 +350,7 @@ def run_events(net, wires, clock, scratch, worker, node, n):
         if entry >= 0:
             o = scratch.calendar[worker][entry]
             if wires.ports[first + o].free_at <= t_arrival:
-                if not may_complete(wires, clock, node, first, o):
+                if not may_complete(wires, first, o):
                     return GROW_RING
                 # No later event can enter the calendar before this one.
                 word = entry // WORD

@@ -220,7 +220,7 @@ def host_step(net, wires, ends, clock, h):
         if t == t_send and t < t_arrival and t < t_timer:
             if port.tail - wires.head_seen[p] > port.ring_mask:
                 status = GROW_RING
-                clock.what[h] = p
+                wires.link_need[p] = 2 * (port.ring_mask + 1)
                 break
             if control:
                 transmit_control(wires, host, port, p, now)

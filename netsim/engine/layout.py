@@ -189,8 +189,9 @@ CLOCK = record(
     "payload_bytes",
 )
 
-OK, GROW_RING, GROW_QUEUE, GROW_CONTROL, GROW_SCRATCH, FAULT = range(6)
-"""Why a step ended early; ``what`` then names the port, queue, host or size concerned."""
+OK, GROW_RING, GROW_CONTROL, GROW_SCRATCH, FAULT = range(5)
+"""Why a step ended early: rings of links or queues (see ``link_need``, ``queue_need``), the
+host's control FIFO, or scratch (``what`` says how much) are too small, or a handler broke a rule."""
 
 RUNNING, DONE, IDLE, UNTIL, GROW = range(5)
 """Why a run of windows ended."""
@@ -224,6 +225,8 @@ class Wires(NamedTuple):
     head_seen: Array  # int64[n_ports]: how far the far end had read at the window's start
     new_tail: Array  # int64[n_ports]: end of the link's ring, to be published
     first_new: Array  # int64[n_ports]: first arrival time sent in this window, or INF
+    link_need: Array  # int64[n_ports]: slots that the link's ring should have, 0 if it will do
+    queue_need: Array  # int64[n_ports * n_classes]: likewise for the class queues
     fabric: Array  # FABRIC[1]
 
 

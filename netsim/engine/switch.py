@@ -8,7 +8,7 @@ in the nearest cache.
 from __future__ import annotations
 
 from netsim.engine.balance import output_port
-from netsim.engine.layout import GROW_QUEUE, GROW_RING, GROW_SCRATCH, INF, N_BUCKETS, OK
+from netsim.engine.layout import GROW_RING, GROW_SCRATCH, INF, N_BUCKETS, OK
 from netsim.engine.ports import advance, arrive
 
 N_CLASSES: int
@@ -121,20 +121,23 @@ def group_by_output(scratch, worker, n, n_ports):
         starts[o] += 1
 
 
-def room(wires, clock, node, p, n):
+def has_room(wires, p, n):
     """Is there room for ``n`` arrivals at port ``p``, and on its link for all that it may send?"""
     port = wires.ports[p]
-    waiting = 0
+    enough = True
+    waiting = n
     for c in range(N_CLASSES):
         queue = wires.queues[p * N_CLASSES + c]
-        waiting += queue.tail - queue.head
-        if queue.tail - queue.head + n > queue.mask + 1:
-            clock.what[node] = p * N_CLASSES + c
-            return GROW_QUEUE
-    if port.tail - wires.head_seen[p] + n + waiting > port.ring_mask + 1:
-        clock.what[node] = p
-        return GROW_RING
-    return OK
+        length = queue.tail - queue.head
+        waiting += length
+        if length + n > queue.mask + 1:
+            wires.queue_need[p * N_CLASSES + c] = length + n
+            enough = False
+    under_way = port.tail - wires.head_seen[p]
+    if under_way + waiting > port.ring_mask + 1:
+        wires.link_need[p] = under_way + waiting
+        enough = False
+    return enough
 
 
 def undo_choices(net, wires, scratch, worker, node):
@@ -178,13 +181,14 @@ def switch_step(net, wires, clock, scratch, worker, node):
     sort_by_time(clock, scratch, worker, n)
     group_by_output(scratch, worker, n, n_ports)
     starts = scratch.starts[worker]
+    enough = True
     for o in range(n_ports):
         arrivals = starts[o + 1] - starts[o]
         if arrivals > 0 or wires.ports[first + o].backlog != 0:
-            status = room(wires, clock, node, first + o, arrivals)
-            if status != OK:
-                undo_choices(net, wires, scratch, worker, node)
-                return status
+            enough = has_room(wires, first + o, arrivals) and enough
+    if not enough:
+        undo_choices(net, wires, scratch, worker, node)
+        return GROW_RING
     for o in range(n_ports):
         port = wires.ports[first + o]
         lo = starts[o]
