@@ -198,7 +198,8 @@ def host_step(net, wires, ends, clock, h):
     env = Env(host, ends.par[0], wires.pool, ends.timers, ends.heap, ends.bits, ends.tx, ends.rx)
     w1 = clock.clock[0].w1
     tail_before = wires.new_tail[p]
-    now = 0
+    # Not earlier than where a step that stopped for lack of room left off.
+    now = clock.next_event[h]
     stuck = False  # everything on the ready list is paused
     status = OK
     while True:
