@@ -10,6 +10,7 @@ from reference.model import Case
 
 from netsim import registry
 from netsim.engine.engine import Engine
+from netsim.engine.layout import INF, RUNNING
 from netsim.engine.state import Sizes
 from netsim.fabric import Ecn, Fabric, PacketFormat
 from netsim.flows import FlowTable
@@ -71,6 +72,13 @@ def engine_for(case: Case, *, trace: bool = True, **options: Any) -> Engine:
     )
 
 
+def run(engine: Engine, until_ps: int | None = None) -> Engine:
+    """Run to the end, or to ``until_ps``."""
+    while engine.advance(1000, INF if until_ps is None else until_ps) == RUNNING:
+        pass
+    return engine
+
+
 def departures(engine: Engine, port: int) -> list[tuple[int, ...]]:
     """Everything that port sent: (start, arrival, kind, flow, seq, aux, size, prio, flags, entropy)."""
     wires = engine.state.wires
@@ -85,3 +93,47 @@ def departures(engine: Engine, port: int) -> list[tuple[int, ...]]:
         rest = ("kind", "flow", "seq", "aux", "size_bytes", "prio", "ecn", "entropy")
         sent.append((start, arrival, *(int(pkt[name]) for name in rest)))
     return sent
+
+
+def flow_results(engine: Engine, case: Case) -> list[tuple[int, int, int, int]]:
+    """Of every flow: (fct_ps, acked_ps, retransmits, packets_sent), -1 for never.
+
+    The reference has no acked_ps for datagram; the engine's is the time of the last packet sent.
+    """
+    tx, rx = engine.state.ends.tx, engine.state.ends.rx
+    results = []
+    for f in range(len(engine.flows)):
+        start = int(tx["start_ps"][f])
+        done, acked = int(rx["done_ps"][f]), int(tx["acked_ps"][f])
+        if case.transport == "datagram":
+            acked = -1
+        counts = int(tx["retransmits"][f]), int(tx["sent_packets"][f])
+        since = (t - start if t >= 0 else -1 for t in (done, acked))
+        results.append((*since, *counts))
+    return results
+
+
+COUNTERS = {
+    "bytes": "sent_bytes",
+    "packets": "sent_packets",
+    "drops": "drops",
+    "drop_bytes": "drop_bytes",
+    "trims": "trims",
+    "marks": "marks",
+    "max_queue_bytes": "max_bytes",
+    "pauses_sent": "pauses",
+    "paused_ps": "paused_ps",
+}
+"""The reference's names of counters, and the engine's."""
+
+
+def counters_of(engine: Engine, end_ps: int) -> list[dict[str, int]]:
+    """The counters of every port and class, with pauses that still last counted to ``end_ps``."""
+    wires, classes = engine.state.wires, engine.fabric.n_classes
+    counters = []
+    for i in range(engine.network.n_ports * classes):
+        queue = {name: int(wires.queues[field][i]) for name, field in COUNTERS.items()}
+        if int(wires.ports["paused"][i // classes]) >> i % classes & 1:
+            queue["paused_ps"] += end_ps - int(wires.queues["paused_since"][i])
+        counters.append(queue)
+    return counters

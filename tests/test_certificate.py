@@ -1,65 +1,86 @@
 """The engine against the slow reference simulator, packet by packet and picosecond by picosecond.
 
 Random small networks in which queues overflow, packets are trimmed and links are paused
-often. Most cases run the engine's code as plain Python, since every fabric would otherwise
-be compiled; some of every transport are compiled.
+often, with every transport, switch model and load balancing that go together. The engine's
+code runs as plain Python here, since every fabric would otherwise be compiled; that compiled
+code does the same is tested in ``test_engine_compiled.py``.
 """
 
 from __future__ import annotations
 
 import pytest
-from engine_case import departures, engine_for
+from engine_case import counters_of, departures, engine_for, flow_results, run
 from reference.cases import COMBINATIONS, LOAD_BALANCING, random_case
-from reference.model import Case
+from reference.model import Case, Counters, Outcome
 from reference.simulator import simulate
 
-from netsim.engine.layout import RUNNING
+from netsim.engine.engine import Engine
+from netsim.engine.state import Sizes
 
 CASES = 8
 """Random cases for each combination of transport, model and load balancing."""
+MORE_CASES = 60
+"""Of the slow test."""
+
+NARROW = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4)
+"""So little room that everything that can grow does, more than once."""
 
 
 def compare(case: Case, **options: object) -> None:
+    """Run a case on both simulators and compare every departure; ``options`` are the engine's."""
     expected = simulate(case)
-    engine = engine_for(case, **options)
-    assert case.until_ps is not None
-    while engine.advance(1000, case.until_ps) == RUNNING:
-        pass
+    engine = run(engine_for(case, **options), case.until_ps)
     for port in range(engine.network.n_ports):
-        assert departures(engine, port) == [tuple(d) for d in expected.departures.get(port, [])]
-    ends = engine.state.ends
-    for f, flow in enumerate(expected.flows):
-        start = int(ends.tx["start_ps"][f])
-        done, acked = int(ends.rx["done_ps"][f]), int(ends.tx["acked_ps"][f])
-        assert flow.fct_ps == (done - start if done >= 0 else -1)
-        if case.transport != "datagram":
-            assert flow.acked_ps == (acked - start if acked >= 0 else -1)
-        assert flow.retransmits == ends.tx["retransmits"][f]
-        assert flow.packets_sent == ends.tx["sent_packets"][f]
-    compare_counters(engine, expected)
+        assert departures(engine, port) == [tuple(d) for d in expected.departures[port]]
+    compare_totals(case, engine, expected)
 
 
-def compare_counters(engine, expected) -> None:
-    queues = engine.state.wires.queues
+def compare_totals(case: Case, engine: Engine, expected: Outcome) -> None:
+    """Compare what is left of a run when its packets are forgotten: flows and counters."""
+    assert flow_results(engine, case) == [tuple(flow) for flow in expected.flows]
+    ours = counters_of(engine, expected.end_ps)
     classes = engine.fabric.n_classes
-    names = {
-        "bytes": "sent_bytes",
-        "packets": "sent_packets",
-        "drops": "drops",
-        "drop_bytes": "drop_bytes",
-        "trims": "trims",
-        "marks": "marks",
-        "max_queue_bytes": "max_bytes",
-        "pauses_sent": "pauses",
-    }
     for (port, c), counters in expected.counters.items():
-        ours = queues[port * classes + c]
-        got = {name: int(ours[field]) for name, field in names.items()}
-        assert got == {name: getattr(counters, name) for name in names}, (port, c)
+        assert Counters(**ours[port * classes + c]) == counters, (port, c)
+    hosts = engine.state.ends.hosts
+    balance = expected.balance
+    assert int(hosts["sent_bytes"].sum()) == balance.sent.bytes
+    assert int(hosts["received_packets"].sum()) == balance.received.packets
+    assert int(hosts["received_bytes"].sum()) == balance.received.bytes
+    assert engine.count("hops") == sum(map(len, expected.departures.values()))
+
+
+def shortened(case: Case, divisor: int) -> int | None:
+    """A window that is not the longest possible one, or None for that."""
+    lookahead = min(min(c.delay_ab_ps, c.delay_ba_ps) for c in case.cables)
+    return lookahead // divisor + 1 if divisor > 1 else None
+
+
+def check(transport: str, model: str, load_balancing: str, seed: int) -> None:
+    """One case; its seed also decides in how short windows it is run."""
+    case = random_case(seed, transport, model, load_balancing)
+    compare(case, jit=False, window_ps=shortened(case, (1, 3, 1, 8)[seed % 4]))
 
 
 @pytest.mark.parametrize("load_balancing", LOAD_BALANCING)
 @pytest.mark.parametrize(("transport", "model"), COMBINATIONS)
-def test_plain_python_engine(transport: str, model: str, load_balancing: str) -> None:
+def test_every_departure(transport: str, model: str, load_balancing: str) -> None:
     for seed in range(CASES):
-        compare(random_case(seed, transport, model, load_balancing), jit=False)
+        check(transport, model, load_balancing, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("load_balancing", LOAD_BALANCING)
+@pytest.mark.parametrize(("transport", "model"), COMBINATIONS)
+def test_every_departure_of_many(transport: str, model: str, load_balancing: str) -> None:
+    for seed in range(CASES, MORE_CASES):
+        check(transport, model, load_balancing, seed)
+
+
+@pytest.mark.parametrize("load_balancing", LOAD_BALANCING)
+@pytest.mark.parametrize(("transport", "model"), COMBINATIONS)
+def test_growth_changes_nothing(transport: str, model: str, load_balancing: str) -> None:
+    for seed in range(100, 104):
+        case = random_case(seed, transport, model, load_balancing)
+        engine = run(engine_for(case, trace=False, sizes=NARROW, jit=False), case.until_ps)
+        compare_totals(case, engine, simulate(case))
