@@ -210,7 +210,7 @@ def conserve(engine: Engine) -> dict[str, dict[str, int]]:
         accounted = sum(v for k, v in sums.items() if k != "sent")
         if accounted != sums["sent"]:
             raise RunError(f"the engine lost {what}: {sums} (this is a fault of netsim)")
-    held = int(wires.used_bytes.sum()) - int(queues["in_bytes"].sum())
+    held = int(wires.used_bytes.sum()) - int(wires.charges["bytes"].sum())
     if held != 0:
         raise RunError(f"buffer accounting is off by {held} bytes (this is a fault of netsim)")
     return {"packets": packets, "bytes": n_bytes}

@@ -21,6 +21,7 @@ from netsim.engine.specialise import Specialiser, cache_root, jit_enabled
 from netsim.engine.state import (
     Sizes,
     State,
+    aligned_zeros,
     attribute_access,
     build_clock,
     build_ends,
@@ -205,7 +206,7 @@ class Engine:
         s.pool_used += size
         pool = s.wires.pool
         if s.pool_used > pool.shape[0]:
-            bigger = np.zeros(s.pool_used + pool.shape[0] // 2, pool.dtype)
+            bigger = aligned_zeros(s.pool_used + pool.shape[0] // 2, pool.dtype)
             bigger[:start] = pool[:start]
             if not self.jit:
                 bigger = bigger.view(RecordArray)

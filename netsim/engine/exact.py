@@ -17,6 +17,8 @@ from netsim.engine.ports import (
     arrive,
     choose_class,
     drop,
+    hold,
+    launch,
     retire,
     set_paused,
     transmit,
@@ -27,6 +29,7 @@ from netsim.transport import PFC
 N_CLASSES: int
 LOSSLESS: bool
 DYNAMIC: bool
+ECN_ENQUEUE: bool
 PFC_BYTES = 64
 WORD = 32
 
@@ -158,6 +161,12 @@ def begin(wires, clock, scratch, worker, first, o, t, shift):
         calendar_add(wires, clock, scratch, worker, first, o, shift)
 
 
+def begin_if_due(wires, clock, scratch, worker, first, o, t, shift):
+    """Start local port ``o`` if it owes its neighbour a PFC frame."""
+    if wires.ports[first + o].pfc_due == 1:
+        begin(wires, clock, scratch, worker, first, o, t, shift)
+
+
 def send_pfc(wires, port, t):
     """Transmit a PFC frame with the pause state of all classes."""
     slot = port.ring_off + (port.tail & port.ring_mask)
@@ -191,45 +200,45 @@ def xoff_threshold(wires, node):
 
 def overruns(wires, p_in, c, size):
     """Does an arrival exceed the headroom for what comes in after the sender was paused?"""
-    ingress = wires.queues[p_in * N_CLASSES + c]
     if (wires.ports[p_in].xoff >> c) & 1 == 0:
         return False
-    return ingress.headroom_used + size > wires.fabric[0].headroom_bytes
+    used = wires.charges[p_in * N_CLASSES + c].headroom_used
+    return used + size > wires.fabric[0].headroom_bytes
 
 
 def account_arrival(wires, node, p_in, c, size):
     """Charge an arrival to its ingress class; pause the sender above XOFF."""
-    ingress = wires.queues[p_in * N_CLASSES + c]
-    ingress.in_bytes += size
+    charge = wires.charges[p_in * N_CLASSES + c]
+    charge.bytes += size
     wires.used_bytes[node] += size
     port = wires.ports[p_in]
     if (port.xoff >> c) & 1 == 1:
-        ingress.headroom_used += size
-    elif ingress.in_bytes > xoff_threshold(wires, node):
+        charge.headroom_used += size
+    elif charge.bytes > xoff_threshold(wires, node):
         port.xoff |= 1 << c
         port.pfc_due = 1
-        ingress.pauses += 1
-        ingress.headroom_used = 0
+        charge.headroom_used = 0
+        wires.queues[p_in * N_CLASSES + c].pauses += 1
 
 
 def account_departure(wires, node, p_in, c, size):
     """Give back an ingress class's bytes; un-pause the sender below XON."""
-    ingress = wires.queues[p_in * N_CLASSES + c]
-    ingress.in_bytes -= size
+    charge = wires.charges[p_in * N_CLASSES + c]
+    charge.bytes -= size
     wires.used_bytes[node] -= size
     port = wires.ports[p_in]
-    if (port.xoff >> c) & 1 == 1:
-        fabric = wires.fabric[0]
-        if DYNAMIC:
-            # An empty class must not stay paused: no later event would look at it again.
-            below = ingress.in_bytes == 0 or (
-                ingress.in_bytes + fabric.xon_gap_bytes <= xoff_threshold(wires, node)
-            )
-        else:
-            below = ingress.in_bytes == 0 or ingress.in_bytes < fabric.xon_bytes
-        if below:
-            port.xoff &= ~(1 << c)
-            port.pfc_due = 1
+    if (port.xoff >> c) & 1 == 0:
+        return
+    # An empty class must not stay paused: no later event would look at it again.
+    resume = charge.bytes == 0
+    if DYNAMIC:
+        room = xoff_threshold(wires, node) - wires.fabric[0].xon_gap_bytes
+        resume = resume or charge.bytes <= room
+    else:
+        resume = resume or charge.bytes < wires.fabric[0].xon_bytes
+    if resume:
+        port.xoff &= ~(1 << c)
+        port.pfc_due = 1
 
 
 def complete(wires, clock, scratch, worker, node, first, o, shift):
@@ -248,8 +257,8 @@ def complete(wires, clock, scratch, worker, node, first, o, shift):
             owed = port.tx_ingress
             account_departure(wires, node, first + owed, c, size)
     begin(wires, clock, scratch, worker, first, o, t, shift)
-    if owed >= 0 and wires.ports[first + owed].pfc_due == 1:
-        begin(wires, clock, scratch, worker, first, owed, t, shift)
+    if owed >= 0:
+        begin_if_due(wires, clock, scratch, worker, first, owed, t, shift)
 
 
 def ring_full(wires, p):
@@ -293,13 +302,21 @@ def admit(net, wires, clock, scratch, worker, node, first, i, slot, t, shift):
         if idle and port.tx_bytes > 0 and port.free_at < clock.clock[0].w1:
             calendar_add(wires, clock, scratch, worker, first, o, shift)
         return OK
-    queue = wires.queues[(first + o) * N_CLASSES + c]
     account_arrival(wires, node, p_in, c, size)
+    queue = wires.queues[(first + o) * N_CLASSES + c]
+    if port.tx_bytes == 0 and port.pfc_due == 0 and port.backlog == 0 and not ECN_ENQUEUE:
+        if (port.paused >> c) & 1 == 0:
+            # Nothing to wait for: straight from the incoming ring to the outgoing one.
+            hold(queue, size)
+            launch(wires, port, first + o, queue, c, slot, i, t)
+            if port.free_at < clock.clock[0].w1:
+                calendar_add(wires, clock, scratch, worker, first, o, shift)
+            begin_if_due(wires, clock, scratch, worker, first, i, t, shift)
+            return OK
     wires.ingress[queue.off + (queue.tail & queue.mask)] = i
     arrive(wires, port, first + o, slot, t)
     begin(wires, clock, scratch, worker, first, o, t, shift)
-    if wires.ports[p_in].pfc_due == 1:
-        begin(wires, clock, scratch, worker, first, i, t, shift)
+    begin_if_due(wires, clock, scratch, worker, first, i, t, shift)
     return OK
 
 

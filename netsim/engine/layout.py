@@ -71,6 +71,7 @@ BALANCE = record("choices", "data_choices", "other_choices", "salt_random", "sal
 """Load-balancing counters of an ingress port."""
 
 QUEUE = record(
+    # One cache line for what every packet touches ...
     "off",
     "mask",
     "head",
@@ -79,18 +80,20 @@ QUEUE = record(
     "max_bytes",
     "sent_packets",
     "sent_bytes",
+    # ... and one for what is rare.
     "drops",
     "drop_bytes",
     "trims",
     "trim_bytes",
     "marks",
-    # PFC: as ingress (port, class) and as paused egress (port, class).
-    "in_bytes",
-    "headroom_used",  # bytes admitted since the sender was paused
-    "pauses",
-    "paused_since",
+    "pauses",  # asked of the neighbour, as ingress (port, class)
+    "paused_since",  # as egress (port, class)
     "paused_ps",
 )
+
+CHARGE = record("bytes", "headroom_used")
+"""PFC's account of an ingress port and class: bytes in the switch that came in by it, and
+those of them that were admitted since the sender was paused."""
 
 TIMER = record("deadline", "key", "pos", "owner", "code")
 """``key``: the time under which the timer stands in the heap at ``pos`` (-1: not in it).
@@ -221,6 +224,7 @@ class Wires(NamedTuple):
     inbox: Array  # INBOX[n_ports]
     balance: Array  # BALANCE[n_ports]
     queues: Array  # QUEUE[n_ports * n_classes]
+    charges: Array  # CHARGE[n_ports * n_classes], lossless fabrics only
     used_bytes: Array  # int64[n_nodes]: bytes held in a switch (lossless)
     head_seen: Array  # int64[n_ports]: how far the far end had read at the window's start
     new_tail: Array  # int64[n_ports]: end of the link's ring, to be published

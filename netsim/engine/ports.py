@@ -69,8 +69,11 @@ def choose_class(wires, port):
     return c
 
 
-def launch(wires, port, p, queue, c, src, t):
-    """Start transmitting the packet in pool slot ``src``: copy it into the link's ring."""
+def launch(wires, port, p, queue, c, src, ingress, t):
+    """Start transmitting the packet in pool slot ``src``: copy it into the link's ring.
+
+    ``ingress`` is the local port it came in by, to which PFC charges it.
+    """
     slot = port.ring_off + (port.tail & port.ring_mask)
     wires.pool[slot] = wires.pool[src]
     pkt = wires.pool[slot]
@@ -88,7 +91,7 @@ def launch(wires, port, p, queue, c, src, t):
     port.tx_bytes = size
     port.tx_class = c
     if LOSSLESS:
-        port.tx_ingress = wires.ingress[src]
+        port.tx_ingress = ingress
     queue.sent_packets += 1
     queue.sent_bytes += size
 
@@ -100,7 +103,10 @@ def transmit(wires, port, p, c, t):
     queue.head += 1
     if queue.head == queue.tail:
         port.backlog &= ~(1 << c)
-    launch(wires, port, p, queue, c, src, t)
+    ingress = 0
+    if LOSSLESS:
+        ingress = wires.ingress[src]
+    launch(wires, port, p, queue, c, src, ingress, t)
 
 
 def retire(wires, port, p):
@@ -215,7 +221,7 @@ def arrive(wires, port, p, src, t):
             hold(queue, size)
             if TRIM and c == 1:
                 port.header_run = 0
-            launch(wires, port, p, queue, c, src, t)
+            launch(wires, port, p, queue, c, src, 0, t)
             return
     enqueue_marked(wires, port, p, queue, c, src, size)
     if not LOSSLESS:

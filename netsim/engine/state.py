@@ -11,6 +11,7 @@ import numpy as np
 from netsim.engine.balance import ECMP, LEAST_LOADED, SPRAY_PERMUTATION, SPRAY_RANDOM, SPRAY_RR
 from netsim.engine.layout import (
     BALANCE,
+    CHARGE,
     CLOCK,
     FABRIC,
     INBOX,
@@ -54,7 +55,7 @@ class Sizes:
     """Initial capacities, all powers of two. Rings grow when needed; these save the growing."""
 
     link_slots: int = 128
-    queue_slots: int = 64
+    queue_slots: int = 128
     control_slots: int = 64
     scratch: int = 1 << 14
 
@@ -128,6 +129,14 @@ def _salt(seed: int, purpose: int, entity: np.ndarray) -> np.ndarray:
     return _mix(start ^ (entity & 0xFFFFFFFF))
 
 
+def aligned_zeros(n: int, dtype: np.dtype) -> np.ndarray:
+    """``n`` zeroed records that begin on a cache line, so that none straddles two needlessly."""
+    line = 64
+    raw = np.zeros(n * dtype.itemsize + line, np.uint8)
+    start = -raw.ctypes.data % line
+    return raw[start : start + n * dtype.itemsize].view(dtype)
+
+
 def build_net(network: Network, seed: int) -> Net:
     return Net(
         n_hosts=network.n_hosts,
@@ -157,17 +166,17 @@ def build_wires(
     used = control_at + h * sizes.control_slots
     total = used + used // 8 + 4096
 
-    ports = np.zeros(n, PORT)
+    ports = aligned_zeros(n, PORT)
     ports["ring_off"] = np.arange(n) * sizes.link_slots
     ports["ring_mask"] = sizes.link_slots - 1
     ports["ps_per_byte_q20"] = byte_quotient(network.port_rate_bps)
     ports["delay_ps"] = network.port_delay_ps
-    inbox = np.zeros(n, INBOX)
+    inbox = aligned_zeros(n, INBOX)
     inbox["ring_off"] = ports["ring_off"][network.port_peer]
     inbox["ring_mask"] = sizes.link_slots - 1
 
     # Host ports come first; they have counters only, their packets wait in the control FIFO.
-    queues = np.zeros(n * c, QUEUE)
+    queues = aligned_zeros(n * c, QUEUE)
     queues["off"][h * c :] = queues_at + np.arange((n - h) * c) * sizes.queue_slots
     queues["mask"][h * c :] = sizes.queue_slots - 1
 
@@ -177,12 +186,13 @@ def build_wires(
     balance["salt_data"] = _salt(seed, PURPOSE_PERMUTATION, 2 * entity + 1)
     balance["salt_other"] = _salt(seed, PURPOSE_PERMUTATION, 2 * entity)
     wires = Wires(
-        pool=np.zeros(total, PACKET),
+        pool=aligned_zeros(total, PACKET),
         ingress=np.zeros(total if fabric.model == "lossless" else 1, np.int32),
         ports=ports,
         inbox=inbox,
         balance=balance,
         queues=queues,
+        charges=aligned_zeros(n * c if fabric.model == "lossless" else 1, CHARGE),
         used_bytes=np.zeros(network.n_nodes, np.int64),
         head_seen=np.zeros(n, np.int64),
         new_tail=np.zeros(n, np.int64),
