@@ -80,7 +80,7 @@ def run(engine: Engine, until_ps: int | None = None) -> Engine:
 
 
 def departures(engine: Engine, port: int) -> list[tuple[int, ...]]:
-    """Everything that port sent: (start, arrival, kind, flow, seq, aux, size, prio, flags, entropy)."""
+    """What that port sent: start, arrival, kind, flow, seq, aux, size, prio, flags, entropy."""
     wires = engine.state.wires
     rec = wires.ports[port]
     tail = int(rec["tail"])

@@ -1,0 +1,171 @@
+"""Build and run engines on networks of the package, and look at what came out."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim import registry
+from netsim.engine.engine import Engine
+from netsim.engine.layout import INF, RUNNING
+from netsim.fabric import Fabric, PacketFormat
+from netsim.flows import FlowTable
+from netsim.network import Network
+from netsim.params import resolve_params
+from netsim.transport import PFC
+
+PACKET = 4160
+"""Bytes of a full packet on the wire, with the default sizes."""
+US = 1_000_000
+NS = 1_000
+
+LOSSLESS = Fabric(model="lossless", xoff_bytes=15 * PACKET, xon_bytes=12 * PACKET)
+TRIM = Fabric(
+    model="trim",
+    load_balancing="spray_permutation",
+    n_classes=2,
+    queue_bytes=35 * PACKET,
+    header_queue_bytes=1_000_000,
+)
+DROP_TAIL = Fabric(queue_bytes=10**12)
+
+
+def fat_tree(hosts_per_leaf: int, leaves: int, rate: str, **params: Any) -> Network:
+    """A two-tier tree, fully provisioned unless the parameters say otherwise; links of 1 us."""
+    plugin = registry.find("topology", "fat_tree")
+    given = {"hosts_per_leaf": hosts_per_leaf, "leaves": leaves, "host_rate": rate, **params}
+    return plugin.module.build(resolve(plugin, given))
+
+
+def resolve(plugin: registry.Plugin, given: dict[str, Any]) -> dict[str, Any]:
+    """Parameters in the engine's units."""
+    return resolve_params(plugin.params, plugin.presets, given, None, file=None, key=plugin.name)
+
+
+def build(
+    network: Network,
+    flows: FlowTable,
+    transport: str,
+    fabric: Fabric,
+    *,
+    seed: int = 1,
+    params: dict[str, Any] | None = None,
+    packets: PacketFormat | None = None,
+    **options: Any,
+) -> Engine:
+    """An engine at time 0; ``params`` are the transport's, as a user writes them."""
+    packets = packets or PacketFormat()
+    plugin = registry.find("transport", transport)
+    fabric = fabric.for_network(network, packets)
+    parameters = resolve(plugin, params or {})
+    return Engine(network, flows, fabric, packets, plugin, parameters, seed, **options)
+
+
+def run(engine: Engine, until_ps: int = INF) -> Engine:
+    """Run to the end, or to ``until_ps``."""
+    while engine.advance(10_000, until_ps) == RUNNING:
+        pass
+    return engine
+
+
+def flow_table(
+    flows: list[tuple[int, int, int, int]], classes: list[int] | None = None
+) -> FlowTable:
+    """From rows of (src, dst, bytes, start_ps)."""
+    src, dst, size, start = (np.array(column, np.int64) for column in zip(*flows, strict=True))
+    return FlowTable(src.astype(np.int32), dst.astype(np.int32), size, start)
+
+
+def fct_ps(engine: Engine) -> NDArray[np.int64]:
+    """Until the receiver has all, of each flow from its start; -1 for never."""
+    ends = engine.state.ends
+    done = np.array(ends.rx["done_ps"])
+    return np.where(done >= 0, done - np.array(ends.tx["start_ps"]), -1)
+
+
+def acked_ps(engine: Engine) -> NDArray[np.int64]:
+    """Until the sender knows, of each flow from its start; -1 for never."""
+    tx = engine.state.ends.tx
+    acked = np.array(tx["acked_ps"])
+    return np.where(acked >= 0, acked - np.array(tx["start_ps"]), -1)
+
+
+def counter(engine: Engine, name: str) -> int:
+    """A counter of the class queues, summed over all ports and classes."""
+    return int(engine.state.wires.queues[name].sum())
+
+
+@dataclass(frozen=True)
+class Stock:
+    """A number of packets and of their bytes on the wire."""
+
+    packets: int
+    n_bytes: int
+
+
+def under_way(engine: Engine) -> Stock:
+    """What is on links and in switches' queues, PFC frames apart."""
+    wires, network = engine.state.wires, engine.network
+    first_queue = network.n_hosts * engine.fabric.n_classes
+    slots = []
+    for p in range(network.n_ports):
+        inbox = wires.inbox[int(network.port_peer[p])]
+        tail = int(wires.ports["tail"][p])
+        index = np.arange(int(inbox["head"]), tail)
+        slots.append(int(inbox["ring_off"]) + (index & int(inbox["ring_mask"])))
+    for i in range(first_queue, network.n_ports * engine.fabric.n_classes):
+        queue = wires.queues[i]
+        index = np.arange(int(queue["head"]), int(queue["tail"]))
+        slots.append(int(queue["off"]) + (index & int(queue["mask"])))
+    found = np.asarray(wires.pool)[np.concatenate(slots)]
+    found = found[found["kind"] != PFC]
+    return Stock(found.size, int(found["size_bytes"].sum(dtype=np.int64)))
+
+
+def assert_conserved(engine: Engine) -> None:
+    """Nothing sent is missing, nothing came from nowhere; in packets and in bytes."""
+    hosts, rest = engine.state.ends.hosts, under_way(engine)
+    gone = hosts["received_packets"].sum() + counter(engine, "drops") + rest.packets
+    assert int(hosts["sent_packets"].sum()) == int(gone)
+    lost = counter(engine, "drop_bytes") + counter(engine, "trim_bytes")
+    assert (
+        int(hosts["sent_bytes"].sum()) == int(hosts["received_bytes"].sum()) + lost + rest.n_bytes
+    )
+    assert engine.count("payload_bytes") == int(engine.state.ends.rx["got_bytes"].sum())
+
+
+def digest(engine: Engine) -> str:
+    """Hash of all that a run leaves: flows, counters of queues and hosts."""
+    state = engine.state
+    hashed = hashlib.sha256()
+    for array, names in (
+        (state.ends.tx, ("start_ps", "acked_ps", "sent_packets", "retransmits")),
+        (state.ends.rx, ("done_ps", "got_bytes")),
+        (state.ends.hosts, ("sent_packets", "sent_bytes", "received_packets", "received_bytes")),
+        (state.wires.queues, COUNTERS),
+        (state.wires.ports, ("free_at", "tail")),
+        (state.clock.clock, ("hops",)),
+    ):
+        for name in names:
+            hashed.update(np.ascontiguousarray(array[name]).tobytes())
+    return hashed.hexdigest()
+
+
+COUNTERS = (
+    "bytes",
+    "max_bytes",
+    "sent_packets",
+    "sent_bytes",
+    "drops",
+    "drop_bytes",
+    "trims",
+    "trim_bytes",
+    "marks",
+    "pauses",
+    "paused_since",
+    "paused_ps",
+)

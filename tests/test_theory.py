@@ -1,0 +1,247 @@
+"""The engine against closed forms and queueing theory."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from engine_runs import (
+    DROP_TAIL,
+    LOSSLESS,
+    NS,
+    PACKET,
+    TRIM,
+    US,
+    acked_ps,
+    assert_conserved,
+    build,
+    counter,
+    fat_tree,
+    fct_ps,
+    flow_table,
+    run,
+)
+
+from netsim.engine.state import Sizes
+from netsim.fabric import Fabric
+from netsim.flows import FlowTable
+from netsim.network import Network, NetworkBuilder
+from netsim.routing import COUNT_BITS, COUNT_MASK
+
+PAYLOAD = 4096
+G = 10**9
+
+
+def send_ps(n_bytes: int, rate_bps: int) -> int:
+    """Exact at the rates used here."""
+    return n_bytes * 8 * 10**12 // rate_bps
+
+
+# -- alone ---------------------------------------------------------------------------------------
+
+
+def uneven_tree() -> Network:
+    """Three leaves with two hosts each and three spines; no two cables are alike."""
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(6)
+    leaves = [builder.add_switch(f"leaf{i}", tier=0, latency_ps=300 * NS) for i in range(3)]
+    spines = [builder.add_switch(f"spine{i}", tier=1, latency_ps=700 * NS) for i in range(3)]
+    for h in hosts:
+        builder.cable(h, leaves[h // 2], rate_bps=100 * G, delay_ps=(100 + h) * NS)
+    for i, leaf in enumerate(leaves):
+        for j, spine in enumerate(spines):
+            rate = (100, 200, 400)[(i + j) % 3] * G
+            builder.cable(leaf, spine, rate_bps=rate, delay_ps=(500 + 10 * i + j) * NS)
+    return builder.build("uneven")
+
+
+def all_paths(network: Network, src: int, dst: int) -> set[tuple[int, ...]]:
+    """Every path that the routing tables allow, as global ports."""
+    paths = {(int(network.node_first_port[src]),)}
+    while True:
+        longer = set()
+        for path in paths:
+            node = int(network.port_node[network.port_peer[path[-1]]])
+            if node == dst:
+                return paths
+            switch, group = node - network.n_hosts, int(network.host_group[dst])
+            entry = int(network.route[switch * network.n_groups + group])
+            count, first = entry & COUNT_MASK, entry >> COUNT_BITS
+            locals_ = (
+                network.route_ports[first : first + count] if count else [network.host_port[dst]]
+            )
+            start = int(network.node_first_port[node])
+            longer |= {(*path, start + int(port)) for port in locals_}
+        paths = longer
+
+
+def test_a_lone_packet_on_every_path() -> None:
+    """The sum of serialisation, propagation and switch latency of the links, to the picosecond."""
+    network = uneven_tree()
+    pairs = list(permutations(range(6), 2))
+    flows = flow_table(
+        [(*pairs[i % 30], 1 + 37 * i % PAYLOAD, i * 100 * US) for i in range(30 * 40)]
+    )
+    sizes = Sizes(link_slots=2048)
+    engine = run(build(network, flows, "datagram", DROP_TAIL, sizes=sizes, jit=False))
+    wires = engine.state.wires
+    links_of: dict[int, list[tuple[int, int]]] = {f: [] for f in range(len(flows))}
+    for p in range(network.n_ports):
+        first, tail = int(wires.ports["ring_off"][p]), int(wires.ports["tail"][p])
+        for pkt in wires.pool[first : first + tail]:
+            links_of[int(pkt["flow"])].append((int(pkt["time"]), p))
+    times = fct_ps(engine)
+    seen: dict[tuple[int, int], set[tuple[int, ...]]] = {pair: set() for pair in pairs}
+    for f, links in links_of.items():
+        path = tuple(port for _, port in sorted(links))
+        seen[int(flows.src[f]), int(flows.dst[f])].add(path)
+        size = int(flows.size_bytes[f]) + 64
+        closed_form = sum(
+            send_ps(size, int(network.port_rate_bps[p])) + int(network.port_delay_ps[p])
+            for p in path
+        )
+        assert times[f] == closed_form
+    for (src, dst), paths in seen.items():
+        assert paths == all_paths(network, src, dst)
+
+
+@pytest.mark.parametrize(
+    ("rate", "rate_bps", "window", "far_us"),
+    [("100Gbps", 100 * G, 50, 171.758), ("800Gbps", 800 * G, 300, 28.470)],
+)
+@pytest.mark.parametrize(("transport", "fabric"), [("roce", LOSSLESS), ("ndp", TRIM)])
+def test_a_lone_flow(
+    transport: str, fabric: Fabric, rate: str, rate_bps: int, window: int, far_us: float
+) -> None:
+    """489 full packets, over 4 links and over 2."""
+    network = fat_tree(8, 4, rate)
+    n = 489
+    flows = flow_table([(0, 31, n * PAYLOAD, 0), (0, 1, n * PAYLOAD, 1000 * US)])
+    params = {"initial_window": window} if transport == "ndp" else {}
+    engine = run(build(network, flows, transport, fabric, params=params))
+    for f, links in ((0, 4), (1, 2)):
+        there = (n + links - 1) * send_ps(PACKET, rate_bps) + links * US
+        back = links * (send_ps(64, rate_bps) + US)
+        assert fct_ps(engine)[f] == there
+        assert acked_ps(engine)[f] == there + back
+    assert round(int(acked_ps(engine)[0]) / US, 3) == far_us
+    assert counter(engine, "drops") == counter(engine, "trims") == 0
+    assert_conserved(engine)
+
+
+# -- queues --------------------------------------------------------------------------------------
+
+
+def mean_wait(load: float, n_packets: int, seed: int) -> tuple[float, int]:
+    """Mean wait in a queue with Poisson arrivals, in service times, and the packets counted.
+
+    64 hosts at 800 Gbps send one-packet flows to a host at 10 Gbps, so that a host's own
+    queue (of load 0.0002) hardly disturbs the arrivals. The first tenth is not counted.
+    """
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(65)
+    switch = builder.add_switch()
+    for h in hosts:
+        builder.cable(h, switch, rate_bps=(10 if h == 64 else 800) * G, delay_ps=US)
+    network = builder.build("queue")
+    rng = np.random.Generator(np.random.Philox(seed))
+    service = send_ps(PACKET, 10 * G)
+    start = np.cumsum(rng.exponential(service / load, n_packets)).astype(np.int64)
+    src = rng.integers(0, 64, n_packets, dtype=np.int32)
+    dst = np.full(n_packets, 64, np.int32)
+    flows = FlowTable(src, dst, np.full(n_packets, PAYLOAD, np.int64), start)
+    engine = run(build(network, flows, "datagram", DROP_TAIL))
+    assert_conserved(engine)
+    waits = fct_ps(engine) - (send_ps(PACKET, 800 * G) + service + 2 * US)
+    assert waits.min() >= 0
+    counted = waits[n_packets // 10 :]
+    return float(counted.mean()) / service, counted.size
+
+
+@pytest.mark.parametrize(
+    ("load", "n_packets", "batches"),
+    [
+        (0.3, 200_000, 1),
+        (0.5, 200_000, 1),
+        (0.7, 250_000, 2),
+        (0.9, 250_000, 10),
+    ],
+)
+def test_md1(load: float, n_packets: int, batches: int) -> None:
+    """Pollaczek and Khinchine: rho / (2 (1 - rho)) service times."""
+    waits = [mean_wait(load, n_packets, seed)[0] for seed in range(batches)]
+    assert np.mean(waits) == pytest.approx(load / (2 * (1 - load)), rel=0.02)
+
+
+@pytest.mark.parametrize(("n_senders", "rate", "gbps"), [(8, "100Gbps", 100), (32, "800Gbps", 800)])
+@pytest.mark.parametrize(
+    ("transport", "fabric", "within"), [("roce", LOSSLESS, 0.01), ("ndp", TRIM, 0.03)]
+)
+def test_incast(
+    transport: str, fabric: Fabric, within: float, n_senders: int, rate: str, gbps: int
+) -> None:
+    """N senders to one host: the last is done after N * size / rate + RTT. Nothing is dropped."""
+    network = fat_tree(8, 8, rate)
+    n = 250
+    flows = flow_table([(63 - i, 0, n * PAYLOAD, 0) for i in range(n_senders)])
+    engine = run(build(network, flows, transport, fabric))
+    rtt = 4 * (send_ps(PACKET, gbps * G) + send_ps(64, gbps * G) + 2 * US)
+    ideal = n_senders * n * send_ps(PACKET, gbps * G) + rtt
+    assert acked_ps(engine).max() == pytest.approx(ideal, rel=within)
+    assert counter(engine, "drops") == 0
+    assert (counter(engine, "trims") == 0) == (transport == "roce")
+    assert_conserved(engine)
+
+
+# -- PFC -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pfc_loses_nothing(seed: int) -> None:
+    """Any load, any thresholds, links of different length: headroom is always enough."""
+    rng = np.random.Generator(np.random.Philox(seed))
+    latency = f"{rng.integers(100, 5000)}ns"
+    network = fat_tree(8, 4, "400Gbps", link_latency=latency, switch_latency="300ns")
+    n = 400
+    src = rng.integers(0, 32, n)
+    dst = np.where(rng.random(n) < 0.5, rng.integers(0, 3, n), rng.integers(0, 32, n))
+    dst = np.where(dst == src, (dst + 1) % 32, dst)
+    size = rng.integers(1, 400_000, n)
+    start = rng.integers(0, 200 * US, n)
+    xoff = int(rng.integers(0, 40)) * PACKET
+    fabric = Fabric(model="lossless", xoff_bytes=xoff, xon_bytes=max(1, xoff * 3 // 4))
+    flows = flow_table(list(zip(*(x.tolist() for x in (src, dst, size, start)), strict=True)))
+    engine = run(build(network, flows, "roce", fabric, seed=seed))
+    assert counter(engine, "pauses") > 0
+    assert counter(engine, "drops") == 0
+    assert engine.state.ends.tx["retransmits"].sum() == 0
+    assert (fct_ps(engine) > 0).all()
+    assert_conserved(engine)
+
+
+def victim_fct(congested: bool) -> int:
+    """A flow that shares with three others only a link that is fast enough for all of them.
+
+    Hosts 0 to 3 are on one switch, 4 and 5 on the other; the others go to host 4 together.
+    """
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(6)
+    left, right = builder.add_switch(), builder.add_switch()
+    for h in hosts:
+        builder.cable(h, left if h < 4 else right, rate_bps=100 * G, delay_ps=US)
+    builder.cable(left, right, rate_bps=400 * G, delay_ps=US)
+    network = builder.build("victim")
+    size = 500 * PAYLOAD
+    others = [(h, 4, size, 0) for h in range(3)] if congested else []
+    flows = flow_table([(3, 5, size, 0), *others])
+    engine = run(build(network, flows, "roce", LOSSLESS))
+    assert counter(engine, "drops") == 0
+    return int(fct_ps(engine)[0])
+
+
+def test_a_victim_of_pauses() -> None:
+    """Head-of-line blocking: held up by pauses for others, and only by them."""
+    alone = 500 * send_ps(PACKET, 100 * G) + send_ps(PACKET, 400 * G) + send_ps(PACKET, 100 * G)
+    assert victim_fct(congested=False) == alone + 3 * US
+    assert victim_fct(congested=True) > 2 * alone
