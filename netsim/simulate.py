@@ -198,9 +198,7 @@ class _Run:
 
     def _tell_engine(self) -> None:
         e = self.engine
-        self._tell(
-            "run", e.now_ps, e.count("delivered"), e.count("hops"), e.count("payload_bytes")
-        )
+        self._tell("run", e.now_ps, e.count("delivered"), e.count("hops"), e.count("payload_bytes"))
 
     def _tell(self, phase: str, simulated_ps: int, done: int, hops: int, n_bytes: int) -> None:
         self.report(

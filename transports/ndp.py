@@ -34,8 +34,10 @@ PARAMS = [
         "initial_window",
         "count",
         0,
-        "packets sent unasked at the start; 0 is the path's bandwidth-delay product",
-        source="SIGCOMM 2017, section 3.2: enough to fill the pipe",
+        "packets sent unasked at the start, and then kept under way by pulls; "
+        "0 is one and a half times the path's bandwidth-delay product",
+        source="SIGCOMM 2017, section 3.2: enough to fill the pipe. One product alone does not, "
+        "because pulls wait their turn and queues add to the round trip",
     ),
     Param("rto", "time", "4ms", "retransmission timeout, the last resort"),
 ]
@@ -73,7 +75,7 @@ def on_start(env, now, tx):
     window = env.par.initial_window
     if window == 0:
         full = env.par.payload_bytes + env.par.header_bytes
-        window = (tx.bdp_bytes + full - 1) // full
+        window = (3 * tx.bdp_bytes // 2 + full - 1) // full
     tx.credit = min(window, tx.n_packets)
 
 

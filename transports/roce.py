@@ -27,9 +27,7 @@ PARAMS = [
         source="InfiniBand Architecture Specification 1.5, 9.7.6.1.3: 4.096 us * 2**n, here n = 10",
     ),
     Param("data_class", "count", 0, "traffic class of data", maximum=7),
-    Param(
-        "ack_class", "count", None, "class of ACK and NACK; none is the data's class", maximum=7
-    ),
+    Param("ack_class", "count", None, "class of ACK and NACK; none is the data's class", maximum=7),
 ]
 
 FABRIC = {

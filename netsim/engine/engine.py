@@ -169,9 +169,7 @@ class Engine:
         reader = int(self.network.port_peer[port])
         ends = int(inbox["head"][reader]), int(ports["tail"][port])
         size = _power_of_two(need)
-        off = self._move(
-            int(ports["ring_off"][port]), int(ports["ring_mask"][port]), *ends, size
-        )
+        off = self._move(int(ports["ring_off"][port]), int(ports["ring_mask"][port]), *ends, size)
         for array, index in ((ports, port), (inbox, reader)):
             array["ring_off"][index] = off
             array["ring_mask"][index] = size - 1

@@ -67,7 +67,9 @@ PORT = record(
 INBOX = record("ring_off", "ring_mask", "head", "tail")
 """Reading side of the ring that feeds a port; ``tail`` moves only between windows."""
 
-BALANCE = record("choices", "data_choices", "other_choices", "salt_random", "salt_data", "salt_other")
+BALANCE = record(
+    "choices", "data_choices", "other_choices", "salt_random", "salt_data", "salt_other"
+)
 """Load-balancing counters of an ingress port."""
 
 QUEUE = record(

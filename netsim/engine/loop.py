@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numba import prange
 
 from netsim.engine.host import Env, host_step
@@ -61,7 +62,7 @@ def step_share(net, wires, ends, clock, scratch, worker, n_workers):
 def step_parallel(net, wires, ends, clock, scratch, n_workers):
     """All active nodes, shared among the workers."""
     for worker in prange(n_workers):
-        step_share(net, wires, ends, clock, scratch, worker, n_workers)
+        step_share(net, wires, ends, clock, scratch, np.int64(worker), n_workers)
 
 
 def publish(net, wires, clock):
@@ -155,5 +156,7 @@ def set_up_flows(ends, pool):
     par = ends.par[0]
     for f in range(ends.tx.shape[0]):
         tx = ends.tx[f]
-        env = Env(ends.hosts[tx.host], par, pool, ends.timers, ends.heap, ends.bits, ends.tx, ends.rx)
+        env = Env(
+            ends.hosts[tx.host], par, pool, ends.timers, ends.heap, ends.bits, ends.tx, ends.rx
+        )
         setup(env, tx, ends.rx[f])

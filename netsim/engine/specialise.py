@@ -26,12 +26,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-OPTIONS = {
-    # Called from compiled code only, and owning no array: this halves the compile time.
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-    "_nrt": False,
-}
+# None of our functions makes an array, or is called from C.
+ENTRY = {"error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
+INNER = {**ENTRY, "no_cpython_wrapper": True}
 
 SEPARATE = ("host_step", "switch_step", "step_parallel")
 """Large functions that are called from two places and gain nothing from being inlined."""
@@ -136,7 +133,7 @@ class Specialiser:
         if id(function) not in self._done:
             copied = self.copy(function)
             options = {
-                **OPTIONS,
+                **INNER,
                 "forceinline": function.__name__ not in SEPARATE,
                 "parallel": function.__name__ in PARALLEL,
             }
@@ -146,23 +143,37 @@ class Specialiser:
     def entry(self, function: types.FunctionType, cache_root: Path | None) -> Callable[..., Any]:
         """The specialised copy as a compiled entry point, cached below ``cache_root``."""
         copied = self.copy(function)
-        if not self._jit or cache_root is None:
-            return self._compile(copied, nogil=True)
+        if not self._jit:
+            return copied
         import numba
 
+        from netsim.engine.compiling import deferred
+
         before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(cache_root / copied.__module__)
+        if cache_root is not None:
+            numba.config.CACHE_DIR = str(cache_root / copied.__module__)
         try:
-            return self._compile(copied, nogil=True, cache=True)
+            compiled = numba.njit(nogil=True, cache=cache_root is not None, **ENTRY)(copied)
         finally:
             numba.config.CACHE_DIR = before
+
+        def call(*args: Any) -> Any:
+            if not compiled.signatures:
+                with deferred():
+                    compiled.compile(tuple(numba.typeof(arg) for arg in args))
+            return compiled(*args)
+
+        return call
 
     def _compile(self, function: types.FunctionType, **options: Any) -> Callable[..., Any]:
         if not self._jit:
             return function
         import numba
 
-        compiled: Callable[..., Any] = numba.njit(error_model="numpy", **options)(function)
+        from netsim.engine.compiling import widen_arguments
+
+        compiled: Callable[..., Any] = numba.njit(**options)(function)
+        widen_arguments(compiled)
         return compiled
 
 
