@@ -89,3 +89,18 @@ def output_port(net, wires, node, p_in, slot):
         epoch = count // n
         k = permuted(mix(salt ^ (epoch & 0xFFFFFFFF)), count - epoch * n, n)
     return int(net.route_ports[offset + k])
+
+
+def undo_choice(net, wires, node, p_in, slot):
+    """Take back the count of a choice that could not be carried out."""
+    pkt = wires.pool[slot]
+    entry = net.route[(node - net.n_hosts) * net.n_groups + net.host_group[int(pkt.dst)]]
+    if BALANCING == ECMP or entry & 0xFFFF <= 1:
+        return
+    balance = wires.balance[p_in]
+    if BALANCING == SPRAY_RANDOM or BALANCING == LEAST_LOADED:
+        balance.choices -= 1
+    elif int(pkt.kind) <= TRIMMED:
+        balance.data_choices -= 1
+    else:
+        balance.other_choices -= 1

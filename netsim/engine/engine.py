@@ -15,6 +15,7 @@ from netsim.engine.layout import (
     GROW_CONTROL,
     GROW_SCRATCH,
 )
+from netsim.engine.prefetch import compiled_prefetch, prefetch
 from netsim.engine.protocol import Protocol, parameter_value, read_protocol
 from netsim.engine.records import RecordArray
 from netsim.engine.specialise import Specialiser, cache_root, jit_enabled
@@ -97,6 +98,7 @@ class Engine:
         constants = features(self.fabric)
         coupled = is_coupled(self.fabric)
         holes: dict[str, Any] = {**constants, **protocol.handlers}
+        holes["prefetch"] = compiled_prefetch() if self.jit else prefetch
         holes["switch_step"] = exact.switch_step if coupled else switch.switch_step
         text = f"{protocol.module.__name__} {sorted(constants.items())} {coupled}"
         tag = hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -10,8 +10,10 @@ larger ring and be called again.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
-from netsim.engine.balance import output_port
+from netsim.engine.balance import output_port, undo_choice
 from netsim.engine.layout import GROW_RING, GROW_SCRATCH, INF, N_BUCKETS, OK
 from netsim.engine.ports import (
     arrive,
@@ -28,6 +30,7 @@ from netsim.transport import PFC
 
 N_CLASSES: int
 LOSSLESS: bool
+prefetch: Callable[..., Any]
 DYNAMIC: bool
 ECN_ENQUEUE: bool
 PFC_BYTES = 64
@@ -56,6 +59,12 @@ def gather_unrouted(net, wires, clock, scratch, worker, node):
     following = INF
     for p in range(first, last):
         inbox = wires.inbox[p]
+        if p + 1 < last:
+            following_inbox = wires.inbox[p + 1]
+            prefetch(
+                wires.pool,
+                following_inbox.ring_off + (following_inbox.head & following_inbox.ring_mask),
+            )
         for i in range(inbox.head, inbox.tail):
             slot = inbox.ring_off + (i & inbox.ring_mask)
             time = wires.pool[slot].time
@@ -285,15 +294,9 @@ def admit(net, wires, clock, scratch, worker, node, first, i, slot, t, shift):
     if LOSSLESS and overruns(wires, p_in, c, size):
         drop(wires.queues[p_in * N_CLASSES + c], size)
         return OK
-    balance = wires.balance[p_in]
-    choices = balance.choices
-    data_choices = balance.data_choices
-    other_choices = balance.other_choices
     o = output_port(net, wires, node, p_in, slot)
     if not room_at(wires, first + o):
-        balance.choices = choices
-        balance.data_choices = data_choices
-        balance.other_choices = other_choices
+        undo_choice(net, wires, node, p_in, slot)
         return GROW_RING
     port = wires.ports[first + o]
     if not LOSSLESS:

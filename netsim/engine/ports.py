@@ -9,6 +9,8 @@ to the end of its transmission; the link's ring receives it when transmission st
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 from netsim.engine.numbers import PURPOSE_ECN, PURPOSE_TRIM, rand32
 from netsim.transport import DATA, ECN_CE, TRIMMED
@@ -19,6 +21,7 @@ TRIM: bool
 LOSSLESS: bool
 ECN_ENQUEUE: bool
 ECN_DEQUEUE: bool
+prefetch: Callable[..., Any]
 
 
 def set_paused(wires, port, p, paused, now):
@@ -87,6 +90,8 @@ def launch(wires, port, p, queue, c, src, ingress, t):
                 pkt.ecn = int(pkt.ecn) | ECN_CE
                 queue.marks += 1
     port.tail += 1
+    # Two packets share a cache line: the one after next is in the next line.
+    prefetch(wires.pool, port.ring_off + ((port.tail + 1) & port.ring_mask))
     port.free_at = end
     port.tx_bytes = size
     port.tx_class = c
@@ -103,6 +108,7 @@ def transmit(wires, port, p, c, t):
     queue.head += 1
     if queue.head == queue.tail:
         port.backlog &= ~(1 << c)
+    prefetch(wires.pool, queue.off + ((queue.head + 1) & queue.mask))
     ingress = 0
     if LOSSLESS:
         ingress = wires.ingress[src]

@@ -7,11 +7,15 @@ in the nearest cache.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from netsim.engine.balance import output_port
 from netsim.engine.layout import GROW_RING, GROW_SCRATCH, INF, N_BUCKETS, OK
 from netsim.engine.ports import advance, arrive
 
 N_CLASSES: int
+prefetch: Callable[..., Any]
 
 KEY_BITS = 32
 KEY_MASK = (1 << KEY_BITS) - 1
@@ -48,6 +52,12 @@ def gather(net, wires, clock, scratch, worker, node):
         undo[u] = balance.choices
         undo[u + 1] = balance.data_choices
         undo[u + 2] = balance.other_choices
+        if p + 1 < last:
+            following_inbox = wires.inbox[p + 1]
+            prefetch(
+                wires.pool,
+                following_inbox.ring_off + (following_inbox.head & following_inbox.ring_mask),
+            )
         head = inbox.head
         while head < inbox.tail:
             slot = inbox.ring_off + (head & inbox.ring_mask)
