@@ -184,7 +184,7 @@ def source_files(plugin: types.ModuleType) -> list[Path]:
     globals, at any depth, that are not part of an installed library.
     """
     root = Path(_package_root())
-    files = {path for path in root.rglob("*.py")}
+    files = set(root.rglob("*.py"))
     seen: set[str] = set()
     queue = [plugin]
     top = plugin.__name__.partition(".")[0]
