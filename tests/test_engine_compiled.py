@@ -1,0 +1,130 @@
+"""The compiled engine does what the same code does as plain Python, with any number of threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engine_runs import (
+    DROP_TAIL,
+    LOSSLESS,
+    PACKET,
+    TRIM,
+    US,
+    assert_conserved,
+    build,
+    digest,
+    fat_tree,
+    flow_table,
+    run,
+)
+
+from netsim.engine.state import Sizes
+from netsim.fabric import Fabric
+from netsim.flows import FlowTable
+from netsim.network import Network
+
+# Few combinations, because each is compiled; the same as in other tests, because they share.
+KINDS = {
+    "datagram": ("datagram", DROP_TAIL),
+    "roce": ("roce", LOSSLESS),
+    "ndp": ("ndp", TRIM),
+}
+NARROW = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4)
+
+
+def random_flows(network: Network, rng: np.random.Generator, n: int, most_bytes: int) -> FlowTable:
+    """Flows among all hosts, a quarter of them to the same one."""
+    src = rng.integers(0, network.n_hosts, n)
+    dst = np.where(rng.random(n) < 0.25, 0, rng.integers(0, network.n_hosts, n))
+    dst = np.where(dst == src, (dst + 1) % network.n_hosts, dst)
+    size, start = rng.integers(1, most_bytes, n), rng.integers(0, 20 * US, n)
+    return flow_table(list(zip(*(x.tolist() for x in (src, dst, size, start)), strict=True)))
+
+
+def tight(fabric: Fabric, rng: np.random.Generator) -> Fabric:
+    """The same kind of fabric with small buffers: what is compiled does not depend on that."""
+    packets = int(rng.integers(2, 9)) * PACKET
+    return Fabric(
+        model=fabric.model,
+        load_balancing=fabric.load_balancing,
+        n_classes=fabric.n_classes,
+        queue_bytes=packets,
+        header_queue_bytes=int(rng.integers(1, 50)) * 64,
+        xoff_bytes=packets,
+        xon_bytes=packets // 2,
+        headroom_bytes=int(rng.choice((PACKET, 10**6))),
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_compiled_and_plain_runs_agree(kind: str) -> None:
+    transport, fabric = KINDS[kind]
+    for seed in range(4):
+        rng = np.random.Generator(np.random.Philox(seed))
+        network = fat_tree(3, 3, "100Gbps", spines=2, fabric_rate="150Gbps")
+        flows = random_flows(network, rng, 12, 30 * 4096)
+        params = {} if transport == "datagram" else {"rto": "100us"}
+        until = 2000 * US
+        given = {"fabric": tight(fabric, rng), "seed": seed, "params": params}
+        engines = [
+            build(network, flows, transport, jit=jit, sizes=sizes, **given)
+            for jit, sizes in ((False, None), (True, None), (True, NARROW))
+        ]
+        digests = {digest(run(engine, until)) for engine in engines}
+        assert len(digests) == 1
+        assert_conserved(engines[0])
+        assert_conserved(engines[1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_and_repetition_change_nothing(kind: str) -> None:
+    transport, fabric = KINDS[kind]
+    rng = np.random.Generator(np.random.Philox(7))
+    network = fat_tree(8, 8, "400Gbps", switch_latency="200ns")
+    flows = random_flows(network, rng, 300, 100 * 4096)
+    fabric = tight(fabric, rng)
+    digests = [
+        digest(run(build(network, flows, transport, fabric, seed=seed, threads=threads)))
+        for seed, threads in ((1, 1), (1, 1), (1, 2), (1, 4), (2, 2))
+    ]
+    assert len(set(digests[:4])) == 1
+    assert digests[4] != digests[0]
+
+
+def test_stopping_and_going_on_changes_nothing() -> None:
+    network = fat_tree(4, 4, "100Gbps")
+    flows = random_flows(network, np.random.Generator(np.random.Philox(3)), 60, 200_000)
+    whole = run(build(network, flows, "roce", LOSSLESS))
+    parts = build(network, flows, "roce", LOSSLESS)
+    for until in range(US // 3, 300 * US, 7 * US + 1):
+        run(parts, until)
+        assert_conserved(parts)
+    assert digest(run(parts)) == digest(whole)
+
+
+BOUNDS_CHECKED = """
+from test_engine_compiled import *
+for kind in ("roce", "ndp"):
+    transport, fabric = KINDS[kind]
+    rng = np.random.Generator(np.random.Philox(5))
+    network = fat_tree(3, 3, "100Gbps", spines=2)
+    flows = random_flows(network, rng, 40, 60 * 4096)
+    for sizes in (None, NARROW):
+        engine = build(network, flows, transport, tight(fabric, rng), sizes=sizes)
+        assert_conserved(run(engine, 3000 * US))
+print("within bounds")
+"""
+
+
+def test_with_bounds_checking() -> None:
+    """No index is out of its array; compiled for this in a process of its own."""
+    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", BOUNDS_CHECKED], env=env, capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.strip() == "within bounds", done.stderr[-2000:]
