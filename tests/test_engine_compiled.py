@@ -117,7 +117,14 @@ for kind in ("roce", "ndp"):
     for sizes in (None, NARROW):
         engine = build(network, flows, transport, tight(fabric, rng), sizes=sizes)
         assert_conserved(run(engine, 3000 * US))
-print("within bounds")
+# And the check itself works: with too short an array it objects.
+short = np.zeros((1, 1), np.int32)
+engine = build(network, flows, transport, fabric)
+engine.state.scratch = engine.state.scratch._replace(outs=short)
+try:
+    run(engine)
+except IndexError:
+    print("within bounds")
 """
 
 

@@ -1,0 +1,137 @@
+"""What holds for every network, traffic and fabric; the engine's code as plain Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from engine_runs import (
+    US,
+    acked_ps,
+    assert_conserved,
+    build,
+    counter,
+    digest,
+    fat_tree,
+    fct_ps,
+    flow_table,
+    run,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netsim.engine.engine import Engine
+from netsim.fabric import LOAD_BALANCING, Ecn, Fabric, PacketFormat
+from netsim.flows import FlowTable
+from netsim.ideal import ideal_times
+from netsim.network import Network
+
+RATES = ("10Gbps", "40Gbps", "100Gbps", "400Gbps")
+EXAMPLES = 200
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything of a run."""
+
+    network: Network
+    flows: FlowTable
+    transport: str
+    fabric: Fabric
+    packets: PacketFormat
+    params: dict[str, Any]
+    seed: int
+
+    def engine(self, **options: Any) -> Engine:
+        """An engine at time 0."""
+        options = {"seed": self.seed, "params": self.params, "packets": self.packets, **options}
+        return build(self.network, self.flows, self.transport, self.fabric, jit=False, **options)
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Network:
+    """Small fat trees of any rates and latencies: all shortest paths of a pair are alike."""
+    return fat_tree(
+        draw(st.integers(2, 4)),
+        draw(st.integers(1, 3)),
+        draw(st.sampled_from(RATES)),
+        spines=draw(st.integers(1, 3)),
+        fabric_rate=draw(st.sampled_from(RATES)),
+        oversubscription=None,
+        link_latency=f"{draw(st.integers(1, 3000))}ns",
+        switch_latency=f"{draw(st.integers(0, 500))}ns",
+    )
+
+
+@st.composite
+def settings_of_runs(draw: st.DrawFn, *, lossy: bool) -> Setting:
+    """Lossy ones may drop what is not sent again; of the others every flow has to arrive."""
+    network = draw(networks())
+    packets = PacketFormat(payload_bytes=draw(st.sampled_from((512, 1500, 4096))))
+    full = packets.data_bytes
+    hosts = st.integers(0, network.n_hosts - 1)
+    size = st.integers(1, 30 * packets.payload_bytes)
+    pairs = st.tuples(hosts, hosts, size, st.integers(0, 20 * US)).filter(lambda f: f[0] != f[1])
+    flows = flow_table(draw(st.lists(pairs, min_size=1, max_size=8)))
+    transport = draw(st.sampled_from(("datagram", "roce", "ndp")))
+    models = {"datagram": ("drop_tail", "lossless"), "roce": ("lossless",), "ndp": ("trim",)}
+    model = draw(st.sampled_from(("drop_tail",) if lossy else models[transport]))
+    xoff = draw(st.integers(0, 10)) * full
+    ecn = Ecn(full, 4 * full, 0.5, draw(st.sampled_from(("enqueue", "dequeue"))))
+    # Go-back-N takes packets that overtake for lost ones and sends them again and again.
+    spread = ("ecmp",) if transport == "roce" else LOAD_BALANCING
+    fabric = Fabric(
+        model=model,
+        load_balancing=draw(st.sampled_from(spread)),
+        n_classes=2 if transport == "ndp" else draw(st.integers(1, 3)),
+        queue_bytes=draw(st.integers(1, 10)) * full if transport == "ndp" or lossy else 10**9,
+        header_queue_bytes=10**9,
+        ecn=draw(st.sampled_from((None, ecn))),
+        xoff_bytes=xoff,
+        xon_bytes=max(1, xoff // 2),
+        shared_buffer_bytes=draw(st.sampled_from((None, 50 * full))),
+    )
+    params: dict[str, Any] = {"rto": "200us"} if transport != "datagram" else {}
+    if transport == "roce":
+        params["ack_every"] = draw(st.integers(1, 3))
+    return Setting(network, flows, transport, fabric, packets, params, draw(st.integers(0, 2**31)))
+
+
+@given(settings_of_runs(lossy=False))
+@settings(max_examples=EXAMPLES)
+def test_every_flow_arrives_and_none_too_early(setting: Setting) -> None:
+    engine = run(setting.engine())
+    assert_conserved(engine)
+    assert counter(engine, "drops") == 0
+    sprayed = setting.fabric.load_balancing != "ecmp" or setting.transport == "ndp"
+    ideal = ideal_times(setting.network, setting.flows, setting.packets, multipath=sprayed)
+    assert (fct_ps(engine) >= ideal.fct_ps).all()
+    if setting.transport != "datagram":
+        assert (acked_ps(engine) >= fct_ps(engine)).all()
+        assert (acked_ps(engine) >= ideal.acked_ps).all()
+    got = engine.state.ends.rx["got_bytes"]
+    assert np.array_equal(got, setting.flows.size_bytes)
+
+
+@given(settings_of_runs(lossy=True), st.integers(0, 300 * US))
+@settings(max_examples=EXAMPLES)
+def test_nothing_vanishes(setting: Setting, until_ps: int) -> None:
+    """With drops, and stopped anywhere: what was sent is somewhere."""
+    engine = run(setting.engine(), until_ps)
+    assert_conserved(engine)
+    run(engine, 2000 * US)
+    assert_conserved(engine)
+    # A port can have sent no more than its rate allows.
+    wires, network = engine.state.wires, setting.network
+    sent = np.array(wires.queues["sent_bytes"]).reshape(network.n_ports, -1).sum(axis=1)
+    busy_until = np.array(wires.ports["free_at"]) / 1e12
+    assert (sent * 8 <= network.port_rate_bps * busy_until * (1 + 1e-9)).all()
+
+
+@given(settings_of_runs(lossy=False), st.integers(2, 50))
+@settings(max_examples=EXAMPLES // 2)
+def test_windows_of_any_length(setting: Setting, parts: int) -> None:
+    shorter = setting.network.lookahead_ps // parts + 1
+    whole = digest(run(setting.engine()))
+    assert digest(run(setting.engine(window_ps=shorter))) == whole
