@@ -165,7 +165,7 @@ def link_table(engine: Engine) -> Table:
     still = ((engine.state.wires.ports["paused"][port] >> cls) & 1) == 1
     paused[still] += duration_ps - queues["paused_since"][still]
     names = node_names(network)
-    table = {
+    table: Table = {
         "link": port,
         "from_node": network.port_node[port],
         "to_node": network.port_node[network.port_peer[port]],

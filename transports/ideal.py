@@ -5,7 +5,9 @@ plus propagation, plus storing and forwarding one packet at each hop, headers co
 The same figure stands beside every flow of a simulated run, as its ideal.
 """
 
-PARAMS = []
+from netsim.params import Param
+
+PARAMS: list[Param] = []
 
 FABRIC = {"model": "drop_tail", "load_balancing": "spray_permutation"}
 

@@ -51,7 +51,10 @@ def least_loaded(wires, net, first_port, offset, n, start):
 
 
 def output_port(net, wires, node, p_in, slot):
-    """Local output port at switch ``node`` of the packet in pool slot ``slot`` that came in by ``p_in``."""
+    """Local port by which switch ``node`` sends on the packet in pool slot ``slot``.
+
+    It came in by (global) port ``p_in``.
+    """
     pkt = wires.pool[slot]
     dst = int(pkt.dst)
     entry = net.route[(node - net.n_hosts) * net.n_groups + net.host_group[dst]]

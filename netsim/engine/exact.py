@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from netsim.engine.balance import output_port, undo_choice
 from netsim.engine.layout import GROW_RING, GROW_SCRATCH, INF, N_BUCKETS, OK
@@ -78,27 +78,39 @@ def gather_unrouted(net, wires, clock, scratch, worker, node):
     return k, following
 
 
-def calendar_shift(clock):
-    """Such that (time - w0) >> shift is a slot of the calendar."""
-    width = clock.clock[0].w1 - clock.clock[0].w0
+class Step(NamedTuple):
+    """The switch and the window of one step, and the calendar of completions in it."""
+
+    node: int
+    first: int  # the switch's first port
+    w0: int
+    w1: int
+    shift: int  # (time - w0) >> shift is a slot of the calendar
+    heads: Any  # int64[N_BUCKETS]: first port of each slot
+    later: Any  # int64[ports]: the port after a port in its slot, or -1
+    words: Any  # int64[N_BUCKETS / 32]: a bit for each slot that is not empty
+
+
+def open_step(net, clock, scratch, worker, node):
+    """A step with an empty calendar."""
+    w0 = clock.clock[0].w0
+    w1 = clock.clock[0].w1
     shift = 0
-    while (width >> shift) >= N_BUCKETS:
+    while ((w1 - w0) >> shift) >= N_BUCKETS:
         shift += 1
-    return shift
-
-
-def calendar_clear(scratch, worker):
-    """Empty the calendar."""
-    scratch.words[worker][:] = 0
-
-
-def calendar_add(wires, clock, scratch, worker, first, o, shift):
-    """Enter the completion of local port ``o``, in the order of (time, port)."""
-    at = wires.ports[first + o].free_at
-    slot = (at - clock.clock[0].w0) >> shift
-    head = scratch.calendar[worker]
-    later = scratch.later[worker]
     words = scratch.words[worker]
+    words[:] = 0
+    heads = scratch.calendar[worker]
+    return Step(node, net.first_port[node], w0, w1, shift, heads, scratch.later[worker], words)
+
+
+def calendar_add(wires, step, o):
+    """Enter the completion of local port ``o``, in the order of (time, port)."""
+    at = wires.ports[step.first + o].free_at
+    slot = (at - step.w0) >> step.shift
+    head = step.heads
+    later = step.later
+    words = step.words
     bit = 1 << (slot & (WORD - 1))
     if words[slot // WORD] & bit == 0:
         words[slot // WORD] |= bit
@@ -108,7 +120,7 @@ def calendar_add(wires, clock, scratch, worker, first, o, shift):
     before = -1
     other = head[slot]
     while other >= 0:
-        time = wires.ports[first + other].free_at
+        time = wires.ports[step.first + other].free_at
         if time > at or (time == at and other > o):
             break
         before = other
@@ -120,9 +132,9 @@ def calendar_add(wires, clock, scratch, worker, first, o, shift):
         later[before] = o
 
 
-def calendar_first(scratch, worker, word):
+def calendar_first(step, word):
     """Slot of the earliest entry, looking from ``word`` on, or -1."""
-    words = scratch.words[worker]
+    words = step.words
     while word < N_BUCKETS // WORD:
         w = words[word]
         if w != 0:
@@ -141,20 +153,20 @@ def calendar_first(scratch, worker, word):
     return -1
 
 
-def calendar_take(scratch, worker, slot):
+def calendar_take(step, slot):
     """Remove the first entry of ``slot``."""
-    head = scratch.calendar[worker]
+    head = step.heads
     o = head[slot]
-    following = scratch.later[worker][o]
+    following = step.later[o]
     head[slot] = following
     if following < 0:
-        scratch.words[worker][slot // WORD] &= ~(1 << (slot & (WORD - 1)))
+        step.words[slot // WORD] &= ~(1 << (slot & (WORD - 1)))
     return o
 
 
-def begin(wires, clock, scratch, worker, first, o, t, shift):
-    """Start what local port ``o`` should send at ``t``, if it is free: a due PFC frame comes first."""
-    p = first + o
+def begin(wires, step, o, t):
+    """Start what local port ``o`` should send at ``t``, if it is free; a due PFC frame first."""
+    p = step.first + o
     port = wires.ports[p]
     if port.tx_bytes > 0:
         return
@@ -166,14 +178,14 @@ def begin(wires, clock, scratch, worker, first, o, t, shift):
         if c < 0:
             return
         transmit(wires, port, p, c, t)
-    if port.free_at < clock.clock[0].w1:
-        calendar_add(wires, clock, scratch, worker, first, o, shift)
+    if port.free_at < step.w1:
+        calendar_add(wires, step, o)
 
 
-def begin_if_due(wires, clock, scratch, worker, first, o, t, shift):
+def begin_if_due(wires, step, o, t):
     """Start local port ``o`` if it owes its neighbour a PFC frame."""
-    if wires.ports[first + o].pfc_due == 1:
-        begin(wires, clock, scratch, worker, first, o, t, shift)
+    if wires.ports[step.first + o].pfc_due == 1:
+        begin(wires, step, o, t)
 
 
 def send_pfc(wires, port, t):
@@ -250,9 +262,9 @@ def account_departure(wires, node, p_in, c, size):
         port.pfc_due = 1
 
 
-def complete(wires, clock, scratch, worker, node, first, o, shift):
+def complete(wires, step, o):
     """The transmission of local port ``o`` ends: free its bytes, go on with the next."""
-    p = first + o
+    p = step.first + o
     port = wires.ports[p]
     t = port.free_at
     c = port.tx_class
@@ -264,14 +276,14 @@ def complete(wires, clock, scratch, worker, node, first, o, shift):
         retire(wires, port, p)
         if LOSSLESS:
             owed = port.tx_ingress
-            account_departure(wires, node, first + owed, c, size)
-    begin(wires, clock, scratch, worker, first, o, t, shift)
+            account_departure(wires, step.node, step.first + owed, c, size)
+    begin(wires, step, o, t)
     if owed >= 0:
-        begin_if_due(wires, clock, scratch, worker, first, owed, t, shift)
+        begin_if_due(wires, step, owed, t)
 
 
 def ring_full(wires, p):
-    """Could an event that may start port ``p`` (a packet and a PFC frame) overrun its link's ring?"""
+    """Could a packet and a PFC frame, sent by port ``p`` in one event, overrun its link's ring?"""
     port = wires.ports[p]
     if port.tail - wires.head_seen[p] + 2 > port.ring_mask + 1:
         wires.link_need[p] = 2 * (port.ring_mask + 1)
@@ -279,47 +291,50 @@ def ring_full(wires, p):
     return False
 
 
-def admit(net, wires, clock, scratch, worker, node, first, i, slot, t, shift):
-    """A packet arrives at time ``t`` by local port ``i``. Returns a status; nothing changed unless OK."""
-    p_in = first + i
+def admit(net, wires, step, i, slot, t):
+    """A packet arrives at time ``t`` by local port ``i``.
+
+    Returns GROW_RING, and nothing has changed, if there is no room for it.
+    """
+    p_in = step.first + i
     pkt = wires.pool[slot]
     if ring_full(wires, p_in):
         return GROW_RING
     if LOSSLESS and int(pkt.kind) == PFC:
         set_paused(wires, wires.ports[p_in], p_in, int(pkt.aux), t)
-        begin(wires, clock, scratch, worker, first, i, t, shift)
+        begin(wires, step, i, t)
         return OK
     size = int(pkt.size_bytes)
     c = int(pkt.prio)
     if LOSSLESS and overruns(wires, p_in, c, size):
         drop(wires.queues[p_in * N_CLASSES + c], size)
         return OK
-    o = output_port(net, wires, node, p_in, slot)
-    if not room_at(wires, first + o):
-        undo_choice(net, wires, node, p_in, slot)
+    o = output_port(net, wires, step.node, p_in, slot)
+    if not room_at(wires, step.first + o):
+        undo_choice(net, wires, step.node, p_in, slot)
         return GROW_RING
-    port = wires.ports[first + o]
+    port = wires.ports[step.first + o]
     if not LOSSLESS:
         idle = port.tx_bytes == 0
-        arrive(wires, port, first + o, slot, t)
-        if idle and port.tx_bytes > 0 and port.free_at < clock.clock[0].w1:
-            calendar_add(wires, clock, scratch, worker, first, o, shift)
+        arrive(wires, port, step.first + o, slot, t)
+        if idle and port.tx_bytes > 0 and port.free_at < step.w1:
+            calendar_add(wires, step, o)
         return OK
-    account_arrival(wires, node, p_in, c, size)
-    queue = wires.queues[(first + o) * N_CLASSES + c]
+    account_arrival(wires, step.node, p_in, c, size)
+    queue = wires.queues[(step.first + o) * N_CLASSES + c]
     if port.tx_bytes == 0 and port.pfc_due == 0 and port.backlog == 0 and not ECN_ENQUEUE:
         if (port.paused >> c) & 1 == 0:
             # Nothing to wait for: straight from the incoming ring to the outgoing one.
             hold(queue, size)
-            launch(wires, port, first + o, queue, c, slot, i, t)
-            if port.free_at < clock.clock[0].w1:
-                calendar_add(wires, clock, scratch, worker, first, o, shift)
-            begin_if_due(wires, clock, scratch, worker, first, i, t, shift)
+            launch(wires, port, step.first + o, queue, c, slot, i, t)
+            if port.free_at < step.w1:
+                calendar_add(wires, step, o)
+            begin_if_due(wires, step, i, t)
             return OK
     wires.ingress[queue.off + (queue.tail & queue.mask)] = i
-    arrive(wires, port, first + o, slot, t)
-    begin(wires, clock, scratch, worker, first, o, t, shift)
-    begin_if_due(wires, clock, scratch, worker, first, i, t, shift)
+    arrive(wires, port, step.first + o, slot, t)
+    begin(wires, step, o, t)
+    begin_if_due(wires, step, i, t)
     return OK
 
 
@@ -348,15 +363,12 @@ def may_complete(wires, first, o):
 
 def run_events(net, wires, clock, scratch, worker, node, n):
     """Merge the ``n`` sorted arrivals with the completions of the window."""
-    first = net.first_port[node]
-    w0 = clock.clock[0].w0
-    w1 = clock.clock[0].w1
-    shift = calendar_shift(clock)
-    calendar_clear(scratch, worker)
+    step = open_step(net, clock, scratch, worker, node)
+    first = step.first
     for o in range(net.first_port[node + 1] - first):
         port = wires.ports[first + o]
-        if port.tx_bytes > 0 and port.free_at < w1:
-            calendar_add(wires, clock, scratch, worker, first, o, shift)
+        if port.tx_bytes > 0 and port.free_at < step.w1:
+            calendar_add(wires, step, o)
     keys = scratch.keys[worker, 1]
     slots = scratch.slots[worker]
     ins = scratch.outs[worker]
@@ -365,25 +377,23 @@ def run_events(net, wires, clock, scratch, worker, node, n):
     while True:
         t_arrival = INF
         if i < n:
-            t_arrival = w0 + (keys[i] >> KEY_BITS)
-        entry = calendar_first(scratch, worker, word)
+            t_arrival = step.w0 + (keys[i] >> KEY_BITS)
+        entry = calendar_first(step, word)
         if entry >= 0:
-            o = scratch.calendar[worker][entry]
+            o = step.heads[entry]
             if wires.ports[first + o].free_at <= t_arrival:
                 if not may_complete(wires, first, o):
                     return GROW_RING
                 # No later event can enter the calendar before this one.
                 word = entry // WORD
-                calendar_take(scratch, worker, entry)
-                complete(wires, clock, scratch, worker, node, first, o, shift)
+                calendar_take(step, entry)
+                complete(wires, step, o)
                 continue
         if i == n:
             return OK
         k = keys[i] & KEY_MASK
         local = ins[k]
-        status = admit(
-            net, wires, clock, scratch, worker, node, first, local, slots[k], t_arrival, shift
-        )
+        status = admit(net, wires, step, local, slots[k], t_arrival)
         if status != OK:
             return status
         wires.inbox[first + local].head += 1

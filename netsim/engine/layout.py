@@ -8,12 +8,12 @@ their fields through ``int(...)`` before doing arithmetic on them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 
 INF = 1 << 62
 """A time that never comes."""
@@ -102,7 +102,7 @@ TIMER = record("deadline", "key", "pos", "owner", "code")
 A deadline that moved later leaves the entry where it is; it is put right when it surfaces."""
 
 TIMER_HOST, TIMER_TX, TIMER_START, TIMER_RX = 0, 16, 31, 32
-"""``code`` of a timer is one of these plus its number k, or TIMER_START: a flow's start and pacing."""
+"""``code`` of a timer: one of these plus its number k; TIMER_START is a flow's start and pacing."""
 
 HOST_FIELDS = (
     "host",
@@ -196,7 +196,8 @@ CLOCK = record(
 
 OK, GROW_RING, GROW_CONTROL, GROW_SCRATCH, FAULT = range(5)
 """Why a step ended early: rings of links or queues (see ``link_need``, ``queue_need``), the
-host's control FIFO, or scratch (``what`` says how much) are too small, or a handler broke a rule."""
+host's control FIFO, or scratch (``what`` says how much) are too small, or a handler broke
+a rule."""
 
 RUNNING, DONE, IDLE, UNTIL, GROW = range(5)
 """Why a run of windows ended."""

@@ -39,7 +39,7 @@ def set_paused(wires, port, p, paused, now):
 
 
 def ecn_marks(wires, port, p, q_bytes):
-    """Does a packet that sees ``q_bytes`` get marked? Draws a random number between Kmin and Kmax."""
+    """Is a packet that sees ``q_bytes`` marked? Between Kmin and Kmax, a random draw decides."""
     fabric = wires.fabric[0]
     if q_bytes <= fabric.kmin_bytes:
         return False
