@@ -1,0 +1,149 @@
+"""Compiled code on the disk is used again, and never after an edit that could change it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import netsim
+import netsim.experiments
+import netsim.plots
+import netsim.topologies
+import netsim.transports
+
+SIMULATE = """
+import sys
+from pathlib import Path
+from netsim import registry
+from netsim.engine.engine import Engine
+from netsim.engine.layout import INF
+from netsim.fabric import Fabric, PacketFormat
+from netsim.flows import FlowTable
+from netsim.network import NetworkBuilder
+import netsim
+import numpy as np
+
+builder = NetworkBuilder()
+builder.add_hosts(2)
+switch = builder.add_switch()
+for host in (0, 1):
+    builder.cable(host, switch, rate_bps=10**11, delay_ps=10**6)
+flows = FlowTable(np.array([0]), np.array([1]), np.array([2 * 4096]), np.array([0]))
+plugin = registry.find("transport", sys.argv[1], relative_to=Path(sys.argv[2]))
+params = {p.name: p.convert(p.default) for p in plugin.params}
+args = (builder.build("pair"), flows, Fabric(), PacketFormat(), plugin, params, 1)
+engine = Engine(*args, jit=True)
+engine.advance(10**6, INF)
+print(Path(netsim.__file__).parent, int(engine.state.ends.rx["done_ps"][0]))
+"""
+
+ALONE_PS = 3 * 332_800 + 2 * 10**6
+"""Two packets over two links of 100 Gbps and 1 us."""
+
+TRANSPORT = '''
+"""Open loop, with a pause between packets that another file decides."""
+
+from middle import pause_ps
+
+from netsim.transport import BLOCKED, deliver, finish
+
+PARAMS = []
+TX_STATE = ("next_seq",)
+
+
+def ready(env, now, tx):
+    if tx.next_seq == tx.n_packets:
+        return BLOCKED
+    return tx.next_seq * pause_ps(tx.next_seq)
+
+
+def fill(env, now, tx, pkt):
+    pkt.seq = tx.next_seq
+    tx.next_seq += 1
+    if tx.next_seq == tx.n_packets:
+        finish(env, now, tx)
+
+
+def on_data(env, now, rx, pkt):
+    deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
+'''
+
+MIDDLE = """
+from deep import microseconds
+
+
+def pause_ps(seq):
+    return microseconds(seq) * 1_000_000
+"""
+
+DEEP = """
+UNIT = {unit}
+
+
+def microseconds(seq):
+    return UNIT
+"""
+
+
+def simulate(transport: str, folder: Path, **env: str) -> tuple[str, int]:
+    """In a process of its own: where netsim came from, and when the flow was complete, in ps."""
+    env = {**os.environ, "NETSIM_CACHE_DIR": str(folder / "cache"), **env}
+    command = [sys.executable, "-c", SIMULATE, transport, str(folder)]
+    # Not from the folder of the sources, where they would be found before PYTHONPATH.
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, cwd=folder)
+    assert done.returncode == 0, done.stderr[-2000:]
+    where, done_ps = done.stdout.split()
+    return where, int(done_ps)
+
+
+def compiled_files(folder: Path) -> dict[str, int]:
+    """The files of compiled code and when each was written."""
+    found = (folder / "cache").rglob("*.nb?")
+    return {str(path): path.stat().st_mtime_ns for path in found}
+
+
+def test_an_edit_two_files_away_from_a_plugin(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(TRANSPORT)
+    (tmp_path / "middle.py").write_text(MIDDLE)
+    (tmp_path / "deep.py").write_text(DEEP.format(unit=5))
+    assert simulate("mine.py", tmp_path)[1] == 5 * 10**6 + ALONE_PS - 332_800
+    files = compiled_files(tmp_path)
+    assert files
+
+    assert simulate("mine.py", tmp_path)[1] == 5 * 10**6 + ALONE_PS - 332_800
+    assert compiled_files(tmp_path) == files, "the second process compiled again"
+
+    (tmp_path / "deep.py").write_text(DEEP.format(unit=7))
+    assert simulate("mine.py", tmp_path)[1] == 7 * 10**6 + ALONE_PS - 332_800
+    assert len(compiled_files(tmp_path)) > len(files)
+
+
+def copy_of_package(folder: Path) -> Path:
+    """A copy of netsim with its mapped folders inside, as it is when installed."""
+    package = folder / "netsim"
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(netsim.__file__).parent, package, ignore=ignore)
+    for part in (netsim.experiments, netsim.plots, netsim.topologies, netsim.transports):
+        assert part.__file__ is not None
+        source = Path(part.__file__).parent
+        shutil.copytree(source, package / source.name, ignore=ignore, dirs_exist_ok=True)
+    return package
+
+
+def test_an_edit_of_the_package(tmp_path: Path) -> None:
+    """Of the transports' library: the engine calls a transport, which calls this."""
+    package = copy_of_package(tmp_path)
+    assert simulate("datagram", tmp_path, PYTHONPATH=str(tmp_path)) == (str(package), ALONE_PS)
+    files = compiled_files(tmp_path)
+
+    assert simulate("datagram", tmp_path, PYTHONPATH=str(tmp_path))[1] == ALONE_PS
+    assert compiled_files(tmp_path) == files, "the second process compiled again"
+
+    library = package / "transport.py"
+    text = library.read_text()
+    assert text.count("rx.done_ps = now\n") == 1
+    library.write_text(text.replace("rx.done_ps = now\n", "rx.done_ps = now + 11\n"))
+    assert simulate("datagram", tmp_path, PYTHONPATH=str(tmp_path))[1] == ALONE_PS + 11

@@ -1,0 +1,168 @@
+"""A transport, a topology and a traffic pattern of one's own: one new file each, and no more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from netsim import load
+
+TRANSPORT = '''
+"""One packet at a time: the next one is sent when the last one is acknowledged."""
+
+from netsim.params import Param
+from netsim.transport import ACK, BLOCKED, deliver, finish, send
+
+PARAMS = [Param("window", "count", 1, "packets sent ahead of the acknowledgements", minimum=1)]
+FABRIC = {"model": "drop_tail", "queue_bytes": "20pkt"}
+TX_STATE = ("next_seq", "acked")
+
+
+def ready(env, now, tx):
+    if tx.next_seq < tx.n_packets and tx.next_seq - tx.acked < env.par.window:
+        return now
+    return BLOCKED
+
+
+def fill(env, now, tx, pkt):
+    pkt.seq = tx.next_seq
+    tx.next_seq += 1
+
+
+def on_data(env, now, rx, pkt):
+    deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
+    send(env, rx, ACK, int(pkt.seq), 0, 0)
+
+
+def on_control(env, now, tx, pkt):
+    tx.acked += 1
+    if tx.acked == tx.n_packets:
+        finish(env, now, tx)
+'''
+
+TOPOLOGY = '''
+"""Switches in a row, with one host each."""
+
+from netsim.network import NetworkBuilder
+from netsim.params import Param
+
+PARAMS = [
+    Param("switches", "count", 3, "switches in the row", minimum=1),
+    Param("rate", "rate", "100Gbps", "rate of all links"),
+    Param("latency", "time", "1us", "propagation of each cable"),
+]
+
+
+def build(params):
+    builder = NetworkBuilder()
+    n = params["switches"]
+    hosts = builder.add_hosts(n)
+    row = [builder.add_switch(f"s{i}") for i in range(n)]
+    for i in range(n):
+        builder.cable(hosts[i], row[i], rate_bps=params["rate"], delay_ps=params["latency"])
+    for a, b in zip(row, row[1:]):
+        builder.cable(a, b, rate_bps=params["rate"], delay_ps=params["latency"])
+    return builder.build("row")
+'''
+
+TRAFFIC = '''
+"""Every host sends to the last one, one after the other."""
+
+import numpy as np
+
+from netsim.flows import FlowTable
+from netsim.params import Param
+
+PARAMS = [
+    Param("size", "bytes", "1MB", "size of each flow"),
+    Param("every", "time", "1ms", "time between starts"),
+]
+
+
+def flows(params, network, rng, context):
+    src = np.arange(network.n_hosts - 1)
+    dst = np.full(src.size, network.n_hosts - 1)
+    return FlowTable(src, dst, params["size"], src * params["every"])
+'''
+
+EXPERIMENT = """
+name = "mine"
+
+[transport]
+kind = "./stop_and_wait.py"
+
+[topology]
+kind = "./row.py"
+switches = 4
+
+[traffic]
+kind = "./in_turn.py"
+size = "40960B"
+every = "1ms"
+
+[outputs]
+directory = "out"
+"""
+
+FILES = {
+    "stop_and_wait.py": TRANSPORT,
+    "row.py": TOPOLOGY,
+    "in_turn.py": TRAFFIC,
+    "mine.toml": EXPERIMENT,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all tests, so that the transport is compiled once."""
+    path = tmp_path_factory.mktemp("plugins")
+    for name, text in FILES.items():
+        (path / name).write_text(text)
+    return path
+
+
+def netsim(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "netsim", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def test_plugins_run(folder: Path) -> None:
+    """Ten packets, each a round trip over L links: 10 * L * (332.8 + 5.12 + 2000) ns."""
+    done = netsim(folder, "run", "mine.toml")
+    assert done.returncode == 0, done.stderr[-2000:]
+    flows = load(folder / "out").flows
+    assert flows["src"].to_list() == [0, 1, 2]
+    links = [5, 4, 3]
+    assert flows["acked_ps"].to_list() == [10 * n * 2_337_920 for n in links]
+
+
+def test_their_parameters_can_be_set(folder: Path) -> None:
+    done = netsim(folder, "run", "mine.toml", "--set", "transport.window=10", "--out", "wide")
+    assert done.returncode == 0, done.stderr[-2000:]
+    flows = load(folder / "wide").flows
+    # All ten in one go, as if nothing were waited for.
+    one_way = [(10 + n - 1) * 332_800 + n * 1_000_000 for n in (5, 4, 3)]
+    assert flows["fct_ps"].to_list() == one_way
+    wrong = netsim(folder, "check", "mine.toml", "--set", "topology.switchs=3")
+    assert wrong.returncode == 2
+    assert "switches" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+
+
+def test_they_can_be_shown(folder: Path) -> None:
+    done = netsim(folder, "show", "transport", "stop_and_wait.py")
+    assert done.returncode == 0, done.stderr
+    assert "window" in done.stdout
+
+
+def test_they_mix_with_what_is_built_in(folder: Path) -> None:
+    """A plugin's network and traffic under a transport of the package."""
+    text = EXPERIMENT.replace("./stop_and_wait.py", "roce")
+    (folder / "mixed.toml").write_text(text)
+    done = netsim(folder, "run", "mixed.toml", "--out", "mixed")
+    assert done.returncode == 0, done.stderr[-2000:]
+    flows = load(folder / "mixed").flows
+    assert (flows["slowdown"] == 1.0).all()
