@@ -130,9 +130,9 @@ def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until, s
         if window.resume == 0:
             if not find_active(clock):
                 return IDLE
+            window.w1 = min(window.w1, until)
             if window.w0 >= until:
                 return UNTIL
-            window.w1 = min(window.w1, until)
         if n_workers == 1 or window.n_active <= FEW_NODES:
             step_share(net, wires, ends, clock, scratch, 0, 1)
         else:

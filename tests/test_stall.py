@@ -1,0 +1,97 @@
+"""Runs that cannot end well say so, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from netsim.experiment import Experiment
+from netsim.simulate import simulate
+
+RING = '''
+"""A ring of five switches with one host each."""
+from netsim.network import NetworkBuilder
+
+PARAMS = []
+
+def build(params):
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(5)
+    switches = [builder.add_switch() for _ in hosts]
+    for host, switch in zip(hosts, switches):
+        builder.cable(host, switch, 100 * 10**9, 1_000_000)
+    for i, switch in enumerate(switches):
+        builder.cable(switch, switches[(i + 1) % 5], 100 * 10**9, 1_000_000)
+    return builder.build("ring")
+'''
+
+TWO_ON = '''
+"""Every host sends to the next but one, clockwise: a circle of buffers that wait for each other."""
+import numpy as np
+from netsim.flows import FlowTable
+
+PARAMS = []
+
+def flows(params, network, rng, context):
+    src = np.arange(5)
+    return FlowTable(src, (src + 2) % 5, np.full(5, 4_000_000))
+'''
+
+EXPERIMENT = """
+name = "ring"
+transport = "{transport}"
+[topology]
+kind = "./ring.py"
+[traffic]
+kind = "./two_on.py"
+[stop]
+{stop}
+"""
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> Path:
+    (tmp_path / "ring.py").write_text(RING)
+    (tmp_path / "two_on.py").write_text(TWO_ON)
+    return tmp_path
+
+
+def run(ring: Path, transport: str, stop: str = ""):
+    file = ring / "ring.toml"
+    file.write_text(EXPERIMENT.format(transport=transport, stop=stop))
+    (point,) = Experiment.load(file).points()
+    return simulate(point, threads=1)
+
+
+def test_a_deadlock_of_pauses_is_named(ring: Path) -> None:
+    result = run(ring, "roce")
+    assert not result.complete
+    assert result.stopped_because == "stalled"
+    assert result.stall is not None
+    assert "flow 0 (host 0 to host 2" in result.stall
+    circle = result.stall.partition("ports paused in a circle: ")[2].split(" -> ")
+    # s0:1 is the first switch's port to the second, and so on round the ring.
+    assert circle[0] == circle[-1]
+    assert len(set(circle)) == 5
+    assert result.summary["drops"] == 0
+    assert (result.flows["fct_ps"] == -1).all()
+
+
+def test_the_same_traffic_with_ndp_completes(ring: Path) -> None:
+    result = run(ring, "ndp")
+    assert result.complete
+    assert result.stall is None
+
+
+def test_a_flow_past_its_deadline_stops_the_run(ring: Path) -> None:
+    result = run(ring, "ndp", 'flow_deadline = "100us"')
+    assert result.stopped_because == "stalled"
+    assert result.stall is not None
+    assert result.stall.startswith("past the flow deadline")
+
+
+def test_a_time_limit_is_no_stall(ring: Path) -> None:
+    result = run(ring, "ndp", 'time = "100us"')
+    assert (result.stopped_because, result.complete) == ("time", False)
+    assert result.summary["simulated_ps"] == 100_000_000
