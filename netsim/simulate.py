@@ -14,15 +14,13 @@ from netsim.errors import InputError
 from netsim.estimate import Estimate, estimate
 from netsim.prepare import Scenario, is_closed_form, prepare
 from netsim.tables import closed_form_result, engine_result
+from netsim.tuning import Tuner
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
 
 __all__ = ["Estimate", "Progress", "RunResult", "estimate", "simulate"]
-
-CHUNK_S = 0.25
-"""Wall-clock time between looks at progress, interruption and stalls."""
 
 NEVER_PS = 1 << 61
 
@@ -144,19 +142,19 @@ class _Run:
 
         engine = self.engine
         began = time.perf_counter()
-        windows = 1
+        tuner = Tuner(self.threads)
         patience = patience_ps(engine)
         delivered, since_ps = -1, 0
         drain = self.stop.drain
         while not self.stopped_because:
-            chunk_began = time.perf_counter()
-            status = engine.advance(windows, self.until_ps, stop_when_done=not drain)
-            took = time.perf_counter() - chunk_began
-            self.wall_s = time.perf_counter() - began
-            if took < CHUNK_S / 2:
-                windows = min(2 * windows, 1 << 20)
-            elif took > 2 * CHUNK_S and windows > 1:
-                windows //= 2
+            workers, windows = tuner.next_call()
+            chunk_began, hops = time.perf_counter(), engine.count("hops")
+            status = engine.advance(
+                windows, self.until_ps, stop_when_done=not drain, workers=workers
+            )
+            now = time.perf_counter()
+            tuner.learn(workers, windows, engine.count("hops") - hops, now - chunk_began)
+            self.wall_s = now - began
             self._tell_engine()
             if engine.count("payload_bytes") != delivered:
                 delivered, since_ps = engine.count("payload_bytes"), engine.now_ps

@@ -116,21 +116,30 @@ class Engine:
         """Simulated time up to which everything has happened."""
         return self.count("w1")
 
-    def advance(self, n_windows: int, until_ps: int, *, stop_when_done: bool = False) -> int:
+    def advance(
+        self,
+        n_windows: int,
+        until_ps: int,
+        *,
+        stop_when_done: bool = False,
+        workers: int | None = None,
+    ) -> int:
         """Simulate up to ``n_windows`` windows, none of them beyond ``until_ps``.
 
-        With ``stop_when_done`` the run ends with the window in which the last flow does.
+        ``workers`` share the work, by default as many as there are threads. With
+        ``stop_when_done`` the run ends with the window in which the last flow does.
         Returns RUNNING, DONE, IDLE or UNTIL (layout.py). Raises RunError if a transport
         breaks a rule of the engine.
         """
         s = self.state
+        workers = min(workers or self.threads, self.threads)
         if self.jit:
             import numba
 
             numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
         while True:
             groups = (s.net, s.wires, s.ends, s.clock, s.scratch)
-            status = int(self._run(*groups, self.threads, n_windows, until_ps, stop_when_done))
+            status = int(self._run(*groups, workers, n_windows, until_ps, stop_when_done))
             if status != GROW:
                 return status
             self._grow_all()

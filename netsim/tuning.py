@@ -1,0 +1,56 @@
+"""How many workers and how many windows the next call of the engine should get.
+
+The result of a run depends on neither, so both may follow what is measured: small networks
+and busy machines are simulated faster by one worker than by many that wait for each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+CHUNK_S = 0.25
+"""Wall-clock time that a call should take: between looks at progress, interruption and stalls."""
+
+TRIAL_SHARE = 8
+"""A trial of the other number of workers is shorter than a chunk by this factor ..."""
+
+TRIAL_EVERY = 12
+"""... and comes once in so many chunks."""
+
+MEMORY = 0.5
+"""Weight of the newest measurement in the running mean of a speed."""
+
+
+@dataclass
+class Tuner:
+    """Chooses between one worker and ``threads``, and keeps calls at about CHUNK_S."""
+
+    threads: int
+    windows: int = 1
+    speeds: dict[int, float] = field(default_factory=dict)
+    calls: int = 0
+
+    def next_call(self) -> tuple[int, int]:
+        """(workers, windows) of the next call."""
+        self.calls += 1
+        if self.threads == 1:
+            return 1, self.windows
+        missing = [w for w in (self.threads, 1) if w not in self.speeds]
+        best = missing[0] if missing else max(self.speeds, key=self.speeds.__getitem__)
+        if not missing and self.calls % TRIAL_EVERY == 0:
+            other = 1 if best == self.threads else self.threads
+            return other, max(1, self.windows // TRIAL_SHARE)
+        return best, self.windows
+
+    def learn(self, workers: int, windows: int, hops: int, seconds: float) -> None:
+        """What a call took. Speeds are packet-hops per second."""
+        if hops > 0 and seconds > 0:
+            speed = hops / seconds
+            before = self.speeds.get(workers, speed)
+            self.speeds[workers] = MEMORY * speed + (1 - MEMORY) * before
+        if windows < self.windows:
+            return
+        if seconds < CHUNK_S / 2:
+            self.windows = min(2 * self.windows, 1 << 20)
+        elif seconds > 2 * CHUNK_S and self.windows > 1:
+            self.windows //= 2
