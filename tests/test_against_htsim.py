@@ -147,7 +147,7 @@ def test_ndp_on_single_paths() -> None:
 
     Compared with draws of ours in which four flows at most are on a link, and that only down from
     the spines. Where four meet on the first link that they share, the median is the same, but
-    the maximum is 6 % higher on average: the headers of trimmed packets, three for each
+    the maximum is about 9 % higher on average: the headers of trimmed packets, three for each
     packet that gets through, take 4 to 6 % of that link, and some of what gets through is
     trimmed further on.
     """

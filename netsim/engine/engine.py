@@ -31,7 +31,6 @@ from netsim.engine.state import (
     build_wires,
     features,
     initial_sizes,
-    is_coupled,
 )
 from netsim.errors import RunError
 from netsim.fabric import Fabric, PacketFormat
@@ -96,11 +95,10 @@ class Engine:
 
     def _compile(self, protocol: Protocol) -> None:
         constants = features(self.fabric)
-        coupled = is_coupled(self.fabric)
         holes: dict[str, Any] = {**constants, **protocol.handlers}
         holes["prefetch"] = compiled_prefetch() if self.jit else prefetch
-        holes["switch_step"] = exact.switch_step if coupled else switch.switch_step
-        text = f"{protocol.module.__name__} {sorted(constants.items())} {coupled}"
+        holes["switch_step"] = exact.switch_step if constants["COUPLED"] else switch.switch_step
+        text = f"{protocol.module.__name__} {sorted(constants.items())}"
         tag = hashlib.sha256(text.encode()).hexdigest()[:12]
         specialiser = Specialiser(holes, protocol.module, tag, jit=self.jit)
         root = cache_root(protocol.module) if self.jit else None

@@ -10,7 +10,6 @@ larger ring and be called again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from netsim.engine.balance import output_port, undo_choice
@@ -25,57 +24,15 @@ from netsim.engine.ports import (
     set_paused,
     transmit,
 )
-from netsim.engine.switch import KEY_BITS, KEY_MASK, sort_by_time
+from netsim.engine.switch import KEY_BITS, KEY_MASK, gather, sort_by_time
 from netsim.transport import PFC
 
 N_CLASSES: int
 LOSSLESS: bool
-prefetch: Callable[..., Any]
 DYNAMIC: bool
 ECN_ENQUEUE: bool
 PFC_BYTES = 64
 WORD = 32
-
-
-def gather_unrouted(net, wires, clock, scratch, worker, node):
-    """Collect the arrivals of the window, without consuming or routing them.
-
-    As ``switch.gather``, but ``outs[k]`` is the local port by which arrival k comes in:
-    its route is chosen when its time comes.
-    """
-    first = net.first_port[node]
-    last = net.first_port[node + 1]
-    w0 = clock.clock[0].w0
-    w1 = clock.clock[0].w1
-    keys = scratch.keys[worker, 0]
-    slots = scratch.slots[worker]
-    ins = scratch.outs[worker]
-    waiting = 0
-    for p in range(first, last):
-        waiting += wires.inbox[p].tail - wires.inbox[p].head
-    if waiting > slots.shape[0]:
-        return -waiting, INF
-    k = 0
-    following = INF
-    for p in range(first, last):
-        inbox = wires.inbox[p]
-        if p + 1 < last:
-            following_inbox = wires.inbox[p + 1]
-            prefetch(
-                wires.pool,
-                following_inbox.ring_off + (following_inbox.head & following_inbox.ring_mask),
-            )
-        for i in range(inbox.head, inbox.tail):
-            slot = inbox.ring_off + (i & inbox.ring_mask)
-            time = wires.pool[slot].time
-            if time >= w1:
-                following = min(following, time)
-                break
-            keys[k] = ((time - w0) << KEY_BITS) | k
-            slots[k] = slot
-            ins[k] = p - first
-            k += 1
-    return k, following
 
 
 class Step(NamedTuple):
@@ -402,7 +359,7 @@ def run_events(net, wires, clock, scratch, worker, node, n):
 
 def switch_step(net, wires, clock, scratch, worker, node):
     """Advance switch ``node`` to the end of the window. Returns a status of layout.py."""
-    n, next_event = gather_unrouted(net, wires, clock, scratch, worker, node)
+    n, next_event = gather(net, wires, clock, scratch, worker, node)
     if n < 0:
         clock.what[node] = -n
         return GROW_SCRATCH

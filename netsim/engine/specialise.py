@@ -26,6 +26,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from netsim.errors import InputError
+
 # None of our functions makes an array, or is called from C.
 ENTRY = {"error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 INNER = {**ENTRY, "no_cpython_wrapper": True}
@@ -159,11 +161,31 @@ class Specialiser:
 
         def call(*args: Any) -> Any:
             if not compiled.signatures:
-                with deferred():
-                    compiled.compile(tuple(numba.typeof(arg) for arg in args))
+                try:
+                    with deferred():
+                        compiled.compile(tuple(numba.typeof(arg) for arg in args))
+                except Exception as error:  # Numba lets errors of many kinds through
+                    raise self._does_not_compile(error) from error
             return compiled(*args)
 
         return call
+
+    def _does_not_compile(self, error: Exception) -> InputError:
+        """What a plugin's author needs of Numba's message: what is wrong, and in which line."""
+        if isinstance(error, KeyError):
+            error = RuntimeError(f"the record has no field {error} (is it declared?)")
+        lines = [line.strip() for line in str(error).splitlines()]
+        said = [line for line in lines if line and not line.startswith(("During:", "<source"))]
+        where = [line for line in said if line.startswith("File ")]
+        path = self._plugin.__file__ or ""
+        where = [line for line in where if Path(path).name in line] or where
+        what = [line for line in said if not line.startswith(("File ", "- ", "Failed in"))]
+        return InputError(
+            f"does not compile: {' '.join(what[:3])} {where[-1] if where else ''}".rstrip(),
+            file=path,
+            hint="handlers are compiled by Numba: numbers, records and the functions of "
+            "netsim.transport, and helpers imported by name (from helper import f)",
+        )
 
     def _compile(self, function: types.FunctionType, **options: Any) -> Callable[..., Any]:
         if not self._jit:

@@ -94,6 +94,7 @@ def features(fabric: Fabric) -> dict[str, Any]:
         "DYNAMIC": fabric.model == "lossless" and fabric.shared_buffer_bytes is not None,
         "ECN_ENQUEUE": at == "enqueue",
         "ECN_DEQUEUE": at == "dequeue",
+        "COUPLED": is_coupled(fabric),
         "BALANCING": BALANCING[fabric.load_balancing],
     }
 

@@ -15,6 +15,7 @@ from netsim.engine.layout import GROW_RING, GROW_SCRATCH, INF, N_BUCKETS, OK
 from netsim.engine.ports import advance, arrive
 
 N_CLASSES: int
+COUPLED: bool
 prefetch: Callable[..., Any]
 
 KEY_BITS = 32
@@ -23,9 +24,10 @@ UNDO = 4  # per ingress port: three load-balancing counters to restore, and the 
 
 
 def gather(net, wires, clock, scratch, worker, node):
-    """Collect and route the arrivals of the window.
+    """Collect the arrivals of the window.
 
-    Arrival k gets ``slots[k]`` (where it lies), ``outs[k]`` and the sort key
+    Arrival k gets ``slots[k]`` (where it lies), ``outs[k]`` (the local port it leaves by, or
+    comes in by if ports are coupled: then it is routed when its time comes) and the sort key
     (time - w0) << 32 | k: ingress ports are visited in ascending order, so keys
     order arrivals by (time, ingress port, position). Returns how many there are
     and the first arrival after the window, or (-needed, INF) if scratch is too small.
@@ -67,7 +69,10 @@ def gather(net, wires, clock, scratch, worker, node):
                 break
             keys[k] = ((time - w0) << KEY_BITS) | k
             slots[k] = slot
-            outs[k] = output_port(net, wires, node, p, slot)
+            if COUPLED:
+                outs[k] = p - first
+            else:
+                outs[k] = output_port(net, wires, node, p, slot)
             k += 1
             head += 1
         undo[u + 3] = head
