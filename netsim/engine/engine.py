@@ -15,7 +15,12 @@ from netsim.engine.layout import (
     GROW_CONTROL,
     GROW_SCRATCH,
 )
-from netsim.engine.prefetch import compiled_prefetch, prefetch
+from netsim.engine.machine import (
+    compiled_prefetch,
+    compiled_take_ticket,
+    prefetch,
+    take_ticket,
+)
 from netsim.engine.protocol import Protocol, parameter_value, read_protocol
 from netsim.engine.records import RecordArray
 from netsim.engine.specialise import Specialiser, cache_root, jit_enabled
@@ -97,6 +102,7 @@ class Engine:
         constants = features(self.fabric)
         holes: dict[str, Any] = {**constants, **protocol.handlers}
         holes["prefetch"] = compiled_prefetch() if self.jit else prefetch
+        holes["take_ticket"] = compiled_take_ticket() if self.jit else take_ticket
         holes["switch_step"] = exact.switch_step if constants["COUPLED"] else switch.switch_step
         text = f"{protocol.module.__name__} {sorted(constants.items())}"
         tag = hashlib.sha256(text.encode()).hexdigest()[:12]

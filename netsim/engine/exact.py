@@ -33,6 +33,7 @@ DYNAMIC: bool
 ECN_ENQUEUE: bool
 PFC_BYTES = 64
 WORD = 32
+GROWTH = 4  # by which a full ring grows; each time costs a step of the switch
 
 
 class Step(NamedTuple):
@@ -243,7 +244,7 @@ def ring_full(wires, p):
     """Could a packet and a PFC frame, sent by port ``p`` in one event, overrun its link's ring?"""
     port = wires.ports[p]
     if port.tail - wires.head_seen[p] + 2 > port.ring_mask + 1:
-        wires.link_need[p] = 2 * (port.ring_mask + 1)
+        wires.link_need[p] = GROWTH * (port.ring_mask + 1)
         return True
     return False
 
@@ -302,7 +303,7 @@ def room_at(wires, p):
     for c in range(N_CLASSES):
         queue = wires.queues[p * N_CLASSES + c]
         if queue.tail - queue.head > queue.mask:
-            wires.queue_need[p * N_CLASSES + c] = 2 * (queue.mask + 1)
+            wires.queue_need[p * N_CLASSES + c] = GROWTH * (queue.mask + 1)
             return False
     return True
 

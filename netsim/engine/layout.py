@@ -259,6 +259,7 @@ class Clock(NamedTuple):
     active: Array  # int64[n_nodes]
     status: Array  # int64[n_nodes]
     what: Array  # int64[n_nodes]
+    tickets: Array  # int64[1]: active nodes that workers have taken in this window
 
 
 class Scratch(NamedTuple):

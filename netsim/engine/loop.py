@@ -15,6 +15,7 @@ from netsim.engine.timers import arm
 # Put in place by specialise.py.
 switch_step: Callable[..., Any]
 setup: Callable[..., Any]
+take_ticket: Callable[..., Any]
 
 FEW_NODES = 4
 """So few active nodes are stepped by the calling thread: waking others would cost more."""
@@ -53,16 +54,23 @@ def step(net, wires, ends, clock, scratch, worker, n):
         clock.status[n] = switch_step(net, wires, clock, scratch, worker, n)
 
 
-def step_share(net, wires, ends, clock, scratch, worker, n_workers):
-    """One worker's part of the active nodes."""
-    for i in range(worker, clock.clock[0].n_active, n_workers):
-        step(net, wires, ends, clock, scratch, worker, clock.active[i])
+def step_share(net, wires, ends, clock, scratch, worker):
+    """One worker's part of the active nodes: the next that nobody has taken, until none is left.
+
+    From the end of the list: switches, which take longest, come before hosts.
+    """
+    n_active = clock.clock[0].n_active
+    while True:
+        ticket = take_ticket(clock.tickets)
+        if ticket >= n_active:
+            return
+        step(net, wires, ends, clock, scratch, worker, clock.active[n_active - 1 - ticket])
 
 
 def step_parallel(net, wires, ends, clock, scratch, n_workers):
     """All active nodes, shared among the workers."""
     for worker in prange(n_workers):
-        step_share(net, wires, ends, clock, scratch, np.int64(worker), n_workers)
+        step_share(net, wires, ends, clock, scratch, np.int64(worker))
 
 
 def publish(net, wires, clock):
@@ -133,8 +141,9 @@ def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until, s
             window.w1 = min(window.w1, until)
             if window.w0 >= until:
                 return UNTIL
+        clock.tickets[0] = 0
         if n_workers == 1 or window.n_active <= FEW_NODES:
-            step_share(net, wires, ends, clock, scratch, 0, 1)
+            step_share(net, wires, ends, clock, scratch, 0)
         else:
             step_parallel(net, wires, ends, clock, scratch, n_workers)
         window.resume = 0

@@ -368,7 +368,12 @@ def build_clock(network: Network, ends: Ends, window_ps: int | None) -> Clock:
     next_event[started] = ends.timers["key"][top]
     n = network.n_nodes
     return Clock(
-        clock, next_event, np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+        clock=clock,
+        next_event=next_event,
+        active=np.zeros(n, np.int64),
+        status=np.zeros(n, np.int64),
+        what=np.zeros(n, np.int64),
+        tickets=np.zeros(1, np.int64),
     )
 
 

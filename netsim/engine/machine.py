@@ -1,0 +1,78 @@
+"""Two machine instructions that Numba has no name for, with stand-ins for plain Python.
+
+`prefetch` asks the processor for a record before it is needed: a ring is read and written
+in order, but a switch has hundreds of them, more than the processor's own prefetcher
+follows, so that nearly every packet of a busy port would be waited for.
+
+`take_ticket` hands out numbers to workers that run at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+
+def prefetch(array: Any, index: int) -> None:
+    """``array[index]`` will soon be read or written. In plain Python, nothing."""
+
+
+def take_ticket(tickets: Any) -> int:
+    """``tickets[0]``, which is one more afterwards; no two workers get the same."""
+    ticket = int(tickets[0])
+    tickets[0] = ticket + 1
+    return ticket
+
+
+def _item_address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    from numba.core import cgutils
+
+    struct = context.make_array(array_type)(context, builder, array)
+    return cgutils.get_item_pointer(context, builder, array_type, struct, [index], wraparound=False)
+
+
+@cache
+def compiled_prefetch() -> Callable[..., Any]:
+    """`prefetch` for compiled code."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def instruction(typing_context, array, index):
+        def codegen(context, builder, signature, args):
+            address = _item_address(context, builder, signature.args[0], *args)
+            byte_pointer = ir.IntType(8).as_pointer()
+            int32 = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
+            function = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], kind)
+            # For writing, to be kept in all caches, data: the three operands after the address.
+            operands = [ir.Constant(int32, value) for value in (1, 3, 1)]
+            builder.call(function, [builder.bitcast(address, byte_pointer), *operands])
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64), codegen
+
+    chosen: Callable[..., Any] = instruction
+    return chosen
+
+
+@cache
+def compiled_take_ticket() -> Callable[..., Any]:
+    """`take_ticket` for compiled code: one atomic addition."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def instruction(typing_context, tickets):
+        def codegen(context, builder, signature, args):
+            zero, one = (ir.Constant(ir.IntType(64), value) for value in (0, 1))
+            address = _item_address(context, builder, signature.args[0], args[0], zero)
+            return builder.atomic_rmw("add", address, one, "monotonic")
+
+        return types.int64(tickets), codegen
+
+    chosen: Callable[..., Any] = instruction
+    return chosen
