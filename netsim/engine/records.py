@@ -7,6 +7,7 @@ not fit its field is an error here, where compiled code would silently wrap.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -44,7 +45,7 @@ def _field(code: str, offset: int, itemsize: int) -> property:
 
 @cache
 def _record_type(dtype: np.dtype) -> type[Record]:
-    fields = dtype.fields or {}
+    fields: Mapping[str, Any] = dtype.fields or {}
     properties = {
         name: _field(kind.char, offset, dtype.itemsize)
         for name, (kind, offset, *_) in fields.items()
@@ -57,9 +58,9 @@ class RecordArray(np.ndarray):
 
     def _entries(self) -> tuple[type[Record], dict[str, memoryview]]:
         if not hasattr(self, "_cached"):
-            raw = memoryview(np.asarray(self).view(np.uint8))
-            codes = {kind.char for kind, *_ in (self.dtype.fields or {}).values()}
-            views = {"B": raw, **{code: raw.cast(code) for code in codes if code != "B"}}
+            raw: Any = memoryview(np.asarray(self).view(np.uint8).data)
+            codes = {str(kind.char) for kind, *_ in (self.dtype.fields or {}).values()}
+            views = {code: raw if code == "B" else raw.cast(code) for code in codes}
             self._cached = (_record_type(self.dtype), views)
         return self._cached
 

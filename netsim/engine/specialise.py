@@ -142,8 +142,9 @@ class Specialiser:
             self._done[id(function)] = self._compile(copied, **options)
         return self._done[id(function)]
 
-    def entry(self, function: types.FunctionType, cache_root: Path | None) -> Callable[..., Any]:
+    def entry(self, function: Callable[..., Any], cache_root: Path | None) -> Callable[..., Any]:
         """The specialised copy as a compiled entry point, cached below ``cache_root``."""
+        assert isinstance(function, types.FunctionType)
         copied = self.copy(function)
         if not self._jit:
             return copied
