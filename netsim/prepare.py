@@ -48,6 +48,12 @@ def prepare(point: Point) -> Scenario:
         _check_packets(point)
     except InputError as error:
         raise error.at(file=point.file) from None
+    except MemoryError as error:
+        raise InputError(
+            "the network or its traffic does not fit into memory",
+            file=point.file,
+            hint=str(error) or "fewer hosts, switches or flows",
+        ) from None
     fabric = point.fabric.for_network(network, point.packets)
     multipath = fabric.load_balancing != "ecmp"
     ideal = ideal_times(network, flows, point.packets, multipath=multipath)

@@ -249,7 +249,7 @@ def flow_figures(flows: Table) -> dict[str, Any]:
     }
     for name in ("fct_ps", "slowdown", "ideal_ps"):
         values = flows[name][done]
-        figures[name] = None
+        figures[name] = dict.fromkeys(("mean", "p50", "p99", "max"))
         if values.size:
             p50, p99 = np.percentile(values, [50, 99])
             figures[name] = {

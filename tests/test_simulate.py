@@ -1,0 +1,89 @@
+"""Running a point: interruption, time limits, conservation, what the tables say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from experiment_text import load, text
+
+from netsim.errors import InputError
+from netsim.experiment import Point
+from netsim.results import load as load_result
+from netsim.results import write_result
+from netsim.results.sweep import sweep_row
+from netsim.simulate import Progress, estimate, simulate
+
+SMALL = {"topology": 'kind = "fat_tree"\nhosts_per_leaf = 4\nleaves = 4\nhost_rate = "100Gbps"'}
+
+
+def only_point(tmp_path: Path, *overrides: str) -> Point:
+    (point,) = load(tmp_path, text(**SMALL), *overrides).points()
+    return point
+
+
+def test_a_run_interrupted_at_once_is_partial_and_can_be_written(tmp_path: Path) -> None:
+    point = only_point(tmp_path)
+    result = simulate(point, should_stop=lambda: True)
+    assert (result.complete, result.stopped_because) == (False, "interrupted")
+    assert result.summary["fct_ps"]["max"] is None
+    assert sweep_row(point, result)["fct_max_ps"] is None
+    written = load_result(write_result(tmp_path / "out", point, result))
+    assert written.summary["complete"] is False
+    assert written.flows["fct_ps"].null_count() == 16
+
+
+def test_progress_ends_with_everything_done(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    result = simulate(only_point(tmp_path), progress=seen.append)
+    assert result.complete
+    assert seen[0].phase == "compile"
+    last = seen[-1]
+    assert (last.flows_done, last.bytes_done) == (last.flows_total, last.bytes_total)
+    assert last.packet_hops == result.summary["packet_hops"]
+
+
+def test_tables_agree_with_each_other(tmp_path: Path) -> None:
+    result = simulate(only_point(tmp_path))
+    flows, links, conserved = result.flows, result.links, result.summary["conservation"]
+    assert links["packets"].sum() == result.summary["packet_hops"]
+    from_hosts = np.char.startswith(links["from_name"], "h")
+    assert links["packets"][from_hosts].sum() == conserved["packets"]["sent"]
+    assert links["bytes"][from_hosts].sum() == conserved["bytes"]["sent"]
+    assert (flows["fct_ps"] >= flows["ideal_ps"]).all()
+    assert (flows["packets_sent"] == flows["packets"] + flows["retransmits"]).all()
+    assert links["utilisation"].max() <= 1
+
+
+def test_drain_goes_on_until_nothing_is_under_way(tmp_path: Path) -> None:
+    stopped = simulate(only_point(tmp_path))
+    drained = simulate(only_point(tmp_path, "stop.drain=true"))
+    assert drained.summary["conservation"]["packets"]["in_flight"] == 0
+    assert drained.summary["simulated_ps"] >= stopped.summary["simulated_ps"]
+    assert (drained.flows["fct_ps"] == stopped.flows["fct_ps"]).all()
+
+
+def test_the_estimate_of_packet_hops_is_close(tmp_path: Path) -> None:
+    point = only_point(tmp_path)
+    predicted, counted = estimate(point), simulate(point).summary["packet_hops"]
+    assert 0.9 < counted / predicted.packet_hops < 1.1
+
+
+def test_what_cannot_be_built_for_lack_of_memory_is_an_input_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = only_point(tmp_path)
+
+    def build(params: object) -> None:
+        raise MemoryError("27 GiB")
+
+    monkeypatch.setattr(point.topology.module, "build", build)
+    with pytest.raises(InputError, match="does not fit into memory"):
+        simulate(point)
+
+
+def test_the_ideal_transport_takes_the_ideal_time(tmp_path: Path) -> None:
+    result = simulate(only_point(tmp_path, "transport=ideal"))
+    assert (result.flows["slowdown"] == 1).all()
+    assert result.summary["packet_hops"] == 0
