@@ -15,6 +15,7 @@ from reference.model import Case, Counters, Outcome
 from reference.simulator import simulate
 
 from netsim.engine.engine import Engine
+from netsim.engine.layout import RUNNING
 from netsim.engine.state import Sizes
 
 CASES = 8
@@ -84,3 +85,14 @@ def test_growth_changes_nothing(transport: str, model: str, load_balancing: str)
         case = random_case(seed, transport, model, load_balancing)
         engine = run(engine_for(case, trace=False, sizes=NARROW, jit=False), case.until_ps)
         compare_totals(case, engine, simulate(case))
+
+
+def test_a_call_simulates_no_more_windows_than_asked_for_however_often_rings_grow() -> None:
+    case = random_case(0, "roce", "lossless", "ecmp")
+    engine = engine_for(case, trace=False, jit=False, sizes=NARROW)
+    assert case.until_ps is not None
+    for done in range(1, 200):
+        if engine.advance(1, case.until_ps) != RUNNING:
+            break
+        assert engine.count("windows") == done
+    assert done > 20

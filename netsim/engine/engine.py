@@ -141,9 +141,11 @@ class Engine:
             import numba
 
             numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
+        last = self.count("windows") + n_windows
         while True:
             groups = (s.net, s.wires, s.ends, s.clock, s.scratch)
-            status = int(self._run(*groups, workers, n_windows, until_ps, stop_when_done))
+            left = last - self.count("windows")
+            status = int(self._run(*groups, workers, left, until_ps, stop_when_done))
             if status != GROW:
                 return status
             self._grow_all()

@@ -165,7 +165,7 @@ def build_wires(
     queues_at = n * sizes.link_slots
     control_at = queues_at + (n - h) * c * sizes.queue_slots
     used = control_at + h * sizes.control_slots
-    total = used + used // 8 + 4096
+    total = 4 * used + 4096  # costs nothing until it is touched; moving the pool does
 
     ports = aligned_zeros(n, PORT)
     ports["ring_off"] = np.arange(n) * sizes.link_slots
