@@ -15,7 +15,7 @@ TRIAL_SHARE = 8
 """A trial of the other number of workers is shorter than a chunk by this factor ..."""
 
 TRIAL_EVERY = 12
-"""... and comes once in so many chunks."""
+"""... and comes once in so many chunks, and three times as often among the first hundred."""
 
 MEMORY = 0.5
 """Weight of the newest measurement in the running mean of a speed."""
@@ -33,11 +33,15 @@ class Tuner:
     def next_call(self) -> tuple[int, int]:
         """(workers, windows) of the next call."""
         self.calls += 1
-        if self.threads == 1:
-            return 1, self.windows
+        if self.threads == 1 or self.windows < TRIAL_SHARE:
+            # Windows as long as that outweigh any waiting for each other.
+            return self.threads, self.windows
         missing = [w for w in (self.threads, 1) if w not in self.speeds]
-        best = missing[0] if missing else max(self.speeds, key=self.speeds.__getitem__)
-        if not missing and self.calls % TRIAL_EVERY == 0:
+        if missing:
+            return missing[0], max(1, self.windows // TRIAL_SHARE)
+        best = max(self.speeds, key=self.speeds.__getitem__)
+        every = TRIAL_EVERY // 3 if self.calls < 100 else TRIAL_EVERY
+        if self.calls % every == 0:
             other = 1 if best == self.threads else self.threads
             return other, max(1, self.windows // TRIAL_SHARE)
         return best, self.windows

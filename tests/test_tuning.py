@@ -19,7 +19,7 @@ def drive(tuner: Tuner, speed: dict[int, float], hops_per_window: int, calls: in
 def test_the_faster_number_of_workers_does_most_calls() -> None:
     for speed, best in (({1: 1e7, 2: 1.9e7}, 2), ({1: 1e7, 2: 1e6}, 1)):
         used = drive(Tuner(2), speed, 10_000, 200)
-        assert used.count(best) > 0.85 * len(used)
+        assert used.count(best) > 0.8 * len(used)
         assert set(used) == {1, 2}
 
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 TRANSPORTS = ("ndp", "roce")
 HOSTS = (128, 8192)
-HOPS = {"ndp": 120_000_000, "roce": 60_000_000}
-"""Packet-hops that take each transport a few seconds on one core."""
+HOPS = {"ndp": 240_000_000, "roce": 240_000_000}
+"""Packet-hops of a case, by the estimate below: up to half a minute on one core. In less, memory
+is touched for the first time and rings grow, and the speed is not yet that of a long run."""
 
 OTHER_HOPS = 60_000_000
 HOPS_PER_PACKET = 8

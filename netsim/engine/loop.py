@@ -17,6 +17,9 @@ switch_step: Callable[..., Any]
 setup: Callable[..., Any]
 take_ticket: Callable[..., Any]
 
+BATCHES = 64
+"""Into so many batches for each worker the active nodes of a window are divided."""
+
 FEW_NODES = 4
 """So few active nodes are stepped by the calling thread: waking others would cost more."""
 
@@ -54,23 +57,26 @@ def step(net, wires, ends, clock, scratch, worker, n):
         clock.status[n] = switch_step(net, wires, clock, scratch, worker, n)
 
 
-def step_share(net, wires, ends, clock, scratch, worker):
-    """One worker's part of the active nodes: the next that nobody has taken, until none is left.
+def step_share(net, wires, ends, clock, scratch, worker, n_workers):
+    """One worker's part of the active nodes: the next batch that nobody has taken, until none is.
 
-    From the end of the list: switches, which take longest, come before hosts.
+    From the end of the list: switches, which take longest, come before hosts. Batches, because
+    neighbours in the list share cache lines.
     """
     n_active = clock.clock[0].n_active
+    batch = 1 + n_active // (BATCHES * n_workers)
     while True:
-        ticket = take_ticket(clock.tickets)
-        if ticket >= n_active:
+        last = n_active - take_ticket(clock.tickets) * batch
+        if last <= 0:
             return
-        step(net, wires, ends, clock, scratch, worker, clock.active[n_active - 1 - ticket])
+        for i in range(max(0, last - batch), last):
+            step(net, wires, ends, clock, scratch, worker, clock.active[i])
 
 
 def step_parallel(net, wires, ends, clock, scratch, n_workers):
     """All active nodes, shared among the workers."""
     for worker in prange(n_workers):
-        step_share(net, wires, ends, clock, scratch, np.int64(worker))
+        step_share(net, wires, ends, clock, scratch, np.int64(worker), n_workers)
 
 
 def publish(net, wires, clock):
@@ -143,7 +149,7 @@ def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until, s
                 return UNTIL
         clock.tickets[0] = 0
         if n_workers == 1 or window.n_active <= FEW_NODES:
-            step_share(net, wires, ends, clock, scratch, 0)
+            step_share(net, wires, ends, clock, scratch, 0, 1)
         else:
             step_parallel(net, wires, ends, clock, scratch, n_workers)
         window.resume = 0
