@@ -6,6 +6,8 @@ un-jitted runs (Python integers) agree with compiled ones.
 
 from __future__ import annotations
 
+from typing import Any
+
 PURPOSE_ECMP = 1
 PURPOSE_SPRAY = 2
 PURPOSE_PERMUTATION = 3
@@ -25,8 +27,8 @@ def serialisation_ps(size_bytes: int, q20: int) -> int:
     return (size_bytes * q20) >> 20
 
 
-def mix(x: int) -> int:
-    """Scramble 32 bits."""
+def mix(x: Any) -> Any:
+    """Scramble 32 bits. Takes arrays of int64 as well, as `salt` does for its entity."""
     x = x & 0xFFFFFFFF
     x = x ^ (x >> 16)
     x = (x * 0x7FEB352D) & 0xFFFFFFFF
@@ -35,14 +37,15 @@ def mix(x: int) -> int:
     return x ^ (x >> 16)
 
 
-def salt(seed: int, purpose: int, entity: int) -> int:
+def salt(seed: int, purpose: int, entity: Any) -> Any:
     """The part of :func:`rand32` that does not depend on the counter."""
     return mix(mix(mix(seed) ^ (purpose & 0xFFFFFFFF)) ^ (entity & 0xFFFFFFFF))
 
 
 def rand32(seed: int, purpose: int, entity: int, counter: int) -> int:
     """32 random bits, a pure function of what they decide."""
-    return mix(salt(seed, purpose, entity) ^ (counter & 0xFFFFFFFF))
+    draw: int = mix(salt(seed, purpose, entity) ^ (counter & 0xFFFFFFFF))
+    return draw
 
 
 def below(h: int, n: int) -> int:

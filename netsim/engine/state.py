@@ -30,7 +30,7 @@ from netsim.engine.layout import (
     Scratch,
     Wires,
 )
-from netsim.engine.numbers import PURPOSE_ECMP, PURPOSE_PERMUTATION, PURPOSE_SPRAY
+from netsim.engine.numbers import PURPOSE_ECMP, PURPOSE_PERMUTATION, PURPOSE_SPRAY, salt
 from netsim.engine.protocol import Protocol
 from netsim.engine.records import RecordArray
 from netsim.fabric import Fabric, PacketFormat
@@ -114,22 +114,6 @@ def attribute_access(group: Any) -> Any:
     return group._replace(**views)
 
 
-def _mix(x: np.ndarray) -> np.ndarray:
-    """``numbers.mix`` for arrays."""
-    x = x & 0xFFFFFFFF
-    x = x ^ (x >> 16)
-    x = (x * 0x7FEB352D) & 0xFFFFFFFF
-    x = x ^ (x >> 15)
-    x = (x * 0x45D9F3B) & 0xFFFFFFFF
-    return x ^ (x >> 16)
-
-
-def _salt(seed: int, purpose: int, entity: np.ndarray) -> np.ndarray:
-    """``numbers.salt`` for arrays of entities."""
-    start = _mix(_mix(np.array([seed], np.int64)) ^ purpose)
-    return _mix(start ^ (entity & 0xFFFFFFFF))
-
-
 def aligned_zeros(n: int, dtype: np.dtype) -> np.ndarray:
     """``n`` zeroed records that begin on a cache line, so that none straddles two needlessly."""
     line = 64
@@ -149,7 +133,7 @@ def build_net(network: Network, seed: int) -> Net:
         host_port=network.host_port,
         route=network.route,
         route_ports=network.route_ports,
-        node_salt=_salt(seed, PURPOSE_ECMP, np.arange(network.n_nodes, dtype=np.int64)),
+        node_salt=salt(seed, PURPOSE_ECMP, np.arange(network.n_nodes, dtype=np.int64)),
     )
 
 
@@ -183,9 +167,9 @@ def build_wires(
 
     entity = np.arange(n, dtype=np.int64)
     balance = np.zeros(n, BALANCE)
-    balance["salt_random"] = _salt(seed, PURPOSE_SPRAY, entity)
-    balance["salt_data"] = _salt(seed, PURPOSE_PERMUTATION, 2 * entity + 1)
-    balance["salt_other"] = _salt(seed, PURPOSE_PERMUTATION, 2 * entity)
+    balance["salt_random"] = salt(seed, PURPOSE_SPRAY, entity)
+    balance["salt_data"] = salt(seed, PURPOSE_PERMUTATION, 2 * entity + 1)
+    balance["salt_other"] = salt(seed, PURPOSE_PERMUTATION, 2 * entity)
     wires = Wires(
         pool=aligned_zeros(total, PACKET),
         ingress=np.zeros(total if fabric.model == "lossless" else 1, np.int32),
