@@ -1,0 +1,61 @@
+"""The pacing block, in plain Python."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from netsim.blocks import pacing
+
+G = 10**9
+NS = 1_000
+
+
+def flow() -> SimpleNamespace:
+    return SimpleNamespace(next_send_ps=0)
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "rate_bps", "gap"),
+    [
+        (1000, 8 * G, 1_000_000),
+        (4160, 800 * G, 41_600),
+        (1, 3, 2_666_666_666_666),
+        (1_150_000, 1, 9_200_000 * 10**12),
+    ],
+)
+def test_gap(n_bytes: int, rate_bps: int, gap: int) -> None:
+    """Bits over rate, rounded down; the largest value still fits in an int64."""
+    assert pacing.gap_ps(n_bytes, rate_bps) == gap
+    assert pacing.BIT_TIMES * n_bytes < 2**63
+
+
+def test_average_rate_is_exact() -> None:
+    """Packets that leave up to one gap late, for whatever reason, do not lower the rate."""
+    tx, gap = flow(), pacing.gap_ps(1000, 8 * G)
+    for i in range(100):
+        late = (i * 7919) % gap
+        pacing.sent(tx, max(tx.next_send_ps, i * gap + late), 1000, 8 * G)
+    assert tx.next_send_ps == 100 * gap
+
+
+def test_no_burst_after_a_pause() -> None:
+    """After a long wait two packets may leave at once, the third one gap later."""
+    tx, gap = flow(), pacing.gap_ps(1000, 8 * G)
+    now = 1000 * gap
+    pacing.sent(tx, now, 1000, 8 * G)
+    assert tx.next_send_ps == now
+    pacing.sent(tx, now, 1000, 8 * G)
+    assert tx.next_send_ps == now + gap
+
+
+def test_change_of_rate() -> None:
+    """A faster or slower rate counts from the last packet on."""
+    tx = flow()
+    tx.next_send_ps = 5_000 * NS
+    pacing.sent(tx, 5_000 * NS, 1000, 8 * G)
+    pacing.change_rate(tx, 1000, 8 * G, 2 * G)
+    assert tx.next_send_ps == 9_000 * NS
+    pacing.change_rate(tx, 1000, 2 * G, 4 * G)
+    assert tx.next_send_ps == 7_000 * NS
