@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError, did_you_mean
 from netsim.traffic._files import at_line, locate, read_lines
+from netsim.traffic._homa_sizes import HOMA
 
 Points = tuple[tuple[int, float], ...]
 
@@ -74,6 +75,7 @@ BUILT_IN: dict[str, Points] = {
         (66_667 * _PACKET, 0.99),
         (666_667 * _PACKET, 1.0),
     ),
+    **HOMA,
 }
 
 

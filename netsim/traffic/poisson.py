@@ -26,7 +26,8 @@ PARAMS = [
         "sizes",
         REQUIRED,
         "one size, points of a cumulative distribution, the name of one (web_search, hadoop, "
-        "data_mining), or a file with a size in bytes and a probability on each line",
+        "data_mining, homa_w1 to homa_w5), or a file with a size in bytes and a probability on "
+        "each line",
     ),
     Param("load", "ratio", None, "share of the hosts' link capacity that is offered"),
     Param("rate", "ratio", None, "flows per second that start at each host"),

@@ -1,0 +1,56 @@
+"""The message sizes of the Homa paper, against what it prints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from netsim.traffic._sizes import BUILT_IN, Sizes
+
+# Every tenth of the messages is smaller than these: the marks of the axes of figure 12.
+DECILES = {
+    "homa_w3": (36, 77, 110, 158, 268, 313, 402, 573, 1_755),
+    "homa_w4": (315, 376, 502, 561, 662, 960, 6_387, 49_408, 120_373),
+}
+LARGEST = {
+    "homa_w1": 100_000,
+    "homa_w2": 3_529_904,
+    "homa_w3": 15_158_197,
+    "homa_w4": 10_000_000,
+    "homa_w5": 29_400_000,
+}
+
+
+@pytest.mark.parametrize("name", DECILES)
+def test_deciles_are_those_of_the_paper(name: str) -> None:
+    points = BUILT_IN[name]
+    for tenth, size in enumerate(DECILES[name], start=1):
+        assert size in {at for at, _ in points}
+        below = max(p for at, p in points if at < size)
+        up_to = max(p for at, p in points if at <= size)
+        assert below <= tenth / 10 + 0.004
+        assert up_to >= tenth / 10 - 0.004
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_distributions_rise_to_one(name: str) -> None:
+    sizes, below = zip(*BUILT_IN[name], strict=True)
+    assert list(sizes) == sorted(sizes)
+    assert list(below) == sorted(below)
+    assert below[-1] == 1.0
+    assert sizes[-1] == LARGEST[name]
+
+
+@pytest.mark.parametrize("name", ["homa_w1", "homa_w2", "homa_w3", "homa_w4"])
+def test_a_message_has_one_of_the_sizes_listed(name: str) -> None:
+    drawn = Sizes.from_points(BUILT_IN[name]).draw(100_000, np.random.default_rng(1))
+    assert set(drawn.tolist()) <= {size for size, _ in BUILT_IN[name]}
+
+
+def test_knots_are_kept_and_the_steps_between_follow_the_law() -> None:
+    """PlatformLab/HomaModule, util/dist.cc, around some knots."""
+    w3, w4 = dict(BUILT_IN["homa_w3"]), dict(BUILT_IN["homa_w4"])
+    for size, up_to in {36: 0.108913, 77: 0.220705, 1_024: 0.8632, 1_053: 0.865736}.items():
+        assert w3[size] == pytest.approx(up_to, abs=1e-6)
+    for size, up_to in {53: 0.00074, 92: 0.0074, 9_012: 0.7095, 8_582_787: 0.9987}.items():
+        assert w4[size] == pytest.approx(up_to, abs=1e-6)
