@@ -1,0 +1,49 @@
+"""`netsim check-transport`: does a transport do what every transport has to?"""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("check-transport")
+@click.argument("transport", metavar="NAME|FILE")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="PARAM=VALUE", help="A parameter of the transport."
+)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, help="Seed; 1 by default.")
+@click.option("--case", "cases", multiple=True, help="Only this case; may be given several times.")
+@click.option("--full", is_flag=True, help="Longer flows: minutes instead of seconds.")
+def command(
+    transport: str, overrides: tuple[str, ...], seed: int, cases: tuple[str, ...], full: bool
+) -> None:
+    """Try a transport on small networks: a name, or the path of a Python file.
+
+    Every flow has to arrive: under loss, reordering and trimming too. The result must not depend
+    on the number of threads, and handlers must keep to the state that they declare. Fairness and
+    utilisation are measured. The exit status is 1 if the transport fails a case.
+    """
+    from rich.text import Text
+
+    from netsim.cli.app import Failure
+    from netsim.cli.tables import plain_table, show
+    from netsim.conformance import each, failures
+    from netsim.experiment.document import Tree, apply_overrides
+
+    given: Tree = {}
+    apply_overrides(given, overrides)
+    table = plain_table("case", "result", "what happened")
+    findings = []
+    for finding in each(
+        transport,
+        params=given,
+        seed=seed,
+        full=full,
+        cases=cases or None,
+        starting=lambda case: click.echo(f"{case.name}: {case.about}", err=True),
+    ):
+        findings.append(finding)
+        table.add_row(finding.case, finding.status, Text(finding.detail))
+    show(table)
+    failed = failures(findings)
+    if failed:
+        raise Failure(f"{transport} fails {len(failed)} of {len(findings)} cases")

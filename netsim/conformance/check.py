@@ -1,0 +1,101 @@
+"""Run the suite on one transport."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from netsim.conformance.cases import CASES
+from netsim.conformance.finding import (
+    COMPILED,
+    FAIL,
+    FIGURE,
+    PASS,
+    RELIABLE,
+    SKIP,
+    Case,
+    ConformanceError,
+    Finding,
+    NotApplicableError,
+)
+from netsim.conformance.lab import Lab
+from netsim.engine.specialise import jit_enabled
+from netsim.errors import InputError, did_you_mean
+
+
+def check(
+    transport: str | Path,
+    *,
+    params: Mapping[str, Any] | None = None,
+    seed: int = 1,
+    full: bool = False,
+    cases: Sequence[str] | None = None,
+) -> list[Finding]:
+    """Try a transport on every case.
+
+    Parameters
+    ----------
+    transport : its name ("ndp", "dcqcn:paper") or the path of its file, which ends in .py.
+    params : parameters as an experiment writes them, such as {"rto": "1ms"}.
+    seed : of all that is random.
+    full : longer flows, some ten times the time.
+    cases : names of the cases to run; all of `CASES` by default.
+
+    Raises InputError if there is no such transport, parameter or case.
+    """
+    return list(each(transport, params=params, seed=seed, full=full, cases=cases))
+
+
+def each(
+    transport: str | Path,
+    *,
+    params: Mapping[str, Any] | None = None,
+    seed: int = 1,
+    full: bool = False,
+    cases: Sequence[str] | None = None,
+    starting: Callable[[Case], None] = lambda case: None,
+) -> Iterator[Finding]:
+    """The findings of `check`, each as soon as it is there; `starting` is told of every case."""
+    lab = Lab.of(transport, params=params, seed=seed, full=full)
+    seen: dict[str, str] = {}
+    for case in _chosen(cases):
+        starting(case)
+        finding = _run(case, lab)
+        if finding.failed:
+            first = seen.setdefault(finding.detail, case.name)
+            if first != case.name:
+                finding = Finding(case.name, FAIL, f"as in {first}")
+        yield finding
+
+
+def failures(findings: Iterable[Finding]) -> list[Finding]:
+    """Those that ask for a change of the transport."""
+    return [finding for finding in findings if finding.failed]
+
+
+def _chosen(names: Sequence[str] | None) -> list[Case]:
+    known = {case.name: case for case in CASES}
+    for name in names or ():
+        if name not in known:
+            raise InputError(f'unknown case "{name}"', hint=did_you_mean(name, known))
+    return [case for case in CASES if names is None or case.name in names]
+
+
+def _run(case: Case, lab: Lab) -> Finding:
+    try:
+        if getattr(lab.plugin.module, "CLOSED_FORM", False):
+            raise NotApplicableError("closed form: no packets are sent")
+        if COMPILED in case.needs and not jit_enabled():
+            raise NotApplicableError("NUMBA_DISABLE_JIT is set")
+        if RELIABLE in case.needs and not lab.reliable:
+            raise NotApplicableError("the transport says that it is not reliable")
+        found = case.run(lab)
+        if isinstance(found, str):
+            return Finding(case.name, PASS, found)
+        text = "; ".join(f"{name}: {value:.4g}" for name, value in found.items())
+        return Finding(case.name, FIGURE, text, found)
+    except NotApplicableError as reason:
+        return Finding(case.name, SKIP, str(reason))
+    except ConformanceError as reason:
+        return Finding(case.name, FAIL, str(reason))

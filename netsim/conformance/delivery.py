@@ -1,0 +1,81 @@
+"""Cases: every byte arrives, whatever the sizes and whoever sends to whom."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.conformance.finding import ConformanceError
+from netsim.conformance.lab import Lab
+from netsim.fabric import PacketFormat
+from netsim.flows import FlowTable
+
+PACKET = PacketFormat().payload_bytes
+HOSTS = 8
+SPREAD_PS = 700_000
+
+
+def packets_of(lab: Lab, few: int) -> int:
+    """Packets of a flow: a few, or many in a full check."""
+    return 20 * few if lab.full else few
+
+
+def permutation_of(n_bytes: int, start_ps: int = 0) -> FlowTable:
+    """Every host sends to one on another leaf."""
+    src = np.arange(HOSTS)
+    return FlowTable(src, (src + 3) % HOSTS, n_bytes, start_ps)
+
+
+def incast_of(n_bytes: int) -> FlowTable:
+    """All but one host send to that one at once."""
+    return FlowTable(np.arange(1, HOSTS), 0, n_bytes)
+
+
+def sizes(lab: Lab) -> str:
+    """One byte, one packet, a byte more or less, and no round number of packets."""
+    n = packets_of(lab, 17)
+    given = [1, 64, PACKET - 1, PACKET, PACKET + 1, 2 * PACKET, n * PACKET + 1, n * PACKET - 77]
+    src = np.arange(len(given)) % HOSTS
+    run = lab.run(FlowTable(src, (src + 3) % HOSTS, given))
+    return run.line()
+
+
+def permutation(lab: Lab) -> str:
+    """Every host sends to one on another leaf."""
+    return lab.run(permutation_of(packets_of(lab, 20) * PACKET)).line()
+
+
+def incast(lab: Lab) -> str:
+    """Seven hosts send to one at once."""
+    return lab.run(incast_of(packets_of(lab, 20) * PACKET)).line()
+
+
+def all_to_all(lab: Lab) -> str:
+    """Everybody sends to everybody at once."""
+    src, dst = np.divmod(np.arange(HOSTS * HOSTS), HOSTS)
+    other = src != dst
+    size = packets_of(lab, 3) * PACKET
+    return lab.run(FlowTable(src[other], dst[other], size)).line()
+
+
+def many_flows_of_a_host(lab: Lab) -> str:
+    """Thirty flows of one host, ten of them to the same other one, that start one by one."""
+    n = 10 * packets_of(lab, 3)
+    dst = np.where(np.arange(n) % 3 == 0, 5, 1 + np.arange(n) % (HOSTS - 1))
+    start = np.arange(n) // 2 * SPREAD_PS
+    size = 1 + np.arange(n) * 1000 % (6 * PACKET)
+    return lab.run(FlowTable(np.zeros(n, np.int64), dst, size, start)).line()
+
+
+def dependencies(lab: Lab) -> str:
+    """Flows that start when others are complete, and not before."""
+    size = packets_of(lab, 5) * PACKET
+    flows = FlowTable([0, 3, 6, 1, 1, 2], [3, 6, 1, 0, 2, 7], size, [0, 0, SPREAD_PS, 0, 0, 0])
+    after = [[], [0], [1], [2], [2], [3, 4]]
+    flows.set_dependencies(after)
+    run = lab.run(flows)
+    ends = run.engine.state.ends
+    for flow, others in enumerate(after):
+        for other in others:
+            if ends.tx["start_ps"][flow] <= ends.rx["done_ps"][other]:
+                raise ConformanceError(f"flow {flow} started before flow {other} was complete")
+    return run.line()

@@ -1,0 +1,73 @@
+"""Cases that measure: how close to the ideal a flow comes, how a bottleneck is shared and used."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.conformance.delivery import PACKET, packets_of
+from netsim.conformance.finding import NotApplicableError
+from netsim.conformance.lab import Lab
+from netsim.conformance.networks import RATE_BPS, dumbbell, tree
+from netsim.engine.engine import Engine
+from netsim.engine.layout import RUNNING
+from netsim.fabric import PacketFormat
+from netsim.flows import FlowTable
+from netsim.network import Network
+
+FLOWS = 4
+SIZE_BYTES = 10**9
+HALF_PS = 10 * 10**9
+"""Flows that cannot end are given this long to settle, and are then measured as long again."""
+
+
+def jain(shares: np.ndarray) -> float:
+    """Jain's fairness index: 1 if all have the same, 1/n if one has everything.
+
+    Jain, Chiu and Hawe, "A quantitative measure of fairness and discrimination for resource
+    allocation in shared computer systems", DEC-TR-301, 1984.
+    """
+    total = float(shares.sum())
+    return total * total / (shares.size * float((shares * shares).sum())) if total else 0.0
+
+
+def alone(lab: Lab) -> dict[str, float]:
+    """The slowdown of a flow that has the network to itself: 1 is the ideal."""
+    figures = {}
+    for n in (1, packets_of(lab, 10), packets_of(lab, 100)):
+        run = lab.run(FlowTable([0], [7], n * PACKET))
+        figures[f"slowdown of {n} packet" + "s" * (n > 1)] = float(run.slowdown()[0])
+    return figures
+
+
+def shared_link(lab: Lab) -> dict[str, float]:
+    """Four flows over one link between two switches, each to a host of its own."""
+    src = np.arange(FLOWS)
+    return _measure(lab, dumbbell(FLOWS), FlowTable(src, src + FLOWS, SIZE_BYTES))
+
+
+def shared_receiver(lab: Lab) -> dict[str, float]:
+    """Four flows to one host."""
+    return _measure(lab, tree(), FlowTable(np.arange(2, 2 + FLOWS), 0, SIZE_BYTES))
+
+
+def _measure(lab: Lab, network: Network, flows: FlowTable) -> dict[str, float]:
+    engine = lab.engine(flows, network, jit=True)
+    _advance(engine, HALF_PS)
+    before = np.array(engine.state.ends.rx["got_bytes"])
+    _advance(engine, 2 * HALF_PS)
+    got = (np.array(engine.state.ends.rx["got_bytes"]) - before).astype(float)
+    if not got.any():
+        raise NotApplicableError("nothing arrived in the time measured")
+    packets = PacketFormat()
+    most = RATE_BPS / 8e12 * HALF_PS * packets.payload_bytes / packets.data_bytes
+    queue = int(engine.state.wires.queues["max_bytes"].max()) / packets.data_bytes
+    return {
+        "Jain index": jain(got),
+        "share of the link": float(got.sum()) / most,
+        "largest queue in packets": queue,
+    }
+
+
+def _advance(engine: Engine, until_ps: int) -> None:
+    while engine.advance(10_000, until_ps) == RUNNING:
+        pass

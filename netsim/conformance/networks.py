@@ -1,0 +1,33 @@
+"""The networks on which transports are tried: 100 Gbps, cables of 1 us."""
+
+from __future__ import annotations
+
+from netsim.network import Network, NetworkBuilder
+
+RATE_BPS = 100 * 10**9
+DELAY_PS = 1_000_000
+
+
+def tree(leaves: int = 4, per_leaf: int = 2) -> Network:
+    """Hosts under leaves, and as many spines as a leaf has hosts: two paths or more."""
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(leaves * per_leaf)
+    edge = [builder.add_switch(f"leaf{i}", 0) for i in range(leaves)]
+    core = [builder.add_switch(f"spine{i}", 1) for i in range(per_leaf)]
+    for host in hosts:
+        builder.cable(host, edge[host // per_leaf], RATE_BPS, DELAY_PS)
+    for leaf in edge:
+        for spine in core:
+            builder.cable(leaf, spine, RATE_BPS, DELAY_PS)
+    return builder.build(f"tree_{leaves * per_leaf}")
+
+
+def dumbbell(pairs: int) -> Network:
+    """Hosts 0 to pairs - 1 on the left, as many on the right, one cable between the sides."""
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(2 * pairs)
+    left, right = builder.add_switch("left"), builder.add_switch("right")
+    for host in hosts:
+        builder.cable(host, left if host < pairs else right, RATE_BPS, DELAY_PS)
+    builder.cable(left, right, RATE_BPS, DELAY_PS)
+    return builder.build(f"dumbbell_{pairs}")

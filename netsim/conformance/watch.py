@@ -1,0 +1,156 @@
+"""Watch every call of a transport's handlers while the engine runs as plain Python.
+
+Each handler is replaced by a function that calls it and looks at what it did, so that a
+mistake is told in the words of the transport's author and not as a traceback of the engine.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from netsim.conformance.finding import ConformanceError
+from netsim.engine.protocol import HANDLERS
+from netsim.transport import DATA
+
+UNWATCHED = ("on_forward",)
+"""Runs in switches, without an environment."""
+
+ARRIVALS = ("on_data", "on_request")
+WHERE = {"tx": "TX_STATE", "rx": "RX_STATE", "host": "HOST_STATE"}
+
+
+class Watch:
+    """What has been seen of one run."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.path = Path(str(module.__file__))
+        self.arrived: dict[int, set[tuple[int, int, int]]] = {}
+        self.arrived_bytes: dict[int, int] = {}
+
+    def call(self, handler: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Call a handler. Raises ConformanceError if it breaks a rule."""
+        env, *rest = arguments
+        if handler != "setup":
+            here = env.host.host
+            env = env._replace(
+                tx=_Here(env.tx, here, handler, "tx"), rx=_Here(env.rx, here, handler, "rx")
+            )
+        if handler in ARRIVALS:
+            self._arrival(env, *rest[1:])
+        try:
+            result = function(env, *rest)
+        except ConformanceError:
+            raise
+        except Exception as error:
+            raise ConformanceError(self._explain(error, handler)) from error
+        if handler in ARRIVALS:
+            self._delivery(rest[1])
+        return result
+
+    def _arrival(self, env: Any, rx: Any, pkt: Any) -> None:
+        """Note what a packet carries, once for each packet of the flow however often it comes."""
+        flow, kind = rx.flow, int(pkt.kind)
+        # Data packets are told apart by their number, others by all that they can carry.
+        identity = (kind, int(pkt.seq), 0 if kind == DATA else int(pkt.aux))
+        seen = self.arrived.setdefault(flow, set())
+        if identity not in seen:
+            seen.add(identity)
+            carried = int(pkt.size_bytes) - env.par.header_bytes
+            self.arrived_bytes[flow] = self.arrived_bytes.get(flow, 0) + carried
+
+    def _delivery(self, rx: Any) -> None:
+        """No more bytes can be delivered than different packets have carried."""
+        arrived = self.arrived_bytes.get(rx.flow, 0)
+        if rx.got_bytes > arrived:
+            raise ConformanceError(
+                f"flow {rx.flow}: {rx.got_bytes} bytes are delivered and only {arrived} have "
+                "arrived; what comes twice must be delivered once"
+            )
+
+    def _explain(self, error: Exception, handler: str) -> str:
+        """A mistake in a handler, with its place in the transport's file."""
+        message = f"{type(error).__name__}: {error}"
+        if isinstance(error, AttributeError):
+            message = _unknown_field(error, message)
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if Path(frame.filename) == self.path]
+        place = f" ({self.path.name}, line {own[-1].lineno}: {own[-1].line})" if own else ""
+        return f"{handler}: {message}{place}"
+
+
+class _Here:
+    """The records of one side, of which a handler may touch those that live on its host."""
+
+    def __init__(self, records: Any, host: int, handler: str, side: str) -> None:
+        self.records, self.host, self.handler, self.side = records, host, handler, side
+
+    def __getitem__(self, index: Any) -> Any:
+        record = self.records[index]
+        if record.host != self.host:
+            raise ConformanceError(
+                f"{self.handler}: runs on host {self.host} and reaches env.{self.side}[{index}], "
+                f"which belongs to host {record.host}: hosts run in parallel and only packets "
+                "may pass from one to the other"
+            )
+        return record
+
+
+def _unknown_field(error: AttributeError, message: str) -> str:
+    """Which list a field that a record does not have belongs into."""
+    found = re.fullmatch(r"'Record' object has no attribute '(\w+)'", str(error))
+    if not found:
+        return message
+    return f"the record has no field {found[1]}: is it declared in {', '.join(WHERE.values())}?"
+
+
+def watched_module(module: ModuleType, watch: Watch) -> ModuleType:
+    """A copy of a transport's module whose handlers report to `watch`."""
+    copy = ModuleType(module.__name__)
+    copy.__dict__.update(vars(module))
+    for name, count in HANDLERS.items():
+        function = getattr(module, name, None)
+        if name in UNWATCHED or not isinstance(function, FunctionType):
+            continue
+        if function.__code__.co_argcount == count:  # else the engine says what is wrong
+            setattr(copy, name, _wrapper(name, function, watch, count))
+    return copy
+
+
+def _wrapper(name: str, function: FunctionType, watch: Watch, count: int) -> FunctionType:
+    # The engine copies functions by their code and global names, so no closure can be used.
+    template = {2: _two, 3: _three, 4: _four}[count]
+    probe = _Probe(watch, name, function)
+    wrapper = FunctionType(template.__code__, {"_probe": probe, "__name__": __name__}, name)
+    wrapper.__module__ = __name__
+    return wrapper
+
+
+class _Probe:
+    """Stands in for one handler."""
+
+    def __init__(self, watch: Watch, name: str, function: Callable[..., Any]) -> None:
+        self.watch, self.name, self.function = watch, name, function
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.watch.call(self.name, self.function, arguments)
+
+
+def _probe(*arguments: Any) -> Any:
+    """In each copy of the functions below, the `_Probe` of a handler."""
+
+
+def _two(a: Any, b: Any) -> Any:
+    return _probe(a, b)
+
+
+def _three(a: Any, b: Any, c: Any) -> Any:
+    return _probe(a, b, c)
+
+
+def _four(a: Any, b: Any, c: Any, d: Any) -> Any:
+    return _probe(a, b, c, d)

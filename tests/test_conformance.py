@@ -1,0 +1,242 @@
+"""The suite that every transport passes, and that it finds what is wrong with broken ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from netsim import registry
+from netsim.cli import app
+from netsim.conformance import CASES, Finding, Lab, check, failures
+from netsim.conformance.figures import jain
+from netsim.conformance.finding import COMPILED, FAIL, FIGURE, PASS, SKIP
+from netsim.errors import InputError
+from netsim.flows import FlowTable
+
+PLAIN = [case.name for case in CASES if COMPILED not in case.needs]
+NEED_COMPILATION = [case.name for case in CASES if COMPILED in case.needs]
+
+WINDOW = '''
+"""A window of packets; each is acknowledged, and all are sent again after a timeout."""
+
+from netsim.params import Param
+from netsim.transport import *
+
+PARAMS = [
+    Param("window", "count", 20, "packets under way", minimum=1),
+    Param("favour", "count", 0, "windows more for flow 0"),
+]
+FABRIC = {"model": "drop_tail", "queue_bytes": "200pkt"}
+TX_STATE = ("next_seq", "acked")
+TX_TIMERS = 1
+TX_BITMAPS = 1
+RX_BITMAPS = 1
+
+
+def ready(env, now, tx):
+    window = env.par.window
+    if tx.flow == 0:
+        window += window * env.par.favour
+    if tx.next_seq < tx.n_packets and tx.next_seq - tx.acked < window:
+        return now
+    return BLOCKED
+
+
+def fill(env, now, tx, pkt):
+    pkt.seq = tx.next_seq
+    tx.next_seq += 1
+    set_timer(env, now, tx, 0, now + 100_000_000)
+
+
+def on_data(env, now, rx, pkt):
+    if bit_set(env, rx, 0, int(pkt.seq)):
+        deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
+    send(env, rx, ACK, int(pkt.seq), 0, 0)
+
+
+def on_control(env, now, tx, pkt):
+    if bit_set(env, tx, 0, int(pkt.seq)):
+        tx.acked += 1
+    if tx.acked == tx.n_packets:
+        cancel_timer(env, tx, 0)
+        finish(env, now, tx)
+
+
+def on_timer(env, now, tx, k):
+    first = 0
+    while bit_get(env, tx, 0, first) == 1:
+        first += 1
+    tx.next_seq = first
+    set_timer(env, now, tx, 0, now + 100_000_000)
+'''
+
+
+def variant(folder: Path, *changes: tuple[str, str]) -> Path:
+    """The file of a transport like WINDOW, with some of its text changed."""
+    text = WINDOW
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after)
+    path = folder / "variant.py"
+    path.write_text(text)
+    return path
+
+
+def tried(folder: Path, cases: list[str], *changes: tuple[str, str]) -> dict[str, Finding]:
+    """Findings by case for such a transport."""
+    return {finding.case: finding for finding in check(variant(folder, *changes), cases=cases)}
+
+
+@pytest.mark.parametrize("name", registry.names("transport"))
+def test_transports_of_the_package(name: str) -> None:
+    assert not failures(check(name, cases=PLAIN))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", registry.names("transport"))
+def test_transports_of_the_package_compiled(name: str) -> None:
+    findings = check(name, cases=NEED_COMPILATION)
+    assert not failures(findings)
+    assert len({finding.status for finding in findings}) <= 2
+
+
+def test_a_sound_transport_passes_every_case(tmp_path: Path) -> None:
+    path = variant(tmp_path)
+    findings = {finding.case: finding for finding in check(path)}
+    assert list(findings) == [case.name for case in CASES]
+    statuses = {name: finding.status for name, finding in findings.items()}
+    assert FAIL not in statuses.values(), findings
+    assert statuses["compiled"] == statuses["full queues"] == PASS
+    assert statuses["trimming"] == SKIP
+    assert findings["shared link"].status == FIGURE
+    assert findings["shared link"].figures["share of the link"] == pytest.approx(1, abs=0.02)
+    assert findings["alone"].figures["slowdown of 1 packet"] == 1
+    assert findings["shared link"].figures["Jain index"] > 0.98
+    (unfair,) = check(path, params={"favour": 5}, cases=["shared link"])
+    assert unfair.figures["Jain index"] < 0.75
+
+
+class TestBroken:
+    def test_nothing_is_sent_again(self, tmp_path: Path) -> None:
+        found = tried(tmp_path, ["incast", "full queues"], ("    tx.next_seq = first\n", ""))
+        assert found["incast"].status == PASS
+        assert found["full queues"].failed
+        assert "did not complete: no progress since" in found["full queues"].detail
+        assert "of 81920 bytes" in found["full queues"].detail
+
+    def test_bytes_of_a_packet_that_came_twice_count_twice(self, tmp_path: Path) -> None:
+        change = ("if bit_set(env, rx, 0, int(pkt.seq)):\n        deliver", "deliver")
+        found = tried(tmp_path, ["incast", "full queues"], change)
+        assert found["incast"].status == PASS
+        assert "what comes twice must be delivered once" in found["full queues"].detail
+
+    def test_more_is_delivered_than_was_sent(self, tmp_path: Path) -> None:
+        found = tried(tmp_path, ["sizes"], ("header_bytes)", "header_bytes + 1)"))
+        assert "65 bytes are delivered and only 64 have arrived" in found["sizes"].detail
+
+    def test_the_sender_never_learns(self, tmp_path: Path) -> None:
+        found = tried(tmp_path, ["sizes"], ("        finish(env, now, tx)\n", ""))
+        assert "never called finish()" in found["sizes"].detail
+
+    def test_a_field_that_is_not_declared(self, tmp_path: Path) -> None:
+        found = tried(tmp_path, ["sizes", "incast", "compiled"], ('"acked"', '"ackd"'))
+        for name in ("sizes", "compiled"):
+            assert found[name].failed
+            assert "acked" in found[name].detail
+            assert "declared" in found[name].detail
+        assert "ready: " in found["sizes"].detail
+        assert "variant.py, line " in found["sizes"].detail
+        assert found["incast"].detail == "as in sizes"
+
+    def test_state_of_another_host(self, tmp_path: Path) -> None:
+        change = ("tx.acked += 1", "tx.acked = env.rx[tx.flow].got_bytes // 4096")
+        found = tried(tmp_path, ["permutation"], change)
+        assert "on_control: runs on host 3 and reaches env.rx[3]" in found["permutation"].detail
+
+    def test_a_field_of_the_engine(self, tmp_path: Path) -> None:
+        change = ("    tx.next_seq += 1\n", "    tx.next_seq += 1\n    tx.last_bytes = 1\n")
+        found = tried(tmp_path, ["permutation"], change)
+        assert found["permutation"].detail == "tx.last_bytes was changed; it belongs to the engine"
+
+    def test_state_that_is_hidden_in_the_module(self, tmp_path: Path) -> None:
+        changes = (
+            ("TX_TIMERS = 1", "TX_TIMERS = 1\nCALLS = [0]"),
+            ("    pkt.seq = tx", "    CALLS[0] += 1\n    pkt.entropy = CALLS[0]\n    pkt.seq = tx"),
+        )
+        found = tried(tmp_path, ["permutation", "windows", "compiled"], *changes)
+        assert found["permutation"].status == PASS
+        assert "give different results" in found["windows"].detail
+        assert "does not compile" in found["compiled"].detail
+
+    def test_chance_that_the_seed_does_not_decide(self, tmp_path: Path) -> None:
+        changes = (
+            ("from netsim.params", "import random\n\nfrom netsim.params"),
+            (
+                "pkt.seq = tx.next_seq\n",
+                "pkt.seq = tx.next_seq\n    pkt.entropy = random.getrandbits(9)\n",
+            ),
+        )
+        assert "different results" in tried(tmp_path, ["windows"], *changes)["windows"].detail
+
+    def test_an_error_in_a_handler(self, tmp_path: Path) -> None:
+        found = tried(tmp_path, ["sizes"], ("    first = 0", "    first = 0\n    k = 1 // k"))
+        assert found["sizes"].status == PASS
+        found = tried(tmp_path, ["full queues"], ("    first = 0", "    first = 0\n    k = 1 // k"))
+        assert found["full queues"].detail.startswith("on_timer: ZeroDivisionError")
+
+    def test_a_handler_that_is_missing(self, tmp_path: Path) -> None:
+        found = tried(tmp_path, ["sizes"], ("def fill", "def filled"))
+        assert "has no function fill" in found["sizes"].detail
+
+
+class TestCommand:
+    def test_the_table(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        variant(tmp_path)
+        arguments = ["check-transport", "variant.py", "--case", "sizes", "--set", "window=3"]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+        assert "pass" in result.stdout
+        assert "43 packets" in result.stdout
+
+    def test_a_failure_is_exit_status_1(self, tmp_path: Path) -> None:
+        path = variant(tmp_path, ("        finish(env, now, tx)\n", ""))
+        result = CliRunner().invoke(app, ["check-transport", str(path), "--case", "sizes"])
+        assert result.exit_code == 1
+        assert "FAIL" in result.stdout
+        assert "fails 1 of 1" in result.stderr
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["npd"], '"ndp"'),
+            (["./nothing.py"], "nothing.py"),
+            (["ndp", "--set", "rtto=1ms"], "rto"),
+            (["ndp", "--case", "size"], '"sizes"'),
+        ],
+    )
+    def test_wrong_input_is_exit_status_2(self, arguments: list[str], said: str) -> None:
+        result = CliRunner().invoke(app, ["check-transport", *arguments])
+        assert result.exit_code == 2
+        assert said in result.stderr
+        assert "Traceback" not in result.output
+
+
+def test_a_lab_for_tests_of_ones_own(tmp_path: Path) -> None:
+    """Stop and wait: a round trip over four links for each packet."""
+    lab = Lab.of(variant(tmp_path), params={"window": 1})
+    run = lab.run(FlowTable([0], [7], 5 * 4096))
+    round_trip = 4 * (4160 * 80 + 1_000_000) + 4 * (64 * 80 + 1_000_000)
+    assert run.acked_ps().tolist() == [5 * round_trip]
+    with pytest.raises(InputError, match="window"):
+        Lab.of(variant(tmp_path), params={"windw": 1})
+
+
+def test_jain_index() -> None:
+    import numpy as np
+
+    assert jain(np.array([3.0, 3.0, 3.0])) == pytest.approx(1)
+    assert jain(np.array([5.0, 0.0, 0.0, 0.0])) == pytest.approx(1 / 4)
+    assert jain(np.zeros(3)) == 0
