@@ -1,0 +1,64 @@
+"""A host admits flows, first come first served, while the sum of their rates fits.
+
+A flow asks for its rate, waits until the host has room for it, and gives it back when it has
+nothing more to send. Nobody overtakes a flow that waits, whatever its rate, except that a
+flow which had been admitted before may ask to be the next. The decision is the host's alone.
+
+    TX_STATE = (*admission.TX_STATE, *pacing.TX_STATE, ...)    HOST_STATE = admission.HOST_STATE
+
+``rate_bps`` of a flow may not exceed the capacity. A flow that is admitted while another one
+of the host runs a handler is woken by its timer ``ADMITTED``, which needs no handler.
+"""
+
+from __future__ import annotations
+
+from netsim.transport import set_timer
+
+TX_STATE = ("rate_bps", "admitted", "waiting", "next_waiting")
+HOST_STATE = ("admitted_bps", "has_waiting", "wait_head", "wait_tail", "free_at_ps")
+ADMITTED = 0
+
+
+def ask(env, now, tx, capacity_bps, first):
+    """Wait for the flow's rate, at the head (``first``) or at the tail of the host's queue."""
+    host = env.host
+    tx.waiting = 1
+    tx.next_waiting = -1
+    if host.has_waiting == 0:
+        host.wait_head = tx.flow
+        host.wait_tail = tx.flow
+    elif first:
+        tx.next_waiting = host.wait_head
+        host.wait_head = tx.flow
+    else:
+        env.tx[host.wait_tail].next_waiting = tx.flow
+        host.wait_tail = tx.flow
+    host.has_waiting = 1
+    admit(env, now, capacity_bps)
+
+
+def admit(env, now, capacity_bps):
+    """Admit flows from the head of the queue as long as their rates fit."""
+    host = env.host
+    while host.has_waiting == 1:
+        tx = env.tx[host.wait_head]
+        if tx.finished == 0:
+            if host.admitted_bps + tx.rate_bps > capacity_bps:
+                return
+            host.admitted_bps += tx.rate_bps
+            tx.admitted = 1
+            tx.next_send_ps = max(now, host.free_at_ps)
+            set_timer(env, now, tx, ADMITTED, now)
+        tx.waiting = 0
+        host.wait_head = tx.next_waiting
+        if tx.next_waiting < 0:
+            host.has_waiting = 0
+
+
+def release(env, now, tx, capacity_bps):
+    """Give the flow's rate back; whoever gets it starts when the last packet's time is over."""
+    host = env.host
+    tx.admitted = 0
+    host.admitted_bps -= tx.rate_bps
+    host.free_at_ps = max(host.free_at_ps, tx.next_send_ps)
+    admit(env, now, capacity_bps)

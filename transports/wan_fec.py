@@ -1,0 +1,268 @@
+"""Wide area with admission control, pacing and forward error correction: no loss to adapt to.
+
+What "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024, section 6.3) asks of traffic
+between two datacentres, where one lost packet costs a round trip of 60 ms.
+
+Rate. A flow is sent evenly paced at `rate`, or it waits: a host admits flows in the order of
+their start while the sum of their rates is at most its `capacity`, and a flow gives its rate
+back with its last packet. Rates and capacities are the outcome of an allocation made before the
+run, as by B4's central traffic engineering (Jain et al., SIGCOMM 2013, section 5) with
+enforcement in hosts (Kumar et al., "BwE", SIGCOMM 2015). Only that is central: these two
+numbers, which do not change. Admission and queueing are each host's own, without a message,
+and a share that a host leaves idle is not lent to another. If the capacities fit together into
+the wide-area link, its queue holds at most two packets of each admitted flow.
+
+Redundancy. `k` data packets and `m` parity packets are a block of a systematic MDS erasure
+code, any k of whose packets restore it (Reed-Solomon over GF(2^8), RFC 5510, has k + m <= 255;
+coding takes no time here). Data counts when it arrives. With independent loss p a block fails
+with probability
+
+    P(k, m, p) = sum of C(k + m, i) p^i (1 - p)^(k + m - i) over i from m + 1 to k + m.
+
+The default, k = 200 and m = 5, is made for p = 0.1 %: P = 8.1e-8, so that one in 180,000
+messages of 57 MB (70 blocks) needs a repair. With `interleave` d, d consecutive packets belong
+to d blocks, so that a burst of d losses costs each of them one packet.
+
+Repair. For a block of which everything was sent and c packets lack, the receiver sends
+NACK(block, c), and the sender c + m new parity packets, as NORM does (RFC 5740, section 1);
+they fail no more often than a block. They need the flow's rate, for which they are next in the
+queue. After a round trip and `probe_after` of silence the sender has the receiver repeat its
+NACKs, or the final acknowledgement. Packets are expected in order (one path per flow); if they
+are not, blocks may be repaired in vain.
+"""
+
+from netsim.blocks import admission, erasure, pacing
+from netsim.blocks.admission import ask, release
+from netsim.blocks.erasure import (
+    GOT,
+    add_parity,
+    block_of,
+    blocks_in,
+    clear_parity,
+    end_of,
+    has_parity,
+    lacking,
+    members,
+    n_groups,
+)
+from netsim.blocks.pacing import sent
+from netsim.params import Param
+from netsim.transport import (
+    ACK,
+    BLOCKED,
+    NACK,
+    bit_clear,
+    bit_first,
+    bit_set,
+    cancel_timer,
+    deliver,
+    finish,
+    payload_of,
+    send,
+    set_timer,
+)
+
+PARAMS = [
+    Param("rate", "rate", None, "of a flow on the wire, parity included; none is the capacity"),
+    Param("capacity", "rate", None, "admitted at a time by a host; none is its line rate"),
+    Param(
+        "k", "count", 200, "data packets in a block", minimum=1, source="P(200, 5, 0.1 %) = 8.1e-8"
+    ),
+    Param("m", "count", 5, "parity packets of a block", source="P(200, 5, 0.1 %) = 8.1e-8"),
+    Param("interleave", "count", 1, "blocks that take turns packet by packet", minimum=1),
+    Param("probe_after", "time", "1ms", "silence beyond an empty round trip until a probe"),
+    Param("data_class", "count", 0, "traffic class of data and parity", maximum=7),
+    Param("control_class", "count", None, "of control packets; none is the data's", maximum=7),
+]
+
+PRESETS = {
+    "loss_0.1%": {"k": 200, "m": 5},
+    "loss_1%": {"k": 200, "m": 12},
+}
+
+FABRIC = {"model": "drop_tail", "load_balancing": "ecmp", "n_classes": 1}
+
+PARITY, REPAIR, PROBE = 2, 3, 4
+
+TX_STATE = (
+    *admission.TX_STATE,
+    *pacing.TX_STATE,
+    "next_seq",
+    "group",  # the group of blocks that is being sent
+    "n_parity",  # parity packets of it that were sent
+    "n_asked",  # packets that were asked for
+    "repair_block",
+    "n_repair",  # packets still to be sent for that block
+    "control_class",
+)
+RX_STATE = (
+    "n_closed",  # all packets of blocks below this number were sent
+    "n_checked",  # and of those below this one the lacking ones were asked for
+    "control_class",
+)
+HOST_STATE = admission.HOST_STATE
+RX_BITMAPS = erasure.RX_BITMAPS
+TX_TIMERS = 2
+RX_TIMERS = 1
+ADMITTED, SILENCE = admission.ADMITTED, 1
+CHECK = 0
+CHECKS_AT_ONCE = 4
+TX_BITMAPS = 1
+ASKED = 0  # of each block as many bits as packets are asked for
+
+
+def setup(env, tx, rx):
+    tx.prio = env.par.data_class
+    tx.control_class = env.par.control_class
+    if env.par.control_class < 0:
+        tx.control_class = env.par.data_class
+    rx.control_class = tx.control_class
+
+
+def capacity_bps(env):
+    line_bps = (8 * 10**12 << 20) // env.host.ps_per_byte_q20
+    if env.par.capacity < 0:
+        return line_bps
+    return min(env.par.capacity, line_bps)
+
+
+def on_start(env, now, tx):
+    tx.rate_bps = capacity_bps(env)
+    if env.par.rate > 0:
+        tx.rate_bps = min(env.par.rate, tx.rate_bps)
+    ask(env, now, tx, capacity_bps(env), False)
+
+
+def ready(env, now, tx):
+    if tx.admitted == 1:
+        return tx.next_send_ps
+    return BLOCKED
+
+
+def fill(env, now, tx, pkt):
+    n_bytes = env.par.payload_bytes + env.par.header_bytes
+    if tx.n_repair == 0 and tx.n_asked > 0:
+        start_repair(env, tx)
+    if tx.n_repair > 0:
+        tx.n_repair -= 1
+        tx.retransmits += 1
+        pkt.kind = REPAIR
+        pkt.seq = tx.repair_block
+        pkt.aux = tx.n_repair
+    else:
+        if tx.next_seq < end_of(env, tx, tx.group):
+            n_bytes = payload_of(env, tx, tx.next_seq) + env.par.header_bytes
+            pkt.seq = tx.next_seq
+            tx.next_seq += 1
+        else:
+            pkt.kind = PARITY
+            pkt.seq = tx.group * env.par.interleave + tx.n_parity % blocks_in(env, tx, tx.group)
+            tx.n_parity += 1
+        if tx.next_seq == end_of(env, tx, tx.group) and tx.n_parity == env.par.m * blocks_in(
+            env, tx, tx.group
+        ):
+            tx.group += 1
+            tx.n_parity = 0
+        pkt.aux = tx.group * env.par.interleave
+    sent(tx, now, n_bytes, tx.rate_bps)
+    if tx.n_repair == 0 and tx.n_asked == 0 and tx.group == n_groups(env, tx):
+        set_timer(env, now, tx, SILENCE, now + tx.base_rtt_ps + env.par.probe_after)
+        release(env, now, tx, capacity_bps(env))
+
+
+def start_repair(env, tx):
+    """Turn to the first block that lacks packets: as many are sent, and ``m`` more."""
+    tx.repair_block = block_of(env, bit_first(env, tx, ASKED, 0))
+    for seq in members(env, tx, tx.repair_block):
+        if bit_clear(env, tx, ASKED, seq):
+            tx.n_asked -= 1
+            tx.n_repair += 1
+    tx.n_repair += env.par.m
+
+
+def on_control(env, now, tx, pkt):
+    if int(pkt.kind) == ACK:
+        if tx.admitted == 1:
+            release(env, now, tx, capacity_bps(env))
+        finish(env, now, tx)
+        return
+    cancel_timer(env, tx, SILENCE)
+    n_lacking = int(pkt.aux)
+    for seq in members(env, tx, int(pkt.seq)):
+        if n_lacking > 0 and bit_set(env, tx, ASKED, seq):
+            tx.n_asked += 1
+        n_lacking -= 1
+    if tx.admitted == 0 and tx.waiting == 0:
+        ask(env, now, tx, capacity_bps(env), True)
+
+
+def on_timer(env, now, tx, k):
+    if k == SILENCE:
+        send(env, tx, PROBE, 0, 0, tx.control_class)
+        set_timer(env, now, tx, SILENCE, now + tx.base_rtt_ps + env.par.probe_after)
+
+
+def on_data(env, now, rx, pkt):
+    seq = int(pkt.seq)
+    if bit_set(env, rx, GOT, seq):
+        take(env, now, rx, seq)
+        if has_parity(env, rx, block_of(env, seq)):
+            restore(env, now, rx, block_of(env, seq))
+    close(env, now, rx, int(pkt.aux))
+
+
+def on_request(env, now, rx, pkt):
+    kind = int(pkt.kind)
+    block = int(pkt.seq)
+    if kind == PROBE:
+        if rx.done_ps >= 0:
+            send(env, rx, ACK, 0, 0, rx.control_class)
+        rx.n_checked = 0
+        close(env, now, rx, n_groups(env, rx) * env.par.interleave)
+        return
+    if lacking(env, rx, block) > 0:
+        add_parity(env, rx, block)
+        restore(env, now, rx, block)
+    if kind == PARITY:
+        close(env, now, rx, int(pkt.aux))
+    elif int(pkt.aux) == 0:
+        ask_again(env, rx, block)
+
+
+def take(env, now, rx, seq):
+    """A data packet is here, or restored; the sender is told when it was the last."""
+    deliver(env, now, rx, payload_of(env, rx, seq))
+    if rx.done_ps >= 0:
+        send(env, rx, ACK, 0, 0, rx.control_class)
+
+
+def restore(env, now, rx, block):
+    """Restore the block if it has enough packets."""
+    if lacking(env, rx, block) == 0:
+        clear_parity(env, rx, block)
+        for seq in members(env, rx, block):
+            if bit_set(env, rx, GOT, seq):
+                take(env, now, rx, seq)
+
+
+def close(env, now, rx, n_closed):
+    """Of the blocks below ``n_closed`` everything has been sent: ask for what lacks."""
+    rx.n_closed = max(rx.n_closed, n_closed)
+    if rx.n_checked < rx.n_closed and rx.done_ps < 0:
+        on_rx_timer(env, now, rx, CHECK)
+
+
+def on_rx_timer(env, now, rx, k):
+    upto = min(rx.n_closed, rx.n_checked + CHECKS_AT_ONCE)
+    for block in range(rx.n_checked, upto):
+        ask_again(env, rx, block)
+    rx.n_checked = upto
+    if upto < rx.n_closed:
+        set_timer(env, now, rx, CHECK, now)
+
+
+def ask_again(env, rx, block):
+    """Ask for what a block lacks."""
+    missing = lacking(env, rx, block)
+    if missing > 0:
+        send(env, rx, NACK, block, missing, rx.control_class)
