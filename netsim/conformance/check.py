@@ -21,7 +21,7 @@ from netsim.conformance.finding import (
 )
 from netsim.conformance.lab import Lab
 from netsim.engine.specialise import jit_enabled
-from netsim.errors import InputError, did_you_mean
+from netsim.errors import InputError, RunError, did_you_mean
 
 
 def check(
@@ -97,5 +97,5 @@ def _run(case: Case, lab: Lab) -> Finding:
         return Finding(case.name, FIGURE, text, found)
     except NotApplicableError as reason:
         return Finding(case.name, SKIP, str(reason))
-    except ConformanceError as reason:
+    except (ConformanceError, InputError, RunError) as reason:
         return Finding(case.name, FAIL, str(reason))

@@ -6,10 +6,8 @@ import numpy as np
 
 from netsim.conformance.delivery import PACKET, packets_of
 from netsim.conformance.finding import NotApplicableError
-from netsim.conformance.lab import Lab
+from netsim.conformance.lab import Lab, run_until
 from netsim.conformance.networks import RATE_BPS, dumbbell, tree
-from netsim.engine.engine import Engine
-from netsim.engine.layout import RUNNING
 from netsim.fabric import PacketFormat
 from netsim.flows import FlowTable
 from netsim.network import Network
@@ -52,9 +50,9 @@ def shared_receiver(lab: Lab) -> dict[str, float]:
 
 def _measure(lab: Lab, network: Network, flows: FlowTable) -> dict[str, float]:
     engine = lab.engine(flows, network, jit=True)
-    _advance(engine, HALF_PS)
+    run_until(engine, HALF_PS)
     before = np.array(engine.state.ends.rx["got_bytes"])
-    _advance(engine, 2 * HALF_PS)
+    run_until(engine, 2 * HALF_PS)
     got = (np.array(engine.state.ends.rx["got_bytes"]) - before).astype(float)
     if not got.any():
         raise NotApplicableError("nothing arrived in the time measured")
@@ -66,8 +64,3 @@ def _measure(lab: Lab, network: Network, flows: FlowTable) -> dict[str, float]:
         "share of the link": float(got.sum()) / most,
         "largest queue in packets": queue,
     }
-
-
-def _advance(engine: Engine, until_ps: int) -> None:
-    while engine.advance(10_000, until_ps) == RUNNING:
-        pass

@@ -2,55 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from netsim.conformance import networks
 from netsim.conformance.delivery import PACKET, incast_of, packets_of
 from netsim.conformance.finding import ConformanceError
-from netsim.conformance.lab import Lab, Run
-from netsim.conformance.networks import tree
+from netsim.conformance.lab import Lab
 from netsim.flows import FlowTable
+from netsim.network import Network
 
-WINDOWS_PS = (1_000_000, 370_000, 41_001)
-THREADS = (1, 2, 4)
-
-
-def _same(what: str, runs: dict[object, Run]) -> str:
-    first, *others = runs
-    digest = runs[first].digest()
-    for other in others:
-        if runs[other].digest() != digest:
-            raise ConformanceError(
-                f"{what} {first} and {other} give different results: something else than the "
-                "declared state and the arguments of a handler has a say"
-            )
-    return runs[first].line()
+PLAIN: dict[str, Any] = {"watched": False}
 
 
 def windows(lab: Lab) -> str:
     """Windows of any length; also, the same run several times."""
-    flows = incast_of(packets_of(lab, 12) * PACKET)
-    runs: dict[object, Run] = {
-        f"of {w} ps": lab.run(flows, watched=False, window_ps=w) for w in WINDOWS_PS
+    ways = {
+        f"windows of {window} ps": {**PLAIN, "window_ps": window}
+        for window in (1_000_000, 370_000, 41_001)
     }
-    return _same("windows", runs)
-
-
-def threads(lab: Lab) -> str:
-    """One, two and four threads."""
-    network = tree(leaves=8, per_leaf=4)
-    n = network.n_hosts
-    src = [h for h in range(n) for _ in range(2)]
-    dst = [(h + step) % n for h in range(n) for step in (5, 16)]
-    flows = FlowTable(src, dst, 100 * PACKET + 9)
-    runs: dict[object, Run] = {t: lab.run(flows, network, jit=True, threads=t) for t in THREADS}
-    return _same("threads", runs)
+    return _same(lab, incast_of(packets_of(lab, 12) * PACKET), networks.tree(), ways)
 
 
 def compiled_as_plain(lab: Lab) -> str:
     """Compiled and as plain Python."""
-    flows = incast_of(12 * PACKET - 5)
-    return _same(
-        "",
-        {
-            "compiled code": lab.run(flows, jit=True),
-            "plain Python": lab.run(flows, watched=False),
-        },
-    )
+    ways = {"compiled code": {"jit": True}, "plain Python": PLAIN}
+    return _same(lab, incast_of(12 * PACKET - 5), networks.tree(), ways)
+
+
+def threads(lab: Lab) -> str:
+    """One, two and four threads."""
+    network = networks.tree(leaves=8, per_leaf=4)
+    n = network.n_hosts
+    src = [host for host in range(n) for _ in range(2)]
+    dst = [(host + step) % n for host in range(n) for step in (5, 16)]
+    ways = {f"{count} threads": {"jit": True, "threads": count} for count in (1, 2, 4)}
+    return _same(lab, FlowTable(src, dst, 100 * PACKET + 9), network, ways)
+
+
+def _same(
+    lab: Lab, flows: FlowTable, network: Network, ways: Mapping[str, Mapping[str, Any]]
+) -> str:
+    """Run flows in several ways, which must leave the same at the time at which the first ends."""
+    (first, options), *others = ways.items()
+    run = lab.run(flows, network, **options)
+    digest = run.digest()
+    for way, options in others:
+        if lab.run(flows, network, until_ps=run.engine.now_ps, **options).digest() != digest:
+            raise ConformanceError(
+                f"{first} and {way} give different results: something else than the declared "
+                "state and the arguments of a handler has a say"
+            )
+    return run.line()

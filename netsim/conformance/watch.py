@@ -29,7 +29,7 @@ class Watch:
 
     def __init__(self, module: ModuleType) -> None:
         self.path = Path(str(module.__file__))
-        self.arrived: dict[int, set[tuple[int, int, int]]] = {}
+        self.arrived: dict[int, set[int]] = {}
         self.arrived_bytes: dict[int, int] = {}
 
     def call(self, handler: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -53,15 +53,15 @@ class Watch:
         return result
 
     def _arrival(self, env: Any, rx: Any, pkt: Any) -> None:
-        """Note what a packet carries, once for each packet of the flow however often it comes."""
-        flow, kind = rx.flow, int(pkt.kind)
-        # Data packets are told apart by their number, others by all that they can carry.
-        identity = (kind, int(pkt.seq), 0 if kind == DATA else int(pkt.aux))
+        """Note what a packet carries: a data packet once, however often it comes."""
+        flow, seq = rx.flow, int(pkt.seq)
         seen = self.arrived.setdefault(flow, set())
-        if identity not in seen:
-            seen.add(identity)
-            carried = int(pkt.size_bytes) - env.par.header_bytes
-            self.arrived_bytes[flow] = self.arrived_bytes.get(flow, 0) + carried
+        if int(pkt.kind) == DATA and seq in seen:
+            return
+        if int(pkt.kind) == DATA:
+            seen.add(seq)
+        carried = int(pkt.size_bytes) - env.par.header_bytes
+        self.arrived_bytes[flow] = self.arrived_bytes.get(flow, 0) + carried
 
     def _delivery(self, rx: Any) -> None:
         """No more bytes can be delivered than different packets have carried."""
