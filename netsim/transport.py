@@ -19,6 +19,8 @@ handler                                called
 ``on_timer(env, now, tx, k)``          the sender's timer k fired
 ``on_rx_timer(env, now, rx, k)``       the receiver's timer k fired
 ``on_host_timer(env, now, k)``         the host's timer k fired
+``rank(env, tx)``                      a flow gets ready to send: smaller ranks are sent first
+``on_forward(now, pkt, port, queue)``  a switch starts to send a data packet (telemetry)
 =====================================  ===================================================
 
 Only ``ready`` and ``fill`` are required. ``env.par`` holds the parameters declared
@@ -53,6 +55,7 @@ __all__ = [
     "cancel_timer",
     "deliver",
     "finish",
+    "host_timer_armed",
     "mix",
     "payload_of",
     "rand32",
@@ -89,7 +92,9 @@ def send(env, side, kind, seq, aux, prio):
     if host.ctrl_tail - host.ctrl_head > host.ctrl_mask:
         host.fault = 1
         host.ctrl_head += 1
-    pkt = env.pool[host.ctrl_off + (host.ctrl_tail & host.ctrl_mask)]
+    slot = host.ctrl_off + (host.ctrl_tail & host.ctrl_mask)
+    env.pool[slot] = env.blank[0]
+    pkt = env.pool[slot]
     host.ctrl_tail += 1
     pkt.flow = side.flow
     pkt.seq = seq
@@ -99,8 +104,6 @@ def send(env, side, kind, seq, aux, prio):
     pkt.entropy = side.entropy
     pkt.kind = kind
     pkt.prio = prio
-    pkt.ecn = 0
-    pkt.hops = 0
     return pkt
 
 
@@ -154,8 +157,13 @@ def cancel_timer(env, side, k):
 
 
 def armed(env, side, k):
-    """Is timer ``k`` of ``side`` (a flow's record, or ``env.host``) going to fire?"""
+    """Is timer ``k`` of a flow's side going to fire?"""
     return env.timers[side.first_timer + k].deadline < INF
+
+
+def host_timer_armed(env, k):
+    """Is timer ``k`` of this host going to fire?"""
+    return env.timers[env.host.first_timer + k].deadline < INF
 
 
 def _word(side, b, seq):

@@ -9,6 +9,7 @@ Handley et al., "Re-architecting datacenter networks and stacks for low latency 
 performance", SIGCOMM 2017, sections 3.1 and 3.2.
 """
 
+from netsim.blocks import selective
 from netsim.params import Param
 from netsim.transport import (
     ACK,
@@ -16,13 +17,9 @@ from netsim.transport import (
     NACK,
     PULL,
     armed,
-    bit_clear,
-    bit_first,
-    bit_get,
-    bit_set,
     cancel_timer,
-    deliver,
     finish,
+    host_timer_armed,
     send,
     serialisation_ps,
     set_host_timer,
@@ -55,16 +52,14 @@ FABRIC = {
 
 CONTROL, DATA_CLASS = 0, 1
 
-TX_STATE = ("next_seq", "credit", "pulled", "n_acked", "n_rtx", "rtx_from")
+TX_STATE = (*selective.TX_STATE, "credit", "pulled")
 RX_STATE = ("owed", "pull_no", "listed", "next_puller")
 HOST_STATE = ("pull_head", "pull_tail", "next_pull", "has_pulls")
 TX_TIMERS = 1
 HOST_TIMERS = 1
 RTO, PULLS = 0, 0
-TX_BITMAPS = 2
-RX_BITMAPS = 1
-ACKED, RTX = 0, 1
-GOT = 0
+TX_BITMAPS = selective.TX_BITMAPS
+RX_BITMAPS = selective.RX_BITMAPS
 
 
 def setup(env, tx, rx):
@@ -80,31 +75,16 @@ def on_start(env, now, tx):
 
 
 def ready(env, now, tx):
-    if tx.credit > 0 and (tx.n_rtx > 0 or tx.next_seq < tx.n_packets):
+    if tx.credit > 0 and selective.has_data(tx):
         return now
     return BLOCKED
 
 
 def fill(env, now, tx, pkt):
-    if tx.n_rtx > 0:
-        seq = bit_first(env, tx, RTX, tx.rtx_from)
-        bit_clear(env, tx, RTX, seq)
-        tx.rtx_from = seq + 1
-        tx.n_rtx -= 1
-    else:
-        seq = tx.next_seq
-        tx.next_seq += 1
-    pkt.seq = seq
+    pkt.seq = selective.take(env, tx)
     tx.credit -= 1
     if not armed(env, tx, RTO):
         set_timer(env, now, tx, RTO, now + env.par.rto)
-
-
-def request_again(env, tx, seq):
-    """Packet ``seq`` has to be sent again, unless that is known or it has arrived."""
-    if bit_get(env, tx, ACKED, seq) == 0 and bit_set(env, tx, RTX, seq):
-        tx.n_rtx += 1
-        tx.rtx_from = min(tx.rtx_from, seq)
 
 
 def on_control(env, now, tx, pkt):
@@ -113,36 +93,29 @@ def on_control(env, now, tx, pkt):
     if kind == PULL:
         pull_no = int(pkt.aux)
         if pull_no > tx.pulled:
-            unsent = tx.n_rtx + tx.n_packets - tx.next_seq
-            tx.credit = min(tx.credit + pull_no - tx.pulled, unsent)
+            tx.credit = min(tx.credit + pull_no - tx.pulled, selective.unsent(tx))
             tx.pulled = pull_no
         return
     if kind == ACK:
-        if bit_set(env, tx, ACKED, seq):
-            tx.n_acked += 1
-            if bit_clear(env, tx, RTX, seq):
-                tx.n_rtx -= 1
-        if tx.n_acked == tx.n_packets:
+        selective.acknowledge(env, tx, seq)
+        if selective.is_done(tx):
             cancel_timer(env, tx, RTO)
             finish(env, now, tx)
             return
     else:
-        request_again(env, tx, seq)
+        selective.lose(env, tx, seq)
     set_timer(env, now, tx, RTO, now + env.par.rto)
 
 
 def on_timer(env, now, tx, k):
-    for seq in range(tx.next_seq):
-        request_again(env, tx, seq)
+    selective.lose_outstanding(env, tx)
     tx.credit = max(tx.credit, 1)
     set_timer(env, now, tx, RTO, now + env.par.rto)
 
 
 def on_data(env, now, rx, pkt):
-    seq = int(pkt.seq)
-    if bit_set(env, rx, GOT, seq):
-        deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
-    send(env, rx, ACK, seq, 0, CONTROL)
+    selective.accept(env, now, rx, pkt)
+    send(env, rx, ACK, int(pkt.seq), 0, CONTROL)
     owe_pull(env, now, rx)
 
 
@@ -160,7 +133,7 @@ def owe_pull(env, now, rx):
     host = env.host
     if rx.listed == 0:
         append_pull(env, rx)
-    if not armed(env, host, PULLS):
+    if not host_timer_armed(env, PULLS):
         set_host_timer(env, now, PULLS, max(now, host.next_pull))
 
 

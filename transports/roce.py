@@ -4,18 +4,9 @@ The receiver accepts packets in order only. At the first gap it sends a NACK wit
 number it expects, and the sender goes back to it. Meant for a lossless fabric (PFC).
 """
 
+from netsim.blocks import go_back_n
 from netsim.params import Param
-from netsim.transport import (
-    ACK,
-    BLOCKED,
-    NACK,
-    armed,
-    cancel_timer,
-    deliver,
-    finish,
-    send,
-    set_timer,
-)
+from netsim.transport import BLOCKED, NACK, armed, cancel_timer, finish, send, set_timer
 
 PARAMS = [
     Param("ack_every", "count", 1, "packets per acknowledgement", minimum=1),
@@ -38,8 +29,8 @@ FABRIC = {
     "xon_bytes": "12pkt",
 }
 
-TX_STATE = ("next_seq", "una")
-RX_STATE = ("expected", "nacked", "since_ack", "ack_class")
+TX_STATE = go_back_n.TX_STATE
+RX_STATE = (*go_back_n.RX_STATE, "ack_class")
 TX_TIMERS = 1
 RTO = 0
 
@@ -52,50 +43,33 @@ def setup(env, tx, rx):
 
 
 def ready(env, now, tx):
-    if tx.next_seq < tx.n_packets:
+    if go_back_n.has_data(tx):
         return now
     return BLOCKED
 
 
 def fill(env, now, tx, pkt):
-    pkt.seq = tx.next_seq
-    tx.next_seq += 1
+    pkt.seq = go_back_n.take(tx)
     if not armed(env, tx, RTO):
         set_timer(env, now, tx, RTO, now + env.par.rto)
 
 
 def on_data(env, now, rx, pkt):
-    seq = int(pkt.seq)
-    if seq == rx.expected:
-        rx.expected += 1
-        rx.nacked = 0
-        rx.since_ack += 1
-        deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
-        if rx.since_ack == env.par.ack_every or rx.expected == rx.n_packets:
-            rx.since_ack = 0
-            send(env, rx, ACK, rx.expected, 0, rx.ack_class)
-    elif seq < rx.expected:
-        send(env, rx, ACK, rx.expected, 0, rx.ack_class)
-    elif rx.nacked == 0:
-        rx.nacked = 1
-        send(env, rx, NACK, rx.expected, 0, rx.ack_class)
+    answer = go_back_n.accept(env, now, rx, pkt, env.par.ack_every)
+    if answer != 0:
+        send(env, rx, answer, rx.expected, 0, rx.ack_class)
 
 
 def on_control(env, now, tx, pkt):
-    expected = int(pkt.seq)
     is_nack = int(pkt.kind) == NACK
-    grew = expected > tx.una
-    tx.una = max(tx.una, expected)
-    tx.next_seq = max(tx.next_seq, tx.una)
-    if is_nack and expected == tx.una:
-        tx.next_seq = tx.una
-    if tx.una == tx.n_packets:
+    newly = go_back_n.acknowledge(tx, int(pkt.seq), is_nack)
+    if go_back_n.is_done(tx):
         cancel_timer(env, tx, RTO)
         finish(env, now, tx)
-    elif grew or is_nack:
+    elif newly > 0 or is_nack:
         set_timer(env, now, tx, RTO, now + env.par.rto)
 
 
 def on_timer(env, now, tx, k):
-    tx.next_seq = tx.una
+    go_back_n.rewind(tx)
     set_timer(env, now, tx, RTO, now + env.par.rto)

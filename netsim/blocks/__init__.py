@@ -1,1 +1,1 @@
-"""Parts of which transports are composed: plain functions and the state they need."""
+"""Building blocks that transports share: plain functions, and the state that they need."""

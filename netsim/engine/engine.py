@@ -10,7 +10,7 @@ import numpy as np
 
 from netsim.engine import exact, loop, switch
 from netsim.engine.layout import (
-    FAULT,
+    BROKEN,
     GROW,
     GROW_CONTROL,
     GROW_SCRATCH,
@@ -39,10 +39,11 @@ from netsim.engine.state import (
 )
 from netsim.errors import RunError
 from netsim.fabric import Fabric, PacketFormat
+from netsim.faults import LinkFaults
 from netsim.flows import FlowTable
 from netsim.network import Network
 
-FAULTS = {
+BROKEN_RULES = {
     1: "a handler sent more control packets in one call than its host's FIFO has room for",
     2: "more bytes were delivered than the flow has",
 }
@@ -51,9 +52,10 @@ FAULTS = {
 class Engine:
     """One simulation: state, compiled code, and the growing of rings.
 
-    ``window_ps`` shortens the windows (for tests: results must not change);
-    ``sizes`` are initial capacities. Without ``jit`` the same code runs as plain Python,
-    slowly, for tests and debuggers; by default that is up to NUMBA_DISABLE_JIT.
+    ``faults`` are what goes wrong on links. ``window_ps`` shortens the windows (for tests:
+    results must not change); ``sizes`` are initial capacities. Without ``jit`` the same code
+    runs as plain Python, slowly, for tests and debuggers; by default that is up to
+    NUMBA_DISABLE_JIT.
     """
 
     def __init__(
@@ -66,20 +68,23 @@ class Engine:
         params: Mapping[str, Any],
         seed: int,
         *,
+        faults: LinkFaults | None = None,
         threads: int = 1,
         window_ps: int | None = None,
         sizes: Sizes | None = None,
         jit: bool | None = None,
     ) -> None:
         sizes = sizes or initial_sizes(network, packets)
-        self.network, self.flows, self.fabric = network, flows, fabric
+        self.network, self.flows, self.fabric, self.faults = network, flows, fabric, faults
         self.threads = threads
         self.jit = jit_enabled() if jit is None else jit
         choices = {p.name: p.choices for p in transport.params}
         par = {k: parameter_value(v, choices.get(k, ())) for k, v in params.items()}
         self.protocol = read_protocol(transport.module, par, transport.name)
         self._compile(self.protocol)
-        wires, used = build_wires(network, fabric, packets, seed, sizes)
+        wires, used = build_wires(
+            network, fabric, packets, self.protocol.packet, faults, seed, sizes
+        )
         control_at = used - network.n_hosts * sizes.control_slots
         ends = build_ends(
             network, flows, packets, self.protocol, par, seed, control_at, sizes.control_slots
@@ -96,10 +101,10 @@ class Engine:
             s = self.state
             s.wires, s.ends, s.clock = map(attribute_access, (s.wires, s.ends, s.clock))
         self._free: dict[int, list[int]] = {}
-        self._set_up(self.state.ends, self.state.wires.pool)
+        self._set_up(self.state.ends, self.state.wires)
 
     def _compile(self, protocol: Protocol) -> None:
-        constants = features(self.fabric)
+        constants = {**features(self.fabric, self.faults), **protocol.features}
         holes: dict[str, Any] = {**constants, **protocol.handlers}
         holes["prefetch"] = compiled_prefetch() if self.jit else prefetch
         holes["take_ticket"] = compiled_take_ticket() if self.jit else take_ticket
@@ -160,7 +165,7 @@ class Engine:
         wires.link_need[:] = 0
         wires.queue_need[:] = 0
         active = clock.active[: self.count("n_active")]
-        for status in (GROW_CONTROL, GROW_SCRATCH, FAULT):
+        for status in (GROW_CONTROL, GROW_SCRATCH, BROKEN):
             for node in active[clock.status[active] == status].tolist():
                 self._grow_node(status, node, int(clock.what[node]))
 
@@ -178,7 +183,7 @@ class Engine:
                 capacity = _power_of_two(what)
                 self.state.scratch = build_scratch(self.network, self.threads, capacity)
         else:
-            fault = FAULTS[int(hosts["fault"][node])]
+            fault = BROKEN_RULES[int(hosts["fault"][node])]
             raise RunError(f"host {node}: {fault} (transport {self.protocol.module.__name__})")
 
     def _grow_link(self, port: int, need: int) -> None:

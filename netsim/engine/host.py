@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from netsim.engine.layout import (
-    FAULT,
+    BROKEN,
     GROW_CONTROL,
     GROW_RING,
     INF,
@@ -20,12 +20,15 @@ from netsim.engine.layout import (
     TIMER_START,
     TIMER_TX,
 )
-from netsim.engine.ports import set_paused
+from netsim.engine.ports import lost_on_wire, set_paused
 from netsim.engine.timers import arm, first_key, surface
 from netsim.transport import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
 
 # The transport's handlers and the fabric's features, put in place by specialise.py.
 N_CLASSES: int
+FAULTS: bool
+RANKED: bool
+rank: Callable[..., Any]
 on_start: Callable[..., Any]
 ready: Callable[..., Any]
 fill: Callable[..., Any]
@@ -44,6 +47,7 @@ class Env(NamedTuple):
     host: Any
     par: Any
     pool: Any
+    blank: Any
     timers: Any
     heap: Any
     bits: Any
@@ -51,45 +55,80 @@ class Env(NamedTuple):
     rx: Any
 
 
-def wake(ends, host, tx):
-    """Put a flow on its host's ready list, unless it is there or finished."""
+def environment(ends, wires, host):
+    """The handlers' environment at ``host``."""
+    return Env(
+        host,
+        ends.par[0],
+        wires.pool,
+        wires.blank,
+        ends.timers,
+        ends.heap,
+        ends.bits,
+        ends.tx,
+        ends.rx,
+    )
+
+
+def wake(env, host, tx):
+    """Put a flow on its host's ready list, unless it is there or finished.
+
+    It goes behind those of its rank; without ranks that is the end of the list.
+    """
     if tx.listed == 1 or tx.finished == 1:
         return
     tx.listed = 1
-    tx.next_ready = -1
-    if host.ready_head < 0:
+    before = -1
+    following = -1
+    if host.ready_head >= 0:
+        before = host.ready_tail
+    if RANKED:
+        tx.rank = rank(env, tx)
+        if before >= 0 and env.tx[before].rank > tx.rank:
+            before = -1
+            following = host.ready_head
+            while env.tx[following].rank <= tx.rank:
+                before = following
+                following = env.tx[following].next_ready
+    tx.next_ready = following
+    if following < 0:
+        host.ready_tail = tx.flow
+    if before < 0:
         host.ready_head = tx.flow
     else:
-        ends.tx[host.ready_tail].next_ready = tx.flow
-    host.ready_tail = tx.flow
+        env.tx[before].next_ready = tx.flow
 
 
-def _next_ready(ends, host):
-    """Take the head of the ready list."""
+def unlist(env, host, before, tx):
+    """Take a flow off the ready list; ``before`` is the flow in front of it, or -1."""
+    tx.listed = 0
+    if before < 0:
+        host.ready_head = tx.next_ready
+    else:
+        env.tx[before].next_ready = tx.next_ready
+    if tx.next_ready < 0:
+        host.ready_tail = before
+
+
+def pick(env, host, port, now):
+    """The flow that sends now, or -1; it leaves the ready list, as blocked and paced ones do."""
+    before = -1
     flow = host.ready_head
-    host.ready_head = ends.tx[flow].next_ready
-    ends.tx[flow].listed = 0
-    return flow
-
-
-def pick(env, ends, host, port, now):
-    """The flow that sends now, or -1. Blocked and paced flows leave the ready list."""
-    first_paused = -1
-    while host.ready_head >= 0 and host.ready_head != first_paused:
-        flow = _next_ready(ends, host)
-        tx = ends.tx[flow]
+    while flow >= 0:
+        tx = env.tx[flow]
+        following = tx.next_ready
         if tx.finished == 1:
-            continue
-        if (port.paused >> tx.prio) & 1 == 1:
-            wake(ends, host, tx)
-            if first_paused < 0:
-                first_paused = flow
-            continue
-        at = ready(env, now, tx)
-        if at <= now:
-            return flow
-        if at < INF:
-            arm(env.timers, env.heap, host, tx.first_timer - 1, at)
+            unlist(env, host, before, tx)
+        elif (port.paused >> tx.prio) & 1 == 1:
+            before = flow
+        else:
+            unlist(env, host, before, tx)
+            at = ready(env, now, tx)
+            if at <= now:
+                return flow
+            if at < INF:
+                arm(env.timers, env.heap, host, tx.first_timer - 1, at)
+        flow = following
     return -1
 
 
@@ -100,7 +139,11 @@ def _launch(wires, port, p, slot, now):
     end = now + ((size * port.ps_per_byte_q20) >> 20)
     pkt.time = end + port.delay_ps
     pkt.hops = 1
-    port.tail += 1
+    arrives = True
+    if FAULTS:
+        arrives = not lost_on_wire(wires, p, int(pkt.prio), size, now, end)
+    if arrives:
+        port.tail += 1
     port.free_at = end
     queue = wires.queues[p * N_CLASSES + int(pkt.prio)]
     queue.sent_packets += 1
@@ -117,35 +160,34 @@ def transmit_control(wires, host, port, p, now):
     host.sent_packets += 1
 
 
-def transmit_data(env, ends, wires, host, port, p, flow, now):
+def transmit_data(env, wires, host, port, p, flow, now):
     """Build a data packet of ``flow`` in the link's ring and send it."""
-    tx = ends.tx[flow]
+    tx = env.tx[flow]
     slot = port.ring_off + (port.tail & port.ring_mask)
+    wires.pool[slot] = wires.blank[0]
     pkt = wires.pool[slot]
     pkt.flow = flow
     pkt.dst = tx.peer
-    pkt.aux = 0
     pkt.entropy = tx.entropy
-    pkt.kind = DATA
     pkt.prio = tx.prio
-    pkt.ecn = 0
     fill(env, now, tx, pkt)
-    seq = int(pkt.seq)
     payload = env.par.payload_bytes
-    if seq == tx.n_packets - 1:
-        payload = tx.last_bytes
+    if int(pkt.kind) == DATA:
+        seq = int(pkt.seq)
+        if seq == tx.n_packets - 1:
+            payload = tx.last_bytes
+        if seq < tx.high_seq:
+            tx.retransmits += 1
+        else:
+            tx.high_seq = seq + 1
     pkt.size_bytes = payload + env.par.header_bytes
-    if seq < tx.high_seq:
-        tx.retransmits += 1
-    else:
-        tx.high_seq = seq + 1
     tx.sent_packets += 1
     host.sent_bytes += _launch(wires, port, p, slot, now)
     host.sent_packets += 1
-    wake(ends, host, tx)
+    wake(env, host, tx)
 
 
-def receive(env, ends, wires, host, port, p, slot, now):
+def receive(env, wires, host, port, p, slot, now):
     """Handle the arrival of the packet in pool slot ``slot``."""
     pkt = wires.pool[slot]
     kind = int(pkt.kind)
@@ -155,7 +197,7 @@ def receive(env, ends, wires, host, port, p, slot, now):
     host.received_packets += 1
     host.received_bytes += int(pkt.size_bytes)
     if kind < FIRST_CONTROL:
-        rx = ends.rx[int(pkt.flow)]
+        rx = env.rx[int(pkt.flow)]
         if kind == DATA:
             on_data(env, now, rx, pkt)
         elif kind == TRIMMED:
@@ -163,30 +205,30 @@ def receive(env, ends, wires, host, port, p, slot, now):
         else:
             on_request(env, now, rx, pkt)
     else:
-        tx = ends.tx[int(pkt.flow)]
+        tx = env.tx[int(pkt.flow)]
         if tx.finished == 0:
             on_control(env, now, tx, pkt)
-            wake(ends, host, tx)
+            wake(env, host, tx)
 
 
-def fire(env, ends, host, slot, now):
+def fire(env, host, slot, now):
     """Run the handler of a timer that is due."""
     timer = env.timers[slot]
     code = timer.code
     if code >= TIMER_RX:
-        on_rx_timer(env, now, ends.rx[timer.owner], code - TIMER_RX)
+        on_rx_timer(env, now, env.rx[timer.owner], code - TIMER_RX)
         return
     if code < TIMER_TX:
         on_host_timer(env, now, code)
         return
-    tx = ends.tx[timer.owner]
+    tx = env.tx[timer.owner]
     if tx.finished == 1:
         return
     if code != TIMER_START:
         on_timer(env, now, tx, code - TIMER_TX)
     elif tx.start_ps == now:
         on_start(env, now, tx)
-    wake(ends, host, tx)
+    wake(env, host, tx)
 
 
 def host_step(net, wires, ends, clock, h):
@@ -195,7 +237,7 @@ def host_step(net, wires, ends, clock, h):
     p = host.port
     port = wires.ports[p]
     inbox = wires.inbox[p]
-    env = Env(host, ends.par[0], wires.pool, ends.timers, ends.heap, ends.bits, ends.tx, ends.rx)
+    env = environment(ends, wires, host)
     w1 = clock.clock[0].w1
     tail_before = wires.new_tail[p]
     # Not earlier than where a step that stopped for lack of room left off.
@@ -226,9 +268,9 @@ def host_step(net, wires, ends, clock, h):
             if control:
                 transmit_control(wires, host, port, p, now)
             else:
-                flow = pick(env, ends, host, port, now)
+                flow = pick(env, host, port, now)
                 if flow >= 0:
-                    transmit_data(env, ends, wires, host, port, p, flow, now)
+                    transmit_data(env, wires, host, port, p, flow, now)
                 else:
                     stuck = host.ready_head >= 0
             continue
@@ -238,12 +280,12 @@ def host_step(net, wires, ends, clock, h):
             break
         if t == t_arrival:
             slot = inbox.ring_off + (inbox.head & inbox.ring_mask)
-            receive(env, ends, wires, host, port, p, slot, now)
+            receive(env, wires, host, port, p, slot, now)
             inbox.head += 1
         else:
             slot = surface(ends.timers, ends.heap, host)
             if slot >= 0:
-                fire(env, ends, host, slot, now)
+                fire(env, host, slot, now)
         stuck = False
     clock.next_event[h] = min(t_arrival, t_timer, t_send)
     if port.tail > tail_before:
@@ -253,6 +295,6 @@ def host_step(net, wires, ends, clock, h):
             wires.first_new[p] = wires.pool[slot].time
         wires.new_tail[p] = port.tail
     if host.fault != 0:
-        status = FAULT
+        status = BROKEN
         clock.what[h] = h
     return status

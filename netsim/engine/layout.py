@@ -19,27 +19,45 @@ INF = 1 << 62
 """A time that never comes."""
 
 
-def record(*fields: str, extra: tuple[tuple[str, str], ...] = ()) -> np.dtype:
-    """A record of int64 fields named ``fields``, followed by ``extra`` (name, type) ones."""
-    return np.dtype([(name, "i8") for name in fields] + list(extra), align=True)
+Field = str | tuple[str, type] | tuple[str, int]
+"""A state field: an int64 called "name", a float64 ("name", float), n int64s ("name", n)."""
 
 
-PACKET = np.dtype(
-    [
-        ("time", "i8"),  # when the last bit reaches the far end of the link, ps
-        ("flow", "i4"),
-        ("seq", "i4"),
-        ("dst", "i4"),  # host that the packet travels to
-        ("aux", "i4"),  # free for the transport
-        ("size_bytes", "u2"),  # bytes on the wire
-        ("entropy", "u2"),  # what ECMP hashes besides the flow
-        ("kind", "u1"),
-        ("prio", "u1"),  # traffic class, 0 is the highest
-        ("ecn", "u1"),  # bit 0: congestion experienced; bit 1: echo of it
-        ("hops", "u1"),  # links crossed so far
-    ],
-    align=True,
-)
+def record(*fields: Field, extra: tuple[tuple[str, str], ...] = ()) -> np.dtype:
+    """A record of ``fields``, followed by ``extra`` (name, type) ones."""
+    return np.dtype([_described(field) for field in fields] + list(extra), align=True)
+
+
+def _described(field: Field) -> tuple[str, str] | tuple[str, str, tuple[int]]:
+    if isinstance(field, str):
+        return field, "i8"
+    name, kind = field
+    if isinstance(kind, int):
+        return name, "i8", (kind,)
+    return name, "f8"
+
+
+PACKET_FIELDS = [
+    ("time", "i8"),  # when the last bit reaches the far end of the link, ps
+    ("flow", "i4"),
+    ("seq", "i4"),
+    ("dst", "i4"),  # host that the packet travels to
+    ("aux", "i4"),  # free for the transport
+    ("size_bytes", "u2"),  # bytes on the wire
+    ("entropy", "u2"),  # what ECMP hashes besides the flow
+    ("kind", "u1"),
+    ("prio", "u1"),  # traffic class, 0 is the highest
+    ("ecn", "u1"),  # bit 0: congestion experienced; bit 1: echo of it
+    ("hops", "u1"),  # links crossed so far
+]
+
+PACKET = np.dtype(PACKET_FIELDS, align=True)
+
+
+def packet_record(*own: Field) -> np.dtype:
+    """A packet with a transport's own fields behind the engine's."""
+    return np.dtype([*PACKET_FIELDS, *(_described(field) for field in own)], align=True)
+
 
 PORT = record(
     # The link's ring: slots ring_off .. ring_off + ring_mask of the pool.
@@ -93,6 +111,13 @@ QUEUE = record(
     "paused_ps",
 )
 
+FAULT = record("profile", "draws", "first_outage", "last_outage")
+"""What goes wrong on the link that a port feeds: its row of the loss table, the draws made,
+and its stretch of the outages."""
+
+LOSS = record("packets", "bytes")
+"""What the link of a port lost of a class."""
+
 CHARGE = record("bytes", "headroom_used")
 """PFC's account of an ingress port and class: bytes in the switch that came in by it, and
 those of them that were admitted since the sender was paused."""
@@ -145,6 +170,7 @@ TX_FIELDS = (
     *FLOW_FIELDS,
     "next_ready",
     "listed",
+    "rank",  # place on the ready list: smaller ones go first
     "finished",
     "start_ps",
     "acked_ps",
@@ -194,7 +220,7 @@ CLOCK = record(
     "payload_bytes",
 )
 
-OK, GROW_RING, GROW_CONTROL, GROW_SCRATCH, FAULT = range(5)
+OK, GROW_RING, GROW_CONTROL, GROW_SCRATCH, BROKEN = range(5)
 """Why a step ended early: rings of links or queues (see ``link_need``, ``queue_need``), the
 host's control FIFO, or scratch (``what`` says how much) are too small, or a handler broke
 a rule."""
@@ -221,7 +247,8 @@ class Net(NamedTuple):
 class Wires(NamedTuple):
     """Packets, and the rings and queues that hold them."""
 
-    pool: Array  # PACKET[...]
+    pool: Array  # packets: PACKET, and the transport's own fields
+    blank: Array  # one packet of zeros
     ingress: Array  # int32[...]: ingress port of a queued packet; one slot unless lossless
     ports: Array  # PORT[n_ports]
     inbox: Array  # INBOX[n_ports]
@@ -235,6 +262,10 @@ class Wires(NamedTuple):
     link_need: Array  # int64[n_ports]: slots that the link's ring should have, 0 if it will do
     queue_need: Array  # int64[n_ports * n_classes]: likewise for the class queues
     fabric: Array  # FABRIC[1]
+    faults: Array  # FAULT[n_ports], if any link has faults
+    losses: Array  # LOSS[n_ports * n_classes], likewise
+    loss_table: Array  # int64[profiles, 2**16]: chance of loss by size, in 2**-32
+    outages: Array  # int64[..., 2]: from when until when a link is down, ps
 
 
 class Ends(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from netsim.engine.host import Env, host_step
+from netsim.engine.host import environment, host_step
 from netsim.engine.layout import DONE, GROW, IDLE, INF, OK, RUNNING, UNTIL
 from netsim.engine.timers import arm
 
@@ -166,12 +166,8 @@ def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until, s
     return RUNNING
 
 
-def set_up_flows(ends, pool):
+def set_up_flows(ends, wires):
     """Let the transport initialise both sides of every flow, before the run."""
-    par = ends.par[0]
     for f in range(ends.tx.shape[0]):
         tx = ends.tx[f]
-        env = Env(
-            ends.hosts[tx.host], par, pool, ends.timers, ends.heap, ends.bits, ends.tx, ends.rx
-        )
-        setup(env, tx, ends.rx[f])
+        setup(environment(ends, wires, ends.hosts[tx.host]), tx, ends.rx[f])

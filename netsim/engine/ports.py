@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from netsim.engine.numbers import PURPOSE_ECN, PURPOSE_TRIM, rand32
+from netsim.engine.numbers import PURPOSE_ECN, PURPOSE_LOSS, PURPOSE_TRIM, rand32
 from netsim.transport import DATA, ECN_CE, TRIMMED
 
 # The fabric's features, put in place by specialise.py.
@@ -21,6 +21,9 @@ TRIM: bool
 LOSSLESS: bool
 ECN_ENQUEUE: bool
 ECN_DEQUEUE: bool
+FAULTS: bool
+TELEMETRY: bool
+on_forward: Callable[..., Any]
 prefetch: Callable[..., Any]
 
 
@@ -72,6 +75,27 @@ def choose_class(wires, port):
     return c
 
 
+def lost_on_wire(wires, p, c, size, begin, end):
+    """Does the link of port ``p`` lose a packet that is sent from ``begin`` to ``end``?
+
+    It does if it is down in that time; otherwise a random draw decides, by the packet's size.
+    """
+    fault = wires.faults[p]
+    lost = False
+    for i in range(fault.first_outage, fault.last_outage):
+        if wires.outages[i, 0] < end and begin < wires.outages[i, 1]:
+            lost = True
+    chance = wires.loss_table[fault.profile, size]
+    if not lost and chance > 0:
+        lost = rand32(wires.fabric[0].seed, PURPOSE_LOSS, p, fault.draws) < chance
+        fault.draws += 1
+    if lost:
+        loss = wires.losses[p * N_CLASSES + c]
+        loss.packets += 1
+        loss.bytes += size
+    return lost
+
+
 def launch(wires, port, p, queue, c, src, ingress, t):
     """Start transmitting the packet in pool slot ``src``: copy it into the link's ring.
 
@@ -89,7 +113,14 @@ def launch(wires, port, p, queue, c, src, ingress, t):
             if ecn_marks(wires, port, p, queue.bytes):
                 pkt.ecn = int(pkt.ecn) | ECN_CE
                 queue.marks += 1
-    port.tail += 1
+    if TELEMETRY:
+        if int(pkt.kind) == DATA:
+            on_forward(t, pkt, port, queue)
+    arrives = True
+    if FAULTS:
+        arrives = not lost_on_wire(wires, p, c, size, t, end)
+    if arrives:
+        port.tail += 1
     # Two packets share a cache line: the one after next is in the next line.
     prefetch(wires.pool, port.ring_off + ((port.tail + 1) & port.ring_mask))
     port.free_at = end

@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 
 from netsim.engine import defaults
-from netsim.engine.layout import HOST_FIELDS, PARAMETER_FIELDS, RX_FIELDS, TX_FIELDS, record
+from netsim.engine.layout import (
+    HOST_FIELDS,
+    PACKET_FIELDS,
+    PARAMETER_FIELDS,
+    RX_FIELDS,
+    TX_FIELDS,
+    Field,
+    packet_record,
+    record,
+)
 from netsim.errors import InputError
 
 HANDLERS = {
@@ -25,6 +34,8 @@ HANDLERS = {
     "on_timer": 4,
     "on_rx_timer": 4,
     "on_host_timer": 3,
+    "rank": 2,
+    "on_forward": 4,
 }
 """Every handler and its number of arguments."""
 
@@ -40,6 +51,7 @@ class Protocol:
     tx: np.dtype
     rx: np.dtype
     host: np.dtype
+    packet: np.dtype
     par: np.dtype
     tx_timers: int
     rx_timers: int
@@ -47,6 +59,14 @@ class Protocol:
     tx_bitmaps: int
     rx_bitmaps: int
     handlers: Mapping[str, FunctionType]
+
+    @property
+    def features(self) -> dict[str, bool]:
+        """What of the engine the transport makes use of."""
+        return {
+            "RANKED": self.handlers["rank"] is not defaults.rank,
+            "TELEMETRY": self.handlers["on_forward"] is not defaults.on_forward,
+        }
 
 
 def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> Protocol:
@@ -58,14 +78,13 @@ def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> P
             raise InputError(f"transport {name}: {what} must be a whole number from 0 to {most}")
         return value
 
-    def fields(what: str, base: tuple[str, ...]) -> np.dtype:
+    def fields(what: str, base: tuple[str, ...]) -> tuple[Field, ...]:
         own = getattr(module, what, ())
-        for field in own:
-            if not isinstance(field, str) or not field.isidentifier():
-                raise InputError(f"transport {name}: {what} holds {field!r}, which is not a name")
-            if field in base or own.count(field) > 1:
+        names = [_field_name(field, f"transport {name}: {what}") for field in own]
+        for field in names:
+            if field in base or names.count(field) > 1:
                 raise InputError(f"transport {name}: {what} names the field {field} twice")
-        return record(*base, *own)
+        return tuple(own)
 
     taken = [p for p in params if p in PARAMETER_FIELDS]
     if taken:
@@ -73,9 +92,12 @@ def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> P
     kinds = {p: "f8" if isinstance(v, float) else "i8" for p, v in params.items()}
     return Protocol(
         module=module,
-        tx=fields("TX_STATE", TX_FIELDS),
-        rx=fields("RX_STATE", RX_FIELDS),
-        host=fields("HOST_STATE", HOST_FIELDS),
+        tx=record(*TX_FIELDS, *fields("TX_STATE", TX_FIELDS)),
+        rx=record(*RX_FIELDS, *fields("RX_STATE", RX_FIELDS)),
+        host=record(*HOST_FIELDS, *fields("HOST_STATE", HOST_FIELDS)),
+        packet=packet_record(
+            *fields("PACKET_FIELDS", tuple(field for field, _ in PACKET_FIELDS)),
+        ),
         par=record(*PARAMETER_FIELDS, extra=tuple(kinds.items())),
         tx_timers=count("TX_TIMERS", MAX_TIMERS - 1),
         rx_timers=count("RX_TIMERS", MAX_TIMERS),
@@ -84,6 +106,22 @@ def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> P
         rx_bitmaps=count("RX_BITMAPS", 16),
         handlers={h: _handler(module, h, n, name) for h, n in HANDLERS.items()},
     )
+
+
+def _field_name(field: Any, where: str) -> str:
+    """The name of a declared state field. Raises InputError if it is not declared well."""
+    name, kind = (field, int) if isinstance(field, str) else (*field, None)[:2]
+    good = isinstance(name, str) and name.isidentifier()
+    if isinstance(kind, int) and not isinstance(kind, bool):
+        good = good and kind > 0
+    elif kind not in (int, float):
+        good = False
+    if not good:
+        raise InputError(
+            f"{where} holds {field!r}, which is not a field",
+            hint='"name" for a whole number, ("name", float), or ("name", 8) for eight numbers',
+        )
+    return str(name)
 
 
 def _handler(module: ModuleType, handler: str, n_arguments: int, name: str) -> FunctionType:

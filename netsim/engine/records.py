@@ -43,12 +43,29 @@ def _field(code: str, offset: int, itemsize: int) -> property:
     return property(read, write)
 
 
+def _array_field(code: str, length: int, offset: int, itemsize: int) -> property:
+    width = np.dtype(code).itemsize
+    stride, first = itemsize // width, offset // width
+
+    def read(record: Record) -> Any:
+        begin = record.at * stride + first
+        return record.views[code][begin : begin + length]
+
+    return property(read)
+
+
+def _property(kind: np.dtype, offset: int, itemsize: int) -> property:
+    if kind.subdtype is None:
+        return _field(kind.char, offset, itemsize)
+    element, (length,) = kind.subdtype
+    return _array_field(element.char, length, offset, itemsize)
+
+
 @cache
 def _record_type(dtype: np.dtype) -> type[Record]:
     fields: Mapping[str, Any] = dtype.fields or {}
     properties = {
-        name: _field(kind.char, offset, dtype.itemsize)
-        for name, (kind, offset, *_) in fields.items()
+        name: _property(kind, offset, dtype.itemsize) for name, (kind, offset, *_) in fields.items()
     }
     return type("Record", (Record,), {"__slots__": (), **properties})
 
@@ -59,7 +76,7 @@ class RecordArray(np.ndarray):
     def _entries(self) -> tuple[type[Record], dict[str, memoryview]]:
         if not hasattr(self, "_cached"):
             raw: Any = memoryview(np.asarray(self).view(np.uint8).data)
-            codes = {str(kind.char) for kind, *_ in (self.dtype.fields or {}).values()}
+            codes = {str(kind.base.char) for kind, *_ in (self.dtype.fields or {}).values()}
             views = {code: raw if code == "B" else raw.cast(code) for code in codes}
             self._cached = (_record_type(self.dtype), views)
         return self._cached

@@ -14,6 +14,7 @@ outermost file only.
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import inspect
 import os
@@ -21,7 +22,7 @@ import shutil
 import sys
 import sysconfig
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -78,11 +79,10 @@ def _compiles(value: Any, plugin: types.ModuleType) -> bool:
     return _is_ours(inspect.getsourcefile(value))
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from _names(const)
+def _global_names(function: types.FunctionType) -> set[str]:
+    """The names that a function looks up among its module's globals."""
+    loads = dis.get_instructions(function)
+    return {str(load.argval) for load in loads if load.opname == "LOAD_GLOBAL"}
 
 
 class Specialiser:
@@ -108,16 +108,14 @@ class Specialiser:
         alias = sys.modules.setdefault(module, types.ModuleType(module))
         names = dict(function.__globals__)
         names["__name__"] = module
-        for name in set(_names(function.__code__)):
+        for name in _global_names(function):
             if self._is_hole(function, name):
                 value = self._holes[name]
             elif name in names:
                 value = names[name]
             else:
                 continue
-            if _compiles(value, self._plugin):
-                value = self.inline(value)
-            names[name] = value
+            names[name] = self._specialised(value, function)
         copied = types.FunctionType(
             function.__code__, names, function.__name__, function.__defaults__
         )
@@ -125,6 +123,22 @@ class Specialiser:
         copied.__qualname__ = function.__qualname__
         setattr(alias, function.__name__, copied)
         return copied
+
+    def _specialised(self, value: Any, user: types.FunctionType) -> Any:
+        """What a global name of ``user`` stands for in its copy."""
+        if isinstance(value, types.ModuleType) and _is_ours(getattr(value, "__file__", None)):
+            return self._namespace(value, set(user.__code__.co_names))
+        return self.inline(value) if _compiles(value, self._plugin) else value
+
+    def _namespace(self, module: types.ModuleType, used: set[str]) -> types.ModuleType:
+        """A stand-in for a module of helpers, with specialised copies of its ``used`` functions."""
+        stand_in = types.ModuleType(f"{module.__name__}__{self._tag}")
+        for name, value in vars(module).items():
+            if name in used and not name.startswith("__"):
+                setattr(
+                    stand_in, name, self.inline(value) if _compiles(value, self._plugin) else value
+                )
+        return stand_in
 
     def _is_hole(self, function: types.FunctionType, name: str) -> bool:
         declared = function.__globals__.get("__annotations__", {})

@@ -14,10 +14,11 @@ from netsim.engine.layout import (
     CHARGE,
     CLOCK,
     FABRIC,
+    FAULT,
     INBOX,
     INF,
+    LOSS,
     N_BUCKETS,
-    PACKET,
     PORT,
     QUEUE,
     TIMER,
@@ -34,6 +35,7 @@ from netsim.engine.numbers import PURPOSE_ECMP, PURPOSE_PERMUTATION, PURPOSE_SPR
 from netsim.engine.protocol import Protocol
 from netsim.engine.records import RecordArray
 from netsim.fabric import Fabric, PacketFormat
+from netsim.faults import LinkFaults
 from netsim.flows import FlowTable
 from netsim.ideal import byte_quotient, ideal_times
 from netsim.network import Network
@@ -84,7 +86,7 @@ class State:
     pool_used: int
 
 
-def features(fabric: Fabric) -> dict[str, Any]:
+def features(fabric: Fabric, faults: LinkFaults | None) -> dict[str, Any]:
     """The constants for which the engine is specialised."""
     at = fabric.ecn.at if fabric.ecn is not None else None
     return {
@@ -96,6 +98,7 @@ def features(fabric: Fabric) -> dict[str, Any]:
         "ECN_DEQUEUE": at == "dequeue",
         "COUPLED": is_coupled(fabric),
         "BALANCING": BALANCING[fabric.load_balancing],
+        "FAULTS": faults is not None,
     }
 
 
@@ -138,7 +141,13 @@ def build_net(network: Network, seed: int) -> Net:
 
 
 def build_wires(
-    network: Network, fabric: Fabric, packets: PacketFormat, seed: int, sizes: Sizes
+    network: Network,
+    fabric: Fabric,
+    packets: PacketFormat,
+    packet: np.dtype,
+    faults: LinkFaults | None,
+    seed: int,
+    sizes: Sizes,
 ) -> tuple[Wires, int]:
     """The packets' side of the state, and the number of pool slots in use.
 
@@ -171,7 +180,8 @@ def build_wires(
     balance["salt_data"] = salt(seed, PURPOSE_PERMUTATION, 2 * entity + 1)
     balance["salt_other"] = salt(seed, PURPOSE_PERMUTATION, 2 * entity)
     wires = Wires(
-        pool=aligned_zeros(total, PACKET),
+        pool=aligned_zeros(total, packet),
+        blank=np.zeros(1, packet),
         ingress=np.zeros(total if fabric.model == "lossless" else 1, np.int32),
         ports=ports,
         inbox=inbox,
@@ -185,8 +195,25 @@ def build_wires(
         link_need=np.zeros(n, np.int64),
         queue_need=np.zeros(n * c, np.int64),
         fabric=_fabric_record(fabric, packets, seed),
+        **_fault_state(faults, n, c),
     )
     return wires, used
+
+
+def _fault_state(faults: LinkFaults | None, n_ports: int, n_classes: int) -> dict[str, Any]:
+    """The arrays of Wires that say what goes wrong on which link."""
+    if faults is None:
+        faults, n_ports, n_classes = LinkFaults.none(1), 1, 1
+    state = np.zeros(n_ports, FAULT)
+    state["profile"] = faults.profile
+    state["first_outage"] = faults.outage_ptr[:-1]
+    state["last_outage"] = faults.outage_ptr[1:]
+    return {
+        "faults": state,
+        "losses": np.zeros(n_ports * n_classes, LOSS),
+        "loss_table": faults.loss_table,
+        "outages": faults.outages_ps,
+    }
 
 
 def _fabric_record(fabric: Fabric, packets: PacketFormat, seed: int) -> Any:

@@ -102,13 +102,10 @@ class Host:
         if self.control and not self.nic.paused[self.control[0].prio]:
             self._transmit(self.control.popleft())
             return
-        passed_over = 0
-        while passed_over < len(self.ready):
-            sender = self.ready.popleft()
+        for sender in list(self.ready):
             if self.nic.paused[sender.data_class]:
-                self.ready.append(sender)
-                passed_over += 1
-                continue
+                continue  # passed over, it keeps its place
+            self.ready.remove(sender)
             answer = sender.ready()
             if answer is None:  # blocked
                 continue
@@ -116,7 +113,7 @@ class Host:
                 sender.pacing_timer.set(answer)
                 continue
             self._transmit(sender.build())
-            self.ready.append(sender)
+            self.join(sender)
             return
 
     def _transmit(self, packet: Packet) -> None:
