@@ -55,21 +55,6 @@ class Env(NamedTuple):
     rx: Any
 
 
-def environment(ends, wires, host):
-    """The handlers' environment at ``host``."""
-    return Env(
-        host,
-        ends.par[0],
-        wires.pool,
-        wires.blank,
-        ends.timers,
-        ends.heap,
-        ends.bits,
-        ends.tx,
-        ends.rx,
-    )
-
-
 def wake(env, host, tx):
     """Put a flow on its host's ready list, unless it is there or finished.
 
@@ -237,7 +222,18 @@ def host_step(net, wires, ends, clock, h):
     p = host.port
     port = wires.ports[p]
     inbox = wires.inbox[p]
-    env = environment(ends, wires, host)
+    # (A function cannot return a tuple of records, so this is written out.)
+    env = Env(
+        host,
+        ends.par[0],
+        wires.pool,
+        wires.blank,
+        ends.timers,
+        ends.heap,
+        ends.bits,
+        ends.tx,
+        ends.rx,
+    )
     w1 = clock.clock[0].w1
     tail_before = wires.new_tail[p]
     # Not earlier than where a step that stopped for lack of room left off.

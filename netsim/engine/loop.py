@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from netsim.engine.host import environment, host_step
+from netsim.engine.host import Env, host_step
 from netsim.engine.layout import DONE, GROW, IDLE, INF, OK, RUNNING, UNTIL
 from netsim.engine.timers import arm
 
@@ -170,4 +170,16 @@ def set_up_flows(ends, wires):
     """Let the transport initialise both sides of every flow, before the run."""
     for f in range(ends.tx.shape[0]):
         tx = ends.tx[f]
-        setup(environment(ends, wires, ends.hosts[tx.host]), tx, ends.rx[f])
+        host = ends.hosts[tx.host]
+        env = Env(
+            host,
+            ends.par[0],
+            wires.pool,
+            wires.blank,
+            ends.timers,
+            ends.heap,
+            ends.bits,
+            ends.tx,
+            ends.rx,
+        )
+        setup(env, tx, ends.rx[f])
