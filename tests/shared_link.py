@@ -1,0 +1,66 @@
+"""Long flows that share one link, and what is measured while they do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from engine_runs import resolve
+from numpy.typing import NDArray
+
+from netsim import registry
+from netsim.engine.engine import Engine
+from netsim.engine.layout import RUNNING
+from netsim.network import Network
+
+US = 1_000_000
+
+
+def dumbbell(hosts: int, rate: str, bottleneck_delay: str = "1us") -> Network:
+    """Hosts on either side of one link, everything at the same rate."""
+    plugin = registry.find("topology", "dumbbell")
+    given = {"hosts": hosts, "host_rate": rate, "bottleneck_rate": rate, "host_delay": "1us"}
+    return plugin.module.build(resolve(plugin, {**given, "bottleneck_delay": bottleneck_delay}))
+
+
+def bottleneck(network: Network) -> int:
+    """The left switch's port to the right one, which comes after its hosts."""
+    return int(network.node_first_port[network.n_hosts]) + network.n_hosts // 2
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Over a time: bytes on the wire of each flow's data, and bytes held at the port."""
+
+    sent: NDArray[np.float64]
+    held: NDArray[np.int64]
+    time_ps: int
+
+    @property
+    def rate_bps(self) -> float:
+        """Of all flows together."""
+        return float(self.sent.sum()) * 8e12 / self.time_ps
+
+    @property
+    def jain(self) -> float:
+        """Jain's index of fairness: 1 when all get the same, 1/n when one gets all."""
+        return float(self.sent.sum()) ** 2 / (len(self.sent) * float((self.sent**2).sum()))
+
+
+def measure(engine: Engine, port: int, start_ps: int, end_ps: int, step_ps: int) -> Measured:
+    """Run to ``end_ps``; from ``start_ps`` on, look at the port every ``step_ps``."""
+    _run_to(engine, start_ps)
+    before = np.array(engine.state.ends.rx["got_bytes"])
+    held = []
+    for t in range(start_ps + step_ps, end_ps + 1, step_ps):
+        _run_to(engine, t)
+        held.append(int(engine.state.wires.queues["bytes"][port * engine.fabric.n_classes]))
+    payload = np.array(engine.state.ends.rx["got_bytes"]) - before
+    full = int(engine.state.ends.par["payload_bytes"][0])
+    header = int(engine.state.ends.par["header_bytes"][0])
+    return Measured(payload * (1 + header / full), np.array(held), end_ps - start_ps)
+
+
+def _run_to(engine: Engine, t: int) -> None:
+    while engine.advance(1000, t) == RUNNING:
+        pass

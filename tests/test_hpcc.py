@@ -1,0 +1,234 @@
+"""HPCC: its window against algorithm 1 written again, alone, sharing a link, and under incast."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import (
+    PACKET,
+    US,
+    acked_ps,
+    assert_conserved,
+    build,
+    counter,
+    fat_tree,
+    flow_table,
+    resolve,
+    run,
+)
+from shared_link import bottleneck, dumbbell, measure
+
+from netsim import registry
+from netsim.fabric import Fabric, PacketFormat
+
+PAYLOAD = 4096
+G = 10**9
+SHARED = Fabric(model="lossless", shared_buffer_bytes=32_000_000, alpha=0.125)
+HPCC = registry.find("transport", "hpcc")
+hpcc: Any = HPCC.module
+
+
+# -- algorithm 1 ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Link:
+    """What a switch tells of the link it sends on."""
+
+    ts_s: float
+    tx_bytes: int
+    qlen: int
+    rate: float  # bytes per second
+
+
+class Algorithm1:
+    """Li et al., SIGCOMM 2019, algorithm 1, in bytes and seconds."""
+
+    def __init__(self, nic: float, t: float, w_ai: float, eta: float, max_stage: int) -> None:
+        self.T, self.eta, self.max_stage, self.W_AI = t, eta, max_stage, w_ai
+        self.W = self.Wc = self.W_max = nic * t
+        self.U = 1.0
+        self.inc_stage = 0
+        self.last_update_seq = 0
+        self.L: list[Link] = []
+
+    def measure_inflight(self, links: list[Link]) -> None:
+        u, tau = 0.0, 0.0
+        for new, old in zip(links, self.L, strict=True):
+            tx_rate = (new.tx_bytes - old.tx_bytes) / (new.ts_s - old.ts_s)
+            u_link = min(new.qlen, old.qlen) / (new.rate * self.T) + tx_rate / new.rate
+            if u_link > u:
+                u, tau = u_link, new.ts_s - old.ts_s
+        tau = min(tau, self.T)
+        self.U = (1 - tau / self.T) * self.U + tau / self.T * u
+
+    def compute_wind(self, update_wc: bool) -> None:
+        if self.eta <= self.U or self.inc_stage >= self.max_stage:
+            w, stage = self.Wc / (self.U / self.eta) + self.W_AI, 0
+        else:
+            w, stage = self.Wc + self.W_AI, self.inc_stage + 1
+        self.W = min(w, self.W_max)
+        if update_wc:
+            self.Wc, self.inc_stage = self.W, stage
+
+    def new_ack(self, seq: int, snd_nxt: int, links: list[Link]) -> None:
+        update_wc = seq > self.last_update_seq
+        if self.L:
+            self.measure_inflight(links)
+            self.compute_wind(update_wc)
+        if update_wc:
+            self.last_update_seq = snd_nxt
+        self.L = links
+
+
+def par(**given: Any) -> SimpleNamespace:
+    """The parameters as handlers see them."""
+    values = {k: -1 if v is None else v for k, v in resolve(HPCC, given).items()}
+    return SimpleNamespace(**values, payload_bytes=4096, header_bytes=64)
+
+
+def flow_state(p: SimpleNamespace) -> SimpleNamespace:
+    """A flow of a host at 100 Gbps, after ``setup``."""
+    tx = SimpleNamespace(ps_per_byte_q20=80 << 20, base_rtt_ps=9 * US, next_seq=9, heard_ps=0)
+    tx.stage = tx.update_seq = tx.n_notes = 0
+    tx.notes = [0] * 5
+    hpcc.setup(SimpleNamespace(par=p), tx, None)
+    return tx
+
+
+RATES = (100 * G, 400 * G, 200 * G)
+
+
+def acknowledgements(seed: int, n: int) -> list[tuple[int, int, list[tuple[int, int, int]]]]:
+    """A made-up history of three links: now and per link (ps, bytes sent, bytes waiting)."""
+    rng = np.random.Generator(np.random.Philox(seed))
+    now, sent, waiting = 50 * US, [10**9 + 7, 3 * 10**12, 0], [0, 0, 0]
+    history = []
+    for i in range(n):
+        step = int(rng.choice([400_000, 1_500_000, 30 * US], p=[0.7, 0.25, 0.05]))
+        now += step
+        for k, rate in enumerate(RATES):
+            room = step * rate // (8 * 10**12)
+            sent[k] += max(1, int(room * rng.uniform(0.2, 1.0)))
+            waiting[k] = max(0, waiting[k] + int(rng.normal(-2000, 12_000)))
+        stamps = [now - 5 * US + k * US for k in range(3)]
+        history.append((now, i + 1, list(zip(stamps, sent, waiting, strict=True))))
+    return history
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("eta", "max_stage"), [(0.95, 5), (0.99, 0), (0.9, 2)])
+def test_the_window_is_algorithm_1(seed: int, eta: float, max_stage: int) -> None:
+    """Within what the rounding of notes, 256 ps and 8 ns of queue, allows."""
+    p = par(eta=eta, max_stage=max_stage, w_ai="80B", base_rtt="13us")
+    tx = flow_state(p)
+    paper = Algorithm1(12.5e9, 13e-6, 80, eta, max_stage)
+    assert tx.window == pytest.approx(paper.W)
+    lowest = paper.W
+    for now, seq, links in acknowledgements(seed, 800):
+        tx.next_seq = seq + 20
+        notes = [
+            hpcc.note(ts, sent, waiting, (8 * 10**12 << 20) // rate)
+            for (ts, sent, waiting), rate in zip(links, RATES, strict=True)
+        ]
+        hpcc.react(p, now, tx, SimpleNamespace(seq=seq, aux=3, notes=notes))
+        told = [
+            Link(ts / 1e12, sent, waiting, rate / 8)
+            for (ts, sent, waiting), rate in zip(links, RATES, strict=True)
+        ]
+        paper.new_ack(seq, seq + 20, told)
+        assert tx.load == pytest.approx(paper.U, rel=4e-3)
+        # A load next to eta may be taken for one on the other side of it.
+        if abs(paper.U / eta - 1) < 4e-3:
+            tx.window, tx.reference, tx.stage = paper.W, paper.Wc, paper.inc_stage
+        assert tx.window == pytest.approx(paper.W, rel=6e-3)
+        assert tx.stage == paper.inc_stage
+        tx.load, tx.reference = paper.U, paper.Wc
+        lowest = min(lowest, paper.W)
+    assert lowest < 0.7 * paper.W_max
+
+
+def test_notes_wrap() -> None:
+    """Differences hold over the wrap of a note's clock; silence for half of it starts anew."""
+    tx = flow_state(par(base_rtt="10us"))
+    wrap = 1 << 32
+
+    def hear(now: int, sent: int) -> bool:
+        notes = [hpcc.note(now, sent, 0, 80 << 20)]
+        return bool(hpcc.measure_load(tx, now, SimpleNamespace(aux=1, notes=notes)))
+
+    assert not hear(wrap - 5 * US, 0)
+    assert hear(wrap + 5 * US, 62_500)
+    assert tx.load == pytest.approx(0.5, rel=1e-3)
+    assert not hear(2 * wrap, 10**6)
+    assert tx.load == pytest.approx(0.5, rel=1e-3)
+
+
+# -- in the engine -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate_gbps", [100, 800])
+def test_a_lone_flow_settles_at_eta(rate_gbps: int) -> None:
+    """The busiest link is its own first one; the additive step lifts it a little above eta."""
+    network = fat_tree(8, 4, f"{rate_gbps}Gbps")
+    engine = build(network, flow_table([(0, 31, 10**9, 0)]), "hpcc", SHARED)
+    seen = measure(engine, 0, 300 * US, 800 * US, 500 * US)
+    assert seen.rate_bps == pytest.approx(0.95 * rate_gbps * G, rel=0.01)
+    switches = slice(network.n_hosts, None)
+    assert engine.state.wires.queues["max_bytes"][switches].max() <= PACKET
+
+
+def test_fair_shares_with_small_packets() -> None:
+    """Flows that start one after the other, packets of 1000 bytes as in the paper."""
+    n = 8
+    network = dumbbell(n, "100Gbps")
+    flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
+    packets = PacketFormat(payload_bytes=1000)
+    engine = build(network, flows, "hpcc", SHARED, packets=packets)
+    seen = measure(engine, bottleneck(network), 7000 * US, 9000 * US, 3 * US)
+    assert seen.rate_bps == pytest.approx(0.95 * 100 * G, rel=0.01)
+    assert seen.jain > 0.95
+    assert seen.held.mean() < 3 * packets.data_bytes
+    assert counter(engine, "drops") == counter(engine, "pauses") == 0
+
+
+def test_fair_shares_with_the_papers_additive_step() -> None:
+    """W_AI of (1 - eta) / n of the largest window: fair in a millisecond, hardly a queue."""
+    n = 8
+    network = dumbbell(n, "100Gbps")
+    flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
+    engine = build(network, flows, "hpcc", SHARED, params={"ai_share": 0.05 / n})
+    seen = measure(engine, bottleneck(network), 1500 * US, 3500 * US, 3 * US)
+    assert 0.95 < seen.rate_bps / (100 * G) < 0.99
+    assert seen.jain > 0.97
+    assert seen.held.mean() < 3 * PACKET
+    assert counter(engine, "drops") == counter(engine, "pauses") == 0
+
+
+def test_incast() -> None:
+    """The first round trip's burst drains, and no queue comes after it."""
+    n = 30
+    network = fat_tree(8, 8, "100Gbps")
+    flows = flow_table([(63 - i, 0, 250 * PAYLOAD, 0) for i in range(n)])
+    engine = run(build(network, flows, "hpcc", SHARED))
+    ideal = n * 250 * PACKET * 80
+    assert ideal < acked_ps(engine).max() < 1.15 * ideal
+    assert counter(engine, "drops") == 0
+    assert engine.state.ends.tx["retransmits"].sum() == 0
+    assert_conserved(engine)
+
+
+def test_once_per_round_trip_is_slower_to_answer() -> None:
+    """Without reactions to every acknowledgement a new flow's burst takes longer to drain."""
+    n = 8
+    network = dumbbell(n, "100Gbps")
+    flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
+    queues = []
+    for per_ack in (True, False):
+        engine = build(network, flows, "hpcc", SHARED, params={"per_ack": per_ack})
+        queues.append(measure(engine, bottleneck(network), 0, 500 * US, US).held.mean())
+    assert 1.1 * queues[0] < queues[1]

@@ -1,0 +1,167 @@
+"""Swift: its formulas, alone, sharing a link, and under incast."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import (
+    PACKET,
+    US,
+    acked_ps,
+    assert_conserved,
+    build,
+    counter,
+    fat_tree,
+    fct_ps,
+    flow_table,
+    resolve,
+    run,
+)
+from shared_link import bottleneck, dumbbell, measure
+
+from netsim import registry
+from netsim.fabric import Fabric
+
+PAYLOAD = 4096
+G = 10**9
+DEEP = Fabric(queue_bytes=1000 * PACKET)
+SWIFT = registry.find("transport", "swift")
+swift: Any = SWIFT.module
+
+
+def par(**given: Any) -> SimpleNamespace:
+    return SimpleNamespace(**resolve(SWIFT, given))
+
+
+def flow_state(window: float, delay_ps: int = 10 * US) -> SimpleNamespace:
+    return SimpleNamespace(
+        window=window, fs_alpha=0.0, delay_ps=delay_ps, decreased_ps=0, timeouts=0
+    )
+
+
+# -- formulas ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("switches", [1, 3, 5])
+@pytest.mark.parametrize("window", [0.001, 0.05, 0.1, 0.5, 1.0, 7.3, 64.0, 100.0, 500.0])
+def test_target(window: float, switches: int) -> None:
+    """base + switches * h + clamp(alpha / sqrt(window) + beta, 0, range)."""
+    p = par()
+    env = SimpleNamespace(par=p)
+    p.payload_bytes, p.header_bytes = 4096, 64
+    tx = SimpleNamespace(bdp_bytes=100_000, base_rtt_ps=9 * US)
+    swift.setup(env, tx, None)
+    alpha = 100 * US / (1 / math.sqrt(0.1) - 1 / math.sqrt(100))
+    part = alpha / math.sqrt(window) - alpha / math.sqrt(100)
+    expected = 20 * US + switches * 3_053_000 + min(max(part, 0), 100 * US)
+    assert swift.target_ps(p, tx.fs_alpha, window, switches) == pytest.approx(expected, rel=1e-12)
+    assert tx.window == 25
+
+
+@pytest.mark.parametrize("window", [0.25, 1.0, 16.0])
+@pytest.mark.parametrize("over", [0.0, 0.3, 2.0])
+def test_decrease(window: float, over: float) -> None:
+    """By beta * (delay - target) / delay, at most by half, once per round trip."""
+    p = par(beta=0.8, max_decrease=0.5)
+    tx = flow_state(window)
+    target = 20 * US + 3 * 3_053_000
+    delay = int(target * (1 + over))
+    factor = max(1 - 0.8 * over / (1 + over), 0.5)
+    swift.react(p, 100 * US, tx, delay, 3, True, False)
+    assert tx.window == pytest.approx(window * factor)
+    again = tx.window
+    swift.react(p, 100 * US + delay - 1, tx, delay, 3, True, False)
+    assert tx.window == again
+    swift.react(p, 100 * US + delay, tx, delay, 3, True, False)
+    assert tx.window == pytest.approx(again * factor)
+
+
+def test_increase() -> None:
+    """ai per round trip: a window's worth of acknowledgements adds one packet."""
+    p = par()
+    tx = flow_state(50.0)
+    for _ in range(50):
+        swift.react(p, 100 * US, tx, 10 * US, 3, True, False)
+    assert 50.98 < tx.window < 51.0
+    tx = flow_state(0.125)
+    swift.react(p, 100 * US, tx, 10 * US, 3, True, False)
+    assert tx.window == 1.125
+    swift.react(p, 100 * US, tx, 10 * US, 3, False, False)
+    assert tx.window == 1.125
+
+
+def test_loss_halves_and_bounds_hold() -> None:
+    p = par(max_decrease=0.5, max_window=20, min_window=0.001)
+    tx = flow_state(20.0)
+    swift.react(p, 100 * US, tx, 10 * US, 3, True, False)
+    assert tx.window == 20.0
+    swift.react(p, 100 * US, tx, 10 * US, 3, True, True)
+    assert tx.window == 10.0
+    for i in range(2, 40):
+        swift.react(p, i * 1000 * US, tx, 900 * US, 3, True, False)
+    assert tx.window == 0.001
+
+
+# -- in the engine -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate_gbps", [100, 400])
+def test_a_lone_flow_is_not_held_back(rate_gbps: int) -> None:
+    """To the picosecond what the path allows: the target is above the empty path's round trip."""
+    network = fat_tree(8, 4, f"{rate_gbps}Gbps")
+    n = 2000
+    engine = run(build(network, flow_table([(0, 31, n * PAYLOAD, 0)]), "swift", DEEP))
+    send = 8000 * PACKET // rate_gbps
+    assert fct_ps(engine)[0] == (n + 3) * send + 4 * US
+    assert_conserved(engine)
+
+
+@pytest.mark.parametrize("n", [2, 8])
+def test_flows_share_a_link(n: int) -> None:
+    """Full link, fair shares, and a round trip near the target, from any start."""
+    network = dumbbell(n, "100Gbps")
+    flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
+    engine = build(network, flows, "swift", DEEP)
+    port = bottleneck(network)
+    seen = measure(engine, port, 4000 * US, 6000 * US, 3 * US)
+    assert seen.rate_bps > 0.995 * 100 * G
+    assert seen.jain > 0.99
+    p, tx = par(), engine.state.ends.tx
+    windows = zip(tx["fs_alpha"].tolist(), tx["window"].tolist(), strict=True)
+    targets = [swift.target_ps(p, alpha, window, 2) for alpha, window in windows]
+    round_trip = int(tx["base_rtt_ps"][0]) + (seen.held.mean() - PACKET) * 80
+    assert round_trip == pytest.approx(np.mean(targets), rel=0.05)
+    assert counter(engine, "drops") == 0
+
+
+def test_incast() -> None:
+    """More senders than the path holds packets: windows below one packet, a full link."""
+    n = 60
+    network = fat_tree(8, 8, "100Gbps")
+    flows = flow_table([(63 - i, 0, 100 * PAYLOAD, 0) for i in range(n)])
+    engine = run(build(network, flows, "swift", DEEP, params={"initial_window": 1}))
+    ideal = n * 100 * PACKET * 80 + 4 * US
+    assert acked_ps(engine).max() < 1.1 * ideal
+    assert counter(engine, "drops") == 0
+    queue = int(engine.state.wires.queues["max_bytes"].max())
+    assert queue * 80 < 140 * US
+    assert_conserved(engine)
+
+
+@pytest.mark.parametrize("queue_packets", [4, 20])
+def test_losses_are_repaired(queue_packets: int) -> None:
+    """Queues shorter than the target's: everything arrives, and is delivered once."""
+    n = 6
+    network = dumbbell(n, "100Gbps")
+    flows = flow_table([(i, n + i, 500 * PAYLOAD, 0) for i in range(n)])
+    fabric = Fabric(queue_bytes=queue_packets * PACKET)
+    engine = run(build(network, flows, "swift", fabric))
+    assert counter(engine, "drops") > 0
+    assert engine.state.ends.tx["retransmits"].sum() >= counter(engine, "drops")
+    assert (engine.state.ends.rx["got_bytes"] == 500 * PAYLOAD).all()
+    assert (acked_ps(engine) > 0).all()
+    assert_conserved(engine)

@@ -1,0 +1,253 @@
+"""HPCC: a window computed from the load that every switch on the path writes into the packets.
+
+A switch that starts to send a data packet notes the time, how much it has sent and how much
+waits. The receiver returns the notes with its acknowledgement, and from two of them the sender
+knows how busy each link is and how long its queue. The busiest link's load U, of which 1 means
+a link that is full without a queue, is brought to ``eta``: multiplicatively when it is above or
+after ``max_stage`` additive steps, by W_AI otherwise. Every acknowledgement sets the window from
+a reference W^c that is renewed once per round trip, so that one load is not answered twice.
+Packets are paced at W / T. For a lossless fabric, with go-back-N.
+
+Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, algorithm 1; details from
+the authors' simulation, alibaba-edu/High-Precision-Congestion-Control (rdma-hw.cc).
+
+The paper's notes take 42 bytes on the wire for 5 switches. Add them to the experiment's
+header_bytes, and its control_bytes for acknowledgements, to count them; they are not by default.
+"""
+
+from netsim.blocks import go_back_n, pacing
+from netsim.blocks.pacing import BIT_TIMES
+from netsim.params import Param
+from netsim.transport import (
+    BLOCKED,
+    NACK,
+    armed,
+    cancel_timer,
+    finish,
+    send,
+    serialisation_ps,
+    set_timer,
+    wire_bytes,
+)
+
+PARAMS = [
+    Param("eta", "fraction", 0.95, "load of the busiest link that is aimed at", source="5.1"),
+    Param("max_stage", "count", 5, "additive steps before a multiplicative one", source="5.1"),
+    Param(
+        "w_ai",
+        "bytes",
+        None,
+        "additive step of the window; none is ai_share of the bandwidth-delay product",
+    ),
+    Param(
+        "ai_share",
+        "fraction",
+        0.0004,
+        "additive step as a share of the largest window",
+        source="authors' simulation, run.py: 10 Mbps for every 25 Gbps of the NIC",
+    ),
+    Param(
+        "base_rtt",
+        "time",
+        None,
+        "T; none is each flow's own round trip on empty links",
+        source="section 3.2: one T for all, a little more than the longest round trip",
+    ),
+    Param(
+        "min_rate",
+        "rate",
+        "100Mbps",
+        "slowest pace of a flow",
+        source="authors' simulation, rdma-hw.cc: MinRate",
+    ),
+    Param(
+        "per_ack",
+        "bool",
+        True,
+        "react to every acknowledgement; false reacts once per round trip",
+        source="section 3.2; FAST_REACT in the authors' simulation",
+    ),
+    Param("ack_every", "count", 1, "packets per acknowledgement", minimum=1),
+    Param(
+        "rto",
+        "time",
+        "4ms",
+        "retransmission timeout",
+        source="InfiniBand Architecture Specification 1.5, 9.7.6.1.3: 4.096 us * 2**n, here n = 10",
+    ),
+]
+
+PRESETS = {
+    # hpcc-group.github.io/results.html, where the authors call it the best setting.
+    "eta-99": {"eta": 0.99, "max_stage": 0},
+}
+
+FABRIC = {
+    "model": "lossless",
+    "load_balancing": "ecmp",
+    "n_classes": 1,
+    "shared_buffer_bytes": "32MB",
+    "alpha": 0.125,
+}
+
+MAX_HOPS = 5
+PACKET_FIELDS = (("notes", MAX_HOPS),)
+TX_STATE = (
+    *go_back_n.TX_STATE,
+    *pacing.TX_STATE,
+    ("window", float),  # W, bytes on the wire
+    ("reference", float),  # W^c
+    ("load", float),  # U
+    ("w_ai", float),
+    ("min_window", float),
+    ("max_window", float),
+    "t_ps",  # T
+    "rate_bps",
+    "stage",
+    "update_seq",  # acknowledgements above renew the reference
+    "heard_ps",
+    "n_notes",
+    ("notes", MAX_HOPS),  # of the latest acknowledgement
+)
+RX_STATE = go_back_n.RX_STATE
+TX_TIMERS = 1
+RTO = 0
+
+# A note is one number: 24 bits of time and 24 bits of how long the port has been sending, both
+# in ticks of 256 ps, and 15 bits of the time that its queue takes, in steps of 32 ticks.
+TICK_PS_LOG2 = 8
+CLOCK_MASK = (1 << 24) - 1
+QUEUE_STEP_LOG2 = 5
+QUEUE_MASK = (1 << 15) - 1
+TIME_SHIFT, BUSY_SHIFT = 39, 15
+FORGET_PS = 1 << 31
+"""Half of the time in which the 24 bits wrap: notes further apart are not compared."""
+
+
+def note(now, sent_bytes, waiting_bytes, ps_per_byte_q20):
+    """What a port writes: its clock, its sending time so far and its queue, as times."""
+    busy_ps = (sent_bytes >> 20) * ps_per_byte_q20
+    busy_ps += serialisation_ps(sent_bytes & 0xFFFFF, ps_per_byte_q20)
+    queue_ps = serialisation_ps(waiting_bytes, ps_per_byte_q20)
+    return (
+        ((now >> TICK_PS_LOG2) & CLOCK_MASK) << TIME_SHIFT
+        | ((busy_ps >> TICK_PS_LOG2) & CLOCK_MASK) << BUSY_SHIFT
+        | min(queue_ps >> (TICK_PS_LOG2 + QUEUE_STEP_LOG2), QUEUE_MASK)
+    )
+
+
+def on_forward(now, pkt, port, queue):
+    hop = int(pkt.hops) - 2  # the sender's own link is the first
+    if hop < MAX_HOPS:
+        waiting = queue.bytes - int(pkt.size_bytes)
+        pkt.notes[hop] = note(now, queue.sent_bytes, waiting, port.ps_per_byte_q20)
+
+
+def setup(env, tx, rx):
+    par = env.par
+    tx.t_ps = par.base_rtt if par.base_rtt > 0 else tx.base_rtt_ps
+    tx.max_window = (float(tx.t_ps) * 2**20) / tx.ps_per_byte_q20
+    tx.min_window = min(par.min_rate * (tx.t_ps / BIT_TIMES), tx.max_window)
+    tx.w_ai = float(par.w_ai)
+    if par.w_ai < 0:
+        tx.w_ai = par.ai_share * tx.max_window
+    tx.window = tx.max_window
+    tx.reference = tx.max_window
+    tx.load = 1.0
+    tx.rate_bps = rate_bps(tx)
+
+
+def rate_bps(tx):
+    return int(tx.window * BIT_TIMES / tx.t_ps)
+
+
+def ready(env, now, tx):
+    full = env.par.payload_bytes + env.par.header_bytes
+    if not go_back_n.has_data(tx) or go_back_n.outstanding(tx) * full >= tx.window:
+        return BLOCKED
+    return tx.next_send_ps
+
+
+def fill(env, now, tx, pkt):
+    seq = go_back_n.take(tx)
+    pkt.seq = seq
+    pacing.sent(tx, now, wire_bytes(env, tx, seq), tx.rate_bps)
+    if not armed(env, tx, RTO):
+        set_timer(env, now, tx, RTO, now + env.par.rto)
+
+
+def on_data(env, now, rx, pkt):
+    kind = go_back_n.accept(env, now, rx, pkt, env.par.ack_every)
+    if kind > 0:
+        n_notes = min(int(pkt.hops) - 1, MAX_HOPS)
+        ack = send(env, rx, kind, rx.expected, n_notes, rx.prio)
+        for hop in range(n_notes):
+            ack.notes[hop] = pkt.notes[hop]
+
+
+def on_control(env, now, tx, pkt):
+    expected = int(pkt.seq)
+    is_nack = int(pkt.kind) == NACK
+    newly = go_back_n.acknowledge(tx, expected, is_nack)
+    if go_back_n.is_done(tx):
+        cancel_timer(env, tx, RTO)
+        finish(env, now, tx)
+        return
+    if newly > 0 or is_nack:
+        set_timer(env, now, tx, RTO, now + env.par.rto)
+    old_bps = tx.rate_bps
+    react(env.par, now, tx, pkt)
+    tx.rate_bps = rate_bps(tx)
+    full = env.par.payload_bytes + env.par.header_bytes
+    pacing.change_rate(tx, full, old_bps, tx.rate_bps)
+
+
+def react(par, now, tx, pkt):
+    """Set the window after an acknowledgement: NewACK of the paper."""
+    renew = int(pkt.seq) > tx.update_seq
+    if measure_load(tx, now, pkt) and (renew or par.per_ack):
+        set_window(par, tx, renew)
+    if renew:
+        tx.update_seq = tx.next_seq
+
+
+def measure_load(tx, now, pkt):
+    """Renew U from the notes of an acknowledgement; returns whether they could be compared."""
+    n_notes = int(pkt.aux)
+    comparable = n_notes > 0 and n_notes == tx.n_notes and now - tx.heard_ps < FORGET_PS
+    busiest = 0.0
+    tau_ticks = 0
+    for hop in range(n_notes):
+        new, old = int(pkt.notes[hop]), tx.notes[hop]
+        tx.notes[hop] = new
+        if comparable:
+            ticks = max(1, ((new >> TIME_SHIFT) - (old >> TIME_SHIFT)) & CLOCK_MASK)
+            busy_ticks = ((new >> BUSY_SHIFT) - (old >> BUSY_SHIFT)) & CLOCK_MASK
+            queue_ticks = min(new & QUEUE_MASK, old & QUEUE_MASK) << QUEUE_STEP_LOG2
+            load = busy_ticks / ticks + (queue_ticks << TICK_PS_LOG2) / tx.t_ps
+            if load > busiest:
+                busiest = load
+                tau_ticks = ticks
+    tx.n_notes = n_notes
+    tx.heard_ps = now
+    if comparable:
+        weight = min(1.0, (tau_ticks << TICK_PS_LOG2) / tx.t_ps)
+        tx.load = (1.0 - weight) * tx.load + weight * busiest
+    return comparable
+
+
+def set_window(par, tx, renew):
+    """W from W^c and U; ``renew`` makes it the new W^c."""
+    multiplicative = tx.load >= par.eta or tx.stage >= par.max_stage
+    window = tx.reference + tx.w_ai
+    if multiplicative:
+        window = tx.reference / (tx.load / par.eta) + tx.w_ai
+    tx.window = min(max(window, tx.min_window), tx.max_window)
+    if renew:
+        tx.reference = tx.window
+        tx.stage = 0 if multiplicative else tx.stage + 1
+
+
+def on_timer(env, now, tx, k):
+    go_back_n.rewind(tx)
+    set_timer(env, now, tx, RTO, now + env.par.rto)

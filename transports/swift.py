@@ -1,0 +1,240 @@
+"""Swift: a window that holds the measured delay at a target.
+
+Every packet is acknowledged and its time stamp returned. While the round trip is shorter than
+the target, the window grows by ``ai`` packets per round trip; when it is longer, the window
+shrinks in proportion to the excess, at most once per round trip. The target is a base, a part
+for every switch on the path, and a part that grows as the window shrinks, which lets many
+flows share a longer queue and evens their windows out. A window below one packet is one
+packet in more than a round trip. A hole in what is acknowledged is a loss.
+
+Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the Datacenter",
+SIGCOMM 2020, section 3 (algorithm 1 and the target of section 3.5). The paper has a second
+window for the delay inside hosts; the hosts of this simulator have none, so that this is the
+fabric's window alone. Delays have no noise here and are not filtered.
+"""
+
+import math
+
+from netsim.blocks import rtt, selective
+from netsim.params import Param
+from netsim.transport import ACK, BLOCKED, cancel_timer, finish, send, set_timer
+
+GUESS = "csg-htsim, sim/swift.cpp, where it is called a guess; the paper gives no number"
+
+PARAMS = [
+    Param(
+        "base_target",
+        "time",
+        "20us",
+        "round trip that is aimed at, without the parts for switches and for small windows",
+        source="csg-htsim, sim/swift.cpp",
+    ),
+    Param(
+        "hop_scaling",
+        "time",
+        "3.053us",
+        "added to the target for every switch on the path",
+        source="csg-htsim, sim/swift.cpp: base target / 6.55",
+    ),
+    Param(
+        "fs_range",
+        "time",
+        "100us",
+        "the most that a small window adds to the target",
+        source="csg-htsim, sim/swift.cpp: 5 base targets",
+    ),
+    Param(
+        "fs_min_window",
+        "ratio",
+        0.1,
+        "window, in packets, at and below which the target is longest",
+        source=GUESS,
+        minimum=1e-6,
+    ),
+    Param(
+        "fs_max_window",
+        "ratio",
+        100.0,
+        "window, in packets, from which on nothing is added; larger than fs_min_window",
+        source=GUESS,
+        minimum=1e-6,
+    ),
+    Param("ai", "ratio", 1.0, "packets added to the window per round trip", source=GUESS),
+    Param("beta", "ratio", 0.8, "strength of the decrease", source=GUESS),
+    Param("max_decrease", "fraction", 0.5, "the most that one decrease takes away", source=GUESS),
+    Param(
+        "initial_window",
+        "count",
+        0,
+        "packets; 0 is the path's bandwidth-delay product, rounded up",
+        source="the paper gives none; csg-htsim's datacenter runs start with 15",
+    ),
+    Param(
+        "min_window",
+        "ratio",
+        0.001,
+        "packets",
+        source="SIGCOMM 2020, section 3",
+        minimum=1e-6,
+    ),
+    Param("max_window", "count", 1000, "packets", source=GUESS, minimum=1),
+    Param(
+        "reordering",
+        "count",
+        0,
+        "packets by which a packet may be overtaken before it counts as lost; "
+        "0 suits fabrics with one path per flow",
+    ),
+    Param(
+        "min_rto",
+        "time",
+        "100us",
+        "shortest retransmission timeout; before the first measurement it is ten times that",
+        source="csg-htsim, sim/swift.cpp",
+    ),
+    Param(
+        "reset_after",
+        "count",
+        5,
+        "timeouts in a row after which the window is the smallest",
+        source=GUESS,
+        minimum=1,
+    ),
+]
+
+PRESETS = {
+    # At 100 Gbps the default target allows 59 packets of 4160 bytes to wait on a path of four
+    # links of 1 us. These allow as many at their rate; there is no published set.
+    "scaled-400g": {"base_target": "6.7us", "hop_scaling": "2.2us", "fs_range": "25us"},
+    "scaled-800g": {"base_target": "4.3us", "hop_scaling": "2.1us", "fs_range": "12.5us"},
+}
+
+FABRIC = {
+    "model": "drop_tail",
+    "load_balancing": "ecmp",
+    "n_classes": 1,
+    "queue_bytes": "1000pkt",
+}
+
+TX_STATE = (
+    *selective.TX_STATE,
+    *rtt.TX_STATE,
+    ("window", float),  # packets
+    ("fs_alpha", float),  # ps
+    "delay_ps",  # the latest round trip
+    "sent_ps",
+    "decreased_ps",
+    "timeouts",
+    "checked",  # what is below was acknowledged or found lost
+)
+TX_BITMAPS = selective.TX_BITMAPS
+RX_BITMAPS = selective.RX_BITMAPS
+TX_TIMERS = 1
+RTO = 0
+
+
+def setup(env, tx, rx):
+    par = env.par
+    tx.fs_alpha = par.fs_range / (
+        1 / math.sqrt(par.fs_min_window) - 1 / math.sqrt(par.fs_max_window)
+    )
+    full = par.payload_bytes + par.header_bytes
+    tx.window = float(par.initial_window)
+    if par.initial_window == 0:
+        tx.window = float((tx.bdp_bytes + full - 1) // full)
+    tx.delay_ps = tx.base_rtt_ps
+
+
+def target_ps(par, fs_alpha, window, switches):
+    """The round trip to aim at with this window, in packets, over a path of so many switches."""
+    small = fs_alpha / math.sqrt(window) - fs_alpha / math.sqrt(par.fs_max_window)
+    return par.base_target + switches * par.hop_scaling + max(0.0, min(small, float(par.fs_range)))
+
+
+def ready(env, now, tx):
+    if not selective.has_data(tx):
+        return BLOCKED
+    if tx.window < 1.0:
+        return tx.sent_ps + int(tx.delay_ps / tx.window)
+    if selective.outstanding(tx) + 1 <= tx.window:
+        return now
+    return BLOCKED
+
+
+def fill(env, now, tx, pkt):
+    if selective.outstanding(tx) == 0:
+        set_timer(env, now, tx, RTO, now + rto_ps(env, tx))
+    pkt.seq = selective.take(env, tx)
+    pkt.aux = rtt.timestamp(now)
+    tx.sent_ps = now
+
+
+def on_data(env, now, rx, pkt):
+    selective.accept(env, now, rx, pkt)
+    send(env, rx, ACK, int(pkt.seq), int(pkt.aux), rx.prio)
+
+
+def on_control(env, now, tx, pkt):
+    seq = int(pkt.seq)
+    is_new = selective.acknowledge(env, tx, seq)
+    if selective.is_done(tx):
+        cancel_timer(env, tx, RTO)
+        finish(env, now, tx)
+        return
+    delay_ps = rtt.elapsed_ps(now, int(pkt.aux))
+    rtt.sample(tx, delay_ps)
+    lost = lose_holes(env, tx, seq)
+    # An acknowledgement crosses as many links as its data packet did.
+    react(env.par, now, tx, delay_ps, int(pkt.hops) - 1, is_new, lost)
+    if selective.outstanding(tx) == 0:
+        cancel_timer(env, tx, RTO)
+    else:
+        set_timer(env, now, tx, RTO, now + rto_ps(env, tx))
+
+
+def react(par, now, tx, delay_ps, switches, is_new, lost):
+    """Set the window after an acknowledgement."""
+    target = target_ps(par, tx.fs_alpha, tx.window, switches)
+    may_decrease = now - tx.decreased_ps >= tx.delay_ps
+    tx.delay_ps = delay_ps
+    tx.timeouts = 0
+    if lost:
+        if may_decrease:
+            decrease(par, now, tx, 1.0 - par.max_decrease)
+    elif delay_ps < target:
+        if is_new:
+            tx.window = min(tx.window + par.ai / max(tx.window, 1.0), float(par.max_window))
+    elif may_decrease:
+        excess = (delay_ps - target) / delay_ps
+        decrease(par, now, tx, max(1.0 - par.beta * excess, 1.0 - par.max_decrease))
+
+
+def decrease(par, now, tx, factor):
+    tx.window = max(tx.window * factor, par.min_window)
+    tx.decreased_ps = now
+
+
+def lose_holes(env, tx, seq):
+    """Everything before ``seq``, give or take ``reordering``, should have been acknowledged."""
+    lost = False
+    while tx.checked < seq - env.par.reordering:
+        if selective.lose(env, tx, tx.checked):
+            lost = True
+        tx.checked += 1
+    return lost
+
+
+def rto_ps(env, tx):
+    """RFC 6298's timeout, doubled for every one in a row."""
+    rto = max(env.par.min_rto, rtt.timeout_ps(tx, 10 * env.par.min_rto, 0))
+    return rto << min(tx.timeouts, 10)
+
+
+def on_timer(env, now, tx, k):
+    tx.timeouts += 1
+    if tx.timeouts >= env.par.reset_after:
+        tx.window = env.par.min_window
+    elif now - tx.decreased_ps >= tx.delay_ps:
+        decrease(env.par, now, tx, 1.0 - env.par.max_decrease)
+    selective.lose_outstanding(env, tx)
+    tx.checked = tx.next_seq
