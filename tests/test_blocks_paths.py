@@ -1,0 +1,102 @@
+"""Path choosers: which entropy a flow gives each packet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+
+from netsim.blocks import paths
+
+FREEZE = 1000
+
+
+def chooser(choice: int, entropies: int = 64, flow: int = 5, seed: int = 1) -> SimpleNamespace:
+    """A flow with an empty state, and its environment."""
+    par = SimpleNamespace(paths=choice, entropies=entropies, freeze=FREEZE, seed=seed)
+    names = [field if isinstance(field, str) else field[0] for field in paths.TX_STATE]
+    tx = SimpleNamespace(flow=flow, entropy=7, **dict.fromkeys(names, 0))
+    tx.ring = [0] * paths.RING
+    return SimpleNamespace(env=SimpleNamespace(par=par), tx=tx)
+
+
+def draw(flow: SimpleNamespace, n: int) -> list[int]:
+    return [paths.next_entropy(flow.env, flow.tx) for _ in range(n)]
+
+
+def acknowledge(flow: SimpleNamespace, entropies: list[int], now: int = 0) -> None:
+    for entropy in entropies:
+        paths.acknowledged(flow.env, now, flow.tx, entropy, False)
+
+
+def test_one_path() -> None:
+    flow = chooser(paths.ECMP)
+    acknowledge(flow, [1, 2, 3])
+    paths.timed_out(flow.env, 0, flow.tx)
+    assert set(draw(flow, 100)) == {7}
+
+
+@pytest.mark.parametrize("entropies", [1, 8, 13, 64])
+def test_oblivious_spray_takes_all_in_turn(entropies: int) -> None:
+    """Each round has every entropy once, and rounds start at different ones."""
+    flow = chooser(paths.OBLIVIOUS, entropies)
+    rounds = [draw(flow, entropies) for _ in range(50)]
+    for chosen in rounds:
+        assert sorted(chosen) == list(range(entropies))
+    assert len({chosen[0] for chosen in rounds}) > entropies / 4
+
+
+def test_flows_and_seeds_draw_differently() -> None:
+    for choice in (paths.OBLIVIOUS, paths.REPS):
+        drawn = [draw(chooser(choice, flow=f, seed=s), 8) for f in (1, 2) for s in (1, 2)]
+        assert len({tuple(entropies) for entropies in drawn}) == 4
+
+
+def test_reps_draws_at_random_with_nothing_to_recycle() -> None:
+    counts = Counter(draw(chooser(paths.REPS, 8), 8000))
+    assert set(counts) == set(range(8))
+    assert all(900 < count < 1100 for count in counts.values())
+
+
+def test_reps_recycles_each_entropy_once_oldest_first() -> None:
+    flow = chooser(paths.REPS, 60000)
+    acknowledge(flow, [101, 102, 103])
+    assert draw(flow, 2) == [101, 102]
+    acknowledge(flow, [104])
+    assert draw(flow, 2) == [103, 104]
+    assert not set(draw(flow, 3)) & {101, 102, 103, 104}
+
+
+def test_reps_ring_keeps_the_newest() -> None:
+    flow = chooser(paths.REPS, 60000)
+    acknowledge(flow, list(range(100, 111)))
+    assert draw(flow, 8) == list(range(103, 111))
+
+
+def test_reps_forgets_what_was_marked() -> None:
+    flow = chooser(paths.REPS, 60000)
+    paths.acknowledged(flow.env, 0, flow.tx, 50, True)
+    paths.acknowledged(flow.env, 0, flow.tx, 51, False)
+    assert draw(flow, 1) == [51]
+    assert flow.tx.ring_fresh == 0
+
+
+def test_reps_freezes_on_a_timeout() -> None:
+    """It uses what it knows again and again, then explores, and is as at the start."""
+    flow = chooser(paths.REPS, 60000)
+    acknowledge(flow, [1, 2, 3])
+    draw(flow, 3)
+    paths.timed_out(flow.env, 100, flow.tx)
+    assert draw(flow, 7) == [1, 2, 3, 1, 2, 3, 1]
+    acknowledge(flow, [4], now=100 + FREEZE)
+    assert draw(flow, 4) == [2, 3, 4, 1]
+    acknowledge(flow, [5], now=101 + FREEZE)
+    assert not set(draw(flow, paths.EXPLORE)) & {1, 2, 3, 4, 5}
+    assert draw(flow, 1) == [5]
+
+
+def test_reps_that_knows_no_path_cannot_freeze_on_one() -> None:
+    flow = chooser(paths.REPS)
+    paths.timed_out(flow.env, 100, flow.tx)
+    assert len(set(draw(flow, 100))) > 30
