@@ -1,0 +1,224 @@
+"""TCP CUBIC: the window grows with the cube of the time since the last loss.
+
+After a loss at window W_max the window falls to beta W_max, and then follows
+
+    W_cubic(t) = C (t - K)^3 + W_max,    K = ((W_max - cwnd) / C)^(1/3)
+
+fast at first, flat around W_max, then ever faster, whatever the round-trip time; and never
+slower than Reno would. Slow start ends when delay grows (HyStart++), before packets are lost.
+
+RFC 9438 (window), RFC 9406 (HyStart++), RFC 6937 (sending in recovery); `netsim.blocks.tcp`
+says how losses are found. Windows are counted in packets of payload_bytes.
+"""
+
+from netsim.blocks import prr, tcp
+from netsim.params import Param
+from netsim.transport import BLOCKED
+
+PARAMS = [
+    *tcp.PARAMS,
+    Param("c", "ratio", 0.4, "growth, packets per second cubed", "RFC 9438, section 5.1"),
+    Param("beta", "fraction", 0.7, "what a loss leaves of the window", "RFC 9438, section 4.6"),
+    Param(
+        "fast_convergence",
+        "bool",
+        True,
+        "aim lower after a loss below the last W_max, to make room for newcomers",
+        "RFC 9438, section 4.7",
+    ),
+    Param("hystart", "bool", True, "end slow start when delay grows", "RFC 9406"),
+    Param("hystart_min", "time", "4ms", "least growth of delay that counts", "RFC 9406, 4.3"),
+    Param("hystart_max", "time", "16ms", "growth of delay that always counts", "RFC 9406, 4.3"),
+]
+
+FABRIC = {"model": "drop_tail", "load_balancing": "ecmp", "n_classes": 1, "queue_bytes": "1000pkt"}
+
+TX_STATE = (
+    *tcp.TX_STATE,
+    *prr.TX_STATE,
+    ("ssthresh", float),  # slow start below it
+    ("w_max", float),  # 0 if no loss has set it since the start or a timeout
+    ("cwnd_prior", float),  # window before the last reduction
+    ("k_s", float),
+    ("w_est", float),  # what Reno's window would be
+    "epoch_ps",  # when the present stage of congestion avoidance began, or -1
+    "css_rounds",  # rounds of conservative slow start, 0 outside of it
+    "css_baseline_ps",
+    "round_samples",
+    "round_min_ps",
+    "last_min_ps",
+)
+RX_STATE = tcp.RX_STATE
+PACKET_FIELDS = tcp.PACKET_FIELDS
+TX_TIMERS = tcp.TX_TIMERS
+TX_BITMAPS = tcp.TX_BITMAPS
+RX_BITMAPS = tcp.RX_BITMAPS
+
+N_RTT_SAMPLE = 8
+CSS_GROWTH_DIVISOR = 4
+CSS_ROUNDS = 5
+BURST = 8
+"""RFC 9406, section 4.3; BURST is L."""
+
+FAST = 1
+MIN_WINDOW = 2.0
+UNLIMITED = 1e18
+
+
+def setup(env, tx, rx):
+    tcp.setup(env, tx, rx)
+    tx.ssthresh = UNLIMITED
+    tx.epoch_ps = -1
+    tx.round_min_ps = tcp.NEVER_PS
+    tx.last_min_ps = tcp.NEVER_PS
+
+
+def ready(env, now, tx):
+    if tcp.may_send(tx):
+        return now
+    return BLOCKED
+
+
+def fill(env, now, tx, pkt):
+    tcp.take(env, now, tx, pkt)
+    tx.prr_out += 1
+
+
+def on_data(env, now, rx, pkt):
+    tcp.on_data(env, now, rx, pkt)
+
+
+def on_control(env, now, tx, pkt):
+    recovery = tx.in_recovery
+    events = tcp.acknowledge(env, now, tx, pkt)
+    if events & tcp.DONE:
+        return
+    if events & tcp.EXIT and recovery == FAST:
+        tx.cwnd = tx.ssthresh
+        tx.epoch_ps = -1
+    if events & tcp.ENTER:
+        reduce_window(env, tx)
+    if tx.in_recovery == FAST:
+        pace_recovery(tx, tx.newly_acked)
+    elif tx.cwnd < tx.ssthresh:
+        slow_start(env, tx, events & tcp.ROUND)
+    elif tx.newly_acked > 0:
+        avoid_congestion(env, now, tx)
+
+
+def on_timer(env, now, tx, k):
+    recovery = tx.in_recovery
+    events = tcp.on_timer(env, now, tx, k)
+    if events & tcp.ENTER or (events & tcp.TIMEOUT and recovery == 0):
+        reduce_window(env, tx)
+    if events & tcp.TIMEOUT:
+        tx.cwnd = 1.0
+        tx.w_max = 0.0
+        tx.epoch_ps = -1
+    elif events & tcp.LOSS and tx.in_recovery == FAST:
+        pace_recovery(tx, 0)
+
+
+def reduce_window(env, tx):
+    """A loss: section 4.6, and 4.7 for w_max."""
+    flight = min(tx.cwnd, float(tx.next_seq - tx.una))
+    if env.par.fast_convergence == 1 and flight < tx.w_max:
+        tx.w_max = flight * (1.0 + env.par.beta) / 2.0
+    else:
+        tx.w_max = flight
+    tx.cwnd_prior = flight
+    tx.ssthresh = max(flight * env.par.beta, MIN_WINDOW)
+    prr.begin(tx, tx.next_seq - tx.una)
+
+
+def pace_recovery(tx, delivered):
+    """In recovery the window follows what was delivered and sent since it began."""
+    tx.cwnd = prr.window(tx, tcp.in_flight(tx), tx.ssthresh, delivered, tx.newly_lost)
+
+
+def slow_start(env, tx, new_round):
+    """One packet more per packet acknowledged; the first time, less when delay grows."""
+    if new_round:
+        tx.last_min_ps = tx.round_min_ps
+        tx.round_min_ps = tcp.NEVER_PS
+        tx.round_samples = 0
+        if tx.css_rounds > 0:
+            tx.css_rounds += 1
+    tx.round_samples += 1
+    tx.round_min_ps = min(tx.round_min_ps, tx.last_rtt_ps)
+    if not tcp.is_window_limited(tx):
+        return
+    if env.par.hystart == 0 or tx.ssthresh < UNLIMITED:
+        tx.cwnd = min(tx.cwnd + tx.newly_acked, tx.ssthresh)
+        return
+    growth = float(min(tx.newly_acked, BURST))
+    if tx.css_rounds > 0:
+        growth = growth / CSS_GROWTH_DIVISOR
+    tx.cwnd += growth
+    if tx.css_rounds > CSS_ROUNDS:
+        tx.ssthresh = tx.cwnd
+    elif tx.round_samples >= N_RTT_SAMPLE:
+        watch_delay(env, tx)
+
+
+def watch_delay(env, tx):
+    """Enter conservative slow start when the round trip grows, leave it if that was chance."""
+    if tx.css_rounds > 0:
+        if tx.round_min_ps < tx.css_baseline_ps:
+            tx.css_rounds = 0
+    elif tx.last_min_ps < tcp.NEVER_PS:
+        growth = max(env.par.hystart_min, min(tx.last_min_ps // 8, env.par.hystart_max))
+        if tx.round_min_ps >= tx.last_min_ps + growth:
+            tx.css_baseline_ps = tx.round_min_ps
+            tx.css_rounds = 1
+
+
+def avoid_congestion(env, now, tx):
+    """Packets were acknowledged: grow towards the cubic, or Reno's window if that is more."""
+    if not tcp.is_window_limited(tx):
+        tx.epoch_ps = -1
+        return
+    if tx.epoch_ps < 0:
+        begin_epoch(env, now, tx)
+    c, beta = env.par.c, env.par.beta
+    t_s = (now - tx.epoch_ps) * 1e-12
+    alpha = 1.0
+    if tx.w_est < tx.cwnd_prior:
+        alpha = 3.0 * (1.0 - beta) / (1.0 + beta)
+    tx.w_est += alpha * tx.newly_acked / tx.cwnd
+    if cubic_window(c, t_s, tx) < tx.w_est:
+        tx.cwnd = max(tx.cwnd, tx.w_est)
+        return
+    target = cubic_window(c, t_s + tx.srtt_ps * 1e-12, tx)
+    target = max(tx.cwnd, min(target, 1.5 * tx.cwnd))
+    tx.cwnd += (target - tx.cwnd) / tx.cwnd * tx.newly_acked
+
+
+def begin_epoch(env, now, tx):
+    """A stage of congestion avoidance begins; sections 4.2, and 4.8 and 4.10 without w_max."""
+    tx.epoch_ps = now
+    tx.w_est = tx.cwnd
+    tx.k_s = 0.0
+    if tx.cwnd < tx.w_max:
+        tx.k_s = cube_root((tx.w_max - tx.cwnd) / env.par.c)
+    else:
+        tx.w_max = tx.cwnd
+
+
+def cubic_window(c, t_s, tx):
+    """W_cubic, `t_s` seconds after the stage began."""
+    since = t_s - tx.k_s
+    return c * since * since * since + tx.w_max
+
+
+def cube_root(a):
+    """Newton's method, from above, until it no longer falls: the same on every machine."""
+    x = 1.0
+    while x * x * x < a:
+        x = 2.0 * x
+    for _ in range(60):
+        lower = (2.0 * x + a / (x * x)) / 3.0
+        if lower >= x:
+            break
+        x = lower
+    return x
