@@ -84,8 +84,8 @@ def _chances(loss: float, bit_error_rate: float) -> np.ndarray:
 
     Only products are used, whose result is the same on every machine.
     """
-    byte_kept = (1.0 - bit_error_rate) ** 2
-    byte_kept = byte_kept * byte_kept * byte_kept * byte_kept
+    two_bits = (1.0 - bit_error_rate) * (1.0 - bit_error_rate)
+    byte_kept = two_bits * two_bits * two_bits * two_bits
     factors = np.full(MAX_SIZE_BYTES, byte_kept)
     factors[0] = 1.0 - loss
     chances: np.ndarray = np.floor((1.0 - np.cumprod(factors)) * 2.0**32 + 0.5).astype(np.int64)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from netsim.errors import InputError
+from netsim.experiment.faults import link_faults
 from netsim.fabric import Fabric
+from netsim.faults import LinkFaults
 from netsim.flows import FlowTable, TrafficContext
 from netsim.ideal import IdealTimes, ideal_times
 from netsim.network import Network
@@ -27,6 +29,7 @@ class Scenario:
     network: Network
     flows: FlowTable
     fabric: Fabric
+    faults: LinkFaults | None
     ideal: IdealTimes
 
 
@@ -46,6 +49,7 @@ def prepare(point: Point) -> Scenario:
         flows = cast(FlowTable, point.traffic.module.flows(params, network, rng, context))
         flows.validate(network.n_hosts)
         _check_packets(point)
+        faults = link_faults(point.faults, network)
     except InputError as error:
         raise error.at(file=point.file) from None
     except MemoryError as error:
@@ -57,7 +61,7 @@ def prepare(point: Point) -> Scenario:
     fabric = point.fabric.for_network(network, point.packets)
     multipath = fabric.load_balancing != "ecmp"
     ideal = ideal_times(network, flows, point.packets, multipath=multipath)
-    return Scenario(network, flows, fabric, ideal)
+    return Scenario(network, flows, fabric, faults, ideal)
 
 
 def _check_packets(point: Point) -> None:

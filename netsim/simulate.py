@@ -130,6 +130,7 @@ class _Run:
                 self.point.transport.plugin,
                 self.point.transport.params,
                 self.point.seed,
+                faults=self.scenario.faults,
                 threads=self.threads,
             )
         except InputError as error:

@@ -65,7 +65,7 @@ def engine_result(
         "packet_hops": hops,
         "packet_hops_per_s": hops / timings["wall_s"] if timings["wall_s"] > 0 else 0.0,
         **flow_figures(flows),
-        **{name: int(links[name].sum()) for name in ("drops", "trims", "marks")},
+        **{name: int(links[name].sum()) for name in ("drops", "lost", "trims", "marks")},
         "pauses": int(links["pauses_sent"].sum()),
         "conservation": conservation,
         "hash": digest,
@@ -107,6 +107,7 @@ def closed_form_result(point: Point, scenario: Scenario) -> dict[str, Any]:
         "packet_hops_per_s": 0.0,
         **flow_figures(flows),
         "drops": 0,
+        "lost": 0,
         "trims": 0,
         "marks": 0,
         "pauses": 0,
@@ -175,6 +176,12 @@ def link_table(engine: Engine) -> Table:
         "rate_bps": network.port_rate_bps[port],
     }
     table.update({name: np.array(queues[field]) for name, field in LINK_COUNTERS.items()})
+    losses = engine.state.wires.losses
+    if engine.faults is not None:
+        table["lost"] = np.array(losses["packets"])
+        table["lost_bytes"] = np.array(losses["bytes"])
+    else:
+        table["lost"] = table["lost_bytes"] = np.zeros(port.size, np.int64)
     table["paused_ps"] = paused
     table["utilisation"] = table["bytes"] * 8e12 / (table["rate_bps"] * float(duration_ps))
     return table
@@ -188,7 +195,7 @@ def node_names(network: Network) -> np.ndarray:
 def conserve(engine: Engine) -> dict[str, dict[str, int]]:
     """Account for every packet and byte. Raises RunError if any is missing.
 
-    sent by hosts = received by hosts + dropped + cut off by trimming + in flight.
+    sent by hosts = received by hosts + dropped + lost on links + cut off by trimming + in flight.
     """
     s = engine.state
     hosts, queues, wires = s.ends.hosts, s.wires.queues, s.wires
@@ -197,12 +204,14 @@ def conserve(engine: Engine) -> dict[str, dict[str, int]]:
         "sent": int(hosts["sent_packets"].sum()),
         "received": int(hosts["received_packets"].sum()),
         "dropped": int(queues["drops"].sum()),
+        "lost": int(wires.losses["packets"].sum()),
         "in_flight": in_flight[0],
     }
     n_bytes = {
         "sent": int(hosts["sent_bytes"].sum()),
         "received": int(hosts["received_bytes"].sum()),
         "dropped": int(queues["drop_bytes"].sum()),
+        "lost": int(wires.losses["bytes"].sum()),
         "trimmed": int(queues["trim_bytes"].sum()),
         "in_flight": in_flight[1],
     }

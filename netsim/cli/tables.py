@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 TIMES = ("fct_mean_ps", "fct_p50_ps", "fct_p99_ps", "fct_max_ps", "ideal_max_ps")
 SLOWDOWNS = ("slowdown_p50", "slowdown_p99", "slowdown_max")
-COUNTS = ("drops", "trims", "marks", "retransmits", "pauses")
+COUNTS = ("drops", "lost", "trims", "marks", "retransmits", "pauses")
 UNITS = (("ps", 1), ("ns", 10**3), ("us", 10**6), ("ms", 10**9), ("s", 10**12))
 
 Row = Mapping[str, Any]

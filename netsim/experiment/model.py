@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from netsim.experiment.faults import FaultUse
 from netsim.fabric import Fabric, PacketFormat
 from netsim.registry import Plugin
 
@@ -70,6 +71,7 @@ class Point:
     traffic: PluginUse
     packets: PacketFormat
     fabric: Fabric
+    faults: tuple[FaultUse, ...]
     stop: StopCondition
     outputs: Outputs
     resolved: dict[str, Any]

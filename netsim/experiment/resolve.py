@@ -17,8 +17,15 @@ from netsim import registry
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment import fabric as fabrics
 from netsim.experiment.document import PLUGIN_SECTIONS, Tree
+from netsim.experiment.faults import FaultUse
 from netsim.experiment.model import Outputs, PluginUse, Point, StopCondition
-from netsim.experiment.schema import FileSection, OutputsSection, StopSection, problems
+from netsim.experiment.schema import (
+    FaultSection,
+    FileSection,
+    OutputsSection,
+    StopSection,
+    problems,
+)
 from netsim.experiment.sweep import Variant
 from netsim.fabric import Fabric, PacketFormat
 from netsim.params import resolve_params
@@ -26,6 +33,7 @@ from netsim.registry import Plugin
 from netsim.units import format_time, written
 
 SEED_LIMIT = 2**32
+NEVER_PS = 1 << 62
 TOP_LEVEL_VALUES = ("name", "description", "seed")
 
 T = TypeVar("T")
@@ -61,6 +69,7 @@ class Resolver:
         fabric = None
         if packets is not None and transport is not None:
             fabric = self._fabric(tree.get("fabric", {}), transport, packets)
+        faults = self._section(tree, "faults", _faults)
         stop = self._section(tree, "stop", _stop)
         outputs = self._section(tree, "outputs", lambda table: _outputs(table, title))
         seed = self._once("seed", f"seed {tree.get('seed', 1)!r}", lambda: _seed(tree))
@@ -70,6 +79,7 @@ class Resolver:
             or traffic is None
             or packets is None
             or fabric is None
+            or faults is None
             or stop is None
             or outputs is None
             or seed is None
@@ -85,6 +95,7 @@ class Resolver:
             traffic=traffic,
             packets=packets,
             fabric=fabric,
+            faults=faults,
             stop=stop,
             outputs=outputs,
             resolved={
@@ -99,6 +110,7 @@ class Resolver:
                 },
                 "packets": fabrics.describe_packets(packets),
                 "fabric": fabrics.describe_fabric(fabric),
+                **({"faults": _describe_faults(faults)} if faults else {}),
                 "stop": _describe_stop(stop),
                 "outputs": {"directory": outputs.directory, "links": outputs.links},
             },
@@ -245,6 +257,50 @@ def _seed(tree: Tree) -> int:
     if not 0 <= seed < SEED_LIMIT:
         raise InputError(f"{seed} is out of range", hint=f"0 to {SEED_LIMIT - 1}")
     return seed
+
+
+def _faults(table: Tree) -> tuple[FaultUse, ...]:
+    faults: list[FaultUse] = []
+    errors: list[InputError] = []
+    for name, fields in table.items():
+        key = f"faults.{name}"
+        try:
+            faults.append(_fault(name, FaultSection.model_validate(fields)))
+        except ValidationError as error:
+            errors += problems(error, FaultSection, key)
+        except InputError as error:
+            errors.append(error.at(key=key))
+    if errors:
+        raise CombinedInputError(errors)
+    return tuple(faults)
+
+
+def _fault(name: str, section: FaultSection) -> FaultUse:
+    outages: tuple[tuple[int, int], ...] = ()
+    if section.down is not None:
+        outages = ((section.down, NEVER_PS if section.up is None else section.up),)
+        if section.up is not None and section.up <= section.down:
+            raise InputError("the link comes up before it goes down", hint="down is before up")
+    elif section.up is not None:
+        raise InputError("the link comes up but never goes down", hint='such as down = "1ms"')
+    if not outages and section.loss == 0 and section.bit_error_rate == 0:
+        raise InputError("nothing goes wrong", hint="loss, bit_error_rate, or down and up")
+    return FaultUse(name, section.links, section.loss, section.bit_error_rate, outages)
+
+
+def _describe_faults(faults: Sequence[FaultUse]) -> dict[str, Any]:
+    described: dict[str, Any] = {}
+    for fault in faults:
+        table: dict[str, Any] = {
+            "links": fault.links,
+            "loss": fault.loss,
+            "bit_error_rate": fault.bit_error_rate,
+        }
+        for down, up in fault.outages_ps:
+            table["down"] = format_time(down)
+            table["up"] = "none" if up >= NEVER_PS else format_time(up)
+        described[fault.name] = table
+    return described
 
 
 def _stop(table: Tree) -> StopCondition:

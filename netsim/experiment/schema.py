@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from netsim.errors import InputError, did_you_mean
+from netsim.experiment.faults import LINK_PATTERN
 from netsim.fabric import LOAD_BALANCING, MAX_CLASSES, MODELS
 from netsim.params import REQUIRED, Param
 from netsim.units import parse_queue, written
@@ -63,6 +64,16 @@ def _name(value: Any) -> Any:
     context = {
         "message": f"{written(value)} cannot name an experiment",
         "hint": "letters, digits and . _ + - in quotes",
+    }
+    raise PydanticCustomError("netsim", "{message}", context)
+
+
+def _link_pattern(value: Any) -> Any:
+    if isinstance(value, str) and LINK_PATTERN.fullmatch(value):
+        return value
+    context = {
+        "message": f"{written(value)} does not name links",
+        "hint": '"all", "leaf0 - spine*" (both ways) or "leaf0 -> spine1"; * stands for any text',
     }
     raise PydanticCustomError("netsim", "{message}", context)
 
@@ -122,6 +133,16 @@ class FabricSection(_Section):
     xon_gap_bytes: _Queue = 3000
 
 
+class FaultSection(_Section):
+    """[faults.NAME]"""
+
+    links: Annotated[str, BeforeValidator(_link_pattern)]
+    loss: _Fraction = 0.0
+    bit_error_rate: _Fraction = 0.0
+    down: _Limit = None
+    up: _Limit = None
+
+
 class StopSection(_Section):
     """[stop]"""
 
@@ -148,6 +169,7 @@ class FileSection(_Section):
     traffic: Any
     packets: dict[str, Any] = Field(default_factory=dict)
     fabric: dict[str, Any] = Field(default_factory=dict)
+    faults: dict[str, Any] = Field(default_factory=dict)
     stop: dict[str, Any] = Field(default_factory=dict)
     outputs: dict[str, Any] = Field(default_factory=dict)
 
@@ -164,6 +186,7 @@ _MISSING = {
     "transport": 'transport = "ndp"',
     "traffic": '[traffic] with kind = "permutation"',
     "kmin_bytes": 'kmin_bytes = "64KB"',
+    "links": 'links = "all"',
 }
 
 

@@ -22,7 +22,7 @@ from netsim.registry import Plugin
 from netsim.units import written
 
 MAX_POINTS = 100_000
-SWEPT_SECTIONS = (*PLUGIN_SECTIONS, "packets", "fabric", "stop")
+SWEPT_SECTIONS = (*PLUGIN_SECTIONS, "packets", "fabric", "faults", "stop")
 
 Finder = Callable[[str, str], "Plugin | None"]
 """(section, written kind) -> the plugin, or None if there is no such plugin."""

@@ -64,6 +64,8 @@ LINKS = (
     Column("packets", "packets", "packets sent, data and control"),
     Column("drops", "packets", "packets dropped at the port's queue"),
     Column("drop_bytes", "B", "bytes of the dropped packets"),
+    Column("lost", "packets", "packets lost on the link: bit errors, random loss, link down"),
+    Column("lost_bytes", "B", "bytes of the lost packets"),
     Column("trims", "packets", "packets cut to their header at the port's queue"),
     Column("marks", "packets", "packets marked by ECN at the port"),
     Column("max_queue_bytes", "B", "most bytes held at once, the packet in transmission included"),
@@ -91,6 +93,7 @@ SWEEP = (
         "ideal_max_ps", "ps", "longest ideal completion time: the slowest flow, had it been alone"
     ),
     Column("drops", "packets", "packets dropped by switches"),
+    Column("lost", "packets", "packets lost on links"),
     Column("trims", "packets", "packets cut to their header"),
     Column("marks", "packets", "packets marked by ECN"),
     Column("retransmits", "packets", "data packets sent again"),

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from netsim.simulate import RunResult
 
 STATISTICS = ("mean", "p50", "p99", "max")
-COUNTERS = ("drops", "trims", "marks", "retransmits", "pauses", "packet_hops", "packet_hops_per_s")
+COUNTERS = (
+    "drops",
+    "lost",
+    "trims",
+    "marks",
+    "retransmits",
+    "pauses",
+    "packet_hops",
+    "packet_hops_per_s",
+)
 
 
 def point_directory(directory: Path, point: Point, *, sweep: bool) -> Path:
