@@ -13,6 +13,7 @@ from netsim.engine.engine import Engine
 from netsim.engine.layout import INF, RUNNING
 from netsim.engine.state import Sizes
 from netsim.fabric import Ecn, Fabric, PacketFormat
+from netsim.faults import LinkFault, LinkFaults, combine
 from netsim.flows import FlowTable
 from netsim.network import Network, NetworkBuilder
 
@@ -56,6 +57,14 @@ def flows_of(case: Case) -> FlowTable:
     return FlowTable(src, dst, size, start)
 
 
+def faults_of(case: Case) -> LinkFaults | None:
+    faults = [
+        LinkFault(np.array([port]), fault.loss, fault.bit_error_rate, fault.outages)
+        for port, fault in case.faults.items()
+    ]
+    return combine(faults, 2 * len(case.cables)) if faults else None
+
+
 def engine_for(case: Case, *, trace: bool = True, **options: Any) -> Engine:
     """An engine for the case; with ``trace`` rings are large enough to keep every packet."""
     if trace:
@@ -68,6 +77,7 @@ def engine_for(case: Case, *, trace: bool = True, **options: Any) -> Engine:
         registry.find("transport", case.transport),
         params_of(case),
         case.seed,
+        faults=faults_of(case),
         **options,
     )
 
@@ -130,9 +140,12 @@ COUNTERS = {
 def counters_of(engine: Engine, end_ps: int) -> list[dict[str, int]]:
     """The counters of every port and class, with pauses that still last counted to ``end_ps``."""
     wires, classes = engine.state.wires, engine.fabric.n_classes
+    faulty = engine.faults is not None
     counters = []
     for i in range(engine.network.n_ports * classes):
         queue = {name: int(wires.queues[field][i]) for name, field in COUNTERS.items()}
+        queue["lost"] = int(wires.losses["packets"][i]) if faulty else 0
+        queue["lost_bytes"] = int(wires.losses["bytes"][i]) if faulty else 0
         if int(wires.ports["paused"][i // classes]) >> i % classes & 1:
             queue["paused_ps"] += end_ps - int(wires.queues["paused_since"][i])
         counters.append(queue)

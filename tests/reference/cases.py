@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from .model import Cable, Case
+from .model import Cable, Case, LinkFault
 
 TRANSPORTS = ("datagram", "roce", "ndp")
 MODELS = ("drop_tail", "trim", "lossless")
@@ -46,18 +46,23 @@ def random_case(rng_seed: int, transport: str, model: str, load_balancing: str) 
     rto_ps = rng.choice((20 * US, 60 * US, 200 * US))
     flows = _flows(rng, n_hosts, packets["payload_bytes"])
     last_start = max(start for *_, start in flows)
+    fabric = _fabric(rng, model, load_balancing, n_classes, full)
+    params = _params(rng, transport, model, n_classes, rto_ps)
+    seed = rng.choice((0, 1, rng.getrandbits(31)))
+    # Timers may never end (a queue too small for a packet, pauses in a circle).
+    until_ps = last_start + 20 * rto_ps + rng.randrange(100 * US)
     return Case(
         n_hosts=n_hosts,
         n_switches=n_switches,
         cables=cables,
-        fabric=_fabric(rng, model, load_balancing, n_classes, full),
+        fabric=fabric,
         packets=packets,
         transport=transport,
-        params=_params(rng, transport, model, n_classes, rto_ps),
+        params=params,
         flows=flows,
-        seed=rng.choice((0, 1, rng.getrandbits(31))),
-        # Timers may never end (a queue too small for a packet, pauses in a circle).
-        until_ps=last_start + 20 * rto_ps + rng.randrange(100 * US),
+        seed=seed,
+        until_ps=until_ps,
+        faults=_faults(rng, 2 * len(cables)),
     )
 
 
@@ -130,6 +135,23 @@ def _fabric(
         "alpha": rng.choice((0.125, 0.3, 0.5, 1.0, 2.0)) if dynamic else None,
         "xon_gap_bytes": rng.choice((0, 1, full, 2 * full)),
     }
+
+
+def _faults(rng: random.Random, n_ports: int) -> dict[int, LinkFault]:
+    """In a third of the cases, faults on some links or on all."""
+    if rng.random() < 2 / 3:
+        return {}
+    ports = range(n_ports)
+    chosen = rng.sample(ports, rng.randint(1, n_ports)) if rng.random() < 0.7 else ports
+    faults = {}
+    for port in chosen:
+        down = rng.randrange(50 * US)
+        outages = ((down, down + rng.randrange(1, 100 * US)),) if rng.random() < 0.3 else ()
+        if outages and rng.random() < 0.3:
+            outages += ((down + 30 * US, down + 130 * US),)
+        loss, errors = rng.choice((0.0, 0.02, 0.2)), rng.choice((0.0, 1e-6, 1e-5))
+        faults[port] = LinkFault(loss, errors, outages)
+    return faults
 
 
 def _ecn(rng: random.Random, full: int) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ Nothing here knows about events; see ``simulator.py`` for those.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -38,6 +39,24 @@ class Cable:
     delay_ba_ps: int
 
 
+@dataclass(frozen=True)
+class LinkFault:
+    """What goes wrong on a link; outages are (down_ps, up_ps)."""
+
+    loss: float
+    bit_error_rate: float
+    outages: tuple[tuple[int, int], ...]
+
+    def chance(self, size: int) -> int:
+        """Chance that a packet of ``size`` bytes is lost, in units of 2**-32."""
+        two_bits = (1.0 - self.bit_error_rate) * (1.0 - self.bit_error_rate)
+        byte = two_bits * two_bits * two_bits * two_bits
+        kept = 1.0 - self.loss
+        for _ in range(size):
+            kept *= byte
+        return math.floor((1.0 - kept) * 2**32 + 0.5)
+
+
 @dataclass
 class Case:
     """One simulation.
@@ -52,6 +71,7 @@ class Case:
     ``packets`` has payload_bytes, header_bytes and control_bytes.
     ``params`` holds the transport's own parameters, see ``transports.py``.
     ``flows`` are (source host, destination host, bytes, start_ps).
+    ``faults`` are those of links, by the global port that feeds the link.
     Only events before ``until_ps`` take place; None means run until nothing is left to do.
     """
 
@@ -65,6 +85,7 @@ class Case:
     flows: list[tuple[int, int, int, int]]
     seed: int = 0
     until_ps: int | None = None
+    faults: dict[int, LinkFault] = field(default_factory=dict)
 
 
 @dataclass
@@ -140,6 +161,8 @@ class Counters:
     trims: int = 0
     marks: int = 0
     max_queue_bytes: int = 0
+    lost: int = 0
+    lost_bytes: int = 0
     pauses_sent: int = 0
     paused_ps: int = 0
 
@@ -164,13 +187,14 @@ class Balance:
     sent: Tally = field(default_factory=Tally)
     received: Tally = field(default_factory=Tally)
     dropped: Tally = field(default_factory=Tally)
+    lost: Tally = field(default_factory=Tally)
     on_links: Tally = field(default_factory=Tally)
     in_queues: Tally = field(default_factory=Tally)
     trimmed_bytes: int = 0
 
     def holds(self) -> bool:
         """True if nothing was lost without a trace and nothing came from nowhere."""
-        ends = (self.received, self.dropped, self.on_links, self.in_queues)
+        ends = (self.received, self.dropped, self.lost, self.on_links, self.in_queues)
         packets = sum(end.packets for end in ends)
         n_bytes = sum(end.bytes for end in ends) + self.trimmed_bytes
         return (self.sent.packets, self.sent.bytes) == (packets, n_bytes)

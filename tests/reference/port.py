@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from .model import PFC, Counters, Departure, Packet, serialisation_ps
+from .model import PFC, Counters, Departure, Packet, rand32, serialisation_ps
 
 if TYPE_CHECKING:
     from .simulator import Simulator
@@ -14,6 +14,10 @@ COMPLETION = 0
 ARRIVAL = 1
 TIMER = 2
 NIC = 3
+
+
+LOSS = 8
+"""Purpose of the random draws that decide whether a packet is lost on a link."""
 
 
 class Node(Protocol):
@@ -43,6 +47,7 @@ class Port:
         self.delay_ps = delay_ps
         self.peer: Port
         self.busy = False
+        self.loss_draws = 0
         self.paused = [False] * n_classes
         self.paused_since = [0] * n_classes
         self.departures: list[Departure] = []
@@ -54,6 +59,16 @@ class Port:
         done_ps = sim.now + serialisation_ps(packet.size, self.rate_bps)
         arrival_ps = done_ps + self.delay_ps
         self.busy = True
+        sim.at(done_ps, self.node.index, COMPLETION, (self.local,), self._complete)
+        if packet.kind != PFC:
+            self.counters[packet.prio].packets += 1
+            self.counters[packet.prio].bytes += packet.size
+            if self._loses(packet, done_ps):
+                self.counters[packet.prio].lost += 1
+                self.counters[packet.prio].lost_bytes += packet.size
+                sim.balance.lost.add(packet.size)
+                return
+            sim.on_links[id(packet)] = packet
         self.departures.append(
             Departure(
                 sim.now,
@@ -68,12 +83,21 @@ class Port:
                 packet.entropy,
             )
         )
-        if packet.kind != PFC:
-            self.counters[packet.prio].packets += 1
-            self.counters[packet.prio].bytes += packet.size
-            sim.on_links[id(packet)] = packet
-        sim.at(done_ps, self.node.index, COMPLETION, (self.local,), self._complete)
         sim.at(arrival_ps, peer.node.index, ARRIVAL, (peer.local,), lambda: peer.take_in(packet))
+
+    def _loses(self, packet: Packet, done_ps: int) -> bool:
+        """Does the link lose a packet that is sent from now to ``done_ps``?"""
+        fault = self.sim.case.faults.get(self.index)
+        if fault is None:
+            return False
+        if any(down < done_ps and self.sim.now < up for down, up in fault.outages):
+            return True
+        chance = fault.chance(packet.size)
+        if chance == 0:
+            return False
+        draw = rand32(self.sim.case.seed, LOSS, self.index, self.loss_draws)
+        self.loss_draws += 1
+        return draw < chance
 
     def _complete(self) -> None:
         self.busy = False
