@@ -1,0 +1,301 @@
+"""Homa: short messages at once, long ones by grants of the receiver, all by priority.
+
+A sender transmits the first RTTbytes of a message unasked. The rest its receiver grants, packet
+by packet as data arrives, to the few messages with the fewest bytes left, at most one of each
+sender. Unscheduled packets have the higher classes, those of short messages the highest; granted
+ones have the others, by their message's rank at the receiver. Senders, too, serve the message
+with the fewest bytes left (SRPT).
+
+Montazeri et al., "Homa: A Receiver-Driven Low-Latency Transport Protocol Using Network
+Priorities", SIGCOMM 2018, section 3; where that is silent the Linux implementation: Ousterhout,
+USENIX ATC 2021, and PlatformLab/HomaModule.
+
+A flow is one message without a response, which would be the acknowledgement: an ACK is sent when
+all has arrived. A receiver asks again (RESEND) for what is missing after a silence. A sender
+that hears nothing asks (NEED_ACK), and is told ACK, or RESEND if nothing has arrived at all.
+"""
+
+from netsim.blocks import shortest_first
+from netsim.params import Param
+from netsim.transport import (
+    ACK,
+    BLOCKED,
+    bit_clear,
+    bit_first,
+    bit_get,
+    bit_set,
+    cancel_timer,
+    deliver,
+    finish,
+    send,
+    set_timer,
+)
+
+PARAMS = [
+    Param(
+        "rtt_bytes",
+        "bytes",
+        None,
+        "RTTbytes, on the wire: sent unasked, and then kept granted but not received; none is one "
+        "and a half times the path's bandwidth-delay product",
+        source="section 3.2; more than one, for grants wait for the packets in transmission",
+    ),
+    Param(
+        "priorities",
+        "count",
+        8,
+        "classes in use, of which the highest also has control packets; 1 is without priorities",
+        source="section 3.4, and HomaPx in section 5",
+        minimum=1,
+        maximum=8,
+    ),
+    *(
+        Param(
+            f"cutoff_{i}",
+            "bytes",
+            None,
+            f"largest message whose unscheduled packets are of class {i - 1} or higher; there is "
+            "one class for unscheduled packets more than there are cutoffs",
+            source="section 3.4: all carry equally many unscheduled bytes",
+        )
+        for i in range(1, 7)
+    ),
+    Param(
+        "overcommit",
+        "count",
+        None,
+        "messages granted at the same time, and how many RTTbytes may be on their way to a host "
+        "that grants more; none is the number of classes for scheduled packets",
+        source="section 3.5; HomaModule, max_overcommit and max_incoming",
+        minimum=1,
+        maximum=8,
+    ),
+    Param(
+        "resend_timeout",
+        "time",
+        "5ms",
+        "silence after which missing packets are asked for again",
+        source="section 3.7, a few milliseconds; HomaModule, resend_ticks",
+    ),
+]
+
+
+def _cutoffs(*sizes):
+    return {f"cutoff_{i}": size for i, size in enumerate(sizes, start=1)}
+
+
+# The workloads of the paper, with its RTTbytes of 9.7 kB: 99.5, 77, 30, 3 and 0.4 % of the bytes
+# are unscheduled, and so many of the 8 classes (at least 1, at most 7) are for them.
+PRESETS = {
+    "w1": _cutoffs("180B", "341B", "528B", "771B", "1193B", "2076B"),
+    "w2": _cutoffs("284B", "366B", "465B", "1024B", "2926B"),
+    "w3": _cutoffs("5772B"),
+    "w4": {},
+    "w5": {},
+}
+
+FABRIC = {
+    "model": "drop_tail",
+    "load_balancing": "spray_permutation",
+    "n_classes": 8,
+    "queue_bytes": "1000pkt",
+}
+
+HIGHEST = 0
+NEED_ACK, GRANT, RESEND = 2, 12, 13
+BURST = 7
+
+TX_STATE = ("next_seq", "granted", "unscheduled", "scheduled_class", "n_rtx", "rtx_from")
+RX_STATE = (
+    *shortest_first.RX_STATE,
+    "window",
+    "granted",
+    "n_got",
+    "all_before",
+    "first_scheduled",
+    "overcommit",
+)
+HOST_STATE = (*shortest_first.HOST_STATE, "incoming", "n_active", ("active", 8))
+TX_TIMERS, RX_TIMERS, SILENCE = 1, 1, 0
+TX_BITMAPS, RTX = 1, 0
+RX_BITMAPS, GOT = 1, 0
+
+
+def setup(env, tx, rx):
+    par = env.par
+    rtt_bytes = par.rtt_bytes
+    if rtt_bytes < 0:
+        rtt_bytes = 3 * tx.bdp_bytes // 2
+    full = par.payload_bytes + par.header_bytes
+    rx.window = max((rtt_bytes + full - 1) // full, 1)
+    tx.unscheduled = min(rx.window, tx.n_packets)
+    tx.granted = tx.unscheduled
+    tx.scheduled_class = par.priorities - 1
+    n_cutoffs = 0
+    n_exceeded = 0
+    some = (par.cutoff_1, par.cutoff_2, par.cutoff_3)
+    for cutoff in (*some, par.cutoff_4, par.cutoff_5, par.cutoff_6):
+        if cutoff >= 0:
+            n_cutoffs += 1
+            if tx.size_bytes > cutoff:
+                n_exceeded += 1
+    rx.first_scheduled = min(n_cutoffs + 1, par.priorities - 1)
+    tx.prio = min(n_exceeded, max(rx.first_scheduled - 1, 0))
+    rx.overcommit = par.overcommit
+    if rx.overcommit < 0:
+        rx.overcommit = par.priorities - rx.first_scheduled
+
+
+# -- sender --------------------------------------------------------------------------------------
+
+
+def rank(env, tx):
+    return tx.size_bytes - (tx.next_seq - tx.n_rtx) * env.par.payload_bytes
+
+
+def ready(env, now, tx):
+    if tx.n_rtx > 0 or tx.next_seq < tx.granted:
+        return now
+    return BLOCKED
+
+
+def fill(env, now, tx, pkt):
+    if tx.n_rtx > 0:
+        seq = bit_first(env, tx, RTX, tx.rtx_from)
+        bit_clear(env, tx, RTX, seq)
+        tx.rtx_from = seq + 1
+        tx.n_rtx -= 1
+        pkt.prio = HIGHEST
+    else:
+        seq = tx.next_seq
+        tx.next_seq += 1
+        if seq >= tx.unscheduled:
+            pkt.prio = tx.scheduled_class
+    pkt.seq = seq
+    set_timer(env, now, tx, SILENCE, now + env.par.resend_timeout)
+
+
+def on_control(env, now, tx, pkt):
+    kind = int(pkt.kind)
+    upto = int(pkt.aux)
+    if kind == ACK:
+        cancel_timer(env, tx, SILENCE)
+        finish(env, now, tx)
+    elif kind == RESEND:
+        for seq in range(int(pkt.seq), min(upto, tx.next_seq)):
+            if bit_set(env, tx, RTX, seq):
+                tx.n_rtx += 1
+                tx.rtx_from = min(tx.rtx_from, seq)
+        tx.granted = max(tx.granted, upto)
+    elif upto > tx.granted:
+        tx.granted = upto
+        tx.scheduled_class = int(pkt.seq)
+
+
+def on_timer(env, now, tx, k):
+    if ready(env, now, tx) == BLOCKED:
+        send(env, tx, NEED_ACK, 0, 0, HIGHEST)
+    set_timer(env, now, tx, SILENCE, now + env.par.resend_timeout)
+
+
+# -- receiver ------------------------------------------------------------------------------------
+
+
+def on_data(env, now, rx, pkt):
+    if bit_set(env, rx, GOT, int(pkt.seq)) == 0:
+        if rx.done_ps >= 0:
+            send(env, rx, ACK, 0, 0, HIGHEST)
+        return
+    host = env.host
+    is_new = rx.n_got == 0
+    if is_new:
+        rx.granted = min(rx.window, rx.n_packets)
+        host.incoming += rx.granted
+    rx.n_got += 1
+    host.incoming -= 1
+    deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
+    if rx.done_ps >= 0:
+        cancel_timer(env, rx, SILENCE)
+        send(env, rx, ACK, 0, 0, HIGHEST)
+    else:
+        set_timer(env, now, rx, SILENCE, now + env.par.resend_timeout)
+    if rx.granted < rx.n_packets:
+        if is_new:
+            shortest_first.insert(env, rx)
+            choose_active(env, rx.overcommit)
+        elif shortest_first.lift(env, rx):
+            choose_active(env, rx.overcommit)
+    grant(env, now)
+
+
+def on_request(env, now, rx, pkt):
+    if rx.done_ps >= 0:
+        send(env, rx, ACK, 0, 0, HIGHEST)
+    elif rx.n_got == 0:
+        send(env, rx, RESEND, 0, min(rx.window, rx.n_packets), HIGHEST)
+
+
+def on_rx_timer(env, now, rx, k):
+    """Ask for the first gaps; what is not granted yet is not missing."""
+    if rx.n_got == rx.granted:
+        return
+    rx.all_before = next_missing(env, rx, rx.all_before)
+    seq = rx.all_before
+    for _ in range(BURST):
+        if seq < rx.granted:
+            upto = min(bit_first(env, rx, GOT, seq), rx.granted)
+            send(env, rx, RESEND, seq, upto, HIGHEST)
+            seq = next_missing(env, rx, upto)
+    set_timer(env, now, rx, SILENCE, now + env.par.resend_timeout)
+
+
+def next_missing(env, rx, seq):
+    """First packet from ``seq`` on that has not arrived, or the first not granted."""
+    while seq < rx.granted and bit_get(env, rx, GOT, seq) == 1:
+        seq += 1
+    return seq
+
+
+# -- whom to grant -------------------------------------------------------------------------------
+
+
+def grant(env, now):
+    """Keep RTTbytes granted and not received of each active message, the first one first."""
+    host = env.host
+    lowest = env.par.priorities - 1
+    i = 0
+    n_sent = 0
+    while i < host.n_active and n_sent < BURST:
+        rx = env.rx[host.active[i]]
+        room = rx.overcommit * rx.window - host.incoming
+        upto = min(rx.n_got + rx.window, rx.n_packets, rx.granted + room)
+        if upto > rx.granted:
+            host.incoming += upto - rx.granted
+            rx.granted = upto
+            top = max(rx.first_scheduled, lowest + 1 - host.n_active)
+            send(env, rx, GRANT, min(top + i, lowest), upto, HIGHEST)
+            set_timer(env, now, rx, SILENCE, now + env.par.resend_timeout)
+            n_sent += 1
+        i += 1
+        if rx.granted == rx.n_packets:
+            shortest_first.remove(env, rx)
+            choose_active(env, rx.overcommit)
+            i = 0
+
+
+def choose_active(env, most):
+    """The first messages of the list, one of each sender."""
+    host = env.host
+    n = 0
+    link = host.first
+    while link != 0 and n < most:
+        rx = env.rx[link - 1]
+        is_first = True
+        for i in range(n):
+            if env.rx[host.active[i]].peer == rx.peer:
+                is_first = False
+        if is_first:
+            host.active[n] = rx.flow
+            n += 1
+        link = rx.below
+    host.n_active = n
