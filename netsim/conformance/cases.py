@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netsim.conformance import delivery, figures, repeat, trouble
+from netsim.conformance import delivery, figures, links, repeat, trouble
 from netsim.conformance.finding import COMPILED, RELIABLE, Case
 
 CASES = (
@@ -13,6 +13,9 @@ CASES = (
     Case("many flows", "thirty flows of one host", delivery.many_flows_of_a_host),
     Case("dependencies", "flows that wait for others", delivery.dependencies),
     Case("full queues", "switches drop", trouble.full_queues, (RELIABLE,)),
+    Case("random loss", "links lose packets", links.random_loss, (RELIABLE,)),
+    Case("bit errors", "links corrupt packets", links.bit_errors, (RELIABLE,)),
+    Case("link down", "links fail and come back", links.link_down, (RELIABLE,)),
     Case("reordering", "packets overtake", trouble.reordering),
     Case("trimming", "payloads are cut off", trouble.trimming, (RELIABLE,)),
     Case("full header queues", "headers are lost", trouble.full_header_queues, (RELIABLE,)),

@@ -61,6 +61,11 @@ class Run:
         return int(self.engine.state.wires.queues[counter].sum())
 
     @property
+    def lost(self) -> int:
+        """Packets that links lost."""
+        return int(self.engine.state.wires.losses["packets"].sum())
+
+    @property
     def sent(self) -> int:
         """Data packets that hosts sent."""
         return int(self.engine.state.ends.tx["sent_packets"].sum())
@@ -105,7 +110,7 @@ class Run:
         """How much was sent, and what became of it."""
         text = f"{len(self.engine.flows)} flows, {self.sent} packets"
         counts = {name: self.total(name) for name in COUNTED}
-        counts = {"sent again": self.retransmits, **counts}
+        counts = {"sent again": self.retransmits, **counts, "lost": self.lost}
         return ", ".join([text, *(f"{n} {name}" for name, n in counts.items() if n)])
 
 
@@ -207,7 +212,7 @@ class Lab:
             run_until(engine, until_ps)
         conserve(engine)
         run = Run(engine)
-        lost = run.total("drops") > 0 or run.total("trims") > 0
+        lost = run.total("drops") + run.total("trims") + run.lost > 0
         _untouched(before, engine)
         if until_ps is None and (self.reliable or not lost):
             _all_complete(engine, why)

@@ -1,0 +1,1 @@
+"""The files that `netsim new-transport` copies, with another name put in."""

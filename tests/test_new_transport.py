@@ -1,0 +1,85 @@
+"""A transport of one's own, the whole way as its author goes it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from netsim import load, load_sweep, registry
+from netsim.cli import app
+
+FILES = ["mine.py", "mine.toml", "test_mine.py"]
+
+
+def new_transport(*arguments: str):
+    return CliRunner().invoke(app, ["new-transport", *arguments])
+
+
+def python(folder: Path, *arguments: str) -> str:
+    """What a command prints, which has to end well."""
+    command = [sys.executable, "-m", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def test_from_nothing_to_a_plot(tmp_path: Path) -> None:
+    said = python(tmp_path, "netsim", "new-transport", "mine")
+    assert sorted(path.name for path in tmp_path.iterdir()) == FILES
+    commands = [line.split() for line in said.splitlines() if line.startswith("  ")]
+    assert [command[0] for command in commands] == ["netsim", "netsim", "pytest"]
+    for command in commands:
+        said = python(tmp_path, *command)
+        assert "FAIL" not in said
+    assert load(tmp_path / "results" / "mine").complete
+    assert (tmp_path / "results" / "mine" / "fct.png").stat().st_size > 1000
+    run = ("netsim", "run", "mine.toml")
+    python(tmp_path, *run, "--out", "careful", "--set", "transport=./mine.py:careful")
+    changed = load(tmp_path / "careful").experiment["resolved"]["transport"]
+    assert changed["target_delay"] == "1us"
+    both = "transport=['./mine.py', 'ideal']"
+    python(tmp_path, *run, "--set", both, "--out", "both", "--plot")
+    assert load_sweep(tmp_path / "both").table["status"].to_list() == ["finished"] * 2
+    assert "target_delay" in python(tmp_path, "netsim", "show", "transport", "mine.py")
+
+
+def test_it_says_what_to_do_next(tmp_path: Path) -> None:
+    said = new_transport("mine", "--directory", str(tmp_path)).stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == FILES
+    guide = next(line for line in said.splitlines() if line.endswith("README.md"))
+    assert Path(guide.split()[-1]).is_file()
+
+
+def test_the_name_is_put_in_everywhere(tmp_path: Path) -> None:
+    new_transport("my_idea_2", "--directory", str(tmp_path))
+    assert all("my_transport" not in path.read_text() for path in tmp_path.iterdir())
+    plugin = registry.find("transport", str(tmp_path / "my_idea_2.py"))
+    assert plugin.param("target_delay") is not None
+    assert plugin.summary.endswith(".")
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_nothing_is_overwritten(tmp_path: Path, file: str) -> None:
+    (tmp_path / file).write_text("precious")
+    result = new_transport("mine", "--directory", str(tmp_path))
+    assert result.exit_code == 2
+    assert "exists already" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [file]
+    assert (tmp_path / file).read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["my-idea", "2fast", "class", "../up", "a.py", "", "numpy", "re"])
+def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
+    result = new_transport(name, "--directory", str(tmp_path))
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    result = new_transport("mine", "--directory", str(tmp_path / "nowhere"))
+    assert result.exit_code == 2
