@@ -1,0 +1,332 @@
+"""DCQCN: rates step by step, the fixed point on one bottleneck, and what it does to PFC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import US, assert_conserved, counter, fat_tree, fct_ps, flow_table, resolve, run
+from numpy.typing import NDArray
+
+from netsim import registry
+from netsim.engine.engine import Engine
+from netsim.fabric import Ecn, Fabric, PacketFormat
+from netsim.network import Network, NetworkBuilder
+from netsim.transports import dcqcn
+
+G = 10**9
+MS = 1000 * US
+KB = PacketFormat(payload_bytes=1000, header_bytes=48)
+PAPER_ECN = Ecn(kmin_bytes=5_000, kmax_bytes=200_000, pmax=0.01)
+EVERY_PACKET, NO_PACKET = Ecn(-1, -1), Ecn(10**12, 10**12)
+NEVER = 10**18
+
+
+def lossless(ecn: Ecn) -> Fabric:
+    """A switch of the paper's: 12 MB, XOFF at what is left of it (section 4, beta = 8)."""
+    return Fabric(
+        model="lossless", shared_buffer_bytes=12_000_000, alpha=1.0, xon_gap_bytes=3000, ecn=ecn
+    )
+
+
+def star(n_hosts: int, rate_bps: int) -> Network:
+    """One switch, links of 1 us."""
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(n_hosts)
+    switch = builder.add_switch()
+    for host in hosts:
+        builder.cable(host, switch, rate_bps=rate_bps, delay_ps=US)
+    return builder.build("star")
+
+
+def build(
+    network: Network,
+    flows: list[tuple[int, int, int, int]],
+    fabric: Fabric,
+    *,
+    transport: str = "dcqcn",
+    preset: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    packets: PacketFormat = KB,
+    **options: Any,
+) -> Engine:
+    plugin = registry.find("transport", transport)
+    chosen = dict(plugin.presets[preset]) if preset else {}
+    given = resolve(plugin, {**chosen, **(params or {})})
+    fabric = fabric.for_network(network, packets)
+    return Engine(network, flow_table(flows), fabric, packets, plugin, given, 1, **options)
+
+
+def queue_bytes(engine: Engine, host: int) -> int:
+    """Bytes held at the switch's port to a host, of class 0."""
+    port = int(engine.network.port_peer[engine.network.node_first_port[host]])
+    return int(engine.state.wires.queues["bytes"][port * engine.fabric.n_classes])
+
+
+def mean_queue(engine: Engine, host: int, until_ps: int, every_ps: int) -> float:
+    """Run to `until_ps`; the mean of the queue to `host`, looked at once in `every_ps`."""
+    queue = []
+    for t in range(engine.now_ps + every_ps, until_ps + 1, every_ps):
+        run(engine, t)
+        queue.append(queue_bytes(engine, host))
+    return float(np.mean(queue))
+
+
+def jain(rates: NDArray[Any]) -> float:
+    """1 if all are equal, 1/n if one has all."""
+    return float(rates.sum() ** 2 / (rates.size * (rates.astype(float) ** 2).sum()))
+
+
+# -- the reaction point, step by step ------------------------------------------------------------
+
+
+class Reference:
+    """One flow that is marked all the time, written from the paper: rates over time.
+
+    Every packet arrives a fixed time after it was sent and may cause a CNP, which comes back a
+    fixed time later. The gap between two packets is that of the rate now.
+    """
+
+    def __init__(self, line: int, there_ps: int, back_ps: int, size: int, n: int, **p: Any) -> None:
+        self.line, self.there, self.back, self.size, self.n, self.p = (
+            line,
+            there_ps,
+            back_ps,
+            size,
+            n,
+            p,
+        )
+        self.rate = self.target = line
+        self.alpha, self.alpha_at = 1.0, NEVER
+        self.events_t = self.events_b = self.counted = 0
+        self.base, self.timer, self.last_cnp = -self.gap(), NEVER, -NEVER
+        self.cnps: list[int] = []
+
+    def gap(self) -> int:
+        return 8 * 10**12 * self.size // self.rate
+
+    def run(self, until: int) -> None:
+        """All that happens before `until`."""
+        while True:
+            send = max(self.base + self.gap(), self.changed) if self.n else NEVER
+            cnp = self.cnps[0] if self.cnps else NEVER
+            now = min(send, cnp, self.timer, self.alpha_at)
+            if now >= until:
+                return
+            if now == cnp:
+                self.on_cnp(now)
+            elif now == self.alpha_at:
+                self.alpha *= 1 - self.p["g"]
+                self.alpha_at += self.p["alpha_interval"]
+            elif now == self.timer:
+                self.rise()
+                self.events_t += 1
+                self.timer = now + self.p["rate_interval"] if self.rate < self.line else NEVER
+                self.changed = now
+            else:
+                self.send(now)
+
+    changed = 0
+
+    def send(self, now: int) -> None:
+        self.base = max(self.base + self.gap(), now - self.gap())
+        self.n -= 1
+        arrival = now + self.there
+        if arrival - self.last_cnp >= self.p["cnp_interval"]:
+            self.last_cnp = arrival
+            self.cnps.append(arrival + self.back)
+        if self.rate < self.line:
+            self.counted += self.size
+            if self.counted >= self.p["byte_counter"]:
+                self.counted -= self.p["byte_counter"]
+                self.rise()
+                self.events_b += 1
+        self.changed = now
+
+    def on_cnp(self, now: int) -> None:
+        self.cnps.pop(0)
+        self.target = self.rate
+        self.rate = max(int(self.rate * (1 - self.alpha / 2)), self.p["min_rate"])
+        self.alpha = (1 - self.p["g"]) * self.alpha + self.p["g"]
+        self.alpha_at = now + self.p["alpha_interval"]
+        self.timer = now + self.p["rate_interval"]
+        self.events_t = self.events_b = self.counted = 0
+        self.changed = now
+
+    def rise(self) -> None:
+        few, many = sorted((self.events_t, self.events_b))
+        if many < self.p["f"]:
+            step = 0
+        elif few > self.p["f"]:
+            step = self.p["rate_hai"] * (few - self.p["f"])
+        else:
+            step = self.p["rate_ai"]
+        self.target = min(self.target + step, self.line)
+        self.rate = -(-(self.target + self.rate) // 2)
+
+
+def test_rates_after_each_event() -> None:
+    """Cuts, timer and byte counter events of 20 ms, with all phases of increase: bit for bit."""
+    line, size, a = 40 * G, 1048, 64 * 200
+    engine = build(
+        star(2, line),
+        [(0, 1, 10**9, 0)],
+        lossless(EVERY_PACKET),
+        params={
+            "cnp_interval": "1500us",
+            "byte_counter": "500KB",
+            "fast_recovery": 2,
+            "g": 0.1,
+            "rate_ai": "100Mbps",
+            "rate_hai": "300Mbps",
+            "min_rate": "100Mbps",
+            "ack_every": 10**6,
+            "rto": "1s",
+        },
+    )
+    reference = Reference(
+        line,
+        there_ps=2 * (size * 200 + US),
+        back_ps=2 * (a + US),
+        size=size,
+        n=10**6,
+        cnp_interval=1500 * US,
+        g=0.1,
+        alpha_interval=55 * US,
+        rate_interval=55 * US,
+        byte_counter=500_000,
+        f=2,
+        rate_ai=G // 10,
+        rate_hai=3 * G // 10,
+        min_rate=G // 10,
+    )
+    tx = engine.state.ends.tx
+    rates, hyper = set(), 0
+    for t in range(5 * US, 6 * MS, 5 * US):
+        run(engine, t)
+        reference.run(t)
+        assert (tx["rate_bps"][0], tx["target_bps"][0]) == (reference.rate, reference.target), t
+        rates.add(reference.rate)
+        hyper += min(reference.events_t, reference.events_b) > 2
+    assert len(rates) > 80
+    assert hyper > 20
+
+
+def test_fast_recovery_closed_form() -> None:
+    """One CNP halves the rate (alpha is 1); each timer event then halves what is missing."""
+    line = 40 * G
+    engine = build(
+        star(2, line),
+        [(0, 1, 10**9, 0)],
+        lossless(EVERY_PACKET),
+        params={"cnp_interval": "1s", "byte_counter": "none"},
+        jit=False,
+    )
+    cnp_ps = 2 * (1048 * 200 + US) + 64 * 200 + 2 * (64 * 200 + US)
+    for k in range(6):
+        run(engine, cnp_ps + k * 55 * US + 10)
+        assert engine.state.ends.tx["rate_bps"][0] == pytest.approx(line * (1 - 0.5 ** (k + 1)))
+
+
+def test_alpha_by_timer() -> None:
+    """As Mellanox does it: alpha rises in each interval with a CNP and decays in the others."""
+    env = SimpleNamespace(par=SimpleNamespace(alpha_interval=US, g=1 / 256))
+    tx = SimpleNamespace(alpha=0.25, alpha_ps=3 * US, cnp_came=1)
+    dcqcn.settle_alpha(env, 3 * US + 999_999, tx)
+    assert (tx.alpha, tx.alpha_ps, tx.cnp_came) == (0.25, 3 * US, 1)
+    dcqcn.settle_alpha(env, 1003 * US + 500_000, tx)
+    once = 0.25 * 255 / 256 + 1 / 256
+    assert tx.alpha == pytest.approx(once * (255 / 256) ** 999, rel=1e-12)
+    assert (tx.alpha_ps, tx.cnp_came) == (1003 * US, 0)
+
+
+# -- the notification point ----------------------------------------------------------------------
+
+
+def test_cnps_keep_their_distance() -> None:
+    """Every packet is marked: one CNP at once, and one in each 50 us from then on."""
+    engine = build(
+        star(2, 40 * G),
+        [(0, 1, 10**9, 0)],
+        lossless(EVERY_PACKET),
+        params={"ack_every": 10**6, "rto": "1s", "min_rate": "10Gbps"},
+    )
+    run(engine, MS)
+    assert engine.state.ends.hosts["sent_packets"][1] in (19, 20)
+
+
+@pytest.mark.parametrize("preset", ["paper-40g", "author-ns3", "cx4", "cx4-100g", "simai-400g"])
+def test_unmarked_flows_are_as_fast_as_roce(preset: str) -> None:
+    """No marks, no limit but the line; SimAI's window of one round trip is just enough."""
+    network = fat_tree(4, 2, "40Gbps")
+    flows = [(0, 7, 3_000_500, 0), (1, 2, 500, US)]
+    fast = run(build(network, flows, lossless(NO_PACKET), preset=preset))
+    roce = run(build(network, flows, lossless(NO_PACKET), transport="roce"))
+    late = 1048 * 200 * 2 if preset == "simai-400g" else 0
+    assert (fct_ps(fast) - fct_ps(roce) <= late).all()
+
+
+# -- many flows ----------------------------------------------------------------------------------
+
+
+def fixed_point_bytes(n: int, rate_bps: int, size: int) -> float:
+    """The queue at which N flows are marked as often as their increases make up for.
+
+    Zhu et al., "ECN or Delay: Lessons Learnt from Analysis of DCQCN and TIMELY", CoNEXT 2016,
+    equation 14, in packets: p^3 = R_AI N^2 / (tau' C^2) * (1 / B + N / (T C))^2.
+    """
+    capacity, ai = rate_bps / 8 / size, 40e6 / 8 / size
+    events = 1 / (10e6 / size) + n / (55e-6 * capacity)
+    p = float(np.cbrt(ai * n**2 / (55e-6 * capacity**2) * events**2))
+    ecn = PAPER_ECN
+    return ecn.kmin_bytes + p / ecn.pmax * (ecn.kmax_bytes - ecn.kmin_bytes)
+
+
+@pytest.mark.parametrize("n", [2, 4, 8, 16])
+def test_fair_shares_and_queue(n: int) -> None:
+    """Long flows to one host at 40 Gbps, the paper's parameters.
+
+    With few flows the queue is that of the fluid model's fixed point. From 8 on marks are needed
+    more often than Pmax, so the queue swings about Kmax and runs empty between.
+    """
+    engine = build(
+        star(n + 1, 40 * G),
+        [(i + 1, 0, 10**10, i * 100 * US) for i in range(n)],
+        lossless(PAPER_ECN),
+        preset="paper-40g",
+    )
+    run(engine, 60 * MS)
+    pauses, before = counter(engine, "pauses"), np.array(engine.state.ends.rx["got_bytes"])
+    mean = mean_queue(engine, 0, 120 * MS, 20 * US)
+    rates = engine.state.ends.rx["got_bytes"] - before
+    assert jain(rates) > 0.95
+    goodput = rates.sum() * 8 / (60 * MS * 1e-12) / (40 * G)
+    assert goodput > 0.94 * 1000 / 1048
+    assert PAPER_ECN.kmin_bytes < mean < PAPER_ECN.kmax_bytes
+    if n <= 4:
+        assert mean == pytest.approx(fixed_point_bytes(n, 40 * G, 1048), rel=0.3)
+    assert counter(engine, "pauses") == pauses
+    assert counter(engine, "drops") == 0
+    assert_conserved(engine)
+
+
+def test_incast_without_pauses() -> None:
+    """32 to 1: once the first burst has drained nothing is paused, where RoCE always is."""
+    network = fat_tree(8, 8, "40Gbps")
+    flows = [(63 - i, 0, 10**10, 0) for i in range(32)]
+    pauses, bytes_late = {}, {}
+    for transport in ("roce", "dcqcn"):
+        engine = build(network, flows, lossless(PAPER_ECN), transport=transport)
+        run(engine, 10 * MS)
+        before = counter(engine, "pauses"), engine.count("payload_bytes")
+        run(engine, 30 * MS)
+        pauses[transport] = counter(engine, "pauses") - before[0]
+        bytes_late[transport] = int(engine.state.ends.rx["got_bytes"].sum())
+        assert counter(engine, "drops") == 0
+        assert_conserved(engine)
+    assert pauses["roce"] > 1000
+    assert pauses["dcqcn"] < pauses["roce"] / 1000
+    assert bytes_late["dcqcn"] > 0.85 * bytes_late["roce"]

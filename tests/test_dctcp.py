@@ -1,0 +1,133 @@
+"""DCTCP: its estimator, the sawtooth of the queue, fair shares, and losses."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from engine_runs import US, assert_conserved, build, counter, fct_ps, flow_table, resolve, run
+from shared_link import bottleneck, measure
+
+from netsim import registry
+from netsim.fabric import Ecn, Fabric, PacketFormat
+from netsim.network import Network
+from netsim.transports import dctcp
+
+MS = 1000 * US
+PACKETS = PacketFormat(payload_bytes=1436, header_bytes=64)
+FULL = PACKETS.data_bytes
+RATE_BPS = 10 * 10**9
+RTT_PS = 100 * US
+
+
+def dumbbell(hosts: int) -> Network:
+    """40 Gbps hosts on either side of a link of 10 Gbps; 100 us there and back."""
+    plugin = registry.find("topology", "dumbbell")
+    given = {"hosts": hosts, "host_rate": "40Gbps", "bottleneck_rate": "10Gbps"}
+    delays = {"host_delay": "10us", "bottleneck_delay": "30us"}
+    return plugin.module.build(resolve(plugin, {**given, **delays}))
+
+
+def marking(k: int, queue: int = 1000) -> Fabric:
+    """Single threshold K, both in packets."""
+    return Fabric(queue_bytes=queue * FULL, ecn=Ecn(k * FULL, k * FULL))
+
+
+# -- the estimator -------------------------------------------------------------------------------
+
+
+def sender(**given: float) -> SimpleNamespace:
+    state = {"alpha": 1.0, "window_end": 0, "window_acked": 0, "window_marked": 0, "next_seq": 0}
+    return SimpleNamespace(**{**state, "cut_until": 0, "cwnd": 100.0, "ssthresh": 0.0, **given})
+
+
+def test_alpha_is_an_average_of_the_marked_fraction() -> None:
+    """With a fraction F marked in every window: F + (alpha_0 - F) (1 - g)^m after m windows."""
+    env = SimpleNamespace(par=SimpleNamespace(g=1 / 16))
+    tx = sender(window_end=20)
+    for m in range(40):
+        tx.next_seq = 20 * (m + 2)
+        for i in range(20):
+            dctcp.estimate(env, tx, 20 * m + i + 1, marked=i % 4 == 0)
+        assert tx.alpha == pytest.approx(0.25 + 0.75 * (15 / 16) ** (m + 1))
+
+
+def test_one_cut_in_a_window() -> None:
+    """By alpha / 2, and again only for a packet that was sent after the cut."""
+    env = SimpleNamespace(par=SimpleNamespace(min_window=2))
+    tx = sender(next_seq=100)
+    dctcp.cut(env, tx, 30, 0.5)
+    assert (tx.cwnd, tx.ssthresh, tx.cut_until) == (75.0, 75.0, 100)
+    dctcp.cut(env, tx, 99, 0.5)
+    assert tx.cwnd == 75.0
+    tx.next_seq = 175
+    dctcp.cut(env, tx, 100, 0.2)
+    assert tx.cwnd == pytest.approx(67.5)
+    tx = sender(cwnd=2.5)
+    dctcp.cut(env, tx, 0, 1.0)
+    assert tx.cwnd == 2.0
+
+
+def test_slow_start_doubles() -> None:
+    """A lone flow that is not marked sends 10, 20, 40, 80 packets in successive round trips."""
+    network = dumbbell(1)
+    n = 10 * (2**4 - 1)
+    flows = flow_table([(0, 1, n * PACKETS.payload_bytes, 0)])
+    engine = build(network, flows, "dctcp", marking(10**6), packets=PACKETS)
+    sent = []
+    for r in range(4):
+        run(engine, r * 102 * US + 50 * US)
+        sent.append(int(engine.state.ends.tx["sent_packets"][0]))
+    assert sent == [10, 30, 70, 150]
+    assert fct_ps(run(engine))[0] > 0
+
+
+# -- the queue -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "k"), [(2, 40), (2, 65), (8, 65), (16, 65)])
+def test_sawtooth(n: int, k: int) -> None:
+    """The queue swings below K + N by 1/2 sqrt(2 N (C RTT + K)), all in packets.
+
+    Alizadeh et al., SIGCOMM 2010, section 3.3, for flows in step. They are not quite in step
+    here, nor are windows continuous, so that the extremes are met to a few packets.
+    """
+    network = dumbbell(n)
+    flows = flow_table([(i, n + i, 10**10, 0) for i in range(n)])
+    engine = build(network, flows, "dctcp", marking(k), packets=PACKETS)
+    seen = measure(engine, bottleneck(network), 20 * MS, 60 * MS, 2 * US)
+    amplitude = 0.5 * np.sqrt(2 * n * (RATE_BPS * RTT_PS / 8e12 / FULL + k))
+    held = seen.held / FULL
+    top, bottom = np.percentile(held, 99.5), np.percentile(held, 0.5)
+    assert top == pytest.approx(k + n, abs=4)
+    assert bottom == pytest.approx(k + n - amplitude, abs=0.35 * amplitude)
+    assert seen.rate_bps > 0.995 * RATE_BPS
+    assert seen.jain > 0.95
+    assert counter(engine, "drops") == 0
+    assert_conserved(engine)
+
+
+def test_a_threshold_below_a_seventh_wastes_the_link() -> None:
+    """Section 3.4: K > C RTT / 7 keeps the link busy; with K = 1 of 83 packets it is not."""
+    network = dumbbell(2)
+    flows = flow_table([(i, 2 + i, 10**10, 0) for i in range(2)])
+    engine = build(network, flows, "dctcp", marking(1), packets=PACKETS)
+    seen = measure(engine, bottleneck(network), 20 * MS, 60 * MS, 100 * US)
+    assert 0.8 * RATE_BPS < seen.rate_bps < 0.99 * RATE_BPS
+
+
+# -- losses --------------------------------------------------------------------------------------
+
+
+def test_losses_are_repaired() -> None:
+    """No marks and a short queue: packets are dropped, and each that was is sent again."""
+    network = dumbbell(4)
+    size = 3000 * PACKETS.payload_bytes
+    flows = flow_table([(i, 4 + i, size, 0) for i in range(4)])
+    engine = run(build(network, flows, "dctcp", marking(10**6, queue=60), packets=PACKETS))
+    assert counter(engine, "drops") > 50
+    assert engine.state.ends.tx["retransmits"].sum() == counter(engine, "drops")
+    ideal = 4 * 3000 * FULL * 8e12 / RATE_BPS
+    assert fct_ps(engine).max() < 1.5 * ideal + 2 * 10 * MS
+    assert_conserved(engine)

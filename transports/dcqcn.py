@@ -1,0 +1,301 @@
+"""DCQCN: rate control for RoCEv2 from ECN marks, over a lossless fabric.
+
+Switches mark packets as their queue grows (the congestion point). A receiver that sees marks
+sends its flow's sender a CNP, at most one in ``cnp_interval`` (the notification point). The
+sender paces the flow at a rate R_C, which begins at line rate (the reaction point). On a CNP
+
+    R_T = R_C,  R_C = R_C (1 - alpha / 2),  alpha = (1 - g) alpha + g
+
+and alpha = (1 - g) alpha in every ``alpha_interval`` without one. The rate rises each
+``rate_interval`` and each ``byte_counter`` bytes; T and B count these events since the last cut.
+With the counts before it, an event does
+
+    R_T += 0           if max(T, B) < F    (fast recovery)
+    R_T += k R_HAI     if min(T, B) > F    (hyper increase, the k-th)
+    R_T += R_AI        otherwise           (additive increase)
+    R_C = (R_T + R_C) / 2
+
+Lost packets are sent again go-back-N. Zhu et al., "Congestion Control for Large-Scale RDMA
+Deployments", SIGCOMM 2015, section 3.1 and figure 7. A preset goes with ECN thresholds, which
+have to be given in [fabric.ecn]:
+
+    preset      line rate  kmin    kmax    pmax  source
+    paper-40g   40 Gbps    5KB     200KB   0.01  the paper, section 5
+    author-ns3  40 Gbps    41.2KB  1030KB  1     repository bobzhuyb/ns3-rdma
+    cx4         25 Gbps    100KB   400KB   0.2   HPCC's artefact: Mellanox ConnectX-4
+    cx4-100g    100 Gbps   400KB   1600KB  0.2   the same, scaled as it does
+    simai-400g  400 Gbps   800KB   3200KB  0.2   repository aliyun/SimAI, SimAI.conf
+
+The defaults are the paper's, its rates in proportion to the line rate; so are the thresholds in
+FABRIC, at 800 Gbps. The fabric's buffer is that of HPCC's artefact.
+"""
+
+from netsim.blocks import go_back_n, pacing
+from netsim.params import Param
+from netsim.transport import (
+    BLOCKED,
+    CNP,
+    ECN_CE,
+    ECN_ECHO,
+    NACK,
+    armed,
+    cancel_timer,
+    finish,
+    send,
+    set_timer,
+    wire_bytes,
+)
+
+PAPER, SETTINGS = "SIGCOMM 2015, section 3.1", "SIGCOMM 2015, section 5"
+AUTHOR = "repository bobzhuyb/ns3-rdma, mix/config.txt and qbb-net-device.cc"
+HPCC = "repository alibaba-edu/High-Precision-Congestion-Control, run.py and rdma-hw.cc"
+IB = "InfiniBand Architecture Specification 1.5, 9.7.6.1.3: 4.096 us * 2**n, here n = 10"
+
+CNP_DOC = "least time between two CNPs of a flow; none: a flag in the ACK of every marked packet"
+ALPHA_DOC = "alpha rises with each CNP, or (timer) in each alpha_interval in which one came"
+CUT_DOC = "least time between two cuts; a CNP that comes earlier cuts when it is over"
+CLAMP_DOC = "R_T = R_C at every cut; otherwise only if the rate has risen since the last one"
+BYTES_DOC = "bytes on the wire between two increases; none: no such increases, and B = T"
+WINDOW_DOC = "most bytes under way, in bandwidth-delay products at R_C; 0 is no limit"
+
+PARAMS = [
+    Param("cnp_interval", "time", "50us", CNP_DOC, PAPER, optional=True),
+    Param("g", "fraction", 1 / 256, "gain of alpha", SETTINGS),
+    Param("initial_alpha", "fraction", 1.0, "alpha at the first CNP", HPCC),
+    Param("alpha_interval", "time", "55us", "time between updates of alpha", PAPER, minimum="1ps"),
+    Param("alpha_update", "choice", "cnp", ALPHA_DOC, f"{PAPER}; {HPCC}", ("cnp", "timer")),
+    Param("decrease_interval", "time", "0ns", CUT_DOC, HPCC),
+    Param("clamp_target", "bool", True, CLAMP_DOC, f"{PAPER}; {HPCC}"),
+    Param("rate_interval", "time", "55us", "time between two increases", SETTINGS, minimum="1ps"),
+    Param("byte_counter", "bytes", "10MB", BYTES_DOC, SETTINGS, minimum="1B", optional=True),
+    Param("fast_recovery", "count", 5, "F, events of fast recovery", PAPER),
+    Param("rate_ai", "rate", None, "R_AI; none is the line rate / 1000", f"{SETTINGS}: 40 Mbps"),
+    Param("rate_hai", "rate", None, "R_HAI; none is the line rate / 200", f"{AUTHOR}: 200 Mbps"),
+    Param("hyper_grows", "bool", True, "k is 1, 2, ...; otherwise 1", f"IEEE 802.1Qau; {AUTHOR}"),
+    Param(
+        "min_rate", "rate", None, "least R_C; none is the line rate / 400", f"{AUTHOR}: 100 Mbps"
+    ),
+    Param("window", "ratio", 0.0, WINDOW_DOC, f"{PAPER}: none; {HPCC}, dcqcn_vwin: 1"),
+    Param("ack_every", "count", 1, "packets per acknowledgement", minimum=1),
+    Param("rto", "time", "4ms", "retransmission timeout", IB),
+    Param("data_class", "count", 0, "traffic class of data", maximum=7),
+    Param("ack_class", "count", None, "class of ACK and NACK; none is the data's class", maximum=7),
+    Param("cnp_class", "count", None, "class of CNPs; none is the data's class", maximum=7),
+]
+
+RATES_AT_40G = {"rate_ai": "40Mbps", "rate_hai": "200Mbps", "min_rate": "100Mbps"}
+MELLANOX = {
+    "cnp_interval": "none",
+    "alpha_interval": "1us",
+    "alpha_update": "timer",
+    "decrease_interval": "4us",
+    "clamp_target": False,
+    "rate_interval": "300us",
+    "byte_counter": "none",
+    "fast_recovery": 1,
+    "hyper_grows": False,
+    "min_rate": "1Gbps",
+}
+PRESETS = {
+    "paper-40g": RATES_AT_40G,
+    "author-ns3": {
+        **RATES_AT_40G,
+        "initial_alpha": 0.5,
+        "rate_interval": "60us",
+        "byte_counter": "300KB",
+    },
+    "cx4": {**MELLANOX, "rate_ai": "5Mbps", "rate_hai": "50Mbps"},
+    "cx4-100g": {**MELLANOX, "rate_ai": "20Mbps", "rate_hai": "200Mbps"},
+    "simai-400g": {
+        **MELLANOX,
+        "rate_interval": "900us",
+        "rate_ai": "50Mbps",
+        "rate_hai": "100Mbps",
+        "min_rate": "100Mbps",
+        "window": 1.0,
+    },
+}
+
+FABRIC = {
+    "model": "lossless",
+    "load_balancing": "ecmp",
+    "n_classes": 1,
+    "shared_buffer_bytes": "32MB",
+    "alpha": 0.125,
+    "xon_gap_bytes": "3KB",
+    "ecn": {"kmin_bytes": "100KB", "kmax_bytes": "4MB", "pmax": 0.01},
+}
+
+TX_STATE = (
+    *go_back_n.TX_STATE,
+    *pacing.TX_STATE,
+    "line_bps",
+    "rate_bps",
+    "target_bps",
+    "n_timer",
+    "n_bytes",
+    "counted_bytes",
+    "next_cut_ps",
+    "cnp_came",
+    ("alpha", float),
+    "alpha_ps",
+)
+RX_STATE = (*go_back_n.RX_STATE, "next_cnp_ps", "ack_class", "cnp_class")
+TX_TIMERS = 3
+RTO, RATE, CUT = 0, 1, 2
+ALPHA_BY_TIMER = 1
+LINE_BITS = 8 * 10**12 << 20
+
+
+def setup(env, tx, rx):
+    par = env.par
+    tx.prio = par.data_class
+    rx.ack_class = par.ack_class if par.ack_class >= 0 else par.data_class
+    rx.cnp_class = par.cnp_class if par.cnp_class >= 0 else par.data_class
+    tx.line_bps = LINE_BITS // tx.ps_per_byte_q20
+    tx.rate_bps = tx.line_bps
+    tx.target_bps = tx.line_bps
+    tx.alpha = par.initial_alpha
+
+
+def ready(env, now, tx):
+    if not go_back_n.has_data(tx) or window_is_full(env, tx):
+        return BLOCKED
+    return tx.next_send_ps
+
+
+def window_is_full(env, tx):
+    """Are as many bytes under way as ``window`` allows?"""
+    if env.par.window == 0.0 or tx.next_seq == tx.una:
+        return False
+    under_way = (tx.next_seq - tx.una) * full_bytes(env)
+    return under_way >= env.par.window * tx.bdp_bytes * tx.rate_bps / tx.line_bps
+
+
+def full_bytes(env):
+    return env.par.payload_bytes + env.par.header_bytes
+
+
+def fill(env, now, tx, pkt):
+    seq = go_back_n.take(tx)
+    pkt.seq = seq
+    if not armed(env, tx, RTO):
+        set_timer(env, now, tx, RTO, now + env.par.rto)
+    n_bytes = wire_bytes(env, tx, seq)
+    pacing.sent(tx, now, n_bytes, tx.rate_bps)
+    if env.par.byte_counter > 0 and tx.rate_bps < tx.line_bps:
+        tx.counted_bytes += n_bytes
+        if tx.counted_bytes >= env.par.byte_counter:
+            tx.counted_bytes -= env.par.byte_counter
+            increase(env, tx)
+            tx.n_bytes += 1
+
+
+def on_data(env, now, rx, pkt):
+    marked = int(pkt.ecn) & ECN_CE != 0
+    reply = go_back_n.accept(env, now, rx, pkt, env.par.ack_every)
+    if reply != 0:
+        ack = send(env, rx, reply, rx.expected, 0, rx.ack_class)
+        if marked and env.par.cnp_interval < 0:
+            ack.ecn = ECN_ECHO
+    if marked and env.par.cnp_interval >= 0 and now >= rx.next_cnp_ps:
+        rx.next_cnp_ps = now + env.par.cnp_interval
+        send(env, rx, CNP, 0, 0, rx.cnp_class)
+
+
+def on_control(env, now, tx, pkt):
+    kind = int(pkt.kind)
+    if kind == CNP or int(pkt.ecn) & ECN_ECHO != 0:
+        on_cnp(env, now, tx)
+    if kind == CNP:
+        return
+    newly = go_back_n.acknowledge(tx, int(pkt.seq), kind == NACK)
+    if go_back_n.is_done(tx):
+        cancel_timer(env, tx, RTO)
+        finish(env, now, tx)
+    elif newly > 0 or kind == NACK:
+        set_timer(env, now, tx, RTO, now + env.par.rto)
+
+
+def on_cnp(env, now, tx):
+    """The flow has met congestion."""
+    if tx.alpha_ps == 0:
+        tx.alpha_ps = now
+    settle_alpha(env, now, tx)
+    if now >= tx.next_cut_ps:
+        cut(env, now, tx)
+    elif not armed(env, tx, CUT):
+        set_timer(env, now, tx, CUT, tx.next_cut_ps)
+    if env.par.alpha_update == ALPHA_BY_TIMER:
+        tx.cnp_came = 1
+    else:
+        tx.alpha = (1.0 - env.par.g) * tx.alpha + env.par.g
+        tx.alpha_ps = now
+
+
+def settle_alpha(env, now, tx):
+    """Catch up with the updates of alpha that were due since ``alpha_ps``."""
+    n = (now - tx.alpha_ps) // env.par.alpha_interval
+    tx.alpha_ps += n * env.par.alpha_interval
+    if n > 0 and tx.cnp_came == 1:
+        tx.cnp_came = 0
+        tx.alpha = (1.0 - env.par.g) * tx.alpha + env.par.g
+        n -= 1
+    factor = 1.0 - env.par.g
+    while n > 0:
+        if n & 1 == 1:
+            tx.alpha *= factor
+        factor *= factor
+        n = n >> 1
+
+
+def cut(env, now, tx):
+    """Lower the rate, and count the events of its recovery from zero."""
+    if env.par.clamp_target == 1 or tx.n_timer + tx.n_bytes > 0:
+        tx.target_bps = tx.rate_bps
+    set_rate(env, tx, int(tx.rate_bps * (1.0 - tx.alpha / 2.0)))
+    tx.n_timer = 0
+    tx.n_bytes = 0
+    tx.counted_bytes = 0
+    tx.next_cut_ps = now + env.par.decrease_interval
+    set_timer(env, now, tx, RATE, now + env.par.rate_interval)
+
+
+def increase(env, tx):
+    """One step up: fast recovery, additive or hyper increase."""
+    n_bytes = tx.n_bytes if env.par.byte_counter > 0 else tx.n_timer
+    if max(tx.n_timer, n_bytes) >= env.par.fast_recovery:
+        hyper = min(tx.n_timer, n_bytes) - env.par.fast_recovery
+        if hyper <= 0:
+            step = share(tx, env.par.rate_ai, 1000)
+        else:
+            step = share(tx, env.par.rate_hai, 200)
+            if env.par.hyper_grows == 1:
+                step *= hyper
+        tx.target_bps = min(tx.target_bps + step, tx.line_bps)
+    set_rate(env, tx, (tx.target_bps + tx.rate_bps + 1) // 2)
+
+
+def share(tx, given_bps, divisor):
+    """A rate as given, or a share of the line rate where it is not."""
+    return given_bps if given_bps >= 0 else tx.line_bps // divisor
+
+
+def set_rate(env, tx, rate_bps):
+    new_bps = max(rate_bps, share(tx, env.par.min_rate, 400))
+    if new_bps != tx.rate_bps:
+        pacing.change_rate(tx, full_bytes(env), tx.rate_bps, new_bps)
+        tx.rate_bps = new_bps
+
+
+def on_timer(env, now, tx, k):
+    if k == RTO:
+        go_back_n.rewind(tx)
+        set_timer(env, now, tx, RTO, now + env.par.rto)
+    elif k == CUT:
+        settle_alpha(env, now, tx)
+        cut(env, now, tx)
+    elif tx.rate_bps < tx.line_bps:
+        increase(env, tx)
+        tx.n_timer += 1
+        set_timer(env, now, tx, RATE, now + env.par.rate_interval)

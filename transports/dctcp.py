@@ -1,0 +1,177 @@
+"""DCTCP: a window that is cut in proportion to the fraction of packets that switches mark.
+
+Switches mark every packet that finds more than K bytes queued. Each packet is acknowledged
+with an echo of its mark. Once per window of data the sender updates its estimate alpha of the
+fraction F of marked packets,
+
+    alpha = (1 - g) alpha + g F,
+
+and at the first echo in a window it cuts: cwnd = cwnd (1 - alpha / 2). In all else it is TCP:
+slow start, one packet more per round trip in congestion avoidance, and half the window on a loss.
+Lost packets are found by three later ones that arrived, and are sent again one by one.
+
+Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, section 3.1. A link of
+capacity C stays busy if K > C * RTT / 7 (section 3.4); FABRIC's K is the paper's at 10 Gbps.
+"""
+
+from netsim.blocks import selective
+from netsim.params import Param
+from netsim.transport import (
+    ACK,
+    BLOCKED,
+    ECN_CE,
+    ECN_ECHO,
+    armed,
+    cancel_timer,
+    finish,
+    send,
+    set_timer,
+)
+
+PARAMS = [
+    Param("g", "fraction", 1 / 16, "gain of alpha", source="SIGCOMM 2010, section 3.4"),
+    Param("initial_alpha", "fraction", 1.0, "alpha at the start", source="RFC 8257"),
+    Param(
+        "initial_window", "count", 10, "packets of the first window", minimum=1, source="RFC 6928"
+    ),
+    Param(
+        "min_window",
+        "count",
+        2,
+        "packets that a cut leaves at least",
+        minimum=1,
+        source="RFC 5681, equation 4",
+    ),
+    Param(
+        "reordering",
+        "count",
+        3,
+        "later packets that arrived before a packet counts as lost",
+        minimum=1,
+        source="RFC 5681, section 3.2",
+    ),
+    Param(
+        "rto",
+        "time",
+        "10ms",
+        "retransmission timeout",
+        source="SIGCOMM 2010, section 4: the least timeout in the experiments",
+    ),
+    Param("data_class", "count", 0, "traffic class of data", maximum=7),
+    Param("ack_class", "count", None, "class of ACKs; none is the data's class", maximum=7),
+]
+
+FABRIC = {
+    "model": "drop_tail",
+    "load_balancing": "ecmp",
+    "n_classes": 1,
+    "queue_bytes": "500pkt",
+    "ecn": {"kmin_bytes": "65pkt", "at": "enqueue"},
+}
+
+TX_STATE = (
+    *selective.TX_STATE,
+    ("cwnd", float),
+    ("ssthresh", float),
+    ("alpha", float),
+    "window_end",
+    "window_acked",
+    "window_marked",
+    "cut_until",
+    "checked",
+)
+RX_STATE = ("ack_class",)
+TX_TIMERS = 1
+RTO = 0
+TX_BITMAPS = selective.TX_BITMAPS
+RX_BITMAPS = selective.RX_BITMAPS
+
+
+def setup(env, tx, rx):
+    tx.prio = env.par.data_class
+    rx.ack_class = env.par.ack_class if env.par.ack_class >= 0 else env.par.data_class
+    tx.cwnd = 1.0 * env.par.initial_window
+    tx.ssthresh = 1.0 * tx.n_packets
+    tx.alpha = env.par.initial_alpha
+
+
+def ready(env, now, tx):
+    if selective.has_data(tx) and selective.outstanding(tx) + 1.0 <= tx.cwnd:
+        return now
+    return BLOCKED
+
+
+def fill(env, now, tx, pkt):
+    pkt.seq = selective.take(env, tx)
+    if not armed(env, tx, RTO):
+        set_timer(env, now, tx, RTO, now + env.par.rto)
+
+
+def on_data(env, now, rx, pkt):
+    selective.accept(env, now, rx, pkt)
+    ack = send(env, rx, ACK, int(pkt.seq), 0, rx.ack_class)
+    if int(pkt.ecn) & ECN_CE != 0:
+        ack.ecn = ECN_ECHO
+
+
+def on_control(env, now, tx, pkt):
+    seq = int(pkt.seq)
+    if not selective.acknowledge(env, tx, seq):
+        return
+    if selective.is_done(tx):
+        cancel_timer(env, tx, RTO)
+        finish(env, now, tx)
+        return
+    set_timer(env, now, tx, RTO, now + env.par.rto)
+    marked = int(pkt.ecn) & ECN_ECHO != 0
+    estimate(env, tx, seq, marked)
+    if marked:
+        cut(env, tx, seq, tx.alpha)
+    elif tx.cwnd < tx.ssthresh:
+        tx.cwnd += 1.0
+    else:
+        tx.cwnd += 1.0 / tx.cwnd
+    if find_losses(env, tx, seq):
+        cut(env, tx, seq, 1.0)
+
+
+def estimate(env, tx, seq, marked):
+    """Count an acknowledgement, and at the end of a window update alpha."""
+    tx.window_acked += 1
+    if marked:
+        tx.window_marked += 1
+    if seq >= tx.window_end:
+        fraction = tx.window_marked / tx.window_acked
+        tx.alpha = (1.0 - env.par.g) * tx.alpha + env.par.g * fraction
+        tx.window_end = tx.next_seq
+        tx.window_acked = 0
+        tx.window_marked = 0
+
+
+def cut(env, tx, seq, alpha):
+    """Lower the window by alpha / 2, unless that was done for the window that ``seq`` is of."""
+    if seq >= tx.cut_until:
+        tx.cwnd = max(tx.cwnd * (1.0 - alpha / 2.0), 1.0 * env.par.min_window)
+        tx.ssthresh = tx.cwnd
+        tx.cut_until = tx.next_seq
+
+
+def find_losses(env, tx, seq):
+    """Packets sent so long before ``seq`` that they must be lost; returns if there are any.
+
+    Each packet is looked at once: what is lost again is found by the timeout.
+    """
+    found = False
+    while tx.checked <= seq - env.par.reordering:
+        if selective.lose(env, tx, tx.checked):
+            found = True
+        tx.checked += 1
+    return found
+
+
+def on_timer(env, now, tx, k):
+    tx.ssthresh = max(tx.cwnd / 2.0, 1.0 * env.par.min_window)
+    tx.cwnd = 1.0
+    tx.cut_until = tx.next_seq
+    selective.lose_outstanding(env, tx)
+    set_timer(env, now, tx, RTO, now + env.par.rto)
