@@ -91,6 +91,26 @@ def simulate(
     )
 
 
+def build_engine(point: Point, scenario: Scenario, **options: Any) -> Engine:
+    """The engine for a point; `options` are those of Engine."""
+    from netsim.engine.engine import Engine
+
+    try:
+        return Engine(
+            scenario.network,
+            scenario.flows,
+            scenario.fabric,
+            point.packets,
+            point.transport.plugin,
+            point.transport.params,
+            point.seed,
+            faults=scenario.faults,
+            **options,
+        )
+    except InputError as error:
+        raise error.at(file=point.file) from None
+
+
 class _Run:
     """The loop around the engine: chunks of windows, and a look round after each."""
 
@@ -114,27 +134,9 @@ class _Run:
         self.compile_s = 0.0
         began = time.perf_counter()
         self._tell("compile", 0, 0, 0, 0)
-        self.engine = self._build()
+        self.engine = build_engine(point, scenario, threads=threads)
         self.engine.advance(0, self.until_ps)
         self.compile_s = time.perf_counter() - began
-
-    def _build(self) -> Engine:
-        from netsim.engine.engine import Engine
-
-        try:
-            return Engine(
-                self.scenario.network,
-                self.scenario.flows,
-                self.scenario.fabric,
-                self.point.packets,
-                self.point.transport.plugin,
-                self.point.transport.params,
-                self.point.seed,
-                faults=self.scenario.faults,
-                threads=self.threads,
-            )
-        except InputError as error:
-            raise error.at(file=self.point.file) from None
 
     def go(self) -> None:
         """Run until there is a reason to stop."""

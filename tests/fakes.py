@@ -36,6 +36,7 @@ class FakePoint:
     axes: dict[str, Any] = field(default_factory=dict)
     seed: int = 1
     transport_name: str = "ndp"
+    directory: Path = HERE.parent
 
     def __post_init__(self) -> None:
         self.topology = _choice("topology", "fat_tree")

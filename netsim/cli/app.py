@@ -18,6 +18,7 @@ COMMANDS = {
     "list": ("netsim.cli.list", "List what there is to build experiments of."),
     "show": ("netsim.cli.show", "Show a transport, topology, traffic pattern or experiment."),
     "plot": ("netsim.cli.plot", "Draw a result."),
+    "trace": ("netsim.cli.trace", "Show what one flow of a result did, packet by packet."),
     "new-transport": ("netsim.cli.new_transport", "Write a transport of your own to begin with."),
     "check-transport": ("netsim.cli.check_transport", "Try a transport on small networks."),
     "bench": ("netsim.cli.bench", "Measure the speed of standard cases on this machine."),

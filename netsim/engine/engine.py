@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from netsim.engine.state import (
     features,
     initial_sizes,
 )
+from netsim.engine.trace import CAPACITY, Trace, build_trace
 from netsim.errors import RunError
 from netsim.fabric import Fabric, PacketFormat
 from netsim.faults import LinkFaults
@@ -55,7 +56,7 @@ class Engine:
     ``faults`` are what goes wrong on links. ``window_ps`` shortens the windows (for tests:
     results must not change); ``sizes`` are initial capacities. Without ``jit`` the same code
     runs as plain Python, slowly, for tests and debuggers; by default that is up to
-    NUMBA_DISABLE_JIT.
+    NUMBA_DISABLE_JIT. The flows of ``trace`` are recorded (trace.py), by one worker.
     """
 
     def __init__(
@@ -73,17 +74,23 @@ class Engine:
         window_ps: int | None = None,
         sizes: Sizes | None = None,
         jit: bool | None = None,
+        trace: Sequence[int] = (),
+        trace_capacity: int = CAPACITY,
     ) -> None:
         sizes = sizes or initial_sizes(network, packets)
         self.network, self.flows, self.fabric, self.faults = network, flows, fabric, faults
-        self.threads = threads
+        self.threads = 1 if trace else threads
         self.jit = jit_enabled() if jit is None else jit
         choices = {p.name: p.choices for p in transport.params}
         par = {k: parameter_value(v, choices.get(k, ())) for k, v in params.items()}
         self.protocol = read_protocol(transport.module, par, transport.name)
-        self._compile(self.protocol)
+        self._compile(self.protocol, tracing=bool(trace))
+        buffer: Trace | np.ndarray = np.zeros(1, np.int64)
+        if trace:
+            records = (self.protocol.packet, self.protocol.tx, self.protocol.rx)
+            buffer = build_trace(len(flows), trace, records, trace_capacity)
         wires, used = build_wires(
-            network, fabric, packets, self.protocol.packet, faults, seed, sizes
+            network, fabric, packets, self.protocol.packet, faults, seed, sizes, buffer
         )
         control_at = used - network.n_hosts * sizes.control_slots
         ends = build_ends(
@@ -94,7 +101,7 @@ class Engine:
             wires=wires,
             ends=ends,
             clock=build_clock(network, ends, window_ps),
-            scratch=build_scratch(network, threads, sizes.scratch),
+            scratch=build_scratch(network, self.threads, sizes.scratch),
             pool_used=used,
         )
         if not self.jit:
@@ -103,8 +110,12 @@ class Engine:
         self._free: dict[int, list[int]] = {}
         self._set_up(self.state.ends, self.state.wires)
 
-    def _compile(self, protocol: Protocol) -> None:
-        constants = {**features(self.fabric, self.faults), **protocol.features}
+    def _compile(self, protocol: Protocol, *, tracing: bool) -> None:
+        constants = {
+            **features(self.fabric, self.faults),
+            **protocol.features,
+            "TRACE": tracing,
+        }
         holes: dict[str, Any] = {**constants, **protocol.handlers}
         holes["prefetch"] = compiled_prefetch() if self.jit else prefetch
         holes["take_ticket"] = compiled_take_ticket() if self.jit else take_ticket

@@ -25,12 +25,14 @@ from netsim.engine.ports import (
     transmit,
 )
 from netsim.engine.switch import KEY_BITS, KEY_MASK, gather, sort_by_time
+from netsim.engine.trace import ARRIVED, DROPPED, trace_packet
 from netsim.transport import PFC
 
 N_CLASSES: int
 LOSSLESS: bool
 DYNAMIC: bool
 ECN_ENQUEUE: bool
+TRACE: bool
 PFC_BYTES = 64
 WORD = 32
 GROWTH = 4  # by which a full ring grows; each time costs a step of the switch
@@ -266,6 +268,9 @@ def admit(net, wires, step, i, slot, t):
     c = int(pkt.prio)
     if LOSSLESS and overruns(wires, p_in, c, size):
         drop(wires.queues[p_in * N_CLASSES + c], size)
+        if TRACE:
+            held = wires.charges[p_in * N_CLASSES + c].bytes
+            trace_packet(wires, DROPPED, p_in, slot, t, held)
         return OK
     o = output_port(net, wires, step.node, p_in, slot)
     if not room_at(wires, step.first + o):
@@ -283,6 +288,8 @@ def admit(net, wires, step, i, slot, t):
     if port.tx_bytes == 0 and port.pfc_due == 0 and port.backlog == 0 and not ECN_ENQUEUE:
         if (port.paused >> c) & 1 == 0:
             # Nothing to wait for: straight from the incoming ring to the outgoing one.
+            if TRACE:
+                trace_packet(wires, ARRIVED, step.first + o, slot, t, queue.bytes)
             hold(queue, size)
             launch(wires, port, step.first + o, queue, c, slot, i, t)
             if port.free_at < step.w1:

@@ -22,12 +22,25 @@ from netsim.engine.layout import (
 )
 from netsim.engine.ports import lost_on_wire, set_paused
 from netsim.engine.timers import arm, first_key, surface
+from netsim.engine.trace import (
+    HANDLER,
+    LOST,
+    RECEIVED,
+    SENT,
+    trace_created,
+    trace_packet,
+    trace_pause,
+    trace_rx,
+    trace_timer,
+    trace_tx,
+)
 from netsim.transport import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
 
 # The transport's handlers and the fabric's features, put in place by specialise.py.
 N_CLASSES: int
 FAULTS: bool
 RANKED: bool
+TRACE: bool
 rank: Callable[..., Any]
 on_start: Callable[..., Any]
 ready: Callable[..., Any]
@@ -124,11 +137,15 @@ def _launch(wires, port, p, slot, now):
     end = now + ((size * port.ps_per_byte_q20) >> 20)
     pkt.time = end + port.delay_ps
     pkt.hops = 1
+    if TRACE:
+        trace_packet(wires, SENT, p, slot, now, 0)
     arrives = True
     if FAULTS:
         arrives = not lost_on_wire(wires, p, int(pkt.prio), size, now, end)
     if arrives:
         port.tail += 1
+    elif TRACE:
+        trace_packet(wires, LOST, p, slot, now, 0)
     port.free_at = end
     queue = wires.queues[p * N_CLASSES + int(pkt.prio)]
     queue.sent_packets += 1
@@ -169,6 +186,8 @@ def transmit_data(env, wires, host, port, p, flow, now):
     tx.sent_packets += 1
     host.sent_bytes += _launch(wires, port, p, slot, now)
     host.sent_packets += 1
+    if TRACE:
+        trace_tx(wires, env, flow, p, now, HANDLER)
     wake(env, host, tx)
 
 
@@ -177,23 +196,32 @@ def receive(env, wires, host, port, p, slot, now):
     pkt = wires.pool[slot]
     kind = int(pkt.kind)
     if kind == PFC:
+        if TRACE:
+            trace_pause(wires, env, int(pkt.aux), p, now)
         set_paused(wires, port, p, int(pkt.aux), now)
         return
     host.received_packets += 1
     host.received_bytes += int(pkt.size_bytes)
+    flow = int(pkt.flow)
+    if TRACE:
+        trace_packet(wires, RECEIVED, p, slot, now, 0)
     if kind < FIRST_CONTROL:
-        rx = env.rx[int(pkt.flow)]
+        rx = env.rx[flow]
         if kind == DATA:
             on_data(env, now, rx, pkt)
         elif kind == TRIMMED:
             on_trimmed(env, now, rx, pkt)
         else:
             on_request(env, now, rx, pkt)
+        if TRACE:
+            trace_rx(wires, env, flow, p, now, HANDLER)
     else:
-        tx = env.tx[int(pkt.flow)]
+        tx = env.tx[flow]
         if tx.finished == 0:
             on_control(env, now, tx, pkt)
             wake(env, host, tx)
+        if TRACE:
+            trace_tx(wires, env, flow, p, now, HANDLER)
 
 
 def fire(env, host, slot, now):
@@ -274,6 +302,7 @@ def host_step(net, wires, ends, clock, h):
             status = GROW_CONTROL
             clock.what[h] = h
             break
+        created = host.ctrl_tail
         if t == t_arrival:
             slot = inbox.ring_off + (inbox.head & inbox.ring_mask)
             receive(env, wires, host, port, p, slot, now)
@@ -282,6 +311,10 @@ def host_step(net, wires, ends, clock, h):
             slot = surface(ends.timers, ends.heap, host)
             if slot >= 0:
                 fire(env, host, slot, now)
+                if TRACE:
+                    trace_timer(wires, env, ends.timers[slot], p, now)
+        if TRACE:
+            trace_created(wires, env, created, p, now)
         stuck = False
     clock.next_event[h] = min(t_arrival, t_timer, t_send)
     if port.tail > tail_before:

@@ -264,6 +264,7 @@ class Wires(NamedTuple):
     fabric: Array  # FABRIC[1]
     faults: Array  # FAULT[n_ports], if any link has faults
     losses: Array  # LOSS[n_ports * n_classes], likewise
+    trace: Any  # trace.Trace; without tracing an array that is not used
     loss_table: Array  # int64[profiles, 2**16]: chance of loss by size, in 2**-32
     outages: Array  # int64[..., 2]: from when until when a link is down, ps
 

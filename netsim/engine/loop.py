@@ -11,8 +11,10 @@ from numba import prange
 from netsim.engine.host import Env, host_step
 from netsim.engine.layout import DONE, GROW, IDLE, INF, OK, RUNNING, UNTIL
 from netsim.engine.timers import arm
+from netsim.engine.trace import half_full
 
 # Put in place by specialise.py.
+TRACE: bool
 switch_step: Callable[..., Any]
 setup: Callable[..., Any]
 take_ticket: Callable[..., Any]
@@ -148,7 +150,7 @@ def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until, s
             if window.w0 >= until:
                 return UNTIL
         clock.tickets[0] = 0
-        if n_workers == 1 or window.n_active <= FEW_NODES:
+        if TRACE or n_workers == 1 or window.n_active <= FEW_NODES:
             step_share(net, wires, ends, clock, scratch, 0, 1)
         else:
             step_parallel(net, wires, ends, clock, scratch, n_workers)
@@ -163,6 +165,9 @@ def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until, s
         window.windows += 1
         if stop_when_done and window.delivered == n_flows and window.finished == n_flows:
             return DONE
+        if TRACE:
+            if half_full(wires.trace):
+                return RUNNING
     return RUNNING
 
 

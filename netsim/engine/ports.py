@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from netsim.engine.numbers import PURPOSE_ECN, PURPOSE_LOSS, PURPOSE_TRIM, rand32
+from netsim.engine.trace import ARRIVED, DROPPED, FORWARDED, LOST, MARKED, trace_packet
+from netsim.engine.trace import TRIMMED as TRIMS
 from netsim.transport import DATA, ECN_CE, TRIMMED
 
 # The fabric's features, put in place by specialise.py.
@@ -21,6 +23,7 @@ TRIM: bool
 LOSSLESS: bool
 ECN_ENQUEUE: bool
 ECN_DEQUEUE: bool
+TRACE: bool
 FAULTS: bool
 TELEMETRY: bool
 on_forward: Callable[..., Any]
@@ -113,14 +116,20 @@ def launch(wires, port, p, queue, c, src, ingress, t):
             if ecn_marks(wires, port, p, queue.bytes):
                 pkt.ecn = int(pkt.ecn) | ECN_CE
                 queue.marks += 1
+                if TRACE:
+                    trace_packet(wires, MARKED, p, slot, t, queue.bytes)
     if TELEMETRY:
         if int(pkt.kind) == DATA:
             on_forward(t, pkt, port, queue)
+    if TRACE:
+        trace_packet(wires, FORWARDED, p, slot, t, queue.bytes)
     arrives = True
     if FAULTS:
         arrives = not lost_on_wire(wires, p, c, size, t, end)
     if arrives:
         port.tail += 1
+    elif TRACE:
+        trace_packet(wires, LOST, p, slot, t, queue.bytes)
     # Two packets share a cache line: the one after next is in the next line.
     prefetch(wires.pool, port.ring_off + ((port.tail + 1) & port.ring_mask))
     port.free_at = end
@@ -171,7 +180,7 @@ def enqueue(wires, port, queue, c, src, size):
     return slot
 
 
-def enqueue_marked(wires, port, p, queue, c, src, size):
+def enqueue_marked(wires, port, p, queue, c, src, size, t):
     """Append a packet, marked if the fabric marks at enqueue and the queue calls for it."""
     mark = False
     if ECN_ENQUEUE:
@@ -182,6 +191,8 @@ def enqueue_marked(wires, port, p, queue, c, src, size):
         pkt = wires.pool[slot]
         pkt.ecn = int(pkt.ecn) | ECN_CE
         queue.marks += 1
+        if TRACE:
+            trace_packet(wires, MARKED, p, slot, t, queue.bytes)
 
 
 def hold(queue, size):
@@ -197,7 +208,7 @@ def drop(queue, size):
     queue.drop_bytes += size
 
 
-def enqueue_trimmed(wires, port, p, src):
+def enqueue_trimmed(wires, port, p, src, t):
     """Cut the packet in pool slot ``src`` to its header and queue that in class 0."""
     fabric = wires.fabric[0]
     header = fabric.control_bytes
@@ -205,8 +216,12 @@ def enqueue_trimmed(wires, port, p, src):
     data = wires.queues[p * N_CLASSES + 1]
     data.trims += 1
     data.trim_bytes += int(wires.pool[src].size_bytes) - header
+    if TRACE:
+        trace_packet(wires, TRIMS, p, src, t, data.bytes)
     if queue.bytes + header > fabric.header_queue_bytes:
         drop(queue, header)
+        if TRACE:
+            trace_packet(wires, DROPPED, p, src, t, queue.bytes)
         return
     pkt = wires.pool[enqueue(wires, port, queue, 0, src, header)]
     pkt.kind = TRIMMED
@@ -214,7 +229,7 @@ def enqueue_trimmed(wires, port, p, src):
     pkt.size_bytes = header
 
 
-def trim_someone(wires, port, p, queue, src, size):
+def trim_someone(wires, port, p, queue, src, size, t):
     """The data queue is full: trim the arriving packet or, by a coin, the last one waiting.
 
     The coin breaks the phase effects by which one of several synchronised senders
@@ -227,12 +242,12 @@ def trim_someone(wires, port, p, queue, src, size):
         last = queue.off + ((queue.tail - 1) & queue.mask)
         last_size = int(wires.pool[last].size_bytes)
         if queue.bytes - last_size + size <= fabric.queue_bytes:
-            enqueue_trimmed(wires, port, p, last)
+            enqueue_trimmed(wires, port, p, last, t)
             queue.tail -= 1
             queue.bytes -= last_size
-            enqueue_marked(wires, port, p, queue, 1, src, size)
+            enqueue_marked(wires, port, p, queue, 1, src, size, t)
             return
-    enqueue_trimmed(wires, port, p, src)
+    enqueue_trimmed(wires, port, p, src, t)
 
 
 def arrive(wires, port, p, src, t):
@@ -242,16 +257,20 @@ def arrive(wires, port, p, src, t):
     size = int(pkt.size_bytes)
     c = int(pkt.prio)
     queue = wires.queues[p * N_CLASSES + c]
+    if TRACE:
+        trace_packet(wires, ARRIVED, p, src, t, queue.bytes)
     if not LOSSLESS:
         limit = fabric.queue_bytes
         if TRIM and c == 0:
             limit = fabric.header_queue_bytes
         if queue.bytes + size > limit:
             if TRIM and c == 1:
-                trim_someone(wires, port, p, queue, src, size)
+                trim_someone(wires, port, p, queue, src, size, t)
                 start_if_idle(wires, port, p, t)
             else:
                 drop(queue, size)
+                if TRACE:
+                    trace_packet(wires, DROPPED, p, src, t, queue.bytes)
             return
         if not ECN_ENQUEUE and port.tx_bytes == 0 and port.backlog == 0:
             # Nothing to wait for: straight from the incoming ring to the outgoing one.
@@ -260,7 +279,7 @@ def arrive(wires, port, p, src, t):
                 port.header_run = 0
             launch(wires, port, p, queue, c, src, 0, t)
             return
-    enqueue_marked(wires, port, p, queue, c, src, size)
+    enqueue_marked(wires, port, p, queue, c, src, size, t)
     if not LOSSLESS:
         start_if_idle(wires, port, p, t)
 

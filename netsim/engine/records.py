@@ -76,7 +76,7 @@ class RecordArray(np.ndarray):
     def _entries(self) -> tuple[type[Record], dict[str, memoryview]]:
         if not hasattr(self, "_cached"):
             raw: Any = memoryview(np.asarray(self).view(np.uint8).data)
-            codes = {str(kind.base.char) for kind, *_ in (self.dtype.fields or {}).values()}
+            codes = {"B", *(str(kind.base.char) for kind, *_ in (self.dtype.fields or {}).values())}
             views = {code: raw if code == "B" else raw.cast(code) for code in codes}
             self._cached = (_record_type(self.dtype), views)
         return self._cached

@@ -25,6 +25,7 @@ from netsim.engine.layout import (
     TIMER_RX,
     TIMER_START,
     TIMER_TX,
+    Array,
     Clock,
     Ends,
     Net,
@@ -34,6 +35,7 @@ from netsim.engine.layout import (
 from netsim.engine.numbers import PURPOSE_ECMP, PURPOSE_PERMUTATION, PURPOSE_SPRAY, salt
 from netsim.engine.protocol import Protocol
 from netsim.engine.records import RecordArray
+from netsim.engine.trace import Trace
 from netsim.fabric import Fabric, PacketFormat
 from netsim.faults import LinkFaults
 from netsim.flows import FlowTable
@@ -109,11 +111,12 @@ def is_coupled(fabric: Fabric) -> bool:
 
 def attribute_access(group: Any) -> Any:
     """The group with its records readable as ``record.field`` in plain Python too."""
-    views = {
-        name: array.view(RecordArray)
-        for name, array in group._asdict().items()
-        if isinstance(array, np.ndarray) and array.dtype.names
-    }
+    views: dict[str, Any] = {}
+    for name, value in group._asdict().items():
+        if isinstance(value, np.ndarray) and value.dtype.names:
+            views[name] = value.view(RecordArray)
+        elif isinstance(value, tuple):
+            views[name] = attribute_access(value)
     return group._replace(**views)
 
 
@@ -148,6 +151,7 @@ def build_wires(
     faults: LinkFaults | None,
     seed: int,
     sizes: Sizes,
+    trace: Trace | Array,
 ) -> tuple[Wires, int]:
     """The packets' side of the state, and the number of pool slots in use.
 
@@ -195,6 +199,7 @@ def build_wires(
         link_need=np.zeros(n, np.int64),
         queue_need=np.zeros(n * c, np.int64),
         fabric=_fabric_record(fabric, packets, seed),
+        trace=trace,
         **_fault_state(faults, n, c),
     )
     return wires, used

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import CombinedInputError, InputError
-from netsim.experiment.document import apply_overrides, read
+from netsim.experiment.document import Tree, apply_overrides, read
 from netsim.experiment.model import Point
 from netsim.experiment.resolve import Resolver, check_top_level
 from netsim.experiment.sweep import Variant, expand
@@ -40,7 +40,21 @@ class Experiment:
         path = Path(path)
         tree = read(path)
         overridden = apply_overrides(tree, overrides)
-        resolver = Resolver(str(path), path.resolve().parent, overridden)
+        return cls.from_tree(tree, str(path), path.resolve().parent, overridden)
+
+    @classmethod
+    def from_tree(
+        cls, tree: Tree, file: str, directory: Path, overridden: Sequence[str] = ()
+    ) -> Experiment:
+        """The experiment that a parsed file describes, such as the ``resolved`` of a result.
+
+        Parameters
+        ----------
+        file : its name in messages.
+        directory : where the files that it names are.
+        overridden : the paths of values that stand in no file.
+        """
+        resolver = Resolver(file, directory, overridden)
         for error in check_top_level(tree):
             resolver.note(error)
         variants: list[Variant] = []
@@ -50,7 +64,7 @@ class Experiment:
                 resolver.note(error)
         except InputError as error:  # too many points to look at
             resolver.note(error)
-        title = tree.get("name") or path.stem
+        title = tree.get("name") or Path(file).stem
         points = [
             resolver.point(index, name, variant, title)
             for index, (name, variant) in enumerate(
@@ -61,7 +75,7 @@ class Experiment:
         if errors:
             raise CombinedInputError(errors)
         return cls(
-            file=str(path),
+            file=file,
             name=title,
             description=tree.get("description", ""),
             axes=_axes(variants),

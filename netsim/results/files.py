@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,11 @@ EXPERIMENT = "experiment.json"
 SWEEP = "sweep.parquet"
 PICTURES = ("fct.png", "slowdown.png", "links.png")
 SINGLE = frozenset((FLOWS, LINKS, SUMMARY, EXPERIMENT, *PICTURES))
+
+
+def is_ours(name: str) -> bool:
+    """Is a file of that name in the directory of a result one that netsim writes there?"""
+    return name in SINGLE or re.fullmatch(r"trace_[0-9]+\.png", name) is not None
 
 
 def plain(value: Any) -> Any:

@@ -48,7 +48,7 @@ def check_destination(directory: Path, *, sweep: bool = False) -> None:
         if not sweep:
             raise InputError(f"{directory} holds the results of a sweep", hint=hint)
         return
-    foreign = [name for name in names if name not in files.SINGLE]
+    foreign = [name for name in names if not files.is_ours(name)]
     if foreign:
         message = f"{directory} holds what is not a result of netsim ({foreign[0]})"
         raise InputError(message, hint=hint)
@@ -139,6 +139,7 @@ def _experiment(point: Point, result: RunResult) -> dict[str, Any]:
         "hash": result.hash,
         "versions": versions(),
         "plugins": [_plugin(use.plugin) for use in uses],
+        "directory": str(point.directory),
         "resolved": point.resolved,
     }
 

@@ -1,0 +1,172 @@
+"""Tracing: what happens to the packets of chosen flows, and the state of their two sides.
+
+Compiled in with ``TRACE``; without it no trace of it is left in the machine code. Entries
+are appended to one buffer in the order in which nodes are stepped, so the engine runs with
+one worker. A window always runs to its end: entries that find the buffer full are counted
+only, and ``drain`` tells. Nothing here changes what is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from netsim.engine.layout import TIMER_RX, TIMER_TX, Array
+from netsim.errors import RunError
+
+SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED = range(9)
+"""What happened to a packet: a host's NIC began to send it; it came to a switch's output port;
+that port began to send it; was dropped, trimmed, marked there; was lost on the wire; came to a
+host; was put into a host's control FIFO."""
+
+TX, RX = 16, 17
+"""A copy of the state of a flow's sending or receiving side."""
+
+PAUSED, RESUMED = 18, 19
+"""PFC stops or releases the class of a flow's data at its sender."""
+
+HANDLER = -1
+"""Value of a copy that was made after a packet was sent or received; after a timer, its code."""
+
+CAPACITY = 1 << 15
+TIME, PORT, WHAT, VALUE = range(4)
+"""Columns of an entry. The value of ARRIVED, DROPPED, TRIMMED, MARKED and FORWARDED is the bytes
+that the class held there, without the packet on its arrival, with it afterwards."""
+
+
+class Trace(NamedTuple):
+    """The buffer. Entry k has its packet, or its copy of a side, in row k of that array."""
+
+    chosen: Array  # uint8[n_flows]: 1 for a traced flow
+    flows: Array  # int64[...]: the traced flows
+    length: Array  # int64[1]: entries wanted since the last drain
+    entries: Array  # int64[capacity, 4]
+    packets: Array  # packets[capacity]
+    tx: Array  # sides[capacity]
+    rx: Array
+
+
+def build_trace(
+    n_flows: int,
+    flows: Sequence[int],
+    records: tuple[np.dtype, np.dtype, np.dtype],
+    capacity: int,
+) -> Trace:
+    """A buffer for some flows; ``records`` are the types of packets and of both sides."""
+    chosen = np.zeros(n_flows, np.uint8)
+    chosen[list(flows)] = 1
+    packets, tx, rx = (np.zeros(capacity, record) for record in records)
+    return Trace(
+        chosen=chosen,
+        flows=np.array(flows, np.int64),
+        length=np.zeros(1, np.int64),
+        entries=np.zeros((capacity, 4), np.int64),
+        packets=packets,
+        tx=tx,
+        rx=rx,
+    )
+
+
+class TraceOverflowError(RunError):
+    """One window had more entries than the buffer holds: trace again with a larger one."""
+
+
+def drain(trace: Trace) -> dict[str, np.ndarray]:
+    """Take all entries: ``entries``, and the rows of ``packets``, ``tx`` and ``rx`` that they use.
+
+    Raises TraceOverflowError if some were not recorded.
+    """
+    n = int(trace.length[0])
+    if n > trace.entries.shape[0]:
+        raise TraceOverflowError(f"{n} entries in a window, room for {trace.entries.shape[0]}")
+    trace.length[0] = 0
+    entries = trace.entries[:n].copy()
+    what = entries[:, WHAT]
+    rows: dict[str, Any] = {
+        "packets": np.asarray(trace.packets)[:n][what < TX],
+        "tx": np.asarray(trace.tx)[:n][what == TX],
+        "rx": np.asarray(trace.rx)[:n][what == RX],
+    }
+    return {"entries": entries, **rows}
+
+
+def append(trace, what, p, now, value):
+    """A new entry; returns its row, or -1 if there is none left."""
+    k = trace.length[0]
+    trace.length[0] = k + 1
+    if k >= trace.entries.shape[0]:
+        return -1
+    trace.entries[k, 0] = now
+    trace.entries[k, 1] = p
+    trace.entries[k, 2] = what
+    trace.entries[k, 3] = value
+    return k
+
+
+def half_full(trace):
+    """Is it time to drain?"""
+    return 2 * trace.length[0] > trace.entries.shape[0]
+
+
+def trace_packet(wires, what, p, slot, now, value):
+    """Record what happened at port ``p`` to the packet in pool slot ``slot``."""
+    trace = wires.trace
+    if trace.chosen[int(wires.pool[slot].flow)] == 1:
+        k = append(trace, what, p, now, value)
+        if k >= 0:
+            trace.packets[k] = wires.pool[slot]
+
+
+def trace_created(wires, env, before, p, now):
+    """Record the control packets that a handler has put into the host's FIFO since ``before``."""
+    host = env.host
+    for i in range(before, host.ctrl_tail):
+        trace_packet(wires, CREATED, p, host.ctrl_off + (i & host.ctrl_mask), now, 0)
+
+
+def trace_tx(wires, env, flow, p, now, cause):
+    """Copy the state of the sending side of ``flow``."""
+    trace = wires.trace
+    if trace.chosen[flow] == 1:
+        k = append(trace, TX, p, now, cause)
+        if k >= 0:
+            trace.tx[k] = env.tx[flow]
+
+
+def trace_rx(wires, env, flow, p, now, cause):
+    """Copy the state of the receiving side of ``flow``."""
+    trace = wires.trace
+    if trace.chosen[flow] == 1:
+        k = append(trace, RX, p, now, cause)
+        if k >= 0:
+            trace.rx[k] = env.rx[flow]
+
+
+def trace_timer(wires, env, timer, p, now):
+    """Copy what a timer's handler may have changed: a host's timer, any flow that ends there."""
+    code = timer.code
+    if code >= TIMER_RX:
+        trace_rx(wires, env, timer.owner, p, now, code)
+    elif code >= TIMER_TX:
+        trace_tx(wires, env, timer.owner, p, now, code)
+    else:
+        for i in range(wires.trace.flows.shape[0]):
+            flow = wires.trace.flows[i]
+            if env.tx[flow].host == env.host.host:
+                trace_tx(wires, env, flow, p, now, code)
+            if env.rx[flow].host == env.host.host:
+                trace_rx(wires, env, flow, p, now, code)
+
+
+def trace_pause(wires, env, paused, p, now):
+    """Record that PFC frame ``paused``, not yet heeded, stops or releases a traced sender."""
+    before = wires.ports[p].paused
+    for i in range(wires.trace.flows.shape[0]):
+        tx = env.tx[wires.trace.flows[i]]
+        if tx.host == env.host.host and ((before ^ paused) >> tx.prio) & 1 == 1:
+            what = RESUMED
+            if (paused >> tx.prio) & 1 == 1:
+                what = PAUSED
+            append(wires.trace, what, p, now, HANDLER)

@@ -1,0 +1,266 @@
+"""`FlowTrace`: a flow and the table of what happened to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.engine.layout import RX_FIELDS, TIMER_RX, TIMER_START, TIMER_TX, TX_FIELDS
+from netsim.engine.trace import (
+    ARRIVED,
+    CREATED,
+    DROPPED,
+    FORWARDED,
+    LOST,
+    MARKED,
+    PAUSED,
+    RECEIVED,
+    RESUMED,
+    RX,
+    SENT,
+    TRIMMED,
+    TX,
+    WHAT,
+)
+from netsim.ideal import ideal_times
+from netsim.tracing.journeys import Journeys, follow
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from netsim.engine.engine import Engine
+    from netsim.experiment import Point
+
+EVENTS = {
+    SENT: "send",
+    ARRIVED: "arrive",
+    FORWARDED: "forward",
+    DROPPED: "drop",
+    TRIMMED: "trim",
+    MARKED: "mark",
+    LOST: "lose",
+    RECEIVED: "receive",
+    CREATED: "create",
+    TX: "sender",
+    RX: "receiver",
+    PAUSED: "pause",
+    RESUMED: "resume",
+}
+"""Names of events; sender and receiver are copies of the state of that side."""
+
+KINDS = {0: "DATA", 1: "TRIMMED", 8: "ACK", 9: "NACK", 10: "PULL", 11: "CNP"}
+
+ENGINE_STATE = {"tx": ("sent_packets", "retransmits"), "rx": ("got_bytes",)}
+"""State that the engine keeps for every transport."""
+
+
+@dataclass(frozen=True)
+class FlowTrace:
+    """What one flow did.
+
+    `events` is a polars DataFrame whose columns are described in `netsim.results.COLUMNS["trace"]`;
+    ``tx.…`` and ``rx.…`` are the state of the sender and the receiver. `state` are those of them
+    that the transport wants to be shown, or that change. `fct_ps` and `acked_ps` are None for what
+    the trace does not reach. `stopped_because` is "finished", "time", "idle" or "interrupted".
+    """
+
+    point: str
+    transport: str
+    flow: int
+    src: str
+    dst: str
+    size_bytes: int
+    n_packets: int
+    start_ps: int
+    fct_ps: int | None
+    acked_ps: int | None
+    ideal_ps: int
+    events: pl.DataFrame
+    state: tuple[str, ...]
+    stopped_because: str
+    warnings: tuple[str, ...] = ()
+
+    def with_warnings(self, warnings: Sequence[str]) -> FlowTrace:
+        """The same with more warnings."""
+        return replace(self, warnings=(*self.warnings, *warnings))
+
+
+def flow_trace(
+    engine: Engine,
+    chunks: Sequence[Mapping[str, np.ndarray]],
+    flow: int,
+    point: Point,
+    stopped_because: str,
+) -> FlowTrace:
+    """The trace of a flow from what a recording engine gave, up to the flow's end."""
+    raw = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+    tx, rx = engine.state.ends.tx[flow], engine.state.ends.rx[flow]
+    start, done, acked = int(tx["start_ps"]), int(rx["done_ps"]), int(tx["acked_ps"])
+    if stopped_because == "finished":
+        raw = _until(raw, max(done, acked))
+    network = engine.network
+    multipath = point.fabric.load_balancing != "ecmp"
+    ideal = ideal_times(network, engine.flows, point.packets, multipath=multipath)
+    events, changing = event_table(engine, raw, kind_names(point))
+    wanted = getattr(point.transport.module, "TRACE", None)
+    return FlowTrace(
+        point=point.name,
+        transport=point.transport.name,
+        flow=flow,
+        src=network.node_name(int(tx["host"])),
+        dst=network.node_name(int(tx["peer"])),
+        size_bytes=int(tx["size_bytes"]),
+        n_packets=int(tx["n_packets"]),
+        start_ps=start,
+        fct_ps=done - start if done >= 0 else None,
+        acked_ps=acked - start if acked >= 0 else None,
+        ideal_ps=int(ideal.fct_ps[flow]),
+        events=events,
+        state=tuple(
+            name for name in changing if wanted is None or _field(name.partition(".")[2]) in wanted
+        ),
+        stopped_because=stopped_because,
+    )
+
+
+def kind_names(point: Point) -> dict[int, str]:
+    """Names of packet kinds; a transport may give those of its own in a dict KINDS."""
+    return {**KINDS, **getattr(point.transport.module, "KINDS", {})}
+
+
+def _field(name: str) -> str:
+    """The declared name of a column: "window" for "window[3]"."""
+    return name.partition("[")[0]
+
+
+def _until(raw: dict[str, np.ndarray], end_ps: int) -> dict[str, np.ndarray]:
+    """The entries up to `end_ps`, and their rows."""
+    entries = raw["entries"]
+    keep, what = entries[:, 0] <= end_ps, entries[:, WHAT]
+    return {
+        "entries": entries[keep],
+        "packets": raw["packets"][keep[what < TX]],
+        "tx": raw["tx"][keep[what == TX]],
+        "rx": raw["rx"][keep[what == RX]],
+    }
+
+
+def event_table(
+    engine: Engine, raw: dict[str, np.ndarray], kinds: dict[int, str]
+) -> tuple[pl.DataFrame, list[str]]:
+    """The events in the order of time, and the state columns of the transport that change.
+
+    At one instant, events stand in the order of nodes and ports, and at one port in the order in
+    which they happened: that does not depend on the lengths of windows.
+    """
+    import polars as pl
+
+    network = engine.network
+    entries = raw["entries"]
+    node = network.port_node[entries[:, 1]].astype(np.int64)
+    order = np.lexsort((entries[:, 1], node, entries[:, 0]))
+    row = np.empty(len(entries), np.int64)  # of each entry, in the array that it belongs to
+    kept = entries[:, WHAT]
+    for which in (kept < TX, kept == TX, kept == RX):
+        row[which] = np.arange(np.count_nonzero(which))
+    entries, node, row = entries[order], node[order], row[order]
+    time, port, what, value = entries.T
+    far = network.port_node[network.port_peer[port]].astype(np.int64)
+    is_packet, is_copy = what < TX, (what == TX) | (what == RX)
+    packets = raw["packets"][row[is_packet]]
+    journeys = _follow(entries, packets, is_packet, node, far)
+    names = np.array([network.node_name(n) for n in range(network.n_nodes)])
+    leaves = is_packet & (what != RECEIVED) & (what != CREATED)
+
+    def of_packet(name: str) -> pl.Series:
+        column = np.zeros(len(entries), np.int64)
+        column[is_packet] = packets[name]
+        return _masked(column, is_packet)
+
+    kind = np.array([kinds.get(k, f"kind {k}") for k in range(16)])
+    kind_column = np.full(len(entries), "", dtype=kind.dtype)
+    kind_column[is_packet] = kind[packets["kind"]]
+    at_switch = is_packet & (node >= network.n_hosts)
+    table = pl.DataFrame(
+        {
+            "time_ps": time,
+            "event": np.array([EVENTS.get(w, "") for w in range(max(EVENTS) + 1)])[what],
+            "node": node,
+            "node_name": names[node],
+            "to_name": _masked(names[far], leaves),
+            "port": port,
+            "packet": _masked(journeys.packet, journeys.packet >= 0),
+            "kind": _masked(kind_column, is_packet),
+            "seq": of_packet("seq"),
+            "aux": of_packet("aux"),
+            "size_bytes": of_packet("size_bytes"),
+            "class": of_packet("prio"),
+            "ecn": of_packet("ecn"),
+            "entropy": of_packet("entropy"),
+            "hops": of_packet("hops"),
+            "again": _masked(journeys.again, (what == SENT) & (kind_column != "")),
+            "queue_bytes": _masked(value, at_switch),
+            "wait_ps": _masked(journeys.wait_ps, journeys.wait_ps >= 0),
+            "rtt_ps": _masked(journeys.rtt_ps, journeys.rtt_ps >= 0),
+            "timer": _masked(_timer_names(value), is_copy & (value >= 0)),
+        }
+    )
+    changing: list[str] = []
+    for side, which, own in (("tx", TX, TX_FIELDS), ("rx", RX, RX_FIELDS)):
+        copies = raw[side][row[what == which]]
+        for name, column in _columns(side, copies, own).items():
+            if name.partition(".")[2] not in ENGINE_STATE[side] and (column != column[:1]).any():
+                changing.append(name)
+            full = np.zeros(len(entries), column.dtype)
+            full[what == which] = column
+            table = table.with_columns(_masked(full, what == which).alias(name))
+    return table, changing
+
+
+def _follow(
+    entries: np.ndarray,
+    packets: np.ndarray,
+    is_packet: np.ndarray,
+    node: np.ndarray,
+    far: np.ndarray,
+) -> Journeys:
+    about: list[Any] = [None] * len(entries)
+    heads = zip(
+        packets["kind"].tolist(), packets["seq"].tolist(), packets["time"].tolist(), strict=True
+    )
+    for i, head in zip(np.flatnonzero(is_packet).tolist(), heads, strict=True):
+        about[i] = head
+    return follow([tuple(e) for e in entries.tolist()], about, node.tolist(), far.tolist())
+
+
+def _masked(values: np.ndarray, valid: np.ndarray) -> pl.Series:
+    """The values, null where they are not valid."""
+    import polars as pl
+
+    return pl.select(pl.when(pl.Series(valid)).then(pl.Series(values))).to_series()
+
+
+def _columns(side: str, copies: np.ndarray, engine_fields: Sequence[str]) -> dict[str, np.ndarray]:
+    """The transport's own fields, arrays taken apart, after those that the engine keeps."""
+    columns = {f"{side}.{name}": copies[name] for name in ENGINE_STATE[side]}
+    for name in copies.dtype.names or ():
+        if name in engine_fields:
+            continue
+        if copies[name].ndim == 1:
+            columns[f"{side}.{name}"] = copies[name]
+        else:
+            for k in range(copies[name].shape[1]):
+                columns[f"{side}.{name}[{k}]"] = copies[name][:, k]
+    return columns
+
+
+def _timer_names(codes: np.ndarray) -> np.ndarray:
+    """Names of timers by their code; of other numbers, anything."""
+    names = [f"host timer {k}" for k in range(TIMER_TX)]
+    names += [f"timer {k}" for k in range(TIMER_START - TIMER_TX)]
+    names += ["start", *(f"timer {k}" for k in range(TIMER_TX))]
+    assert names[TIMER_START] == "start"
+    return np.array(names)[np.clip(codes, 0, TIMER_RX + TIMER_TX - 1)]

@@ -1,0 +1,182 @@
+"""Simulate a result's point again, with an engine that records one flow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.engine.layout import DONE, IDLE, UNTIL
+from netsim.engine.trace import CAPACITY, TraceOverflowError, drain
+from netsim.errors import InputError
+from netsim.memory import require_memory
+from netsim.prepare import is_closed_form, prepare
+from netsim.simulate import NEVER_PS, Progress, build_engine, estimate
+from netsim.tracing.flow_trace import FlowTrace, flow_trace
+from netsim.tracing.replay import changed_plugins, point_of
+from netsim.tuning import Tuner
+
+if TYPE_CHECKING:
+    from netsim.engine.engine import Engine
+    from netsim.experiment import Point
+    from netsim.prepare import Scenario
+    from netsim.results import Result
+
+MORE = 8
+"""A buffer that was too small for a window grows by this, and the run begins again."""
+
+
+def trace_flow(
+    result: Result,
+    flow: int,
+    *,
+    until_ps: int | None = None,
+    directory: Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> FlowTrace:
+    """What flow number `flow` of a result did, until it was done or `until_ps` was reached.
+
+    Parameters
+    ----------
+    directory : where files that the experiment names are, if they are not found.
+    progress, should_stop : as for `netsim.simulate.simulate`.
+
+    Raises InputError if there is no such flow, or the experiment cannot be simulated again. The
+    trace's `warnings` say what is no longer as it was when the result was written.
+    """
+    recorded = recorded_flow(result, flow)
+    point = point_of(result, directory)
+    if is_closed_form(point):
+        raise InputError(
+            f"{point.transport.name} computes completion times without sending packets",
+            file=str(result.path),
+            hint="there is nothing to trace",
+        )
+    require_memory(estimate(point), what=point.file)
+    scenario = prepare(point)
+    _same_flow(result, recorded, scenario)
+    end_ps = min(until_ps or NEVER_PS, int(result.summary["simulated_ps"]))
+    session = _Session(point, scenario, flow, end_ps, progress, should_stop)
+    session.goal_ps = min(end_ps, _last_ps(recorded) or end_ps)
+    session.go()
+    changed = [f"{name} has changed since then" for name in changed_plugins(result, point)]
+    trace = flow_trace(session.engine, session.chunks, flow, point, session.stopped_because)
+    warnings = changed + _differences(trace, recorded, until_ps)
+    return trace.with_warnings(warnings)
+
+
+def recorded_flow(result: Result, flow: int) -> dict[str, Any]:
+    """The flow's row in the result. Raises InputError if there is none, or it never started."""
+    flows = result.flows
+    file = str(result.path)
+    if not 0 <= flow < len(flows):
+        raise InputError(f"there is no flow {flow}", file=file, hint=f"0 to {len(flows) - 1}")
+    row = flows.row(flow, named=True)
+    if row["start_ps"] is None:
+        raise InputError(f"flow {flow} never started", file=file)
+    return row
+
+
+def _last_ps(recorded: dict[str, Any]) -> int | None:
+    """When the recorded flow was done at both ends, if it was."""
+    ends = [recorded["fct_ps"], recorded["acked_ps"]]
+    return None if None in ends else recorded["start_ps"] + max(ends)
+
+
+def _same_flow(result: Result, recorded: dict[str, Any], scenario: Scenario) -> None:
+    """Raise InputError if the experiment's traffic is not the result's any more."""
+    flows, flow = scenario.flows, recorded["flow"]
+    ends = ("src", "dst", "size_bytes")
+    if len(flows) != len(result.flows) or any(
+        int(getattr(flows, name)[flow]) != recorded[name] for name in ends
+    ):
+        raise InputError(
+            f"flow {flow} is not what it was: the traffic has changed", file=str(result.path)
+        )
+
+
+def _differences(trace: FlowTrace, recorded: dict[str, Any], until_ps: int | None) -> list[str]:
+    """What came out differently this time."""
+    if trace.stopped_because == "interrupted" or (until_ps is not None and trace.fct_ps is None):
+        return []
+    if trace.fct_ps == recorded["fct_ps"]:
+        return []
+    times = ["never" if t is None else f"{t} ps" for t in (recorded["fct_ps"], trace.fct_ps)]
+    return [
+        f"the flow's completion time was {times[0]} and is {times[1]} now: this is not the same run"
+    ]
+
+
+@dataclass
+class _Session:
+    """The loop around a recording engine. `goal_ps` is when the flow is expected to be done."""
+
+    point: Point
+    scenario: Scenario
+    flow: int
+    end_ps: int
+    progress: Callable[[Progress], None] | None
+    should_stop: Callable[[], bool] | None
+    goal_ps: int = 0
+    stopped_because: str = ""
+
+    def go(self) -> None:
+        """Run until the flow is done, from the start again if a buffer was too small."""
+        capacity = CAPACITY
+        while True:
+            try:
+                return self._go(capacity)
+            except TraceOverflowError:
+                capacity *= MORE
+
+    def _go(self, capacity: int) -> None:
+        self.chunks: list[dict[str, np.ndarray]] = []
+        self._tell("compile", 0, 0, 0.0)
+        self.engine: Engine = build_engine(
+            self.point, self.scenario, threads=1, trace=(self.flow,), trace_capacity=capacity
+        )
+        self.engine.advance(0, self.end_ps)
+        self.stopped_because = ""
+        began = time.perf_counter()
+        tuner = Tuner(1)
+        while not self.stopped_because:
+            workers, windows = tuner.next_call()
+            before, hops = time.perf_counter(), self.engine.count("hops")
+            status = self.engine.advance(windows, self.end_ps, stop_when_done=True)
+            now = time.perf_counter()
+            tuner.learn(workers, windows, self.engine.count("hops") - hops, now - before)
+            self.chunks.append(drain(self.engine.state.wires.trace))
+            self._tell("run", self.engine.now_ps, self.engine.count("hops"), now - began)
+            self.stopped_because = self._why(status)
+
+    def _why(self, status: int) -> str:
+        """Why to stop now, or nothing."""
+        ends = self.engine.state.ends
+        if ends.rx["done_ps"][self.flow] >= 0 and ends.tx["finished"][self.flow]:
+            return "finished"
+        if status in (DONE, IDLE, UNTIL):
+            return "time" if status == UNTIL else "idle"
+        return "interrupted" if self.should_stop and self.should_stop() else ""
+
+    def _tell(self, phase: str, now_ps: int, hops: int, wall_s: float) -> None:
+        if self.progress is None:
+            return
+        done = self.engine.count("delivered") if phase == "run" else 0
+        self.progress(
+            Progress(
+                phase=phase,
+                simulated_ps=now_ps,
+                flows_done=done,
+                flows_total=len(self.scenario.flows),
+                packet_hops=hops,
+                wall_s=wall_s,
+                # What is waited for is a time, not bytes.
+                bytes_done=min(now_ps, self.goal_ps),
+                bytes_total=self.goal_ps,
+            )
+        )

@@ -1,0 +1,196 @@
+"""One flow over time: its packets, its state, round trips, paths and the queues that it met.
+
+Packets stand at their number: sent, received, and what befell them on the way. The panel of paths
+shows the switch of the highest tier that each data packet crossed; the one of queues the bytes that
+each found ahead of it, a colour for each hop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from netsim.errors import InputError
+from netsim.plots import style
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from netsim.tracing import FlowTrace
+
+BEFELL = {
+    "drop": ("dropped", "x", "#D55E00"),
+    "lose": ("lost on the wire", "X", "#D55E00"),
+    "trim": ("trimmed", "v", "#CC79A7"),
+    "mark": ("marked", "^", "#E69F00"),
+}
+"""Event -> what it is called, its marker and its colour."""
+
+DATA = ("DATA", "TRIMMED")
+MAX_STATE_PANELS = 4
+SEVERAL = 30
+"""Fewer switches than this are named on the axis of paths, more are counted."""
+
+
+def draw(trace: FlowTrace, events: pl.DataFrame, state: Sequence[str]) -> Figure:
+    """The panels of a trace, for the events given and the state columns named.
+
+    Raises InputError if there is no event of a packet.
+    """
+    import polars as pl
+    from matplotlib.figure import Figure
+
+    packets = events.filter(pl.col("seq").is_not_null())
+    if not len(packets):
+        raise InputError("no packet was sent, so there is nothing to draw")
+    unit, scale = style.time_unit([float(events["time_ps"][-1])])  # type: ignore[arg-type]
+    groups = _groups(events, state)
+    panels: list[tuple[float, Any, tuple[Any, ...]]] = [(2.2, _sequence, (events, scale))]
+    panels += [(1.0, _state, (events, group, scale)) for group in groups]
+    if packets["rtt_ps"].drop_nulls().len():
+        panels.append((1.2, _round_trips, (packets, scale)))
+    panels.append((1.2, _paths, (packets, scale)))
+    panels.append((1.2, _queues, (packets, scale)))
+    heights = [height for height, *_ in panels]
+    figure = Figure(figsize=(9.0, 1.2 + 1.35 * sum(heights)), layout="constrained")
+    column = figure.subplots(len(panels), 1, sharex=True, height_ratios=heights, squeeze=False)
+    for axes, (_, paint, arguments) in zip(column[:, 0], panels, strict=True):
+        axes.grid(alpha=0.25, linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+        paint(axes, *arguments)
+        handles, labels = axes.get_legend_handles_labels()
+        if labels:
+            axes.legend(
+                handles, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False,
+                fontsize="small", markerscale=2,
+            )  # fmt: skip
+    column[-1, 0].set_xlabel(f"time ({unit})")
+    figure.suptitle(
+        f"{trace.point}, flow {trace.flow} ({trace.transport}): {trace.src} to {trace.dst}",
+        fontsize="medium",
+    )
+    return figure
+
+
+def _points(
+    axes: Axes, rows: pl.DataFrame, y: str, scale: float, y_scale: float = 1.0, **look: Any
+) -> None:
+    """A dot for each row; more than a few thousand are thinned."""
+    chosen = style.thin(len(rows)) if look.pop("thin", True) else slice(None)
+    times = rows["time_ps"].to_numpy()[chosen] / scale
+    axes.plot(times, rows[y].to_numpy()[chosen] / y_scale, linestyle="none", **look)
+
+
+def _sequence(axes: Axes, events: pl.DataFrame, scale: float) -> None:
+    import polars as pl
+
+    data = events.filter(pl.col("kind").is_in(DATA))
+    sent = data.filter(pl.col("event") == "send")
+    first, again = sent.filter(~pl.col("again")), sent.filter(pl.col("again"))
+    received = data.filter((pl.col("event") == "receive") & (pl.col("kind") == "DATA"))
+    dot = {"marker": ".", "markersize": 2}
+    _points(axes, first, "seq", scale, color=style.colour(0), label="sent", **dot)
+    if len(again):
+        _points(
+            axes, again, "seq", scale, color=style.colour(6), label="sent again", thin=False,
+            marker="+", markersize=5,
+        )  # fmt: skip
+    _points(axes, received, "seq", scale, color=style.colour(2), label="received", **dot)
+    for event, (label, marker, colour) in BEFELL.items():
+        found = data.filter(pl.col("event") == event)
+        if len(found):
+            _points(
+                axes, found, "seq", scale, color=colour, label=label, thin=False, marker=marker,
+                markersize=4,
+            )  # fmt: skip
+    for index, (since, until) in enumerate(_pauses(events)):
+        label = "paused by PFC" if index == 0 else None
+        axes.axvspan(since / scale, until / scale, color=style.IDEAL, alpha=0.15, lw=0, label=label)
+    axes.set_ylabel("packet number")
+
+
+def _pauses(events: pl.DataFrame) -> list[tuple[int, int]]:
+    """Spans for which the sender's NIC was paused."""
+    import polars as pl
+
+    spans, since = [], None
+    changes = events.filter(pl.col("event").is_in(["pause", "resume"]))
+    for time, event in changes.select("time_ps", "event").iter_rows():
+        if event == "pause" and since is None:
+            since = time
+        elif event == "resume" and since is not None:
+            spans.append((since, time))
+            since = None
+    return spans if since is None else [*spans, (since, int(events["time_ps"][-1]))]
+
+
+def _groups(events: pl.DataFrame, state: Sequence[str]) -> list[list[str]]:
+    """State columns that share a panel: those of one unit and of about one size."""
+    import math
+
+    groups: dict[tuple[str, int], list[str]] = {}
+    for name in state:
+        values = events[name].drop_nulls()
+        if not len(values) or (len(state) > 1 and values.is_in([0, 1]).all()):
+            continue  # a flag goes up and down with each packet
+        unit = next((u for u in ("_ps", "_bytes", "_bps") if name.endswith(u)), "")
+        largest = max(abs(float(values.min())), abs(float(values.max())), 1.0)  # type: ignore[arg-type]
+        groups.setdefault((unit, round(math.log10(largest)) // 2), []).append(name)
+    return list(groups.values())[:MAX_STATE_PANELS]
+
+
+def _state(axes: Axes, events: pl.DataFrame, names: Sequence[str], scale: float) -> None:
+    for index, name in enumerate(names):
+        rows = events.select("time_ps", name).drop_nulls()
+        chosen = style.thin(len(rows))
+        times = rows["time_ps"].to_numpy()[chosen] / scale
+        axes.step(
+            times, rows[name].to_numpy()[chosen], where="post", color=style.colour(index),
+            linewidth=1, label=name,
+        )  # fmt: skip
+    axes.set_ylabel("state")
+
+
+def _round_trips(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
+    rows = packets.drop_nulls("rtt_ps")
+    unit, size = style.time_unit([float(rows["rtt_ps"].max())])  # type: ignore[arg-type]
+    _points(axes, rows, "rtt_ps", scale, size, marker=".", markersize=2, color=style.colour(0))
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel(f"round trip ({unit})")
+
+
+def _paths(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
+    """The middle switch of each data packet's path, at the time at which it was there."""
+    import polars as pl
+
+    crossed = packets.filter(pl.col("kind").is_in(DATA) & (pl.col("event") == "forward"))
+    crossed = crossed.drop_nulls("packet")
+    middle = pl.col("hops") == (pl.col("hops").max().over("packet") + 2) // 2
+    crossed = crossed.filter(middle)
+    switches = crossed.select("node", "node_name").unique().sort("node")
+    place = {node: index for index, node in enumerate(switches["node"])}
+    rows = crossed.with_columns(pl.col("node").replace_strict(place, default=0).alias("place"))
+    _points(axes, rows, "place", scale, marker="|", markersize=4, color=style.colour(3))
+    axes.set_ylabel("path through")
+    if 0 < len(switches) <= SEVERAL:
+        labels = switches["node_name"].to_list()
+        step = 1 + len(labels) // 9
+        axes.set_yticks(range(0, len(labels), step), labels[::step], fontsize="x-small")
+        axes.set_ylim(-0.5, len(labels) - 0.5)
+
+
+def _queues(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
+    import polars as pl
+
+    found = packets.filter(pl.col("kind").is_in(DATA) & (pl.col("event") == "arrive"))
+    for index, ((hop,), rows) in enumerate(
+        sorted(found.group_by("hops", maintain_order=True), key=lambda group: group[0])
+    ):
+        _points(
+            axes, rows, "queue_bytes", scale, 1e3, marker=".", markersize=2,
+            color=style.colour(index), label=f"hop {hop}",
+        )  # fmt: skip
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("queue found (kB)")
