@@ -1,0 +1,62 @@
+"""A retransmission timeout for transports with selective acknowledgements.
+
+Of the packets that have not arrived, the oldest is watched. When nothing is known of it for
+``rto_ps``, all packets that were sent before the watch began are taken for lost. The watch
+begins with the first packet sent, and anew whenever the oldest missing packet is another one,
+or is reported not to have arrived.
+
+    TX_STATE = (*selective.TX_STATE, *timeouts.TX_STATE, ...)
+    TX_TIMERS = 1
+
+``tx.rto_ps`` is for the transport to set, before the flow's first packet; the timer is number 0.
+"""
+
+from netsim.blocks import selective
+from netsim.transport import armed, bit_get, cancel_timer, set_timer
+
+TX_STATE = ("rto_ps", "oldest", "sent_before")
+"""The timeout, the oldest missing packet, and how many had been sent when the watch began."""
+
+TIMER = 0
+
+
+def watch(env, now, tx):
+    """From now on wait for the oldest missing packet."""
+    tx.sent_before = tx.next_seq
+    set_timer(env, now, tx, TIMER, now + tx.rto_ps)
+
+
+def on_send(env, now, tx):
+    """A packet is sent."""
+    if not armed(env, tx, TIMER):
+        watch(env, now, tx)
+
+
+def on_acknowledged(env, now, tx):
+    """Packets have been acknowledged, the oldest missing one perhaps among them."""
+    seq = tx.oldest
+    while seq < tx.n_packets and bit_get(env, tx, selective.ACKED, seq) == 1:
+        seq += 1
+    if seq == tx.oldest:
+        return
+    tx.oldest = seq
+    if seq == tx.n_packets:
+        cancel_timer(env, tx, TIMER)
+    else:
+        watch(env, now, tx)
+
+
+def on_refused(env, now, tx, seq):
+    """Packet ``seq`` is known not to have arrived, and will be sent again."""
+    if seq == tx.oldest:
+        watch(env, now, tx)
+
+
+def on_timer(env, now, tx):
+    """The timeout has come: queues packets to be sent again. Returns how many."""
+    lost = 0
+    for seq in range(tx.oldest, tx.sent_before):
+        if selective.lose(env, tx, seq):
+            lost += 1
+    watch(env, now, tx)
+    return lost

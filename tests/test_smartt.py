@@ -1,0 +1,241 @@
+"""SMaRTT: alone, in an incast, and over many paths."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from engine_runs import (
+    PACKET,
+    US,
+    acked_ps,
+    assert_conserved,
+    build,
+    counter,
+    fat_tree,
+    fct_ps,
+    flow_table,
+    resolve,
+    run,
+)
+
+from netsim import registry
+from netsim.engine.engine import Engine
+from netsim.fabric import Ecn, Fabric
+from netsim.flows import FlowTable
+from netsim.network import Network
+
+smartt = registry.find("transport", "smartt").module
+
+PAYLOAD = 4096
+PACKET_US = 0.3328
+"""Of a full packet at 100 Gbps."""
+MARKING = Ecn(6 * PACKET, 24 * PACKET, 1.0, "dequeue")
+
+
+def fabric(queue_packets: int = 29) -> Fabric:
+    """One bandwidth-delay product at 100 Gbps, marked from 20 % to 80 % of it."""
+    return Fabric(
+        model="trim",
+        load_balancing="ecmp",
+        n_classes=2,
+        queue_bytes=queue_packets * PACKET,
+        header_queue_bytes=1_000_000,
+        ecn=MARKING,
+        ecn_from_class=1,
+    )
+
+
+def shifted(n_hosts: int, by: int, packets: int) -> FlowTable:
+    """Every host sends to the one that many hosts on."""
+    return flow_table([(h, (h + by) % n_hosts, packets * PAYLOAD, 0) for h in range(n_hosts)])
+
+
+def finish_us(network: Network, flows: FlowTable, **params: object) -> np.ndarray:
+    """Sorted times at which flows are acknowledged."""
+    engine = run(build(network, flows, "smartt", fabric(), params=params))
+    assert_conserved(engine)
+    times = acked_ps(engine)
+    assert (times > 0).all()
+    return np.sort(times) / US
+
+
+@pytest.mark.parametrize(("rate", "far_us"), [("100Gbps", 171.758), ("800Gbps", 28.470)])
+def test_a_lone_flow(rate: str, far_us: float) -> None:
+    """At line rate from the first packet to the last, with a window above the path's product."""
+    flows = flow_table([(0, 31, 489 * PAYLOAD, 0)])
+    window = {"initial_window": 1.2}
+    engine = run(build(fat_tree(8, 4, rate), flows, "smartt", fabric(), params=window))
+    assert acked_ps(engine)[0] / US == pytest.approx(far_us, abs=0.001)
+    assert counter(engine, "marks") == 0
+
+
+def test_the_window_is_one_product() -> None:
+    """28 packets of 4160 bytes fit into 116,896 bytes, so 28 of them go per round trip."""
+    flows = flow_table([(0, 31, 2800 * PAYLOAD, 0)])
+    engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "smartt", fabric()))
+    round_trip_us = int(engine.state.ends.tx["base_rtt_ps"][0]) / US
+    closed_form_us = 100 * round_trip_us + 27 * PACKET_US
+    assert acked_ps(engine)[0] / US == pytest.approx(closed_form_us, abs=0.001)
+
+
+def incast(n: int, packets: int) -> Engine:
+    """To host 0, from hosts that share no other link."""
+    flows = flow_table([(8 * (i % 15) + 8 + i // 15, 0, packets * PAYLOAD, 0) for i in range(n)])
+    return build(fat_tree(8, 16, "100Gbps"), flows, "smartt", fabric())
+
+
+def received(engine: Engine) -> np.ndarray:
+    return np.array(engine.state.ends.rx["got_bytes"], float)
+
+
+@pytest.mark.parametrize("n", [3, 8, 15])
+def test_incast(n: int) -> None:
+    """The receiver's link is full, the shares are equal, and the queue is near the target's.
+
+    A round trip of one and a half means half a bandwidth-delay product queued: 14 packets. ECN is
+    needed for a decrease and starts at 6. Two flows are another matter: neither is trimmed at the
+    start, and with the published gains their windows swing between half and all of the product.
+    """
+    engine = incast(n, 6000 // n)
+    network = engine.network
+    last_hop = int(network.port_peer[0])
+    run(engine, 500 * US)
+    before = received(engine)
+    queued = []
+    for step in range(100):
+        run(engine, (500 + 10 * step) * US)
+        queued.append(int(engine.state.wires.queues["bytes"][2 * last_hop + 1]) / PACKET)
+    got = received(engine) - before
+    full = 990 / PACKET_US * PAYLOAD
+    assert got.sum() == pytest.approx(full, rel=0.01)
+    assert got.sum() ** 2 / (n * (got**2).sum()) > 0.95
+    assert 3 < np.mean(queued) < 20
+    assert max(queued) < 29
+
+
+def test_an_incast_of_many_is_trimmed_once() -> None:
+    """40 windows of 28 packets meet at one queue of 29: after the first round trip few trims."""
+    flows = flow_table([(64 + i, 0, 200 * PAYLOAD, 0) for i in range(40)])
+    engine = run(build(fat_tree(8, 16, "100Gbps"), flows, "smartt", fabric()))
+    assert_conserved(engine)
+    assert acked_ps(engine).max() / US < 1.05 * 8000 * PACKET_US
+    assert 800 < counter(engine, "trims") < 1.5 * 40 * 28
+
+
+def test_permutation() -> None:
+    """Many paths are not far from the ideal; one path suffers from its hash."""
+    network = fat_tree(8, 8, "100Gbps")
+    flows = shifted(64, 8, 489)
+    ideal_us = 171.758
+    reps = finish_us(network, flows, paths="reps")
+    assert np.median(reps) < 1.25 * ideal_us
+    assert reps[-1] < 1.3 * ideal_us
+    assert finish_us(network, flows, paths="oblivious")[-1] < 1.5 * ideal_us
+    assert finish_us(network, flows, paths="ecmp")[-1] > 2 * ideal_us
+
+
+def test_one_path_shares_it_fairly() -> None:
+    """Flows of one leaf over a single spine each get their part of the uplink."""
+    network = fat_tree(8, 2, "100Gbps", spines=1)
+    times = finish_us(network, shifted(16, 8, 400), paths="ecmp")
+    bound_us = 8 * 400 * PACKET_US
+    assert times[-1] == pytest.approx(bound_us, rel=0.05)
+    assert times[0] > 0.7 * bound_us
+
+
+def uplinks(network: Network, leaf: int) -> list[int]:
+    node = network.n_hosts + leaf
+    ports = range(int(network.node_first_port[node]), int(network.node_first_port[node + 1]))
+    return [p for p in ports if network.port_node[network.port_peer[p]] >= network.n_hosts]
+
+
+def test_reps_avoids_a_slow_path() -> None:
+    """One uplink of eight at a quarter of its rate takes a quarter of what the others take."""
+    network = fat_tree(8, 4, "100Gbps")
+    ports = uplinks(network, 0)
+    rates = network.port_rate_bps.copy()
+    rates[ports[0]] = rates[network.port_peer[ports[0]]] = 25 * 10**9
+    slow = replace(network, port_rate_bps=rates)
+    flows = shifted(32, 8, 1000)
+    usual = finish_us(network, flows, paths="reps")
+    engine = run(build(slow, flows, "smartt", fabric(), params={"paths": "reps"}))
+    assert acked_ps(engine).max() / US < 1.05 * usual[-1]
+    sent = [int(engine.state.wires.queues["sent_packets"][2 * p + 1]) for p in ports]
+    assert sent[0] < 0.4 * np.mean(sent[1:])
+    assert finish_us(slow, flows, paths="oblivious")[-1] > 1.3 * usual[-1]
+
+
+def test_timeouts_repair_what_is_dropped() -> None:
+    """Without trimming nothing tells of a loss but the timeout."""
+    drops = replace(fabric(4), model="drop_tail", ecn=None)
+    flows = flow_table([(h, 0, 60 * PAYLOAD, 0) for h in range(1, 5)])
+    engine = run(build(fat_tree(8, 2, "100Gbps"), flows, "smartt", drops, jit=False))
+    assert_conserved(engine)
+    assert counter(engine, "drops") > 0
+    assert (fct_ps(engine) > 0).all()
+    assert fct_ps(engine).max() > 100 * US
+
+
+# -- the four cases ------------------------------------------------------------------------------
+
+
+def sender(cwnd_packets: float = 20.0, **given: object) -> SimpleNamespace:
+    """A sender of one path at 100 Gbps, base round trip 10 us, product 125,000 bytes."""
+    params = resolve(registry.find("transport", "smartt"), {"paths": "ecmp", **given})
+    params["paths"] = ("ecmp", "oblivious", "reps").index(params["paths"])
+    par = SimpleNamespace(**params, payload_bytes=4096, header_bytes=64, control_bytes=64, seed=1)
+    names = [f if isinstance(f, str) else f[0] for f in smartt.TX_STATE]
+    tx = SimpleNamespace(**dict.fromkeys(names, 0))
+    tx.cwnd_bytes, tx.marked_share = cwnd_packets * PACKET, 1.0
+    tx.base_rtt_ps, tx.bdp_bytes, tx.ps_per_byte_q20 = 10 * US, 125_000, 80 << 20
+    tx.window_then, tx.period_end_ps = 10**9, 10**15
+    return SimpleNamespace(env=SimpleNamespace(par=par), tx=tx)
+
+
+def change(s: SimpleNamespace, marked: bool, rtt_us: float) -> float:
+    """Of the window by one ACK, in packets."""
+    before = s.tx.cwnd_bytes
+    smartt.adjust_window(s.env, 0, s.tx, marked, int(rtt_us * US))
+    return float(s.tx.cwnd_bytes - before) / PACKET
+
+
+def test_the_four_cases() -> None:
+    """Target 15 us; gains 0.25, 1.25, 2 and 0.8; 20 packets of 30.05 that make a product."""
+    share, gentle = 1 / 20, 0.8 * 20 * PACKET / 125_000
+    assert change(sender(), False, 12) == pytest.approx((0.25 + 1.25 * 3 / 12) * share)
+    assert change(sender(), False, 20) == pytest.approx(0.25 * share)
+    assert change(sender(), True, 12) == pytest.approx(-gentle)
+    assert change(sender(), True, 16) == pytest.approx(-gentle - 2 / 16)
+    assert change(sender(), True, 30) == pytest.approx(-1)
+
+
+def test_the_window_has_bounds() -> None:
+    assert change(sender(1.0), True, 30) == 0
+    product = 125_000 / PACKET
+    assert change(sender(product), False, 11.5) == pytest.approx(0)
+
+
+def test_fast_increase_after_a_window_without_a_queue() -> None:
+    """After more than the five packets of a window; the first queue that is met ends it."""
+    s = sender(5.0)
+    s.tx.window_then = 5 * PACKET
+    changes = [change(s, False, 10.5) for _ in range(7)]
+    assert max(changes[:5]) < 1
+    assert changes[5:] == pytest.approx([2, 2])
+    assert change(s, False, 12) < 1
+
+
+def test_few_marks_only_change_the_path() -> None:
+    for share, moves in ((0.05, 0), (0.5, 1)):
+        s = sender(paths="reps")
+        s.tx.marked_share = share
+        assert (change(s, True, 12) < 0) == moves
+
+
+def test_presets() -> None:
+    gains = Counter(name for preset in smartt.PRESETS.values() for name in preset)
+    assert set(gains) < {p.name for p in smartt.PARAMS}

@@ -1,0 +1,250 @@
+"""NSCC: Ultra Ethernet's window-based congestion control, from ECN, queueing delay and trimming.
+
+An acknowledgement says whether the packet that caused it was marked, and how long its queues
+kept it. Not marked and early: the window grows in proportion to what is missing to the target
+delay, and fast while there is no queue at all. Not marked and late: it grows a little, for
+fairness. Marked and late: it shrinks, once per round trip, by how late packets are on average.
+Marked and early: nothing but a change of path. Increases are added up and take effect every few
+packets or once per round trip. After a loss, or extreme delay, the window becomes what got
+through in the last period (quick adapt). Receivers acknowledge every 16 KiB, a marked packet at
+once, and a packet at once with which the window or the flow is used up.
+
+Ultra Ethernet Specification 1.0, congestion management sublayer; rules and numbers are those of
+its simulator, repository uet-htsim: sim/uec.cpp, initNsccParams, and sim/datacenter/main_uec.cpp.
+There queues hold one bandwidth-delay product of the network and are marked from 20 % to 80 % of
+it. What is written in FABRIC holds for four links of 1 us at 100 Gbps, 29 packets; at 800 Gbps
+it is 197 packets, marked from 40 to 158. Gains are given for a network of 12 us at 100 Gbps, and
+scaled by the path's bandwidth-delay product. The least delay is known, not measured.
+"""
+
+from netsim.blocks import paths, reports, rtt, selective, timeouts
+from netsim.params import Param
+from netsim.transport import BLOCKED, ECN_ECHO, NACK, bit_get, finish, send
+
+PARAMS = [
+    *paths.PARAMS,
+    Param("target_delay", "ratio", 0.75, "of queues, in base round trips; 1 if nothing is trimmed"),
+    Param("initial_window", "ratio", 1.5, "first and largest window, in bandwidth-delay products"),
+    Param("proportional_increase", "ratio", 4.0, "payloads per window and 12 us below the target"),
+    Param("fair_increase", "ratio", 5.0, "payloads added per window without marks"),
+    Param("fast_increase", "ratio", 0.25, "share of the bytes acknowledged while no queue is met"),
+    Param("eta", "ratio", 0.15, "payloads added once per round trip in any case"),
+    Param("gamma", "fraction", 0.8, "strength of the decrease"),
+    Param("delay_gain", "fraction", 0.0125, "weight of the newest delay in the average"),
+    Param(
+        "quick_adapt_share", "fraction", 0.125, "quick adapt: if less of the window gets through"
+    ),
+    Param("ack_bytes", "bytes", "16KiB", "bytes on the wire that one acknowledgement covers"),
+    Param("rto", "time", "100us", "retransmission timeout; at least six base round trips"),
+]
+
+FABRIC = {
+    "model": "trim",
+    "load_balancing": "ecmp",
+    "n_classes": 2,
+    "queue_bytes": "29pkt",
+    "header_queue_bytes": "1MB",
+    "ecn": {"kmin_bytes": "6pkt", "kmax_bytes": "24pkt", "pmax": 1.0, "at": "dequeue"},
+    "ecn_from_class": 1,
+}
+
+CONTROL, DATA_CLASS = 0, 1
+REFERENCE_PS = 12_000_000
+REFERENCE_BYTES = 150_000
+"""Round trip and bandwidth-delay product, at 100 Gbps, of the network that gains are given for."""
+NO_QUEUE_PS = 1_000_000
+"""Delay below which a packet is said to have met no queue."""
+ADJUST_PACKETS = 8
+"""Increases take effect when that many packets have been acknowledged."""
+
+TX_STATE = (
+    *selective.TX_STATE,
+    *timeouts.TX_STATE,
+    *paths.TX_STATE,
+    "target_ps",  # queueing delay aimed at
+    "cwnd_bytes",
+    "largest_bytes",  # that the window may become
+    "increase",  # asked for and not in effect, times the window, square bytes
+    "unadjusted_bytes",  # acknowledged since increases took effect
+    "adjusted_ps",
+    "decreased_ps",
+    ("delay_ps", float),  # moving average
+    "free_bytes",  # acknowledged in a row without having met a queue
+    "growing",  # the fast increase goes on
+    "period_bytes",  # acknowledged in the current period of quick adapt
+    "period_end_ps",
+    "lost",  # a packet was trimmed or timed out since the last quick adapt
+    "to_ignore_bytes",  # under way at the last quick adapt
+    "heard_bytes",  # of since then
+)
+PACKET_FIELDS = reports.PACKET_FIELDS
+RX_STATE = reports.RX_STATE
+TX_TIMERS = 1
+TX_BITMAPS = selective.TX_BITMAPS
+RX_BITMAPS = selective.RX_BITMAPS
+
+
+def setup(env, tx, rx):
+    tx.prio = DATA_CLASS
+    tx.rto_ps = max(env.par.rto, 6 * tx.base_rtt_ps)
+    tx.target_ps = int(env.par.target_delay * tx.base_rtt_ps)
+    tx.largest_bytes = max(int(env.par.initial_window * tx.bdp_bytes), full_bytes(env))
+    tx.cwnd_bytes = tx.largest_bytes
+
+
+def on_start(env, now, tx):
+    tx.adjusted_ps = now
+    tx.decreased_ps = now
+
+
+def full_bytes(env):
+    return env.par.payload_bytes + env.par.header_bytes
+
+
+def ready(env, now, tx):
+    if (
+        selective.has_data(tx)
+        and (selective.outstanding(tx) + 1) * full_bytes(env) <= tx.cwnd_bytes
+    ):
+        return now
+    return BLOCKED
+
+
+def fill(env, now, tx, pkt):
+    again = tx.n_rtx > 0
+    pkt.seq = selective.take(env, tx)
+    pkt.aux = rtt.timestamp(now)
+    pkt.entropy = paths.next_entropy(env, tx)
+    last = tx.next_seq == tx.n_packets
+    if again or last or (selective.outstanding(tx) + 1) * full_bytes(env) >= tx.cwnd_bytes:
+        pkt.report = reports.ASK
+    timeouts.on_send(env, now, tx)
+
+
+def on_data(env, now, rx, pkt):
+    reports.on_data(env, now, rx, pkt, env.par.ack_bytes, CONTROL)
+
+
+def on_trimmed(env, now, rx, pkt):
+    if bit_get(env, rx, selective.GOT, int(pkt.seq)) == 1:
+        reports.acknowledge(env, rx, pkt, CONTROL)
+    else:
+        nack = send(env, rx, NACK, int(pkt.seq), int(pkt.aux), CONTROL)
+        nack.entropy = int(pkt.entropy)
+
+
+def on_control(env, now, tx, pkt):
+    seq = int(pkt.seq)
+    if int(pkt.kind) == NACK:
+        timeouts.on_refused(env, now, tx, seq)
+        if selective.lose(env, tx, seq):
+            after_trim(env, now, tx)
+        return
+    n_bytes = reports.read(env, tx, pkt, tx.oldest) * full_bytes(env)
+    timeouts.on_acknowledged(env, now, tx)
+    marked = int(pkt.ecn) & ECN_ECHO != 0
+    paths.acknowledged(env, now, tx, int(pkt.entropy), marked)
+    if selective.is_done(tx):
+        finish(env, now, tx)
+        return
+    round_trip_ps = rtt.elapsed_ps(now, int(pkt.aux))
+    adjust_window(env, now, tx, marked, max(round_trip_ps - tx.base_rtt_ps, 0), n_bytes)
+
+
+def bound(env, tx, cwnd_bytes):
+    return min(max(cwnd_bytes, full_bytes(env)), tx.largest_bytes)
+
+
+def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
+    """An ACK: ``n_bytes`` more have arrived, the last of them ``delay_ps`` later than alone."""
+    scale = tx.bdp_bytes / REFERENCE_BYTES * env.par.payload_bytes
+    if not marked and delay_ps > tx.target_ps:
+        average_delay(env, tx, tx.base_rtt_ps * 0.25)
+    else:
+        average_delay(env, tx, float(delay_ps))
+    tx.period_bytes += n_bytes
+    tx.heard_bytes += n_bytes
+    tx.unadjusted_bytes += n_bytes
+    if quick_adapt(env, now, tx, delay_ps > 4 * tx.target_ps, marked):
+        return
+    if marked and delay_ps >= tx.target_ps:
+        decrease(env, now, tx)
+    elif not marked and delay_ps >= tx.target_ps:
+        tx.increase += int(env.par.fair_increase * scale * n_bytes)
+    elif not marked and not increase_fast(env, tx, delay_ps, n_bytes):
+        missing = (tx.target_ps - delay_ps) / REFERENCE_PS
+        tx.increase += int(env.par.proportional_increase * scale * missing * n_bytes)
+    tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes)
+    due = now - tx.adjusted_ps > tx.base_rtt_ps
+    if due or tx.unadjusted_bytes > ADJUST_PACKETS * full_bytes(env):
+        tx.cwnd_bytes += tx.increase // tx.cwnd_bytes
+        if now - tx.adjusted_ps >= tx.base_rtt_ps:
+            tx.cwnd_bytes += int(env.par.eta * scale)
+            tx.adjusted_ps = now
+        tx.increase = 0
+        tx.unadjusted_bytes = 0
+    tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes)
+
+
+def average_delay(env, tx, delay_ps):
+    tx.delay_ps += env.par.delay_gain * (delay_ps - tx.delay_ps)
+
+
+def increase_fast(env, tx, delay_ps, n_bytes):
+    """Grow at once if a window's worth in a row has met no queue. Returns whether it has."""
+    if delay_ps >= NO_QUEUE_PS:
+        tx.free_bytes = 0
+        tx.growing = 0
+        return False
+    tx.free_bytes += n_bytes
+    if tx.free_bytes > tx.cwnd_bytes or tx.growing == 1:
+        tx.growing = 1
+        tx.cwnd_bytes += int(env.par.fast_increase * tx.bdp_bytes / REFERENCE_BYTES * n_bytes)
+    return tx.growing == 1
+
+
+def decrease(env, now, tx):
+    """Once per round trip, by how far the average delay is above the target, at most by half."""
+    tx.growing = 0
+    tx.free_bytes = 0
+    if tx.delay_ps > tx.target_ps and now - tx.decreased_ps > tx.base_rtt_ps:
+        factor = max(1 - env.par.gamma * (tx.delay_ps - tx.target_ps) / tx.delay_ps, 0.5)
+        tx.cwnd_bytes = max(int(tx.cwnd_bytes * factor), full_bytes(env))
+        tx.decreased_ps = now
+
+
+def quick_adapt(env, now, tx, congested, marked):
+    """Once per period, if little got through: the window becomes that. Returns whether the
+    window is done with: just set, or set before most of what is now heard of was sent."""
+    acts = False
+    if marked and tx.heard_bytes < tx.to_ignore_bytes:
+        acts = True
+    elif now > tx.period_end_ps:
+        little = tx.period_bytes < env.par.quick_adapt_share * tx.largest_bytes
+        if tx.period_end_ps > 0 and (tx.lost == 1 or congested) and little:
+            tx.cwnd_bytes = max(tx.period_bytes, full_bytes(env))
+            tx.to_ignore_bytes = selective.outstanding(tx) * full_bytes(env)
+            tx.heard_bytes = 0
+            tx.lost = 0
+            acts = True
+        tx.period_bytes = 0
+        tx.period_end_ps = now + tx.base_rtt_ps + tx.target_ps
+    if acts:
+        tx.increase = 0
+        tx.unadjusted_bytes = 0
+    return acts
+
+
+def after_trim(env, now, tx):
+    """A packet was trimmed: it waited, as it were, for a full queue of one round trip."""
+    tx.heard_bytes += full_bytes(env)
+    average_delay(env, tx, float(tx.base_rtt_ps))
+    tx.lost = 1
+    if not quick_adapt(env, now, tx, True, True):
+        tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes - full_bytes(env))
+
+
+def on_timer(env, now, tx, k):
+    paths.timed_out(env, now, tx)
+    lost = timeouts.on_timer(env, now, tx)
+    tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes - lost * full_bytes(env))

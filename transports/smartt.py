@@ -1,0 +1,249 @@
+"""SMaRTT: a window moved by ECN and delay at every ACK; trimming tells of losses at once.
+
+Each acknowledgement carries whether its packet was marked, and its round-trip time. The two
+give four cases: no mark and less than the target round trip, increase towards the target and
+a little more for fairness; no mark but late, only the fair increase (congestion is ending, or
+elsewhere); marked but early, a gentle decrease in proportion to the window; marked and late, a
+decrease by how late. When for a whole window no queue has been seen, the window grows fast.
+After a loss (a trimmed header, refused by a NACK) the window becomes what got through in the
+last target round trip (quick adapt). Packets take one path, all paths in turn, or those that
+REPS knows to be free.
+
+Bonato et al., "SMaRTT: Sender-based Marked Rapidly-adapting Trimmed & Timed Transport", arXiv
+2404.01630, section 3; the numbers are those of its simulator, repository spcl/HTSIM, sim/uec.cpp.
+
+Queues of one bandwidth-delay product of the network, marked from 20 % to 80 % of it, belong to
+it. What is written in FABRIC holds for four links of 1 us at 100 Gbps, 29 packets; at 800 Gbps
+it is 197 packets, marked from 40 to 158.
+"""
+
+from netsim.blocks import paths, rtt, selective, timeouts
+from netsim.params import Param
+from netsim.transport import ACK, BLOCKED, ECN_CE, ECN_ECHO, NACK, finish, send, serialisation_ps
+
+GAINS = "repository spcl/HTSIM, main_uec_entry_modern.cpp, for 100 Gbps"
+
+PARAMS = [
+    *paths.PARAMS,
+    Param("target_rtt", "ratio", 1.5, "round trip aimed at, in base round trips", minimum=1),
+    Param("initial_window", "ratio", 1.0, "first and largest window, in bandwidth-delay products"),
+    Param("fair_increase", "ratio", 0.25, "packets added per window without marks", source=GAINS),
+    Param(
+        "multiplicative_increase",
+        "ratio",
+        1.25,
+        "packets added per window without marks, times how early they are",
+        source=GAINS,
+    ),
+    Param(
+        "multiplicative_decrease",
+        "ratio",
+        2.0,
+        "packets taken off per marked one, times how late it is",
+        source=GAINS,
+    ),
+    Param(
+        "fair_decrease",
+        "ratio",
+        0.8,
+        "packets taken off per marked one, times the window in bandwidth-delay products",
+        source=GAINS,
+    ),
+    Param("fast_increase", "ratio", 2.0, "packets added per ACK and 100 Gbps, if no queue is met"),
+    Param(
+        "wait_to_decrease",
+        "fraction",
+        0.25,
+        "over many paths, share of marked packets up to which marks only change the path",
+        source="arXiv 2404.01630 (2024), section 3.6.1",
+    ),
+    Param(
+        "rto",
+        "time",
+        "100us",
+        "retransmission timeout; at least six base round trips",
+        source="repository uet-htsim, sim/uec.h; main_uec.cpp",
+    ),
+]
+
+PRESETS = {
+    "100g": {},
+    "800g": {
+        "fair_increase": 1.6,
+        "multiplicative_increase": 8.0,
+        "multiplicative_decrease": 1.25,
+        "fair_decrease": 1.0,
+    },
+}
+
+FABRIC = {
+    "model": "trim",
+    "load_balancing": "ecmp",
+    "n_classes": 2,
+    "queue_bytes": "29pkt",
+    "header_queue_bytes": "1MB",
+    "ecn": {"kmin_bytes": "6pkt", "kmax_bytes": "24pkt", "pmax": 1.0, "at": "dequeue"},
+    "ecn_from_class": 1,
+}
+
+CONTROL, DATA_CLASS = 0, 1
+MARKED_GAIN = 0.125  # weight of the newest packet in the average of marks
+QUEUE_SEEN = 3
+"""Packet times over the base round trip from which a packet is said to have met a queue."""
+IGNORE = 1.25
+"""Times the packets under way: what quick adapt waits for."""
+
+TX_STATE = (
+    *selective.TX_STATE,
+    *timeouts.TX_STATE,
+    *paths.TX_STATE,
+    ("cwnd_bytes", float),
+    ("marked_share", float),
+    "free_bytes",  # acknowledged in a row without having met a queue
+    "window_then",  # the window when that row began
+    "growing",  # the fast increase goes on
+    "acked_bytes",  # in the current period of quick adapt
+    "period_end_ps",
+    "heard",  # ACKs and NACKs since the last quick adapt
+    "ignored",  # of which this many are those of older packets
+    "lost",  # a NACK came since then
+)
+TX_TIMERS = 1
+TX_BITMAPS = selective.TX_BITMAPS
+RX_BITMAPS = selective.RX_BITMAPS
+
+
+def setup(env, tx, rx):
+    tx.prio = DATA_CLASS
+    tx.rto_ps = max(env.par.rto, 6 * tx.base_rtt_ps)
+    tx.cwnd_bytes = max(env.par.initial_window * tx.bdp_bytes, float(full_bytes(env)))
+    tx.window_then = int(tx.cwnd_bytes)
+
+
+def full_bytes(env):
+    return env.par.payload_bytes + env.par.header_bytes
+
+
+def ready(env, now, tx):
+    if (
+        selective.has_data(tx)
+        and (selective.outstanding(tx) + 1) * full_bytes(env) <= tx.cwnd_bytes
+    ):
+        return now
+    return BLOCKED
+
+
+def fill(env, now, tx, pkt):
+    pkt.seq = selective.take(env, tx)
+    pkt.aux = rtt.timestamp(now)
+    pkt.entropy = paths.next_entropy(env, tx)
+    timeouts.on_send(env, now, tx)
+
+
+def on_data(env, now, rx, pkt):
+    selective.accept(env, now, rx, pkt)
+    ack = send(env, rx, ACK, int(pkt.seq), int(pkt.aux), CONTROL)
+    ack.entropy = int(pkt.entropy)
+    if int(pkt.ecn) & ECN_CE:
+        ack.ecn = ECN_ECHO
+
+
+def on_trimmed(env, now, rx, pkt):
+    nack = send(env, rx, NACK, int(pkt.seq), int(pkt.aux), CONTROL)
+    nack.entropy = int(pkt.entropy)
+
+
+def on_control(env, now, tx, pkt):
+    seq = int(pkt.seq)
+    tx.heard += 1
+    if int(pkt.kind) == NACK:
+        timeouts.on_refused(env, now, tx, seq)
+        if selective.lose(env, tx, seq):
+            after_loss(env, now, tx)
+        return
+    marked = int(pkt.ecn) & ECN_ECHO != 0
+    paths.acknowledged(env, now, tx, int(pkt.entropy), marked)
+    if selective.acknowledge(env, tx, seq):
+        tx.acked_bytes += full_bytes(env)
+        timeouts.on_acknowledged(env, now, tx)
+    if selective.is_done(tx):
+        finish(env, now, tx)
+        return
+    adjust_window(env, now, tx, marked, rtt.elapsed_ps(now, int(pkt.aux)))
+
+
+def adjust_window(env, now, tx, marked, rtt_ps):
+    """The four cases, unless the window grows fast or quick adapt waits for its effect."""
+    packet = float(full_bytes(env))
+    target_ps = env.par.target_rtt * tx.base_rtt_ps
+    tx.marked_share += MARKED_GAIN * ((1.0 if marked else 0.0) - tx.marked_share)
+    seen_ps = QUEUE_SEEN * serialisation_ps(full_bytes(env), tx.ps_per_byte_q20)
+    met_queue = rtt_ps > tx.base_rtt_ps + seen_ps
+    if marked or met_queue:
+        tx.free_bytes = 0
+        tx.window_then = int(tx.cwnd_bytes)
+        tx.growing = 0
+    else:
+        tx.free_bytes += full_bytes(env)
+    if tx.heard >= tx.ignored:
+        quick_adapt(env, now, tx)
+    if marked and (tx.heard < tx.ignored or waits(env, tx)):
+        return
+    share = packet / tx.cwnd_bytes
+    late = (rtt_ps - target_ps) / rtt_ps
+    fair_decrease = env.par.fair_decrease * tx.cwnd_bytes / tx.bdp_bytes * packet
+    change = env.par.fair_increase * share * packet
+    if tx.growing or tx.free_bytes > tx.window_then:
+        tx.growing = 1
+        change = env.par.fast_increase * packet * (80 << 20) / tx.ps_per_byte_q20
+    elif marked and late > 0:
+        change = -min(env.par.multiplicative_decrease * late * packet + fair_decrease, packet)
+    elif marked:
+        change = -fair_decrease
+    elif late < 0:
+        change += min(env.par.multiplicative_increase * -late * share * packet, packet)
+    set_window(env, tx, tx.cwnd_bytes + change)
+
+
+def waits(env, tx):
+    """Does REPS or spraying avoid the few queues that mark?"""
+    return env.par.paths != paths.ECMP and tx.marked_share < env.par.wait_to_decrease
+
+
+def set_window(env, tx, cwnd_bytes):
+    largest = max(env.par.initial_window * tx.bdp_bytes, float(full_bytes(env)))
+    tx.cwnd_bytes = min(max(cwnd_bytes, float(full_bytes(env))), largest)
+
+
+def after_loss(env, now, tx):
+    """A packet was trimmed: one packet off the window, or as much as quick adapt takes."""
+    tx.free_bytes = 0
+    tx.growing = 0
+    if tx.heard < tx.ignored:
+        return
+    tx.lost = 1
+    if not quick_adapt(env, now, tx):
+        set_window(env, tx, tx.cwnd_bytes - full_bytes(env))
+
+
+def quick_adapt(env, now, tx):
+    """Once per target round trip, if there were losses: the window becomes what got through."""
+    if now < tx.period_end_ps:
+        return False
+    first = tx.period_end_ps == 0
+    acked_bytes = tx.acked_bytes
+    tx.acked_bytes = 0
+    tx.period_end_ps = now + int(env.par.target_rtt * tx.base_rtt_ps)
+    if first or tx.lost == 0:
+        return False
+    set_window(env, tx, float(acked_bytes))
+    tx.ignored = int(IGNORE * selective.outstanding(tx))
+    tx.heard = 0
+    tx.lost = 0
+    return True
+
+
+def on_timer(env, now, tx, k):
+    paths.timed_out(env, now, tx)
+    if timeouts.on_timer(env, now, tx) > 0:
+        after_loss(env, now, tx)
