@@ -178,8 +178,11 @@ def test_a_lone_flow_settles_at_eta(rate_gbps: int) -> None:
     engine = build(network, flow_table([(0, 31, 10**9, 0)]), "hpcc", SHARED)
     seen = measure(engine, 0, 300 * US, 800 * US, 500 * US)
     assert seen.rate_bps == pytest.approx(0.95 * rate_gbps * G, rel=0.01)
-    switches = slice(network.n_hosts, None)
-    assert engine.state.wires.queues["max_bytes"][switches].max() <= PACKET
+    assert engine.state.wires.queues["max_bytes"][network.n_hosts :].max() <= PACKET
+    notes = np.array(engine.state.ends.tx["notes"][0])
+    assert engine.state.ends.tx["n_notes"][0] == 3
+    assert (notes[:3] > 0).all()
+    assert (notes[3:] == 0).all()
 
 
 def test_fair_shares_with_small_packets() -> None:
