@@ -145,7 +145,7 @@ def is_window_limited(tx):
 
 def take(env, now, tx, pkt):
     """The packet that is sent now; returns its number."""
-    if now - tx.slot_ps > tx.srtt_ps // 4 and tx.slot - tx.slot_oldest < N_SLOTS - 1:
+    if 0 < tx.srtt_ps // 4 < now - tx.slot_ps and tx.slot - tx.slot_oldest < N_SLOTS - 1:
         begin_slot(tx, now)
     again = tx.n_rtx > 0
     seq = selective.take(env, tx)
