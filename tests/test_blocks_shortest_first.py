@@ -32,10 +32,10 @@ def test_the_list_is_sorted_and_keeps_equals_in_order(
     sizes: list[int], steps: list[tuple[str, int, int]]
 ) -> None:
     flows = [
-        SimpleNamespace(flow=i, size_bytes=10 * n, got_bytes=0, above=0, below=0)
+        SimpleNamespace(flow=i, peer=i % 5, size_bytes=10 * n, got_bytes=0, above=0, below=0)
         for i, n in enumerate(sizes)
     ]
-    env = SimpleNamespace(rx=flows, host=SimpleNamespace(first=0, last=0))
+    env = SimpleNamespace(rx=flows, host=SimpleNamespace(first=0, last=0, active=[-1] * 8))
     expected: list[int] = []
 
     def left(i: int) -> int:
@@ -56,3 +56,8 @@ def test_the_list_is_sorted_and_keeps_equals_in_order(
             at = expected.index(i)
             expected.insert(at - passed, expected.pop(at))
         assert order(env) == expected
+        for most in (1, 3, 8):
+            shortest_first.choose_active(env, most)
+            best = list({flows[i].peer: i for i in reversed(expected)}.values())[::-1]
+            chosen = sorted(best, key=expected.index)[:most]
+            assert env.host.active[: env.host.n_active] == chosen

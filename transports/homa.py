@@ -115,7 +115,7 @@ RX_STATE = (
     "first_scheduled",
     "overcommit",
 )
-HOST_STATE = (*shortest_first.HOST_STATE, "incoming", "n_active", ("active", 8))
+HOST_STATE = (*shortest_first.HOST_STATE, "incoming")
 TX_TIMERS, RX_TIMERS, SILENCE = 1, 1, 0
 TX_BITMAPS, RTX = 1, 0
 RX_BITMAPS, GOT = 1, 0
@@ -202,6 +202,7 @@ def on_timer(env, now, tx, k):
 
 
 def on_data(env, now, rx, pkt):
+    """A message moves up the list only when its unscheduled packets are in, as all have them."""
     if bit_set(env, rx, GOT, int(pkt.seq)) == 0:
         if rx.done_ps >= 0:
             send(env, rx, ACK, 0, 0, HIGHEST)
@@ -222,9 +223,9 @@ def on_data(env, now, rx, pkt):
     if rx.granted < rx.n_packets:
         if is_new:
             shortest_first.insert(env, rx)
-            choose_active(env, rx.overcommit)
-        elif shortest_first.lift(env, rx):
-            choose_active(env, rx.overcommit)
+            shortest_first.choose_active(env, rx.overcommit)
+        elif rx.n_got >= rx.window and shortest_first.lift(env, rx):
+            shortest_first.choose_active(env, rx.overcommit)
     grant(env, now)
 
 
@@ -279,23 +280,5 @@ def grant(env, now):
         i += 1
         if rx.granted == rx.n_packets:
             shortest_first.remove(env, rx)
-            choose_active(env, rx.overcommit)
+            shortest_first.choose_active(env, rx.overcommit)
             i = 0
-
-
-def choose_active(env, most):
-    """The first messages of the list, one of each sender."""
-    host = env.host
-    n = 0
-    link = host.first
-    while link != 0 and n < most:
-        rx = env.rx[link - 1]
-        is_first = True
-        for i in range(n):
-            if env.rx[host.active[i]].peer == rx.peer:
-                is_first = False
-        if is_first:
-            host.active[n] = rx.flow
-            n += 1
-        link = rx.below
-    host.n_active = n

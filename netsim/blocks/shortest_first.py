@@ -7,7 +7,7 @@ A link (``above``, ``below``, and the host's ``first``, ``last``) is a flow's nu
 """
 
 RX_STATE = ("above", "below")
-HOST_STATE = ("first", "last")
+HOST_STATE = ("first", "last", "n_active", ("active", 8))
 
 
 def insert(env, rx):
@@ -28,6 +28,24 @@ def lift(env, rx):
 def remove(env, rx):
     """Take a message off the list."""
     _join(env, rx.above, rx.below)
+
+
+def choose_active(env, most):
+    """Find the first messages, one of each sender and at most 8: the host's ``active`` flows."""
+    host = env.host
+    n = 0
+    link = host.first
+    while link != 0 and n < most:
+        rx = env.rx[link - 1]
+        is_first = True
+        for i in range(n):
+            if env.rx[host.active[i]].peer == rx.peer:
+                is_first = False
+        if is_first:
+            host.active[n] = rx.flow
+            n += 1
+        link = rx.below
+    host.n_active = n
 
 
 def _settle(env, rx, above):
