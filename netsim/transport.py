@@ -148,7 +148,8 @@ def set_timer(env, now, side, k, deadline):
 
 def set_host_timer(env, now, k, deadline):
     """Set timer ``k`` of this host."""
-    arm(env.timers, env.heap, env.host, env.host.first_timer + k, max(now, deadline))
+    slot = env.host.first_timer + env.par.first_host_timer + k
+    arm(env.timers, env.heap, env.host, slot, max(now, deadline))
 
 
 def cancel_timer(env, side, k):
@@ -163,7 +164,7 @@ def armed(env, side, k):
 
 def host_timer_armed(env, k):
     """Is timer ``k`` of this host going to fire?"""
-    return env.timers[env.host.first_timer + k].deadline < INF
+    return env.timers[env.host.first_timer + env.par.first_host_timer + k].deadline < INF
 
 
 def _word(side, b, seq):

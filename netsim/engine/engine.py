@@ -21,7 +21,8 @@ from netsim.engine.machine import (
     prefetch,
     take_ticket,
 )
-from netsim.engine.protocol import Protocol, parameter_value, read_protocol
+from netsim.engine.mixed import mix
+from netsim.engine.protocol import Protocol, read_protocol, transport_parameters
 from netsim.engine.records import RecordArray
 from netsim.engine.specialise import Specialiser, cache_root, jit_enabled
 from netsim.engine.state import (
@@ -53,7 +54,9 @@ BROKEN_RULES = {
 class Engine:
     """One simulation: state, compiled code, and the growing of rings.
 
-    ``faults`` are what goes wrong on links. ``window_ps`` shortens the windows (for tests:
+    ``others`` are further transports with their parameters; ``transport_of_flow`` says which
+    one each flow has, 0 being ``transport``. ``faults`` are what goes wrong on links.
+    ``window_ps`` shortens the windows (for tests:
     results must not change); ``sizes`` are initial capacities. Without ``jit`` the same code
     runs as plain Python, slowly, for tests and debuggers; by default that is up to
     NUMBA_DISABLE_JIT. The flows of ``trace`` are recorded (trace.py), by one worker.
@@ -69,6 +72,8 @@ class Engine:
         params: Mapping[str, Any],
         seed: int,
         *,
+        others: Sequence[tuple[Any, Mapping[str, Any]]] = (),
+        transport_of_flow: np.ndarray | None = None,
         faults: LinkFaults | None = None,
         threads: int = 1,
         window_ps: int | None = None,
@@ -81,9 +86,20 @@ class Engine:
         self.network, self.flows, self.fabric, self.faults = network, flows, fabric, faults
         self.threads = 1 if trace else threads
         self.jit = jit_enabled() if jit is None else jit
-        choices = {p.name: p.choices for p in transport.params}
-        par = {k: parameter_value(v, choices.get(k, ())) for k, v in params.items()}
-        self.protocol = read_protocol(transport.module, par, transport.name)
+        uses = [(transport, params), *others]
+        pars = [transport_parameters(*use) for use in uses]
+        protocols = [
+            read_protocol(plugin.module, par, plugin.name)
+            for (plugin, _), par in zip(uses, pars, strict=True)
+        ]
+        first_host_timer = 0
+        for par, protocol in zip(pars, protocols, strict=True):
+            par["first_host_timer"] = first_host_timer
+            first_host_timer += protocol.host_timers
+        self.name = " and ".join(plugin.name for plugin, _ in uses)
+        self.protocol = mix(protocols, [plugin.name for plugin, _ in uses])
+        if transport_of_flow is None:
+            transport_of_flow = np.zeros(len(flows), np.int64)
         self._compile(self.protocol, tracing=bool(trace))
         buffer: Trace | np.ndarray = np.zeros(1, np.int64)
         if trace:
@@ -94,7 +110,15 @@ class Engine:
         )
         control_at = used - network.n_hosts * sizes.control_slots
         ends = build_ends(
-            network, flows, packets, self.protocol, par, seed, control_at, sizes.control_slots
+            network,
+            flows,
+            packets,
+            self.protocol,
+            pars,
+            transport_of_flow,
+            seed,
+            control_at,
+            sizes.control_slots,
         )
         self.state = State(
             net=build_net(network, seed),
@@ -120,10 +144,11 @@ class Engine:
         holes["prefetch"] = compiled_prefetch() if self.jit else prefetch
         holes["take_ticket"] = compiled_take_ticket() if self.jit else take_ticket
         holes["switch_step"] = exact.switch_step if constants["COUPLED"] else switch.switch_step
-        text = f"{protocol.module.__name__} {sorted(constants.items())}"
+        names = [module.__name__ for module in protocol.modules]
+        text = f"{names} {sorted(constants.items())}"
         tag = hashlib.sha256(text.encode()).hexdigest()[:12]
-        specialiser = Specialiser(holes, protocol.module, tag, jit=self.jit)
-        root = cache_root(protocol.module) if self.jit else None
+        specialiser = Specialiser(holes, protocol.modules, tag, jit=self.jit)
+        root = cache_root(protocol.modules) if self.jit else None
         self._run = specialiser.entry(loop.run_windows, root)
         self._set_up = specialiser.entry(loop.set_up_flows, root)
 
@@ -195,7 +220,7 @@ class Engine:
                 self.state.scratch = build_scratch(self.network, self.threads, capacity)
         else:
             fault = BROKEN_RULES[int(hosts["fault"][node])]
-            raise RunError(f"host {node}: {fault} (transport {self.protocol.module.__name__})")
+            raise RunError(f"host {node}: {fault} (transport {self.name})")
 
     def _grow_link(self, port: int, need: int) -> None:
         ports, inbox = self.state.wires.ports, self.state.wires.inbox

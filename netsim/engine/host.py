@@ -59,6 +59,7 @@ class Env(NamedTuple):
 
     host: Any
     par: Any
+    pars: Any
     pool: Any
     blank: Any
     timers: Any
@@ -254,6 +255,7 @@ def host_step(net, wires, ends, clock, h):
     env = Env(
         host,
         ends.par[0],
+        (ends.par, ends.par1, ends.par2, ends.par3),
         wires.pool,
         wires.blank,
         ends.timers,

@@ -155,6 +155,7 @@ HOST_FIELDS = (
 
 FLOW_FIELDS = (
     "flow",
+    "transport",  # which one of the run's transports
     "host",  # the host this side lives on
     "peer",  # the host at the other end
     "size_bytes",
@@ -203,7 +204,13 @@ FABRIC = record(
     extra=(("pmax", "f8"), ("alpha", "f8")),
 )
 
-PARAMETER_FIELDS = ("payload_bytes", "header_bytes", "control_bytes", "seed")
+PARAMETER_FIELDS = (
+    "payload_bytes",
+    "header_bytes",
+    "control_bytes",
+    "seed",
+    "first_host_timer",  # of this transport, among those of a host
+)
 """What every transport finds among its parameters besides its own."""
 
 CLOCK = record(
@@ -278,7 +285,10 @@ class Ends(NamedTuple):
     timers: Array  # TIMER[...]
     heap: Array  # int64[...]: timer slots, one binary heap per host
     bits: Array  # int64[...]: bitmaps, 32 bits used of each word
-    par: Array  # parameters, one record
+    par: Array  # parameters of the (first) transport, one record ...
+    par1: Array  # ... and of the other transports of the run
+    par2: Array
+    par3: Array
     next_flow: Array  # int64[n_flows + 1]: CSR of flows that wait for a flow ...
     next_flows: Array  # int64[...]: ... and who they are
 

@@ -179,6 +179,7 @@ def set_up_flows(ends, wires):
         env = Env(
             host,
             ends.par[0],
+            (ends.par, ends.par1, ends.par2, ends.par3),
             wires.pool,
             wires.blank,
             ends.timers,

@@ -1,4 +1,7 @@
-"""A transport module as the engine sees it: its declarations, checked, and its handlers."""
+"""A transport module as the engine sees it: its declarations, checked, and its handlers.
+
+Several transports of one run are joined to one (`mixed.py`).
+"""
 
 from __future__ import annotations
 
@@ -47,12 +50,12 @@ MAX_TIMERS = 15
 class Protocol:
     """What a transport declares: state fields, timers, bitmaps, parameters, handlers."""
 
-    module: ModuleType
+    modules: tuple[ModuleType, ...]
     tx: np.dtype
     rx: np.dtype
     host: np.dtype
     packet: np.dtype
-    par: np.dtype
+    pars: tuple[np.dtype, ...]
     tx_timers: int
     rx_timers: int
     host_timers: int
@@ -91,14 +94,14 @@ def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> P
         raise InputError(f"transport {name}: the parameter name {taken[0]} is the engine's own")
     kinds = {p: "f8" if isinstance(v, float) else "i8" for p, v in params.items()}
     return Protocol(
-        module=module,
+        modules=(module,),
         tx=record(*TX_FIELDS, *fields("TX_STATE", TX_FIELDS)),
         rx=record(*RX_FIELDS, *fields("RX_STATE", RX_FIELDS)),
         host=record(*HOST_FIELDS, *fields("HOST_STATE", HOST_FIELDS)),
         packet=packet_record(
             *fields("PACKET_FIELDS", tuple(field for field, _ in PACKET_FIELDS)),
         ),
-        par=record(*PARAMETER_FIELDS, extra=tuple(kinds.items())),
+        pars=(record(*PARAMETER_FIELDS, extra=tuple(kinds.items())),),
         tx_timers=count("TX_TIMERS", MAX_TIMERS - 1),
         rx_timers=count("RX_TIMERS", MAX_TIMERS),
         host_timers=count("HOST_TIMERS", MAX_TIMERS),
@@ -138,6 +141,12 @@ def _handler(module: ModuleType, handler: str, n_arguments: int, name: str) -> F
             f"the engine gives {n_arguments}"
         )
     return function
+
+
+def transport_parameters(plugin: Any, params: Mapping[str, Any]) -> dict[str, int | float]:
+    """A transport's resolved parameters as handlers see them."""
+    choices = {p.name: p.choices for p in plugin.params}
+    return {name: parameter_value(v, choices.get(name, ())) for name, v in params.items()}
 
 
 def parameter_value(value: Any, choices: tuple[str, ...]) -> int | float:

@@ -22,7 +22,7 @@ import shutil
 import sys
 import sysconfig
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -69,12 +69,15 @@ def _is_ours(path: str | None) -> bool:
     return not any(real.startswith(root + os.sep) for root in _foreign_roots())
 
 
-def _compiles(value: Any, plugin: types.ModuleType) -> bool:
+def _top(name: str) -> str:
+    """The outermost package of a dotted name."""
+    return name.partition(".")[0]
+
+
+def _compiles(value: Any, plugins: Sequence[types.ModuleType]) -> bool:
     if not isinstance(value, types.FunctionType):
         return False
-    module = value.__module__ or ""
-    top = plugin.__name__.partition(".")[0]
-    if module.partition(".")[0] in ("netsim", top):
+    if _top(value.__module__ or "") in ("netsim", *(_top(plugin.__name__) for plugin in plugins)):
         return True
     return _is_ours(inspect.getsourcefile(value))
 
@@ -94,11 +97,16 @@ class Specialiser:
     """
 
     def __init__(
-        self, holes: Mapping[str, Any], plugin: types.ModuleType, tag: str, *, jit: bool
+        self,
+        holes: Mapping[str, Any],
+        plugins: Sequence[types.ModuleType],
+        tag: str,
+        *,
+        jit: bool,
     ) -> None:
         self._jit = jit
         self._holes = dict(holes)
-        self._plugin = plugin
+        self._plugins = plugins
         self._tag = tag
         self._done: dict[int, Callable[..., Any]] = {}
 
@@ -128,7 +136,7 @@ class Specialiser:
         """What a global name of ``user`` stands for in its copy."""
         if isinstance(value, types.ModuleType) and _is_ours(getattr(value, "__file__", None)):
             return self._namespace(value, set(user.__code__.co_names))
-        return self.inline(value) if _compiles(value, self._plugin) else value
+        return self.inline(value) if _compiles(value, self._plugins) else value
 
     def _namespace(self, module: types.ModuleType, used: set[str]) -> types.ModuleType:
         """A stand-in for a module of helpers, with specialised copies of its ``used`` functions."""
@@ -136,7 +144,7 @@ class Specialiser:
         for name, value in vars(module).items():
             if name in used and not name.startswith("__"):
                 setattr(
-                    stand_in, name, self.inline(value) if _compiles(value, self._plugin) else value
+                    stand_in, name, self.inline(value) if _compiles(value, self._plugins) else value
                 )
         return stand_in
 
@@ -192,7 +200,9 @@ class Specialiser:
         lines = [line.strip() for line in str(error).splitlines()]
         said = [line for line in lines if line and not line.startswith(("During:", "<source"))]
         where = [line for line in said if line.startswith("File ")]
-        path = self._plugin.__file__ or ""
+        paths = [plugin.__file__ or "" for plugin in self._plugins]
+        mentioned = [path for path in paths if any(Path(path).name in line for line in where)]
+        path = (mentioned or paths)[0]
         where = [line for line in where if Path(path).name in line] or where
         what = [line for line in said if not line.startswith(("File ", "- ", "Failed in"))]
         return InputError(
@@ -214,8 +224,8 @@ class Specialiser:
         return compiled
 
 
-def source_files(plugin: types.ModuleType) -> list[Path]:
-    """Every file that the compiled code of ``plugin`` can depend on.
+def source_files(plugins: Sequence[types.ModuleType]) -> list[Path]:
+    """Every file that the compiled code of ``plugins`` can depend on.
 
     The whole package, and for a plugin all modules reachable from it through its
     globals, at any depth, that are not part of an installed library.
@@ -223,8 +233,8 @@ def source_files(plugin: types.ModuleType) -> list[Path]:
     root = Path(_package_root())
     files = set(root.rglob("*.py"))
     seen: set[str] = set()
-    queue = [plugin]
-    top = plugin.__name__.partition(".")[0]
+    queue = list(plugins)
+    tops = {_top(plugin.__name__) for plugin in plugins}
     while queue:
         module = queue.pop()
         if module.__name__ in seen:
@@ -239,26 +249,25 @@ def source_files(plugin: types.ModuleType) -> list[Path]:
             found = sys.modules.get(name) if isinstance(name, str) else None
             if found is None:
                 continue
-            same_package = found.__name__.partition(".")[0] == top
-            if same_package or _is_ours(getattr(found, "__file__", None)):
+            if _top(found.__name__) in tops or _is_ours(getattr(found, "__file__", None)):
                 queue.append(found)
     return sorted(files)
 
 
-def source_hash(plugin: types.ModuleType) -> str:
+def source_hash(plugins: Sequence[types.ModuleType]) -> str:
     """Hash of everything that decides what machine code comes out, but the fabric's features."""
     import numba
 
     digest = hashlib.sha256()
     digest.update(f"{numba.__version__} {sys.version}".encode())
     digest.update(os.environ.get("NUMBA_BOUNDSCHECK", "").encode())
-    for path in source_files(plugin):
+    for path in source_files(plugins):
         digest.update(str(path).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:20]
 
 
-def cache_root(plugin: types.ModuleType) -> Path | None:
+def cache_root(plugins: Sequence[types.ModuleType]) -> Path | None:
     """Folder for compiled code of the present sources, made if need be; None if none is writable.
 
     ``NETSIM_CACHE_DIR`` names another place than the user's cache directory.
@@ -269,7 +278,7 @@ def cache_root(plugin: types.ModuleType) -> Path | None:
         base = str(Path(home) / "netsim")
     root = Path(base)
     try:
-        folder = root / source_hash(plugin)
+        folder = root / source_hash(plugins)
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
         _prune(root, folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,9 @@ BALANCING = {
     "spray_permutation": SPRAY_PERMUTATION,
     "least_loaded": LEAST_LOADED,
 }
+
+MAX_TRANSPORTS = 4
+"""Of one run."""
 
 MAX_WINDOW_PS = 1 << 31
 """Windows are shorter than this, so that a time within one fits a sort key."""
@@ -241,7 +244,8 @@ def build_ends(
     flows: FlowTable,
     packets: PacketFormat,
     protocol: Protocol,
-    par: Mapping[str, int | float],
+    pars: Sequence[Mapping[str, int | float]],
+    transport_of_flow: np.ndarray,
     seed: int,
     control_at: int,
     control_slots: int,
@@ -255,6 +259,7 @@ def build_ends(
     rx = np.zeros(n, protocol.rx)
     for side, here, there in ((tx, flows.src, flows.dst), (rx, flows.dst, flows.src)):
         side["flow"] = np.arange(n)
+        side["transport"] = transport_of_flow
         side["host"] = here
         side["peer"] = there
         side["size_bytes"] = flows.size_bytes
@@ -290,15 +295,26 @@ def build_ends(
     if flows.after_ptr is not None:
         tx["waits_for"] = np.diff(flows.after_ptr)
     timers, heap = _build_timers(hosts, tx, rx, protocol)
-    rec = np.zeros(1, protocol.par)
-    for name, value in par.items():
-        rec[name] = value
-    rec["payload_bytes"] = packets.payload_bytes
-    rec["header_bytes"] = packets.header_bytes
-    rec["control_bytes"] = packets.control_bytes
-    rec["seed"] = seed
     bits = np.zeros(max(1, n_words), np.int64)
-    return Ends(hosts, tx, rx, timers, heap, bits, rec, next_flow, next_flows)
+    common = {
+        "payload_bytes": packets.payload_bytes,
+        "header_bytes": packets.header_bytes,
+        "control_bytes": packets.control_bytes,
+        "seed": seed,
+    }
+    records = [
+        _parameters(dtype, {**par, **common})
+        for dtype, par in zip(protocol.pars, pars, strict=True)
+    ]
+    records += [records[0]] * (MAX_TRANSPORTS - len(records))
+    return Ends(hosts, tx, rx, timers, heap, bits, *records, next_flow, next_flows)
+
+
+def _parameters(dtype: np.dtype, values: Mapping[str, int | float]) -> np.ndarray:
+    rec = np.zeros(1, dtype)
+    for name, value in values.items():
+        rec[name] = value
+    return rec
 
 
 def _successors(flows: FlowTable) -> tuple[np.ndarray, np.ndarray]:

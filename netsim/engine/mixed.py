@@ -1,0 +1,141 @@
+"""Several transports in one run, joined to one protocol.
+
+Records of flows have the fields of every transport (those of the same name are shared: a flow
+has one transport only). Each handler becomes a function that looks which transport the flow
+has and calls that one's handler, with an `Env` that holds its parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from netsim.engine import defaults
+from netsim.engine.host import Env
+from netsim.engine.layout import FLOW_FIELDS, HOST_FIELDS, PACKET
+from netsim.engine.protocol import HANDLERS, MAX_TIMERS, Protocol
+from netsim.errors import InputError
+
+ENV = (
+    "Env(env.host, env.pars[{i}][0], env.pars, env.pool, env.blank, env.timers, env.heap, "
+    "env.bits, env.tx, env.rx)"
+)
+ARGUMENTS = {
+    "setup": "env, tx, rx",
+    "on_start": "env, now, tx",
+    "ready": "env, now, tx",
+    "fill": "env, now, tx, pkt",
+    "on_data": "env, now, rx, pkt",
+    "on_trimmed": "env, now, rx, pkt",
+    "on_request": "env, now, rx, pkt",
+    "on_control": "env, now, tx, pkt",
+    "on_timer": "env, now, tx, k",
+    "on_rx_timer": "env, now, rx, k",
+    "rank": "env, tx",
+}
+"""The handlers of one flow, with the names of their arguments."""
+
+
+def mix(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
+    """One protocol for flows of several transports; `names` are for messages.
+
+    Raises InputError if two of them keep state of the same name in a host or in packets.
+    """
+    if len(protocols) == 1:
+        return protocols[0]
+    host_timers = [protocol.host_timers for protocol in protocols]
+    if sum(host_timers) > MAX_TIMERS:
+        raise InputError(f"together {' and '.join(names)} have more than {MAX_TIMERS} host timers")
+    handlers = {name: _dispatch(name, protocols) for name in ARGUMENTS}
+    if all(protocol.handlers["rank"] is defaults.rank for protocol in protocols):
+        handlers["rank"] = defaults.rank
+    handlers["on_host_timer"] = _host_timer_dispatch(protocols)
+    handlers["on_forward"] = _forward(protocols)
+    assert set(handlers) == set(HANDLERS)
+    return Protocol(
+        modules=tuple(dict.fromkeys(m for protocol in protocols for m in protocol.modules)),
+        tx=_union([protocol.tx for protocol in protocols], names, "TX_STATE"),
+        rx=_union([protocol.rx for protocol in protocols], names, "RX_STATE"),
+        host=_union([protocol.host for protocol in protocols], names, "HOST_STATE", HOST_FIELDS),
+        packet=_union(
+            [protocol.packet for protocol in protocols], names, "PACKET_FIELDS", PACKET.names or ()
+        ),
+        pars=tuple(par for protocol in protocols for par in protocol.pars),
+        tx_timers=max(protocol.tx_timers for protocol in protocols),
+        rx_timers=max(protocol.rx_timers for protocol in protocols),
+        host_timers=sum(host_timers),
+        tx_bitmaps=max(protocol.tx_bitmaps for protocol in protocols),
+        rx_bitmaps=max(protocol.rx_bitmaps for protocol in protocols),
+        handlers=handlers,
+    )
+
+
+def _union(
+    records: Sequence[np.dtype],
+    names: Sequence[str],
+    what: str,
+    common: Sequence[str] = FLOW_FIELDS,
+) -> np.dtype:
+    """A record with the fields of all. Fields of hosts and packets must not have the same name."""
+    shared = what in ("TX_STATE", "RX_STATE")
+    fields: dict[str, np.dtype] = {}
+    owner: dict[str, str] = {}
+    for record, name in zip(records, names, strict=True):
+        for field in record.names or ():
+            kind = record.fields[field][0]  # type: ignore[index]
+            known = fields.setdefault(field, kind)
+            first = owner.setdefault(field, name)
+            if first != name and (known != kind or not shared) and field not in common:
+                raise InputError(f"{first} and {name} both have the field {field} in {what}")
+    return np.dtype(list(fields.items()), align=True)
+
+
+def _function(name: str, arguments: str, lines: list[str], names: dict[str, Any]) -> FunctionType:
+    """A function made of source text; the handlers it calls are among its globals."""
+    scope: dict[str, Any] = {"__name__": __name__, "Env": Env, **names}
+    text = "\n    ".join([f"def {name}({arguments}):", *lines])
+    exec(compile(text, f"<{name} of several transports>", "exec"), scope)
+    function: FunctionType = scope[name]
+    return function
+
+
+def _dispatch(name: str, protocols: Sequence[Protocol]) -> FunctionType:
+    arguments = ARGUMENTS[name]
+    side = "rx" if "rx" in arguments.split(", ") and "tx" not in arguments else "tx"
+    rest = arguments.partition(", ")[2]
+    lines = [
+        f"if {side}.transport == {i}: return handler{i}({ENV.format(i=i)}, {rest})"
+        for i in range(len(protocols) - 1)
+    ]
+    last = len(protocols) - 1
+    lines.append(f"return handler{last}({ENV.format(i=last)}, {rest})")
+    handlers = {f"handler{i}": p.handlers[name] for i, p in enumerate(protocols)}
+    return _function(name, arguments, lines, handlers)
+
+
+def _host_timer_dispatch(protocols: Sequence[Protocol]) -> FunctionType:
+    lines = ["pass"]
+    first = 0
+    handlers = {}
+    for i, protocol in enumerate(protocols):
+        end = first + protocol.host_timers
+        if protocol.host_timers > 0:
+            handlers[f"handler{i}"] = protocol.handlers["on_host_timer"]
+            call = f"handler{i}({ENV.format(i=i)}, now, k - {first})"
+            lines.append(f"if {first} <= k and k < {end}: {call}")
+        first = end
+    return _function("on_host_timer", "env, now, k", lines, handlers)
+
+
+def _forward(protocols: Sequence[Protocol]) -> FunctionType:
+    """Telemetry of every transport that has it; each writes fields of its own only."""
+    found = [p.handlers["on_forward"] for p in protocols]
+    found = [handler for handler in found if handler is not defaults.on_forward]
+    if not found:
+        return defaults.on_forward
+    handlers = {f"handler{i}": handler for i, handler in enumerate(found)}
+    lines = [f"{name}(now, pkt, port, queue)" for name in handlers]
+    return _function("on_forward", "now, pkt, port, queue", lines, handlers)
