@@ -86,6 +86,31 @@ class FlowTable:
             raise InputError(f"a flow table has {len(label)} labels for {n} flows")
         self.label = label
 
+    @staticmethod
+    def join(tables: Sequence[FlowTable]) -> FlowTable:
+        """The flows of several tables in one, in order; flows wait for those of their own table."""
+        if len(tables) == 1:
+            return tables[0]
+        joined = FlowTable(
+            *(
+                np.concatenate([getattr(table, name) for table in tables])
+                for name in ("src", "dst", "size_bytes", "start_ps")
+            ),
+            cls=np.concatenate([table.cls for table in tables]),
+        )
+        if any(table.label is not None for table in tables):
+            joined.label = [text for table in tables for text in (table.label or [""] * len(table))]
+        if any(table.after_ptr is not None for table in tables):
+            first = np.cumsum([0, *map(len, tables)]).tolist()
+            joined.set_dependencies(
+                [
+                    [first[k] + flow for flow in table.waits_for(f)]
+                    for k, table in enumerate(tables)
+                    for f in range(len(table))
+                ]
+            )
+        return joined
+
     def __len__(self) -> int:
         return int(self.src.size)
 

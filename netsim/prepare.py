@@ -17,6 +17,7 @@ from netsim.network import Network
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
+    from netsim.experiment.model import PluginUse
 
 TRAFFIC_STREAM = 0x7261
 """Keeps the random numbers of the traffic apart from other uses of the seed."""
@@ -31,6 +32,8 @@ class Scenario:
     fabric: Fabric
     faults: LinkFaults | None
     ideal: IdealTimes
+    class_of_flow: np.ndarray
+    """int64[n_flows]: 0, or 1 + the index of its flow class."""
 
 
 def prepare(point: Point) -> Scenario:
@@ -44,10 +47,12 @@ def prepare(point: Point) -> Scenario:
             payload_bytes=point.packets.payload_bytes,
             header_bytes=point.packets.header_bytes,
         )
-        rng = np.random.Generator(np.random.Philox([point.seed, TRAFFIC_STREAM]))
-        params = point.traffic.params
-        flows = cast(FlowTable, point.traffic.module.flows(params, network, rng, context))
-        flows.validate(network.n_hosts)
+        tables = [
+            _flows(use, network, context, TRAFFIC_STREAM + k)
+            for k, use in enumerate([point.traffic, *(c.traffic for c in point.classes)])
+        ]
+        flows = FlowTable.join(tables)
+        _check_transports(point)
         _check_packets(point)
         faults = link_faults(point.faults, network)
     except InputError as error:
@@ -61,7 +66,28 @@ def prepare(point: Point) -> Scenario:
     fabric = point.fabric.for_network(network, point.packets)
     multipath = fabric.load_balancing != "ecmp"
     ideal = ideal_times(network, flows, point.packets, multipath=multipath)
-    return Scenario(network, flows, fabric, faults, ideal)
+    class_of_flow = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+    return Scenario(network, flows, fabric, faults, ideal, class_of_flow)
+
+
+def _flows(traffic: PluginUse, network: Network, context: TrafficContext, stream: int) -> FlowTable:
+    rng = np.random.Generator(np.random.Philox([context.seed, stream]))
+    flows = cast(FlowTable, traffic.module.flows(traffic.params, network, rng, context))
+    flows.validate(network.n_hosts)
+    return flows
+
+
+def _check_transports(point: Point) -> None:
+    """Refuse to mix a transport that is not simulated with others."""
+    uses = [("transport", point.transport)]
+    uses += [(f"classes.{c.name}.transport", c.transport) for c in point.classes]
+    for key, use in uses:
+        if len(uses) > 1 and getattr(use.module, "CLOSED_FORM", False):
+            raise InputError(
+                f"{use.name} is not simulated, so it cannot stand beside other transports",
+                key=key,
+                hint="an experiment of its own",
+            )
 
 
 def _check_packets(point: Point) -> None:

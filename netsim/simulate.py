@@ -104,6 +104,8 @@ def build_engine(point: Point, scenario: Scenario, **options: Any) -> Engine:
             point.transport.plugin,
             point.transport.params,
             point.seed,
+            others=[(c.transport.plugin, c.transport.params) for c in point.classes],
+            transport_of_flow=scenario.class_of_flow,
             faults=scenario.faults,
             **options,
         )

@@ -137,6 +137,7 @@ def flow_table(
 ) -> Table:
     """One row a flow; the columns are documented in `netsim.results.columns`."""
     flows, ideal = scenario.flows, scenario.ideal
+    names = np.array(["", *(flow_class.name for flow_class in point.classes)])
     slowdown = np.where(fct_ps >= 0, fct_ps / ideal.fct_ps, np.nan)
     return {
         "flow": np.arange(len(flows)),
@@ -152,6 +153,7 @@ def flow_table(
         "packets_sent": packets_sent,
         "retransmits": retransmits,
         "class": cls,
+        **({"flow_class": names[scenario.class_of_flow]} if point.classes else {}),
     }
 
 

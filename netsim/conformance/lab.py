@@ -16,7 +16,7 @@ from netsim.conformance.finding import ConformanceError
 from netsim.conformance.watch import Watch, watched_module
 from netsim.engine.engine import Engine
 from netsim.engine.layout import DONE, HOST_FIELDS, IDLE, INF, RUNNING, RX_FIELDS, TX_FIELDS
-from netsim.experiment.fabric import merge, resolve_fabric
+from netsim.experiment.fabric import merge, resolve_fabric, wishes
 from netsim.fabric import Fabric, PacketFormat
 from netsim.flows import FlowTable
 from netsim.ideal import ideal_times
@@ -150,7 +150,7 @@ class Lab:
     @property
     def wishes(self) -> Mapping[str, Any]:
         """The fabric that the transport declares."""
-        return getattr(self.plugin.module, "FABRIC", {})
+        return wishes(self.plugin.module, self.params)
 
     def fabric(self, changes: Mapping[str, Any], network: Network) -> Fabric:
         """The fabric that the transport declares, with some keys changed."""

@@ -15,6 +15,15 @@ Tree = dict[str, Any]
 PLUGIN_SECTIONS = ("topology", "transport", "traffic")
 
 
+CLASS_SECTIONS = ("transport", "traffic")
+"""What a table [classes.NAME] holds."""
+
+
+def category(key: str) -> str:
+    """The kind of plugin that a section holds: "transport" for "classes.wan.transport"."""
+    return key.rpartition(".")[2]
+
+
 def read(path: Path) -> Tree:
     """The tree of a TOML file; `InputError` if it cannot be read or is not TOML."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 from pydantic import ValidationError
@@ -33,6 +34,18 @@ def resolve_packets(table: Mapping[str, Any]) -> PacketFormat:
     except ValidationError as error:
         raise CombinedInputError(problems(error, PacketsSection, "packets")) from None
     return PacketFormat(**section.model_dump())
+
+
+def wishes(module: ModuleType, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The [fabric] table a transport expects: its `FABRIC`, or what its `fabric(params)` gives.
+
+    Raises InputError if that is not a dict.
+    """
+    declared = getattr(module, "fabric", None)
+    table = declared(params) if callable(declared) else getattr(module, "FABRIC", {})
+    if not isinstance(table, Mapping):
+        raise InputError("is not a dict", file=str(module.__file__), key="FABRIC")
+    return table
 
 
 def merge(wishes: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,6 +33,15 @@ class PluginUse:
 
 
 @dataclass(frozen=True)
+class FlowClass:
+    """A table [classes.NAME]: more traffic, with a transport of its own."""
+
+    name: str
+    transport: PluginUse
+    traffic: PluginUse
+
+
+@dataclass(frozen=True)
 class StopCondition:
     """When a run ends before its flows do.
 
@@ -69,6 +78,7 @@ class Point:
     topology: PluginUse
     transport: PluginUse
     traffic: PluginUse
+    classes: tuple[FlowClass, ...]
     packets: PacketFormat
     fabric: Fabric
     faults: tuple[FaultUse, ...]

@@ -16,9 +16,9 @@ from pydantic import ValidationError
 from netsim import registry
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment import fabric as fabrics
-from netsim.experiment.document import PLUGIN_SECTIONS, Tree
+from netsim.experiment.document import CLASS_SECTIONS, PLUGIN_SECTIONS, Tree, category
 from netsim.experiment.faults import FaultUse
-from netsim.experiment.model import Outputs, PluginUse, Point, StopCondition
+from netsim.experiment.model import FlowClass, Outputs, PluginUse, Point, StopCondition
 from netsim.experiment.schema import (
     FaultSection,
     FileSection,
@@ -34,6 +34,8 @@ from netsim.units import format_time, written
 
 SEED_LIMIT = 2**32
 NEVER_PS = 1 << 62
+MAX_TRANSPORTS = 4
+"""In one run; the engine has room for the parameters of so many."""
 TOP_LEVEL_VALUES = ("name", "description", "seed")
 
 T = TypeVar("T")
@@ -56,7 +58,7 @@ class Resolver:
 
         def resolve() -> Plugin:
             name, _ = registry.split_preset(kind)
-            return registry.find(section, name, relative_to=self.directory)
+            return registry.find(category(section), name, relative_to=self.directory)
 
         return self._once(section, f"plugin {section} {kind}", resolve)
 
@@ -67,8 +69,9 @@ class Resolver:
         topology, transport, traffic = uses
         packets = self._section(tree, "packets", fabrics.resolve_packets)
         fabric = None
-        if packets is not None and transport is not None:
-            fabric = self._fabric(tree.get("fabric", {}), transport, packets)
+        classes = self._classes(tree.get("classes", {}))
+        if packets is not None and transport is not None and classes is not None:
+            fabric = self._fabric(tree.get("fabric", {}), transport, classes, packets)
         faults = self._section(tree, "faults", _faults)
         stop = self._section(tree, "stop", _stop)
         outputs = self._section(tree, "outputs", lambda table: _outputs(table, title))
@@ -77,6 +80,7 @@ class Resolver:
             topology is None
             or transport is None
             or traffic is None
+            or classes is None
             or packets is None
             or fabric is None
             or faults is None
@@ -93,6 +97,7 @@ class Resolver:
             topology=topology,
             transport=transport,
             traffic=traffic,
+            classes=classes,
             packets=packets,
             fabric=fabric,
             faults=faults,
@@ -108,6 +113,7 @@ class Resolver:
                         PLUGIN_SECTIONS, (topology, transport, traffic), strict=True
                     )
                 },
+                **self._describe_classes(classes, tree),
                 "packets": fabrics.describe_packets(packets),
                 "fabric": fabrics.describe_fabric(fabric),
                 **({"faults": _describe_faults(faults)} if faults else {}),
@@ -170,6 +176,29 @@ class Resolver:
             section, f"{section} {table!r}", lambda: self._use(section, plugin, kind, table)
         )
 
+    def _classes(self, tables: Any) -> tuple[FlowClass, ...] | None:
+        """The tables [classes.NAME], or None after noting what is wrong with them."""
+        if not isinstance(tables, dict):
+            return None  # noted when the top level was checked
+        classes = []
+        for name, table in tables.items():
+            if not isinstance(table, dict):
+                return None
+            transport, traffic = (
+                self._plugin_use(f"classes.{name}.{section}", table.get(section))
+                for section in CLASS_SECTIONS
+            )
+            if transport is None or traffic is None:
+                return None
+            classes.append(FlowClass(name, transport, traffic))
+        if len(classes) >= MAX_TRANSPORTS:
+            error = InputError(
+                f"{len(classes)} classes", key="classes", hint=f"at most {MAX_TRANSPORTS - 1}"
+            )
+            self._once("classes", "too many classes", lambda: _raise(error))
+            return None
+        return tuple(classes)
+
     def _use(self, section: str, plugin: Plugin, kind: str, table: Tree) -> PluginUse:
         _, preset = registry.split_preset(kind)
         given = {name: value for name, value in table.items() if name != "kind"}
@@ -194,22 +223,35 @@ class Resolver:
                 params[param.name] = str(self.directory / path)
         return PluginUse(plugin, params, preset)
 
-    def _fabric(self, table: Any, transport: PluginUse, packets: PacketFormat) -> Fabric | None:
+    def _fabric(
+        self,
+        table: Any,
+        transport: PluginUse,
+        classes: Sequence[FlowClass],
+        packets: PacketFormat,
+    ) -> Fabric | None:
+        names = [flow_class.name for flow_class in classes]
+        others = [flow_class.transport for flow_class in classes]
         if not isinstance(table, dict):
             return None
 
         def resolve() -> Fabric:
-            wishes = getattr(transport.module, "FABRIC", {})
-            if not isinstance(wishes, Mapping):
-                raise InputError("is not a dict", file=str(transport.plugin.path), key="FABRIC")
+            wishes = fabrics.wishes(transport.module, transport.params)
+            more = [fabrics.wishes(other.module, other.params) for other in others]
+            if more:
+                needed = [wish.get("n_classes", 1) for wish in (wishes, *more)]
+                wishes = {**wishes, "n_classes": max(needed)}
             try:
                 fabric = fabrics.resolve_fabric(fabrics.merge(wishes, table), packets)
             except InputError as error:
                 raise _own_mistakes(transport, wishes, packets) or error from None
-            _check_classes(fabric, transport, wishes)
+            _check_classes(fabric, transport, "transport", wishes)
+            for name, other, wish in zip(names, others, more, strict=True):
+                _check_classes(fabric, other, f"classes.{name}.transport", wish)
             return fabric
 
-        memo = f"fabric {table!r} {transport.plugin.path} {transport.params!r} {packets!r}"
+        uses = [(use.plugin.path, use.params) for use in (transport, *others)]
+        memo = f"fabric {table!r} {uses!r} {packets!r}"
         fabric = self._once("fabric", memo, resolve)
         if fabric is not None:
             used = fabrics.used_keys(fabric)
@@ -219,6 +261,21 @@ class Resolver:
                     continue
                 self._unheeded.setdefault(key, fabrics.no_effect(key, fabric))
         return fabric
+
+    def _describe_classes(self, classes: Sequence[FlowClass], tree: Tree) -> dict[str, Any]:
+        if not classes:
+            return {}
+        return {
+            "classes": {
+                flow_class.name: {
+                    section: self._describe(
+                        getattr(flow_class, section), tree["classes"][flow_class.name][section]
+                    )
+                    for section in CLASS_SECTIONS
+                }
+                for flow_class in classes
+            }
+        }
 
     def _describe(self, use: PluginUse, table: Tree) -> dict[str, Any]:
         """The table that gives the same plugin and parameters, every one written."""
@@ -241,8 +298,12 @@ def check_top_level(tree: Tree) -> list[InputError]:
     return []
 
 
+def _raise(error: InputError) -> None:
+    raise error
+
+
 def _no_kind(section: str, kind: Any) -> PluginUse:
-    available = ", ".join(registry.names(section)) or "none yet"
+    available = ", ".join(registry.names(category(section))) or "none yet"
     if kind is None:
         raise InputError("missing", key=f"{section}.kind", hint=f"there are: {available}")
     raise InputError(f"{written(kind)} is not a name", key=f"{section}.kind", hint=available)
@@ -347,7 +408,9 @@ def _own_mistakes(
     return None
 
 
-def _check_classes(fabric: Fabric, transport: PluginUse, wishes: Mapping[str, Any]) -> None:
+def _check_classes(
+    fabric: Fabric, transport: PluginUse, section: str, wishes: Mapping[str, Any]
+) -> None:
     """Refuse fewer classes than the transport says it uses, or than its parameters name."""
     needed = wishes.get("n_classes", 1)
     if fabric.n_classes < needed:
@@ -360,6 +423,6 @@ def _check_classes(fabric: Fabric, transport: PluginUse, wishes: Mapping[str, An
         if name.endswith("_class") and isinstance(value, int) and value >= fabric.n_classes:
             raise InputError(
                 f"there is no class {value}",
-                key=f"transport.{name}",
+                key=f"{section}.{name}",
                 hint=f"fabric.n_classes is {fabric.n_classes}, so 0 to {fabric.n_classes - 1}",
             )

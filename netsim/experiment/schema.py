@@ -133,6 +133,13 @@ class FabricSection(_Section):
     xon_gap_bytes: _Queue = 3000
 
 
+class ClassSection(_Section):
+    """[classes.NAME]"""
+
+    transport: Any
+    traffic: Any
+
+
 class FaultSection(_Section):
     """[faults.NAME]"""
 
@@ -167,6 +174,7 @@ class FileSection(_Section):
     topology: Any
     transport: Any
     traffic: Any
+    classes: dict[str, ClassSection] = Field(default_factory=dict)
     packets: dict[str, Any] = Field(default_factory=dict)
     fabric: dict[str, Any] = Field(default_factory=dict)
     faults: dict[str, Any] = Field(default_factory=dict)

@@ -16,7 +16,7 @@ from itertools import product
 from typing import Any
 
 from netsim.errors import InputError, raise_all
-from netsim.experiment.document import PLUGIN_SECTIONS, Tree
+from netsim.experiment.document import CLASS_SECTIONS, PLUGIN_SECTIONS, Tree, category
 from netsim.experiment.schema import COUNT_FIELDS
 from netsim.registry import Plugin
 from netsim.units import written
@@ -56,9 +56,22 @@ def _section(key: str, value: Any, find: Finder) -> list[Variant]:
         return _values(key, value, is_count=True)
     if key in PLUGIN_SECTIONS:
         return _plugin(key, value, find)
+    if key == "classes" and isinstance(value, dict):
+        return _tables(value, [_flow_class(f"{key}.{name}", value[name], find) for name in value])
     if key in SWEPT_SECTIONS and isinstance(value, dict):
         return _fixed(key, value)
     return [Variant(value)]
+
+
+def _flow_class(key: str, table: Any, find: Finder) -> list[Variant]:
+    """All variants of a table [classes.NAME]."""
+    if not isinstance(table, dict):
+        return [Variant(table)]
+    parts = [
+        _plugin(f"{key}.{name}", value, find) if name in CLASS_SECTIONS else [Variant(value)]
+        for name, value in table.items()
+    ]
+    return _tables(table, parts)
 
 
 def _fixed(path: str, table: Tree) -> list[Variant]:
@@ -89,7 +102,7 @@ def _plugin(section: str, value: Any, find: Finder) -> list[Variant]:
     kind = value.get("kind")
     if isinstance(kind, list):
         return _alternatives(section, [{**value, "kind": one} for one in kind], find)
-    plugin = find(section, kind) if isinstance(kind, str) else None
+    plugin = find(category(section), kind) if isinstance(kind, str) else None
     errors: list[InputError] = []
     parts: list[list[Variant]] = []
     for name, written_value in value.items():

@@ -47,7 +47,7 @@ FLOWS = (
     Column("packets", "packets", "data packets into which the flow is cut"),
     Column("packets_sent", "packets", "data packets sent, retransmissions included"),
     Column("retransmits", "packets", "data packets sent again"),
-    Column("drops", "packets", "packets of the flow dropped by switches"),
+    Column("flow_class", "", "name of the flow's class, empty for the main traffic"),
     Column("class", "index", "traffic class of the flow's data, 0 is the highest"),
     Column("label", "", "name that the traffic gave the flow"),
 )
