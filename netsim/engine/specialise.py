@@ -39,7 +39,7 @@ SEPARATE = ("host_step", "switch_step", "step_parallel")
 PARALLEL = ("step_parallel",)
 """The functions with a parallel loop, which Numba takes a longer way through."""
 
-KEPT_CACHES = 8
+KEPT_CACHES = 48
 """Cache folders of the most recently used source versions that are kept."""
 
 
