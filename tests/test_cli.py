@@ -232,7 +232,7 @@ class TestLooking:
         assert result.exit_code == 0
         for text in ("transports:", "fat_tree ", "permutation ", "experiments:"):
             assert text in result.stdout
-        assert netsim("list", "topologies").stdout.startswith("topologies:\n  fat_tree")
+        assert netsim("list", "topologies").stdout.startswith("topologies:\n  dumbbell")
 
     def test_show(self, netsim):
         result = netsim("show", "topology", "fat_tree")
