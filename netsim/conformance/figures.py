@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from netsim.conformance import networks
 from netsim.conformance.delivery import PACKET, packets_of
 from netsim.conformance.finding import NotApplicableError
 from netsim.conformance.lab import Lab, run_until
-from netsim.conformance.networks import RATE_BPS, dumbbell, tree
 from netsim.fabric import PacketFormat
 from netsim.flows import FlowTable
-from netsim.network import Network
 
 FLOWS = 4
+START_PS = 100_000_000
+"""They start one after the other."""
+
 SIZE_BYTES = 10**9
-HALF_PS = 10 * 10**9
+HALF_PS = 20 * 10**9
 """Flows that cannot end are given this long to settle, and are then measured as long again."""
 
 
@@ -40,16 +42,17 @@ def alone(lab: Lab) -> dict[str, float]:
 def shared_link(lab: Lab) -> dict[str, float]:
     """Four flows over one link between two switches, each to a host of its own."""
     src = np.arange(FLOWS)
-    return _measure(lab, dumbbell(FLOWS), FlowTable(src, src + FLOWS, SIZE_BYTES))
+    return _measure(lab, FlowTable(src, src + FLOWS, SIZE_BYTES, src * START_PS))
 
 
 def shared_receiver(lab: Lab) -> dict[str, float]:
     """Four flows to one host."""
-    return _measure(lab, tree(), FlowTable(np.arange(2, 2 + FLOWS), 0, SIZE_BYTES))
+    src = np.arange(FLOWS)
+    return _measure(lab, FlowTable(src + FLOWS, 0, SIZE_BYTES, src * START_PS))
 
 
-def _measure(lab: Lab, network: Network, flows: FlowTable) -> dict[str, float]:
-    engine = lab.engine(flows, network, jit=True)
+def _measure(lab: Lab, flows: FlowTable) -> dict[str, float]:
+    engine = lab.engine(flows, networks.dumbbell(FLOWS), jit=True)
     run_until(engine, HALF_PS)
     before = np.array(engine.state.ends.rx["got_bytes"])
     run_until(engine, 2 * HALF_PS)
@@ -57,7 +60,7 @@ def _measure(lab: Lab, network: Network, flows: FlowTable) -> dict[str, float]:
     if not got.any():
         raise NotApplicableError("nothing arrived in the time measured")
     packets = PacketFormat()
-    most = RATE_BPS / 8e12 * HALF_PS * packets.payload_bytes / packets.data_bytes
+    most = networks.RATE_BPS / 8e12 * HALF_PS * packets.payload_bytes / packets.data_bytes
     queue = int(engine.state.wires.queues["max_bytes"].max()) / packets.data_bytes
     return {
         "Jain index": jain(got),

@@ -6,6 +6,7 @@ from netsim.network import Network, NetworkBuilder
 
 RATE_BPS = 100 * 10**9
 DELAY_PS = 1_000_000
+STEP_PS = 13_577
 
 
 def tree(leaves: int = 4, per_leaf: int = 2) -> Network:
@@ -23,11 +24,16 @@ def tree(leaves: int = 4, per_leaf: int = 2) -> Network:
 
 
 def dumbbell(pairs: int) -> Network:
-    """Hosts 0 to pairs - 1 on the left, as many on the right, one cable between the sides."""
+    """Hosts 0 to pairs - 1 on the left, as many on the right, one cable between the sides.
+
+    Cables of hosts differ by some nanoseconds, or flows would be in step for ever, and whose
+    packet comes first to a full queue would be the same each time.
+    """
     builder = NetworkBuilder()
     hosts = builder.add_hosts(2 * pairs)
     left, right = builder.add_switch("left"), builder.add_switch("right")
     for host in hosts:
-        builder.cable(host, left if host < pairs else right, RATE_BPS, DELAY_PS)
+        delay_ps = DELAY_PS + host * STEP_PS
+        builder.cable(host, left if host < pairs else right, RATE_BPS, delay_ps)
     builder.cable(left, right, RATE_BPS, DELAY_PS)
     return builder.build(f"dumbbell_{pairs}")
