@@ -94,11 +94,12 @@ PRESETS = {
     "w5": {},
 }
 
+# Lost packets wait for a timeout: room for the unscheduled packets of some 200 senders at once.
 FABRIC = {
     "model": "drop_tail",
     "load_balancing": "spray_permutation",
     "n_classes": 8,
-    "queue_bytes": "1000pkt",
+    "queue_bytes": "10000pkt",
 }
 
 HIGHEST = 0
