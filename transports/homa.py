@@ -94,7 +94,7 @@ PRESETS = {
     "w5": {},
 }
 
-# Lost packets wait for a timeout: room for the unscheduled packets of some 200 senders at once.
+# Lost packets wait for a timeout, so queues are to hold the unscheduled packets of an incast.
 FABRIC = {
     "model": "drop_tail",
     "load_balancing": "spray_permutation",
