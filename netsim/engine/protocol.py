@@ -113,7 +113,7 @@ def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> P
 
 def _field_name(field: Any, where: str) -> str:
     """The name of a declared state field. Raises InputError if it is not declared well."""
-    name, kind = (field, int) if isinstance(field, str) else (*field, None)[:2]
+    name, kind = field if isinstance(field, tuple) and len(field) == 2 else (field, int)
     good = isinstance(name, str) and name.isidentifier()
     if isinstance(kind, int) and not isinstance(kind, bool):
         good = good and kind > 0

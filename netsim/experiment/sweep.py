@@ -16,7 +16,7 @@ from itertools import product
 from typing import Any
 
 from netsim.errors import InputError, raise_all
-from netsim.experiment.document import CLASS_SECTIONS, PLUGIN_SECTIONS, Tree, category
+from netsim.experiment.document import CLASS_SECTIONS, PLUGIN_SECTIONS, Tree
 from netsim.experiment.schema import COUNT_FIELDS
 from netsim.registry import Plugin
 from netsim.units import written
@@ -102,7 +102,7 @@ def _plugin(section: str, value: Any, find: Finder) -> list[Variant]:
     kind = value.get("kind")
     if isinstance(kind, list):
         return _alternatives(section, [{**value, "kind": one} for one in kind], find)
-    plugin = find(category(section), kind) if isinstance(kind, str) else None
+    plugin = find(section, kind) if isinstance(kind, str) else None
     errors: list[InputError] = []
     parts: list[list[Variant]] = []
     for name, written_value in value.items():

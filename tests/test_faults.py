@@ -1,0 +1,172 @@
+"""Faults of links: chances of loss, outages to the picosecond, and how experiments name them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, PACKET, US, build, counter, fat_tree, fct_ps, flow_table, run
+from experiment_text import load, messages, text
+
+from netsim.engine.engine import Engine
+from netsim.faults import LinkFault, combine
+from netsim.prepare import prepare
+from netsim.tables import conserve
+
+NETWORK = fat_tree(4, 2, "100Gbps")
+NIC = np.array([0])
+"""Hosts have the first ports, one each: this is the link from host 0."""
+
+
+def one_flow(size: int, *faults: LinkFault, transport: str = "datagram", seed: int = 1) -> Engine:
+    flows = flow_table([(0, 1, size, 0)])
+    found = combine(list(faults), NETWORK.n_ports)
+    engine = build(NETWORK, flows, transport, DROP_TAIL, faults=found, jit=False, seed=seed)
+    return run(engine)
+
+
+def lost(engine: Engine) -> int:
+    return int(engine.state.wires.losses["packets"].sum())
+
+
+def test_the_share_of_packets_that_are_lost():
+    n = 20_000
+    engine = one_flow(n * 4096, LinkFault(NIC, loss=0.1))
+    assert lost(engine) == pytest.approx(0.1 * n, abs=5 * np.sqrt(0.1 * 0.9 * n))
+    conserve(engine)
+
+
+def test_bit_errors_hit_large_packets_more_often():
+    table = combine([LinkFault(NIC, bit_error_rate=1e-6)], NETWORK.n_ports).loss_table[1]
+    for size in (64, PACKET, 65_535):
+        expected = -np.expm1(8 * size * np.log1p(-1e-6))
+        assert table[size] / 2**32 == pytest.approx(expected, rel=1e-6)
+
+
+def test_faults_of_one_link_add_up():
+    faults = [LinkFault(NIC, loss=0.5), LinkFault(NIC, loss=0.5, bit_error_rate=1e-7)]
+    table = combine(faults, NETWORK.n_ports).loss_table[1]
+    expected = 1 - 0.25 * (1 - 1e-7) ** (8 * 1000)
+    assert table[1000] / 2**32 == pytest.approx(expected, rel=1e-9)
+
+
+def test_links_without_faults_lose_nothing():
+    engine = one_flow(400_000, LinkFault(np.array([3]), loss=1.0))
+    assert lost(engine) == 0
+    assert fct_ps(engine)[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("down_ps", "up_ps", "missing"),
+    [
+        (0, 1, 1),  # the first packet has begun
+        (332_800, 332_801, 1),  # the second one begins as the first one ends
+        (332_799, 332_801, 2),
+        (100, 200, 1),
+        (3_328_000, 9 * US, 0),  # after the last of ten
+    ],
+)
+def test_an_outage_hits_what_is_sent_in_it(down_ps: int, up_ps: int, missing: int):
+    engine = one_flow(10 * 4096, LinkFault(NIC, outages_ps=((down_ps, up_ps),)))
+    assert lost(engine) == missing
+
+
+def test_go_back_n_recovers_from_an_outage_after_its_timeout():
+    engine = one_flow(40_960, LinkFault(NIC, outages_ps=((0, 50 * US),)), transport="roce")
+    clean = one_flow(40_960, transport="roce")
+    rto_ps = 4000 * US
+    assert fct_ps(engine)[0] == fct_ps(clean)[0] + rto_ps
+
+
+def test_draws_do_not_depend_on_anything_but_the_seed():
+    first, again, other = (
+        one_flow(4_096_000, LinkFault(NIC, loss=0.05), seed=seed) for seed in (1, 1, 2)
+    )
+    arrived = [int(e.state.ends.rx["got_bytes"][0]) for e in (first, again, other)]
+    assert arrived[0] == arrived[1] != arrived[2]
+
+
+def test_pauses_are_never_lost():
+    """If they were, links that lose everything else would overflow."""
+    from engine_runs import LOSSLESS
+
+    flows = flow_table([(src, 0, 400_000, 0) for src in range(1, 8)])
+    network = NETWORK
+    faults = combine([LinkFault(np.arange(network.n_ports), loss=0.2)], network.n_ports)
+    engine = run(build(network, flows, "roce", LOSSLESS, faults=faults, jit=False), 300 * US)
+    assert counter(engine, "pauses") > 10
+    assert counter(engine, "drops") == 0
+
+
+class TestExperiment:
+    def ports(self, tmp_path, links: str) -> list[str]:
+        content = text(**{"faults.some": f'links = "{links}"\nloss = 0.1'})
+        (point,) = load(tmp_path, content).points()
+        scenario = prepare(point)
+        assert scenario.faults is not None
+        network = scenario.network
+        ports = np.flatnonzero(scenario.faults.profile)
+        ends = ((p, network.port_peer[p]) for p in ports)
+        return [
+            f"{network.node_name(network.port_node[a])}>{network.node_name(network.port_node[b])}"
+            for a, b in ends
+        ]
+
+    def test_all_links(self, tmp_path):
+        assert len(self.ports(tmp_path, "all")) == 2 * (16 + 16)
+
+    def test_both_directions(self, tmp_path):
+        assert self.ports(tmp_path, "leaf0 - spine1") == ["leaf0>spine1", "spine1>leaf0"]
+
+    def test_one_direction(self, tmp_path):
+        assert self.ports(tmp_path, "leaf0 -> spine1") == ["leaf0>spine1"]
+        assert self.ports(tmp_path, "h3 -> *") == ["h3>leaf0"]
+
+    def test_any_text(self, tmp_path):
+        assert len(self.ports(tmp_path, "leaf* -> spine*")) == 16
+
+    def test_no_faults(self, tmp_path):
+        (point,) = load(tmp_path, text()).points()
+        assert prepare(point).faults is None
+
+    def test_loss_is_an_axis(self, tmp_path):
+        content = text(**{"faults.some": 'links = "all"\nloss = [0.1, 0.2]'})
+        assert [p.faults[0].loss for p in load(tmp_path, content).points()] == [0.1, 0.2]
+
+    def test_what_is_written_back_is_what_was_read(self, tmp_path):
+        content = text(**{"faults.cut": 'links = "leaf0 - spine0"\ndown = "1us"\nup = "2ms"'})
+        (point,) = load(tmp_path, content).points()
+        assert point.resolved["faults"]["cut"] == {
+            "links": "leaf0 - spine0",
+            "loss": 0.0,
+            "bit_error_rate": 0.0,
+            "down": "1us",
+            "up": "2ms",
+        }
+
+    @pytest.mark.parametrize(
+        ("section", "message"),
+        [
+            ("loss = 0.1", 'faults.bad.links: missing (such as links = "all")'),
+            ('links = "all"', "faults.bad: nothing goes wrong"),
+            ('links = "all"\nloss = 2', "faults.bad.loss: 2 is not a fraction (between 0 and 1)"),
+            ('links = "all"\nlos = 1', 'faults.bad.los: unknown key (did you mean "loss"?)'),
+            ('links = "all"\nup = "1us"', "faults.bad: the link comes up but never goes down"),
+            ('links = "a b"\nloss = 1', 'faults.bad.links: "a b" does not name links'),
+            (
+                'links = "all"\ndown = "2us"\nup = "1us"',
+                "faults.bad: the link comes up before it goes down",
+            ),
+        ],
+    )
+    def test_mistakes(self, tmp_path, section: str, message: str):
+        assert any(
+            message in line for line in messages(tmp_path, text(**{"faults.bad": section}))
+        ), messages(tmp_path, text(**{"faults.bad": section}))
+
+    def test_links_that_do_not_exist(self, tmp_path):
+        from netsim.errors import InputError
+
+        content = text(**{"faults.bad": 'links = "leaf9 - spine0"\nloss = 0.1'})
+        (point,) = load(tmp_path, content).points()
+        with pytest.raises(InputError, match=r'"leaf9 - spine0" matches no link'):
+            prepare(point)

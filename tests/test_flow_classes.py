@@ -1,0 +1,158 @@
+"""Several transports in one run, by flow class."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from engine_runs import TRIM, build, fat_tree, fct_ps, flow_table, resolve, run
+from experiment_text import load, messages, text
+
+from netsim import registry
+from netsim.errors import InputError
+from netsim.flows import FlowTable
+from netsim.prepare import prepare
+from netsim.simulate import simulate
+
+NETWORK = fat_tree(4, 2, "100Gbps")
+# Inside a leaf, each host with one flow out or in: nobody meets anybody.
+APART = [(0, 1, 200_000, 0), (4, 5, 300_000, 0)]
+MEET = [(i, (i + 3) % 8, 100_000, 0) for i in range(8)]
+
+
+def use(name: str, **params: object) -> tuple[registry.Plugin, dict[str, object]]:
+    plugin = registry.find("transport", name)
+    return plugin, resolve(plugin, params)
+
+
+def mixed(flows: list[tuple[int, int, int, int]], classes: list[int], *, jit: bool = False):
+    return run(
+        build(
+            NETWORK,
+            flow_table(flows),
+            "ndp",
+            TRIM,
+            others=[use("roce", data_class=1)],
+            transport_of_flow=np.array(classes),
+            jit=jit,
+        )
+    )
+
+
+def test_flows_that_do_not_meet_do_as_in_runs_of_their_own():
+    together = fct_ps(mixed(APART, [0, 1]))
+    ndp = run(build(NETWORK, flow_table(APART[:1]), "ndp", TRIM, jit=False))
+    roce = build(NETWORK, flow_table(APART[1:]), "roce", TRIM, params={"data_class": 1}, jit=False)
+    assert together.tolist() == [fct_ps(ndp)[0], fct_ps(run(roce))[0]]
+
+
+def test_compiled_and_plain_agree():
+    classes = [i % 2 for i in range(8)]
+    plain, compiled = (mixed(MEET, classes, jit=jit) for jit in (False, True))
+    assert fct_ps(plain).tolist() == fct_ps(compiled).tolist()
+    assert (fct_ps(plain) > 0).all()
+
+
+def test_the_same_transport_twice_keeps_its_parameters_apart():
+    """roce has no state in hosts, so it can stand beside itself."""
+    engine = run(
+        build(
+            NETWORK,
+            flow_table(APART),
+            "roce",
+            TRIM,
+            params={"data_class": 1, "ack_every": 1},
+            others=[use("roce", data_class=1, ack_every=4)],
+            transport_of_flow=np.array([0, 1]),
+            jit=False,
+        )
+    )
+    received = np.asarray(engine.state.ends.hosts["received_packets"])
+    assert received[0] == 49  # 200,000 bytes are 49 packets
+    assert received[4] == 74 // 4 + 1
+
+
+def test_state_of_hosts_cannot_be_shared():
+    with pytest.raises(InputError, match="both have the field pull_head"):
+        build(
+            NETWORK,
+            flow_table(APART),
+            "ndp",
+            TRIM,
+            others=[(replace(use("ndp")[0], name="other"), use("ndp")[1])],
+            transport_of_flow=np.array([0, 1]),
+            jit=False,
+        )
+
+
+def test_tables_of_flows_joined():
+    waiting = FlowTable([0, 1], [1, 2], 100, label=["a", "b"])
+    waiting.set_dependencies([[], [0]])
+    joined = FlowTable.join([FlowTable([5], [6], 50), waiting])
+    assert joined.src.tolist() == [5, 0, 1]
+    assert joined.size_bytes.tolist() == [50, 100, 100]
+    assert [joined.waits_for(f) for f in range(3)] == [[], [], [1]]
+    assert joined.label == ["", "a", "b"]
+
+
+CLASSES = {
+    "classes.wan.transport": 'kind = "roce"\ndata_class = 1',
+    "classes.wan.traffic": 'kind = "permutation"\nsize = "20KB"',
+}
+
+
+class TestExperiment:
+    def test_a_run(self, tmp_path):
+        (point,) = load(tmp_path, text(**CLASSES)).points()
+        result = simulate(point)
+        assert result.complete
+        names = result.flows["flow_class"].tolist()
+        assert names == [""] * 16 + ["wan"] * 16
+        assert set(result.flows["size_bytes"][16:]) == {20_000}
+
+    def test_traffic_of_a_class_has_random_numbers_of_its_own(self, tmp_path):
+        (point,) = load(tmp_path, text(**CLASSES)).points()
+        flows = prepare(point).flows
+        assert flows.dst[:16].tolist() != flows.dst[16:].tolist()
+
+    def test_parameters_of_a_class_are_axes(self, tmp_path):
+        sections = {**CLASSES, "classes.wan.traffic": 'kind = "permutation"\nload = [0.5, 1.0]'}
+        points = load(tmp_path, text(**sections)).points()
+        assert [point.classes[0].traffic.params["load"] for point in points] == [0.5, 1.0]
+        assert list(points[0].axes) == ["classes.wan.traffic.load"]
+
+    def test_the_fabric_has_the_classes_that_all_need(self, tmp_path):
+        content = text(
+            top='transport = "roce"', **{**CLASSES, "classes.wan.transport": 'kind = "ndp"'}
+        )
+        (point,) = load(tmp_path, content).points()
+        assert point.fabric.n_classes == 2
+
+    def test_what_is_written_back_is_what_was_read(self, tmp_path):
+        (point,) = load(tmp_path, text(**CLASSES)).points()
+        assert point.resolved["classes"]["wan"]["traffic"]["size"] == "20KB"
+        assert point.resolved["classes"]["wan"]["transport"]["data_class"] == 1
+
+    @pytest.mark.parametrize(
+        ("section", "body", "message"),
+        [
+            ("transport", 'kind = "rose"', "classes.wan.transport: unknown transport"),
+            ("transport", 'kind = "roce"\nrtt = 1', "classes.wan.transport.rtt: unknown parameter"),
+            ("transport", 'kind = "roce"\ndata_class = 5', "classes.wan.transport.data_class"),
+            ("traffic", 'kind = "permutation"\nload = 2', "classes.wan.traffic.load"),
+        ],
+    )
+    def test_mistakes(self, tmp_path, section: str, body: str, message: str):
+        found = messages(tmp_path, text(**{**CLASSES, f"classes.wan.{section}": body}))
+        assert [message in line for line in found] == [True], found
+
+    def test_a_class_needs_both(self, tmp_path):
+        content = text(**{"classes.wan.transport": 'kind = "roce"'})
+        assert any("classes.wan.traffic: missing" in line for line in messages(tmp_path, content))
+
+    def test_what_is_not_simulated_cannot_be_mixed(self, tmp_path):
+        content = text(**{**CLASSES, "classes.wan.transport": 'kind = "ideal"'})
+        (point,) = load(tmp_path, content).points()
+        with pytest.raises(InputError, match="ideal is not simulated"):
+            prepare(point)

@@ -1,0 +1,120 @@
+"""What a transport may declare: fields of packets, arrays and floats, ranks, telemetry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, PACKET, build, fat_tree, fct_ps, flow_table, run
+
+from netsim.engine.engine import Engine
+from netsim.errors import InputError
+from netsim.network import Network
+
+HEAD = '''
+"""For a test."""
+from netsim.transport import BLOCKED, deliver, finish
+
+PARAMS = []
+'''
+
+DATAGRAM = """
+def ready(env, now, tx):
+    return now if tx.next_seq < tx.n_packets else BLOCKED
+
+def fill(env, now, tx, pkt):
+    pkt.seq = tx.next_seq
+    tx.next_seq += 1
+    if tx.next_seq == tx.n_packets:
+        finish(env, now, tx)
+
+def on_data(env, now, rx, pkt):
+    deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
+"""
+
+
+def engine(
+    tmp_path: Path, source: str, flows: list[tuple[int, int, int, int]], *, jit: bool = False
+) -> Engine:
+    path = tmp_path / "mine.py"
+    path.write_text(HEAD + source)
+    network: Network = fat_tree(4, 2, "100Gbps")
+    return run(build(network, flow_table(flows), str(path), DROP_TAIL, jit=jit))
+
+
+TELEMETRY = (
+    """
+TX_STATE = ("next_seq",)
+RX_STATE = (("most_bytes", 4), ("mean_bytes", float), "stamps")
+PACKET_FIELDS = (("held_bytes", 4), "sent_ps")
+
+def on_forward(now, pkt, port, queue):
+    pkt.held_bytes[int(pkt.hops) - 2] = queue.bytes
+"""
+    + DATAGRAM.replace("    tx.next_seq += 1", "    pkt.sent_ps = now\n    tx.next_seq += 1")
+    + """
+    for i in range(4):
+        rx.most_bytes[i] = max(rx.most_bytes[i], pkt.held_bytes[i])
+    rx.mean_bytes += pkt.held_bytes[0] / rx.n_packets
+    rx.stamps += pkt.sent_ps
+"""
+)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_packets_collect_what_switches_tell(tmp_path, jit):
+    """Two hosts send to a third of the other leaf: their leaf's uplinks and its downlink queue."""
+    flows = [(0, 4, 40 * 4096, 0), (1, 4, 40 * 4096, 0)]
+    rx = engine(tmp_path, TELEMETRY, flows, jit=jit).state.ends.rx
+    most = np.asarray(rx["most_bytes"])
+    assert (most[:, :3] >= PACKET).all()
+    assert (most[:, 3] == 0).all()  # three switches on the path
+    # Of 80 packets that come in at twice the rate at which they leave, half wait in the end.
+    assert most[:, :3].max() in range(38 * PACKET, 43 * PACKET)
+    assert (np.asarray(rx["mean_bytes"]) >= PACKET).all()
+    # Packets leave the NIC one after the other.
+    assert np.asarray(rx["stamps"]).tolist() == [332_800 * sum(range(40))] * 2
+
+
+RANKED = (
+    """
+TX_STATE = ("next_seq",)
+
+def rank(env, tx):
+    return tx.n_packets - tx.next_seq
+"""
+    + DATAGRAM
+)
+
+
+def test_the_nic_serves_the_shortest_remaining_flow_first(tmp_path):
+    packets = (30, 10, 20)
+    flows = [(0, 1 + i, n * 4096, 0) for i, n in enumerate(packets)]
+    flows.append((0, 4, 2 * 4096, 3 * 332_800 + 1))  # comes while the second one is served
+    fct = fct_ps(engine(tmp_path, RANKED, flows))
+    slot = 332_800
+
+    def hops_ps(links: int) -> int:
+        return (links - 1) * slot + links * 1_000_000
+
+    assert fct[1] == (10 + 2) * slot + hops_ps(2)
+    assert fct[2] == (10 + 2 + 20) * slot + hops_ps(2)
+    assert fct[0] == (10 + 2 + 20 + 30) * slot + hops_ps(2)
+    assert fct[3] == (slot - 1) + 2 * slot + hops_ps(4)
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ('TX_STATE = ("a", "a")', "TX_STATE names the field a twice"),
+        ('TX_STATE = ("flow",)', "TX_STATE names the field flow twice"),
+        ('PACKET_FIELDS = ("seq",)', "PACKET_FIELDS names the field seq twice"),
+        ('RX_STATE = (("a", 0),)', r"RX_STATE holds \('a', 0\), which is not a field"),
+        ('RX_STATE = (("a", str),)', "which is not a field"),
+        ("HOST_STATE = (3,)", "which is not a field"),
+    ],
+)
+def test_mistakes_in_declarations(tmp_path, declared: str, message: str):
+    with pytest.raises(InputError, match=message):
+        engine(tmp_path, declared + "\n" + DATAGRAM, [(0, 1, 1, 0)])
