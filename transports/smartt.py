@@ -88,10 +88,8 @@ FABRIC = {
 
 CONTROL, DATA_CLASS = 0, 1
 MARKED_GAIN = 0.125  # weight of the newest packet in the average of marks
-QUEUE_SEEN = 3
-"""Packet times over the base round trip from which a packet is said to have met a queue."""
-IGNORE = 1.25
-"""Times the packets under way: what quick adapt waits for."""
+QUEUE_SEEN = 3  # packet times over the base round trip: from there on there was a queue
+IGNORE = 1.25  # times the packets under way: what is heard before the window may shrink again
 
 TX_STATE = (
     *selective.TX_STATE,
@@ -104,7 +102,7 @@ TX_STATE = (
     "growing",  # the fast increase goes on
     "acked_bytes",  # in the current period of quick adapt
     "period_end_ps",
-    "heard",  # ACKs and NACKs since the last quick adapt
+    "heard",  # packets acknowledged, refused or timed out since the last quick adapt
     "ignored",  # of which this many are those of older packets
     "lost",  # a NACK came since then
 )
@@ -159,7 +157,7 @@ def on_control(env, now, tx, pkt):
     if int(pkt.kind) == NACK:
         timeouts.on_refused(env, now, tx, seq)
         if selective.lose(env, tx, seq):
-            after_loss(env, now, tx)
+            after_loss(env, now, tx, 1)
         return
     marked = int(pkt.ecn) & ECN_ECHO != 0
     paths.acknowledged(env, now, tx, int(pkt.entropy), marked)
@@ -215,28 +213,29 @@ def set_window(env, tx, cwnd_bytes):
     tx.cwnd_bytes = min(max(cwnd_bytes, float(full_bytes(env))), largest)
 
 
-def after_loss(env, now, tx):
-    """A packet was trimmed: one packet off the window, or as much as quick adapt takes."""
+def after_loss(env, now, tx, packets):
+    """As many packets off the window as were lost, or as much as quick adapt takes."""
     tx.free_bytes = 0
     tx.growing = 0
     if tx.heard < tx.ignored:
         return
     tx.lost = 1
     if not quick_adapt(env, now, tx):
-        set_window(env, tx, tx.cwnd_bytes - full_bytes(env))
+        set_window(env, tx, tx.cwnd_bytes - packets * full_bytes(env))
 
 
 def quick_adapt(env, now, tx):
     """Once per target round trip, if there were losses: the window becomes what got through."""
     if now < tx.period_end_ps:
         return False
+    target_ps = int(env.par.target_rtt * tx.base_rtt_ps)
     first = tx.period_end_ps == 0
-    acked_bytes = tx.acked_bytes
+    got_through = tx.acked_bytes * target_ps / (now - tx.period_end_ps + target_ps)
     tx.acked_bytes = 0
-    tx.period_end_ps = now + int(env.par.target_rtt * tx.base_rtt_ps)
+    tx.period_end_ps = now + target_ps
     if first or tx.lost == 0:
         return False
-    set_window(env, tx, float(acked_bytes))
+    set_window(env, tx, got_through)
     tx.ignored = int(IGNORE * selective.outstanding(tx))
     tx.heard = 0
     tx.lost = 0
@@ -245,5 +244,7 @@ def quick_adapt(env, now, tx):
 
 def on_timer(env, now, tx, k):
     paths.timed_out(env, now, tx)
-    if timeouts.on_timer(env, now, tx) > 0:
-        after_loss(env, now, tx)
+    lost = timeouts.on_timer(env, now, tx)
+    tx.heard += lost
+    if lost > 0:
+        after_loss(env, now, tx, lost)
