@@ -168,5 +168,11 @@ def _inspect(kind: str, name: str, module: ModuleType) -> Plugin:
         # A preset need not give what the experiment has to.
         checked = [param for param in params if not param.required or param.name in values]
         resolve_params(checked, {}, values, None, file=file, key=f'PRESETS["{preset}"]')
+    for preset in getattr(module, "PRESET_FABRIC", {}):
+        if preset not in presets:
+            hint = did_you_mean(preset, presets)
+            raise InputError(
+                "no such preset", file=file, key=f'PRESET_FABRIC["{preset}"]', hint=hint
+            )
     summary = (module.__doc__ or "").strip().partition("\n")[0]
     return Plugin(kind, name, module, Path(file), params, presets, summary)

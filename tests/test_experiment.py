@@ -321,3 +321,18 @@ def test_locate(tmp_path, monkeypatch):
             locate(f"elsewhere/{name}")
     with pytest.raises(InputError, match="is a directory"):
         locate(".")
+
+
+def test_a_preset_brings_its_fabric(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        '"""Mine."""\nPARAMS = []\nPRESETS = {"fast": {}}\n'
+        'FABRIC = {"queue_bytes": "10pkt", "ecn": {"kmin_bytes": "1pkt", "kmax_bytes": "9pkt"}}\n'
+        'PRESET_FABRIC = {"fast": {"queue_bytes": "70pkt", "ecn": {"kmax_bytes": "50pkt"}}}\n'
+    )
+    for preset, queue, kmax in (("", 10, 9), (":fast", 70, 50)):
+        content = text(top=f'transport = "./mine.py{preset}"')
+        (point,) = load(tmp_path, content).points()
+        assert point.fabric.queue_bytes == queue * 4160
+        assert (point.fabric.ecn.kmin_bytes, point.fabric.ecn.kmax_bytes) == (4160, kmax * 4160)
+    (point,) = load(tmp_path, content, "fabric.queue_bytes=20pkt").points()
+    assert point.fabric.queue_bytes == 20 * 4160

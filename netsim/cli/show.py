@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,10 +52,25 @@ def _print(plugin: Plugin) -> None:
     for preset, values in plugin.presets.items():
         given = ", ".join(f"{key} = {_written(value)}" for key, value in values.items())
         click.echo(f'preset "{plugin.name}:{preset}": {given}')
-    fabric = getattr(plugin.module, "FABRIC", None)
-    if fabric:
-        given = ", ".join(f"{key} = {_written(value)}" for key, value in fabric.items())
-        click.echo(f"fabric it expects: {given}")
+    _print_fabric("fabric it expects", getattr(plugin.module, "FABRIC", {}))
+    for preset, fabric in getattr(plugin.module, "PRESET_FABRIC", {}).items():
+        _print_fabric(f'fabric of preset "{plugin.name}:{preset}"', fabric)
+
+
+def _print_fabric(title: str, fabric: Mapping[str, object]) -> None:
+    given = [
+        f"{key}.{inner} = {_written(inner_value)}"
+        for key, value in fabric.items()
+        if isinstance(value, Mapping)
+        for inner, inner_value in value.items()
+    ]
+    given[:0] = [
+        f"{key} = {_written(value)}"
+        for key, value in fabric.items()
+        if not isinstance(value, Mapping)
+    ]
+    if given:
+        click.echo(f"{title}: {', '.join(given)}")
 
 
 def _print_param(param: Param) -> None:

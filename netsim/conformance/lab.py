@@ -122,6 +122,7 @@ class Lab:
     params: Mapping[str, Any]
     seed: int
     full: bool = False
+    preset: str | None = None
 
     @classmethod
     def of(
@@ -140,7 +141,7 @@ class Lab:
         plugin = registry.find("transport", name)
         place = {"file": str(plugin.path), "key": "transport"}
         values = resolve_params(plugin.params, plugin.presets, params or {}, preset, **place)
-        return cls(plugin, values, seed, full)
+        return cls(plugin, values, seed, full, preset)
 
     @property
     def reliable(self) -> bool:
@@ -150,7 +151,7 @@ class Lab:
     @property
     def wishes(self) -> Mapping[str, Any]:
         """The fabric that the transport declares."""
-        return wishes(self.plugin.module, self.params)
+        return wishes(self.plugin.module, self.preset)
 
     def fabric(self, changes: Mapping[str, Any], network: Network) -> Fabric:
         """The fabric that the transport declares, with some keys changed."""

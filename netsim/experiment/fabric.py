@@ -36,20 +36,23 @@ def resolve_packets(table: Mapping[str, Any]) -> PacketFormat:
     return PacketFormat(**section.model_dump())
 
 
-def wishes(module: ModuleType, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The [fabric] table a transport expects: its `FABRIC`, or what its `fabric(params)` gives.
+def wishes(module: ModuleType, preset: str | None) -> Mapping[str, Any]:
+    """The [fabric] table a transport expects: `FABRIC`, below what `PRESET_FABRIC[preset]` says.
 
-    Raises InputError if that is not a dict.
+    Raises InputError if one of them is not a dict.
     """
-    declared = getattr(module, "fabric", None)
-    table = declared(params) if callable(declared) else getattr(module, "FABRIC", {})
-    if not isinstance(table, Mapping):
-        raise InputError("is not a dict", file=str(module.__file__), key="FABRIC")
-    return table
+    tables = getattr(module, "PRESET_FABRIC", {})
+    declared = {"FABRIC": getattr(module, "FABRIC", {}), "PRESET_FABRIC": tables}
+    if isinstance(tables, Mapping):
+        declared[f'PRESET_FABRIC["{preset}"]'] = tables.get(preset, {})
+    for key, table in declared.items():
+        if not isinstance(table, Mapping):
+            raise InputError("is not a dict", file=str(module.__file__), key=key)
+    return merge(declared["FABRIC"], tables.get(preset, {}))
 
 
 def merge(wishes: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
-    """The transport's fabric overridden key by key, inside the table `ecn` as well."""
+    """A fabric overridden key by key, inside the table `ecn` as well."""
     merged = {**wishes, **written}
     if isinstance(wishes.get("ecn"), Mapping) and isinstance(written.get("ecn"), Mapping):
         merged["ecn"] = {**wishes["ecn"], **written["ecn"]}

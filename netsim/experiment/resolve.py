@@ -236,8 +236,8 @@ class Resolver:
             return None
 
         def resolve() -> Fabric:
-            wishes = fabrics.wishes(transport.module, transport.params)
-            more = [fabrics.wishes(other.module, other.params) for other in others]
+            wishes = fabrics.wishes(transport.module, transport.preset)
+            more = [fabrics.wishes(other.module, other.preset) for other in others]
             if more:
                 needed = [wish.get("n_classes", 1) for wish in (wishes, *more)]
                 wishes = {**wishes, "n_classes": max(needed)}
@@ -250,7 +250,7 @@ class Resolver:
                 _check_classes(fabric, other, f"classes.{name}.transport", wish)
             return fabric
 
-        uses = [(use.plugin.path, use.params) for use in (transport, *others)]
+        uses = [(use.plugin.path, use.preset, use.params) for use in (transport, *others)]
         memo = f"fabric {table!r} {uses!r} {packets!r}"
         fabric = self._once("fabric", memo, resolve)
         if fabric is not None:
