@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from engine_case import TRACE_SLOTS, departures
 from engine_runs import LOSSLESS, PACKET, US, build, counter, digest, fat_tree, flow_table
 
-from netsim import InputError, load
+from netsim import InputError, load, registry
 from netsim.cli import app
 from netsim.engine.layout import INF, RUNNING
 from netsim.engine.state import Sizes
@@ -31,7 +31,7 @@ from netsim.faults import LinkFault, combine
 from netsim.flows import FlowTable
 from netsim.results import COLUMNS
 from netsim.tracing import record, trace_flow
-from netsim.tracing.flow_trace import KINDS, event_table
+from netsim.tracing.flow_trace import KINDS, event_table, kind_names
 
 NETWORK = fat_tree(4, 4, "100Gbps")
 SIZE = 60_000
@@ -352,8 +352,6 @@ class TestCommand:
         assert fails(netsim("trace", "i", "--flow", "1"), "ideal", "nothing to trace")
 
     def test_a_plugin_that_changes_and_goes(self, netsim, tmp_path):
-        from netsim import registry
-
         folder = tmp_path / "mine"
         folder.mkdir()
         source = registry.find("transport", "ndp").path.read_text()
@@ -402,6 +400,34 @@ def test_a_flow_that_never_started(netsim, result, tmp_path):
     flows.write_parquet("c/flows.parquet")
     with pytest.raises(InputError, match="flow 1 never started"):
         trace_flow(load("c"), 1)
+
+
+def test_kinds_have_the_names_that_the_transport_uses():
+    for transport, names in (("homa", {12: "GRANT", 13: "RESEND"}), ("wan_fec", {2: "PARITY"})):
+        found = kind_names(registry.find("transport", transport).module)
+        assert found.items() >= {0: "DATA", 8: "ACK", **names}.items()
+
+
+def test_a_transport_says_what_state_to_show(netsim, result, tmp_path):
+    assert trace_flow(load(result), 2).state == (
+        "tx.next_seq",
+        "tx.n_acked",
+        "tx.credit",
+        "rx.owed",
+    )
+    source = registry.find("transport", "ndp").path.read_text()
+    (tmp_path / "mine.py").write_text(source.replace("TRACE = (", 'TRACE = ("n_aked", '))
+    assert netsim("run", "small.toml", "--set", "transport=./mine.py", "--out", "m").exit_code == 0
+    assert fails(netsim("trace", "m", "--flow", "2"), "mine.py: TRACE", '"n_acked"')
+
+
+def test_compiled_tracing_records_the_same():
+    """And leaves out what is not traced: an engine of another type of buffer has to compile."""
+    plain, compiled = (
+        build(NETWORK, FLOWS, *SETTINGS["pfc"], params=PARAMS, trace=(16,), jit=jit)
+        for jit in (False, True)
+    )
+    assert table(compiled, windows=3).equals(table(plain))
 
 
 def test_the_figure(netsim, result):

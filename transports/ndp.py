@@ -55,6 +55,7 @@ CONTROL, DATA_CLASS = 0, 1
 TX_STATE = (*selective.TX_STATE, "credit", "pulled")
 RX_STATE = ("owed", "pull_no", "listed", "next_puller")
 HOST_STATE = ("pull_head", "pull_tail", "next_pull", "has_pulls")
+TRACE = ("next_seq", "credit", "n_acked", "n_rtx", "owed")
 TX_TIMERS = 1
 HOST_TIMERS = 1
 RTO, PULLS = 0, 0

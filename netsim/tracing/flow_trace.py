@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +28,7 @@ from netsim.engine.trace import (
     TX,
     WHAT,
 )
+from netsim.errors import InputError, did_you_mean
 from netsim.ideal import ideal_times
 from netsim.tracing.journeys import Journeys, follow
 
@@ -104,8 +108,7 @@ def flow_trace(
     network = engine.network
     multipath = point.fabric.load_balancing != "ecmp"
     ideal = ideal_times(network, engine.flows, point.packets, multipath=multipath)
-    events, changing = event_table(engine, raw, kind_names(point))
-    wanted = getattr(point.transport.module, "TRACE", None)
+    events, changing = event_table(engine, raw, kind_names(point.transport.module))
     return FlowTrace(
         point=point.name,
         transport=point.transport.name,
@@ -119,21 +122,49 @@ def flow_trace(
         acked_ps=acked - start if acked >= 0 else None,
         ideal_ps=int(ideal.fct_ps[flow]),
         events=events,
-        state=tuple(
-            name for name in changing if wanted is None or _field(name.partition(".")[2]) in wanted
-        ),
+        state=shown_state(engine, point.transport.module, changing),
         stopped_because=stopped_because,
     )
 
 
-def kind_names(point: Point) -> dict[int, str]:
-    """Names of packet kinds; a transport may give those of its own in a dict KINDS."""
-    return {**KINDS, **getattr(point.transport.module, "KINDS", {})}
+def kind_names(module: ModuleType) -> dict[int, str]:
+    """Names of packet kinds: those of the engine, and the constants that a transport sends.
+
+    That is ``GRANT`` in ``send(env, rx, GRANT, ...)``, ``PARITY`` in ``pkt.kind = PARITY``.
+    """
+    names = dict(KINDS)
+    try:
+        tree = ast.parse(inspect.getsource(module))
+    except (OSError, TypeError, SyntaxError):
+        return names
+    for node in ast.walk(tree):
+        used: ast.expr | None = None
+        if isinstance(node, ast.Call) and len(node.args) > 2:
+            used = node.args[2] if ast.unparse(node.func) == "send" else None
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
+            used = node.value if node.targets[0].attr == "kind" else None
+        if isinstance(used, ast.Name) and isinstance(getattr(module, used.id, None), int):
+            names.setdefault(getattr(module, used.id), used.id)
+    return names
 
 
-def _field(name: str) -> str:
-    """The declared name of a column: "window" for "window[3]"."""
-    return name.partition("[")[0]
+def shown_state(engine: Engine, module: ModuleType, changing: Sequence[str]) -> tuple[str, ...]:
+    """The state columns that the transport names in TRACE; without that, those that change.
+
+    Raises InputError if TRACE names a field that is not declared.
+    """
+    wanted = getattr(module, "TRACE", None)
+    if wanted is None:
+        return tuple(changing)
+    protocol = engine.protocol
+    declared = [*(protocol.tx.names or ()), *(protocol.rx.names or ())]
+    for name in wanted:
+        if name not in declared:
+            hint = did_you_mean(name, declared)
+            raise InputError(
+                f"names {name!r}, no field", file=module.__file__, key="TRACE", hint=hint
+            )
+    return tuple(n for n in changing if n.partition(".")[2].partition("[")[0] in wanted)
 
 
 def _until(raw: dict[str, np.ndarray], end_ps: int) -> dict[str, np.ndarray]:

@@ -110,7 +110,7 @@ def follow(
             packet = _take(tracker.created, here) or tracker.new(now)
             packet.sent = now
             journeys.wait_ps[i] = now - packet.since
-            journeys.again[i] = kind < FIRST_CONTROL and name in tracker.seen
+            journeys.again[i] = kind == DATA and name in tracker.seen
             tracker.seen.add(name)
             tracker.on_link[far].append(packet)
         elif what == ARRIVED:
