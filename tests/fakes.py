@@ -42,6 +42,7 @@ class FakePoint:
         self.topology = _choice("topology", "fat_tree")
         self.transport = _choice("transport", self.transport_name)
         self.traffic = _choice("traffic", "permutation")
+        self.uses = (self.topology, self.transport, self.traffic)
         self.outputs = SimpleNamespace(directory="results/tiny", links=True, plot=False)
         self.resolved = {
             "name": "tiny",

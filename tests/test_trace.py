@@ -31,7 +31,7 @@ from netsim.faults import LinkFault, combine
 from netsim.flows import FlowTable
 from netsim.results import COLUMNS
 from netsim.tracing import record, trace_flow
-from netsim.tracing.flow_trace import KINDS, event_table, kind_names
+from netsim.tracing.flow_trace import event_table, kind_names
 
 NETWORK = fat_tree(4, 4, "100Gbps")
 SIZE = 60_000
@@ -75,7 +75,7 @@ def record_all(traced, windows=7):
 
 
 def table(traced, windows=7):
-    return event_table(traced, record_all(traced, windows), KINDS)[0]
+    return event_table(traced, record_all(traced, windows), traced.protocol.modules[0])[0]
 
 
 def events(setting="trimming", flow=16, **options):
@@ -227,7 +227,7 @@ def test_losses_on_the_wire():
     raw = record_all(traced)
     lost = np.count_nonzero(raw["entries"][:, WHAT] == LOST)
     assert lost == traced.state.wires.losses["packets"].sum() > 0
-    rows = event_table(traced, raw, KINDS)[0].filter(pl.col("event") == "lose")
+    rows = event_table(traced, raw, traced.protocol.modules[0])[0].filter(pl.col("event") == "lose")
     assert rows["packet"].null_count() == 0
 
 
@@ -419,6 +419,23 @@ def test_a_transport_says_what_state_to_show(netsim, result, tmp_path):
     (tmp_path / "mine.py").write_text(source.replace("TRACE = (", 'TRACE = ("n_aked", '))
     assert netsim("run", "small.toml", "--set", "transport=./mine.py", "--out", "m").exit_code == 0
     assert fails(netsim("trace", "m", "--flow", "2"), "mine.py: TRACE", '"n_acked"')
+
+
+def test_a_flow_of_a_class_is_traced_with_its_own_transport(netsim, tmp_path):
+    classes = """
+[classes.more]
+transport = "roce"
+traffic = { kind = "permutation", size = "20KB" }
+"""
+    (tmp_path / "two.toml").write_text(EXPERIMENT.format(transport="ndp") + classes)
+    outcome = netsim("run", "two.toml", "--out", "two")
+    assert outcome.exit_code == 0, outcome.output
+    traces = [trace_flow(load("two"), flow) for flow in (2, 8)]
+    assert [trace.transport for trace in traces] == ["ndp", "roce"]
+    assert "tx.una" in traces[1].events.columns
+    assert "tx.una" not in traces[0].events.columns
+    assert "tx.credit" not in traces[1].events.columns
+    assert [trace.warnings for trace in traces] == [(), ()]
 
 
 def test_compiled_tracing_records_the_same():

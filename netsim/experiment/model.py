@@ -87,3 +87,9 @@ class Point:
     resolved: dict[str, Any]
     file: str
     directory: Path
+
+    @property
+    def uses(self) -> tuple[PluginUse, ...]:
+        """Every plugin that the run takes."""
+        more = [use for c in self.classes for use in (c.transport, c.traffic)]
+        return (self.topology, self.transport, self.traffic, *more)

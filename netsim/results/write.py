@@ -130,7 +130,6 @@ def _summary(result: RunResult) -> dict[str, Any]:
 
 def _experiment(point: Point, result: RunResult) -> dict[str, Any]:
     """Everything needed to run the point again, and to know that it gave the same."""
-    uses = (point.topology, point.transport, point.traffic)
     return {
         "format": FORMAT,
         "point": point.name,
@@ -138,7 +137,7 @@ def _experiment(point: Point, result: RunResult) -> dict[str, Any]:
         "seed": point.seed,
         "hash": result.hash,
         "versions": versions(),
-        "plugins": [_plugin(use.plugin) for use in uses],
+        "plugins": [_plugin(use.plugin) for use in point.uses],
         "directory": str(point.directory),
         "resolved": point.resolved,
     }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.engine.layout import RX_FIELDS, TIMER_RX, TIMER_START, TIMER_TX, TX_FIELDS
+from netsim.engine.layout import TIMER_RX, TIMER_START, TIMER_TX
 from netsim.engine.trace import (
     ARRIVED,
     CREATED,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
+    from netsim.experiment.model import PluginUse
 
 EVENTS = {
     SENT: "send",
@@ -97,6 +98,7 @@ def flow_trace(
     chunks: Sequence[Mapping[str, np.ndarray]],
     flow: int,
     point: Point,
+    transport: PluginUse,
     stopped_because: str,
 ) -> FlowTrace:
     """The trace of a flow from what a recording engine gave, up to the flow's end."""
@@ -108,10 +110,10 @@ def flow_trace(
     network = engine.network
     multipath = point.fabric.load_balancing != "ecmp"
     ideal = ideal_times(network, engine.flows, point.packets, multipath=multipath)
-    events, changing = event_table(engine, raw, kind_names(point.transport.module))
+    events, changing = event_table(engine, raw, transport.module)
     return FlowTrace(
         point=point.name,
-        transport=point.transport.name,
+        transport=transport.name,
         flow=flow,
         src=network.node_name(int(tx["host"])),
         dst=network.node_name(int(tx["peer"])),
@@ -122,7 +124,7 @@ def flow_trace(
         acked_ps=acked - start if acked >= 0 else None,
         ideal_ps=int(ideal.fct_ps[flow]),
         events=events,
-        state=shown_state(engine, point.transport.module, changing),
+        state=shown_state(transport.module, changing),
         stopped_because=stopped_because,
     )
 
@@ -148,7 +150,7 @@ def kind_names(module: ModuleType) -> dict[int, str]:
     return names
 
 
-def shown_state(engine: Engine, module: ModuleType, changing: Sequence[str]) -> tuple[str, ...]:
+def shown_state(module: ModuleType, changing: Sequence[str]) -> tuple[str, ...]:
     """The state columns that the transport names in TRACE; without that, those that change.
 
     Raises InputError if TRACE names a field that is not declared.
@@ -156,8 +158,7 @@ def shown_state(engine: Engine, module: ModuleType, changing: Sequence[str]) -> 
     wanted = getattr(module, "TRACE", None)
     if wanted is None:
         return tuple(changing)
-    protocol = engine.protocol
-    declared = [*(protocol.tx.names or ()), *(protocol.rx.names or ())]
+    declared = [*declared_state(module, "tx"), *declared_state(module, "rx")]
     for name in wanted:
         if name not in declared:
             hint = did_you_mean(name, declared)
@@ -180,7 +181,7 @@ def _until(raw: dict[str, np.ndarray], end_ps: int) -> dict[str, np.ndarray]:
 
 
 def event_table(
-    engine: Engine, raw: dict[str, np.ndarray], kinds: dict[int, str]
+    engine: Engine, raw: dict[str, np.ndarray], transport: ModuleType
 ) -> tuple[pl.DataFrame, list[str]]:
     """The events in the order of time, and the state columns of the transport that change.
 
@@ -211,6 +212,7 @@ def event_table(
         column[is_packet] = packets[name]
         return _masked(column, is_packet)
 
+    kinds = kind_names(transport)
     kind = np.array([kinds.get(k, f"kind {k}") for k in range(16)])
     kind_column = np.full(len(entries), "", dtype=kind.dtype)
     kind_column[is_packet] = kind[packets["kind"]]
@@ -240,9 +242,9 @@ def event_table(
         }
     )
     changing: list[str] = []
-    for side, which, own in (("tx", TX, TX_FIELDS), ("rx", RX, RX_FIELDS)):
+    for side, which in (("tx", TX), ("rx", RX)):
         copies = raw[side][row[what == which]]
-        for name, column in _columns(side, copies, own).items():
+        for name, column in _columns(side, copies, declared_state(transport, side)).items():
             if name.partition(".")[2] not in ENGINE_STATE[side] and (column != column[:1]).any():
                 changing.append(name)
             full = np.zeros(len(entries), column.dtype)
@@ -274,12 +276,16 @@ def _masked(values: np.ndarray, valid: np.ndarray) -> pl.Series:
     return pl.select(pl.when(pl.Series(valid)).then(pl.Series(values))).to_series()
 
 
-def _columns(side: str, copies: np.ndarray, engine_fields: Sequence[str]) -> dict[str, np.ndarray]:
-    """The transport's own fields, arrays taken apart, after those that the engine keeps."""
-    columns = {f"{side}.{name}": copies[name] for name in ENGINE_STATE[side]}
-    for name in copies.dtype.names or ():
-        if name in engine_fields:
-            continue
+def declared_state(transport: ModuleType, side: str) -> list[str]:
+    """Names of the state fields that a transport declares for a side, "tx" or "rx"."""
+    fields = getattr(transport, f"{side.upper()}_STATE", ())
+    return [field if isinstance(field, str) else field[0] for field in fields]
+
+
+def _columns(side: str, copies: np.ndarray, own: Sequence[str]) -> dict[str, np.ndarray]:
+    """What the engine keeps and the transport's own fields, arrays taken apart."""
+    columns = {}
+    for name in (*ENGINE_STATE[side], *own):
         if copies[name].ndim == 1:
             columns[f"{side}.{name}"] = copies[name]
         else:

@@ -23,6 +23,7 @@ from netsim.tuning import Tuner
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
+    from netsim.experiment.model import PluginUse
     from netsim.prepare import Scenario
     from netsim.results import Result
 
@@ -65,7 +66,10 @@ def trace_flow(
     session.goal_ps = min(end_ps, _last_ps(recorded) or end_ps)
     session.go()
     changed = [f"{name} has changed since then" for name in changed_plugins(result, point)]
-    trace = flow_trace(session.engine, session.chunks, flow, point, session.stopped_because)
+    transport = transport_of(point, scenario, flow)
+    trace = flow_trace(
+        session.engine, session.chunks, flow, point, transport, session.stopped_because
+    )
     warnings = changed + _differences(trace, recorded, until_ps)
     return trace.with_warnings(warnings)
 
@@ -80,6 +84,12 @@ def recorded_flow(result: Result, flow: int) -> dict[str, Any]:
     if row["start_ps"] is None:
         raise InputError(f"flow {flow} never started", file=file)
     return row
+
+
+def transport_of(point: Point, scenario: Scenario, flow: int) -> PluginUse:
+    """The transport of a flow, which is that of its class."""
+    transports = [point.transport, *(c.transport for c in point.classes)]
+    return transports[int(scenario.class_of_flow[flow])]
 
 
 def _last_ps(recorded: dict[str, Any]) -> int | None:

@@ -42,12 +42,9 @@ def point_of(result: Result, directory: Path | None = None) -> Point:
 
 def changed_plugins(result: Result, point: Point) -> list[str]:
     """The plugins of a point whose file is no longer the one that made the result."""
-    before = {plugin.get("kind"): plugin.get("sha256") for plugin in result.experiment["plugins"]}
-    return [
-        f"{use.plugin.kind} {use.plugin.name}"
-        for use in (point.topology, point.transport, point.traffic)
-        if before.get(use.plugin.kind) != _digest(use.plugin.path)
-    ]
+    before = {(p["kind"], p["name"]): p["sha256"] for p in result.experiment["plugins"]}
+    now = {(use.plugin.kind, use.plugin.name): _digest(use.plugin.path) for use in point.uses}
+    return [" ".join(plugin) for plugin in now if before.get(plugin) != now[plugin]]
 
 
 def _digest(path: Path) -> str:
@@ -68,7 +65,12 @@ def _places(result: Result) -> Iterator[Path]:
 
 def _plugin_files(tree: Mapping[str, Any]) -> list[str]:
     """Plugins that are given by a path."""
-    kinds = [str(tree.get(section, {}).get("kind", "")) for section in PLUGIN_SECTIONS]
+    tables = [tree, *tree.get("classes", {}).values()]
+    kinds = [
+        str(table.get(section, {}).get("kind", ""))
+        for table in tables
+        for section in PLUGIN_SECTIONS
+    ]
     files = [registry.split_preset(kind)[0] for kind in kinds]
     return [name for name in files if name.endswith(".py")]
 
@@ -77,7 +79,7 @@ def _data_files(point: Point) -> list[str]:
     """Files that parameters name."""
     return [
         use.params[param.name]
-        for use in (point.topology, point.transport, point.traffic)
+        for use in point.uses
         for param in use.plugin.params
         if param.unit == "file" and use.params[param.name] is not None
     ]
