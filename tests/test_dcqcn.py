@@ -141,7 +141,7 @@ class Reference:
         if self.rate < self.line:
             self.counted += self.size
             if self.counted >= self.p["byte_counter"]:
-                self.counted -= self.p["byte_counter"]
+                self.counted = 0
                 self.rise()
                 self.events_b += 1
         self.changed = now
@@ -222,7 +222,7 @@ def test_fast_recovery_closed_form() -> None:
         star(2, line),
         [(0, 1, 10**9, 0)],
         lossless(EVERY_PACKET),
-        params={"cnp_interval": "1s", "byte_counter": "none"},
+        params={"cnp_interval": "1s", "byte_counter": "0B"},
         jit=False,
     )
     cnp_ps = 2 * (1048 * 200 + US) + 64 * 200 + 2 * (64 * 200 + US)

@@ -26,8 +26,9 @@ have to be given in [fabric.ecn]:
     cx4-100g    100 Gbps   400KB   1600KB  0.2   the same, scaled as it does
     simai-400g  400 Gbps   800KB   3200KB  0.2   repository aliyun/SimAI, SimAI.conf
 
-The defaults are the paper's, its rates in proportion to the line rate; so are the thresholds in
-FABRIC, at 800 Gbps. The fabric's buffer is that of HPCC's artefact.
+The defaults are the paper's, rates and bytes in proportion to the line rate; so are FABRIC's
+thresholds, at 800 Gbps. FABRIC's buffer is that of HPCC's artefact. With author-ns3 and only two
+flows the faster one gains more from hyper increase, which its bytes bring about.
 """
 
 from netsim.blocks import go_back_n, pacing
@@ -55,7 +56,7 @@ CNP_DOC = "least time between two CNPs of a flow; none: a flag in the ACK of eve
 ALPHA_DOC = "alpha rises with each CNP, or (timer) in each alpha_interval in which one came"
 CUT_DOC = "least time between two cuts; a CNP that comes earlier cuts when it is over"
 CLAMP_DOC = "R_T = R_C at every cut; otherwise only if the rate has risen since the last one"
-BYTES_DOC = "bytes on the wire between two increases; none: no such increases, and B = T"
+BYTES_DOC = "bytes between two increases; none is 2 ms at line rate, 0B is never (and B = T)"
 WINDOW_DOC = "most bytes under way, in bandwidth-delay products at R_C; 0 is no limit"
 
 PARAMS = [
@@ -67,7 +68,7 @@ PARAMS = [
     Param("decrease_interval", "time", "0ns", CUT_DOC, HPCC),
     Param("clamp_target", "bool", True, CLAMP_DOC, f"{PAPER}; {HPCC}"),
     Param("rate_interval", "time", "55us", "time between two increases", SETTINGS, minimum="1ps"),
-    Param("byte_counter", "bytes", "10MB", BYTES_DOC, SETTINGS, minimum="1B", optional=True),
+    Param("byte_counter", "bytes", None, BYTES_DOC, f"{SETTINGS}: 10 MB"),
     Param("fast_recovery", "count", 5, "F, events of fast recovery", PAPER),
     Param("rate_ai", "rate", None, "R_AI; none is the line rate / 1000", f"{SETTINGS}: 40 Mbps"),
     Param("rate_hai", "rate", None, "R_HAI; none is the line rate / 200", f"{AUTHOR}: 200 Mbps"),
@@ -83,7 +84,12 @@ PARAMS = [
     Param("cnp_class", "count", None, "class of CNPs; none is the data's class", maximum=7),
 ]
 
-RATES_AT_40G = {"rate_ai": "40Mbps", "rate_hai": "200Mbps", "min_rate": "100Mbps"}
+AT_40G = {
+    "byte_counter": "10MB",
+    "rate_ai": "40Mbps",
+    "rate_hai": "200Mbps",
+    "min_rate": "100Mbps",
+}
 MELLANOX = {
     "cnp_interval": "none",
     "alpha_interval": "1us",
@@ -91,15 +97,15 @@ MELLANOX = {
     "decrease_interval": "4us",
     "clamp_target": False,
     "rate_interval": "300us",
-    "byte_counter": "none",
+    "byte_counter": "0B",
     "fast_recovery": 1,
     "hyper_grows": False,
     "min_rate": "1Gbps",
 }
 PRESETS = {
-    "paper-40g": RATES_AT_40G,
+    "paper-40g": AT_40G,
     "author-ns3": {
-        **RATES_AT_40G,
+        **AT_40G,
         "initial_alpha": 0.5,
         "rate_interval": "60us",
         "byte_counter": "300KB",
@@ -183,10 +189,10 @@ def fill(env, now, tx, pkt):
         set_timer(env, now, tx, RTO, now + env.par.rto)
     n_bytes = wire_bytes(env, tx, seq)
     pacing.sent(tx, now, n_bytes, tx.rate_bps)
-    if env.par.byte_counter > 0 and tx.rate_bps < tx.line_bps:
+    if env.par.byte_counter != 0 and tx.rate_bps < tx.line_bps:
         tx.counted_bytes += n_bytes
-        if tx.counted_bytes >= env.par.byte_counter:
-            tx.counted_bytes -= env.par.byte_counter
+        if tx.counted_bytes >= share(tx, env.par.byte_counter, 4000):
+            tx.counted_bytes = 0
             increase(env, tx)
             tx.n_bytes += 1
 
@@ -263,7 +269,7 @@ def cut(env, now, tx):
 
 def increase(env, tx):
     """One step up: fast recovery, additive or hyper increase."""
-    n_bytes = tx.n_bytes if env.par.byte_counter > 0 else tx.n_timer
+    n_bytes = tx.n_bytes if env.par.byte_counter != 0 else tx.n_timer
     if max(tx.n_timer, n_bytes) >= env.par.fast_recovery:
         hyper = min(tx.n_timer, n_bytes) - env.par.fast_recovery
         if hyper <= 0:
@@ -276,9 +282,9 @@ def increase(env, tx):
     set_rate(env, tx, (tx.target_bps + tx.rate_bps + 1) // 2)
 
 
-def share(tx, given_bps, divisor):
-    """A rate as given, or a share of the line rate where it is not."""
-    return given_bps if given_bps >= 0 else tx.line_bps // divisor
+def share(tx, given, divisor):
+    """A rate or number of bytes as given, or a share of the line rate where it is not."""
+    return given if given >= 0 else tx.line_bps // divisor
 
 
 def set_rate(env, tx, rate_bps):
