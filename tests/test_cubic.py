@@ -121,6 +121,21 @@ def test_the_window_after_a_loss_follows_the_cubic() -> None:
     assert (lost(engine), counter(engine, "drops")) == (1, 0)
 
 
+def test_fast_convergence_aims_below_the_last_window() -> None:
+    """Two losses a second apart: the second comes far below the first w_max (section 4.7)."""
+    outages = tuple((t, t + 1) for t in (3 * MS, int(16 * RTT) + 3 * MS))
+    w_max = {}
+    for fast in (True, False):
+        engine = transfer(
+            path(60), [10**5], outages=outages, initial_window=1000, fast_convergence=fast
+        )
+        run(engine, int(19 * RTT))
+        assert lost(engine) == 2
+        assert 0.7 * 1279 < sender(engine, "cwnd_prior") < 0.95 * 1279
+        w_max[fast] = sender(engine, "w_max") / sender(engine, "cwnd_prior")
+    assert w_max == pytest.approx({True: (1 + BETA) / 2, False: 1})
+
+
 def test_periodic_losses_give_the_throughput_of_the_rfc() -> None:
     """Section 5.1: with 1/p packets between losses the mean window is 1.054 (RTT / p^1/3)^3/4."""
     w_max = 1300
@@ -348,6 +363,30 @@ def test_lost_acknowledgements_cost_nothing() -> None:
     run(engine)
     assert lost(engine) > 1000
     assert sender(engine, "retransmits") <= 1  # a probe, if the last ACK was lost
+
+
+@pytest.mark.parametrize("loss", [0.01, 0.1, 0.3])
+@pytest.mark.parametrize("back", [0.0, 0.2])
+def test_many_losses(loss: float, back: float) -> None:
+    """Everything arrives; without lost ACKs nothing is sent again that had arrived."""
+    network = path(6, hosts=3, rate="1Gbps")
+    forward = bottleneck(network)
+    links = {forward: loss, int(network.port_peer[forward]): back}
+    faults = [LinkFault(np.array([port]), loss=p) for port, p in links.items()]
+    engine = build(
+        network,
+        flow_table([(i, 3 + i, (1, 40, 700)[i] * PAYLOAD - 1, i * MS) for i in range(3)]),
+        "cubic",
+        Fabric(queue_bytes=40 * FULL),
+        packets=PACKETS,
+        faults=combine(faults, network.n_ports),
+    )
+    run(engine)
+    tx = engine.state.ends.tx
+    assert np.array(tx["finished"]).tolist() == [1, 1, 1]
+    assert (np.array(tx["n_acked"]) == np.array(tx["n_packets"])).all()
+    if back == 0:
+        assert int(tx["retransmits"].sum()) == lost(engine) + counter(engine, "drops") > 0
 
 
 def test_slow_start_into_a_small_buffer() -> None:

@@ -8,7 +8,8 @@ fast at first, flat around W_max, then ever faster, whatever the round-trip time
 slower than Reno would. Slow start ends when delay grows (HyStart++), before packets are lost.
 
 RFC 9438 (window), RFC 9406 (HyStart++), RFC 6937 (sending in recovery); `netsim.blocks.tcp`
-says how losses are found. Windows are counted in packets of payload_bytes.
+says how losses are found. Windows are counted in packets of payload_bytes. ECN marks are not
+looked at.
 """
 
 from netsim.blocks import prr, tcp
