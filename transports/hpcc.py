@@ -75,6 +75,7 @@ PARAMS = [
 PRESETS = {
     # hpcc-group.github.io/results.html, where the authors call it the best setting.
     "eta-99": {"eta": 0.99, "max_stage": 0},
+    "ten-flows": {"ai_share": 0.005},  # the paper's rule for W_AI, ten flows on a link
 }
 
 FABRIC = {

@@ -8,7 +8,7 @@ flows share a longer queue and evens their windows out. A window below one packe
 packet in more than a round trip. A hole in what is acknowledged is a loss.
 
 Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the Datacenter",
-SIGCOMM 2020, section 3 (algorithm 1 and the target of section 3.5). The paper has a second
+SIGCOMM 2020, section 3 (algorithm 1 and the scaling of the target). The paper has a second
 window for the delay inside hosts; the hosts of this simulator have none, so that this is the
 fabric's window alone. Delays have no noise here and are not filtered.
 """
@@ -19,7 +19,7 @@ from netsim.blocks import rtt, selective
 from netsim.params import Param
 from netsim.transport import ACK, BLOCKED, cancel_timer, finish, send, set_timer
 
-GUESS = "csg-htsim, sim/swift.cpp, where it is called a guess; the paper gives no number"
+GUESS = "csg-htsim, sim/swift.cpp, which calls it a guess"
 
 PARAMS = [
     Param(
@@ -67,7 +67,7 @@ PARAMS = [
         "count",
         0,
         "packets; 0 is the path's bandwidth-delay product, rounded up",
-        source="the paper gives none; csg-htsim's datacenter runs start with 15",
+        source="a choice of ours; csg-htsim's main_swift.cpp starts with 15",
     ),
     Param(
         "min_window",
@@ -95,9 +95,9 @@ PARAMS = [
     Param(
         "reset_after",
         "count",
-        5,
+        4,
         "timeouts in a row after which the window is the smallest",
-        source=GUESS,
+        source="SIGCOMM 2020, section 3.6",
         minimum=1,
     ),
 ]
