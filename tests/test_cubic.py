@@ -113,10 +113,10 @@ def test_the_window_after_a_loss_follows_the_cubic() -> None:
     assert sender(engine, "cwnd_prior") == w_max
     assert sender(engine, "ssthresh") == pytest.approx(BETA * w_max)
     errors = []
-    for t_s in np.arange(0.2, 14.0, 0.2):
+    for t_s in np.arange(0.2, 22.0, 0.2):
         run(engine, epoch_ps + int(t_s * S))
         errors.append(sender(engine, "cwnd") / w_cubic(t_s, w_max) - 1)
-    assert sender(engine, "cwnd") > 1.015 * w_max  # beyond the plateau
+    assert sender(engine, "cwnd") > 1.5 * w_max  # far beyond the plateau
     assert max(map(abs, errors)) < 0.005
     assert (lost(engine), counter(engine, "drops")) == (1, 0)
 
