@@ -16,14 +16,15 @@ from engine_runs import (
     counter,
     fct_ps,
     flow_table,
-    resolve,
     run,
 )
+from test_dumbbell import dumbbell
 
 from netsim import registry
 from netsim.engine.engine import Engine
 from netsim.engine.layout import INF, RUNNING
 from netsim.fabric import Fabric
+from netsim.faults import LinkFault, LinkFaults, combine
 from netsim.network import Network
 
 G = 10**9
@@ -33,10 +34,20 @@ ONE_WAY = 30 * MS + 20_000 * NS
 """Propagation of the dumbbell."""
 
 
-def dumbbell(hosts: int, host_rate: str = "10Gbps", bottleneck_rate: str = "10Gbps") -> Network:
-    plugin = registry.find("topology", "dumbbell")
-    given = {"hosts": hosts, "host_rate": host_rate, "bottleneck_rate": bottleneck_rate}
-    return plugin.module.build(resolve(plugin, given))
+def bottleneck(hosts: int, host_rate: str = "10Gbps", rate: str = "10Gbps") -> Network:
+    return dumbbell(hosts=hosts, host_rate=host_rate, bottleneck_rate=rate)
+
+
+def lossy(network: Network, loss: float, *, back: float = 0.0) -> LinkFaults:
+    """Random loss on the wide-area link, and on the way back."""
+    there = int(np.argmax(network.port_delay_ps))
+    ports = [LinkFault(np.array([there]), loss=loss)]
+    ports.append(LinkFault(network.port_peer[[there]], loss=back))
+    return combine(ports, network.n_ports)
+
+
+def lost(engine: Engine) -> int:
+    return int(engine.state.wires.losses["packets"].sum())
 
 
 def wan(network: Network, flows: list[tuple[int, int, int, int]], **given: Any) -> Engine:
@@ -46,9 +57,14 @@ def wan(network: Network, flows: list[tuple[int, int, int, int]], **given: Any) 
     return build(network, flow_table(flows), "wan_fec", fabric, params=given, **options)
 
 
+def binomial(n: int, i: int, p: float) -> float:
+    """The chance that i of n packets are lost."""
+    return comb(n, i) * p**i * (1 - p) ** (n - i)
+
+
 def block_failure(k: int, m: int, p: float) -> float:
     """The docstring's formula: more than m of the k + m packets are lost."""
-    return sum(comb(k + m, i) * p**i * (1 - p) ** (k + m - i) for i in range(m + 1, k + m + 1))
+    return sum(binomial(k + m, i, p) for i in range(m + 1, k + m + 1))
 
 
 def test_design_loss() -> None:
@@ -68,7 +84,7 @@ def test_lone_flow(k: int, m: int, interleave: int) -> None:
     """Data is paced with the parity of all groups before the last in between."""
     n = 1000
     engine = run(
-        wan(dumbbell(1), [(0, 1, n * PAYLOAD, 0)], rate="5Gbps", k=k, m=m, interleave=interleave)
+        wan(bottleneck(1), [(0, 1, n * PAYLOAD, 0)], rate="5Gbps", k=k, m=m, interleave=interleave)
     )
     groups_before = (n - 1) // (k * interleave)
     sent_before = n - 1 + groups_before * m * interleave
@@ -82,6 +98,7 @@ def test_lone_flow(k: int, m: int, interleave: int) -> None:
         else groups_before * interleave + min(interleave, n - groups_before * k * interleave)
     )
     assert engine.state.ends.tx["sent_packets"].tolist() == [n + m * blocks]
+    assert engine.state.ends.tx["retransmits"].tolist() == [0]
     assert_conserved(engine)
 
 
@@ -89,7 +106,7 @@ def test_flows_wait_for_their_rate() -> None:
     """Of six flows of 4 Gbps two fit into 10 Gbps; each later one starts when one is done."""
     n = 500
     flows = [(0, 2 + i % 2, n * PAYLOAD, 0) for i in range(6)]
-    engine = wan(dumbbell(2), flows, rate="4Gbps")
+    engine = wan(bottleneck(2), flows, rate="4Gbps")
     hosts = engine.state.ends.hosts
     most = 0
     while engine.advance(1, INF) == RUNNING:
@@ -115,22 +132,23 @@ def test_no_loss_where_the_rates_fit() -> None:
         (i % 8, 8 + i % 8, int(size), int(start))
         for i, (size, start) in enumerate(zip(sizes, starts, strict=True))
     ]
-    network = dumbbell(8, "10Gbps", "10Gbps")
+    network = bottleneck(8)
     engine = run(wan(network, flows, rate="625Mbps", capacity="1.25Gbps", queue=2 * 8 * 2))
     assert counter(engine, "drops") == 0
     assert (fct_ps(engine) > 0).all()
+    assert engine.state.ends.tx["retransmits"].sum() == 0
     sent = int(engine.state.ends.hosts["sent_bytes"][:8].sum())
     assert sent * 8 * 10**12 / (10 * G) > 0.5 * float(fct_ps(engine).max() - ONE_WAY)
 
 
 @pytest.mark.parametrize("interleave", [1, 4])
-@pytest.mark.parametrize(("bottleneck", "least_loss"), [("4Gbps", 0.15), ("1Gbps", 0.7)])
+@pytest.mark.parametrize(("rate", "least_loss"), [("4Gbps", 0.15), ("1Gbps", 0.7)])
 def test_completes_far_beyond_the_design_loss(
-    bottleneck: str, least_loss: float, interleave: int
+    rate: str, least_loss: float, interleave: int
 ) -> None:
     """A bottleneck that is too small for the admitted rate loses a large part; all arrives."""
     n = 700
-    network = dumbbell(1, bottleneck_rate=bottleneck)
+    network = bottleneck(1, rate=rate)
     flows = [(0, 1, n * PAYLOAD, 0)]
     engine = run(wan(network, flows, rate="5Gbps", queue=4, interleave=interleave))
     sent = int(engine.state.ends.tx["sent_packets"][0])
@@ -138,3 +156,83 @@ def test_completes_far_beyond_the_design_loss(
     assert fct_ps(engine)[0] > 2 * ONE_WAY
     assert int(engine.state.ends.hosts["admitted_bps"].sum()) == 0
     assert_conserved(engine)
+
+
+# -- random loss on the wide-area link -----------------------------------------------------------
+
+MESSAGE = 57_000_000
+"""Of one GPU in an iteration (HotNets 2024, section 5)."""
+
+
+@pytest.mark.parametrize(("preset", "loss"), [("loss_0.1%", 1e-3), ("loss_1%", 1e-2)])
+def test_no_tail_at_the_design_loss(preset: str, loss: float) -> None:
+    """Ten messages: none needs a repair, none ends a thousandth later than without loss.
+
+    At worst the last packet arrives after the parity of its block, and not before.
+    """
+    params = registry.find("transport", "wan_fec").presets[preset]
+    network = bottleneck(1)
+    flows = [(0, 1, MESSAGE, 0)]
+    clean = fct_ps(run(wan(network, flows, rate="5Gbps", **params)))[0]
+    for seed in range(1, 11):
+        faults = lossy(network, loss)
+        engine = run(wan(network, flows, rate="5Gbps", faults=faults, seed=seed, **params))
+        share = lost(engine) / int(engine.state.ends.tx["sent_packets"][0])
+        assert 0.5 * loss < share < 2 * loss
+        assert engine.state.ends.tx["retransmits"][0] == 0
+        assert clean <= fct_ps(engine)[0] <= clean + params["m"] * PACKET * 8_000 // 5
+        assert params["m"] * PACKET * 8_000 // 5 < clean / 1000
+
+
+def test_without_parity_a_loss_costs_a_round_trip() -> None:
+    """The same message with m = 0: a repair arrives a round trip after what was lost, and of the
+    packets of the last round trip some are. Only what was lost is sent again."""
+    network = bottleneck(1)
+    flows = [(0, 1, MESSAGE, 0)]
+    clean = fct_ps(run(wan(network, flows, rate="5Gbps", m=0)))[0]
+    engine = run(wan(network, flows, rate="5Gbps", m=0, faults=lossy(network, 1e-3)))
+    assert engine.state.ends.tx["retransmits"][0] == lost(engine) > 5
+    assert fct_ps(engine)[0] > clean + ONE_WAY
+
+
+def test_blocks_fail_as_often_as_computed() -> None:
+    """k = 20, m = 2 at 2 %: a block that loses i > m packets is sent i - m and m more, so that
+    the number of repairs is known but for chance: four standard deviations of it."""
+    k, m, loss, n_blocks = 20, 2, 0.02, 2000
+    network = bottleneck(1)
+    flows = [(0, 1, n_blocks * k * PAYLOAD, 0)]
+    engine = run(wan(network, flows, k=k, m=m, faults=lossy(network, loss), seed=3))
+    chances = [(i, binomial(k + m, i, loss)) for i in range(m + 1, k + m + 1)]
+    expected = n_blocks * sum(i * p for i, p in chances)
+    deviation = (n_blocks * sum(i * i * p for i, p in chances)) ** 0.5
+    repairs = int(engine.state.ends.tx["retransmits"][0])
+    assert abs(repairs - expected) < 4 * deviation < expected
+
+
+@pytest.mark.parametrize("interleave", [1, 8])
+@pytest.mark.parametrize(("loss", "back"), [(0.05, 0.0), (0.3, 0.3), (0.0, 0.5)])
+def test_completes_whatever_is_lost(loss: float, back: float, interleave: int) -> None:
+    """Data, parity, repairs, NACKs, probes and the last acknowledgement may all be lost."""
+    network = bottleneck(2)
+    flows = [(i % 2, 2 + i % 2, 500 * PAYLOAD, 0) for i in range(6)]
+    faults = lossy(network, loss, back=back)
+    engine = run(wan(network, flows, rate="5Gbps", faults=faults, interleave=interleave))
+    assert (acked_ps(engine) > 0).all()
+    assert int(engine.state.ends.hosts["admitted_bps"].sum()) == 0
+
+
+def test_a_burst_is_spread_over_blocks() -> None:
+    """The link is down for 30 packets: a block of five parities fails, eight in turn do not."""
+    network = bottleneck(1)
+    there = int(np.argmax(network.port_delay_ps))
+    gap = PACKET * 8_000 // 5
+    outage = LinkFault(np.array([there]), outages_ps=((1000 * gap, 1030 * gap),))
+    faults = combine([outage], network.n_ports)
+    repairs = []
+    for interleave in (1, 8):
+        flows = [(0, 1, 4000 * PAYLOAD, 0)]
+        engine = run(wan(network, flows, rate="5Gbps", faults=faults, interleave=interleave))
+        assert 28 <= lost(engine) <= 32
+        repairs.append(int(engine.state.ends.tx["retransmits"][0]))
+    assert repairs[0] > 20
+    assert repairs[1] == 0

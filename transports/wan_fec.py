@@ -32,20 +32,6 @@ are not, blocks may be repaired in vain.
 """
 
 from netsim.blocks import admission, erasure, pacing
-from netsim.blocks.admission import ask, release
-from netsim.blocks.erasure import (
-    GOT,
-    add_parity,
-    block_of,
-    blocks_in,
-    clear_parity,
-    end_of,
-    has_parity,
-    lacking,
-    members,
-    n_groups,
-)
-from netsim.blocks.pacing import sent
 from netsim.params import Param
 from netsim.transport import (
     ACK,
@@ -130,7 +116,7 @@ def on_start(env, now, tx):
     tx.rate_bps = capacity_bps(env)
     if env.par.rate > 0:
         tx.rate_bps = min(env.par.rate, tx.rate_bps)
-    ask(env, now, tx, capacity_bps(env), False)
+    admission.ask(env, now, tx, capacity_bps(env), False)
 
 
 def ready(env, now, tx):
@@ -150,30 +136,36 @@ def fill(env, now, tx, pkt):
         pkt.seq = tx.repair_block
         pkt.aux = tx.n_repair
     else:
-        if tx.next_seq < end_of(env, tx, tx.group):
+        if tx.next_seq < erasure.end_of(env, tx, tx.group):
             n_bytes = payload_of(env, tx, tx.next_seq) + env.par.header_bytes
-            pkt.seq = tx.next_seq
-            tx.next_seq += 1
-        else:
-            pkt.kind = PARITY
-            pkt.seq = tx.group * env.par.interleave + tx.n_parity % blocks_in(env, tx, tx.group)
-            tx.n_parity += 1
-        if tx.next_seq == end_of(env, tx, tx.group) and tx.n_parity == env.par.m * blocks_in(
-            env, tx, tx.group
-        ):
-            tx.group += 1
-            tx.n_parity = 0
-        pkt.aux = tx.group * env.par.interleave
-    sent(tx, now, n_bytes, tx.rate_bps)
-    if tx.n_repair == 0 and tx.n_asked == 0 and tx.group == n_groups(env, tx):
+        fill_new(env, tx, pkt)
+    pacing.sent(tx, now, n_bytes, tx.rate_bps)
+    if tx.n_repair == 0 and tx.n_asked == 0 and tx.group == erasure.n_groups(env, tx):
         set_timer(env, now, tx, SILENCE, now + tx.base_rtt_ps + env.par.probe_after)
-        release(env, now, tx, capacity_bps(env))
+        admission.release(env, now, tx, capacity_bps(env))
+
+
+def fill_new(env, tx, pkt):
+    """A group's data in order, then the parity of its blocks in turn."""
+    n_blocks = erasure.blocks_in(env, tx, tx.group)
+    end = erasure.end_of(env, tx, tx.group)
+    if tx.next_seq < end:
+        pkt.seq = tx.next_seq
+        tx.next_seq += 1
+    else:
+        pkt.kind = PARITY
+        pkt.seq = tx.group * env.par.interleave + tx.n_parity % n_blocks
+        tx.n_parity += 1
+    if tx.next_seq == end and tx.n_parity == env.par.m * n_blocks:
+        tx.group += 1
+        tx.n_parity = 0
+    pkt.aux = tx.group * env.par.interleave
 
 
 def start_repair(env, tx):
     """Turn to the first block that lacks packets: as many are sent, and ``m`` more."""
-    tx.repair_block = block_of(env, bit_first(env, tx, ASKED, 0))
-    for seq in members(env, tx, tx.repair_block):
+    tx.repair_block = erasure.block_of(env, bit_first(env, tx, ASKED, 0))
+    for seq in erasure.members(env, tx, tx.repair_block):
         if bit_clear(env, tx, ASKED, seq):
             tx.n_asked -= 1
             tx.n_repair += 1
@@ -183,17 +175,17 @@ def start_repair(env, tx):
 def on_control(env, now, tx, pkt):
     if int(pkt.kind) == ACK:
         if tx.admitted == 1:
-            release(env, now, tx, capacity_bps(env))
+            admission.release(env, now, tx, capacity_bps(env))
         finish(env, now, tx)
         return
     cancel_timer(env, tx, SILENCE)
     n_lacking = int(pkt.aux)
-    for seq in members(env, tx, int(pkt.seq)):
+    for seq in erasure.members(env, tx, int(pkt.seq)):
         if n_lacking > 0 and bit_set(env, tx, ASKED, seq):
             tx.n_asked += 1
         n_lacking -= 1
     if tx.admitted == 0 and tx.waiting == 0:
-        ask(env, now, tx, capacity_bps(env), True)
+        admission.ask(env, now, tx, capacity_bps(env), True)
 
 
 def on_timer(env, now, tx, k):
@@ -204,10 +196,10 @@ def on_timer(env, now, tx, k):
 
 def on_data(env, now, rx, pkt):
     seq = int(pkt.seq)
-    if bit_set(env, rx, GOT, seq):
+    if bit_set(env, rx, erasure.GOT, seq):
         take(env, now, rx, seq)
-        if has_parity(env, rx, block_of(env, seq)):
-            restore(env, now, rx, block_of(env, seq))
+        if erasure.has_parity(env, rx, erasure.block_of(env, seq)):
+            restore(env, now, rx, erasure.block_of(env, seq))
     close(env, now, rx, int(pkt.aux))
 
 
@@ -218,10 +210,10 @@ def on_request(env, now, rx, pkt):
         if rx.done_ps >= 0:
             send(env, rx, ACK, 0, 0, rx.control_class)
         rx.n_checked = 0
-        close(env, now, rx, n_groups(env, rx) * env.par.interleave)
+        close(env, now, rx, erasure.n_groups(env, rx) * env.par.interleave)
         return
-    if lacking(env, rx, block) > 0:
-        add_parity(env, rx, block)
+    if erasure.lacking(env, rx, block) > 0:
+        erasure.add_parity(env, rx, block)
         restore(env, now, rx, block)
     if kind == PARITY:
         close(env, now, rx, int(pkt.aux))
@@ -238,10 +230,10 @@ def take(env, now, rx, seq):
 
 def restore(env, now, rx, block):
     """Restore the block if it has enough packets."""
-    if lacking(env, rx, block) == 0:
-        clear_parity(env, rx, block)
-        for seq in members(env, rx, block):
-            if bit_set(env, rx, GOT, seq):
+    if erasure.lacking(env, rx, block) == 0:
+        erasure.clear_parity(env, rx, block)
+        for seq in erasure.members(env, rx, block):
+            if bit_set(env, rx, erasure.GOT, seq):
                 take(env, now, rx, seq)
 
 
@@ -263,6 +255,6 @@ def on_rx_timer(env, now, rx, k):
 
 def ask_again(env, rx, block):
     """Ask for what a block lacks."""
-    missing = lacking(env, rx, block)
+    missing = erasure.lacking(env, rx, block)
     if missing > 0:
         send(env, rx, NACK, block, missing, rx.control_class)

@@ -1,0 +1,167 @@
+"""BBR on a dumbbell: what the article and the draft say it does."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import PACKET, build, flow_table, run
+from test_dumbbell import dumbbell
+
+from netsim.engine.engine import Engine
+from netsim.fabric import Fabric, PacketFormat
+from netsim.faults import LinkFault, combine
+from netsim.network import Network
+
+G = 10**9
+MS = 10**9
+S = 10**12
+ENDLESS = 10**10
+"""Bytes of a flow that does not end within a test."""
+STARTUP, DRAIN, PROBE_BW, PROBE_RTT = range(4)
+
+
+def bottleneck(network: Network) -> int:
+    """The port that feeds the link from left to right."""
+    return int(np.argmax(network.port_delay_ps))
+
+
+def wan(transport: str = "bbr", *, loss: float = 0.0, queue: int = 40_000, **given: Any) -> Engine:
+    """One endless flow, or those that start at ``starts``; ``queue`` in packets."""
+    starts = given.pop("starts", [0])
+    options = {name: given.pop(name) for name in ("seed", "packets") if name in given}
+    network = dumbbell(hosts=len(starts), **given)
+    faults = combine([LinkFault(np.array([bottleneck(network)]), loss=loss)], network.n_ports)
+    flows = flow_table([(i, len(starts) + i, ENDLESS, at) for i, at in enumerate(starts)])
+    fabric = Fabric(queue_bytes=queue * PACKET)
+    return build(network, flows, transport, fabric, faults=faults, **options)
+
+
+def rates_bps(engine: Engine, since_ps: int, until_ps: int) -> np.ndarray:
+    """Each flow's goodput from ``since_ps`` to ``until_ps``, on the wire's scale."""
+    run(engine, since_ps)
+    before = np.array(engine.state.ends.rx["got_bytes"])
+    run(engine, until_ps)
+    got = np.array(engine.state.ends.rx["got_bytes"]) - before
+    par = engine.state.ends.par[0]
+    on_the_wire = (par["payload_bytes"] + par["header_bytes"]) / par["payload_bytes"]
+    return got * on_the_wire * 8 * S / (until_ps - since_ps)
+
+
+def test_startup_doubles_every_round_trip() -> None:
+    """The window and, a round trip behind, the bandwidth; until the pipe is full."""
+    engine = wan()
+    tx = engine.state.ends.tx
+    windows, rates = [], []
+    for i in range(2, 12):
+        run(engine, i * 60 * MS)
+        windows.append(float(tx["cwnd"][0]))
+        rates.append(int(tx["max_bps"][0]))
+    assert int(tx["state"][0]) == STARTUP
+    assert windows[:4] == [20.0, 40.0, 80.0, 160.0]
+    assert all(1.8 < b / a <= 2 for a, b in pairwise(windows))
+    assert all(1.7 < b / a < 2.5 for a, b in pairwise(rates))
+
+
+def test_fills_a_clean_path_with_a_small_queue() -> None:
+    """10 Gbps x 60 ms: Startup fills the buffer up to its gain, Drain empties it; then the queue
+    is 1/4 of the bandwidth-delay product in one of eight round trips, and nearly empty else."""
+    engine = wan()
+    tx, port = engine.state.ends.tx, bottleneck(engine.network)
+    queue = engine.state.wires.queues
+    bdp = 10 * G * 60 * MS // 8 // S
+    run(engine, 1200 * MS)
+    assert int(queue["max_bytes"][port]) > 1.5 * bdp
+    run(engine, 1500 * MS)
+    assert int(tx["state"][0]) == PROBE_BW
+    assert int(tx["max_bps"][0]) == pytest.approx(10 * G, rel=1e-3)
+    assert int(tx["rtprop_ps"][0]) == pytest.approx(60.04 * MS, rel=1e-3)
+    held, rate = [], []
+    for i in range(96):
+        at = (1500 + 10 * i) * MS
+        rate.append(rates_bps(engine, at, at + 10 * MS)[0])
+        held.append(int(queue["bytes"][port]))
+    assert np.mean(rate) > 0.99 * 10 * G
+    assert max(held) < 0.3 * bdp
+    assert np.mean(held) < 0.06 * bdp
+    assert np.median(held) < 10 * PACKET
+    assert int(queue["drops"][port]) == 0
+
+
+def test_fills_a_lossy_path() -> None:
+    """10 Gbps x 60 ms with 1 % random loss: 90 % of the link, where CUBIC has not one percent."""
+    bbr, cubic = (
+        rates_bps(wan(transport, loss=0.01), 3000 * MS, 4000 * MS)[0]
+        for transport in ("bbr", "cubic")
+    )
+    assert 0.9 * 10 * G < bbr <= 0.991 * 10 * G
+    assert cubic < 0.01 * 10 * G
+
+
+@pytest.mark.parametrize(
+    ("transport", "loss", "least", "most"),
+    [
+        ("bbr", 0.001, 0.95, 1.0),
+        ("bbr", 0.05, 0.85, 0.95),
+        ("bbr", 0.25, 0.0, 0.3),
+        ("cubic", 0.001, 0.03, 0.15),
+        ("cubic", 0.01, 0.0, 0.03),
+    ],
+)
+def test_goodput_under_loss(transport: str, loss: float, least: float, most: float) -> None:
+    """The article's 60 s flows on 100 Mbps and 100 ms: CUBIC loses a factor of ten at 0.1 % and
+    stalls above 1 %; BBR keeps to what can arrive up to 5 %, and not where the lost share
+    exceeds what its probing adds (1/4)."""
+    given = {"host_rate": "1Gbps", "bottleneck_rate": "100Mbps", "bottleneck_delay": "50ms"}
+    engine = wan(transport, loss=loss, packets=PacketFormat(1448, 52), **given)
+    share = rates_bps(engine, 0, 60 * S)[0] / 10**8
+    assert least < share <= most
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_five_flows_converge(seed: int) -> None:
+    """The article's five flows of 100 Mbps and 10 ms, which start 2 s apart: they share fairly
+    after the first ProbeRTT, some ten seconds after the last has begun."""
+    engine = wan(
+        starts=[2 * S * i for i in range(5)],
+        seed=seed,
+        host_rate="1Gbps",
+        bottleneck_rate="100Mbps",
+        bottleneck_delay="5ms",
+        queue=250,
+    )
+    early = rates_bps(engine, 10 * S, 15 * S)
+    late = rates_bps(engine, 30 * S, 50 * S)
+    assert late.sum() > 0.95 * 10**8
+    assert late.max() < 1.4 * late.min()
+    assert early.max() > 4 * early.min()
+
+
+def test_probe_rtt_empties_the_pipe() -> None:
+    """Two flows keep a queue; ten seconds after their start they cut their windows to four
+    packets for 200 ms, see the propagation delay, and go on with the windows they had."""
+    engine = wan(
+        starts=[0, 300 * MS],
+        host_rate="1Gbps",
+        bottleneck_rate="100Mbps",
+        queue=2000,
+    )
+    tx, port = engine.state.ends.tx, bottleneck(engine.network)
+    run(engine, 9 * S)
+    before = np.array(tx["cwnd"])
+    assert tx["state"].tolist() == [PROBE_BW, PROBE_BW]
+    assert int(engine.state.wires.queues["bytes"][port]) > 50 * PACKET
+    smallest, states = np.array(before), set()
+    seen = []
+    for i in range(400):
+        run(engine, 9 * S + i * 10 * MS)
+        smallest = np.minimum(smallest, np.array(tx["cwnd"]))
+        states |= set(tx["state"].tolist())
+        seen.append(PROBE_RTT in tx["state"].tolist())
+    assert smallest.tolist() == [4.0, 4.0]
+    assert states == {PROBE_BW, PROBE_RTT}
+    assert 20 <= sum(seen) <= 60  # 200 ms at least, and what it takes to drain two windows
+    assert tx["rtprop_ps"].tolist() == pytest.approx([61 * MS, 61 * MS], rel=0.02)
+    assert (np.array(tx["cwnd"]) > 0.5 * before).all()
