@@ -5,7 +5,7 @@ After a loss at window W_max the window falls to beta W_max, and then follows
     W_cubic(t) = C (t - K)^3 + W_max,    K = ((W_max - cwnd) / C)^(1/3)
 
 fast at first, flat around W_max, then ever faster, whatever the round-trip time; and never
-slower than Reno would. Slow start ends when delay grows (HyStart++), before packets are lost.
+slower than Reno would. Slow start ends when delay grows (HyStart++) or a packet is lost.
 
 RFC 9438 (window), RFC 9406 (HyStart++), RFC 6937 (sending in recovery); `netsim.blocks.tcp`
 says how losses are found. Windows are counted in packets of payload_bytes. ECN marks are not
@@ -18,7 +18,9 @@ from netsim.transport import BLOCKED
 
 PARAMS = [
     *tcp.PARAMS,
-    Param("c", "ratio", 0.4, "growth, packets per second cubed", "RFC 9438, section 5.1"),
+    Param(
+        "c", "ratio", 0.4, "growth, packets per second cubed", "RFC 9438, section 5.1", minimum=1e-6
+    ),
     Param("beta", "fraction", 0.7, "what a loss leaves of the window", "RFC 9438, section 4.6"),
     Param(
         "fast_convergence",
