@@ -9,8 +9,8 @@ packets or once per round trip. After a loss, or extreme delay, the window becom
 through in the last period (quick adapt). Receivers acknowledge every 16 KiB, a marked packet at
 once, and a packet at once with which the window or the flow is used up.
 
-Ultra Ethernet Specification 1.0, congestion management sublayer; rules and numbers are those of
-its simulator, repository uet-htsim: sim/uec.cpp, initNsccParams, and sim/datacenter/main_uec.cpp.
+Part of the Ultra Ethernet Specification 1.0; rules and numbers are those of its simulator, in the
+repositories astra-sim/astra-network-uet-htsim (sim/uec.cpp) and HLC-Lab/uet-htsim (main_uec.cpp).
 There queues hold one bandwidth-delay product of the network and are marked from 20 % to 80 % of
 it. What is written in FABRIC holds for four links of 1 us at 100 Gbps, 29 packets; at 800 Gbps
 it is 197 packets, marked from 40 to 158. Gains are given for a network of 12 us at 100 Gbps, and

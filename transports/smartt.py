@@ -10,7 +10,8 @@ last target round trip (quick adapt). Packets take one path, all paths in turn, 
 REPS knows to be free.
 
 Bonato et al., "SMaRTT: Sender-based Marked Rapidly-adapting Trimmed & Timed Transport", arXiv
-2404.01630, section 3; the numbers are those of its simulator, repository spcl/HTSIM, sim/uec.cpp.
+2404.01630; the rules are those of its simulator, repository spcl/HTSIM, sim/uec.cpp, except that
+timeouts count as heard and that a late end of a period is allowed for.
 
 Queues of one bandwidth-delay product of the network, marked from 20 % to 80 % of it, belong to
 it. What is written in FABRIC holds for four links of 1 us at 100 Gbps, 29 packets; at 800 Gbps
@@ -21,7 +22,7 @@ from netsim.blocks import paths, rtt, selective, timeouts
 from netsim.params import Param
 from netsim.transport import ACK, BLOCKED, ECN_CE, ECN_ECHO, NACK, finish, send, serialisation_ps
 
-GAINS = "repository spcl/HTSIM, main_uec_entry_modern.cpp, for 100 Gbps"
+GAINS = "x, y, w and z_gain in run scripts of SMaRTT's simulator, 100 Gbps"
 
 PARAMS = [
     *paths.PARAMS,
@@ -55,7 +56,7 @@ PARAMS = [
         "fraction",
         0.25,
         "over many paths, share of marked packets up to which marks only change the path",
-        source="arXiv 2404.01630 (2024), section 3.6.1",
+        source="arXiv 2404.01630, versions of 2024: wait to decrease",
     ),
     Param(
         "rto",

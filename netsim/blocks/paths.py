@@ -19,7 +19,7 @@ by picking an entropy. Three ways, the parameter ``paths``:
 and ``acknowledged`` and ``timed_out`` when that happens. Needs load balancing "ecmp".
 
 Bonato et al., "REPS: Recycled Entropy Packet Spraying for Adaptive Load Balancing and Failure
-Mitigation", arXiv 2407.21625, section 3; the numbers are those of its simulator, repository
+Mitigation", arXiv 2407.21625; rules and numbers are those of its simulator, repository
 tommasobo/REPS_EuroSys_Artifact.
 """
 

@@ -10,7 +10,8 @@ acknowledges again when nothing before is missing any more. An ACK says which pa
   differ from it in the lowest five bits only.
 
 What falls outside both is reported later. A data packet with ``report`` 1 asks for an ACK.
-The idea is Ultra Ethernet's (specification 1.0, PDS ACK with SACK bitmap).
+When to acknowledge is as in Ultra Ethernet's simulator (uet-htsim, sim/uec.cpp); its bitmap
+covers 64 packets from any number on, this one an aligned block.
 
     PACKET_FIELDS = reports.PACKET_FIELDS
     RX_STATE = reports.RX_STATE
