@@ -39,7 +39,14 @@ from netsim.transport import (
 )
 
 PARAMS = [
-    Param("initial_window", "count", 10, "packets of the first round trip", "RFC 6928", minimum=2),
+    Param(
+        "initial_window",
+        "count",
+        10,
+        "packets of the first round trip",
+        "Linux; RFC 6928, section 2, which allows at most 14,600 bytes, or 2 packets if longer",
+        minimum=2,
+    ),
     Param(
         "min_rto",
         "time",
