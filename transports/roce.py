@@ -29,6 +29,12 @@ FABRIC = {
     "xon_bytes": "12pkt",
 }
 
+PRESETS: dict[str, dict[str, object]] = {"800g": {}}
+
+# A link must not run empty while a pause is taken back: at 800 Gbps and 2 us there and back that is
+# 48 packets of 4160 bytes, four times as many as what is left of XON at 15 and 12.
+PRESET_FABRIC = {"800g": {"xoff_bytes": "120pkt", "xon_bytes": "96pkt"}}
+
 TX_STATE = go_back_n.TX_STATE
 RX_STATE = (*go_back_n.RX_STATE, "ack_class")
 TX_TIMERS = 1
