@@ -92,10 +92,10 @@ class FlowTable:
         if len(tables) == 1:
             return tables[0]
         joined = FlowTable(
-            *(
-                np.concatenate([getattr(table, name) for table in tables])
-                for name in ("src", "dst", "size_bytes", "start_ps")
-            ),
+            np.concatenate([table.src for table in tables]),
+            np.concatenate([table.dst for table in tables]),
+            np.concatenate([table.size_bytes for table in tables]),
+            np.concatenate([table.start_ps for table in tables]),
             cls=np.concatenate([table.cls for table in tables]),
         )
         if any(table.label is not None for table in tables):

@@ -45,7 +45,7 @@ def draw(trace: FlowTrace, events: pl.DataFrame, state: Sequence[str]) -> Figure
     packets = events.filter(pl.col("seq").is_not_null())
     if not len(packets):
         raise InputError("no packet was sent, so there is nothing to draw")
-    unit, scale = style.time_unit([float(events["time_ps"][-1])])  # type: ignore[arg-type]
+    unit, scale = style.time_unit([float(events["time_ps"][-1])])
     groups = _groups(events, state)
     panels: list[tuple[float, Any, tuple[Any, ...]]] = [(2.2, _sequence, (events, scale))]
     panels += [(1.0, _state, (events, group, scale)) for group in groups]
@@ -90,7 +90,7 @@ def _sequence(axes: Axes, events: pl.DataFrame, scale: float) -> None:
     sent = data.filter(pl.col("event") == "send")
     first, again = sent.filter(~pl.col("again")), sent.filter(pl.col("again"))
     received = data.filter((pl.col("event") == "receive") & (pl.col("kind") == "DATA"))
-    dot = {"marker": ".", "markersize": 2}
+    dot: dict[str, Any] = {"marker": ".", "markersize": 2}
     _points(axes, first, "seq", scale, color=style.colour(0), label="sent", **dot)
     if len(again):
         _points(
@@ -106,7 +106,7 @@ def _sequence(axes: Axes, events: pl.DataFrame, scale: float) -> None:
                 markersize=4,
             )  # fmt: skip
     for index, (since, until) in enumerate(_pauses(events)):
-        label = "paused by PFC" if index == 0 else None
+        label = "paused by PFC" if index == 0 else ""
         axes.axvspan(since / scale, until / scale, color=style.IDEAL, alpha=0.15, lw=0, label=label)
     axes.set_ylabel("packet number")
 
@@ -136,7 +136,8 @@ def _groups(events: pl.DataFrame, state: Sequence[str]) -> list[list[str]]:
         if not len(values) or (len(state) > 1 and values.is_in([0, 1]).all()):
             continue  # a flag goes up and down with each packet
         unit = next((u for u in ("_ps", "_bytes", "_bps") if name.endswith(u)), "")
-        largest = max(abs(float(values.min())), abs(float(values.max())), 1.0)  # type: ignore[arg-type]
+        extremes: list[Any] = [values.min(), values.max()]
+        largest = max(*(abs(float(value)) for value in extremes), 1.0)
         groups.setdefault((unit, round(math.log10(largest)) // 2), []).append(name)
     return list(groups.values())[:MAX_STATE_PANELS]
 
@@ -155,7 +156,8 @@ def _state(axes: Axes, events: pl.DataFrame, names: Sequence[str], scale: float)
 
 def _round_trips(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
     rows = packets.drop_nulls("rtt_ps")
-    unit, size = style.time_unit([float(rows["rtt_ps"].max())])  # type: ignore[arg-type]
+    longest: Any = rows["rtt_ps"].max()
+    unit, size = style.time_unit([float(longest)])
     _points(axes, rows, "rtt_ps", scale, size, marker=".", markersize=2, color=style.colour(0))
     axes.set_ylim(bottom=0)
     axes.set_ylabel(f"round trip ({unit})")

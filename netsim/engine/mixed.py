@@ -51,7 +51,7 @@ def mix(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
         raise InputError(f"together {' and '.join(names)} have more than {MAX_TIMERS} host timers")
     handlers = {name: _dispatch(name, protocols) for name in ARGUMENTS}
     if all(protocol.handlers["rank"] is defaults.rank for protocol in protocols):
-        handlers["rank"] = defaults.rank
+        handlers["rank"] = protocols[0].handlers["rank"]
     handlers["on_host_timer"] = _host_timer_dispatch(protocols)
     handlers["on_forward"] = _forward(protocols)
     assert set(handlers) == set(HANDLERS)
@@ -132,10 +132,10 @@ def _host_timer_dispatch(protocols: Sequence[Protocol]) -> FunctionType:
 
 def _forward(protocols: Sequence[Protocol]) -> FunctionType:
     """Telemetry of every transport that has it; each writes fields of its own only."""
-    found = [p.handlers["on_forward"] for p in protocols]
-    found = [handler for handler in found if handler is not defaults.on_forward]
+    declared = [p.handlers["on_forward"] for p in protocols]
+    found = [handler for handler in declared if handler is not defaults.on_forward]
     if not found:
-        return defaults.on_forward
+        return declared[0]
     handlers = {f"handler{i}": handler for i, handler in enumerate(found)}
     lines = [f"{name}(now, pkt, port, queue)" for name in handlers]
     return _function("on_forward", "now, pkt, port, queue", lines, handlers)

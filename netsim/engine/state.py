@@ -306,8 +306,21 @@ def build_ends(
         _parameters(dtype, {**par, **common})
         for dtype, par in zip(protocol.pars, pars, strict=True)
     ]
-    records += [records[0]] * (MAX_TRANSPORTS - len(records))
-    return Ends(hosts, tx, rx, timers, heap, bits, *records, next_flow, next_flows)
+    par, par1, par2, par3 = records + [records[0]] * (MAX_TRANSPORTS - len(records))
+    return Ends(
+        hosts=hosts,
+        tx=tx,
+        rx=rx,
+        timers=timers,
+        heap=heap,
+        bits=bits,
+        par=par,
+        par1=par1,
+        par2=par2,
+        par3=par3,
+        next_flow=next_flow,
+        next_flows=next_flows,
+    )
 
 
 def _parameters(dtype: np.dtype, values: Mapping[str, int | float]) -> np.ndarray:
