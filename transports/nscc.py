@@ -12,8 +12,8 @@ once, and a packet at once with which the window or the flow is used up.
 Part of the Ultra Ethernet Specification 1.0; rules and numbers are those of its simulator, in the
 repositories astra-sim/astra-network-uet-htsim (sim/uec.cpp) and HLC-Lab/uet-htsim (main_uec.cpp).
 There queues hold one bandwidth-delay product of the network and are marked from 20 % to 80 % of
-it. What is written in FABRIC holds for four links of 1 us at 100 Gbps, 29 packets; at 800 Gbps
-it is 197 packets, marked from 40 to 158. Gains are given for a network of 12 us at 100 Gbps, and
+it. FABRIC holds for four links of 1 us at 100 Gbps, 29 packets; preset 800g brings what holds at
+800 Gbps, 197 packets. Gains are given for a network of 12 us at 100 Gbps, and
 scaled by the path's bandwidth-delay product. The least delay is known, not measured.
 """
 
@@ -38,6 +38,8 @@ PARAMS = [
     Param("rto", "time", "100us", "retransmission timeout; at least six base round trips"),
 ]
 
+PRESETS: dict[str, dict[str, object]] = {"800g": {}}
+
 FABRIC = {
     "model": "trim",
     "load_balancing": "ecmp",
@@ -46,6 +48,10 @@ FABRIC = {
     "header_queue_bytes": "1MB",
     "ecn": {"kmin_bytes": "6pkt", "kmax_bytes": "24pkt", "pmax": 1.0, "at": "dequeue"},
     "ecn_from_class": 1,
+}
+
+PRESET_FABRIC = {
+    "800g": {"queue_bytes": "197pkt", "ecn": {"kmin_bytes": "40pkt", "kmax_bytes": "158pkt"}},
 }
 
 CONTROL, DATA_CLASS = 0, 1
