@@ -91,18 +91,12 @@ class Reference:
     """
 
     def __init__(self, line: int, there_ps: int, back_ps: int, size: int, n: int, **p: Any) -> None:
-        self.line, self.there, self.back, self.size, self.n, self.p = (
-            line,
-            there_ps,
-            back_ps,
-            size,
-            n,
-            p,
-        )
+        self.line, self.there, self.back = line, there_ps, back_ps
+        self.size, self.n, self.p = size, n, p
         self.rate = self.target = line
         self.alpha, self.alpha_at = 1.0, NEVER
         self.events_t = self.events_b = self.counted = 0
-        self.base, self.timer, self.last_cnp = -self.gap(), NEVER, -NEVER
+        self.base, self.timer, self.next_cnp, self.changed = -self.gap(), NEVER, 0, 0
         self.cnps: list[int] = []
 
     def gap(self) -> int:
@@ -122,21 +116,21 @@ class Reference:
                 self.alpha *= 1 - self.p["g"]
                 self.alpha_at += self.p["alpha_interval"]
             elif now == self.timer:
-                self.rise()
-                self.events_t += 1
-                self.timer = now + self.p["rate_interval"] if self.rate < self.line else NEVER
+                self.timer = NEVER
+                if self.rate < self.line:
+                    self.rise()
+                    self.events_t += 1
+                    self.timer = now + self.p["rate_interval"]
                 self.changed = now
             else:
                 self.send(now)
-
-    changed = 0
 
     def send(self, now: int) -> None:
         self.base = max(self.base + self.gap(), now - self.gap())
         self.n -= 1
         arrival = now + self.there
-        if arrival - self.last_cnp >= self.p["cnp_interval"]:
-            self.last_cnp = arrival
+        if arrival >= self.next_cnp:
+            self.next_cnp = arrival + self.p["cnp_interval"]
             self.cnps.append(arrival + self.back)
         if self.rate < self.line:
             self.counted += self.size
@@ -169,20 +163,22 @@ class Reference:
 
 
 def test_rates_after_each_event() -> None:
-    """Cuts, timer and byte counter events of 20 ms, with all phases of increase: bit for bit."""
+    """Cuts, fast recovery, additive and hyper increase by timer and bytes: to the bit.
+
+    A CNP every 60 us brings the rate down; then they come every 1.5 ms, and it climbs, by bytes
+    as well.
+    """
     line, size, a = 40 * G, 1048, 64 * 200
+    given = {"byte_counter": "10MB", "fast_recovery": 2, "g": 0.1, "min_rate": "100Mbps"}
     engine = build(
         star(2, line),
         [(0, 1, 10**9, 0)],
         lossless(EVERY_PACKET),
         params={
-            "cnp_interval": "1500us",
-            "byte_counter": "500KB",
-            "fast_recovery": 2,
-            "g": 0.1,
+            **given,
+            "cnp_interval": "60us",
             "rate_ai": "100Mbps",
             "rate_hai": "300Mbps",
-            "min_rate": "100Mbps",
             "ack_every": 10**6,
             "rto": "1s",
         },
@@ -193,26 +189,32 @@ def test_rates_after_each_event() -> None:
         back_ps=2 * (a + US),
         size=size,
         n=10**6,
-        cnp_interval=1500 * US,
+        cnp_interval=60 * US,
         g=0.1,
         alpha_interval=55 * US,
         rate_interval=55 * US,
-        byte_counter=500_000,
+        byte_counter=10**7,
         f=2,
         rate_ai=G // 10,
         rate_hai=3 * G // 10,
         min_rate=G // 10,
     )
     tx = engine.state.ends.tx
-    rates, hyper = set(), 0
-    for t in range(5 * US, 6 * MS, 5 * US):
+    hyper = 0
+    for t in range(2 * US, 6 * MS, 2 * US):
+        if t == 2 * MS:
+            assert tx["rate_bps"][0] < 2 * G
+            for name, value in (("cnp_interval", 1500 * US), ("byte_counter", 20_000)):
+                engine.state.ends.par[name] = reference.p[name] = value
         run(engine, t)
         reference.run(t)
-        assert (tx["rate_bps"][0], tx["target_bps"][0]) == (reference.rate, reference.target), t
-        rates.add(reference.rate)
-        hyper += min(reference.events_t, reference.events_b) > 2
-    assert len(rates) > 80
+        fields = ("rate_bps", "target_bps", "n_timer", "n_bytes", "sent_packets")
+        seen = tuple(int(tx[name][0]) for name in fields)
+        events = reference.events_t, reference.events_b, 10**6 - reference.n
+        assert seen == (reference.rate, reference.target, *events), t
+        hyper += min(events[:2]) > 3 and reference.target < line
     assert hyper > 20
+    assert tx["rate_bps"][0] > 10 * G
 
 
 def test_fast_recovery_closed_form() -> None:
