@@ -133,7 +133,7 @@ def _groups(events: pl.DataFrame, state: Sequence[str]) -> list[list[str]]:
     groups: dict[tuple[str, int], list[str]] = {}
     for name in state:
         values = events[name].drop_nulls()
-        if not len(values) or (len(state) > 1 and values.is_in([0, 1]).all()):
+        if not len(values) or (len(state) > 1 and ((values == 0) | (values == 1)).all()):
             continue  # a flag goes up and down with each packet
         unit = next((u for u in ("_ps", "_bytes", "_bps") if name.endswith(u)), "")
         extremes: list[Any] = [values.min(), values.max()]

@@ -272,6 +272,13 @@ class TestBench:
         assert fake.threads == [1, 2]
         assert fake.seen[0].topology.params["leaves"] == 8
 
+    def test_a_transport_of_ones_own(self, netsim, fake, tmp_path):
+        assert netsim("new-transport", "mine").exit_code == 0
+        result = netsim("bench", "--transport", "./mine.py:careful", "--hosts", "16")
+        assert result.exit_code == 0, result.output
+        assert fake.seen[0].transport.params["target_delay"] == 1_000_000
+        assert fake.seen[0].transport.plugin.path == tmp_path / "mine.py"
+
     def test_hosts_that_make_no_tree(self, netsim, fake):
         assert fails(netsim("bench", "--hosts", "127"), 2, "127")
 

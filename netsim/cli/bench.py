@@ -128,12 +128,23 @@ def case_point(case: Case, directory: Path) -> Point:
 
     per_leaf, leaves = tree_shape(case.hosts)
     text = CASE.format(
-        hosts_per_leaf=per_leaf, leaves=leaves, transport=case.transport, size=case.size
+        hosts_per_leaf=per_leaf, leaves=leaves, transport=_from_here(case.transport), size=case.size
     )
     path = directory / "bench.toml"
     path.write_text(text, "utf-8")
     (point,) = Experiment.load(path, []).points()
     return point
+
+
+def _from_here(transport: str) -> str:
+    """The path of a transport's file as seen from anywhere; a name is left as it is."""
+    from netsim.registry import split_preset
+
+    path, preset = split_preset(transport)
+    if not path.endswith(".py"):
+        return transport
+    absolute = Path(path).resolve().as_posix()
+    return f"{absolute}:{preset}" if preset else absolute
 
 
 def measure(case: Case) -> RunResult:
