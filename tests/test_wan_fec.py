@@ -51,10 +51,11 @@ def lost(engine: Engine) -> int:
 
 
 def wan(network: Network, flows: list[tuple[int, int, int, int]], **given: Any) -> Engine:
-    """An engine with wan_fec; ``queue`` is the switches' buffer in packets."""
+    """An engine; ``queue`` is the switches' buffer in packets."""
+    transport = given.pop("transport", "wan_fec")
     fabric = Fabric(queue_bytes=given.pop("queue", 100) * PACKET)
     options = {name: given.pop(name) for name in ("faults", "seed") if name in given}
-    return build(network, flow_table(flows), "wan_fec", fabric, params=given, **options)
+    return build(network, flow_table(flows), transport, fabric, params=given, **options)
 
 
 def binomial(n: int, i: int, p: float) -> float:
@@ -193,6 +194,28 @@ def test_without_parity_a_loss_costs_a_round_trip() -> None:
     engine = run(wan(network, flows, rate="5Gbps", m=0, faults=lossy(network, 1e-3)))
     assert engine.state.ends.tx["retransmits"][0] == lost(engine) > 5
     assert fct_ps(engine)[0] > clean + ONE_WAY
+
+
+@pytest.mark.parametrize(
+    ("transport", "params"), [("cubic", {}), ("bbr", {}), ("wan_fec", {"rate": "5Gbps"})]
+)
+def test_loss_of_the_last_packet(transport: str, params: dict[str, str]) -> None:
+    """The link is down while the last data packet is sent. TCP is told a round trip later, by
+    silence; wan_fec has the packet as soon as one of parity arrives."""
+    network = bottleneck(1)
+    there = int(np.argmax(network.port_delay_ps))
+    flows = [(0, 1, 2000 * PAYLOAD, 0)]
+    clean = fct_ps(run(wan(network, flows, transport=transport, queue=3000, **params)))[0]
+    sent = clean - (30 * MS + 10_000 * NS) - 2 * PACKET * 800
+    down = LinkFault(np.array([there]), outages_ps=((sent + 1, sent + 2),))
+    faults = combine([down], network.n_ports)
+    engine = run(wan(network, flows, transport=transport, queue=3000, faults=faults, **params))
+    assert lost(engine) == 1
+    late = fct_ps(engine)[0] - clean
+    if transport == "wan_fec":
+        assert late == PACKET * 8_000 // 5
+    else:
+        assert late > 2 * ONE_WAY
 
 
 def test_blocks_fail_as_often_as_computed() -> None:
