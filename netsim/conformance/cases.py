@@ -12,6 +12,7 @@ CASES = (
     Case("all-to-all", "everybody sends to everybody", delivery.all_to_all),
     Case("many flows", "thirty flows of one host", delivery.many_flows_of_a_host),
     Case("dependencies", "flows that wait for others", delivery.dependencies),
+    Case("beside another", "a second transport", delivery.beside_another),
     Case("full queues", "switches drop", trouble.full_queues, (RELIABLE,)),
     Case("random loss", "links lose packets", links.random_loss, (RELIABLE,)),
     Case("bit errors", "links corrupt packets", links.bit_errors, (RELIABLE,)),

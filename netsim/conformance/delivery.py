@@ -11,6 +11,7 @@ from netsim.flows import FlowTable
 
 PACKET = PacketFormat().payload_bytes
 HOSTS = 8
+OTHER = "roce"
 SPREAD_PS = 700_000
 
 
@@ -79,3 +80,15 @@ def dependencies(lab: Lab) -> str:
             if ends.tx["start_ps"][flow] <= ends.rx["done_ps"][other]:
                 raise ConformanceError(f"flow {flow} started before flow {other} was complete")
     return run.line()
+
+
+def beside_another(lab: Lab) -> str:
+    """Half of the flows are another transport's, through the same hosts, links and queues."""
+    size = packets_of(lab, 10) * PACKET
+    flows = FlowTable.join([permutation_of(size), permutation_of(size)])
+    other = Lab.of(OTHER, params={"rto": "200us"})
+    return lab.run(
+        flows,
+        others=[(other.plugin, other.params)],
+        transport_of_flow=np.repeat([0, 1], HOSTS),
+    ).line()

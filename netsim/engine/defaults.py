@@ -41,6 +41,7 @@ def on_host_timer(env, now, k):
 
 def rank(env, tx):
     """All flows are alike."""
+    return 0
 
 
 def on_forward(now, pkt, port, queue):
