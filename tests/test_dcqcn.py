@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from netsim import registry
 from netsim.engine.engine import Engine
+from netsim.experiment.fabric import resolve_fabric, wishes
 from netsim.fabric import Ecn, Fabric, PacketFormat
 from netsim.network import Network, NetworkBuilder
 from netsim.transports import dcqcn
@@ -269,6 +270,14 @@ def test_unmarked_flows_are_as_fast_as_roce(preset: str) -> None:
     roce = run(build(network, flows, lossless(NO_PACKET), transport="roce"))
     late = 1048 * 200 * 2 if preset == "simai-400g" else 0
     assert (fct_ps(fast) - fct_ps(roce) <= late).all()
+
+
+def test_the_preset_brings_its_fabric() -> None:
+    """The switch of the tests below is what paper-40g expects."""
+    expected, used = resolve_fabric(wishes(dcqcn, "paper-40g"), KB), lossless(PAPER_ECN)
+    for name in ("model", "ecn", "shared_buffer_bytes", "alpha", "xon_gap_bytes"):
+        assert getattr(expected, name) == getattr(used, name)
+    assert set(dcqcn.PRESET_FABRIC) == set(dcqcn.PRESETS)
 
 
 # -- many flows ----------------------------------------------------------------------------------

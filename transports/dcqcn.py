@@ -16,18 +16,12 @@ With the counts before it, an event does
     R_C = (R_T + R_C) / 2
 
 Lost packets are sent again go-back-N. Zhu et al., "Congestion Control for Large-Scale RDMA
-Deployments", SIGCOMM 2015, section 3.1 and figure 7. A preset goes with ECN thresholds, which
-have to be given in [fabric.ecn]:
-
-    preset      line rate  kmin    kmax    pmax  source
-    paper-40g   40 Gbps    5KB     200KB   0.01  the paper, section 5
-    author-ns3  40 Gbps    41.2KB  1030KB  1     repository bobzhuyb/ns3-rdma
-    cx4         25 Gbps    100KB   400KB   0.2   HPCC's artefact: Mellanox ConnectX-4
-    cx4-100g    100 Gbps   400KB   1600KB  0.2   the same, scaled as it does
-    simai-400g  400 Gbps   800KB   3200KB  0.2   repository aliyun/SimAI, SimAI.conf
+Deployments", SIGCOMM 2015, section 3.1 and figure 7.
 
 The defaults are the paper's, rates and bytes in proportion to the line rate; so are FABRIC's
-thresholds, at 800 Gbps. FABRIC's buffer is that of HPCC's artefact. With author-ns3 and only two
+thresholds, at 800 Gbps. Presets bring ECN thresholds and buffers of their own, for their line rate:
+paper-40g; author-ns3 (40 Gbps), the simulations of bobzhuyb/ns3-rdma; cx4 (25 Gbps) and cx4-100g,
+the Mellanox card of HPCC's artefact; simai-400g, of aliyun/SimAI. With author-ns3 and only two
 flows the faster one gains more from hyper increase, which its bytes bring about.
 """
 
@@ -130,6 +124,25 @@ FABRIC = {
     "alpha": 0.125,
     "xon_gap_bytes": "3KB",
     "ecn": {"kmin_bytes": "100KB", "kmax_bytes": "4MB", "pmax": 0.01},
+}
+
+PRESET_FABRIC = {
+    "paper-40g": {
+        "shared_buffer_bytes": "12MB",
+        "alpha": 1.0,
+        "ecn": {"kmin_bytes": "5KB", "kmax_bytes": "200KB", "pmax": 0.01},
+    },
+    "author-ns3": {
+        "shared_buffer_bytes": "4120KB",
+        "alpha": 16.0,
+        "ecn": {"kmin_bytes": "41.2KB", "kmax_bytes": "1030KB", "pmax": 1.0},
+    },
+    "cx4": {
+        "shared_buffer_bytes": "8MB",
+        "ecn": {"kmin_bytes": "100KB", "kmax_bytes": "400KB", "pmax": 0.2},
+    },
+    "cx4-100g": {"ecn": {"kmin_bytes": "400KB", "kmax_bytes": "1600KB", "pmax": 0.2}},
+    "simai-400g": {"ecn": {"kmin_bytes": "800KB", "kmax_bytes": "3200KB", "pmax": 0.2}},
 }
 
 TX_STATE = (
