@@ -84,7 +84,7 @@ def _links(scenario: Scenario) -> np.ndarray:
     flows = scenario.flows
     links = np.zeros(len(flows), np.int64)
     src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
-    for flow, _, _ in walk(scenario.network, src, dst):
+    for flow, _, _, _ in walk(scenario.network, src, dst):
         links[flow] += 1
     return links
 

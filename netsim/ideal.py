@@ -76,12 +76,13 @@ def ideal_times(
         flows: valid for this network; start times and dependencies do not matter.
         packets: sizes on the wire.
         multipath: packets of one flow may take different paths (spraying, adaptive routing).
-            All shortest paths must have the rates and delays of the first.
+            All shortest paths must have the rates and delays of the first; where they are
+            narrower together than the hosts' links, a hop is as fast as its parallel links are.
     """
     fct_ps = np.empty(len(flows), np.int64)
     acked_ps = np.empty(len(flows), np.int64)
     quotient = byte_quotient(network.port_rate_bps)
-    one_way = _sprayed if multipath else _in_order
+    one_way = _over_many_paths if multipath else _in_order
     for begin in range(0, len(flows), BLOCK):
         part = slice(begin, begin + BLOCK)
         src, dst = flows.src[part].astype(np.int64), flows.dst[part].astype(np.int64)
@@ -96,6 +97,30 @@ def ideal_times(
     return IdealTimes(fct_ps, acked_ps)
 
 
+def _over_many_paths(
+    network: Network, quotient: Ints, src: Ints, dst: Ints, count: Ints, full: int, last: Ints
+) -> Ints:
+    """Arrival of the last byte if packets spread over all shortest paths.
+
+    Besides queueing at both ends, this counts for each hop inside that the busiest of its
+    parallel links has to take its share of the packets.
+    """
+    first = np.where(count > 1, full, last)
+    head = np.zeros(src.size, np.int64)  # when the first packet reaches a hop
+    tail = np.zeros(src.size, np.int64)  # how long the last one would take so far, alone
+    latest = np.zeros(src.size, np.int64)
+    for flow, port, delivers, parallel in walk(network, src, dst):
+        share = -(-count[flow] // parallel) - 1
+        wait = head[flow] - tail[flow] + share * send_time(full, quotient[port])
+        inside = ~delivers & (port >= network.n_hosts)
+        latest[flow] = np.where(inside, np.maximum(latest[flow], wait), latest[flow])
+        delay = network.port_delay_ps[port]
+        head[flow] += send_time(first[flow], quotient[port]) + delay
+        tail[flow] += send_time(last[flow], quotient[port]) + delay
+    sprayed = _sprayed(network, quotient, src, dst, count, full, last)
+    return np.maximum(sprayed, latest + tail)
+
+
 def _in_order(
     network: Network, quotient: Ints, src: Ints, dst: Ints, count: Ints, full: int, last: Ints
 ) -> Ints:
@@ -103,7 +128,7 @@ def _in_order(
     head = np.zeros(src.size, np.int64)  # when the first packet, if full, reaches the next link
     slowest = np.zeros(src.size, np.int64)
     arrival = np.zeros(src.size, np.int64)  # when the last packet reaches the next link
-    for flow, port, _ in walk(network, src, dst):
+    for flow, port, _, _ in walk(network, src, dst):
         delay = network.port_delay_ps[port]
         send_full = send_time(full, quotient[port])
         slowest[flow] = np.maximum(slowest[flow], send_full)
@@ -121,7 +146,7 @@ def _sprayed(
     """Arrival of the last byte if packets queue only at the first and the last link."""
     crossing_full = np.zeros(src.size, np.int64)  # first link's delay to reaching the last link
     crossing_last = np.zeros(src.size, np.int64)
-    for flow, port, delivers in walk(network, src, dst):
+    for flow, port, delivers, _ in walk(network, src, dst):
         through, out = flow[~delivers], port[~delivers]
         inside = out >= network.n_hosts  # the first link is the only one that leaves a host
         delay = network.port_delay_ps[out]
@@ -153,18 +178,22 @@ def _sprayed(
     return finish + network.port_delay_ps[exit_port]
 
 
-def walk(network: Network, src: Ints, dst: Ints) -> Iterator[tuple[Ints, Ints, NDArray[np.bool_]]]:
+def walk(
+    network: Network, src: Ints, dst: Ints
+) -> Iterator[tuple[Ints, Ints, NDArray[np.bool_], Ints]]:
     """The first shortest paths of several flows, link by link.
 
-    Yields for each step (flow, port, delivers), arrays of one length: the flows that are still
-    on their way, the global port each leaves by, and whether that port leads to its host.
+    Yields for each step (flow, port, delivers, parallel), arrays of one length: the flows that
+    are still on their way, the global port each leaves by, whether that port leads to its host,
+    and among how many ports towards it that one is the first.
     """
     flow = np.arange(src.size)
     group = network.host_group[dst].astype(np.int64)
     port = src
     delivers = np.zeros(src.size, bool)
+    parallel = np.ones(src.size, np.int64)
     while True:
-        yield flow, port, delivers
+        yield flow, port, delivers, parallel
         going = ~delivers
         if not going.all():
             flow, port, group = flow[going], port[going], group[going]
@@ -173,6 +202,7 @@ def walk(network: Network, src: Ints, dst: Ints) -> Iterator[tuple[Ints, Ints, N
         switch = network.next_switch(port)
         entry = network.route[switch * network.n_groups + group]
         delivers = (entry & COUNT_MASK) == 0
+        parallel = np.maximum(entry & COUNT_MASK, 1)
         local = network.host_port[dst[flow]].astype(np.int64)
         onward = ~delivers
         local[onward] = network.route_ports[entry[onward] >> COUNT_BITS]

@@ -73,6 +73,23 @@ def follow_sprayed(network: Network, ports: list[int], sizes: list[int]) -> int:
     return free + delays[-1]
 
 
+def shared_out(network: Network, ports: list[int], sizes: list[int]) -> int:
+    """A bound: the last packet comes after the share of the busiest of parallel links inside."""
+    bounds = [0]
+    for at in range(1, len(ports) - 1):
+        switch = int(network.port_node[ports[at]]) - network.n_hosts
+        group = int(network.host_group[int(network.port_node[network.port_peer[ports[-1]]])])
+        share = -(-len(sizes) // len(network.candidates(switch, group)))
+        crossing = follow_in_order(network, ports[:at], sizes[:1])
+        busy = follow_in_order(network, [ports[at]], sizes[:1] * (share - 1) + sizes[-1:])
+        bounds.append(crossing + busy + follow_in_order(network, ports[at + 1 :], sizes[-1:]))
+    return max(bounds)
+
+
+def follow_spread(network: Network, ports: list[int], sizes: list[int]) -> int:
+    return max(follow_sprayed(network, ports, sizes), shared_out(network, ports, sizes))
+
+
 @given(chains(), formats, st.integers(1, 20_000))
 @settings(max_examples=300)
 def test_a_flow_alone_on_one_path(network, packets, size) -> None:
@@ -89,7 +106,7 @@ def test_a_flow_alone_on_one_path(network, packets, size) -> None:
 def test_a_flow_alone_on_many_paths(network, packets, size) -> None:
     size = min(size, 40 * packets.payload_bytes)
     times = ideal_times(network, FlowTable([0], [1], size), packets, multipath=True)
-    expected = follow_sprayed(network, network.path(0, 1), wire_sizes(size, packets))
+    expected = follow_spread(network, network.path(0, 1), wire_sizes(size, packets))
     assert times.fct_ps[0] == expected
     in_order = ideal_times(network, FlowTable([0], [1], size), packets)
     assert times.fct_ps[0] <= in_order.fct_ps[0]
@@ -106,7 +123,7 @@ def test_many_flows_at_once_are_each_alone(network, packets, data) -> None:
     )
     sizes = [data.draw(st.integers(1, 20 * packets.payload_bytes)) for _ in pairs]
     src, dst = zip(*pairs, strict=True)
-    for multipath, follow in ((False, follow_in_order), (True, follow_sprayed)):
+    for multipath, follow in ((False, follow_in_order), (True, follow_spread)):
         times = ideal_times(network, FlowTable(src, dst, sizes), packets, multipath=multipath)
         for flow, (a, b) in enumerate(pairs):
             expected = follow(network, network.path(a, b), wire_sizes(sizes[flow], packets))
@@ -144,3 +161,20 @@ def test_sending_a_byte_is_exact_where_it_can_be(gbps: int) -> None:
     if 8000 % gbps == 0:
         assert send_time(4160, quotient)[0] == 4160 * (8000 // gbps)
     assert abs(int(send_time(4160, quotient)[0]) - 4160 * 8000 / gbps) <= 1
+
+
+def test_the_bottleneck_inside_bounds_sprayed_flows_too() -> None:
+    """Two hosts at 100 Gbps joined over two switches by two parallel cables of 10 Gbps."""
+    builder = NetworkBuilder()
+    builder.add_hosts(2)
+    left, right = builder.add_switch("left"), builder.add_switch("right")
+    builder.cable(0, left, rate_bps=100 * GBPS, delay_ps=US)
+    builder.cable(1, right, rate_bps=100 * GBPS, delay_ps=US)
+    for _ in range(2):
+        builder.cable(left, right, rate_bps=10 * GBPS, delay_ps=US)
+    network = builder.build("narrow")
+    n = 1000
+    times = ideal_times(network, FlowTable([0], [1], n * 4096), PacketFormat(), multipath=True)
+    slot_ps = 4160 * 8 * 1000 // 10  # of one packet on one of the cables
+    # Each cable has to take every other packet, the first of which comes after one of 100 Gbps.
+    assert times.fct_ps[0] == slot_ps // 10 + US + n // 2 * slot_ps + US + slot_ps // 10 + US

@@ -344,7 +344,7 @@ def _fault(name: str, section: FaultSection) -> FaultUse:
             raise InputError("the link comes up before it goes down", hint="down is before up")
     elif section.up is not None:
         raise InputError("the link comes up but never goes down", hint='such as down = "1ms"')
-    if not outages and section.loss == 0 and section.bit_error_rate == 0:
+    if not outages and not section.model_fields_set & {"loss", "bit_error_rate"}:
         raise InputError("nothing goes wrong", hint="loss, bit_error_rate, or down and up")
     return FaultUse(name, section.links, section.loss, section.bit_error_rate, outages)
 
