@@ -300,8 +300,8 @@ def fixed_point_bytes(n: int, rate_bps: int, size: int) -> float:
 def test_fair_shares_and_queue(n: int) -> None:
     """Long flows to one host at 40 Gbps, the paper's parameters.
 
-    With few flows the queue is that of the fluid model's fixed point. From 8 on marks are needed
-    more often than Pmax, so the queue swings about Kmax and runs empty between.
+    With few flows the queue is that of the fluid model's fixed point. With 8 it swings between
+    empty and Kmax already, with 16 the model needs more marks than Pmax allows.
     """
     engine = build(
         star(n + 1, 40 * G),

@@ -31,7 +31,6 @@ from netsim.transport import PFC
 N_CLASSES: int
 LOSSLESS: bool
 DYNAMIC: bool
-ECN_ENQUEUE: bool
 TRACE: bool
 PFC_BYTES = 64
 WORD = 32
@@ -285,9 +284,10 @@ def admit(net, wires, step, i, slot, t):
         return OK
     account_arrival(wires, step.node, p_in, c, size)
     queue = wires.queues[(step.first + o) * N_CLASSES + c]
-    if port.tx_bytes == 0 and port.pfc_due == 0 and port.backlog == 0 and not ECN_ENQUEUE:
+    if port.tx_bytes == 0 and port.pfc_due == 0 and port.backlog == 0:
         if (port.paused >> c) & 1 == 0:
-            # Nothing to wait for: straight from the incoming ring to the outgoing one.
+            # Nothing to wait for: straight from the incoming ring to the outgoing one (and with
+            # nothing held there is nothing to mark).
             if TRACE:
                 trace_packet(wires, ARRIVED, step.first + o, slot, t, queue.bytes)
             hold(queue, size)

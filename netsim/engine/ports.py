@@ -272,8 +272,9 @@ def arrive(wires, port, p, src, t):
                 if TRACE:
                     trace_packet(wires, DROPPED, p, src, t, queue.bytes)
             return
-        if not ECN_ENQUEUE and port.tx_bytes == 0 and port.backlog == 0:
-            # Nothing to wait for: straight from the incoming ring to the outgoing one.
+        if port.tx_bytes == 0 and port.backlog == 0:
+            # Nothing to wait for: straight from the incoming ring to the outgoing one, and with
+            # nothing held there is nothing to mark either.
             hold(queue, size)
             if TRIM and c == 1:
                 port.header_run = 0
