@@ -58,8 +58,8 @@ PRESET_FABRIC = {"800g": {"queue_bytes": "200pkt"}}
 
 CONTROL, DATA_CLASS = 0, 1
 
-TX_STATE = (*selective.TX_STATE, "credit", "pulled")
-RX_STATE = ("owed", "pull_no", "listed", "next_puller")
+TX_STATE = (*selective.TX_STATE, "credit", "pulled", "n_nacks")
+RX_STATE = ("owed", "n_refused", "pull_no", "again_no", "listed", "next_puller")
 HOST_STATE = ("pull_head", "pull_tail", "next_pull", "has_pulls")
 TRACE = ("next_seq", "credit", "n_acked", "n_rtx", "owed")
 TX_TIMERS = 1
@@ -100,7 +100,10 @@ def on_control(env, now, tx, pkt):
     if kind == PULL:
         pull_no = int(pkt.aux)
         if pull_no > tx.pulled:
-            tx.credit = min(tx.credit + pull_no - tx.pulled, selective.unsent(tx))
+            # Pulls for more than there is to send are void, unless they have overtaken the NACKs
+            # of refused packets that they are for.
+            overtaken = max(0, seq - tx.n_nacks)
+            tx.credit = min(tx.credit + pull_no - tx.pulled, selective.unsent(tx) + overtaken)
             tx.pulled = pull_no
         return
     if kind == ACK:
@@ -110,6 +113,7 @@ def on_control(env, now, tx, pkt):
             finish(env, now, tx)
             return
     else:
+        tx.n_nacks += 1
         selective.lose(env, tx, seq)
     set_timer(env, now, tx, RTO, now + env.par.rto)
 
@@ -128,11 +132,15 @@ def on_data(env, now, rx, pkt):
 
 def on_trimmed(env, now, rx, pkt):
     send(env, rx, NACK, int(pkt.seq), 0, CONTROL)
+    rx.n_refused += 1
     owe_pull(env, now, rx)
 
 
 def owe_pull(env, now, rx):
-    """One more packet may come from this flow's sender, when its turn comes."""
+    """One more packet may come from this flow's sender, when its turn comes.
+
+    A pull carries how many there were, and for how many of them a packet was refused.
+    """
     if rx.done_ps >= 0:
         rx.owed = 0
         return
@@ -169,7 +177,9 @@ def on_host_timer(env, now, k):
         if rx.owed > 0:
             rx.owed -= 1
             rx.pull_no += 1
-            send(env, rx, PULL, 0, rx.pull_no, CONTROL)
+            if rx.again_no < rx.n_refused:
+                rx.again_no += 1
+            send(env, rx, PULL, rx.again_no, rx.pull_no, CONTROL)
             if rx.owed > 0:
                 append_pull(env, rx)
             full = env.par.payload_bytes + env.par.header_bytes

@@ -211,6 +211,7 @@ class NdpSender(Sender):
         self.next = 0
         self.credit = min(params["initial_window"], self.n)
         self.pulled = 0
+        self.nacks = 0
         self.acked: set[int] = set()
         self.rtx: set[int] = set()
         self.rto_ps: int = params["rto_ps"]
@@ -249,11 +250,12 @@ class NdpSender(Sender):
             else:
                 self._arm()
         elif packet.kind == NACK:
+            self.nacks += 1
             if seq not in self.acked:
                 self.rtx.add(seq)
             self._arm()
         elif packet.kind == PULL and packet.aux > self.pulled:
-            to_send = len(self.rtx) + self.n - self.next
+            to_send = len(self.rtx) + self.n - self.next + max(0, packet.seq - self.nacks)
             self.credit = min(self.credit + packet.aux - self.pulled, to_send)
             self.pulled = packet.aux
 
@@ -275,11 +277,14 @@ class NdpReceiver(Receiver):
         self.pacer = pacer
         self.received: set[int] = set()
         self.owed = 0
+        self.refused = 0
         self.pull_no = 0
+        self.again_no = 0
 
     def on_packet(self, packet: Packet) -> None:
         """DATA(seq) or TRIMMED(seq)."""
         self.send_control(NACK if packet.kind == TRIMMED else ACK, packet.seq)
+        self.refused += packet.kind == TRIMMED
         if packet.kind == DATA and packet.seq not in self.received:
             self.received.add(packet.seq)
             if len(self.received) == self.n:
@@ -316,7 +321,8 @@ class PullPacer:
                 continue
             receiver.owed -= 1
             receiver.pull_no += 1
-            receiver.send_control(PULL, 0, aux=receiver.pull_no)
+            receiver.again_no = min(receiver.again_no + 1, receiver.refused)
+            receiver.send_control(PULL, receiver.again_no, aux=receiver.pull_no)
             if receiver.owed > 0:
                 self.receivers.append(receiver)
             gap_ps = serialisation_ps(self.full_packet, self.host.nic.rate_bps)

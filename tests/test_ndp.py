@@ -1,0 +1,48 @@
+"""NDP: what its trimming and pulling must not lose."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from engine_runs import TRIM, US, build, fat_tree, flow_table, run
+
+from netsim.engine.host import Env
+from netsim.transport import ACK, BLOCKED, NACK, PULL
+
+
+def test_a_pull_that_overtakes_its_nack_is_not_lost():
+    """All is sent but one packet is refused, and its pull comes first, over a shorter path."""
+    flows = flow_table([(0, 4, 3 * 4096, 0)])
+    engine = run(build(fat_tree(4, 2, "100Gbps"), flows, "ndp", TRIM, jit=False), 3 * US)
+    ends, wires = engine.state.ends, engine.state.wires
+    tx = ends.tx[0]
+    pars = (ends.par, ends.par1, ends.par2, ends.par3)
+    env = Env(
+        ends.hosts[0],
+        ends.par[0],
+        pars,
+        wires.pool,
+        wires.blank,
+        ends.timers,
+        ends.heap,
+        ends.bits,
+        ends.tx,
+        ends.rx,
+    )
+    assert (tx.next_seq, tx.credit, tx.n_acked) == (3, 0, 0)
+    handlers = engine.protocol.handlers
+
+    def control(kind: int, seq: int, pull_no: int = 0) -> None:
+        """Of a pull, `seq` is the number of refused packets that were pulled."""
+        packet = SimpleNamespace(kind=kind, seq=seq, aux=pull_no)
+        handlers["on_control"](env, 3 * US, tx, packet)
+
+    control(ACK, 0)
+    control(PULL, 0, 1)
+    control(ACK, 2)
+    assert tx.credit == 0
+    control(PULL, 1, 3)
+    assert handlers["ready"](env, 3 * US, tx) == BLOCKED
+    assert tx.credit == 1  # of one packet nothing is known yet
+    control(NACK, 1)
+    assert handlers["ready"](env, 3 * US, tx) == 3 * US
