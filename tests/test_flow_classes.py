@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from engine_runs import TRIM, build, fat_tree, fct_ps, flow_table, resolve, run
@@ -74,13 +72,13 @@ def test_the_same_transport_twice_keeps_its_parameters_apart():
 
 
 def test_state_of_hosts_cannot_be_shared():
-    with pytest.raises(InputError, match="both have the field pull_head"):
+    with pytest.raises(InputError, match="both have the field has_pulls in HOST_STATE"):
         build(
             NETWORK,
             flow_table(APART),
             "ndp",
             TRIM,
-            others=[(replace(use("ndp")[0], name="other"), use("ndp")[1])],
+            others=[use("ndp")],
             transport_of_flow=np.array([0, 1]),
             jit=False,
         )

@@ -8,6 +8,7 @@ has and calls that one's handler, with an `Env` that holds its parameters.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from types import FunctionType
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from netsim.engine import defaults
 from netsim.engine.host import Env
-from netsim.engine.layout import FLOW_FIELDS, HOST_FIELDS, PACKET
+from netsim.engine.layout import HOST_FIELDS, PACKET
 from netsim.engine.protocol import HANDLERS, MAX_TIMERS, Protocol
 from netsim.errors import InputError
 
@@ -46,6 +47,7 @@ def mix(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
     """
     if len(protocols) == 1:
         return protocols[0]
+    _check(protocols, names)
     host_timers = [protocol.host_timers for protocol in protocols]
     if sum(host_timers) > MAX_TIMERS:
         raise InputError(f"together {' and '.join(names)} have more than {MAX_TIMERS} host timers")
@@ -57,12 +59,10 @@ def mix(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
     assert set(handlers) == set(HANDLERS)
     return Protocol(
         modules=tuple(dict.fromkeys(m for protocol in protocols for m in protocol.modules)),
-        tx=_union([protocol.tx for protocol in protocols], names, "TX_STATE"),
-        rx=_union([protocol.rx for protocol in protocols], names, "RX_STATE"),
-        host=_union([protocol.host for protocol in protocols], names, "HOST_STATE", HOST_FIELDS),
-        packet=_union(
-            [protocol.packet for protocol in protocols], names, "PACKET_FIELDS", PACKET.names or ()
-        ),
+        tx=_union([protocol.tx for protocol in protocols]),
+        rx=_union([protocol.rx for protocol in protocols]),
+        host=_union([protocol.host for protocol in protocols]),
+        packet=_union([protocol.packet for protocol in protocols]),
         pars=tuple(par for protocol in protocols for par in protocol.pars),
         tx_timers=max(protocol.tx_timers for protocol in protocols),
         rx_timers=max(protocol.rx_timers for protocol in protocols),
@@ -73,24 +73,40 @@ def mix(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
     )
 
 
-def _union(
-    records: Sequence[np.dtype],
-    names: Sequence[str],
-    what: str,
-    common: Sequence[str] = FLOW_FIELDS,
-) -> np.dtype:
-    """A record with the fields of all. Fields of hosts and packets must not have the same name."""
-    shared = what in ("TX_STATE", "RX_STATE")
-    fields: dict[str, np.dtype] = {}
-    owner: dict[str, str] = {}
-    for record, name in zip(records, names, strict=True):
-        for field in record.names or ():
-            kind = record.fields[field][0]  # type: ignore[index]
-            known = fields.setdefault(field, kind)
-            first = owner.setdefault(field, name)
-            if first != name and (known != kind or not shared) and field not in common:
-                raise InputError(f"{first} and {name} both have the field {field} in {what}")
-    return np.dtype(list(fields.items()), align=True)
+def _union(records: Sequence[np.dtype]) -> np.dtype:
+    """A record with the fields of all; those of one name have one type, the first one's."""
+    fields = {name: kind for record in reversed(records) for name, kind in _fields(record).items()}
+    order = dict.fromkeys(name for record in records for name in record.names or ())
+    return np.dtype([(name, fields[name]) for name in order], align=True)
+
+
+def _fields(record: np.dtype) -> dict[str, np.dtype]:
+    return {name: kind for name, (kind, *_) in (record.fields or {}).items()}
+
+
+def _check(protocols: Sequence[Protocol], names: Sequence[str]) -> None:
+    """Refuse what cannot be joined.
+
+    Flows of either transport may have a field of the same name and type. State of hosts and
+    fields of packets are for all flows, so there a name belongs to one transport; packets may
+    share it among several uses of the same one.
+    """
+    for (a, first), (b, second) in combinations(zip(protocols, names, strict=True), 2):
+        for what, mine, other in (("TX_STATE", a.tx, b.tx), ("RX_STATE", a.rx, b.rx)):
+            ours, theirs = _fields(mine), _fields(other)
+            for field in ours.keys() & theirs.keys():
+                if ours[field] != theirs[field]:
+                    raise InputError(
+                        f"{first} and {second} have different fields {field} in {what}"
+                    )
+        shared = {"HOST_STATE": set(a.host.names or ()) & set(b.host.names or ())}
+        shared["HOST_STATE"] -= set(HOST_FIELDS)
+        if a.modules != b.modules:
+            shared["PACKET_FIELDS"] = set(a.packet.names or ()) & set(b.packet.names or ())
+            shared["PACKET_FIELDS"] -= set(PACKET.names or ())
+        for what, fields in shared.items():
+            for field in sorted(fields):
+                raise InputError(f"{first} and {second} both have the field {field} in {what}")
 
 
 def _function(name: str, arguments: str, lines: list[str], names: dict[str, Any]) -> FunctionType:
@@ -133,7 +149,7 @@ def _host_timer_dispatch(protocols: Sequence[Protocol]) -> FunctionType:
 def _forward(protocols: Sequence[Protocol]) -> FunctionType:
     """Telemetry of every transport that has it; each writes fields of its own only."""
     declared = [p.handlers["on_forward"] for p in protocols]
-    found = [handler for handler in declared if handler is not defaults.on_forward]
+    found = [handler for handler in dict.fromkeys(declared) if handler is not defaults.on_forward]
     if not found:
         return declared[0]
     handlers = {f"handler{i}": handler for i, handler in enumerate(found)}
