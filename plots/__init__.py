@@ -1,6 +1,10 @@
 """Figures: one file each, with `draw(results) -> matplotlib Figure`.
 
 `results` is a list of `netsim.results.Result`. What the figures share is in `style.py`.
+
+`fct_vs_load` and `transports` compare the points of sweeps: `compare(results)` gives a
+`Comparison`, which holds a table of its figures, and `draw(comparison)` draws it. What these two
+share is in `sweeps.py`.
 """
 
 from netsim.plots.style import save

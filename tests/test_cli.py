@@ -252,6 +252,34 @@ class TestLooking:
         assert result.exit_code == 0, result.output
         assert os.path.getsize(f"here/small/{kind}.png") > 1000
 
+    def test_plot_of_a_sweep_over_load_and_transport(self, netsim, fake):
+        transports = 'transport=["ndp", "roce"]'
+        netsim("run", "small.toml", "--set", transports, "--set", "traffic.load=[0.5, 1.0]")
+        result = netsim("plot", "here/small", "--kind", "load")
+        assert result.exit_code == 0, result.output
+        assert [line.split()[:2] for line in result.stdout.splitlines() if " 0.5 " in line] == [
+            ["ndp", "0.5"],
+            ["roce", "0.5"],
+        ]
+        assert result.stdout.splitlines()[-2].startswith("fair shares: each flow on one")
+        assert os.path.getsize("here/small/load.png") > 1000
+        assert fails(netsim("plot", "here/small", "--kind", "transports"), 2, "one value of")
+
+    def test_plot_of_transports_from_several_directories(self, netsim, fake):
+        for name in ("ndp", "roce"):
+            netsim("run", "sweep.toml", "--set", f"transport={name}", "--out", name)
+        result = netsim("plot", "ndp", "roce", "--kind", "transports")
+        assert result.exit_code == 0, result.output
+        rows = [line.split()[:2] for line in result.stdout.splitlines()]
+        assert ["ndp", "2"] in rows
+        assert ["roce", "2"] in rows
+        assert os.path.getsize("ndp/transports.png") > 1000
+
+    @pytest.mark.parametrize("kind", ["load", "transports"])
+    def test_plot_of_what_is_no_such_sweep(self, netsim, fake, kind):
+        netsim("run", "sweep.toml")
+        assert fails(netsim("plot", "here/small", "--kind", kind), 2, "sweep over")
+
     def test_plot_elsewhere(self, netsim, fake):
         netsim("run", "small.toml")
         assert netsim("plot", "here/small", "--out", "mine.svg").stdout == "mine.svg\n"

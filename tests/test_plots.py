@@ -5,7 +5,7 @@ import pytest
 from fakes import FakePoint, fake_result
 
 from netsim import InputError, load
-from netsim.plots import fct_cdf, links, save, slowdown
+from netsim.plots import fct_cdf, fct_vs_load, links, save, slowdown, transports
 from netsim.plots.style import MAX_POINTS, labels, thin
 from netsim.results import write_result
 
@@ -115,3 +115,167 @@ def test_a_long_legend_stands_beside_the_figure(make):
     figure = fct_cdf.draw(results)
     assert figure.axes[0].get_legend() is None
     assert len(figure.legends[0].get_texts()) == 13
+
+
+TREE = {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 4, "spines": 4}
+
+
+class TestComparisons:
+    """Sweeps of a hundred flows with made-up times, and the figures made of them."""
+
+    @pytest.fixture
+    def point(self, tmp_path):
+        def write(transport, seed=1, traffic=None, topology=None, axes=None, **options):
+            kind = transport.split(":")[0]
+            traffic = {"kind": "permutation", "size": "2MB", "load": 1.0} | (traffic or {})
+            name = f"p{len(list(tmp_path.iterdir()))}"
+            axes = {"transport": transport, "seed": seed} | (axes or {})
+            made = FakePoint(name=name, axes=axes, seed=seed, transport_name=kind)
+            made.resolved["topology"] = TREE | (topology or {})
+            made.resolved["traffic"] = {k: v for k, v in traffic.items() if v is not None}
+            made.resolved["transport"] = {"kind": transport} | options.pop("params", {})
+            faked = fake_result(**({"n_flows": 100, "seed": seed} | options))
+            return load(write_result(tmp_path / name, made, faked))
+
+        return write
+
+    @pytest.fixture
+    def loads(self, point):
+        return [
+            point(transport, seed, traffic={"load": value}, axes={"traffic.load": value})
+            for transport in ("ideal", "roce", "ndp")
+            for value in (0.5, 0.25, 1.0)
+            for seed in (1, 2)
+        ]
+
+    def test_load_has_the_mean_over_the_seeds_and_their_range(self, loads):
+        comparison = fct_vs_load.compare(loads)
+        assert list(comparison.ours["max"]) == ["roce", "ndp"]
+        last = [loads[6].summary["slowdown"]["max"], loads[7].summary["slowdown"]["max"]]
+        at_half = comparison.ours["max"]["roce"][0.5]
+        assert at_half.mean == pytest.approx(np.mean(last))
+        assert (at_half.low, at_half.high) == (min(last), max(last))
+        figure = fct_vs_load.draw(comparison)
+        x, y = curve(figure, "roce")
+        assert x.tolist() == [0.25, 0.5, 1.0]
+        assert y[1] == at_half.mean
+        assert len(figure.axes[0].collections) == 2
+        assert (
+            figure.axes[1].get_lines()[0].get_ydata()[1]
+            == comparison.ours["mean"]["roce"][0.5].mean
+        )
+
+    def test_load_stands_beside_fair_shares_of_this_network(self, loads):
+        comparison = fct_vs_load.compare(loads)
+        fair = comparison.fair["max"]
+        assert list(fair) == [0.25, 0.5, 1.0]
+        # Sixteen hosts: the last of 4, 8 and 16 flows on four uplinks a leaf.
+        assert 1 < fair[0.25] < fair[0.5] < fair[1.0] < 4
+        assert all(comparison.fair["mean"][at] < fair[at] for at in fair)
+        drawn = curve(fct_vs_load.draw(comparison), "one path, fair shares")[1]
+        assert drawn.tolist() == list(fair.values())
+        rows = {row[:2]: row for row in comparison.table.rows}
+        row = rows["roce", "0.5"]
+        ours = comparison.ours["max"]["roce"][0.5].mean
+        assert row[2:6] == (
+            "2", f"{ours:.3f}", f"{fair[0.5]:.3f}", f"{100 * (ours / fair[0.5] - 1):+.1f}",
+        )  # fmt: skip
+        assert len(rows) == 6
+        assert len(comparison.table.headers) == len(row)
+
+    def test_load_without_fair_shares_says_why(self, point):
+        poisson = {"kind": "poisson", "size": None, "sizes": "1MB", "n_flows": 50}
+        results = [point("ndp", traffic={"load": at, **poisson}) for at in (0.5, 1.0)]
+        comparison = fct_vs_load.compare(results)
+        assert len(fct_vs_load.draw(comparison).axes[0].get_lines()) == 2
+        assert comparison.table.rows[0][4:6] == ("-", "-")
+        assert "of one size that start together" in comparison.table.notes[0]
+        results = [
+            point("ndp", traffic={"load": 0.5}),
+            point("ndp", traffic={"load": 1.0}, topology={"spines": 2}),
+        ]
+        assert "differ in topology.spines" in fct_vs_load.compare(results).table.notes[0]
+
+    def test_load_needs_loads(self, point):
+        with pytest.raises(InputError, match=r"sweep over traffic\.load"):
+            fct_vs_load.compare([point("ndp", seed) for seed in (1, 2)])
+
+    def test_transports_have_a_bar_each_and_a_dot_for_each_seed(self, point):
+        results = [
+            point(name, seed) for name in ("ideal", "ndp:800g", "roce") for seed in (1, 2, 3)
+        ]
+        comparison = transports.compare(results)
+        figure = transports.draw(comparison)
+        names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+        assert names == ["ndp:800g", "roce"]
+        expected = np.mean([result.summary["fct_ps"]["max"] for result in results[3:6]])
+        assert comparison.ours["max"]["ndp:800g"].mean == pytest.approx(expected)
+        assert figure.axes[0].patches[0].get_width() == pytest.approx(expected / 1e6)
+        dots = figure.axes[0].get_lines()[0].get_xdata()
+        assert sorted(dots) == sorted(r.summary["fct_ps"]["max"] / 1e6 for r in results[3:6])
+        assert curve(figure, "ideal")[0] == [1.0, 1.0]
+        assert curve(figure, "one path, fair shares")[0][0] == comparison.fair_ps["max"] / 1e6
+        assert not comparison.stated
+        assert "paper" not in comparison.table.headers
+        row = comparison.table.rows[0]
+        assert row[4] == f"{100 * (expected / 1e6 - 1):+.1f}"
+        assert all(len(row) == len(comparison.table.headers) for row in comparison.table.rows)
+
+    def test_parameters_of_a_transport_are_told_apart(self, point):
+        results = [
+            point("smartt", params={"paths": paths}, axes={"transport.paths": paths})
+            for paths in ("ecmp", "reps")
+        ]
+        assert list(transports.compare(results).ours["max"]) == [
+            "smartt, paths ecmp",
+            "smartt, paths reps",
+        ]
+
+    def test_the_papers_values_stand_beside_its_scenario_only(self, point):
+        topology = {"hosts_per_leaf": 64, "leaves": 128, "spines": 64, "host_rate": "800Gbps"}
+        traffic = {"kind": "pipeline", "size": "97.39MB", "load": None}
+
+        def compare(size="97.39MB", n_flows=8192):
+            return transports.compare([
+                point(name, topology=topology, traffic=traffic | {"size": size}, n_flows=n_flows,
+                      params={"paths": "reps"})
+                for name in ("roce:800g", "ndp:800g", "homa", "smartt:800g")
+            ])  # fmt: skip
+
+        comparison = compare()
+        assert {name: value.time_ps for name, value in comparison.stated.items()} == {
+            "roce:800g": 9e9,
+            "ndp:800g": 1.05e9,
+            "homa": 1.05e9,
+        }
+        assert "paper" in comparison.table.headers
+        ours = comparison.ours["max"]["roce:800g"].mean
+        assert f"{100 * (ours / 9e9 - 1):+.1f}" in comparison.table.rows[0]
+        figure = transports.draw(comparison)
+        assert curve(figure, "stated in HotNets 2024, figure 5")
+        assert not compare(size="2MB").stated
+        assert not compare(n_flows=4096).stated
+
+    def test_one_transport_is_no_comparison(self, point):
+        with pytest.raises(InputError, match="there is only ndp"):
+            transports.compare([point("ndp"), point("ideal")])
+
+    def test_transports_are_compared_at_one_load(self, loads):
+        with pytest.raises(InputError, match=r"one value of traffic\.load only .*--kind load"):
+            transports.compare(loads)
+
+    @pytest.mark.parametrize("compare", [transports.compare, fct_vs_load.compare])
+    def test_partial_points_are_marked_and_unfinished_ones_left_out(self, point, compare):
+        def points(at):
+            return [
+                point("ndp", traffic=at, unfinished=4, complete=False),
+                point("homa", traffic=at),
+                point("roce", traffic=at, unfinished=100, complete=False),
+            ]
+
+        results = points({"load": 1.0})
+        if compare is fct_vs_load.compare:
+            results += points({"load": 0.5})
+        assert list(compare(results).ours["max"]) == ["ndp (partial)", "homa"]
+        with pytest.raises(InputError, match="no flow of any transport is finished"):
+            compare(results[2::3] * 2 if compare is transports.compare else results[2::3])

@@ -11,6 +11,8 @@ from netsim.units import format_bytes, format_time, written
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from netsim.plots import sweeps
+
 TIMES = ("fct_mean_ps", "fct_p50_ps", "fct_p99_ps", "fct_max_ps", "ideal_max_ps")
 SLOWDOWNS = ("slowdown_p50", "slowdown_p99", "slowdown_max")
 COUNTS = ("drops", "lost", "trims", "marks", "retransmits", "pauses")
@@ -81,6 +83,18 @@ def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Table:
         cells += [count(row.get(name)) for name in counts]
         cells += [number(row.get("packet_hops_per_s"), 1e6), wall(row), str(row["status"])]
         table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def comparison_table(compared: sweeps.Table) -> Table:
+    """The table of a figure that compares the points of a sweep."""
+    from rich.text import Text
+
+    table = plain_table()
+    for index, header in enumerate(compared.headers):
+        table.add_column(header, justify="right" if index else "left")
+    for row in compared.rows:
+        table.add_row(*(Text(cell) for cell in row))
     return table
 
 

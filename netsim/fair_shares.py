@@ -1,0 +1,109 @@
+"""Completion times if the flows of one path each shared every link max-min fairly.
+
+A fluid model without packets, queues or losses, as a measure for single-path transports under
+per-flow hashing (ECMP). Each flow takes one of its shortest paths at random, and its rate is its
+max-min fair share (Bertsekas and Gallager, "Data Networks", section 6.5.2). On the same paths no
+other way of sharing lets the last flow end earlier; the mean could be lower.
+
+Flows that are of one size and start together keep these rates until they end. The link that
+limits a flow carries none that is faster, so none of them leaves that link before the flow is
+done; what others leave elsewhere does not help it. The rates are therefore computed once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.ideal import ideal_times, packet_counts
+from netsim.routing import COUNT_BITS, COUNT_MASK
+
+if TYPE_CHECKING:
+    from netsim.fabric import PacketFormat
+    from netsim.flows import FlowTable
+    from netsim.network import Network
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+NO_LINK = -1
+TIE = 1 + 1e-12
+"""Shares closer than this are equal but for rounding."""
+
+
+def completion_times(
+    network: Network, flows: FlowTable, packets: PacketFormat, rng: np.random.Generator
+) -> Floats:
+    """Picoseconds from the start to the last byte of each flow, on paths drawn from `rng`.
+
+    Raises InputError unless the flows are of one size and start together.
+    """
+    sizes_differ = np.unique(flows.size_bytes).size > 1
+    if sizes_differ or np.unique(flows.start_ps).size > 1 or flows.after_ptr is not None:
+        raise InputError("fair shares are known only for flows of one size that start together")
+    paths = ecmp_paths(network, flows.src.astype(np.int64), flows.dst.astype(np.int64), rng)
+    rates_bps = network.port_rate_bps.astype(float)
+    on_wire = flows.size_bytes + packet_counts(flows.size_bytes, packets) * packets.header_bytes
+    alone_bps = np.append(rates_bps, np.inf)[paths].min(axis=1)
+    longer_ps = 8e12 * on_wire * (1 / max_min_rates(paths, rates_bps) - 1 / alone_bps)
+    return ideal_times(network, flows, packets).fct_ps + longer_ps
+
+
+def max_min_rates(links: Ints, capacity: Floats) -> Floats:
+    """The max-min fair rate of each flow.
+
+    Args:
+        links: int64[n_flows, n], the links that each flow crosses, NO_LINK where it has fewer.
+            Each crosses at least one.
+        capacity: of each link; the rates are in its unit.
+    """
+    flows = np.arange(len(links))
+    rate = np.zeros(len(links))
+    room = np.append(capacity, np.inf)  # the last is the link that NO_LINK points to
+    links = np.where(links == NO_LINK, len(capacity), links)
+
+    def per_link(values: Floats) -> Floats:
+        """Sums of what each flow (row) brings to each link that it crosses."""
+        return np.bincount(links.ravel(), values.ravel(), len(room)).astype(np.float64)
+
+    while flows.size:
+        crossing = per_link(np.ones(links.shape))
+        share = room / np.maximum(crossing, 1)
+        tightest = share[links].min(axis=1)
+        # A link fills up as soon as no flow of it is held back by a tighter one elsewhere.
+        limited = share[links] <= TIE * tightest[:, None]
+        full = per_link(limited.astype(float)) == crossing
+        settled = (full[links] & limited).any(axis=1)
+        rate[flows[settled]] = tightest[settled]
+        taken = np.where(settled, tightest, 0.0)
+        room = room - per_link(np.broadcast_to(taken[:, None], links.shape))
+        flows, links = flows[~settled], links[~settled]
+    return rate
+
+
+def ecmp_paths(network: Network, src: Ints, dst: Ints, rng: np.random.Generator) -> Ints:
+    """The global ports on one path of each flow, int64[n_flows, hops], padded with NO_LINK.
+
+    At each switch, every port on a shortest path is equally likely.
+    """
+    flow = np.arange(src.size)
+    group = network.host_group[dst].astype(np.int64)
+    port, hops = src, []
+    while flow.size:
+        hop = np.full(src.size, NO_LINK, np.int64)
+        hop[flow] = port
+        hops.append(hop)
+        onward = network.port_node[network.port_peer[port]] >= network.n_hosts
+        flow, port = flow[onward], port[onward]
+        switch = network.next_switch(port)
+        entry = network.route[switch * network.n_groups + group[flow]]
+        count = entry & COUNT_MASK
+        chosen = (entry >> COUNT_BITS) + rng.integers(0, np.maximum(count, 1))
+        local = network.host_port[dst[flow]].astype(np.int64)
+        inside = count > 0
+        local[inside] = network.route_ports[chosen[inside]]
+        port = network.node_first_port[switch + network.n_hosts] + local
+    return np.stack(hops, axis=1)

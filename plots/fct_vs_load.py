@@ -1,0 +1,112 @@
+"""Completion times against the load: the last flow (left) and the mean (right), over the ideal.
+
+One line for each transport, the mean over the seeds with their range. Where the flows are of one
+size and start together, a dashed line shows what they would take on one path each, chosen at
+random, with max-min fair shares of every link (`netsim.fair_shares`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from netsim.errors import InputError
+from netsim.plots import style, sweeps
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from netsim.results import Result
+
+LOAD = "traffic.load"
+FAIR = "one path, fair shares"
+STATISTICS = ("max", "mean")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`ours`: statistic -> transport -> load -> slowdown; `fair`: statistic -> load -> slowdown."""
+
+    ours: dict[str, dict[str, dict[float, sweeps.Spread]]]
+    fair: dict[str, dict[float, float]]
+    title: str
+    table: sweeps.Table
+
+
+def compare(results: Sequence[Result]) -> Comparison:
+    """The slowdown at each load, and what fair shares of single paths would give.
+
+    Raises InputError unless the results have several values of traffic.load.
+    """
+    loads = {sweeps.resolved(result, LOAD) for result in results} - {None}
+    if len(loads) < 2:
+        raise InputError(
+            "completion times against load need a sweep over traffic.load",
+            hint='such as load = [0.2, 0.6, 1.0] in [traffic]; see the experiment "fct_vs_load"',
+        )
+    groups = sweeps.by_transport(results, apart=[LOAD])
+    ours = {key: {name: _by_load(groups[name], key) for name in groups} for key in STATISTICS}
+    fair, notes = _fair_shares(results)
+    headers = (
+        "transport", "load", "seeds", "last\n/ ideal", "fair\nshares", "difference\n%",
+        "mean\n/ ideal", "fair\nshares", "difference\n%",
+    )  # fmt: skip
+    rows = []
+    for name in groups:
+        for load, last in ours["max"][name].items():
+            row = [name, f"{load:g}", str(len(last.values))]
+            for key in STATISTICS:
+                value, reference = ours[key][name][load].mean, fair[key].get(load)
+                row += [f"{value:.3f}", "-" if reference is None else f"{reference:.3f}"]
+                row.append(sweeps.difference(value, reference))
+            rows.append(tuple(row))
+    return Comparison(ours, fair, style.title(results), sweeps.Table(headers, rows, notes))
+
+
+def draw(comparison: Comparison) -> Figure:
+    """Last flow and mean against load."""
+    figure, panels = style.new_figure(columns=2)
+    labels = ("last flow", "mean over flows")
+    for axes, key, label in zip(panels, STATISTICS, labels, strict=True):
+        for index, (name, points) in enumerate(comparison.ours[key].items()):
+            colour, loads = style.colour(index), list(points)
+            means = [point.mean for point in points.values()]
+            axes.plot(loads, means, marker="o", markersize=3, color=colour, label=name)
+            low = [point.low for point in points.values()]
+            high = [point.high for point in points.values()]
+            axes.fill_between(loads, low, high, color=colour, alpha=0.2, linewidth=0)
+        if comparison.fair[key]:
+            fair = comparison.fair[key]
+            axes.plot(list(fair), list(fair.values()), "k--", linewidth=1.2, label=FAIR)
+        axes.axhline(1, color=style.IDEAL, linestyle=":", linewidth=1.2, label="ideal")
+        axes.set_xlabel("load")
+        axes.set_ylabel(f"completion time / ideal, {label}")
+        axes.set_ylim(bottom=0)
+    figure.suptitle(comparison.title, fontsize="medium")
+    style.legend(figure, panels[0], style.OUTSIDE)
+    return figure
+
+
+def _by_load(group: Sequence[Result], statistic: str) -> dict[float, sweeps.Spread]:
+    points: dict[float, list[Result]] = {}
+    for result in group:
+        load = sweeps.resolved(result, LOAD)
+        if load is not None:
+            points.setdefault(float(load), []).append(result)
+    found = {load: sweeps.spread(points[load], "slowdown", statistic) for load in sorted(points)}
+    return {load: point for load, point in found.items() if point is not None}
+
+
+def _fair_shares(
+    results: Sequence[Result],
+) -> tuple[dict[str, dict[float, float]], tuple[str, ...]]:
+    """Slowdowns by statistic and load, and a note that says of what, or why there are none."""
+    one_each = {float(load): r for r in results if (load := sweeps.resolved(r, LOAD)) is not None}
+    loads = sorted(one_each)
+    found, note = sweeps.fair_slowdowns(results, [one_each[load] for load in loads], apart=[LOAD])
+    fair = {
+        "max": {load: last for load, (last, _) in zip(loads, found, strict=False)},
+        "mean": {load: mean for load, (_, mean) in zip(loads, found, strict=False)},
+    }
+    return fair, (note,)

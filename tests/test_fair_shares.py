@@ -1,0 +1,157 @@
+"""Max-min fair shares of single paths: by hand, by a fluid simulation, and for a large fat tree."""
+
+import numpy as np
+import pytest
+
+from netsim import InputError
+from netsim.fabric import PacketFormat
+from netsim.fair_shares import NO_LINK, completion_times, ecmp_paths, max_min_rates
+from netsim.flows import FlowTable
+from netsim.ideal import ideal_times
+from netsim.network import NetworkBuilder
+from netsim.registry import find
+
+G = 10**9
+PACKETS = PacketFormat()
+
+# Load -> last and mean completion time over that of a flow alone: a permutation of 8,192 hosts in a
+# tree of 128 leaves and 64 spines, by an independent Monte Carlo (500 trials at full load).
+LARGE_TREE = {
+    0.1: (2.94, 1.18),
+    0.2: (3.63, 1.35),
+    0.4: (4.60, 1.65),
+    0.5: (5.07, 1.80),
+    0.6: (5.45, 1.92),
+    0.8: (6.14, 2.18),
+    1.0: (6.78, 2.41),
+}
+
+
+def fat_tree(leaves, hosts_per_leaf, spines, rate=100 * G, fabric_rate=100 * G):
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(leaves * hosts_per_leaf)
+    tops = [builder.add_switch(f"leaf{i}", 0) for i in range(leaves)]
+    middle = [builder.add_switch(f"spine{i}", 1) for i in range(spines)]
+    for host in hosts:
+        builder.cable(host, tops[host // hosts_per_leaf], rate_bps=rate, delay_ps=10**6)
+    for leaf in tops:
+        for spine in middle:
+            builder.cable(leaf, spine, rate_bps=fabric_rate, delay_ps=10**6)
+    return builder.build("tree")
+
+
+def permutation(network, rng, load=1.0):
+    params = {"size": 2_000_000, "load": load}
+    return find("traffic", "permutation").module.flows(params, network, rng, None)
+
+
+def multiples(network, load, trials):
+    """Last and mean 1/rate, of each trial, in units of the host's time."""
+    last, mean = [], []
+    capacity = network.port_rate_bps / network.host_rate_bps
+    for trial in range(trials):
+        rng = np.random.default_rng(trial)
+        flows = permutation(network, rng, load)
+        paths = ecmp_paths(network, flows.src.astype(np.int64), flows.dst.astype(np.int64), rng)
+        times = 1 / max_min_rates(paths, capacity)
+        last.append(times.max())
+        mean.append(times.mean())
+    return np.array(last), np.array(mean)
+
+
+def test_rates_by_hand():
+    # Link 0 is shared by three flows, one of which is held back by link 1; link 2 is free.
+    links = np.array([[0, NO_LINK], [0, 2], [0, 1], [1, NO_LINK], [1, NO_LINK]])
+    rates = max_min_rates(links, np.array([10.0, 6.0, 100.0]))
+    np.testing.assert_allclose(rates, [4, 4, 2, 2, 2])
+
+
+def test_rates_are_max_min_fair():
+    """Every flow crosses a full link on which no flow is faster: the definition of the optimum."""
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        capacity = rng.uniform(1, 10, 12)
+        links = np.array([rng.choice(12, 4, replace=False) for _ in range(60)])
+        links[rng.random(links.shape) < 0.3] = NO_LINK
+        links[:, 0] = rng.integers(0, 12, 60)
+        links[:, 1:][links[:, 1:] == links[:, :1]] = NO_LINK
+        rates = max_min_rates(links, capacity)
+        used = np.array([rates[(links == link).any(axis=1)].sum() for link in range(12)])
+        fastest = np.array([rates[(links == link).any(axis=1)].max() for link in range(12)])
+        assert (used <= capacity * (1 + 1e-9)).all()
+        full = used >= capacity * (1 - 1e-9)
+        for flow, rate in enumerate(rates):
+            crossed = links[flow][links[flow] != NO_LINK]
+            assert any(full[link] and rate >= fastest[link] * (1 - 1e-9) for link in crossed)
+
+
+def test_flows_of_one_size_keep_their_rates():
+    """The same times as a fluid simulation that shares anew whenever a flow ends."""
+    network = fat_tree(8, 8, 8, fabric_rate=60 * G)
+    rng = np.random.default_rng(3)
+    flows = permutation(network, rng)
+    paths = ecmp_paths(network, flows.src.astype(np.int64), flows.dst.astype(np.int64), rng)
+    capacity = network.port_rate_bps / network.host_rate_bps
+    left, done, now = np.ones(len(flows)), np.zeros(len(flows)), 0.0
+    while (left > 0).any():
+        going = np.flatnonzero(left > 0)
+        rates = max_min_rates(paths[going], capacity)
+        step = (left[going] / rates).min()
+        now += step
+        left[going] -= step * rates
+        left[left < 1e-9] = 0
+        done[going[left[going] == 0]] = now
+    assert np.unique(done.round(6)).size > 4
+    np.testing.assert_allclose(done, 1 / max_min_rates(paths, capacity))
+
+
+def test_paths_are_shortest_paths_and_all_are_taken():
+    network = fat_tree(4, 2, 4)
+    src, dst = np.zeros(400, np.int64), np.full(400, 7)
+    paths = ecmp_paths(network, src, dst, np.random.default_rng(1))
+    assert paths.shape == (400, 4)
+    assert np.unique(paths[:, 1], return_counts=True)[1].min() > 60
+    to = network.port_node[network.port_peer[paths]]
+    assert (network.port_node[paths][:, 1:] == to[:, :-1]).all()
+    assert (to[:, -1] == 7).all()
+    (same_leaf,) = ecmp_paths(network, np.array([0]), np.array([1]), np.random.default_rng(1))
+    assert same_leaf.tolist() == [0, network.port_peer[1]]
+
+
+def test_completion_times_are_ideal_alone_and_twice_the_transfer_for_two():
+    network = fat_tree(2, 2, 1)
+    rng = np.random.default_rng(1)
+    alone = FlowTable([0], [2], 2_000_000)
+    (ideal,) = ideal_times(network, alone, PACKETS).fct_ps
+    np.testing.assert_allclose(completion_times(network, alone, PACKETS, rng), ideal)
+    both = completion_times(network, FlowTable([0, 1], [2, 3], 2_000_000), PACKETS, rng)
+    wire = 2_000_000 + 489 * PACKETS.header_bytes
+    np.testing.assert_allclose(both, ideal + wire * 8 * 1e12 / (100 * G))
+
+
+@pytest.mark.parametrize("flows", [
+    FlowTable([0, 1], [2, 3], [1000, 2000]),
+    FlowTable([0, 1], [2, 3], 1000, start_ps=[0, 5]),
+])  # fmt: skip
+def test_other_flows_are_refused(flows):
+    with pytest.raises(InputError, match="of one size that start together"):
+        completion_times(fat_tree(2, 2, 1), flows, PACKETS, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("load", [0.1, 0.5, 1.0])
+def test_large_fat_tree(load):
+    last, mean = multiples(fat_tree(128, 64, 64), load, 12)
+    expected_last, expected_mean = LARGE_TREE[load]
+    # The last one is a whole number, mostly one of two neighbours.
+    assert last.mean() == pytest.approx(expected_last, rel=0.12)
+    assert mean.mean() == pytest.approx(expected_mean, rel=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("load", LARGE_TREE)
+def test_large_fat_tree_with_many_trials(load):
+    last, mean = multiples(fat_tree(128, 64, 64), load, 300)
+    expected_last, expected_mean = LARGE_TREE[load]
+    print(f"load {load}: last {last.mean():.3f}, mean {mean.mean():.4f}")
+    assert last.mean() == pytest.approx(expected_last, rel=0.025)
+    assert mean.mean() == pytest.approx(expected_mean, rel=0.006)
