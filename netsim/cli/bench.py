@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
 TRANSPORTS = ("ndp", "roce")
 HOSTS = (128, 8192)
-HOPS = {"ndp": 240_000_000, "roce": 240_000_000}
+HOPS = 240_000_000
 """Packet-hops of a case, by the estimate below: up to half a minute on one core. In less, memory
 is touched for the first time and rings grow, and the speed is not yet that of a long run."""
 
-OTHER_HOPS = 60_000_000
 HOPS_PER_PACKET = 8
 """A packet to another leaf and its acknowledgement cross four links each."""
 
@@ -102,12 +101,12 @@ def cases(
 ) -> Iterator[Case]:
     """Every combination, the number of threads varying fastest."""
     for transport, count, workers in product(transports, hosts, threads):
-        yield Case(transport, count, workers, size or standard_size(transport, count))
+        yield Case(transport, count, workers, size or standard_size(count))
 
 
-def standard_size(transport: str, hosts: int) -> str:
+def standard_size(hosts: int) -> str:
     """Bytes per host that take a few seconds, written with their unit."""
-    packets = HOPS.get(transport, OTHER_HOPS) // (HOPS_PER_PACKET * hosts)
+    packets = HOPS // (HOPS_PER_PACKET * hosts)
     return f"{max(1, packets) * PAYLOAD_BYTES}B"
 
 
