@@ -102,15 +102,17 @@ def _over_many_paths(
 ) -> Ints:
     """Arrival of the last byte if packets spread over all shortest paths.
 
-    Besides queueing at both ends, this counts for each hop inside that the busiest of its
-    parallel links has to take its share of the packets.
+    Besides queueing at both ends, this counts for each hop inside that the busiest of the links
+    that packets can have spread over by then has to take its share of them.
     """
     first = np.where(count > 1, full, last)
     head = np.zeros(src.size, np.int64)  # when the first packet reaches a hop
     tail = np.zeros(src.size, np.int64)  # how long the last one would take so far, alone
     latest = np.zeros(src.size, np.int64)
+    width = np.ones(src.size, np.int64)
     for flow, port, delivers, parallel in walk(network, src, dst):
-        share = -(-count[flow] // parallel) - 1
+        width[flow] *= parallel
+        share = -(-count[flow] // width[flow]) - 1
         wait = head[flow] - tail[flow] + share * send_time(full, quotient[port])
         inside = ~delivers & (port >= network.n_hosts)
         latest[flow] = np.where(inside, np.maximum(latest[flow], wait), latest[flow])

@@ -22,7 +22,7 @@ G = 10**9
 MS = 1000 * US
 KB = PacketFormat(payload_bytes=1000, header_bytes=48)
 PAPER_ECN = Ecn(kmin_bytes=5_000, kmax_bytes=200_000, pmax=0.01)
-EVERY_PACKET, NO_PACKET = Ecn(-1, -1), Ecn(10**12, 10**12)
+EVERY_PACKET, NO_PACKET = Ecn(0, 0, at="dequeue"), Ecn(10**12, 10**12, at="dequeue")
 NEVER = 10**18
 
 

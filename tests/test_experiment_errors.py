@@ -81,7 +81,7 @@ BAD = {
         ['e.toml: transport: unknown transport "rocee" (did you mean "roce"?)'],
     ),
     "unknown preset": (
-        text(top='transport = "ndp:fast"'),
+        text(top='transport = "datagram:fast"'),
         ['e.toml: transport: unknown preset "fast" (there are none)'],
     ),
     "transport is a number": (

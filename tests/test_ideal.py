@@ -74,12 +74,14 @@ def follow_sprayed(network: Network, ports: list[int], sizes: list[int]) -> int:
 
 
 def shared_out(network: Network, ports: list[int], sizes: list[int]) -> int:
-    """A bound: the last packet comes after the share of the busiest of parallel links inside."""
+    """A bound: the last packet comes after the share of the busiest link of a hop inside."""
     bounds = [0]
+    width = 1
     for at in range(1, len(ports) - 1):
         switch = int(network.port_node[ports[at]]) - network.n_hosts
         group = int(network.host_group[int(network.port_node[network.port_peer[ports[-1]]])])
-        share = -(-len(sizes) // len(network.candidates(switch, group)))
+        width *= len(network.candidates(switch, group))
+        share = -(-len(sizes) // width)
         crossing = follow_in_order(network, ports[:at], sizes[:1])
         busy = follow_in_order(network, [ports[at]], sizes[:1] * (share - 1) + sizes[-1:])
         bounds.append(crossing + busy + follow_in_order(network, ports[at + 1 :], sizes[-1:]))
