@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +20,9 @@ TRIALS = 100
 
 IDEAL = "ideal"
 """The transport that needs no curve of its own: it is the line of the ideal."""
+
+
+NOT_SIMULATED = ("name", "description", "seed")
 
 
 @dataclass(frozen=True)
@@ -51,31 +55,67 @@ def spread(results: Sequence[Result], quantity: str, statistic: str) -> Spread |
 def by_transport(results: Sequence[Result], apart: Sequence[str] = ()) -> dict[str, list[Result]]:
     """The results of each transport with its parameters, and of each value of other axes.
 
-    Axes named in `apart` and the seed do not part results. Raises InputError if nothing is left
-    beside the ideal.
+    Axes named in `apart` and the seed do not part results. A point that was run twice counts once.
+    Raises InputError if nothing is left beside the ideal.
     """
     groups: dict[str, list[Result]] = {}
+    points: dict[str, set[str]] = {}
     for result in results:
         if style.transport(result) == IDEAL:
             continue
-        axes = result.experiment["axes"]
-        resolved = result.experiment["resolved"].get("transport", {})
-        name = str(axes.get("transport", resolved.get("kind", style.transport(result))))
-        parts = [name] + [
-            f"{axis.rpartition('.')[2]} {value}"
-            for axis, value in axes.items()
-            if axis not in ("transport", "seed", *apart)
-        ]
-        groups.setdefault(", ".join(parts), []).append(result)
-    named = {}
-    for name, group in groups.items():
-        if spread(group, "fct_ps", "max") is None:
-            continue
-        partial = not all(result.complete for result in group)
-        named[f"{name} (partial)" if partial else name] = group
-    if not named:
+        key = json.dumps(_makeup(result, apart), sort_keys=True)
+        point = json.dumps([result.experiment["seed"], *(resolved(result, axis) for axis in apart)])
+        if point not in points.setdefault(key, set()):
+            points[key].add(point)
+            groups.setdefault(key, []).append(result)
+    finished = [group for group in groups.values() if spread(group, "fct_ps", "max") is not None]
+    if not finished:
         raise InputError("no flow of any transport is finished, so there is nothing to compare")
-    return named
+    return dict(zip(_names(finished, apart), finished, strict=True))
+
+
+def _names(groups: Sequence[Sequence[Result]], apart: Sequence[str]) -> list[str]:
+    """A name for each group: the transport and its axes, and what sets equal names apart."""
+    names = [_name(group[0], apart) for group in groups]
+    makeups = [_makeup(group[0], apart) for group in groups]
+    told = []
+    for name, makeup, group in zip(names, makeups, groups, strict=True):
+        alike = [other for at, other in zip(names, makeups, strict=True) if at == name]
+        keys = [key for key in makeup if any(other.get(key) != makeup[key] for other in alike)]
+        parts = [name, *(f"{key.rpartition('.')[2]} {makeup[key]}" for key in keys)]
+        partial = not all(result.complete for result in group)
+        told.append(", ".join(parts) + (" (partial)" if partial else ""))
+    return told
+
+
+def _name(result: Result, apart: Sequence[str]) -> str:
+    axes = result.experiment["axes"]
+    kind = axes.get("transport", resolved(result, "transport.kind") or style.transport(result))
+    others = [
+        f"{axis.rpartition('.')[2]} {value}"
+        for axis, value in axes.items()
+        if axis not in ("transport", "seed", *apart)
+    ]
+    return ", ".join([str(kind), *others])
+
+
+def _makeup(result: Result, apart: Sequence[str]) -> dict[str, Any]:
+    """All that was simulated, by dotted key, but for the seed and `apart`, with the code's hash."""
+    found: dict[str, Any] = {}
+
+    def add(table: dict[str, Any], prefix: str) -> None:
+        for key, value in table.items():
+            if isinstance(value, dict):
+                add(value, f"{prefix}{key}.")
+            elif f"{prefix}{key}" not in (*NOT_SIMULATED, *apart):
+                found[f"{prefix}{key}"] = value
+
+    kept = {k: v for k, v in result.experiment["resolved"].items() if k != "outputs"}
+    add(kept, "")
+    for plugin in result.experiment["plugins"]:
+        if plugin["kind"] == "transport":
+            found[f"{plugin['name']}.code"] = plugin["sha256"][:6]
+    return found
 
 
 def difference(ours: float, other: float | None) -> str:
@@ -84,11 +124,11 @@ def difference(ours: float, other: float | None) -> str:
 
 
 def resolved(result: Result, key: str) -> Any:
-    """The value of a dotted key of the resolved experiment, or None."""
+    """The value of a dotted key of the resolved experiment, None if it is "none" or not there."""
     value: Any = result.experiment["resolved"]
     for part in key.split("."):
         value = value.get(part) if isinstance(value, dict) else None
-    return value
+    return None if value == "none" else value
 
 
 def settings(result: Result, apart: Sequence[str] = ()) -> dict[str, Any]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FAIR = "one path, fair shares"
 STATISTICS = ("max", "mean")
 PAPER = "\"I've Got 99 Problems But FLOPS Ain't One\", HotNets 2024, figure 5"
+PAPER_KINDS = (["fat_tree", "pipeline"], ["fat_tree", "permutation"])
 MS = 1e9
 
 
@@ -178,7 +179,8 @@ def _stated(result: Result) -> Stated | None:
 
 def _is_papers(result: Result) -> bool:
     """Do 8,192 hosts of a two-tier tree send 97.39 MB each at 800 Gbps?"""
-    if sweeps.resolved(result, "topology.kind") != "fat_tree" or len(result.flows) != 8192:
+    kinds = [sweeps.resolved(result, f"{section}.kind") for section in ("topology", "traffic")]
+    if kinds not in PAPER_KINDS or len(result.flows) != 8192:
         return False
     hosts = [sweeps.resolved(result, f"topology.{key}") for key in ("leaves", "hosts_per_leaf")]
     rate, size = (

@@ -5,7 +5,7 @@ import pytest
 from fakes import FakePoint, fake_result
 
 from netsim import InputError, load
-from netsim.plots import fct_cdf, fct_vs_load, links, save, slowdown, transports
+from netsim.plots import fct_cdf, fct_vs_load, links, save, slowdown, sweeps, transports
 from netsim.plots.style import MAX_POINTS, labels, thin
 from netsim.results import write_result
 
@@ -199,6 +199,8 @@ class TestComparisons:
     def test_load_needs_loads(self, point):
         with pytest.raises(InputError, match=r"sweep over traffic\.load"):
             fct_vs_load.compare([point("ndp", seed) for seed in (1, 2)])
+        with pytest.raises(InputError, match=r"sweep over traffic\.load"):
+            fct_vs_load.compare([point("ndp", traffic={"load": at}) for at in ("none", 1.0)])
 
     def test_transports_have_a_bar_each_and_a_dot_for_each_seed(self, point):
         results = [
@@ -231,7 +233,8 @@ class TestComparisons:
             "smartt, paths reps",
         ]
 
-    def test_the_papers_values_stand_beside_its_scenario_only(self, point):
+    def test_the_papers_values_stand_beside_its_scenario_only(self, point, monkeypatch):
+        monkeypatch.setattr(sweeps, "TRIALS", 2)
         topology = {"hosts_per_leaf": 64, "leaves": 128, "spines": 64, "host_rate": "800Gbps"}
         traffic = {"kind": "pipeline", "size": "97.39MB", "load": None}
 
@@ -255,6 +258,25 @@ class TestComparisons:
         assert curve(figure, "stated in HotNets 2024, figure 5")
         assert not compare(size="2MB").stated
         assert not compare(n_flows=4096).stated
+
+    def test_what_no_axis_tells_apart_is_named(self, point):
+        results = [
+            point("smartt", params={"paths": "ecmp", "rto": rto}) for rto in ("4ms", "1ms", "4ms")
+        ]
+        comparison = transports.compare(results)
+        assert list(comparison.ours["max"]) == ["smartt, rto 4ms", "smartt, rto 1ms"]
+
+    def test_code_that_has_changed_is_another_transport(self, point):
+        results = [point("ndp"), point("ndp")]
+        results[1].experiment["plugins"][1]["sha256"] = "0123456789"
+        first, second = transports.compare(results).ours["max"]
+        assert first.startswith("ndp, code ")
+        assert second == "ndp, code 012345"
+
+    def test_a_point_that_was_run_twice_counts_once(self, point):
+        results = [point(name, seed) for name in ("ndp", "roce", "ndp") for seed in (1, 2)]
+        (row, _) = transports.compare(results).table.rows
+        assert row[:2] == ("ndp", "2")
 
     def test_one_transport_is_no_comparison(self, point):
         with pytest.raises(InputError, match="there is only ndp"):
