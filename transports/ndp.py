@@ -50,11 +50,11 @@ FABRIC = {
     "header_ratio": 10,
 }
 
-PRESETS: dict[str, dict[str, object]] = {"800g": {}}
+PRESETS: dict[str, dict[str, object]] = {"paper": {}, "800g": {}}
 
-# Eight packets are enough at 10 Gbps and a round trip of some 10 us. Where a bandwidth-delay
-# product is 200 packets (8 us at 800 Gbps), shallower queues run empty while pulls are under way.
-PRESET_FABRIC = {"800g": {"queue_bytes": "200pkt"}}
+# The paper's queues hold eight packets of 9 KB (section 3.1), at 10 Gbps. Where a bandwidth-delay
+# product is 200 packets (8 us at 800 Gbps) they would run empty while pulls are under way.
+PRESET_FABRIC = {"paper": {"queue_bytes": "72KB"}, "800g": {"queue_bytes": "200pkt"}}
 
 CONTROL, DATA_CLASS = 0, 1
 
