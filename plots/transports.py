@@ -174,7 +174,7 @@ def _stated(result: Result) -> Stated | None:
     name = style.transport(result)
     if name == "smartt":
         return SINGLE_PATH if sweeps.resolved(result, "transport.paths") == "ecmp" else None
-    return {"roce": ROCE, "dcqcn": ROCE, "ndp": SPRAYED, "homa": SPRAYED}.get(name)
+    return {"roce": ROCE, "ndp": SPRAYED, "homa": SPRAYED}.get(name)
 
 
 def _is_papers(result: Result) -> bool:
