@@ -245,11 +245,14 @@ class Engine:
         """Copy entries head .. tail of a ring into a segment of ``size`` slots; returns where."""
         new = self._segment(size)
         wires = self.state.wires
-        index = np.arange(head, tail)
-        src, dst = off + (index & mask), new + (index & (size - 1))
-        wires.pool[dst] = wires.pool[src]
-        if wires.ingress.shape[0] > 1:
-            wires.ingress[dst] = wires.ingress[src]
+        while head < tail:
+            # Up to where the old ring wraps; the new one, a multiple of it, does not before.
+            n = min(tail - head, mask + 1 - (head & mask))
+            here, there = off + (head & mask), new + (head & (size - 1))
+            wires.pool[there : there + n] = wires.pool[here : here + n]
+            if wires.ingress.shape[0] > 1:
+                wires.ingress[there : there + n] = wires.ingress[here : here + n]
+            head += n
         self._free.setdefault(mask + 1, []).append(off)
         return new
 

@@ -9,7 +9,6 @@ larger ring and be called again.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 from netsim.engine.balance import output_port, undo_choice
@@ -170,11 +169,14 @@ def send_pfc(wires, port, t):
 
 
 def xoff_threshold(wires, node):
-    """Bytes of an ingress class above which its sender is paused."""
+    """Bytes of an ingress class above which its sender is paused.
+
+    The fraction that the model cuts off makes no difference to whole numbers compared with it.
+    """
     fabric = wires.fabric[0]
     if DYNAMIC:
         free = max(0, fabric.shared_buffer_bytes - wires.used_bytes[node])
-        return math.floor(fabric.alpha * free)
+        return fabric.alpha * free
     return fabric.xoff_bytes
 
 
