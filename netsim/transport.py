@@ -50,13 +50,16 @@ __all__ = [
     "below",
     "bit_clear",
     "bit_first",
+    "bit_first_clear",
     "bit_get",
     "bit_set",
     "cancel_timer",
     "deliver",
     "finish",
+    "full_bytes",
     "host_timer_armed",
     "mix",
+    "or_default",
     "payload_of",
     "rand32",
     "send",
@@ -141,6 +144,18 @@ def wire_bytes(env, side, seq):
     return payload_of(env, side, seq) + env.par.header_bytes
 
 
+def full_bytes(env):
+    """Bytes on the wire of a full data packet."""
+    return env.par.payload_bytes + env.par.header_bytes
+
+
+def or_default(value, default):
+    """A parameter's value, or ``default`` where it is none."""
+    if value < 0:
+        return default
+    return value
+
+
 def set_timer(env, now, side, k, deadline):
     """Set timer ``k`` of a flow's side; it fires once, at ``deadline`` or now if that is past."""
     arm(env.timers, env.heap, env.host, side.first_timer + k, max(now, deadline))
@@ -207,3 +222,11 @@ def bit_first(env, side, b, start):
             seq += 1
         return seq
     return n
+
+
+def bit_first_clear(env, side, b, start):
+    """Lowest clear bit >= ``start`` of bitmap ``b``, or ``n_packets`` if there is none."""
+    seq = start
+    while seq < side.n_packets and bit_get(env, side, b, seq) == 1:
+        seq += 1
+    return seq

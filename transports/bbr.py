@@ -17,7 +17,7 @@ version 2's (drafts -01 and -02). Packets leave one by one: the send quantum (4.
 
 from netsim.blocks import delivery_rate, pacing, tcp
 from netsim.params import Param
-from netsim.transport import BLOCKED, INF, below, rand32
+from netsim.transport import BLOCKED, INF, below, full_bytes, rand32
 
 PARAMS = [
     *tcp.PARAMS,
@@ -119,10 +119,6 @@ def on_timer(env, now, tx, k):
     was_in_recovery = tx.in_recovery
     tx.newly_acked = 0
     recover(tx, tcp.on_timer(env, now, tx, k), was_in_recovery)
-
-
-def full_bytes(env):
-    return env.par.payload_bytes + env.par.header_bytes
 
 
 # -- 4.1: the model of the path ------------------------------------------------------------------

@@ -4,7 +4,7 @@ For queueing theory and for background load. A lost packet stays lost.
 """
 
 from netsim.params import Param
-from netsim.transport import BLOCKED, deliver, finish, serialisation_ps
+from netsim.transport import BLOCKED, deliver, finish, full_bytes, serialisation_ps
 
 PARAMS = [
     Param("rate", "rate", None, "pace of each flow on the wire; none sends at the line rate"),
@@ -24,8 +24,9 @@ TX_STATE = ("next_seq", "gap_ps")
 def setup(env, tx, rx):
     tx.prio = env.par.data_class
     if env.par.rate > 0:
-        full = env.par.payload_bytes + env.par.header_bytes
-        tx.gap_ps = serialisation_ps(full, ((8 * 10**12 << 20) + env.par.rate // 2) // env.par.rate)
+        tx.gap_ps = serialisation_ps(
+            full_bytes(env), ((8 * 10**12 << 20) + env.par.rate // 2) // env.par.rate
+        )
 
 
 def ready(env, now, tx):

@@ -36,6 +36,8 @@ from netsim.transport import (
     armed,
     cancel_timer,
     finish,
+    full_bytes,
+    or_default,
     send,
     set_timer,
     wire_bytes,
@@ -163,15 +165,14 @@ RX_STATE = (*go_back_n.RX_STATE, "next_cnp_ps", "ack_class", "cnp_class")
 TX_TIMERS = 3
 RTO, RATE, CUT = 0, 1, 2
 ALPHA_BY_TIMER = 1
-LINE_BITS = 8 * 10**12 << 20
 
 
 def setup(env, tx, rx):
     par = env.par
     tx.prio = par.data_class
-    rx.ack_class = par.ack_class if par.ack_class >= 0 else par.data_class
-    rx.cnp_class = par.cnp_class if par.cnp_class >= 0 else par.data_class
-    tx.line_bps = LINE_BITS // tx.ps_per_byte_q20
+    rx.ack_class = or_default(par.ack_class, par.data_class)
+    rx.cnp_class = or_default(par.cnp_class, par.data_class)
+    tx.line_bps = pacing.line_bps(tx.ps_per_byte_q20)
     tx.rate_bps = tx.line_bps
     tx.target_bps = tx.line_bps
     tx.alpha = par.initial_alpha
@@ -189,10 +190,6 @@ def window_is_full(env, tx):
         return False
     under_way = (tx.next_seq - tx.una) * full_bytes(env)
     return under_way >= env.par.window * tx.bdp_bytes * tx.rate_bps / tx.line_bps
-
-
-def full_bytes(env):
-    return env.par.payload_bytes + env.par.header_bytes
 
 
 def fill(env, now, tx, pkt):
@@ -297,7 +294,7 @@ def increase(env, tx):
 
 def share(tx, given, divisor):
     """A rate or number of bytes as given, or a share of the line rate where it is not."""
-    return given if given >= 0 else tx.line_bps // divisor
+    return or_default(given, tx.line_bps // divisor)
 
 
 def set_rate(env, tx, rate_bps):

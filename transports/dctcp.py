@@ -25,6 +25,7 @@ from netsim.transport import (
     armed,
     cancel_timer,
     finish,
+    or_default,
     send,
     set_timer,
 )
@@ -93,7 +94,7 @@ RX_BITMAPS = selective.RX_BITMAPS
 
 def setup(env, tx, rx):
     tx.prio = env.par.data_class
-    rx.ack_class = env.par.ack_class if env.par.ack_class >= 0 else env.par.data_class
+    rx.ack_class = or_default(env.par.ack_class, env.par.data_class)
     tx.cwnd = 1.0 * env.par.initial_window
     tx.ssthresh = 1.0 * tx.n_packets
     tx.alpha = env.par.initial_alpha
@@ -165,12 +166,9 @@ def find_losses(env, tx, seq):
 
     Each packet is looked at once: what is lost again is found by the timeout.
     """
-    found = False
-    while tx.checked <= seq - env.par.reordering:
-        if selective.lose(env, tx, tx.checked):
-            found = True
-        tx.checked += 1
-    return found
+    first = tx.checked
+    tx.checked = max(first, seq - env.par.reordering + 1)
+    return selective.lose_range(env, tx, first, tx.checked) > 0
 
 
 def on_timer(env, now, tx, k):

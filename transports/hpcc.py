@@ -27,6 +27,7 @@ from netsim.transport import (
     armed,
     cancel_timer,
     finish,
+    full_bytes,
     send,
     serialisation_ps,
     set_timer,
@@ -158,8 +159,7 @@ def rate_bps(tx):
 
 
 def ready(env, now, tx):
-    full = env.par.payload_bytes + env.par.header_bytes
-    if not go_back_n.has_data(tx) or go_back_n.outstanding(tx) * full >= tx.window:
+    if not go_back_n.has_data(tx) or go_back_n.outstanding(tx) * full_bytes(env) >= tx.window:
         return BLOCKED
     return tx.next_send_ps
 
@@ -194,8 +194,7 @@ def on_control(env, now, tx, pkt):
     old_bps = tx.rate_bps
     react(env.par, now, tx, pkt)
     tx.rate_bps = rate_bps(tx)
-    full = env.par.payload_bytes + env.par.header_bytes
-    pacing.change_rate(tx, full, old_bps, tx.rate_bps)
+    pacing.change_rate(tx, full_bytes(env), old_bps, tx.rate_bps)
 
 
 def react(par, now, tx, pkt):

@@ -19,6 +19,7 @@ from netsim.transport import (
     armed,
     cancel_timer,
     finish,
+    full_bytes,
     host_timer_armed,
     send,
     serialisation_ps,
@@ -76,7 +77,7 @@ def setup(env, tx, rx):
 def on_start(env, now, tx):
     window = env.par.initial_window
     if window == 0:
-        full = env.par.payload_bytes + env.par.header_bytes
+        full = full_bytes(env)
         window = (3 * tx.bdp_bytes // 2 + full - 1) // full
     tx.credit = min(window, tx.n_packets)
 
@@ -182,8 +183,7 @@ def on_host_timer(env, now, k):
             send(env, rx, PULL, rx.again_no, rx.pull_no, CONTROL)
             if rx.owed > 0:
                 append_pull(env, rx)
-            full = env.par.payload_bytes + env.par.header_bytes
-            host.next_pull = now + serialisation_ps(full, host.ps_per_byte_q20)
+            host.next_pull = now + serialisation_ps(full_bytes(env), host.ps_per_byte_q20)
             break
     if host.has_pulls == 1:
         set_host_timer(env, now, PULLS, host.next_pull)

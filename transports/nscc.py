@@ -19,7 +19,7 @@ scaled by the path's bandwidth-delay product. The least delay is known, not meas
 
 from netsim.blocks import paths, reports, rtt, selective, timeouts
 from netsim.params import Param
-from netsim.transport import BLOCKED, ECN_ECHO, NACK, bit_get, finish, send
+from netsim.transport import BLOCKED, ECN_ECHO, NACK, bit_get, finish, full_bytes, send
 
 PARAMS = [
     *paths.PARAMS,
@@ -103,15 +103,8 @@ def on_start(env, now, tx):
     tx.decreased_ps = now
 
 
-def full_bytes(env):
-    return env.par.payload_bytes + env.par.header_bytes
-
-
 def ready(env, now, tx):
-    if (
-        selective.has_data(tx)
-        and (selective.outstanding(tx) + 1) * full_bytes(env) <= tx.cwnd_bytes
-    ):
+    if selective.fits(env, tx, tx.cwnd_bytes):
         return now
     return BLOCKED
 

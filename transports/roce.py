@@ -6,7 +6,7 @@ number it expects, and the sender goes back to it. Meant for a lossless fabric (
 
 from netsim.blocks import go_back_n
 from netsim.params import Param
-from netsim.transport import BLOCKED, NACK, armed, cancel_timer, finish, send, set_timer
+from netsim.transport import BLOCKED, NACK, armed, cancel_timer, finish, or_default, send, set_timer
 
 PARAMS = [
     Param("ack_every", "count", 1, "packets per acknowledgement", minimum=1),
@@ -43,9 +43,7 @@ RTO = 0
 
 def setup(env, tx, rx):
     tx.prio = env.par.data_class
-    rx.ack_class = env.par.ack_class
-    if rx.ack_class < 0:
-        rx.ack_class = env.par.data_class
+    rx.ack_class = or_default(env.par.ack_class, env.par.data_class)
 
 
 def ready(env, now, tx):

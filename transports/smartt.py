@@ -20,7 +20,17 @@ at 800 Gbps, 197 packets.
 
 from netsim.blocks import paths, rtt, selective, timeouts
 from netsim.params import Param
-from netsim.transport import ACK, BLOCKED, ECN_CE, ECN_ECHO, NACK, finish, send, serialisation_ps
+from netsim.transport import (
+    ACK,
+    BLOCKED,
+    ECN_CE,
+    ECN_ECHO,
+    NACK,
+    finish,
+    full_bytes,
+    send,
+    serialisation_ps,
+)
 
 GAINS = "x, y, w and z_gain in run scripts of SMaRTT's simulator, 100 Gbps"
 
@@ -123,15 +133,8 @@ def setup(env, tx, rx):
     tx.window_then = int(tx.cwnd_bytes)
 
 
-def full_bytes(env):
-    return env.par.payload_bytes + env.par.header_bytes
-
-
 def ready(env, now, tx):
-    if (
-        selective.has_data(tx)
-        and (selective.outstanding(tx) + 1) * full_bytes(env) <= tx.cwnd_bytes
-    ):
+    if selective.fits(env, tx, tx.cwnd_bytes):
         return now
     return BLOCKED
 

@@ -17,7 +17,7 @@ import math
 
 from netsim.blocks import rtt, selective
 from netsim.params import Param
-from netsim.transport import ACK, BLOCKED, cancel_timer, finish, send, set_timer
+from netsim.transport import ACK, BLOCKED, cancel_timer, finish, full_bytes, send, set_timer
 
 GUESS = "csg-htsim, sim/swift.cpp, which calls it a guess"
 
@@ -138,7 +138,7 @@ def setup(env, tx, rx):
     tx.fs_alpha = par.fs_range / (
         1 / math.sqrt(par.fs_min_window) - 1 / math.sqrt(par.fs_max_window)
     )
-    full = par.payload_bytes + par.header_bytes
+    full = full_bytes(env)
     tx.window = float(par.initial_window)
     if par.initial_window == 0:
         tx.window = float((tx.bdp_bytes + full - 1) // full)
@@ -216,12 +216,9 @@ def decrease(par, now, tx, factor):
 
 def lose_holes(env, tx, seq):
     """Everything before ``seq``, give or take ``reordering``, should have been acknowledged."""
-    lost = False
-    while tx.checked < seq - env.par.reordering:
-        if selective.lose(env, tx, tx.checked):
-            lost = True
-        tx.checked += 1
-    return lost
+    first = tx.checked
+    tx.checked = max(first, seq - env.par.reordering)
+    return selective.lose_range(env, tx, first, tx.checked) > 0
 
 
 def rto_ps(env, tx):

@@ -43,6 +43,8 @@ from netsim.transport import (
     cancel_timer,
     deliver,
     finish,
+    full_bytes,
+    or_default,
     payload_of,
     send,
     set_timer,
@@ -99,17 +101,13 @@ ASKED = 0  # of each block as many bits as packets are asked for
 
 def setup(env, tx, rx):
     tx.prio = env.par.data_class
-    tx.control_class = env.par.control_class
-    if env.par.control_class < 0:
-        tx.control_class = env.par.data_class
+    tx.control_class = or_default(env.par.control_class, env.par.data_class)
     rx.control_class = tx.control_class
 
 
 def capacity_bps(env):
-    line_bps = (8 * 10**12 << 20) // env.host.ps_per_byte_q20
-    if env.par.capacity < 0:
-        return line_bps
-    return min(env.par.capacity, line_bps)
+    line_bps = pacing.line_bps(env.host.ps_per_byte_q20)
+    return min(or_default(env.par.capacity, line_bps), line_bps)
 
 
 def on_start(env, now, tx):
@@ -126,7 +124,7 @@ def ready(env, now, tx):
 
 
 def fill(env, now, tx, pkt):
-    n_bytes = env.par.payload_bytes + env.par.header_bytes
+    n_bytes = full_bytes(env)
     if tx.n_repair == 0 and tx.n_asked > 0:
         start_repair(env, tx)
     if tx.n_repair > 0:

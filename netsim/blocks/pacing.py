@@ -21,6 +21,11 @@ BIT_TIMES = 8 * 10**12
 """Picoseconds that one byte takes at 1 bit/s."""
 
 
+def line_bps(ps_per_byte_q20):
+    """The line rate of a port, given by the time that a byte takes (``tx.ps_per_byte_q20``)."""
+    return (BIT_TIMES << 20) // ps_per_byte_q20
+
+
 def gap_ps(n_bytes, rate_bps):
     """Time that ``n_bytes`` (less than 1.15 million) take at ``rate_bps``, rounded down."""
     return BIT_TIMES * n_bytes // rate_bps

@@ -18,7 +18,7 @@ covers 64 packets from any number on, this one an aligned block.
 """
 
 from netsim.blocks import selective
-from netsim.transport import ACK, ECN_CE, ECN_ECHO, bit_get, send
+from netsim.transport import ACK, ECN_CE, ECN_ECHO, bit_first_clear, send
 
 PACKET_FIELDS = ("report",)
 RX_STATE = ("expected", "arrived", "unacked_bytes", "ack_owed")
@@ -36,9 +36,7 @@ def on_data(env, now, rx, pkt, ack_bytes, prio):
             at_once = True
             rx.ack_owed = 1
         if seq == rx.expected:
-            while seq < rx.n_packets and bit_get(env, rx, selective.GOT, seq) == 1:
-                seq += 1
-            rx.expected = seq
+            rx.expected = bit_first_clear(env, rx, selective.GOT, seq)
             if rx.ack_owed == 1 and rx.arrived == rx.expected:
                 at_once = True
                 rx.ack_owed = 0

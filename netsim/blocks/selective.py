@@ -4,7 +4,7 @@ What is lost is sent again before anything new, lowest number first. State of a 
 uses it: `TX_STATE` and `TX_BITMAPS` at the sender, `RX_BITMAPS` at the receiver.
 """
 
-from netsim.transport import bit_clear, bit_first, bit_get, bit_set, deliver
+from netsim.transport import bit_clear, bit_first, bit_get, bit_set, deliver, full_bytes
 
 TX_STATE = ("next_seq", "n_acked", "n_rtx", "rtx_from")
 """Next new packet; packets acknowledged; packets to send again, none of them before `rtx_from`."""
@@ -28,6 +28,11 @@ def has_data(tx):
 def outstanding(tx):
     """Packets sent, neither acknowledged nor known to be lost."""
     return tx.next_seq - tx.n_acked - tx.n_rtx
+
+
+def fits(env, tx, window_bytes):
+    """Is there a packet to send, and room for it in a window of so many bytes on the wire?"""
+    return has_data(tx) and (outstanding(tx) + 1) * full_bytes(env) <= window_bytes
 
 
 def take(env, tx):
@@ -62,13 +67,18 @@ def lose(env, tx, seq):
     return True
 
 
-def lose_outstanding(env, tx):
-    """Every packet under way counts as lost (a timeout). Returns how many."""
+def lose_range(env, tx, first, end):
+    """Of the packets from `first` to before `end`, those under way are lost. Returns how many."""
     lost = 0
-    for seq in range(tx.next_seq):
+    for seq in range(first, end):
         if lose(env, tx, seq):
             lost += 1
     return lost
+
+
+def lose_outstanding(env, tx):
+    """Every packet under way counts as lost (a timeout). Returns how many."""
+    return lose_range(env, tx, 0, tx.next_seq)
 
 
 def is_done(tx):

@@ -30,10 +30,12 @@ from netsim.transport import (
     armed,
     bit_clear,
     bit_first,
+    bit_first_clear,
     bit_get,
     bit_set,
     cancel_timer,
     finish,
+    or_default,
     send,
     set_timer,
 )
@@ -125,9 +127,7 @@ def setup(env, tx, rx):
     tx.min_rtt_ps = NEVER_PS
     tx.probe_seq = -1
     tx.full_round = -2
-    rx.ack_class = env.par.ack_class
-    if rx.ack_class < 0:
-        rx.ack_class = env.par.data_class
+    rx.ack_class = or_default(env.par.ack_class, env.par.data_class)
 
 
 def in_flight(tx):
@@ -245,8 +245,7 @@ def mark(env, tx, seq, cumulative, first):
     tx.run_first = first
     tx.run_end = seq + 1
     tx.high = max(tx.high, seq + 1, cumulative)
-    while tx.una < tx.next_seq and bit_get(env, tx, selective.ACKED, tx.una) == 1:
-        tx.una += 1
+    tx.una = bit_first_clear(env, tx, selective.ACKED, tx.una)
     if tx.probe_seq < 0 or bit_get(env, tx, selective.ACKED, tx.probe_seq) == 0:
         return False
     probed = tx.probe_seq
@@ -257,10 +256,8 @@ def mark(env, tx, seq, cumulative, first):
 def lose_below(env, tx, limit):
     """First transmissions of packets below ``limit`` that have not arrived are lost."""
     tx.judged = max(tx.judged, tx.una)
-    while tx.judged < limit:
-        if selective.lose(env, tx, tx.judged):
-            tx.newly_lost += 1
-        tx.judged += 1
+    tx.newly_lost += selective.lose_range(env, tx, tx.judged, limit)
+    tx.judged = max(tx.judged, limit)
 
 
 def decide_slots(env, tx):
@@ -346,8 +343,7 @@ def on_data(env, now, rx, pkt):
     """A data packet arrived: deliver it and acknowledge it. Returns the ACK."""
     seq = int(pkt.seq)
     if selective.accept(env, now, rx, pkt):
-        while rx.cumulative < rx.n_packets and bit_get(env, rx, selective.GOT, rx.cumulative) == 1:
-            rx.cumulative += 1
+        rx.cumulative = bit_first_clear(env, rx, selective.GOT, rx.cumulative)
     if seq != rx.run_end:
         rx.run_first = seq
     rx.run_end = seq + 1

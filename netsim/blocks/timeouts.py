@@ -12,7 +12,7 @@ or is reported not to have arrived.
 """
 
 from netsim.blocks import selective
-from netsim.transport import armed, bit_get, cancel_timer, set_timer
+from netsim.transport import armed, bit_first_clear, cancel_timer, set_timer
 
 TX_STATE = ("rto_ps", "oldest", "sent_before")
 """The timeout, the oldest missing packet, and how many had been sent when the watch began."""
@@ -34,9 +34,7 @@ def on_send(env, now, tx):
 
 def on_acknowledged(env, now, tx):
     """Packets have been acknowledged, the oldest missing one perhaps among them."""
-    seq = tx.oldest
-    while seq < tx.n_packets and bit_get(env, tx, selective.ACKED, seq) == 1:
-        seq += 1
+    seq = bit_first_clear(env, tx, selective.ACKED, tx.oldest)
     if seq == tx.oldest:
         return
     tx.oldest = seq
@@ -54,9 +52,6 @@ def on_refused(env, now, tx, seq):
 
 def on_timer(env, now, tx):
     """The timeout has come: queues packets to be sent again. Returns how many."""
-    lost = 0
-    for seq in range(tx.oldest, tx.sent_before):
-        if selective.lose(env, tx, seq):
-            lost += 1
+    lost = selective.lose_range(env, tx, tx.oldest, tx.sent_before)
     watch(env, now, tx)
     return lost
