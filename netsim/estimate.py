@@ -6,20 +6,18 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from netsim.ideal import packet_counts, walk
 from netsim.prepare import Scenario, is_closed_form, prepare
+from netsim.work import Work, work
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.fabric import PacketFormat
 
+RESENDS = 1.01
+"""From here on, packets that are sent several times are worth a word."""
+
 BASE_BYTES = 260_000_000
 """The interpreter, the libraries and the compiled code."""
-
-HOPS_PER_S = {"lossless": 6e6, "other": 12e6}
-"""Packet-hops per second and thread that a small cloud machine does; `netsim bench` measures."""
 
 STATE_BYTES_PER_FLOW = 1000
 """Both sides' records, timers, and the flow's row in traffic, ideal times and results."""
@@ -33,7 +31,11 @@ SLOT_BYTES = 32
 
 @dataclass(frozen=True)
 class Estimate:
-    """Prediction for one point. `seconds` leaves compilation out."""
+    """Prediction for one point.
+
+    `seconds` are those of the simulation; `setup_seconds` come before and after it, and
+    compiling (`netsim.work.COMPILE_S`) once for each transport and fabric.
+    """
 
     n_hosts: int
     n_switches: int
@@ -41,8 +43,10 @@ class Estimate:
     n_flows: int
     packets: int
     packet_hops: int
+    simulated_ps: int
     memory_bytes: int
     seconds: float
+    setup_seconds: float
     assumptions: str
 
 
@@ -53,40 +57,39 @@ def estimate(point: Point) -> Estimate:
 
 def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
     """As `estimate`, for a point whose network and traffic are built."""
-    network, flows, fabric = scenario.network, scenario.flows, scenario.fabric
-    packets = packet_counts(flows.size_bytes, point.packets)
-    n_packets = int(packets.sum())
-    control = float(getattr(point.transport.module, "CONTROL_PER_DATA", 1.0))
-    hops = int((packets * _links(scenario)).sum() * (1 + control))
-    threads = os.cpu_count() or 1
-    speed = HOPS_PER_S["lossless" if fabric.model == "lossless" else "other"] * threads
-    if is_closed_form(point):
-        hops = 0
+    network, flows = scenario.network, scenario.flows
+    todo = work(point, scenario)
+    closed = is_closed_form(point)
     return Estimate(
         n_hosts=network.n_hosts,
         n_switches=network.n_switches,
         n_links=network.n_links,
         n_flows=len(flows),
-        packets=n_packets,
-        packet_hops=hops,
-        memory_bytes=_memory(scenario, point.packets, n_packets),
-        seconds=hops / speed,
-        assumptions=(
-            f"{control:g} control packets per data packet, {speed / 1e6:.0f} M packet-hops/s on "
-            f"{threads} threads (netsim bench measures it), no retransmissions, "
-            "queues that stay short"
-        ),
+        packets=todo.packets,
+        packet_hops=0 if closed else todo.hops,
+        simulated_ps=todo.simulated_ps,
+        memory_bytes=_memory(scenario, point.packets, todo.packets),
+        seconds=0.0 if closed else todo.seconds(os.cpu_count() or 1),
+        setup_seconds=todo.setup_seconds,
+        assumptions="nothing is simulated" if closed else _assumptions(point, scenario, todo),
     )
 
 
-def _links(scenario: Scenario) -> np.ndarray:
-    """int64[n_flows]: links on the first shortest path of each flow."""
-    flows = scenario.flows
-    links = np.zeros(len(flows), np.int64)
-    src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
-    for flow, _, _, _ in walk(scenario.network, src, dst):
-        links[flow] += 1
-    return links
+def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
+    """What the prediction for a point takes for granted, in one line."""
+    uses = [point.transport, *(one.transport for one in point.classes)]
+    control = [f"{getattr(use.module, 'CONTROL_PER_DATA', 1.0):g}" for use in uses]
+    parts = [f"{' or '.join(dict.fromkeys(control))} control packets per data packet"]
+    if todo.resent > RESENDS:
+        parts.append("packets that shared paths trim are sent again at the same rate")
+    else:
+        parts.append("no retransmissions")
+    if scenario.faults is not None:
+        parts.append("no slowing down after losses and failures")
+    if scenario.fabric.load_balancing == "ecmp":
+        parts.append("other random paths than those of the run")
+    parts.append("as much simulated time as the busiest link or the last flow needs")
+    return ", ".join(parts)
 
 
 def _memory(scenario: Scenario, packets: PacketFormat, n_packets: int) -> int:

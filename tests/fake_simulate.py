@@ -24,8 +24,10 @@ class FakeEstimate:
     n_flows: int = 8
     packets: int = 1000
     packet_hops: int = 8000
+    simulated_ps: int = 10**9
     memory_bytes: int = 10**6
     seconds: float = 1.5
+    setup_seconds: float = 0.1
     assumptions: str = "a machine that does not exist"
 
 
@@ -51,13 +53,19 @@ class FakeSimulate:
     memory_bytes: int = 10**6
     seen: list[Any] = field(default_factory=list)
     threads: list[int | None] = field(default_factory=list)
+    assumptions: dict[str, str] = field(default_factory=dict)
 
     def module(self) -> ModuleType:
         """The stand-in itself."""
         module = ModuleType("netsim.simulate")
-        module.estimate = lambda point: FakeEstimate(memory_bytes=self.memory_bytes)
+        module.estimate = self.estimate
         module.simulate = self.simulate
         return module
+
+    def estimate(self, point: Any) -> FakeEstimate:
+        """`assumptions` maps the name of a point to what is assumed of it."""
+        text = self.assumptions.get(point.name, FakeEstimate.assumptions)
+        return FakeEstimate(memory_bytes=self.memory_bytes, assumptions=text)
 
     def simulate(
         self,

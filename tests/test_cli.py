@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from importlib import import_module
 
 import pytest
 from click.testing import CliRunner
@@ -36,6 +37,7 @@ HEAVY = ("numba", "numpy", "pyarrow", "pydantic", "networkx", "matplotlib", "pol
 
 @pytest.fixture
 def fake(monkeypatch):
+    import_module("netsim.tracing")  # needs the true netsim.simulate
     fake = FakeSimulate()
     monkeypatch.setitem(sys.modules, "netsim.simulate", fake.module())
     return fake
@@ -220,6 +222,14 @@ class TestLooking:
         for text in ('"size": "1MB"', "first of 4", "seed = 1, 2", "packet-hops", "8,000", "1.5 s"):
             assert text in result.stdout
         assert not fake.seen
+
+    def test_check_says_for_which_points_something_is_assumed(self, netsim, fake):
+        result = netsim("check", "sweep.toml")
+        assert "Assumed: a machine that does not exist" in result.stdout
+        fake.assumptions = {"seed=2": "much"}
+        result = netsim("check", "sweep.toml", "--set", "seed='1..4'")
+        assert "Assumed for seed=2: much" in result.stdout
+        assert "Assumed for seed=1; seed=3 and 1 more: a machine" in result.stdout
 
     def test_check_says_what_does_not_fit(self, netsim, fake):
         fake.memory_bytes = 10**18

@@ -64,7 +64,16 @@ def test_a_bar_comes_and_goes(capsys):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.44, "0.4 s"), (12.4, "12 s"), (59.6, "1:00"), (185, "3:05"), (3723, "1:02:03")],
+    [
+        (0.0, "0.0 s"),
+        (0.0123, "12 ms"),
+        (0.0996, "0.1 s"),
+        (0.44, "0.4 s"),
+        (12.4, "12 s"),
+        (59.6, "1:00"),
+        (185, "3:05"),
+        (3723, "1:02:03"),
+    ],
 )
 def test_durations(seconds, text):
     assert format_duration(seconds) == text

@@ -41,6 +41,7 @@ PARAMS = [
 ]
 
 CONTROL_PER_DATA = 2
+KEEPS_RATE = True
 
 FABRIC = {
     "model": "trim",

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from netsim.cli.options import experiment_options, load_experiment
+
+if TYPE_CHECKING:
+    from netsim.experiment import Point
+
+NAMED_POINTS = 2
+"""So many points that share their assumptions are named; the others are counted."""
 
 
 @click.command("check")
@@ -33,6 +41,18 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None) -> No
     for point, one in zip(points, estimates, strict=True):
         table.add_row(point.name, *(text for _, text in estimate_lines(one)))
     show(table)
-    click.echo(f"Assumed: {estimates[0].assumptions}")
+    for names, assumptions in assumed(points, estimates):
+        click.echo(f"Assumed{names}: {assumptions}")
     for point, one in zip(points, estimates, strict=True):
         require_memory(one, what=point.file)
+
+
+def assumed(points: Sequence[Point], estimates: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    """Each assumption once, with the points that it is made for; "" if these are all."""
+    names: dict[str, list[str]] = {}
+    for point, one in zip(points, estimates, strict=True):
+        names.setdefault(one.assumptions, []).append(point.name)
+    for assumptions, these in names.items():
+        more = len(these) - NAMED_POINTS
+        text = "; ".join(these[:NAMED_POINTS]) + (f" and {more} more" if more > 0 else "")
+        yield (f" for {text}" if len(names) > 1 else ""), assumptions

@@ -47,7 +47,9 @@ class Speed:
 
 
 def format_duration(seconds: float) -> str:
-    """A wall-clock duration: 0.4 s, 12 s, 3:05, 1:02:03."""
+    """A wall-clock duration: 12 ms, 0.4 s, 12 s, 3:05, 1:02:03."""
+    if 0 < seconds < 0.0995:
+        return f"{max(1.0, 1000 * seconds):.0f} ms"
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)

@@ -141,8 +141,8 @@ def _axis(value: Any) -> str:
     return value if isinstance(value, str) else written(value)
 
 
-def _time(value: float | None) -> str:
-    return "-" if value is None else format_time(round(value), 5)
+def _time(value: float | None, digits: int = 5) -> str:
+    return "-" if value is None else format_time(round(value), digits)
 
 
 def _lines(row: Row, axes: Sequence[str]) -> list[tuple[str, str]]:
@@ -174,6 +174,7 @@ def estimate_lines(estimate: Any) -> list[tuple[str, str]]:
         ("flows", count(estimate.n_flows)),
         ("packets", count(estimate.packets)),
         ("packet-hops", count(estimate.packet_hops)),
+        ("simulated", _time(estimate.simulated_ps, 3)),
         ("memory", format_bytes(estimate.memory_bytes, 3)),
         ("wall", format_duration(estimate.seconds)),
     ]

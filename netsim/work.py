@@ -1,0 +1,221 @@
+"""How much there is to simulate, and how long that takes.
+
+The engine steps every node that has something to do through windows as long as the shortest link
+delay. So a run's time is not its packet-hops alone: where few packets are under way, each of them
+wakes a node for itself, and every window looks once at all nodes. The time is the sum of
+
+    packet-hops x HOP_NS, more in a network that does not fit into the processor's caches,
+    and more again where switches are lossless
+    steps       x STEP_NS: a step is one node with something to do in one window
+    windows     x nodes x WINDOW_NODE_NS
+    flows       x FLOW_NS
+
+The constants were fitted to the 164 points of the shipped experiments (fct_vs_load with one seed,
+p2p_8192 left out) on one thread of a quiet virtual machine, two cores of an Intel Xeon, on
+2026-11-21. There 158 of them come out within a factor of two, and every experiment as a whole
+within 30 %. The worst are points of some milliseconds, and BBR, whose probing makes a run longer
+than its bottleneck (a factor of three). Other machines differ by tens of per cent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fair_shares import NO_LINK, ecmp_paths
+from netsim.ideal import packet_counts, walk
+
+if TYPE_CHECKING:
+    from netsim.experiment import Point
+    from netsim.prepare import Scenario
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+HOP_NS = 33.0
+LARGE_HOP_NS = 55.0
+LOSSLESS_HOP_NS = 124.0
+"""What a packet-hop costs more in a large network, and a further time if that is lossless."""
+
+LARGE_NODES = 100
+"""Nodes on the flows' paths for which half of that is paid."""
+
+STEP_NS = 145.0
+WINDOW_NODE_NS = 13.0
+FLOW_NS = 930.0
+START_S = 0.001
+
+BARRIER_NS = 10_000.0
+"""Several threads wait for each other in each window. With two, a window of 20 us (homa_w4) is
+no faster than with one, and one of 2 ms (p2p_512) 1.8 times as fast."""
+
+FURTHER_THREAD = 0.85
+"""How much of a thread each one after the first is worth."""
+
+SETUP_S = 0.1
+SETUP_FLOW_NS = 2300.0
+"""Around a simulation: network, traffic and engine are built, and the results written (md1)."""
+
+COMPILE_S = 10.0
+LOAD_S = 0.4
+"""For each transport and fabric: machine code is made, 8 to 12 s, or read from the cache."""
+
+BLOCK = 1 << 16
+PATHS_SEED = 1
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a point asks of the engine.
+
+    `hops` has all packets; `resent` is how often a data packet is sent, on average; `windows`
+    are those in which something happens, and `steps` the nodes that are stepped in all of them.
+    """
+
+    packets: int
+    hops: int
+    resent: float
+    simulated_ps: int
+    windows: float
+    steps: float
+    path_nodes: int
+    nodes: int
+    flows: int
+    lossless: bool
+
+    def seconds(self, threads: int) -> float:
+        """Wall-clock time of the simulation itself."""
+        size = self.path_nodes / (self.path_nodes + LARGE_NODES)
+        hop_ns = HOP_NS + size * (LARGE_HOP_NS + (LOSSLESS_HOP_NS if self.lossless else 0.0))
+        shared_ns = self.hops * hop_ns + self.steps * STEP_NS + self.flows * FLOW_NS
+        alone_ns = self.windows * self.nodes * WINDOW_NODE_NS
+        together_ns = shared_ns / (1 + FURTHER_THREAD * (threads - 1)) + self.windows * BARRIER_NS
+        # The engine tries one worker and all of them, and goes on with the faster.
+        return START_S + 1e-9 * (alone_ns + min(shared_ns, together_ns))
+
+    @property
+    def setup_seconds(self) -> float:
+        """Wall-clock time before and after the simulation, without compiling."""
+        return SETUP_S + 1e-9 * SETUP_FLOW_NS * self.flows
+
+
+def work(point: Point, scenario: Scenario) -> Work:
+    """The work of a point whose network and traffic are built.
+
+    The simulated time is taken to be what the busiest link needs for its bytes, or the last
+    flow's start and its time alone if that is later.
+    """
+    network, flows = scenario.network, scenario.flows
+    packets = packet_counts(flows.size_bytes, point.packets)
+    links, load_ps, nodes = _loads(scenario, packets, point.packets.header_bytes)
+    resent = _resent(point, scenario)
+    control = _per_flow(point, scenario, "CONTROL_PER_DATA", 1.0)
+    all_hops = float((packets * links * (1 + control) * resent).sum())
+    longest_ps = int(scenario.ideal.fct_ps.max(initial=0))
+    last_ps = int(flows.start_ps.max(initial=0)) + longest_ps
+    simulated_ps = max(int(load_ps.max(initial=0)), last_ps, 1)
+    share = 1.0
+    if point.stop.time_ps is not None and point.stop.time_ps < simulated_ps:
+        share = point.stop.time_ps / simulated_ps
+    windows, steps = _windows(share * simulated_ps / _window_ps(scenario), share * all_hops, nodes)
+    return Work(
+        packets=int(packets.sum()),
+        hops=int(share * all_hops),
+        resent=float((packets * resent).sum() / max(1, packets.sum())),
+        simulated_ps=int(share * simulated_ps),
+        windows=windows,
+        steps=steps,
+        path_nodes=nodes,
+        nodes=network.n_nodes,
+        flows=len(flows),
+        lossless=scenario.fabric.model == "lossless",
+    )
+
+
+def _per_flow(point: Point, scenario: Scenario, name: str, default: float) -> Floats:
+    """What the transport of each flow declares under a name."""
+    uses = [point.transport, *(one.transport for one in point.classes)]
+    declared = np.array([float(getattr(use.module, name, default)) for use in uses])
+    return declared[scenario.class_of_flow]
+
+
+def _window_ps(scenario: Scenario) -> int:
+    from netsim.engine.state import MAX_WINDOW_PS
+
+    return min(scenario.network.lookahead_ps, MAX_WINDOW_PS)
+
+
+def _windows(most: float, hops: float, nodes: int) -> tuple[float, float]:
+    """Windows in which something happens, and the steps of nodes in all of them.
+
+    As if hops fell on windows, and those of a window on nodes, at random.
+    """
+    windows = max(1.0, most)
+    windows *= -np.expm1(-hops / windows)
+    if not windows:
+        return 0.0, 0.0
+    return float(windows), float(-windows * nodes * np.expm1(-hops / windows / max(1, nodes)))
+
+
+def _crossings(scenario: Scenario) -> Iterator[tuple[Ints, Ints, Floats | float]]:
+    """(flow, port, share) of links that flows cross, each a part of all.
+
+    Under ECMP a flow has a random path to itself; where packets spread, a port stands for all
+    that are like it, and gets a share of the flow.
+    """
+    network, flows = scenario.network, scenario.flows
+    rng = np.random.default_rng(PATHS_SEED)
+    for begin in range(0, len(flows), BLOCK):
+        src = flows.src[begin : begin + BLOCK].astype(np.int64)
+        dst = flows.dst[begin : begin + BLOCK].astype(np.int64)
+        if scenario.fabric.load_balancing == "ecmp":
+            for port in ecmp_paths(network, src, dst, rng).T:
+                flow = np.flatnonzero(port != NO_LINK)
+                yield begin + flow, port[flow], 1.0
+            continue
+        width = np.ones(src.size)
+        for flow, port, delivers, parallel in walk(network, src, dst):
+            width[flow] *= parallel
+            yield begin + flow, port, 1 / np.where(delivers, 1, width[flow])
+
+
+def _loads(scenario: Scenario, packets: Ints, header_bytes: int) -> tuple[Ints, Floats, int]:
+    """Links on each flow's path, how long each port sends in all, and the nodes on the paths."""
+    network, flows = scenario.network, scenario.flows
+    links = np.zeros(len(flows), np.int64)
+    n_bytes = np.zeros(network.n_ports)
+    on_wire = flows.size_bytes + packets * header_bytes
+    for flow, port, share in _crossings(scenario):
+        links[flow] += 1
+        n_bytes += np.bincount(port, on_wire[flow] * share, network.n_ports)
+    hosts = np.union1d(flows.src, flows.dst).size
+    nodes = hosts + min(network.n_switches, hosts)
+    return links, 8e12 * n_bytes / network.port_rate_bps, nodes
+
+
+def _resent(point: Point, scenario: Scenario) -> Floats:
+    """How often each flow's packets are sent, on average.
+
+    More than once where its sender does not slow down (KEEPS_RATE), switches trim, and the links
+    inside the network are asked for more than they carry: hosts' shares of their own links alone
+    decide what is asked for.
+    """
+    network, flows = scenario.network, scenario.flows
+    times = np.ones(len(flows))
+    keeps = _per_flow(point, scenario, "KEEPS_RATE", 0.0) > 0
+    if scenario.fabric.model != "trim" or not keeps.any():
+        return times
+    src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
+    busiest = np.maximum(np.bincount(src)[src], np.bincount(dst)[dst])
+    rate_bps = network.port_rate_bps[src] / busiest
+    asked = np.zeros(network.n_ports)
+    for flow, port, share in _crossings(scenario):
+        asked += np.bincount(port, rate_bps[flow] * share, network.n_ports)
+    asked /= network.port_rate_bps
+    for flow, port, _ in _crossings(scenario):
+        times[flow] = np.maximum(times[flow], asked[port])
+    return np.where(keeps, times, 1.0)

@@ -1,0 +1,103 @@
+"""Predictions beside what was measured: packet-hops and seconds of the shipped experiments.
+
+The seconds are those of one thread on the machine that the constants of netsim/work.py were
+fitted to, so nothing here depends on the machine that runs the tests.
+"""
+
+import numpy as np
+import pytest
+
+from netsim.estimate import estimate_scenario
+from netsim.experiment import Experiment, locate
+from netsim.prepare import prepare
+from netsim.work import _windows, work
+
+# Experiment, what picks the point, packet-hops, and seconds on one thread.
+MEASURED = [
+    ("all_to_all", ["transport=roce", "traffic.one_by_one=false"], 2_030_101, 0.345),
+    ("dcqcn_fairness", ["transport=roce", "traffic.fan_in=16"], 3_281_424, 0.309),
+    ("fct_vs_load", ["transport=homa", "traffic.load=1.0", "seed=1"], 470_082, 0.0331),
+    ("fct_vs_load", ["transport=roce", "traffic.load=0.5", "seed=1"], 242_642, 0.0570),
+    ("homa_w4", ["transport.priorities=8"], 27_533_864, 5.80),
+    ("incast", ["transport=ndp", "traffic.fan_in=64"], 205_276, 0.0466),
+    ("incast", ["transport=roce", "traffic.fan_in=4"], 8_090, 0.00245),
+    ("incast_dcqcn", ["transport=roce", "traffic.size=20MB"], 1_248_406, 0.250),
+    ("load_balancing", ["fabric.load_balancing=ecmp", "seed=1"], 1_473_608, 0.0967),
+    ("load_balancing", ["fabric.load_balancing=ecmp", "seed=2"], 1_664_864, 0.1076),
+    ("load_balancing", ["fabric.load_balancing=spray_rr", "seed=1"], 735_932, 0.0568),
+    ("md1", ["traffic.load=0.3"], 1_000_000, 0.808),
+    ("md1", ["traffic.load=0.9"], 1_000_000, 0.748),
+    ("p2p_512", ["transport=ndp:800g"], 2_970_116, 0.178),
+    ("p2p_512", ["transport=roce:800g"], 1_983_860, 0.300),
+    ("pfc_victim", ["transport=roce", "traffic.file=pfc_victim.csv"], 14_066, 0.00298),
+    ("wan_beside", ["classes.wan.transport.data_class=1"], 9_720_695, 0.426),
+    ("wan_tcp", ["transport=cubic", "faults.errors.loss=1e-4"], 26_858_093, 0.949),
+]
+
+
+def point_of(name, overrides):
+    return Experiment.load(locate(name), overrides).points()[0]
+
+
+def todo_of(name, overrides):
+    point = point_of(name, overrides)
+    return work(point, prepare(point))
+
+
+@pytest.mark.parametrize(("name", "overrides", "hops", "seconds"), MEASURED)
+def test_hops_and_time_of_shipped_experiments(name, overrides, hops, seconds):
+    todo = todo_of(name, overrides)
+    assert todo.hops == pytest.approx(hops, rel=0.2)
+    assert 0.5 < todo.seconds(1) / seconds < 2
+
+
+def test_two_threads_help_where_windows_hold_much():
+    """Measured with two threads: p2p_512 0.099 s instead of 0.178 s, homa_w4 6.1 instead of 5.8."""
+    busy = todo_of("p2p_512", ["transport=ndp:800g"])
+    assert 1.5 < busy.seconds(1) / busy.seconds(2) < 1.9
+    sparse = todo_of("homa_w4", ["transport.priorities=8"])
+    assert 0.9 < sparse.seconds(1) / sparse.seconds(2) < 1.3
+    idle = todo_of("incast", ["transport=ndp", "traffic.fan_in=4"])
+    assert idle.seconds(1) == idle.seconds(2)
+
+
+def test_senders_that_keep_their_rate_send_again_what_narrow_links_trim():
+    narrow = ["transport=ndp", "topology.spines=2", "topology.uplinks=2"]
+    narrow += ["fabric.load_balancing=spray_rr"]
+    wide = todo_of("load_balancing", ["fabric.load_balancing=spray_rr", "seed=1"])
+    todo = todo_of("load_balancing", [*narrow, "seed=1"])
+    assert wide.resent == pytest.approx(1)
+    assert todo.resent > 2
+    calm = todo_of("load_balancing", [*narrow[1:], "transport=smartt", "seed=1"])
+    assert calm.resent == 1
+    assert calm.simulated_ps > 3 * wide.simulated_ps
+
+
+def test_a_run_that_is_cut_off_is_predicted_until_then():
+    whole = todo_of("incast", ["transport=roce", "traffic.fan_in=64"])
+    half = todo_of("incast", ["transport=roce", "traffic.fan_in=64", "stop.time=2600us"])
+    assert half.simulated_ps == 2_600_000_000
+    assert half.hops == pytest.approx(whole.hops / 2, rel=0.01)
+    assert half.seconds(1) == pytest.approx(whole.seconds(1) / 2, rel=0.1)
+
+
+def test_windows_and_steps_are_bounded_by_the_hops():
+    windows, steps = _windows(1e9, 1000, 50)
+    assert windows == pytest.approx(1000, rel=1e-3)
+    assert steps == pytest.approx(1000, rel=0.02)
+    windows, steps = _windows(10, 1e9, 50)
+    assert (windows, steps) == (pytest.approx(10), pytest.approx(500))
+    assert np.isfinite(_windows(1, 0, 0)).all()
+
+
+def test_assumptions_say_what_differs_between_points():
+    texts = [
+        estimate_scenario(point, prepare(point)).assumptions
+        for point in (
+            point_of("load_balancing", [f"fabric.load_balancing={how}", "seed=1"])
+            for how in ("ecmp", "spray_rr")
+        )
+    ]
+    assert "sent again" in texts[0]
+    assert "random paths" in texts[0]
+    assert "no retransmissions" in texts[1]
