@@ -8,7 +8,9 @@ is a fault of netsim itself and shows its traceback.
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 
 class InputError(Exception):
@@ -89,3 +91,15 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if not names:
         return "there are none"
     return "there are: " + ", ".join(names)
+
+
+_told: set[str] = set()
+
+
+def warn_once(message: str) -> None:
+    """Tell the user, the first time, of something that a run can do without."""
+    if message in _told or sys.stderr is None:
+        return
+    _told.add(message)
+    with suppress(OSError, ValueError):  # standard error may be closed
+        print(f"warning: {message}", file=sys.stderr, flush=True)

@@ -101,7 +101,7 @@ def simulate(transport: str, folder: Path, **env: str) -> tuple[str, int]:
 
 def compiled_files(folder: Path) -> dict[str, int]:
     """The files of compiled code and when each was written."""
-    found = (folder / "cache").rglob("*.nb?")
+    found = (folder / "cache").rglob("*.code")
     return {str(path): path.stat().st_mtime_ns for path in found}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from netsim.engine import exact, loop, switch
+from netsim.engine.cache import cache_folder
 from netsim.engine.layout import (
     BROKEN,
     GROW,
@@ -24,7 +25,7 @@ from netsim.engine.machine import (
 from netsim.engine.mixed import mix
 from netsim.engine.protocol import Protocol, read_protocol, transport_parameters
 from netsim.engine.records import RecordArray
-from netsim.engine.specialise import Specialiser, cache_root, jit_enabled
+from netsim.engine.specialise import Specialiser, jit_enabled
 from netsim.engine.state import (
     Sizes,
     State,
@@ -148,9 +149,9 @@ class Engine:
         text = f"{names} {sorted(constants.items())}"
         tag = hashlib.sha256(text.encode()).hexdigest()[:12]
         specialiser = Specialiser(holes, protocol.modules, tag, jit=self.jit)
-        root = cache_root(protocol.modules) if self.jit else None
-        self._run = specialiser.entry(loop.run_windows, root)
-        self._set_up = specialiser.entry(loop.set_up_flows, root)
+        folder = cache_folder(protocol.modules) if self.jit else None
+        self._run = specialiser.entry(loop.run_windows, folder)
+        self._set_up = specialiser.entry(loop.set_up_flows, folder)
 
     def count(self, name: str) -> int:
         """A field of the clock: w0, w1, windows, hops, delivered, finished, payload_bytes."""

@@ -6,27 +6,21 @@ makes a copy of it, and of every function of ours that it calls, whose global
 names see the holes filled, and compiles the copies with everything inlined: a
 handler call costs nothing, and a feature that is off leaves no trace.
 
-Machine code is cached on disk in a folder named by a hash of every source file that
-can influence it (the whole package and all files that a plugin imports), so an edit
-anywhere takes effect and nothing is ever stale. Numba's own check looks at the
-outermost file only.
+What was compiled is kept on the disk (`cache.py`).
 """
 
 from __future__ import annotations
 
 import dis
-import hashlib
 import inspect
 import os
-import shutil
 import sys
-import sysconfig
 import types
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from netsim.engine.cache import CodeCache, is_ours, top_package
 from netsim.errors import InputError
 
 # None of our functions makes an array, or is called from C.
@@ -39,47 +33,21 @@ SEPARATE = ("host_step", "switch_step", "step_parallel")
 PARALLEL = ("step_parallel",)
 """The functions with a parallel loop, which Numba takes a longer way through."""
 
-KEPT_CACHES = 48
-"""Cache folders of the most recently used source versions that are kept."""
-
 
 def jit_enabled() -> bool:
     """False if the user wants plain Python, for a debugger (NUMBA_DISABLE_JIT=1)."""
     return os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 
 
-@cache
-def _foreign_roots() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    return tuple({paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")})
-
-
-@cache
-def _package_root() -> str:
-    return str(Path(__file__).resolve().parent.parent)
-
-
-def _is_ours(path: str | None) -> bool:
-    """Files whose functions are compiled: the package's and plugins', not libraries'."""
-    if path is None or not path.endswith(".py"):
-        return False
-    real = os.path.realpath(path)
-    if real.startswith(_package_root()):
-        return True
-    return not any(real.startswith(root + os.sep) for root in _foreign_roots())
-
-
-def _top(name: str) -> str:
-    """The outermost package of a dotted name."""
-    return name.partition(".")[0]
-
-
 def _compiles(value: Any, plugins: Sequence[types.ModuleType]) -> bool:
     if not isinstance(value, types.FunctionType):
         return False
-    if _top(value.__module__ or "") in ("netsim", *(_top(plugin.__name__) for plugin in plugins)):
+    if top_package(value.__module__ or "") in (
+        "netsim",
+        *(top_package(plugin.__name__) for plugin in plugins),
+    ):
         return True
-    return _is_ours(inspect.getsourcefile(value))
+    return is_ours(inspect.getsourcefile(value))
 
 
 def _global_names(function: types.FunctionType) -> set[str]:
@@ -134,7 +102,7 @@ class Specialiser:
 
     def _specialised(self, value: Any, user: types.FunctionType) -> Any:
         """What a global name of ``user`` stands for in its copy."""
-        if isinstance(value, types.ModuleType) and _is_ours(getattr(value, "__file__", None)):
+        if isinstance(value, types.ModuleType) and is_ours(getattr(value, "__file__", None)):
             return self._namespace(value, set(user.__code__.co_names))
         return self.inline(value) if _compiles(value, self._plugins) else value
 
@@ -164,8 +132,8 @@ class Specialiser:
             self._done[id(function)] = self._compile(copied, **options)
         return self._done[id(function)]
 
-    def entry(self, function: Callable[..., Any], cache_root: Path | None) -> Callable[..., Any]:
-        """The specialised copy as a compiled entry point, cached below ``cache_root``."""
+    def entry(self, function: Callable[..., Any], folder: Path | None) -> Callable[..., Any]:
+        """The specialised copy as a compiled entry point, whose code is kept in ``folder``."""
         assert isinstance(function, types.FunctionType)
         copied = self.copy(function)
         if not self._jit:
@@ -174,13 +142,9 @@ class Specialiser:
 
         from netsim.engine.compiling import deferred
 
-        before = numba.config.CACHE_DIR
-        if cache_root is not None:
-            numba.config.CACHE_DIR = str(cache_root / copied.__module__)
-        try:
-            compiled = numba.njit(nogil=True, cache=cache_root is not None, **ENTRY)(copied)
-        finally:
-            numba.config.CACHE_DIR = before
+        compiled = numba.njit(nogil=True, **ENTRY)(copied)
+        if folder is not None:
+            compiled._cache = CodeCache(folder, copied)
 
         def call(*args: Any) -> Any:
             if not compiled.signatures:
@@ -222,74 +186,3 @@ class Specialiser:
         compiled: Callable[..., Any] = numba.njit(**options)(function)
         widen_arguments(compiled)
         return compiled
-
-
-def source_files(plugins: Sequence[types.ModuleType]) -> list[Path]:
-    """Every file that the compiled code of ``plugins`` can depend on.
-
-    The whole package, and for a plugin all modules reachable from it through its
-    globals, at any depth, that are not part of an installed library.
-    """
-    root = Path(_package_root())
-    files = set(root.rglob("*.py"))
-    seen: set[str] = set()
-    queue = list(plugins)
-    tops = {_top(plugin.__name__) for plugin in plugins}
-    while queue:
-        module = queue.pop()
-        if module.__name__ in seen:
-            continue
-        seen.add(module.__name__)
-        path = getattr(module, "__file__", None)
-        if path is not None and path.endswith(".py"):
-            files.add(Path(path).resolve())
-        for value in list(vars(module).values()):
-            name = value.__name__ if isinstance(value, types.ModuleType) else None
-            name = name or getattr(value, "__module__", None)
-            found = sys.modules.get(name) if isinstance(name, str) else None
-            if found is None:
-                continue
-            if _top(found.__name__) in tops or _is_ours(getattr(found, "__file__", None)):
-                queue.append(found)
-    return sorted(files)
-
-
-def source_hash(plugins: Sequence[types.ModuleType]) -> str:
-    """Hash of everything that decides what machine code comes out, but the fabric's features."""
-    import numba
-
-    digest = hashlib.sha256()
-    digest.update(f"{numba.__version__} {sys.version}".encode())
-    digest.update(os.environ.get("NUMBA_BOUNDSCHECK", "").encode())
-    for path in source_files(plugins):
-        digest.update(str(path).encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:20]
-
-
-def cache_root(plugins: Sequence[types.ModuleType]) -> Path | None:
-    """Folder for compiled code of the present sources, made if need be; None if none is writable.
-
-    ``NETSIM_CACHE_DIR`` names another place than the user's cache directory.
-    """
-    base = os.environ.get("NETSIM_CACHE_DIR")
-    if base is None:
-        home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        base = str(Path(home) / "netsim")
-    root = Path(base)
-    try:
-        folder = root / source_hash(plugins)
-        folder.mkdir(parents=True, exist_ok=True)
-        os.utime(folder)
-        _prune(root, folder)
-    except OSError:
-        return None
-    return folder
-
-
-def _prune(root: Path, current: Path) -> None:
-    """Remove the folders of sources that have not been used for longest."""
-    folders = [p for p in root.iterdir() if p.is_dir() and p != current]
-    folders.sort(key=lambda p: p.stat().st_mtime, reverse=True)
-    for old in folders[KEPT_CACHES - 1 :]:
-        shutil.rmtree(old, ignore_errors=True)
