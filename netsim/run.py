@@ -119,6 +119,5 @@ def _run_point(
     except RunError as error:
         return Outcome(point, directory, failed_row(point), False, False, f"{point.name}: {error}")
     write_result(directory, point, result)
-    stalled = result.stopped_because == "stalled"
-    message = f"{point.name}: {result.stall}" if stalled else None
+    message = f"{point.name}: {result.reason}" if result.reason else None
     return Outcome(point, directory, sweep_row(point, result), True, result.complete, message)

@@ -24,6 +24,9 @@ __all__ = ["Estimate", "Progress", "RunResult", "estimate", "simulate"]
 
 NEVER_PS = 1 << 61
 
+UNAWARE = "these flows are delivered but their senders have not finished"
+"""What is said of a transport whose senders never call finish()."""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -43,8 +46,11 @@ class Progress:
 class RunResult:
     """The tables and figures of a run.
 
-    `complete` is false for a run that was interrupted, stalled, or cut off before its flows
-    were done. `stopped_because` is "finished", "time", "interrupted", "idle" or "stalled".
+    `stopped_because` is "finished" (every flow is delivered and its sender knows), "time" (cut by
+    stop.time), "interrupted", "stalled", or "idle" (nothing can happen any more and flows are
+    missing). `complete` says whether every flow is delivered; what a transport that is not reliable
+    has lost by the time the network is empty stays lost and does not count. `reason` says why a
+    run is not complete, unless it was interrupted.
     """
 
     flows: dict[str, np.ndarray]
@@ -53,7 +59,7 @@ class RunResult:
     complete: bool
     stopped_because: str
     hash: str
-    stall: str | None
+    reason: str | None
 
 
 def simulate(
@@ -85,7 +91,8 @@ def simulate(
             scenario,
             run.engine,
             stopped_because=run.stopped_because,
-            stall=run.stall,
+            complete=run.complete,
+            reason=run.reason,
             timings={"wall_s": run.wall_s, "compile_s": run.compile_s, "threads": run.threads},
         )
     )
@@ -127,11 +134,15 @@ class _Run:
         self.point, self.scenario = point, scenario
         self.threads = threads
         self.stop = point.stop
+        uses = [point.transport, *(c.transport for c in point.classes)]
+        reliable = [bool(getattr(use.module, "RELIABLE", True)) for use in uses]
+        self.may_lose = ~np.array(reliable)[scenario.class_of_flow]
         self.until_ps = NEVER_PS if self.stop.time_ps is None else self.stop.time_ps
         self.report = progress or (lambda _: None)
         self.should_stop = should_stop or (lambda: False)
         self.stopped_because = ""
-        self.stall: str | None = None
+        self.complete = False
+        self.reason: str | None = None
         self.wall_s = 0.0
         self.compile_s = 0.0
         began = time.perf_counter()
@@ -143,7 +154,7 @@ class _Run:
     def go(self) -> None:
         """Run until there is a reason to stop."""
         from netsim.engine.layout import DONE, IDLE, UNTIL
-        from netsim.stall import patience_ps
+        from netsim.stall import patience_ps, undelivered
 
         engine = self.engine
         began = time.perf_counter()
@@ -163,41 +174,61 @@ class _Run:
             self._tell_engine()
             if engine.count("payload_bytes") != delivered:
                 delivered, since_ps = engine.count("payload_bytes"), engine.now_ps
-            if status == DONE or (status == IDLE and self._all_sent()):
-                self.stopped_because = "finished" if self._all_delivered() else "idle"
+            if status == DONE:
+                self.stopped_because, self.complete = "finished", True
             elif status == IDLE:
-                self._stalled("nothing can happen any more")
+                self._idle()
             elif status == UNTIL:
                 self.stopped_because = "time"
+                self._account_for("stopped by stop.time", undelivered(engine))
             elif self.should_stop():
                 self.stopped_because = "interrupted"
             else:
                 self._look_for_stall(engine.now_ps - since_ps > patience)
 
-    def _all_sent(self) -> bool:
-        return self.engine.count("finished") == len(self.scenario.flows)
+    def _idle(self) -> None:
+        """The network is empty and no timer is set."""
+        from netsim.stall import missing, unaware
+
+        nothing = "nothing can happen any more"
+        flows = missing(self.engine, self.may_lose)
+        if unaware(self.engine).size and not flows.size:
+            self._stalled(f"{nothing}, {UNAWARE}", unaware(self.engine))
+        else:
+            self.stopped_because = "finished" if self._all_delivered() else "idle"
+            self._account_for(nothing, flows)
+
+    def _account_for(self, what: str, flows: np.ndarray) -> None:
+        """A run that ends without `flows` is not complete."""
+        from netsim.stall import explain
+
+        self.complete = flows.size == 0
+        if flows.size:
+            of = f"{flows.size} of {len(self.scenario.flows)} flows are not delivered"
+            self.reason = explain(self.engine, flows, f"{what}, {of}")
+
+    def _look_for_stall(self, impatient: bool) -> None:
+        from netsim.stall import missing, overdue, unaware, under_way
+
+        deadline = self.stop.flow_deadline_ps
+        if deadline is not None and overdue(self.engine, deadline).size:
+            self._stalled("past the flow deadline", overdue(self.engine, deadline))
+        if self.stopped_because or not impatient:
+            return
+        waiting = np.intersect1d(under_way(self.engine), missing(self.engine, self.may_lose))
+        if waiting.size:
+            self._stalled("no progress", waiting)
+        elif self._all_delivered() and unaware(self.engine).size:
+            self._stalled(f"no progress, {UNAWARE}", unaware(self.engine))
 
     def _all_delivered(self) -> bool:
         return self.engine.count("delivered") == len(self.scenario.flows)
 
-    def _look_for_stall(self, impatient: bool) -> None:
-        from netsim.stall import overdue, under_way
+    def _stalled(self, what: str, flows: np.ndarray) -> None:
+        from netsim.stall import explain
 
-        if impatient and under_way(self.engine).size:
-            self._stalled("no progress")
-        deadline = self.stop.flow_deadline_ps
-        if deadline is not None and overdue(self.engine, deadline).size:
-            self._stalled("past the flow deadline")
-
-    def _stalled(self, what: str) -> None:
-        from netsim.stall import explain, overdue, under_way
-
-        deadline = self.stop.flow_deadline_ps
-        flows = under_way(self.engine)
-        if deadline is not None and overdue(self.engine, deadline).size:
-            flows = overdue(self.engine, deadline)
         self.stopped_because = "stalled"
-        self.stall = explain(self.engine, flows, what)
+        self.reason = explain(self.engine, flows, what)
 
     def _tell_engine(self) -> None:
         e = self.engine

@@ -35,6 +35,28 @@ def under_way(engine: Engine) -> np.ndarray:
     return np.flatnonzero(started & (ends.rx["done_ps"] < 0))
 
 
+def undelivered(engine: Engine) -> np.ndarray:
+    """Flows that are not delivered, whether they have started or not."""
+    return np.flatnonzero(engine.state.ends.rx["done_ps"] < 0)
+
+
+def missing(engine: Engine, may_lose: np.ndarray) -> np.ndarray:
+    """Flows that are not delivered, without those of which nothing more can be expected.
+
+    Where `may_lose` (bool[n_flows]) the transport is not reliable: once its sender has finished
+    and the network is empty, what is lost stays lost.
+    """
+    flows = undelivered(engine)
+    given_up = may_lose & (engine.state.ends.tx["finished"] != 0)
+    return flows[~given_up[flows]]
+
+
+def unaware(engine: Engine) -> np.ndarray:
+    """Flows that are delivered and whose sender has not finished."""
+    ends = engine.state.ends
+    return np.flatnonzero((ends.rx["done_ps"] >= 0) & (ends.tx["finished"] == 0))
+
+
 def overdue(engine: Engine, deadline_ps: int) -> np.ndarray:
     """Flows under way for longer than ``deadline_ps``."""
     flows = under_way(engine)

@@ -37,7 +37,8 @@ def engine_result(
     engine: Engine,
     *,
     stopped_because: str,
-    stall: str | None,
+    complete: bool,
+    reason: str | None,
     timings: dict[str, Any],
 ) -> dict[str, Any]:
     """The fields of a RunResult. Raises RunError if packets or bytes are not conserved."""
@@ -74,10 +75,10 @@ def engine_result(
         "flows": flows,
         "links": links,
         "summary": summary,
-        "complete": stopped_because in ("finished", "idle"),
+        "complete": complete,
         "stopped_because": stopped_because,
         "hash": digest,
-        "stall": stall,
+        "reason": reason,
     }
 
 
@@ -120,7 +121,7 @@ def closed_form_result(point: Point, scenario: Scenario) -> dict[str, Any]:
         "complete": True,
         "stopped_because": "finished",
         "hash": digest,
-        "stall": None,
+        "reason": None,
     }
 
 
@@ -256,6 +257,7 @@ def flow_figures(flows: Table) -> dict[str, Any]:
         "flows": int(done.size),
         "flows_finished": int(done.sum()),
         "bytes": int(flows["size_bytes"].sum()),
+        "ideal_max_ps": int(flows["ideal_ps"].max()) if done.size else None,
         "retransmits": int(flows["retransmits"].sum()),
     }
     for name in ("fct_ps", "slowdown", "ideal_ps"):

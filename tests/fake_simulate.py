@@ -11,6 +11,7 @@ from typing import Any
 
 from fakes import FakeResult, fake_result
 
+from netsim import simulate
 from netsim.errors import RunError
 
 
@@ -58,6 +59,7 @@ class FakeSimulate:
     def module(self) -> ModuleType:
         """The stand-in itself."""
         module = ModuleType("netsim.simulate")
+        module.__dict__.update(vars(simulate))
         module.estimate = self.estimate
         module.simulate = self.simulate
         return module
@@ -85,7 +87,7 @@ class FakeSimulate:
         fate = self.fate.get(point.name, "finished")
         if fate == "stalled":
             stall = "flow 7 (host 1 to host 2) made no progress"
-            return fake_result(unfinished=2, complete=False, stopped_because=fate, stall=stall)
+            return fake_result(unfinished=2, complete=False, stopped_because=fate, reason=stall)
         if fate == "failed":
             raise RunError("the ring of link 3 cannot grow")
         if fate in ("SIGINT", "SIGTERM"):

@@ -24,7 +24,7 @@ class FakeResult:
     complete: bool = True
     stopped_because: str = "finished"
     hash: str = ""
-    stall: str | None = None
+    reason: str | None = None
 
 
 @dataclass
@@ -63,7 +63,7 @@ def fake_result(
     sizes: np.ndarray | None = None,
     complete: bool = True,
     stopped_because: str = "finished",
-    stall: str | None = None,
+    reason: str | None = None,
     seed: int = 1,
 ) -> FakeResult:
     """A result of `n_flows` flows, the last `unfinished` of which are not done."""
@@ -115,7 +115,7 @@ def fake_result(
         "conservation": {},
         "hash": digest,
     }
-    return FakeResult(flows, links, summary, complete, stopped_because, digest, stall)
+    return FakeResult(flows, links, summary, complete, stopped_because, digest, reason)
 
 
 def _statistics(values: np.ndarray) -> dict[str, float]:

@@ -68,9 +68,9 @@ def test_a_deadlock_of_pauses_is_named(ring: Path) -> None:
     result = run(ring, "roce")
     assert not result.complete
     assert result.stopped_because == "stalled"
-    assert result.stall is not None
-    assert "flow 0 (host 0 to host 2" in result.stall
-    circle = result.stall.partition("ports paused in a circle: ")[2].split(" -> ")
+    assert result.reason is not None
+    assert "flow 0 (host 0 to host 2" in result.reason
+    circle = result.reason.partition("ports paused in a circle: ")[2].split(" -> ")
     # s0:1 is the first switch's port to the second, and so on round the ring.
     assert circle[0] == circle[-1]
     assert len(set(circle)) == 5
@@ -81,14 +81,14 @@ def test_a_deadlock_of_pauses_is_named(ring: Path) -> None:
 def test_the_same_traffic_with_ndp_completes(ring: Path) -> None:
     result = run(ring, "ndp")
     assert result.complete
-    assert result.stall is None
+    assert result.reason is None
 
 
 def test_a_flow_past_its_deadline_stops_the_run(ring: Path) -> None:
     result = run(ring, "ndp", 'flow_deadline = "100us"')
     assert result.stopped_because == "stalled"
-    assert result.stall is not None
-    assert result.stall.startswith("past the flow deadline")
+    assert result.reason is not None
+    assert result.reason.startswith("past the flow deadline")
 
 
 def test_a_time_limit_is_no_stall(ring: Path) -> None:

@@ -122,7 +122,7 @@ def _summary(result: RunResult) -> dict[str, Any]:
     return {
         "complete": result.complete,
         "stopped_because": result.stopped_because,
-        "stall": result.stall,
+        "reason": result.reason,
         **result.summary,
         "hash": result.hash,
     }

@@ -1,0 +1,132 @@
+"""How a run ended: what its status says, and when it counts as complete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from netsim import load, registry
+from netsim.cli import app
+from netsim.experiment import Experiment
+from netsim.simulate import simulate
+
+EXPERIMENT = """
+name = "e"
+transport = "{transport}"
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = 2
+leaves = 2
+host_rate = "100Gbps"
+[traffic]
+kind = "incast"
+fan_in = 3
+size = "40KB"
+[fabric]
+queue_bytes = "{queue}"
+[stop]
+{stop}
+"""
+
+
+@pytest.fixture(autouse=True)
+def plain_python(monkeypatch):
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Writes e.toml; `change` is (old, new) text of the datagram transport, mine.py."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(*changes: tuple[str, str], queue: str = "1000pkt", stop: str = "") -> Path:
+        source = registry.find("transport", "datagram").path.read_text()
+        for old, new in changes:
+            assert old in source
+            source = source.replace(old, new)
+        Path("mine.py").write_text(source)
+        text = EXPERIMENT.format(transport="./mine.py", queue=queue, stop=stop)
+        Path("e.toml").write_text(text)
+        return Path("e.toml")
+
+    return write
+
+
+RELIABLE = ("RELIABLE = False", "RELIABLE = True")
+NEVER_FINISHES = ("finish(env, now, tx)\n", "pass\n")
+KEEPS_TRYING = (
+    ("import BLOCKED", "import set_timer, BLOCKED"),
+    ('TX_STATE = ("next_seq', 'TX_TIMERS = 1\nTX_STATE = ("next_seq'),
+    ("def on_data", "def on_timer(env, now, tx, k):\n    again(env, now, tx)\n\n\ndef on_data"),
+    (
+        "def ready(",
+        "def again(env, now, tx):\n    set_timer(env, now, tx, 0, now + 10**10)\n\n\ndef ready(",
+    ),
+    ("    if env.par.rate > 0:", "    again(env, 0, tx)\n    if env.par.rate > 0:"),
+)
+
+
+def run(file: Path):
+    (point,) = Experiment.load(file).points()
+    result = simulate(point, threads=1)
+    return result.stopped_because, result.complete, result.reason or ""
+
+
+def test_a_reliable_transport_that_loses_a_flow_is_not_complete(write):
+    status, complete, reason = run(write(RELIABLE, queue="2pkt"))
+    assert (status, complete) == ("idle", False)
+    assert reason.startswith("nothing can happen any more, 3 of 3 flows are not delivered at ")
+    assert "of 40000 bytes)" in reason
+
+
+def test_what_an_unreliable_transport_loses_stays_lost(write):
+    assert run(write(queue="2pkt")) == ("idle", True, "")
+    assert run(write()) == ("finished", True, "")
+
+
+def test_an_unreliable_transport_that_does_not_send_all_is_not_complete(write):
+    change = (
+        "if tx.next_seq == tx.n_packets:\n        return",
+        "if tx.next_seq == 5:\n        return",
+    )
+    status, complete, reason = run(write(change))
+    assert (status, complete) == ("idle", False)
+    assert "3 of 3 flows" in reason
+
+
+def test_a_time_limit_says_what_is_missing(write):
+    status, complete, reason = run(write(stop='time = "7us"'))
+    assert (status, complete) == ("time", False)
+    assert reason.startswith("stopped by stop.time, ")
+    assert "flows are not delivered at 7us: flow " in reason
+    assert run(write(stop='time = "1ms"'))[:2] == ("finished", True)
+
+
+def test_all_delivered_at_the_time_limit_is_complete(write):
+    assert run(write(NEVER_FINISHES, *KEEPS_TRYING, stop='time = "1ms"')) == ("time", True, "")
+
+
+@pytest.mark.parametrize("timers", [(), KEEPS_TRYING], ids=["idle", "busy"])
+def test_senders_that_never_finish_are_a_stall(write, timers):
+    """With a timer that is always set again, the run would go on for ever."""
+    status, complete, reason = run(write(NEVER_FINISHES, *timers))
+    assert (status, complete) == ("stalled", False)
+    assert "these flows are delivered but their senders have not finished" in reason
+    assert "40000 of 40000 bytes" in reason
+
+
+@pytest.mark.parametrize(
+    ("change", "queue", "stop", "text"),
+    [(RELIABLE, "2pkt", "", "can happen"), (RELIABLE, "1000pkt", 'time = "7us"', "stop.time")],
+)
+def test_a_command_whose_run_is_not_complete_fails_and_says_why(write, change, queue, stop, text):
+    write(change, queue=queue, stop=stop)
+    result = CliRunner().invoke(app, ["run", "e.toml", "--out", "r"])
+    assert result.exit_code == 1, result.output
+    assert text in result.stderr
+    assert "of 3 flows are not delivered" in result.stderr
+    loaded = load("r")
+    assert not loaded.complete
+    assert text in loaded.summary["reason"]
