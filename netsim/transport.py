@@ -31,8 +31,9 @@ All times are picoseconds.
 
 from __future__ import annotations
 
-from netsim.engine.layout import INF
+from netsim.engine.layout import INF, TIMER_TX
 from netsim.engine.numbers import below, mix, rand32, serialisation_ps
+from netsim.engine.rules import NO_BIT, NO_TIMER, TOO_MANY_BYTES, TOO_MANY_CONTROL, broken
 from netsim.engine.timers import arm
 
 __all__ = [
@@ -93,7 +94,7 @@ def send(env, side, kind, seq, aux, prio):
     """
     host = env.host
     if host.ctrl_tail - host.ctrl_head > host.ctrl_mask:
-        host.fault = 1
+        broken(host, TOO_MANY_CONTROL, 0)
         host.ctrl_head += 1
     slot = host.ctrl_off + (host.ctrl_tail & host.ctrl_mask)
     env.pool[slot] = env.blank[0]
@@ -116,7 +117,7 @@ def deliver(env, now, rx, n_bytes):
     host = env.host
     host.payload_bytes += n_bytes
     if rx.got_bytes > rx.size_bytes:
-        host.fault = 2
+        broken(host, TOO_MANY_BYTES, rx.got_bytes)
     if rx.got_bytes == rx.size_bytes and rx.done_ps < 0:
         rx.done_ps = now
         host.delivered += 1
@@ -156,44 +157,84 @@ def or_default(value, default):
     return value
 
 
+def _has_timer(env, host, owner, first, k):
+    """Is timer ``k`` among those of ``owner``, on this host? If not, a rule is broken."""
+    if 0 <= k <= 15 and host == env.host.host:
+        timer = env.timers[first + k]
+        if timer.owner == owner and timer.code >= TIMER_TX and timer.code & 15 == k:
+            return True
+    broken(env.host, NO_TIMER, k)
+    return False
+
+
 def set_timer(env, now, side, k, deadline):
     """Set timer ``k`` of a flow's side; it fires once, at ``deadline`` or now if that is past."""
-    arm(env.timers, env.heap, env.host, side.first_timer + k, max(now, deadline))
+    if _has_timer(env, side.host, side.flow, side.first_timer, k):
+        arm(env.timers, env.heap, env.host, side.first_timer + k, max(now, deadline))
+
+
+def _has_host_timer(env, k):
+    """Is there a timer ``k`` of this host? If not, a rule is broken."""
+    if 0 <= k <= 15:
+        host = env.host
+        number = env.par.first_host_timer + k
+        timer = env.timers[host.first_timer + number]
+        if timer.owner == host.host and timer.code == number:
+            return True
+    broken(env.host, NO_TIMER, k)
+    return False
 
 
 def set_host_timer(env, now, k, deadline):
     """Set timer ``k`` of this host."""
-    slot = env.host.first_timer + env.par.first_host_timer + k
-    arm(env.timers, env.heap, env.host, slot, max(now, deadline))
+    if _has_host_timer(env, k):
+        slot = env.host.first_timer + env.par.first_host_timer + k
+        arm(env.timers, env.heap, env.host, slot, max(now, deadline))
 
 
 def cancel_timer(env, side, k):
     """The timer will not fire."""
-    env.timers[side.first_timer + k].deadline = INF
+    if _has_timer(env, side.host, side.flow, side.first_timer, k):
+        env.timers[side.first_timer + k].deadline = INF
 
 
 def armed(env, side, k):
     """Is timer ``k`` of a flow's side going to fire?"""
-    return env.timers[side.first_timer + k].deadline < INF
+    if _has_timer(env, side.host, side.flow, side.first_timer, k):
+        return env.timers[side.first_timer + k].deadline < INF
+    return False
 
 
 def host_timer_armed(env, k):
     """Is timer ``k`` of this host going to fire?"""
-    return env.timers[env.host.first_timer + env.par.first_host_timer + k].deadline < INF
+    if _has_host_timer(env, k):
+        slot = env.host.first_timer + env.par.first_host_timer + k
+        return env.timers[slot].deadline < INF
+    return False
 
 
-def _word(side, b, seq):
-    return side.bits + b * ((side.n_packets + 31) >> 5) + (seq >> 5)
+def _word(env, side, b, seq):
+    """Where bit ``seq`` of bitmap ``b`` is; -1, and a broken rule, if there is none."""
+    w = side.bits + b * ((side.n_packets + 31) >> 5) + (seq >> 5)
+    if b < 0 or seq < 0 or seq >= side.n_packets or w >= side.bits_end:
+        broken(env.host, NO_BIT, seq)
+        return -1
+    return w
 
 
 def bit_get(env, side, b, seq):
     """Bit ``seq`` of the side's bitmap ``b`` (one bit per packet of the flow)."""
-    return (env.bits[_word(side, b, seq)] >> (seq & 31)) & 1
+    w = _word(env, side, b, seq)
+    if w < 0:
+        return 0
+    return (env.bits[w] >> (seq & 31)) & 1
 
 
 def bit_set(env, side, b, seq):
     """Set bit ``seq`` of bitmap ``b``; returns whether it was clear before."""
-    w = _word(side, b, seq)
+    w = _word(env, side, b, seq)
+    if w < 0:
+        return False
     old = env.bits[w]
     env.bits[w] = old | (1 << (seq & 31))
     return (old >> (seq & 31)) & 1 == 0
@@ -201,7 +242,9 @@ def bit_set(env, side, b, seq):
 
 def bit_clear(env, side, b, seq):
     """Clear bit ``seq`` of bitmap ``b``; returns whether it was set before."""
-    w = _word(side, b, seq)
+    w = _word(env, side, b, seq)
+    if w < 0:
+        return False
     old = env.bits[w]
     env.bits[w] = old & ~(1 << (seq & 31))
     return (old >> (seq & 31)) & 1 == 1
@@ -212,7 +255,10 @@ def bit_first(env, side, b, start):
     n = side.n_packets
     seq = start
     while seq < n:
-        word = env.bits[_word(side, b, seq)] >> (seq & 31)
+        w = _word(env, side, b, seq)
+        if w < 0:
+            return n
+        word = env.bits[w] >> (seq & 31)
         if word == 0:
             seq = (seq | 31) + 1
             continue

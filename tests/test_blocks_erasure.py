@@ -18,7 +18,7 @@ def receiver(n: int, k: int, interleave: int) -> tuple[SimpleNamespace, SimpleNa
     words = erasure.RX_BITMAPS * ((n + 31) // 32)
     par = SimpleNamespace(k=k, interleave=interleave)
     return SimpleNamespace(par=par, bits=np.zeros(words, np.int64)), SimpleNamespace(
-        n_packets=n, bits=0
+        n_packets=n, bits=0, bits_end=words
     )
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from netsim.blocks import reports, selective, timeouts
+from netsim.engine.layout import TIMER_TX
 from netsim.transport import ECN_CE, ECN_ECHO, INF, bit_get
 
 N = 100
@@ -26,6 +27,7 @@ def receiver() -> tuple[SimpleNamespace, SimpleNamespace]:
     env = SimpleNamespace(pool=pool, blank=blank, host=host, par=par, bits=[0] * WORDS)
     names = [*reports.RX_STATE, "flow", "peer", "entropy", "bits", "got_bytes"]
     rx = SimpleNamespace(**dict.fromkeys(names, 0), n_packets=N, size_bytes=N * 4096, done_ps=-1)
+    rx.bits_end = WORDS
     return env, rx
 
 
@@ -44,10 +46,10 @@ def arrive(
 
 
 def sender() -> tuple[SimpleNamespace, SimpleNamespace]:
-    timers = [SimpleNamespace(deadline=INF)]
-    env = SimpleNamespace(bits=[0] * (2 * WORDS), timers=timers)
-    names = [*selective.TX_STATE, *timeouts.TX_STATE, "bits", "first_timer"]
-    tx = SimpleNamespace(**dict.fromkeys(names, 0), n_packets=N)
+    timers = [SimpleNamespace(deadline=INF, owner=0, code=TIMER_TX)]
+    env = SimpleNamespace(bits=[0] * (2 * WORDS), timers=timers, host=SimpleNamespace(host=0))
+    names = [*selective.TX_STATE, *timeouts.TX_STATE, "bits", "first_timer", "flow", "host"]
+    tx = SimpleNamespace(**dict.fromkeys(names, 0), n_packets=N, bits_end=2 * WORDS)
     tx.next_seq = N
     return env, tx
 

@@ -17,7 +17,7 @@ RTO = 1000
 def flow(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A flow with ten packets sent at time 0; `flow.deadline` is its timer's, None if not set."""
     names = [*selective.TX_STATE, *timeouts.TX_STATE, "bits"]
-    tx = SimpleNamespace(**dict.fromkeys(names, 0), n_packets=N)
+    tx = SimpleNamespace(**dict.fromkeys(names, 0), n_packets=N, bits_end=4)
     tx.rto_ps = RTO
     flow = SimpleNamespace(tx=tx, env=SimpleNamespace(bits=[0] * 4), deadline=None)
 

@@ -12,6 +12,7 @@ from netsim.engine import exact, loop, switch
 from netsim.engine.cache import cache_folder
 from netsim.engine.layout import (
     BROKEN,
+    DOING,
     GROW,
     GROW_CONTROL,
     GROW_SCRATCH,
@@ -25,6 +26,7 @@ from netsim.engine.machine import (
 from netsim.engine.mixed import mix
 from netsim.engine.protocol import Protocol, read_protocol, transport_parameters
 from netsim.engine.records import RecordArray
+from netsim.engine.rules import TEXTS
 from netsim.engine.specialise import Specialiser, jit_enabled
 from netsim.engine.state import (
     Sizes,
@@ -45,11 +47,6 @@ from netsim.fabric import Fabric, PacketFormat
 from netsim.faults import LinkFaults
 from netsim.flows import FlowTable
 from netsim.network import Network
-
-BROKEN_RULES = {
-    1: "a handler sent more control packets in one call than its host's FIFO has room for",
-    2: "more bytes were delivered than the flow has",
-}
 
 
 class Engine:
@@ -133,7 +130,9 @@ class Engine:
             s = self.state
             s.wires, s.ends, s.clock = map(attribute_access, (s.wires, s.ends, s.clock))
         self._free: dict[int, list[int]] = {}
-        self._set_up(self.state.ends, self.state.wires)
+        self._set_up(self.state.ends, self.state.wires, self.state.clock)
+        for host in np.flatnonzero(self.state.ends.hosts["fault"])[:1].tolist():
+            raise self._broken(host)
 
     def _compile(self, protocol: Protocol, *, tracing: bool) -> None:
         constants = {
@@ -220,8 +219,16 @@ class Engine:
                 capacity = _power_of_two(what)
                 self.state.scratch = build_scratch(self.network, self.threads, capacity)
         else:
-            fault = BROKEN_RULES[int(hosts["fault"][node])]
-            raise RunError(f"host {node}: {fault} (transport {self.name})")
+            raise self._broken(node)
+
+    def _broken(self, host: int) -> RunError:
+        """A handler that ran on ``host`` broke a rule of the engine."""
+        record = self.state.ends.hosts[host]
+        text = TEXTS[int(record["fault"])]
+        text = text.format(value=int(record["fault_value"]), n_classes=self.fabric.n_classes)
+        return RunError(
+            f"transport {self.name}: {DOING[int(record['doing'])]} {text} (host {host})"
+        )
 
     def _grow_link(self, port: int, need: int) -> None:
         ports, inbox = self.state.wires.ports, self.state.wires.inbox

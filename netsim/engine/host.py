@@ -14,13 +14,36 @@ from netsim.engine.layout import (
     BROKEN,
     GROW_CONTROL,
     GROW_RING,
+    IN_FILL,
+    IN_ON_CONTROL,
+    IN_ON_DATA,
+    IN_ON_HOST_TIMER,
+    IN_ON_REQUEST,
+    IN_ON_RX_TIMER,
+    IN_ON_START,
+    IN_ON_TIMER,
+    IN_ON_TRIMMED,
+    IN_RANK,
+    IN_READY,
     INF,
+    NOTHING,
     OK,
     TIMER_RX,
     TIMER_START,
     TIMER_TX,
 )
 from netsim.engine.ports import lost_on_wire, set_paused
+from netsim.engine.rules import (
+    ENDLESS,
+    MISDIRECTED,
+    MOST_FIRINGS,
+    MOST_FIRINGS_OF_A_TIMER,
+    NO_CLASS,
+    NO_PACKET,
+    NOT_CONTROL,
+    NOT_DATA,
+    broken,
+)
 from netsim.engine.timers import arm, first_key, surface
 from netsim.engine.trace import (
     HANDLER,
@@ -82,7 +105,10 @@ def wake(env, host, tx):
     if host.ready_head >= 0:
         before = host.ready_tail
     if RANKED:
+        doing = host.doing
+        host.doing = IN_RANK
         tx.rank = rank(env, tx)
+        host.doing = doing
         if before >= 0 and env.tx[before].rank > tx.rank:
             before = -1
             following = host.ready_head
@@ -122,6 +148,7 @@ def pick(env, host, port, now):
             before = flow
         else:
             unlist(env, host, before, tx)
+            host.doing = IN_READY
             at = ready(env, now, tx)
             if at <= now:
                 return flow
@@ -163,6 +190,39 @@ def transmit_control(wires, host, port, p, now):
     host.sent_packets += 1
 
 
+def check_data(host, tx, pkt):
+    """Is what ``fill`` made a data packet of this flow? If not, a rule is broken."""
+    kind = int(pkt.kind)
+    seq = int(pkt.seq)
+    if kind >= FIRST_CONTROL or kind == TRIMMED:
+        broken(host, NOT_DATA, kind)
+    if int(pkt.flow) != tx.flow or int(pkt.dst) != tx.peer:
+        broken(host, MISDIRECTED, int(pkt.flow))
+    if int(pkt.prio) >= N_CLASSES:
+        broken(host, NO_CLASS, int(pkt.prio))
+    if kind == DATA and (seq < 0 or seq >= tx.n_packets):
+        broken(host, NO_PACKET, seq)
+    return host.fault == 0
+
+
+def count_sent(env, tx, seq):
+    """Data packet ``seq`` is sent: for the first time, or again?"""
+    if seq == tx.high_seq:
+        tx.high_seq = seq + 1
+    elif seq > tx.high_seq:
+        for skipped in range(tx.high_seq, seq):
+            env.bits[tx.bits_end + (skipped >> 5)] |= 1 << (skipped & 31)
+        tx.skipped += seq - tx.high_seq
+        tx.high_seq = seq + 1
+    else:
+        w = tx.bits_end + (seq >> 5)
+        if tx.skipped > 0 and (env.bits[w] >> (seq & 31)) & 1 == 1:
+            env.bits[w] &= ~(1 << (seq & 31))
+            tx.skipped -= 1
+        else:
+            tx.retransmits += 1
+
+
 def transmit_data(env, wires, host, port, p, flow, now):
     """Build a data packet of ``flow`` in the link's ring and send it."""
     tx = env.tx[flow]
@@ -173,16 +233,16 @@ def transmit_data(env, wires, host, port, p, flow, now):
     pkt.dst = tx.peer
     pkt.entropy = tx.entropy
     pkt.prio = tx.prio
+    host.doing = IN_FILL
     fill(env, now, tx, pkt)
+    if not check_data(host, tx, pkt):
+        return
     payload = env.par.payload_bytes
     if int(pkt.kind) == DATA:
         seq = int(pkt.seq)
         if seq == tx.n_packets - 1:
             payload = tx.last_bytes
-        if seq < tx.high_seq:
-            tx.retransmits += 1
-        else:
-            tx.high_seq = seq + 1
+        count_sent(env, tx, seq)
     pkt.size_bytes = payload + env.par.header_bytes
     tx.sent_packets += 1
     host.sent_bytes += _launch(wires, port, p, slot, now)
@@ -190,6 +250,25 @@ def transmit_data(env, wires, host, port, p, flow, now):
     if TRACE:
         trace_tx(wires, env, flow, p, now, HANDLER)
     wake(env, host, tx)
+
+
+def check_control(env, host, first):
+    """Break a rule if a packet of the control FIFO, from the ``first`` on, cannot be sent."""
+    for i in range(first, host.ctrl_tail):
+        pkt = env.pool[host.ctrl_off + (i & host.ctrl_mask)]
+        kind = int(pkt.kind)
+        flow = int(pkt.flow)
+        if kind <= TRIMMED or kind >= PFC:
+            broken(host, NOT_CONTROL, kind)
+        if int(pkt.prio) >= N_CLASSES:
+            broken(host, NO_CLASS, int(pkt.prio))
+        if flow < 0 or flow >= env.tx.shape[0]:
+            broken(host, MISDIRECTED, flow)
+        elif kind < FIRST_CONTROL:
+            if env.tx[flow].host != host.host or env.tx[flow].peer != int(pkt.dst):
+                broken(host, MISDIRECTED, flow)
+        elif env.rx[flow].host != host.host or env.rx[flow].peer != int(pkt.dst):
+            broken(host, MISDIRECTED, flow)
 
 
 def receive(env, wires, host, port, p, slot, now):
@@ -209,16 +288,20 @@ def receive(env, wires, host, port, p, slot, now):
     if kind < FIRST_CONTROL:
         rx = env.rx[flow]
         if kind == DATA:
+            host.doing = IN_ON_DATA
             on_data(env, now, rx, pkt)
         elif kind == TRIMMED:
+            host.doing = IN_ON_TRIMMED
             on_trimmed(env, now, rx, pkt)
         else:
+            host.doing = IN_ON_REQUEST
             on_request(env, now, rx, pkt)
         if TRACE:
             trace_rx(wires, env, flow, p, now, HANDLER)
     else:
         tx = env.tx[flow]
         if tx.finished == 0:
+            host.doing = IN_ON_CONTROL
             on_control(env, now, tx, pkt)
             wake(env, host, tx)
         if TRACE:
@@ -230,17 +313,21 @@ def fire(env, host, slot, now):
     timer = env.timers[slot]
     code = timer.code
     if code >= TIMER_RX:
+        host.doing = IN_ON_RX_TIMER
         on_rx_timer(env, now, env.rx[timer.owner], code - TIMER_RX)
         return
     if code < TIMER_TX:
+        host.doing = IN_ON_HOST_TIMER
         on_host_timer(env, now, code)
         return
     tx = env.tx[timer.owner]
     if tx.finished == 1:
         return
     if code != TIMER_START:
+        host.doing = IN_ON_TIMER
         on_timer(env, now, tx, code - TIMER_TX)
     elif tx.start_ps == now:
+        host.doing = IN_ON_START
         on_start(env, now, tx)
     wake(env, host, tx)
 
@@ -269,8 +356,12 @@ def host_step(net, wires, ends, clock, h):
     # Not earlier than where a step that stopped for lack of room left off.
     now = clock.next_event[h]
     stuck = False  # everything on the ready list is paused
+    firings = 0  # of timers, at this instant
+    checked = host.ctrl_tail
     status = OK
     while True:
+        check_control(env, host, checked)
+        checked = host.ctrl_tail
         t_arrival = INF
         if inbox.head < inbox.tail:
             t_arrival = wires.pool[inbox.ring_off + (inbox.head & inbox.ring_mask)].time
@@ -283,8 +374,10 @@ def host_step(net, wires, ends, clock, h):
         if control or (host.ready_head >= 0 and not stuck):
             t_send = max(port.free_at, now)
         t = min(t_arrival, t_timer, t_send)
-        if t >= w1:
+        if t >= w1 or host.fault != 0:
             break
+        if t > now:
+            firings = 0
         now = t
         if t == t_send and t < t_arrival and t < t_timer:
             if port.tail - wires.head_seen[p] > port.ring_mask:
@@ -313,6 +406,9 @@ def host_step(net, wires, ends, clock, h):
             slot = surface(ends.timers, ends.heap, host)
             if slot >= 0:
                 fire(env, host, slot, now)
+                firings += 1
+                if firings > MOST_FIRINGS + MOST_FIRINGS_OF_A_TIMER * host.n_timers:
+                    broken(host, ENDLESS, firings)
                 if TRACE:
                     trace_timer(wires, env, ends.timers[slot], p, now)
         if TRACE:
@@ -326,6 +422,6 @@ def host_step(net, wires, ends, clock, h):
             wires.first_new[p] = wires.pool[slot].time
         wires.new_tail[p] = port.tail
     if host.fault != 0:
-        status = BROKEN
-        clock.what[h] = h
+        return BROKEN
+    host.doing = NOTHING
     return status

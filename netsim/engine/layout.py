@@ -150,8 +150,44 @@ HOST_FIELDS = (
     "received_packets",
     "received_bytes",
     "payload_bytes",  # delivered to the application in this window
-    "fault",
+    "n_timers",
+    "doing",  # the handler that runs, or ran last in this step: one of DOING
+    "fault",  # the rule that it broke (rules.py) ...
+    "fault_value",  # ... with what
 )
+
+DOING = (
+    "",
+    "setup",
+    "on_start",
+    "ready",
+    "fill",
+    "on_data",
+    "on_trimmed",
+    "on_request",
+    "on_control",
+    "on_timer",
+    "on_rx_timer",
+    "on_host_timer",
+    "rank",
+)
+"""Names of the handlers that run on a host; below, their numbers."""
+
+(
+    NOTHING,
+    IN_SETUP,
+    IN_ON_START,
+    IN_READY,
+    IN_FILL,
+    IN_ON_DATA,
+    IN_ON_TRIMMED,
+    IN_ON_REQUEST,
+    IN_ON_CONTROL,
+    IN_ON_TIMER,
+    IN_ON_RX_TIMER,
+    IN_ON_HOST_TIMER,
+    IN_RANK,
+) = range(len(DOING))
 
 FLOW_FIELDS = (
     "flow",
@@ -165,6 +201,7 @@ FLOW_FIELDS = (
     "prio",  # class of the flow's data
     "first_timer",
     "bits",  # first word of this side's bitmaps
+    "bits_end",  # the word behind them
 )
 
 TX_FIELDS = (
@@ -177,7 +214,8 @@ TX_FIELDS = (
     "acked_ps",
     "sent_packets",
     "retransmits",
-    "high_seq",
+    "high_seq",  # the number behind the highest that was sent
+    "skipped",  # data packets below it that were not; a bitmap of them begins at bits_end
     "base_rtt_ps",  # data packet out, control packet back, on empty links
     "bdp_bytes",  # of the path, in bytes on the wire
     "ps_per_byte_q20",  # of the NIC

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from netsim.engine.host import Env, host_step
-from netsim.engine.layout import DONE, GROW, IDLE, INF, OK, RUNNING, UNTIL
+from netsim.engine.host import Env, check_control, host_step
+from netsim.engine.layout import DONE, GROW, IDLE, IN_SETUP, INF, NOTHING, OK, RUNNING, UNTIL
 from netsim.engine.timers import arm
 from netsim.engine.trace import half_full
 
@@ -171,9 +171,13 @@ def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until, s
     return RUNNING
 
 
-def set_up_flows(ends, wires):
-    """Let the transport initialise both sides of every flow, before the run."""
+def set_up_flows(ends, wires, clock):
+    """Let the transport initialise both sides of every flow, before the run.
+
+    Ends at a flow whose setup breaks a rule.
+    """
     for f in range(ends.tx.shape[0]):
+        clock.tickets[0] = f
         tx = ends.tx[f]
         host = ends.hosts[tx.host]
         env = Env(
@@ -188,4 +192,10 @@ def set_up_flows(ends, wires):
             ends.tx,
             ends.rx,
         )
+        created = host.ctrl_tail
+        host.doing = IN_SETUP
         setup(env, tx, ends.rx[f])
+        check_control(env, host, created)
+        if host.fault != 0:
+            return
+        host.doing = NOTHING

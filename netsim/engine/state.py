@@ -277,10 +277,13 @@ def build_ends(
     rx["done_ps"] = -1
     rx["next_done"] = -1
 
-    tx["bits"] = np.cumsum(words * protocol.tx_bitmaps) - words * protocol.tx_bitmaps
-    tx_words = int((words * protocol.tx_bitmaps).sum())
-    rx["bits"] = tx_words + np.cumsum(words * protocol.rx_bitmaps) - words * protocol.rx_bitmaps
-    n_words = tx_words + int((words * protocol.rx_bitmaps).sum())
+    # A sender's are followed by the engine's own, of packets that were skipped.
+    tx_words, rx_words = words * (protocol.tx_bitmaps + 1), words * protocol.rx_bitmaps
+    n_words = int(tx_words.sum() + rx_words.sum())
+    tx["bits"] = np.cumsum(tx_words) - tx_words
+    rx["bits"] = tx_words.sum() + np.cumsum(rx_words) - rx_words
+    tx["bits_end"] = tx["bits"] + words * protocol.tx_bitmaps
+    rx["bits_end"] = rx["bits"] + rx_words
 
     hosts = np.zeros(h, protocol.host)
     hosts["host"] = np.arange(h)
@@ -354,6 +357,7 @@ def _build_timers(hosts: Any, tx: Any, rx: Any, protocol: Protocol) -> tuple[Any
     per_host = own + n_tx * per_tx + n_rx * per_rx
     first = np.cumsum(per_host) - per_host
     hosts["first_timer"] = first
+    hosts["n_timers"] = per_host
     hosts["heap_off"] = first
 
     def rank(side: Any, counts: np.ndarray) -> np.ndarray:
@@ -368,7 +372,9 @@ def _build_timers(hosts: Any, tx: Any, rx: Any, protocol: Protocol) -> tuple[Any
     rx["first_timer"] = (
         first[rx["host"]] + own + (n_tx * per_tx)[rx["host"]] + rank(rx, n_rx) * per_rx
     )
-    timers = np.zeros(max(1, int(per_host.sum())), TIMER)
+    # So many more than there are that looking for one that does not exist stays inside.
+    timers = np.zeros(int(per_host.sum()) + TIMER_RX, TIMER)
+    timers["owner"] = -1
     timers["deadline"] = INF
     timers["key"] = INF
     timers["pos"] = -1

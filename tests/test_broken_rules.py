@@ -1,0 +1,192 @@
+"""A handler that breaks a rule of the engine ends the run, before any memory is touched by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
+
+from netsim.engine.engine import Engine
+from netsim.errors import RunError
+
+SENDER = '''
+"""Sends every packet once; the receiver acknowledges each."""
+
+from netsim.transport import *
+
+PARAMS = []
+TX_STATE = ("next_seq", "n_acked")
+TX_TIMERS = 1
+RX_BITMAPS = 1
+HOST_TIMERS = 1
+
+
+def setup(env, tx, rx):
+    pass
+
+
+def on_start(env, now, tx):
+    pass
+
+
+def ready(env, now, tx):
+    return now if tx.next_seq < tx.n_packets else BLOCKED
+
+
+def fill(env, now, tx, pkt):
+    pkt.seq = tx.next_seq
+    tx.next_seq += 1
+
+
+def on_data(env, now, rx, pkt):
+    if bit_set(env, rx, 0, int(pkt.seq)):
+        deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
+    ack = send(env, rx, ACK, int(pkt.seq), 0, 0)
+
+
+def on_control(env, now, tx, pkt):
+    tx.n_acked += 1
+    if tx.n_acked == tx.n_packets:
+        finish(env, now, tx)
+
+
+def on_timer(env, now, tx, k):
+    pass
+
+
+def on_host_timer(env, now, k):
+    pass
+'''
+FLOWS = [(0, 4, 40_000, 0), (1, 5, 40_000, 0), (4, 0, 40_000, 0)]
+N_PACKETS = 10
+
+
+def engine(tmp_path: Path, *changes: tuple[str, str], **options: Any) -> Engine:
+    """An engine at time 0 whose transport is SENDER with some of its text changed."""
+    text = SENDER
+    for before, after in changes:
+        assert text.count(before) == 1
+        text = text.replace(before, after)
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    options = {"jit": False, **options}
+    flows = flow_table(options.pop("flows", FLOWS))
+    return build(fat_tree(4, 2, "100Gbps"), flows, str(path), DROP_TAIL, **options)
+
+
+def in_handler(name: str, line: str) -> tuple[str, str]:
+    """The change that puts a line first into a handler."""
+    (head,) = [text for text in SENDER.splitlines() if text.startswith(f"def {name}(")]
+    return head, f"{head}\n    {line}"
+
+
+START = "on_start"
+SEQ = "pkt.seq = tx.next_seq"
+SEND = "send(env, rx, ACK, int(pkt.seq), 0, 0)"
+
+
+def after(text: str, line: str) -> tuple[str, str]:
+    """The change that puts a line behind some text."""
+    return text, f"{text}\n    {line}"
+
+
+BROKEN = [
+    (after(SEQ, "pkt.prio = 1"), "fill used traffic class 1; the fabric has 1, counted"),
+    (in_handler("setup", "tx.prio = 1"), "fill used traffic class 1"),
+    ((SEND, SEND.replace("0, 0)", "0, 3)")), "on_data used traffic class 3"),
+    (after(SEND, "ack.prio = 2"), "on_data used traffic class 2"),
+    ((SEND, SEND.replace("ACK", "15")), "on_data sent a control packet of kind 15"),
+    ((SEND, SEND.replace("ACK", "DATA")), "on_data sent a control packet of kind 0"),
+    (after(SEND, "ack.dst = 7"), "on_data sent a packet of flow 2 that does not go to the other"),
+    (after(SEND, "ack.flow = 99"), "on_data sent a packet of flow 99 that"),
+    ((SEQ, f"{SEQ} + 1"), "fill made data packet 10, which the flow does not have"),
+    ((SEQ, "pkt.seq = -1"), "fill made data packet -1"),
+    (after(SEQ, "pkt.kind = ACK"), "fill made a data packet of kind 8"),
+    (after(SEQ, "pkt.dst = 7"), "fill sent a packet of flow 0 that"),
+    (in_handler(START, "set_timer(env, now, tx, 1, now + 5)"), "on_start used timer 1"),
+    (in_handler(START, "set_timer(env, now, tx, -1, now + 5)"), "on_start used timer -1"),
+    (in_handler(START, "set_timer(env, now, tx, 10**6, now)"), "on_start used timer 1000000"),
+    (in_handler(START, "cancel_timer(env, tx, 3)"), "on_start used timer 3"),
+    (in_handler(START, "tx.n_acked = 0 * armed(env, tx, 2)"), "on_start used timer 2"),
+    (in_handler(START, "set_host_timer(env, now, 1, now)"), "on_start used timer 1"),
+    (in_handler(START, "set_timer(env, now, env.tx[1], 0, now)"), "on_start used timer 0, which"),
+    (in_handler("setup", "set_timer(env, 0, rx, 0, 0)"), "setup used timer 0"),
+    (in_handler("on_control", "bit_set(env, tx, 0, 0)"), "on_control used bit 0 of a bitmap"),
+    (("0, int(pkt.seq)):", "0, int(pkt.seq) + 32):"), "on_data used bit 32"),
+    (("bit_set(env, rx, 0, ", "bit_set(env, rx, 1, "), "on_data used bit 0"),
+    (in_handler("on_data", "deliver(env, now, rx, 10**6)"), "on_data delivered more bytes than"),
+    (after(SEND, "for i in range(99): " + SEND), "on_data sent more control packets in one call"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), BROKEN)
+def test_the_run_ends_and_the_handler_is_named(
+    tmp_path: Path, change: tuple[str, str], said: str
+) -> None:
+    with pytest.raises(RunError) as raised:
+        run(engine(tmp_path, change))
+    assert f"mine.py: {said}" in str(raised.value)
+
+
+def test_what_is_allowed(tmp_path: Path) -> None:
+    change = in_handler(START, "set_timer(env, now, tx, 0, now)")
+    assert run(engine(tmp_path, change)).count("finished") == len(FLOWS)
+
+
+@pytest.mark.parametrize("handler", ["on_timer", "on_host_timer"])
+def test_timers_that_are_set_to_now_for_ever(tmp_path: Path, handler: str) -> None:
+    again = {
+        "on_timer": "set_timer(env, now, tx, 0, now)",
+        "on_host_timer": "set_host_timer(env, now, 0, now)",
+    }[handler]
+    changes = in_handler(START, again), in_handler(handler, again)
+    with pytest.raises(RunError, match=f"{handler} was called 1.... times at one instant"):
+        run(engine(tmp_path, *changes))
+
+
+def test_many_timers_at_one_instant_are_no_loop(tmp_path: Path) -> None:
+    """Eleven thousand flows of a host start at once, and each sets a timer to then."""
+    flows = [(0, 4, 1, 0)] * 11_000
+    change = in_handler(START, "set_timer(env, now, tx, 0, now)")
+    one = engine(tmp_path, change, flows=flows)
+    one.advance(3, 10**12)
+    assert int(one.state.ends.tx["sent_packets"].sum()) > 0
+
+
+def test_compiled(tmp_path: Path) -> None:
+    """A class far beyond the engine's arrays, on two threads."""
+    change = (SEND, SEND.replace("0, 0)", "0, 255)"))
+    with pytest.raises(RunError, match="on_data used traffic class 255"):
+        run(engine(tmp_path, change, jit=True, threads=2))
+
+
+class TestSentAgain:
+    """`retransmits` counts data packets whose number was sent before, in whatever order."""
+
+    @staticmethod
+    def retransmits(tmp_path: Path, numbers: str, n: int) -> list[int]:
+        until = "return now if tx.next_seq < "
+        changes = (until + "tx.n_packets", until + str(n)), (SEQ + "\n", f"pkt.seq = {numbers}\n")
+        one = engine(tmp_path, *changes, flows=FLOWS[:1])
+        one.advance(1000, 10**9)
+        assert int(one.state.ends.tx["sent_packets"][0]) == n
+        return list(one.state.ends.tx["retransmits"])
+
+    def test_in_order(self, tmp_path: Path) -> None:
+        assert self.retransmits(tmp_path, "tx.next_seq", N_PACKETS) == [0]
+
+    def test_backwards(self, tmp_path: Path) -> None:
+        assert self.retransmits(tmp_path, "tx.n_packets - 1 - tx.next_seq", N_PACKETS) == [0]
+
+    def test_every_third(self, tmp_path: Path) -> None:
+        assert self.retransmits(tmp_path, "tx.next_seq * 3 % 10", N_PACKETS) == [0]
+
+    def test_backwards_twice(self, tmp_path: Path) -> None:
+        numbers = "tx.n_packets - 1 - tx.next_seq % tx.n_packets"
+        assert self.retransmits(tmp_path, numbers, 2 * N_PACKETS) == [N_PACKETS]
+
+    def test_from_the_middle_and_then_all(self, tmp_path: Path) -> None:
+        """5 to 9, 0 to 9: five are sent again."""
+        assert self.retransmits(tmp_path, "(tx.next_seq + 5) % 10", 15) == [5]
