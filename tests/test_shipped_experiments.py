@@ -1,0 +1,63 @@
+"""The experiments that come with netsim end as they always did: every completion time, to the ps.
+
+A change of speed or of structure moves none of them. A change of the model that does names the
+experiments it moves, and writes the digests anew:
+
+    python tests/test_shipped_experiments.py
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from netsim.experiment import Experiment, Point, built_in
+from netsim.simulate import simulate
+
+DIGESTS = Path(__file__).parent / "data" / "completion_times.json"
+"""Experiment -> point -> digest; p2p_8192 takes minutes and gigabytes and is left out."""
+
+QUICK = ("all_to_all", "incast", "p2p_512", "pfc_victim")
+"""They share two specialisations of the engine, which other tests need as well."""
+
+LEFT_OUT = ("p2p_8192",)
+
+
+def digest(point: Point) -> str:
+    """Of the completion time of every flow of a point, and of when its sender knew."""
+    flows = simulate(point, threads=1).flows
+    hashed = hashlib.sha256()
+    for name in ("fct_ps", "acked_ps"):
+        hashed.update(np.ascontiguousarray(flows[name], np.int64).tobytes())
+    return hashed.hexdigest()[:16]
+
+
+def digests(name: str) -> dict[str, str]:
+    """Of every point of an experiment."""
+    return {point.name: digest(point) for point in Experiment.load(built_in()[name]).points()}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        for name in built_in()
+        if name not in LEFT_OUT
+    ],
+)
+def test_completion_times_are_what_they_were(name: str) -> None:
+    assert digests(name) == json.loads(DIGESTS.read_text())[name]
+
+
+if __name__ == "__main__":
+    chosen = sys.argv[1:] or [name for name in built_in() if name not in LEFT_OUT]
+    known = json.loads(DIGESTS.read_text()) if DIGESTS.exists() else {}
+    for name in chosen:
+        known[name] = digests(name)
+        print(name, len(known[name]), "points", flush=True)
+    DIGESTS.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
