@@ -11,6 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
+from netsim.memory import require_room
+
+FLOW_BYTES = 200
+"""What a flow takes while its table is made: six columns, and as many arrays they come from."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,7 @@ class TrafficContext:
         seed: of the run.
         host_rate_bps: line rate of a host.
         payload_bytes, header_bytes: of a full data packet.
+        n_classes: traffic classes of the fabric, None if that is not known.
     """
 
     directory: Path
@@ -29,6 +34,15 @@ class TrafficContext:
     host_rate_bps: int
     payload_bytes: int = 4096
     header_bytes: int = 64
+    n_classes: int | None = None
+
+    def expect(self, n_flows: float, *, key: str = "traffic") -> None:
+        """Announce how many flows are about to be made; to be called before arrays of them are.
+
+        Raises:
+            InputError: naming `key`, if they do not fit into memory.
+        """
+        require_room(n_flows * FLOW_BYTES, what=f"{n_flows:,.0f} flows", key=key)
 
 
 @dataclass(eq=False, init=False)

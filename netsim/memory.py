@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from netsim.simulate import Estimate
 
 CGROUP = Path("/sys/fs/cgroup")
+NEVER_TOO_MUCH = 16_000_000
+"""Bytes below which nobody looks how much memory there is."""
 
 
 def available_bytes(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = CGROUP) -> int | None:
@@ -36,6 +38,24 @@ def require_memory(estimate: Estimate, *, what: str, available: int | None = Non
         file=what,
         hint=f"{estimate.n_hosts:,} hosts, {estimate.n_links:,} links, "
         f"{estimate.n_flows:,} flows, {estimate.packets:,} packets",
+    )
+
+
+def require_room(n_bytes: float, *, what: str, key: str | None = None) -> None:
+    """Raise InputError if `what`, which is about to be made, takes more memory than there is.
+
+    To be called with an estimate before anything of that size exists: a small text can ask for
+    more than any machine holds.
+    """
+    if n_bytes < NEVER_TOO_MUCH:
+        return
+    room = available_bytes()
+    if room is None or n_bytes <= room:
+        return
+    raise InputError(
+        f"{what} need about {format_bytes(int(min(n_bytes, 1e30)), 3)} of memory, "
+        f"{format_bytes(room, 3)} are available",
+        key=key,
     )
 
 

@@ -14,6 +14,8 @@ with the egress port that feeds it.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,13 +24,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
+from netsim.limits import DELAY_PS, INT64
+from netsim.memory import require_room
 from netsim.routing import COUNT_BITS, COUNT_MASK, Routing, Wiring, shortest_paths
+from netsim.units import format_time, written
 
 if TYPE_CHECKING:
     import networkx
 
 HOST_TIER = -1
 MAX_SWITCH_PORTS = COUNT_MASK
+
+# What a network takes in memory while it is built.
+HOST_BYTES, SWITCH_BYTES, CABLE_BYTES, ROUTE_BYTES = 200, 600, 400, 20
+DELAY_HINT = f"less than {format_time(DELAY_PS, 4)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +209,29 @@ class NetworkBuilder:
         self._cables: list[NDArray[np.int64]] = []
         self._single: list[tuple[int, int, int, int]] = []
 
+    def expect(
+        self, *, hosts: int, switches: int, cables: int, edges: int = 1, ports: int = 0
+    ) -> None:
+        """Announce how large the network is going to be, before anything of that size is made.
+
+        Args:
+            hosts, switches, cables: numbers of each.
+            edges: switches with hosts; every switch has a route to each of them.
+            ports: the most that a switch has.
+
+        Raises:
+            InputError: the network cannot be built, or does not fit into memory.
+        """
+        if ports > MAX_SWITCH_PORTS:
+            raise InputError(f"a switch of {ports:,} ports", hint=f"at most {MAX_SWITCH_PORTS:,}")
+        n_bytes = (
+            hosts * HOST_BYTES
+            + switches * (SWITCH_BYTES + edges * ROUTE_BYTES)
+            + cables * CABLE_BYTES
+        )
+        what = f"{hosts:,} hosts, {switches:,} switches and {cables:,} cables"
+        require_room(n_bytes, what=what, key="topology")
+
     def add_hosts(self, count: int) -> range:
         """Adds `count` hosts and returns their ids. Hosts come before switches."""
         count = _integer(count, "the number of hosts")
@@ -208,6 +240,7 @@ class NetworkBuilder:
         if count < 1:
             raise InputError(f"the number of hosts must be at least 1, not {count}")
         first = self._n_hosts
+        self.expect(hosts=first + count, switches=0, cables=0)
         self._n_hosts += count
         return range(first, self._n_hosts)
 
@@ -219,14 +252,23 @@ class NetworkBuilder:
             tier: 0 at the edge, rising towards the core.
             latency_ps: from the last bit in until the packet stands in its output queue.
         """
-        name = name or f"s{len(self._names)}"
-        latency_ps = _integer(latency_ps, f"the latency of switch {name}")
+        return self.add_switches([name or f"s{len(self._names)}"], tier, latency_ps)[0]
+
+    def add_switches(self, names: Sequence[str], tier: int = 0, latency_ps: int = 0) -> range:
+        """As `add_switch` for each of several names; returns the ids."""
+        tier = _integer(tier, f"the tier of switch {names[0]}")
+        latency_ps = _integer(latency_ps, f"the latency of switch {names[0]}")
         if latency_ps < 0:
-            raise InputError(f"switch {name} has a negative latency ({latency_ps} ps)")
-        self._names.append(name)
-        self._tiers.append(_integer(tier, f"the tier of switch {name}"))
-        self._latency_ps.append(latency_ps)
-        return self._n_hosts + len(self._names) - 1
+            raise InputError(f"switch {names[0]} has a negative latency ({latency_ps} ps)")
+        if latency_ps >= DELAY_PS:
+            raise InputError(
+                f"switch {names[0]} has a latency of {format_time(latency_ps)}", hint=DELAY_HINT
+            )
+        first = self._n_hosts + len(self._names)
+        self._names.extend(names)
+        self._tiers.extend([tier] * len(names))
+        self._latency_ps.extend([latency_ps] * len(names))
+        return range(first, first + len(names))
 
     def cable(self, a: int, b: int, rate_bps: int, delay_ps: int) -> None:
         """Joins nodes a and b, both ways, with one propagation delay."""
@@ -242,6 +284,7 @@ class NetworkBuilder:
         for ends in (first, second):
             if not np.issubdtype(ends.dtype, np.integer):
                 raise InputError(f"node ids must be whole numbers, not {ends.dtype}")
+        self.expect(hosts=0, switches=0, cables=first.size)
         block = np.empty((first.size, 4), np.int64)
         block[:, 0], block[:, 1] = first.reshape(-1), second.reshape(-1)
         block[:, 2] = _integer(rate_bps, "a cable's rate in bit/s")
@@ -292,6 +335,12 @@ class NetworkBuilder:
             port_peer=port_peer.astype(np.int32),
             edge_switch=(edge_nodes - self._n_hosts).astype(np.int32),
         )
+        self.expect(
+            hosts=self._n_hosts,
+            switches=len(self._names),
+            cables=len(cables),
+            edges=edge_nodes.size,
+        )
         table = (routing or shortest_paths)(wiring)
         tiers = [HOST_TIER] * self._n_hosts + self._tiers
         return Network(
@@ -324,7 +373,7 @@ class NetworkBuilder:
         if not self._n_hosts:
             raise InputError("the network has no hosts")
         if len(set(self._names)) < len(self._names):
-            twice = next(n for i, n in enumerate(self._names) if n in self._names[:i])
+            twice, _ = Counter(self._names).most_common(1)[0]
             raise InputError(f"two switches are named {twice!r}")
         ends = cables[:, :2]
         for index in np.flatnonzero(((ends < 0) | (ends >= n_nodes)).any(axis=1))[:1].tolist():
@@ -344,6 +393,11 @@ class NetworkBuilder:
                 ends = f"{self._name(int(a[index]))}-{self._name(int(b[index]))}"
                 values = f"{rate[index]} bit/s, {delay[index]} ps"
                 raise InputError(f"cable {ends} {what} ({values})")
+        for index in np.flatnonzero(delay >= DELAY_PS)[:1].tolist():
+            ends = f"{self._name(int(a[index]))}-{self._name(int(b[index]))}"
+            raise InputError(
+                f"cable {ends} has a delay of {format_time(int(delay[index]))}", hint=DELAY_HINT
+            )
 
     def _check_ports(
         self,
@@ -382,4 +436,7 @@ def _integer(value: Any, what: str) -> int:
     """`value` as an int. A float or a bool where a count belongs is an error."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise InputError(f"{what} must be a whole number, not {value!r}")
-    return int(value)
+    number = int(value)
+    if abs(number) >= INT64:
+        raise InputError(f"{what} is too large: {written(number)}", hint="less than 2^62")
+    return number

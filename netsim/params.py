@@ -10,9 +10,9 @@ second, counts; floats; bools; text).
 | time | "1.5us" | int, picoseconds |
 | bytes | "2MB" | int |
 | rate | "800Gbps" | int, bits per second, > 0 |
-| count | 15 | int, >= 0 unless `minimum` says otherwise |
+| count | 15 | int, >= 0 unless `minimum` says otherwise, < 2^31 |
 | fraction | 0.25 | float in [0, 1] |
-| ratio | 2.5 | float, >= 0 unless `minimum` says otherwise |
+| ratio | 2.5 | float, >= 0 and <= 2^20 unless `minimum` and `maximum` say otherwise |
 | bool | true | bool |
 | choice | "random" | str, one of `choices` |
 | text | "anything" | str |
@@ -30,6 +30,7 @@ from itertools import pairwise
 from typing import Any
 
 from netsim.errors import InputError, did_you_mean, raise_all
+from netsim.limits import COUNT, RATIO
 from netsim.units import (
     format_bytes,
     format_rate,
@@ -39,6 +40,9 @@ from netsim.units import (
     parse_time_ps,
     written,
 )
+
+LARGEST_NUMBER = 1e15
+"""The most that any number may be: whole numbers up to it are exact in double precision."""
 
 
 class _Required:
@@ -180,17 +184,19 @@ def _count(param: Param, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"{written(value)} is not a whole number", hint="write it like 15")
     if param.minimum is None and value < 0:
-        raise InputError(f"{value} is negative", hint="at least 0")
-    if abs(value) >= 2**62:
-        raise InputError(f"{value} is too large", hint="less than 2^62")
+        raise InputError(f"{written(value)} is negative", hint="at least 0")
+    if abs(value) > COUNT:
+        raise InputError(f"{written(value)} is too large", hint=f"at most 2^31 - 1, {COUNT}")
     return value
 
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"{written(value)} is not a number", hint="write it like 0.5")
-    if not math.isfinite(value) or abs(value) > 1e300:
+    if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{value} is not a finite number", hint="write it like 0.5")
+    if abs(value) > LARGEST_NUMBER:
+        raise InputError(f"{written(value)} is too large", hint=f"at most {LARGEST_NUMBER:g}")
     return float(value)
 
 
@@ -205,6 +211,8 @@ def _ratio(param: Param, value: object) -> float:
     number = _number(value)
     if param.minimum is None and number < 0:
         raise InputError(f"{written(value)} is negative", hint="at least 0")
+    if param.maximum is None and number > RATIO:
+        raise InputError(f"{written(value)} is too large", hint=f"at most 2^20, {RATIO}")
     return number
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from netsim import checks
 from netsim.errors import InputError
 from netsim.experiment.faults import link_faults
 from netsim.fabric import Fabric
@@ -39,21 +40,26 @@ class Scenario:
 def prepare(point: Point) -> Scenario:
     """Build network and traffic. Raises InputError naming the experiment's file."""
     try:
+        _check_transports(point)
         network = cast(Network, point.topology.module.build(point.topology.params))
+        checks.check_links(network, point.packets, point.fabric, point.topology.params)
         context = TrafficContext(
             directory=point.directory,
             seed=point.seed,
             host_rate_bps=network.host_rate_bps,
             payload_bytes=point.packets.payload_bytes,
             header_bytes=point.packets.header_bytes,
+            n_classes=point.fabric.n_classes,
         )
+        uses = [("traffic", point.traffic)]
+        uses += [(f"classes.{c.name}.traffic", c.traffic) for c in point.classes]
         tables = [
-            _flows(use, network, context, TRAFFIC_STREAM + k)
-            for k, use in enumerate([point.traffic, *(c.traffic for c in point.classes)])
+            _flows(use, network, context, TRAFFIC_STREAM + k, key)
+            for k, (key, use) in enumerate(uses)
         ]
         flows = FlowTable.join(tables)
-        _check_transports(point)
-        _check_packets(point)
+        checks.check_sizes(flows, point.packets, "traffic")
+        checks.check_durations(network, flows, point.packets, "traffic")
         faults = link_faults(point.faults, network)
     except InputError as error:
         raise error.at(file=point.file) from None
@@ -70,15 +76,19 @@ def prepare(point: Point) -> Scenario:
     return Scenario(network, flows, fabric, faults, ideal, class_of_flow)
 
 
-def _flows(traffic: PluginUse, network: Network, context: TrafficContext, stream: int) -> FlowTable:
+def _flows(
+    traffic: PluginUse, network: Network, context: TrafficContext, stream: int, key: str
+) -> FlowTable:
     rng = np.random.Generator(np.random.Philox([context.seed, stream]))
     flows = cast(FlowTable, traffic.module.flows(traffic.params, network, rng, context))
     flows.validate(network.n_hosts)
+    assert context.n_classes is not None
+    checks.check_classes(flows, context.n_classes, key)
     return flows
 
 
 def _check_transports(point: Point) -> None:
-    """Refuse to mix a transport that is not simulated with others."""
+    """Refuse parameters beyond bounds, and to mix a transport that is not simulated with others."""
     uses = [("transport", point.transport)]
     uses += [(f"classes.{c.name}.transport", c.transport) for c in point.classes]
     for key, use in uses:
@@ -88,16 +98,7 @@ def _check_transports(point: Point) -> None:
                 key=key,
                 hint="an experiment of its own",
             )
-
-
-def _check_packets(point: Point) -> None:
-    largest = np.iinfo(np.uint16).max
-    if point.packets.data_bytes > largest:
-        raise InputError(
-            f"a packet of {point.packets.data_bytes} bytes is too large",
-            key="packets.payload_bytes",
-            hint=f"payload and header together are at most {largest} bytes",
-        )
+        checks.check_transport(use, key, point.packets)
 
 
 def is_closed_form(point: Point) -> bool:

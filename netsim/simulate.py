@@ -12,6 +12,7 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.estimate import Estimate, estimate
+from netsim.limits import HORIZON_PS
 from netsim.prepare import Scenario, is_closed_form, prepare
 from netsim.tables import closed_form_result, engine_result
 from netsim.tuning import Tuner
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Estimate", "Progress", "RunResult", "estimate", "simulate"]
 
-NEVER_PS = 1 << 61
+NEVER_PS = HORIZON_PS
+"""No run goes beyond it."""
 
 UNAWARE = "these flows are delivered but their senders have not finished"
 """What is said of a transport whose senders never call finish()."""

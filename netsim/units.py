@@ -7,8 +7,9 @@
 | rate | "800Gbps" | int bits per second |
 
 Parsing is exact: a value that is not a whole number of the base unit is an
-error, never rounded. A number without a unit is an error as well. `format_*`
-writes a value so that parsing it gives the same value back.
+error, never rounded. A number without a unit is an error as well, and so is one beyond
+what the simulator's arithmetic holds (`netsim.limits`). `format_*` writes a value so that
+parsing it gives the same value back.
 """
 
 from __future__ import annotations
@@ -18,9 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from netsim.errors import InputError
-
-# Values stay below the simulator's "never" (2**62), so that sums of two cannot overflow int64.
-LIMIT = 2**62
+from netsim.limits import HORIZON_PS, RATE_BPS, SIZE_BYTES
 
 _NUMBER = re.compile(r"([0-9]{1,30})(?:\.([0-9]{1,30}))?\s*([^\s0-9.+-][^\s]*)?", re.ASCII)
 
@@ -34,6 +33,8 @@ class _Quantity:
     example: str
     units: Mapping[str, int]  # the first name of each size is the one that is written
     aliases: Mapping[str, str]
+    limit: int  # every value is smaller
+    about: str  # the limit, in words
 
     def scale(self, unit: str) -> int | None:
         return self.units.get(self.aliases.get(unit, unit))
@@ -48,6 +49,8 @@ _TIME = _Quantity(
     "1.5us",
     {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12},
     {"\u00b5s": "us", "\u03bcs": "us"},
+    HORIZON_PS,
+    "2^56 ps, 20 hours",
 )
 _BYTES = _Quantity(
     "a size",
@@ -65,6 +68,8 @@ _BYTES = _Quantity(
         "TiB": 2**40,
     },
     {"kB": "KB"},
+    SIZE_BYTES,
+    "2^50 bytes, 1024 TiB",
 )
 _RATE = _Quantity(
     "a rate",
@@ -72,6 +77,8 @@ _RATE = _Quantity(
     "800Gbps",
     {"bps": 1, "kbps": 10**3, "Mbps": 10**6, "Gbps": 10**9, "Tbps": 10**12},
     {"Kbps": "kbps"},
+    RATE_BPS,
+    "2^50 bit/s, 1125 Tbps",
 )
 
 
@@ -102,9 +109,15 @@ def parse_queue(value: object, packet_bytes: int) -> int:
     if match and match[3] in ("pkt", "pkts"):
         if match[2] is not None:
             raise InputError(
-                f'"{value}" is not a whole number of packets', hint='write it like "35pkt"'
+                f"{written(value)} is not a whole number of packets", hint='write it like "35pkt"'
             )
-        return int(match[1]) * packet_bytes
+        size_bytes = int(match[1]) * packet_bytes
+        if size_bytes >= SIZE_BYTES:
+            raise InputError(
+                f"{written(value)} of {packet_bytes} bytes is too large",
+                hint=f"less than {_BYTES.about}",
+            )
+        return size_bytes
     try:
         return parse_bytes(value)
     except InputError as error:
@@ -141,21 +154,22 @@ def _parse(quantity: _Quantity, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise quantity.error(f"{written(value)} is not {quantity.noun}")
     if not isinstance(value, str):
-        raise quantity.error(f"{value} has no unit")
+        raise quantity.error(f"{written(value)} has no unit")
     match = _NUMBER.fullmatch(value.strip())
     if match is None:
-        raise quantity.error(f'"{value}" is not {quantity.noun}')
+        raise quantity.error(f"{written(value)} is not {quantity.noun}")
     whole, fraction, unit = match[1], match[2] or "", match[3]
     if unit is None:
-        raise quantity.error(f'"{value}" has no unit')
+        raise quantity.error(f"{written(value)} has no unit")
     scale = quantity.scale(unit)
     if scale is None:
-        raise quantity.error(f'"{value}": there is no unit "{unit}"', _unit_hint(quantity, unit))
+        message = f'{written(value)}: there is no unit "{shortened(unit)}"'
+        raise quantity.error(message, _unit_hint(quantity, unit))
     count, rest = divmod(int(whole + fraction) * scale, int("1" + "0" * len(fraction)))
     if rest:
-        raise quantity.error(f'"{value}" is not a whole number of {quantity.base}')
-    if count >= LIMIT:
-        raise quantity.error(f'"{value}" is too large', f"less than 2^62 {quantity.base}")
+        raise quantity.error(f"{written(value)} is not a whole number of {quantity.base}")
+    if count >= quantity.limit:
+        raise quantity.error(f"{written(value)} is too large", f"less than {quantity.about}")
     return count
 
 
@@ -184,14 +198,28 @@ def _rounded(value: float, digits: int) -> str:
     return f"{float(text):.0f}" if "e" in text else text
 
 
+LONGEST_SHOWN = 80
+"""Characters of a value that a message shows."""
+
+
 def written(value: object) -> str:
-    """A value as it stands in a TOML file, for messages."""
+    """A value as it stands in a TOML file, for messages: on one line, and short."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return f'"{value}"'
+        return f'"{shortened(value)}"'
+    if isinstance(value, int) and abs(value) >= 10**LONGEST_SHOWN:
+        # Python refuses to write numbers of more than some thousand digits.
+        return f"a number of {value.bit_length()} bits"
     if isinstance(value, Mapping):
         return "a table"
     if isinstance(value, (list, tuple)):
         return "a list" if len(value) > 4 else "[" + ", ".join(map(written, value)) + "]"
     return str(value)
+
+
+def shortened(text: str) -> str:
+    """A text for a message: its beginning if it is long, and nothing that is not printed."""
+    if len(text) > LONGEST_SHOWN:
+        text = text[: LONGEST_SHOWN - 3] + "..."
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -43,7 +43,17 @@ def test_convert_and_format(unit, written, value):
         (Param("p", "count", 1, ""), "3", '"3" is not a whole number (write it like 15)'),
         (Param("p", "count", 1, ""), -1, "-1 is negative (at least 0)"),
         (Param("p", "count", 1, "", minimum=1), 0, "0 is too small (at least 1)"),
-        (Param("p", "count", 1, ""), 2**62, f"{2**62} is too large (less than 2^62)"),
+        (
+            Param("p", "count", 1, ""),
+            2**31,
+            "2147483648 is too large (at most 2^31 - 1, 2147483647)",
+        ),
+        (Param("p", "ratio", 1, ""), 1048577, "1048577 is too large (at most 2^20, 1048576)"),
+        (
+            Param("p", "ratio", 1, "", maximum=1e12),
+            1e13,
+            "10000000000000.0 is too large (at most 1000000000000.0)",
+        ),
         (Param("p", "time", "1us", "", maximum="1ms"), "1s", '"1s" is too large (at most 1ms)'),
         (Param("p", "fraction", 0.5, ""), 1.5, "1.5 is not a fraction (between 0 and 1)"),
         (
@@ -164,3 +174,12 @@ def test_whatever_is_written_converts_or_is_an_input_error(unit, value):
     except InputError:
         return
     assert param.convert(param.format(converted)) == converted
+
+
+@pytest.mark.parametrize("unit", ["count", "fraction", "ratio", "time", "bytes", "bool", "text"])
+def test_a_number_too_long_to_be_written_is_an_input_error(unit):
+    default = {"time": "1us", "bytes": "1B", "bool": True, "text": ""}.get(unit, 1)
+    param = Param("p", unit, default, "")
+    for value in (10**5000, -(16**5000)):
+        with pytest.raises(InputError, match="a number of"):
+            param.convert(value)

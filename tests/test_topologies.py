@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 
 from netsim.errors import InputError
-from netsim.network import Network
+from netsim.network import Network, NetworkBuilder
 from netsim.params import resolve_params
 from netsim.topologies import fat_tree
 
@@ -105,7 +107,7 @@ def test_what_is_left_out_follows(given: dict, uplinks: int, spines: int) -> Non
         ({"oversubscription": 3}, r"3 would need 5\.33333 uplinks of 800 Gbps"),
         ({"uplinks": 6, "spines": 4}, "6 uplinks of a leaf cannot be spread evenly over 4 spines"),
         ({"oversubscription": 1, "spines": 32}, "16 uplinks .* over 32 spines"),
-        ({"oversubscription": 0}, "topology.oversubscription: must be positive"),
+        ({"oversubscription": 0}, r"topology.oversubscription: 0 is too small \(at least 0.001\)"),
         ({"leaves": 0}, "topology.leaves: 0 is too small"),
         ({"host_rate": "0Gbps"}, "topology.host_rate"),
         ({"link_latency": "0us"}, "cable h0-leaf0 has a delay that is not positive"),
@@ -131,7 +133,15 @@ def test_a_topo_file(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("Radix_Up 8", "Radix_Up eight", "topo:9: expected a word and a whole number"),
-        ("Radix_Up 8", "Radix_Sideways 8", "topo:9: 'Radix_Sideways' is not known here"),
+        ("Radix_Up 8", "Radix_Sideways 8", 'topo:9: "Radix_Sideways" is not known here'),
+        (
+            "Radix_Up 8",
+            "Radix_Up ²",
+            'topo:9: expected .*, not "Radix_Up ²"',
+        ),
+        ("Radix_Up 8", f"Radix_Up {'9' * 5000}", "topo:9: expected a word and a whole number"),
+        ("Radix_Up 8", "Radix_Up 3000000000", r"Radix_Up 3000000000 is too large \(at most 2147"),
+        ("Gbps 200", f"Gbps {10**17}", r"topo:.* is too large \(at most 1125899\)"),
         ("Radix_Down 16", "Radix_Down 12", "do not make an even two-tier tree"),
         ("Nodes 128", "Nodes 127", "do not make an even two-tier tree"),
         ("Tiers 2", "Tiers 3", "must give Nodes, Tiers 2"),
@@ -143,6 +153,43 @@ def test_a_faulty_topo_file_names_the_place(tmp_path: Path, old, new, message) -
     path.write_text(TOPO.replace(old, new))
     with pytest.raises(InputError, match=message):
         build(topo_file=str(path))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"spines": 1_000_000}, "a switch of 1,000,004 ports"),
+        ({"oversubscription": 1e-9}, r"oversubscription: 1e-09 is too small \(at least 0.001\)"),
+        (
+            {"hosts_per_leaf": 40_000, "leaves": 40_000, "spines": 10},
+            "topology: 1,600,000,000 hosts, .* need about .* of memory",
+        ),
+        ({"leaves": 60_000, "spines": 1}, "topology: 240,000 hosts, .* need about 72.*GB"),
+    ],
+)
+def test_a_network_beyond_reach_is_refused_before_it_is_made(given, message) -> None:
+    shape = {"hosts_per_leaf": 4, "leaves": 2} | given
+    with (
+        patch("netsim.memory.available_bytes", return_value=16 * 10**9),
+        patch("netsim.network.np.broadcast_arrays", side_effect=AssertionError("cables are made")),
+        pytest.raises(InputError, match=message),
+    ):
+        build(**shape)
+
+
+def test_a_topology_that_announces_nothing_is_refused_as_it_grows() -> None:
+    """What a user's own topology asks for is looked at before it is made."""
+    with patch("netsim.memory.available_bytes", return_value=10**9):
+        with pytest.raises(InputError, match=r"100,000,000 hosts, .* need about 20GB of memory"):
+            NetworkBuilder().add_hosts(10**8)
+        builder = NetworkBuilder()
+        hosts = builder.add_hosts(4)
+        with pytest.raises(InputError, match="10,000,000 cables need about 4GB of memory"):
+            builder.cables(np.zeros(10**7, np.int8), 1, 10**9, 1)
+        switches = builder.add_switches([f"s{i}" for i in range(8000)])
+        builder.cables(np.resize(np.arange(hosts.start, hosts.stop), 4), switches[0], 10**9, 1)
+        with pytest.raises(InputError, match="less than 2\\^62"):
+            builder.cable(0, switches[0], 2**70, 1)
 
 
 def test_a_topo_file_and_a_shape_are_too_much() -> None:

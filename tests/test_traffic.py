@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
+from datetime import datetime
+from decimal import Decimal
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -33,11 +38,17 @@ def star(n_hosts: int) -> Network:
 
 
 def make(
-    kind: str, n_hosts: int, *, directory: Path = Path(), seed: int = 1, **given: object
+    kind: str,
+    n_hosts: int,
+    *,
+    directory: Path = Path(),
+    seed: int = 1,
+    n_classes: int = 1,
+    **given: object,
 ) -> FlowTable:
     plugin = find("traffic", kind)
     params = resolve_params(plugin.params, plugin.presets, given, None, file=None, key="traffic")
-    context = TrafficContext(directory, seed, 100 * GBPS, 4096, 64)
+    context = TrafficContext(directory, seed, 100 * GBPS, 4096, 64, n_classes)
     network = star(n_hosts)
     flows = plugin.module.flows(params, network, np.random.default_rng(seed), context)
     flows.validate(n_hosts)
@@ -212,7 +223,9 @@ def test_poisson_duration_ends_arrivals() -> None:
         ({"load": 0.0, "n_flows": 5}, "traffic.load: must be positive"),
         ({"rate": 0.0, "n_flows": 5}, "traffic.rate: must be positive"),
         ({"rate": 1e-3, "duration": "1ns"}, "no flow arrives"),
-        ({"load": 0.5, "n_flows": 10**12}, "gives about 1e.12 flows"),
+        ({"load": 0.5, "n_flows": 2 * 10**9}, "traffic.n_flows: 2,000,000,000 flows need about"),
+        ({"rate": 1e11, "duration": "1s"}, "traffic.duration: 400,000,000,000 flows need about"),
+        ({"rate": 1e-300, "n_flows": 9}, "traffic.n_flows: the last of 9 flows would arrive after"),
         ({"load": 0.5, "n_flows": 5, "sizes": "web_serch"}, 'did you mean "web_search"'),
     ],
 )
@@ -269,13 +282,42 @@ def test_sizes_from_a_file(tmp_path: Path) -> None:
     assert flows.size_bytes.min() == 100
     assert 195 <= flows.size_bytes.max() <= 200
     for text, message in (
-        ("100 0.5\nmany 1", r"sizes.txt:2: 'many 1' is not a size and a probability"),
+        ("100 0.5\nmany 1", r"sizes.txt:2: .many 1. is not a size and a probability"),
+        (f"{2**50} 1", r"sizes.txt:1: .* is not a size and a probability"),
+        ("9" * 5000 + " 1", r"sizes.txt:1: .* is not a size and a probability"),
         ("100 0.5\n50 1", r"sizes.txt:2: sizes and cumulative probabilities must not fall"),
         ("100 0.5\n", r"sizes.txt:1: the last cumulative probability is neither 1 nor 100"),
     ):
         (tmp_path / "sizes.txt").write_text(text)
         with pytest.raises(InputError, match=message):
             make("poisson", 4, directory=tmp_path, sizes="sizes.txt", rate=1.0, n_flows=10)
+
+
+def test_packets_of_a_terabyte_are_not_counted_one_by_one() -> None:
+    """A mean of packets costs nothing that grows with the size; by hand, it is a sum."""
+    began = time.perf_counter()
+    assert Sizes.from_points(((10**12, 1.0),)).mean_packets(4096) == ceil(10**12 / 4096)
+    assert Sizes.from_points(((0, 0.0), (10**15, 1.0))).mean_packets(1) == 5e14 + 0.5
+    assert time.perf_counter() - began < 0.1
+
+
+@given(st.data(), st.integers(1, 40))
+def test_mean_packets_is_the_sum_over_all_sizes(data, payload) -> None:
+    """More than k packets are those of more than k payloads, whatever the points are."""
+    n = data.draw(st.integers(1, 6))
+    sizes = sorted(data.draw(st.lists(st.integers(0, 300), min_size=n, max_size=n)))
+    below = sorted(data.draw(st.lists(st.floats(0, 1), min_size=n - 1, max_size=n - 1)))
+    points = list(zip(sizes, [*below, 1.0], strict=True))
+
+    def no_larger(size: int) -> float:
+        last = max((k for k in range(n) if sizes[k] <= size), default=None)
+        if last is None or last == n - 1:
+            return 0.0 if last is None else 1.0
+        (low, up_to), (high, then) = points[last], points[last + 1]
+        return up_to + (then - up_to) * (size - low) / (high - low)
+
+    expected = 1 + sum(1 - no_larger(k * payload) for k in range(1, sizes[-1] // payload + 1))
+    assert Sizes.from_points(tuple(points)).mean_packets(payload) == pytest.approx(expected)
 
 
 def test_a_million_flows_take_a_second_or_so() -> None:
@@ -289,7 +331,7 @@ def test_a_million_flows_take_a_second_or_so() -> None:
 
 def flow_list(directory: Path, text: str, n_hosts: int = 4) -> FlowTable:
     (directory / "flows.csv").write_text(text)
-    return make("flow_list", n_hosts, directory=directory, file="flows.csv")
+    return make("flow_list", n_hosts, directory=directory, n_classes=2, file="flows.csv")
 
 
 def test_flow_list_csv(tmp_path: Path) -> None:
@@ -317,12 +359,27 @@ def test_flow_list_with_written_units(tmp_path: Path) -> None:
         ("", "is empty"),
         ("src,dst,size_bytes\n", "has no flows"),
         ("src,dst\n0,1\n", "must be one column size_bytes or size"),
-        ("src,dest,size_bytes\n0,1,5\n", r"column 'dest' is not known \(did you mean \"dst\"\?\)"),
+        ("src,dest,size_bytes\n0,1,5\n", r'column "dest" is not known \(did you mean "dst"\?\)'),
         ("src,size_bytes\n0,1\n", "there is no column dst"),
         ("src,src,dst,size_bytes\n0,0,1,1\n", "csv:1: names a column twice"),
         ("src,dst,size_bytes\n0,1,5\n0,1\n", "csv:3: has 2 values for 3 columns"),
-        ("src,dst,size_bytes\n# x\n0,1,many\n", "csv:3: size_bytes: 'many' is not a number"),
-        ("src,dst,size_bytes\n0,1,99999999999999999999\n", "csv:2: size_bytes: '9+' is not"),
+        ("src,dst,size_bytes\n# x\n0,1,many\n", 'csv:3: size_bytes: "many" is not a number'),
+        (
+            "src,dst,size_bytes\n0,1,99999999999999999999\n",
+            'csv:2: size_bytes: "9+" is not a number',
+        ),
+        (f"src,dst,size_bytes\n0,1,{'9' * 5000}\n", 'csv:2: size_bytes: "9+..." is not a number'),
+        ("src,dst,size_bytes\n0,1,1_000\n", 'csv:2: size_bytes: "1_000" is not a number'),
+        ("src,dst,size_bytes\n0,²,9\n", 'csv:2: dst: "²" is not a number'),
+        ("src,dst,size_bytes,class\n0,1,9,0\n0,1,9,2\n", "csv:3: class 2, but the fabric has cl"),
+        ("src,dst,size_bytes,class\n0,1,9,-1\n", "csv:2: class -1, but the fabric has class"),
+        (
+            "src,dst,size_bytes,start_ps\n0,1,9,72057594037927936\n",
+            "csv:2: start_ps .* is too late",
+        ),
+        ("src,dst,size_bytes,start_s\n0,1,9,1e400\n", "csv:2: start_s 1e400 is too large"),
+        ("src,dst,size_bytes,start_s\n0,1,9,nan\n", "csv:2: start_s nan is too large"),
+        ("src,dst,size_bytes\n0,1," + "9" * 200_000, "csv:2: is not CSV: field larger"),
         ("src,dst,size_bytes\n0,1,0\n", "csv:2: the size is 0 bytes"),
         ("src,dst,size_bytes\n0,1,5\n\n0,4,5\n", r"csv:4: dst 4 does not exist \(hosts are 0..3"),
         ("src,dst,size_bytes\n2,2,5\n", "csv:2: host 2 sends to itself"),
@@ -352,7 +409,18 @@ def test_flow_list_parquet(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"src": [0, None]}, "column src has empty cells"),
-        ({"src": [0.5, 1.0]}, "column src is not of whole numbers"),
+        ({"src": [0.5, 1.0]}, "column src is of double, not of whole numbers"),
+        ({"src": [False, True]}, "column src is of bool, not of whole numbers"),
+        ({"src": pa.array([2**63, 1], pa.uint64())}, "row 0: src 9223372036854775808 is too large"),
+        ({"start_us": ["1", "2"]}, "column start_us is of string, not of numbers"),
+        ({"start_us": [Decimal(1), Decimal(2)]}, "column start_us is of decimal128.* of numbers"),
+        ({"start_ps": [[1], [2]]}, "column start_ps is of list.* not of whole numbers"),
+        ({"start": [datetime(2020, 1, 1)] * 2}, r"column start is of timestamp.* not of text"),
+        ({"start": [b"1us", b"1us"]}, r"column start is of binary, not of text"),
+        ({"start_ps": [0, None]}, "column start_ps has empty cells"),
+        ({"after": [[1.5], []]}, "column after is of list.* not of text, whole numbers or lists"),
+        ({"after": [[None, 1], []]}, "row 0: after: a?.* is not a number"),
+        ({"class": [0, 1]}, "row 1: class 1, but the fabric has class 0 only"),
         ({"dst": [1, 1]}, "parquet: row 1: host 1 sends to itself"),
     ],
 )
@@ -361,6 +429,45 @@ def test_a_faulty_parquet_file_names_the_row(tmp_path: Path, change: dict, messa
     parquet.write_table(pa.table(columns), tmp_path / "flows.parquet")
     with pytest.raises(InputError, match=message):
         make("flow_list", 2, directory=tmp_path, file="flows.parquet")
+
+
+@pytest.mark.parametrize(
+    "after", [[[], []], [[], [0]], ["", "0"], pa.array(["1", ""]).dictionary_encode()]
+)
+def test_what_a_parquet_file_may_say_of_dependencies(tmp_path: Path, after) -> None:
+    columns = {"src": [0, 1], "dst": [1, 0], "size_bytes": [10, 20], "after": after}
+    parquet.write_table(pa.table(columns), tmp_path / "flows.parquet")
+    flows = make("flow_list", 2, directory=tmp_path, file="flows.parquet")
+    assert len(flows) == 2
+
+
+def test_a_parquet_file_of_more_rows_than_fit_is_refused_unread(tmp_path: Path) -> None:
+    """A run of equal values takes no room in the file."""
+    ones = pa.array(np.ones(1_000_000, np.int64))
+    table = pa.table(dict.fromkeys(("src", "dst", "size_bytes"), ones))
+    parquet.write_table(table, tmp_path / "flows.parquet")
+    assert (tmp_path / "flows.parquet").stat().st_size < 20_000
+    with (
+        patch("netsim.memory.available_bytes", return_value=100_000_000),
+        pytest.raises(InputError, match="file: 1,000,000 flows need about"),
+    ):
+        make("flow_list", 2, directory=tmp_path, file="flows.parquet")
+
+
+def test_what_is_no_regular_file_is_refused_unread(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "folder.parquet").mkdir()
+    for name, message in [
+        ("pipe.csv", "pipe.csv: is a pipe or a device, not a file"),
+        ("/dev/zero", "/dev/zero: is a pipe or a device, not a file"),
+        ("folder.parquet", "folder.parquet: is a directory, not a file"),
+        ("x" * 300, "x{77}.*. cannot name a file: longer than 255 bytes"),
+        ("a\0b", r"\"a\\x00b\" cannot name a file: it contains a NUL"),
+        ("~nosuchuser/x.csv", "~nosuchuser/x.csv. starts in the home directory of nobody"),
+    ]:
+        for kind in ("flow_list", "htsim_cm"):
+            with pytest.raises(InputError, match=message):
+                make(kind, 2, directory=tmp_path, file=name)
 
 
 @pytest.mark.parametrize("name", ["none.csv", "none.parquet"])
@@ -415,18 +522,24 @@ def test_htsim_start_times_in_either_unit(tmp_path: Path) -> None:
         ("Triggers 2", "Triggers", "cm:3: Triggers needs one number"),
         ("Triggers 2", "Triggers 3", "cm:3: 3 Triggers announced, 2 found"),
         ("Triggers 2", "Failures 1", "cm:3: link failures are not supported"),
-        ("# a", "nonsense", "cm:4: 'nonsense' is not known here"),
+        ("# a", "nonsense", 'cm:4: "nonsense" is not known here'),
         ("0->1", "0->0", "cm:5: host 0 sends to itself"),
-        ("0->1", "a->1", "cm:5: the source 'a' is not a whole number"),
-        ("size 2000000", "size 2MB", "cm:5: the size '2MB' is not a whole number"),
+        ("0->1", "a->1", 'cm:5: the source "a" is not a whole number'),
+        ("size 2000000", "size 2MB", 'cm:5: the size "2MB" is not a whole number'),
         ("size 2000000", "size 0", "cm:5: a flow without end"),
-        ("size 2000000 ", "", "cm:5: the size '' is not a whole number"),
-        ("id 1 start 0", "id 1 begin 0", "cm:5: 'begin' is not known in a connection"),
+        ("size 2000000 ", "", 'cm:5: the size "" is not a whole number'),
+        ("id 1 start 0", "id 1 begin 0", 'cm:5: "begin" is not known in a connection'),
         ("id 1 start 0", "id 1", "cm:5: a connection has either a start or a trigger"),
         ("trigger 7 size", "start 1 trigger 7 size", "cm:8: a connection has either"),
-        ("id 2 start", "id start", "cm:6: '7' has no value"),
+        ("id 2 start", "id start", 'cm:6: "7" has no value'),
         ("id 2", "size 2", "cm:6: a word is given twice"),
-        ("start 2500000", "start soon", "cm:6: the start 'soon' is not a number"),
+        ("start 2500000", "start 1e999999999", 'cm:6: the start "1e999999999" is not a number'),
+        ("start 2500000", f"start {'9' * 5000}", 'cm:6: the start "9+..." is not a number'),
+        ("start 2500000", "start 1/0", 'cm:6: the start "1/0" is not a number'),
+        ("start 2500000", "start 1e17", "cm:6: the start 1e17 is too late"),
+        ("start 2500000", "start -1", "cm:6: the start -1 is negative"),
+        ("start 2500000", "start 1e-3", "cm:6: the start 1e-3 is not a whole number of pico"),
+        ("start 2500000", "start soon", 'cm:6: the start "soon" is not a number'),
         ("count 2", "count 3", r"cm:10: trigger 7 \(barrier\) is set off by 2 flows, not by 3"),
         ("barrier count 2", "oneshot", r"cm:10: trigger 7 \(oneshot\) is set off by 2 flows"),
         ("trigger id 8 oneshot", "trigger id 8", "cm:11: a trigger has an id, a kind"),

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netsim.errors import InputError
+from netsim.limits import HORIZON_PS, RATE_BPS, SIZE_BYTES
 from netsim.units import (
-    LIMIT,
     format_bytes,
     format_rate,
     format_time,
@@ -37,6 +37,7 @@ SCALES = {
     parse_rate_bps: {"bps": 1, "kbps": 10**3, "Mbps": 10**6, "Gbps": 10**9, "Tbps": 10**12},
 }
 PARSERS = list(SCALES)
+LIMITS = {parse_time_ps: HORIZON_PS, parse_bytes: SIZE_BYTES, parse_rate_bps: RATE_BPS}
 
 
 @pytest.mark.parametrize(
@@ -78,11 +79,15 @@ def test_parse(parse, text, value):
         (
             parse_time_ps,
             "9000000s",
-            '"9000000s" is too large (less than 2^62 picoseconds)',
+            '"9000000s" is too large (less than 2^56 ps, 20 hours)',
         ),
         (parse_time_ps, "1US", '"1US": there is no unit "US" (did you mean "us"?)'),
         (parse_bytes, 2_000_000.0, '2000000.0 has no unit (write it like "64KB")'),
         (parse_bytes, "2mb", '"2mb": there is no unit "mb" (did you mean "MB"?)'),
+        (parse_bytes, "1024TiB", '"1024TiB" is too large (less than 2^50 bytes, 1024 TiB)'),
+        (parse_rate_bps, "1126Tbps", '"1126Tbps" is too large (less than 2^50 bit/s, 1125 Tbps)'),
+        (parse_bytes, "9" * 100, f'"{"9" * 77}..." is not a size (write it like "64KB")'),
+        (parse_bytes, "\0\n1B", '"\\x00\\n1B" is not a size (write it like "64KB")'),
         (parse_bytes, "0.5B", '"0.5B" is not a whole number of bytes (write it like "64KB")'),
         (parse_bytes, ["1B"], '["1B"] is not a size (write it like "64KB")'),
         (parse_rate_bps, "100gbps", '"100gbps": there is no unit "gbps" (did you mean "Gbps"?)'),
@@ -100,6 +105,11 @@ def test_refused(parse, value, message):
     assert str(caught.value) == message
 
 
+def test_a_number_too_long_to_be_written_is_named_by_its_length():
+    with pytest.raises(InputError, match=r"^a number of 20001 bits has no unit"):
+        parse_bytes(16**5000)
+
+
 def test_queues_may_be_written_in_packets():
     assert parse_queue("35pkt", 4160) == 35 * 4160
     assert parse_queue("1 pkt", 4160) == 4160
@@ -107,6 +117,10 @@ def test_queues_may_be_written_in_packets():
     for value, message in [
         ("0.5pkt", '"0.5pkt" is not a whole number of packets (write it like "35pkt")'),
         (35, '35 has no unit (write it like "64KB" or "35pkt")'),
+        (
+            "99999999999999999999pkt",
+            '"99999999999999999999pkt" of 4160 bytes is too large (less than 2^50 bytes, 1024 TiB)',
+        ),
         (False, 'false is not a size (write it like "64KB" or "35pkt")'),
     ]:
         with pytest.raises(InputError) as caught:
@@ -134,7 +148,7 @@ def test_format(text, expected):
     assert text == expected
 
 
-@given(st.integers(min_value=0, max_value=LIMIT - 1))
+@given(st.integers(min_value=0, max_value=min(LIMITS.values()) - 1))
 def test_round_trip(value):
     assert parse_time_ps(format_time(value)) == value
     assert parse_bytes(format_bytes(value)) == value
@@ -149,7 +163,9 @@ def test_parse_is_exact_or_refuses(data, parse):
     fraction = data.draw(st.text("0123456789", max_size=12))
     exact = Fraction(f"{whole}.{fraction or 0}") * SCALES[parse][unit]
     text = f"{whole}.{fraction}{unit}" if fraction else f"{whole}{unit}"
-    acceptable = exact.denominator == 1 and exact < LIMIT and (exact or parse != parse_rate_bps)
+    acceptable = (
+        exact.denominator == 1 and exact < LIMITS[parse] and (exact or parse != parse_rate_bps)
+    )
     if acceptable:
         assert parse(text) == exact
     else:
@@ -169,7 +185,7 @@ def test_anything_else_is_an_input_error(parse, value):
         pass
 
 
-@given(st.integers(1, LIMIT - 1), st.integers(1, 9))
+@given(st.integers(1, HORIZON_PS - 1), st.integers(1, 9))
 def test_rounded_format_is_close(value, digits):
     shown = format_time(value, digits)
     number = "".join(c for c in shown if c in "0123456789.")

@@ -32,7 +32,9 @@ def build(params: Mapping[str, Any]) -> Network:
     """The network of `params` (see PARAMS)."""
     hosts = params["hosts"]
     builder = NetworkBuilder()
-    sides = np.array(builder.add_hosts(2 * hosts)).reshape(2, hosts)
+    builder.expect(hosts=2 * hosts, switches=2, cables=2 * hosts + 1, edges=2, ports=hosts + 1)
+    builder.add_hosts(2 * hosts)
+    sides = np.arange(2 * hosts).reshape(2, hosts)
     left, right = builder.add_switch("left"), builder.add_switch("right")
     for switch, side in ((left, sides[0]), (right, sides[1])):
         builder.cables(side, np.full(hosts, switch), params["host_rate"], params["host_delay"])

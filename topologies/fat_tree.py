@@ -21,10 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.inputs import at_line, read_lines, whole
+from netsim.limits import COUNT, DELAY_PS, RATE_BPS
 from netsim.network import Network, NetworkBuilder
 from netsim.params import Param
+from netsim.units import written
 
 PARAMS = [
     Param("hosts_per_leaf", "count", None, "hosts under each leaf", minimum=1, optional=True),
@@ -36,6 +40,8 @@ PARAMS = [
         "ratio",
         None,
         "capacity of a leaf's hosts over that of its uplinks; 1 is fully provisioned",
+        minimum=0.001,
+        maximum=1000,
         optional=True,
     ),
     Param("host_rate", "rate", "800Gbps", "line rate of a host"),
@@ -99,13 +105,19 @@ def build_shape(shape: Shape) -> Network:
     """The network of a settled shape."""
     builder = NetworkBuilder()
     n_hosts = shape.hosts_per_leaf * shape.leaves
-    hosts = np.array(builder.add_hosts(n_hosts))
-    leaves = np.array(
-        [builder.add_switch(f"leaf{i}", 0, shape.leaf_latency_ps) for i in range(shape.leaves)]
+    uplinks_per_leaf = shape.spines * shape.parallel
+    builder.expect(
+        hosts=n_hosts,
+        switches=shape.leaves + shape.spines,
+        cables=n_hosts + shape.leaves * uplinks_per_leaf,
+        edges=shape.leaves,
+        ports=max(shape.hosts_per_leaf + uplinks_per_leaf, shape.leaves * shape.parallel),
     )
-    spines = np.array(
-        [builder.add_switch(f"spine{i}", 1, shape.spine_latency_ps) for i in range(shape.spines)]
-    )
+    hosts = _ids(builder.add_hosts(n_hosts))
+    names = [f"leaf{i}" for i in range(shape.leaves)]
+    leaves = _ids(builder.add_switches(names, 0, shape.leaf_latency_ps))
+    names = [f"spine{i}" for i in range(shape.spines)]
+    spines = _ids(builder.add_switches(names, 1, shape.spine_latency_ps))
     builder.cables(
         hosts,
         np.repeat(leaves, shape.hosts_per_leaf),
@@ -120,6 +132,10 @@ def build_shape(shape: Shape) -> Network:
         shape.fabric_delay_ps,
     )
     return builder.build(f"fat_tree_{n_hosts}")
+
+
+def _ids(nodes: range) -> NDArray[np.int64]:
+    return np.arange(nodes.start, nodes.stop)
 
 
 def _shape(params: Mapping[str, Any]) -> Shape:
@@ -160,8 +176,6 @@ def _uplinks(params: Mapping[str, Any], host_bps: int, fabric_rate_bps: int) -> 
             ratio = 1.0
         else:
             return int(uplinks if uplinks is not None else spines)
-    if ratio <= 0:
-        raise InputError(f"must be positive, not {ratio:g}", key="topology.oversubscription")
     needed = Fraction(host_bps) / (fabric_rate_bps * Fraction(ratio).limit_denominator(10_000))
     if needed.denominator != 1:
         raise InputError(
@@ -199,6 +213,7 @@ _TIER_KEYS = {
     "downlink_latency_ns": ("delay_ps", 1000),
     "switch_latency_ns": ("latency_ps", 1000),
 }
+_TIER_LIMITS = {"rate_bps": RATE_BPS, "delay_ps": DELAY_PS, "latency_ps": DELAY_PS}
 # Queues belong to the fabric; oversubscription follows from the radices.
 _IGNORED_KEYS = {"queue_down", "queue_up", "oversubscribed", "podsize"}
 
@@ -210,21 +225,19 @@ def read_topo(path: Path) -> Shape:
         InputError: an unreadable file, an unknown word, missing or contradictory numbers; it
             names the file and the line.
     """
-    try:
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", file=str(path)) from None
     totals: dict[str, int] = {}
     tiers: dict[int, _Tier] = {}
     current: int | None = None
-    for number, line in enumerate(lines, 1):
-        words = line.split("#", 1)[0].split()
-        if not words:
-            continue
+    for number, line in read_lines(path):
+        words = line.split()
         key = words[0].lower()
-        if len(words) != 2 or not words[1].isdigit():
-            raise _topo_error(path, number, f"expected a word and a whole number, not {line!r}")
-        value = int(words[1])
+        try:
+            value = whole(words[1]) if len(words) == 2 else -1
+        except ValueError:
+            value = -1
+        if value < 0:
+            message = f"expected a word and a whole number, not {written(line)}"
+            raise at_line(path, number, message)
         if key == "tier":
             current = value
             tiers[current] = _Tier()
@@ -232,9 +245,13 @@ def read_topo(path: Path) -> Shape:
             totals[key] = value
         elif key in _TIER_KEYS and current is not None:
             name, scale = _TIER_KEYS[key]
+            limit = _TIER_LIMITS.get(name, COUNT)
+            if value * scale > limit:
+                message = f"{words[0]} {value} is too large"
+                raise at_line(path, number, message, f"at most {limit // scale}")
             tiers[current] = replace(tiers[current], **{name: value * scale})
         elif key not in _IGNORED_KEYS:
-            raise _topo_error(path, number, f"{words[0]!r} is not known here")
+            raise at_line(path, number, f"{written(words[0])} is not known here")
     return _topo_shape(path, totals, tiers)
 
 
@@ -268,7 +285,3 @@ def _topo_shape(path: Path, totals: Mapping[str, int], tiers: Mapping[int, _Tier
         leaf_latency_ps=leaf.latency_ps,
         spine_latency_ps=spine.latency_ps,
     )
-
-
-def _topo_error(path: Path, line: int, message: str) -> InputError:
-    return InputError(message, file=f"{path}:{line}")

@@ -27,7 +27,10 @@ def line_bps(ps_per_byte_q20):
 
 
 def gap_ps(n_bytes, rate_bps):
-    """Time that ``n_bytes`` (less than 1.15 million) take at ``rate_bps``, rounded down."""
+    """Time that ``n_bytes`` take at ``rate_bps``, rounded down.
+
+    The product holds 1.15 million bytes; a packet has at most 65,535.
+    """
     return BIT_TIMES * n_bytes // rate_bps
 
 

@@ -24,8 +24,12 @@ def ps_per_byte_q20(rate_bps: int) -> int:
 
 
 def serialisation_ps(size_bytes: int, q20: int) -> int:
-    """Time on the wire of ``size_bytes`` at a rate given by :func:`ps_per_byte_q20`."""
-    return (size_bytes * q20) >> 20
+    """Time on the wire of ``size_bytes`` at a rate given by :func:`ps_per_byte_q20`.
+
+    This is ``(size_bytes * q20) >> 20``, also where that product overflows: of up to 8 TB, in
+    case a transport asks for a window or a queue and not for a packet.
+    """
+    return size_bytes * (q20 >> 20) + ((size_bytes * (q20 & 0xFFFFF)) >> 20)
 
 
 def mix(x: Any) -> Any:

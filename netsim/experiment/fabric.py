@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment.schema import EcnSection, FabricSection, PacketsSection, problems
 from netsim.fabric import Ecn, Fabric, PacketFormat
+from netsim.limits import PACKET_BYTES
 from netsim.units import format_bytes
 
 DEFAULT_QUEUE_PACKETS = 100
@@ -33,7 +34,14 @@ def resolve_packets(table: Mapping[str, Any]) -> PacketFormat:
         section = PacketsSection.model_validate(table)
     except ValidationError as error:
         raise CombinedInputError(problems(error, PacketsSection, "packets")) from None
-    return PacketFormat(**section.model_dump())
+    packets = PacketFormat(**section.model_dump())
+    if packets.data_bytes > PACKET_BYTES:
+        raise InputError(
+            f"a packet of {packets.data_bytes} bytes is too large",
+            key="packets.payload_bytes",
+            hint=f"payload and header together are at most {PACKET_BYTES} bytes",
+        )
+    return packets
 
 
 def wishes(module: ModuleType, preset: str | None) -> Mapping[str, Any]:

@@ -28,12 +28,12 @@ from netsim.experiment.schema import (
 )
 from netsim.experiment.sweep import Variant
 from netsim.fabric import Fabric, PacketFormat
+from netsim.limits import INT64
 from netsim.params import resolve_params
 from netsim.registry import Plugin
 from netsim.units import format_time, written
 
 SEED_LIMIT = 2**32
-NEVER_PS = 1 << 62
 MAX_TRANSPORTS = 4
 """In one run; the engine has room for the parameters of so many."""
 TOP_LEVEL_VALUES = ("name", "description", "seed")
@@ -339,7 +339,7 @@ def _faults(table: Tree) -> tuple[FaultUse, ...]:
 def _fault(name: str, section: FaultSection) -> FaultUse:
     outages: tuple[tuple[int, int], ...] = ()
     if section.down is not None:
-        outages = ((section.down, NEVER_PS if section.up is None else section.up),)
+        outages = ((section.down, INT64 if section.up is None else section.up),)
         if section.up is not None and section.up <= section.down:
             raise InputError("the link comes up before it goes down", hint="down is before up")
     elif section.up is not None:
@@ -359,7 +359,7 @@ def _describe_faults(faults: Sequence[FaultUse]) -> dict[str, Any]:
         }
         for down, up in fault.outages_ps:
             table["down"] = format_time(down)
-            table["up"] = "none" if up >= NEVER_PS else format_time(up)
+            table["up"] = "none" if up >= INT64 else format_time(up)
         described[fault.name] = table
     return described
 

@@ -17,10 +17,11 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment.faults import LINK_PATTERN
 from netsim.fabric import LOAD_BALANCING, MAX_CLASSES, MODELS
+from netsim.limits import ALPHA, PACKET_BYTES
 from netsim.params import REQUIRED, Param
 from netsim.units import parse_queue, written
 
-MAX_PACKET_BYTES = "1MiB"
+LARGEST = f"{PACKET_BYTES}B"
 
 
 class _Convert:
@@ -82,7 +83,7 @@ _Text = Annotated[str, BeforeValidator(_Convert("text"))]
 _Bool = Annotated[bool, BeforeValidator(_Convert("bool"))]
 _Fraction = Annotated[float, BeforeValidator(_Convert("fraction"))]
 _Queue = Annotated[int, BeforeValidator(_ConvertQueue())]
-_Size = Annotated[int, BeforeValidator(_Convert("bytes", minimum="1B", maximum=MAX_PACKET_BYTES))]
+_Size = Annotated[int, BeforeValidator(_Convert("bytes", minimum="1B", maximum=LARGEST))]
 _Limit = Annotated[int | None, BeforeValidator(_Convert("time", minimum="1ps", optional=True))]
 
 
@@ -94,7 +95,7 @@ class PacketsSection(_Section):
     """[packets]"""
 
     payload_bytes: _Size = 4096
-    header_bytes: Annotated[int, BeforeValidator(_Convert("bytes", maximum=MAX_PACKET_BYTES))] = 64
+    header_bytes: Annotated[int, BeforeValidator(_Convert("bytes", maximum=LARGEST))] = 64
     control_bytes: _Size = 64
 
 
@@ -129,7 +130,7 @@ class FabricSection(_Section):
     xon_bytes: _Queue | None = None
     headroom_bytes: Annotated[int | None, BeforeValidator(_ConvertQueue("auto"))] = None
     shared_buffer_bytes: Annotated[int | None, BeforeValidator(_ConvertQueue("none"))] = None
-    alpha: Annotated[float, BeforeValidator(_Convert("ratio", minimum=1e-6))] = 0.125
+    alpha: Annotated[float, BeforeValidator(_Convert("ratio", minimum=1e-6, maximum=ALPHA))] = 0.125
     xon_gap_bytes: _Queue = 3000
 
 

@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError, did_you_mean
-from netsim.traffic._files import at_line, locate, read_lines
+from netsim.inputs import at_line, read_lines, user_path, whole
+from netsim.limits import SIZE_BYTES
 from netsim.traffic._homa_sizes import HOMA
+from netsim.units import written
 
 Points = tuple[tuple[int, float], ...]
 
@@ -103,20 +105,22 @@ class Sizes:
         return float(self.sizes[0] * self.below[0] + (middles * np.diff(self.below)).sum())
 
     def mean_packets(self, payload_bytes: int) -> float:
-        """Mean number of packets of `payload_bytes` that a flow is cut into."""
-        # A flow has more than k packets if it is larger than k payloads.
-        boundaries = np.arange(1, np.ceil(self.sizes[-1] / payload_bytes)) * payload_bytes
-        return 1.0 + float((1.0 - self._no_larger(boundaries)).sum())
+        """Mean number of packets of `payload_bytes` that a flow is cut into.
 
-    def _no_larger(self, size: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probability of a flow no larger than `size`, float64 like it."""
-        after = np.searchsorted(self.sizes, size, side="right")
-        low = np.maximum(after - 1, 0)
-        high = np.minimum(after, self.sizes.size - 1)
-        width = np.maximum(self.sizes[high] - self.sizes[low], 1.0)
-        share = np.clip((size - self.sizes[low]) / width, 0.0, 1.0)
-        inside = self.below[low] + share * (self.below[high] - self.below[low])
-        return np.where(after == 0, 0.0, inside)
+        A flow has more than k packets if it is larger than k payloads, so that this is 1 and the
+        chances of that for k = 1, 2, ... Between two points of the distribution they fall evenly
+        with k, and are added up at once.
+        """
+        # Points that end a stretch, the first of which begins at 0 with nothing below it.
+        low = np.concatenate([[0.0], self.sizes[:-1]])
+        below = np.concatenate([[0.0], self.below[:-1]])
+        rise = np.concatenate([[0.0], np.diff(self.below)])
+        first = np.maximum(1.0, np.ceil(low / payload_bytes))
+        last = np.ceil(self.sizes / payload_bytes) - 1.0
+        count = np.maximum(0.0, last - first + 1.0)
+        middle = (first + last) / 2.0 * payload_bytes
+        reached = rise * (middle - low) / np.maximum(self.sizes - low, 1.0)
+        return 1.0 + float((count * (1.0 - below - reached)).sum())
 
 
 def find_sizes(given: str | Points, directory: Path) -> Sizes:
@@ -133,11 +137,11 @@ def find_sizes(given: str | Points, directory: Path) -> Sizes:
         return Sizes.from_points(given)
     if given in BUILT_IN:
         return Sizes.from_points(BUILT_IN[given])
-    path = locate(directory, given)
+    path = user_path(given, directory)
     if not path.exists():
         hint = did_you_mean(given, BUILT_IN)
         raise InputError(
-            f'"{given}" is neither a distribution nor a file', key="traffic.sizes", hint=hint
+            f"{written(given)} is neither a distribution nor a file", key="traffic.sizes", hint=hint
         )
     return Sizes.from_points(_read_points(path))
 
@@ -152,11 +156,11 @@ def _read_points(path: Path) -> Points:
     for number, line in read_lines(path):
         words = line.replace(",", " ").split()
         try:
-            size, probability = int(words[0]), float(words[1])
+            size, probability = whole(words[0]), float(words[1])
         except (ValueError, IndexError):
-            raise at_line(path, number, f"{line!r} is not a size and a probability") from None
-        if len(words) != 2 or size < 0 or not 0 <= probability <= 100:
-            raise at_line(path, number, f"{line!r} is not a size and a probability")
+            size, probability = -1, -1.0
+        if len(words) != 2 or not (0 <= size < SIZE_BYTES and 0 <= probability <= 100):
+            raise at_line(path, number, f"{written(line)} is not a size and a probability")
         if points and (size < points[-1][0] or probability < points[-1][1]):
             raise at_line(path, number, "sizes and cumulative probabilities must not fall")
         points.append((size, probability))

@@ -17,6 +17,7 @@ left out.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,12 +26,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import CLASSES_HINT, HORIZON, no_class
 from netsim.errors import InputError, did_you_mean
+from netsim.fabric import MAX_CLASSES
 from netsim.flows import FlowTable, TrafficContext
+from netsim.inputs import at_line, read_text, require_file, unreadable, user_path, whole
+from netsim.limits import HORIZON_PS
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
-from netsim.traffic._files import at_line, locate, unreadable
-from netsim.units import parse_bytes, parse_time_ps
+from netsim.units import parse_bytes, parse_time_ps, shortened, written
 
 PARAMS = [Param("file", "file", REQUIRED, "the list, a .csv or a .parquet file")]
 
@@ -39,6 +43,7 @@ START_SCALE["start_s"] = 10**12
 COLUMNS = ("src", "dst", "size_bytes", "size", *START_SCALE, "start", "class", "after")
 # Beyond this a start time no longer has whole picoseconds in double precision.
 EXACT = 2.0**53
+TOO_LARGE = "is too large for a picosecond's precision"
 
 Cells = Sequence[Any] | NDArray[Any]
 
@@ -57,44 +62,48 @@ def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> FlowTable:
     """The flows in the order of the file."""
-    path = locate(context.directory, params["file"])
-    table = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    path = user_path(params["file"], context.directory)
+    table = _read_parquet(path, context) if path.suffix == ".parquet" else _read_csv(path)
     _check_columns(table)
-    result = FlowTable(
-        _integers(table, "src"),
-        _integers(table, "dst"),
-        _sizes(table),
-        _starts(table),
-        cls=_integers(table, "class") if "class" in table.columns else 0,
-    )
+    src, dst = (_hosts(table, name, network.n_hosts) for name in ("src", "dst"))
+    _fail_at(table, src == dst, lambda row: f"host {src[row]} sends to itself")
+    cls = _classes(table, context.n_classes) if "class" in table.columns else 0
+    result = FlowTable(src, dst, _sizes(table), _starts(table), cls=cls)
     if "after" in table.columns:
         result.set_dependencies(_after(table))
-    _check_hosts(table, "src", result.src, network.n_hosts)
-    _check_hosts(table, "dst", result.dst, network.n_hosts)
-    _fail_at(table, result.src == result.dst, lambda row: f"host {result.src[row]} sends to itself")
     return result
 
 
-def _check_hosts(table: _Table, name: str, hosts: NDArray[np.int32], n_hosts: int) -> None:
+def _hosts(table: _Table, name: str, n_hosts: int) -> NDArray[np.int64]:
+    hosts = _integers(table, name)
     _fail_at(
         table,
         (hosts < 0) | (hosts >= n_hosts),
         lambda row: f"{name} {hosts[row]} does not exist (hosts are 0..{n_hosts - 1})",
     )
+    return hosts
+
+
+def _classes(table: _Table, n_classes: int | None) -> NDArray[np.int64]:
+    classes = _integers(table, "class")
+    known = MAX_CLASSES if n_classes is None else n_classes
+    for row in np.flatnonzero((classes < 0) | (classes >= known))[:1].tolist():
+        error = table.error(row, no_class(int(classes[row]), known))
+        raise InputError(error.message, file=error.file, key=error.key, hint=CLASSES_HINT)
+    return classes
 
 
 def _read_csv(path: Path) -> _Table:
     lines: list[int] = []
     rows: list[list[str]] = []
+    reader = csv.reader(io.StringIO(read_text(path), newline=""))
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            for cells in reader:
-                if cells and not cells[0].lstrip().startswith("#"):
-                    rows.append(cells)
-                    lines.append(reader.line_num)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise unreadable(path, error) from None
+        for cells in reader:
+            if cells and not cells[0].lstrip().startswith("#"):
+                rows.append(cells)
+                lines.append(reader.line_num)
+    except csv.Error as error:
+        raise at_line(path, reader.line_num, f"is not CSV: {error}") from None
     if not rows:
         raise InputError("is empty", file=str(path), hint="the first line names the columns")
     names = [name.strip() for name in rows[0]]
@@ -113,26 +122,55 @@ def _read_csv(path: Path) -> _Table:
     )
 
 
-def _read_parquet(path: Path) -> _Table:
+def _read_parquet(path: Path, context: TrafficContext) -> _Table:
     import pyarrow
     from pyarrow import parquet
 
+    require_file(path)
     try:
-        table = parquet.read_table(path)
+        # A few bytes can stand for any number of rows.
+        context.expect(parquet.read_metadata(path).num_rows, key="traffic.file")
+        table = parquet.ParquetFile(path).read()
     except (OSError, pyarrow.ArrowException) as error:
         raise unreadable(path, error) from None
-    columns: dict[str, Cells] = {}
-    for name in table.column_names:
-        column = table.column(name)
-        if column.null_count:
-            raise InputError(f"column {name} has empty cells", file=str(path))
-        columns[name] = column.to_pylist() if name == "after" else column.to_numpy()
+    names = table.column_names
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"names the column {written(name)} twice", file=str(path))
     return _Table(
         path,
-        columns,
+        {name: _cells(path, name, table.column(name)) for name in names},
         table.num_rows,
         lambda row, message: InputError(message, file=str(path), key=f"row {row}"),
     )
+
+
+def _cells(path: Path, name: str, column: Any) -> Cells:
+    """A column of a Parquet file: an array of numbers, or a list of texts or of lists."""
+    from pyarrow import types
+
+    if name not in COLUMNS:
+        return ()  # which is an error that tells of all columns
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    texts = types.is_string(kind) or types.is_large_string(kind)
+    lists = types.is_list(kind) or types.is_large_list(kind)
+    whole_numbers = types.is_integer(kind)
+    if name in ("size", "start"):
+        right, what = texts, "text"
+    elif name == "after":
+        lists = lists and (types.is_integer(kind.value_type) or types.is_null(kind.value_type))
+        right = texts or whole_numbers or lists
+        what = "text, whole numbers or lists of them"
+    elif name in START_SCALE and name != "start_ps":
+        right, what = whole_numbers or types.is_floating(kind), "numbers"
+    else:
+        right, what = whole_numbers, "whole numbers"
+    if not right:
+        raise InputError(f"column {name} is of {kind}, not of {what}", file=str(path))
+    if column.null_count:
+        raise InputError(f"column {name} has empty cells", file=str(path))
+    cells: Cells = column.to_numpy() if name != "after" and not texts else column.to_pylist()
+    return cells
 
 
 def _check_columns(table: _Table) -> None:
@@ -140,7 +178,7 @@ def _check_columns(table: _Table) -> None:
     for name in names:
         if name not in COLUMNS:
             raise InputError(
-                f"column {name!r} is not known", file=file, hint=did_you_mean(name, COLUMNS)
+                f"column {written(name)} is not known", file=file, hint=did_you_mean(name, COLUMNS)
             )
     for name in ("src", "dst"):
         if name not in names:
@@ -156,16 +194,11 @@ def _check_columns(table: _Table) -> None:
 
 def _integers(table: _Table, name: str) -> NDArray[np.int64]:
     cells = table.columns[name]
-    if isinstance(cells, np.ndarray):
-        if not np.issubdtype(cells.dtype, np.integer):
-            raise InputError(f"column {name} is not of whole numbers", file=str(table.path))
-        return cells.astype(np.int64)
-    return np.array(_each(table, name, _whole), np.int64)
-
-
-def _whole(cell: str) -> int:
-    """A cell as an integer; an error if it is none or exceeds 64 bits."""
-    return int(np.int64(int(cell)))
+    if not isinstance(cells, np.ndarray):
+        return np.array(_each(table, name, whole), np.int64)
+    too_large = cells > np.iinfo(np.int64).max
+    _fail_at(table, too_large, lambda row: f"{name} {cells[row]} is too large")
+    return cells.astype(np.int64)
 
 
 def _sizes(table: _Table) -> NDArray[np.int64]:
@@ -184,18 +217,21 @@ def _starts(table: _Table) -> NDArray[np.int64]:
     if name == "start":
         return np.array(_each(table, name, parse_time_ps), np.int64)
     cells = table.columns[name]
+
+    def shown(row: int) -> str:
+        return f"{name} {shortened(str(cells[row]))}"
+
     if name == "start_ps":
         starts = _integers(table, name)
     else:
         numbers = cells if isinstance(cells, np.ndarray) else _each(table, name, float)
-        exact = np.asarray(numbers, np.float64) * START_SCALE[name]
-        _fail_at(
-            table,
-            ~(np.abs(exact) < EXACT),
-            lambda row: f"{name} {cells[row]} is too large for a picosecond's precision",
-        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            exact = np.asarray(numbers, np.float64) * START_SCALE[name]
+        too_large = ~(np.abs(exact) < EXACT)
+        _fail_at(table, too_large, lambda row: f"{shown(row)} {TOO_LARGE}")
         starts = np.rint(exact).astype(np.int64)
-    _fail_at(table, starts < 0, lambda row: f"{name} {cells[row]} is negative")
+    _fail_at(table, starts < 0, lambda row: f"{shown(row)} is negative")
+    _fail_at(table, starts >= HORIZON_PS, lambda row: f"{shown(row)} is too late: {HORIZON}")
     return starts
 
 
@@ -204,8 +240,8 @@ def _after(table: _Table) -> list[list[int]]:
 
     def flows_of(cell: Any) -> list[int]:
         if isinstance(cell, str):
-            return [int(word) for word in cell.split()]
-        return [int(cell)] if isinstance(cell, int) else [int(flow) for flow in cell]
+            return [whole(word) for word in cell.split()]
+        return [cell] if isinstance(cell, int) else [int(flow) for flow in cell]
 
     after = _each(table, "after", flows_of)
     for row, flows_before in enumerate(after):
@@ -227,7 +263,7 @@ def _each(table: _Table, name: str, convert: Callable[[Any], Any]) -> list[Any]:
             except InputError as error:
                 raise table.error(row, f"{name}: {error}") from None
             except (ValueError, TypeError, OverflowError):
-                raise table.error(row, f"{name}: {cell!r} is not a number") from None
+                raise table.error(row, f"{name}: {written(cell)} is not a number") from None
         raise
 
 

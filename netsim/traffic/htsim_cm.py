@@ -19,6 +19,7 @@ htsim's versions disagree on the unit of `start`; say which one the file is mean
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -27,10 +28,13 @@ from typing import Any
 
 import numpy as np
 
+from netsim.checks import HORIZON
 from netsim.flows import FlowTable, TrafficContext
+from netsim.inputs import at_line, read_lines, user_path, whole
+from netsim.limits import HORIZON_PS
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
-from netsim.traffic._files import at_line, locate, read_lines
+from netsim.units import written
 
 PARAMS = [
     Param("file", "file", REQUIRED, "the .cm file"),
@@ -39,6 +43,8 @@ PARAMS = [
 
 PS_PER_UNIT = {"ps": 1, "us": 10**6}
 HEADERS = ("Nodes", "Connections", "Triggers")
+# Few digits: the fraction that a number stands for is exact, however large that makes it.
+_NUMBER = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,2})?", re.ASCII)
 TRIGGER_KINDS = ("oneshot", "multishot", "barrier")
 
 
@@ -74,7 +80,7 @@ def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> FlowTable:
     """The flows in the order of the file."""
-    path = locate(context.directory, params["file"])
+    path = user_path(params["file"], context.directory)
     matrix = _Matrix(path, PS_PER_UNIT[params["start_unit"]])
     for line, text in read_lines(path):
         words = text.split()
@@ -88,7 +94,7 @@ def flows(
             if words != ["Failures", "0"]:
                 raise at_line(path, line, "link failures are not supported")
         else:
-            raise at_line(path, line, f"{words[0]!r} is not known here")
+            raise at_line(path, line, f"{written(words[0])} is not known here")
     _check_counts(matrix, network.n_hosts)
     table = FlowTable(
         np.array(matrix.src, np.int64),
@@ -117,7 +123,7 @@ def _read_connection(matrix: _Matrix, line: int, words: list[str]) -> None:
     known = {"id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio"}
     for word in values:
         if word not in known:
-            raise at_line(matrix.path, line, f"{word!r} is not known in a connection")
+            raise at_line(matrix.path, line, f"{written(word)} is not known in a connection")
     if ("start" in values) == ("trigger" in values):
         raise at_line(matrix.path, line, "a connection has either a start or a trigger")
     size = _whole(matrix, line, "size", values.get("size", ""))
@@ -155,7 +161,7 @@ def _read_trigger(matrix: _Matrix, line: int, words: list[str]) -> None:
 
 def _pairs(matrix: _Matrix, line: int, words: list[str]) -> dict[str, str]:
     if len(words) % 2:
-        raise at_line(matrix.path, line, f"{words[-1]!r} has no value")
+        raise at_line(matrix.path, line, f"{written(words[-1])} has no value")
     values = dict(zip(words[::2], words[1::2], strict=True))
     if 2 * len(values) != len(words):
         raise at_line(matrix.path, line, "a word is given twice")
@@ -168,18 +174,24 @@ def _use(matrix: _Matrix, line: int, word: str) -> _Trigger:
 
 
 def _whole(matrix: _Matrix, line: int, what: str, word: str) -> int:
-    if not (word.isascii() and word.isdigit() and len(word) < 19):
-        raise at_line(matrix.path, line, f"the {what} {word!r} is not a whole number")
-    return int(word)
+    try:
+        number = whole(word)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise at_line(matrix.path, line, f"the {what} {written(word)} is not a whole number")
+    return number
 
 
 def _start_ps(matrix: _Matrix, line: int, word: str) -> int:
-    try:
-        start = Fraction(word) * matrix.ps_per_unit
-    except (ValueError, ZeroDivisionError):
-        raise at_line(matrix.path, line, f"the start {word!r} is not a number") from None
-    if start.denominator != 1 or not 0 <= start < 2**62:
+    if not _NUMBER.fullmatch(word):
+        raise at_line(matrix.path, line, f"the start {written(word)} is not a number")
+    start = Fraction(word) * matrix.ps_per_unit
+    if start.denominator != 1:
         raise at_line(matrix.path, line, f"the start {word} is not a whole number of picoseconds")
+    if not 0 <= start < HORIZON_PS:
+        what = "negative" if start < 0 else f"too late: {HORIZON}"
+        raise at_line(matrix.path, line, f"the start {word} is {what}")
     return int(start)
 
 

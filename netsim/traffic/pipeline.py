@@ -44,7 +44,9 @@ PARAMS = [
         minimum="1B",
     ),
     Param("stage_hosts", "count", 72, "hosts of one stage", minimum=1),
-    Param("stages", "count", None, "stages of a pipeline; all hosts form one by default"),
+    Param(
+        "stages", "count", None, "stages of a pipeline; all hosts form one by default", minimum=2
+    ),
     Param("wrap", "bool", True, "whether the last stage sends to the first"),
     Param(
         "placement",

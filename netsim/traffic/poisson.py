@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import HORIZON
 from netsim.errors import InputError
 from netsim.flows import FlowTable, TrafficContext
+from netsim.limits import HORIZON_PS
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.traffic._draw import other_hosts
@@ -30,14 +32,12 @@ PARAMS = [
         "each line",
     ),
     Param("load", "ratio", None, "share of the hosts' link capacity that is offered"),
-    Param("rate", "ratio", None, "flows per second that start at each host"),
+    Param("rate", "ratio", None, "flows per second that start at each host", maximum=1e12),
     Param("duration", "time", None, "arrivals from 0 until this time"),
     Param("n_flows", "count", None, "number of arrivals", minimum=1),
 ]
 
 PS_PER_SECOND = 10**12
-# More flows than any machine holds; beyond it a parameter is off by orders of magnitude.
-MAX_FLOWS = 10**9
 
 
 def flows(
@@ -56,7 +56,7 @@ def flows(
         raise InputError(
             "must be positive", key=f"traffic.{'load' if params['rate'] is None else 'rate'}"
         )
-    start_ps = _arrivals(params, per_host * network.n_hosts, rng)
+    start_ps = _arrivals(params, per_host * network.n_hosts, rng, context)
     # The sum of equal Poisson processes is one, each of whose arrivals is at any host.
     src = rng.integers(0, network.n_hosts, start_ps.size)
     dst = other_hosts(src, network.n_hosts, rng)
@@ -70,22 +70,30 @@ def mean_wire_bytes(sizes: Sizes, context: TrafficContext) -> float:
 
 
 def _arrivals(
-    params: Mapping[str, Any], per_second: float, rng: np.random.Generator
+    params: Mapping[str, Any],
+    per_second: float,
+    rng: np.random.Generator,
+    context: TrafficContext,
 ) -> NDArray[np.int64]:
     """Times of arrival in ps, rising, int64."""
     mean_gap_ps = PS_PER_SECOND / per_second
     duration, count = params["duration"], params["n_flows"]
+    key = "traffic.n_flows" if duration is None else "traffic.duration"
     expected = count if duration is None else duration / mean_gap_ps
-    if expected > MAX_FLOWS:
-        raise InputError(f"gives about {expected:.3g} flows", key="traffic", hint="at most 1e9")
+    context.expect(expected, key=key)
     if duration is None:
+        if mean_gap_ps * count >= HORIZON_PS:
+            raise InputError(
+                f"the last of {count} flows would arrive after "
+                f"{mean_gap_ps * count / 3.6e15:.3g} hours",
+                key=key,
+                hint=HORIZON,
+            )
         return np.rint(np.cumsum(rng.exponential(mean_gap_ps, count))).astype(np.int64)
     # Given their number, the arrivals of a Poisson process are independent and uniform.
     drawn = int(rng.poisson(expected))
     if not drawn:
-        raise InputError(
-            f"no flow arrives in this time (on average {expected:.3g})", key="traffic.duration"
-        )
+        raise InputError(f"no flow arrives in this time (on average {expected:.3g})", key=key)
     return np.sort(rng.integers(0, duration, drawn))
 
 

@@ -1,0 +1,178 @@
+"""Can the engine's arithmetic hold what an experiment asks for? What only all of it together tells.
+
+A single value is checked where it is parsed. Here stand the bounds (`netsim.limits`) that depend
+on the network, the traffic and the packets at once. All functions raise InputErrors, without a
+file, that name the key and what would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.errors import InputError
+from netsim.fabric import PFC_FRAME_BYTES, Fabric, PacketFormat
+from netsim.ideal import byte_quotient, packet_counts, walk
+from netsim.limits import (
+    COUNT,
+    HORIZON_PS,
+    PATH_BYTES,
+    PS_BITS,
+    TIMEOUT_PS,
+    TRAFFIC_BYTES,
+    fastest_rate_bps,
+    slowest_rate_bps,
+)
+from netsim.units import format_bytes, format_rate, format_time
+
+if TYPE_CHECKING:
+    from netsim.experiment.model import PluginUse
+    from netsim.flows import FlowTable
+    from netsim.network import Network
+
+HORIZON = f"a run's clock ends after {HORIZON_PS / 3.6e15:.0f} hours"
+
+
+def check_links(
+    network: Network, packets: PacketFormat, fabric: Fabric, topology: Mapping[str, Any]
+) -> None:
+    """Refuse links on which the time that a packet takes overflows, or is none.
+
+    Args:
+        topology: its parameters; one that is the rate at fault is named.
+    """
+    largest, smallest = largest_packet(packets, fabric), smallest_packet(packets, fabric)
+    slowest, fastest = slowest_rate_bps(largest), fastest_rate_bps(smallest)
+    for rate in np.unique(network.port_rate_bps).tolist():
+        if slowest <= rate <= fastest:
+            continue
+        port = int(np.flatnonzero(network.port_rate_bps == rate)[0])
+        names = [name for name, value in topology.items() if value == rate]
+        if rate < slowest:
+            what = f"too slow for packets of {largest} bytes"
+            hint = f"at least {format_rate(slowest)}"
+        else:
+            what = f"too fast: packets of {smallest} bytes would take no time"
+            hint = f"at most {format_rate(fastest)}"
+        raise InputError(
+            f"the link {network.port_name(port)} of {format_rate(rate)} is {what}",
+            key=f"topology.{names[0]}" if names else "topology",
+            hint=hint,
+        )
+    round_trip_ps = network.port_delay_ps + network.port_delay_ps[network.port_peer]
+    under_way = network.port_rate_bps.astype(float) * round_trip_ps / PS_BITS
+    port = int(under_way.argmax())
+    if under_way[port] >= PATH_BYTES:
+        raise InputError(
+            f"the link {network.port_name(port)} of {format_rate(network.port_rate_bps[port])} "
+            f"and a round trip of {format_time(int(round_trip_ps[port]))} holds "
+            f"{format_bytes(int(under_way[port]), 3)} under way",
+            key="topology",
+            hint=f"less than {format_bytes(PATH_BYTES)}",
+        )
+
+
+def largest_packet(packets: PacketFormat, fabric: Fabric) -> int:
+    """Bytes on the wire of the largest packet that there can be."""
+    return max(packets.data_bytes, packets.control_bytes, *_pfc(fabric))
+
+
+def smallest_packet(packets: PacketFormat, fabric: Fabric) -> int:
+    """Bytes on the wire of the smallest packet: the last one of a flow may carry one byte."""
+    return min(packets.header_bytes + 1, packets.control_bytes, *_pfc(fabric))
+
+
+def _pfc(fabric: Fabric) -> list[int]:
+    return [PFC_FRAME_BYTES] if fabric.model == "lossless" else []
+
+
+def check_transport(use: PluginUse, key: str, packets: PacketFormat) -> None:
+    """Refuse parameters of a transport from which its sums and products would overflow."""
+    slowest = slowest_rate_bps(packets.data_bytes)
+    for param in use.plugin.params:
+        value = use.params[param.name]
+        if value is None:
+            continue
+        if param.unit == "time" and value >= TIMEOUT_PS:
+            raise InputError(
+                f"{format_time(value)} is too long for a transport",
+                key=f"{key}.{param.name}",
+                hint=f"less than {format_time(TIMEOUT_PS, 3)}",
+            )
+        if param.unit == "rate" and value < slowest:
+            raise InputError(
+                f"{format_rate(value)} is too slow for packets of {packets.data_bytes} bytes",
+                key=f"{key}.{param.name}",
+                hint=f"at least {format_rate(slowest)}",
+            )
+
+
+def check_classes(flows: FlowTable, n_classes: int, key: str) -> None:
+    """Refuse flows of a traffic class that the fabric does not have."""
+    for flow in np.flatnonzero(flows.cls >= n_classes)[:1].tolist():
+        raise InputError(
+            f"flow {flow}: {no_class(int(flows.cls[flow]), n_classes)}",
+            key=key,
+            hint=CLASSES_HINT,
+        )
+
+
+CLASSES_HINT = "fabric.n_classes says how many there are"
+
+
+def no_class(cls: int, n_classes: int) -> str:
+    """That there is no such class."""
+    there = "class 0 only" if n_classes == 1 else f"classes 0 to {n_classes - 1}"
+    return f"class {cls}, but the fabric has {there}"
+
+
+def check_sizes(flows: FlowTable, packets: PacketFormat, key: str) -> None:
+    """Refuse flows of more packets, or all together of more bytes, than can be counted."""
+    count = packet_counts(flows.size_bytes, packets)
+    flow = int(count.argmax())
+    if count[flow] > COUNT:
+        raise InputError(
+            f"flow {flow} of {format_bytes(int(flows.size_bytes[flow]), 4)} has {count[flow]} "
+            f"packets of {format_bytes(packets.payload_bytes)}",
+            key=key,
+            hint=f"at most 2^31 - 1, {format_bytes(COUNT * packets.payload_bytes, 4)}",
+        )
+    if float(count.sum(dtype=float)) * packets.data_bytes >= TRAFFIC_BYTES:
+        raise InputError(
+            f"all flows together have {count.sum(dtype=float):.3g} packets of "
+            f"{format_bytes(packets.data_bytes)}",
+            key=key,
+            hint=f"less than 2^{TRAFFIC_BYTES.bit_length() - 1} bytes altogether",
+        )
+
+
+def check_durations(network: Network, flows: FlowTable, packets: PacketFormat, key: str) -> None:
+    """Refuse flows that could not end before the clock does, even if they were alone.
+
+    In floating point, since these are the times whose sums and products must not overflow.
+    Sizes and links must have been checked.
+    """
+    quotient = byte_quotient(network.port_rate_bps)
+    full = max(packets.data_bytes, packets.control_bytes)
+    send_ps = quotient * (full / 2**20)
+    hop_ps = float(send_ps.max()) + float(network.port_delay_ps.max())
+    count = packet_counts(flows.size_bytes, packets)
+    longest_ps = (int(count.max()) + 2 * network.n_nodes) * hop_ps + int(flows.start_ps.max())
+    if longest_ps < HORIZON_PS:
+        return  # whatever their paths
+    src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
+    path_ps, slowest_ps = np.zeros(len(flows)), np.zeros(len(flows))
+    for flow, port, _, _ in walk(network, src, dst):
+        path_ps[flow] += send_ps[port] + network.port_delay_ps[port]
+        slowest_ps[flow] = np.maximum(slowest_ps[flow], send_ps[port])
+    alone_ps = 2 * path_ps + count * slowest_ps
+    for flow in np.flatnonzero(flows.start_ps + alone_ps >= HORIZON_PS)[:1].tolist():
+        size = format_bytes(int(flows.size_bytes[flow]), 4)
+        raise InputError(
+            f"flow {flow} of {size} would end {alone_ps[flow] / 3.6e15:.3g} hours after its start "
+            f"at {format_time(int(flows.start_ps[flow]), 4)}, if it were alone",
+            key=key,
+            hint=HORIZON,
+        )

@@ -1,0 +1,113 @@
+"""The files that a user names: where they are, and reading them.
+
+Whatever is wrong with one, from its name to its last byte, is an InputError that names it.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from netsim.errors import InputError
+from netsim.memory import require_room
+from netsim.units import shortened
+
+NAME_BYTES = 255
+"""The longest name of a file or directory on the usual file systems."""
+
+_WHOLE = re.compile(r"\s*(-?)0*([0-9]{1,18})\s*", re.ASCII)
+
+IN_MEMORY = 10
+"""Bytes that a byte of a file takes once it is cut into pieces."""
+
+
+def user_path(name: str, directory: Path) -> Path:
+    """The path of the file called `name` by a user; a relative one starts at `directory`."""
+    problem = path_problem(name)
+    if problem:
+        raise InputError(f'"{shortened(name)}" {problem}')
+    try:
+        return directory / Path(name).expanduser()
+    except RuntimeError:
+        raise InputError(
+            f'"{shortened(name)}" starts in the home directory of nobody', hint="~/ is your own"
+        ) from None
+
+
+def path_problem(name: str, reserve: int = 0) -> str:
+    """Why no file or directory can have that name, or nothing if one can.
+
+    `reserve` bytes are kept for what is added to the last part.
+    """
+    if "\0" in name:
+        return "cannot name a file: it contains a NUL"
+    try:
+        sizes = [len(part.encode("utf-8", "surrogateescape")) for part in Path(name).parts]
+    except UnicodeEncodeError:
+        return "cannot name a file: it is not text"
+    if sizes and max(*sizes, sizes[-1] + reserve) > NAME_BYTES:
+        return f"cannot name a file: longer than {NAME_BYTES - reserve} bytes"
+    return ""
+
+
+def require_file(path: Path) -> None:
+    """Raise InputError unless `path` is a file that can be read, and read into memory.
+
+    Pipes and devices are refused: reading one may never end.
+    """
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+    if stat.S_ISDIR(status.st_mode):
+        raise InputError("is a directory, not a file", file=str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError("is a pipe or a device, not a file", file=str(path))
+    try:
+        require_room(IN_MEMORY * status.st_size, what=f"{status.st_size:,} bytes of text")
+    except InputError as error:
+        raise error.at(file=str(path)) from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark."""
+    require_file(path)
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: Path, error: Exception) -> InputError:
+    """The error of a file that cannot be read."""
+    if isinstance(error, UnicodeDecodeError):
+        return InputError("is not UTF-8 text", file=str(path))
+    reason = getattr(error, "strerror", None) or str(error)
+    return InputError(f"cannot be read: {shortened(reason)}", file=str(path))
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines of a text file with their numbers; comments (#) and empty lines are left out.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        content = line.split("#", 1)[0].strip()
+        if content:
+            yield number, content
+
+
+def whole(word: str) -> int:
+    """A whole number of at most 18 digits, which fits an int64. Raises ValueError."""
+    match = _WHOLE.fullmatch(word)
+    if match is None:
+        raise ValueError
+    return int(match[1] + match[2])
+
+
+def at_line(path: Path, line: int, message: str, hint: str | None = None) -> InputError:
+    """An error that names a file and a line."""
+    return InputError(message, file=f"{path}:{line}", hint=hint)

@@ -1,0 +1,282 @@
+"""What the engine's arithmetic cannot hold is refused at the door, with the bound."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from experiment_text import load, text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netsim import limits
+from netsim.engine.layout import INF, PACKET
+from netsim.engine.numbers import ps_per_byte_q20, serialisation_ps
+from netsim.errors import InputError
+from netsim.ideal import byte_quotient, send_time
+from netsim.prepare import prepare
+
+DUMBBELL = 'kind = "dumbbell"\nhosts = 2\n'
+
+
+def refusal(tmp_path, content: str, *overrides: str) -> str:
+    """The message with which the only point of an experiment is refused."""
+    with pytest.raises(InputError) as caught:
+        accepted(tmp_path, content, *overrides)
+    return str(caught.value).replace(f"{tmp_path}/", "")
+
+
+def accepted(tmp_path, content: str, *overrides: str) -> None:
+    for point in load(tmp_path, content, *overrides).points():
+        prepare(point)
+
+
+# --- the arithmetic itself ------------------------------------------------------------------------
+
+
+@given(st.integers(1, limits.PACKET_BYTES), st.data())
+def test_serialisation_is_exact_to_a_picosecond_at_every_rate_that_is_let_in(largest, data):
+    """`(size * q) >> 20` never passes int64, and is the exact time less what is below 1.1 ps."""
+    slowest = limits.slowest_rate_bps(largest)
+    rate = data.draw(
+        st.sampled_from([slowest, limits.fastest_rate_bps(largest)])
+        | st.integers(slowest, limits.RATE_BPS)
+    )
+    size = data.draw(st.sampled_from([1, largest]) | st.integers(1, largest))
+    quotient = int(byte_quotient(np.array([rate]))[0])
+    assert quotient == ps_per_byte_q20(rate)
+    assert size * quotient < limits.INT64
+    took = int(send_time(np.array([size]), np.array([quotient]))[0])
+    assert took == serialisation_ps(size, quotient) == (size * quotient) >> 20
+    assert abs(took - Fraction(limits.PS_BITS * size, rate)) < Fraction(11, 10)
+
+
+@given(st.integers(1, limits.PACKET_BYTES))
+def test_the_slowest_and_the_fastest_rates_are_the_last_ones(n_bytes):
+    slowest, fastest = limits.slowest_rate_bps(n_bytes), limits.fastest_rate_bps(n_bytes)
+    assert n_bytes * ps_per_byte_q20(slowest) < limits.INT64
+    assert n_bytes * ps_per_byte_q20(slowest - 1) >= limits.INT64
+    assert serialisation_ps(n_bytes, ps_per_byte_q20(fastest)) >= 1
+    assert serialisation_ps(n_bytes, ps_per_byte_q20(fastest + fastest // 10)) == 0
+
+
+@given(st.integers(0, 1 << 43), st.integers(1, 1 << 50))
+def test_a_transport_may_ask_for_the_time_of_many_packets(n_bytes, quotient):
+    """The parts of `serialisation_ps` stay below int64 as long as the time itself does."""
+    took = (n_bytes * quotient) >> 20
+    assert serialisation_ps(n_bytes, quotient) == took
+    if took < limits.INT64:
+        parts = n_bytes * (quotient >> 20), n_bytes * (quotient & 0xFFFFF)
+        assert max(parts) < 2**63
+
+
+def test_bounds_fit_what_they_protect():
+    assert limits.INT64 == INF
+    assert np.iinfo(PACKET["size_bytes"]).max == limits.PACKET_BYTES
+    for field in ("flow", "seq", "dst", "aux"):
+        assert np.iinfo(PACKET[field]).max == limits.COUNT
+    longest_send = limits.INT64 >> limits.RATE_SHIFT
+    swift = 10 * (limits.TIMEOUT_PS - 1) << 10
+    assert limits.HORIZON_PS + max(swift, limits.DELAY_PS + longest_send) < limits.INT64
+    assert limits.ALPHA * limits.SIZE_BYTES < limits.INT64
+    assert limits.RATIO * limits.PATH_BYTES < limits.INT64
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", ["3kbps", "1kbps", "10bps", "1bps"])
+def test_links_too_slow_for_the_packets_are_refused(tmp_path, rate):
+    assert refusal(tmp_path, text(), f"topology.host_rate={rate}") == (
+        f"e.toml: topology.host_rate: the link h0:0 of {rate} is too slow for packets of "
+        "4160 bytes (at least 7.567kbps)"
+    )
+
+
+def test_the_slowest_rate_is_let_in_and_depends_on_the_packets(tmp_path):
+    small = text(packets='payload_bytes = "100B"\nheader_bytes = "0B"\ncontrol_bytes = "1B"')
+    slow = 'topology.host_rate="7.567kbps"'
+    accepted(tmp_path, text(), slow, "traffic.size=1MB")
+    accepted(tmp_path, small, "topology.host_rate=182bps", "traffic.size=1KB")
+    assert "at least 182bps" in refusal(tmp_path, small, "topology.host_rate=181bps")
+
+
+def test_a_slow_link_inside_counts_as_much(tmp_path):
+    message = refusal(tmp_path, text(topology=DUMBBELL), "topology.bottleneck_rate=1kbps")
+    assert message.startswith("e.toml: topology.bottleneck_rate: the link left:2 of 1kbps is too")
+
+
+def test_links_on_which_a_packet_takes_no_time_are_refused(tmp_path):
+    assert refusal(tmp_path, text(), "topology.host_rate=1000Tbps") == (
+        "e.toml: topology.host_rate: the link h0:0 of 1000Tbps is too fast: packets of 64 bytes "
+        "would take no time (at most 512Tbps)"
+    )
+    accepted(tmp_path, text(), "topology.host_rate=512Tbps")
+    tiny = text(packets='control_bytes = "1B"')
+    assert "at most 8Tbps" in refusal(tmp_path, tiny, "topology.host_rate=9Tbps")
+
+
+def test_links_that_hold_too_much_are_refused(tmp_path):
+    message = refusal(tmp_path, text(), "topology.link_latency=100s", "traffic.size=1KB")
+    assert message == (
+        "e.toml: topology: the link h0:0 of 800Gbps and a round trip of 200s holds 20TB under way "
+        "(less than 1TiB)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("topology.link_latency=141s", "cable h0-leaf0 has a delay of 141s (less than 140.7"),
+        ("topology.switch_latency=200s", "switch leaf0 has a latency of 200s (less than 140.7"),
+        ("topology.link_latency=80000s", '"80000s" is too large (less than 2^56 ps, 20 hours)'),
+        ("topology.host_rate=99999Tbps", '"99999Tbps" is too large (less than 2^50 bit/s'),
+        ("topology.hosts_per_leaf=99999999999", "99999999999 is too large (at most 2^31 - 1"),
+    ],
+)
+def test_numbers_of_a_network_have_bounds(tmp_path, override, message):
+    assert message in refusal(tmp_path, text(), override)
+
+
+# --- packets and flows ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("packets", "message"),
+    [
+        ('control_bytes = "100KB"', 'packets.control_bytes: "100KB" is too large (at most 65535B)'),
+        ('control_bytes = "64KiB"', 'packets.control_bytes: "64KiB" is too large (at most 65535B)'),
+        ('payload_bytes = "1MiB"', 'packets.payload_bytes: "1MiB" is too large (at most 65535B)'),
+        ('header_bytes = "64KiB"', 'packets.header_bytes: "64KiB" is too large (at most 65535B)'),
+        (
+            'payload_bytes = "60KB"\nheader_bytes = "6KB"',
+            "packets.payload_bytes: a packet of 66000 bytes is too large "
+            "(payload and header together are at most 65535 bytes)",
+        ),
+    ],
+)
+def test_packets_fit_their_record(tmp_path, packets, message):
+    with pytest.raises(InputError) as caught:
+        load(tmp_path, text(packets=packets))  # `netsim check` looks no further
+    assert str(caught.value) == f"{tmp_path}/e.toml: {message}"
+
+
+def test_a_flow_of_more_packets_than_a_number_holds(tmp_path):
+    packets = text(packets='payload_bytes = "1B"\nheader_bytes = "63B"')
+    assert refusal(tmp_path, packets, "traffic.size=2147483648B") == (
+        "e.toml: traffic: flow 0 of 2.147GB has 2147483648 packets of 1B "
+        "(at most 2^31 - 1, 2.147GB)"
+    )
+
+
+def test_all_bytes_of_a_run_can_be_counted(tmp_path):
+    content = text(packets='payload_bytes = "1B"\nheader_bytes = "65534B"', topology=DUMBBELL)
+    more = 'kind = "all_to_all"\nsize = "2GB"'
+    rate = ["topology.host_rate=1Tbps", "topology.bottleneck_rate=1Tbps"]
+    content = content.replace('kind = "permutation"', more)
+    accepted(tmp_path, content, *rate, "traffic.size=1GB")
+    message = refusal(tmp_path, content, *rate, "topology.hosts=100")
+    assert "all flows together have 7.96e+13 packets of 65.535KB (less than 2^60 bytes" in message
+
+
+@pytest.mark.parametrize(
+    ("rate", "size", "flow"),
+    [("10kbps", "1GB", "flow 0 of 1GB would end"), ("100bps", "10MB", "flow 0 of 10MB would end")],
+)
+def test_a_flow_that_outlasts_the_clock_is_refused(tmp_path, rate, size, flow):
+    content = text(
+        packets='payload_bytes = "40B"\nheader_bytes = "10B"\ncontrol_bytes = "10B"',
+        topology=DUMBBELL,
+    )
+    overrides = [f"topology.bottleneck_rate={rate}", f"traffic.size={size}"]
+    message = refusal(tmp_path, content, *overrides)
+    assert flow in message
+    assert "a run's clock ends after 20 hours" in message
+
+
+def test_a_thousand_bytes_over_ten_bits_a_second_take_what_they_take(tmp_path):
+    """1 000 bytes and one header of 8: 806.4 s, on a link that is that slow, not 6.8 s."""
+    content = text(
+        packets='payload_bytes = "1000B"\nheader_bytes = "8B"\ncontrol_bytes = "8B"',
+        topology=DUMBBELL,
+    )
+    slow = ["topology.host_rate=10kbps", "topology.bottleneck_rate=2kbps", "traffic.size=1000B"]
+    (point,) = load(tmp_path, content, *slow).points()
+    scenario = prepare(point)
+    across = scenario.flows.src // 2 != scenario.flows.dst // 2
+    wire_ps = 8 * 10**12 * 1008
+    expected = 2 * wire_ps // 10_000 + across * (wire_ps // 2_000)
+    delays = 2 * 10**7 + across * 3 * 10**10
+    assert scenario.ideal.fct_ps.tolist() == (expected + delays).tolist()
+    assert "too slow" in refusal(tmp_path, content, "topology.bottleneck_rate=10bps")
+
+
+# --- traffic classes ------------------------------------------------------------------------------
+
+
+def test_a_class_that_the_fabric_has_not_is_refused_with_file_and_row(tmp_path):
+    (tmp_path / "flows.csv").write_text("src,dst,size_bytes,class\n0,1,5000,0\n1,2,5000,1\n")
+    listed = text(traffic='kind = "flow_list"\nfile = "flows.csv"', top='transport = "dctcp"')
+    assert refusal(tmp_path, listed) == (
+        "flows.csv:3: class 1, but the fabric has class 0 only "
+        "(fabric.n_classes says how many there are)"
+    )
+    accepted(tmp_path, listed, "fabric.n_classes=2")
+
+
+OWN_TRAFFIC = '''
+"""Flows of class 3."""
+from netsim.flows import FlowTable
+
+PARAMS = []
+
+def flows(params, network, rng, context):
+    return FlowTable([0, 1], [1, 0], 1000, cls=[0, 3])
+'''
+
+
+def test_the_class_of_any_pattern_is_checked(tmp_path):
+    (tmp_path / "own.py").write_text(OWN_TRAFFIC)
+    own = text(traffic='kind = "./own.py"', top='transport = "dctcp"')
+    assert refusal(tmp_path, own, "fabric.n_classes=3") == (
+        "e.toml: traffic: flow 1: class 3, but the fabric has classes 0 to 2 "
+        "(fabric.n_classes says how many there are)"
+    )
+    beside = text(top='transport = "dctcp"') + (
+        '\n[classes.more]\ntransport = "dctcp"\ntraffic = "./own.py"\n'
+    )
+    assert "e.toml: classes.more.traffic: flow 1: class 3, but" in refusal(tmp_path, beside)
+
+
+# --- times, rates and other numbers ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("stop.time=80000s", 'stop.time: "80000s" is too large (less than 2^56 ps, 20 hours)'),
+        ("stop.flow_deadline=1e3s", "stop.flow_deadline"),
+        ("faults.x={links='all', down='80000s'}", "faults.x.down: "),
+        ("fabric.queue_bytes=99999999999999999999pkt", "fabric.queue_bytes: "),
+        ("fabric.queue_bytes=1024TiB", "fabric.queue_bytes: "),
+        ("fabric.ecn={kmin_bytes='1GB', kmax_bytes='1500TiB'}", "fabric.ecn.kmax_bytes: "),
+        ("fabric.header_ratio=4294967296", "fabric.header_ratio: "),
+        ("fabric.alpha=1e9", "fabric.alpha: 1000000000.0 is too large (at most 1024)"),
+        ("transport.rto=300s", "transport.rto: 300s is too long for a transport (less than 281s)"),
+        ("transport.initial_window=3000000000", "transport.initial_window: 3000000000 is too"),
+        ("traffic.size=9999TB", "traffic.size: "),
+    ],
+)
+def test_every_number_has_a_bound(tmp_path, override, message):
+    content = text(top="", transport='kind = "dctcp"')
+    if "alpha" in override:
+        content = text(fabric='model = "lossless"\nshared_buffer_bytes = "1MB"')
+    assert message in refusal(tmp_path, content, override)
+
+
+def test_a_transport_rate_below_what_its_packets_need_is_refused(tmp_path):
+    content = text(top="", transport='kind = "datagram"\nrate = "3kbps"')
+    assert refusal(tmp_path, content) == (
+        "e.toml: transport.rate: 3kbps is too slow for packets of 4160 bytes (at least 7.567kbps)"
+    )
