@@ -149,6 +149,11 @@ def format_rate(rate_bps: int, digits: int | None = None) -> str:
     return _format(rate_bps, _RATE.units, digits)
 
 
+def format_number(value: float, digits: int = 4) -> str:
+    """A number with some significant digits, from 1,000 on whole; never as 1e+03."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else _rounded(value, digits)
+
+
 def _parse(quantity: _Quantity, value: object) -> int:
     """The integer count of the base unit that `value` stands for, exactly."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):

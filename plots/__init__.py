@@ -2,9 +2,9 @@
 
 `results` is a list of `netsim.results.Result`. What the figures share is in `style.py`.
 
-`fct_vs_load` and `transports` compare the points of sweeps: `compare(results)` gives a
-`Comparison`, which holds a table of its figures, and `draw(comparison)` draws it. What these two
-share is in `sweeps.py`.
+`fct_vs_load`, `transports` and `against` compare the points of sweeps: `compare(results)` gives a
+`Comparison`, which holds a table of its figures, and `draw(comparison)` draws it. What these share
+is in `sweeps.py`; `pool.py` makes one curve, with a name and a look, of the seeds of a point.
 """
 
 from netsim.plots.style import save

@@ -1,7 +1,8 @@
 """Flow completion times: for each time, the share of the flows that are done by then.
 
-The dashed curve is the ideal: every flow as if it were alone in the network. A curve that does not
-reach 1 belongs to a run with unfinished flows.
+Seeds are pooled: a curve has the flows of all of them, and its band the least and the most of any
+one. The dashed curve is the ideal: every flow as if it were alone in the network. A curve that does
+not reach 1 belongs to a run with unfinished flows.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
-from netsim.plots import style
+from netsim.plots import pool, style, sweeps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,39 +20,85 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
 
+ALIKE = 0.02
+"""Ideal times that differ by no more are one curve: their dashes would make a solid line."""
+
+SHARES = 500
+"""Points on the edges of a band."""
+
 
 def draw(results: Sequence[Result]) -> Figure:
-    """One curve for each result, and the ideal of the first.
+    """One curve for each point, and the ideal of each network and traffic.
 
     Raises InputError if no flow of any result is finished.
     """
-    times = [_sorted(result, "fct_ps") for result in results]
-    if not any(len(one) for one in times):
+    import numpy as np
+
+    curves = pool.curves(pool.without_ideal(results))
+    times = [[_sorted(result, "fct_ps") for result in curve.results] for curve in curves]
+    ideals = _ideals(results)
+    known = [one for seeds in times for one in seeds if len(one)]
+    if not known and curves:
         raise InputError("no flow is finished, so there are no completion times to draw")
+    known += [one for one in ideals if len(one)]
     figure, (axes,) = style.new_figure()
-    unit, scale = style.time_unit(float(one[-1]) for one in times if len(one))
-    for index, (result, one, label) in enumerate(
-        zip(results, times, style.labels(results), strict=True)
-    ):
-        _curve(axes, one / scale, len(result.flows), label=label, color=style.colour(index))
-    ideal = _sorted(results[0], "ideal_ps") / scale
-    _curve(axes, ideal, len(ideal), label="ideal", color=style.IDEAL, linestyle="--")
+    unit, scale = style.time_unit(float(one[-1]) for one in known)
+    for curve, seeds in zip(curves, times, strict=True):
+        pooled = np.sort(np.concatenate(seeds)) / scale
+        flows = sum(len(result.flows) for result in curve.results)
+        _curve(axes, pooled, flows, label=curve.label, **curve.look.options(len(pooled)))
+        if len(seeds) > 1:
+            _band(axes, [one / scale for one in seeds], curve)
+    for index, ideal in enumerate(ideals):
+        label = pool.IDEAL if index == 0 else ""
+        _curve(axes, ideal / scale, len(ideal), label=label, color=style.IDEAL, linestyle="--")
     axes.set_xlabel(f"flow completion time ({unit})")
     axes.set_ylabel("share of flows")
     axes.set_ylim(0, 1.02)
-    axes.set_title(style.title(results), fontsize="medium")
+    axes.set_title(pool.title(results), fontsize="medium")
     # Times over several orders of magnitude need a logarithmic axis to be seen at all.
-    shortest = min(float(one[0]) for one in [*times, ideal * scale] if len(one))
-    if shortest > 0 and max(float(one[-1]) for one in times if len(one)) > 50 * shortest:
-        axes.set_xscale("log")
+    shortest = min(float(one[0]) for one in known)
+    if shortest > 0 and max(float(one[-1]) for one in known) > 50 * shortest:
+        style.logarithmic(axes, "x")
     else:
         axes.set_xlim(left=0)
-    style.legend(figure, axes, "best")
+    style.legend(figure, axes, "best", pool.caption(curves, "bands: least and most of any seed"))
     return figure
 
 
 def _sorted(result: Result, column: str) -> np.ndarray:
     return result.flows[column].drop_nulls().sort().to_numpy().astype(float)
+
+
+def _ideals(results: Sequence[Result]) -> list[np.ndarray]:
+    """The ideal times of each network and traffic, of all seeds; alike ones only once."""
+    chosen: list[np.ndarray] = []
+    for one in _ideals_of_all(results):
+        if not any(_alike(one, other) for other in chosen):
+            chosen.append(one)
+    return chosen
+
+
+def _alike(one: np.ndarray, other: np.ndarray) -> bool:
+    """Can two curves hardly be told apart?"""
+    import numpy as np
+
+    if not (len(one) and len(other)):
+        return len(one) == len(other)
+    shares = (0.1, 0.5, 0.9, 1.0)
+    return np.allclose(np.quantile(one, shares), np.quantile(other, shares), rtol=ALIKE)
+
+
+def _ideals_of_all(results: Sequence[Result]) -> list[np.ndarray]:
+    import numpy as np
+
+    found: dict[str, dict[int, np.ndarray]] = {}
+    for result in results:
+        seeds = found.setdefault(repr(sweeps.settings(result)), {})
+        seed = int(result.experiment["seed"])
+        if seed not in seeds:
+            seeds[seed] = _sorted(result, "ideal_ps")
+    return [np.sort(np.concatenate(list(seeds.values()))) for seeds in found.values()]
 
 
 def _curve(axes: Axes, times: np.ndarray, flows: int, **options: Any) -> None:
@@ -67,3 +114,21 @@ def _curve(axes: Axes, times: np.ndarray, flows: int, **options: Any) -> None:
         where="post",
         **options,
     )
+
+
+def _band(axes: Axes, seeds: Sequence[np.ndarray], curve: pool.Curve) -> None:
+    """Between the seeds that are first and last to have a share of their flows done."""
+    import numpy as np
+
+    done = min(
+        len(times) / len(result.flows) for times, result in zip(seeds, curve.results, strict=True)
+    )
+    if not done:
+        return
+    shares = np.linspace(0, done, SHARES + 1)[1:]
+    by_seed = [
+        times[np.ceil(shares * len(result.flows) - 1e-9).astype(int) - 1]
+        for times, result in zip(seeds, curve.results, strict=True)
+    ]
+    low, high = np.min(by_seed, axis=0), np.max(by_seed, axis=0)
+    axes.fill_betweenx(shares, low, high, color=curve.look.colour, alpha=0.2, linewidth=0)

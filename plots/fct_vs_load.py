@@ -1,6 +1,7 @@
 """Completion times against the load: the last flow (left) and the mean (right), over the ideal.
 
-One line for each transport, the mean over the seeds with their range. Where the flows are of one
+One line for each transport, the mean over the seeds with their range as a band; the table has the
+95 % confidence interval of the mean (Student's t). Where the flows are of one
 size and start together, a dashed line shows what they would take on one path each, chosen at
 random, with max-min fair shares of every link (`netsim.fair_shares`).
 """
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
-from netsim.plots import style, sweeps
+from netsim.plots import pool, style, sweeps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,8 +27,12 @@ STATISTICS = ("max", "mean")
 
 @dataclass(frozen=True)
 class Comparison:
-    """`ours`: statistic -> transport -> load -> slowdown; `fair`: statistic -> load -> slowdown."""
+    """`ours`: statistic -> transport -> load -> slowdown; `fair`: statistic -> load -> slowdown.
 
+    `curves` by transport.
+    """
+
+    curves: dict[str, pool.Curve]
     ours: dict[str, dict[str, dict[float, sweeps.Spread]]]
     fair: dict[str, dict[float, float]]
     title: str
@@ -39,29 +44,33 @@ def compare(results: Sequence[Result]) -> Comparison:
 
     Raises InputError unless the results have several values of traffic.load.
     """
-    loads = {sweeps.resolved(result, LOAD) for result in results} - {None}
+    loads = {pool.resolved(result, LOAD) for result in results} - {None}
     if len(loads) < 2:
         raise InputError(
             "completion times against load need a sweep over traffic.load",
             hint='such as load = [0.2, 0.6, 1.0] in [traffic]; see the experiment "fct_vs_load"',
         )
-    groups = sweeps.by_transport(results, apart=[LOAD])
-    ours = {key: {name: _by_load(groups[name], key) for name in groups} for key in STATISTICS}
+    curves = sweeps.by_transport(results, apart=[LOAD])
+    ours = {
+        key: {name: _by_load(curve.results, key) for name, curve in curves.items()}
+        for key in STATISTICS
+    }
     fair, notes = _fair_shares(results)
     headers = (
-        "transport", "load", "seeds", "last\n/ ideal", "fair\nshares", "difference\n%",
-        "mean\n/ ideal", "fair\nshares", "difference\n%",
+        "transport", "load", "seeds", "last\n/ ideal", "± 95 %", "fair\nshares", "difference\n%",
+        "mean\n/ ideal", "± 95 %", "fair\nshares", "difference\n%",
     )  # fmt: skip
     rows = []
-    for name in groups:
+    for name in curves:
         for load, last in ours["max"][name].items():
             row = [name, f"{load:g}", str(len(last.values))]
             for key in STATISTICS:
-                value, reference = ours[key][name][load].mean, fair[key].get(load)
-                row += [f"{value:.3f}", "-" if reference is None else f"{reference:.3f}"]
-                row.append(sweeps.difference(value, reference))
+                point, reference = ours[key][name][load], fair[key].get(load)
+                row += [f"{point.mean:.3f}", sweeps.plus_minus(point, 1, 2)]
+                row.append("-" if reference is None else f"{reference:.3f}")
+                row.append(sweeps.difference(point.mean, reference))
             rows.append(tuple(row))
-    return Comparison(ours, fair, style.title(results), sweeps.Table(headers, rows, notes))
+    return Comparison(curves, ours, fair, pool.title(results), sweeps.Table(headers, rows, notes))
 
 
 def draw(comparison: Comparison) -> Figure:
@@ -69,29 +78,26 @@ def draw(comparison: Comparison) -> Figure:
     figure, panels = style.new_figure(columns=2)
     labels = ("last flow", "mean over flows")
     for axes, key, label in zip(panels, STATISTICS, labels, strict=True):
-        for index, (name, points) in enumerate(comparison.ours[key].items()):
-            colour, loads = style.colour(index), list(points)
-            means = [point.mean for point in points.values()]
-            axes.plot(loads, means, marker="o", markersize=3, color=colour, label=name)
-            low = [point.low for point in points.values()]
-            high = [point.high for point in points.values()]
-            axes.fill_between(loads, low, high, color=colour, alpha=0.2, linewidth=0)
+        for name, points in comparison.ours[key].items():
+            look = comparison.curves[name].look
+            sweeps.line(axes, list(points), list(points.values()), look, name)
         if comparison.fair[key]:
             fair = comparison.fair[key]
             axes.plot(list(fair), list(fair.values()), "k--", linewidth=1.2, label=FAIR)
-        axes.axhline(1, color=style.IDEAL, linestyle=":", linewidth=1.2, label="ideal")
+        axes.axhline(1, color=style.IDEAL, linestyle=":", linewidth=1.2, label=pool.IDEAL)
         axes.set_xlabel("load")
         axes.set_ylabel(f"completion time / ideal, {label}")
         axes.set_ylim(bottom=0)
     figure.suptitle(comparison.title, fontsize="medium")
-    style.legend(figure, panels[0], style.OUTSIDE)
+    points = [point for by_load in comparison.ours["max"].values() for point in by_load.values()]
+    style.legend(figure, panels[0], style.OUTSIDE, sweeps.caption(points))
     return figure
 
 
 def _by_load(group: Sequence[Result], statistic: str) -> dict[float, sweeps.Spread]:
     points: dict[float, list[Result]] = {}
     for result in group:
-        load = sweeps.resolved(result, LOAD)
+        load = pool.resolved(result, LOAD)
         if load is not None:
             points.setdefault(float(load), []).append(result)
     found = {load: sweeps.spread(points[load], "slowdown", statistic) for load in sorted(points)}
@@ -102,7 +108,7 @@ def _fair_shares(
     results: Sequence[Result],
 ) -> tuple[dict[str, dict[float, float]], tuple[str, ...]]:
     """Slowdowns by statistic and load, and a note that says of what, or why there are none."""
-    one_each = {float(load): r for r in results if (load := sweeps.resolved(r, LOAD)) is not None}
+    one_each = {float(load): r for r in results if (load := pool.resolved(r, LOAD)) is not None}
     loads = sorted(one_each)
     found, note = sweeps.fair_slowdowns(results, [one_each[load] for load in loads], apart=[LOAD])
     fair = {

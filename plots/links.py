@@ -2,7 +2,7 @@
 
 A stage is all links from one kind of node to another ("leaf to spine"), told by the nodes' names
 without their numbers. Within a stage the links stand in order, the busiest first: a flat curve is
-a balanced load, a steep one a few hot links.
+a balanced load, a steep one a few hot links. Links of all seeds are taken together.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
-from netsim.plots import style
+from netsim.plots import pool, style
+from netsim.results import files
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,33 +21,53 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
 
-LINES = ("-", "--", ":", "-.")
-"""One style of line for each result; the colour tells the stage."""
-
 
 def draw(results: Sequence[Result]) -> Figure:
-    """Utilisation (left) and largest queue (right) of every link of each result.
+    """Utilisation (left) and largest queue (right) of every link of each point.
 
-    Raises InputError if the results have no links, or if there are more than four of them.
+    The line tells the point, the colour the stage. What has no links (`without_links`) is left
+    out. Raises InputError if nothing is left, or more points than there are lines.
     """
-    if len(results) > len(LINES):
+    left_out = without_links(results)
+    shown = [result for result in results if result not in left_out]
+    if not shown:
         raise InputError(
-            f"{len(results)} results on one figure of links cannot be told apart",
+            "the result has no links", file=str(results[0].path), hint=_why_none(results[0])
+        )
+    curves = pool.curves(shown)
+    if len(curves) > len(style.LINES):
+        raise InputError(
+            f"{len(curves)} results on one figure of links cannot be told apart",
             hint="give the directory of one point",
         )
     figure, (left, right) = style.new_figure(columns=2)
-    names = style.labels(results) if len(results) > 1 else [""]
-    for result, name, line in zip(results, names, LINES, strict=False):
-        _draw_result(left, right, result, name, line)
+    for curve, line in zip(curves, style.LINES, strict=False):
+        _draw_curve(left, right, curve, curve.label if len(curves) > 1 else "", line)
     left.set_ylabel("utilisation")
     left.set_ylim(0, 1.05)
-    right.set_ylabel("largest queue (kB)")
+    right.set_ylabel("largest queue (KB)")
     right.set_ylim(bottom=0)
     for axes in (left, right):
         axes.set_xlabel("share of the stage's links, highest first")
-    figure.suptitle(style.title(results), fontsize="medium")
-    style.legend(figure, right, style.OUTSIDE)
+    figure.suptitle(pool.title(shown), fontsize="medium")
+    caption = pool.caption(curves, "the links of all of them together")
+    style.legend(figure, right, style.OUTSIDE, caption)
     return figure
+
+
+def without_links(results: Sequence[Result]) -> list[Result]:
+    """The results that a figure of links cannot show."""
+    return [
+        result
+        for result in results
+        if not (result.path / files.LINKS).is_file() or not len(result.links)
+    ]
+
+
+def _why_none(result: Result) -> str:
+    if pool.transport(result) == pool.IDEAL:
+        return '"ideal" is not simulated'
+    return "links = true in [outputs] of the experiment writes them"
 
 
 def stages(links: pl.DataFrame) -> pl.DataFrame:
@@ -69,10 +90,11 @@ def stages(links: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _draw_result(left: Axes, right: Axes, result: Result, name: str, line: str) -> None:
-    if not len(result.links):
-        raise InputError("the result has no links", file=str(result.path))
-    groups = stages(result.links).partition_by("stage", maintain_order=True)
+def _draw_curve(left: Axes, right: Axes, curve: pool.Curve, name: str, line: str) -> None:
+    import polars as pl
+
+    links = pl.concat([stages(result.links) for result in curve.results])
+    groups = links.partition_by("stage", maintain_order=True)
     for index, group in enumerate(groups):
         stage = group["stage"][0]
         label = f"{stage}, {name}" if name else stage

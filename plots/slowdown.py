@@ -2,7 +2,7 @@
 
 Where flows differ in size, each is a point at its size, and the lines are the median and the 99th
 percentile of flows of about that size. Where they are all of one size, they stand in order of
-their slowdown.
+their slowdown. Flows of all seeds are taken together.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
-from netsim.plots import style
+from netsim.plots import pool, style
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,51 +26,54 @@ FEW = 5
 
 
 def draw(results: Sequence[Result]) -> Figure:
-    """The slowdown of every finished flow of each result.
+    """The slowdown of every finished flow of each point.
 
     Raises InputError if no flow of any result is finished.
     """
     import numpy as np
 
-    tables = [result.flows.drop_nulls("slowdown") for result in results]
-    if not any(len(table) for table in tables):
+    curves = pool.curves(pool.without_ideal(results) or results)
+    tables = [[result.flows.drop_nulls("slowdown") for result in curve.results] for curve in curves]
+    sizes = [np.concatenate([one["size_bytes"].to_numpy() for one in seeds]) for seeds in tables]
+    slowdowns = [np.concatenate([one["slowdown"].to_numpy() for one in seeds]) for seeds in tables]
+    if not any(len(one) for one in slowdowns):
         raise InputError("no flow is finished, so there is no slowdown to draw")
-    sizes = [table["size_bytes"].to_numpy() for table in tables]
-    slowdowns = [table["slowdown"].to_numpy() for table in tables]
     by_size = len(np.unique(np.concatenate(sizes))) > 1
     figure, (axes,) = style.new_figure()
-    for index, label in enumerate(style.labels(results)):
-        if not len(slowdowns[index]):
+    for curve, size, slowdown in zip(curves, sizes, slowdowns, strict=True):
+        if not len(slowdown):
             continue
         if by_size:
-            _by_size(axes, sizes[index], slowdowns[index], label, style.colour(index))
+            _by_size(axes, size, slowdown, curve)
         else:
-            _by_rank(axes, np.sort(slowdowns[index]), label, style.colour(index))
-    axes.axhline(1, color=style.IDEAL, linestyle="--", linewidth=1)
+            _by_rank(axes, np.sort(slowdown), curve)
+    axes.axhline(1, color=style.IDEAL, linestyle="--", linewidth=1, label=pool.IDEAL)
     axes.set_ylabel("slowdown (completion time / ideal)")
-    axes.set_title(style.title(results), fontsize="medium")
+    axes.set_title(pool.title(results), fontsize="medium")
     if by_size:
-        axes.set_xscale("log")
+        style.logarithmic(axes, "x")
         axes.set_xlabel("flow size (bytes)")
     else:
         axes.set_xlabel("flows, fastest first")
     if max(float(one.max()) for one in slowdowns if len(one)) > 50:
-        axes.set_yscale("log")
+        style.logarithmic(axes, "y")
     else:
         axes.set_ylim(bottom=0)
-    style.legend(figure, axes, "upper left")
+    style.legend(figure, axes, "best", pool.caption(curves, "the flows of all of them together"))
     return figure
 
 
-def _by_rank(axes: Axes, slowdowns: np.ndarray, label: str, colour: str) -> None:
+def _by_rank(axes: Axes, slowdowns: np.ndarray, curve: pool.Curve) -> None:
     chosen = style.thin(len(slowdowns))
-    axes.plot(chosen + 1, slowdowns[chosen], label=label, color=colour)
+    place = (chosen + 1) / len(curve.results)
+    axes.plot(place, slowdowns[chosen], label=curve.label, **curve.look.options(len(chosen)))
 
 
-def _by_size(axes: Axes, sizes: np.ndarray, slowdowns: np.ndarray, label: str, colour: str) -> None:
+def _by_size(axes: Axes, sizes: np.ndarray, slowdowns: np.ndarray, curve: pool.Curve) -> None:
     import numpy as np
 
     chosen = style.thin(len(sizes))
+    colour = curve.look.colour
     axes.plot(sizes[chosen], slowdowns[chosen], ".", color=colour, alpha=0.25, markersize=3)
     edges = np.geomspace(sizes.min(), sizes.max() + 1, BINS + 1)
     bins = np.digitize(sizes, edges[1:-1])
@@ -81,5 +84,6 @@ def _by_size(axes: Axes, sizes: np.ndarray, slowdowns: np.ndarray, label: str, c
             middles.append(np.exp(np.log(sizes[inside]).mean()))
             medians.append(np.median(slowdowns[inside]))
             tails.append(np.percentile(slowdowns[inside], 99))
-    axes.plot(middles, medians, color=colour, label=f"{label}, median")
-    axes.plot(middles, tails, color=colour, linestyle=":", label=f"{label}, 99 %")
+    options = curve.look.options()
+    axes.plot(middles, medians, label=f"{curve.label}, median", **options)
+    axes.plot(middles, tails, label=f"{curve.label}, 99 %", **options, linewidth=0.9, alpha=0.6)

@@ -6,9 +6,10 @@ Figures are made without pyplot: no window, no global state, and nothing to be c
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.errors import InputError
 
@@ -17,15 +18,47 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from netsim.results import Result
+# Okabe and Ito's colours, which those who do not tell red from green can tell apart, and three
+# more.
+COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
+    "#8C510A", "#5E3C99", "#7A7A00",
+)  # fmt: skip
+LINES = ("-", "--", ":", "-.")
+MARKERS = ("", "o", "s", "^", "D", "v", "x")
+COLOUR_OF = {
+    "ndp": 0, "roce": 1, "smartt": 2, "homa": 3, "dcqcn": 4, "nscc": 5, "dctcp": 6, "hpcc": 7,
+    "swift": 8, "cubic": 9, "bbr": 5, "wan_fec": 3, "datagram": 6,
+}  # fmt: skip
+"""Transport -> its colour on every figure, if no other one there has it. The rest have one by
+their names' hash."""
 
-# Okabe and Ito's colours, which those who do not tell red from green can tell apart.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 IDEAL = "#888888"
+CAPTION = "#555555"
 MAX_POINTS = 4000
 MAX_LEGEND_INSIDE = 8
-OUTSIDE = "outside right upper"
-TIME_UNITS = (("ps", 1.0), ("ns", 1e3), ("µs", 1e6), ("ms", 1e9), ("s", 1e12))
+MAX_LEGEND = 48
+OUTSIDE = "outside lower center"
+LEGEND_ROW_IN, LEGEND_LETTER_IN, LEGEND_LINE_IN = 0.175, 0.066, 0.6
+"""Inches that an entry of a legend takes: its height, each letter, and the line before them."""
+
+TIME_UNITS = (("ps", 1.0), ("ns", 1e3), ("us", 1e6), ("ms", 1e9), ("s", 1e12))
+
+
+class Look(NamedTuple):
+    """What tells one curve from the others."""
+
+    colour: str
+    line: str = "-"
+    marker: str = ""
+
+    def options(self, points: int = 0) -> dict[str, Any]:
+        """For matplotlib; of `points` on a curve, if given, some ten get the marker."""
+        chosen: dict[str, Any] = {"color": self.colour, "linestyle": self.line}
+        if self.marker:
+            chosen |= {"marker": self.marker, "markersize": 4}
+            chosen |= {"markevery": max(1, points // 10)} if points else {}
+        return chosen
 
 
 def new_figure(columns: int = 1) -> tuple[Figure, list[Axes]]:
@@ -45,34 +78,41 @@ def colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
-def labels(results: Sequence[Result]) -> list[str]:
-    """A label for each result: what sets it apart from the others, else its transport."""
-    axes = list(dict.fromkeys(axis for result in results for axis in result.experiment["axes"]))
-    texts = []
-    for result in results:
-        values = result.experiment["axes"]
-        parts = [
-            str(values[axis]) if axis == "transport" else f"{axis.split('.')[-1]} {values[axis]}"
-            for axis in axes
-            if axis in values
+def looks(kinds: Sequence[str]) -> list[Look]:
+    """A look for each curve, by its transport.
+
+    A transport has its own colour, and its curves, up to 28 of them, differ in line and marker. If
+    all curves are of one transport, they differ in colour first, and up to 280 look different.
+    """
+    if len(set(kinds)) == 1:
+        return [
+            Look(
+                colour(index),
+                LINES[index // len(COLOURS) % len(LINES)],
+                MARKERS[index // len(COLOURS) // len(LINES) % len(MARKERS)],
+            )
+            for index in range(len(kinds))
         ]
-        text = ", ".join(parts) or transport(result)
-        texts.append(text if result.complete else f"{text} (partial)")
-    return texts
+    chosen = _colours(dict.fromkeys(kinds))
+    used: dict[str, int] = {}
+    found = []
+    for kind in kinds:
+        shade = chosen[kind]
+        index = used[shade] = used.get(shade, -1) + 1
+        marker = MARKERS[index // len(LINES) % len(MARKERS)]
+        found.append(Look(shade, LINES[index % len(LINES)], marker))
+    return found
 
 
-def title(results: Sequence[Result]) -> str:
-    """The name of the experiment, with the transport if there is only one result."""
-    name = str(results[0].experiment["resolved"].get("name", results[0].name))
-    return f"{name}: {transport(results[0])}" if len(results) == 1 else name
-
-
-def transport(result: Result) -> str:
-    """The name of the transport of a result."""
-    for plugin in result.experiment["plugins"]:
-        if plugin["kind"] == "transport":
-            return str(plugin["name"])
-    return ""
+def _colours(kinds: Iterable[str]) -> dict[str, str]:
+    """A colour for each transport: its own, or the next that is free."""
+    chosen: dict[str, int] = {}
+    for kind in sorted(kinds, key=lambda kind: kind not in COLOUR_OF):
+        first = COLOUR_OF.get(kind, zlib.crc32(kind.encode()) % len(COLOURS))
+        places = [(first + step) % len(COLOURS) for step in range(len(COLOURS))]
+        free = [place for place in places if place not in chosen.values()]
+        chosen[kind] = (free or places)[0]
+    return {kind: COLOURS[place] for kind, place in chosen.items()}
 
 
 def time_unit(times_ps: Iterable[float]) -> tuple[str, float]:
@@ -94,13 +134,48 @@ def thin(count: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, MAX_POINTS).round().astype(np.int64))
 
 
-def legend(figure: Figure, axes: Axes, loc: str) -> None:
-    """The legend of `axes`: at `loc` inside if it is short, else beside all panels."""
+def legend(figure: Figure, axes: Axes, loc: str, caption: str = "") -> None:
+    """The legend of `axes`: at `loc` inside if it is short, else in columns below all panels.
+
+    The caption, a line below the panels, says what bands and dots stand for.
+    """
     handles, texts = axes.get_legend_handles_labels()
-    inside = len(texts) <= MAX_LEGEND_INSIDE and loc != OUTSIDE
     look: dict[str, Any] = {"frameon": False, "fontsize": "small"}
-    look["loc"] = loc if inside else OUTSIDE
-    (axes if inside else figure).legend(handles, texts, **look)
+    if len(texts) <= MAX_LEGEND_INSIDE and loc != OUTSIDE:
+        axes.legend(handles, texts, loc=loc, **look)
+        if caption:
+            figure.supxlabel(caption, fontsize="small", color=CAPTION)
+        return
+    if len(texts) > MAX_LEGEND:
+        from matplotlib.lines import Line2D
+
+        # The last entries are lines of reference, such as the ideal.
+        left_out = len(texts) - MAX_LEGEND + 1
+        handles[MAX_LEGEND - 2 : -1] = [Line2D([], [], linestyle="none")]
+        texts[MAX_LEGEND - 2 : -1] = [f"and {left_out:,} more"]
+    width, height = figure.get_size_inches()
+    column_in = LEGEND_LINE_IN + LEGEND_LETTER_IN * max(map(len, texts), default=0)
+    columns = max(1, min(len(texts), int(width / column_in)))
+    rows = -(-len(texts) // columns) + (1 if caption else 0)
+    figure.set_figheight(height + LEGEND_ROW_IN * rows)
+    drawn = figure.legend(handles, texts, loc=OUTSIDE, ncols=columns, **look)
+    if caption:
+        drawn.set_title(caption, prop={"size": "small"})
+        drawn.get_title().set_color(CAPTION)
+
+
+def logarithmic(axes: Axes, which: str) -> None:
+    """A logarithmic axis ("x" or "y") with numbers as people write them: 0.1, 1, 10."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axes.set(**{f"{which}scale": "log"})
+    axis.set_major_formatter(FuncFormatter(_plain))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _plain(value: float, place: int | None = None) -> str:
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
 def save(figure: Figure, path: Path) -> Path:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.errors import InputError
-from netsim.plots import style
+from netsim.plots import pool, style
+from netsim.plots.pool import resolved
+from netsim.units import format_number
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from netsim.experiment import Point
     from netsim.network import Network
     from netsim.results import Result
@@ -18,11 +22,14 @@ if TYPE_CHECKING:
 TRIALS = 100
 """Draws of traffic and paths behind the figures for fair shares."""
 
-IDEAL = "ideal"
-"""The transport that needs no curve of its own: it is the line of the ideal."""
+STUDENT_95 = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+"""97.5 % quantiles of Student's t distribution for 1, 2, ... degrees of freedom."""
 
-
-NOT_SIMULATED = ("name", "description", "seed")
+NORMAL_95 = 1.960
 
 
 @dataclass(frozen=True)
@@ -42,93 +49,96 @@ class Spread(NamedTuple):
     high: float
     values: tuple[float, ...]
 
+    @property
+    def margin(self) -> float | None:
+        """Half of the 95 % confidence interval of the mean (Student's t); None for one seed."""
+        count = len(self.values)
+        if count < 2:
+            return None
+        variance = sum((value - self.mean) ** 2 for value in self.values) / (count - 1)
+        factor = STUDENT_95[count - 2] if count - 2 < len(STUDENT_95) else NORMAL_95
+        return factor * math.sqrt(variance / count)
 
-def spread(results: Sequence[Result], quantity: str, statistic: str) -> Spread | None:
-    """`statistic` ("max", "mean") of `quantity` ("fct_ps", "slowdown"); None if no flow is done."""
-    found = [result.summary[quantity].get(statistic) for result in results]
-    values = [float(value) for value in found if value is not None and value == value]
+
+def spread_of(values: Sequence[float]) -> Spread | None:
+    """The spread of some values; None if there are none."""
     if not values:
         return None
     return Spread(sum(values) / len(values), min(values), max(values), tuple(values))
 
 
-def by_transport(results: Sequence[Result], apart: Sequence[str] = ()) -> dict[str, list[Result]]:
-    """The results of each transport with its parameters, and of each value of other axes.
+def spread(results: Sequence[Result], quantity: str, statistic: str) -> Spread | None:
+    """`statistic` ("max", "mean") of `quantity` ("fct_ps", "slowdown"); None if no flow is done."""
+    found = [result.summary[quantity].get(statistic) for result in results]
+    values = [float(value) for value in found if value is not None and value == value]
+    return spread_of(values)
 
-    Axes named in `apart` and the seed do not part results. A point that was run twice counts once.
-    Raises InputError if nothing is left beside the ideal.
+
+def by_transport(results: Sequence[Result], apart: Sequence[str] = ()) -> dict[str, pool.Curve]:
+    """The curve of each transport with its parameters, and of each value of other axes, by label.
+
+    Axes named in `apart` and the seed do not part results. Raises InputError if nothing is left
+    beside the ideal.
     """
-    groups: dict[str, list[Result]] = {}
-    points: dict[str, set[str]] = {}
-    for result in results:
-        if style.transport(result) == IDEAL:
-            continue
-        key = json.dumps(_makeup(result, apart), sort_keys=True)
-        point = json.dumps([result.experiment["seed"], *(resolved(result, axis) for axis in apart)])
-        if point not in points.setdefault(key, set()):
-            points[key].add(point)
-            groups.setdefault(key, []).append(result)
-    finished = [group for group in groups.values() if spread(group, "fct_ps", "max") is not None]
+    found = pool.curves(pool.without_ideal(results), apart, named=True)
+    finished = [one for one in found if spread(one.results, "fct_ps", "max") is not None]
     if not finished:
         raise InputError("no flow of any transport is finished, so there is nothing to compare")
-    return dict(zip(_names(finished, apart), finished, strict=True))
+    return {curve.label: curve for curve in finished}
 
 
-def _names(groups: Sequence[Sequence[Result]], apart: Sequence[str]) -> list[str]:
-    """A name for each group: the transport and its axes, and what sets equal names apart."""
-    names = [_name(group[0], apart) for group in groups]
-    makeups = [_makeup(group[0], apart) for group in groups]
-    told = []
-    for name, makeup, group in zip(names, makeups, groups, strict=True):
-        alike = [other for at, other in zip(names, makeups, strict=True) if at == name]
-        keys = [key for key in makeup if any(other.get(key) != makeup[key] for other in alike)]
-        parts = [name, *(f"{key.rpartition('.')[2]} {makeup[key]}" for key in keys)]
-        partial = not all(result.complete for result in group)
-        told.append(", ".join(parts) + (" (partial)" if partial else ""))
-    return told
+def line(
+    axes: Axes, x: Sequence[float], points: Sequence[Spread], look: style.Look, label: str
+) -> None:
+    """A line through the means, with a band from the lowest to the highest seed."""
+    options: dict[str, Any] = {"marker": "o", "markersize": 3} | look.options()
+    axes.plot(x, [point.mean for point in points], label=label, **options)
+    low, high = [point.low for point in points], [point.high for point in points]
+    axes.fill_between(x, low, high, color=look.colour, alpha=0.2, linewidth=0)
 
 
-def _name(result: Result, apart: Sequence[str]) -> str:
-    axes = result.experiment["axes"]
-    kind = axes.get("transport", resolved(result, "transport.kind") or style.transport(result))
-    others = [
-        f"{axis.rpartition('.')[2]} {value}"
-        for axis, value in axes.items()
-        if axis not in ("transport", "seed", *apart)
-    ]
-    return ", ".join([str(kind), *others])
+def scaled(point: Spread, scale: float) -> Spread:
+    """The spread in another unit."""
+    values = tuple(value / scale for value in point.values)
+    return Spread(point.mean / scale, point.low / scale, point.high / scale, values)
 
 
-def _makeup(result: Result, apart: Sequence[str]) -> dict[str, Any]:
-    """All that was simulated, by dotted key, but for the seed and `apart`, with the code's hash."""
-    found: dict[str, Any] = {}
+def dots(
+    axes: Axes, x: Sequence[float], points: Sequence[Spread], look: style.Look, label: str
+) -> None:
+    """A dot at each mean, with a bar from the lowest to the highest seed."""
+    means = [point.mean for point in points]
+    below = [point.mean - point.low for point in points]
+    above = [point.high - point.mean for point in points]
+    axes.errorbar(
+        x, means, [below, above], color=look.colour, marker=look.marker or "o", markersize=5,
+        linestyle="none", capsize=3, label=label,
+    )  # fmt: skip
 
-    def add(table: dict[str, Any], prefix: str) -> None:
-        for key, value in table.items():
-            if isinstance(value, dict):
-                add(value, f"{prefix}{key}.")
-            elif f"{prefix}{key}" not in (*NOT_SIMULATED, *apart):
-                found[f"{prefix}{key}"] = value
 
-    kept = {k: v for k, v in result.experiment["resolved"].items() if k != "outputs"}
-    add(kept, "")
-    for plugin in result.experiment["plugins"]:
-        if plugin["kind"] == "transport":
-            found[f"{plugin['name']}.code"] = plugin["sha256"][:6]
-    return found
+def caption(points: Sequence[Spread], means: str = "lines", ranges: str = "bands") -> str:
+    """Says what means and ranges are drawn as, if there are several seeds."""
+    seeds = sorted({len(point.values) for point in points})
+    if seeds[-1] == 1:
+        return ""
+    text = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    return f"{means}: mean of {text} seeds; {ranges}: their range"
+
+
+def plus_minus(point: Spread, scale: float, digits: int = 3) -> str:
+    """Half of the 95 % confidence interval of a mean; a dash for one seed."""
+    return "-" if point.margin is None else format_number(point.margin / scale, digits)
+
+
+def span(point: Spread, scale: float) -> str:
+    """The range over the seeds: one number if they agree."""
+    low, high = format_number(point.low / scale), format_number(point.high / scale)
+    return low if low == high else f"{low} to {high}"
 
 
 def difference(ours: float, other: float | None) -> str:
     """How much `ours` is above `other`, in per cent."""
     return "-" if other is None else f"{100 * (ours / other - 1):+.1f}"
-
-
-def resolved(result: Result, key: str) -> Any:
-    """The value of a dotted key of the resolved experiment, None if it is "none" or not there."""
-    value: Any = result.experiment["resolved"]
-    for part in key.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    return None if value == "none" else value
 
 
 def settings(result: Result, apart: Sequence[str] = ()) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
-from netsim.plots import style, sweeps
-from netsim.units import parse_bytes, parse_rate_bps
+from netsim.plots import pool, style, sweeps
+from netsim.units import format_number, parse_bytes, parse_rate_bps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,8 +43,12 @@ SPRAYED = Stated("at most 1.05 ms", 1.05 * OPTIMUM_PS)
 
 @dataclass(frozen=True)
 class Comparison:
-    """`ours`: statistic -> transport -> time in ps; `fair_ps` by statistic, if known."""
+    """`ours`: statistic -> transport -> time in ps; `fair_ps` by statistic, if known.
 
+    `curves` by transport.
+    """
+
+    curves: dict[str, pool.Curve]
     ours: dict[str, dict[str, sweeps.Spread]]
     ideal_ps: dict[str, float]
     fair_ps: dict[str, float]
@@ -65,17 +69,17 @@ def compare(results: Sequence[Result]) -> Comparison:
             hint="run the sweep with one value"
             + (", or use --kind load" if keys == ["traffic.load"] else ""),
         )
-    groups = sweeps.by_transport(results)
-    if len(groups) < 2:
+    curves = sweeps.by_transport(results)
+    if len(curves) < 2:
         raise InputError(
-            f"there is only {next(iter(groups))}, and a comparison needs a sweep over transport",
+            f"there is only {next(iter(curves))}, and a comparison needs a sweep over transport",
             hint='such as transport = ["roce", "ndp"]; "ideal" does not count, it is a line',
         )
     ours = {
         key: {
             name: point
-            for name, group in groups.items()
-            if (point := sweeps.spread(group, "fct_ps", key)) is not None
+            for name, curve in curves.items()
+            if (point := sweeps.spread(curve.results, "fct_ps", key)) is not None
         }
         for key in STATISTICS
     }
@@ -87,9 +91,13 @@ def compare(results: Sequence[Result]) -> Comparison:
         for slowdowns in found
         for key, slowdown in zip(STATISTICS, slowdowns, strict=True)
     }
-    stated = {name: value for name in groups if (value := _stated(groups[name][0])) is not None}
+    stated = {
+        name: value
+        for name, curve in curves.items()
+        if (value := _stated(curve.results[0])) is not None
+    }
     table = _table(ours, ideal_ps, fair_ps, stated, note)
-    return Comparison(ours, ideal_ps, fair_ps, stated, style.title(results), table)
+    return Comparison(curves, ours, ideal_ps, fair_ps, stated, pool.title(results), table)
 
 
 def draw(comparison: Comparison) -> Figure:
@@ -103,15 +111,16 @@ def draw(comparison: Comparison) -> Figure:
     for axes, key, label in zip(panels, STATISTICS, ("last flow", "mean over flows"), strict=True):
         for place, name in enumerate(names):
             point = comparison.ours[key][name]
-            axes.barh(place, point.mean / scale, height=0.6, color=style.colour(0), alpha=0.75)
+            shade = comparison.curves[name].look.colour
+            axes.barh(place, point.mean / scale, height=0.6, color=shade, alpha=0.75)
             dots = [value / scale for value in point.values]
             axes.plot(dots, [place] * len(dots), "k.", markersize=4)
         axes.axvline(
-            comparison.ideal_ps[key] / scale, color=style.IDEAL, linestyle="--", label="ideal"
+            comparison.ideal_ps[key] / scale, color=style.IDEAL, linestyle="--", label=pool.IDEAL
         )
         if key in comparison.fair_ps:
             fair = comparison.fair_ps[key] / scale
-            axes.axvline(fair, color=style.colour(2), linestyle=":", label=FAIR)
+            axes.axvline(fair, color="black", linestyle=":", label=FAIR)
         axes.set_yticks(range(len(names)), names if axes is panels[0] else [""] * len(names))
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_xlim(left=0)
@@ -119,11 +128,13 @@ def draw(comparison: Comparison) -> Figure:
     for index, (name, value) in enumerate(comparison.stated.items()):
         panels[0].plot(
             value.time_ps / scale, names.index(name), marker="D", linestyle="none", markersize=6,
-            markerfacecolor="none", color=style.colour(1),
+            markerfacecolor="none", color="black",
             label="stated in HotNets 2024, figure 5" if index == 0 else "",
         )  # fmt: skip
     figure.suptitle(comparison.title, fontsize="medium")
-    style.legend(figure, panels[0], style.OUTSIDE)
+    several = any(len(point.values) > 1 for point in comparison.ours["max"].values())
+    caption = "bars: mean over the seeds; dots: each seed" if several else ""
+    style.legend(figure, panels[0], style.OUTSIDE, caption)
     return figure
 
 
@@ -135,22 +146,23 @@ def _table(
     note: str,
 ) -> sweeps.Table:
     unit, scale = style.time_unit(point.high for point in ours["max"].values())
-    headers = ["transport", "seeds", f"last flow\n{unit}", "seeds'\nrange", "over ideal\n%"]
+    headers = ["transport", "seeds", f"last flow\n{unit}", "± 95 %", "seeds'\nrange"]
+    headers.append("over ideal\n%")
     headers += ["over fair\nshares %"] if fair_ps else []
     headers += ["paper", "difference\n%"] if stated else []
     headers += [f"mean\n{unit}", "over ideal\n%"] + (["over fair\nshares %"] if fair_ps else [])
     rows = []
     for name, last in ours["max"].items():
         mean = ours["mean"][name]
-        row = [name, str(len(last.values)), f"{last.mean / scale:.4g}"]
-        row.append(f"{last.low / scale:.4g} to {last.high / scale:.4g}")
+        row = [name, str(len(last.values)), format_number(last.mean / scale)]
+        row += [sweeps.plus_minus(last, scale), sweeps.span(last, scale)]
         row.append(sweeps.difference(last.mean, ideal_ps["max"]))
         row += [sweeps.difference(last.mean, fair_ps["max"])] if fair_ps else []
         if stated:
             value = stated.get(name)
             row.append("-" if value is None else value.text)
             row.append(sweeps.difference(last.mean, None if value is None else value.time_ps))
-        row += [f"{mean.mean / scale:.4g}", sweeps.difference(mean.mean, ideal_ps["mean"])]
+        row += [format_number(mean.mean / scale), sweeps.difference(mean.mean, ideal_ps["mean"])]
         row += [sweeps.difference(mean.mean, fair_ps["mean"])] if fair_ps else []
         rows.append(tuple(row))
     notes = [_both("ideal", ideal_ps, unit, scale)]
@@ -163,29 +175,29 @@ def _table(
 
 
 def _both(name: str, times_ps: dict[str, float], unit: str, scale: float) -> str:
-    last, mean = (times_ps[key] / scale for key in STATISTICS)
-    return f"{name}: last flow {last:.4g} {unit}, mean {mean:.4g} {unit}"
+    last, mean = (format_number(times_ps[key] / scale) for key in STATISTICS)
+    return f"{name}: last flow {last} {unit}, mean {mean} {unit}"
 
 
 def _stated(result: Result) -> Stated | None:
     """What the paper states for the transport of a result, if it is the paper's scenario."""
     if not _is_papers(result):
         return None
-    name = style.transport(result)
+    name = pool.transport(result)
     if name == "smartt":
-        return SINGLE_PATH if sweeps.resolved(result, "transport.paths") == "ecmp" else None
+        return SINGLE_PATH if pool.resolved(result, "transport.paths") == "ecmp" else None
     return {"roce": ROCE, "ndp": SPRAYED, "homa": SPRAYED}.get(name)
 
 
 def _is_papers(result: Result) -> bool:
     """Do 8,192 hosts of a two-tier tree send 97.39 MB each at 800 Gbps?"""
-    kinds = [sweeps.resolved(result, f"{section}.kind") for section in ("topology", "traffic")]
+    kinds = [pool.resolved(result, f"{section}.kind") for section in ("topology", "traffic")]
     if kinds not in PAPER_KINDS or len(result.flows) != 8192:
         return False
-    hosts = [sweeps.resolved(result, f"topology.{key}") for key in ("leaves", "hosts_per_leaf")]
+    hosts = [pool.resolved(result, f"topology.{key}") for key in ("leaves", "hosts_per_leaf")]
     rate, size = (
-        sweeps.resolved(result, "topology.host_rate"),
-        sweeps.resolved(result, "traffic.size"),
+        pool.resolved(result, "topology.host_rate"),
+        pool.resolved(result, "traffic.size"),
     )
     return (
         hosts == [128, 64]

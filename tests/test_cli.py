@@ -285,6 +285,27 @@ class TestLooking:
         assert ["roce", "2"] in rows
         assert os.path.getsize("ndp/transports.png") > 1000
 
+    def test_plot_against_any_axis(self, netsim, fake):
+        netsim("run", "small.toml", "--set", "traffic.load=[0.5, 1.0]", "--seed", "1..2")
+        result = netsim("plot", "here/small", "--x", "load", "--y", "slowdown_p99")
+        assert result.exit_code == 0, result.output
+        rows = [line.split()[:3] for line in result.stdout.splitlines()]
+        assert ["ndp", "0.5", "2"] in rows
+        assert result.stdout.endswith("here/small/slowdown_p99_load.png\n")
+        assert os.path.getsize("here/small/slowdown_p99_load.png") > 1000
+        assert netsim("plot", "here/small", "--x", "load").exit_code == 0
+        assert os.path.exists("here/small/fct_p99_load.png")
+        assert fails(netsim("plot", "here/small", "--y", "drops"), 2, "--x")
+        assert fails(netsim("plot", "here/small", "--x", "load", "--kind", "fct"), 2, "--kind")
+        assert fails(netsim("plot", "here/small", "--x", "lod"), 2, '"load"')
+
+    def test_plot_of_links_leaves_out_what_has_none(self, netsim, fake):
+        netsim("run", "small.toml", "--set", 'transport=["ideal", "ndp"]')
+        os.remove("here/small/transport=ideal/links.parquet")
+        result = netsim("plot", "here/small", "--kind", "links")
+        assert result.exit_code == 0, result.output
+        assert "left out, without links: transport=ideal" in result.stderr
+
     @pytest.mark.parametrize("kind", ["load", "transports"])
     def test_plot_of_what_is_no_such_sweep(self, netsim, fake, kind):
         netsim("run", "sweep.toml")

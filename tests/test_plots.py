@@ -3,32 +3,30 @@
 import numpy as np
 import pytest
 from fakes import FakePoint, fake_result
+from plot_points import curve, make, varied
 
 from netsim import InputError, load
-from netsim.plots import fct_cdf, fct_vs_load, links, save, slowdown, sweeps, transports
-from netsim.plots.style import MAX_POINTS, labels, thin
+from netsim.plots import (
+    fct_cdf,
+    fct_vs_load,
+    links,
+    pool,
+    save,
+    slowdown,
+    sweeps,
+    transports,
+)
+from netsim.plots.style import MAX_POINTS, thin
 from netsim.results import write_result
 
-
-@pytest.fixture
-def make(tmp_path):
-    def result(name="tiny", axes=None, transport="ndp", **options):
-        point = FakePoint(name=name, axes=axes or {}, transport_name=transport)
-        return load(write_result(tmp_path / name, point, fake_result(**options)))
-
-    return result
-
-
-def curve(figure, label):
-    (line,) = [one for one in figure.axes[0].get_lines() if one.get_label() == label]
-    return line.get_xdata(), line.get_ydata()
+__all__ = ["make"]
 
 
 def test_fct_cdf_is_the_distribution(make):
     result = make(n_flows=10)
     figure = fct_cdf.draw([result])
     x, y = curve(figure, "ndp")
-    assert figure.axes[0].get_xlabel() == "flow completion time (µs)"
+    assert figure.axes[0].get_xlabel() == "flow completion time (us)"
     np.testing.assert_allclose(x[1:], np.sort(result.flows["fct_ps"].to_numpy()) / 1e6)
     np.testing.assert_allclose(y, np.arange(11) / 10)
     x, y = curve(figure, "ideal")
@@ -52,8 +50,8 @@ def test_a_sweep_is_labelled_by_what_differs(make):
         make("a", {"transport": "ndp", "traffic.load": 0.5}),
         make("b", {"transport": "roce", "traffic.load": 0.5}, transport="roce", n_flows=3),
     ]
-    assert labels(results) == ["ndp, load 0.5", "roce, load 0.5"]
-    curve(fct_cdf.draw(results), "roce, load 0.5")
+    assert [one.label for one in pool.curves(results)] == ["ndp", "roce"]
+    curve(fct_cdf.draw(results), "roce")
 
 
 def test_slowdown_of_flows_of_one_size_by_rank(make):
@@ -84,7 +82,23 @@ def test_links_add_up_classes_and_part_stages(make):
 
 def test_too_many_results_for_one_figure_of_links(make):
     with pytest.raises(InputError, match="cannot be told apart"):
-        links.draw([make(f"p{number}") for number in range(5)])
+        links.draw([varied(make, "traffic.load", load) for load in range(5)])
+
+
+def test_links_of_a_sweep_with_ideal_are_those_of_the_others(make):
+    ideal = make("ideal", {"transport": "ideal"}, transport="ideal")
+    (ideal.path / "links.parquet").unlink()
+    ndp = make("ndp", {"transport": "ndp"})
+    assert links.without_links([ideal, ndp]) == [ideal]
+    assert len(links.draw([ideal, ndp]).axes[0].get_lines()) == 2
+    with pytest.raises(InputError, match=r'no links.*"ideal" is not simulated'):
+        links.draw([ideal])
+
+
+def test_links_of_several_seeds_are_taken_together(make):
+    results = [varied(make, "traffic.load", 1, seed=seed) for seed in (1, 2, 3)]
+    lines = links.draw(results).axes[0].get_lines()
+    assert [len(line.get_xdata()) for line in lines] == [6, 6]
 
 
 @pytest.mark.parametrize("count", [1, 5, MAX_POINTS, 10 * MAX_POINTS])
@@ -111,10 +125,13 @@ def test_saving_fails_with_a_message(make, tmp_path):
 
 
 def test_a_long_legend_stands_beside_the_figure(make):
-    results = [make(f"p{seed}", {"seed": seed}, n_flows=3, seed=seed) for seed in range(12)]
+    results = [varied(make, "traffic.load", load, n_flows=3) for load in range(12)]
     figure = fct_cdf.draw(results)
     assert figure.axes[0].get_legend() is None
     assert len(figure.legends[0].get_texts()) == 13
+    rows = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert rows[:2] == ["load 0", "load 1"]
+    assert figure.get_figheight() > 4.2
 
 
 TREE = {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 4, "spines": 4}
@@ -177,7 +194,7 @@ class TestComparisons:
         rows = {row[:2]: row for row in comparison.table.rows}
         row = rows["roce", "0.5"]
         ours = comparison.ours["max"]["roce"][0.5].mean
-        assert row[2:6] == (
+        assert row[2:4] + row[5:7] == (
             "2", f"{ours:.3f}", f"{fair[0.5]:.3f}", f"{100 * (ours / fair[0.5] - 1):+.1f}",
         )  # fmt: skip
         assert len(rows) == 6
@@ -188,7 +205,7 @@ class TestComparisons:
         results = [point("ndp", traffic={"load": at, **poisson}) for at in (0.5, 1.0)]
         comparison = fct_vs_load.compare(results)
         assert len(fct_vs_load.draw(comparison).axes[0].get_lines()) == 2
-        assert comparison.table.rows[0][4:6] == ("-", "-")
+        assert comparison.table.rows[0][5:7] == ("-", "-")
         assert "of one size that start together" in comparison.table.notes[0]
         results = [
             point("ndp", traffic={"load": 0.5}),
@@ -220,7 +237,7 @@ class TestComparisons:
         assert not comparison.stated
         assert "paper" not in comparison.table.headers
         row = comparison.table.rows[0]
-        assert row[4] == f"{100 * (expected / 1e6 - 1):+.1f}"
+        assert row[5] == f"{100 * (expected / 1e6 - 1):+.1f}"
         assert all(len(row) == len(comparison.table.headers) for row in comparison.table.rows)
 
     def test_parameters_of_a_transport_are_told_apart(self, point):

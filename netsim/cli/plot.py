@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from netsim.results import Result
+
+DEFAULT = "fct"
+
 KINDS = {"fct": "fct_cdf", "slowdown": "slowdown", "links": "links"}
 """Kind -> module of netsim.plots that draws results."""
+
+Y = "fct_p99"
+"""What --x alone shows."""
 
 COMPARISONS = {"load": "fct_vs_load", "transports": "transports"}
 """Kind -> module of netsim.plots that compares the points of sweeps: a figure and a table."""
@@ -20,19 +34,28 @@ COMPARISONS = {"load": "fct_vs_load", "transports": "transports"}
 @click.option(
     "--kind",
     type=click.Choice([*KINDS, *COMPARISONS]),
-    default="fct",
-    show_default=True,
-    help="Completion times, slowdown by flow, or how busy the links were. Of sweeps also: "
-    "completion times against traffic.load, or transports side by side; both print a table.",
+    help="Completion times (the default), slowdown by flow, or how busy the links were. Of sweeps "
+    "also: completion times against traffic.load, or transports side by side, with a table.",
+)
+@click.option("--x", metavar="AXIS", help="Of a sweep: draw --y against this axis, with a table.")
+@click.option(
+    "--y",
+    metavar="COLUMN",
+    help=f"A statistic, such as fct_mean or slowdown_p99, or a number of summary.json, such as "
+    f"drops; {Y} by default.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write; its ending chooses the format (.png, .pdf, .svg). KIND.png beside the "
-    "(first) result by default.",
+    help="File to write; its ending chooses the format (.png, .pdf, .svg). KIND.png, or Y_X.png, "
+    "beside the (first) result by default.",
 )
-def command(results: tuple[Path, ...], kind: str, out: Path | None) -> None:
+def command(
+    results: tuple[Path, ...], kind: str | None, x: str | None, y: str | None, out: Path | None
+) -> None:
     """Draw RESULT, a directory that netsim run has written; several are drawn as if they were one.
+
+    Points that differ in the seed alone are one curve, with a band.
 
     \b
     fct         share of the flows that are done by each time, beside the ideal
@@ -42,10 +65,11 @@ def command(results: tuple[Path, ...], kind: str, out: Path | None) -> None:
                 transport, beside single paths with max-min fair shares
     transports  sweep over transport: last flow and mean, a bar per transport, beside
                 the ideal, fair shares and (p2p_8192) the values that the paper states
-    """
-    from importlib import import_module
 
-    from netsim.plots import save
+    \b
+    netsim plot results/incast --x fan_in --y fct_p99
+    """
+    from netsim.plots import against, save
     from netsim.results import is_sweep, load, load_sweep
 
     points = [
@@ -53,16 +77,35 @@ def command(results: tuple[Path, ...], kind: str, out: Path | None) -> None:
         for path in results
         for point in (load_sweep(path).points if is_sweep(path) else [load(path)])
     ]
-    path = out if out is not None else results[0] / f"{kind}.png"
-    if kind in COMPARISONS:
+    if x is not None:
+        if kind is not None:
+            raise InputError("--kind and --x cannot stand together", hint="leave one of them out")
+        comparison = against.compare(points, x, y or Y)
+        default = f"{comparison.y}_{comparison.x.rpartition('.')[2]}.png"
+        figure = against.draw(comparison)
+    elif y is not None:
+        raise InputError("--y needs an axis to stand against", key="--x", hint="such as --x seed")
+    else:
+        default = f"{kind or DEFAULT}.png"
+        figure, comparison = _drawn(kind or DEFAULT, points)
+    path = save(figure, out if out is not None else results[0] / default)
+    if comparison is not None:
         from netsim.cli.tables import comparison_table, show
 
-        module = import_module(f"netsim.plots.{COMPARISONS[kind]}")
-        comparison = module.compare(points)
-        save(module.draw(comparison), path)
         show(comparison_table(comparison.table))
         for note in comparison.table.notes:
             click.echo(note)
-    else:
-        save(import_module(f"netsim.plots.{KINDS[kind]}").draw(points), path)
     click.echo(path)
+
+
+def _drawn(kind: str, points: list[Result]) -> tuple[Figure, Any]:
+    """The figure of a kind, and the comparison if it is one."""
+    module = import_module(f"netsim.plots.{(KINDS | COMPARISONS)[kind]}")
+    if kind in COMPARISONS:
+        comparison = module.compare(points)
+        return module.draw(comparison), comparison
+    figure = module.draw(points)
+    if left_out := module.without_links(points) if kind == "links" else []:
+        names = ", ".join(point.name for point in left_out)
+        click.echo(f"left out, without links: {names}", err=True)
+    return figure, None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from netsim.cli.progress import format_duration, format_speed
-from netsim.units import format_bytes, format_time, written
+from netsim.units import format_bytes, format_number, format_time, written
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -114,8 +114,7 @@ def number(value: float | None, scale: float = 1) -> str:
     """A number with four significant digits, never as 1e+03; a dash if there is none."""
     if value is None or value != value:
         return "-"
-    scaled = value / scale
-    return f"{scaled:,.0f}" if abs(scaled) >= 1000 else f"{scaled:.4g}"
+    return format_number(value / scale)
 
 
 def count(value: int | None) -> str:

@@ -1,0 +1,280 @@
+"""Any figure of a sweep against any of its axes: `netsim plot RESULT --x fan_in --y drops`.
+
+One line for each transport and each value of the other axes, the mean over the seeds with their
+range as a band. Values with units and numbers stand at their place, logarithmically where they
+span more than a decade. Others (names, true and false) stand side by side, with dots for the means
+and bars for the range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from netsim.errors import InputError, did_you_mean
+from netsim.plots import pool, style, sweeps
+from netsim.units import format_number, parse_bytes, parse_rate_bps, parse_time_ps
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from netsim.results import Result
+
+DECADE = 10
+DECADES = 50
+"""Values on x, and on y, that span so much have a logarithmic axis."""
+
+MAX_TICKS = 12
+"""So many values on x are written below it, at most ..."""
+
+WIDTH = 55
+"""... and aslant if they have more letters than this."""
+
+BESIDE = 0.08
+"""How far apart the dots of curves stand above one name."""
+
+UNITS: tuple[Callable[[object], int], ...] = (parse_time_ps, parse_bytes, parse_rate_bps)
+
+Lines = dict[str, dict[Any, sweeps.Spread]]
+"""Curve -> value on x, as the experiment has it -> figures of the seeds."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`lines` by label, with the look of each; `ideal` (of completion times only) by label too."""
+
+    x: str
+    y: str
+    lines: Lines
+    looks: dict[str, style.Look]
+    ideal: dict[str, dict[Any, float]]
+    title: str
+    table: sweeps.Table
+
+
+def compare(results: Sequence[Result], x: str, y: str) -> Comparison:
+    """The column `y` of the points at each value of the axis `x`.
+
+    `x` is the name of an axis or its last word; `y` is a number of summary.json, such as "drops",
+    or a statistic, such as "fct_p99" or "slowdown_mean". Raises InputError if there is no such
+    axis or column, or no point has a value.
+    """
+    axis = _axis(results, x)
+    name = _column(results, y)
+    chosen = pool.without_ideal(results) or list(results)
+    # A transport brings its parameters and the fabric that it expects.
+    apart = [axis, "fabric"] if axis == pool.TRANSPORT else [axis]
+    curves = [
+        (curve, line)
+        for curve in pool.curves(chosen, apart, named=True)
+        if (line := _by_x(curve.results, axis, name))
+    ]
+    if not curves:
+        raise InputError(f"no point has a value of {name}", key="--y")
+    lines = {curve.label: line for curve, line in curves}
+    ideal = {}
+    if name.startswith("fct_"):
+        of_ideal = "ideal_" + name.removeprefix("fct_")
+        for curve, _ in curves:
+            found = _by_x(curve.results, axis, of_ideal)
+            ideal[curve.label] = {value: point.mean for value, point in found.items()}
+    return Comparison(
+        x=axis,
+        y=name,
+        lines=lines,
+        looks={curve.label: curve.look for curve, _ in curves},
+        ideal=ideal,
+        title=pool.title(results),
+        table=_table(lines, axis, name, ideal),
+    )
+
+
+def draw(comparison: Comparison) -> Figure:
+    """A line for each curve, and the ideal where the column is a completion time."""
+    figure, (axes,) = style.new_figure()
+    values = list(dict.fromkeys(value for line in comparison.lines.values() for value in line))
+    places = _places(values)
+    points = [point for line in comparison.lines.values() for point in line.values()]
+    largest = [point.high for point in points]
+    unit, scale = _unit(comparison.y, largest)
+    named = _are_names(values)
+    for index, (label, line) in enumerate(comparison.lines.items()):
+        order = sorted(line, key=places.__getitem__)
+        scaled = [sweeps.scaled(line[value], scale) for value in order]
+        beside = BESIDE * (index - (len(comparison.lines) - 1) / 2) if named else 0.0
+        x = [places[value] + beside for value in order]
+        (sweeps.dots if named else sweeps.line)(axes, x, scaled, comparison.looks[label], label)
+    for index, ideal in enumerate(_distinct(comparison.ideal)):
+        order = sorted(ideal, key=places.__getitem__)
+        x, y = [places[value] for value in order], [ideal[value] / scale for value in order]
+        label = pool.IDEAL if index == 0 else ""
+        axes.plot(x, y, color=style.IDEAL, linestyle="--", label=label)
+    _scale_x(axes, places)
+    lowest = min(point.low for point in points)
+    if lowest > 0 and max(largest) > DECADES * lowest:
+        style.logarithmic(axes, "y")
+    else:
+        axes.set_ylim(bottom=min(0, lowest))
+    axes.set_xlabel(_last_word(comparison.x))
+    axes.set_ylabel(f"{_words(comparison.y)} ({unit})" if unit else _words(comparison.y))
+    axes.set_title(comparison.title, fontsize="medium")
+    words = ("dots", "bars") if named else ("lines", "bands")
+    style.legend(figure, axes, "best", sweeps.caption(points, *words))
+    return figure
+
+
+def _distinct(ideals: dict[str, dict[Any, float]]) -> list[dict[Any, float]]:
+    """The ideals of curves, those that are the same only once; all zero is none."""
+    found: list[dict[Any, float]] = []
+    for ideal in ideals.values():
+        if any(ideal.values()) and ideal not in found:
+            found.append(ideal)
+    return found
+
+
+def _last_word(axis: str) -> str:
+    return axis.rpartition(".")[2]
+
+
+def _axis(results: Sequence[Result], written: str) -> str:
+    """The full name of an axis. Raises InputError if there is none or more than one."""
+    axes = list(dict.fromkeys(axis for result in results for axis in result.experiment["axes"]))
+    found = [axis for axis in axes if axis == written]
+    found = found or [axis for axis in axes if _last_word(axis) == written]
+    if not found:
+        hint = did_you_mean(written, [_last_word(axis) for axis in axes])
+        raise InputError(f'the sweep has no axis "{written}"', key="--x", hint=hint)
+    if len(found) > 1:
+        hint = f"write {' or '.join(found)}"
+        raise InputError(f'the sweep has several axes "{written}"', key="--x", hint=hint)
+    return found[0]
+
+
+def _columns(result: Result) -> dict[str, float | None]:
+    """Every number of a result: statistics by "fct_p99", "slowdown_max", and counters."""
+    found: dict[str, float | None] = {}
+    for name, value in result.summary.items():
+        if isinstance(value, dict):
+            short = name.removesuffix("_ps")
+            for statistic, number in value.items():
+                if isinstance(number, int | float) or number is None:
+                    found[f"{short}_{statistic}"] = number
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found[name] = value
+    return found
+
+
+def _column(results: Sequence[Result], written: str) -> str:
+    """The name of a column, written with its unit or without. Raises InputError."""
+    names = list(dict.fromkeys(name for result in results for name in _columns(result)))
+    for name in (written, f"{written}_ps", written.removesuffix("_ps")):
+        if name in names:
+            return name
+    hint = did_you_mean(written, names)
+    raise InputError(f'a result has no number "{written}"', key="--y", hint=hint)
+
+
+def _by_x(results: Sequence[Result], axis: str, name: str) -> dict[Any, sweeps.Spread]:
+    """The figures of the seeds at each value of an axis."""
+    found: dict[Any, list[float]] = {}
+    for result in results:
+        number = _columns(result).get(name)
+        if axis in result.experiment["axes"] and number is not None and number == number:
+            found.setdefault(_hashable(result.experiment["axes"][axis]), []).append(float(number))
+    spreads = {value: sweeps.spread_of(numbers) for value, numbers in found.items()}
+    return {value: point for value, point in spreads.items() if point is not None}
+
+
+def _hashable(value: Any) -> Any:
+    return str(value) if isinstance(value, list | dict) else value
+
+
+def _quantity(value: Any) -> float | None:
+    """A value as a number, if it is one or has a unit."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return float(value)
+    for parse in UNITS:
+        try:
+            return float(parse(value))
+        except InputError:
+            continue
+    return None
+
+
+def _are_names(values: Sequence[Any]) -> bool:
+    """Are there values that are no numbers and have no unit?"""
+    return any(_quantity(value) is None for value in values)
+
+
+def _places(values: Sequence[Any]) -> dict[Any, float]:
+    """Where each value stands on x: at its number, or one after another if there are names."""
+    if _are_names(values):
+        return {value: float(index) for index, value in enumerate(values)}
+    return {value: _quantity(value) or 0.0 for value in values}
+
+
+def _scale_x(axes: Axes, places: dict[Any, float]) -> None:
+    numbers = sorted(places.values())
+    named = _are_names(list(places))
+    if not named and numbers[0] > 0 and numbers[-1] >= DECADE * numbers[0]:
+        style.logarithmic(axes, "x")
+    plain = all(isinstance(value, int | float) for value in places)
+    if len(places) > MAX_TICKS and plain:
+        return
+    short = pool.short_names(str(value) for value in places)
+    step = 1 + (len(places) - 1) // MAX_TICKS
+    shown = sorted(places, key=places.__getitem__)[::step]
+    texts = [short[str(value)] for value in shown]
+    long = sum(map(len, texts)) + 2 * len(texts) > WIDTH
+    axes.set_xticks(
+        [places[value] for value in shown], texts, minor=False,
+        rotation=30 if long else 0, ha="right" if long else "center",
+    )  # fmt: skip
+    axes.minorticks_off()
+
+
+def _unit(name: str, values: Sequence[float]) -> tuple[str, float]:
+    """The unit of a column, and what its values are divided by."""
+    if name.endswith("_ps") or name.startswith(("fct_", "ideal_")):
+        return style.time_unit(values)
+    if name.endswith("_s") and not name.endswith("_per_s"):
+        return "s", 1.0
+    if name == "packet_hops_per_s":
+        return "million packet-hops/s", 1e6
+    if name.startswith("slowdown"):
+        return "", 1.0
+    return ("millions", 1e6) if max(values) >= 1e7 else ("", 1.0)
+
+
+def _words(name: str) -> str:
+    """A column's name for an axis: "flow completion time, p99"."""
+    quantity, _, statistic = name.partition("_")
+    if quantity == "fct":
+        return f"flow completion time, {statistic}"
+    if quantity in ("slowdown", "ideal"):
+        return f"{quantity}, {statistic}"
+    if name == "packet_hops_per_s":
+        return "speed"
+    return name.removesuffix("_ps").removesuffix("_s").replace("_", " ")
+
+
+def _table(lines: Lines, axis: str, name: str, ideal: dict[str, dict[Any, float]]) -> sweeps.Table:
+    points = [point for line in lines.values() for point in line.values()]
+    unit, scale = _unit(name, [point.high for point in points])
+    header = f"{name}\n{unit}" if unit else name
+    headers = ["", _last_word(axis), "seeds", header, "± 95 %", "seeds'\nrange"]
+    headers += ["over ideal\n%"] if ideal else []
+    short = pool.short_names(str(value) for line in lines.values() for value in line)
+    rows = []
+    for label, line in lines.items():
+        for value, point in line.items():
+            row = [label, short[str(value)], str(len(point.values))]
+            row += [format_number(point.mean / scale), sweeps.plus_minus(point, scale)]
+            row.append(sweeps.span(point, scale))
+            row += [sweeps.difference(point.mean, ideal[label].get(value))] if ideal else []
+            rows.append(tuple(row))
+    return sweeps.Table(tuple(headers), rows)

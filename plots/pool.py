@@ -1,0 +1,193 @@
+"""Results that differ in nothing but the seed are one curve, with a name and a look of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from netsim.plots import style
+
+if TYPE_CHECKING:
+    from netsim.results import Result
+
+IDEAL = "ideal"
+"""The transport that needs no curve of its own: it is the line of the ideal."""
+
+TRANSPORT = "transport"
+"""The axis of transports."""
+
+NOT_SIMULATED = ("name", "description", "seed")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The results of all seeds of one point (or of several that stand along an axis)."""
+
+    label: str
+    transport: str
+    results: tuple[Result, ...]
+    look: style.Look
+
+
+def curves(
+    results: Sequence[Result], apart: Sequence[str] = (), *, named: bool = False
+) -> list[Curve]:
+    """The curves of a figure, in the order of the results.
+
+    Keys named in `apart` (with all that is below them) and the seed do not part results. A point
+    that was run twice counts once. Labels say what sets curves apart; with `named` they always
+    begin with the transport.
+    """
+    groups: dict[str, dict[str, Result]] = {}
+    for result in results:
+        key = json.dumps(_makeup(result, apart), sort_keys=True)
+        point = json.dumps([result.experiment["seed"], *(_value(result, axis) for axis in apart)])
+        groups.setdefault(key, {}).setdefault(point, result)
+    pooled = [tuple(group.values()) for group in groups.values()]
+    kinds = [transport(group[0]) for group in pooled]
+    looks = style.looks(kinds)
+    return [
+        Curve(label, kind, group, look)
+        for label, kind, group, look in zip(
+            _labels(pooled, apart, named), kinds, pooled, looks, strict=True
+        )
+    ]
+
+
+def transport(result: Result) -> str:
+    """The name of the transport of a result."""
+    for plugin in result.experiment["plugins"]:
+        if plugin["kind"] == "transport":
+            return str(plugin["name"]).partition(":")[0]
+    return ""
+
+
+def resolved(result: Result, key: str) -> Any:
+    """The value of a dotted key of the resolved experiment, None if it is "none" or not there."""
+    value: Any = result.experiment["resolved"]
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return None if value == "none" else value
+
+
+def _value(result: Result, axis: str) -> Any:
+    return result.experiment["axes"].get(axis, resolved(result, axis))
+
+
+def short_names(values: Iterable[str]) -> dict[str, str]:
+    """What plugins are called on a figure: "./mine.py:careful" is "mine:careful".
+
+    Two of one name keep as many folders of their paths as tell them apart.
+    """
+    found = {}
+    for value in dict.fromkeys(values):
+        path, colon, preset = value.partition(".py:")
+        if colon or value.endswith(".py"):
+            parts = PurePosixPath(path.removesuffix(".py")).parts
+            found[value] = (parts, f":{preset}" if colon else "")
+        else:
+            found[value] = ((value,), "")
+
+    def shown(value: str, depth: int) -> str:
+        parts, preset = found[value]
+        return "/".join(parts[-depth:]) + preset
+
+    names = {}
+    for value, (parts, _) in found.items():
+        depth = 1
+        while depth < len(parts) and any(
+            shown(value, depth) == shown(other, depth) for other in found if other != value
+        ):
+            depth += 1
+        names[value] = shown(value, depth)
+    return names
+
+
+def title(results: Sequence[Result]) -> str:
+    """The name of the experiment, with the transport if there is only one."""
+    name = str(results[0].experiment["resolved"].get("name", results[0].name))
+    kinds = short_names(_kind(result) for result in results)
+    return f"{name}: {next(iter(kinds.values()))}" if len(kinds) == 1 else name
+
+
+def caption(found: Sequence[Curve], band: str) -> str:
+    """Says what bands stand for, if any curve has several seeds."""
+    seeds = sorted({len(curve.results) for curve in found})
+    if not seeds or seeds[-1] == 1:
+        return ""
+    text = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    return f"{text} seeds; {band}"
+
+
+def _labels(groups: Sequence[Sequence[Result]], apart: Sequence[str], named: bool) -> list[str]:
+    """A name for each group: the transport and its axes, and what sets equal names apart."""
+    firsts = [group[0] for group in groups]
+    names = _names(firsts, apart, named)
+    makeups = [_makeup(result, apart) for result in firsts]
+    told = []
+    for name, makeup, group in zip(names, makeups, groups, strict=True):
+        alike = [other for at, other in zip(names, makeups, strict=True) if at == name]
+        keys = [key for key in makeup if any(other.get(key) != makeup[key] for other in alike)]
+        parts = [name, *(f"{key.rpartition('.')[2]} {makeup[key]}" for key in keys)]
+        partial = not all(result.complete for result in group)
+        told.append(", ".join(parts) + (" (partial)" if partial else ""))
+    return told
+
+
+def _names(results: Sequence[Result], apart: Sequence[str], named: bool) -> list[str]:
+    """Transport and axes, without what is the same for all."""
+    left_out = (TRANSPORT, "seed", *apart)
+    axes = {axis: None for result in results for axis in result.experiment["axes"]}
+    varying = [
+        axis
+        for axis in axes
+        if axis not in left_out
+        and len({repr(result.experiment["axes"].get(axis)) for result in results}) > 1
+    ]
+    kinds = short_names(_kind(result) for result in results)
+    named = TRANSPORT not in apart and (named or len(kinds) > 1 or not varying)
+    names = []
+    for result in results:
+        values = result.experiment["axes"]
+        parts = [kinds[_kind(result)]] if named else []
+        parts += [f"{a.rpartition('.')[2]} {values[a]}" for a in varying if a in values]
+        names.append(", ".join(parts))
+    return names
+
+
+def _kind(result: Result) -> str:
+    kind = result.experiment["axes"].get(TRANSPORT, resolved(result, "transport.kind"))
+    return str(kind or transport(result))
+
+
+def _makeup(result: Result, apart: Sequence[str]) -> dict[str, Any]:
+    """All that was simulated, by dotted key, but for the seed and `apart`, with the code's hash."""
+    found: dict[str, Any] = {}
+
+    def add(table: dict[str, Any], prefix: str) -> None:
+        for key, value in table.items():
+            name = f"{prefix}{key}"
+            if name in (*NOT_SIMULATED, *apart):
+                continue
+            if isinstance(value, dict):
+                add(value, f"{name}.")
+            else:
+                found[name] = value
+
+    kept = {k: v for k, v in result.experiment["resolved"].items() if k != "outputs"}
+    add(kept, "")
+    for axis, value in result.experiment["axes"].items():
+        if axis not in apart and axis.partition(".")[0] in apart:
+            found[axis] = value
+    for plugin in result.experiment["plugins"]:
+        if plugin["kind"] == "transport" and TRANSPORT not in apart:
+            found[f"{plugin['name']}.code"] = plugin["sha256"][:6]
+    return found
+
+
+def without_ideal(results: Sequence[Result]) -> list[Result]:
+    """The results of all transports that are simulated."""
+    return [result for result in results if transport(result) != IDEAL]

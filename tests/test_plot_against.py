@@ -1,0 +1,103 @@
+"""`netsim plot --x AXIS --y COLUMN`: any figure of a sweep against any axis."""
+
+import numpy as np
+import pytest
+from plot_points import curve, make, varied
+
+from netsim import InputError
+from netsim.plots import against, sweeps
+
+__all__ = ["make"]
+
+
+class TestAgainst:
+    @pytest.fixture
+    def incast(self, make):
+        return [
+            varied(make, "traffic.fan_in", fan_in, transport, seed, n_flows=20)
+            for transport in ("ideal", "ndp", "roce")
+            for fan_in in (4, 16, 64)
+            for seed in (1, 2)
+        ]
+
+    def test_a_line_for_each_transport_with_its_range(self, incast):
+        comparison = against.compare(incast, "fan_in", "fct_p99")
+        assert (comparison.x, comparison.y) == ("traffic.fan_in", "fct_p99")
+        assert list(comparison.lines) == ["ndp", "roce"]
+        p99 = [result.summary["fct_ps"]["p99"] for result in incast[6:8]]
+        point = comparison.lines["ndp"][4]
+        assert (point.mean, point.low, point.high) == (np.mean(p99), min(p99), max(p99))
+        figure = against.draw(comparison)
+        x, y = curve(figure, "ndp")
+        assert list(x) == [4, 16, 64]
+        assert y[0] == pytest.approx(np.mean(p99) / 1e6)
+        axes = figure.axes[0]
+        assert axes.get_xscale() == "log"
+        assert axes.get_xlabel() == "fan_in"
+        assert axes.get_ylabel() == "flow completion time, p99 (us)"
+        assert [text.get_text() for text in axes.get_xticklabels()] == ["4", "16", "64"]
+        assert "2 seeds" in figure.get_supxlabel()
+
+    def test_its_table(self, incast):
+        table = against.compare(incast, "traffic.fan_in", "fct_mean_ps").table
+        assert len(table.rows) == 6
+        assert all(len(row) == len(table.headers) for row in table.rows)
+        assert table.rows[0][:3] == ("ndp", "4", "2")
+        assert " to " in table.rows[0][5]
+        single = against.compare(incast[::2], "fan_in", "fct_mean").table
+        assert single.rows[0][4] == "-"
+        assert " to " not in single.rows[0][5]
+
+    def test_counters_and_other_columns(self, incast):
+        comparison = against.compare(incast, "fan_in", "trims")
+        assert comparison.lines["roce"][64].mean == 12
+        assert not comparison.ideal
+        assert against.draw(comparison).axes[0].get_ylabel() == "trims"
+        assert against.compare(incast, "fan_in", "slowdown_max").lines["ndp"][4].mean > 1
+        assert against.compare(incast, "fan_in", "simulated_ps").lines["ndp"][4].mean == 2e6
+
+    def test_values_with_units_stand_in_their_order(self, make):
+        results = [varied(make, "traffic.size", size) for size in ("1MB", "64KB", "2MB")]
+        figure = against.draw(against.compare(results, "size", "fct_mean"))
+        x, _ = curve(figure, "ndp")
+        assert list(x) == [64e3, 1e6, 2e6]
+        ticks = [text.get_text() for text in figure.axes[0].get_xticklabels()]
+        assert ticks == ["64KB", "1MB", "2MB"]
+
+    def test_names_stand_side_by_side(self, make):
+        results = [varied(make, "fabric.load_balancing", how) for how in ("ecmp", "spray_rr")]
+        axes = against.draw(against.compare(results, "load_balancing", "drops")).axes[0]
+        assert list(axes.get_xticks()) == [0, 1]
+
+    def test_transports_on_x_are_one_line_with_what_belongs_to_them(self, make):
+        results = [
+            varied(make, "traffic.load", load, transport)
+            for transport in ("ndp", "roce")
+            for load in (1, 2)
+        ]
+        comparison = against.compare(results, "transport", "fct_max")
+        assert list(comparison.lines) == ["load 1", "load 2"]
+        assert list(comparison.lines["load 1"]) == ["ndp", "roce"]
+
+    @pytest.mark.parametrize(
+        ("x", "y", "text"),
+        [
+            ("fanin", "drops", 'no axis "fanin".*did you mean "fan_in"'),
+            ("fan_in", "fct_p98", 'no number "fct_p98".*did you mean'),
+        ],
+    )
+    def test_what_is_not_there(self, incast, x, y, text):
+        with pytest.raises(InputError, match=text):
+            against.compare(incast, x, y)
+
+    def test_a_word_that_two_axes_end_with(self, make):
+        result = make("p", {"traffic.size": "1MB", "classes.b.traffic.size": "2MB"})
+        with pytest.raises(InputError, match=r"traffic\.size or classes\.b\.traffic\.size"):
+            against.compare([result], "size", "drops")
+
+    def test_the_confidence_interval_of_a_mean(self):
+        point = sweeps.spread_of([1.0, 2.0, 3.0, 4.0])
+        # Student's t for 3 degrees of freedom is 3.182, the standard error 0.6455.
+        assert point.margin == pytest.approx(3.182 * 0.6455, rel=1e-3)
+        assert sweeps.spread_of([1.0]).margin is None
+        assert sweeps.span(sweeps.spread_of([25.56]), 1) == "25.56"

@@ -1,0 +1,134 @@
+"""Figures of many points: seeds, the ideal, looks and names."""
+
+import numpy as np
+import pytest
+from plot_points import curve, make, varied
+
+from netsim.plots import fct_cdf, links, pool, slowdown, style
+
+__all__ = ["make"]
+
+
+class TestSeeds:
+    def test_are_pooled_with_a_band(self, make):
+        results = [
+            varied(make, "traffic.load", 1, transport, seed, n_flows=50)
+            for transport in ("ndp", "roce")
+            for seed in (1, 2)
+        ]
+        figure = fct_cdf.draw(results)
+        axes = figure.axes[0]
+        assert [one.get_label() for one in axes.get_lines()] == ["ndp", "roce", "ideal"]
+        x, y = curve(figure, "ndp")
+        both = np.concatenate([result.flows["fct_ps"].to_numpy() for result in results[:2]])
+        np.testing.assert_allclose(x[1:], np.sort(both) / 1e6)
+        assert y[-1] == 1
+        (low, high) = (vertices(axes.collections[0])[:, 0].min(), both.max() / 1e6)
+        assert low == pytest.approx(both.min() / 1e6)
+        assert vertices(axes.collections[0])[:, 0].max() == pytest.approx(high)
+        assert "2 seeds" in figure.get_supxlabel()
+
+    def test_that_did_not_finish_alike(self, make):
+        results = [
+            varied(make, "traffic.load", 1, seed=seed, n_flows=10, unfinished=left, complete=False)
+            for seed, left in ((1, 0), (2, 6))
+        ]
+        axes = fct_cdf.draw(results).axes[0]
+        assert vertices(axes.collections[0])[:, 1].max() == pytest.approx(0.4)
+        none = varied(make, "traffic.load", 1, seed=3, n_flows=10, unfinished=10, complete=False)
+        assert not fct_cdf.draw([results[0], none]).axes[0].collections
+
+    def test_of_slowdowns_stand_together_by_rank(self, make):
+        results = [varied(make, "traffic.load", 1, seed=seed, n_flows=10) for seed in (1, 2)]
+        figure = slowdown.draw(results)
+        x, y = curve(figure, "ndp")
+        assert len(x) == 20
+        assert x[-1] == 10
+        assert (np.diff(y) >= 0).all()
+
+    def test_one_seed_needs_no_caption(self, make):
+        assert fct_cdf.draw([make()]).get_supxlabel() == ""
+
+
+def vertices(collection):
+    return np.concatenate([path.vertices for path in collection.get_paths()])
+
+
+class TestIdeal:
+    def test_stands_once_in_the_legend(self, make):
+        results = [make("i", {"transport": "ideal"}, transport="ideal")]
+        results.append(make("n", {"transport": "ndp"}))
+        for module in (fct_cdf, slowdown):
+            figure = module.draw(results)
+            shown = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+            assert shown == ["ndp", "ideal"]
+        curve(fct_cdf.draw(results[:1]), "ideal")
+
+    def test_of_each_traffic(self, make):
+        results = [varied(make, "traffic.size", size) for size in ("1MB", "2MB", "4MB")]
+        for result, factor in zip(results, (1, 1.001, 2), strict=True):
+            result.flows = result.flows.with_columns(result.flows["ideal_ps"] * factor)
+        lines = fct_cdf.draw(results).axes[0].get_lines()
+        dashed = [one for one in lines if one.get_color() == style.IDEAL]
+        assert [one.get_xdata().max() for one in dashed] == [1, 2]
+        assert dashed[0].get_label() == "ideal"
+        assert dashed[1].get_label().startswith("_")
+
+
+class TestLooks:
+    @pytest.mark.parametrize("kinds", [["ndp"] * 28, ["ndp", "roce", "mine"] * 28, ["ndp"] * 280])
+    def test_no_two_curves_look_the_same(self, kinds):
+        assert len(set(style.looks(kinds))) == len(kinds)
+
+    def test_a_transport_has_one_colour_on_every_figure(self):
+        shipped = ["ndp", "roce", "smartt", "homa", "dcqcn", "nscc", "dctcp", "hpcc", "swift"]
+        looks = style.looks(shipped)
+        assert len({look.colour for look in looks}) == len(shipped)
+        for kind, look in zip(shipped, looks, strict=True):
+            assert style.looks(["mine", kind])[1].colour == look.colour
+            assert style.looks([kind, "yours"])[0].colour == look.colour
+        alone, beside = style.looks(["mine", "ndp"])[0], style.looks(["homa", "mine"])[1]
+        assert alone.colour == beside.colour
+
+    def test_transports_whose_colours_clash_differ(self):
+        first, second = style.looks(["homa", "wan_fec"])
+        assert first.colour != second.colour
+        many = style.looks([f"t{number}" for number in range(14)])
+        assert len(set(many)) == 14
+
+    def test_variants_of_a_transport_differ_in_line(self, make):
+        results = [
+            varied(make, "traffic.load", load, transport)
+            for transport in ("ndp", "roce")
+            for load in (1, 2)
+        ]
+        looks = [one.look for one in pool.curves(results)]
+        assert looks[0].colour == looks[1].colour != looks[2].colour
+        assert looks[0].line != looks[1].line
+
+    def test_a_legend_of_very_many_says_how_many_more(self, make):
+        results = [varied(make, "traffic.load", load, n_flows=3) for load in range(60)]
+        rows = [text.get_text() for text in fct_cdf.draw(results).legends[0].get_texts()]
+        assert len(rows) == style.MAX_LEGEND
+        assert rows[-2:] == ["and 14 more", "ideal"]
+
+
+def test_plugins_are_called_by_their_short_names(make):
+    short = pool.short_names(["./mine.py", "b/mine.py:careful", "ndp:800g", "/x/y/other.py"])
+    assert list(short.values()) == ["mine", "mine:careful", "ndp:800g", "other"]
+    assert list(pool.short_names(["a/mine.py", "b/mine.py"]).values()) == ["a/mine", "b/mine"]
+    assert list(pool.short_names(["mine.py", "../mine.py"]).values()) == ["mine", "../mine"]
+    results = [
+        make("a", {"transport": "./deep/folder/mine.py:careful"}, transport="mine"),
+        make("b", {"transport": "ndp"}),
+    ]
+    assert [one.label for one in pool.curves(results)] == ["mine:careful", "ndp"]
+
+
+def test_titles_stand_over_the_middle_of_two_panels(make, tmp_path):
+    results = [make("ndp", {"transport": "ndp"}), make("roce", {"transport": "roce"}, "roce")]
+    figure = links.draw(results)
+    figure.canvas.draw()
+    left, right = (axes.get_position() for axes in figure.axes)
+    middle = (left.x0 + right.x1) / 2
+    assert figure._suptitle.get_position()[0] == pytest.approx(middle, abs=0.05)
