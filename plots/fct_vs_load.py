@@ -89,8 +89,8 @@ def draw(comparison: Comparison) -> Figure:
         axes.set_ylabel(f"completion time / ideal, {label}")
         axes.set_ylim(bottom=0)
     figure.suptitle(comparison.title, fontsize="medium")
-    points = [point for by_load in comparison.ours["max"].values() for point in by_load.values()]
-    style.legend(figure, panels[0], style.OUTSIDE, sweeps.caption(points))
+    seeds = [point for by_load in comparison.ours["max"].values() for point in by_load.values()]
+    style.legend(figure, panels[0], style.OUTSIDE, sweeps.caption(seeds))
     return figure
 
 

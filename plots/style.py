@@ -140,9 +140,9 @@ def legend(figure: Figure, axes: Axes, loc: str, caption: str = "") -> None:
     The caption, a line below the panels, says what bands and dots stand for.
     """
     handles, texts = axes.get_legend_handles_labels()
-    look: dict[str, Any] = {"frameon": False, "fontsize": "small"}
+    look: dict[str, Any] = {"frameon": False, "fontsize": "small", "loc": loc}
     if len(texts) <= MAX_LEGEND_INSIDE and loc != OUTSIDE:
-        axes.legend(handles, texts, loc=loc, **look)
+        axes.legend(handles, texts, **look)
         if caption:
             figure.supxlabel(caption, fontsize="small", color=CAPTION)
         return
@@ -156,12 +156,13 @@ def legend(figure: Figure, axes: Axes, loc: str, caption: str = "") -> None:
     width, height = figure.get_size_inches()
     column_in = LEGEND_LINE_IN + LEGEND_LETTER_IN * max(map(len, texts), default=0)
     columns = max(1, min(len(texts), int(width / column_in)))
+    look |= {"loc": OUTSIDE, "ncols": columns}
     rows = -(-len(texts) // columns) + (1 if caption else 0)
     figure.set_figheight(height + LEGEND_ROW_IN * rows)
-    drawn = figure.legend(handles, texts, loc=OUTSIDE, ncols=columns, **look)
+    drawn = figure.legend(handles, texts, **look)
     if caption:
-        drawn.set_title(caption, prop={"size": "small"})
-        drawn.get_title().set_color(CAPTION)
+        drawn.set_title(caption)
+        drawn.get_title().set(fontsize="small", color=CAPTION)
 
 
 def logarithmic(axes: Axes, which: str) -> None:
