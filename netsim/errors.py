@@ -39,8 +39,9 @@ class InputError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        place = "".join(f"{part}: " for part in (self.file, self.key) if part)
-        return place + self.message + (f" ({self.hint})" if self.hint else "")
+        place = "".join(f"{printable(part)}: " for part in (self.file, self.key) if part)
+        lines = (self.message + (f" ({self.hint})" if self.hint else "")).split("\n")
+        return place + "\n".join(map(printable, lines))
 
     @property
     def errors(self) -> tuple[InputError, ...]:
@@ -60,6 +61,9 @@ class CombinedInputError(InputError):
         self._errors = tuple(single.values())
         super().__init__("\n".join(single))
 
+    def __str__(self) -> str:
+        return "\n".join(str(error) for error in self._errors)
+
     @property
     def errors(self) -> tuple[InputError, ...]:
         return self._errors
@@ -70,6 +74,11 @@ class CombinedInputError(InputError):
 
 class RunError(Exception):
     """A run of valid input failed: it stalled, or needs more memory than there is."""
+
+
+def printable(text: str) -> str:
+    """A text on one line, with what no terminal shows written as in Python ("\\x00", "\\n")."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def raise_all(errors: Sequence[InputError]) -> None:

@@ -19,6 +19,9 @@ NAME_BYTES = 255
 
 _WHOLE = re.compile(r"\s*(-?)0*([0-9]{1,18})\s*", re.ASCII)
 
+ROOM_IN_NAME = 20
+"""Bytes kept in the name of a directory of results, for that of the one that takes its place."""
+
 IN_MEMORY = 10
 """Bytes that a byte of a file takes once it is cut into pieces."""
 
@@ -50,6 +53,14 @@ def path_problem(name: str, reserve: int = 0) -> str:
     if sizes and max(*sizes, sizes[-1] + reserve) > NAME_BYTES:
         return f"cannot name a file: longer than {NAME_BYTES - reserve} bytes"
     return ""
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; whatever name no file can have, there is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def require_file(path: Path) -> None:

@@ -17,8 +17,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-from netsim.errors import InputError
+from netsim.errors import InputError, printable
 from netsim.limits import HORIZON_PS, RATE_BPS, SIZE_BYTES
 
 _NUMBER = re.compile(r"([0-9]{1,30})(?:\.([0-9]{1,30}))?\s*([^\s0-9.+-][^\s]*)?", re.ASCII)
@@ -124,11 +125,13 @@ def parse_queue(value: object, packet_bytes: int) -> int:
         raise InputError(error.message, hint='write it like "64KB" or "35pkt"') from None
 
 
+@lru_cache
 def format_time(time_ps: int, digits: int | None = None) -> str:
     """A time in its largest fitting unit: exact, or rounded to `digits` significant digits."""
     return _format(time_ps, _TIME.units, digits)
 
 
+@lru_cache
 def format_bytes(size_bytes: int, digits: int | None = None) -> str:
     """A size: the shorter of its decimal and binary forms, or decimal rounded to `digits`."""
     decimal = {name: scale for name, scale in _BYTES.units.items() if "i" not in name}
@@ -144,6 +147,7 @@ def format_bytes(size_bytes: int, digits: int | None = None) -> str:
     return min([written, *whole], key=len)
 
 
+@lru_cache
 def format_rate(rate_bps: int, digits: int | None = None) -> str:
     """A rate in its largest fitting unit: exact, or rounded to `digits` significant digits."""
     return _format(rate_bps, _RATE.units, digits)
@@ -224,7 +228,7 @@ def written(value: object) -> str:
 
 
 def shortened(text: str) -> str:
-    """A text for a message: its beginning if it is long, and nothing that is not printed."""
+    """A text for a message: on one line, and only its beginning if it is long."""
     if len(text) > LONGEST_SHOWN:
         text = text[: LONGEST_SHOWN - 3] + "..."
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return printable(text)

@@ -198,6 +198,59 @@ def test_overrides(tmp_path):
     assert point.outputs.directory == "a b"
 
 
+OWN = '''"""One flow."""
+from netsim.flows import FlowTable
+from netsim.params import Param
+
+PARAMS = [Param("file", "file", None, "any")]
+
+def flows(params, network, rng, context):
+    return FlowTable([0], [1], 1000)
+'''
+
+
+def test_files_that_an_override_names_are_in_the_current_directory(tmp_path, monkeypatch):
+    """What the experiment itself names is beside it; the result says which file it was."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        folder.mkdir()
+        (folder / "own.py").write_text(OWN)
+        (folder / "sizes.txt").write_text("1000 1\n")
+    monkeypatch.chdir(here)
+    content = text(traffic='kind = "./own.py"\nfile = "a.csv"')
+    (point,) = load(there, content).points()
+    assert point.traffic.plugin.path == there / "own.py"
+    assert point.resolved["traffic"] == {"kind": "./own.py", "file": "a.csv"}
+
+    (point,) = load(there, content, "traffic.file=./b.csv").points()
+    assert point.traffic.plugin.path == there / "own.py"
+    assert point.traffic.params["file"] == str(here / "b.csv")
+    assert point.resolved["traffic"]["file"] == str(here / "b.csv")
+
+    for override in ("traffic=./own.py", "traffic.kind=./own.py", 'traffic={kind="./own.py"}'):
+        (point,) = load(there, content, override).points()
+        assert point.traffic.plugin.path == here / "own.py"
+        assert point.resolved["traffic"]["kind"] == str(here / "own.py")
+
+    sizes = ["traffic.kind=poisson", "traffic.sizes=sizes.txt", "traffic.load=0.1"]
+    content = text(traffic="n_flows = 3\nkind = 'x'")
+    (point,) = load(there, content, *sizes).points()
+    assert point.resolved["traffic"]["sizes"] == str(here / "sizes.txt")
+    (point,) = load(there, content, sizes[0], "traffic.sizes=hadoop", sizes[2]).points()
+    assert point.resolved["traffic"]["sizes"] == "hadoop"
+
+
+def test_a_result_of_an_overriding_file_is_found_again_from_anywhere(tmp_path, monkeypatch):
+    (tmp_path / "own.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    (point,) = Experiment.load(locate("p2p_512"), ["traffic=./own.py", "transport=ndp"]).points()
+    monkeypatch.chdir("/")
+    again = Experiment.from_tree(point.resolved, "experiment.json", point.directory)
+    (second,) = again.points()
+    assert second.traffic.plugin.path == tmp_path / "own.py"
+    assert second.resolved == point.resolved
+
+
 def test_an_override_reaches_every_transport_of_a_list(tmp_path):
     content = text(top='transport = ["ndp", "roce"]')
     points = load(tmp_path, content, "transport.rto=3us").points()

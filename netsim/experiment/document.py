@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, raise_all
+from netsim.inputs import read_text
+from netsim.units import written
 
 Tree = dict[str, Any]
 """A parsed TOML table: str, int, float, bool, list and dict values."""
+
+MAX_DEPTH = 20
+"""Tables and lists in one another; an experiment needs five."""
 
 PLUGIN_SECTIONS = ("topology", "transport", "traffic")
 
@@ -27,14 +32,44 @@ def category(key: str) -> str:
 def read(path: Path) -> Tree:
     """The tree of a TOML file; `InputError` if it cannot be read or is not TOML."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        return _parse(read_text(path))
+    except InputError as error:
+        raise error.at(file=str(path)) from None
+
+
+def _parse(text: str) -> Tree:
+    """The tree of a TOML text; `InputError`, without a file, if it is not TOML."""
+    try:
         return tomllib.loads(text)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from None
-    except UnicodeDecodeError:
-        raise InputError("is not UTF-8 text", file=str(path)) from None
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is not valid TOML: {error}", file=str(path)) from None
+        raise InputError(f"is not valid TOML: {error}") from None
+    except RecursionError:
+        raise InputError("is nested too deeply", hint=f"at most {MAX_DEPTH} levels") from None
+    except ValueError:  # the limit of Python's int()
+        raise InputError("is not valid TOML: a number of thousands of digits") from None
+
+
+def require_plain(tree: Tree, file: str) -> None:
+    """Raise InputError for what TOML allows, or a parser lets pass, and no experiment has.
+
+    That is a date, a whole number of more than 64 bits, and tables or lists in one another
+    without end. Whoever looks at the values after this may write and copy all of them.
+    """
+    pending: list[tuple[tuple[str, ...], Any]] = [((), tree)]
+    while pending:
+        path, value = pending.pop()
+        key = ".".join(path[:MAX_DEPTH]) or None
+        if len(path) > MAX_DEPTH:
+            hint = f"at most {MAX_DEPTH} levels"
+            raise InputError("is nested too deeply", file=file, key=key, hint=hint)
+        if isinstance(value, dict):
+            pending += [((*path, name), item) for name, item in value.items()]
+        elif isinstance(value, list):
+            pending += [((*path, ""), item) for item in value if not isinstance(item, str)]
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise InputError(f"{written(value)} has more than 64 bits", file=file, key=key)
+        elif not isinstance(value, (str, int, float)):
+            raise InputError(f"{value} is a date, which nothing here is", file=file, key=key)
 
 
 def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
@@ -50,7 +85,9 @@ def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
         keys = [key.strip() for key in path.split(".")]
         try:
             if not equals or not all(keys):
-                raise InputError(f'"{override}" is not path=value', hint="such as seed=3")
+                raise InputError(f"{written(override)} is not path=value", hint="such as seed=3")
+            if len(keys) > MAX_DEPTH:
+                raise InputError(f"{written(path)} is nested too deeply")
             _set(tree, keys, _value(text.strip()))
         except InputError as error:
             errors.append(error.at(file="--set"))
@@ -64,6 +101,8 @@ def _value(text: str) -> Any:
         document = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
+    except (RecursionError, ValueError):
+        document = _parse(f"value = {text}")  # which says what is wrong
     return document["value"] if len(document) == 1 else text
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import CombinedInputError, InputError
-from netsim.experiment.document import Tree, apply_overrides, read
+from netsim.experiment.document import Tree, apply_overrides, read, require_plain
 from netsim.experiment.model import Point
 from netsim.experiment.resolve import Resolver, check_top_level
 from netsim.experiment.sweep import Variant, expand
@@ -40,6 +40,7 @@ class Experiment:
         path = Path(path)
         tree = read(path)
         overridden = apply_overrides(tree, overrides)
+        require_plain(tree, str(path))
         return cls.from_tree(tree, str(path), path.resolve().parent, overridden)
 
     @classmethod
@@ -88,13 +89,11 @@ class Experiment:
 
 
 def _axes(variants: Sequence[Variant]) -> dict[str, tuple[Any, ...]]:
-    values: dict[str, list[Any]] = {}
+    values: dict[str, dict[str, Any]] = {}
     for variant in variants:
         for axis, value in variant.axes.items():
-            known = values.setdefault(axis, [])
-            if value not in known:
-                known.append(value)
-    return {axis: tuple(known) for axis, known in values.items()}
+            values.setdefault(axis, {}).setdefault(repr(value), value)
+    return {axis: tuple(known.values()) for axis, known in values.items()}
 
 
 def _names(variants: Sequence[Variant], title: str) -> list[str]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 
 from netsim.errors import InputError, did_you_mean
+from netsim.inputs import is_file, path_problem, require_file
+from netsim.units import written
 
 
 def built_in() -> dict[str, Path]:
@@ -22,12 +25,15 @@ def locate(name: str) -> Path:
     directory, where there is no such file. `InputError` if nothing is found.
     """
     path = Path(name)
-    if path.is_file():
+    problem = path_problem(name)
+    if problem:
+        raise InputError(f"{written(name)} {problem}")
+    if is_file(path):
         return path
     known = built_in()
     bare = path.name.removesuffix(".toml")
     if bare in known and path.parent in (Path("."), Path("experiments")):
         return known[bare]
-    if path.is_dir():
-        raise InputError("is a directory, not an experiment", file=name)
+    if os.path.lexists(path):
+        require_file(path)
     raise InputError("there is no such experiment", file=name, hint=did_you_mean(bare, known))

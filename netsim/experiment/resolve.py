@@ -28,6 +28,7 @@ from netsim.experiment.schema import (
 )
 from netsim.experiment.sweep import Variant
 from netsim.fabric import Fabric, PacketFormat
+from netsim.inputs import ROOM_IN_NAME, is_file, path_problem, user_path
 from netsim.limits import INT64
 from netsim.params import resolve_params
 from netsim.registry import Plugin
@@ -58,6 +59,11 @@ class Resolver:
 
         def resolve() -> Plugin:
             name, _ = registry.split_preset(kind)
+            problem = path_problem(name)
+            if problem:
+                raise InputError(f"{written(name)} {problem}")
+            if name.endswith(".py") and self._is_overridden(f"{section}.kind"):
+                name = str(user_path(name, Path.cwd()))
             return registry.find(category(section), name, relative_to=self.directory)
 
         return self._once(section, f"plugin {section} {kind}", resolve)
@@ -218,10 +224,26 @@ class Resolver:
         if errors:
             raise CombinedInputError(errors)
         for param in plugin.params:
-            if param.unit == "file" and params[param.name] is not None:
-                path = Path(params[param.name]).expanduser()
-                params[param.name] = str(self.directory / path)
+            value = params[param.name]
+            if isinstance(value, str) and param.unit in ("file", "sizes"):
+                params[param.name] = self._file(f"{section}.{param.name}", value, param.unit)
         return PluginUse(plugin, params, preset)
+
+    def _file(self, key: str, name: str, unit: str) -> str:
+        """The path of a file that a parameter names: relative to what says so.
+
+        That is the experiment, or the current directory where an override names it; then the path
+        is absolute, so that a result can be traced wherever that is done. Of the names of sizes,
+        those are files that are there.
+        """
+        base = Path.cwd() if self._is_overridden(key) else self.directory
+        try:
+            path = user_path(name, base)
+        except InputError as error:
+            raise error.at(key=key) from None
+        if unit == "file" or (base != self.directory and is_file(path)):
+            return str(path)
+        return name
 
     def _fabric(
         self,
@@ -282,8 +304,13 @@ class Resolver:
         described: dict[str, Any] = {"kind": use.name}
         for param in use.plugin.params:
             value = use.params[param.name]
-            if param.unit == "file" and value is not None:
-                described[param.name] = table.get(param.name, value)
+            written_value = table.get(param.name)
+            if (
+                param.unit == "file"
+                and isinstance(written_value, str)
+                and value == str(user_path(written_value, self.directory))
+            ):
+                described[param.name] = written_value  # the experiment may be moved with its files
             else:
                 described[param.name] = param.format(value)
         return described
@@ -388,7 +415,11 @@ def _outputs(table: Tree, title: str) -> Outputs:
         section = OutputsSection.model_validate(table)
     except ValidationError as error:
         raise CombinedInputError(problems(error, OutputsSection, "outputs")) from None
-    return Outputs(section.directory or f"results/{title}", section.links)
+    directory = section.directory or f"results/{title}"
+    problem = path_problem(directory, reserve=ROOM_IN_NAME)
+    if problem:
+        raise InputError(f"{written(directory)} {problem}", key="outputs.directory")
+    return Outputs(directory, section.links)
 
 
 def _own_mistakes(

@@ -60,11 +60,11 @@ def _no_ecn(value: Any) -> Any:
 
 
 def _name(value: Any) -> Any:
-    if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", value):
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}", value):
         return value
     context = {
         "message": f"{written(value)} cannot name an experiment",
-        "hint": "letters, digits and . _ + - in quotes",
+        "hint": "up to 100 letters, digits and . _ + - in quotes",
     }
     raise PydanticCustomError("netsim", "{message}", context)
 

@@ -21,7 +21,7 @@ from netsim.experiment.schema import COUNT_FIELDS
 from netsim.registry import Plugin
 from netsim.units import written
 
-MAX_POINTS = 100_000
+MAX_POINTS = 10_000
 SWEPT_SECTIONS = (*PLUGIN_SECTIONS, "packets", "fabric", "faults", "stop")
 
 Finder = Callable[[str, str], "Plugin | None"]

@@ -9,6 +9,7 @@ of one size make a step, so that sizes of 1 kB and 1 MB in equal parts are writt
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,7 +139,7 @@ def find_sizes(given: str | Points, directory: Path) -> Sizes:
     if given in BUILT_IN:
         return Sizes.from_points(BUILT_IN[given])
     path = user_path(given, directory)
-    if not path.exists():
+    if not os.path.lexists(path):
         hint = did_you_mean(given, BUILT_IN)
         raise InputError(
             f"{written(given)} is neither a distribution nor a file", key="traffic.sizes", hint=hint
