@@ -270,7 +270,7 @@ DEEP = "[" * 3000 + "]" * 3000
         ("seed = -0.0", "e.toml: seed: -0.0 is not a seed"),
         ("seed = true", "e.toml: seed: true is not a seed"),
         ('seed = "1..99999999999999999"', 'e.toml: seed: "1..99999999999999999" has 9999999'),
-        ('seed = "１..３"', 'e.toml: seed: "１..３" is not a seed'),
+        ('seed = "\u0661..3"', 'e.toml: seed: "' + "\u0661" + '..3" is not a seed'),
         (f'name = "{"a" * 101}"', f'e.toml: name: "{"a" * 77}..." cannot name an experiment'),
         ("[[packets]]", "e.toml: packets: [a table] is not a table"),
     ],
@@ -290,17 +290,17 @@ def test_what_toml_allows_and_no_experiment_has(tmp_path, line, message):
         (".".join("a" * 5000) + "=1", f'--set: "{"a." * 38}a..." is nested too deeply'),
         ("seed=[1979-05-27]", "seed.: 1979-05-27 is a date, which nothing here is"),
         ("x" * 5000, f'--set: "{"x" * 77}..." is not path=value'),
-        ("outputs.directory='a\\u0000b'", "cannot name a file: it contains a NUL"),
+        ('outputs.directory="a\\u0000b"', "cannot name a file: it contains a NUL"),
         (f"outputs.directory='results/{'x' * 300}'", "cannot name a file: longer than 235 bytes"),
         (f"topology.topo_file={'x' * 300}", "cannot name a file: longer than 255 bytes"),
         ("topology.topo_file=~nosuchuser/x", "starts in the home directory of nobody"),
-        ("transport='a\\u0000.py'", 'transport: "a\\x00.py" cannot name a file: it contains a NUL'),
+        ('transport="a\\u0000.py"', 'transport: "a\\x00.py" cannot name a file: it contains'),
         (f"transport={'x' * 300}.py", "cannot name a file: longer than 255 bytes"),
         ("traffic.load=\udcff", 'traffic.load: "\\udcff" is not a number'),
     ],
 )
 def test_what_an_override_may_not_be(tmp_path, override, message):
-    (line,) = messages(tmp_path, text(), override.replace("\\\\", "\\"))
+    (line,) = messages(tmp_path, text(), override)
     assert message in line
     line.encode()  # any terminal can show it
 
