@@ -70,6 +70,8 @@ def simulate(
     threads: int | None = None,
     progress: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
+    checked: bool = False,
+    on_hang: Callable[[str], None] | None = None,
 ) -> RunResult:
     """Simulate `point`.
 
@@ -77,6 +79,10 @@ def simulate(
         threads: all cores by default. The result does not depend on it.
         progress: is told several times a second how far the run has come.
         should_stop: asked as often; when true the run ends with what is done.
+        checked: look at every index in the compiled code, by one thread and more slowly, so that
+            a handler that writes past its arrays is an error that names it.
+        on_hang: is told, in another thread, of a handler that does not come back. Nothing can
+            end it but the end of the process.
 
     Raises:
         InputError: the point cannot be built.
@@ -85,7 +91,9 @@ def simulate(
     scenario = prepare(point)
     if is_closed_form(point):
         return RunResult(**closed_form_result(point, scenario))
-    run = _Run(point, scenario, threads or os.cpu_count() or 1, progress, should_stop)
+    threads = 1 if checked else threads or os.cpu_count() or 1
+    options = {"threads": threads, "checked": checked, "on_hang": on_hang}
+    run = _Run(point, scenario, options, progress, should_stop)
     run.go()
     return RunResult(
         **engine_result(
@@ -129,12 +137,12 @@ class _Run:
         self,
         point: Point,
         scenario: Scenario,
-        threads: int,
+        options: dict[str, Any],
         progress: Callable[[Progress], None] | None,
         should_stop: Callable[[], bool] | None,
     ) -> None:
         self.point, self.scenario = point, scenario
-        self.threads = threads
+        self.threads = options["threads"]
         self.stop = point.stop
         uses = [point.transport, *(c.transport for c in point.classes)]
         reliable = [bool(getattr(use.module, "RELIABLE", True)) for use in uses]
@@ -149,7 +157,7 @@ class _Run:
         self.compile_s = 0.0
         began = time.perf_counter()
         self._tell("compile", 0, 0, 0, 0)
-        self.engine = build_engine(point, scenario, threads=threads)
+        self.engine = build_engine(point, scenario, **options)
         self.engine.advance(0, self.until_ps)
         self.compile_s = time.perf_counter() - began
 

@@ -30,6 +30,11 @@ LINK_COUNTERS = {
 }
 """Columns of the links table and the engine's counters that they show."""
 
+WHOSE_FAULT = (
+    "a fault of netsim, or of a handler that writes past its own arrays: `netsim run --checked` "
+    "and `netsim check-transport` find such a handler"
+)
+
 
 def engine_result(
     point: Point,
@@ -221,10 +226,10 @@ def conserve(engine: Engine) -> dict[str, dict[str, int]]:
     for what, sums in (("packets", packets), ("bytes", n_bytes)):
         accounted = sum(v for k, v in sums.items() if k != "sent")
         if accounted != sums["sent"]:
-            raise RunError(f"the engine lost {what}: {sums} (this is a fault of netsim)")
+            raise RunError(f"the engine lost {what}: {sums} ({WHOSE_FAULT})")
     held = int(wires.used_bytes.sum()) - int(wires.charges["bytes"].sum())
     if held != 0:
-        raise RunError(f"buffer accounting is off by {held} bytes (this is a fault of netsim)")
+        raise RunError(f"buffer accounting is off by {held} bytes ({WHOSE_FAULT})")
     return {"packets": packets, "bytes": n_bytes}
 
 

@@ -155,13 +155,6 @@ def test_many_timers_at_one_instant_are_no_loop(tmp_path: Path) -> None:
     assert int(one.state.ends.tx["sent_packets"].sum()) > 0
 
 
-def test_compiled(tmp_path: Path) -> None:
-    """A class far beyond the engine's arrays, on two threads."""
-    change = (SEND, SEND.replace("0, 0)", "0, 255)"))
-    with pytest.raises(RunError, match="on_data used traffic class 255"):
-        run(engine(tmp_path, change, jit=True, threads=2))
-
-
 class TestSentAgain:
     """`retransmits` counts data packets whose number was sent before, in whatever order."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from netsim.conformance.finding import (
     NotApplicableError,
 )
 from netsim.conformance.lab import Lab
+from netsim.conformance.watch import EndlessError, explain
 from netsim.engine.specialise import jit_enabled
 from netsim.errors import InputError, RunError, did_you_mean
 
@@ -55,13 +57,18 @@ def each(
     full: bool = False,
     cases: Sequence[str] | None = None,
     starting: Callable[[Case], None] = lambda case: None,
+    on_hang: Callable[[Finding], None] | None = None,
 ) -> Iterator[Finding]:
-    """The findings of `check`, each as soon as it is there; `starting` is told of every case."""
+    """The findings of `check`, each as soon as it is there; `starting` is told of every case.
+
+    `on_hang` is given, in another thread, the finding of a case whose compiled code does not come
+    back: only the end of the process ends that.
+    """
     lab = Lab.of(transport, params=params, seed=seed, full=full)
     seen: dict[str, str] = {}
     for case in _chosen(cases):
         starting(case)
-        finding = _run(case, lab)
+        finding = _run(case, _telling(on_hang, case, lab))
         if finding.failed:
             first = seen.setdefault(finding.detail, case.name)
             if first != case.name:
@@ -82,6 +89,14 @@ def _chosen(names: Sequence[str] | None) -> list[Case]:
     return [case for case in CASES if names is None or case.name in names]
 
 
+def _telling(on_hang: Callable[[Finding], None] | None, case: Case, lab: Lab) -> Lab:
+    """The lab, which tells `on_hang` of code in this case that does not come back."""
+    if on_hang is None:
+        return lab
+    tell = on_hang
+    return replace(lab, on_hang=lambda message: tell(Finding(case.name, FAIL, message)))
+
+
 def _run(case: Case, lab: Lab) -> Finding:
     try:
         if getattr(lab.plugin.module, "CLOSED_FORM", False):
@@ -99,3 +114,5 @@ def _run(case: Case, lab: Lab) -> Finding:
         return Finding(case.name, SKIP, str(reason))
     except (ConformanceError, InputError, RunError) as reason:
         return Finding(case.name, FAIL, str(reason))
+    except (Exception, SystemExit, EndlessError) as error:
+        return Finding(case.name, FAIL, explain(error, lab.plugin.path))

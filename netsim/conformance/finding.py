@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from netsim.conformance.lab import Lab
 
-PASS, FAIL, SKIP, FIGURE = "pass", "FAIL", "not applicable", "figure"
+STATUSES = PASS, FAIL, SKIP, FIGURE = "pass", "FAIL", "not applicable", "figure"
 
 
 RELIABLE, COMPILED = "reliable", "compiled"

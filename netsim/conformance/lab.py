@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -116,13 +117,17 @@ class Run:
 
 @dataclass(frozen=True)
 class Lab:
-    """A transport with its parameters, to be run on small networks; `seed` decides all chance."""
+    """A transport with its parameters, to be run on small networks; `seed` decides all chance.
+
+    `on_hang` is told, in another thread, of compiled code that does not come back.
+    """
 
     plugin: Plugin
     params: Mapping[str, Any]
     seed: int
     full: bool = False
     preset: str | None = None
+    on_hang: Callable[[str], None] | None = None
 
     @classmethod
     def of(
@@ -169,7 +174,7 @@ class Lab:
         watch: Watch | None = None,
         **options: Any,
     ) -> Engine:
-        """An engine at time 0; `options` are the engine's own."""
+        """An engine at time 0, checked if it is compiled; `options` are the engine's own."""
         plugin = self.plugin
         if watch is not None:
             plugin = replace(plugin, module=watched_module(plugin.module, watch))
@@ -182,6 +187,8 @@ class Lab:
             plugin,
             {**self.params, **(params or {})},
             self.seed,
+            checked=True,
+            on_hang=self.on_hang,
             **options,
         )
 
@@ -192,7 +199,6 @@ class Lab:
         changes: Mapping[str, Any] | None = None,
         *,
         params: Mapping[str, Any] | None = None,
-        watched: bool = True,
         jit: bool = False,
         until_ps: int | None = None,
         **options: Any,
@@ -204,13 +210,14 @@ class Lab:
         a declaration is wrong, and RunError for what the engine itself notices.
         """
         network = network or networks.tree()
-        watch = Watch(self.plugin.module) if watched and not jit else None
-        engine = self.engine(flows, network, changes, params, watch=watch, jit=jit, **options)
-        before = _static(engine)
-        if until_ps is None:
-            why = run_to_end(engine, _most_hops(flows, network))
-        else:
-            run_until(engine, until_ps)
+        watch = None if jit else Watch(self.plugin.module)
+        with watch.no_endless_loop() if watch else nullcontext():
+            engine = self.engine(flows, network, changes, params, watch=watch, jit=jit, **options)
+            before = _static(engine)
+            if until_ps is None:
+                why = run_to_end(engine, _most_hops(flows, network))
+            else:
+                run_until(engine, until_ps)
         conserve(engine)
         run = Run(engine)
         lost = run.total("drops") + run.total("trims") + run.lost > 0

@@ -6,28 +6,49 @@ mistake is told in the words of the transport's author and not as a traceback of
 
 from __future__ import annotations
 
+import ctypes
 import re
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from netsim.conformance.finding import ConformanceError
 from netsim.engine.protocol import HANDLERS
 from netsim.transport import DATA
+from netsim.watchdog import watched
 
-UNWATCHED = ("on_forward",)
-"""Runs in switches, without an environment."""
+PATIENCE_S = 5.0
+"""Seconds after which a call of a handler counts as an endless loop."""
+
+ANYWHERE = ("setup", "on_forward")
+"""Handlers that do not run on a host of their own."""
+
+RETURN = {
+    "ready": "a time in ps, or BLOCKED",
+    "rank": "a whole number",
+}
+"""What handlers return that return anything."""
 
 ARRIVALS = ("on_data", "on_request")
 WHERE = {"tx": "TX_STATE", "rx": "RX_STATE", "host": "HOST_STATE"}
+
+
+class EndlessError(BaseException):
+    """Raised in a handler that does not come back; no handler should catch it."""
 
 
 class Watch:
     """What has been seen of one run."""
 
     def __init__(self, module: ModuleType) -> None:
+        self.calls = 0
+        self.inside = False
         self.path = Path(str(module.__file__))
         self.arrived: dict[int, set[int]] = {}
         self.arrived_bytes: dict[int, int] = {}
@@ -35,22 +56,39 @@ class Watch:
     def call(self, handler: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Call a handler. Raises ConformanceError if it breaks a rule."""
         env, *rest = arguments
-        if handler != "setup":
+        if handler not in ANYWHERE:
             here = env.host.host
             env = env._replace(
                 tx=_Here(env.tx, here, handler, "tx"), rx=_Here(env.rx, here, handler, "rx")
             )
         if handler in ARRIVALS:
             self._arrival(env, *rest[1:])
+        self.calls += 1
+        self.inside = True
         try:
             result = function(env, *rest)
         except ConformanceError:
             raise
-        except Exception as error:
-            raise ConformanceError(self._explain(error, handler)) from error
+        except (Exception, SystemExit, EndlessError) as error:
+            raise ConformanceError(f"{handler}: {explain(error, self.path)}") from error
+        finally:
+            self.inside = False
         if handler in ARRIVALS:
             self._delivery(rest[1])
+        if handler in RETURN and not isinstance(result, int | np.integer):
+            raise ConformanceError(f"{handler}: returned {result!r}, not {RETURN[handler]}")
         return result
+
+    @contextmanager
+    def no_endless_loop(self) -> Iterator[None]:
+        """Within, a handler that does not come back ends with an EndlessError."""
+        thread = ctypes.c_ulong(threading.get_ident())
+
+        def stop() -> None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(EndlessError))
+
+        with watched(lambda: self.calls if self.inside else object(), stop, PATIENCE_S):
+            yield
 
     def _arrival(self, env: Any, rx: Any, pkt: Any) -> None:
         """Note what a packet carries: a data packet once, however often it comes."""
@@ -72,16 +110,6 @@ class Watch:
                 "arrived; what comes twice must be delivered once"
             )
 
-    def _explain(self, error: Exception, handler: str) -> str:
-        """A mistake in a handler, with its place in the transport's file."""
-        message = f"{type(error).__name__}: {error}"
-        if isinstance(error, AttributeError):
-            message = _unknown_field(error, message)
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if Path(frame.filename) == self.path]
-        place = f" ({self.path.name}, line {own[-1].lineno}: {own[-1].line})" if own else ""
-        return f"{handler}: {message}{place}"
-
 
 class _Here:
     """The records of one side, of which a handler may touch those that live on its host."""
@@ -100,6 +128,19 @@ class _Here:
         return record
 
 
+def explain(error: BaseException, path: Path) -> str:
+    """A mistake of a transport, with its place in the transport's file, which is `path`."""
+    message = f"{type(error).__name__}: {error}".removesuffix(": ")
+    if isinstance(error, AttributeError):
+        message = _unknown_field(error, message)
+    if isinstance(error, EndlessError):
+        message = "does not come back: an endless loop?"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename) == path]
+    frame = (own or frames)[-1]
+    return f"{message} ({Path(frame.filename).name}, line {frame.lineno}: {frame.line})"
+
+
 def _unknown_field(error: AttributeError, message: str) -> str:
     """Which list a field that a record does not have belongs into."""
     found = re.fullmatch(r"'Record' object has no attribute '(\w+)'", str(error))
@@ -114,7 +155,7 @@ def watched_module(module: ModuleType, watch: Watch) -> ModuleType:
     copy.__dict__.update(vars(module))
     for name, count in HANDLERS.items():
         function = getattr(module, name, None)
-        if name in UNWATCHED or not isinstance(function, FunctionType):
+        if not isinstance(function, FunctionType):
             continue
         if function.__code__.co_argcount == count:  # else the engine says what is wrong
             setattr(copy, name, _wrapper(name, function, watch, count))

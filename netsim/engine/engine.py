@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from netsim import watchdog
 from netsim.engine import exact, loop, switch
 from netsim.engine.cache import cache_folder
 from netsim.engine.layout import (
@@ -16,6 +19,7 @@ from netsim.engine.layout import (
     GROW,
     GROW_CONTROL,
     GROW_SCRATCH,
+    UNFINISHED,
 )
 from netsim.engine.machine import (
     compiled_prefetch,
@@ -27,7 +31,7 @@ from netsim.engine.mixed import mix
 from netsim.engine.protocol import Protocol, read_protocol, transport_parameters
 from netsim.engine.records import RecordArray
 from netsim.engine.rules import TEXTS
-from netsim.engine.specialise import Specialiser, jit_enabled
+from netsim.engine.specialise import Entry, Specialiser, jit_enabled
 from netsim.engine.state import (
     Sizes,
     State,
@@ -47,6 +51,7 @@ from netsim.fabric import Fabric, PacketFormat
 from netsim.faults import LinkFaults
 from netsim.flows import FlowTable
 from netsim.network import Network
+from netsim.watchdog import watched
 
 
 class Engine:
@@ -57,7 +62,9 @@ class Engine:
     ``window_ps`` shortens the windows (for tests:
     results must not change); ``sizes`` are initial capacities. Without ``jit`` the same code
     runs as plain Python, slowly, for tests and debuggers; by default that is up to
-    NUMBA_DISABLE_JIT. The flows of ``trace`` are recorded (trace.py), by one worker.
+    NUMBA_DISABLE_JIT. With ``checked``, compiled code looks at every index, more slowly.
+    ``on_hang`` is told, in another thread, if compiled code does not come back. The
+    flows of ``trace`` are recorded (trace.py), by one worker.
     """
 
     def __init__(
@@ -77,12 +84,15 @@ class Engine:
         window_ps: int | None = None,
         sizes: Sizes | None = None,
         jit: bool | None = None,
+        checked: bool = False,
+        on_hang: Callable[[str], None] | None = None,
         trace: Sequence[int] = (),
         trace_capacity: int = CAPACITY,
     ) -> None:
         sizes = sizes or initial_sizes(network, packets)
         self.network, self.flows, self.fabric, self.faults = network, flows, fabric, faults
         self.threads = 1 if trace else threads
+        self.on_hang = on_hang
         self.jit = jit_enabled() if jit is None else jit
         uses = [(transport, params), *others]
         pars = [transport_parameters(*use) for use in uses]
@@ -98,7 +108,7 @@ class Engine:
         self.protocol = mix(protocols, [plugin.name for plugin, _ in uses])
         if transport_of_flow is None:
             transport_of_flow = np.zeros(len(flows), np.int64)
-        self._compile(self.protocol, tracing=bool(trace))
+        self._compile(self.protocol, tracing=bool(trace), checked=checked)
         buffer: Trace | np.ndarray = np.zeros(1, np.int64)
         if trace:
             records = (self.protocol.packet, self.protocol.tx, self.protocol.rx)
@@ -130,11 +140,11 @@ class Engine:
             s = self.state
             s.wires, s.ends, s.clock = map(attribute_access, (s.wires, s.ends, s.clock))
         self._free: dict[int, list[int]] = {}
-        self._set_up(self.state.ends, self.state.wires, self.state.clock)
+        self._call(self._set_up, self.state.ends, self.state.wires, self.state.clock)
         for host in np.flatnonzero(self.state.ends.hosts["fault"])[:1].tolist():
             raise self._broken(host)
 
-    def _compile(self, protocol: Protocol, *, tracing: bool) -> None:
+    def _compile(self, protocol: Protocol, *, tracing: bool, checked: bool) -> None:
         constants = {
             **features(self.fabric, self.faults),
             **protocol.features,
@@ -145,9 +155,9 @@ class Engine:
         holes["take_ticket"] = compiled_take_ticket() if self.jit else take_ticket
         holes["switch_step"] = exact.switch_step if constants["COUPLED"] else switch.switch_step
         names = [module.__name__ for module in protocol.modules]
-        text = f"{names} {sorted(constants.items())}"
+        text = f"{names} {sorted(constants.items())}{' checked' * checked}"
         tag = hashlib.sha256(text.encode()).hexdigest()[:12]
-        specialiser = Specialiser(holes, protocol.modules, tag, jit=self.jit)
+        specialiser = Specialiser(holes, protocol.modules, tag, jit=self.jit, checked=checked)
         folder = cache_folder(protocol.modules) if self.jit else None
         self._run = specialiser.entry(loop.run_windows, folder)
         self._set_up = specialiser.entry(loop.set_up_flows, folder)
@@ -186,10 +196,45 @@ class Engine:
         while True:
             groups = (s.net, s.wires, s.ends, s.clock, s.scratch)
             left = last - self.count("windows")
-            status = int(self._run(*groups, workers, left, until_ps, stop_when_done))
+            status = self._call(self._run, *groups, workers, left, until_ps, stop_when_done)
             if status != GROW:
-                return status
+                return int(status)
             self._grow_all()
+
+    def _call(self, entry: Entry, *arguments: Any) -> Any:
+        """Call compiled code. Raises RunError for what a handler in it raises."""
+        entry.prepare(*arguments)
+        if not self.jit:
+            return entry.run(*arguments)
+        try:
+            if self.on_hang is None:
+                return entry.run(*arguments)
+            with watched(self._movement, self._hung, watchdog.PATIENCE_S):
+                return entry.run(*arguments)
+        except Exception as error:
+            raise self._raised(error) from error
+
+    def _movement(self) -> tuple[int, ...]:
+        """Numbers of which one changes whenever the engine gets on."""
+        s = self.state
+        clock = (s.clock.clock["windows"], s.clock.tickets, s.clock.status)
+        hosts = (s.ends.hosts[name] for name in ("sent_packets", "received_packets"))
+        rings = s.wires.inbox["head"], s.wires.ports["tail"]
+        return tuple(int(numbers.sum()) for numbers in (*clock, *hosts, *rings))
+
+    def _hung(self) -> None:
+        assert self.on_hang is not None
+        self.on_hang(
+            f"transport {self.name}: {self._at_work()} does not come back: an endless loop? "
+            f"(nothing has moved for {watchdog.PATIENCE_S:g} s)"
+        )
+
+    def _at_work(self) -> str:
+        """The handler that is being called, and where."""
+        hosts = self.state.ends.hosts["doing"]
+        for host in np.flatnonzero(hosts).tolist():
+            return f"{DOING[hosts[host]]} on host {host}"
+        return "on_forward" if self.protocol.features["TELEMETRY"] else "a switch"
 
     def _grow_all(self) -> None:
         """Give every node that stopped for lack of room what it asked for."""
@@ -201,6 +246,8 @@ class Engine:
         wires.link_need[:] = 0
         wires.queue_need[:] = 0
         active = clock.active[: self.count("n_active")]
+        if (clock.status[active] == UNFINISHED).any():
+            raise self._raised(None)
         for status in (GROW_CONTROL, GROW_SCRATCH, BROKEN):
             for node in active[clock.status[active] == status].tolist():
                 self._grow_node(status, node, int(clock.what[node]))
@@ -229,6 +276,24 @@ class Engine:
         return RunError(
             f"transport {self.name}: {DOING[int(record['doing'])]} {text} (host {host})"
         )
+
+    def _raised(self, error: BaseException | None) -> RunError:
+        """A handler raised an error: this one, or one that was lost in another thread."""
+        what = "an error, such as a division by zero"
+        place = "`netsim run --checked` says which"
+        if error is not None:
+            error = error.__cause__ or error
+            what = f"{type(error).__name__}: {error}".rstrip(": ")
+            place = self._place_of(error)
+        return RunError(f"transport {self.name}: {self._at_work()}: {what} ({place})")
+
+    def _place_of(self, error: BaseException) -> str:
+        """Where in a transport's file an error was raised, if that is known."""
+        files = [module.__file__ for module in self.protocol.modules]
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in files]
+        if not frames:
+            return "`netsim check-transport` names the line, if it comes upon the same"
+        return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: {frames[-1].line}"
 
     def _grow_link(self, port: int, need: int) -> None:
         ports, inbox = self.state.wires.ports, self.state.wires.inbox

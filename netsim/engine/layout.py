@@ -265,6 +265,9 @@ CLOCK = record(
     "payload_bytes",
 )
 
+UNFINISHED = -1
+"""Status of a node whose step has not ended."""
+
 OK, GROW_RING, GROW_CONTROL, GROW_SCRATCH, BROKEN = range(5)
 """Why a step ended early: rings of links or queues (see ``link_need``, ``queue_need``), the
 host's control FIFO, or scratch (``what`` says how much) are too small, or a handler broke

@@ -9,7 +9,18 @@ import numpy as np
 from numba import prange
 
 from netsim.engine.host import Env, check_control, host_step
-from netsim.engine.layout import DONE, GROW, IDLE, IN_SETUP, INF, NOTHING, OK, RUNNING, UNTIL
+from netsim.engine.layout import (
+    DONE,
+    GROW,
+    IDLE,
+    IN_SETUP,
+    INF,
+    NOTHING,
+    OK,
+    RUNNING,
+    UNFINISHED,
+    UNTIL,
+)
 from netsim.engine.timers import arm
 from netsim.engine.trace import half_full
 
@@ -43,7 +54,7 @@ def find_active(clock):
     for n in range(next_event.shape[0]):
         if next_event[n] < w1:
             clock.active[k] = n
-            clock.status[n] = -1
+            clock.status[n] = UNFINISHED
             k += 1
     window.n_active = k
     return True

@@ -17,6 +17,7 @@ import os
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,11 @@ from netsim.engine.cache import CodeCache, is_ours, top_package
 from netsim.errors import InputError
 
 # None of our functions makes an array, or is called from C.
-ENTRY = {"error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
+ENTRY = {"no_cfunc_wrapper": True, "_nrt": False}
 INNER = {**ENTRY, "no_cpython_wrapper": True}
+
+ENGINE = "netsim.engine."
+"""Functions of these modules do not divide by zero; everywhere else that is an error."""
 
 SEPARATE = ("host_step", "switch_step", "step_parallel")
 """Large functions that are called from two places and gain nothing from being inlined."""
@@ -56,12 +60,24 @@ def _global_names(function: types.FunctionType) -> set[str]:
     return {str(load.argval) for load in loads if load.opname == "LOAD_GLOBAL"}
 
 
+@dataclass(frozen=True)
+class Entry:
+    """An entry point: ``prepare`` compiles it for such arguments, if need be; ``run`` calls it."""
+
+    prepare: Callable[..., None]
+    run: Callable[..., Any]
+
+    def __call__(self, *args: Any) -> Any:
+        self.prepare(*args)
+        return self.run(*args)
+
+
 class Specialiser:
     """Makes compiled copies of functions with the holes of the engine filled.
 
     ``holes`` maps names to constants or plain functions; ``tag`` distinguishes this
     combination in module names, which Numba builds symbol names from. Without ``jit``
-    the copies stay plain Python.
+    the copies stay plain Python. With ``checked``, an index beyond an array is an error.
     """
 
     def __init__(
@@ -71,8 +87,10 @@ class Specialiser:
         tag: str,
         *,
         jit: bool,
+        checked: bool = False,
     ) -> None:
         self._jit = jit
+        self._checked = checked
         self._holes = dict(holes)
         self._plugins = plugins
         self._tag = tag
@@ -126,36 +144,41 @@ class Specialiser:
             copied = self.copy(function)
             options = {
                 **INNER,
+                **self._errors(function),
                 "forceinline": function.__name__ not in SEPARATE,
                 "parallel": function.__name__ in PARALLEL,
             }
             self._done[id(function)] = self._compile(copied, **options)
         return self._done[id(function)]
 
-    def entry(self, function: Callable[..., Any], folder: Path | None) -> Callable[..., Any]:
+    def _errors(self, function: types.FunctionType) -> dict[str, Any]:
+        """What is an error in compiled code. Divisions are, but in the engine's own functions."""
+        sure = function.__module__.startswith(ENGINE) and not self._checked
+        return {"error_model": "numpy" if sure else "python", "boundscheck": self._checked or None}
+
+    def entry(self, function: Callable[..., Any], folder: Path | None) -> Entry:
         """The specialised copy as a compiled entry point, whose code is kept in ``folder``."""
         assert isinstance(function, types.FunctionType)
         copied = self.copy(function)
         if not self._jit:
-            return copied
+            return Entry(lambda *args: None, copied)
         import numba
 
         from netsim.engine.compiling import deferred
 
-        compiled = numba.njit(nogil=True, **ENTRY)(copied)
+        compiled = numba.njit(nogil=True, **ENTRY, **self._errors(function))(copied)
         if folder is not None:
             compiled._cache = CodeCache(folder, copied)
 
-        def call(*args: Any) -> Any:
+        def prepare(*args: Any) -> None:
             if not compiled.signatures:
                 try:
                     with deferred():
                         compiled.compile(tuple(numba.typeof(arg) for arg in args))
                 except Exception as error:  # Numba lets errors of many kinds through
                     raise self._does_not_compile(error) from error
-            return compiled(*args)
 
-        return call
+        return Entry(prepare, compiled)
 
     def _does_not_compile(self, error: Exception) -> InputError:
         """What a plugin's author needs of Numba's message: what is wrong, and in which line."""
