@@ -12,6 +12,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+MAX_PART = 600
+"""Characters of a line of a message that are shown; what a user has written may be longer."""
+
 
 class InputError(Exception):
     """Something in the input is wrong; `str()` is "file: key: message (hint)".
@@ -78,7 +81,8 @@ class RunError(Exception):
 
 def printable(text: str) -> str:
     """A text on one line, with what no terminal shows written as in Python ("\\x00", "\\n")."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    cut = text if len(text) <= MAX_PART else text[:MAX_PART] + "..."
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in cut)
 
 
 def raise_all(errors: Sequence[InputError]) -> None:

@@ -394,3 +394,16 @@ def test_whatever_is_written_is_a_point_or_an_input_error(tmp_path_factory, chan
         return
     for point in experiment.points():
         json.dumps(point.resolved)
+
+
+def test_what_does_not_print_is_escaped_and_what_is_long_is_cut():
+    error = InputError('"a\x00\x1b[31mé" is wrong', file="e.toml", key="x\r", hint="y" * 5000)
+    assert str(error).startswith(r'e.toml: x\r: "a\x00\x1b[31mé" is wrong (yyy')
+    assert len(str(error)) < 1000
+
+
+def test_every_mistake_has_one_line_whatever_its_values_are(tmp_path):
+    wrong = text('seed = "1\\n2"', topology='kind = "fat\\ttree"', traffic='kind = "\\u0000"')
+    lines = messages(tmp_path, wrong)
+    assert len(lines) == 3
+    assert all(line.startswith("e.toml: ") and line.isprintable() for line in lines)
