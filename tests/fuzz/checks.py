@@ -1,0 +1,78 @@
+"""Jobs for experiments: what does `netsim check` say of a mutated one, and is it right?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import corpus, experiments, judge
+from .command import Outcome, run
+from .judge import Finding
+
+SECONDS = 20.0
+"""Processor time that a check may take, with all of its points small."""
+
+MAX_POINTS_LOOKED_AT = 4
+
+
+def check(number: int, scratch: Path) -> tuple[str, list[Finding]]:
+    """Check experiment `number`: "accepted" or "refused", and what is wrong with that."""
+    case = experiments.case(number)
+    file = place(case, scratch)
+    outcome = run(["check", str(file), *case.arguments], SECONDS)
+    return verdict(outcome), list(_judged(case, outcome, file))
+
+
+def place(case: experiments.Case, scratch: Path) -> Path:
+    """Write the case's file, beside the flow lists that experiments name."""
+    for name in corpus.LISTS:
+        if not (scratch / name).exists():
+            (scratch / name).write_bytes((corpus.folder() / name).read_bytes())
+    file = scratch / "e.toml"
+    file.write_bytes(case.content)
+    return file
+
+
+def verdict(outcome: Outcome) -> str:
+    """One word for how it ended."""
+    return {0: "accepted", 2: "refused"}.get(
+        outcome.status if outcome.status is not None else -1, "?"
+    )
+
+
+def _judged(case: experiments.Case, outcome: Outcome, file: Path) -> Iterator[Finding]:
+    yield from judge.command(outcome, (0, 2))
+    if outcome.status == 2 and not outcome.trouble:
+        key = case.changes[0].key if case.must_fail else ""
+        yield from judge.names_place(outcome.err, str(file), key)
+    if outcome.status == 0:
+        if case.must_fail:
+            change = case.changes[0]
+            yield Finding("nonsense", "accepted", f"{change.key} {change.what}")
+        yield from _sound(case, file)
+
+
+def _sound(case: experiments.Case, file: Path) -> Iterator[Finding]:
+    """Is what was accepted in the range of the arithmetic, and said in full by what is printed?"""
+    from netsim.experiment import Experiment
+    from netsim.simulate import estimate
+
+    pairs = zip(case.arguments[::2], case.arguments[1::2], strict=True)
+    changes = [value if option == "--set" else f"seed={value}" for option, value in pairs]
+    # A seed on the command line comes after all other changes.
+    points = Experiment.load(
+        file, sorted(changes, key=lambda one: one.startswith("seed="))
+    ).points()
+    if not points:
+        yield Finding("nonsense", "no points")
+    for point in points[:MAX_POINTS_LOOKED_AT]:
+        one = estimate(point)
+        for name in ("n_hosts", "n_flows", "packets", "packet_hops", "memory_bytes", "seconds"):
+            value = getattr(one, name)
+            if not 0 <= value < 2**62:
+                yield Finding("nonsense", f"{name} out of range", f"{name} = {value}")
+        again = Experiment.from_tree(point.resolved, str(file), file.parent).points()
+        if len(again) != 1 or again[0].resolved != point.resolved:
+            yield Finding(
+                "nonsense", "what is printed is another experiment", str(point.resolved)[:300]
+            )

@@ -1,0 +1,137 @@
+"""What is mutated: the experiments that come with netsim, made small, and other small ones."""
+
+from __future__ import annotations
+
+import copy
+import random
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from netsim import registry
+from netsim.params import Param
+
+Tree = dict[str, Any]
+
+SMALL = {
+    "hosts_per_leaf": 4, "leaves": 3, "spines": 2, "uplinks": 2, "fan_in": 3, "n_flows": 5,
+    "size": "9KB", "sizes": "9KB", "load": [0.5, 0.8], "seed": 1, "bottleneck_delay": "100us",
+}  # fmt: skip
+"""Values that make an experiment small, wherever their keys stand."""
+
+LISTS = ("pfc_victim.csv", "pfc_victim_alone.csv", "wan_beside.csv")
+"""Flow lists beside the experiments that come with netsim."""
+
+FABRIC: dict[str, tuple[str, tuple[str, ...]]] = {
+    "model": ("choice", ("drop_tail", "trim", "lossless")),
+    "load_balancing": (
+        "choice",
+        ("ecmp", "spray_random", "spray_rr", "spray_permutation", "least_loaded"),
+    ),
+    "n_classes": ("count", ()),
+    "queue_bytes": ("queue", ()),
+    "header_queue_bytes": ("queue", ()),
+    "header_ratio": ("count", ()),
+    "xoff_bytes": ("queue", ()),
+    "xon_bytes": ("queue", ()),
+    "headroom_bytes": ("queue", ()),
+    "shared_buffer_bytes": ("queue", ()),
+    "alpha": ("ratio", ()),
+    "xon_gap_bytes": ("queue", ()),
+    "ecn_from_class": ("count", ()),
+}
+FIXED: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
+    "packets": {
+        "payload_bytes": ("bytes", ()),
+        "header_bytes": ("bytes", ()),
+        "control_bytes": ("bytes", ()),
+    },
+    "fabric": FABRIC,
+    "stop": {"time": ("time", ()), "flow_deadline": ("time", ()), "drain": ("bool", ())},
+    "outputs": {"directory": ("text", ()), "links": ("bool", ())},
+}
+"""Sections, their keys, and the unit and choices of each."""
+
+ECN = {"kmin_bytes": "queue", "kmax_bytes": "queue", "pmax": "fraction", "at": "choice"}
+FAULT = {"loss": "fraction", "bit_error_rate": "fraction", "down": "time", "up": "time"}
+PATTERNS = ("all", "*", "h0 -> *", "leaf0 - spine*", "left - right", "h0 - h1", "", "->", "h* - h*")
+
+
+@cache
+def folder() -> Path:
+    """Where the experiments that come with netsim stand, with their flow lists."""
+    from netsim import experiments
+
+    return Path(next(iter(experiments.__path__)))
+
+
+@cache
+def shipped() -> dict[str, Tree]:
+    """The experiments that come with netsim, made small."""
+    return {
+        path.stem: _shrunk(tomllib.loads(path.read_text("utf-8")))
+        for path in sorted(folder().glob("*.toml"))
+    }
+
+
+def _shrunk(item: Any) -> Any:
+    if isinstance(item, dict):
+        return {key: SMALL.get(key, _shrunk(one)) for key, one in item.items()}
+    if isinstance(item, list):
+        return [_shrunk(one) for one in item[:3]]
+    return item
+
+
+def base(rng: random.Random) -> Tree:
+    """A valid tree: one that comes with netsim, or a small one put together at random."""
+    if rng.random() < 0.5:
+        return copy.deepcopy(shipped()[rng.choice(sorted(shipped()))])
+    return small(rng)
+
+
+def small(rng: random.Random) -> Tree:
+    """A small valid experiment of any transport, topology and traffic, in a few packets."""
+    tree: Tree = {"transport": rng.choice(registry.names("transport"))}
+    if rng.random() < 0.3:
+        tree = {"name": "small", "seed": rng.randrange(100), **tree}
+    if rng.random() < 0.8:
+        tree["topology"] = {
+            "kind": "fat_tree",
+            "hosts_per_leaf": 2,
+            "leaves": rng.choice([1, 2, 4]),
+        }
+    else:
+        tree["topology"] = {"kind": "dumbbell", "hosts": 2, "bottleneck_delay": "50us"}
+    size = rng.choice(["1B", "4KB", "20KB", "50KB"])
+    tree["traffic"] = rng.choice(
+        [
+            {"kind": "permutation", "size": size},
+            {"kind": "incast", "fan_in": 1, "size": size},
+            {"kind": "all_to_all", "size": "4KB", "group_size": 2},
+            {"kind": "pipeline", "size": size, "stage_hosts": 1},
+            {"kind": "poisson", "sizes": size, "load": 0.3, "n_flows": 4},
+        ]
+    )
+    return tree
+
+
+def params(tree: Tree) -> Iterator[tuple[tuple[Any, ...], Param]]:
+    """Every parameter that a plugin of the tree has: the path of its key, and what it declares."""
+    for section in ("topology", "transport", "traffic"):
+        for path, kind in _kinds(tree.get(section), (section,)):
+            name, _ = registry.split_preset(kind)
+            if name in registry.names(section):
+                for param in registry.find(section, name).params:
+                    yield (*path, param.name), param
+
+
+def _kinds(section: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], str]]:
+    if isinstance(section, str):
+        yield path, section
+    elif isinstance(section, dict) and isinstance(section.get("kind"), str):
+        yield path, section["kind"]
+    elif isinstance(section, list):
+        for index, one in enumerate(section):
+            yield from _kinds(one, (*path, index))

@@ -1,0 +1,53 @@
+"""The kinds of cases: what does one, and how long it may take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import checks, experiments, files, plugins, reads, runs, tries
+from .workers import Job
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of cases. `show` gives the text of a case."""
+
+    job: Job
+    show: Callable[[int], str]
+    wall_s: float
+
+
+def _shown(make: Callable[[int], experiments.Case]) -> Callable[[int], str]:
+    """The text of a case of experiments, and what was done to it."""
+
+    def show(number: int) -> str:
+        case = make(number)
+        text = case.content.decode("utf-8", "backslashreplace")
+        text = "\n".join(line[:300] for line in text.split("\n"))
+        return f"# {number}: {case.changes}\n# arguments: {case.arguments}\n{text}"
+
+    return show
+
+
+def _file(number: int) -> str:
+    """The text of a mutated file."""
+    case = files.case(number)
+    return f"# {number}: {case.name}: {case.what}\n{case.content[:3000]!r}\n{case.experiment}"
+
+
+def _plugin(number: int) -> str:
+    """The source of a broken plugin."""
+    case = plugins.case(number)
+    return f"# {number}: {case.kind}: {case.what}\n{case.source}"
+
+
+JOBS = {
+    "experiments": Kind(checks.check, _shown(experiments.case), 90.0),
+    "runs": Kind(runs.run, _shown(experiments.tiny), 250.0),
+    "files": Kind(reads.read_file, _file, 90.0),
+    "results": Kind(reads.read_result, str, 90.0),
+    "plugins": Kind(tries.run, _plugin, 250.0),
+    "compiled_plugins": Kind(tries.run_compiled, _plugin, 250.0),
+    "compiled": Kind(runs.run_compiled, _shown(experiments.compiled), 400.0),
+}

@@ -1,0 +1,91 @@
+"""What is wrong with how a command ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from .command import Outcome
+
+MAX_MEMORY_BYTES = 1_500_000_000
+MAX_LINE = 2_000
+MAX_TEXT = 30_000
+
+PYTHONIC = re.compile(
+    r"Traceback|object at 0x|NoneType|<class |<function|np\.(int|float|uint|bool|str)|\bdtype|"
+    r"list index|dict key|unsupported operand|not supported between|Input should be|"
+    r"invalid literal|"
+    r"has no attribute|positional argument|object is not|must be str|argument must be|"
+    r"int too large|too large to convert|codec can't|surrogates not allowed|array\(|ndarray|"
+    r"KeyError|ValueError|TypeError|Exception|\[Errno"
+)
+"""Words of Python's own messages, which say nothing to a user."""
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong; findings of one `kind` and `what` have one cause."""
+
+    kind: str
+    what: str
+    detail: str = ""
+
+
+def command(
+    outcome: Outcome, statuses: Iterable[int], *, plugin: bool = False
+) -> Iterator[Finding]:
+    """What is wrong with any command that should have ended with one of `statuses`.
+
+    Python's words are let pass in what a user's `plugin` is told of its own exceptions.
+    """
+    if outcome.trouble.startswith("time: "):
+        yield Finding("hang", outcome.trouble)
+    elif outcome.trouble:
+        yield Finding("traceback", " ".join(outcome.trouble.split(":")[:3]), outcome.trouble)
+    elif outcome.status not in tuple(statuses):
+        yield Finding("status", f"exit status {outcome.status}", outcome.err[-300:])
+    if outcome.peak_bytes > MAX_MEMORY_BYTES:
+        yield Finding("memory", "too much", f"{outcome.peak_bytes / 1e9:.1f} GB")
+    if "Warning: " in outcome.err and ".py:" in outcome.err:
+        yield Finding("message", "a warning of Python's", outcome.err[:400])
+    if "Traceback (most recent" in outcome.err + outcome.out:
+        yield Finding("traceback", *_printed(outcome.err + outcome.out))
+    elif outcome.status in (1, 2):
+        yield from message(outcome.err, plugin=plugin)
+
+
+def _printed(text: str) -> tuple[str, str]:
+    """Of a traceback that was printed: the exception with its innermost place, and its end."""
+    frames = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', text)
+    raised = re.findall(
+        r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)\b)", text, re.MULTILINE
+    )
+    path, line, name = frames[-1] if frames else ("?", "?", "?")
+    where = f"{'/'.join(path.split('/')[-2:])}:{line} {name}"
+    return f"{raised[-1] if raised else '?'} {where}", text[-600:]
+
+
+def message(text: str, *, plugin: bool = False) -> Iterator[Finding]:
+    """What is wrong with the text of an error."""
+    if "error: " not in text and "Error: " not in text:
+        yield Finding("message", "none", text[-300:])
+    if not plugin and PYTHONIC.search(text):
+        yield Finding("message", f"Python's words: {PYTHONIC.search(text)[0]}", text[:400])  # type: ignore[index]
+    if CONTROL.search(text):
+        yield Finding("message", f"control character {CONTROL.search(text)[0]!r}", text[:300])  # type: ignore[index]
+    if len(text) > MAX_TEXT or any(len(line) > MAX_LINE for line in text.splitlines()):
+        yield Finding("message", "too long", text[:200])
+
+
+def names_place(text: str, file: str, key: str) -> Iterator[Finding]:
+    """Does every error name the file or the option, and one of them the key that was changed?"""
+    lines = [line for line in text.splitlines() if line.startswith("error: ")]
+    for line in lines:
+        if file not in line and "--" not in line:
+            yield Finding("message", "names no file", line[:300])
+    words = [word for word in key.split(".") if word]
+    if words and lines and not any(word in text for word in words):
+        yield Finding("message", "does not name the key", f"{key}: {text[:300]}")

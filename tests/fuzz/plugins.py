@@ -1,0 +1,253 @@
+"""Broken plugins: a transport, a topology or a traffic pattern that works, and what a slip does."""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from netsim import registry, scaffold
+
+DECLARATIONS = {
+    "PARAMS": (
+        "3",
+        "None",
+        "[1]",
+        '"x"',
+        "{}",
+        '[Param("kind", "count", 1, "")]',
+        "PARAMS + PARAMS",
+    ),
+    "PRESETS": ("3", "None", "[]", '{"a": 1}', '{"a": {"nosuch": 1}}', "{1: {}}"),
+    "FABRIC": ("3", '{"model": "x"}', '{"nosuch": 1}', '{"n_classes": 9}', '{"ecn": {}}', "[]"),
+    "PRESET_FABRIC": ("3", '{"nosuch": {}}', '{"careful": 3}'),
+    "TX_STATE": (
+        "3",
+        '"abc"',
+        "()",
+        '("a", "a")',
+        '(("a", "x"),)',
+        '("flow",)',
+        '("a b",)',
+        "(1,)",
+    ),
+    "RX_STATE": ("None", '("got_bytes",)', '(("a", 5, 5),)', '("prio",)', '(("x", float, -1),)'),
+    "TX_BITMAPS": ("3", '"ab"', '("lost",)', "None", '("", "")'),
+    "RX_BITMAPS": ("()", '("a", "a")'),
+    "TX_TIMERS": ("-1", '"x"', "1000000", "None", "0", "1.5"),
+    "RX_TIMERS": ("-1", "10**9", "True"),
+    "PACKET_FIELDS": ("3", '("seq",)', '("a", "a")', '("x",) * 100', "None"),
+    "RELIABLE": ('"no"', "3", "None"),
+    "CLOSED_FORM": ("True", '"x"'),
+    "CONTROL_PER_DATA": ('"x"', "-1", "float('nan')", "1e300", "None"),
+    "HOST_STATE": ("3", '("a", "a")'),
+}
+"""Names that a plugin may declare, and values that are wrong for each."""
+
+STATEMENTS = (
+    "raise ValueError('mine')", "while True: pass", "return None", "import sys; sys.exit(0)",
+    "return float('nan')", "return -1", "return 2**62", "1 // 0", "x = 1 // (now - now)",
+    "return 'x'", "tx.sent_packets = 5", "tx.start_ps = -1", "tx.flow = 10**6",
+    "rx.got_bytes = 0", "tx.nosuch = 1", "pkt.prio = 7", "pkt.prio = -1", "pkt.seq = -1",
+    "pkt.seq = 10**9", "pkt.size_bytes = 0", "pkt.size_bytes = 10**6", "pkt.flow = 99",
+    "pkt.kind = 77", "pkt.dst = -5", "env.par.rto = 0", "set_timer(env, now, tx, 0, now)",
+    "set_timer(env, now, tx, 0, -1)", "set_timer(env, now, tx, 9, now)",
+    "set_timer(env, now, tx, 0, 2**62)", "send(env, rx, ACK, 0, 0, 9)",
+    "send(env, rx, 99, 0, 0, 0)", "finish(env, now, tx)", "deliver(env, now, rx, 0)",
+    "cancel_timer(env, tx, 50)", "del now", "tx.window = float('inf')", "tx.next_seq += 10**6",
+    "tx.next_seq = -5", "raise KeyboardInterrupt", "print('x' * 10)", "global PARAMS; PARAMS = 3",
+    "yield 1", "assert False", "return now + 1", "for i in range(10**12): pass",
+    "import os; os._exit(0)", "raise SystemExit(3)", "x = [0] * 10**9", "return BLOCKED", "pass",
+    "env.nosuch()", "import time; time.sleep(3600)", "raise MemoryError",
+)  # fmt: skip
+"""What may stand first in a handler by mistake, or in bad faith."""
+
+BUILDERS = (
+    "raise ValueError('mine')", "return None", "return 3", "import sys; sys.exit(0)", "return []",
+    "params = {}", "params = dict.fromkeys(params, 0)", "params = dict.fromkeys(params, -1)",
+    "1 // 0", "params = dict.fromkeys(params, 2**63)", "params = dict.fromkeys(params)",
+    "raise KeyError('x')", "params = dict.fromkeys(params, 'x')", "raise MemoryError",
+    "import numpy; return numpy.zeros(3)", "while True: pass",
+    "params = dict.fromkeys(params, float('nan'))", "raise SystemExit(0)", "network = None",
+    "rng = None", "network.n_hosts = 10**9", "return FlowTable([0], [0], [1])",
+    "return FlowTable([0], [99], [1])", "return FlowTable([0], [1], [0])",
+    "return FlowTable([], [], [])", "return FlowTable([0], [1], [2**62])",
+    "return FlowTable([0], [1], [1], [-1])", "return FlowTable([0], [1], [1], [2**62])",
+    "return FlowTable([0.5], [1], [1])", "return FlowTable([0], [1], [1], cls=5)",
+    "return FlowTable([0, 1], [1], [1])", "return NetworkBuilder().build('x')",
+    "b = NetworkBuilder(); b.add_hosts(2); return b.build('x')",
+    "b = NetworkBuilder(); b.add_hosts(4); b.cable(0, 1, 10**9, 5); return b.build('x')",
+    "b = NetworkBuilder(); b.add_hosts(2); b.cable(0, 1, 0, -5); return b.build('x')",
+    "b = NetworkBuilder(); b.add_hosts(2); b.cable(0, 7, 10**9, 5); return b.build('x')",
+    "b = NetworkBuilder(); b.add_hosts(2); b.cable(0, 1, 2.5, 'x'); return b.build('x')",
+)  # fmt: skip
+"""The same for a topology or a traffic pattern."""
+
+EXPERIMENT = """
+transport = {transport}
+[topology]
+kind = {topology}
+hosts_per_leaf = 2
+leaves = 2
+[traffic]
+kind = {traffic}
+size = "20KB"
+"""
+
+
+@dataclass
+class Case:
+    """A plugin in the file mine.py, and the experiment that uses it."""
+
+    kind: str
+    source: str
+    experiment: str
+    what: str
+
+
+@cache
+def _sources(kind: str) -> tuple[str, ...]:
+    if kind == "transport":
+        template = (Path(next(iter(scaffold.__path__))) / "my_transport.py").read_text("utf-8")
+        names = ("datagram", "dctcp", "ndp", "roce")
+        return (
+            template,
+            template,
+            *(registry.find(kind, name).path.read_text("utf-8") for name in names),
+        )
+    name = {"topology": "fat_tree", "traffic": "permutation"}[kind]
+    return (registry.find(kind, name).path.read_text("utf-8"),)
+
+
+def case(number: int) -> Case:
+    """Plugin `number`."""
+    rng = random.Random(f"plugin {number}")
+    kind = rng.choice(["transport"] * 4 + ["topology", "traffic"])
+    source, what = rng.choice(_sources(kind)), []
+    for _ in range(rng.choice([1, 1, 1, 2])):
+        mutate = rng.choices(_MUTATIONS, _WEIGHTS)[0]
+        source, did = mutate(rng, source, STATEMENTS if kind == "transport" else BUILDERS)
+        what.append(did)
+    uses = {"transport": '"ndp"', "topology": '"fat_tree"', "traffic": '"permutation"'}
+    uses[kind] = '"./mine.py"'
+    return Case(kind, source, EXPERIMENT.format(**uses), "; ".join(what))
+
+
+# --- mutations: the source, and what was done ----------------------------------------------------
+
+
+def _declared(rng: random.Random, source: str, statements: tuple[str, ...]) -> tuple[str, str]:
+    """A declaration of the wrong kind, after the right one."""
+    name = rng.choice(list(DECLARATIONS))
+    value = rng.choice(DECLARATIONS[name])
+    return f"{source}\n\n{name} = {value}\n", f"{name} = {value}"
+
+
+def _inserted(rng: random.Random, source: str, statements: tuple[str, ...]) -> tuple[str, str]:
+    """A statement at the beginning of a function."""
+    found = _functions(source)
+    if not found:
+        return _lines(rng, source, statements)
+    function = rng.choice(found)
+    statement = rng.choice(statements)
+    lines = source.split("\n")
+    at = function.body[0].lineno - 1
+    lines.insert(at, " " * function.body[0].col_offset + statement)
+    return "\n".join(lines), f"{function.name}: {statement}"
+
+
+def _signature(rng: random.Random, source: str, statements: tuple[str, ...]) -> tuple[str, str]:
+    """A function by another name, with other arguments, or none at all."""
+    found = _functions(source)
+    if not found:
+        return _lines(rng, source, statements)
+    function = rng.choice(found)
+    lines = source.split("\n")
+    at = function.lineno - 1
+    way = rng.choice(["gone", "rename", "more", "fewer", "class", "constant"])
+    if way == "gone":
+        del lines[at : function.end_lineno]
+    elif way == "constant":
+        lines[at : function.end_lineno] = [f"{function.name} = 3"]
+    elif way == "class":
+        lines[at] = f"class {function.name}:\n    def f(self):"
+        lines[at + 1 : function.end_lineno] = ["        pass"]
+    elif way == "rename":
+        new = rng.choice(["on_ack", "On_data", "fil", "on_send", "nosuch"])
+        lines[at] = lines[at].replace(f"def {function.name}", f"def {new}", 1)
+    elif way == "more":
+        lines[at] = lines[at].replace("(", "(extra, ", 1)
+    else:
+        lines[at] = lines[at].replace("(env, ", "(", 1).replace("(params, ", "(", 1)
+    return "\n".join(lines), f"{function.name} {way}"
+
+
+def _lines(rng: random.Random, source: str, statements: tuple[str, ...]) -> tuple[str, str]:
+    """Lines of code lost, doubled, exchanged, or of another depth."""
+    lines = source.split("\n")
+    code = [
+        at for at, line in enumerate(lines) if line.strip() and not line.strip().startswith("#")
+    ]
+    at, other = rng.choice(code), rng.choice(code)
+    way = rng.choice(["lose", "lose", "double", "swap", "indent", "cut", "top"])
+    text = lines[at].strip()
+    if way == "lose":
+        del lines[at]
+    elif way == "double":
+        lines.insert(at, lines[at])
+    elif way == "swap":
+        lines[at], lines[other] = lines[other], lines[at]
+    elif way == "indent":
+        lines[at] = " " * rng.randrange(9) + text
+    elif way == "cut":
+        lines = lines[:at]
+    else:
+        lines.append(
+            rng.choice(
+                ["1 / 0", "import sys; sys.exit(0)", "import nosuch", "raise OSError", "(", "\x00"]
+            )
+        )
+    return "\n".join(lines), f"{way} {text[:60]}"
+
+
+def _names(rng: random.Random, source: str, statements: tuple[str, ...]) -> tuple[str, str]:
+    """One use of a name or a number replaced by another of the file's."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError):
+        return _lines(rng, source, statements)
+    uses = [node for node in nodes if isinstance(node, ast.Name | ast.Constant | ast.Attribute)]
+    uses = [node for node in uses if node.lineno == node.end_lineno]
+    one, other = rng.choice(uses), rng.choice(uses)
+    if isinstance(one, ast.Constant) and isinstance(one.value, int):
+        new = rng.choice(["0", "-1", "10**9", "2**62", "1.5", "None", "2**70"])
+    else:
+        new = ast.unparse(other)
+    lines = source.split("\n")
+    line = lines[one.lineno - 1].encode()
+    lines[one.lineno - 1] = (
+        line[: one.col_offset] + new.encode() + line[one.end_col_offset :]
+    ).decode()
+    return "\n".join(lines), f"line {one.lineno}: {ast.unparse(one)[:40]} -> {new[:40]}"
+
+
+def _functions(source: str) -> list[ast.FunctionDef]:
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return []
+    return [node for node in body if isinstance(node, ast.FunctionDef)]
+
+
+_WEIGHTED: list[tuple[Callable[[random.Random, str, tuple[str, ...]], tuple[str, str]], int]] = [
+    (_declared, 2),
+    (_inserted, 5),
+    (_signature, 2),
+    (_lines, 2),
+    (_names, 4),
+]
+_MUTATIONS = [mutation for mutation, _ in _WEIGHTED]
+_WEIGHTS = [weight for _, weight in _WEIGHTED]

@@ -1,0 +1,64 @@
+"""`netsim` in a process of its own, which is stopped as a user would, and then by force."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .command import Outcome
+
+PATIENCE_S = 20.0
+"""How long after Ctrl-C a process may still take."""
+
+INTERRUPTED = 130
+
+
+def run(
+    arguments: Sequence[str], folder: Path, seconds: float, environment: Mapping[str, str]
+) -> Outcome:
+    """Run `netsim ARGUMENTS` in `folder`; after `seconds`, Ctrl-C.
+
+    A process that then ends with status 130 has `status` 130 and no trouble; one that does not
+    end has the trouble "time".
+    """
+    with tempfile.TemporaryFile(dir=folder) as out, tempfile.TemporaryFile(dir=folder) as err:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "netsim", *arguments],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
+        trouble = "" if _ends(process, seconds) else _stop(process)
+        status: int | None = process.returncode
+        if status is not None and status < 0 and not trouble:
+            trouble = f"signal {-status}"
+        out.seek(0)
+        err.seek(0)
+        texts = [stream.read().decode("utf-8", "backslashreplace") for stream in (out, err)]
+    return Outcome(None if trouble else status, texts[0], texts[1], trouble)
+
+
+def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _stop(process: subprocess.Popen[bytes]) -> str:
+    """Ctrl-C, and what kept the process from ending by it, if anything did."""
+    process.send_signal(signal.SIGINT)
+    if _ends(process, PATIENCE_S):
+        return ""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return "time: does not end by Ctrl-C"

@@ -1,0 +1,32 @@
+"""A fixed set of the fuzzer's cases (see fuzz/README.md): netsim bears all of them."""
+
+import pytest
+from fuzz import jobs, workers
+
+COUNTS = {"experiments": 400, "files": 300, "results": 80, "runs": 20, "plugins": 8}
+"""Cases of each kind, from 0; `python -m fuzz` does more."""
+
+KNOWN: dict[str, set[int]] = {
+    "experiments": {119, 175, 231, 254, 258, 302, 331, 372},
+    "files": {11, 41, 67, 182},
+    "results": {2, 42, 45, 66, 67, 69, 77},
+    "plugins": {3, 4, 6, 7},
+}
+"""Cases with findings that are still to be mended."""
+
+
+@pytest.mark.parametrize("kind", COUNTS)
+def test_cases(kind):
+    numbers = [number for number in range(COUNTS[kind]) if number not in KNOWN.get(kind, ())]
+    job, wall_s = jobs.JOBS[kind].job, jobs.JOBS[kind].wall_s
+    done = list(workers.do(job, numbers, workers=1, wall_s=wall_s))
+    findings = {one.number: one.findings for one in done if one.findings}
+    assert not findings, "\n".join(f"{number}: {found}" for number, found in findings.items())
+    assert len(done) == len(numbers)
+    assert len({one.verdict for one in done}) > 1  # some were accepted, some refused
+
+
+@pytest.mark.parametrize("kind", jobs.JOBS)
+def test_a_case_follows_from_its_number(kind):
+    assert jobs.JOBS[kind].show(3) == jobs.JOBS[kind].show(3)
+    assert jobs.JOBS[kind].show(3) != jobs.JOBS[kind].show(4) or kind == "results"
