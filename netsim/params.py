@@ -148,7 +148,9 @@ def resolve_params(
             chosen = presets[preset]
         else:
             hint = did_you_mean(preset, presets)
-            errors.append(InputError(f'unknown preset "{preset}"', file=file, key=key, hint=hint))
+            errors.append(
+                InputError(f"unknown preset {written(preset)}", file=file, key=key, hint=hint)
+            )
     for name in given:
         if name not in known:
             hint = did_you_mean(name, known)

@@ -27,6 +27,7 @@ from typing import Any
 from netsim import plugin_files
 from netsim.errors import InputError, did_you_mean
 from netsim.params import Param, resolve_params
+from netsim.units import written
 
 PACKAGES = {
     "transport": "netsim.transports",
@@ -80,7 +81,7 @@ def find(kind: str, name: str, *, relative_to: Path | None = None) -> Plugin:
     hint = did_you_mean(name, names(kind))
     if Path(name).name != name:
         hint = "a path to a plugin ends in .py"
-    raise InputError(f'unknown {_noun(kind)} "{name}"', hint=hint)
+    raise InputError(f"unknown {_noun(kind)} {written(name)}", hint=hint)
 
 
 def names(kind: str) -> list[str]:

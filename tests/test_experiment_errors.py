@@ -407,3 +407,10 @@ def test_every_mistake_has_one_line_whatever_its_values_are(tmp_path):
     lines = messages(tmp_path, wrong)
     assert len(lines) == 3
     assert all(line.startswith("e.toml: ") and line.isprintable() for line in lines)
+
+
+def test_transports_whose_fabrics_do_not_agree_are_the_experiments_mistake(tmp_path):
+    extra = '[classes.b.transport]\nkind = "homa"\n[classes.b.traffic]\nkind = "permutation"'
+    assert messages(tmp_path, text(extra, top='transport = "nscc"')) == [
+        'e.toml: fabric.n_classes: 8 with model "trim" (headers and data: exactly 2)'
+    ]

@@ -258,7 +258,7 @@ class Resolver:
             return None
 
         def resolve() -> Fabric:
-            wishes = fabrics.wishes(transport.module, transport.preset)
+            own = wishes = fabrics.wishes(transport.module, transport.preset)
             more = [fabrics.wishes(other.module, other.preset) for other in others]
             if more:
                 needed = [wish.get("n_classes", 1) for wish in (wishes, *more)]
@@ -266,7 +266,7 @@ class Resolver:
             try:
                 fabric = fabrics.resolve_fabric(fabrics.merge(wishes, table), packets)
             except InputError as error:
-                raise _own_mistakes(transport, wishes, packets) or error from None
+                raise _own_mistakes(transport, own, packets) or error from None
             _check_classes(fabric, transport, "transport", wishes)
             for name, other, wish in zip(names, others, more, strict=True):
                 _check_classes(fabric, other, f"classes.{name}.transport", wish)
