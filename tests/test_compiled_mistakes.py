@@ -5,13 +5,17 @@ One transport makes every mistake, which its parameter chooses: so it is compile
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
 
+from netsim.cli.interrupt import ANSWER
 from netsim.engine.engine import Engine
 from netsim.errors import RunError
 
@@ -136,30 +140,60 @@ def test_an_index_beyond_an_array(folder: Path) -> None:
 
 
 HANG = """
-import os, sys
+import sys
 from netsim import watchdog
+from netsim.cli.interrupt import Interruption
 from netsim.experiment import Experiment
 from netsim.simulate import simulate
 
-watchdog.PATIENCE_S = 1.0
-
-def end(message):
-    print(message, flush=True)
-    os._exit(7)
-
-simulate(Experiment.load(sys.argv[1], []).points()[0], threads=2, on_hang=end)
+watchdog.PATIENCE_S = 0.5
+point = Experiment.load("hang.toml", []).points()[0]
+with Interruption() as interruption:
+    print("compiling", flush=True)
+    on_hang = lambda text: print(text, flush=True)
+    simulate(point, threads=2, should_stop=interruption, on_hang=on_hang)
 """
 
 
-def test_an_endless_loop_is_named(folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", HANG, "hang.toml"],
+def started(folder: Path, **environment: str) -> subprocess.Popen[str]:
+    """A process that runs the experiment; it has come to where it compiles."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANG],
         cwd=folder,
-        capture_output=True,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
-        check=False,
     )
-    assert done.returncode == 7, done.stderr
-    assert "mine.py: on_control on host " in done.stdout
-    assert "does not come back" in done.stdout
+    assert process.stdout is not None
+    assert process.stdout.readline() == "compiling\n"
+    return process
+
+
+def interrupt(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    """Ask twice. The first signal is answered at once, the second one obeyed."""
+    assert process.stderr is not None
+    process.send_signal(number)
+    began = time.monotonic()
+    assert process.stderr.readline() == f"{ANSWER}\n"
+    assert time.monotonic() - began < 3
+    assert process.poll() is None
+    process.send_signal(number)
+    process.wait(timeout=3)
+
+
+def test_an_endless_loop_is_named_and_ends(folder: Path) -> None:
+    with started(folder) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert "mine.py: on_control on host " in said
+        assert "does not come back" in said
+        interrupt(process, signal.SIGTERM)
+        assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_an_interruption_while_compiling(folder: Path, tmp_path: Path) -> None:
+    with started(folder, NETSIM_CACHE_DIR=str(tmp_path)) as process:
+        time.sleep(1)
+        interrupt(process, signal.SIGINT)
+        assert process.returncode != 0
