@@ -118,3 +118,12 @@ def _digest(file: Path) -> str:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError:
         return "gone"
+
+
+def loaded_files(path: Path) -> dict[Path, str]:
+    """The plugin file at `path` and the modules beside it that it imported, itself first.
+
+    Each with the SHA-256 of what was loaded; nothing if `path` was not loaded from here.
+    """
+    known = _loaded.get(path)
+    return dict(known.contents) if known is not None else {}

@@ -8,8 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import RunError
-from netsim.results import check_destination, load, write_result, write_sweep
-from netsim.results.sweep import failed_row, point_directory, prepare_sweep, sweep_row
+from netsim.results import (
+    check_destination,
+    is_sweep,
+    load_result,
+    summary_of,
+    write_result,
+    write_sweep,
+)
+from netsim.results.destination import (
+    EARLIER,
+    check_folders,
+    done_result,
+    found_result,
+    prepare_sweep,
+    recover_single,
+)
+from netsim.results.provenance import Origin, origins
+from netsim.results.replace import exclusive, real
+from netsim.results.sweep import failed_row, point_directory, sweep_row
 
 if TYPE_CHECKING:
     from netsim.experiment import Experiment, Point
@@ -25,7 +42,8 @@ class Outcome:
     """What became of one point, without its tables: a sweep of many must not hold them all.
 
     `row` is its row in the table of the sweep, `written` says whether there is a result in
-    `directory`, `complete` whether that is a whole one, and `error` why the run failed, if it did.
+    `directory`, `complete` whether that is a whole one, and `error` why the run failed or what is
+    missing, if anything is. A point that was `kept` had been done by an earlier run.
     """
 
     point: Point
@@ -34,6 +52,7 @@ class Outcome:
     written: bool
     complete: bool
     error: str | None = None
+    kept: bool = False
 
 
 def run_experiment(
@@ -42,8 +61,12 @@ def run_experiment(
     overrides: Sequence[str] = (),
     out: Path | str | None = None,
     threads: int | None = None,
+    again: bool = False,
 ) -> list[Result]:
     """Run every point of an experiment and return the results, one per point.
+
+    A point of which the directory holds the complete result already is not run again: the same
+    experiment, code and seed give the same.
 
     Parameters
     ----------
@@ -51,9 +74,10 @@ def run_experiment(
     overrides : ``"path=value"`` texts as for ``netsim run --set``; for a path or a name only.
     out : directory for the results; that of the experiment if it is not given.
     threads : number of threads; all cores if it is not given. The result does not depend on it.
+    again : whether points that are done already are run again.
 
-    Raises InputError for input that is wrong, RunError for a run that stalls. What was simulated
-    until then is written in either case.
+    Raises InputError for input that is wrong, RunError for a run that fails or ends with flows
+    missing. What was simulated until then is written in either case.
     """
     if isinstance(experiment, str | Path):
         from netsim.experiment import Experiment, locate
@@ -62,10 +86,10 @@ def run_experiment(
     points = experiment.points()
     directory = Path(out) if out is not None else output_directory(points)
     results = []
-    for outcome in run_points(points, directory, threads=threads):
+    for outcome in run_points(points, directory, threads=threads, again=again):
         if outcome.error:
             raise RunError(outcome.error)
-        results.append(load(outcome.directory))
+        results.append(load_result(outcome.directory))
     return results
 
 
@@ -79,45 +103,122 @@ def run_points(
     directory: Path,
     *,
     threads: int | None = None,
+    again: bool = False,
     watch: Watcher = lambda point: None,
     should_stop: Callable[[], bool] = lambda: False,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Outcome]:
     """Simulate `points` one after the other; yield each as soon as it is on the disk.
 
     More than one point is a sweep: each has a folder of its own in `directory`, beside the table
-    of them all. A point that stalls or fails does not keep the others from being run; a stop that
-    is asked for does.
+    of them all. A point that was done already is kept, unless it is to be run `again`. A point that
+    stalls or fails does not keep the others from being run; a stop that is asked for does. `note`
+    is told what becomes of results that were there before.
+
+    Raises InputError, before anything is simulated, if the results of any point cannot be written
+    or a point needs more memory than there is.
     """
     sweep = len(points) > 1
-    if sweep:
-        prepare_sweep(directory)
-    else:
-        check_destination(directory)
-    rows: list[dict[str, Any]] = []
-    for point in points:
-        target = point_directory(directory, point, sweep=sweep)
-        outcome = _run_point(point, target, threads, watch, should_stop)
-        rows.append(outcome.row)
-        if sweep:
-            write_sweep(directory, rows)
-        yield outcome
+    place = real(directory)
+    folders = [point_directory(place, point, sweep=sweep) for point in points]
+    made_of = origins(points)
+    check_destination(place, sweep=sweep)
+    check_folders(folders, [file for origin in made_of for file in origin.inputs])
+    runs = [
+        _Run(point, folder, origin)
+        for point, folder, origin in zip(points, folders, made_of, strict=True)
+    ]
+    for run in runs:
         if should_stop():
             return
+        if again or not run.done():
+            refuse_what_does_not_fit(run.point)
+    with exclusive(place):
+        table = _Table(place, runs) if sweep else None
+        if table is None:
+            recover_single(place)
+        elif table.moved:
+            note(f"moved to {directory / EARLIER}, not in this sweep: {', '.join(table.moved)}")
+        for run in runs:
+            done = None if again else run.done()
+            if done is None:
+                outcome = run.simulate(threads, watch(run.point), should_stop)
+                if outcome.written and outcome.directory != run.folder:
+                    note(
+                        f"{run.folder} keeps its complete result, "
+                        f"the partial one is in {outcome.directory}"
+                    )
+                if table is not None:
+                    table.enter(run, outcome)
+            else:
+                row = sweep_row(run.point, done.summary)
+                outcome = Outcome(run.point, done.path, row, True, True, kept=True)
+            yield outcome
+            if should_stop():
+                return
 
 
-def _run_point(
-    point: Point,
-    directory: Path,
-    threads: int | None,
-    watch: Watcher,
-    should_stop: Callable[[], bool],
-) -> Outcome:
-    from netsim.simulate import simulate
+def refuse_what_does_not_fit(point: Point) -> None:
+    """Raise InputError if a point needs more memory than there is."""
+    from netsim.memory import require_memory
+    from netsim.simulate import estimate
 
-    try:
-        result = simulate(point, threads=threads, progress=watch(point), should_stop=should_stop)
-    except RunError as error:
-        return Outcome(point, directory, failed_row(point), False, False, f"{point.name}: {error}")
-    write_result(directory, point, result)
-    message = f"{point.name}: {result.reason}" if result.reason else None
-    return Outcome(point, directory, sweep_row(point, result), True, result.complete, message)
+    require_memory(estimate(point), what=point.file)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A point, the folder for its result, and what it is made of."""
+
+    point: Point
+    folder: Path
+    origin: Origin
+
+    def done(self) -> Result | None:
+        """The complete result of this very point, if it is there."""
+        links = self.point.outputs.links
+        return done_result(self.folder, self.origin.fingerprint, links=links)
+
+    def simulate(
+        self,
+        threads: int | None,
+        progress: Callable[[Progress], None] | None,
+        should_stop: Callable[[], bool],
+    ) -> Outcome:
+        """Simulate the point and write its result."""
+        from netsim.simulate import simulate
+
+        point = self.point
+        try:
+            result = simulate(point, threads=threads, progress=progress, should_stop=should_stop)
+        except RunError as error:
+            failed = f"{point.name}: {error}"
+            return Outcome(point, self.folder, failed_row(point), False, False, failed)
+        folder = write_result(self.folder, point, result, self.origin)
+        message = f"{point.name}: {result.reason}" if result.reason else None
+        row = sweep_row(point, summary_of(result))
+        return Outcome(point, folder, row, True, result.complete, message)
+
+
+class _Table:
+    """The table of a sweep, which has at every moment the points that are done."""
+
+    def __init__(self, directory: Path, runs: Sequence[_Run]) -> None:
+        self.directory = directory
+        self.moved = prepare_sweep(directory, [run.point.name for run in runs])
+        self._rows: dict[str, dict[str, Any] | None] = {}
+        for run in runs:
+            found = found_result(run.folder, run.origin.fingerprint)
+            self._rows[run.point.name] = sweep_row(run.point, found.summary) if found else None
+        if any(self._rows.values()) or not is_sweep(directory):
+            self._write()
+
+    def enter(self, run: _Run, outcome: Outcome) -> None:
+        """The row of a point that was run. That of a complete result gives way to one only."""
+        found = found_result(run.folder, run.origin.fingerprint)
+        if outcome.complete or found is None or not found.complete:
+            self._rows[run.point.name] = outcome.row
+            self._write()
+
+    def _write(self) -> None:
+        write_sweep(self.directory, [row for row in self._rows.values() if row is not None])

@@ -37,6 +37,7 @@ class FakePoint:
     seed: int = 1
     transport_name: str = "ndp"
     directory: Path = HERE.parent
+    file: str = "tiny.toml"
 
     def __post_init__(self) -> None:
         self.topology = _choice("topology", "fat_tree")
@@ -52,7 +53,8 @@ class FakePoint:
 
 
 def _choice(kind: str, name: str) -> SimpleNamespace:
-    plugin = SimpleNamespace(kind=kind, name=name, path=HERE)
+    module = SimpleNamespace(__name__=f"netsim.{kind}")
+    plugin = SimpleNamespace(kind=kind, name=name, path=HERE, module=module, params=())
     return SimpleNamespace(plugin=plugin, name=name, params={})
 
 
@@ -111,6 +113,7 @@ def fake_result(
         "trims": 12,
         "marks": 0,
         "retransmits": n_flows,
+        "ideal_max_ps": IDEAL_PS if n_flows else None,
         "pauses": 0,
         "conservation": {},
         "hash": digest,

@@ -128,7 +128,7 @@ class TestRun:
     def test_a_picture(self, netsim, fake, name):
         assert netsim("run", f"{name}.toml", "--plot").exit_code == 0
         assert os.path.getsize("here/small/fct.png") > 1000
-        assert netsim("run", f"{name}.toml").exit_code == 0  # the picture is no obstacle
+        assert netsim("run", f"{name}.toml", "--again").exit_code == 0  # the picture is no obstacle
 
     def test_no_number_is_cut_off(self, netsim, fake):
         table = netsim("run", "sweep.toml").stdout

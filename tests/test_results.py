@@ -9,8 +9,17 @@ import pytest
 from fakes import FakePoint, fake_result
 
 from netsim import InputError, load, load_sweep
-from netsim.results import COLUMNS, is_sweep, sweep_row, write_result, write_sweep
-from netsim.results.sweep import failed_row, prepare_sweep
+from netsim.results import (
+    COLUMNS,
+    is_sweep,
+    load_result,
+    summary_of,
+    sweep_row,
+    write_result,
+    write_sweep,
+)
+from netsim.results.destination import check_destination, prepare_sweep
+from netsim.results.sweep import failed_row
 
 
 def test_round_trip(tmp_path):
@@ -93,7 +102,7 @@ def test_what_netsim_did_not_write_is_never_replaced(tmp_path, name):
     with pytest.raises(InputError, match=name):
         write_result(tmp_path / "run", FakePoint(), fake_result())
     with pytest.raises(InputError, match=name):
-        prepare_sweep(tmp_path / "run")
+        check_destination(tmp_path / "run", sweep=True)
     assert os.listdir(tmp_path / "run") == [name]
 
 
@@ -142,12 +151,12 @@ class TestSweep:
         ]
 
     def test_table_and_points(self, tmp_path, points):
-        prepare_sweep(tmp_path / "sweep")
+        prepare_sweep(tmp_path / "sweep", [point.name for point in points])
         rows = []
         for point in points:
             result = fake_result(seed=point.seed)
             write_result(tmp_path / "sweep" / point.name, point, result)
-            rows.append(sweep_row(point, result))
+            rows.append(sweep_row(point, summary_of(result)))
             write_sweep(tmp_path / "sweep", rows)
         sweep = load_sweep(tmp_path / "sweep")
         assert sweep.table["traffic.load"].to_list() == [0.5, 1.0]
@@ -155,14 +164,15 @@ class TestSweep:
             point.summary["fct_ps"]["max"] for point in sweep.points
         ]
         assert set(sweep.table.columns) - {"traffic.load"} == set(COLUMNS["sweep"])
+        assert load(tmp_path / "sweep").table.equals(sweep.table)
         with pytest.raises(InputError, match="holds a sweep"):
-            load(tmp_path / "sweep")
+            load_result(tmp_path / "sweep")
 
     def test_a_point_that_failed_has_a_row_but_no_result(self, tmp_path, points):
-        prepare_sweep(tmp_path)
+        prepare_sweep(tmp_path, [point.name for point in points])
         result = fake_result()
         write_result(tmp_path / points[0].name, points[0], result)
-        write_sweep(tmp_path, [sweep_row(points[0], result), failed_row(points[1])])
+        write_sweep(tmp_path, [sweep_row(points[0], summary_of(result)), failed_row(points[1])])
         sweep = load_sweep(tmp_path)
         assert sweep.table["status"].to_list() == ["finished", "failed"]
         assert len(sweep.points) == 1
@@ -172,16 +182,22 @@ class TestSweep:
         write_sweep(tmp_path, rows)
         assert load_sweep(tmp_path).table["size"].to_list() == ["1MB", "3"]
 
-    def test_a_single_result_gives_way_to_a_sweep_but_not_the_reverse(self, tmp_path, points):
-        write_result(tmp_path / "run", FakePoint(), fake_result())
-        prepare_sweep(tmp_path / "run")
-        assert is_sweep(tmp_path / "run")
-        assert load_sweep(tmp_path / "run").points == []
+    def test_a_partial_result_gives_way_to_a_sweep_and_no_complete_one(self, tmp_path, points):
+        path = tmp_path / "run"
+        write_result(path, FakePoint(), fake_result(complete=False))
+        check_destination(path, sweep=True)
+        prepare_sweep(path, [])
+        write_sweep(path, [])
+        assert is_sweep(path)
+        assert load(path).points == []
         with pytest.raises(InputError, match="holds the results of a sweep"):
-            write_result(tmp_path / "run", FakePoint(), fake_result())
+            write_result(path, FakePoint(), fake_result())
+        write_result(tmp_path / "whole", FakePoint(), fake_result())
+        with pytest.raises(InputError, match="holds the complete result of a single run"):
+            check_destination(tmp_path / "whole", sweep=True)
 
     def test_without_flows_there_is_no_ideal(self):
-        row = sweep_row(FakePoint(), fake_result(0))
+        row = sweep_row(FakePoint(), summary_of(fake_result(0)))
         assert row["ideal_max_ps"] is None
         assert row["fct_p50_ps"] is None
 

@@ -10,8 +10,7 @@ from experiment_text import load, text
 
 from netsim.errors import InputError
 from netsim.experiment import Point
-from netsim.results import load as load_result
-from netsim.results import write_result
+from netsim.results import load_result, summary_of, write_result
 from netsim.results.sweep import sweep_row
 from netsim.simulate import Progress, estimate, simulate
 
@@ -28,7 +27,7 @@ def test_a_run_interrupted_at_once_is_partial_and_can_be_written(tmp_path: Path)
     result = simulate(point, should_stop=lambda: True)
     assert (result.complete, result.stopped_because) == (False, "interrupted")
     assert result.summary["fct_ps"]["max"] is None
-    assert sweep_row(point, result)["fct_max_ps"] is None
+    assert sweep_row(point, summary_of(result))["fct_max_ps"] is None
     written = load_result(write_result(tmp_path / "out", point, result))
     assert written.summary["complete"] is False
     assert written.flows["fct_ps"].null_count() == 16

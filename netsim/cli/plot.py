@@ -70,13 +70,9 @@ def command(
     netsim plot results/incast --x fan_in --y fct_p99
     """
     from netsim.plots import against, save
-    from netsim.results import is_sweep, load, load_sweep
+    from netsim.results import results_in
 
-    points = [
-        point
-        for path in results
-        for point in (load_sweep(path).points if is_sweep(path) else [load(path)])
-    ]
+    points = [point for path in results for point in results_in(path)]
     if x is not None:
         if kind is not None:
             raise InputError("--kind and --x cannot stand together", hint="leave one of them out")

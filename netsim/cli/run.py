@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--threads", type=click.IntRange(1), help="Number of threads; all cores by default.")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for the results.")
 @click.option("--plot", is_flag=True, help="Save a picture of the flow completion times, fct.png.")
+@click.option("--again", is_flag=True, help="Run points again whose complete result is there.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def command(
     experiment: str,
@@ -29,25 +30,31 @@ def command(
     threads: int | None,
     out: Path | None,
     plot: bool,
+    again: bool,
     quiet: bool,
 ) -> None:
     """Run EXPERIMENT: a TOML file, or the name of one that comes with netsim.
 
     Each point is written to a directory of its own as soon as it is done. Ctrl-C stops the run,
     writes what is finished, marked as partial, and exits with 130; a second one stops at once.
+    Started again, a run goes on where it ended: points that are done (the same experiment, code and
+    seed) are kept.
     """
     loaded = load_experiment(experiment, overrides, seed)
     points = loaded.points()
-    refuse_what_does_not_fit(points)
     from netsim.run import output_directory
 
     directory = out if out is not None else output_directory(points)
-    outcomes, interruption = _simulate(points, directory, threads, quiet)
+    outcomes, interruption = _simulate(points, directory, threads, again, quiet)
     if not quiet:
         _print_figures(loaded, outcomes, len(points) > 1)
     if plot:
         _save_picture(directory, outcomes)
     if not quiet and any(outcome.written for outcome in outcomes):
+        kept = sum(outcome.kept for outcome in outcomes)
+        if kept:
+            what = f"{kept} of {len(points)} points" if len(points) > 1 else "the result"
+            click.echo(f"kept {what}, done before; --again runs again")
         click.echo(f"results in {directory}")
     for outcome in outcomes:
         if outcome.error:
@@ -59,17 +66,8 @@ def command(
         raise SystemExit(FAILED)
 
 
-def refuse_what_does_not_fit(points: list[Point]) -> None:
-    """Raise InputError if a point needs more memory than there is, before any of them is run."""
-    from netsim.memory import require_memory
-    from netsim.simulate import estimate
-
-    for point in points:
-        require_memory(estimate(point), what=point.file)
-
-
 def _simulate(
-    points: list[Point], directory: Path, threads: int | None, quiet: bool
+    points: list[Point], directory: Path, threads: int | None, again: bool, quiet: bool
 ) -> tuple[list[Outcome], Interruption]:
     from netsim.cli.progress import reporter
     from netsim.run import run_points
@@ -88,6 +86,8 @@ def _simulate(
                 points,
                 directory,
                 threads=threads,
+                again=again,
+                note=lambda text: None if quiet else click.echo(text, err=True),
                 watch=lambda point: report.watch(title(point)) if report else None,
                 should_stop=interruption,
             ):
@@ -106,17 +106,24 @@ def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool)
     from netsim.cli.tables import result_table, show, sweep_table
 
     axes = list(experiment.axes)
-    rows = [outcome.row for outcome in outcomes]
+    rows = [_marked(outcome) for outcome in outcomes]
     if sweep:
         show(sweep_table(rows, axes))
     elif outcomes and outcomes[0].written:
         show(result_table(rows[0], axes))
 
 
+def _marked(outcome: Outcome) -> dict[str, Any]:
+    """The row of a point for the screen, where it says which points were kept."""
+    status = outcome.row["status"]
+    return {**outcome.row, "status": f"{status}, kept" if outcome.kept else status}
+
+
 def _save_picture(directory: Path, outcomes: list[Outcome]) -> None:
     from netsim.plots import fct_cdf, save
-    from netsim.results import load
+    from netsim.results import load_result
 
-    results = [load(outcome.directory) for outcome in outcomes if outcome.row.get("flows_finished")]
+    done = [outcome for outcome in outcomes if outcome.row.get("flows_finished")]
+    results = [load_result(outcome.directory) for outcome in done]
     if results:
         save(fct_cdf.draw(results), directory / "fct.png")

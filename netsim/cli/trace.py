@@ -85,10 +85,10 @@ def command(
     simulated again, which gives the same run, until the flow is done. Times are counted from the
     start of the run. Ctrl-C stops and shows what there is.
     """
-    from netsim.results import load
+    from netsim.results import load_result
     from netsim.units import parse_time_ps
 
-    loaded = load(result)
+    loaded = load_result(result)
     since_ps = parse_time_ps(since) if since else 0
     until_ps = parse_time_ps(until) if until else None
     wanted, first_last = _event_names(events), _seq_range(seq)

@@ -1,14 +1,23 @@
 """Results: one directory per run, written atomically, every column documented.
 
 from netsim import load
-result = load("results/p2p_512")
-print(result.flows)
+sweep = load("results/p2p_512")
+print(sweep.table, sweep.points[0].flows)
 """
 
 from netsim.results.columns import COLUMNS, Column, describe
-from netsim.results.read import Result, Sweep, is_sweep, load, load_sweep
+from netsim.results.destination import check_destination
+from netsim.results.read import (
+    Result,
+    Sweep,
+    is_sweep,
+    load,
+    load_result,
+    load_sweep,
+    results_in,
+)
 from netsim.results.sweep import point_directory, sweep_row, write_sweep
-from netsim.results.write import check_destination, write_result
+from netsim.results.write import summary_of, write_result
 
 __all__ = [
     "COLUMNS",
@@ -19,8 +28,11 @@ __all__ = [
     "describe",
     "is_sweep",
     "load",
+    "load_result",
     "load_sweep",
     "point_directory",
+    "results_in",
+    "summary_of",
     "sweep_row",
     "write_result",
     "write_sweep",

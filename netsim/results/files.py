@@ -16,18 +16,22 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+FORMAT = 1
+"""Number of the layout of a result directory; it changes when a reader would have to."""
+
 FLOWS = "flows.parquet"
 LINKS = "links.parquet"
 SUMMARY = "summary.json"
 EXPERIMENT = "experiment.json"
 SWEEP = "sweep.parquet"
-PICTURES = ("fct.png", "slowdown.png", "links.png")
+PICTURES = ("fct.png", "slowdown.png", "links.png", "load.png", "transports.png")
+DRAWN = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png")
 SINGLE = frozenset((FLOWS, LINKS, SUMMARY, EXPERIMENT, *PICTURES))
 
 
 def is_ours(name: str) -> bool:
     """Is a file of that name in the directory of a result one that netsim writes there?"""
-    return name in SINGLE or re.fullmatch(r"trace_[0-9]+\.png", name) is not None
+    return name in SINGLE or DRAWN.fullmatch(name) is not None
 
 
 def plain(value: Any) -> Any:

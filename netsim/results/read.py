@@ -3,48 +3,98 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
 from netsim.results import files
+from netsim.results.columns import COLUMNS
 
 if TYPE_CHECKING:
     import polars as pl
+
+SUMMARY_KEYS: Mapping[str, type] = {
+    "complete": bool,
+    "stopped_because": str,
+    "flows": int,
+    "flows_finished": int,
+    "fct_ps": dict,
+    "slowdown": dict,
+    "simulated_ps": int,
+    "hash": str,
+}
+EXPERIMENT_KEYS: Mapping[str, type] = {
+    "point": str,
+    "axes": dict,
+    "seed": int,
+    "hash": str,
+    "plugins": list,
+    "resolved": dict,
+}
+"""What readers rely on, with its type."""
+
+OPTIONAL = ("flow_class", "label")
+"""Columns that a table need not have."""
 
 
 class Result:
     """The result of one run. The tables are read when they are first asked for.
 
     Attributes: `flows` and `links` (polars DataFrames, columns as in `netsim.results.COLUMNS`),
-    `summary` and `experiment` (dicts), `complete` (False for a partial result), `name`.
+    `summary` and `experiment` (dicts), `complete` (False for a partial result), `name`, `path`.
+    Raises InputError, also when a table is first asked for, if what is there is damaged.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.summary: dict[str, Any] = _read_json(path / files.SUMMARY)
-        self.experiment: dict[str, Any] = _read_json(path / files.EXPERIMENT)
+        self.summary: dict[str, Any] = _read_json(path / files.SUMMARY, SUMMARY_KEYS)
+        experiment = path / files.EXPERIMENT
+        self.experiment: dict[str, Any] = _read_json(experiment, EXPERIMENT_KEYS)
+        written = self.experiment.get("format")
+        if written != files.FORMAT:
+            raise InputError(
+                f"{written!r} is a format that this version of netsim does not know",
+                file=str(experiment),
+                key="format",
+                hint=f"it reads format {files.FORMAT}",
+            )
+        if self.experiment["hash"] != self.summary["hash"]:
+            raise InputError(
+                f"is not the hash in {files.SUMMARY}: one of the two files was changed",
+                file=str(experiment),
+                key="hash",
+            )
 
     @cached_property
     def flows(self) -> pl.DataFrame:
         """One row per flow."""
-        return _read_table(self.path / files.FLOWS)
+        return _read_table(self.path / files.FLOWS, "flows")
 
     @cached_property
     def links(self) -> pl.DataFrame:
         """One row per directed link and traffic class, unless the experiment left them out."""
-        return _read_table(self.path / files.LINKS)
+        return _read_table(self.path / files.LINKS, "links")
 
     @property
     def complete(self) -> bool:
-        """Whether the run came to its end; a partial result holds what was done until then."""
+        """Whether every flow was delivered; a partial result holds what was done until then."""
         return bool(self.summary["complete"])
 
     @property
     def name(self) -> str:
         """Name of the point."""
         return str(self.experiment["point"])
+
+    def hash_fits(self) -> bool | None:
+        """Whether the hash is that of the two tables; None if links were not kept."""
+        from netsim.tables import result_hash
+
+        if not (self.path / files.LINKS).exists():
+            return None
+        arrays = [_arrays(table) for table in (self.flows, self.links)]
+        return result_hash(*arrays) == self.summary["hash"]
 
     def __repr__(self) -> str:
         partial = "" if self.complete else ", partial"
@@ -56,13 +106,22 @@ class Sweep:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.table: pl.DataFrame = _read_table(path / files.SWEEP)
+        self.table: pl.DataFrame = _read_table(path / files.SWEEP, "sweep")
 
     @cached_property
     def points(self) -> list[Result]:
         """The results of the points that were written, in the order of the table."""
-        folders = (self.path / name for name in self.table["point"])
-        return [Result(folder) for folder in folders if (folder / files.SUMMARY).exists()]
+        return [point for row in self.table.iter_rows(named=True) for point in self._results(row)]
+
+    def _results(self, row: Mapping[str, Any]) -> list[Result]:
+        """The result that a row is of: one or none."""
+        name = str(row["point"])
+        if row.get("status") == "failed":
+            return []
+        there = [self.path / folder for folder in (name, f"{name}.partial")]
+        found = [Result(folder) for folder in there if (folder / files.SUMMARY).exists()]
+        fitting = [result for result in found if result.summary["hash"] == row.get("hash")]
+        return (fitting or found)[:1]
 
     def __repr__(self) -> str:
         return f"<Sweep {self.path.name}: {len(self.table)} points>"
@@ -73,26 +132,34 @@ def is_sweep(path: Path | str) -> bool:
     return (Path(path) / files.SWEEP).is_file()
 
 
-def load(path: Path | str) -> Result:
-    """The result that a run has written to the directory `path`.
+def load(path: Path | str) -> Result | Sweep:
+    """What a run has written to the directory `path`: the result of one run, or a sweep of many.
 
-    Raises InputError if there is none.
+    Raises InputError if there is neither, or it is damaged.
+    """
+    return Sweep(Path(path)) if is_sweep(path) else load_result(path)
+
+
+def load_result(path: Path | str) -> Result:
+    """The result of one run that was written to the directory `path`.
+
+    Raises InputError if there is none, or it is damaged.
     """
     path = Path(path)
     if is_sweep(path):
         raise InputError(
-            f"{path} holds a sweep",
-            hint="load one of its folders, or all of it with netsim.load_sweep",
+            f"{path} holds a sweep", hint="name one of its folders, such as that of its first point"
         )
+    _recover(path)
     if not (path / files.SUMMARY).is_file():
-        raise InputError(f"{path} holds no result", hint=f"{files.SUMMARY} is missing")
+        raise InputError(f"{path} holds no result", hint=_why_none(path))
     return Result(path)
 
 
 def load_sweep(path: Path | str) -> Sweep:
     """The sweep that a run has written to the directory `path`.
 
-    Raises InputError if there is none.
+    Raises InputError if there is none, or its table is damaged.
     """
     path = Path(path)
     if not is_sweep(path):
@@ -100,20 +167,95 @@ def load_sweep(path: Path | str) -> Sweep:
     return Sweep(path)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def results_in(path: Path | str) -> list[Result]:
+    """The results in the directory `path`: one, or those of a sweep. Raises InputError if none."""
+    loaded = load(path)
+    if isinstance(loaded, Result):
+        return [loaded]
+    if not loaded.points:
+        raise InputError(f"{path} holds a sweep of which no point is done yet")
+    return loaded.points
+
+
+def recorded_complete(directory: Path) -> bool | None:
+    """What a result in `directory` says of itself: complete or not; None if none can be read."""
+    try:
+        return bool(_read_json(directory / files.SUMMARY, {"complete": bool})["complete"])
+    except InputError:
+        return None
+
+
+def _why_none(path: Path) -> str:
+    if not path.exists():
+        return "there is no such directory"
+    return f"{files.SUMMARY} is missing" if path.is_dir() else "it is a file"
+
+
+def _recover(path: Path) -> None:
+    """Find the result that a run had moved aside when it was killed."""
+    from netsim.results.replace import exclusive, real, recover
+
+    path = real(path)
+    if path.exists() or not list(path.parent.glob(f".{path.name}.*.old")):
+        return
+    try:
+        with exclusive(path):
+            recover(path.parent, path.name)
+    except (InputError, OSError):
+        return
+
+
+def _read_json(path: Path, keys: Mapping[str, type]) -> dict[str, Any]:
+    """A JSON object that has `keys`, each of its type."""
     try:
         content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot be read: {error}", file=str(path)) from error
     if not isinstance(content, dict):
         raise InputError("is not a JSON object", file=str(path))
+    for key, kind in keys.items():
+        if not isinstance(content.get(key), kind):
+            what = "is not of the right type" if key in content else "is missing"
+            raise InputError(
+                what, file=str(path), key=key, hint="the result is damaged or was changed"
+            )
     return content
 
 
-def _read_table(path: Path) -> pl.DataFrame:
+def _read_table(path: Path, name: str) -> pl.DataFrame:
+    """A table with all its columns, numbers where there should be."""
     import polars as pl
 
     try:
-        return pl.read_parquet(path)
+        table = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError(f"cannot be read: {error}", file=str(path)) from error
+    if name == "sweep":
+        required = ["point"]
+    elif len(table):
+        required = [column for column in COLUMNS[name] if column not in OPTIONAL]
+    else:
+        required = []
+    for column in required:
+        if column not in table.columns:
+            hint = "the result is damaged or was changed"
+            raise InputError("there is no such column", file=str(path), key=column, hint=hint)
+        number = COLUMNS[name][column].unit != ""
+        if number and not (table[column].dtype.is_numeric() or table[column].dtype == pl.Null):
+            raise InputError("is not a column of numbers", file=str(path), key=column)
+    return table
+
+
+def _arrays(table: pl.DataFrame) -> dict[str, Any]:
+    """The columns as they are in memory: what is missing is below zero, or no number."""
+    import numpy as np
+
+    arrays = {}
+    for column in table:
+        if column.dtype.is_integer():
+            arrays[column.name] = column.fill_null(-1).to_numpy()
+        elif column.dtype.is_float():
+            arrays[column.name] = column.fill_null(float("nan")).to_numpy()
+        else:
+            arrays[column.name] = np.array(column.to_list())
+    return arrays

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
 from netsim.results import files
-from netsim.results.write import check_destination, replacing
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
-    from netsim.simulate import RunResult
 
 STATISTICS = ("mean", "p50", "p99", "max")
 COUNTERS = (
@@ -33,36 +31,20 @@ def point_directory(directory: Path, point: Point, *, sweep: bool) -> Path:
     return directory / point.name if sweep else directory
 
 
-def prepare_sweep(directory: Path) -> None:
-    """Make `directory` ready for the points of a sweep; a single result there gives way.
+def sweep_row(point: Point, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of one point: its axes, then the figures of `netsim.results.COLUMNS["sweep"]`.
 
-    Raises InputError if it holds anything that netsim did not write.
+    `summary` is that of its result (`netsim.results.summary_of`, or what was read).
     """
-    check_destination(directory, sweep=True)
-    if directory.exists() and not (directory / files.SWEEP).exists():
-        with replacing(directory):
-            pass
-    directory.mkdir(exist_ok=True)
-    write_sweep(directory, [])
-
-
-def sweep_row(point: Point, result: RunResult) -> dict[str, Any]:
-    """The row of one point: its axes, then the figures of `netsim.results.COLUMNS["sweep"]`."""
-    summary = result.summary
-    row = _identity(point, result.stopped_because)
+    row = _identity(point, summary["stopped_because"])
     row["flows"] = summary["flows"]
     row["flows_finished"] = summary["flows_finished"]
     for key in STATISTICS:
-        row[f"fct_{key}_ps"] = _number(summary["fct_ps"].get(key))
+        row[f"fct_{key}_ps"] = summary["fct_ps"].get(key)
     for key in STATISTICS:
-        row[f"slowdown_{key}"] = _number(summary["slowdown"].get(key))
-    ideal = result.flows["ideal_ps"]
-    row["ideal_max_ps"] = int(ideal.max()) if len(ideal) else None
-    for key in COUNTERS:
+        row[f"slowdown_{key}"] = summary["slowdown"].get(key)
+    for key in ("ideal_max_ps", *COUNTERS, "simulated_ps", "wall_s", "compile_s", "hash"):
         row[key] = summary.get(key)
-    for key in ("simulated_ps", "wall_s", "compile_s"):
-        row[key] = summary.get(key)
-    row["hash"] = result.hash
     return row
 
 
@@ -91,11 +73,6 @@ def write_sweep(directory: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     except OSError as error:
         raise InputError(f"cannot write to {path}: {error.strerror or error}") from error
     return path
-
-
-def _number(value: Any) -> Any:
-    """None for NaN, else the value: a statistic over no flows is no number."""
-    return None if value is None or value != value else value
 
 
 def _uniform(values: list[Any]) -> list[Any]:

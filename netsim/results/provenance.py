@@ -1,0 +1,141 @@
+"""Where a result comes from: all that decides it as one fingerprint, and the sources of plugins.
+
+A run is the same every time, so a point whose fingerprint is that of a complete result need not be
+run again. What counts is the experiment with every value explicit, the contents of the files that
+it names, netsim's own code, and the versions of the libraries that can change a result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netsim import __version__, plugin_files
+from netsim.results.files import plain
+
+if TYPE_CHECKING:
+    from netsim.experiment import Point
+    from netsim.registry import Plugin
+
+LIBRARIES = ("numba", "llvmlite", "numpy")
+"""Libraries that can change a result."""
+
+PRESENTATION = ("cli", "conformance", "plots", "results", "scaffold", "tracing")
+BY_USE = ("experiments", "topologies", "transports")
+"""Folders of netsim that decide nothing, and those of which only the files in use do."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a point is made of, taken before it is run.
+
+    `plugins` describes each plugin as `experiment.json` does: kind, name, file, sha256 of the file,
+    and for one that does not come with netsim its `sources`, by path relative to the plugin's
+    folder. `inputs` are all files that were read for the point.
+    """
+
+    fingerprint: str
+    plugins: tuple[dict[str, Any], ...]
+    inputs: tuple[Path, ...]
+
+
+def origins(points: Sequence[Point]) -> list[Origin]:
+    """The origin of each point; each file is read once."""
+    read = cache(_sha256)
+    sources = cache(_Sources)
+    return [_origin(point, sources, read) for point in points]
+
+
+def _origin(point: Point, sources: Any, read: Any) -> Origin:
+    plugins = [sources(use.plugin.path) for use in point.uses]
+    described = tuple(
+        _describe(use.plugin, source) for use, source in zip(point.uses, plugins, strict=True)
+    )
+    data = data_files(point)
+    decisive = {
+        "netsim": package_hash(),
+        "libraries": {name: metadata.version(name) for name in LIBRARIES},
+        "experiment": _decisive(point.resolved),
+        "plugins": [sorted(source.hashes.values()) for source in plugins],
+        "data": [read(path) for path in data],
+    }
+    text = json.dumps(plain(decisive), sort_keys=True)
+    files = [Path(point.file), *data, *(path for source in plugins for path in source.hashes)]
+    return Origin(hashlib.sha256(text.encode()).hexdigest(), described, tuple(files))
+
+
+def _decisive(resolved: dict[str, Any]) -> dict[str, Any]:
+    """The values of an experiment that a result depends on."""
+    kept = {k: v for k, v in resolved.items() if k not in ("name", "description", "outputs")}
+    links = resolved.get("outputs", {}).get("links", True)
+    return {**kept, "links": links}
+
+
+@cache
+def package_hash() -> str:
+    """SHA-256 over the files of netsim that decide a result, as they are when first asked for."""
+    root = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256(__version__.encode())
+    for path in sorted(root.rglob("*.py")):
+        place = path.relative_to(root)
+        if place.parts[0] not in (*PRESENTATION, *BY_USE):
+            digest.update(f"{place.as_posix()} {_sha256(path)}\n".encode())
+    return digest.hexdigest()
+
+
+class _Sources:
+    """The files of a plugin, itself first, with the SHA-256 of each."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = path.parent
+        self.hashes = plugin_files.loaded_files(path)
+        if not self.hashes:
+            shared = sorted(self.folder.glob("_*.py"))
+            self.hashes = {file: _sha256(file) for file in [path, *shared]}
+
+    def texts(self) -> dict[str, str]:
+        """Path relative to the plugin's folder -> source, of files that are as they were read."""
+        found = {}
+        for path, digest in self.hashes.items():
+            if path.is_relative_to(self.folder) and _sha256(path) == digest:
+                name = path.relative_to(self.folder).as_posix()
+                found[name] = path.read_bytes().decode("utf-8", "replace")
+        return found
+
+
+def _describe(plugin: Plugin, source: _Sources) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "kind": plugin.kind,
+        "name": plugin.name,
+        "file": plugin.path.name,
+        "sha256": source.hashes[plugin.path],
+    }
+    if not is_built_in(plugin):
+        described["sources"] = source.texts()
+    return described
+
+
+def is_built_in(plugin: Plugin) -> bool:
+    """Whether a plugin comes with netsim."""
+    return plugin.module.__name__.partition(".")[0] == "netsim"
+
+
+def data_files(point: Point) -> list[Path]:
+    """Files that parameters name, that are there."""
+    named = [
+        point.directory / Path(value).expanduser()
+        for use in point.uses
+        for param in use.plugin.params
+        if param.unit in ("file", "sizes") and isinstance(value := use.params[param.name], str)
+    ]
+    return [path for path in named if path.is_file()]
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

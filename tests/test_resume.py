@@ -1,0 +1,327 @@
+"""What is there when a run starts: kept, gone on with, put right, or refused; never lost."""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from fake_simulate import FakeSimulate
+from fakes import FakePoint, fake_result
+
+from netsim import InputError, RunError, load, run_experiment
+from netsim.cli import app
+from netsim.results import write_result
+from netsim.results.replace import exclusive
+
+EXPERIMENT = """
+name = "e"
+seed = [1, 2, 3]
+transport = "ndp"
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = 2
+leaves = 4
+[traffic]
+kind = "permutation"
+size = "1MB"
+"""
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    fake = FakeSimulate()
+    monkeypatch.setitem(sys.modules, "netsim.simulate", fake.module())
+    return fake
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, fake):
+    """Runs `netsim run e.toml --out r …`; gives the exit status and which seeds were simulated."""
+    monkeypatch.chdir(tmp_path)
+    Path("e.toml").write_text(EXPERIMENT)
+
+    def run(*arguments: str, out: str = "r"):
+        fake.seen.clear()
+        result = CliRunner().invoke(app, ["run", "e.toml", "--out", out, *arguments])
+        assert "Traceback" not in result.output, result.output
+        run.said = result.output
+        return result.exit_code, [point.seed for point in fake.seen]
+
+    return run
+
+
+def statuses(out: str = "r") -> list[str]:
+    return load(out).table["status"].to_list()
+
+
+class TestKept:
+    def test_what_is_done_is_not_run_again(self, run):
+        assert run() == (0, [1, 2, 3])
+        before = load("r").table
+        assert run() == (0, [])
+        assert run.said.count("finished, kept") == 3
+        assert "kept 3 of 3 points" in run.said
+        assert load("r").table.equals(before)
+        assert run("--again") == (0, [1, 2, 3])
+
+    def test_a_single_run(self, run):
+        assert run("--seed", "7") == (0, [7])
+        assert run("--seed", "7", "--plot") == (0, [])
+        assert "finished, kept" in run.said
+        assert os.path.exists("r/fct.png")
+        assert run("--seed", "8") == (0, [8])
+
+    def test_from_python(self, run, fake):
+        first = run_experiment("e.toml", out="r")
+        assert [result.name for result in run_experiment("e.toml", out="r")] == [
+            result.name for result in first
+        ]
+        assert len(fake.seen) == 3
+        run_experiment("e.toml", out="r", again=True)
+        assert len(fake.seen) == 6
+        fake.fate["seed=1"] = "stalled"
+        with pytest.raises(RunError, match="flow 7"):
+            run_experiment("e.toml", out="r", again=True)
+
+    def test_only_what_is_missing_is_run(self, run, fake):
+        fake.fate["seed=2"] = "stalled"
+        assert run() == (1, [1, 2, 3])
+        fake.fate.clear()
+        assert run("--seed", "1..5") == (0, [2, 4, 5])
+        assert statuses() == ["finished"] * 5
+
+    def test_another_value_is_another_point(self, run):
+        run()
+        assert run("--set", "traffic.size=2MB")[1] == [1, 2, 3]
+        assert run("--set", "traffic.size=2MB", "--set", "name=other")[1] == []
+        assert run("--set", "outputs.links=false", "--set", "traffic.size=2MB")[1] == [1, 2, 3]
+
+    @pytest.mark.parametrize("file", ["mine.py", "helper.py", "flows.csv"])
+    def test_another_plugin_helper_or_list_is_another_point(self, run, fake, file):
+        Path("helper.py").write_text("LENGTH = 5\n")
+        Path("mine.py").write_text(
+            '"""Flows of a file."""\nimport helper\nfrom netsim.params import Param\n'
+            'PARAMS = [Param("file", "file", "flows.csv", "a list")]\n'
+            "def flows(params, network, rng, context):\n    raise AssertionError\n"
+        )
+        Path("flows.csv").write_text("src,dst,size\n")
+        traffic = ("--set", "traffic={kind='./mine.py'}")
+        assert run(*traffic) == (0, [1, 2, 3])
+        assert run(*traffic) == (0, [])
+        Path(file).write_text(Path(file).read_text() + "# a remark\n")
+        assert run(*traffic) == (0, [1, 2, 3])
+
+    def test_other_code_is_another_result(self, run, monkeypatch):
+        run()
+        monkeypatch.setattr("netsim.results.provenance.package_hash", lambda: "edited")
+        assert run() == (0, [1, 2, 3])
+
+    @pytest.mark.parametrize("damage", ["flows.parquet", "experiment.json", "summary.json"])
+    def test_what_is_damaged_is_run_again(self, run, damage):
+        run()
+        Path("r/seed=2", damage).write_bytes(b"{")
+        assert run() == (0, [2])
+        assert run() == (0, [])
+
+
+class TestNothingIsLost:
+    def test_a_complete_result_outlives_a_partial_one(self, run, fake):
+        run("--seed", "1")
+        whole = load("r").summary
+        fake.fate["e"] = "SIGINT"
+        assert run("--seed", "1", "--again") == (130, [1])
+        assert "r keeps its complete result, the partial one is in r.partial" in run.said.replace(
+            os.getcwd() + "/", ""
+        )
+        assert load("r").summary == whole
+        assert not load("r.partial").complete
+        fake.fate.clear()
+        assert run("--seed", "1", "--again") == (0, [1])
+        assert not os.path.exists("r.partial")
+
+    def test_so_does_a_point_of_a_sweep(self, run, fake):
+        run()
+        before = load("r").table
+        fake.fate["seed=1"] = "SIGINT"
+        assert run("--again") == (130, [1])
+        assert load("r").table.equals(before)
+        assert all(point.complete for point in load("r").points)
+        assert not load("r/seed=1.partial").complete
+
+    def test_a_partial_point_of_another_experiment_is_beside_and_in_the_table(self, run, fake):
+        run()
+        fake.fate["seed=1"] = "stalled"
+        run("--set", "traffic.size=2MB")
+        assert statuses() == ["stalled", "finished", "finished"]
+        assert [point.complete for point in load("r").points] == [False, True, True]
+        assert load("r/seed=1").complete
+
+    def test_the_table_never_shrinks_at_a_start(self, run, fake):
+        run()
+        fake.fate["seed=2"] = "impatient"  # as good as a kill: nothing is tidied up
+        assert run("--again") == (130, [1, 2])
+        assert statuses() == ["finished"] * 3
+
+    def test_rows_that_were_not_entered_are_found_again(self, run, fake):
+        run()
+        before = load("r").table
+        shutil.copy("r/sweep.parquet", "whole")
+        before.head(1).write_parquet("r/sweep.parquet")
+        fake.fate["seed=2"] = "impatient"
+        shutil.rmtree("r/seed=3")
+        assert run() == (0, [3])
+        assert load("r").table["hash"].to_list() == before["hash"].to_list()
+        os.remove("r/sweep.parquet")
+        assert run()[0] == 2  # without its table the folder is not known for a sweep
+
+    def test_points_of_an_earlier_sweep_are_kept_apart_and_come_back(self, run):
+        run()
+        Path("r/mine").mkdir()
+        write_result("r/single", FakePoint(), fake_result())
+        assert run("--seed", "2..4") == (0, [4])
+        assert "not in this sweep: seed=1" in run.said
+        assert sorted(os.listdir("r")) == sorted(
+            ["earlier", "mine", "seed=2", "seed=3", "seed=4", "single", "sweep.parquet"]
+        )
+        assert load("r/earlier/seed=1").complete
+        assert run() == (0, [])
+        assert os.listdir("r/earlier") == ["seed=4"]
+        assert run("--seed", "1..4") == (0, [])
+        assert not os.path.exists("r/earlier")
+
+
+class TestNoticedFirst:
+    @pytest.mark.parametrize("place", ["r/seed=3/thesis.txt", "r/seed=3.partial/thesis.txt"])
+    def test_a_foreign_file_in_any_point(self, run, place):
+        run()
+        Path(place).parent.mkdir(exist_ok=True)
+        Path(place).write_text("mine")
+        assert run("--again") == (2, [])
+        assert "thesis.txt" in run.said
+        assert Path(place).read_text() == "mine"
+
+    def test_a_file_in_the_way_of_a_point(self, run):
+        run("--seed", "1..2")
+        Path("r/seed=3").write_text("mine")
+        assert run() == (2, [])
+        assert "is a file" in run.said
+
+    @pytest.mark.parametrize("sweep", [True, False])
+    def test_an_input_where_results_go(self, run, sweep):
+        folder = Path("r/seed=1" if sweep else "r")
+        run("--seed", "1..3" if sweep else "1")
+        shutil.copy("e.toml", folder / "flows.parquet")
+        before = (folder / "flows.parquet").read_bytes()
+        traffic = f"traffic={{kind='flow_list', file='{folder}/flows.parquet'}}"
+        assert run("--seed", "1..3" if sweep else "1", "--set", traffic) == (2, [])
+        assert "is read by the experiment" in run.said
+        assert (folder / "flows.parquet").read_bytes() == before
+
+    def test_another_run_in_the_same_directory(self, run):
+        with exclusive(Path("r").resolve()):
+            assert run() == (2, [])
+            assert f"is being written by process {os.getpid()}" in run.said
+            assert run(out="s") == (0, [1, 2, 3])
+        assert run() == (0, [1, 2, 3])
+        assert sorted(os.listdir()) == ["e.toml", "r", "s"]
+
+
+class TestKilled:
+    """A kill between two steps leaves directories that are not in their place."""
+
+    @pytest.mark.parametrize("with_new", [True, False])
+    @pytest.mark.parametrize("by", ["load", "run"])
+    def test_between_the_two_renames(self, run, with_new, by):
+        run("--seed", "1")
+        if with_new:
+            shutil.copytree("r", ".r.ab_12345.tmp")
+        os.rename("r", ".r.ab_12345.old")
+        if by == "run":
+            assert run("--seed", "1") == (0, [])
+        assert load("r").complete
+        assert sorted(os.listdir()) == ["e.toml", "r"]
+
+    def test_in_a_sweep(self, run):
+        run()
+        os.rename("r/seed=2", "r/.seed=2.ab_12345.old")
+        shutil.copytree("r/seed=3", "r/.seed=3.ab_12345.tmp")
+        Path("r/.sweep.parquet.123.tmp").write_bytes(b"half")
+        assert run() == (0, [])
+        assert sorted(os.listdir("r")) == ["seed=1", "seed=2", "seed=3", "sweep.parquet"]
+
+    def test_what_others_left_is_not_touched(self, run):
+        run()
+        os.mkdir("r/.notes.ab_12345.tmp")
+        Path("r/.notes.ab_12345.tmp/thesis").write_text("mine")
+        run("--again")
+        assert Path("r/.notes.ab_12345.tmp/thesis").exists()
+
+
+class TestPlaces:
+    @pytest.mark.parametrize("seeds", ["1", "1..3"])
+    def test_a_link_to_a_directory_stays(self, run, seeds):
+        os.mkdir("disk")
+        os.symlink("disk", "r")
+        for _ in range(2):
+            assert run("--seed", seeds, "--again")[0] == 0
+            assert os.path.islink("r")
+        assert load("disk")
+        os.symlink("elsewhere", "new")
+        assert run("--seed", seeds, out="new")[0] == 0
+        assert load("elsewhere")
+        assert os.path.islink("new")
+
+
+def change(file: str, **values) -> None:
+    content = json.loads(Path(file).read_text())
+    Path(file).write_text(json.dumps({**content, **values}))
+
+
+@pytest.mark.parametrize("command", ["plot", "trace"])
+@pytest.mark.parametrize(
+    ("file", "values", "text"),
+    [
+        ("experiment.json", {"format": 2}, "format"),
+        ("experiment.json", {"hash": "0" * 64}, "hash"),
+        ("summary.json", {"hash": "0" * 64}, "hash"),
+        ("summary.json", {"fct_ps": None}, "fct_ps"),
+        ("summary.json", {"flows": "8"}, "flows"),
+        ("experiment.json", {"axes": []}, "axes"),
+        ("experiment.json", {"plugins": None}, "plugins"),
+    ],
+)
+def test_a_changed_result_is_noticed(run, command, file, values, text):
+    run("--seed", "1")
+    change(f"r/{file}", **values)
+    arguments = [command, "r", *(["--flow", "1"] if command == "trace" else [])]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2, result.output
+    assert f"r/{file}: " in result.stderr or "experiment.json: hash" in result.stderr
+    assert text in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["fct", "slowdown", "links", "load", "transports"])
+def test_a_sweep_that_was_stopped_before_its_first_point(run, fake, kind):
+    fake.fate["seed=1"] = "impatient"
+    assert run() == (130, [1])
+    assert load("r").points == []
+    assert len(load("r").table) == 0
+    result = CliRunner().invoke(app, ["plot", "r", "--kind", kind])
+    assert result.exit_code == 2, result.output
+    assert "no point is done yet" in result.stderr
+
+
+def test_tables_without_their_columns(run):
+    import polars as pl
+
+    run("--seed", "1")
+    pl.read_parquet("r/flows.parquet").drop("fct_ps").write_parquet("r/flows.parquet")
+    with pytest.raises(InputError, match=r"flows\.parquet: fct_ps: there is no such column"):
+        _ = load("r").flows
+    links = pl.read_parquet("r/links.parquet")
+    links.with_columns(pl.lit("x").alias("bytes")).write_parquet("r/links.parquet")
+    with pytest.raises(InputError, match=r"links\.parquet: bytes: is not a column of numbers"):
+        _ = load("r").links
