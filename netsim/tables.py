@@ -71,6 +71,7 @@ def engine_result(
         "packet_hops": hops,
         "packet_hops_per_s": hops / timings["wall_s"] if timings["wall_s"] > 0 else 0.0,
         **flow_figures(flows),
+        **class_figures(point, flows),
         **{name: int(links[name].sum()) for name in ("drops", "lost", "trims", "marks")},
         "pauses": int(links["pauses_sent"].sum()),
         "conservation": conservation,
@@ -277,6 +278,18 @@ def flow_figures(flows: Table) -> dict[str, Any]:
                 "max": float(values.max()),
             }
     return figures
+
+
+def class_figures(point: Point, flows: Table) -> dict[str, list[dict[str, Any]]]:
+    """The figures of each flow class, if there are several; "" is that of the experiment itself."""
+    if not point.classes:
+        return {}
+    uses = [("", point.transport), *((one.name, one.transport) for one in point.classes)]
+    found = []
+    for name, use in uses:
+        these = {key: column[flows["flow_class"] == name] for key, column in flows.items()}
+        found.append({"flow_class": name, "transport": use.name, **flow_figures(these)})
+    return {"classes": found}
 
 
 def result_hash(flows: Table, links: Table) -> str:

@@ -75,8 +75,8 @@ def compare(results: Sequence[Result], x: str, y: str) -> Comparison:
         raise InputError(f"no point has a value of {name}", key="--y")
     lines = {curve.label: line for curve, line in curves}
     ideal = {}
-    if name.startswith("fct_"):
-        of_ideal = "ideal_" + name.removeprefix("fct_")
+    if _quantity_of(name) == "fct":
+        of_ideal = name.replace("fct_", "ideal_")
         for curve, _ in curves:
             found = _by_x(curve.results, axis, of_ideal)
             ideal[curve.label] = {value: point.mean for value, point in found.items()}
@@ -153,9 +153,20 @@ def _axis(results: Sequence[Result], written: str) -> str:
 
 
 def _columns(result: Result) -> dict[str, float | None]:
-    """Every number of a result: statistics by "fct_p99", "slowdown_max", and counters."""
+    """Every number of a result: statistics by "fct_p99", "slowdown_max", and counters.
+
+    Those of a flow class have its name before them: "wan.fct_p99".
+    """
+    found = _numbers(result.summary)
+    for one in result.summary.get("classes", []):
+        prefix = f"{one['flow_class']}." if one["flow_class"] else "traffic."
+        found |= {prefix + name: number for name, number in _numbers(one).items()}
+    return found
+
+
+def _numbers(summary: dict[str, Any]) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
-    for name, value in result.summary.items():
+    for name, value in summary.items():
         if isinstance(value, dict):
             short = name.removesuffix("_ps")
             for statistic, number in value.items():
@@ -174,6 +185,11 @@ def _column(results: Sequence[Result], written: str) -> str:
             return name
     hint = did_you_mean(written, names)
     raise InputError(f'a result has no number "{written}"', key="--y", hint=hint)
+
+
+def _quantity_of(name: str) -> str:
+    """ "fct" of "fct_p99" and of "wan.fct_p99"."""
+    return name.rpartition(".")[2].partition("_")[0]
 
 
 def _by_x(results: Sequence[Result], axis: str, name: str) -> dict[Any, sweeps.Spread]:
@@ -239,19 +255,22 @@ def _scale_x(axes: Axes, places: dict[Any, float]) -> None:
 
 def _unit(name: str, values: Sequence[float]) -> tuple[str, float]:
     """The unit of a column, and what its values are divided by."""
-    if name.endswith("_ps") or name.startswith(("fct_", "ideal_")):
+    if name.endswith("_ps") or _quantity_of(name) in ("fct", "ideal"):
         return style.time_unit(values)
     if name.endswith("_s") and not name.endswith("_per_s"):
         return "s", 1.0
     if name == "packet_hops_per_s":
         return "million packet-hops/s", 1e6
-    if name.startswith("slowdown"):
+    if _quantity_of(name) == "slowdown":
         return "", 1.0
     return ("millions", 1e6) if max(values) >= 1e7 else ("", 1.0)
 
 
 def _words(name: str) -> str:
     """A column's name for an axis: "flow completion time, p99"."""
+    whose, dot, rest = name.rpartition(".")
+    if dot:
+        return f"{whose}: {_words(rest)}"
     quantity, _, statistic = name.partition("_")
     if quantity == "fct":
         return f"flow completion time, {statistic}"

@@ -195,4 +195,4 @@ def _queues(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
             color=style.colour(index), label=f"hop {hop}",
         )  # fmt: skip
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("queue found (kB)")
+    axes.set_ylabel("queue found (KB)")

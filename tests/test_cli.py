@@ -13,6 +13,7 @@ from fake_simulate import FakeSimulate
 from netsim import load, load_sweep
 from netsim.cli import app
 from netsim.cli.app import COMMANDS
+from netsim.cli.bench import format_count
 
 EXPERIMENT = """
 name = "small"
@@ -325,11 +326,18 @@ class TestBench:
         assert result.exit_code == 0, result.output
         rows = [line.split() for line in result.stdout.splitlines() if line.split()[:1] == ["ndp"]]
         assert [row[:6] for row in rows] == [
-            ["ndp", "32", "1MB", "1", "1,000,000", "2.5"],
-            ["ndp", "32", "1MB", "2", "1,000,000", "2.5"],
+            ["ndp", "32", "1MB", "1", "1", "M"],
+            ["ndp", "32", "1MB", "2", "1", "M"],
         ]
         assert fake.threads == [1, 2]
         assert fake.seen[0].topology.params["leaves"] == 8
+
+    def test_sizes_and_counts_can_be_read(self, netsim, fake):
+        result = netsim("bench", "--transport", "ndp", "--hosts", "8192", "--threads", "1")
+        assert " 15MB " in result.stdout  # 14,999,552 bytes
+        assert format_count(353_398_676) == "353 M"
+        assert [format_count(n) for n in (999, 2_500, 10**9)] == ["999", "2.5 k", "1 G"]
+        assert "four minutes" in netsim("bench", "--help").stdout
 
     def test_a_transport_of_ones_own(self, netsim, fake, tmp_path):
         assert netsim("new-transport", "mine").exit_code == 0

@@ -108,6 +108,11 @@ class TestExperiment:
         names = result.flows["flow_class"].tolist()
         assert names == [""] * 16 + ["wan"] * 16
         assert set(result.flows["size_bytes"][16:]) == {20_000}
+        own, wan = result.summary["classes"]
+        assert (own["flow_class"], wan["flow_class"]) == ("", "wan")
+        assert (wan["transport"], wan["flows"], wan["flows_finished"]) == ("roce", 16, 16)
+        assert wan["fct_ps"]["max"] == result.flows["fct_ps"][16:].max()
+        assert own["bytes"] + wan["bytes"] == result.summary["bytes"]
 
     def test_traffic_of_a_class_has_random_numbers_of_its_own(self, tmp_path):
         (point,) = load(tmp_path, text(**CLASSES)).points()

@@ -56,6 +56,15 @@ class TestAgainst:
         assert against.compare(incast, "fan_in", "slowdown_max").lines["ndp"][4].mean > 1
         assert against.compare(incast, "fan_in", "simulated_ps").lines["ndp"][4].mean == 2e6
 
+    def test_figures_of_a_flow_class(self, incast):
+        for result in incast:
+            wan = {"flow_class": "wan", "fct_ps": {"p99": 5e9}, "ideal_ps": {"p99": 1e9}}
+            result.summary["classes"] = [{**wan, "flow_class": ""}, wan]
+        comparison = against.compare(incast, "fan_in", "wan.fct_p99")
+        assert comparison.ideal["ndp"] == {4: 1e9, 16: 1e9, 64: 1e9}
+        label = against.draw(comparison).axes[0].get_ylabel()
+        assert label == "wan: flow completion time, p99 (ms)"
+
     def test_values_with_units_stand_in_their_order(self, make):
         results = [varied(make, "traffic.size", size) for size in ("1MB", "64KB", "2MB")]
         figure = against.draw(against.compare(results, "size", "fct_mean"))

@@ -455,7 +455,7 @@ def test_the_figure(netsim, result):
     figure = draw(trace, trace.events, trace.state)
     labels = [axes.get_ylabel() for axes in figure.axes]
     assert labels[0] == "packet number"
-    assert labels[-3:] == ["round trip (µs)", "path through", "queue found (kB)"]
+    assert labels[-3:] == ["round trip (us)", "path through", "queue found (KB)"]
     sent = figure.axes[0].get_lines()[0]
     assert sent.get_label() == "sent"
     assert sent.get_ydata().tolist() == list(range(10))

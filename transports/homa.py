@@ -84,7 +84,7 @@ def _cutoffs(*sizes):
     return {f"cutoff_{i}": size for i, size in enumerate(sizes, start=1)}
 
 
-# The workloads of the paper, with its RTTbytes of 9.7 kB: 99.5, 77, 30, 3 and 0.4 % of the bytes
+# The workloads of the paper, with its RTTbytes of 9.7 KB: 99.5, 77, 30, 3 and 0.4 % of the bytes
 # are unscheduled, and so many of the 8 classes (at least 1, at most 7) are for them.
 PRESETS = {
     "w1": _cutoffs("180B", "341B", "528B", "771B", "1193B", "2076B"),

@@ -21,7 +21,8 @@ NAMED_POINTS = 2
 @experiment_options
 def command(experiment: str, overrides: tuple[str, ...], seed: str | None) -> None:
     """Check EXPERIMENT, print it with every value explicit, and predict what running it takes."""
-    from netsim.cli.tables import estimate_lines, plain_table, show
+    from netsim.cli.tables import estimate_table
+    from netsim.cli.wide import show
     from netsim.memory import require_memory
     from netsim.results.files import plain
     from netsim.simulate import estimate
@@ -34,13 +35,7 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None) -> No
         click.echo(f"\nThis is the first of {len(points)} points; their axes are:")
         for axis, values in loaded.axes.items():
             click.echo(f"  {axis} = {', '.join(str(value) for value in values)}")
-    headings = [name for name, _ in estimate_lines(estimates[0])]
-    table = plain_table("point", *headings, title="Prediction")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for point, one in zip(points, estimates, strict=True):
-        table.add_row(point.name, *(text for _, text in estimate_lines(one)))
-    show(table)
+    show(estimate_table([point.name for point in points], estimates))
     for names, assumptions in assumed(points, estimates):
         click.echo(f"Assumed{names}: {assumptions}")
     for point, one in zip(points, estimates, strict=True):

@@ -86,7 +86,8 @@ def command(
         figure, comparison = _drawn(kind or DEFAULT, points)
     path = save(figure, out if out is not None else results[0] / default)
     if comparison is not None:
-        from netsim.cli.tables import comparison_table, show
+        from netsim.cli.tables import comparison_table
+        from netsim.cli.wide import show
 
         show(comparison_table(comparison.table))
         for note in comparison.table.notes:

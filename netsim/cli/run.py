@@ -103,7 +103,9 @@ def _done(outcomes: list[Outcome]) -> int:
 
 
 def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool) -> None:
-    from netsim.cli.tables import result_table, show, sweep_table
+    from netsim.cli.tables import class_table, result_table, sweep_table
+    from netsim.cli.wide import show
+    from netsim.results import load
 
     axes = list(experiment.axes)
     rows = [_marked(outcome) for outcome in outcomes]
@@ -111,6 +113,10 @@ def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool)
         show(sweep_table(rows, axes))
     elif outcomes and outcomes[0].written:
         show(result_table(rows[0], axes))
+    written = [outcome for outcome in outcomes if outcome.written]
+    classes = [load(outcome.directory).summary.get("classes", []) for outcome in written]
+    if any(classes):
+        show(class_table([outcome.row for outcome in written], classes, axes if sweep else []))
 
 
 def _marked(outcome: Outcome) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from netsim.cli.progress import format_duration, format_speed
+from netsim.cli.wide import Column, Wide, plain_table
 from netsim.units import format_bytes, format_number, format_time, written
 
 if TYPE_CHECKING:
@@ -13,35 +14,17 @@ if TYPE_CHECKING:
 
     from netsim.plots import sweeps
 
-TIMES = ("fct_mean_ps", "fct_p50_ps", "fct_p99_ps", "fct_max_ps", "ideal_max_ps")
+STATISTICS = ("mean", "p50", "p99", "max")
+TIMES = (*(f"fct_{name}_ps" for name in STATISTICS), "ideal_max_ps")
+TIME_TITLES = (*(f"FCT {name}" for name in STATISTICS), "ideal max")
+TIME_RANKS = (1, 7, 0, 0, 6)
+"""The sooner a column is left out for want of room, the higher its rank."""
+
 SLOWDOWNS = ("slowdown_p50", "slowdown_p99", "slowdown_max")
 COUNTS = ("drops", "lost", "trims", "marks", "retransmits", "pauses")
 UNITS = (("ps", 1), ("ns", 10**3), ("us", 10**6), ("ms", 10**9), ("s", 10**12))
 
 Row = Mapping[str, Any]
-
-
-def show(table: Table) -> None:
-    """Print a table, as wide as it is: a narrow or absent terminal never cuts a number off."""
-    from rich.console import Console
-    from rich.measure import Measurement
-
-    console = Console(highlight=False)
-    needed = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
-    console.width = max(console.width, needed)
-    console.print(table)
-
-
-def plain_table(*headers: str, title: str = "") -> Table:
-    """An empty table in the style of all others; `title` stands above it."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, title=title or None, title_justify="left", title_style="bold")
-    table.collapse_padding, table.pad_edge = True, False
-    for header in headers:
-        table.add_column(header)
-    return table
 
 
 def result_table(row: Row, axes: Sequence[str] = ()) -> Table:
@@ -55,47 +38,63 @@ def result_table(row: Row, axes: Sequence[str] = ()) -> Table:
     return table
 
 
-def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Table:
+def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
     """The figures of the points of a sweep, one row for each."""
-    from rich.text import Text
-
     unit, scale = common_unit([row.get(name) for row in rows for name in TIMES])
-    counts = [name for name in COUNTS if name in ("drops", "trims") or any_of(rows, name)]
-    table = plain_table()
-    for axis in axes:
-        table.add_column(axis.rpartition(".")[2])
-    table.add_column("flows", justify="right")
-    for title in ("mean", "p50", "p99", "max"):
-        table.add_column(f"FCT {title}\n{unit}", justify="right")
-    table.add_column(f"ideal max\n{unit}", justify="right")
-    for title in ("p50", "p99", "max"):
-        table.add_column(f"slowdown\n{title}", justify="right")
-    for name in counts:
-        table.add_column(name, justify="right")
-    table.add_column("M packet-\nhops/s", justify="right")
-    table.add_column("wall", justify="right")
-    table.add_column("status")
-    for row in rows:
-        cells = [_axis(row.get(axis)) for axis in axes]
-        cells += [flows(row)]
-        cells += [number(row.get(name), scale) for name in TIMES]
-        cells += [number(row.get(name)) for name in SLOWDOWNS]
-        cells += [count(row.get(name)) for name in counts]
-        cells += [number(row.get("packet_hops_per_s"), 1e6), wall(row), str(row["status"])]
-        table.add_row(*(Text(cell) for cell in cells))
-    return table
+    columns = axis_columns(rows, axes)
+    columns.append(Column("flows", [flows(row) for row in rows], rank=3))
+    for name, title, rank in zip(TIMES, TIME_TITLES, TIME_RANKS, strict=True):
+        cells = [number(row.get(name), scale) for row in rows]
+        columns.append(Column(f"{title}\n{unit}", cells, rank=rank))
+    for name, title, rank in zip(SLOWDOWNS, ("p50", "p99", "max"), (9, 2, 8), strict=True):
+        cells = [number(row.get(name)) for row in rows]
+        columns.append(Column(f"slowdown\n{title}", cells, rank=rank))
+    for name in COUNTS:
+        if name in ("drops", "trims") or any_of(rows, name):
+            # What happened is kept for longer than what did not.
+            rank = 4 if any_of(rows, name) else 11
+            columns.append(Column(name, [count(row.get(name)) for row in rows], rank=rank))
+    speeds = [number(row.get("packet_hops_per_s"), 1e6) for row in rows]
+    columns.append(Column("M packet-\nhops/s", speeds, rank=10))
+    columns.append(Column("wall", [wall(row) for row in rows], rank=5))
+    columns.append(Column("status", [str(row["status"]) for row in rows], rank=0, left=True))
+    return Wide(columns, elsewhere="sweep.parquet has all")
 
 
-def comparison_table(compared: sweeps.Table) -> Table:
+def axis_columns(rows: Sequence[Row], axes: Sequence[str]) -> list[Column]:
+    """A column for each axis, under its last word."""
+    return [
+        Column(axis.rpartition(".")[2], [_axis(row.get(axis)) for row in rows], left=True)
+        for axis in axes
+    ]
+
+
+def class_table(
+    rows: Sequence[Row], classes: Sequence[Sequence[Mapping[str, Any]]], axes: Sequence[str]
+) -> Wide:
+    """The figures of each flow class (summary.json, "classes") of each point."""
+    points = [row for row, these in zip(rows, classes, strict=True) for _ in these]
+    found = [one for these in classes for one in these]
+    times = [[one["fct_ps"].get(name) for one in found] for name in STATISTICS]
+    unit, scale = common_unit([time for these in times for time in these])
+    columns = axis_columns(points, axes)
+    columns.append(Column("class", [one["flow_class"] or "-" for one in found], left=True))
+    columns.append(Column("transport", [one["transport"] for one in found], left=True))
+    columns.append(Column("flows", [flows(one) for one in found]))
+    for name, these, rank in zip(STATISTICS, times, (1, 2, 0, 0), strict=True):
+        columns.append(Column(f"FCT {name}\n{unit}", [number(t, scale) for t in these], rank))
+    slowdowns = [number(one["slowdown"].get("p99")) for one in found]
+    columns.append(Column("slowdown\np99", slowdowns, rank=3))
+    return Wide(columns, title="By flow class", elsewhere="summary.json has all")
+
+
+def comparison_table(compared: sweeps.Table) -> Wide:
     """The table of a figure that compares the points of a sweep."""
-    from rich.text import Text
-
-    table = plain_table()
-    for index, header in enumerate(compared.headers):
-        table.add_column(header, justify="right" if index else "left")
-    for row in compared.rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
+    columns = [
+        Column(header, [row[index] for row in compared.rows], max(0, index - 2), left=index == 0)
+        for index, header in enumerate(compared.headers)
+    ]
+    return Wide(columns, elsewhere="a wider terminal or a pipe shows them")
 
 
 def common_unit(times_ps: Sequence[float | None]) -> tuple[str, int]:
@@ -148,7 +147,7 @@ def _lines(row: Row, axes: Sequence[str]) -> list[tuple[str, str]]:
     lines = [(axis, _axis(row.get(axis))) for axis in axes]
     lines += [("transport", str(row["transport"]))] if "transport" not in axes else []
     lines += [("status", str(row["status"])), ("flows", flows(row))]
-    for title in ("mean", "p50", "p99", "max"):
+    for title in STATISTICS:
         lines.append((f"FCT {title}", _time(row.get(f"fct_{title}_ps"))))
     lines.append(("ideal max", _time(row.get("ideal_max_ps"))))
     slowdowns = " / ".join(number(row.get(name)) for name in SLOWDOWNS)
@@ -164,16 +163,19 @@ def _lines(row: Row, axes: Sequence[str]) -> list[tuple[str, str]]:
     return lines
 
 
-def estimate_lines(estimate: Any) -> list[tuple[str, str]]:
-    """What `netsim check` predicts of a point."""
-    return [
-        ("hosts", count(estimate.n_hosts)),
-        ("switches", count(estimate.n_switches)),
-        ("links", count(estimate.n_links)),
-        ("flows", count(estimate.n_flows)),
-        ("packets", count(estimate.packets)),
-        ("packet-hops", count(estimate.packet_hops)),
-        ("simulated", _time(estimate.simulated_ps, 3)),
-        ("memory", format_bytes(estimate.memory_bytes, 3)),
-        ("wall", format_duration(estimate.seconds)),
-    ]
+def estimate_table(names: Sequence[str], estimates: Sequence[Any]) -> Wide:
+    """What `netsim check` predicts of each point."""
+    columns = [Column("point", list(names), left=True)]
+    for header, rank, cell in (
+        ("hosts", 5, lambda one: count(one.n_hosts)),
+        ("switches", 7, lambda one: count(one.n_switches)),
+        ("links", 6, lambda one: count(one.n_links)),
+        ("flows", 4, lambda one: count(one.n_flows)),
+        ("packets", 3, lambda one: count(one.packets)),
+        ("packet-hops", 0, lambda one: count(one.packet_hops)),
+        ("simulated", 1, lambda one: _time(one.simulated_ps, 3)),
+        ("memory", 0, lambda one: format_bytes(one.memory_bytes, 3)),
+        ("wall", 0, lambda one: format_duration(one.seconds)),
+    ):
+        columns.append(Column(header, [cell(one) for one in estimates], rank))
+    return Wide(columns, title="Prediction", elsewhere="a wider terminal or a pipe shows them")

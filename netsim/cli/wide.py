@@ -1,0 +1,120 @@
+"""Tables that fit into the terminal: fewer columns, or a line for each, where it is narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass
+class Column:
+    """A column of a `Wide` table. The higher its rank, the sooner it is left out; never at 0."""
+
+    header: str
+    cells: list[str]
+    rank: int = 0
+    left: bool = False
+
+    @property
+    def name(self) -> str:
+        """The header on one line."""
+        return self.header.replace("-\n", "-").replace("\n", " ")
+
+
+@dataclass
+class Wide:
+    """A table that leaves columns out, or is turned on its side, where there is no room for it."""
+
+    columns: list[Column]
+    title: str = ""
+    elsewhere: str = ""
+    """Where to find the columns that are left out."""
+
+    def table(self) -> Table:
+        """The columns as they are."""
+        from rich.text import Text
+
+        table = plain_table(title=self.title)
+        for column in self.columns:
+            table.add_column(column.header, justify="left" if column.left else "right")
+        for row in zip(*(column.cells for column in self.columns), strict=True):
+            table.add_row(*(Text(cell, no_wrap=True) for cell in row))
+        return table
+
+    def fitting(self, width: int) -> tuple[Wide, list[str]]:
+        """As many of the columns as fit, and the headers of those that do not."""
+        kept, gone = list(self.columns), []
+        while needed_width(Wide(kept, self.title).table()) > width:
+            last = max(kept, key=lambda column: column.rank)
+            if last.rank == 0:
+                break
+            kept.remove(last)
+            gone.append(last)
+        left_out = [column.name for column in self.columns if column in gone]
+        return Wide(kept, self.title, self.elsewhere), left_out
+
+    def turned(self) -> Iterator[Table]:
+        """A table for each row, with a line for each column."""
+        from rich.text import Text
+
+        for row in zip(*(column.cells for column in self.columns), strict=True):
+            table = plain_table("", "", title=self.title)
+            table.show_header = False
+            for column, cell in zip(self.columns, row, strict=True):
+                table.add_row(column.name, Text(cell))
+            yield table
+
+
+def needed_width(table: Table) -> int:
+    """The width at which no cell of a table is wrapped."""
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    console = Console(width=10_000)
+    return Measurement.get(console, console.options, table).maximum
+
+
+def show(table: Table | Wide) -> None:
+    """Print a table as wide as the terminal at most, and all of it where there is none.
+
+    No number is ever cut off or wrapped: a wide table has fewer columns on a narrow terminal.
+    """
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if isinstance(table, Wide):
+        for line in wide_lines(table, console.width if console.is_terminal else None):
+            show(line) if not isinstance(line, str) else console.print(line, soft_wrap=True)
+        return
+    console.width = max(console.width, needed_width(table))
+    console.print(table)
+
+
+def wide_lines(table: Wide, width: int | None) -> Iterator[Table | str]:
+    """What is printed of a table at a width; None is one without bounds."""
+    if width is None or needed_width(table.table()) <= width:
+        yield table.table()
+        return
+    chosen, left_out = table.fitting(width)
+    if needed_width(chosen.table()) > width:
+        yield from table.turned()
+        return
+    yield chosen.table()
+    elsewhere = f"; {table.elsewhere}" if table.elsewhere else ""
+    yield f"no room for: {', '.join(left_out)}{elsewhere}"
+
+
+def plain_table(*headers: str, title: str = "") -> Table:
+    """An empty table in the style of all others; `title` stands above it."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, title=title or None, title_justify="left", title_style="bold")
+    table.collapse_padding, table.pad_edge = True, False
+    for header in headers:
+        table.add_column(header)
+    return table
