@@ -42,9 +42,8 @@ class InputError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        place = "".join(f"{printable(part)}: " for part in (self.file, self.key) if part)
-        lines = (self.message + (f" ({self.hint})" if self.hint else "")).split("\n")
-        return place + "\n".join(map(printable, lines))
+        place = "".join(f"{part}: " for part in (self.file, self.key) if part)
+        return printable(place + self.message + (f" ({self.hint})" if self.hint else ""))
 
     @property
     def errors(self) -> tuple[InputError, ...]:
