@@ -6,12 +6,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from netsim.ideal import packet_counts
 from netsim.prepare import Scenario, is_closed_form, prepare
 from netsim.work import Work, work
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
-    from netsim.fabric import PacketFormat
 
 RESENDS = 1.01
 """From here on, packets that are sent several times are worth a word."""
@@ -68,7 +68,7 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
         packets=todo.packets,
         packet_hops=0 if closed else todo.hops,
         simulated_ps=todo.simulated_ps,
-        memory_bytes=_memory(scenario, point.packets, todo.packets),
+        memory_bytes=_memory(scenario, point),
         seconds=0.0 if closed else todo.seconds(os.cpu_count() or 1),
         setup_seconds=todo.setup_seconds,
         assumptions="nothing is simulated" if closed else _assumptions(point, scenario, todo),
@@ -92,11 +92,11 @@ def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
     return ", ".join(parts)
 
 
-def _memory(scenario: Scenario, packets: PacketFormat, n_packets: int) -> int:
+def _memory(scenario: Scenario, point: Point) -> int:
     from netsim.engine.state import initial_sizes
 
     network = scenario.network
-    sizes = initial_sizes(network, packets)
+    sizes = initial_sizes(network, point.packets)
     classes = scenario.fabric.n_classes
     switch_ports = network.n_ports - network.n_hosts
     slots = (
@@ -111,5 +111,16 @@ def _memory(scenario: Scenario, packets: PacketFormat, n_packets: int) -> int:
         + packets_bytes
         + network.n_ports * (PORT_BYTES + classes * QUEUE_BYTES)
         + len(scenario.flows) * STATE_BYTES_PER_FLOW
-        + n_packets
+        + _bitmap_bytes(scenario, point)
     )
+
+
+def _bitmap_bytes(scenario: Scenario, point: Point) -> int:
+    """What the transports' bitmaps take: a bit for every packet, in words of 32."""
+    modules = [use.module for use in (point.transport, *(one.transport for one in point.classes))]
+    bitmaps = sum(
+        max(int(getattr(module, name, 0)) for module in modules)
+        for name in ("TX_BITMAPS", "RX_BITMAPS")
+    )
+    words = (packet_counts(scenario.flows.size_bytes, point.packets) + 31) // 32
+    return 8 * bitmaps * int(words.sum())

@@ -10,7 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netsim.memory import require_room
+
 MAX_SIZE_BYTES = 1 << 16
+OUTAGE_BYTES = 60
+"""What an outage of one link takes while all are collected."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +65,12 @@ class LinkFault:
 
 
 def combine(faults: list[LinkFault], n_ports: int) -> LinkFaults:
-    """Every link's faults together: chances of loss are independent, outages add up."""
+    """Every link's faults together: chances of loss are independent, outages add up.
+
+    Raises InputError, without a file, if they do not fit into memory.
+    """
+    n_outages = sum(len(fault.outages_ps) * fault.ports.size for fault in faults)
+    require_room(n_outages * OUTAGE_BYTES, what=f"{n_outages:,} outages", key="faults")
     loss = np.zeros((n_ports, 2))
     outages: list[list[tuple[int, int]]] = [[] for _ in range(n_ports)]
     for fault in faults:
@@ -70,6 +79,9 @@ def combine(faults: list[LinkFault], n_ports: int) -> LinkFaults:
         for port in np.unique(fault.ports).tolist():
             outages[port].extend(fault.outages_ps)
     kinds, profile = np.unique(np.vstack([np.zeros((1, 2)), loss]), axis=0, return_inverse=True)
+    require_room(
+        3 * len(kinds) * MAX_SIZE_BYTES * 8, what=f"{len(kinds):,} chances of loss", key="faults"
+    )
     flat = [outage for port in outages for outage in port]
     return LinkFaults(
         profile=profile.reshape(-1)[1:].astype(np.int64),

@@ -19,7 +19,7 @@ NAME_BYTES = 255
 
 _WHOLE = re.compile(r"\s*(-?)0*([0-9]{1,18})\s*", re.ASCII)
 
-ROOM_IN_NAME = 20
+ROOM_IN_NAME = 30
 """Bytes kept in the name of a directory of results, for that of the one that takes its place."""
 
 IN_MEMORY = 10
@@ -82,12 +82,20 @@ def require_file(path: Path) -> None:
         raise error.at(file=str(path)) from None
 
 
-def read_text(path: Path) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark."""
+def read_bytes(path: Path) -> bytes:
+    """What is in a file."""
     require_file(path)
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
+        return path.read_bytes()
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark."""
+    try:
+        return read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise unreadable(path, error) from None
 
 

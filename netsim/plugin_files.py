@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 from netsim.errors import InputError
+from netsim.inputs import read_bytes
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,10 @@ def load(path: Path, *, shown: str) -> ModuleType:
     if known is not None and all(_digest(file) == was for file, was in known.contents.items()):
         return known.module
     try:
-        source = path.read_bytes()
-    except OSError as error:
+        source = read_bytes(path)
+    except InputError as error:
         raise InputError(
-            f'cannot read the plugin "{shown}": {error.strerror}', hint=f"looked for {path}"
+            f'the plugin "{shown}" {error.message}', hint=f"looked for {path}"
         ) from None
     name = module_name(path)
     module = ModuleType(name)

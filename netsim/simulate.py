@@ -12,7 +12,7 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.estimate import Estimate, estimate
-from netsim.limits import HORIZON_PS
+from netsim.limits import HORIZON_PS, THREADS
 from netsim.prepare import Scenario, is_closed_form, prepare
 from netsim.tables import closed_form_result, engine_result
 from netsim.tuning import Tuner
@@ -88,6 +88,8 @@ def simulate(
         InputError: the point cannot be built.
         RunError: a transport broke a rule of the engine, or bytes were lost.
     """
+    if threads is not None and not 1 <= threads <= THREADS:
+        raise InputError(f"{threads} threads", hint=f"1 to {THREADS}")
     scenario = prepare(point)
     if is_closed_form(point):
         return RunResult(**closed_form_result(point, scenario))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, PACKET, US, build, counter, fat_tree, fct_ps, flow_table, run
 from experiment_text import load, messages, text
 
 from netsim.engine.engine import Engine
+from netsim.errors import InputError
 from netsim.faults import LinkFault, combine
 from netsim.prepare import prepare
 from netsim.tables import conserve
@@ -47,6 +50,18 @@ def test_faults_of_one_link_add_up():
     table = combine(faults, NETWORK.n_ports).loss_table[1]
     expected = 1 - 0.25 * (1 - 1e-7) ** (8 * 1000)
     assert table[1000] / 2**32 == pytest.approx(expected, rel=1e-9)
+
+
+def test_faults_that_do_not_fit_into_memory_are_refused():
+    many = [LinkFault(NIC, bit_error_rate=k * 1e-9) for k in range(100)]
+    down = LinkFault(np.arange(NETWORK.n_ports), outages_ps=((0, 1),) * 10**6)
+    with patch("netsim.memory.available_bytes", return_value=10**8):
+        combine(many[:50], NETWORK.n_ports)
+        links = [LinkFault(np.array([k]), loss=(k + 1) / 200) for k in range(100)]
+        with pytest.raises(InputError, match="faults: 101 chances of loss need about 159MB"):
+            combine(links, 100)
+        with pytest.raises(InputError, match=r"faults: .*,000,000 outages need about"):
+            combine([down], NETWORK.n_ports)
 
 
 def test_links_without_faults_lose_nothing():

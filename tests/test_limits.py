@@ -16,6 +16,8 @@ from netsim.engine.numbers import ps_per_byte_q20, serialisation_ps
 from netsim.errors import InputError
 from netsim.ideal import byte_quotient, send_time
 from netsim.prepare import prepare
+from netsim.simulate import estimate, simulate
+from netsim.transports import dctcp
 
 DUMBBELL = 'kind = "dumbbell"\nhosts = 2\n'
 
@@ -280,3 +282,27 @@ def test_a_transport_rate_below_what_its_packets_need_is_refused(tmp_path):
     assert refusal(tmp_path, content) == (
         "e.toml: transport.rate: 3kbps is too slow for packets of 4160 bytes (at least 7.567kbps)"
     )
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def test_the_prediction_counts_a_bit_for_every_packet(tmp_path):
+    """Of two flows of 1 GB: in words of 32 packets, in the bitmaps of both sides of DCTCP."""
+    content = text(top="", transport='kind = "dctcp"', traffic='kind = "incast"\nfan_in = 2')
+
+    def needed(size: str) -> tuple[int, int]:
+        (point,) = load(tmp_path, content, f"traffic.size={size}").points()
+        one = estimate(point)
+        return one.packets, one.memory_bytes
+
+    (few, less), (many, more) = needed("131072B"), needed("1000210432B")
+    words = (many - few) // 32
+    assert more - less == words * 8 * (dctcp.TX_BITMAPS + dctcp.RX_BITMAPS)
+
+
+def test_threads_have_a_bound(tmp_path):
+    (point,) = load(tmp_path, text()).points()
+    for threads in (0, -1, 1025, 10**9):
+        with pytest.raises(InputError, match=rf"^{threads} threads \(1 to 1024\)"):
+            simulate(point, threads=threads)

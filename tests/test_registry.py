@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -143,8 +144,22 @@ def test_missing_file(tmp_path):
     with pytest.raises(InputError) as caught:
         registry.find("transport", "no.py", relative_to=tmp_path)
     assert str(caught.value) == (
-        f'cannot read the plugin "no.py": No such file or directory (looked for {tmp_path}/no.py)'
+        'the plugin "no.py" cannot be read: No such file or directory '
+        f"(looked for {tmp_path}/no.py)"
     )
+
+
+def test_what_is_no_file_is_refused_unread(tmp_path):
+    """Reading a pipe would wait for ever."""
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "folder.py").mkdir()
+    for name, message in [
+        ("pipe.py", 'the plugin "pipe.py" is a pipe or a device, not a file'),
+        ("folder.py", 'the plugin "folder.py" is a directory, not a file'),
+    ]:
+        with pytest.raises(InputError) as caught:
+            registry.find("transport", name, relative_to=tmp_path)
+        assert str(caught.value) == f"{message} (looked for {tmp_path}/{name})"
 
 
 def test_installed_plugins(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import click
 from netsim.cli.app import FAILED
 from netsim.cli.interrupt import Interruption
 from netsim.cli.options import experiment_options, load_experiment
+from netsim.limits import THREADS
 
 if TYPE_CHECKING:
     from netsim.experiment import Experiment, Point
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
 @click.command("run")
 @experiment_options
-@click.option("--threads", type=click.IntRange(1), help="Number of threads; all cores by default.")
+@click.option(
+    "--threads",
+    type=click.IntRange(1, THREADS),
+    help="Number of threads; all cores by default.",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for the results.")
 @click.option("--plot", is_flag=True, help="Save a picture of the flow completion times, fct.png.")
 @click.option("--again", is_flag=True, help="Run points again whose complete result is there.")

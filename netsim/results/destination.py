@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from netsim.errors import InputError
+from netsim.inputs import ROOM_IN_NAME, path_problem
 from netsim.results import files
 from netsim.results.read import Result, is_sweep, recorded_complete
 from netsim.results.replace import real, recover
+from netsim.units import written
 
 EARLIER = "earlier"
 """Folder of a sweep for points of earlier sweeps that the present one does not have."""
@@ -24,6 +26,7 @@ def check_destination(directory: Path, *, sweep: bool = False) -> None:
     To be called before a run, so that a long one does not end with nowhere to put its result. What
     netsim did not write is never replaced, nor a whole sweep by a single result or the reverse.
     """
+    _check_name(directory)
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory} is a file, not a directory for results")
     try:
@@ -45,6 +48,13 @@ def check_destination(directory: Path, *, sweep: bool = False) -> None:
         raise InputError(message, hint=ELSEWHERE)
 
 
+def _check_name(directory: Path) -> None:
+    """Raise InputError if there cannot be a directory of that name, or of a longer one beside it."""
+    problem = path_problem(str(directory), reserve=ROOM_IN_NAME)
+    if problem:
+        raise InputError(f"{written(str(directory))} {problem}", hint=ELSEWHERE)
+
+
 def _check_writable(directory: Path) -> None:
     """Raise InputError if nothing can be put into `directory`, which may have to be made."""
     for folder in (directory, *directory.parents):
@@ -61,6 +71,7 @@ def check_folders(folders: Sequence[Path], inputs: Sequence[Path]) -> None:
     that the experiment reads.
     """
     for folder in folders:
+        _check_name(folder)
         for one in (folder, partial_directory(folder)):
             if one.exists():
                 check_destination(real(one))
