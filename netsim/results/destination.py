@@ -49,7 +49,7 @@ def check_destination(directory: Path, *, sweep: bool = False) -> None:
 
 
 def _check_name(directory: Path) -> None:
-    """Raise InputError if there cannot be a directory of that name, or of a longer one beside it."""
+    """Raise InputError unless a directory can have that name, and one beside it a longer one."""
     problem = path_problem(str(directory), reserve=ROOM_IN_NAME)
     if problem:
         raise InputError(f"{written(str(directory))} {problem}", hint=ELSEWHERE)
