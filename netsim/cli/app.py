@@ -10,6 +10,7 @@ from typing import IO, Any
 import click
 
 from netsim import __version__
+from netsim.cli.streams import tolerate_closed_streams
 from netsim.errors import InputError, RunError
 
 COMMANDS = {
@@ -91,4 +92,5 @@ def app() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script."""
+    tolerate_closed_streams()
     app.main(args=arguments, prog_name="netsim")
