@@ -363,7 +363,8 @@ class TestCommand:
         assert "warning" not in outcome.stderr
         (folder / "mine.py").write_text(source + "# a remark\n")
         text = netsim("trace", "r", "--flow", "1").stderr
-        assert "warning: transport ./mine.py has changed" in text
+        last = source.count("\n") + 1
+        assert f"transport ./mine.py has changed since then (mine.py: line {last})" in text
         (folder / "mine.py").write_text(
             source.replace("tx.credit = min(window,", "tx.credit = min(1,")
         )
@@ -371,6 +372,14 @@ class TestCommand:
         assert "completion time was" in text
         moved = tmp_path / "elsewhere"
         shutil.move(folder, moved)
+        outcome = netsim("trace", "r", "--flow", "1")
+        assert outcome.exit_code == 0, outcome.output
+        gone = "transport ./mine.py is not found; this is the source that the result keeps"
+        assert gone in outcome.stderr
+        assert "completion time was" not in outcome.stderr
+        document = json.loads((tmp_path / "r" / "experiment.json").read_text())
+        del document["plugins"][1]["sources"]
+        (tmp_path / "r" / "experiment.json").write_text(json.dumps(document))
         assert fails(netsim("trace", "r", "--flow", "1"), "./mine.py", "--directory")
         outcome = netsim("trace", "r", "--flow", "1", "--directory", "elsewhere")
         assert outcome.exit_code == 0, outcome.output
@@ -400,6 +409,15 @@ def test_a_flow_that_never_started(netsim, result, tmp_path):
     flows.write_parquet("c/flows.parquet")
     with pytest.raises(InputError, match="flow 1 never started"):
         trace_flow(load("c"), 1)
+
+
+def test_tables_that_were_changed_are_noticed(netsim, result, tmp_path):
+    assert load(result).hash_fits()
+    assert trace_flow(load(result), 2).warnings == ()
+    flows = pl.read_parquet(tmp_path / "r" / "flows.parquet")
+    flows.with_columns(pl.col("retransmits") + 1).write_parquet(tmp_path / "r" / "flows.parquet")
+    warnings = trace_flow(load(result), 2).warnings
+    assert warnings == ("the tables of the result are not those that its hash was taken of",)
 
 
 def test_kinds_have_the_names_that_the_transport_uses():

@@ -35,6 +35,8 @@ EXPERIMENT_KEYS: Mapping[str, type] = {
 }
 """What readers rely on, with its type."""
 
+PLUGIN_KEYS = ("kind", "name", "file", "sha256")
+
 OPTIONAL = ("flow_class", "label")
 """Columns that a table need not have."""
 
@@ -60,6 +62,9 @@ class Result:
                 key="format",
                 hint=f"it reads format {files.FORMAT}",
             )
+        for plugin in self.experiment["plugins"]:
+            if not isinstance(plugin, dict) or not all(plugin.get(key) for key in PLUGIN_KEYS):
+                raise InputError("a plugin is damaged", file=str(experiment), key="plugins")
         if self.experiment["hash"] != self.summary["hash"]:
             raise InputError(
                 f"is not the hash in {files.SUMMARY}: one of the two files was changed",

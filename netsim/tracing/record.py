@@ -17,7 +17,7 @@ from netsim.memory import require_memory
 from netsim.prepare import is_closed_form, prepare
 from netsim.simulate import NEVER_PS, Progress, build_engine, estimate
 from netsim.tracing.flow_trace import FlowTrace, flow_trace
-from netsim.tracing.replay import changed_plugins, point_of
+from netsim.tracing.replay import differences, point_of
 from netsim.tuning import Tuner
 
 if TYPE_CHECKING:
@@ -65,12 +65,11 @@ def trace_flow(
     session = _Session(point, scenario, flow, end_ps, progress, should_stop)
     session.goal_ps = min(end_ps, _last_ps(recorded) or end_ps)
     session.go()
-    changed = [f"{name} has changed since then" for name in changed_plugins(result, point)]
     transport = transport_of(point, scenario, flow)
     trace = flow_trace(
         session.engine, session.chunks, flow, point, transport, session.stopped_because
     )
-    warnings = changed + _differences(trace, recorded, until_ps)
+    warnings = differences(result, point) + _differences(trace, recorded, until_ps)
     return trace.with_warnings(warnings)
 
 

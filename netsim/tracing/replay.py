@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
+import atexit
+import difflib
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,26 +16,36 @@ from netsim.experiment import Experiment, Point
 from netsim.experiment.document import PLUGIN_SECTIONS
 from netsim.results import Result
 from netsim.results.files import EXPERIMENT
+from netsim.results.provenance import origins
+
+KEPT = "netsim-kept-"
+"""Begins the name of the directory into which sources that a result keeps are written."""
+
+NAMED = 5
+"""Stretches of changed lines that a message names."""
 
 
 def point_of(result: Result, directory: Path | None = None) -> Point:
     """The point whose result this is.
 
     Files that the experiment names (plugins, lists of flows) are looked for in `directory`, else
-    where the experiment was, in the working directory and above the result. Raises InputError if
-    they are not found or the result is damaged.
+    where the experiment was, in the working directory and above the result. A plugin that is not
+    found is taken from the sources that the result keeps. Raises InputError if a file is neither
+    found nor kept or the result is damaged.
     """
     file = str(result.path / EXPERIMENT)
-    tree = result.experiment.get("resolved")
-    if not isinstance(tree, Mapping):
-        raise InputError("does not say what was simulated", file=file, key="resolved")
+    tree = dict(result.experiment["resolved"])
     places = [directory] if directory else list(_places(result))
-    for place in places:
-        if all((place / name).is_file() for name in _plugin_files(tree)):
-            (point,) = Experiment.from_tree(dict(tree), file, place.resolve()).points()
-            if all(Path(name).is_file() for name in _data_files(point)):
-                return point
-    names = _plugin_files(tree) or ["a file that the experiment names"]
+    names = _plugin_files(tree)
+    having = [place for place in places if all((place / name).is_file() for name in names)]
+    tries = [(tree, place) for place in having]
+    if not having and (kept := _with_kept_sources(result, tree)) is not None:
+        tries = [(kept, place) for place in places]
+    for tried, place in tries:
+        (point,) = Experiment.from_tree(tried, file, place.resolve()).points()
+        if all(Path(name).is_file() for name in _data_files(point)):
+            return point
+    names = names or ["a file that the experiment names"]
     raise InputError(
         f"{names[0]} is not found in {', '.join(str(place) for place in places)}",
         file=file,
@@ -40,15 +53,78 @@ def point_of(result: Result, directory: Path | None = None) -> Point:
     )
 
 
-def changed_plugins(result: Result, point: Point) -> list[str]:
-    """The plugins of a point whose file is no longer the one that made the result."""
-    before = {(p["kind"], p["name"]): p["sha256"] for p in result.experiment["plugins"]}
-    now = {(use.plugin.kind, use.plugin.name): _digest(use.plugin.path) for use in point.uses}
-    return [" ".join(plugin) for plugin in now if before.get(plugin) != now[plugin]]
+def _with_kept_sources(result: Result, tree: dict[str, Any]) -> dict[str, Any] | None:
+    """The tree with plugins that are files written anew from the result; None if it lacks one."""
+    kept = {plugin["name"]: plugin for plugin in result.experiment["plugins"]}
+    names = _plugin_files(tree)
+    if not names or not all(kept.get(name, {}).get("sources") for name in names):
+        return None
+    root = Path(tempfile.mkdtemp(prefix=KEPT))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    files = {}
+    for number, name in enumerate(dict.fromkeys(names)):
+        folder = root / str(number)
+        for path, text in kept[name]["sources"].items():
+            target = (folder / path).resolve()
+            if not target.is_relative_to(folder.resolve()):
+                raise InputError(
+                    f'"{path}" is not beside {name}', file=str(result.path / EXPERIMENT)
+                )
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, "utf-8")
+        files[name] = str(folder / kept[name]["file"])
+
+    def renamed(table: dict[str, Any]) -> dict[str, Any]:
+        new = dict(table)
+        for section in PLUGIN_SECTIONS:
+            if section in new:
+                name, preset = registry.split_preset(str(new[section].get("kind", "")))
+                kind = files.get(name, name) + (f":{preset}" if preset else "")
+                new[section] = {**new[section], "kind": kind}
+        return new
+
+    changed = renamed(tree)
+    if "classes" in tree:
+        changed["classes"] = {name: renamed(table) for name, table in tree["classes"].items()}
+    return changed
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def differences(result: Result, point: Point) -> list[str]:
+    """What is not as it was when the result was written: of its tables, and of its plugins."""
+    found = []
+    if result.hash_fits() is False:
+        found.append("the tables of the result are not those that its hash was taken of")
+    now = origins([point])[0].plugins
+    for before, plugin in zip(result.experiment["plugins"], now, strict=False):
+        what = f"{before['kind']} {before['name']}"
+        if KEPT in plugin["name"]:
+            found.append(f"{what} is not found; this is the source that the result keeps")
+        elif plugin["sha256"] != before["sha256"] or (
+            before.get("sources", {}) != plugin.get("sources", {})
+        ):
+            found.append(f"{what} has changed since then{_changes(before, plugin)}")
+    return found
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Which lines of which file of a plugin are not as they were; the numbers are today's."""
+    old, new = before.get("sources", {}), now.get("sources", {})
+    said = []
+    for name in sorted({*old, *new} if old else ()):
+        if name not in old or name not in new:
+            said.append(f"{name}: {'gone' if name in old else 'new'}")
+            continue
+        lines = old[name].splitlines(), new[name].splitlines()
+        codes = difflib.SequenceMatcher(None, *lines, autojunk=False).get_opcodes()
+        spans = [
+            f"{first + 1}" if last - first <= 1 else f"{first + 1} to {last}"
+            for tag, _, _, first, last in codes
+            if tag != "equal"
+        ]
+        if spans:
+            more = f" and {len(spans) - NAMED} more" if len(spans) > NAMED else ""
+            said.append(f"{name}: line {', '.join(spans[:NAMED])}{more}")
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def _places(result: Result) -> Iterator[Path]:
