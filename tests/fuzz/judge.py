@@ -80,11 +80,11 @@ def message(text: str, *, plugin: bool = False) -> Iterator[Finding]:
         yield Finding("message", "too long", text[:200])
 
 
-def names_place(text: str, file: str, key: str) -> Iterator[Finding]:
-    """Does every error name the file or the option, and one of them the key that was changed?"""
+def names_place(text: str, folder: str, key: str) -> Iterator[Finding]:
+    """Does every error name a file in `folder` or an option, and one of them the key?"""
     lines = [line for line in text.splitlines() if line.startswith("error: ")]
     for line in lines:
-        if file not in line and "--" not in line:
+        if folder not in line and "--" not in line:
             yield Finding("message", "names no file", line[:300])
     words = [word for word in key.split(".") if word]
     if words and lines and not any(word in text for word in words):
