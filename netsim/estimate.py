@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netsim.ideal import packet_counts
-from netsim.prepare import Scenario, is_closed_form, prepare
-from netsim.work import Work, work
+from netsim.prepare import Scenario, is_closed_form, prepare, transports_of
+from netsim.work import COMPILE_S, LOAD_S, Work, work
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
@@ -33,8 +34,8 @@ SLOT_BYTES = 32
 class Estimate:
     """Prediction for one point.
 
-    `seconds` are those of the simulation; `setup_seconds` come before and after it, and
-    compiling (`netsim.work.COMPILE_S`) once for each transport and fabric.
+    `seconds` are those of the simulation; `setup_seconds` come before and after it, and those of
+    `Code` once for each transport and fabric.
     """
 
     n_hosts: int
@@ -48,6 +49,33 @@ class Estimate:
     seconds: float
     setup_seconds: float
     assumptions: str
+
+
+@dataclass(frozen=True)
+class Code:
+    """How many specialisations of the engine points need, and how many are not compiled yet."""
+
+    needed: int
+    missing: int
+
+    @property
+    def seconds(self) -> float:
+        """Time to compile what is missing and to load the rest."""
+        return self.missing * COMPILE_S + (self.needed - self.missing) * LOAD_S
+
+
+def code_needed(points: Iterable[Point], *, checked: bool = False) -> Code:
+    """The machine code that points need: one for each set of transports and kind of fabric."""
+    from netsim.engine.engine import code_of, is_kept
+
+    found = {}
+    for point in points:
+        if not is_closed_form(point):
+            uses, faults = transports_of(point), bool(point.faults)
+            code, protocol = code_of(uses, point.fabric, faults, checked=checked)
+            if code not in found:
+                found[code] = is_kept(code, protocol)
+    return Code(len(found), sum(not kept for kept in found.values()))
 
 
 def estimate(point: Point) -> Estimate:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from netsim.network import Network
 if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.experiment.model import PluginUse
+    from netsim.registry import Plugin
 
 TRAFFIC_STREAM = 0x7261
 """Keeps the random numbers of the traffic apart from other uses of the seed."""
@@ -104,3 +106,9 @@ def _check_transports(point: Point) -> None:
 def is_closed_form(point: Point) -> bool:
     """Does the point's transport need no simulation?"""
     return bool(getattr(point.transport.module, "CLOSED_FORM", False))
+
+
+def transports_of(point: Point) -> list[tuple[Plugin, Mapping[str, Any]]]:
+    """The transports of a point with their parameters, that of the experiment itself first."""
+    uses = [point.transport, *(one.transport for one in point.classes)]
+    return [(use.plugin, use.params) for use in uses]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.estimate import Estimate, estimate
+from netsim.estimate import Estimate, code_needed, estimate
 from netsim.limits import HORIZON_PS, THREADS
-from netsim.prepare import Scenario, is_closed_form, prepare
+from netsim.prepare import Scenario, is_closed_form, prepare, transports_of
 from netsim.tables import closed_form_result, engine_result
 from netsim.tuning import Tuner
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
 
-__all__ = ["Estimate", "Progress", "RunResult", "estimate", "simulate"]
+__all__ = ["Estimate", "Progress", "RunResult", "code_needed", "estimate", "simulate"]
 
 NEVER_PS = HORIZON_PS
 """No run goes beyond it."""
@@ -32,7 +32,11 @@ UNAWARE = "these flows are delivered but their senders have not finished"
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come."""
+    """How far a run has come.
+
+    The phase is "load" while compiled code is read from the disk, "compile" while it is made, and
+    then "run".
+    """
 
     phase: str
     simulated_ps: int
@@ -114,16 +118,16 @@ def build_engine(point: Point, scenario: Scenario, **options: Any) -> Engine:
     """The engine for a point; `options` are those of Engine."""
     from netsim.engine.engine import Engine
 
+    first, *others = transports_of(point)
     try:
         return Engine(
             scenario.network,
             scenario.flows,
             scenario.fabric,
             point.packets,
-            point.transport.plugin,
-            point.transport.params,
+            *first,
             point.seed,
-            others=[(c.transport.plugin, c.transport.params) for c in point.classes],
+            others=others,
             transport_of_flow=scenario.class_of_flow,
             faults=scenario.faults,
             **options,
@@ -158,7 +162,8 @@ class _Run:
         self.wall_s = 0.0
         self.compile_s = 0.0
         began = time.perf_counter()
-        self._tell("compile", 0, 0, 0, 0)
+        missing = code_needed([point], checked=bool(options.get("checked"))).missing
+        self._tell("compile" if missing else "load", 0, 0, 0, 0)
         self.engine = build_engine(point, scenario, **options)
         self.engine.advance(0, self.until_ps)
         self.compile_s = time.perf_counter() - began

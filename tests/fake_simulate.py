@@ -13,6 +13,7 @@ from fakes import FakeResult, fake_result
 
 from netsim import simulate
 from netsim.errors import RunError
+from netsim.estimate import Code
 
 
 @dataclass
@@ -52,6 +53,7 @@ class FakeSimulate:
 
     fate: dict[str, str] = field(default_factory=dict)
     memory_bytes: int = 10**6
+    missing: int = 1
     seen: list[Any] = field(default_factory=list)
     threads: list[int | None] = field(default_factory=list)
     assumptions: dict[str, str] = field(default_factory=dict)
@@ -61,6 +63,7 @@ class FakeSimulate:
         module = ModuleType("netsim.simulate")
         module.__dict__.update(vars(simulate))
         module.estimate = self.estimate
+        module.code_needed = lambda points: Code(needed=3, missing=self.missing)
         module.simulate = self.simulate
         return module
 

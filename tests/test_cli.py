@@ -233,6 +233,17 @@ class TestLooking:
             assert text in result.stdout
         assert not fake.seen
 
+    def test_check_says_what_compiling_takes(self, netsim, fake):
+        assert (
+            "1 of 3 kinds of transport and fabric to compile"
+            in netsim("check", "small.toml").stdout
+        )
+        fake.missing = 0
+        text = netsim("check", "small.toml").stdout
+        assert "3 kinds of transport and fabric to load" in text
+        # 1.5 s of simulation, 3 x 0.4 s to load, 1 s to start and 0.1 s around the point.
+        assert "Altogether some 3.8 s" in text
+
     def test_check_says_for_which_points_something_is_assumed(self, netsim, fake):
         result = netsim("check", "sweep.toml")
         assert "Assumed: a machine that does not exist" in result.stdout

@@ -51,6 +51,36 @@ def test_plain_lines_are_rare():
     assert lines[0].startswith("p2p: 25% simulated 0ps")
 
 
+def test_loading_is_no_compiling():
+    stream = io.StringIO()
+    tell = PlainReporter(stream, lambda: 0.0).watch("p2p")
+    tell(FakeProgress(phase="load"))
+    assert not stream.getvalue()
+    assert describe(FakeProgress(phase="load"), Speed()) == "loading compiled code"
+    tell(FakeProgress(phase="compile"))
+    assert "compiling" in stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [72, 80, 120])
+def test_the_bar_keeps_its_width_while_compiling(width):
+    from rich.console import Console
+
+    def row(**progress):
+        console = Console(file=io.StringIO(), width=width, force_terminal=True)
+        reporter = BarReporter(console)
+        tell = reporter.watch("transport=smartt-100g,paths=oblivious,load=0.5,seed=1 (1/240)")
+        tell(FakeProgress(**progress))
+        (line,) = console.render_lines(reporter._bar.make_tasks_table(reporter._bar.tasks))
+        reporter.close()
+        return "".join(segment.text for segment in line)
+
+    compiling = row(phase="compile")
+    assert compiling.count("━") == 20
+    assert "0%" in compiling
+    running = row(simulated_ps=123_456_789, flows_done=12_345, flows_total=99_999, bytes_done=500)
+    assert running.count("━") + running.count("╸") + running.count("╺") == 20
+
+
 def test_a_bar_comes_and_goes(capsys):
     reporter = BarReporter()
     for title in ("first", "[second]"):

@@ -13,6 +13,9 @@ from netsim.cli.options import experiment_options, load_experiment
 if TYPE_CHECKING:
     from netsim.experiment import Point
 
+START_S = 1.0
+"""The interpreter and its libraries come up."""
+
 NAMED_POINTS = 2
 """So many points that share their assumptions are named; the others are counted."""
 
@@ -25,7 +28,7 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None) -> No
     from netsim.cli.wide import show
     from netsim.memory import require_memory
     from netsim.results.files import plain
-    from netsim.simulate import estimate
+    from netsim.simulate import code_needed, estimate
 
     loaded = load_experiment(experiment, overrides, seed)
     points = loaded.points()
@@ -36,10 +39,26 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None) -> No
         for axis, values in loaded.axes.items():
             click.echo(f"  {axis} = {', '.join(str(value) for value in values)}")
     show(estimate_table([point.name for point in points], estimates))
+    click.echo(altogether(estimates, code_needed(points)))
     for names, assumptions in assumed(points, estimates):
         click.echo(f"Assumed{names}: {assumptions}")
     for point, one in zip(points, estimates, strict=True):
         require_memory(one, what=point.file)
+
+
+def altogether(estimates: Sequence[Any], code: Any) -> str:
+    """How long all points take from the command to its end, and what of it is spent on what."""
+    from netsim.cli.progress import format_duration
+
+    running = sum(one.seconds for one in estimates)
+    around = START_S + sum(one.setup_seconds for one in estimates)
+    kinds = f"{code.needed} kind{'s' * (code.needed != 1)} of transport and fabric"
+    missing = f"{code.missing} of {kinds} to compile" if code.missing else f"{kinds} to load"
+    return (
+        f"Altogether some {format_duration(running + around + code.seconds)}: "
+        f"{format_duration(running)} of simulation, {format_duration(code.seconds)} for code "
+        f"({missing}), {format_duration(around)} to set up and write."
+    )
 
 
 def assumed(points: Sequence[Point], estimates: Sequence[Any]) -> Iterator[tuple[str, str]]:

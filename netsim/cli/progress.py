@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from netsim.units import format_time
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
 PLAIN_EVERY_S = 5.0
 BAR_EVERY_S = 0.1
 
+BAR, TITLE = 20, 32
+"""Columns of the bar, and those of the point's name at most: the text has the rest, on one line."""
+
 
 class Speed:
     """Packet-hops per second and time to go, from the first report of the run phase on.
 
-    The compile phase is left out: it says nothing about how fast the rest will be.
+    Loading and compiling are left out: they say nothing about how fast the rest will be.
     """
 
     def __init__(self) -> None:
@@ -68,7 +72,9 @@ def format_speed(hops_per_s: float) -> str:
 def describe(progress: Progress, speed: Speed) -> str:
     """One line that says how far the run is."""
     if progress.phase == "compile":
-        return "compiling for this transport and fabric (kept for later runs)"
+        return "compiling, some 10 s, kept for later runs"
+    if progress.phase == "load":
+        return "loading compiled code"
     parts = [
         f"simulated {format_time(int(progress.simulated_ps), 4)}",
         f"{progress.flows_done:,} of {progress.flows_total:,} flows",
@@ -86,7 +92,7 @@ def share(progress: Progress) -> float:
 
 
 class PlainReporter:
-    """Progress as lines, one every few seconds and one at each change of phase."""
+    """Progress as lines, one every few seconds and one where something is compiled."""
 
     def __init__(
         self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
@@ -118,7 +124,8 @@ class PlainReporter:
 class BarReporter:
     """Progress as a bar with one line of text, which vanishes when the point is done."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console
         self._bar: Bar | None = None
         self._task: TaskID | None = None
 
@@ -141,16 +148,20 @@ class BarReporter:
         from rich.console import Console
         from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn
         from rich.progress import Progress as Bar
+        from rich.table import Column
 
+        title_column = Column(no_wrap=True, overflow="ellipsis", max_width=TITLE)
+        text_column = Column(no_wrap=True, overflow="ellipsis", ratio=1)
         if self._bar is None:
             self._bar = Bar(
                 SpinnerColumn(),
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=20),
-                TaskProgressColumn(),
-                TextColumn("{task.fields[text]}", markup=False),
-                console=Console(stderr=True),
+                TextColumn("{task.description}", markup=False, table_column=title_column),
+                BarColumn(bar_width=BAR, table_column=Column(min_width=BAR)),
+                TaskProgressColumn(table_column=Column(min_width=4)),
+                TextColumn("{task.fields[text]}", markup=False, table_column=text_column),
+                console=self._console or Console(stderr=True),
                 transient=True,
+                expand=True,
             )
             self._bar.start()
         if self._task is not None:

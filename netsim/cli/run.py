@@ -110,7 +110,7 @@ def _done(outcomes: list[Outcome]) -> int:
 def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool) -> None:
     from netsim.cli.tables import class_table, result_table, sweep_table
     from netsim.cli.wide import show
-    from netsim.results import load
+    from netsim.results import load_result
 
     axes = list(experiment.axes)
     rows = [_marked(outcome) for outcome in outcomes]
@@ -119,7 +119,7 @@ def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool)
     elif outcomes and outcomes[0].written:
         show(result_table(rows[0], axes))
     written = [outcome for outcome in outcomes if outcome.written]
-    classes = [load(outcome.directory).summary.get("classes", []) for outcome in written]
+    classes = [load_result(outcome.directory).summary.get("classes", []) for outcome in written]
     if any(classes):
         show(class_table([outcome.row for outcome in written], classes, axes if sweep else []))
 

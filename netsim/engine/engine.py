@@ -95,17 +95,8 @@ class Engine:
         self.on_hang = on_hang
         self.jit = jit_enabled() if jit is None else jit
         uses = [(transport, params), *others]
-        pars = [transport_parameters(*use) for use in uses]
-        protocols = [
-            read_protocol(plugin.module, par, plugin.name)
-            for (plugin, _), par in zip(uses, pars, strict=True)
-        ]
-        first_host_timer = 0
-        for par, protocol in zip(pars, protocols, strict=True):
-            par["first_host_timer"] = first_host_timer
-            first_host_timer += protocol.host_timers
         self.name = " and ".join(plugin.name for plugin, _ in uses)
-        self.protocol = mix(protocols, [plugin.name for plugin, _ in uses])
+        pars, self.protocol = _protocol(uses)
         if transport_of_flow is None:
             transport_of_flow = np.zeros(len(flows), np.int64)
         self._compile(self.protocol, tracing=bool(trace), checked=checked)
@@ -145,18 +136,12 @@ class Engine:
             raise self._broken(host)
 
     def _compile(self, protocol: Protocol, *, tracing: bool, checked: bool) -> None:
-        constants = {
-            **features(self.fabric, self.faults),
-            **protocol.features,
-            "TRACE": tracing,
-        }
+        constants = _constants(protocol, self.fabric, self.faults is not None, tracing=tracing)
         holes: dict[str, Any] = {**constants, **protocol.handlers}
         holes["prefetch"] = compiled_prefetch() if self.jit else prefetch
         holes["take_ticket"] = compiled_take_ticket() if self.jit else take_ticket
         holes["switch_step"] = exact.switch_step if constants["COUPLED"] else switch.switch_step
-        names = [module.__name__ for module in protocol.modules]
-        text = f"{names} {sorted(constants.items())}{' checked' * checked}"
-        tag = hashlib.sha256(text.encode()).hexdigest()[:12]
+        tag = _tag(protocol, constants, checked=checked)
         specialiser = Specialiser(holes, protocol.modules, tag, jit=self.jit, checked=checked)
         folder = cache_folder(protocol.modules) if self.jit else None
         self._run = specialiser.entry(loop.run_windows, folder)
@@ -354,3 +339,52 @@ class Engine:
 def _power_of_two(n: int) -> int:
     """The smallest power of two that is at least ``n``."""
     return 1 << (n - 1).bit_length()
+
+
+Use = tuple[Any, Mapping[str, Any]]
+"""A transport and its parameters."""
+
+
+def code_of(
+    uses: Sequence[Use], fabric: Fabric, with_faults: bool, *, checked: bool = False
+) -> tuple[str, Protocol]:
+    """What tells the compiled code for these transports and this fabric from any other."""
+    _, protocol = _protocol(uses)
+    constants = _constants(protocol, fabric, with_faults, tracing=False)
+    return _tag(protocol, constants, checked=checked), protocol
+
+
+def is_kept(code: str, protocol: Protocol) -> bool:
+    """Is the code (see `code_of`) on the disk, so that nothing has to be compiled?"""
+    if not jit_enabled():
+        return True
+    folder = cache_folder(protocol.modules)
+    return folder is not None and any(folder.rglob(f"*{code}.{loop.run_windows.__name__}.*"))
+
+
+def _protocol(uses: Sequence[Use]) -> tuple[list[Any], Protocol]:
+    """The parameters of each transport as the engine keeps them, and what all together are."""
+    pars = [transport_parameters(*use) for use in uses]
+    protocols = [
+        read_protocol(plugin.module, par, plugin.name)
+        for (plugin, _), par in zip(uses, pars, strict=True)
+    ]
+    first_host_timer = 0
+    for par, protocol in zip(pars, protocols, strict=True):
+        par["first_host_timer"] = first_host_timer
+        first_host_timer += protocol.host_timers
+    return pars, mix(protocols, [plugin.name for plugin, _ in uses])
+
+
+def _constants(
+    protocol: Protocol, fabric: Fabric, with_faults: bool, *, tracing: bool
+) -> dict[str, Any]:
+    """The constants for which the engine is specialised."""
+    return {**features(fabric, with_faults), **protocol.features, "TRACE": tracing}
+
+
+def _tag(protocol: Protocol, constants: Mapping[str, Any], *, checked: bool) -> str:
+    """What tells the compiled code of one specialisation from that of others."""
+    names = [module.__name__ for module in protocol.modules]
+    text = f"{names} {sorted(constants.items())}{' checked' * checked}"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -91,7 +91,7 @@ class State:
     pool_used: int
 
 
-def features(fabric: Fabric, faults: LinkFaults | None) -> dict[str, Any]:
+def features(fabric: Fabric, with_faults: bool) -> dict[str, Any]:
     """The constants for which the engine is specialised."""
     at = fabric.ecn.at if fabric.ecn is not None else None
     return {
@@ -103,7 +103,7 @@ def features(fabric: Fabric, faults: LinkFaults | None) -> dict[str, Any]:
         "ECN_DEQUEUE": at == "dequeue",
         "COUPLED": is_coupled(fabric),
         "BALANCING": BALANCING[fabric.load_balancing],
-        "FAULTS": faults is not None,
+        "FAULTS": with_faults,
     }
 
 
