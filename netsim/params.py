@@ -23,6 +23,7 @@ second, counts; floats; bools; text).
 
 from __future__ import annotations
 
+import keyword
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,6 +74,7 @@ class Param:
     optional: bool = False
 
     def __post_init__(self) -> None:
+        self._check_types()
         if self.unit not in _CONVERTERS:
             raise InputError(
                 f'unknown unit "{self.unit}"', key=self.name, hint=did_you_mean(self.unit, UNITS)
@@ -89,6 +91,21 @@ class Param:
                 self.convert(self.default)
         except InputError as error:
             raise error.at(key=self.name) from None
+
+    def _check_types(self) -> None:
+        name = self.name
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+            raise InputError(
+                f"{name!r} is no name for a parameter", hint='letters, digits and _, as in "rto"'
+            )
+        for what in ("unit", "doc", "source"):
+            value = getattr(self, what)
+            if not isinstance(value, str):
+                raise InputError(f"{what} is not text but {value!r}", key=name)
+        is_list = isinstance(self.choices, (list, tuple))
+        if not is_list or not all(isinstance(one, str) for one in self.choices):
+            hint = 'choices=("one", "other")'
+            raise InputError(f"{self.choices!r} is not a tuple of texts", key=name, hint=hint)
 
     @property
     def required(self) -> bool:

@@ -24,9 +24,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from netsim import plugin_files
+from netsim import declarations, plugin_files
 from netsim.errors import InputError, did_you_mean
-from netsim.params import Param, resolve_params
+from netsim.params import Param
 from netsim.units import written
 
 PACKAGES = {
@@ -37,7 +37,6 @@ PACKAGES = {
 KINDS = tuple(PACKAGES)
 _NOUNS = {"traffic": "traffic pattern"}
 REQUIRED_FUNCTION = {"topology": "build", "traffic": "flows"}
-RESERVED_PARAMETERS = ("kind",)
 
 
 @dataclass(frozen=True)
@@ -156,24 +155,10 @@ def _inspect(kind: str, name: str, module: ModuleType) -> Plugin:
         raise InputError(
             f"a {_noun(kind)} declares its parameters", file=file, hint="PARAMS = [] if it has none"
         )
-    if not isinstance(module.PARAMS, (list, tuple)):
-        raise InputError(f"{module.PARAMS!r} is not a list of Param", file=file, key="PARAMS")
-    params = tuple(module.PARAMS)
-    for index, param in enumerate(params):
-        if not isinstance(param, Param):
-            raise InputError("is not a Param", file=file, key=f"PARAMS[{index}]")
-        if param.name in RESERVED_PARAMETERS or param.name in [p.name for p in params[:index]]:
-            raise InputError("this name is taken", file=file, key=f"PARAMS.{param.name}")
-    presets: Mapping[str, Mapping[str, object]] = getattr(module, "PRESETS", {})
-    for preset, values in presets.items():
-        # A preset need not give what the experiment has to.
-        checked = [param for param in params if not param.required or param.name in values]
-        resolve_params(checked, {}, values, None, file=file, key=f'PRESETS["{preset}"]')
-    for preset in getattr(module, "PRESET_FABRIC", {}):
-        if preset not in presets:
-            hint = did_you_mean(preset, presets)
-            raise InputError(
-                "no such preset", file=file, key=f'PRESET_FABRIC["{preset}"]', hint=hint
-            )
-    summary = (module.__doc__ or "").strip().partition("\n")[0]
+    params = declarations.read_params(module, file)
+    presets = declarations.read_presets(module, params, file)
+    if kind == "transport":
+        declarations.check_transport(module, presets, file)
+    text = module.__doc__ if isinstance(module.__doc__, str) else ""
+    summary = text.strip().partition("\n")[0]
     return Plugin(kind, name, module, Path(file), params, presets, summary)

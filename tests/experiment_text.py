@@ -16,6 +16,22 @@ GOOD = {
     "traffic": 'kind = "permutation"',
 }
 
+TRANSPORT = '''
+"""Mine: the least that is a transport."""
+
+PARAMS = []
+
+
+def ready(env, now, tx):
+    return now
+
+
+def fill(env, now, tx, pkt):
+    pkt.seq = 0
+
+
+'''
+
 
 def text(extra: str = "", /, **sections: str) -> str:
     """A small valid experiment, with lines added to its sections or whole sections replaced."""

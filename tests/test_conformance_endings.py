@@ -25,7 +25,7 @@ def test_an_error_is_told_with_its_line(tmp_path: Path, case: str) -> None:
 
 
 def test_what_ready_returns(tmp_path: Path) -> None:
-    found = tried(tmp_path, ["sizes"], ("    return BLOCKED", "    pass"))
+    found = tried(tmp_path, ["sizes"], ("return BLOCKED", "return cancel_timer(env, tx, 0)"))
     assert found["sizes"].detail == "ready: returned None, not a time in ps, or BLOCKED"
     found = tried(tmp_path, ["sizes"], ("return BLOCKED", 'return "never"'))
     assert "returned 'never'" in found["sizes"].detail
@@ -52,9 +52,9 @@ def test_an_endless_loop_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_telemetry_is_watched(tmp_path: Path) -> None:
-    handler = "def on_forward(now, pkt, port, queue):\n    pkt.held = queue.bytes\n\n\ndef fill("
+    handler = "def on_forward(now, pkt, port, queue):\n    queue.bytes // 0\n\n\ndef fill("
     found = tried(tmp_path, ["sizes"], ("def fill(", handler))
-    assert "on_forward: the record has no field held" in found["sizes"].detail
+    assert "on_forward: ZeroDivisionError" in found["sizes"].detail
 
 
 def test_rows_are_shown_as_cases_end(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from experiment_text import load, messages, text
+from experiment_text import TRANSPORT, load, messages, text
 
 from netsim.errors import InputError
 from netsim.experiment import Experiment, built_in, locate
@@ -269,7 +269,7 @@ def test_the_experiment_overrides_the_transports_fabric_key_by_key(tmp_path):
 
 
 def test_without_any_word_on_the_fabric(tmp_path):
-    (tmp_path / "mine.py").write_text('"""Mine."""\nPARAMS = []\n')
+    (tmp_path / "mine.py").write_text(TRANSPORT)
     (point,) = load(tmp_path, text(top='transport = "mine.py"')).points()
     assert point.fabric == Fabric()
     (point,) = load(tmp_path, text(top='transport = "mine.py"'), "fabric.model=trim").points()
@@ -278,7 +278,7 @@ def test_without_any_word_on_the_fabric(tmp_path):
 
 def test_ecn_can_be_switched_off(tmp_path):
     fabric = '{"ecn": {"kmin_bytes": "5pkt", "kmax_bytes": "9pkt"}}'
-    (tmp_path / "mine.py").write_text(f'"""Mine."""\nPARAMS = []\nFABRIC = {fabric}\n')
+    (tmp_path / "mine.py").write_text(f"{TRANSPORT}FABRIC = {fabric}\n")
     content = text(top='transport = "mine.py"')
     assert load(tmp_path, content).points()[0].fabric.ecn == Ecn(5 * 4160, 9 * 4160)
     changed = load(tmp_path, content, "fabric.ecn.pmax=0.5").points()[0].fabric.ecn
@@ -378,7 +378,7 @@ def test_locate(tmp_path, monkeypatch):
 
 def test_a_preset_brings_its_fabric(tmp_path):
     (tmp_path / "mine.py").write_text(
-        '"""Mine."""\nPARAMS = []\nPRESETS = {"fast": {}}\n'
+        TRANSPORT + 'PRESETS = {"fast": {}}\n'
         'FABRIC = {"queue_bytes": "10pkt", "ecn": {"kmin_bytes": "1pkt", "kmax_bytes": "9pkt"}}\n'
         'PRESET_FABRIC = {"fast": {"queue_bytes": "70pkt", "ecn": {"kmax_bytes": "50pkt"}}}\n'
     )

@@ -7,7 +7,7 @@ import os
 import time
 
 import pytest
-from experiment_text import load, messages, text
+from experiment_text import TRANSPORT, load, messages, text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -325,7 +325,7 @@ def test_ten_thousand_points_are_read_in_seconds(tmp_path):
 
 def test_a_transports_own_fabric_is_checked_and_blamed(tmp_path):
     transport = tmp_path / "mine.py"
-    transport.write_text('"""Mine."""\nPARAMS = []\nFABRIC = {"model": "trim", "n_class": 2}\n')
+    transport.write_text(TRANSPORT + 'FABRIC = {"model": "trim", "n_class": 2}\n')
     assert messages(tmp_path, text(top='transport = "mine.py"')) == [
         'mine.py: FABRIC.n_class: unknown key (did you mean "n_classes"?)'
     ]

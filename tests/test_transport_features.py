@@ -107,10 +107,10 @@ def test_the_nic_serves_the_shortest_remaining_flow_first(tmp_path):
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
-        ('TX_STATE = ("a", "a")', "TX_STATE names the field a twice"),
-        ('TX_STATE = ("flow",)', "TX_STATE names the field flow twice"),
-        ('PACKET_FIELDS = ("seq",)', "PACKET_FIELDS names the field seq twice"),
-        ('RX_STATE = (("a", 0),)', r"RX_STATE holds \('a', 0\), which is not a field"),
+        ('TX_STATE = ("a", "a")', "TX_STATE: names the field a twice"),
+        ('TX_STATE = ("flow",)', "TX_STATE: the engine has a field flow itself"),
+        ('PACKET_FIELDS = ("seq",)', "PACKET_FIELDS: the engine has a field seq itself"),
+        ('RX_STATE = (("a", 0),)', r"RX_STATE: holds \('a', 0\), which is not a field"),
         ('RX_STATE = (("a", str),)', "which is not a field"),
         ("HOST_STATE = (3,)", "which is not a field"),
     ],

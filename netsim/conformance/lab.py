@@ -21,6 +21,7 @@ from netsim.experiment.fabric import merge, resolve_fabric, wishes
 from netsim.fabric import Fabric, PacketFormat
 from netsim.flows import FlowTable
 from netsim.ideal import ideal_times
+from netsim.lint import check_transport
 from netsim.network import Network
 from netsim.params import resolve_params
 from netsim.registry import Plugin
@@ -140,12 +141,13 @@ class Lab:
     ) -> Lab:
         """The lab of a transport, given by its name or its file, and its parameters as written.
 
-        Raises InputError if there is no such transport or parameter.
+        Raises InputError if there is no such transport or parameter, or if it is not sound.
         """
         name, preset = registry.split_preset(str(transport))
         plugin = registry.find("transport", name)
         place = {"file": str(plugin.path), "key": "transport"}
         values = resolve_params(plugin.params, plugin.presets, params or {}, preset, **place)
+        check_transport(plugin, values)
         return cls(plugin, values, seed, full, preset)
 
     @property

@@ -17,25 +17,17 @@ import numpy as np
 from netsim.engine import defaults
 from netsim.engine.host import Env
 from netsim.engine.layout import HOST_FIELDS, PACKET
-from netsim.engine.protocol import HANDLERS, MAX_TIMERS, Protocol
+from netsim.engine.protocol import ARGUMENTS, HANDLERS, MAX_TIMERS, Protocol
 from netsim.errors import InputError
 
 ENV = (
     "Env(env.host, env.pars[{i}][0], env.pars, env.pool, env.blank, env.timers, env.heap, "
     "env.bits, env.tx, env.rx)"
 )
-ARGUMENTS = {
-    "setup": "env, tx, rx",
-    "on_start": "env, now, tx",
-    "ready": "env, now, tx",
-    "fill": "env, now, tx, pkt",
-    "on_data": "env, now, rx, pkt",
-    "on_trimmed": "env, now, rx, pkt",
-    "on_request": "env, now, rx, pkt",
-    "on_control": "env, now, tx, pkt",
-    "on_timer": "env, now, tx, k",
-    "on_rx_timer": "env, now, rx, k",
-    "rank": "env, tx",
+OF_A_FLOW = {
+    name: ", ".join(arguments)
+    for name, arguments in ARGUMENTS.items()
+    if name not in ("on_host_timer", "on_forward")
 }
 """The handlers of one flow, with the names of their arguments."""
 
@@ -51,7 +43,7 @@ def mix(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
     host_timers = [protocol.host_timers for protocol in protocols]
     if sum(host_timers) > MAX_TIMERS:
         raise InputError(f"together {' and '.join(names)} have more than {MAX_TIMERS} host timers")
-    handlers = {name: _dispatch(name, protocols) for name in ARGUMENTS}
+    handlers = {name: _dispatch(name, protocols) for name in OF_A_FLOW}
     if all(protocol.handlers["rank"] is defaults.rank for protocol in protocols):
         handlers["rank"] = protocols[0].handlers["rank"]
     handlers["on_host_timer"] = _host_timer_dispatch(protocols)
@@ -119,7 +111,7 @@ def _function(name: str, arguments: str, lines: list[str], names: dict[str, Any]
 
 
 def _dispatch(name: str, protocols: Sequence[Protocol]) -> FunctionType:
-    arguments = ARGUMENTS[name]
+    arguments = OF_A_FLOW[name]
     side = "rx" if "rx" in arguments.split(", ") and "tx" not in arguments else "tx"
     rest = arguments.partition(", ")[2]
     lines = [

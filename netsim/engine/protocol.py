@@ -5,7 +5,9 @@ Several transports of one run are joined to one (`mixed.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+import keyword
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
@@ -25,25 +27,56 @@ from netsim.engine.layout import (
 )
 from netsim.errors import InputError
 
-HANDLERS = {
-    "setup": 3,
-    "on_start": 3,
-    "ready": 3,
-    "fill": 4,
-    "on_data": 4,
-    "on_trimmed": 4,
-    "on_request": 4,
-    "on_control": 4,
-    "on_timer": 4,
-    "on_rx_timer": 4,
-    "on_host_timer": 3,
-    "rank": 2,
-    "on_forward": 4,
+ARGUMENTS = {
+    "setup": ("env", "tx", "rx"),
+    "on_start": ("env", "now", "tx"),
+    "ready": ("env", "now", "tx"),
+    "fill": ("env", "now", "tx", "pkt"),
+    "on_data": ("env", "now", "rx", "pkt"),
+    "on_trimmed": ("env", "now", "rx", "pkt"),
+    "on_request": ("env", "now", "rx", "pkt"),
+    "on_control": ("env", "now", "tx", "pkt"),
+    "on_timer": ("env", "now", "tx", "k"),
+    "on_rx_timer": ("env", "now", "rx", "k"),
+    "on_host_timer": ("env", "now", "k"),
+    "rank": ("env", "tx"),
+    "on_forward": ("now", "pkt", "port", "queue"),
 }
+"""Every handler and what it is given."""
+
+HANDLERS = {name: len(arguments) for name, arguments in ARGUMENTS.items()}
 """Every handler and its number of arguments."""
 
+FILLED, SENT, ARRIVED, FORWARDED = "pkt filled", "pkt sent", "pkt arrived", "pkt forwarded"
+"""A packet as `fill` has it, as `send` returns it, as a host gets it and as a switch sends it."""
+
+SETTABLE = {
+    "tx": ("prio", "entropy", "retransmits"),
+    "rx": ("prio", "entropy"),
+    FILLED: ("seq", "aux", "prio", "entropy", "kind", "ecn"),
+    SENT: ("seq", "aux", "prio", "entropy", "ecn"),
+}
+"""What a transport may set besides the fields that it declares; all else is the engine's."""
+
 REQUIRED_HANDLERS = ("ready", "fill")
+
+DECLARATIONS = (
+    *("PARAMS", "PRESETS", "FABRIC", "PRESET_FABRIC"),
+    *("TX_STATE", "RX_STATE", "HOST_STATE", "PACKET_FIELDS"),
+    *("TX_TIMERS", "RX_TIMERS", "HOST_TIMERS", "TX_BITMAPS", "RX_BITMAPS"),
+    *("CONTROL_PER_DATA", "RELIABLE", "CLOSED_FORM", "TRACE"),
+)
+"""All that a transport may declare."""
+
 MAX_TIMERS = 15
+MAX_STATE_BYTES = 1 << 16
+MAX_PACKET_BYTES = 1 << 10
+"""Of a record of state, and of what a packet carries besides the engine's own fields."""
+
+NOT_PLAIN = (
+    inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
+)
+"""Flags of functions that no handler can be."""
 
 
 @dataclass(frozen=True)
@@ -74,73 +107,109 @@ class Protocol:
 
 def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> Protocol:
     """Check a transport module's declarations. Raises InputError naming what is wrong."""
-
-    def count(what: str, most: int) -> int:
-        value = getattr(module, what, 0)
-        if not isinstance(value, int) or not 0 <= value <= most:
-            raise InputError(f"transport {name}: {what} must be a whole number from 0 to {most}")
-        return value
-
-    def fields(what: str, base: tuple[str, ...]) -> tuple[Field, ...]:
-        own = getattr(module, what, ())
-        names = [_field_name(field, f"transport {name}: {what}") for field in own]
-        for field in names:
-            if field in base or names.count(field) > 1:
-                raise InputError(f"transport {name}: {what} names the field {field} twice")
-        return tuple(own)
-
+    declared = _Declared(module, name)
     taken = [p for p in params if p in PARAMETER_FIELDS]
     if taken:
-        raise InputError(f"transport {name}: the parameter name {taken[0]} is the engine's own")
+        raise declared.wrong("PARAMS", f"the name {taken[0]} is the engine's own")
     kinds = {p: "f8" if isinstance(v, float) else "i8" for p, v in params.items()}
+    own_of_packets = tuple(field for field, _ in PACKET_FIELDS)
     return Protocol(
         modules=(module,),
-        tx=record(*TX_FIELDS, *fields("TX_STATE", TX_FIELDS)),
-        rx=record(*RX_FIELDS, *fields("RX_STATE", RX_FIELDS)),
-        host=record(*HOST_FIELDS, *fields("HOST_STATE", HOST_FIELDS)),
+        tx=record(*TX_FIELDS, *declared.fields("TX_STATE", TX_FIELDS, MAX_STATE_BYTES)),
+        rx=record(*RX_FIELDS, *declared.fields("RX_STATE", RX_FIELDS, MAX_STATE_BYTES)),
+        host=record(*HOST_FIELDS, *declared.fields("HOST_STATE", HOST_FIELDS, MAX_STATE_BYTES)),
         packet=packet_record(
-            *fields("PACKET_FIELDS", tuple(field for field, _ in PACKET_FIELDS)),
+            *declared.fields("PACKET_FIELDS", own_of_packets, MAX_PACKET_BYTES),
         ),
         pars=(record(*PARAMETER_FIELDS, extra=tuple(kinds.items())),),
-        tx_timers=count("TX_TIMERS", MAX_TIMERS - 1),
-        rx_timers=count("RX_TIMERS", MAX_TIMERS),
-        host_timers=count("HOST_TIMERS", MAX_TIMERS),
-        tx_bitmaps=count("TX_BITMAPS", 16),
-        rx_bitmaps=count("RX_BITMAPS", 16),
-        handlers={h: _handler(module, h, n, name) for h, n in HANDLERS.items()},
+        tx_timers=declared.count("TX_TIMERS", MAX_TIMERS - 1),
+        rx_timers=declared.count("RX_TIMERS", MAX_TIMERS),
+        host_timers=declared.count("HOST_TIMERS", MAX_TIMERS),
+        tx_bitmaps=declared.count("TX_BITMAPS", 16),
+        rx_bitmaps=declared.count("RX_BITMAPS", 16),
+        handlers={h: declared.handler(h, arguments) for h, arguments in ARGUMENTS.items()},
     )
 
 
-def _field_name(field: Any, where: str) -> str:
-    """The name of a declared state field. Raises InputError if it is not declared well."""
-    name, kind = field if isinstance(field, tuple) and len(field) == 2 else (field, int)
-    good = isinstance(name, str) and name.isidentifier()
-    if isinstance(kind, int) and not isinstance(kind, bool):
-        good = good and kind > 0
-    elif kind not in (int, float):
-        good = False
-    if not good:
-        raise InputError(
-            f"{where} holds {field!r}, which is not a field",
-            hint='"name" for a whole number, ("name", float), or ("name", 8) for eight numbers',
-        )
-    return str(name)
+class _Declared:
+    """What stands in a transport's file."""
+
+    def __init__(self, module: ModuleType, name: str) -> None:
+        self.module = module
+        self.file = str(getattr(module, "__file__", None) or name)
+
+    def wrong(self, key: str, message: str, hint: str | None = None) -> InputError:
+        """The error for a declaration."""
+        return InputError(message, file=self.file, key=key, hint=hint)
+
+    def count(self, what: str, most: int) -> int:
+        """A number of timers or bitmaps."""
+        value = getattr(self.module, what, 0)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+            raise self.wrong(what, f"{value!r} is not a whole number from 0 to {most}")
+        return value
+
+    def fields(self, what: str, base: Sequence[str], most_bytes: int) -> tuple[Field, ...]:
+        """Fields of a record besides those of the engine, which are ``base``."""
+        own = getattr(self.module, what, ())
+        if not isinstance(own, (tuple, list)):
+            example = f'{what} = ("{own}",)' if isinstance(own, str) else f'{what} = ("rate",)'
+            raise self.wrong(what, f"{own!r} is not a tuple of fields", f"such as {example}")
+        names = [self._field_name(field, what) for field in own]
+        for name in names:
+            if name in base:
+                raise self.wrong(what, f"the engine has a field {name} itself")
+            if names.count(name) > 1:
+                raise self.wrong(what, f"names the field {name} twice")
+        n_bytes = sum(8 * field[1] if _is_array(field) else 8 for field in own)
+        if n_bytes > most_bytes:
+            raise self.wrong(what, f"the fields take {n_bytes} bytes", f"at most {most_bytes}")
+        return tuple(own)
+
+    def _field_name(self, field: Any, what: str) -> str:
+        """The name of a declared field. Raises InputError if it is not declared well."""
+        name, kind = field if isinstance(field, tuple) and len(field) == 2 else (field, int)
+        good = isinstance(name, str) and name.isidentifier() and not name.startswith("_")
+        if (
+            not good
+            or keyword.iskeyword(name)
+            or not (kind is float or kind is int or _is_count(kind))
+        ):
+            raise self.wrong(
+                what,
+                f"holds {field!r}, which is not a field",
+                '"name" for a whole number, ("name", float), or ("name", 8) for eight numbers',
+            )
+        return str(name)
+
+    def handler(self, handler: str, arguments: Sequence[str]) -> FunctionType:
+        """A handler, which must be a function of so many arguments."""
+        function: Any = getattr(self.module, handler, None)
+        form = f"def {handler}({', '.join(arguments)})"
+        if function is None and not hasattr(self.module, handler):
+            if handler in REQUIRED_HANDLERS:
+                raise InputError(f"has no function {handler}", file=self.file, hint=form)
+            function = getattr(defaults, handler)
+        if not isinstance(function, FunctionType):
+            raise self.wrong(handler, "is not a plain function", form)
+        code = function.__code__
+        place = f"line {code.co_firstlineno}"
+        if code.co_flags & NOT_PLAIN:
+            raise self.wrong(place, f"{handler} is not a plain function", form)
+        if code.co_argcount != len(arguments) or code.co_kwonlyargcount:
+            n = code.co_argcount + code.co_kwonlyargcount
+            raise self.wrong(
+                place, f"{handler} takes {n} arguments, the engine gives {len(arguments)}", form
+            )
+        return function
 
 
-def _handler(module: ModuleType, handler: str, n_arguments: int, name: str) -> FunctionType:
-    function: Callable[..., Any] | None = getattr(module, handler, None)
-    if function is None:
-        if handler in REQUIRED_HANDLERS:
-            raise InputError(f"transport {name} has no function {handler}")
-        function = getattr(defaults, handler)
-    if not isinstance(function, FunctionType):
-        raise InputError(f"transport {name}: {handler} must be a plain function")
-    if function.__code__.co_argcount != n_arguments:
-        raise InputError(
-            f"transport {name}: {handler} takes {function.__code__.co_argcount} arguments, "
-            f"the engine gives {n_arguments}"
-        )
-    return function
+def _is_array(field: Any) -> bool:
+    return isinstance(field, tuple) and _is_count(field[1])
+
+
+def _is_count(kind: Any) -> bool:
+    return isinstance(kind, int) and not isinstance(kind, bool) and kind > 0
 
 
 def transport_parameters(plugin: Any, params: Mapping[str, Any]) -> dict[str, int | float]:

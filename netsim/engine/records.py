@@ -15,16 +15,16 @@ import numpy as np
 
 
 class Record:
-    """One entry of an array; its fields are added by `_record_type`.
+    """One entry of an array; its fields are added by `_record_type`. (No field begins with _.)
 
-    `views` are the array's memory as numbers of each type (its code), "B" the bytes.
+    `_views` are the array's memory as numbers of each type (its code), "B" the bytes.
     """
 
-    __slots__ = ("at", "views")
+    __slots__ = ("_at", "_views")
 
     def __init__(self, views: dict[str, memoryview], at: int) -> None:
-        self.views = views
-        self.at = at
+        self._views = views
+        self._at = at
 
     def __getitem__(self, field: str) -> Any:
         return getattr(self, field)
@@ -35,10 +35,10 @@ def _field(code: str, offset: int, itemsize: int) -> property:
     stride, first = itemsize // width, offset // width
 
     def read(record: Record) -> Any:
-        return record.views[code][record.at * stride + first]
+        return record._views[code][record._at * stride + first]
 
     def write(record: Record, value: Any) -> None:
-        record.views[code][record.at * stride + first] = value
+        record._views[code][record._at * stride + first] = value
 
     return property(read, write)
 
@@ -48,8 +48,8 @@ def _array_field(code: str, length: int, offset: int, itemsize: int) -> property
     stride, first = itemsize // width, offset // width
 
     def read(record: Record) -> Any:
-        begin = record.at * stride + first
-        return record.views[code][begin : begin + length]
+        begin = record._at * stride + first
+        return record._views[code][begin : begin + length]
 
     return property(read)
 
@@ -92,5 +92,5 @@ class RecordArray(np.ndarray):
             np.asarray(self)[index] = value
             return
         size = self.dtype.itemsize
-        there, here = int(index) * size, value.at * size
-        self._entries()[1]["B"][there : there + size] = value.views["B"][here : here + size]
+        there, here = int(index) * size, value._at * size
+        self._entries()[1]["B"][there : there + size] = value._views["B"][here : here + size]

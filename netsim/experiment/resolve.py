@@ -30,6 +30,7 @@ from netsim.experiment.sweep import Variant
 from netsim.fabric import Fabric, PacketFormat
 from netsim.inputs import ROOM_IN_NAME, is_file, path_problem, user_path
 from netsim.limits import INT64
+from netsim.lint import check_transport
 from netsim.params import resolve_params
 from netsim.registry import Plugin
 from netsim.units import format_time, written
@@ -223,6 +224,8 @@ class Resolver:
             errors.append(error)
         if errors:
             raise CombinedInputError(errors)
+        if category(section) == "transport":
+            check_transport(plugin, params)
         for param in plugin.params:
             value = params[param.name]
             if isinstance(value, str) and param.unit in ("file", "sizes"):

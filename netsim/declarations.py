@@ -1,0 +1,108 @@
+"""What the modules of plugins declare, checked for its type before anything uses it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from netsim.errors import InputError, did_you_mean
+from netsim.params import Param, resolve_params
+
+RESERVED_PARAMETERS = ("kind",)
+
+MOST_CONTROL_PER_DATA = 64
+
+Presets = Mapping[str, Mapping[str, object]]
+
+
+def read_params(module: ModuleType, file: str) -> tuple[Param, ...]:
+    """The parameters in PARAMS. Raises InputError if they are not declared well."""
+    declared = module.PARAMS
+    if not isinstance(declared, (list, tuple)):
+        raise InputError(f"{declared!r} is not a list of Param", file=file, key="PARAMS")
+    params: list[Param] = []
+    for index, param in enumerate(declared):
+        if not isinstance(param, Param):
+            raise InputError("is not a Param", file=file, key=f"PARAMS[{index}]")
+        if param.name in RESERVED_PARAMETERS or param.name in [one.name for one in params]:
+            raise InputError("this name is taken", file=file, key=f"PARAMS.{param.name}")
+        params.append(param)
+    return tuple(params)
+
+
+def read_presets(module: ModuleType, params: Sequence[Param], file: str) -> Presets:
+    """The presets in PRESETS. Raises InputError if one of their values is wrong."""
+    presets = _tables(module, "PRESETS", file, 'PRESETS = {"fast": {"window": 8}}')
+    for preset, values in presets.items():
+        # A preset need not give what the experiment has to.
+        checked = [param for param in params if not param.required or param.name in values]
+        resolve_params(checked, {}, values, None, file=file, key=f'PRESETS["{preset}"]')
+    return presets
+
+
+def check_transport(module: ModuleType, presets: Presets, file: str) -> None:
+    """Raises InputError if what a transport declares besides its state is of a wrong type."""
+    fabric = getattr(module, "FABRIC", {})
+    if not _is_table(fabric):
+        example = 'FABRIC = {"model": "drop_tail"}'
+        raise InputError(f"{_short(fabric)} is not a dict", file=file, key="FABRIC", hint=example)
+    example = 'PRESET_FABRIC = {"fast": {"model": "trim"}}'
+    for preset in _tables(module, "PRESET_FABRIC", file, example):
+        if preset not in presets:
+            hint = did_you_mean(preset, presets)
+            raise InputError(
+                "no such preset", file=file, key=f'PRESET_FABRIC["{preset}"]', hint=hint
+            )
+    for name, default in (("RELIABLE", True), ("CLOSED_FORM", False)):
+        value = getattr(module, name, default)
+        if not isinstance(value, bool):
+            raise InputError(f"{_short(value)} is neither True nor False", file=file, key=name)
+    _check_control(getattr(module, "CONTROL_PER_DATA", 1), file)
+    trace = getattr(module, "TRACE", None)
+    is_list = isinstance(trace, (list, tuple)) and all(isinstance(one, str) for one in trace)
+    if trace is not None and not is_list:
+        hint = 'TRACE = ("window",)'
+        raise InputError(
+            f"{_short(trace)} is not a tuple of names", file=file, key="TRACE", hint=hint
+        )
+
+
+def _check_control(value: Any, file: str) -> None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not 0 <= value <= MOST_CONTROL_PER_DATA:
+        raise InputError(
+            f"{_short(value)} is not a number of packets",
+            file=file,
+            key="CONTROL_PER_DATA",
+            hint=f"how many control packets answer a data packet, from 0 to "
+            f"{MOST_CONTROL_PER_DATA}; 1 if it is not declared",
+        )
+
+
+def _tables(module: ModuleType, name: str, file: str, example: str) -> Presets:
+    """A dict of dicts by the names of presets. Raises InputError if it is none."""
+    tables = getattr(module, name, {})
+    if not _is_table(tables):
+        raise InputError(
+            f"{_short(tables)} is not a dict of presets", file=file, key=name, hint=example
+        )
+    for preset, table in tables.items():
+        if not _is_table(table):
+            raise InputError(
+                f"{_short(table)} is not a dict", file=file, key=f'{name}["{preset}"]', hint=example
+            )
+        if not preset or ":" in preset:
+            raise InputError(f'"{preset}" is no name for a preset', file=file, key=name)
+    return dict(tables)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+
+
+def _short(value: object) -> str:
+    """A wrong value as it may stand in a message."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,352 @@
+"""What handlers do with the records they are given, found without running them.
+
+A transport may set its own fields and a few of the engine's; the compiled engine would let it
+set all of them, and what came out would be wrong without a word. So the handlers are followed
+on paper, with all functions of the transport's that they call: for every variable is known
+which kinds of record it may stand for (`Ref`), whatever path a run takes. A mistake is told
+only if it is one for all of them, so that nothing sound is refused; what hides behind an index
+or a tuple is not seen.
+
+Functions of `netsim.transport` may do what handlers may not, and are not followed.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from netsim.engine.protocol import HANDLERS, SENT, Protocol
+from netsim.errors import InputError, did_you_mean
+from netsim.lint.records import NOTHING, Records, Ref, Value, arguments
+from netsim.lint.source import Function, inside, node_of, without_value
+
+RETURNS = {"ready": "now, a later time, or BLOCKED", "rank": "a number"}
+"""The handlers that the engine wants something of."""
+
+LIBRARY, ENGINE, BLOCKS = "netsim.transport", "netsim.engine.", "netsim.blocks."
+MANY = 20
+"""So many mistakes are told at once."""
+
+
+class _Unknown:
+    """What cannot be told without running the code."""
+
+
+UNKNOWN = _Unknown()
+
+
+class Mistake(NamedTuple):
+    """Something that a transport does wrong, and the line in which it does it."""
+
+    path: str
+    line: int
+    error: InputError
+
+    def placed(self) -> InputError:
+        """The error with its place."""
+        error = self.error
+        return InputError(error.message, file=self.path, key=f"line {self.line}", hint=error.hint)
+
+
+def mistakes(protocol: Protocol) -> list[InputError]:
+    """What the handlers of a transport do that they may not."""
+    course = _Course(protocol)
+    found = [mistake for name in HANDLERS for mistake in course.handler(name)]
+    found.sort(key=lambda mistake: (mistake.path, mistake.line))
+    told = {str(mistake.placed()): mistake.placed() for mistake in found}
+    return list(told.values())[:MANY]
+
+
+class _Course:
+    """Follows handlers and what they call, each function once for what it is given."""
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.handlers = protocol.handlers
+        self.records = Records(protocol)
+        self._known: dict[tuple[FunctionType, tuple[Value, ...]], tuple[Value, list[Mistake]]] = {}
+
+    def handler(self, name: str) -> list[Mistake]:
+        """The mistakes of a handler."""
+        function = self.handlers[name]
+        node = node_of(function)
+        found = list(self.call(function, arguments(name))[1])
+        end = without_value(node) if node is not None and name in RETURNS else None
+        if end is not None:
+            what = "ends without returning" if end is node else "returns nothing"
+            error = InputError(f"{name} {what}", hint=f"it returns {RETURNS[name]}")
+            found.append(Mistake(function.__code__.co_filename, _line(end), error))
+        return found
+
+    def call(self, function: FunctionType, given: tuple[Value, ...]) -> tuple[Value, list[Mistake]]:
+        """What a function returns, and the mistakes that it makes."""
+        key = (function, given)
+        if key not in self._known:
+            self._known[key] = (NOTHING, [])  # for calls of itself
+            node = node_of(function)
+            if node is not None:
+                self._known[key] = _Body(self, function, node, given).follow()
+        return self._known[key]
+
+
+class _Body:
+    """One function with one combination of arguments."""
+
+    def __init__(
+        self, course: _Course, function: FunctionType, node: Function, given: tuple[Value, ...]
+    ) -> None:
+        self.course, self.function, self.node = course, function, node
+        code = function.__code__
+        self.path = code.co_filename
+        self.variables = dict.fromkeys((*code.co_varnames, *code.co_cellvars), NOTHING)
+        self.variables |= dict(zip(code.co_varnames, given, strict=False))
+        self.cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        self.returned: Value = NOTHING
+        self.found: list[Mistake] = []
+
+    def follow(self) -> tuple[Value, list[Mistake]]:
+        """Go through the function until nothing more is learnt of its variables."""
+        before: tuple[Any, ...] = ()
+        while before != (before := (dict(self.variables), self.returned)):
+            self.found = []
+            if isinstance(self.node, ast.Lambda):
+                self.returned = self.value(self.node.body)
+            else:
+                self._all(self.node.body)
+        return self.returned, self.found
+
+    def _all(self, nodes: Iterable[ast.AST]) -> None:
+        for node in nodes:
+            self._go(node)
+
+    def _go(self, node: ast.AST) -> None:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    self._assign(target, value)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                self._assign(target, value)
+            case ast.AugAssign(target=target, value=value):
+                self.value(value)
+                self._store(target, NOTHING)
+            case ast.For(target=target, iter=values, body=body, orelse=orelse):
+                items = self._each(self.value(values), self.course.records.item, node)
+                self._store(target, items)
+                self._all([*body, *orelse])
+            case ast.Return(value=ast.expr() as value):
+                self.returned |= self.value(value)
+            case ast.Global(names=names) if any(name in names for name in _names_set(self.node)):
+                hint = "state is kept in TX_STATE, RX_STATE and HOST_STATE"
+                error = InputError(f"{', '.join(names)} cannot be set by a handler", hint=hint)
+                self._tell(node, error)
+            case ast.expr():
+                self.value(node)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                pass
+            case _:
+                self._all(ast.iter_child_nodes(node))
+
+    # -- assignments -------------------------------------------------------------------------
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        both = (target, value)
+        if all(isinstance(side, ast.Tuple) for side in both):
+            inner, values = target.elts, value.elts  # type: ignore[attr-defined]
+            if len(inner) == len(values):
+                for one, its_value in zip(inner, values, strict=True):
+                    self._assign(one, its_value)
+                return
+        self._store(target, self.value(value))
+
+    def _store(self, target: ast.expr, value: Value) -> None:
+        records = self.course.records
+        match target:
+            case ast.Name(id=name):
+                self.variables[name] = self.variables.get(name, NOTHING) | value
+            case ast.Attribute(value=base, attr=name):
+                self._each(self.value(base), lambda ref: records.may_set(ref, name), target)
+            case ast.Subscript(value=base, slice=index):
+                refs = self.value(base)
+                self.value(index)
+                match index:
+                    case ast.Constant(value=str(name)):
+                        self._each(refs, lambda ref: records.may_set(ref, name), target)
+                    case _:
+                        self._each(refs, records.may_set_item, target)
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                for element in elements:
+                    self._store(element, NOTHING)
+            case ast.Starred(value=inner):
+                self._store(inner, NOTHING)
+
+    # -- expressions -------------------------------------------------------------------------
+
+    def value(self, node: ast.expr) -> Value:
+        """What an expression may stand for."""
+        records = self.course.records
+        match node:
+            case ast.Name(id=name):
+                if self._static(node) is UNKNOWN and name not in self.variables:
+                    self._tell(node, self._undefined(name))
+                return self.variables.get(name, NOTHING)
+            case ast.Attribute(value=base, attr=name):
+                module = self._static(base)
+                if isinstance(module, ModuleType):
+                    if not hasattr(module, name):
+                        self._tell(node, _lacks(module, name))
+                    return NOTHING
+                return self._each(self.value(base), lambda ref: records.get(ref, name), node)
+            case ast.Subscript(value=base, slice=index):
+                refs = self.value(base)
+                self.value(index)
+                match index:
+                    case ast.Constant(value=str(name)):
+                        return self._each(refs, lambda ref: records.get(ref, name), node)
+                return self._each(refs, records.item, node)
+            case ast.Call():
+                return self._call(node)
+            case ast.IfExp(test=test, body=first, orelse=second):
+                self.value(test)
+                return self.value(first) | self.value(second)
+            case ast.NamedExpr(target=target, value=value):
+                refs = self.value(value)
+                self._store(target, refs)
+                return refs
+            case (
+                ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp()
+            ):
+                return NOTHING
+            case _:
+                for child in ast.iter_child_nodes(node):
+                    if isinstance(child, ast.expr):
+                        self.value(child)
+                return NOTHING
+
+    def _call(self, node: ast.Call) -> Value:
+        given = [self.value(argument) for argument in node.args]
+        named = {keyword.arg: self.value(keyword.value) for keyword in node.keywords}
+        callee = self._static(node.func)
+        if callee is UNKNOWN:
+            self.value(node.func)
+            return NOTHING
+        callee = getattr(callee, "py_func", callee)  # what numba.njit makes of a function
+        if callee is setattr or callee is getattr:
+            return self._by_name(callee, node, given)
+        if not isinstance(callee, FunctionType):
+            return NOTHING
+        starred = any(isinstance(argument, ast.Starred) for argument in node.args)
+        if starred or None in named:
+            return NOTHING
+        values = self._bound(node, callee, given, named)
+        if values is None:
+            return NOTHING
+        if callee.__module__ == LIBRARY or callee.__module__.startswith(ENGINE):
+            return frozenset({Ref(SENT)}) if callee.__name__ == "send" else NOTHING
+        returned, found = self.course.call(callee, values)
+        if _is_block(callee) and not _is_block(self.function):
+            # A block does what it is asked to: the mistake is in what it was given.
+            name = f"{callee.__module__.rpartition('.')[2]}.{callee.__name__}"
+            for mistake in found:
+                error = mistake.error
+                self._tell(node, InputError(f"{name}: {error.message}", hint=error.hint))
+        else:
+            self.found += found
+        return returned
+
+    def _bound(
+        self,
+        node: ast.Call,
+        callee: FunctionType,
+        given: Sequence[Value],
+        named: dict[str | None, Value],
+    ) -> tuple[Value, ...] | None:
+        """The arguments in the order of the function's; None if they do not fit."""
+        signature = _signature(callee)
+        try:
+            bound = signature.bind(*given, **{str(name): value for name, value in named.items()})
+        except TypeError as error:
+            takes = f"it is {callee.__name__}{signature}"
+            self._tell(node, InputError(f"{callee.__name__}(): {error}", hint=takes))
+            return None
+        found = (bound.arguments.get(name, NOTHING) for name in signature.parameters)
+        return tuple(value if isinstance(value, frozenset) else NOTHING for value in found)
+
+    def _by_name(self, callee: Callable[..., Any], node: ast.Call, given: Sequence[Value]) -> Value:
+        """setattr(record, "field", value) and getattr(record, "field")."""
+        match node.args[1:2]:
+            case [ast.Constant(value=str(name))]:
+                records = self.course.records
+                if callee is getattr:
+                    return self._each(given[0], lambda ref: records.get(ref, name), node)
+                self._each(given[0], lambda ref: records.may_set(ref, name), node)
+        return NOTHING
+
+    def _static(self, node: ast.expr) -> Any:
+        """What a name, or a name in a module, means before anything runs; else UNKNOWN."""
+        match node:
+            case ast.Name(id=name) if name not in self.variables:
+                if name in self.cells:
+                    return self.cells[name].cell_contents
+                for names in (self.function.__globals__, vars(builtins)):
+                    if name in names:
+                        return names[name]
+            case ast.Attribute(value=base, attr=name):
+                module = self._static(base)
+                if isinstance(module, ModuleType):
+                    return getattr(module, name, UNKNOWN)
+        return UNKNOWN
+
+    # -- mistakes ----------------------------------------------------------------------------
+
+    def _each(self, refs: Value, look: Callable[[Ref], Value | None], node: ast.AST) -> Value:
+        """All that `look` gives for `refs`; if it raises for each of them, that is a mistake."""
+        given: set[Ref] = set()
+        errors = []
+        for ref in sorted(refs, key=str):
+            try:
+                given |= look(ref) or NOTHING
+            except InputError as error:
+                errors.append(error)
+        if errors and len(errors) == len(refs):
+            self._tell(node, errors[0])
+        return frozenset(given)
+
+    def _tell(self, node: ast.AST, error: InputError) -> None:
+        self.found.append(Mistake(self.path, _line(node), error))
+
+    def _undefined(self, name: str) -> InputError:
+        known = [*self.variables, *self.function.__globals__, *vars(builtins)]
+        hint = did_you_mean(name, known)
+        return InputError(
+            f"{name} is not defined", hint=hint if hint.startswith("did you mean") else None
+        )
+
+
+@cache
+def _signature(function: FunctionType) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def _line(node: ast.AST) -> int:
+    return int(getattr(node, "lineno", 1))
+
+
+def _is_block(function: FunctionType) -> bool:
+    return function.__module__.startswith(BLOCKS)
+
+
+def _lacks(module: ModuleType, name: str) -> InputError:
+    hint = did_you_mean(name, [known for known in vars(module) if not known.startswith("__")])
+    return InputError(
+        f"{module.__name__} has no {name}",
+        hint=hint if hint.startswith("did you mean") else None,
+    )
+
+
+def _names_set(node: Function) -> set[str]:
+    names = (one for one in inside(node) if isinstance(one, ast.Name))
+    return {one.id for one in names if isinstance(one.ctx, ast.Store)}

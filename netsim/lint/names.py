@@ -1,0 +1,75 @@
+"""Names in a transport's file that look like the engine's and are not."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+
+from netsim.engine.protocol import DECLARATIONS, HANDLERS
+from netsim.errors import InputError, did_you_mean
+from netsim.lint.source import tree_of
+
+ALIKE = 0.85
+"""Names that agree in so much of their letters are taken for each other."""
+
+
+def lookalikes(module: ModuleType) -> list[InputError]:
+    """Functions and constants that nothing uses, and that are named nearly as the engine's are.
+
+    A name that begins with an underscore is never one.
+    """
+    path = str(module.__file__)
+    tree = tree_of(path)
+    if tree is None:
+        return []
+    used = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    found = []
+    for name, line, is_function in _defined(tree):
+        known = HANDLERS if is_function else DECLARATIONS
+        if name in used or name in known or name.startswith("_"):
+            continue
+        meant = _meant(name, known)
+        if meant is None and not (is_function and name.startswith("on_")):
+            continue
+        what = "handler" if is_function else "declaration"
+        hint = f'did you mean "{meant}"?' if meant else did_you_mean(name, known)
+        error = InputError(
+            f"{name} is not a {what}, and nothing uses it",
+            file=path,
+            key=f"line {line}",
+            hint=hint,
+        )
+        found.append(error)
+    return found
+
+
+def _defined(tree: ast.Module) -> Iterator[tuple[str, int, bool]]:
+    """The names that a file defines at its top: name, line, and whether it is a function."""
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name, node.lineno, True
+            case ast.Assign(targets=targets):
+                for target in targets:
+                    for one in ast.walk(target):
+                        if isinstance(one, ast.Name):
+                            yield one.id, one.lineno, False
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name, node.lineno, False
+
+
+def _meant(name: str, known: Iterable[str]) -> str | None:
+    """The known name that agrees with this one but for a few letters."""
+    plain = {_plain(other): other for other in known}
+    close = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=ALIKE)
+    return plain[close[0]] if close else None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
