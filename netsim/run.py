@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,13 +108,15 @@ def run_points(
     watch: Watcher = lambda point: None,
     should_stop: Callable[[], bool] = lambda: False,
     note: Callable[[str], None] = lambda text: None,
+    **options: Any,
 ) -> Iterator[Outcome]:
     """Simulate `points` one after the other; yield each as soon as it is on the disk.
 
     More than one point is a sweep: each has a folder of its own in `directory`, beside the table
     of them all. A point that was done already is kept, unless it is to be run `again`. A point that
     stalls or fails does not keep the others from being run; a stop that is asked for does. `note`
-    is told what becomes of results that were there before.
+    is told what becomes of results that were there before. Further `options` are those of
+    `simulate`; its `on_hang` is called when the point has been entered as failed.
 
     Raises InputError, before anything is simulated, if the results of any point cannot be written
     or a point needs more memory than there is.
@@ -133,6 +136,7 @@ def run_points(
             return
         if again or not run.done():
             refuse_what_does_not_fit(run.point)
+    on_hang = options.get("on_hang")
     with exclusive(place):
         table = _Table(place, runs) if sweep else None
         if table is None:
@@ -142,7 +146,13 @@ def run_points(
         for run in runs:
             done = None if again else run.done()
             if done is None:
-                outcome = run.simulate(threads, watch(run.point), should_stop)
+                options["on_hang"] = partial(_hung, run, table, on_hang)
+                outcome = run.simulate(
+                    threads=threads,
+                    progress=watch(run.point),
+                    should_stop=should_stop,
+                    **options,
+                )
                 if outcome.written and outcome.directory != run.folder:
                     note(
                         f"{run.folder} keeps its complete result, "
@@ -179,25 +189,36 @@ class _Run:
         links = self.point.outputs.links
         return done_result(self.folder, self.origin.fingerprint, links=links)
 
-    def simulate(
-        self,
-        threads: int | None,
-        progress: Callable[[Progress], None] | None,
-        should_stop: Callable[[], bool],
-    ) -> Outcome:
-        """Simulate the point and write its result."""
+    def simulate(self, **options: Any) -> Outcome:
+        """Simulate the point and write its result; `options` are those of `simulate`."""
         from netsim.simulate import simulate
 
         point = self.point
         try:
-            result = simulate(point, threads=threads, progress=progress, should_stop=should_stop)
+            result = simulate(point, **options)
         except RunError as error:
-            failed = f"{point.name}: {error}"
-            return Outcome(point, self.folder, failed_row(point), False, False, failed)
+            return self.failed(str(error))
         folder = write_result(self.folder, point, result, self.origin)
         message = f"{point.name}: {result.reason}" if result.reason else None
         row = sweep_row(point, summary_of(result))
         return Outcome(point, folder, row, True, result.complete, message)
+
+    def failed(self, error: str) -> Outcome:
+        """What becomes of a run without a result."""
+        point = self.point
+        text = f"{point.name}: {error}"
+        return Outcome(point, self.folder, failed_row(point), False, False, text)
+
+
+def _hung(
+    run: _Run, table: _Table | None, on_hang: Callable[[str], None] | None, message: str
+) -> None:
+    """The run does not come back: all that is left to do before the process is ended."""
+    outcome = run.failed(message)
+    if table is not None:
+        table.enter(run, outcome)
+    if on_hang is not None:
+        on_hang(str(outcome.error))
 
 
 class _Table:

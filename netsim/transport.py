@@ -216,7 +216,7 @@ def host_timer_armed(env, k):
 def _word(env, side, b, seq):
     """Where bit ``seq`` of bitmap ``b`` is; -1, and a broken rule, if there is none."""
     w = side.bits + b * ((side.n_packets + 31) >> 5) + (seq >> 5)
-    if b < 0 or seq < 0 or seq >= side.n_packets or w >= side.bits_end:
+    if w < side.bits or w >= side.bits_end:
         broken(env.host, NO_BIT, seq)
         return -1
     return w

@@ -56,6 +56,7 @@ class FakeSimulate:
     missing: int = 1
     seen: list[Any] = field(default_factory=list)
     threads: list[int | None] = field(default_factory=list)
+    checked: list[bool] = field(default_factory=list)
     assumptions: dict[str, str] = field(default_factory=dict)
 
     def module(self) -> ModuleType:
@@ -79,10 +80,13 @@ class FakeSimulate:
         threads: int | None,
         progress: Callable[[Any], None] | None,
         should_stop: Callable[[], bool] | None,
+        on_hang: Callable[[str], None] | None = None,
+        checked: bool = False,
     ) -> FakeResult:
         """As netsim.simulate.simulate, with a result that has nothing to do with the point."""
         self.seen.append(point)
         self.threads.append(threads)
+        self.checked.append(checked)
         if progress:
             progress(FakeProgress(phase="compile"))
             progress(FakeProgress(wall_s=1.0))
@@ -93,6 +97,9 @@ class FakeSimulate:
             return fake_result(unfinished=2, complete=False, stopped_because=fate, reason=stall)
         if fate == "failed":
             raise RunError("the ring of link 3 cannot grow")
+        if fate == "hung":
+            assert on_hang is not None
+            on_hang("fill does not come back")
         if fate in ("SIGINT", "SIGTERM"):
             os.kill(os.getpid(), signal.Signals[fate])
             assert should_stop is not None

@@ -208,6 +208,17 @@ class TestFailures:
         assert sweep.table["status"].to_list() == ["failed", "finished"]
         assert len(sweep.points) == 1
 
+    def test_code_that_does_not_come_back(self, netsim, fake, monkeypatch):
+        monkeypatch.setattr("netsim.cli.run.end_now", sys.exit)
+        fake.fate["seed=2"] = "hung"
+        assert fails(netsim("run", "sweep.toml"), 1, "seed=2: fill does not come back")
+        assert load_sweep("here/small").table["status"].to_list() == ["finished", "failed"]
+
+    def test_a_checked_run_is_one_that_is_done_again(self, netsim, fake):
+        for checked in (False, True, True):
+            assert netsim("run", "small.toml", *["--checked"] * checked).exit_code == 0
+        assert fake.checked == [False, True, True]
+
 
 class TestInterruption:
     @pytest.mark.parametrize(("number", "status"), [("SIGINT", 130), ("SIGTERM", 143)])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from netsim.cli.app import FAILED
+from netsim.cli.ending import end_now
 from netsim.cli.interrupt import Interruption
 from netsim.cli.options import experiment_options, load_experiment
 from netsim.limits import THREADS
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for the results.")
 @click.option("--plot", is_flag=True, help="Save a picture of the flow completion times, fct.png.")
 @click.option("--again", is_flag=True, help="Run points again whose complete result is there.")
+@click.option(
+    "--checked",
+    is_flag=True,
+    help="Look for handlers that write past their arrays: slow, one thread.",
+)
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def command(
     experiment: str,
@@ -36,6 +42,7 @@ def command(
     out: Path | None,
     plot: bool,
     again: bool,
+    checked: bool,
     quiet: bool,
 ) -> None:
     """Run EXPERIMENT: a TOML file, or the name of one that comes with netsim.
@@ -50,7 +57,8 @@ def command(
     from netsim.run import output_directory
 
     directory = out if out is not None else output_directory(points)
-    outcomes, interruption = _simulate(points, directory, threads, again, quiet)
+    options = {"threads": threads, "again": again or checked, "checked": checked}
+    outcomes, interruption = _simulate(points, directory, quiet, options)
     if not quiet:
         _print_figures(loaded, outcomes, len(points) > 1)
     if plot:
@@ -72,7 +80,7 @@ def command(
 
 
 def _simulate(
-    points: list[Point], directory: Path, threads: int | None, again: bool, quiet: bool
+    points: list[Point], directory: Path, quiet: bool, options: dict[str, Any]
 ) -> tuple[list[Outcome], Interruption]:
     from netsim.cli.progress import reporter
     from netsim.run import run_points
@@ -90,17 +98,23 @@ def _simulate(
             for outcome in run_points(
                 points,
                 directory,
-                threads=threads,
-                again=again,
                 note=lambda text: None if quiet else click.echo(text, err=True),
                 watch=lambda point: report.watch(title(point)) if report else None,
                 should_stop=interruption,
+                on_hang=_end_hung_run,
+                **options,
             ):
                 outcomes.append(outcome)
         finally:
             if report:
                 report.close()
     return outcomes, interruption
+
+
+def _end_hung_run(message: str) -> NoReturn:
+    """End the process, in which compiled code does not come back."""
+    click.echo(f"error: {message}", err=True)
+    end_now(FAILED)
 
 
 def _done(outcomes: list[Outcome]) -> int:

@@ -209,18 +209,24 @@ def count_sent(env, tx, seq):
     """Data packet ``seq`` is sent: for the first time, or again?"""
     if seq == tx.high_seq:
         tx.high_seq = seq + 1
-    elif seq > tx.high_seq:
+    else:
+        count_out_of_order(env.bits, tx, seq)
+
+
+def count_out_of_order(bits, tx, seq):
+    """Data packet ``seq`` is sent, and is not the one behind the highest that was."""
+    if seq > tx.high_seq:
         for skipped in range(tx.high_seq, seq):
-            env.bits[tx.bits_end + (skipped >> 5)] |= 1 << (skipped & 31)
+            bits[tx.bits_end + (skipped >> 5)] |= 1 << (skipped & 31)
         tx.skipped += seq - tx.high_seq
         tx.high_seq = seq + 1
+        return
+    w = tx.bits_end + (seq >> 5)
+    if tx.skipped > 0 and (bits[w] >> (seq & 31)) & 1 == 1:
+        bits[w] &= ~(1 << (seq & 31))
+        tx.skipped -= 1
     else:
-        w = tx.bits_end + (seq >> 5)
-        if tx.skipped > 0 and (env.bits[w] >> (seq & 31)) & 1 == 1:
-            env.bits[w] &= ~(1 << (seq & 31))
-            tx.skipped -= 1
-        else:
-            tx.retransmits += 1
+        tx.retransmits += 1
 
 
 def transmit_data(env, wires, host, port, p, flow, now):

@@ -31,8 +31,9 @@ INNER = {**ENTRY, "no_cpython_wrapper": True}
 ENGINE = "netsim.engine."
 """Functions of these modules do not divide by zero; everywhere else that is an error."""
 
-SEPARATE = ("host_step", "switch_step", "step_parallel")
-"""Large functions that are called from two places and gain nothing from being inlined."""
+SEPARATE = ("host_step", "switch_step", "step_parallel", "count_out_of_order", "broken")
+"""Large functions that are called from two places and gain nothing from being inlined, and small
+ones that are hardly ever called."""
 
 PARALLEL = ("step_parallel",)
 """The functions with a parallel loop, which Numba takes a longer way through."""
