@@ -64,7 +64,7 @@ class Code:
         return self.missing * COMPILE_S + (self.needed - self.missing) * LOAD_S
 
 
-def code_needed(points: Iterable[Point], *, checked: bool = False) -> Code:
+def code_needed(points: Iterable[Point], *, checked: bool = False, tracing: bool = False) -> Code:
     """The machine code that points need: one for each set of transports and kind of fabric."""
     from netsim.engine.engine import code_of, is_kept
 
@@ -72,7 +72,7 @@ def code_needed(points: Iterable[Point], *, checked: bool = False) -> Code:
     for point in points:
         if not is_closed_form(point):
             uses, faults = transports_of(point), bool(point.faults)
-            code, protocol = code_of(uses, point.fabric, faults, checked=checked)
+            code, protocol = code_of(uses, point.fabric, faults, checked=checked, tracing=tracing)
             if code not in found:
                 found[code] = is_kept(code, protocol)
     return Code(len(found), sum(not kept for kept in found.values()))

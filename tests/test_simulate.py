@@ -9,6 +9,7 @@ import pytest
 from experiment_text import load, text
 
 from netsim.errors import InputError
+from netsim.estimate import Code, code_needed
 from netsim.experiment import Point
 from netsim.results import load_result, summary_of, write_result
 from netsim.results.sweep import sweep_row
@@ -37,10 +38,21 @@ def test_progress_ends_with_everything_done(tmp_path: Path) -> None:
     seen: list[Progress] = []
     result = simulate(only_point(tmp_path), progress=seen.append)
     assert result.complete
-    assert seen[0].phase == "compile"
+    assert seen[0].phase in ("load", "compile")
     last = seen[-1]
     assert (last.flows_done, last.bytes_done) == (last.flows_total, last.bytes_total)
     assert last.packet_hops == result.summary["packet_hops"]
+
+
+def test_what_is_compiled_once_is_loaded_from_then_on(tmp_path, monkeypatch) -> None:
+    point = only_point(tmp_path)
+    simulate(point)
+    seen: list[Progress] = []
+    simulate(point, progress=seen.append)
+    assert seen[0].phase == "load"
+    monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path / "empty"))
+    assert code_needed([point, point]) == Code(needed=1, missing=1)
+    assert code_needed([point], tracing=True).seconds > 5
 
 
 def test_tables_agree_with_each_other(tmp_path: Path) -> None:

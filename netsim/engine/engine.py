@@ -346,11 +346,16 @@ Use = tuple[Any, Mapping[str, Any]]
 
 
 def code_of(
-    uses: Sequence[Use], fabric: Fabric, with_faults: bool, *, checked: bool = False
+    uses: Sequence[Use],
+    fabric: Fabric,
+    with_faults: bool,
+    *,
+    checked: bool = False,
+    tracing: bool = False,
 ) -> tuple[str, Protocol]:
     """What tells the compiled code for these transports and this fabric from any other."""
     _, protocol = _protocol(uses)
-    constants = _constants(protocol, fabric, with_faults, tracing=False)
+    constants = _constants(protocol, fabric, with_faults, tracing=tracing)
     return _tag(protocol, constants, checked=checked), protocol
 
 

@@ -15,7 +15,7 @@ from netsim.engine.trace import CAPACITY, TraceOverflowError, drain
 from netsim.errors import InputError
 from netsim.memory import require_memory
 from netsim.prepare import is_closed_form, prepare
-from netsim.simulate import NEVER_PS, Progress, build_engine, estimate
+from netsim.simulate import NEVER_PS, Progress, build_engine, code_needed, estimate
 from netsim.tracing.flow_trace import FlowTrace, flow_trace
 from netsim.tracing.replay import differences, point_of
 from netsim.tuning import Tuner
@@ -145,7 +145,8 @@ class _Session:
 
     def _go(self, capacity: int) -> None:
         self.chunks: list[dict[str, np.ndarray]] = []
-        self._tell("compile", 0, 0, 0.0)
+        missing = code_needed([self.point], tracing=True).missing
+        self._tell("compile" if missing else "load", 0, 0, 0.0)
         self.engine: Engine = build_engine(
             self.point, self.scenario, threads=1, trace=(self.flow,), trace_capacity=capacity
         )
