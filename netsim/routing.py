@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,17 +46,21 @@ class Wiring:
     def n_groups(self) -> int:
         return int(self.edge_switch.size)
 
+    @cached_property
+    def peer_switch(self) -> NDArray[np.int64]:
+        """int64[n_ports]: switch index at the far end of each port's cable, negative for a host."""
+        return self.port_node[self.port_peer].astype(np.int64) - self.n_hosts
+
     def fabric_ports(self, switch: int) -> NDArray[np.int64]:
         """Local numbers, ascending, of the ports of `switch` that lead to other switches."""
         first, end = self._ports_of(switch)
-        peers = self.port_node[self.port_peer[first:end]]
-        return np.flatnonzero(peers >= self.n_hosts)
+        return np.flatnonzero(self.peer_switch[first:end] >= 0)
 
     def fabric_peers(self, switch: int) -> NDArray[np.int64]:
         """Switch indices at the far ends of `fabric_ports(switch)`, in the same order."""
-        first, _ = self._ports_of(switch)
-        peers = self.port_peer[first + self.fabric_ports(switch)]
-        return self.port_node[peers].astype(np.int64) - self.n_hosts
+        first, end = self._ports_of(switch)
+        peers = self.peer_switch[first:end]
+        return peers[peers >= 0]
 
     def _ports_of(self, switch: int) -> tuple[int, int]:
         node = self.n_hosts + switch
@@ -111,11 +116,18 @@ def shortest_paths(wiring: Wiring) -> RoutingTable:
     distance = switch_distances(wiring)
     route = np.zeros((wiring.n_switches, wiring.n_groups), np.int64)
     writer = TableWriter()
+    known: dict[tuple[bytes, bytes, bytes], int] = {}  # what decides a row: a switch that has it
     for switch in range(wiring.n_switches):
-        ports = wiring.fabric_ports(switch)
+        ports, peers = wiring.fabric_ports(switch), wiring.fabric_peers(switch)
         if not ports.size:
             continue
-        nearer = distance[wiring.fabric_peers(switch)] == distance[switch] - 1
+        twin = known.setdefault(
+            (ports.tobytes(), peers.tobytes(), distance[switch].tobytes()), switch
+        )
+        if twin != switch:
+            route[switch] = route[twin]
+            continue
+        nearer = distance[peers] == distance[switch] - 1
         lists, which = _distinct_columns(nearer)
         entries = np.array([writer.entry(ports[column]) for column in lists], np.int64)
         route[switch] = entries[which]
@@ -126,27 +138,32 @@ def switch_distances(wiring: Wiring) -> NDArray[np.int16]:
     """Hops from every switch to every group's edge switch, int16[n_switches, n_groups].
 
     One breadth-first search for all groups at once: the set of groups that reach a switch
-    in a given number of hops is a row of bits. -1 marks what cannot be reached.
+    in a given number of hops is a row of bits. Switches with the same neighbours, such as all
+    spines of a tree, are reached by the same groups. -1 marks what cannot be reached.
     """
     n_switches, n_groups = wiring.n_switches, wiring.n_groups
     distance = np.full((n_switches, n_groups), -1, np.int16)
     distance[wiring.edge_switch, np.arange(n_groups)] = 0
     seen = np.packbits(distance == 0, axis=1)
-    complete = np.packbits(np.ones(n_groups, bool))
-    neighbours = [np.unique(wiring.fabric_peers(switch)) for switch in range(n_switches)]
+    number_of: dict[bytes, int] = {}
+    neighbours: list[NDArray[np.int64]] = []  # the distinct sets of neighbours
+    which = np.empty(n_switches, np.int64)
+    for switch in range(n_switches):
+        peers = wiring.fabric_peers(switch)
+        which[switch] = number_of.setdefault(peers.tobytes(), len(neighbours))
+        if which[switch] == len(neighbours):
+            neighbours.append(np.unique(peers))
+    arriving = np.zeros((len(neighbours), seen.shape[1]), np.uint8)
     frontier, hops = seen.copy(), 0
     while frontier.any():
         hops += 1
-        reached = np.zeros_like(frontier)
-        for switch in range(n_switches):
-            if not neighbours[switch].size or np.array_equal(seen[switch], complete):
-                continue
-            arriving = np.bitwise_or.reduce(frontier[neighbours[switch]], axis=0)
-            reached[switch] = arriving & ~seen[switch]
-        new = np.unpackbits(reached, axis=1, count=n_groups).view(bool)
+        for number, peers in enumerate(neighbours):
+            if peers.size:
+                arriving[number] = np.bitwise_or.reduce(frontier[peers], axis=0)
+        frontier = arriving[which] & ~seen
+        new = np.unpackbits(frontier, axis=1, count=n_groups).view(bool)
         distance[new] = hops
-        seen |= reached
-        frontier = reached
+        seen |= frontier
     return distance
 
 

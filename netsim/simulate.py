@@ -134,6 +134,10 @@ def build_engine(point: Point, scenario: Scenario, **options: Any) -> Engine:
         )
     except InputError as error:
         raise error.at(file=point.file) from None
+    except MemoryError as error:
+        raise InputError(
+            "the engine's state does not fit into memory", file=point.file, hint=str(error) or None
+        ) from None
 
 
 class _Run:

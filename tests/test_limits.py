@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from netsim.engine.numbers import ps_per_byte_q20, serialisation_ps
 from netsim.errors import InputError
 from netsim.ideal import byte_quotient, send_time
 from netsim.prepare import prepare
-from netsim.simulate import estimate, simulate
+from netsim.simulate import build_engine, estimate, simulate
 from netsim.transports import dctcp
 
 DUMBBELL = 'kind = "dumbbell"\nhosts = 2\n'
@@ -306,3 +307,15 @@ def test_threads_have_a_bound(tmp_path):
     for threads in (0, -1, 1025, 10**9):
         with pytest.raises(InputError, match=rf"^{threads} threads \(1 to 1024\)"):
             simulate(point, threads=threads)
+
+
+def test_an_engine_that_gets_no_memory_is_an_input_error(tmp_path):
+    """Such as under a limit of a process's address space, which no estimate knows of."""
+    (point,) = load(tmp_path, text()).points()
+    scenario = prepare(point)
+    no_room = MemoryError("Unable to allocate 16.5 GiB")
+    with (
+        patch("netsim.engine.engine.build_wires", side_effect=no_room),
+        pytest.raises(InputError, match=r"e.toml: the engine's state does not fit .* 16.5 GiB"),
+    ):
+        build_engine(point, scenario, jit=False)

@@ -191,6 +191,17 @@ def test_increases_are_added_up() -> None:
         assert s.tx.cwnd_bytes - window == pytest.approx(grown, abs=2)
 
 
+def test_increases_on_a_path_of_seconds_stay_within_an_integer() -> None:
+    """800 Gbps and a round trip of 2 s: an acknowledgement asks for more than 2**63 bytes squared."""
+    s = sender()
+    s.tx.base_rtt_ps, s.tx.bdp_bytes = 2 * 10**12, 200 * 10**9
+    s.tx.target_ps, s.tx.largest_bytes = 15 * 10**11, 300 * 10**9
+    for _ in range(3):
+        s.tx.free_bytes = s.tx.unadjusted_bytes = 0
+        nscc.adjust_window(s.env, 1, s.tx, False, 2_000_000, 16_000)
+        assert 0 < s.tx.increase < 2**62
+
+
 def test_eta_once_per_round_trip() -> None:
     s = sender()
     hear(s, True, 3.0, now_us=13.0)

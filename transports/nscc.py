@@ -60,6 +60,7 @@ REFERENCE_BYTES = 150_000
 """Round trip and bandwidth-delay product, at 100 Gbps, of the network that gains are given for."""
 NO_QUEUE_PS = 1_000_000
 """Delay below which a packet is said to have met no queue."""
+MOST_ASKED = 4 * 10**18
 ADJUST_PACKETS = 8
 """Increases take effect when that many packets have been acknowledged."""
 
@@ -169,10 +170,10 @@ def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
     if marked and delay_ps >= tx.target_ps:
         decrease(env, now, tx)
     elif not marked and delay_ps >= tx.target_ps:
-        tx.increase += int(env.par.fair_increase * scale * n_bytes)
+        ask(tx, env.par.fair_increase * scale * n_bytes)
     elif not marked and not increase_fast(env, tx, delay_ps, n_bytes):
         missing = (tx.target_ps - delay_ps) / REFERENCE_PS
-        tx.increase += int(env.par.proportional_increase * scale * missing * n_bytes)
+        ask(tx, env.par.proportional_increase * scale * missing * n_bytes)
     tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes)
     due = now - tx.adjusted_ps > tx.base_rtt_ps
     if due or tx.unadjusted_bytes > ADJUST_PACKETS * full_bytes(env):
@@ -183,6 +184,11 @@ def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
         tx.increase = 0
         tx.unadjusted_bytes = 0
     tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes)
+
+
+def ask(tx, square_bytes):
+    """Ask for an increase. It adds up to what an int64 holds twice, on paths of seconds."""
+    tx.increase = min(tx.increase + int(min(square_bytes, MOST_ASKED)), MOST_ASKED)
 
 
 def average_delay(env, tx, delay_ps):
