@@ -192,7 +192,7 @@ def test_increases_are_added_up() -> None:
 
 
 def test_increases_on_a_path_of_seconds_stay_within_an_integer() -> None:
-    """800 Gbps and a round trip of 2 s: an acknowledgement asks for more than 2**63 bytes squared."""
+    """800 Gbps and a round trip of 2 s: an acknowledgement asks for more than 2**63."""
     s = sender()
     s.tx.base_rtt_ps, s.tx.bdp_bytes = 2 * 10**12, 200 * 10**9
     s.tx.target_ps, s.tx.largest_bytes = 15 * 10**11, 300 * 10**9
