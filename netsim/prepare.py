@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -16,11 +17,14 @@ from netsim.faults import LinkFaults
 from netsim.flows import FlowTable, TrafficContext
 from netsim.ideal import IdealTimes, ideal_times
 from netsim.network import Network
+from netsim.units import shortened
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.experiment.model import PluginUse
     from netsim.registry import Plugin
+
+T = TypeVar("T")
 
 TRAFFIC_STREAM = 0x7261
 """Keeps the random numbers of the traffic apart from other uses of the seed."""
@@ -43,7 +47,7 @@ def prepare(point: Point) -> Scenario:
     """Build network and traffic. Raises InputError naming the experiment's file."""
     try:
         _check_transports(point)
-        network = cast(Network, point.topology.module.build(point.topology.params))
+        network = _made(point.topology, "build", Network, point.topology.params)
         checks.check_links(network, point.packets, point.fabric, point.topology.params)
         context = TrafficContext(
             directory=point.directory,
@@ -82,11 +86,31 @@ def _flows(
     traffic: PluginUse, network: Network, context: TrafficContext, stream: int, key: str
 ) -> FlowTable:
     rng = np.random.Generator(np.random.Philox([context.seed, stream]))
-    flows = cast(FlowTable, traffic.module.flows(traffic.params, network, rng, context))
+    flows = _made(traffic, "flows", FlowTable, traffic.params, network, rng, context)
     flows.validate(network.n_hosts)
     assert context.n_classes is not None
     checks.check_classes(flows, context.n_classes, key)
     return flows
+
+
+def _made(use: PluginUse, function: str, kind: type[T], *args: Any) -> T:
+    """What a plugin's function gives; InputError with its file and line if that fails."""
+    path = str(use.plugin.path)
+    try:
+        made = getattr(use.module, function)(*args)
+    except (InputError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        if use.module.__name__.startswith("netsim."):
+            raise  # a fault of netsim itself
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == path]
+        message = f"{function}() raises {type(error).__name__}: {error}"
+        raise InputError(message, file=f"{path}:{lines[-1]}" if lines else path) from error
+    if not isinstance(made, kind):
+        message = f"{function}() gives {shortened(repr(made))}"
+        raise InputError(message, file=path, hint=f"a {kind.__name__}")
+    return made
 
 
 def _check_transports(point: Point) -> None:

@@ -7,8 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from experiment_text import load as load_experiment
+from experiment_text import text
 
 from netsim import load
+from netsim.errors import InputError
+from netsim.simulate import estimate
 
 TRANSPORT = '''
 """One packet at a time: the next one is sent when the last one is acknowledged."""
@@ -119,8 +123,8 @@ FILES = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One for all tests, so that the transport is compiled once."""
     path = tmp_path_factory.mktemp("plugins")
-    for name, text in FILES.items():
-        (path / name).write_text(text)
+    for name, content in FILES.items():
+        (path / name).write_text(content)
     return path
 
 
@@ -166,3 +170,28 @@ def test_they_mix_with_what_is_built_in(folder: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     flows = load(folder / "mixed").flows
     assert (flows["slowdown"] == 1.0).all()
+
+
+BROKEN = {
+    "raises": ("raise KeyError('x')", "mine.py:4: {}() raises KeyError: 'x'"),
+    "ends Python": ("raise SystemExit(0)", "mine.py:4: {}() raises SystemExit: 0"),
+    "gives nothing": ("return None", "mine.py: {}() gives None ("),
+}
+
+
+@pytest.mark.parametrize("kind", ["topology", "traffic"])
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_plugin_that_fails_when_it_is_used_is_told_its_line(tmp_path, kind, broken):
+    statement, message = BROKEN[broken]
+    head = {
+        "topology": "def build(params):",
+        "traffic": "def flows(params, network, rng, context):",
+    }
+    source = f'"""Mine."""\nPARAMS = []\n{head[kind]}\n    {statement}\n'
+    (tmp_path / "mine.py").write_text(source)
+    content = text(**{kind: 'kind = "./mine.py"'})
+    (point,) = load_experiment(tmp_path, content).points()
+    with pytest.raises(InputError) as caught:
+        estimate(point)
+    function = {"topology": "build", "traffic": "flows"}[kind]
+    assert message.format(function) in str(caught.value)

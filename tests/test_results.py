@@ -135,11 +135,12 @@ def test_loading_what_is_not_there(tmp_path):
 def test_a_damaged_result_is_named(tmp_path):
     directory = write_result(tmp_path / "run", FakePoint(), fake_result())
     (directory / "flows.parquet").write_bytes(b"not parquet")
-    with pytest.raises(InputError, match=r"flows\.parquet"):
+    with pytest.raises(InputError, match=r"flows\.parquet: is not a Parquet file"):
         _ = load(directory).flows
-    (directory / "summary.json").write_text("{")
-    with pytest.raises(InputError, match=r"summary\.json"):
-        load(directory)
+    for content in (b"{", b"\xff", b"[" * 10_000):
+        (directory / "summary.json").write_bytes(content)
+        with pytest.raises(InputError, match=r"summary\.json: is not JSON"):
+            load(directory)
 
 
 class TestSweep:

@@ -37,6 +37,9 @@ EXPERIMENT_KEYS: Mapping[str, type] = {
 
 PLUGIN_KEYS = ("kind", "name", "file", "sha256")
 
+DAMAGED = "the result is damaged or was changed"
+"""Hint of whatever netsim would not have written."""
+
 OPTIONAL = ("flow_class", "label")
 """Columns that a table need not have."""
 
@@ -214,16 +217,16 @@ def _read_json(path: Path, keys: Mapping[str, type]) -> dict[str, Any]:
     """A JSON object that has `keys`, each of its type."""
     try:
         content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"cannot be read: {error}", file=str(path)) from error
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
+    except (ValueError, RecursionError) as error:  # a UnicodeDecodeError is a ValueError
+        raise InputError("is not JSON", file=str(path), hint=DAMAGED) from error
     if not isinstance(content, dict):
         raise InputError("is not a JSON object", file=str(path))
     for key, kind in keys.items():
         if not isinstance(content.get(key), kind):
             what = "is not of the right type" if key in content else "is missing"
-            raise InputError(
-                what, file=str(path), key=key, hint="the result is damaged or was changed"
-            )
+            raise InputError(what, file=str(path), key=key, hint=DAMAGED)
     return content
 
 
@@ -233,8 +236,11 @@ def _read_table(path: Path, name: str) -> pl.DataFrame:
 
     try:
         table = pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"cannot be read: {error}", file=str(path)) from error
+    except OSError as error:
+        reason = error.strerror or "is not a Parquet file"
+        raise InputError(f"cannot be read: {reason}", file=str(path), hint=DAMAGED) from error
+    except pl.exceptions.PolarsError as error:
+        raise InputError("is not a Parquet file", file=str(path), hint=DAMAGED) from error
     if name == "sweep":
         required = ["point"]
     elif len(table):
@@ -243,8 +249,7 @@ def _read_table(path: Path, name: str) -> pl.DataFrame:
         required = []
     for column in required:
         if column not in table.columns:
-            hint = "the result is damaged or was changed"
-            raise InputError("there is no such column", file=str(path), key=column, hint=hint)
+            raise InputError("there is no such column", file=str(path), key=column, hint=DAMAGED)
         number = COLUMNS[name][column].unit != ""
         if number and not (table[column].dtype.is_numeric() or table[column].dtype == pl.Null):
             raise InputError("is not a column of numbers", file=str(path), key=column)

@@ -132,7 +132,9 @@ def _read_parquet(path: Path, context: TrafficContext) -> _Table:
         context.expect(parquet.read_metadata(path).num_rows, key="traffic.file")
         table = parquet.ParquetFile(path).read()
     except (OSError, pyarrow.ArrowException) as error:
-        raise unreadable(path, error) from None
+        if getattr(error, "strerror", None):
+            raise unreadable(path, error) from None
+        raise InputError("is not a Parquet file, or a damaged one", file=str(path)) from None
     names = table.column_names
     for name in names:
         if names.count(name) > 1:

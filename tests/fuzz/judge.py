@@ -49,7 +49,7 @@ def command(
         yield Finding("status", f"exit status {outcome.status}", outcome.err[-300:])
     if outcome.peak_bytes > MAX_MEMORY_BYTES:
         yield Finding("memory", "too much", f"{outcome.peak_bytes / 1e9:.1f} GB")
-    if "Warning: " in outcome.err and ".py:" in outcome.err:
+    if not plugin and "Warning: " in outcome.err and ".py:" in outcome.err:
         yield Finding("message", "a warning of Python's", outcome.err[:400])
     if "Traceback (most recent" in outcome.err + outcome.out:
         yield Finding("traceback", *_printed(outcome.err + outcome.out))
