@@ -55,7 +55,7 @@ def check_transport(module: ModuleType, presets: Presets, file: str) -> None:
             raise InputError(
                 "no such preset", file=file, key=f'PRESET_FABRIC["{preset}"]', hint=hint
             )
-    for name, default in (("RELIABLE", True), ("CLOSED_FORM", False)):
+    for name, default in (("RELIABLE", True), ("CLOSED_FORM", False), ("KEEPS_RATE", False)):
         value = getattr(module, name, default)
         if not isinstance(value, bool):
             raise InputError(f"{_short(value)} is neither True nor False", file=file, key=name)

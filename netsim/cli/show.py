@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from netsim.errors import InputError, did_you_mean
+from netsim.units import written
 
 if TYPE_CHECKING:
     from netsim.params import Param
@@ -30,7 +33,8 @@ def command(kind: str, name: str) -> None:
     """Show NAME, a transport, topology, traffic (pattern) or experiment.
 
     For a plugin: its parameters with unit, default, meaning and source, and its presets. NAME may
-    be the path of a Python file.
+    be the path of a Python file. With a preset (ndp:paper), values and fabric are those of the
+    preset.
     """
     if KINDS[kind] == "experiment":
         from netsim.experiment import locate
@@ -39,22 +43,45 @@ def command(kind: str, name: str) -> None:
         return
     from netsim import registry
 
-    _print(registry.find(KINDS[kind], name, relative_to=Path.cwd()))
+    base, preset = registry.split_preset(name)
+    plugin = registry.find(KINDS[kind], base, relative_to=Path.cwd())
+    if preset is not None and preset not in plugin.presets:
+        raise InputError(
+            f"{plugin.name} has no preset {written(preset)}",
+            hint=did_you_mean(preset, plugin.presets),
+        )
+    _print(plugin, preset)
 
 
-def _print(plugin: Plugin) -> None:
+def _print(plugin: Plugin, preset: str | None) -> None:
     doc = (plugin.module.__doc__ or "").strip()
-    click.echo(f"{plugin.kind} {plugin.name} ({plugin.path})\n\n{doc}\n")
+    shown = plugin.name if preset is None else f"{plugin.name}:{preset}"
+    click.echo(f"{plugin.kind} {shown} ({plugin.path})\n\n{doc}\n")
     if not plugin.params:
         click.echo("It has no parameters.")
+    values = plugin.presets[preset] if preset is not None else {}
     for param in plugin.params:
-        _print_param(param)
-    for preset, values in plugin.presets.items():
-        given = ", ".join(f"{key} = {_written(value)}" for key, value in values.items())
-        click.echo(f'preset "{plugin.name}:{preset}": {given}')
-    _print_fabric("fabric it expects", getattr(plugin.module, "FABRIC", {}))
-    for preset, fabric in getattr(plugin.module, "PRESET_FABRIC", {}).items():
-        _print_fabric(f'fabric of preset "{plugin.name}:{preset}"', fabric)
+        _print_param(param, values)
+    fabric = getattr(plugin.module, "FABRIC", {})
+    of_presets = getattr(plugin.module, "PRESET_FABRIC", {})
+    if preset is not None:
+        _print_fabric("fabric it expects", _merged(fabric, of_presets.get(preset, {})))
+        return
+    for name, these in plugin.presets.items():
+        given = ", ".join(f"{key} = {_written(value)}" for key, value in these.items())
+        click.echo(f'preset "{plugin.name}:{name}": {given or "the defaults"}')
+    _print_fabric("fabric it expects", fabric)
+    for name, changes in of_presets.items():
+        _print_fabric(f'fabric of preset "{plugin.name}:{name}"', changes)
+
+
+def _merged(fabric: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A fabric with the changes of a preset, key by key, in its tables too."""
+    merged = dict(fabric)
+    for key, value in changes.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged
 
 
 def _print_fabric(title: str, fabric: Mapping[str, object]) -> None:
@@ -73,16 +100,23 @@ def _print_fabric(title: str, fabric: Mapping[str, object]) -> None:
         click.echo(f"{title}: {', '.join(given)}")
 
 
-def _print_param(param: Param) -> None:
+def _print_param(param: Param, values: Mapping[str, Any]) -> None:
+    """A parameter, with its value in a preset if that has one."""
     unit = ", ".join(param.choices) if param.choices else param.unit
-    click.echo(f"{param.name} = {_written(param.default)}  [{unit}]")
-    text = param.doc.strip() + (f" Source: {param.source}." if param.source else "")
+    value = _written(values.get(param.name, param.default))
+    default = f" (default {_written(param.default)})" if param.name in values else ""
+    click.echo(f"{param.name} = {value}{default}  [{unit}]")
+    sentences = [param.doc.strip()] + ([f"Source: {param.source.strip()}"] if param.source else [])
+    text = " ".join(_ended(one) for one in sentences) if param.source else sentences[0]
     click.echo(click.wrap_text(text, 100, "    ", "    ", preserve_paragraphs=True) + "\n")
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
 def _written(value: object) -> str:
     from netsim.params import REQUIRED
-    from netsim.units import written
 
     if value is REQUIRED:
         return "(must be given)"
