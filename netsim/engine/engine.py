@@ -209,17 +209,20 @@ class Engine:
 
     def _hung(self) -> None:
         assert self.on_hang is not None
-        self.on_hang(
-            f"transport {self.name}: {self._at_work()} does not come back: an endless loop? "
-            f"(nothing has moved for {watchdog.PATIENCE_S:g} s)"
-        )
+        where = self._at_work()
+        why = "an endless loop?"
+        if not where:
+            where = "the engine"
+            why = "has a handler written past its own arrays? (`netsim run --checked` finds that)"
+        waited = f"nothing has moved for {watchdog.PATIENCE_S:g} s"
+        self.on_hang(f"transport {self.name}: {where} does not come back, {waited}: {why}")
 
     def _at_work(self) -> str:
-        """The handler that is being called, and where."""
+        """The handler that is being called, and where, if there is one."""
         hosts = self.state.ends.hosts["doing"]
         for host in np.flatnonzero(hosts).tolist():
             return f"{DOING[hosts[host]]} on host {host}"
-        return "on_forward" if self.protocol.features["TELEMETRY"] else "a switch"
+        return "on_forward" if self.protocol.features["TELEMETRY"] else ""
 
     def _grow_all(self) -> None:
         """Give every node that stopped for lack of room what it asked for."""
@@ -270,7 +273,7 @@ class Engine:
             error = error.__cause__ or error
             what = f"{type(error).__name__}: {error}".rstrip(": ")
             place = self._place_of(error)
-        return RunError(f"transport {self.name}: {self._at_work()}: {what} ({place})")
+        return RunError(f"transport {self.name}: {self._at_work() or 'engine'}: {what} ({place})")
 
     def _place_of(self, error: BaseException) -> str:
         """Where in a transport's file an error was raised, if that is known."""

@@ -35,7 +35,6 @@ from netsim.engine.layout import (
 from netsim.engine.ports import lost_on_wire, set_paused
 from netsim.engine.rules import (
     ENDLESS,
-    MISDIRECTED,
     MOST_FIRINGS,
     MOST_FIRINGS_OF_A_TIMER,
     NO_CLASS,
@@ -196,8 +195,6 @@ def check_data(host, tx, pkt):
     seq = int(pkt.seq)
     if kind >= FIRST_CONTROL or kind == TRIMMED:
         broken(host, NOT_DATA, kind)
-    if int(pkt.flow) != tx.flow or int(pkt.dst) != tx.peer:
-        broken(host, MISDIRECTED, int(pkt.flow))
     if int(pkt.prio) >= N_CLASSES:
         broken(host, NO_CLASS, int(pkt.prio))
     if kind == DATA and (seq < 0 or seq >= tx.n_packets):
@@ -263,18 +260,10 @@ def check_control(env, host, first):
     for i in range(first, host.ctrl_tail):
         pkt = env.pool[host.ctrl_off + (i & host.ctrl_mask)]
         kind = int(pkt.kind)
-        flow = int(pkt.flow)
         if kind <= TRIMMED or kind >= PFC:
             broken(host, NOT_CONTROL, kind)
         if int(pkt.prio) >= N_CLASSES:
             broken(host, NO_CLASS, int(pkt.prio))
-        if flow < 0 or flow >= env.tx.shape[0]:
-            broken(host, MISDIRECTED, flow)
-        elif kind < FIRST_CONTROL:
-            if env.tx[flow].host != host.host or env.tx[flow].peer != int(pkt.dst):
-                broken(host, MISDIRECTED, flow)
-        elif env.rx[flow].host != host.host or env.rx[flow].peer != int(pkt.dst):
-            broken(host, MISDIRECTED, flow)
 
 
 def receive(env, wires, host, port, p, slot, now):

@@ -16,9 +16,8 @@ from __future__ import annotations
     NOT_CONTROL,
     NOT_DATA,
     NO_PACKET,
-    MISDIRECTED,
     ENDLESS,
-) = range(1, 11)
+) = range(1, 10)
 
 TEXTS = {
     TOO_MANY_CONTROL: "sent more control packets in one call than its host's FIFO has room for",
@@ -29,7 +28,6 @@ TEXTS = {
     NOT_CONTROL: "sent a control packet of kind {value}; send() is for kinds 2 to 14",
     NOT_DATA: "made a data packet of kind {value}; fill may choose DATA and kinds 2 to 7",
     NO_PACKET: "made data packet {value}, which the flow does not have",
-    MISDIRECTED: "sent a packet of flow {value} that does not go to the other end of that flow",
     ENDLESS: "was called {value} times at one instant, for timers that are set to now for ever",
 }
 
