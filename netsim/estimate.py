@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from netsim.errors import InputError
 from netsim.ideal import packet_counts
 from netsim.prepare import Scenario, is_closed_form, prepare, transports_of
 from netsim.work import COMPILE_S, LOAD_S, Work, work
@@ -65,14 +66,22 @@ class Code:
 
 
 def code_needed(points: Iterable[Point], *, checked: bool = False, tracing: bool = False) -> Code:
-    """The machine code that points need: one for each set of transports and kind of fabric."""
+    """The machine code that points need: one for each set of transports and kind of fabric.
+
+    Raises InputError, with the point's file, for transports that cannot be joined.
+    """
     from netsim.engine.engine import code_of, is_kept
 
     found = {}
     for point in points:
         if not is_closed_form(point):
             uses, faults = transports_of(point), bool(point.faults)
-            code, protocol = code_of(uses, point.fabric, faults, checked=checked, tracing=tracing)
+            try:
+                code, protocol = code_of(
+                    uses, point.fabric, faults, checked=checked, tracing=tracing
+                )
+            except InputError as error:
+                raise error.at(file=point.file) from None
             if code not in found:
                 found[code] = is_kept(code, protocol)
     return Code(len(found), sum(not kept for kept in found.values()))

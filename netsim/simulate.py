@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.errors import InputError
+from netsim.errors import InputError, RunError
 from netsim.estimate import Estimate, code_needed, estimate
 from netsim.limits import HORIZON_PS, THREADS
 from netsim.prepare import Scenario, is_closed_form, prepare, transports_of
@@ -169,8 +169,17 @@ class _Run:
         missing = code_needed([point], checked=bool(options.get("checked"))).missing
         self._tell("compile" if missing else "load", 0, 0, 0, 0)
         self.engine = build_engine(point, scenario, **options)
-        self.engine.advance(0, self.until_ps)
+        self._advance(0)
         self.compile_s = time.perf_counter() - began
+
+    def _advance(self, windows: int, **options: Any) -> int:
+        """Advance the engine. What a handler raises in plain Python is told as if compiled."""
+        try:
+            return self.engine.advance(windows, self.until_ps, **options)
+        except (InputError, RunError):
+            raise
+        except (Exception, SystemExit) as error:
+            raise self.engine.raised(error) from error
 
     def go(self) -> None:
         """Run until there is a reason to stop."""
@@ -186,9 +195,7 @@ class _Run:
         while not self.stopped_because:
             workers, windows = tuner.next_call()
             chunk_began, hops = time.perf_counter(), engine.count("hops")
-            status = engine.advance(
-                windows, self.until_ps, stop_when_done=not drain, workers=workers
-            )
+            status = self._advance(windows, stop_when_done=not drain, workers=workers)
             now = time.perf_counter()
             tuner.learn(workers, windows, engine.count("hops") - hops, now - chunk_began)
             self.wall_s = now - began

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from netsim import registry
 from netsim.errors import InputError
+from netsim.estimate import code_needed
 from netsim.experiment import Experiment, locate
 
 BAD = {
@@ -414,3 +415,10 @@ def test_transports_whose_fabrics_do_not_agree_are_the_experiments_mistake(tmp_p
     assert messages(tmp_path, text(extra, top='transport = "nscc"')) == [
         'e.toml: fabric.n_classes: 8 with model "trim" (headers and data: exactly 2)'
     ]
+
+
+def test_transports_that_cannot_share_a_network_are_refused_by_check(tmp_path):
+    extra = '[classes.b.transport]\nkind = "cubic"\n[classes.b.traffic]\nkind = "permutation"'
+    points = load(tmp_path, text(extra, top='transport = "bbr"')).points()
+    with pytest.raises(InputError, match=r"e\.toml: .*PACKET_FIELDS"):
+        code_needed(points)

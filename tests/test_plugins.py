@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from experiment_text import load as load_experiment
 from experiment_text import text
 
 from netsim import load
+from netsim.cli import app
 from netsim.errors import InputError
 from netsim.simulate import estimate
 
@@ -195,3 +197,18 @@ def test_a_plugin_that_fails_when_it_is_used_is_told_its_line(tmp_path, kind, br
         estimate(point)
     function = {"topology": "build", "traffic": "flows"}[kind]
     assert message.format(function) in str(caught.value)
+
+
+@pytest.mark.parametrize("mistake", ["del now", "raise SystemExit(0)"])
+def test_in_plain_python_a_handler_that_raises_is_named(tmp_path, monkeypatch, mistake):
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    source = TRANSPORT.replace(
+        "def ready(env, now, tx):\n", f"def ready(env, now, tx):\n    {mistake}\n"
+    )
+    (tmp_path / "mine.py").write_text(source)
+    (tmp_path / "e.toml").write_text(text(top='transport = "./mine.py"'))
+    arguments = ["run", str(tmp_path / "e.toml"), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "transport ./mine.py: ready on host" in result.stderr
+    assert "mine.py, line" in result.stderr

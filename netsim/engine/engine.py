@@ -197,7 +197,7 @@ class Engine:
             with watched(self._movement, self._hung, watchdog.PATIENCE_S):
                 return entry.run(*arguments)
         except Exception as error:
-            raise self._raised(error) from error
+            raise self.raised(error) from error
 
     def _movement(self) -> tuple[int, ...]:
         """Numbers of which one changes whenever the engine gets on."""
@@ -235,7 +235,7 @@ class Engine:
         wires.queue_need[:] = 0
         active = clock.active[: self.count("n_active")]
         if (clock.status[active] == UNFINISHED).any():
-            raise self._raised(None)
+            raise self.raised(None)
         for status in (GROW_CONTROL, GROW_SCRATCH, BROKEN):
             for node in active[clock.status[active] == status].tolist():
                 self._grow_node(status, node, int(clock.what[node]))
@@ -265,7 +265,7 @@ class Engine:
             f"transport {self.name}: {DOING[int(record['doing'])]} {text} (host {host})"
         )
 
-    def _raised(self, error: BaseException | None) -> RunError:
+    def raised(self, error: BaseException | None) -> RunError:
         """A handler raised an error: this one, or one that was lost in another thread."""
         what = "an error, such as a division by zero"
         place = "`netsim run --checked` says which"

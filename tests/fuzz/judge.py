@@ -87,5 +87,7 @@ def names_place(text: str, folder: str, key: str) -> Iterator[Finding]:
         if folder not in line and "--" not in line:
             yield Finding("message", "names no file", line[:300])
     words = [word for word in key.split(".") if word]
+    if "is not valid TOML" in text or "nested too deeply" in text:
+        return  # the file as a whole
     if words and lines and not any(word in text for word in words):
         yield Finding("message", "does not name the key", f"{key}: {text[:300]}")
