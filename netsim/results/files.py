@@ -25,13 +25,16 @@ SUMMARY = "summary.json"
 EXPERIMENT = "experiment.json"
 SWEEP = "sweep.parquet"
 PICTURES = ("fct.png", "slowdown.png", "links.png", "load.png", "transports.png")
-DRAWN = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png")
+OTHERS = re.compile(
+    r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png"
+    r"|\.sweep\.parquet\.[0-9]+\.tmp"  # left by a run that was killed
+)
 SINGLE = frozenset((FLOWS, LINKS, SUMMARY, EXPERIMENT, *PICTURES))
 
 
 def is_ours(name: str) -> bool:
     """Is a file of that name in the directory of a result one that netsim writes there?"""
-    return name in SINGLE or DRAWN.fullmatch(name) is not None
+    return name in SINGLE or OTHERS.fullmatch(name) is not None
 
 
 def plain(value: Any) -> Any:

@@ -126,6 +126,7 @@ class Sweep:
         name = str(row["point"])
         if row.get("status") == "failed":
             return []
+        _recover(self.path / name)
         there = [self.path / folder for folder in (name, f"{name}.partial")]
         found = [Result(folder) for folder in there if (folder / files.SUMMARY).exists()]
         fitting = [result for result in found if result.summary["hash"] == row.get("hash")]
@@ -207,7 +208,7 @@ def _recover(path: Path) -> None:
     if path.exists() or not list(path.parent.glob(f".{path.name}.*.old")):
         return
     try:
-        with exclusive(path):
+        with exclusive(path), exclusive(path.parent):  # of a single run, or of a sweep
             recover(path.parent, path.name)
     except (InputError, OSError):
         return
