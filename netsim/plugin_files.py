@@ -54,14 +54,13 @@ def load(path: Path, *, shown: str) -> ModuleType:
     previous = sys.modules.get(name)
     sys.modules[name] = module
     try:
-        with _importing_from(path.parent):
+        with blamed(f'cannot load the plugin "{shown}"', shown), _importing_from(path.parent):
             exec(compile(source, str(path), "exec"), module.__dict__)
-    except Exception as error:
-        if previous is None:
-            del sys.modules[name]
-        else:
+    except BaseException:
+        sys.modules.pop(name, None)
+        if previous is not None:
             sys.modules[name] = previous
-        raise cannot_load(shown, error) from error
+        raise
     files = [path, *_beside.values()]
     _loaded[path] = _Loaded(module, {file: _digest(file) for file in files})
     return module
@@ -73,17 +72,41 @@ def module_name(path: Path) -> str:
     return f"netsim_plugin_{path.stem}_{digest}"
 
 
-def cannot_load(shown: str, error: Exception) -> InputError:
-    """The `InputError` for a plugin that raised `error` while it was loaded."""
-    if isinstance(error, InputError):
-        return error.at(file=shown)
-    if isinstance(error, SyntaxError):
-        where = f" at line {error.lineno} of {error.filename}"
-    else:
-        frames = traceback.extract_tb(error.__traceback__)
-        where = f" at line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
-    message = error.msg if isinstance(error, SyntaxError) else error
-    return InputError(f'cannot load the plugin "{shown}": {type(error).__name__}: {message}{where}')
+@contextmanager
+def blamed(what: str, file: str) -> Iterator[None]:
+    """Turn whatever a plugin's code raises within into an `InputError` that begins with `what`.
+
+    So an exit that the plugin asks for is a mistake of its own, not the end of the run. Ctrl-C
+    stays what it is.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise error.at(file=file) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise InputError(f"{what}: {_told(error)}") from error
+
+
+def words(error: BaseException) -> str:
+    """What an error is, in one line; whatever its own words are, this raises nothing."""
+    try:
+        text = str(error.msg) if isinstance(error, SyntaxError) else str(error)
+    except Exception:
+        text = ""
+    text = " ".join(text.split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _told(error: BaseException) -> str:
+    """An error of a plugin's with its place."""
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        return f"{words(error)} at line {error.lineno} of {error.filename}"
+    frames = traceback.extract_tb(error.__traceback__)
+    return words(error) + (
+        f" at line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
+    )
 
 
 @contextmanager
@@ -105,7 +128,8 @@ def _importing_from(directory: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        sys.path.remove(str(directory))
+        if str(directory) in sys.path:
+            sys.path.remove(str(directory))
         sys.dont_write_bytecode = no_bytecode
         for name in set(sys.modules) - before:
             stem = directory.joinpath(*name.split("."))

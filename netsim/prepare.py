@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from netsim import checks
+from netsim import checks, plugin_files
 from netsim.errors import InputError
 from netsim.experiment.faults import link_faults
 from netsim.fabric import Fabric
@@ -98,14 +98,14 @@ def _made(use: PluginUse, function: str, kind: type[T], *args: Any) -> T:
     path = str(use.plugin.path)
     try:
         made = getattr(use.module, function)(*args)
-    except (InputError, MemoryError):
+    except (InputError, MemoryError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # an exit is one, too
         if use.module.__name__.startswith("netsim."):
             raise  # a fault of netsim itself
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == path]
-        message = f"{function}() raises {type(error).__name__}: {error}"
+        message = f"{function}() raises {plugin_files.words(error)}"
         raise InputError(message, file=f"{path}:{lines[-1]}" if lines else path) from error
     if not isinstance(made, kind):
         message = f"{function}() gives {shortened(repr(made))}"

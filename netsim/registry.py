@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from netsim import declarations, plugin_files
 from netsim.errors import InputError, did_you_mean
@@ -67,10 +66,13 @@ def find(kind: str, name: str, *, relative_to: Path | None = None) -> Plugin:
         return _inspect(kind, name, plugin_files.load(path.resolve(), shown=name))
     if name in _built_in(kind):
         module_name = f"{PACKAGES[kind]}.{name}"
-        return _inspect(kind, name, _guarded(lambda: importlib.import_module(module_name), name))
+        with plugin_files.blamed(f'cannot load the plugin "{name}"', name):
+            module = importlib.import_module(module_name)
+        return _inspect(kind, name, module)
     entry_point = _entry_points(kind).get(name)
     if entry_point is not None:
-        module = _guarded(entry_point.load, name)
+        with plugin_files.blamed(f'cannot load the plugin "{name}"', name):
+            module = entry_point.load()
         if not isinstance(module, ModuleType):
             raise InputError(
                 f'the installed {_noun(kind)} "{name}" is not a module',
@@ -133,16 +135,6 @@ def _built_in(kind: str) -> list[str]:
 def _entry_points(kind: str) -> dict[str, importlib.metadata.EntryPoint]:
     found = importlib.metadata.entry_points(group=PACKAGES[kind])
     return {entry_point.name: entry_point for entry_point in found}
-
-
-def _guarded(load: Callable[[], Any], name: str) -> Any:
-    """What `load` returns; whatever goes wrong inside a plugin becomes an `InputError`."""
-    try:
-        return load()
-    except InputError:
-        raise
-    except Exception as error:
-        raise plugin_files.cannot_load(name, error) from error
 
 
 def _inspect(kind: str, name: str, module: ModuleType) -> Plugin:

@@ -9,6 +9,7 @@ import inspect
 import keyword
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -26,6 +27,7 @@ from netsim.engine.layout import (
     record,
 )
 from netsim.errors import InputError
+from netsim.inputs import at_line
 
 ARGUMENTS = {
     "setup": ("env", "tx", "rx"),
@@ -193,14 +195,14 @@ class _Declared:
         if not isinstance(function, FunctionType):
             raise self.wrong(handler, "is not a plain function", form)
         code = function.__code__
-        place = f"line {code.co_firstlineno}"
+        problem = ""
         if code.co_flags & NOT_PLAIN:
-            raise self.wrong(place, f"{handler} is not a plain function", form)
-        if code.co_argcount != len(arguments) or code.co_kwonlyargcount:
+            problem = f"{handler} is not a plain function"
+        elif code.co_argcount != len(arguments) or code.co_kwonlyargcount:
             n = code.co_argcount + code.co_kwonlyargcount
-            raise self.wrong(
-                place, f"{handler} takes {n} arguments, the engine gives {len(arguments)}", form
-            )
+            problem = f"{handler} takes {n} arguments, the engine gives {len(arguments)}"
+        if problem:
+            raise at_line(Path(code.co_filename), code.co_firstlineno, problem, form)
         return function
 
 

@@ -160,7 +160,7 @@ class Resolver:
                 self._memo[memo] = resolve()
             except InputError as error:
                 self._memo[memo] = None
-                self.errors.extend(single.at(key=key) for single in error.errors)
+                self.errors.extend(one if one.file else one.at(key=key) for one in error.errors)
         result: T | None = self._memo[memo]
         return result
 

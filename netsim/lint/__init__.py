@@ -35,6 +35,10 @@ def _mistakes(
     found = lookalikes(module)
     try:
         protocol = read_protocol(module, {name: kind() for name, kind in types}, name)
+        found += mistakes(protocol)
     except InputError as error:
-        return (*found, *error.errors)
-    return (*found, *mistakes(protocol))
+        found += error.errors
+    except RecursionError:
+        hint = "several statements instead of one"
+        found.append(InputError("is nested too deeply", file=module.__file__, hint=hint))
+    return tuple(found)

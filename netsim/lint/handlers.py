@@ -17,11 +17,13 @@ import builtins
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from netsim.engine.protocol import HANDLERS, SENT, Protocol
 from netsim.errors import InputError, did_you_mean
+from netsim.inputs import at_line
 from netsim.lint.records import NOTHING, Records, Ref, Value, arguments
 from netsim.lint.source import Function, inside, node_of, without_value
 
@@ -49,8 +51,7 @@ class Mistake(NamedTuple):
 
     def placed(self) -> InputError:
         """The error with its place."""
-        error = self.error
-        return InputError(error.message, file=self.path, key=f"line {self.line}", hint=error.hint)
+        return at_line(Path(self.path), self.line, self.error.message, self.error.hint)
 
 
 def mistakes(protocol: Protocol) -> list[InputError]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from types import ModuleType
 
 from netsim.engine.protocol import DECLARATIONS, HANDLERS
 from netsim.errors import InputError, did_you_mean
+from netsim.inputs import at_line
 from netsim.lint.source import tree_of
 
 ALIKE = 0.85
@@ -39,13 +41,8 @@ def lookalikes(module: ModuleType) -> list[InputError]:
             continue
         what = "handler" if is_function else "declaration"
         hint = f'did you mean "{meant}"?' if meant else did_you_mean(name, known)
-        error = InputError(
-            f"{name} is not a {what}, and nothing uses it",
-            file=path,
-            key=f"line {line}",
-            hint=hint,
-        )
-        found.append(error)
+        message = f"{name} is not a {what}, and nothing uses it"
+        found.append(at_line(Path(path), line, message, hint))
     return found
 
 

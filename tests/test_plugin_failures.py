@@ -1,0 +1,185 @@
+"""Whatever the code of a plugin does while it is used ends in one message that names it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from experiment_text import TRANSPORT, load, text
+
+from netsim import registry
+from netsim.errors import InputError
+from netsim.prepare import prepare
+
+TOPOLOGY = '''
+"""Two hosts."""
+
+import sys
+
+from netsim.network import NetworkBuilder
+
+PARAMS = []
+
+
+def build(params):
+    builder = NetworkBuilder()
+    hosts, switch = builder.add_hosts(2), builder.add_switch()
+    for host in hosts:
+        builder.cable(host, switch, rate_bps=10**11, delay_ps=10**6)
+    return builder.build("pair")
+'''
+
+TRAFFIC = '''
+"""One flow."""
+
+import sys
+
+from netsim.flows import FlowTable
+
+PARAMS = []
+
+
+def flows(params, network, rng, context):
+    return FlowTable([0], [1], [1000], [0])
+'''
+
+EXITS = ["sys.exit(0)", "raise SystemExit", "raise GeneratorExit", "1 / 0", "raise Odd"]
+ODD = """
+class Odd(BaseException):
+    def __str__(self):
+        raise ValueError
+"""
+
+
+@pytest.mark.parametrize("statement", EXITS)
+@pytest.mark.parametrize("kind", ["transport", "topology", "traffic"])
+def test_at_import(tmp_path, kind, statement):
+    source = {"transport": TRANSPORT, "topology": TOPOLOGY, "traffic": TRAFFIC}[kind]
+    path = tmp_path / "mine.py"
+    path.write_text(f"{source}\nimport sys\n{ODD}\n{statement}\n")
+    modules = set(sys.modules)
+    with pytest.raises(InputError, match=r'^cannot load the plugin ".*mine.py": ') as caught:
+        registry.find(kind, str(path))
+    assert f" at line {len(path.read_text().splitlines())} of {path}" in str(caught.value)
+    assert set(sys.modules) == modules
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"x = 1\0", "null bytes"),
+        (b"x = '\xff\xfe'", "SyntaxError: (unicode error) 'utf-8' codec can't decode byte 0xff"),
+        (b"def f():\n    return f()\nf()\n", "RecursionError: maximum recursion depth exceeded at"),
+        (b"import nothing_of_this_name", "ModuleNotFoundError: No module named"),
+        (b"from netsim.transport import sned", "ImportError: cannot import name 'sned'"),
+        (b"x = (", "SyntaxError: '(' was never closed at line 1 of"),
+        (b"raise SyntaxError", "SyntaxError: None at line 1 of"),
+        (b"raise ValueError('a\\n\\nb')", "ValueError: a b at line 1 of"),
+        (b"import sys\nsys.path.clear()\nPARAMS = 3", "3 is not a list of Param"),
+        (b"import sys\ndel sys.modules[__name__]\n1 / 0", "ZeroDivisionError: division by zero at"),
+        (b"__doc__ = 3\nPARAMS = 3", "3 is not a list of Param"),
+        (b"x = " + b"(" * 5000 + b")" * 5000, "cannot load the plugin"),
+    ],
+)
+def test_files(tmp_path, monkeypatch, content, message):
+    path = tmp_path / "mine.py"
+    path.write_bytes(content)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(InputError) as caught:
+        registry.find("transport", str(path))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_places_that_are_no_files(tmp_path):
+    (tmp_path / "folder.py").mkdir()
+    os.mkfifo(tmp_path / "pipe.py")
+    for name in ("folder.py", "pipe.py", "nothing.py"):
+        with pytest.raises(InputError, match=name):
+            registry.find("transport", str(tmp_path / name))
+
+
+def test_an_expression_that_is_too_deep_to_check(tmp_path):
+    deep = TRANSPORT.replace("pkt.seq = 0", "pkt.seq = " + " + ".join(["1"] * 1500))
+    (tmp_path / "mine.py").write_text(deep)
+    content = text(top='transport = "./mine.py"')
+    with pytest.raises(InputError, match="is nested too deeply"):
+        load(tmp_path, content).points()
+
+
+@pytest.mark.parametrize("statement", EXITS)
+@pytest.mark.parametrize(("name", "function"), [("pair", "build"), ("one", "flows")])
+def test_in_a_function(tmp_path, name, function, statement):
+    (tmp_path / "pair.py").write_text(ODD + TOPOLOGY)
+    (tmp_path / "one.py").write_text(ODD + TRAFFIC)
+    path = tmp_path / f"{name}.py"
+    source = path.read_text()
+    before = f"def {function}("
+    start = source.index("\n", source.index(before))
+    path.write_text(f"{source[:start]}\n    {statement}{source[start:]}")
+    content = text(topology='kind = "./pair.py"', traffic='kind = "./one.py"')
+    (point,) = load(tmp_path, content).points()
+    with pytest.raises(InputError) as caught:
+        prepare(point)
+    line = path.read_text().splitlines().index(f"    {statement}") + 1
+    assert caught.value.file == f"{path}:{line}"
+    assert caught.value.message.startswith(f"{function}() raises ")
+
+
+@pytest.mark.parametrize("returned", ["None", "3", "params"])
+def test_what_a_function_returns(tmp_path, returned):
+    (tmp_path / "pair.py").write_text(TOPOLOGY)
+    (tmp_path / "one.py").write_text(TRAFFIC)
+    content = text(topology='kind = "./pair.py"', traffic='kind = "./one.py"')
+    for name, wrong, function, right in (
+        (
+            "one",
+            TRAFFIC.replace("FlowTable([0]", f"{returned} or FlowTable([0]"),
+            "flows",
+            "FlowTable",
+        ),
+        ("pair", TOPOLOGY.replace('builder.build("pair")', returned), "build", "Network"),
+    ):
+        wrong = wrong.replace(f"{returned} or FlowTable([0], [1], [1000], [0])", returned)
+        (tmp_path / f"{name}.py").write_text(wrong)
+        (point,) = load(tmp_path, content).points()
+        with pytest.raises(InputError, match=rf"{function}\(\) gives .*\(a {right}\)"):
+            prepare(point)
+
+
+def test_faults_of_netsim_show_their_traceback(tmp_path, monkeypatch):
+    from netsim.transports import __name__ as package
+
+    assert package == "netsim.transports"
+    import netsim.topologies.fat_tree as fat_tree
+
+    def build(params):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(fat_tree, "build", build)
+    (point,) = load(tmp_path, text()).points()
+    with pytest.raises(ZeroDivisionError):
+        prepare(point)
+
+
+@pytest.mark.parametrize("statement", ["sys.exit(0)", "now // (now - now)"])
+def test_in_a_handler_in_plain_python(tmp_path, statement):
+    """An exit that a handler asks for ended the run, with status 0 and without a word."""
+    source = TRANSPORT.replace("PARAMS = []", "import sys\n\nPARAMS = []")
+    source = source.replace("    pkt.seq = 0\n", f"    pkt.seq = 0\n    {statement}\n")
+    (tmp_path / "mine.py").write_text(source)
+    (tmp_path / "mine.toml").write_text(text('name = "mine"', top='transport = "./mine.py"'))
+    done = subprocess.run(
+        [sys.executable, "-m", "netsim", "run", "mine.toml", "--quiet"],
+        cwd=tmp_path,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    line = source.splitlines().index(f"    {statement}") + 1
+    assert f"mine.py, line {line}: {statement})" in done.stderr
+    assert "Traceback" not in done.stderr
