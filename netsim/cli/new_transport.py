@@ -23,8 +23,8 @@ Wrote {transport}, {test} and {experiment}. They work as they are; next:
   netsim run {experiment} --plot
   pytest {test}
 
-Then change {transport}. Nothing has to be installed or registered. The guide is
-transports/README.md: {guide}
+Then change {transport}. Nothing has to be registered; what netsim does not bring is pytest
+(pip install pytest). The guide is transports/README.md: {guide}
 """
 
 

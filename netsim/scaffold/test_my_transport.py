@@ -1,4 +1,7 @@
-"""Tests of my_transport: pytest test_my_transport.py"""
+"""Tests of my_transport: pytest test_my_transport.py
+
+pytest does not come with netsim: pip install pytest.
+"""
 
 from pathlib import Path
 
