@@ -278,6 +278,22 @@ def test_every_number_has_a_bound(tmp_path, override, message):
     assert message in refusal(tmp_path, content, override)
 
 
+@pytest.mark.parametrize(
+    ("transport", "parameter", "value"),
+    [
+        *((name, "rto", "0s") for name in ("dcqcn", "dctcp", "hpcc", "ndp", "roce")),
+        ("homa", "resend_timeout", "999ns"),
+        ("hpcc", "eta", "0"),
+    ],
+)
+def test_what_would_never_end_or_divide_by_zero_is_refused(tmp_path, transport, parameter, value):
+    """A timeout of nothing fires for ever at one instant."""
+    content = text(top="", transport=f'kind = "{transport}"')
+    message = refusal(tmp_path, content, f"transport.{parameter}={value}")
+    assert f"transport.{parameter}: " in message
+    assert "is too small (at least " in message
+
+
 def test_a_transport_rate_below_what_its_packets_need_is_refused(tmp_path):
     content = text(top="", transport='kind = "datagram"\nrate = "3kbps"')
     assert refusal(tmp_path, content) == (

@@ -74,7 +74,7 @@ PARAMS = [
     ),
     Param("window", "ratio", 0.0, WINDOW_DOC, f"{PAPER}: none; {HPCC}, dcqcn_vwin: 1"),
     Param("ack_every", "count", 1, "packets per acknowledgement", minimum=1),
-    Param("rto", "time", "4ms", "retransmission timeout", IB),
+    Param("rto", "time", "4ms", "retransmission timeout", IB, minimum="1us"),
     Param("data_class", "count", 0, "traffic class of data", maximum=7),
     Param("ack_class", "count", None, "class of ACK and NACK; none is the data's class", maximum=7),
     Param("cnp_class", "count", None, "class of CNPs; none is the data's class", maximum=7),

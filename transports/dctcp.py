@@ -57,6 +57,7 @@ PARAMS = [
         "time",
         "10ms",
         "retransmission timeout",
+        minimum="1us",
         source="SIGCOMM 2010, section 4: the least timeout in the experiments",
     ),
     Param("data_class", "count", 0, "traffic class of data", maximum=7),

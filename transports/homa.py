@@ -75,6 +75,7 @@ PARAMS = [
         "time",
         "5ms",
         "silence after which missing packets are asked for again",
+        minimum="1us",
         source="section 3.7, a few milliseconds; HomaModule, resend_ticks",
     ),
 ]

@@ -38,7 +38,9 @@ PAPER = "SIGCOMM 2019, section 5.1; rdma-hw.cc"
 SIMULATION = "the authors' simulation"
 
 PARAMS = [
-    Param("eta", "fraction", 0.95, "load of the busiest link that is aimed at", source=PAPER),
+    Param(
+        "eta", "fraction", 0.95, "load of the busiest link that is aimed at", PAPER, minimum=0.01
+    ),
     Param("max_stage", "count", 5, "additive steps before a multiplicative one", source=PAPER),
     Param("w_ai", "bytes", None, "W_AI; none is ai_share of the bandwidth-delay product"),
     Param(
@@ -69,6 +71,7 @@ PARAMS = [
         "time",
         "4ms",
         "retransmission timeout",
+        minimum="1us",
         source="InfiniBand Architecture Specification 1.5, 9.7.6.1.3: 4.096 us * 2**n, here n = 10",
     ),
 ]

@@ -37,7 +37,7 @@ PARAMS = [
         source="SIGCOMM 2017, section 3.2: enough to fill the pipe. One product alone does not, "
         "because pulls wait their turn and queues add to the round trip",
     ),
-    Param("rto", "time", "4ms", "retransmission timeout, the last resort"),
+    Param("rto", "time", "4ms", "retransmission timeout, the last resort", minimum="1us"),
 ]
 
 CONTROL_PER_DATA = 2

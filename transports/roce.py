@@ -15,6 +15,7 @@ PARAMS = [
         "time",
         "4ms",
         "retransmission timeout",
+        minimum="1us",
         source="InfiniBand Architecture Specification 1.5, 9.7.6.1.3: 4.096 us * 2**n, here n = 10",
     ),
     Param("data_class", "count", 0, "traffic class of data", maximum=7),
