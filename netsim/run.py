@@ -121,31 +121,23 @@ def run_points(
     Raises InputError, before anything is simulated, if the results of any point cannot be written
     or a point needs more memory than there is.
     """
-    sweep = len(points) > 1
     place = real(directory)
-    folders = [point_directory(place, point, sweep=sweep) for point in points]
-    made_of = origins(points)
-    check_destination(place, sweep=sweep)
-    check_folders(folders, [file for origin in made_of for file in origin.inputs])
-    runs = [
-        _Run(point, folder, origin)
-        for point, folder, origin in zip(points, folders, made_of, strict=True)
-    ]
+    runs = _planned(points, place)
     for run in runs:
         if should_stop():
             return
-        if again or not run.done():
+        if again or not run.kept():
             refuse_what_does_not_fit(run.point)
     on_hang = options.get("on_hang")
     with exclusive(place):
-        table = _Table(place, runs) if sweep else None
+        table = _Table(place, runs) if len(runs) > 1 else None
         if table is None:
             recover_single(place)
         elif table.moved:
             note(f"moved to {directory / EARLIER}, not in this sweep: {', '.join(table.moved)}")
         for run in runs:
-            done = None if again else run.done()
-            if done is None:
+            outcome = None if again else run.kept()
+            if outcome is None:
                 options["on_hang"] = partial(_hung, run, table, on_hang)
                 outcome = run.simulate(
                     threads=threads,
@@ -153,19 +145,26 @@ def run_points(
                     should_stop=should_stop,
                     **options,
                 )
-                if outcome.written and outcome.directory != run.folder:
+                if outcome.directory != run.folder:
                     note(
                         f"{run.folder} keeps its complete result, "
                         f"the partial one is in {outcome.directory}"
                     )
                 if table is not None:
                     table.enter(run, outcome)
-            else:
-                row = sweep_row(run.point, done.summary)
-                outcome = Outcome(run.point, done.path, row, True, True, kept=True)
             yield outcome
             if should_stop():
                 return
+
+
+def _planned(points: Sequence[Point], place: Path) -> list[_Run]:
+    """The runs of points, all of whose results can be written below `place`."""
+    sweep = len(points) > 1
+    folders = [point_directory(place, point, sweep=sweep) for point in points]
+    made_of = origins(points)
+    check_destination(place, sweep=sweep)
+    check_folders(folders, [file for origin in made_of for file in origin.inputs])
+    return [_Run(*parts) for parts in zip(points, folders, made_of, strict=True)]
 
 
 def refuse_what_does_not_fit(point: Point) -> None:
@@ -184,10 +183,14 @@ class _Run:
     folder: Path
     origin: Origin
 
-    def done(self) -> Result | None:
+    def kept(self) -> Outcome | None:
         """The complete result of this very point, if it is there."""
-        links = self.point.outputs.links
-        return done_result(self.folder, self.origin.fingerprint, links=links)
+        point = self.point
+        done = done_result(self.folder, self.origin.fingerprint, links=point.outputs.links)
+        if done is None:
+            return None
+        row = sweep_row(point, done.summary)
+        return Outcome(point, self.folder, row, True, True, kept=True)
 
     def simulate(self, **options: Any) -> Outcome:
         """Simulate the point and write its result; `options` are those of `simulate`."""

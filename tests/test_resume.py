@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from fake_simulate import FakeSimulate
 from fakes import FakePoint, fake_result
 
-from netsim import InputError, RunError, load, run_experiment
+from netsim import InputError, RunError, load, registry, run_experiment
 from netsim.cli import app
 from netsim.results import write_result
 from netsim.results.replace import exclusive
@@ -113,6 +113,21 @@ class TestKept:
         assert run(*traffic) == (0, [])
         Path(file).write_text(Path(file).read_text() + "# a remark\n")
         assert run(*traffic) == (0, [1, 2, 3])
+
+    def test_what_was_loaded_counts_not_what_stands_in_the_file_since(self, run, fake, monkeypatch):
+        Path("mine.py").write_text(registry.find("transport", "datagram").path.read_text())
+
+        def edited_meanwhile(point, **options):
+            Path("mine.py").write_text(Path("mine.py").read_text() + "# edited\n")
+            return fake.simulate(point, **options)
+
+        monkeypatch.setattr(sys.modules["netsim.simulate"], "simulate", edited_meanwhile)
+        transport = ("--seed", "1", "--set", "transport=./mine.py")
+        assert run(*transport) == (0, [1])
+        assert "# edited" not in load("r").experiment["plugins"][1]["sources"]["mine.py"]
+        monkeypatch.setattr(sys.modules["netsim.simulate"], "simulate", fake.simulate)
+        assert run(*transport) == (0, [1])
+        assert run(*transport) == (0, [])
 
     def test_other_code_is_another_result(self, run, monkeypatch):
         run()

@@ -30,7 +30,9 @@ LEFT_OUT = ("p2p_8192",)
 
 def digest(point: Point) -> str:
     """Of the completion time of every flow of a point, and of when its sender knew."""
-    flows = simulate(point, threads=1).flows
+    result = simulate(point, threads=1)
+    assert result.complete, result.reason
+    flows = result.flows
     hashed = hashlib.sha256()
     for name in ("fct_ps", "acked_ps"):
         hashed.update(np.ascontiguousarray(flows[name], np.int64).tobytes())
