@@ -1,5 +1,6 @@
 """What is there when a run starts: kept, gone on with, put right, or refused; never lost."""
 
+import errno
 import json
 import os
 import shutil
@@ -288,6 +289,23 @@ class TestPlaces:
         assert run("--seed", seeds, out="new")[0] == 0
         assert load("elsewhere")
         assert os.path.islink("new")
+
+    @pytest.mark.parametrize("name", ["a" * 300, "a**[b", "a" * 250])
+    @pytest.mark.parametrize("command", ["plot", "trace"])
+    def test_names_of_what_is_not_there(self, run, command, name):
+        arguments = [command, name, *(["--flow", "1"] if command == "trace" else [])]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 2, result.output
+        assert (
+            "cannot name a file" in result.stderr or "there is no such directory" in result.stderr
+        )
+
+    def test_a_file_system_without_locks(self, run, monkeypatch):
+        def unsupported(*_):
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        monkeypatch.setattr("fcntl.flock", unsupported)
+        assert run() == (0, [1, 2, 3])
 
 
 def change(file: str, **values) -> None:

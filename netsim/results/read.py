@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cached_property
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
+from netsim.inputs import is_file, path_problem
 from netsim.results import files
 from netsim.results.columns import COLUMNS
+from netsim.units import written
 
 if TYPE_CHECKING:
     import polars as pl
@@ -138,7 +141,7 @@ class Sweep:
 
 def is_sweep(path: Path | str) -> bool:
     """Whether a sweep, not a single result, was written to `path`."""
-    return (Path(path) / files.SWEEP).is_file()
+    return is_file(Path(path) / files.SWEEP)
 
 
 def load(path: Path | str) -> Result | Sweep:
@@ -146,7 +149,7 @@ def load(path: Path | str) -> Result | Sweep:
 
     Raises InputError if there is neither, or it is damaged.
     """
-    return Sweep(Path(path)) if is_sweep(path) else load_result(path)
+    return load_sweep(path) if is_sweep(path) else load_result(path)
 
 
 def load_result(path: Path | str) -> Result:
@@ -159,6 +162,8 @@ def load_result(path: Path | str) -> Result:
         raise InputError(
             f"{path} holds a sweep", hint="name one of its folders, such as that of its first point"
         )
+    if problem := path_problem(str(path)):
+        raise InputError(f"{written(str(path))} {problem}")
     _recover(path)
     if not (path / files.SUMMARY).is_file():
         raise InputError(f"{path} holds no result", hint=_why_none(path))
@@ -205,7 +210,7 @@ def _recover(path: Path) -> None:
     from netsim.results.replace import exclusive, real, recover
 
     path = real(path)
-    if path.exists() or not list(path.parent.glob(f".{path.name}.*.old")):
+    if path.exists() or not list(path.parent.glob(f".{escape(path.name)}.*.old")):
         return
     try:
         with exclusive(path), exclusive(path.parent):  # of a single run, or of a sweep

@@ -6,6 +6,7 @@ A new directory is written as `.NAME.xxxxxxxx.tmp` beside the old one, which is 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -122,7 +123,7 @@ def _locked(lock: Path) -> int:
     while True:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(descriptor)
             if lock.exists() and os.path.samestat(os.fstat(descriptor), os.stat(lock)):
                 os.ftruncate(descriptor, 0)
                 os.write(descriptor, str(os.getpid()).encode())
@@ -131,6 +132,15 @@ def _locked(lock: Path) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    """Lock a file; raises BlockingIOError if it is locked. Some file systems have no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            raise
 
 
 def _holder(lock: Path) -> str:
