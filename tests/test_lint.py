@@ -159,6 +159,7 @@ READS = [
     ("fill", "send(env, tx, ACK)", "send(): missing a required argument: 'seq'"),
     ("fill", "armed(env, tx, RTO, 3)", "armed(): too many positional arguments"),
     ("fill", "helper(env, tx, what=3)", "helper(): missing a required argument: 'other'"),
+    ("helper", "helper(env, tx, 0)", "helper calls itself"),
     ("fill", "selective.take(env, tx)", "selective.take: tx has no field n_rtx"),
 ]
 
@@ -380,7 +381,8 @@ def test_a_field_named_as_python_names_things(tmp_path):
     source = source.replace("pass  # fill\n", "tx.at += 2\n    tx.views -= 1\n")
     assert check(tmp_path, source) == []
     flows = flow_table([(0, 4, 3 * 4096, 0)])
-    engine = run(build(fat_tree(4, 2, "100Gbps"), flows, str(tmp_path / "mine.py"), DROP_TAIL))
+    path = str(tmp_path / "mine.py")
+    engine = run(build(fat_tree(4, 2, "100Gbps"), flows, path, DROP_TAIL, jit=False))
     tx = engine.state.ends.tx
     assert (int(tx["at"][0]), int(tx["views"][0])) == (6, -3)
 

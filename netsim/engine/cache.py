@@ -34,6 +34,9 @@ from netsim.errors import warn_once
 KEPT_CACHES = 48
 """Cache folders of the most recently used source versions that are kept."""
 
+LIBRARIES = {"site-packages", "dist-packages"}
+"""Folders of installed libraries, wherever they are."""
+
 DIGEST_BYTES = hashlib.sha256().digest_size
 
 
@@ -167,7 +170,8 @@ def _foreign_roots() -> tuple[str, ...]:
 
 
 @cache
-def _package_root() -> str:
+def package_root() -> str:
+    """The folder of the package."""
     return str(Path(__file__).resolve().parent.parent)
 
 
@@ -176,8 +180,10 @@ def is_ours(path: str | None) -> bool:
     if path is None or not path.endswith(".py"):
         return False
     real = os.path.realpath(path)
-    if real.startswith(_package_root()):
+    if real.startswith(package_root()):
         return True
+    if LIBRARIES.intersection(Path(real).parts):
+        return False
     return not any(real.startswith(root + os.sep) for root in _foreign_roots())
 
 
@@ -192,7 +198,7 @@ def source_files(plugins: Sequence[types.ModuleType]) -> list[Path]:
     The whole package, and for a plugin all modules reachable from it through its
     globals, at any depth, that are not part of an installed library.
     """
-    root = Path(_package_root())
+    root = Path(package_root())
     files = set(root.rglob("*.py"))
     seen: set[str] = set()
     queue = list(plugins)

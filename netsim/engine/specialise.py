@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.engine.cache import CodeCache, is_ours, top_package
-from netsim.errors import InputError
+from netsim.engine.compile_errors import does_not_compile
 
 # None of our functions makes an array, or is called from C.
 ENTRY = {"no_cfunc_wrapper": True, "_nrt": False}
@@ -111,8 +111,12 @@ class Specialiser:
             else:
                 continue
             names[name] = self._specialised(value, function)
+        cells = tuple(
+            types.CellType(self._specialised(cell.cell_contents, function))
+            for cell in function.__closure__ or ()
+        )
         copied = types.FunctionType(
-            function.__code__, names, function.__name__, function.__defaults__
+            function.__code__, names, function.__name__, function.__defaults__, cells or None
         )
         copied.__module__ = module
         copied.__qualname__ = function.__qualname__
@@ -177,28 +181,9 @@ class Specialiser:
                     with deferred():
                         compiled.compile(tuple(numba.typeof(arg) for arg in args))
                 except Exception as error:  # Numba lets errors of many kinds through
-                    raise self._does_not_compile(error) from error
+                    raise does_not_compile(error, self._plugins) from error
 
         return Entry(prepare, compiled)
-
-    def _does_not_compile(self, error: Exception) -> InputError:
-        """What a plugin's author needs of Numba's message: what is wrong, and in which line."""
-        if isinstance(error, KeyError):
-            error = RuntimeError(f"the record has no field {error} (is it declared?)")
-        lines = [line.strip() for line in str(error).splitlines()]
-        said = [line for line in lines if line and not line.startswith(("During:", "<source"))]
-        where = [line for line in said if line.startswith("File ")]
-        paths = [plugin.__file__ or "" for plugin in self._plugins]
-        mentioned = [path for path in paths if any(Path(path).name in line for line in where)]
-        path = (mentioned or paths)[0]
-        where = [line for line in where if Path(path).name in line] or where
-        what = [line for line in said if not line.startswith(("File ", "- ", "Failed in"))]
-        return InputError(
-            f"does not compile: {' '.join(what[:3])} {where[-1] if where else ''}".rstrip(),
-            file=path,
-            hint="handlers are compiled by Numba: numbers, records and the functions of "
-            "netsim.transport, and helpers imported by name (from helper import f)",
-        )
 
     def _compile(self, function: types.FunctionType, **options: Any) -> Callable[..., Any]:
         if not self._jit:

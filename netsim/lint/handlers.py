@@ -69,6 +69,7 @@ class _Course:
     def __init__(self, protocol: Protocol) -> None:
         self.handlers = protocol.handlers
         self.records = Records(protocol)
+        self.under_way: list[FunctionType] = []
         self._known: dict[tuple[FunctionType, tuple[Value, ...]], tuple[Value, list[Mistake]]] = {}
 
     def handler(self, name: str) -> list[Mistake]:
@@ -87,10 +88,12 @@ class _Course:
         """What a function returns, and the mistakes that it makes."""
         key = (function, given)
         if key not in self._known:
-            self._known[key] = (NOTHING, [])  # for calls of itself
+            self._known[key] = (NOTHING, [])
             node = node_of(function)
             if node is not None:
+                self.under_way.append(function)
                 self._known[key] = _Body(self, function, node, given).follow()
+                self.under_way.pop()
         return self._known[key]
 
 
@@ -247,6 +250,10 @@ class _Body:
             return NOTHING
         if callee.__module__ == LIBRARY or callee.__module__.startswith(ENGINE):
             return frozenset({Ref(SENT)}) if callee.__name__ == "send" else NOTHING
+        if callee in self.course.under_way:
+            error = InputError(f"{callee.__name__} calls itself", hint="a loop can be compiled")
+            self._tell(node, error)
+            return NOTHING
         returned, found = self.course.call(callee, values)
         if _is_block(callee) and not _is_block(self.function):
             # A block does what it is asked to: the mistake is in what it was given.

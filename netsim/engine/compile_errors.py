@@ -1,0 +1,100 @@
+"""What a plugin's author needs of Numba's message: what is wrong, and in which line."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from netsim.engine.cache import package_root, source_files
+from netsim.errors import InputError
+from netsim.inputs import at_line
+from netsim.lint.source import tree_of
+
+PLACES = (
+    re.compile(r'File "(.+?)", line (\d+)'),
+    re.compile(r"(?:at|location:|from) (\S.*?\.py) \((\d+)\)"),
+)
+"""How Numba names a line."""
+
+RECORD = re.compile(r"Record\(.*?;\d+;(?:True|False)\)")
+LITERAL = re.compile(r"Literal\[(\w+)\]\((.*?)\)")
+
+QUOTES = ("During:", "[1]", "<source", "File ", "- ", "def ", "There are ")
+"""How lines begin in which Numba quotes the source, or says what it tried."""
+
+PLAIN = (
+    (r"NRT required", "lists, sets and arrays cannot be made in a handler"),
+    (r"Cannot cast none to", "None is put where a number belongs"),
+    (r"Cannot cast (.+?) to (\w+):", r"\1 is put where \2 belongs"),
+    (r"Cannot unify (.+?) and (.+?) for '(\w+)\S*'", r"\3 is \1 in one branch and \2 in another"),
+    (r"Can't unify return type from the following types: (.+?) Return of", r"it returns \1"),
+    (r"Untyped global name '(\w+)'", r"\1 is nothing that can be compiled"),
+    (r"Use of unsupported opcode \((\w+)\)", r"unsupported: \1"),
+)
+"""Words of Numba's, and what they mean to who wrote a handler."""
+
+HINT = (
+    "handlers are compiled by Numba: numbers, records, tuples and the functions of "
+    "netsim.transport, if, while and for, and functions of your own"
+)
+
+
+def does_not_compile(error: Exception, plugins: Sequence[ModuleType]) -> InputError:
+    """The InputError for what Numba raised while it compiled handlers of ``plugins``."""
+    text = str(error)
+    what = f"does not compile: {_what(text)}"
+    place = _place(error, text, plugins)
+    if place is None:
+        return InputError(what, file=plugins[0].__file__, hint=HINT)
+    path, line = place
+    source = linecache.getline(str(path), line).strip()
+    return at_line(path, line, f"{what}: {source}" if source else what, HINT)
+
+
+def _what(text: str) -> str:
+    """What a message says before it quotes the source, in plain words."""
+    said: list[str] = []
+    for line in (line.strip() for line in text.splitlines()):
+        if said and line.startswith(QUOTES):
+            break
+        if line and not line.startswith((*QUOTES, "Failed in")):
+            said.append(line)
+    what = LITERAL.sub(r"\2", RECORD.sub("a record", " ".join(said)))
+    for numbas, plain in PLAIN:
+        found = re.search(numbas, what)
+        if found:
+            return found.expand(plain)
+    return what.rstrip(" :")
+
+
+def _place(error: Exception, text: str, plugins: Sequence[ModuleType]) -> tuple[Path, int] | None:
+    """The innermost line that Numba names in a file which is not the package's, if it names one."""
+    files = source_files(plugins)
+    names = {Path(str(plugin.__file__)).resolve() for plugin in plugins}
+    own = [path for path in files if path in names or not path.is_relative_to(package_root())]
+    for name, line in _named(error, text):
+        for path in own:
+            if str(path) == name or path.name == Path(name).name:
+                return path, line
+    return next(_with_statements(own), None) if "with (context" in text else None
+
+
+def _named(error: Exception, text: str) -> Iterator[tuple[str, int]]:
+    for pattern in PLACES:
+        for name, line in pattern.findall(text):
+            yield name, int(line)
+    where = getattr(error, "loc", None)
+    if where is not None:
+        yield str(where.filename), int(where.line)
+
+
+def _with_statements(files: Sequence[Path]) -> Iterator[tuple[Path, int]]:
+    """Where they stand, which Numba does not say."""
+    for path in files:
+        for node in ast.walk(tree_of(str(path)) or ast.Module([], [])):
+            if isinstance(node, ast.With):
+                yield path, node.lineno

@@ -1,0 +1,131 @@
+"""A handler that does not compile is told with its line and the source text that stands there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from netsim import plugin_files
+from netsim.engine.cache import is_ours
+from netsim.engine.specialise import Entry, Specialiser
+from netsim.errors import InputError
+
+SOURCE = """
+import math
+import time
+
+import numpy as np
+
+import beside
+
+TABLE = [1, 2]
+LOOK = {1: 2}
+
+
+def either(x):
+    if x > 3:
+        return 1
+    return (1, 2)
+
+
+def adder(k):
+    def add(x):
+        return x + k
+
+    return add
+
+
+add_three = adder(3)
+
+
+def fill(now, tx):
+    tx.n = 0
+"""
+
+TX = np.zeros(1, np.dtype([("n", "i8"), ("rate", "f8"), ("seen", "i8", (4,))]))[0]
+
+
+def entry(folder: Path, statement: str) -> tuple[Entry, int]:
+    """A handler with that statement, and its line."""
+    (folder / "beside.py").write_text("def broken(now):\n    return now.nothing\n")
+    source = SOURCE.replace("    tx.n = 0\n", f"    {statement}\n")
+    (folder / "mine.py").write_text(source)
+    module = plugin_files.load(folder / "mine.py", shown="mine.py")
+    line = source.splitlines().index(f"    {statement.splitlines()[0]}") + 1
+    return Specialiser({}, [module], "errors_test", jit=True).entry(module.fill, None), line
+
+
+MISTAKES = [
+    ("x = 1\n    if now > 3:\n        x = tx\n    tx.n = x.n", 3, "x is 1 in one branch and"),
+    ("tx.n = None", 0, "None is put where a number belongs"),
+    ("tx.n = 'abc'", 0, "abc is put where int64 belongs"),
+    ("x = [1, 2]", 0, "lists, sets and arrays cannot be made in a handler"),
+    ("x = f'{now}'", 0, "No implementation of function"),
+    ("with open('x') as f:\n        tx.n = 1", 0, "The 'with (context manager)"),
+    ("f = open('x')", 0, "open is nothing that can be compiled"),
+    ("tx.n = LOOK[1]", 0, "LOOK is nothing that can be compiled"),
+    ("tx.n = TABLE[0]", 0, "The use of a reflected list"),
+    ("tx.n = int(time.time())", 0, "Unknown attribute 'time'"),
+    ("tx.n = now.bit_length()", 0, "Unknown attribute 'bit_length' of type int64"),
+    ("tx.n = tx + 1", 0, "No implementation of function Function(<built-in function add>) found "
+     "for signature: >>> add(a record, 1)"),
+    ("tx.n = now(3)", 0, "Invalid use of int64"),
+    ("a, b = now", 0, "failed to unpack int64"),
+    ("import math as m\n    tx.rate = m.sqrt(3.0)", 0, "unsupported: IMPORT_NAME"),
+    ("x = np.zeros(3)", 0, "No implementation of function Function(<built-in function zeros>)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("statement", "below", "message"), MISTAKES)
+def test_a_mistake_is_told_with_its_line(tmp_path, statement, below, message):
+    made, line = entry(tmp_path, statement)
+    with pytest.raises(InputError) as caught:
+        made.prepare(5, TX)
+    error = caught.value
+    assert error.file == f"{tmp_path}/mine.py:{line + below}"
+    assert error.message.startswith(f"does not compile: {message}")
+    assert error.message.endswith(f": {statement.splitlines()[below].strip()}")
+    assert "Record(" not in error.message
+
+
+def test_a_function_that_returns_two_types(tmp_path):
+    """Told where it returns, not where it is called."""
+    made, _ = entry(tmp_path, "tx.n = either(now)")
+    with pytest.raises(InputError) as caught:
+        made.prepare(5, TX)
+    assert caught.value.message.startswith("does not compile: it returns ")
+    # Which of the two Numba comes upon first differs from process to process.
+    source = caught.value.message.rpartition(": ")[2]
+    assert source in ("return 1", "return (1, 2)")
+    line = [line.strip() for line in SOURCE.splitlines()].index(source) + 1
+    assert caught.value.file == f"{tmp_path}/mine.py:{line}"
+
+
+def test_a_mistake_in_a_file_beside(tmp_path):
+    made, _ = entry(tmp_path, "tx.n = beside.broken(now)")
+    with pytest.raises(InputError) as caught:
+        made.prepare(5, TX)
+    assert caught.value.file == f"{tmp_path}/beside.py:2"
+    assert caught.value.message.endswith(": return now.nothing")
+
+
+@pytest.mark.parametrize(
+    ("statement", "n"),
+    [
+        ("tx.n = add_three(now)", 8),
+        ("tx.n = int(math.sqrt(now + 4.0))", 3),
+    ],
+)
+def test_functions_with_names_from_outside(tmp_path, statement, n):
+    made, _ = entry(tmp_path, statement)
+    made(5, TX)
+    assert TX["n"] == n
+
+
+def test_libraries_are_never_ours():
+    """Wherever they are installed: of their files there are thousands."""
+    assert is_ours(__file__)
+    assert not is_ours(np.__file__)
+    assert not is_ours("/home/someone/.local/lib/python3.11/site-packages/numpy/__init__.py")
