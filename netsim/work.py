@@ -10,11 +10,11 @@ wakes a node for itself, and every window looks once at all nodes. The time is t
     windows     x nodes x WINDOW_NODE_NS
     flows       x FLOW_NS
 
-The constants were fitted to the 164 points of the shipped experiments (fct_vs_load with one seed,
-p2p_8192 left out) on one thread of a quiet virtual machine, two cores of an Intel Xeon, on
-2026-11-21. There 158 of them come out within a factor of two, and every experiment as a whole
-within 30 %. The worst are points of some milliseconds, and BBR, whose probing makes a run longer
-than its bottleneck (a factor of three). Other machines differ by tens of per cent.
+The constants were fitted to the shipped experiments (p2p_8192 left out) on one thread of a quiet
+virtual machine, two cores of an Intel Xeon, on 2026-11-21. Of their 304 points 299 come out within
+a factor of two, and every experiment as a whole between 0.66 (wan_fec) and 1.3 (p2p_512) of what it
+took. The worst are points of some milliseconds, and BBR, whose probing makes a run longer than its
+bottleneck does (a factor of three). Other machines differ by tens of per cent.
 """
 
 from __future__ import annotations

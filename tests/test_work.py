@@ -29,8 +29,9 @@ MEASURED = [
     ("md1", ["traffic.load=0.9"], 1_000_000, 0.748),
     ("p2p_512", ["transport=ndp:800g"], 2_970_116, 0.178),
     ("p2p_512", ["transport=roce:800g"], 1_983_860, 0.300),
-    ("pfc_victim", ["transport=roce", "traffic.file=pfc_victim.csv"], 14_066, 0.00298),
+    ("pfc_victim", ["transport=roce"], 14_066, 0.00298),
     ("wan_beside", ["classes.wan.transport.data_class=1"], 9_720_695, 0.426),
+    ("wan_fec", ["transport=wan_fec:loss_1%", "faults.errors.loss=1e-4"], 354_166, 0.0502),
     ("wan_tcp", ["transport=cubic", "faults.errors.loss=1e-4"], 26_858_093, 0.949),
 ]
 

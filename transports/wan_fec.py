@@ -68,6 +68,9 @@ PRESETS = {
     "loss_1%": {"k": 200, "m": 12},
 }
 
+# Parity, 2 to 6 % with the presets, and a report now and then.
+CONTROL_PER_DATA = 0.05
+
 FABRIC = {"model": "drop_tail", "load_balancing": "ecmp", "n_classes": 1}
 
 PARITY, REPAIR, PROBE = 2, 3, 4
