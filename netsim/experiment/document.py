@@ -32,7 +32,9 @@ def category(key: str) -> str:
 def read(path: Path) -> Tree:
     """The tree of a TOML file; `InputError` if it cannot be read or is not TOML."""
     try:
-        return _parse(read_text(path))
+        tree = _parse(read_text(path))
+        require_plain(tree)
+        return tree
     except InputError as error:
         raise error.at(file=str(path)) from None
 
@@ -49,27 +51,28 @@ def _parse(text: str) -> Tree:
         raise InputError("is not valid TOML: a number of thousands of digits") from None
 
 
-def require_plain(tree: Tree, file: str) -> None:
-    """Raise InputError for what TOML allows, or a parser lets pass, and no experiment has.
+def require_plain(value: Any, at: Sequence[str] = ()) -> None:
+    """Raise InputError, without a file, for what TOML or its parser allows and no experiment has.
 
     That is a date, a whole number of more than 64 bits, and tables or lists in one another
     without end. Whoever looks at the values after this may write and copy all of them.
+    `at` are the keys under which `value` stands.
     """
-    pending: list[tuple[tuple[str, ...], Any]] = [((), tree)]
+    pending: list[tuple[tuple[str, ...], Any]] = [(tuple(at), value)]
     while pending:
         path, value = pending.pop()
         key = ".".join(path[:MAX_DEPTH]) or None
         if len(path) > MAX_DEPTH:
             hint = f"at most {MAX_DEPTH} levels"
-            raise InputError("is nested too deeply", file=file, key=key, hint=hint)
+            raise InputError("is nested too deeply", key=key, hint=hint)
         if isinstance(value, dict):
             pending += [((*path, name), item) for name, item in value.items()]
         elif isinstance(value, list):
             pending += [((*path, ""), item) for item in value if not isinstance(item, str)]
         elif isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise InputError(f"{written(value)} has more than 64 bits", file=file, key=key)
+            raise InputError(f"{written(value)} has more than 64 bits", key=key)
         elif not isinstance(value, (str, int, float)):
-            raise InputError(f"{value} is a date, which nothing here is", file=file, key=key)
+            raise InputError(f"{value} is a date, which nothing here is", key=key)
 
 
 def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
@@ -88,7 +91,9 @@ def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
                 raise InputError(f"{written(override)} is not path=value", hint="such as seed=3")
             if len(keys) > MAX_DEPTH:
                 raise InputError(f"{written(path)} is nested too deeply")
-            _set(tree, keys, _value(text.strip()))
+            value = _value(text.strip())
+            require_plain(value, keys)
+            _set(tree, keys, value)
         except InputError as error:
             errors.append(error.at(file="--set"))
         paths.append(".".join(keys))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import CombinedInputError, InputError
-from netsim.experiment.document import Tree, apply_overrides, read, require_plain
+from netsim.experiment.document import Tree, apply_overrides, read
 from netsim.experiment.model import Point
 from netsim.experiment.resolve import Resolver, check_top_level
 from netsim.experiment.sweep import Variant, expand
@@ -40,7 +40,6 @@ class Experiment:
         path = Path(path)
         tree = read(path)
         overridden = apply_overrides(tree, overrides)
-        require_plain(tree, str(path))
         return cls.from_tree(tree, str(path), path.resolve().parent, overridden)
 
     @classmethod

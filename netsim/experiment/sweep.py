@@ -178,7 +178,9 @@ def _range(key: str, value: str) -> Any:
     if first > last:
         raise InputError(f'"{value}" is empty', key=key, hint=f'write "{last}..{first}"')
     if last - first >= MAX_POINTS:
-        raise InputError(f'"{value}" has {last - first + 1} values', key=key, hint="too many")
+        raise InputError(
+            f'"{value}" has {last - first + 1} values', key=key, hint=f"at most {MAX_POINTS}"
+        )
     return list(range(first, last + 1))
 
 
