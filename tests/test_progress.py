@@ -33,6 +33,14 @@ def test_a_line_of_progress():
     )
 
 
+def test_the_bar_begins_with_the_time_to_go():
+    speed = Speed()
+    speed.update(FakeProgress())
+    last = FakeProgress(wall_s=2.0, packet_hops=40_000_000, bytes_done=500)
+    speed.update(last)
+    assert describe(last, speed, eta_first=True).startswith("2.0 s to go, simulated ")
+
+
 def test_without_bytes_there_is_no_time_to_go():
     speed = Speed()
     for wall_s in (0.0, 1.0):

@@ -69,8 +69,8 @@ def format_speed(hops_per_s: float) -> str:
     return f"{hops_per_s / 1e6:.3g} M packet-hops/s"
 
 
-def describe(progress: Progress, speed: Speed) -> str:
-    """One line that says how far the run is."""
+def describe(progress: Progress, speed: Speed, *, eta_first: bool = False) -> str:
+    """One line that says how far the run is; what comes last is the first to be cut off."""
     if progress.phase == "compile":
         return "compiling, some 10 s, kept for later runs"
     if progress.phase == "load":
@@ -82,7 +82,8 @@ def describe(progress: Progress, speed: Speed) -> str:
     if speed.hops_per_s is not None:
         parts.append(format_speed(speed.hops_per_s))
     if speed.eta_s is not None:
-        parts.append(f"{format_duration(speed.eta_s)} to go")
+        place = 0 if eta_first else len(parts)
+        parts.insert(place, f"{format_duration(speed.eta_s)} to go")
     return ", ".join(parts)
 
 
@@ -139,7 +140,7 @@ class BarReporter:
             if time.monotonic() < due or self._task is None:
                 return
             due = time.monotonic() + BAR_EVERY_S
-            text = describe(progress, speed)
+            text = describe(progress, speed, eta_first=True)
             bar.update(self._task, completed=share(progress), text=text)
 
         return tell
