@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import numpy as np
 from netsim.errors import InputError, RunError
 from netsim.estimate import Estimate, code_needed, estimate
 from netsim.limits import HORIZON_PS, THREADS
+from netsim.plugin_files import words
 from netsim.prepare import Scenario, is_closed_form, prepare, transports_of
 from netsim.tables import closed_form_result, engine_result
 from netsim.tuning import Tuner
@@ -138,6 +141,15 @@ def build_engine(point: Point, scenario: Scenario, **options: Any) -> Engine:
         raise InputError(
             "the engine's state does not fit into memory", file=point.file, hint=str(error) or None
         ) from None
+    except (Exception, SystemExit) as error:
+        # In plain Python; compiled code has its own way. What no transport's file has to do
+        # with is netsim's fault.
+        files = [str(plugin.path) for plugin, _ in transports_of(point)]
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in files]
+        if isinstance(error, RunError) or not frames:
+            raise
+        place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: {frames[-1].line}"
+        raise RunError(f"transport: setup: {words(error)} ({place})") from error
 
 
 class _Run:

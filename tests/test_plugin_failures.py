@@ -164,11 +164,16 @@ def test_faults_of_netsim_show_their_traceback(tmp_path, monkeypatch):
         prepare(point)
 
 
-@pytest.mark.parametrize("statement", ["sys.exit(0)", "now // (now - now)"])
-def test_in_a_handler_in_plain_python(tmp_path, statement):
+@pytest.mark.parametrize(
+    ("handler", "statement"),
+    [("fill", "sys.exit(0)"), ("fill", "now // (now - now)"), ("setup", "sys.exit(0)")],
+)
+def test_in_a_handler_in_plain_python(tmp_path, handler, statement):
     """An exit that a handler asks for ended the run, with status 0 and without a word."""
     source = TRANSPORT.replace("PARAMS = []", "import sys\n\nPARAMS = []")
-    source = source.replace("    pkt.seq = 0\n", f"    pkt.seq = 0\n    {statement}\n")
+    source += "def setup(env, tx, rx):\n    tx.prio = 0\n"
+    last = {"fill": "    pkt.seq = 0\n", "setup": "    tx.prio = 0\n"}[handler]
+    source = source.replace(last, f"{last}    {statement}\n")
     (tmp_path / "mine.py").write_text(source)
     (tmp_path / "mine.toml").write_text(text('name = "mine"', top='transport = "./mine.py"'))
     done = subprocess.run(
