@@ -143,6 +143,15 @@ def test_a_damaged_result_is_named(tmp_path):
             load(directory)
 
 
+@pytest.mark.parametrize("wrong", [-1, 2**63, 10**400])
+def test_numbers_that_no_run_has_are_damage(tmp_path, wrong):
+    directory = write_result(tmp_path / "run", FakePoint(), fake_result())
+    summary = json.loads((directory / "summary.json").read_text())
+    (directory / "summary.json").write_text(json.dumps({**summary, "simulated_ps": wrong}))
+    with pytest.raises(InputError, match=r"summary\.json: simulated_ps: is out of range"):
+        load(directory)
+
+
 class TestSweep:
     @pytest.fixture
     def points(self):

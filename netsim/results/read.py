@@ -58,6 +58,10 @@ class Result:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.summary: dict[str, Any] = _read_json(path / files.SUMMARY, SUMMARY_KEYS)
+        for key, value in self.summary.items():
+            if isinstance(value, int) and not 0 <= value < 2**63:
+                file = str(path / files.SUMMARY)
+                raise InputError("is out of range", file=file, key=key, hint=DAMAGED)
         experiment = path / files.EXPERIMENT
         self.experiment: dict[str, Any] = _read_json(experiment, EXPERIMENT_KEYS)
         written = self.experiment.get("format")
