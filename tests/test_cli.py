@@ -2,9 +2,9 @@
 
 import os
 import re
+import resource
 import subprocess
 import sys
-import time
 from importlib import import_module
 
 import pytest
@@ -72,11 +72,13 @@ class TestStart:
         assert run.stdout.splitlines()[-1] == "[]", run.stderr
 
     def test_help_answers_at_once(self):
+        """In processor time: what others do on the machine is not its fault."""
         times = []
         for _ in range(5):
-            start = time.perf_counter()
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
             subprocess.run([sys.executable, "-m", "netsim", "--help"], check=True, stdout=-3)
-            times.append(time.perf_counter() - start)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         assert min(times) < 0.3
 
     @pytest.mark.parametrize("command", COMMANDS)
