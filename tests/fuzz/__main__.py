@@ -6,9 +6,12 @@ import argparse
 import collections
 import sys
 import time
+from collections.abc import Sequence
 
 from . import jobs, workers
 from .judge import Finding
+
+TOLD_EVERY_S = 30.0
 
 
 def main() -> None:
@@ -26,26 +29,48 @@ def main() -> None:
         for number in numbers:
             print(kind.show(number))
         return
-    verdicts: collections.Counter[str] = collections.Counter()
-    findings: dict[tuple[str, str], list[tuple[int, Finding]]] = {}
-    began = time.monotonic()
-    for done in workers.do(kind.job, numbers, workers=given.workers, wall_s=kind.wall_s):
-        verdicts[done.verdict] += 1
-        for finding in done.findings:
-            cases = findings.setdefault((finding.kind, finding.what), [])
-            cases.append((done.number, finding))
-            if len(cases) == 1:
-                print(
-                    f"{done.number}: {finding.kind}: {finding.what}: {finding.detail[:300]!r}",
-                    flush=True,
-                )
-        if sum(verdicts.values()) % 500 == 0:
-            print(f"{sum(verdicts.values())} cases, {time.monotonic() - began:.0f} s", flush=True)
-    print(f"\n{dict(verdicts)} in {time.monotonic() - began:.0f} s")
-    for (name, what), cases in sorted(findings.items(), key=lambda item: -len(item[1])):
-        numbers_shown = ", ".join(str(number) for number, _ in cases[:6])
-        print(f"{len(cases):5d} {name}: {what}   (cases {numbers_shown})")
-    sys.exit(1 if findings else 0)
+    tally = Tally()
+    try:
+        tally.run(kind, numbers, given.workers)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    tally.tell()
+    sys.exit(1 if tally.findings else 0)
+
+
+class Tally:
+    """How cases ended, and their findings by cause."""
+
+    def __init__(self) -> None:
+        self.verdicts: collections.Counter[str] = collections.Counter()
+        self.findings: dict[tuple[str, str], list[int]] = {}
+        self.began = self.told = time.monotonic()
+
+    def run(self, kind: jobs.Kind, numbers: Sequence[int], n_workers: int) -> None:
+        """Do the cases; tell of the first finding of each cause, and now and then how far it is."""
+        for done in workers.do(kind.job, numbers, workers=n_workers, wall_s=kind.wall_s):
+            self.verdicts[done.verdict] += 1
+            for finding in done.findings:
+                self._add(done.number, finding)
+            if time.monotonic() - self.told > TOLD_EVERY_S:
+                self.told = time.monotonic()
+                print(f"{self.verdicts.total()} cases, {self._seconds():.0f} s", flush=True)
+
+    def _add(self, number: int, finding: Finding) -> None:
+        cause = finding.kind, finding.what
+        if cause not in self.findings:
+            print(f"{number}: {': '.join(cause)}: {finding.detail[:300]!r}", flush=True)
+        self.findings.setdefault(cause, []).append(number)
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    def tell(self) -> None:
+        """Print the counts, the most frequent causes first."""
+        print(f"\n{self.verdicts.total()} cases, {self._seconds():.0f} s: {dict(self.verdicts)}")
+        for cause, numbers in sorted(self.findings.items(), key=lambda item: -len(item[1])):
+            shown = ", ".join(map(str, numbers[:6]))
+            print(f"{len(numbers):5d} {': '.join(cause)}   (cases {shown})")
 
 
 if __name__ == "__main__":

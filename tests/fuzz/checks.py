@@ -44,7 +44,7 @@ def _judged(case: experiments.Case, outcome: Outcome, file: Path) -> Iterator[Fi
     yield from judge.command(outcome, (0, 2))
     if outcome.status == 2 and not outcome.trouble:
         key = case.changes[0].key if case.must_fail else ""
-        yield from judge.names_place(outcome.err, str(file.parent), key)
+        yield from judge.names_place(outcome.err, key)
     if outcome.status == 0:
         if case.must_fail:
             change = case.changes[0]

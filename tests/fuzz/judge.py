@@ -80,11 +80,11 @@ def message(text: str, *, plugin: bool = False) -> Iterator[Finding]:
         yield Finding("message", "too long", text[:200])
 
 
-def names_place(text: str, folder: str, key: str) -> Iterator[Finding]:
-    """Does every error name a file in `folder` or an option, and one of them the key?"""
+def names_place(text: str, key: str) -> Iterator[Finding]:
+    """Does every error begin with a path or an option, and does one of them name the key?"""
     lines = [line for line in text.splitlines() if line.startswith("error: ")]
     for line in lines:
-        if folder not in line and "--" not in line:
+        if not re.match("error: (/|--)", line):
             yield Finding("message", "names no file", line[:300])
     words = [word for word in key.split(".") if word]
     if "is not valid TOML" in text or "nested too deeply" in text:
