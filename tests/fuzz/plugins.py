@@ -60,7 +60,7 @@ STATEMENTS = (
     "cancel_timer(env, tx, 50)", "del now", "tx.window = float('inf')", "tx.next_seq += 10**6",
     "tx.next_seq = -5", "raise KeyboardInterrupt", "print('x' * 10)", "global PARAMS; PARAMS = 3",
     "yield 1", "assert False", "return now + 1", "for i in range(10**12): pass",
-    "import os; os._exit(0)", "raise SystemExit(3)", "x = [0] * 10**9", "return BLOCKED", "pass",
+    "import os; os.abort", "raise SystemExit(3)", "x = [0] * 10**9", "return BLOCKED", "pass",
     "env.nosuch()", "import time; time.sleep(3600)", "raise MemoryError",
 )  # fmt: skip
 """What may stand first in a handler by mistake, or in bad faith."""
