@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.limits import PS_BITS, RATE_SHIFT
 from netsim.routing import COUNT_BITS, COUNT_MASK
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from netsim.flows import FlowTable
     from netsim.network import Network
 
-RATE_SHIFT = 20
 # Flows handled at once: their arrays stay in the processor's cache.
 BLOCK = 1 << 15
 
@@ -53,7 +53,7 @@ class IdealTimes:
 
 def byte_quotient(rate_bps: NDArray[np.int64]) -> Ints:
     """Time per byte of a link, int64, in units of 2**-20 ps; see `send_time`."""
-    return np.rint(8e12 * 2**RATE_SHIFT / rate_bps).astype(np.int64)
+    return np.rint(float(PS_BITS << RATE_SHIFT) / rate_bps).astype(np.int64)
 
 
 def send_time(size_bytes: Ints | int, quotient: Ints) -> Ints:

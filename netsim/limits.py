@@ -67,6 +67,9 @@ PS_BITS = 8 * 10**12
 RATE_BPS = 1 << 50
 """Every rate that is written is lower, 1125 Tbps: sums and products with small factors fit."""
 
+TRANSPORTS = 4
+"""The most transports of a run: the engine has room for the parameters of so many."""
+
 THREADS = 1024
 """The most threads of a run. Each has working memory of its own, half a megabyte or more."""
 

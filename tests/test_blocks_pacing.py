@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from netsim import limits
 from netsim.blocks import pacing
 
 G = 10**9
@@ -28,7 +29,7 @@ def flow() -> SimpleNamespace:
 def test_gap(n_bytes: int, rate_bps: int, gap: int) -> None:
     """Bits over rate, rounded down; the largest value still fits in an int64."""
     assert pacing.gap_ps(n_bytes, rate_bps) == gap
-    assert pacing.BIT_TIMES * n_bytes < 2**63
+    assert limits.PS_BITS * n_bytes < 2**63
 
 
 def test_average_rate_is_exact() -> None:

@@ -3,6 +3,7 @@
 For queueing theory and for background load. A lost packet stays lost.
 """
 
+from netsim.limits import PS_BITS, RATE_SHIFT
 from netsim.params import Param
 from netsim.transport import BLOCKED, deliver, finish, full_bytes, serialisation_ps
 
@@ -25,7 +26,7 @@ def setup(env, tx, rx):
     tx.prio = env.par.data_class
     if env.par.rate > 0:
         tx.gap_ps = serialisation_ps(
-            full_bytes(env), ((8 * 10**12 << 20) + env.par.rate // 2) // env.par.rate
+            full_bytes(env), ((PS_BITS << RATE_SHIFT) + env.par.rate // 2) // env.par.rate
         )
 
 

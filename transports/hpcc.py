@@ -19,7 +19,7 @@ the published W_AI gives. The paper has packets of 1000 bytes; see also ``ai_sha
 """
 
 from netsim.blocks import go_back_n, pacing
-from netsim.blocks.pacing import BIT_TIMES
+from netsim.limits import PS_BITS
 from netsim.params import Param
 from netsim.transport import (
     BLOCKED,
@@ -147,7 +147,7 @@ def setup(env, tx, rx):
     par = env.par
     tx.t_ps = par.base_rtt if par.base_rtt > 0 else tx.base_rtt_ps
     tx.max_window = (float(tx.t_ps) * 2**20) / tx.ps_per_byte_q20
-    tx.min_window = min(par.min_rate * (tx.t_ps / BIT_TIMES), tx.max_window)
+    tx.min_window = min(par.min_rate * (tx.t_ps / PS_BITS), tx.max_window)
     tx.w_ai = float(par.w_ai)
     if par.w_ai < 0:
         tx.w_ai = par.ai_share * tx.max_window
@@ -158,7 +158,7 @@ def setup(env, tx, rx):
 
 
 def rate_bps(tx):
-    return int(tx.window * BIT_TIMES / tx.t_ps)
+    return int(tx.window * PS_BITS / tx.t_ps)
 
 
 def ready(env, now, tx):

@@ -15,15 +15,14 @@ flow does not lower the rate, and a pause does not end in a burst.
         pacing.sent(tx, now, wire_bytes(env, tx, seq), tx.rate_bps)
 """
 
-TX_STATE = ("next_send_ps",)
+from netsim.limits import PS_BITS, RATE_SHIFT
 
-BIT_TIMES = 8 * 10**12
-"""Picoseconds that one byte takes at 1 bit/s."""
+TX_STATE = ("next_send_ps",)
 
 
 def line_bps(ps_per_byte_q20):
     """The line rate of a port, given by the time that a byte takes (``tx.ps_per_byte_q20``)."""
-    return (BIT_TIMES << 20) // ps_per_byte_q20
+    return (PS_BITS << RATE_SHIFT) // ps_per_byte_q20
 
 
 def gap_ps(n_bytes, rate_bps):
@@ -31,7 +30,7 @@ def gap_ps(n_bytes, rate_bps):
 
     The product holds 1.15 million bytes; a packet has at most 65,535.
     """
-    return BIT_TIMES * n_bytes // rate_bps
+    return PS_BITS * n_bytes // rate_bps
 
 
 def sent(tx, now, n_bytes, rate_bps):

@@ -25,13 +25,13 @@ from netsim.engine.ports import (
 )
 from netsim.engine.switch import KEY_BITS, KEY_MASK, gather, sort_by_time
 from netsim.engine.trace import ARRIVED, DROPPED, trace_packet
+from netsim.fabric import PFC_FRAME_BYTES
 from netsim.transport import PFC
 
 N_CLASSES: int
 LOSSLESS: bool
 DYNAMIC: bool
 TRACE: bool
-PFC_BYTES = 64
 WORD = 32
 GROWTH = 4  # by which a full ring grows; each time costs a step of the switch
 
@@ -154,17 +154,17 @@ def send_pfc(wires, port, t):
     pkt.seq = 0
     pkt.dst = -1
     pkt.aux = port.xoff
-    pkt.size_bytes = PFC_BYTES
+    pkt.size_bytes = PFC_FRAME_BYTES
     pkt.entropy = 0
     pkt.kind = PFC
     pkt.prio = 0
     pkt.ecn = 0
     pkt.hops = 1
-    end = t + ((PFC_BYTES * port.ps_per_byte_q20) >> 20)
+    end = t + ((PFC_FRAME_BYTES * port.ps_per_byte_q20) >> 20)
     pkt.time = end + port.delay_ps
     port.tail += 1
     port.free_at = end
-    port.tx_bytes = PFC_BYTES
+    port.tx_bytes = PFC_FRAME_BYTES
     port.tx_class = -1
 
 

@@ -15,16 +15,9 @@ PURPOSE_ECN = 4
 PURPOSE_TRIM = 5
 PURPOSE_LOSS = 8
 
-Q20 = 20
-
-
-def ps_per_byte_q20(rate_bps: int) -> int:
-    """Picoseconds per byte at ``rate_bps``, in units of 2**-20 ps."""
-    return round((8 * 10**12 << Q20) / rate_bps)
-
 
 def serialisation_ps(size_bytes: int, q20: int) -> int:
-    """Time on the wire of ``size_bytes`` at a rate given by :func:`ps_per_byte_q20`.
+    """Time on the wire of ``size_bytes`` where a byte takes ``q20`` units of 2**-20 ps.
 
     This is ``(size_bytes * q20) >> 20``, also where that product overflows: of up to 8 TB, in
     case a transport asks for a window or a queue and not for a packet.

@@ -40,6 +40,7 @@ from netsim.fabric import Fabric, PacketFormat
 from netsim.faults import LinkFaults
 from netsim.flows import FlowTable
 from netsim.ideal import byte_quotient, ideal_times
+from netsim.limits import TRANSPORTS
 from netsim.network import Network
 
 BALANCING = {
@@ -49,9 +50,6 @@ BALANCING = {
     "spray_permutation": SPRAY_PERMUTATION,
     "least_loaded": LEAST_LOADED,
 }
-
-MAX_TRANSPORTS = 4
-"""Of one run."""
 
 MAX_WINDOW_PS = 1 << 31
 """Windows are shorter than this, so that a time within one fits a sort key."""
@@ -309,7 +307,7 @@ def build_ends(
         _parameters(dtype, {**par, **common})
         for dtype, par in zip(protocol.pars, pars, strict=True)
     ]
-    par, par1, par2, par3 = records + [records[0]] * (MAX_TRANSPORTS - len(records))
+    par, par1, par2, par3 = records + [records[0]] * (TRANSPORTS - len(records))
     return Ends(
         hosts=hosts,
         tx=tx,

@@ -29,15 +29,13 @@ from netsim.experiment.schema import (
 from netsim.experiment.sweep import Variant
 from netsim.fabric import Fabric, PacketFormat
 from netsim.inputs import ROOM_IN_NAME, is_file, path_problem, user_path
-from netsim.limits import INT64
+from netsim.limits import INT64, TRANSPORTS
 from netsim.lint import check_transport
 from netsim.params import resolve_params
 from netsim.registry import Plugin
 from netsim.units import format_time, written
 
 SEED_LIMIT = 2**32
-MAX_TRANSPORTS = 4
-"""In one run; the engine has room for the parameters of so many."""
 TOP_LEVEL_VALUES = ("name", "description", "seed")
 
 T = TypeVar("T")
@@ -198,9 +196,9 @@ class Resolver:
             if transport is None or traffic is None:
                 return None
             classes.append(FlowClass(name, transport, traffic))
-        if len(classes) >= MAX_TRANSPORTS:
+        if len(classes) >= TRANSPORTS:
             error = InputError(
-                f"{len(classes)} classes", key="classes", hint=f"at most {MAX_TRANSPORTS - 1}"
+                f"{len(classes)} classes", key="classes", hint=f"at most {TRANSPORTS - 1}"
             )
             self._once("classes", "too many classes", lambda: _raise(error))
             return None
