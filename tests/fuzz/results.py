@@ -30,7 +30,7 @@ def judged(out: Path, *, complete: bool) -> Iterator[Finding]:
     if complete and not found:
         yield Finding("nonsense", "complete, but nothing is written")
     loaded = [netsim.load(folder) for folder in found]
-    if complete != all(result.complete for result in loaded):
+    if loaded and complete != all(result.complete for result in loaded):
         words = [result.summary["stopped_because"] for result in loaded]
         yield Finding("nonsense", f"exit status {int(not complete)} and {sorted(set(words))}")
     for result in loaded:
