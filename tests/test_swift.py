@@ -185,3 +185,12 @@ def test_losses_are_repaired(queue_packets: int) -> None:
     assert (engine.state.ends.rx["got_bytes"] == 500 * PAYLOAD).all()
     assert (acked_ps(engine) > 0).all()
     assert_conserved(engine)
+
+
+def test_the_window_that_ends_scaling_is_above_the_one_that_begins_it() -> None:
+    """Between the two bounds no pair of values makes the target's scaling divide by zero."""
+    plugin = registry.find("transport", "swift")
+    least, most = plugin.param("fs_min_window"), plugin.param("fs_max_window")
+    assert least is not None
+    assert most is not None
+    assert float(str(least.maximum)) < float(str(most.minimum))
