@@ -126,6 +126,7 @@ def test_stopping_and_going_on_changes_nothing() -> None:
 
 
 BOUNDS_CHECKED = """
+from netsim.errors import RunError
 from test_engine_compiled import *
 for kind in ("roce", "ndp"):
     transport, fabric = KINDS[kind]
@@ -141,8 +142,8 @@ engine = build(network, flows, transport, fabric)
 engine.state.scratch = engine.state.scratch._replace(outs=short)
 try:
     run(engine)
-except IndexError:
-    print("within bounds")
+except RunError as error:
+    print("within bounds" if isinstance(error.__cause__, IndexError) else error)
 """
 
 

@@ -338,7 +338,7 @@ class TestCommand:
         path = tmp_path / "r" / "experiment.json"
         whole = path.read_text()
         path.write_text(whole[:100])
-        assert fails(netsim("trace", result, "--flow", "1"), "experiment.json", "cannot be read")
+        assert fails(netsim("trace", result, "--flow", "1"), "experiment.json", "is not JSON")
         document = json.loads(whole)
         del document["resolved"]
         path.write_text(json.dumps(document))
