@@ -1,0 +1,271 @@
+"""Traffic that is read from files: flow lists and htsim's connection matrices."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from traffic_cases import make, pairs
+
+from netsim.errors import InputError
+from netsim.flows import FlowTable
+
+# --- flow lists ----------------------------------------------------------------------------------
+
+
+def flow_list(directory: Path, text: str, n_hosts: int = 4) -> FlowTable:
+    (directory / "flows.csv").write_text(text)
+    return make("flow_list", n_hosts, directory=directory, n_classes=2, file="flows.csv")
+
+
+def test_flow_list_csv(tmp_path: Path) -> None:
+    flows = flow_list(
+        tmp_path,
+        "# three flows\nsrc, dst,size_bytes,start_us,class,after\n"
+        "0,1,1000,0,0,\n\n1,2,2000,1.5,1,0\n2,3,3000,1e3,0,0 1\n",
+    )
+    assert pairs(flows) == [(0, 1), (1, 2), (2, 3)]
+    assert flows.size_bytes.tolist() == [1000, 2000, 3000]
+    assert flows.start_ps.tolist() == [0, 1_500_000, 10**9]
+    assert flows.cls.tolist() == [0, 1, 0]
+    assert [flows.waits_for(flow) for flow in range(3)] == [[], [0], [0, 1]]
+
+
+def test_flow_list_with_written_units(tmp_path: Path) -> None:
+    flows = flow_list(tmp_path, "src,dst,size,start\n0,1,2MB,1.5us\n1,0,64KiB,0ns\n")
+    assert flows.size_bytes.tolist() == [2_000_000, 65_536]
+    assert flows.start_ps.tolist() == [1_500_000, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("src,dst,size_bytes\n", "has no flows"),
+        ("src,dst\n0,1\n", "must be one column size_bytes or size"),
+        ("src,dest,size_bytes\n0,1,5\n", r'column "dest" is not known \(did you mean "dst"\?\)'),
+        ("src,size_bytes\n0,1\n", "there is no column dst"),
+        ("src,src,dst,size_bytes\n0,0,1,1\n", "csv:1: names a column twice"),
+        ("src,dst,size_bytes\n0,1,5\n0,1\n", "csv:3: has 2 values for 3 columns"),
+        ("src,dst,size_bytes\n# x\n0,1,many\n", 'csv:3: size_bytes: "many" is not a number'),
+        (
+            "src,dst,size_bytes\n0,1,99999999999999999999\n",
+            'csv:2: size_bytes: "9+" is not a number',
+        ),
+        (f"src,dst,size_bytes\n0,1,{'9' * 5000}\n", 'csv:2: size_bytes: "9+..." is not a number'),
+        ("src,dst,size_bytes\n0,1,1_000\n", 'csv:2: size_bytes: "1_000" is not a number'),
+        ("src,dst,size_bytes\n0,²,9\n", 'csv:2: dst: "²" is not a number'),
+        ("src,dst,size_bytes,class\n0,1,9,0\n0,1,9,2\n", "csv:3: class 2, but the fabric has cl"),
+        ("src,dst,size_bytes,class\n0,1,9,-1\n", "csv:2: class -1, but the fabric has class"),
+        (
+            "src,dst,size_bytes,start_ps\n0,1,9,72057594037927936\n",
+            "csv:2: start_ps .* is too late",
+        ),
+        ("src,dst,size_bytes,start_s\n0,1,9,1e400\n", "csv:2: start_s 1e400 is too large"),
+        ("src,dst,size_bytes,start_s\n0,1,9,nan\n", "csv:2: start_s nan is too large"),
+        ("src,dst,size_bytes\n0,1," + "9" * 200_000, "csv:2: is not CSV: field larger"),
+        ("src,dst,size_bytes\n0,1,0\n", "csv:2: the size is 0 bytes"),
+        ("src,dst,size_bytes\n0,1,5\n\n0,4,5\n", r"csv:4: dst 4 does not exist \(hosts are 0..3"),
+        ("src,dst,size_bytes\n2,2,5\n", "csv:2: host 2 sends to itself"),
+        ("src,dst,size\n0,1,5\n", "csv:2: size: "),
+        ("src,dst,size_bytes,start_s\n0,1,5,-1\n", "csv:2: start_s -1 is negative"),
+        ("src,dst,size_bytes,start_s\n0,1,5,1e9\n", "csv:2: start_s 1e9 is too large"),
+        ("src,dst,size_bytes,start_s\n0,1,5,nan\n", "csv:2: start_s nan is too large"),
+        ("src,dst,size_bytes,start_s,start\n0,1,5,0,0ns\n", "several start columns"),
+        ("src,dst,size_bytes,after\n0,1,5,3\n", "csv:2: after: flow 3 does not exist"),
+    ],
+)
+def test_a_faulty_list_names_the_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        flow_list(tmp_path, text)
+
+
+def test_flow_list_parquet(tmp_path: Path) -> None:
+    columns = {"src": [0, 1], "dst": [1, 0], "size_bytes": [10, 20], "start_ns": [0.5, 2.0]}
+    parquet.write_table(pa.table({**columns, "after": [[], [0]]}), tmp_path / "flows.parquet")
+    flows = make("flow_list", 2, directory=tmp_path, file="flows.parquet")
+    assert pairs(flows) == [(0, 1), (1, 0)]
+    assert flows.start_ps.tolist() == [500, 2000]
+    assert flows.waits_for(1) == [0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"src": [0, None]}, "column src has empty cells"),
+        ({"src": [0.5, 1.0]}, "column src is of double, not of whole numbers"),
+        ({"src": [False, True]}, "column src is of bool, not of whole numbers"),
+        ({"src": pa.array([2**63, 1], pa.uint64())}, "row 0: src 9223372036854775808 is too large"),
+        ({"start_us": ["1", "2"]}, "column start_us is of string, not of numbers"),
+        ({"start_us": [Decimal(1), Decimal(2)]}, "column start_us is of decimal128.* of numbers"),
+        ({"start_ps": [[1], [2]]}, "column start_ps is of list.* not of whole numbers"),
+        ({"start": [datetime(2020, 1, 1)] * 2}, r"column start is of timestamp.* not of text"),
+        ({"start": [b"1us", b"1us"]}, r"column start is of binary, not of text"),
+        ({"start_ps": [0, None]}, "column start_ps has empty cells"),
+        ({"after": [[1.5], []]}, "column after is of list.* not of text, whole numbers or lists"),
+        ({"after": [[None, 1], []]}, "row 0: after: a?.* is not a number"),
+        ({"class": [0, 1]}, "row 1: class 1, but the fabric has class 0 only"),
+        ({"dst": [1, 1]}, "parquet: row 1: host 1 sends to itself"),
+    ],
+)
+def test_a_faulty_parquet_file_names_the_row(tmp_path: Path, change: dict, message: str) -> None:
+    columns = {"src": [0, 1], "dst": [1, 0], "size_bytes": [10, 20]} | change
+    parquet.write_table(pa.table(columns), tmp_path / "flows.parquet")
+    with pytest.raises(InputError, match=message):
+        make("flow_list", 2, directory=tmp_path, file="flows.parquet")
+
+
+@pytest.mark.parametrize(
+    "after", [[[], []], [[], [0]], ["", "0"], pa.array(["1", ""]).dictionary_encode()]
+)
+def test_what_a_parquet_file_may_say_of_dependencies(tmp_path: Path, after) -> None:
+    columns = {"src": [0, 1], "dst": [1, 0], "size_bytes": [10, 20], "after": after}
+    parquet.write_table(pa.table(columns), tmp_path / "flows.parquet")
+    flows = make("flow_list", 2, directory=tmp_path, file="flows.parquet")
+    assert len(flows) == 2
+
+
+def test_a_parquet_file_of_more_rows_than_fit_is_refused_unread(tmp_path: Path) -> None:
+    """A run of equal values takes no room in the file."""
+    ones = pa.array(np.ones(1_000_000, np.int64))
+    table = pa.table(dict.fromkeys(("src", "dst", "size_bytes"), ones))
+    parquet.write_table(table, tmp_path / "flows.parquet")
+    assert (tmp_path / "flows.parquet").stat().st_size < 20_000
+    with (
+        patch("netsim.memory.available_bytes", return_value=100_000_000),
+        pytest.raises(InputError, match="file: 1,000,000 flows need about"),
+    ):
+        make("flow_list", 2, directory=tmp_path, file="flows.parquet")
+
+
+def test_what_is_no_regular_file_is_refused_unread(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "folder.parquet").mkdir()
+    for name, message in [
+        ("pipe.csv", "pipe.csv: is a pipe or a device, not a file"),
+        ("/dev/zero", "/dev/zero: is a pipe or a device, not a file"),
+        ("folder.parquet", "folder.parquet: is a directory, not a file"),
+        ("x" * 300, "x{77}.*. cannot name a file: longer than 255 bytes"),
+        ("a\0b", r"\"a\\x00b\" cannot name a file: it contains a NUL"),
+        ("~nosuchuser/x.csv", "~nosuchuser/x.csv. starts in the home directory of nobody"),
+    ]:
+        for kind in ("flow_list", "htsim_cm"):
+            with pytest.raises(InputError, match=message):
+                make(kind, 2, directory=tmp_path, file=name)
+
+
+@pytest.mark.parametrize("name", ["none.csv", "none.parquet"])
+def test_a_missing_list(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=rf"{name}: cannot be read"):
+        make("flow_list", 2, directory=tmp_path, file=name)
+
+
+# --- htsim connection matrices -------------------------------------------------------------------
+
+MATRIX = """\
+Nodes 4
+Connections 4
+Triggers 2
+# a barrier, then a chain
+0->1 id 1 start 0 size 2000000 send_done_trigger 7
+2->1 id 2 start 2500000 size 3000000 recv_done_trigger 7
+
+1->3 id 3 trigger 7 size 4000000 recv_done_trigger 8 prio 1
+3->0 id 4 trigger 8 size 5000000
+trigger id 7 barrier count 2
+trigger id 8 oneshot
+"""
+
+
+def matrix(directory: Path, text: str, **given_: object) -> FlowTable:
+    (directory / "flows.cm").write_text(text)
+    return make("htsim_cm", 4, directory=directory, file="flows.cm", **given_)
+
+
+def test_htsim_matrix(tmp_path: Path) -> None:
+    flows = matrix(tmp_path, MATRIX)
+    assert pairs(flows) == [(0, 1), (2, 1), (1, 3), (3, 0)]
+    assert flows.size_bytes.tolist() == [2_000_000, 3_000_000, 4_000_000, 5_000_000]
+    assert flows.start_ps.tolist() == [0, 2_500_000, 0, 0]
+    assert [flows.waits_for(flow) for flow in range(4)] == [[], [], [0, 1], [2]]
+
+
+def test_htsim_start_times_in_either_unit(tmp_path: Path) -> None:
+    text = "Nodes 2\nConnections 1\n0->1 id 1 start 2.5 size 10\n"
+    assert matrix(tmp_path, text, start_unit="us").start_ps.tolist() == [2_500_000]
+    with pytest.raises(InputError, match=r"cm:3: the start 2.5 is not a whole number of pico"):
+        matrix(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("Nodes 4", "Nodes 5", "cm:1: 5 nodes, but the network has 4 hosts"),
+        ("Nodes 4", "Nodes 3", r"cm:8: host 3 does not exist \(0..2\)"),
+        ("Connections 4", "Connections 5", "cm:2: 5 Connections announced, 4 found"),
+        ("Triggers 2", "Triggers", "cm:3: Triggers needs one number"),
+        ("Triggers 2", "Triggers 3", "cm:3: 3 Triggers announced, 2 found"),
+        ("Triggers 2", "Failures 1", "cm:3: link failures are not supported"),
+        ("# a", "nonsense", 'cm:4: "nonsense" is not known here'),
+        ("0->1", "0->0", "cm:5: host 0 sends to itself"),
+        ("0->1", "a->1", 'cm:5: the source "a" is not a whole number'),
+        ("size 2000000", "size 2MB", 'cm:5: the size "2MB" is not a whole number'),
+        ("size 2000000", "size 0", "cm:5: a flow without end"),
+        ("size 2000000 ", "", 'cm:5: the size "" is not a whole number'),
+        ("id 1 start 0", "id 1 begin 0", 'cm:5: "begin" is not known in a connection'),
+        ("id 1 start 0", "id 1", "cm:5: a connection has either a start or a trigger"),
+        ("trigger 7 size", "start 1 trigger 7 size", "cm:8: a connection has either"),
+        ("id 2 start", "id start", 'cm:6: "7" has no value'),
+        ("id 2", "size 2", "cm:6: a word is given twice"),
+        ("start 2500000", "start 1e999999999", 'cm:6: the start "1e999999999" is not a number'),
+        ("start 2500000", f"start {'9' * 5000}", 'cm:6: the start "9+..." is not a number'),
+        ("start 2500000", "start 1/0", 'cm:6: the start "1/0" is not a number'),
+        ("start 2500000", "start 1e17", "cm:6: the start 1e17 is too late"),
+        ("start 2500000", "start -1", "cm:6: the start -1 is negative"),
+        ("start 2500000", "start 1e-3", "cm:6: the start 1e-3 is not a whole number of pico"),
+        ("start 2500000", "start soon", 'cm:6: the start "soon" is not a number'),
+        ("count 2", "count 3", r"cm:10: trigger 7 \(barrier\) is set off by 2 flows, not by 3"),
+        ("barrier count 2", "oneshot", r"cm:10: trigger 7 \(oneshot\) is set off by 2 flows"),
+        ("trigger id 8 oneshot", "trigger id 8", "cm:11: a trigger has an id, a kind"),
+        ("trigger id 8 oneshot", "trigger id 7 oneshot", "cm:11: .* declared on line 10 too"),
+        ("Triggers 2", "Triggers 1", "cm:3"),
+        (" send_done_trigger 7", "", "cm:10: trigger 7 .* is set off by 1 flows, not by 2"),
+        ("3->0 id 4 trigger 8", "3->0 id 4 trigger 9", "cm:9: trigger 9 is used and not decl"),
+    ],
+)
+def test_a_faulty_matrix_names_the_line(tmp_path: Path, old, new, message) -> None:
+    assert old in MATRIX
+    with pytest.raises(InputError, match=message):
+        matrix(tmp_path, MATRIX.replace(old, new, 1))
+
+
+def test_a_multishot_trigger_starts_one_flow_each_time(tmp_path: Path) -> None:
+    text = (
+        "0->1 id 1 start 0 size 9 send_done_trigger 1\n1->2 id 2 trigger 1 size 9\n"
+        "trigger id 1 multishot\n"
+    )
+    assert matrix(tmp_path, text).waits_for(1) == [0]
+    with pytest.raises(InputError, match=r"cm:4: trigger 1 fires once and so starts one flow"):
+        matrix(tmp_path, "2->3 id 3 trigger 1 size 9\n" + text)
+
+
+def test_a_long_chain_of_flows(tmp_path: Path) -> None:
+    n = 2000
+    lines = ["0->1 id 1 start 0 size 9 send_done_trigger 1"]
+    lines += [
+        f"{i % 2}->{(i + 1) % 2} id {i + 1} trigger {i} size 9 send_done_trigger {i + 1}"
+        for i in range(1, n)
+    ]
+    lines += [f"trigger id {i} oneshot" for i in range(1, n + 1)]
+    flows = matrix(tmp_path, "\n".join(reversed(lines)))
+    waits = [flows.waits_for(flow) for flow in range(n)]
+    assert waits == [[flow + 1] for flow in range(n - 1)] + [[]]
+    assert all(flows.src[a] != flows.src[b] for a, b in pairwise(range(n)))

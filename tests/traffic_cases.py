@@ -1,0 +1,45 @@
+"""Small networks, and the flows that a traffic pattern makes on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from netsim.flows import FlowTable, TrafficContext
+from netsim.network import Network, NetworkBuilder
+from netsim.params import resolve_params
+from netsim.registry import find
+
+GBPS = 10**9
+
+
+def star(n_hosts: int) -> Network:
+    """Hosts around one switch, 100 Gbps, 1 us."""
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(n_hosts)
+    switch = builder.add_switch()
+    builder.cables(np.array(hosts), switch, 100 * GBPS, 10**6)
+    return builder.build("star")
+
+
+def make(
+    kind: str,
+    n_hosts: int,
+    *,
+    directory: Path = Path(),
+    seed: int = 1,
+    n_classes: int = 1,
+    **given: object,
+) -> FlowTable:
+    plugin = find("traffic", kind)
+    params = resolve_params(plugin.params, plugin.presets, given, None, file=None, key="traffic")
+    context = TrafficContext(directory, seed, 100 * GBPS, 4096, 64, n_classes)
+    network = star(n_hosts)
+    flows = plugin.module.flows(params, network, np.random.default_rng(seed), context)
+    flows.validate(n_hosts)
+    return flows
+
+
+def pairs(flows: FlowTable) -> list[tuple[int, int]]:
+    return list(zip(flows.src.tolist(), flows.dst.tolist(), strict=True))
