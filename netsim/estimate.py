@@ -114,8 +114,7 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
 
 def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
     """What the prediction for a point takes for granted, in one line."""
-    uses = [point.transport, *(one.transport for one in point.classes)]
-    control = [f"{getattr(use.module, 'CONTROL_PER_DATA', 1.0):g}" for use in uses]
+    control = [f"{getattr(use.module, 'CONTROL_PER_DATA', 1.0):g}" for use in point.transports]
     parts = [f"{' or '.join(dict.fromkeys(control))} control packets per data packet"]
     if todo.resent > RESENDS:
         parts.append("packets that shared paths trim are sent again at the same rate")
@@ -154,7 +153,7 @@ def _memory(scenario: Scenario, point: Point) -> int:
 
 def _bitmap_bytes(scenario: Scenario, point: Point) -> int:
     """What the transports' bitmaps take: a bit for every packet, in words of 32."""
-    modules = [use.module for use in (point.transport, *(one.transport for one in point.classes))]
+    modules = [use.module for use in point.transports]
     bitmaps = sum(
         max(int(getattr(module, name, 0)) for module in modules)
         for name in ("TX_BITMAPS", "RX_BITMAPS")

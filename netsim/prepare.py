@@ -134,5 +134,4 @@ def is_closed_form(point: Point) -> bool:
 
 def transports_of(point: Point) -> list[tuple[Plugin, Mapping[str, Any]]]:
     """The transports of a point with their parameters, that of the experiment itself first."""
-    uses = [point.transport, *(one.transport for one in point.classes)]
-    return [(use.plugin, use.params) for use in uses]
+    return [(use.plugin, use.params) for use in point.transports]

@@ -138,8 +138,7 @@ def work(point: Point, scenario: Scenario) -> Work:
 
 def _per_flow(point: Point, scenario: Scenario, name: str, default: float) -> Floats:
     """What the transport of each flow declares under a name."""
-    uses = [point.transport, *(one.transport for one in point.classes)]
-    declared = np.array([float(getattr(use.module, name, default)) for use in uses])
+    declared = np.array([float(getattr(use.module, name, default)) for use in point.transports])
     return declared[scenario.class_of_flow]
 
 

@@ -89,6 +89,11 @@ class Point:
     directory: Path
 
     @property
+    def transports(self) -> tuple[PluginUse, ...]:
+        """The transports of the run: the experiment's own, then those of its flow classes."""
+        return (self.transport, *(c.transport for c in self.classes))
+
+    @property
     def uses(self) -> tuple[PluginUse, ...]:
         """Every plugin that the run takes."""
         more = [use for c in self.classes for use in (c.transport, c.traffic)]
