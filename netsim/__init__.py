@@ -12,13 +12,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.version import __version__
+
 if TYPE_CHECKING:
     from netsim.errors import InputError, RunError
     from netsim.experiment import Experiment
     from netsim.results import Result, Sweep, load, load_sweep
-    from netsim.run import run_experiment
+    from netsim.running.sweep import run_experiment
 
-__version__ = "0.1.0"
 
 __all__ = [
     "Experiment",
@@ -40,7 +41,7 @@ _HOMES = {
     "Sweep": "netsim.results",
     "load": "netsim.results",
     "load_sweep": "netsim.results",
-    "run_experiment": "netsim.run",
+    "run_experiment": "netsim.running.sweep",
 }
 
 

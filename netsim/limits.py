@@ -3,8 +3,8 @@
 Every number of a run ends in an int64, or in a field of a packet's record
 (`netsim.engine.layout.PACKET_FIELDS`), and compiled code does not notice when it no longer fits.
 So each bound is checked before a run, where the number comes in: as a value is parsed
-(`netsim.units`, `netsim.params`), or as soon as all that it depends on is known
-(`netsim.checks`). Each is derived here from what it protects.
+(`netsim.units`, `netsim.plugins.params`), or as soon as all that it depends on is known
+(`netsim.model.checks`). Each is derived here from what it protects.
 """
 
 from __future__ import annotations

@@ -5,13 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
 from netsim.units import format_bytes
-
-if TYPE_CHECKING:
-    from netsim.simulate import Estimate
 
 CGROUP = Path("/sys/fs/cgroup")
 NEVER_TOO_MUCH = 16_000_000
@@ -25,20 +21,6 @@ def available_bytes(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = CGROUP
     """
     limits = [*_machine(meminfo), *_container(cgroup)]
     return min(limits, default=None)
-
-
-def require_memory(estimate: Estimate, *, what: str, available: int | None = None) -> None:
-    """Raise InputError if a run of `what` needs more memory than there is."""
-    room = available_bytes() if available is None else available
-    if room is None or estimate.memory_bytes <= room:
-        return
-    raise InputError(
-        f"needs about {format_bytes(estimate.memory_bytes, 3)} of memory, "
-        f"{format_bytes(room, 3)} are available",
-        file=what,
-        hint=f"{estimate.n_hosts:,} hosts, {estimate.n_links:,} links, "
-        f"{estimate.n_flows:,} flows, {estimate.packets:,} packets",
-    )
 
 
 def require_room(n_bytes: float, *, what: str, key: str | None = None) -> None:

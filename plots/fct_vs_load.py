@@ -3,7 +3,7 @@
 One line for each transport, the mean over the seeds with their range as a band; the table has the
 95 % confidence interval of the mean (Student's t). Where the flows are of one
 size and start together, a dashed line shows what they would take on one path each, chosen at
-random, with max-min fair shares of every link (`netsim.fair_shares`).
+random, with max-min fair shares of every link (`netsim.bounds.fair_shares`).
 """
 
 from __future__ import annotations

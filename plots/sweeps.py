@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from netsim.experiment import Point
-    from netsim.network import Network
+    from netsim.model.network import Network
     from netsim.results import Result
 
 TRIALS = 100
@@ -185,9 +185,9 @@ def fair_slowdowns(
 def _fair_slowdown(point: Point, network: Network) -> tuple[float, float]:
     import numpy as np
 
-    from netsim.fair_shares import completion_times
-    from netsim.flows import TrafficContext
-    from netsim.ideal import ideal_times
+    from netsim.bounds.fair_shares import completion_times
+    from netsim.bounds.ideal import ideal_times
+    from netsim.model.flows import TrafficContext
 
     if point.classes:
         raise InputError("there are several classes of flows")

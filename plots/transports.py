@@ -1,7 +1,7 @@
 """Transports side by side at one load: the last flow (left) and the mean over flows.
 
 A bar is the mean over the seeds, a dot one seed. The lines are the ideal and, where the flows are
-of one size and start together, single paths with max-min fair shares (`netsim.fair_shares`).
+of one size and start together, single paths with max-min fair shares (`netsim.bounds.fair_shares`).
 Beside the pipeline step of 8,192 hosts stand the values that its paper states for it.
 """
 

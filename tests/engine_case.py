@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from reference.model import Case
 
-from netsim import registry
 from netsim.engine.engine import Engine
 from netsim.engine.layout import INF, RUNNING
 from netsim.engine.state import Sizes
-from netsim.fabric import Ecn, Fabric, PacketFormat
-from netsim.faults import LinkFault, LinkFaults, combine
-from netsim.flows import FlowTable
-from netsim.network import Network, NetworkBuilder
+from netsim.model.builder import NetworkBuilder
+from netsim.model.fabric import Ecn, Fabric, PacketFormat
+from netsim.model.faults import LinkFault, LinkFaults, combine
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
+from netsim.plugins import registry
 
 TRACE_SLOTS = 1 << 14
 """Slots of every link's ring: so many that nothing is overwritten, and the ring is the trace."""

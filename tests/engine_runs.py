@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim import registry
 from netsim.engine.engine import Engine
 from netsim.engine.layout import INF, RUNNING
-from netsim.fabric import Fabric, PacketFormat
-from netsim.flows import FlowTable
-from netsim.network import Network
-from netsim.params import resolve_params
-from netsim.transport import PFC
+from netsim.engine.packets import PFC
+from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
+from netsim.plugins import registry
+from netsim.plugins.params import resolve_params
 
 PACKET = 4160
 """Bytes of a full packet on the wire, with the default sizes."""

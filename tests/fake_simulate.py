@@ -1,4 +1,4 @@
-"""A stand-in for netsim.simulate, so that tests of the command line need no engine."""
+"""A stand-in for netsim.running.point, so that tests of the command line need no engine."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 from fakes import FakeResult, fake_result
 
-from netsim import simulate
 from netsim.errors import RunError
-from netsim.estimate import Code
+from netsim.running import point as simulate
+from netsim.running.estimate import Code
 
 
 @dataclass
 class FakeEstimate:
-    """The attributes of netsim.simulate.Estimate."""
+    """The attributes of netsim.running.point.Estimate."""
 
     n_hosts: int = 8
     n_switches: int = 6
@@ -35,7 +35,7 @@ class FakeEstimate:
 
 @dataclass
 class FakeProgress:
-    """The attributes of netsim.simulate.Progress."""
+    """The attributes of netsim.running.point.Progress."""
 
     phase: str = "run"
     simulated_ps: int = 0
@@ -61,7 +61,7 @@ class FakeSimulate:
 
     def module(self) -> ModuleType:
         """The stand-in itself."""
-        module = ModuleType("netsim.simulate")
+        module = ModuleType("netsim.running.point")
         module.__dict__.update(vars(simulate))
         module.estimate = self.estimate
         module.code_needed = lambda points: Code(needed=3, missing=self.missing)
@@ -83,7 +83,7 @@ class FakeSimulate:
         on_hang: Callable[[str], None] | None = None,
         checked: bool = False,
     ) -> FakeResult:
-        """As netsim.simulate.simulate, with a result that has nothing to do with the point."""
+        """As netsim.running.point.simulate, with a result that has nothing to do with the point."""
         self.seen.append(point)
         self.threads.append(threads)
         self.checked.append(checked)

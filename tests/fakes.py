@@ -16,7 +16,7 @@ IDEAL_PS = 1_000_000
 
 @dataclass
 class FakeResult:
-    """The attributes of netsim.simulate.RunResult."""
+    """The attributes of netsim.running.point.RunResult."""
 
     flows: dict[str, np.ndarray]
     links: dict[str, np.ndarray]

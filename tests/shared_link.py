@@ -8,10 +8,10 @@ import numpy as np
 from engine_runs import resolve
 from numpy.typing import NDArray
 
-from netsim import registry
 from netsim.engine.engine import Engine
 from netsim.engine.layout import RUNNING
-from netsim.network import Network
+from netsim.model.network import Network
+from netsim.plugins import registry
 
 US = 1_000_000
 

@@ -33,8 +33,8 @@ from engine_runs import (
 )
 
 from netsim.engine.engine import Engine
-from netsim.engine.numbers import PURPOSE_ECMP, below, mix, rand32
-from netsim.fabric import Fabric
+from netsim.model.arithmetic import PURPOSE_ECMP, below, mix, rand32
+from netsim.model.fabric import Fabric
 
 FLOW_BYTES = 489 * 4096
 TREES = {128: (8, 16, "100Gbps"), 1024: (32, 32, "800Gbps")}

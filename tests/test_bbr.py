@@ -11,9 +11,9 @@ from engine_runs import PACKET, build, flow_table, run
 from test_dumbbell import dumbbell
 
 from netsim.engine.engine import Engine
-from netsim.fabric import Fabric, PacketFormat
-from netsim.faults import LinkFault, combine
-from netsim.network import Network
+from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.faults import LinkFault, combine
+from netsim.model.network import Network
 
 G = 10**9
 MS = 10**9

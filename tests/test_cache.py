@@ -17,12 +17,12 @@ import netsim.transports
 SIMULATE = """
 import sys
 from pathlib import Path
-from netsim import registry
+from netsim.plugins import registry
 from netsim.engine.engine import Engine
 from netsim.engine.layout import INF
-from netsim.fabric import Fabric, PacketFormat
-from netsim.flows import FlowTable
-from netsim.network import NetworkBuilder
+from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.flows import FlowTable
+from netsim.model.builder import NetworkBuilder
 import netsim
 import numpy as np
 

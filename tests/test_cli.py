@@ -39,9 +39,9 @@ HEAVY = ("numba", "numpy", "pyarrow", "pydantic", "networkx", "matplotlib", "pol
 
 @pytest.fixture
 def fake(monkeypatch):
-    import_module("netsim.tracing")  # needs the true netsim.simulate
+    import_module("netsim.tracing")  # needs the true netsim.running.point
     fake = FakeSimulate()
-    monkeypatch.setitem(sys.modules, "netsim.simulate", fake.module())
+    monkeypatch.setitem(sys.modules, "netsim.running.point", fake.module())
     return fake
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from netsim import plugin_files
 from netsim.engine.cache import is_ours
 from netsim.engine.specialise import Entry, Specialiser
 from netsim.errors import InputError
+from netsim.plugins import files as plugin_files
 
 SOURCE = """
 import math

@@ -24,7 +24,7 @@ CLASS, DIVISION, ASSERTION, LATE_ASSERTION, INDEX, LOOP = range(1, 7)
 SOURCE = f'''
 """Sends every packet once, and makes a mistake."""
 
-from netsim.params import Param
+from netsim.plugins.params import Param
 from netsim.transport import *
 
 PARAMS = [Param("mistake", "count", 0, "which one")]
@@ -141,10 +141,10 @@ def test_an_index_beyond_an_array(folder: Path) -> None:
 
 HANG = """
 import sys
-from netsim import watchdog
+from netsim.engine import watchdog
 from netsim.cli.interrupt import Interruption
 from netsim.experiment import Experiment
-from netsim.simulate import simulate
+from netsim.running.point import simulate
 
 watchdog.PATIENCE_S = 0.5
 point = Experiment.load("hang.toml", []).points()[0]

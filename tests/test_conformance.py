@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from netsim import registry
 from netsim.cli import app
 from netsim.conformance import CASES, Finding, Lab, check, failures
 from netsim.conformance.figures import jain
 from netsim.conformance.finding import COMPILED, FAIL, FIGURE, PASS, SKIP
 from netsim.errors import InputError
-from netsim.flows import FlowTable
+from netsim.model.flows import FlowTable
+from netsim.plugins import registry
 
 PLAIN = [case.name for case in CASES if COMPILED not in case.needs]
 NEED_COMPILATION = [case.name for case in CASES if COMPILED in case.needs]
@@ -21,7 +21,7 @@ NEED_COMPILATION = [case.name for case in CASES if COMPILED in case.needs]
 WINDOW = '''
 """A window of packets; each is acknowledged, and all are sent again after a timeout."""
 
-from netsim.params import Param
+from netsim.plugins.params import Param
 from netsim.transport import *
 
 PARAMS = [
@@ -175,7 +175,7 @@ class TestBroken:
 
     def test_chance_that_the_seed_does_not_decide(self, tmp_path: Path) -> None:
         changes = (
-            ("from netsim.params", "import random\n\nfrom netsim.params"),
+            ("from netsim.plugins.params", "import random\n\nfrom netsim.plugins.params"),
             (
                 "pkt.seq = tx.next_seq\n",
                 "pkt.seq = tx.next_seq\n    pkt.entropy = random.getrandbits(9)\n",

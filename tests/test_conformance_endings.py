@@ -34,7 +34,7 @@ def test_what_ready_returns(tmp_path: Path) -> None:
 def test_an_exit_is_not_one_of_the_suite(tmp_path: Path) -> None:
     changes = (
         (NEXT, NEXT + "    sys.exit(0)\n"),
-        ("from netsim.params", "import sys\nfrom netsim.params"),
+        ("from netsim.plugins.params", "import sys\nfrom netsim.plugins.params"),
     )
     found = tried(tmp_path, ["sizes", "windows"], *changes)
     assert "fill: SystemExit: 0 (variant.py" in found["sizes"].detail

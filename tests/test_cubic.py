@@ -10,9 +10,9 @@ from engine_runs import acked_ps, assert_conserved, build, counter, fct_ps, flow
 from test_dumbbell import dumbbell
 
 from netsim.engine.engine import Engine
-from netsim.fabric import Fabric, PacketFormat
-from netsim.faults import LinkFault, combine
-from netsim.network import Network
+from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.faults import LinkFault, combine
+from netsim.model.network import Network
 from netsim.transports import cubic
 
 US = 10**6

@@ -11,11 +11,12 @@ import pytest
 from engine_runs import US, assert_conserved, counter, fat_tree, fct_ps, flow_table, resolve, run
 from numpy.typing import NDArray
 
-from netsim import registry
 from netsim.engine.engine import Engine
-from netsim.experiment.fabric import resolve_fabric, wishes
-from netsim.fabric import Ecn, Fabric, PacketFormat
-from netsim.network import Network, NetworkBuilder
+from netsim.experiment.resolve_fabric import resolve_fabric, wishes
+from netsim.model.builder import NetworkBuilder
+from netsim.model.fabric import Ecn, Fabric, PacketFormat
+from netsim.model.network import Network
+from netsim.plugins import registry
 from netsim.transports import dcqcn
 
 G = 10**9

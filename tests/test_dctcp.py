@@ -9,9 +9,9 @@ import pytest
 from engine_runs import US, assert_conserved, build, counter, fct_ps, flow_table, resolve, run
 from shared_link import bottleneck, measure
 
-from netsim import registry
-from netsim.fabric import Ecn, Fabric, PacketFormat
-from netsim.network import Network
+from netsim.model.fabric import Ecn, Fabric, PacketFormat
+from netsim.model.network import Network
+from netsim.plugins import registry
 from netsim.transports import dctcp
 
 MS = 1000 * US

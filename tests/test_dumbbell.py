@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from engine_runs import DROP_TAIL, acked_ps, build, counter, fct_ps, flow_table, run
 
-from netsim import registry
 from netsim.errors import InputError
-from netsim.fabric import Fabric
-from netsim.network import Network
-from netsim.params import resolve_params
+from netsim.model.fabric import Fabric
+from netsim.model.network import Network
+from netsim.plugins import registry
+from netsim.plugins.params import resolve_params
 
 MS = 10**9
 G = 10**9

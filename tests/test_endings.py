@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from netsim import load, registry
+from netsim import load
 from netsim.cli import app
 from netsim.experiment import Experiment
-from netsim.simulate import simulate
+from netsim.plugins import registry
+from netsim.running.point import simulate
 
 EXPERIMENT = """
 name = "e"

@@ -25,9 +25,9 @@ from engine_runs import (
 )
 
 from netsim.engine.state import Sizes
-from netsim.fabric import Ecn, Fabric
-from netsim.flows import FlowTable
-from netsim.network import Network
+from netsim.model.fabric import Ecn, Fabric
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
 
 # Few combinations, because each is compiled; the same as in other tests, because they share.
 KINDS = {

@@ -21,11 +21,11 @@ from engine_runs import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
-from netsim.fabric import LOAD_BALANCING, Ecn, Fabric, PacketFormat
-from netsim.flows import FlowTable
-from netsim.ideal import ideal_times
-from netsim.network import Network
+from netsim.model.fabric import LOAD_BALANCING, Ecn, Fabric, PacketFormat
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
 
 RATES = ("10Gbps", "40Gbps", "100Gbps", "400Gbps")
 EXAMPLES = 200

@@ -14,7 +14,7 @@ from experiment_text import TRANSPORT, load, messages, text
 
 from netsim.errors import InputError
 from netsim.experiment import Experiment, built_in, locate
-from netsim.fabric import Ecn, Fabric, PacketFormat, pfc_headroom_bytes
+from netsim.model.fabric import Ecn, Fabric, PacketFormat, pfc_headroom_bytes
 
 
 def test_a_minimal_file_is_complete(tmp_path):
@@ -199,8 +199,8 @@ def test_overrides(tmp_path):
 
 
 OWN = '''"""One flow."""
-from netsim.flows import FlowTable
-from netsim.params import Param
+from netsim.model.flows import FlowTable
+from netsim.plugins.params import Param
 
 PARAMS = [Param("file", "file", None, "any")]
 

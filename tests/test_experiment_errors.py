@@ -11,10 +11,10 @@ from experiment_text import TRANSPORT, load, messages, text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim import registry
 from netsim.errors import InputError
-from netsim.estimate import code_needed
 from netsim.experiment import Experiment, locate
+from netsim.plugins import registry
+from netsim.running.estimate import code_needed
 
 BAD = {
     "syntax": (

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from netsim import InputError
-from netsim.fabric import PacketFormat
-from netsim.fair_shares import NO_LINK, completion_times, ecmp_paths, max_min_rates
-from netsim.flows import FlowTable
-from netsim.ideal import ideal_times
-from netsim.network import NetworkBuilder
-from netsim.registry import find
+from netsim.bounds.fair_shares import NO_LINK, completion_times, ecmp_paths, max_min_rates
+from netsim.bounds.ideal import ideal_times
+from netsim.model.builder import NetworkBuilder
+from netsim.model.fabric import PacketFormat
+from netsim.model.flows import FlowTable
+from netsim.plugins.registry import find
 
 G = 10**9
 PACKETS = PacketFormat()

@@ -11,9 +11,9 @@ from experiment_text import load, messages, text
 
 from netsim.engine.engine import Engine
 from netsim.errors import InputError
-from netsim.faults import LinkFault, combine
-from netsim.prepare import prepare
-from netsim.tables import conserve
+from netsim.experiment.scenario import prepare
+from netsim.model.faults import LinkFault, combine
+from netsim.running.collect import conserve
 
 NETWORK = fat_tree(4, 2, "100Gbps")
 NIC = np.array([0])

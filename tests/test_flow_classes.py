@@ -7,11 +7,11 @@ import pytest
 from engine_runs import TRIM, build, fat_tree, fct_ps, flow_table, resolve, run
 from experiment_text import load, messages, text
 
-from netsim import registry
 from netsim.errors import InputError
-from netsim.flows import FlowTable
-from netsim.prepare import prepare
-from netsim.simulate import simulate
+from netsim.experiment.scenario import prepare
+from netsim.model.flows import FlowTable
+from netsim.plugins import registry
+from netsim.running.point import simulate
 
 NETWORK = fat_tree(4, 2, "100Gbps")
 # Inside a leaf, each host with one flow out or in: nobody meets anybody.

@@ -20,14 +20,14 @@ from engine_runs import (
     run,
 )
 
-from netsim import registry
+from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
-from netsim.fabric import Fabric, PacketFormat
-from netsim.faults import LinkFault, combine
-from netsim.flows import FlowTable, TrafficContext
-from netsim.ideal import ideal_times
-from netsim.network import Network
-from netsim.params import resolve_params
+from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.faults import LinkFault, combine
+from netsim.model.flows import FlowTable, TrafficContext
+from netsim.model.network import Network
+from netsim.plugins import registry
+from netsim.plugins.params import resolve_params
 from netsim.traffic._sizes import BUILT_IN, Sizes
 
 PAYLOAD = 4096

@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_network import networks
 
-from netsim.fabric import PacketFormat
-from netsim.flows import FlowTable
-from netsim.ideal import byte_quotient, ideal_times, packet_counts, send_time
-from netsim.network import Network, NetworkBuilder
+from netsim.bounds.ideal import ideal_times
+from netsim.model.arithmetic import byte_quotient, send_time
+from netsim.model.builder import NetworkBuilder
+from netsim.model.fabric import PacketFormat, packet_counts
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
 
 GBPS = 10**9
 US = 10**6

@@ -42,7 +42,7 @@ def hook(event, arguments):
             if seen == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(hook)
-from netsim import simulate as module
+from netsim.running import point as module
 simulate = module.simulate
 def logged(point, **options):
     with open(log, "a") as file:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from netsim import limits
 from netsim.engine.layout import INF, PACKET
-from netsim.engine.numbers import serialisation_ps
 from netsim.errors import InputError
-from netsim.ideal import byte_quotient, send_time
-from netsim.prepare import prepare
-from netsim.simulate import build_engine, estimate, simulate
+from netsim.experiment.scenario import prepare
+from netsim.model.arithmetic import byte_quotient, send_time, serialisation_ps
+from netsim.running.estimate import estimate
+from netsim.running.point import build_engine, simulate
 from netsim.transports import dctcp
 
 DUMBBELL = 'kind = "dumbbell"\nhosts = 2\n'
@@ -233,7 +233,7 @@ def test_a_class_that_the_fabric_has_not_is_refused_with_file_and_row(tmp_path):
 
 OWN_TRAFFIC = '''
 """Flows of class 3."""
-from netsim.flows import FlowTable
+from netsim.model.flows import FlowTable
 
 PARAMS = []
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from netsim import registry
 from netsim.engine.protocol import ARGUMENTS, SETTABLE
 from netsim.errors import InputError
 from netsim.lint import check_transport
-from netsim.params import resolve_params
+from netsim.plugins import registry
+from netsim.plugins.params import resolve_params
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -21,7 +21,7 @@ SOUND = '''
 """A window of packets, each acknowledged."""
 
 from netsim.blocks import selective
-from netsim.params import Param
+from netsim.plugins.params import Param
 from netsim.transport import ACK, BLOCKED, armed, deliver, finish, send, set_timer
 
 PARAMS = [Param("window", "count", 8, "packets"), Param("rto", "time", "1ms", "timeout")]

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.errors import InputError
-from netsim.flows import FlowTable
-from netsim.network import Network, NetworkBuilder
-from netsim.routing import COUNT_BITS, TableWriter, Wiring
+from netsim.model.builder import NetworkBuilder
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
+from netsim.model.routing import COUNT_BITS, TableWriter, Wiring
 
 GBPS = 10**9
 US = 10**6

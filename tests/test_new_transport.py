@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from netsim import load, load_sweep, registry
+from netsim import load, load_sweep
 from netsim.cli import app
+from netsim.plugins import registry
 
 FILES = ["mine.py", "mine.toml", "test_mine.py"]
 

@@ -23,9 +23,9 @@ from engine_runs import (
 )
 from test_against_htsim import FLOW_BYTES, flows_by_link
 
-from netsim import registry
 from netsim.engine.engine import Engine
-from netsim.fabric import Ecn, Fabric
+from netsim.model.fabric import Ecn, Fabric
+from netsim.plugins import registry
 
 nscc = registry.find("transport", "nscc").module
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netsim.errors import InputError
-from netsim.params import REQUIRED, UNITS, Param, resolve_params
+from netsim.plugins.params import REQUIRED, UNITS, Param, resolve_params
 
 
 @pytest.mark.parametrize(

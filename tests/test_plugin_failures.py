@@ -9,16 +9,16 @@ import sys
 import pytest
 from experiment_text import TRANSPORT, load, text
 
-from netsim import registry
 from netsim.errors import InputError
-from netsim.prepare import prepare
+from netsim.experiment.scenario import prepare
+from netsim.plugins import registry
 
 TOPOLOGY = '''
 """Two hosts."""
 
 import sys
 
-from netsim.network import NetworkBuilder
+from netsim.model.builder import NetworkBuilder
 
 PARAMS = []
 
@@ -36,7 +36,7 @@ TRAFFIC = '''
 
 import sys
 
-from netsim.flows import FlowTable
+from netsim.model.flows import FlowTable
 
 PARAMS = []
 

@@ -14,12 +14,12 @@ from experiment_text import text
 from netsim import load
 from netsim.cli import app
 from netsim.errors import InputError
-from netsim.simulate import estimate
+from netsim.running.estimate import estimate
 
 TRANSPORT = '''
 """One packet at a time: the next one is sent when the last one is acknowledged."""
 
-from netsim.params import Param
+from netsim.plugins.params import Param
 from netsim.transport import ACK, BLOCKED, deliver, finish, send
 
 PARAMS = [Param("window", "count", 1, "packets sent ahead of the acknowledgements", minimum=1)]
@@ -52,8 +52,8 @@ def on_control(env, now, tx, pkt):
 TOPOLOGY = '''
 """Switches in a row, with one host each."""
 
-from netsim.network import NetworkBuilder
-from netsim.params import Param
+from netsim.model.builder import NetworkBuilder
+from netsim.plugins.params import Param
 
 PARAMS = [
     Param("switches", "count", 3, "switches in the row", minimum=1),
@@ -79,8 +79,8 @@ TRAFFIC = '''
 
 import numpy as np
 
-from netsim.flows import FlowTable
-from netsim.params import Param
+from netsim.model.flows import FlowTable
+from netsim.plugins.params import Param
 
 PARAMS = [
     Param("size", "bytes", "1MB", "size of each flow"),

@@ -8,7 +8,8 @@ from fake_simulate import FakeEstimate, FakeProgress
 from netsim.cli.progress import BarReporter, PlainReporter, Speed, describe, format_duration
 from netsim.cli.tables import common_unit, number
 from netsim.errors import InputError
-from netsim.memory import available_bytes, require_memory
+from netsim.memory import available_bytes
+from netsim.running.estimate import require_memory
 
 
 def test_speed_leaves_the_compilation_out():

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from netsim import registry
 from netsim.errors import InputError
+from netsim.plugins import registry
 
 TRANSPORT = '''"""A test transport.
 
 More text."""
-from netsim.params import Param
+from netsim.plugins.params import Param
 PARAMS = [Param("rto", "time", "1ms", "timeout")]
 PRESETS = {"fast": {"rto": "10us"}}
 '''

@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from fake_simulate import FakeSimulate
 from fakes import FakePoint, fake_result
 
-from netsim import InputError, RunError, load, registry, run_experiment
+from netsim import InputError, RunError, load, run_experiment
 from netsim.cli import app
+from netsim.plugins import registry
 from netsim.results import write_result
 from netsim.results.replace import exclusive
 
@@ -34,7 +35,7 @@ size = "1MB"
 @pytest.fixture
 def fake(monkeypatch):
     fake = FakeSimulate()
-    monkeypatch.setitem(sys.modules, "netsim.simulate", fake.module())
+    monkeypatch.setitem(sys.modules, "netsim.running.point", fake.module())
     return fake
 
 
@@ -104,7 +105,7 @@ class TestKept:
     def test_another_plugin_helper_or_list_is_another_point(self, run, fake, file):
         Path("helper.py").write_text("LENGTH = 5\n")
         Path("mine.py").write_text(
-            '"""Flows of a file."""\nimport helper\nfrom netsim.params import Param\n'
+            '"""Flows of a file."""\nimport helper\nfrom netsim.plugins.params import Param\n'
             'PARAMS = [Param("file", "file", "flows.csv", "a list")]\n'
             "def flows(params, network, rng, context):\n    raise AssertionError\n"
         )
@@ -122,11 +123,11 @@ class TestKept:
             Path("mine.py").write_text(Path("mine.py").read_text() + "# edited\n")
             return fake.simulate(point, **options)
 
-        monkeypatch.setattr(sys.modules["netsim.simulate"], "simulate", edited_meanwhile)
+        monkeypatch.setattr(sys.modules["netsim.running.point"], "simulate", edited_meanwhile)
         transport = ("--seed", "1", "--set", "transport=./mine.py")
         assert run(*transport) == (0, [1])
         assert "# edited" not in load("r").experiment["plugins"][1]["sources"]["mine.py"]
-        monkeypatch.setattr(sys.modules["netsim.simulate"], "simulate", fake.simulate)
+        monkeypatch.setattr(sys.modules["netsim.running.point"], "simulate", fake.simulate)
         assert run(*transport) == (0, [1])
         assert run(*transport) == (0, [])
 

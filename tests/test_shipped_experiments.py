@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from netsim.experiment import Experiment, Point, built_in
-from netsim.simulate import simulate
+from netsim.running.point import simulate
 
 DIGESTS = Path(__file__).parent / "data" / "completion_times.json"
 """Experiment -> point -> digest; p2p_8192 takes minutes and gigabytes and is left out."""

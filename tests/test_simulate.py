@@ -9,11 +9,11 @@ import pytest
 from experiment_text import load, text
 
 from netsim.errors import InputError
-from netsim.estimate import Code, code_needed
 from netsim.experiment import Point
 from netsim.results import load_result, summary_of, write_result
 from netsim.results.sweep import sweep_row
-from netsim.simulate import Progress, estimate, simulate
+from netsim.running.estimate import Code, code_needed, estimate
+from netsim.running.point import Progress, simulate
 
 SMALL = {"topology": 'kind = "fat_tree"\nhosts_per_leaf = 4\nleaves = 4\nhost_rate = "100Gbps"'}
 

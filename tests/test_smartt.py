@@ -22,12 +22,12 @@ from engine_runs import (
     run,
 )
 
-from netsim import registry
 from netsim.engine.engine import Engine
-from netsim.fabric import Ecn, Fabric
-from netsim.faults import LinkFault, combine
-from netsim.flows import FlowTable
-from netsim.network import Network
+from netsim.model.fabric import Ecn, Fabric
+from netsim.model.faults import LinkFault, combine
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
+from netsim.plugins import registry
 
 smartt = registry.find("transport", "smartt").module
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from netsim.experiment import Experiment
-from netsim.simulate import simulate
+from netsim.running.point import simulate
 
 RING = '''
 """A ring of five switches with one host each."""
-from netsim.network import NetworkBuilder
+from netsim.model.builder import NetworkBuilder
 
 PARAMS = []
 
@@ -29,7 +29,7 @@ def build(params):
 TWO_ON = '''
 """Every host sends to the next but one, clockwise: a circle of buffers that wait for each other."""
 import numpy as np
-from netsim.flows import FlowTable
+from netsim.model.flows import FlowTable
 
 PARAMS = []
 

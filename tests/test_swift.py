@@ -23,8 +23,8 @@ from engine_runs import (
 )
 from shared_link import bottleneck, dumbbell, measure
 
-from netsim import registry
-from netsim.fabric import Fabric
+from netsim.model.fabric import Fabric
+from netsim.plugins import registry
 
 PAYLOAD = 4096
 G = 10**9

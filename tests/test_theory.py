@@ -24,10 +24,11 @@ from engine_runs import (
 )
 
 from netsim.engine.state import Sizes
-from netsim.fabric import Fabric
-from netsim.flows import FlowTable
-from netsim.network import Network, NetworkBuilder
-from netsim.routing import COUNT_BITS, COUNT_MASK
+from netsim.model.builder import NetworkBuilder
+from netsim.model.fabric import Fabric
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
+from netsim.model.routing import COUNT_BITS, COUNT_MASK
 
 PAYLOAD = 4096
 G = 10**9

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from netsim.errors import InputError
-from netsim.network import Network, NetworkBuilder
-from netsim.params import resolve_params
+from netsim.model.builder import NetworkBuilder
+from netsim.model.network import Network
+from netsim.plugins.params import resolve_params
 from netsim.topologies import fat_tree
 
 GBPS = 10**9
@@ -171,7 +172,10 @@ def test_a_network_beyond_reach_is_refused_before_it_is_made(given, message) -> 
     shape = {"hosts_per_leaf": 4, "leaves": 2} | given
     with (
         patch("netsim.memory.available_bytes", return_value=16 * 10**9),
-        patch("netsim.network.np.broadcast_arrays", side_effect=AssertionError("cables are made")),
+        patch(
+            "netsim.model.builder.np.broadcast_arrays",
+            side_effect=AssertionError("cables are made"),
+        ),
         pytest.raises(InputError, match=message),
     ):
         build(**shape)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from engine_case import TRACE_SLOTS, departures
 from engine_runs import LOSSLESS, PACKET, US, build, counter, digest, fat_tree, flow_table
 
-from netsim import InputError, load, registry
+from netsim import InputError, load
 from netsim.cli import app
 from netsim.engine.layout import INF, RUNNING
 from netsim.engine.state import Sizes
@@ -26,9 +26,10 @@ from netsim.engine.trace import (
     TraceOverflowError,
     drain,
 )
-from netsim.fabric import Ecn, Fabric
-from netsim.faults import LinkFault, combine
-from netsim.flows import FlowTable
+from netsim.model.fabric import Ecn, Fabric
+from netsim.model.faults import LinkFault, combine
+from netsim.model.flows import FlowTable
+from netsim.plugins import registry
 from netsim.results import COLUMNS
 from netsim.tracing import record, trace_flow
 from netsim.tracing.flow_trace import event_table, kind_names

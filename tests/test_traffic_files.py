@@ -16,7 +16,7 @@ from pyarrow import parquet
 from traffic_cases import make, pairs
 
 from netsim.errors import InputError
-from netsim.flows import FlowTable
+from netsim.model.flows import FlowTable
 
 # --- flow lists ----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from engine_runs import DROP_TAIL, PACKET, build, fat_tree, fct_ps, flow_table, 
 
 from netsim.engine.engine import Engine
 from netsim.errors import InputError
-from netsim.network import Network
+from netsim.model.network import Network
 
 HEAD = '''
 """For a test."""

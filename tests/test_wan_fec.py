@@ -20,12 +20,12 @@ from engine_runs import (
 )
 from test_dumbbell import dumbbell
 
-from netsim import registry
 from netsim.engine.engine import Engine
 from netsim.engine.layout import INF, RUNNING
-from netsim.fabric import Fabric
-from netsim.faults import LinkFault, LinkFaults, combine
-from netsim.network import Network
+from netsim.model.fabric import Fabric
+from netsim.model.faults import LinkFault, LinkFaults, combine
+from netsim.model.network import Network
+from netsim.plugins import registry
 
 G = 10**9
 MS = 10**9

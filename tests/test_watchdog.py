@@ -6,7 +6,7 @@ import threading
 import time
 from itertools import count
 
-from netsim.watchdog import watched
+from netsim.engine.watchdog import watched
 
 
 def test_movement_is_no_hang() -> None:

@@ -7,10 +7,10 @@ fitted to, so nothing here depends on the machine that runs the tests.
 import numpy as np
 import pytest
 
-from netsim.estimate import estimate_scenario
 from netsim.experiment import Experiment, locate
-from netsim.prepare import prepare
-from netsim.work import _windows, work
+from netsim.experiment.scenario import prepare
+from netsim.running.estimate import estimate_scenario
+from netsim.running.work import _windows, work
 
 # Experiment, what picks the point, packet-hops, and seconds on one thread.
 MEASURED = [

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.flows import FlowTable, TrafficContext
-from netsim.network import Network, NetworkBuilder
-from netsim.params import resolve_params
-from netsim.registry import find
+from netsim.model.builder import NetworkBuilder
+from netsim.model.flows import FlowTable, TrafficContext
+from netsim.model.network import Network
+from netsim.plugins.params import resolve_params
+from netsim.plugins.registry import find
 
 GBPS = 10**9
 

@@ -12,4 +12,4 @@ PARAMS: list[Param] = []
 FABRIC = {"model": "drop_tail", "load_balancing": "spray_permutation"}
 
 CLOSED_FORM = True
-"""Flow completion times come from `netsim.ideal`, no packets are sent."""
+"""Flow completion times come from `netsim.bounds.ideal`, no packets are sent."""

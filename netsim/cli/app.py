@@ -9,9 +9,9 @@ from typing import IO, Any
 
 import click
 
-from netsim import __version__
 from netsim.cli.streams import tolerate_closed_streams
 from netsim.errors import InputError, RunError
+from netsim.version import __version__
 
 COMMANDS = {
     "run": ("netsim.cli.run", "Run an experiment and write its results."),

@@ -19,7 +19,7 @@ from netsim.units import format_bytes, format_number, parse_bytes
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
-    from netsim.simulate import RunResult
+    from netsim.results.run_result import RunResult
 
 TRANSPORTS = ("ndp", "roce")
 HOSTS = (128, 8192)
@@ -151,7 +151,7 @@ def case_point(case: Case, directory: Path) -> Point:
 
 def _from_here(transport: str) -> str:
     """The path of a transport's file as seen from anywhere; a name is left as it is."""
-    from netsim.registry import split_preset
+    from netsim.plugins.registry import split_preset
 
     path, preset = split_preset(transport)
     if not path.endswith(".py"):
@@ -162,8 +162,8 @@ def _from_here(transport: str) -> str:
 
 def measure(case: Case) -> RunResult:
     """Run one case; refused if it does not fit into memory."""
-    from netsim.memory import require_memory
-    from netsim.simulate import estimate, simulate
+    from netsim.running.estimate import estimate, require_memory
+    from netsim.running.point import simulate
 
     with tempfile.TemporaryDirectory() as directory:
         point = case_point(case, Path(directory))

@@ -26,9 +26,8 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None) -> No
     """Check EXPERIMENT, print it with every value explicit, and predict what running it takes."""
     from netsim.cli.tables import estimate_table
     from netsim.cli.wide import show
-    from netsim.memory import require_memory
     from netsim.results.files import plain
-    from netsim.simulate import code_needed, estimate
+    from netsim.running.estimate import code_needed, estimate, require_memory
 
     loaded = load_experiment(experiment, overrides, seed)
     points = loaded.points()

@@ -33,7 +33,7 @@ def lines_of(kind: str) -> list[tuple[str, str]]:
         from netsim.experiment import built_in
 
         return [(name, summary_of(path)) for name, path in built_in().items()]
-    from netsim import registry
+    from netsim.plugins import registry
 
     singular = {"transports": "transport", "topologies": "topology", "traffic": "traffic"}[kind]
     return [(plugin.name, plugin.summary) for plugin in registry.all(singular)]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-    from netsim.simulate import Progress
+    from netsim.running.point import Progress
 
 PLAIN_EVERY_S = 5.0
 BAR_EVERY_S = 0.1

@@ -15,7 +15,7 @@ from netsim.limits import THREADS
 
 if TYPE_CHECKING:
     from netsim.experiment import Experiment, Point
-    from netsim.run import Outcome
+    from netsim.running.sweep import Outcome
 
 
 @click.command("run")
@@ -54,7 +54,7 @@ def command(
     """
     loaded = load_experiment(experiment, overrides, seed)
     points = loaded.points()
-    from netsim.run import output_directory
+    from netsim.running.sweep import output_directory
 
     directory = out if out is not None else output_directory(points)
     options = {"threads": threads, "again": again or checked, "checked": checked}
@@ -83,7 +83,7 @@ def _simulate(
     points: list[Point], directory: Path, quiet: bool, options: dict[str, Any]
 ) -> tuple[list[Outcome], Interruption]:
     from netsim.cli.progress import reporter
-    from netsim.run import run_points
+    from netsim.running.sweep import run_points
 
     interruption = Interruption()
     outcomes: list[Outcome] = []

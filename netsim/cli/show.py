@@ -12,8 +12,8 @@ from netsim.errors import InputError, did_you_mean
 from netsim.units import written
 
 if TYPE_CHECKING:
-    from netsim.params import Param
-    from netsim.registry import Plugin
+    from netsim.plugins.params import Param
+    from netsim.plugins.registry import Plugin
 
 KINDS = {
     "transport": "transport",
@@ -41,7 +41,7 @@ def command(kind: str, name: str) -> None:
 
         click.echo(locate(name).read_text("utf-8"), nl=False)
         return
-    from netsim import registry
+    from netsim.plugins import registry
 
     base, preset = registry.split_preset(name)
     plugin = registry.find(KINDS[kind], base, relative_to=Path.cwd())
@@ -116,7 +116,7 @@ def _ended(sentence: str) -> str:
 
 
 def _written(value: object) -> str:
-    from netsim.params import REQUIRED
+    from netsim.plugins.params import REQUIRED
 
     if value is REQUIRED:
         return "(must be given)"

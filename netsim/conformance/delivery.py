@@ -6,8 +6,8 @@ import numpy as np
 
 from netsim.conformance.finding import ConformanceError
 from netsim.conformance.lab import Lab
-from netsim.fabric import PacketFormat
-from netsim.flows import FlowTable
+from netsim.model.fabric import PacketFormat
+from netsim.model.flows import FlowTable
 
 PACKET = PacketFormat().payload_bytes
 HOSTS = 8

@@ -8,8 +8,8 @@ from netsim.conformance import networks
 from netsim.conformance.delivery import PACKET, packets_of
 from netsim.conformance.finding import NotApplicableError
 from netsim.conformance.lab import Lab, run_until
-from netsim.fabric import PacketFormat
-from netsim.flows import FlowTable
+from netsim.model.fabric import PacketFormat
+from netsim.model.flows import FlowTable
 
 FLOWS = 4
 START_PS = 100_000_000

@@ -11,22 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from netsim import registry
+from netsim.bounds.ideal import ideal_times
 from netsim.conformance import networks
 from netsim.conformance.finding import ConformanceError
 from netsim.conformance.watch import Watch, watched_module
 from netsim.engine.engine import Engine
 from netsim.engine.layout import DONE, HOST_FIELDS, IDLE, INF, RUNNING, RX_FIELDS, TX_FIELDS
-from netsim.experiment.fabric import merge, resolve_fabric, wishes
-from netsim.fabric import Fabric, PacketFormat
-from netsim.flows import FlowTable
-from netsim.ideal import ideal_times
+from netsim.experiment.resolve_fabric import merge, resolve_fabric, wishes
 from netsim.lint import check_transport
-from netsim.network import Network
-from netsim.params import resolve_params
-from netsim.registry import Plugin
-from netsim.stall import explain, under_way
-from netsim.tables import conserve
+from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
+from netsim.plugins import registry
+from netsim.plugins.params import resolve_params
+from netsim.plugins.registry import Plugin
+from netsim.running.collect import conserve
+from netsim.running.stall import explain, under_way
 from netsim.units import format_time
 
 WINDOWS = 100

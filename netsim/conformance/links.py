@@ -8,7 +8,7 @@ from netsim.conformance import networks
 from netsim.conformance.delivery import PACKET, packets_of, permutation_of
 from netsim.conformance.finding import NotApplicableError
 from netsim.conformance.lab import Lab
-from netsim.faults import LinkFault, combine
+from netsim.model.faults import LinkFault, combine
 
 DOWN_PS = (6_000_000, 60_000_000)
 

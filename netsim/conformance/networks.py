@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from netsim.network import Network, NetworkBuilder
+from netsim.model.builder import NetworkBuilder
+from netsim.model.network import Network
 
 RATE_BPS = 100 * 10**9
 DELAY_PS = 1_000_000

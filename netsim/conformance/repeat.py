@@ -9,8 +9,8 @@ from netsim.conformance import networks
 from netsim.conformance.delivery import PACKET, incast_of, packets_of
 from netsim.conformance.finding import ConformanceError
 from netsim.conformance.lab import Lab
-from netsim.flows import FlowTable
-from netsim.network import Network
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
 
 
 def windows(lab: Lab) -> str:

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from netsim.conformance.finding import ConformanceError
+from netsim.engine.packets import DATA
 from netsim.engine.protocol import HANDLERS
-from netsim.transport import DATA
-from netsim.watchdog import watched
+from netsim.engine.watchdog import watched
 
 PATIENCE_S = 5.0
 """Seconds after which a call of a handler counts as an endless loop."""

@@ -6,8 +6,8 @@ choice is a pure function of counters of the port by which the packet came in.
 
 from __future__ import annotations
 
-from netsim.engine.numbers import below, mix
-from netsim.transport import FIRST_CONTROL, TRIMMED
+from netsim.engine.packets import FIRST_CONTROL, TRIMMED
+from netsim.model.arithmetic import below, mix
 
 ECMP, SPRAY_RANDOM, SPRAY_RR, SPRAY_PERMUTATION, LEAST_LOADED = range(5)
 

@@ -12,7 +12,7 @@ from types import ModuleType
 from netsim.engine.cache import package_root, source_files
 from netsim.errors import InputError
 from netsim.inputs import at_line
-from netsim.lint.source import tree_of
+from netsim.plugins.source import tree_of
 
 PLACES = (
     re.compile(r'File "(.+?)", line (\d+)'),

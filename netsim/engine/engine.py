@@ -10,9 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from netsim import watchdog
-from netsim.engine import exact, loop, switch
+from netsim.engine import coupled_switch, loop, switch, watchdog
 from netsim.engine.cache import cache_folder
+from netsim.engine.instructions import (
+    compiled_prefetch,
+    compiled_take_ticket,
+    prefetch,
+    take_ticket,
+)
+from netsim.engine.join import mix
 from netsim.engine.layout import (
     BROKEN,
     DOING,
@@ -21,13 +27,6 @@ from netsim.engine.layout import (
     GROW_SCRATCH,
     UNFINISHED,
 )
-from netsim.engine.machine import (
-    compiled_prefetch,
-    compiled_take_ticket,
-    prefetch,
-    take_ticket,
-)
-from netsim.engine.mixed import mix
 from netsim.engine.protocol import Protocol, read_protocol, transport_parameters
 from netsim.engine.records import RecordArray
 from netsim.engine.rules import TEXTS
@@ -46,12 +45,12 @@ from netsim.engine.state import (
     initial_sizes,
 )
 from netsim.engine.trace import CAPACITY, Trace, build_trace
+from netsim.engine.watchdog import watched
 from netsim.errors import RunError
-from netsim.fabric import Fabric, PacketFormat
-from netsim.faults import LinkFaults
-from netsim.flows import FlowTable
-from netsim.network import Network
-from netsim.watchdog import watched
+from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.faults import LinkFaults
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
 
 
 class Engine:
@@ -140,7 +139,9 @@ class Engine:
         holes: dict[str, Any] = {**constants, **protocol.handlers}
         holes["prefetch"] = compiled_prefetch() if self.jit else prefetch
         holes["take_ticket"] = compiled_take_ticket() if self.jit else take_ticket
-        holes["switch_step"] = exact.switch_step if constants["COUPLED"] else switch.switch_step
+        holes["switch_step"] = (
+            coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
+        )
         tag = _tag(protocol, constants, checked=checked)
         specialiser = Specialiser(holes, protocol.modules, tag, jit=self.jit, checked=checked)
         folder = cache_folder(protocol.modules) if self.jit else None

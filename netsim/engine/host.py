@@ -32,6 +32,7 @@ from netsim.engine.layout import (
     TIMER_START,
     TIMER_TX,
 )
+from netsim.engine.packets import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.ports import lost_on_wire, set_paused
 from netsim.engine.rules import (
     ENDLESS,
@@ -56,7 +57,6 @@ from netsim.engine.trace import (
     trace_timer,
     trace_tx,
 )
-from netsim.transport import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
 
 # The transport's handlers and the fabric's features, put in place by specialise.py.
 N_CLASSES: int

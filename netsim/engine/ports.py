@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from netsim.engine.numbers import PURPOSE_ECN, PURPOSE_LOSS, PURPOSE_TRIM, rand32
+from netsim.engine.packets import DATA, ECN_CE, TRIMMED
 from netsim.engine.trace import ARRIVED, DROPPED, FORWARDED, LOST, MARKED, trace_packet
 from netsim.engine.trace import TRIMMED as TRIMS
-from netsim.transport import DATA, ECN_CE, TRIMMED
+from netsim.model.arithmetic import PURPOSE_ECN, PURPOSE_LOSS, PURPOSE_TRIM, rand32
 
 # The fabric's features, put in place by specialise.py.
 N_CLASSES: int

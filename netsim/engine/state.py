@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.bounds.ideal import ideal_times
 from netsim.engine.balance import ECMP, LEAST_LOADED, SPRAY_PERMUTATION, SPRAY_RANDOM, SPRAY_RR
 from netsim.engine.layout import (
     BALANCE,
@@ -32,16 +33,21 @@ from netsim.engine.layout import (
     Scratch,
     Wires,
 )
-from netsim.engine.numbers import PURPOSE_ECMP, PURPOSE_PERMUTATION, PURPOSE_SPRAY, salt
 from netsim.engine.protocol import Protocol
 from netsim.engine.records import RecordArray
 from netsim.engine.trace import Trace
-from netsim.fabric import Fabric, PacketFormat
-from netsim.faults import LinkFaults
-from netsim.flows import FlowTable
-from netsim.ideal import byte_quotient, ideal_times
 from netsim.limits import TRANSPORTS
-from netsim.network import Network
+from netsim.model.arithmetic import (
+    PURPOSE_ECMP,
+    PURPOSE_PERMUTATION,
+    PURPOSE_SPRAY,
+    byte_quotient,
+    salt,
+)
+from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.faults import LinkFaults
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
 
 BALANCING = {
     "ecmp": ECMP,

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from netsim.experiment.faults import FaultUse
-from netsim.fabric import Fabric, PacketFormat
-from netsim.registry import Plugin
+from netsim.experiment.resolve_faults import FaultUse
+from netsim.model.fabric import Fabric, PacketFormat
+from netsim.plugins.registry import Plugin
 
 
 @dataclass(frozen=True)

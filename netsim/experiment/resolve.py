@@ -13,12 +13,11 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from netsim import registry
 from netsim.errors import CombinedInputError, InputError
-from netsim.experiment import fabric as fabrics
+from netsim.experiment import resolve_fabric as fabrics
 from netsim.experiment.document import CLASS_SECTIONS, PLUGIN_SECTIONS, Tree, category
-from netsim.experiment.faults import FaultUse
 from netsim.experiment.model import FlowClass, Outputs, PluginUse, Point, StopCondition
+from netsim.experiment.resolve_faults import FaultUse
 from netsim.experiment.schema import (
     FaultSection,
     FileSection,
@@ -27,12 +26,13 @@ from netsim.experiment.schema import (
     problems,
 )
 from netsim.experiment.sweep import Variant
-from netsim.fabric import Fabric, PacketFormat
 from netsim.inputs import ROOM_IN_NAME, is_file, path_problem, user_path
 from netsim.limits import INT64, TRANSPORTS
 from netsim.lint import check_transport
-from netsim.params import resolve_params
-from netsim.registry import Plugin
+from netsim.model.fabric import Fabric, PacketFormat
+from netsim.plugins import registry
+from netsim.plugins.params import resolve_params
+from netsim.plugins.registry import Plugin
 from netsim.units import format_time, written
 
 SEED_LIMIT = 2**32

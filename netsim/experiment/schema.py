@@ -15,10 +15,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from netsim.errors import InputError, did_you_mean
-from netsim.experiment.faults import LINK_PATTERN
-from netsim.fabric import LOAD_BALANCING, MAX_CLASSES, MODELS
+from netsim.experiment.resolve_faults import LINK_PATTERN
 from netsim.limits import ALPHA, PACKET_BYTES
-from netsim.params import REQUIRED, Param
+from netsim.model.fabric import LOAD_BALANCING, MAX_CLASSES, MODELS
+from netsim.plugins.params import REQUIRED, Param
 from netsim.units import parse_queue, written
 
 LARGEST = f"{PACKET_BYTES}B"

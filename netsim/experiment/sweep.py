@@ -18,7 +18,7 @@ from typing import Any
 from netsim.errors import InputError, raise_all
 from netsim.experiment.document import CLASS_SECTIONS, PLUGIN_SECTIONS, Tree
 from netsim.experiment.schema import COUNT_FIELDS
-from netsim.registry import Plugin
+from netsim.plugins.registry import Plugin
 from netsim.units import written
 
 MAX_POINTS = 10_000

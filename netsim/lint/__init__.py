@@ -11,7 +11,7 @@ from netsim.engine.protocol import read_protocol, transport_parameters
 from netsim.errors import InputError, raise_all
 from netsim.lint.handlers import mistakes
 from netsim.lint.names import lookalikes
-from netsim.registry import Plugin
+from netsim.plugins.registry import Plugin
 
 __all__ = ["check_transport"]
 

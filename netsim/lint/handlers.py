@@ -25,12 +25,15 @@ from netsim.engine.protocol import HANDLERS, SENT, Protocol
 from netsim.errors import InputError, did_you_mean
 from netsim.inputs import at_line
 from netsim.lint.records import NOTHING, Records, Ref, Value, arguments
-from netsim.lint.source import Function, inside, node_of, without_value
+from netsim.plugins.source import Function, inside, node_of, without_value
 
 RETURNS = {"ready": "now, a later time, or BLOCKED", "rank": "a number"}
 """The handlers that the engine wants something of."""
 
-LIBRARY, ENGINE, BLOCKS = "netsim.transport", "netsim.engine.", "netsim.blocks."
+OURS = ("netsim.engine.", "netsim.model.")
+"""Where the functions stand that transports import from `netsim.transport`."""
+
+BLOCKS = "netsim.blocks."
 MANY = 20
 """So many mistakes are told at once."""
 
@@ -248,7 +251,7 @@ class _Body:
         values = self._bound(node, callee, given, named)
         if values is None:
             return NOTHING
-        if callee.__module__ == LIBRARY or callee.__module__.startswith(ENGINE):
+        if callee.__module__.startswith(OURS):
             return frozenset({Ref(SENT)}) if callee.__name__ == "send" else NOTHING
         if callee in self.course.under_way:
             error = InputError(f"{callee.__name__} calls itself", hint="a loop can be compiled")

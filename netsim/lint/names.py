@@ -11,7 +11,7 @@ from types import ModuleType
 from netsim.engine.protocol import DECLARATIONS, HANDLERS
 from netsim.errors import InputError, did_you_mean
 from netsim.inputs import at_line
-from netsim.lint.source import tree_of
+from netsim.plugins.source import tree_of
 
 ALIKE = 0.85
 """Names that agree in so much of their letters are taken for each other."""

@@ -16,12 +16,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim import __version__, plugin_files
+from netsim.plugins import files as plugin_files
 from netsim.results.files import plain
+from netsim.version import __version__
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
-    from netsim.registry import Plugin
+    from netsim.plugins.registry import Plugin
 
 LIBRARIES = ("numba", "llvmlite", "numpy")
 """Libraries that can change a result."""

@@ -104,7 +104,7 @@ class Result:
 
     def hash_fits(self) -> bool | None:
         """Whether the hash is that of the two tables; None if links were not kept."""
-        from netsim.tables import result_hash
+        from netsim.results.run_result import result_hash
 
         if not (self.path / files.LINKS).exists():
             return None

@@ -7,7 +7,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim import __version__
 from netsim.results import files
 from netsim.results.destination import (
     check_destination,
@@ -17,10 +16,11 @@ from netsim.results.destination import (
 )
 from netsim.results.provenance import LIBRARIES, Origin, origins
 from netsim.results.replace import real, replacing
+from netsim.version import __version__
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
-    from netsim.simulate import RunResult
+    from netsim.results.run_result import RunResult
 
 
 def write_result(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.bounds.ideal import ideal_times
 from netsim.engine.layout import TIMER_RX, TIMER_START, TIMER_TX
 from netsim.engine.trace import (
     ARRIVED,
@@ -29,7 +30,6 @@ from netsim.engine.trace import (
     WHAT,
 )
 from netsim.errors import InputError, did_you_mean
-from netsim.ideal import ideal_times
 from netsim.tracing.journeys import Journeys, follow
 
 if TYPE_CHECKING:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from netsim.engine.packets import DATA, FIRST_CONTROL
+from netsim.engine.packets import TRIMMED as TRIMMED_KIND
 from netsim.engine.trace import (
     ARRIVED,
     CREATED,
@@ -26,8 +28,6 @@ from netsim.engine.trace import (
     TRIMMED,
     TX,
 )
-from netsim.transport import DATA, FIRST_CONTROL
-from netsim.transport import TRIMMED as TRIMMED_KIND
 
 NONE = -1
 

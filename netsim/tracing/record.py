@@ -13,18 +13,18 @@ import numpy as np
 from netsim.engine.layout import DONE, IDLE, UNTIL
 from netsim.engine.trace import CAPACITY, TraceOverflowError, drain
 from netsim.errors import InputError
-from netsim.memory import require_memory
-from netsim.prepare import is_closed_form, prepare
-from netsim.simulate import NEVER_PS, Progress, build_engine, code_needed, estimate
+from netsim.experiment.scenario import is_closed_form, prepare
+from netsim.running.estimate import code_needed, estimate, require_memory
+from netsim.running.point import NEVER_PS, Progress, build_engine
+from netsim.running.tuning import Tuner
 from netsim.tracing.flow_trace import FlowTrace, flow_trace
 from netsim.tracing.replay import differences, point_of
-from netsim.tuning import Tuner
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
     from netsim.experiment.model import PluginUse
-    from netsim.prepare import Scenario
+    from netsim.experiment.scenario import Scenario
     from netsim.results import Result
 
 MORE = 8
@@ -45,7 +45,7 @@ def trace_flow(
     Parameters
     ----------
     directory : where files that the experiment names are, if they are not found.
-    progress, should_stop : as for `netsim.simulate.simulate`.
+    progress, should_stop : as for `netsim.running.point.simulate`.
 
     Raises InputError if there is no such flow, or the experiment cannot be simulated again. The
     trace's `warnings` say what is no longer as it was when the result was written.

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from netsim import registry
 from netsim.errors import InputError
 from netsim.experiment import Experiment, Point
 from netsim.experiment.document import PLUGIN_SECTIONS
+from netsim.plugins import registry
 from netsim.results import Result
 from netsim.results.files import EXPERIMENT
 from netsim.results.provenance import origins

@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import CLASSES_HINT, HORIZON, no_class
 from netsim.errors import InputError, did_you_mean
-from netsim.fabric import MAX_CLASSES
 from netsim.flows import FlowTable, TrafficContext
 from netsim.inputs import at_line, read_text, require_file, unreadable, user_path, whole
 from netsim.limits import HORIZON_PS
+from netsim.model.checks import CLASSES_HINT, HORIZON, no_class
+from netsim.model.fabric import MAX_CLASSES
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import parse_bytes, parse_time_ps, shortened, written

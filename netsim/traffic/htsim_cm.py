@@ -28,10 +28,10 @@ from typing import Any
 
 import numpy as np
 
-from netsim.checks import HORIZON
 from netsim.flows import FlowTable, TrafficContext
 from netsim.inputs import at_line, read_lines, user_path, whole
 from netsim.limits import HORIZON_PS
+from netsim.model.checks import HORIZON
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import HORIZON
 from netsim.errors import InputError
 from netsim.flows import FlowTable, TrafficContext
 from netsim.limits import HORIZON_PS
+from netsim.model.checks import HORIZON
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.traffic._draw import other_hosts

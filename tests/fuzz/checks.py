@@ -55,7 +55,7 @@ def _judged(case: experiments.Case, outcome: Outcome, file: Path) -> Iterator[Fi
 def _sound(case: experiments.Case, file: Path) -> Iterator[Finding]:
     """Is what was accepted in the range of the arithmetic, and said in full by what is printed?"""
     from netsim.experiment import Experiment
-    from netsim.simulate import estimate
+    from netsim.running.estimate import estimate
 
     pairs = zip(case.arguments[::2], case.arguments[1::2], strict=True)
     changes = [value if option == "--set" else f"seed={value}" for option, value in pairs]

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from netsim import registry
-from netsim.params import Param
+from netsim.plugins import registry
+from netsim.plugins.params import Param
 
 Tree = dict[str, Any]
 

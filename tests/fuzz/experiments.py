@@ -252,7 +252,7 @@ def _listed(rng: random.Random, tree: Tree) -> Change:
 
 def _kind(rng: random.Random, tree: Tree) -> Change:
     section = rng.choice(["topology", "transport", "traffic"])
-    from netsim import registry
+    from netsim.plugins import registry
 
     known = registry.names(section)
     name = rng.choice(known)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from netsim import registry, scaffold
+from netsim import scaffold
+from netsim.plugins import registry
 
 DECLARATIONS = {
     "PARAMS": (

@@ -70,7 +70,7 @@ def _summary(result: object) -> Iterator[Finding]:
 
 def _reliable(result: object) -> bool:
     """Do all transports of a result deliver every flow?"""
-    from netsim import registry
+    from netsim.plugins import registry
     from netsim.results import Result
 
     assert isinstance(result, Result)

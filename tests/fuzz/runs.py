@@ -52,7 +52,7 @@ def _run(
 
 def _small(file: Path) -> bool:
     from netsim.experiment import Experiment
-    from netsim.simulate import estimate
+    from netsim.running.estimate import estimate
 
     points = Experiment.load(file).points()
     estimates = [estimate(point) for point in points[:MAX_POINTS]]

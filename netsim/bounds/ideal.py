@@ -17,20 +17,20 @@ only at the first and at the last link: no work-conserving order of arrival is f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.limits import PS_BITS, RATE_SHIFT
-from netsim.routing import COUNT_BITS, COUNT_MASK
+from netsim.model.arithmetic import byte_quotient, send_time
+from netsim.model.fabric import packet_counts
+from netsim.model.paths import walk
 
 if TYPE_CHECKING:
-    from netsim.fabric import PacketFormat
-    from netsim.flows import FlowTable
-    from netsim.network import Network
+    from netsim.model.fabric import PacketFormat
+    from netsim.model.flows import FlowTable
+    from netsim.model.network import Network
 
 # Flows handled at once: their arrays stay in the processor's cache.
 BLOCK = 1 << 15
@@ -49,21 +49,6 @@ class IdealTimes:
 
     fct_ps: Ints
     acked_ps: Ints
-
-
-def byte_quotient(rate_bps: NDArray[np.int64]) -> Ints:
-    """Time per byte of a link, int64, in units of 2**-20 ps; see `send_time`."""
-    return np.rint(float(PS_BITS << RATE_SHIFT) / rate_bps).astype(np.int64)
-
-
-def send_time(size_bytes: Ints | int, quotient: Ints) -> Ints:
-    """Picoseconds to send `size_bytes` on a link with this `byte_quotient`."""
-    return (size_bytes * quotient) >> RATE_SHIFT
-
-
-def packet_counts(size_bytes: Ints, packets: PacketFormat) -> Ints:
-    """Data packets of each flow."""
-    return -(-size_bytes // packets.payload_bytes)
 
 
 def ideal_times(
@@ -178,37 +163,6 @@ def _sprayed(
     for k in (ahead, others - 1):
         finish = np.where(ahead < others, np.maximum(finish, from_full(k, 0)), finish)
     return finish + network.port_delay_ps[exit_port]
-
-
-def walk(
-    network: Network, src: Ints, dst: Ints
-) -> Iterator[tuple[Ints, Ints, NDArray[np.bool_], Ints]]:
-    """The first shortest paths of several flows, link by link.
-
-    Yields for each step (flow, port, delivers, parallel), arrays of one length: the flows that
-    are still on their way, the global port each leaves by, whether that port leads to its host,
-    and among how many ports towards it that one is the first.
-    """
-    flow = np.arange(src.size)
-    group = network.host_group[dst].astype(np.int64)
-    port = src
-    delivers = np.zeros(src.size, bool)
-    parallel = np.ones(src.size, np.int64)
-    while True:
-        yield flow, port, delivers, parallel
-        going = ~delivers
-        if not going.all():
-            flow, port, group = flow[going], port[going], group[going]
-        if not flow.size:
-            return
-        switch = network.next_switch(port)
-        entry = network.route[switch * network.n_groups + group]
-        delivers = (entry & COUNT_MASK) == 0
-        parallel = np.maximum(entry & COUNT_MASK, 1)
-        local = network.host_port[dst[flow]].astype(np.int64)
-        onward = ~delivers
-        local[onward] = network.route_ports[entry[onward] >> COUNT_BITS]
-        port = network.node_first_port[switch + network.n_hosts] + local
 
 
 def _exit_ports(network: Network, host: Ints) -> Ints:

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from netsim import checks, plugin_files
+from netsim.bounds.ideal import IdealTimes, ideal_times
 from netsim.errors import InputError
-from netsim.experiment.faults import link_faults
-from netsim.fabric import Fabric
-from netsim.faults import LinkFaults
-from netsim.flows import FlowTable, TrafficContext
-from netsim.ideal import IdealTimes, ideal_times
-from netsim.network import Network
-from netsim.units import shortened
+from netsim.experiment.resolve_faults import link_faults
+from netsim.limits import TIMEOUT_PS, slowest_rate_bps
+from netsim.model import checks
+from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.faults import LinkFaults
+from netsim.model.flows import FlowTable, TrafficContext
+from netsim.model.network import Network
+from netsim.plugins import files as plugin_files
+from netsim.units import format_rate, format_time, shortened
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.experiment.model import PluginUse
-    from netsim.registry import Plugin
+    from netsim.plugins.registry import Plugin
 
 T = TypeVar("T")
 
@@ -124,7 +126,28 @@ def _check_transports(point: Point) -> None:
                 key=key,
                 hint="an experiment of its own",
             )
-        checks.check_transport(use, key, point.packets)
+        _check_parameters(use, key, point.packets)
+
+
+def _check_parameters(use: PluginUse, key: str, packets: PacketFormat) -> None:
+    """Refuse parameters of a transport from which its sums and products would overflow."""
+    slowest = slowest_rate_bps(packets.data_bytes)
+    for param in use.plugin.params:
+        value = use.params[param.name]
+        if value is None:
+            continue
+        if param.unit == "time" and value >= TIMEOUT_PS:
+            raise InputError(
+                f"{format_time(value)} is too long for a transport",
+                key=f"{key}.{param.name}",
+                hint=f"less than {format_time(TIMEOUT_PS, 3)}",
+            )
+        if param.unit == "rate" and value < slowest:
+            raise InputError(
+                f"{format_rate(value)} is too slow for packets of {packets.data_bytes} bytes",
+                key=f"{key}.{param.name}",
+                hint=f"at least {format_rate(slowest)}",
+            )
 
 
 def is_closed_form(point: Point) -> bool:

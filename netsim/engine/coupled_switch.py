@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from netsim.engine.balance import output_port, undo_choice
 from netsim.engine.layout import GROW_RING, GROW_SCRATCH, INF, N_BUCKETS, OK
+from netsim.engine.packets import PFC
 from netsim.engine.ports import (
     arrive,
     choose_class,
@@ -25,8 +26,7 @@ from netsim.engine.ports import (
 )
 from netsim.engine.switch import KEY_BITS, KEY_MASK, gather, sort_by_time
 from netsim.engine.trace import ARRIVED, DROPPED, trace_packet
-from netsim.fabric import PFC_FRAME_BYTES
-from netsim.transport import PFC
+from netsim.model.fabric import PFC_FRAME_BYTES
 
 N_CLASSES: int
 LOSSLESS: bool

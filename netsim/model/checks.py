@@ -13,24 +13,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.fabric import PFC_FRAME_BYTES, Fabric, PacketFormat
-from netsim.ideal import byte_quotient, packet_counts, walk
 from netsim.limits import (
     COUNT,
     HORIZON_PS,
     PATH_BYTES,
     PS_BITS,
-    TIMEOUT_PS,
     TRAFFIC_BYTES,
     fastest_rate_bps,
     slowest_rate_bps,
 )
+from netsim.model.arithmetic import byte_quotient
+from netsim.model.fabric import PFC_FRAME_BYTES, Fabric, PacketFormat, packet_counts
+from netsim.model.paths import walk
 from netsim.units import format_bytes, format_rate, format_time
 
 if TYPE_CHECKING:
-    from netsim.experiment.model import PluginUse
-    from netsim.flows import FlowTable
-    from netsim.network import Network
+    from netsim.model.flows import FlowTable
+    from netsim.model.network import Network
 
 HORIZON = f"a run's clock ends after {HORIZON_PS / 3.6e15:.0f} hours"
 
@@ -86,27 +85,6 @@ def smallest_packet(packets: PacketFormat, fabric: Fabric) -> int:
 
 def _pfc(fabric: Fabric) -> list[int]:
     return [PFC_FRAME_BYTES] if fabric.model == "lossless" else []
-
-
-def check_transport(use: PluginUse, key: str, packets: PacketFormat) -> None:
-    """Refuse parameters of a transport from which its sums and products would overflow."""
-    slowest = slowest_rate_bps(packets.data_bytes)
-    for param in use.plugin.params:
-        value = use.params[param.name]
-        if value is None:
-            continue
-        if param.unit == "time" and value >= TIMEOUT_PS:
-            raise InputError(
-                f"{format_time(value)} is too long for a transport",
-                key=f"{key}.{param.name}",
-                hint=f"less than {format_time(TIMEOUT_PS, 3)}",
-            )
-        if param.unit == "rate" and value < slowest:
-            raise InputError(
-                f"{format_rate(value)} is too slow for packets of {packets.data_bytes} bytes",
-                key=f"{key}.{param.name}",
-                hint=f"at least {format_rate(slowest)}",
-            )
 
 
 def check_classes(flows: FlowTable, n_classes: int, key: str) -> None:

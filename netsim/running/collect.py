@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsim.errors import RunError
-from netsim.ideal import packet_counts
+from netsim.model.fabric import packet_counts
+from netsim.results.run_result import Table, result_hash
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
-    from netsim.network import Network
-    from netsim.prepare import Scenario
-
-Table = dict[str, np.ndarray]
+    from netsim.experiment.scenario import Scenario
+    from netsim.model.network import Network
 
 LINK_COUNTERS = {
     "bytes": "sent_bytes",
@@ -236,7 +234,7 @@ def conserve(engine: Engine) -> dict[str, dict[str, int]]:
 
 def _in_flight(engine: Engine) -> tuple[int, int]:
     """Packets and bytes on links and in queues, PFC frames left out."""
-    from netsim.transport import PFC
+    from netsim.engine.packets import PFC
 
     wires = engine.state.wires
     ports, inbox, queues = wires.ports, wires.inbox, wires.queues
@@ -290,17 +288,3 @@ def class_figures(point: Point, flows: Table) -> dict[str, list[dict[str, Any]]]
         these = {key: column[flows["flow_class"] == name] for key, column in flows.items()}
         found.append({"flow_class": name, "transport": use.name, **flow_figures(these)})
     return {"classes": found}
-
-
-def result_hash(flows: Table, links: Table) -> str:
-    """SHA-256 over both tables: equal if and only if the results are, bit for bit."""
-    digest = hashlib.sha256()
-    for table in (flows, links):
-        for name, column in table.items():
-            digest.update(name.encode())
-            if column.dtype.kind in "iub":
-                column = column.astype(np.int64)
-            elif column.dtype.kind == "f":
-                column = np.nan_to_num(column, nan=-1.0).astype(np.float64)
-            digest.update(np.ascontiguousarray(column).tobytes())
-    return digest.hexdigest()

@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.bounds.ideal import ideal_times
 from netsim.errors import InputError
-from netsim.ideal import ideal_times, packet_counts
-from netsim.routing import COUNT_BITS, COUNT_MASK
+from netsim.model.fabric import packet_counts
+from netsim.model.routing import COUNT_BITS, COUNT_MASK
 
 if TYPE_CHECKING:
-    from netsim.fabric import PacketFormat
-    from netsim.flows import FlowTable
-    from netsim.network import Network
+    from netsim.model.fabric import PacketFormat
+    from netsim.model.flows import FlowTable
+    from netsim.model.network import Network
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 if TYPE_CHECKING:
-    from netsim.network import Network
+    from netsim.model.network import Network
 
 MODELS = ("drop_tail", "trim", "lossless")
 LOAD_BALANCING = ("ecmp", "spray_random", "spray_rr", "spray_permutation", "least_loaded")
@@ -101,3 +104,8 @@ def pfc_headroom_bytes(rate_bps: int, round_trip_ps: int, packets: PacketFormat)
     under_way = -(-rate_bps * round_trip_ps // (8 * 10**12))
     largest = max(packets.data_bytes, packets.control_bytes)
     return under_way + 3 * largest + PFC_FRAME_BYTES
+
+
+def packet_counts(size_bytes: NDArray[np.int64], packets: PacketFormat) -> NDArray[np.int64]:
+    """Data packets of each flow."""
+    return -(-size_bytes // packets.payload_bytes)

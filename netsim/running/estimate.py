@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
-from netsim.ideal import packet_counts
-from netsim.prepare import Scenario, is_closed_form, prepare, transports_of
-from netsim.work import COMPILE_S, LOAD_S, Work, work
+from netsim.experiment.scenario import Scenario, is_closed_form, prepare, transports_of
+from netsim.memory import available_bytes
+from netsim.model.fabric import packet_counts
+from netsim.running.work import COMPILE_S, LOAD_S, Work, work
+from netsim.units import format_bytes
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
@@ -109,6 +111,20 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
         seconds=0.0 if closed else todo.seconds(os.cpu_count() or 1),
         setup_seconds=todo.setup_seconds,
         assumptions="nothing is simulated" if closed else _assumptions(point, scenario, todo),
+    )
+
+
+def require_memory(estimate: Estimate, *, what: str, available: int | None = None) -> None:
+    """Raise InputError if a run of `what` needs more memory than there is."""
+    room = available_bytes() if available is None else available
+    if room is None or estimate.memory_bytes <= room:
+        return
+    raise InputError(
+        f"needs about {format_bytes(estimate.memory_bytes, 3)} of memory, "
+        f"{format_bytes(room, 3)} are available",
+        file=what,
+        hint=f"{estimate.n_hosts:,} hosts, {estimate.n_links:,} links, "
+        f"{estimate.n_flows:,} flows, {estimate.packets:,} packets",
     )
 
 

@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.errors import InputError, RunError
-from netsim.estimate import Estimate, code_needed, estimate
+from netsim.experiment.scenario import Scenario, is_closed_form, prepare, transports_of
 from netsim.limits import HORIZON_PS, THREADS
-from netsim.plugin_files import words
-from netsim.prepare import Scenario, is_closed_form, prepare, transports_of
-from netsim.tables import closed_form_result, engine_result
-from netsim.tuning import Tuner
+from netsim.plugins.files import words
+from netsim.results.run_result import RunResult
+from netsim.running.collect import closed_form_result, engine_result
+from netsim.running.estimate import code_needed
+from netsim.running.tuning import Tuner
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
-
-__all__ = ["Estimate", "Progress", "RunResult", "code_needed", "estimate", "simulate"]
 
 NEVER_PS = HORIZON_PS
 """No run goes beyond it."""
@@ -49,26 +48,6 @@ class Progress:
     wall_s: float
     bytes_done: int
     bytes_total: int
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """The tables and figures of a run.
-
-    `stopped_because` is "finished" (every flow is delivered and its sender knows), "time" (cut by
-    stop.time), "interrupted", "stalled", or "idle" (nothing can happen any more and flows are
-    missing). `complete` says whether every flow is delivered; what a transport that is not reliable
-    has lost by the time the network is empty stays lost and does not count. `reason` says why a
-    run is not complete, unless it was interrupted.
-    """
-
-    flows: dict[str, np.ndarray]
-    links: dict[str, np.ndarray]
-    summary: dict[str, Any]
-    complete: bool
-    stopped_because: str
-    hash: str
-    reason: str | None
 
 
 def simulate(
@@ -195,7 +174,7 @@ class _Run:
     def go(self) -> None:
         """Run until there is a reason to stop."""
         from netsim.engine.layout import DONE, IDLE, UNTIL
-        from netsim.stall import patience_ps, undelivered
+        from netsim.running.stall import patience_ps, undelivered
 
         engine = self.engine
         began = time.perf_counter()
@@ -227,7 +206,7 @@ class _Run:
 
     def _idle(self) -> None:
         """The network is empty and no timer is set."""
-        from netsim.stall import missing, unaware
+        from netsim.running.stall import missing, unaware
 
         nothing = "nothing can happen any more"
         flows = missing(self.engine, self.may_lose)
@@ -239,7 +218,7 @@ class _Run:
 
     def _account_for(self, what: str, flows: np.ndarray) -> None:
         """A run that ends without `flows` is not complete."""
-        from netsim.stall import explain
+        from netsim.running.stall import explain
 
         self.complete = flows.size == 0
         if flows.size:
@@ -247,7 +226,7 @@ class _Run:
             self.reason = explain(self.engine, flows, f"{what}, {of}")
 
     def _look_for_stall(self, impatient: bool) -> None:
-        from netsim.stall import missing, overdue, unaware, under_way
+        from netsim.running.stall import missing, overdue, unaware, under_way
 
         deadline = self.stop.flow_deadline_ps
         if deadline is not None and overdue(self.engine, deadline).size:
@@ -264,7 +243,7 @@ class _Run:
         return self.engine.count("delivered") == len(self.scenario.flows)
 
     def _stalled(self, what: str, flows: np.ndarray) -> None:
-        from netsim.stall import explain
+        from netsim.running.stall import explain
 
         self.stopped_because = "stalled"
         self.reason = explain(self.engine, flows, what)

@@ -1,7 +1,7 @@
 """Finding transports, topologies and traffic patterns, each of which is one module.
 
 A plugin is a Python module with a docstring (its first line is the summary), a list
-`PARAMS` of `netsim.params.Param`, and optionally `PRESETS`, a dict from a preset's
+`PARAMS` of `netsim.plugins.params.Param`, and optionally `PRESETS`, a dict from a preset's
 name to a dict of written values. A topology has `build(params)`, a traffic pattern
 `flows(params, network, rng, context)`; what a transport has, the engine checks.
 
@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from netsim import declarations, plugin_files
 from netsim.errors import InputError, did_you_mean
-from netsim.params import Param
+from netsim.plugins import declarations
+from netsim.plugins import files as plugin_files
+from netsim.plugins.params import Param
 from netsim.units import written
 
 PACKAGES = {

@@ -10,7 +10,7 @@ from netsim.units import format_time
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
-    from netsim.network import Network
+    from netsim.model.network import Network
 
 NAMED = 5
 """Flows that a message names; of more it gives the number."""

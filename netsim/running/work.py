@@ -26,12 +26,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fair_shares import NO_LINK, ecmp_paths
-from netsim.ideal import packet_counts, walk
+from netsim.bounds.fair_shares import NO_LINK, ecmp_paths
+from netsim.model.fabric import packet_counts
+from netsim.model.paths import walk
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
-    from netsim.prepare import Scenario
+    from netsim.experiment.scenario import Scenario
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

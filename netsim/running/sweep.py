@@ -32,7 +32,7 @@ from netsim.results.sweep import failed_row, point_directory, sweep_row
 if TYPE_CHECKING:
     from netsim.experiment import Experiment, Point
     from netsim.results import Result
-    from netsim.simulate import Progress
+    from netsim.running.point import Progress
 
 Watcher = Callable[["Point"], Callable[["Progress"], None] | None]
 """Called at the start of each point, it gives what is to be told of the point's progress."""
@@ -169,8 +169,7 @@ def _planned(points: Sequence[Point], place: Path) -> list[_Run]:
 
 def refuse_what_does_not_fit(point: Point) -> None:
     """Raise InputError if a point needs more memory than there is."""
-    from netsim.memory import require_memory
-    from netsim.simulate import estimate
+    from netsim.running.estimate import estimate, require_memory
 
     require_memory(estimate(point), what=point.file)
 
@@ -194,7 +193,7 @@ class _Run:
 
     def simulate(self, **options: Any) -> Outcome:
         """Simulate the point and write its result; `options` are those of `simulate`."""
-        from netsim.simulate import simulate
+        from netsim.running.point import simulate
 
         point = self.point
         try:

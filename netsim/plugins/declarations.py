@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from netsim.errors import InputError, did_you_mean
-from netsim.params import Param, resolve_params
+from netsim.plugins.params import Param, resolve_params
 
 RESERVED_PARAMETERS = ("kind",)
 

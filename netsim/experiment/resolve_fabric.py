@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment.schema import EcnSection, FabricSection, PacketsSection, problems
-from netsim.fabric import Ecn, Fabric, PacketFormat
 from netsim.limits import PACKET_BYTES
+from netsim.model.fabric import Ecn, Fabric, PacketFormat
 from netsim.units import format_bytes
 
 DEFAULT_QUEUE_PACKETS = 100

@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.faults import LinkFault, LinkFaults, combine
-from netsim.network import Network
+from netsim.model.faults import LinkFault, LinkFaults, combine
+from netsim.model.network import Network
 
 LINK_PATTERN = re.compile(r"all|\s*(?P<a>\S+)\s+(?P<arrow>->|-)\s+(?P<b>\S+)\s*")
 """How links are named: "all", "A - B" for both directions of cables, "A -> B" for one."""

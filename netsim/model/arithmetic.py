@@ -8,12 +8,29 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.limits import PS_BITS, RATE_SHIFT
+
+Ints = NDArray[np.int64]
+
 PURPOSE_ECMP = 1
 PURPOSE_SPRAY = 2
 PURPOSE_PERMUTATION = 3
 PURPOSE_ECN = 4
 PURPOSE_TRIM = 5
 PURPOSE_LOSS = 8
+
+
+def byte_quotient(rate_bps: NDArray[np.int64]) -> Ints:
+    """Time per byte of a link, int64, in units of 2**-20 ps; see `send_time`."""
+    return np.rint(float(PS_BITS << RATE_SHIFT) / rate_bps).astype(np.int64)
+
+
+def send_time(size_bytes: Ints | int, quotient: Ints) -> Ints:
+    """Picoseconds to send `size_bytes` on a link with this `byte_quotient`."""
+    return (size_bytes * quotient) >> RATE_SHIFT
 
 
 def serialisation_ps(size_bytes: int, q20: int) -> int:

@@ -1,0 +1,1 @@
+"""What no transport can beat: completion times of flows alone, and max-min fair shares."""

@@ -1,0 +1,205 @@
+"""What handlers may ask of the engine: to send, to deliver, to finish, timers and bitmaps.
+
+Transports import these from `netsim.transport`.
+"""
+
+from __future__ import annotations
+
+from netsim.engine.layout import INF, TIMER_TX
+from netsim.engine.rules import NO_BIT, NO_TIMER, TOO_MANY_BYTES, TOO_MANY_CONTROL, broken
+from netsim.engine.timers import arm
+
+BLOCKED = INF
+"""What ``ready`` returns when only an event can let the flow send again."""
+
+
+def send(env, side, kind, seq, aux, prio):
+    """Queue a control packet to the other end of a flow and return it, for fields of your own.
+
+    ``side`` is the flow's record on this host; ``prio`` the traffic class. At most
+    ``CONTROL_BURST`` may be sent by one handler call.
+    """
+    host = env.host
+    if host.ctrl_tail - host.ctrl_head > host.ctrl_mask:
+        broken(host, TOO_MANY_CONTROL, 0)
+        host.ctrl_head += 1
+    slot = host.ctrl_off + (host.ctrl_tail & host.ctrl_mask)
+    env.pool[slot] = env.blank[0]
+    pkt = env.pool[slot]
+    host.ctrl_tail += 1
+    pkt.flow = side.flow
+    pkt.seq = seq
+    pkt.dst = side.peer
+    pkt.aux = aux
+    pkt.size_bytes = env.par.control_bytes
+    pkt.entropy = side.entropy
+    pkt.kind = kind
+    pkt.prio = prio
+    return pkt
+
+
+def deliver(env, now, rx, n_bytes):
+    """Hand ``n_bytes`` new payload bytes of a flow to the application."""
+    rx.got_bytes += n_bytes
+    host = env.host
+    host.payload_bytes += n_bytes
+    if rx.got_bytes > rx.size_bytes:
+        broken(host, TOO_MANY_BYTES, rx.got_bytes)
+    if rx.got_bytes == rx.size_bytes and rx.done_ps < 0:
+        rx.done_ps = now
+        host.delivered += 1
+        rx.next_done = host.done_head
+        host.done_head = rx.flow
+
+
+def finish(env, now, tx):
+    """The sender knows that all has arrived (or will not do more): no handler is called again."""
+    if tx.finished == 0:
+        tx.finished = 1
+        tx.acked_ps = now
+        env.host.finished += 1
+
+
+def payload_of(env, side, seq):
+    """Payload bytes of packet ``seq`` of a flow."""
+    if seq == side.n_packets - 1:
+        return side.last_bytes
+    return env.par.payload_bytes
+
+
+def wire_bytes(env, side, seq):
+    """Bytes on the wire of data packet ``seq`` of a flow."""
+    return payload_of(env, side, seq) + env.par.header_bytes
+
+
+def full_bytes(env):
+    """Bytes on the wire of a full data packet."""
+    return env.par.payload_bytes + env.par.header_bytes
+
+
+def or_default(value, default):
+    """A parameter's value, or ``default`` where it is none."""
+    if value < 0:
+        return default
+    return value
+
+
+def _has_timer(env, host, owner, first, k):
+    """Is timer ``k`` among those of ``owner``, on this host? If not, a rule is broken."""
+    if 0 <= k <= 15 and host == env.host.host:
+        timer = env.timers[first + k]
+        if timer.owner == owner and timer.code >= TIMER_TX and timer.code & 15 == k:
+            return True
+    broken(env.host, NO_TIMER, k)
+    return False
+
+
+def set_timer(env, now, side, k, deadline):
+    """Set timer ``k`` of a flow's side; it fires once, at ``deadline`` or now if that is past."""
+    if _has_timer(env, side.host, side.flow, side.first_timer, k):
+        arm(env.timers, env.heap, env.host, side.first_timer + k, max(now, deadline))
+
+
+def _has_host_timer(env, k):
+    """Is there a timer ``k`` of this host? If not, a rule is broken."""
+    if 0 <= k <= 15:
+        host = env.host
+        number = env.par.first_host_timer + k
+        timer = env.timers[host.first_timer + number]
+        if timer.owner == host.host and timer.code == number:
+            return True
+    broken(env.host, NO_TIMER, k)
+    return False
+
+
+def set_host_timer(env, now, k, deadline):
+    """Set timer ``k`` of this host."""
+    if _has_host_timer(env, k):
+        slot = env.host.first_timer + env.par.first_host_timer + k
+        arm(env.timers, env.heap, env.host, slot, max(now, deadline))
+
+
+def cancel_timer(env, side, k):
+    """The timer will not fire."""
+    if _has_timer(env, side.host, side.flow, side.first_timer, k):
+        env.timers[side.first_timer + k].deadline = INF
+
+
+def armed(env, side, k):
+    """Is timer ``k`` of a flow's side going to fire?"""
+    if _has_timer(env, side.host, side.flow, side.first_timer, k):
+        return env.timers[side.first_timer + k].deadline < INF
+    return False
+
+
+def host_timer_armed(env, k):
+    """Is timer ``k`` of this host going to fire?"""
+    if _has_host_timer(env, k):
+        slot = env.host.first_timer + env.par.first_host_timer + k
+        return env.timers[slot].deadline < INF
+    return False
+
+
+def _word(env, side, b, seq):
+    """Where bit ``seq`` of bitmap ``b`` is; -1, and a broken rule, if there is none."""
+    w = side.bits + b * ((side.n_packets + 31) >> 5) + (seq >> 5)
+    if w < side.bits or w >= side.bits_end:
+        broken(env.host, NO_BIT, seq)
+        return -1
+    return w
+
+
+def bit_get(env, side, b, seq):
+    """Bit ``seq`` of the side's bitmap ``b`` (one bit per packet of the flow)."""
+    w = _word(env, side, b, seq)
+    if w < 0:
+        return 0
+    return (env.bits[w] >> (seq & 31)) & 1
+
+
+def bit_set(env, side, b, seq):
+    """Set bit ``seq`` of bitmap ``b``; returns whether it was clear before."""
+    w = _word(env, side, b, seq)
+    if w < 0:
+        return False
+    old = env.bits[w]
+    env.bits[w] = old | (1 << (seq & 31))
+    return (old >> (seq & 31)) & 1 == 0
+
+
+def bit_clear(env, side, b, seq):
+    """Clear bit ``seq`` of bitmap ``b``; returns whether it was set before."""
+    w = _word(env, side, b, seq)
+    if w < 0:
+        return False
+    old = env.bits[w]
+    env.bits[w] = old & ~(1 << (seq & 31))
+    return (old >> (seq & 31)) & 1 == 1
+
+
+def bit_first(env, side, b, start):
+    """Lowest set bit >= ``start`` of bitmap ``b``, or ``n_packets`` if there is none."""
+    n = side.n_packets
+    seq = start
+    while seq < n:
+        w = _word(env, side, b, seq)
+        if w < 0:
+            return n
+        word = env.bits[w] >> (seq & 31)
+        if word == 0:
+            seq = (seq | 31) + 1
+            continue
+        low = word & -word
+        while low > 1:
+            low = low >> 1
+            seq += 1
+        return seq
+    return n
+
+
+def bit_first_clear(env, side, b, start):
+    """Lowest clear bit >= ``start`` of bitmap ``b``, or ``n_packets`` if there is none."""
+    seq = start
+    while seq < side.n_packets and bit_get(env, side, b, seq) == 1:
+        seq += 1
+    return seq

@@ -1,0 +1,267 @@
+"""NetworkBuilder: how a topology makes its network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.errors import InputError
+from netsim.limits import DELAY_PS, INT64
+from netsim.memory import require_room
+from netsim.model.network import HOST_TIER, Network
+from netsim.model.routing import COUNT_MASK, Routing, Wiring, shortest_paths
+from netsim.units import format_time, written
+
+MAX_SWITCH_PORTS = COUNT_MASK
+
+# What a network takes in memory while it is built.
+HOST_BYTES, SWITCH_BYTES, CABLE_BYTES, ROUTE_BYTES = 200, 600, 400, 20
+DELAY_HINT = f"less than {format_time(DELAY_PS, 4)}"
+
+
+class NetworkBuilder:
+    """Collects hosts, switches and cables; `build` checks them and numbers the ports."""
+
+    def __init__(self) -> None:
+        self._n_hosts = 0
+        self._names: list[str] = []
+        self._tiers: list[int] = []
+        self._latency_ps: list[int] = []
+        self._cables: list[NDArray[np.int64]] = []
+        self._single: list[tuple[int, int, int, int]] = []
+
+    def expect(
+        self, *, hosts: int, switches: int, cables: int, edges: int = 1, ports: int = 0
+    ) -> None:
+        """Announce how large the network is going to be, before anything of that size is made.
+
+        Args:
+            hosts, switches, cables: numbers of each.
+            edges: switches with hosts; every switch has a route to each of them.
+            ports: the most that a switch has.
+
+        Raises:
+            InputError: the network cannot be built, or does not fit into memory.
+        """
+        if ports > MAX_SWITCH_PORTS:
+            raise InputError(f"a switch of {ports:,} ports", hint=f"at most {MAX_SWITCH_PORTS:,}")
+        n_bytes = (
+            hosts * HOST_BYTES
+            + switches * (SWITCH_BYTES + edges * ROUTE_BYTES)
+            + cables * CABLE_BYTES
+        )
+        what = f"{hosts:,} hosts, {switches:,} switches and {cables:,} cables"
+        require_room(n_bytes, what=what, key="topology")
+
+    def add_hosts(self, count: int) -> range:
+        """Adds `count` hosts and returns their ids. Hosts come before switches."""
+        count = _integer(count, "the number of hosts")
+        if self._names:
+            raise InputError("hosts must be added before switches")
+        if count < 1:
+            raise InputError(f"the number of hosts must be at least 1, not {count}")
+        first = self._n_hosts
+        self.expect(hosts=first + count, switches=0, cables=0)
+        self._n_hosts += count
+        return range(first, self._n_hosts)
+
+    def add_switch(self, name: str = "", tier: int = 0, latency_ps: int = 0) -> int:
+        """Adds a switch and returns its id.
+
+        Args:
+            name: unique; "s0", "s1", ... by default.
+            tier: 0 at the edge, rising towards the core.
+            latency_ps: from the last bit in until the packet stands in its output queue.
+        """
+        return self.add_switches([name or f"s{len(self._names)}"], tier, latency_ps)[0]
+
+    def add_switches(self, names: Sequence[str], tier: int = 0, latency_ps: int = 0) -> range:
+        """As `add_switch` for each of several names; returns the ids."""
+        tier = _integer(tier, f"the tier of switch {names[0]}")
+        latency_ps = _integer(latency_ps, f"the latency of switch {names[0]}")
+        if latency_ps < 0:
+            raise InputError(f"switch {names[0]} has a negative latency ({latency_ps} ps)")
+        if latency_ps >= DELAY_PS:
+            raise InputError(
+                f"switch {names[0]} has a latency of {format_time(latency_ps)}", hint=DELAY_HINT
+            )
+        first = self._n_hosts + len(self._names)
+        self._names.extend(names)
+        self._tiers.extend([tier] * len(names))
+        self._latency_ps.extend([latency_ps] * len(names))
+        return range(first, first + len(names))
+
+    def cable(self, a: int, b: int, rate_bps: int, delay_ps: int) -> None:
+        """Joins nodes a and b, both ways, with one propagation delay."""
+        a, b = _integer(a, "a node id"), _integer(b, "a node id")
+        rate_bps = _integer(rate_bps, "a cable's rate in bit/s")
+        delay_ps = _integer(delay_ps, "a cable's delay in ps")
+        self._single.append((a, b, rate_bps, delay_ps))
+
+    def cables(self, a: ArrayLike, b: ArrayLike, rate_bps: int, delay_ps: int) -> None:
+        """`cable` for each pair of two integer arrays, in order."""
+        self._flush()
+        first, second = np.broadcast_arrays(np.asarray(a), np.asarray(b))
+        for ends in (first, second):
+            if not np.issubdtype(ends.dtype, np.integer):
+                raise InputError(f"node ids must be whole numbers, not {ends.dtype}")
+        self.expect(hosts=0, switches=0, cables=first.size)
+        block = np.empty((first.size, 4), np.int64)
+        block[:, 0], block[:, 1] = first.reshape(-1), second.reshape(-1)
+        block[:, 2] = _integer(rate_bps, "a cable's rate in bit/s")
+        block[:, 3] = _integer(delay_ps, "a cable's delay in ps")
+        self._cables.append(block)
+
+    def build(self, name: str, routing: Routing | None = None) -> Network:
+        """The finished network.
+
+        Args:
+            name: shown in messages and results.
+            routing: makes the routing table; all shortest paths by default.
+
+        Raises:
+            InputError: a host without or with several ports, a rate or delay that is not
+                positive, parts that are not joined, names used twice; it names the culprit.
+        """
+        self._flush()
+        n_nodes = self._n_hosts + len(self._names)
+        cables = np.concatenate([np.zeros((0, 4), np.int64), *self._cables])
+        self._check_nodes(cables, n_nodes)
+        self._check_links(cables)
+        # Both ends of each cable in the order added; a stable sort by node numbers the ports.
+        ends = cables[:, :2].reshape(-1)
+        order = np.argsort(ends, kind="stable")
+        port_of_end = np.empty(order.size, np.int64)
+        port_of_end[order] = np.arange(order.size)
+        port_peer = port_of_end[order ^ 1]
+        port_node = ends[order]
+        counts = np.bincount(ends, minlength=n_nodes)
+        first_port = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._check_ports(counts, port_node, port_peer)
+        entered = port_node[port_peer]
+        latency = np.concatenate(
+            [np.zeros(self._n_hosts, np.int64), np.array(self._latency_ps, np.int64)]
+        )
+        delay_ps = cables[order >> 1, 3] + latency[entered]
+        self._check_connected(port_node, port_peer, n_nodes)
+
+        host_peer = port_peer[: self._n_hosts]
+        host_switch = port_node[host_peer]
+        edge_nodes, host_group = np.unique(host_switch, return_inverse=True)
+        wiring = Wiring(
+            n_hosts=self._n_hosts,
+            n_nodes=n_nodes,
+            node_first_port=first_port,
+            port_node=port_node.astype(np.int32),
+            port_peer=port_peer.astype(np.int32),
+            edge_switch=(edge_nodes - self._n_hosts).astype(np.int32),
+        )
+        self.expect(
+            hosts=self._n_hosts,
+            switches=len(self._names),
+            cables=len(cables),
+            edges=edge_nodes.size,
+        )
+        table = (routing or shortest_paths)(wiring)
+        tiers = [HOST_TIER] * self._n_hosts + self._tiers
+        return Network(
+            name=name,
+            n_hosts=self._n_hosts,
+            n_nodes=n_nodes,
+            node_first_port=first_port,
+            port_node=wiring.port_node,
+            port_peer=wiring.port_peer,
+            port_rate_bps=cables[order >> 1, 2],
+            port_delay_ps=delay_ps,
+            tier=np.array(tiers, np.int8),
+            switch_names=tuple(self._names),
+            host_group=host_group.reshape(-1).astype(np.int32),
+            host_port=(host_peer - first_port[host_switch]).astype(np.int32),
+            edge_switch=wiring.edge_switch,
+            route=table.route,
+            route_ports=table.route_ports,
+        )
+
+    def _flush(self) -> None:
+        if self._single:
+            self._cables.append(np.array(self._single, np.int64))
+            self._single = []
+
+    def _name(self, node: int) -> str:
+        return f"h{node}" if node < self._n_hosts else self._names[node - self._n_hosts]
+
+    def _check_nodes(self, cables: NDArray[np.int64], n_nodes: int) -> None:
+        if not self._n_hosts:
+            raise InputError("the network has no hosts")
+        if len(set(self._names)) < len(self._names):
+            twice, _ = Counter(self._names).most_common(1)[0]
+            raise InputError(f"two switches are named {twice!r}")
+        ends = cables[:, :2]
+        for index in np.flatnonzero(((ends < 0) | (ends >= n_nodes)).any(axis=1))[:1].tolist():
+            a, b = ends[index].tolist()
+            raise InputError(
+                f"cable {index} joins nodes {a} and {b}, but nodes are 0..{n_nodes - 1}"
+            )
+
+    def _check_links(self, cables: NDArray[np.int64]) -> None:
+        a, b, rate, delay = cables.T
+        for bad, what in (
+            (a == b, "joins a node to itself"),
+            (rate <= 0, "has a rate that is not positive"),
+            (delay <= 0, "has a delay that is not positive"),
+        ):
+            for index in np.flatnonzero(bad)[:1].tolist():
+                ends = f"{self._name(int(a[index]))}-{self._name(int(b[index]))}"
+                values = f"{rate[index]} bit/s, {delay[index]} ps"
+                raise InputError(f"cable {ends} {what} ({values})")
+        for index in np.flatnonzero(delay >= DELAY_PS)[:1].tolist():
+            ends = f"{self._name(int(a[index]))}-{self._name(int(b[index]))}"
+            raise InputError(
+                f"cable {ends} has a delay of {format_time(int(delay[index]))}", hint=DELAY_HINT
+            )
+
+    def _check_ports(
+        self,
+        counts: NDArray[np.integer],
+        port_node: NDArray[np.int64],
+        port_peer: NDArray[np.int64],
+    ) -> None:
+        for host in np.flatnonzero(counts[: self._n_hosts] != 1)[:1].tolist():
+            raise InputError(f"host {host} has {counts[host]} ports; a host has exactly one")
+        for switch in np.flatnonzero(counts > MAX_SWITCH_PORTS)[:1].tolist():
+            raise InputError(
+                f"switch {self._name(switch)} has {counts[switch]} ports, more than "
+                f"{MAX_SWITCH_PORTS}"
+            )
+        far = port_node[port_peer[: self._n_hosts]]
+        for host in np.flatnonzero(far < self._n_hosts)[:1].tolist():
+            raise InputError(f"host {host} is joined to host {far[host]}; it needs a switch")
+
+    def _check_connected(
+        self, port_node: NDArray[np.int64], port_peer: NDArray[np.int64], n_nodes: int
+    ) -> None:
+        reached = np.zeros(n_nodes, bool)
+        reached[0] = True
+        source, target = port_node, port_node[port_peer]
+        while True:
+            new = target[reached[source] & ~reached[target]]
+            if not new.size:
+                break
+            reached[new] = True
+        for node in np.flatnonzero(~reached)[:1].tolist():
+            what = "host" if node < self._n_hosts else "switch"
+            raise InputError(f"{what} {self._name(node)} cannot be reached from host 0")
+
+
+def _integer(value: Any, what: str) -> int:
+    """`value` as an int. A float or a bool where a count belongs is an error."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise InputError(f"{what} must be a whole number, not {value!r}")
+    number = int(value)
+    if abs(number) >= INT64:
+        raise InputError(f"{what} is too large: {written(number)}", hint="less than 2^62")
+    return number

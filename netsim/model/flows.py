@@ -1,0 +1,239 @@
+"""Flows: who sends how much to whom, when, and after what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.errors import InputError
+from netsim.memory import require_room
+
+FLOW_BYTES = 200
+"""What a flow takes while its table is made: six columns, and as many arrays they come from."""
+
+
+@dataclass(frozen=True)
+class TrafficContext:
+    """What a traffic pattern may know besides its parameters and the network.
+
+    Attributes:
+        directory: of the experiment file; relative file names start here.
+        seed: of the run.
+        host_rate_bps: line rate of a host.
+        payload_bytes, header_bytes: of a full data packet.
+        n_classes: traffic classes of the fabric, None if that is not known.
+    """
+
+    directory: Path
+    seed: int
+    host_rate_bps: int
+    payload_bytes: int = 4096
+    header_bytes: int = 64
+    n_classes: int | None = None
+
+    def expect(self, n_flows: float, *, key: str = "traffic") -> None:
+        """Announce how many flows are about to be made; to be called before arrays of them are.
+
+        Raises:
+            InputError: naming `key`, if they do not fit into memory.
+        """
+        require_room(n_flows * FLOW_BYTES, what=f"{n_flows:,.0f} flows", key=key)
+
+
+@dataclass(eq=False, init=False)
+class FlowTable:
+    """A table of n flows; a flow is known by its row.
+
+    The constructor takes whole numbers of any type and converts them. Sources are an array or
+    a list of n; everywhere else a lone number stands for every flow.
+
+    Attributes:
+        src, dst: int32[n], hosts.
+        size_bytes: int64[n], payload.
+        start_ps: int64[n]; for a flow that waits for others, the delay after the last of them.
+        after_ptr, after_flow: int64[n + 1], int64[m], or None if no flow waits. Flow f
+            starts when all of `after_flow[after_ptr[f]:after_ptr[f + 1]]` are complete.
+        cls: int16[n], traffic class.
+        label: one text for each flow, or None.
+    """
+
+    src: NDArray[np.int32]
+    dst: NDArray[np.int32]
+    size_bytes: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
+    after_ptr: NDArray[np.int64] | None
+    after_flow: NDArray[np.int64] | None
+    cls: NDArray[np.int16]
+    label: Sequence[str] | None
+
+    def __init__(
+        self,
+        src: ArrayLike,
+        dst: ArrayLike,
+        size_bytes: ArrayLike,
+        start_ps: ArrayLike = 0,
+        after_ptr: ArrayLike | None = None,
+        after_flow: ArrayLike | None = None,
+        cls: ArrayLike = 0,
+        label: Sequence[str] | None = None,
+    ) -> None:
+        n = np.asarray(src).size
+        self.src = _column(np.atleast_1d(src), n, np.int32, "src")
+        self.dst = _column(dst, n, np.int32, "dst")
+        self.size_bytes = _column(size_bytes, n, np.int64, "size_bytes")
+        self.start_ps = _column(start_ps, n, np.int64, "start_ps")
+        self.cls = _column(cls, n, np.int16, "cls")
+        if (after_ptr is None) != (after_flow is None):
+            raise InputError("a flow table needs both after_ptr and after_flow, or neither")
+        self.after_ptr = self.after_flow = None
+        if after_ptr is not None and after_flow is not None:
+            self.after_ptr = _column(after_ptr, n + 1, np.int64, "after_ptr")
+            self.after_flow = _column(
+                after_flow, np.asarray(after_flow).size, np.int64, "after_flow"
+            )
+        if label is not None and len(label) != n:
+            raise InputError(f"a flow table has {len(label)} labels for {n} flows")
+        self.label = label
+
+    @staticmethod
+    def join(tables: Sequence[FlowTable]) -> FlowTable:
+        """The flows of several tables in one, in order; flows wait for those of their own table."""
+        if len(tables) == 1:
+            return tables[0]
+        joined = FlowTable(
+            np.concatenate([table.src for table in tables]),
+            np.concatenate([table.dst for table in tables]),
+            np.concatenate([table.size_bytes for table in tables]),
+            np.concatenate([table.start_ps for table in tables]),
+            cls=np.concatenate([table.cls for table in tables]),
+        )
+        if any(table.label is not None for table in tables):
+            joined.label = [text for table in tables for text in (table.label or [""] * len(table))]
+        if any(table.after_ptr is not None for table in tables):
+            first = np.cumsum([0, *map(len, tables)]).tolist()
+            joined.set_dependencies(
+                [
+                    [first[k] + flow for flow in table.waits_for(f)]
+                    for k, table in enumerate(tables)
+                    for f in range(len(table))
+                ]
+            )
+        return joined
+
+    def __len__(self) -> int:
+        return int(self.src.size)
+
+    @property
+    def n_flows(self) -> int:
+        return len(self)
+
+    @property
+    def total_bytes(self) -> int:
+        return int(self.size_bytes.sum())
+
+    def waits_for(self, flow: int) -> list[int]:
+        """The flows that must be complete before `flow` starts."""
+        if self.after_ptr is None or self.after_flow is None:
+            return []
+        return self.after_flow[self.after_ptr[flow] : self.after_ptr[flow + 1]].tolist()
+
+    def set_dependencies(self, after: Sequence[Iterable[int]]) -> None:
+        """Makes flow f wait for the flows `after[f]`; one entry for each flow."""
+        if len(after) != len(self):
+            raise InputError(f"{len(after)} lists of dependencies for {len(self)} flows")
+        lists = [list(flows) for flows in after]
+        counts = np.array([len(flows) for flows in lists], np.int64)
+        self.after_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.after_flow = np.array([f for flows in lists for f in flows], np.int64)
+
+    def validate(self, n_hosts: int) -> None:
+        """Checks every flow against a network of n_hosts hosts.
+
+        Raises:
+            InputError: names the first flow at fault and what is wrong with it.
+        """
+        if not len(self):
+            raise InputError("the traffic has no flows")
+        for column, what in ((self.src, "source"), (self.dst, "destination")):
+            for flow in _first((column < 0) | (column >= n_hosts)):
+                raise InputError(
+                    f"flow {flow}: {what} {column[flow]} does not exist "
+                    f"(hosts are 0..{n_hosts - 1})"
+                )
+        for flow in _first(self.src == self.dst):
+            raise InputError(f"flow {flow}: sends to itself (host {self.src[flow]})")
+        for flow in _first(self.size_bytes < 1):
+            raise InputError(f"flow {flow}: its size is {self.size_bytes[flow]} bytes")
+        for flow in _first(self.start_ps < 0):
+            raise InputError(f"flow {flow}: its start is negative ({self.start_ps[flow]} ps)")
+        for flow in _first((self.cls < 0) | (self.cls > 7)):
+            raise InputError(f"flow {flow}: traffic class {self.cls[flow]} is not in 0..7")
+        self._check_dependencies()
+
+    def _check_dependencies(self) -> None:
+        ptr, after, n = self.after_ptr, self.after_flow, len(self)
+        if ptr is None or after is None:
+            return
+        if ptr[0] != 0 or ptr[-1] != after.size or (np.diff(ptr) < 0).any():
+            raise InputError("after_ptr does not run from 0 to the length of after_flow")
+        waiter = np.repeat(np.arange(n), np.diff(ptr))
+        for index in _first((after < 0) | (after >= n)):
+            raise InputError(
+                f"flow {waiter[index]}: waits for flow {after[index]}, which does not exist "
+                f"(flows are 0..{n - 1})"
+            )
+        # Usually flows wait for earlier ones only, and then there is no cycle to look for.
+        if (after >= waiter).any():
+            stuck = _find_cycle(n, waiter, after)
+            if stuck is not None:
+                raise InputError(f"flow {stuck}: waits, through others, for itself")
+
+
+def _column(values: ArrayLike, n: int, dtype: Any, name: str) -> NDArray[Any]:
+    """`values` as a contiguous array of n integers of `dtype`; a lone number is repeated."""
+    given = np.asarray(values)
+    if given.size and not np.issubdtype(given.dtype, np.integer):
+        raise InputError(f"flow table: {name} must hold whole numbers, not {given.dtype}")
+    if given.ndim != 0 and given.shape != (n,):
+        raise InputError(f"flow table: {name} has shape {given.shape}, expected ({n},)")
+    if given.size:
+        limits = np.iinfo(dtype)
+        if int(given.min()) < limits.min or int(given.max()) > limits.max:
+            raise InputError(f"flow table: {name} has a value beyond {limits.max}")
+    return np.ascontiguousarray(np.broadcast_to(given.astype(dtype), (n,)))
+
+
+def _first(bad: NDArray[np.bool_]) -> list[int]:
+    """The first index that is true, in a list, or an empty list."""
+    return np.flatnonzero(bad)[:1].tolist()
+
+
+def _find_cycle(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> int | None:
+    """A flow that stands in a cycle of dependencies, or None."""
+    waiting = np.bincount(waiter, minlength=n).tolist()
+    order = np.argsort(after, kind="stable")
+    released = waiter[order].tolist()
+    first = np.searchsorted(after[order], np.arange(n + 1)).tolist()
+    free = [flow for flow in range(n) if not waiting[flow]]
+    while free:
+        flow = free.pop()
+        for follower in released[first[flow] : first[flow + 1]]:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                free.append(follower)
+    blocked = [flow for flow in range(n) if waiting[flow]]
+    if not blocked:
+        return None
+    # Going backwards from a blocked flow along blocked flows must end in the cycle.
+    before = {int(w): int(a) for w, a in zip(waiter, after, strict=True) if waiting[int(a)]}
+    seen: set[int] = set()
+    flow = blocked[0]
+    while flow not in seen:
+        seen.add(flow)
+        flow = before[flow]
+    return flow

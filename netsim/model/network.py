@@ -1,0 +1,195 @@
+"""The network: hosts and switches joined by cables, as flat arrays.
+
+A topology builds its graph with `NetworkBuilder` and hands back a `Network`, in which
+everything is checked and numbered. Each cable is two directed links; a link is identified
+with the egress port that feeds it.
+
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(2)
+    switch = builder.add_switch("tor")
+    for host in hosts:
+        builder.cable(host, switch, rate_bps=100_000_000_000, delay_ps=1_000_000)
+    network = builder.build("pair")
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.limits import DELAY_PS
+from netsim.model.routing import COUNT_BITS, COUNT_MASK
+from netsim.units import format_time
+
+if TYPE_CHECKING:
+    import networkx
+
+HOST_TIER = -1
+MAX_SWITCH_PORTS = COUNT_MASK
+
+# What a network takes in memory while it is built.
+HOST_BYTES, SWITCH_BYTES, CABLE_BYTES, ROUTE_BYTES = 200, 600, 400, 20
+DELAY_HINT = f"less than {format_time(DELAY_PS, 4)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A checked network. Hosts are nodes 0..n_hosts-1, switches follow.
+
+    Ports are numbered globally: nodes in order of id, each node's ports in the order in
+    which its cables were added. A port's *local* number counts from its node's first port.
+
+    Attributes:
+        node_first_port: int64[n_nodes + 1].
+        port_node: int32[n_ports], the node of a port.
+        port_peer: int32[n_ports], the port at the other end of the cable.
+        port_rate_bps: int64[n_ports], line rate of the link that leaves by the port.
+        port_delay_ps: int64[n_ports], propagation of the cable plus the latency of the
+            switch it enters (nothing is added at a host).
+        tier: int8[n_nodes], -1 for hosts.
+        host_group: int32[n_hosts], the group (edge switch) of a host.
+        host_port: int32[n_hosts], the host's local port at its edge switch.
+        edge_switch: int32[n_groups], switch index (node - n_hosts) of each group.
+        route, route_ports: see `netsim.model.routing.RoutingTable`.
+    """
+
+    name: str
+    n_hosts: int
+    n_nodes: int
+    node_first_port: NDArray[np.int64]
+    port_node: NDArray[np.int32]
+    port_peer: NDArray[np.int32]
+    port_rate_bps: NDArray[np.int64]
+    port_delay_ps: NDArray[np.int64]
+    tier: NDArray[np.int8]
+    switch_names: tuple[str, ...]
+    host_group: NDArray[np.int32]
+    host_port: NDArray[np.int32]
+    edge_switch: NDArray[np.int32]
+    route: NDArray[np.int64]
+    route_ports: NDArray[np.int32]
+
+    @property
+    def n_switches(self) -> int:
+        return self.n_nodes - self.n_hosts
+
+    @property
+    def n_ports(self) -> int:
+        return int(self.port_node.size)
+
+    @property
+    def n_links(self) -> int:
+        """Directed links, one for each port."""
+        return self.n_ports
+
+    @property
+    def n_groups(self) -> int:
+        return int(self.edge_switch.size)
+
+    @cached_property
+    def lookahead_ps(self) -> int:
+        """The smallest delay of any link: what happens at a node is felt no sooner elsewhere."""
+        return int(self.port_delay_ps.min())
+
+    @cached_property
+    def host_rate_bps(self) -> int:
+        """The line rate of the slowest host port."""
+        return int(self.port_rate_bps[: self.n_hosts].min())
+
+    @cached_property
+    def bisection_bps(self) -> int:
+        """Capacity, one way, between the two halves of a network layered in tiers.
+
+        That is half of the smallest capacity between neighbouring tiers. Cables between
+        switches of one tier are not counted, so for a network that is not layered this is
+        only the half of what the hosts can send.
+        """
+        below = self.tier[self.port_node]
+        above = self.tier[self.port_node[self.port_peer]]
+        capacity = [
+            int(self.port_rate_bps[(below <= tier) & (above > tier)].sum())
+            for tier in range(HOST_TIER, int(self.tier.max()))
+        ]
+        return min(capacity) // 2
+
+    @cached_property
+    def diameter(self) -> int:
+        """Links on the longest of all first shortest paths between two hosts."""
+        groups = np.arange(self.n_groups)
+        switch = np.repeat(self.edge_switch.astype(np.int64), self.n_groups)
+        group = np.tile(groups, self.n_groups)
+        hops = 2
+        while True:
+            count = self.route[switch * self.n_groups + group] & COUNT_MASK
+            group, switch = group[count > 0], switch[count > 0]
+            if not switch.size:
+                return hops
+            switch = self.next_switch(self.first_port(switch, group))
+            hops += 1
+
+    def candidates(self, switch: int, group: int) -> NDArray[np.int32]:
+        """Local ports of a switch (index) towards a group; empty for the switch's own group."""
+        entry = int(self.route[switch * self.n_groups + group])
+        offset = entry >> COUNT_BITS
+        return self.route_ports[offset : offset + (entry & COUNT_MASK)]
+
+    def first_port(self, switch: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Global port of the first candidate of each (switch index, group); none may be own."""
+        entry = self.route[switch * self.n_groups + group]
+        return self.node_first_port[switch + self.n_hosts] + self.route_ports[entry >> COUNT_BITS]
+
+    def next_switch(self, port: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Index of the switch that each global port leads to."""
+        return self.port_node[self.port_peer[port]].astype(np.int64) - self.n_hosts
+
+    def path(self, src: int, dst: int) -> list[int]:
+        """Global ports that a packet from host src to host dst leaves by, on the first path."""
+        for host in (src, dst):
+            if not 0 <= host < self.n_hosts:
+                raise InputError(f"host {host} does not exist (hosts are 0..{self.n_hosts - 1})")
+        ports = [src]
+        group = int(self.host_group[dst])
+        while True:
+            switch = int(self.port_node[self.port_peer[ports[-1]]]) - self.n_hosts
+            candidates = self.candidates(switch, group)
+            first = int(self.node_first_port[self.n_hosts + switch])
+            if not candidates.size:
+                return [*ports, first + int(self.host_port[dst])]
+            ports.append(first + int(candidates[0]))
+
+    def node_name(self, node: int) -> str:
+        """Short name of a node: "h7" for host 7, the given name for a switch."""
+        return f"h{node}" if node < self.n_hosts else self.switch_names[node - self.n_hosts]
+
+    def port_name(self, port: int) -> str:
+        """The node's name and the local port number, as in "leaf3:12"."""
+        node = int(self.port_node[port])
+        return f"{self.node_name(node)}:{port - int(self.node_first_port[node])}"
+
+    def to_networkx(self) -> networkx.MultiGraph[int]:
+        """The graph, one edge for each cable.
+
+        Node attributes: kind ("host" or "switch"), tier, name. Edge attributes: ports (at the
+        lower and at the higher node), rate_bps, and delay_ps as a pair of the two directions.
+        """
+        import networkx
+
+        graph: networkx.MultiGraph[int] = networkx.MultiGraph(name=self.name)
+        for node in range(self.n_nodes):
+            kind = "host" if node < self.n_hosts else "switch"
+            graph.add_node(node, kind=kind, tier=int(self.tier[node]), name=self.node_name(node))
+        for port in np.flatnonzero(self.port_peer > np.arange(self.n_ports)).tolist():
+            peer = int(self.port_peer[port])
+            graph.add_edge(
+                int(self.port_node[port]),
+                int(self.port_node[peer]),
+                ports=(port, peer),
+                rate_bps=int(self.port_rate_bps[port]),
+                delay_ps=(int(self.port_delay_ps[port]), int(self.port_delay_ps[peer])),
+            )
+        return graph

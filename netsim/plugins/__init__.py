@@ -1,0 +1,1 @@
+"""Plugins, whatever their kind: finding them, loading their files, reading what they declare."""

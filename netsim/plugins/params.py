@@ -1,0 +1,327 @@
+"""Parameters of plugins: declared once with unit, default and source, checked here.
+
+A transport, topology or traffic pattern lists its parameters as `Param`s; the
+experiment gives values as a person writes them ("1us", 15, 0.25), and the plugin
+receives what the simulator computes with (integer picoseconds, bytes, bits per
+second, counts; floats; bools; text).
+
+| unit | written | the plugin receives |
+|---|---|---|
+| time | "1.5us" | int, picoseconds |
+| bytes | "2MB" | int |
+| rate | "800Gbps" | int, bits per second, > 0 |
+| count | 15 | int, >= 0 unless `minimum` says otherwise, < 2^31 |
+| fraction | 0.25 | float in [0, 1] |
+| ratio | 2.5 | float, >= 0 and <= 2^20 unless `minimum` and `maximum` say otherwise |
+| bool | true | bool |
+| choice | "random" | str, one of `choices` |
+| text | "anything" | str |
+| file | "flows.csv" | str, the path; relative ones start at the experiment's directory |
+| sizes | "2MB" or [["1KB", 0.5], ["1MB", 1.0]] | tuple of (bytes, cumulative probability) |
+| sizes | "web_search" or "sizes.csv" | str, the name of a distribution or of a file |
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from netsim.errors import InputError, did_you_mean, raise_all
+from netsim.limits import COUNT, RATIO
+from netsim.units import (
+    format_bytes,
+    format_rate,
+    format_time,
+    parse_bytes,
+    parse_rate_bps,
+    parse_time_ps,
+    written,
+)
+
+LARGEST_NUMBER = 1e15
+"""The most that any number may be: whole numbers up to it are exact in double precision."""
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED: Any = _Required()
+"""The default of a parameter that the experiment has to give."""
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of a plugin. `default`, `minimum` and `maximum` are as a user writes them.
+
+    A default of None makes the parameter optional: it stays None unless given,
+    and "none" may be written for it. A wrong declaration raises `InputError`.
+    """
+
+    name: str
+    unit: str
+    default: object
+    doc: str
+    source: str = ""
+    choices: tuple[str, ...] = ()
+    minimum: object = None
+    maximum: object = None
+    optional: bool = False
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        if self.unit not in _CONVERTERS:
+            raise InputError(
+                f'unknown unit "{self.unit}"', key=self.name, hint=did_you_mean(self.unit, UNITS)
+            )
+        if self.unit == "choice" and not self.choices:
+            raise InputError("a choice needs its `choices`", key=self.name)
+        if self.default is None:
+            object.__setattr__(self, "optional", True)
+        try:
+            for bound in (self.minimum, self.maximum):
+                if bound is not None:
+                    _CONVERTERS[self.unit](self, bound)
+            if self.default is not REQUIRED:
+                self.convert(self.default)
+        except InputError as error:
+            raise error.at(key=self.name) from None
+
+    def _check_types(self) -> None:
+        name = self.name
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+            raise InputError(
+                f"{name!r} is no name for a parameter", hint='letters, digits and _, as in "rto"'
+            )
+        for what in ("unit", "doc", "source"):
+            value = getattr(self, what)
+            if not isinstance(value, str):
+                raise InputError(f"{what} is not text but {value!r}", key=name)
+        is_list = isinstance(self.choices, (list, tuple))
+        if not is_list or not all(isinstance(one, str) for one in self.choices):
+            hint = 'choices=("one", "other")'
+            raise InputError(f"{self.choices!r} is not a tuple of texts", key=name, hint=hint)
+
+    @property
+    def required(self) -> bool:
+        """True if there is no default."""
+        return self.default is REQUIRED
+
+    def convert(self, value: object) -> Any:
+        """The value that the plugin receives; raises `InputError` without file and key."""
+        if self.optional and (value is None or value == "none"):
+            return None
+        converted = _CONVERTERS[self.unit](self, value)
+        if self.minimum is not None and converted < _CONVERTERS[self.unit](self, self.minimum):
+            raise InputError(
+                f"{written(value)} is too small", hint=f"at least {_bare(self.minimum)}"
+            )
+        if self.maximum is not None and converted > _CONVERTERS[self.unit](self, self.maximum):
+            raise InputError(
+                f"{written(value)} is too large", hint=f"at most {_bare(self.maximum)}"
+            )
+        return converted
+
+    def format(self, value: Any) -> Any:
+        """A converted value as a user would write it; `convert` of it gives `value` again."""
+        if value is None:
+            return "none"
+        if self.unit == "sizes" and not isinstance(value, str):
+            return [[format_bytes(size), probability] for size, probability in value]
+        formatter = _FORMATTERS.get(self.unit)
+        return formatter(value) if formatter else value
+
+    def is_axis(self, value: object) -> bool:
+        """True if this written list holds several values of the parameter, not one."""
+        if not isinstance(value, list):
+            return False
+        return self.unit != "sizes" or not any(_is_pair(item) for item in value)
+
+
+def resolve_params(
+    params: Sequence[Param],
+    presets: Mapping[str, Mapping[str, object]],
+    given: Mapping[str, object],
+    preset: str | None,
+    *,
+    file: str | None,
+    key: str,
+) -> dict[str, Any]:
+    """Every parameter's converted value: as given, else from the preset, else the default.
+
+    `given` maps names to written values. All that is wrong is raised at once, as
+    `InputError`s naming `file` and `key`.name.
+    """
+    errors: list[InputError] = []
+    known = {param.name: param for param in params}
+    chosen: Mapping[str, object] = {}
+    if preset is not None:
+        if preset in presets:
+            chosen = presets[preset]
+        else:
+            hint = did_you_mean(preset, presets)
+            errors.append(
+                InputError(f"unknown preset {written(preset)}", file=file, key=key, hint=hint)
+            )
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            errors.append(
+                InputError("unknown parameter", file=file, key=f"{key}.{name}", hint=hint)
+            )
+    values: dict[str, Any] = {}
+    for param in params:
+        try:
+            values[param.name] = _resolve_one(param, given, chosen)
+        except InputError as error:
+            errors.append(error.at(file=file, key=f"{key}.{param.name}"))
+    raise_all(errors)
+    return values
+
+
+def _resolve_one(param: Param, given: Mapping[str, object], preset: Mapping[str, object]) -> Any:
+    if param.name in given:
+        return param.convert(given[param.name])
+    if param.name in preset:
+        return param.convert(preset[param.name])
+    if param.required:
+        example = _EXAMPLES.get(param.unit, "")
+        hint = param.doc + (f", such as {param.name} = {example}" if example else "")
+        raise InputError("missing", hint=hint)
+    return param.convert(param.default)
+
+
+# --- conversion, one function per unit: (param, written value) -> converted value ----------------
+
+
+def _count(param: Param, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(f"{written(value)} is not a whole number", hint="write it like 15")
+    if param.minimum is None and value < 0:
+        raise InputError(f"{written(value)} is negative", hint="at least 0")
+    if abs(value) > COUNT:
+        raise InputError(f"{written(value)} is too large", hint=f"at most 2^31 - 1, {COUNT}")
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{written(value)} is not a number", hint="write it like 0.5")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{value} is not a finite number", hint="write it like 0.5")
+    if abs(value) > LARGEST_NUMBER:
+        raise InputError(f"{written(value)} is too large", hint=f"at most {LARGEST_NUMBER:g}")
+    return float(value)
+
+
+def _fraction(param: Param, value: object) -> float:
+    number = _number(value)
+    if not 0.0 <= number <= 1.0:
+        raise InputError(f"{written(value)} is not a fraction", hint="between 0 and 1")
+    return number
+
+
+def _ratio(param: Param, value: object) -> float:
+    number = _number(value)
+    if param.minimum is None and number < 0:
+        raise InputError(f"{written(value)} is negative", hint="at least 0")
+    if param.maximum is None and number > RATIO:
+        raise InputError(f"{written(value)} is too large", hint=f"at most 2^20, {RATIO}")
+    return number
+
+
+def _bool(param: Param, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{written(value)} is neither true nor false", hint="without quotes")
+    return value
+
+
+def _text(param: Param, value: object) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{written(value)} is not text", hint='write it in quotes, like "name"')
+    return value
+
+
+def _choice(param: Param, value: object) -> str:
+    if not isinstance(value, str) or value not in param.choices:
+        hint = did_you_mean(value if isinstance(value, str) else "", param.choices)
+        raise InputError(f"{written(value)} is not a choice", hint=hint)
+    return value
+
+
+def _sizes(param: Param, value: object) -> str | tuple[tuple[int, float], ...]:
+    if isinstance(value, str):
+        if value[:1].isdigit():
+            return ((parse_bytes(value), 1.0),)
+        return value
+    if not isinstance(value, (list, tuple)) or not value:
+        raise _sizes_error(f"{written(value)} is not a distribution of sizes")
+    points = []
+    for item in value:
+        if not _is_pair(item):
+            raise _sizes_error(f"{written(item)} is not a pair of a size and a probability")
+        points.append((parse_bytes(item[0]), _fraction(param, item[1])))
+    for (size, below), (next_size, probability) in pairwise(points):
+        if next_size < size or probability < below:
+            raise _sizes_error("sizes and cumulative probabilities must not fall")
+    if points[-1][1] != 1.0:
+        raise _sizes_error(f"the last cumulative probability is {points[-1][1]}, not 1")
+    return tuple(points)
+
+
+def _sizes_error(message: str) -> InputError:
+    return InputError(
+        message,
+        hint="pairs of size and cumulative probability ending at 1, "
+        'like [["1KB", 0.5], ["1MB", 1.0]]',
+    )
+
+
+def _is_pair(item: object) -> bool:
+    return (
+        isinstance(item, (list, tuple))
+        and len(item) == 2
+        and isinstance(item[1], (int, float))
+        and not isinstance(item[1], bool)
+    )
+
+
+def _bare(value: object) -> str:
+    return value if isinstance(value, str) else written(value)
+
+
+_CONVERTERS: dict[str, Callable[[Param, Any], Any]] = {
+    "time": lambda param, value: parse_time_ps(value),
+    "bytes": lambda param, value: parse_bytes(value),
+    "rate": lambda param, value: parse_rate_bps(value),
+    "count": _count,
+    "fraction": _fraction,
+    "ratio": _ratio,
+    "bool": _bool,
+    "choice": _choice,
+    "text": _text,
+    "file": _text,
+    "sizes": _sizes,
+}
+UNITS = tuple(_CONVERTERS)
+
+_FORMATTERS: dict[str, Callable[[Any], Any]] = {
+    "time": format_time,
+    "bytes": format_bytes,
+    "rate": format_rate,
+}
+_EXAMPLES = {
+    "time": '"1.5us"',
+    "bytes": '"2MB"',
+    "rate": '"800Gbps"',
+    "count": "8",
+    "fraction": "0.5",
+    "ratio": "1.0",
+    "file": '"flows.csv"',
+    "sizes": '"2MB"',
+}

@@ -1,0 +1,46 @@
+"""What a run returns: its tables and figures, and the hash of them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Table = dict[str, np.ndarray]
+"""Columns by name, arrays of one length."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The tables and figures of a run.
+
+    `stopped_because` is "finished" (every flow is delivered and its sender knows), "time" (cut by
+    stop.time), "interrupted", "stalled", or "idle" (nothing can happen any more and flows are
+    missing). `complete` says whether every flow is delivered; what a transport that is not reliable
+    has lost by the time the network is empty stays lost and does not count. `reason` says why a
+    run is not complete, unless it was interrupted.
+    """
+
+    flows: dict[str, np.ndarray]
+    links: dict[str, np.ndarray]
+    summary: dict[str, Any]
+    complete: bool
+    stopped_because: str
+    hash: str
+    reason: str | None
+
+
+def result_hash(flows: Table, links: Table) -> str:
+    """SHA-256 over both tables: equal if and only if the results are, bit for bit."""
+    digest = hashlib.sha256()
+    for table in (flows, links):
+        for name, column in table.items():
+            digest.update(name.encode())
+            if column.dtype.kind in "iub":
+                column = column.astype(np.int64)
+            elif column.dtype.kind == "f":
+                column = np.nan_to_num(column, nan=-1.0).astype(np.float64)
+            digest.update(np.ascontiguousarray(column).tobytes())
+    return digest.hexdigest()

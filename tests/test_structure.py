@@ -1,0 +1,105 @@
+"""The folders of netsim: imports go one way between them, and what grows too large is divided.
+
+`netsim/README.md` says what each folder is for.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import networkx as nx
+
+import netsim
+
+MOST_LINES = 400
+MOST_PARAMETERS = 8
+TO_DIVIDE = (
+    "netsim.engine.engine",
+    "netsim.engine.host",
+    "netsim.engine.loop",
+    "netsim.engine.state",
+    "netsim.experiment.resolve",
+)
+
+ROOT = Path(netsim.__file__).parent
+MAPPED = [Path(path) for path in netsim.__path__ if Path(path) != ROOT]
+FOLDERS = ("experiments", "plots", "topologies", "transports")
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of netsim by its name, wherever the package is installed."""
+    found = {}
+    folders = [ROOT, *(base / name for base in MAPPED for name in FOLDERS)]
+    for folder in folders:
+        for path in folder.rglob("*.py"):
+            base = ROOT if folder == ROOT else folder.parent
+            parts = path.relative_to(base).with_suffix("").parts
+            parts = parts[:-1] if parts[-1] == "__init__" else parts
+            found[".".join(("netsim", *parts))] = path
+    return found
+
+
+def imported(module: str) -> set[str]:
+    """Modules of netsim that a module imports anywhere in its text, for types only as well."""
+    found = set()
+    for node in ast.walk(ast.parse(modules()[module].read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= names & modules().keys() or {node.module}
+    return found & modules().keys() - {module}
+
+
+def room(module: str) -> str:
+    """The folder of a module; a file at the top of netsim is a room of its own."""
+    parts = module.split(".")
+    is_package = modules()[module].name == "__init__.py"
+    return ".".join(parts[:2]) if len(parts) > 2 or is_package else module
+
+
+def test_imports_between_folders_go_one_way() -> None:
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    why = defaultdict(list)
+    for module in modules():
+        for other in imported(module):
+            here, there = room(module), room(other)
+            if here != there and here != "netsim":  # the package itself names what it offers
+                graph.add_edge(here, there)
+                why[here, there].append(f"{module} imports {other}")
+    circles = [one for one in nx.strongly_connected_components(graph) if len(one) > 1]
+    arrows = [
+        text
+        for circle in circles
+        for (here, there), texts in why.items()
+        if here in circle and there in circle
+        for text in texts
+    ]
+    assert not circles, "\n".join(sorted(arrows))
+    assert graph.number_of_edges() > 50
+
+
+def test_the_foundations_import_nothing_else() -> None:
+    foundations = {f"netsim.{name}" for name in ("errors", "inputs", "limits", "memory", "units")}
+    for module in foundations:
+        assert imported(module) <= foundations
+
+
+def test_files_and_functions_are_small() -> None:
+    too_large = []
+    for module, path in modules().items():
+        text = path.read_text("utf-8")
+        if len(text.splitlines()) > MOST_LINES:
+            too_large.append(f"{module} has {len(text.splitlines())} lines")
+        for node in ast.walk(ast.parse(text)):
+            # A decorated function is a command, whose options click passes by name.
+            if isinstance(node, ast.FunctionDef) and not node.decorator_list:
+                arguments = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+                own = [one for one in arguments if one.arg not in ("self", "cls")]
+                if len(own) > MOST_PARAMETERS:
+                    too_large.append(f"{module}.{node.name} has {len(own)} parameters")
+    assert not [text for text in too_large if not text.startswith(TO_DIVIDE)]
