@@ -1,4 +1,4 @@
-"""A stand-in for netsim.running.point, so that tests of the command line need no engine."""
+"""Stand-ins for modules of netsim.running: tests of the command line need no engine."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from fakes import FakeResult, fake_result
 
 from netsim.errors import RunError
-from netsim.running import point as simulate
+from netsim.running import estimate, point
 from netsim.running.estimate import Code
 
 
 @dataclass
 class FakeEstimate:
-    """The attributes of netsim.running.point.Estimate."""
+    """The attributes of netsim.running.estimate.Estimate."""
 
     n_hosts: int = 8
     n_switches: int = 6
@@ -59,14 +59,20 @@ class FakeSimulate:
     checked: list[bool] = field(default_factory=list)
     assumptions: dict[str, str] = field(default_factory=dict)
 
-    def module(self) -> ModuleType:
-        """The stand-in itself."""
-        module = ModuleType("netsim.running.point")
-        module.__dict__.update(vars(simulate))
-        module.estimate = self.estimate
-        module.code_needed = lambda points: Code(needed=3, missing=self.missing)
-        module.simulate = self.simulate
-        return module
+    def modules(self) -> dict[str, ModuleType]:
+        """The stand-ins themselves, by name."""
+        faked = {
+            estimate: {
+                "estimate": self.estimate,
+                "code_needed": lambda points: Code(needed=3, missing=self.missing),
+            },
+            point: {"simulate": self.simulate},
+        }
+        modules = {}
+        for real, fakes in faked.items():
+            modules[real.__name__] = ModuleType(real.__name__)
+            vars(modules[real.__name__]).update({**vars(real), **fakes})
+        return modules
 
     def estimate(self, point: Any) -> FakeEstimate:
         """`assumptions` maps the name of a point to what is assumed of it."""

@@ -142,7 +142,7 @@ def test_an_edit_of_the_package(tmp_path: Path) -> None:
     assert simulate("datagram", tmp_path, PYTHONPATH=str(tmp_path))[1] == ALONE_PS
     assert compiled_files(tmp_path) == files, "the second process compiled again"
 
-    library = package / "transport.py"
+    library = package / "engine" / "services.py"
     text = library.read_text()
     assert text.count("rx.done_ps = now\n") == 1
     library.write_text(text.replace("rx.done_ps = now\n", "rx.done_ps = now + 11\n"))

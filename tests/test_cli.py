@@ -41,7 +41,8 @@ HEAVY = ("numba", "numpy", "pyarrow", "pydantic", "networkx", "matplotlib", "pol
 def fake(monkeypatch):
     import_module("netsim.tracing")  # needs the true netsim.running.point
     fake = FakeSimulate()
-    monkeypatch.setitem(sys.modules, "netsim.running.point", fake.module())
+    for name, module in fake.modules().items():
+        monkeypatch.setitem(sys.modules, name, module)
     return fake
 
 

@@ -35,7 +35,8 @@ size = "1MB"
 @pytest.fixture
 def fake(monkeypatch):
     fake = FakeSimulate()
-    monkeypatch.setitem(sys.modules, "netsim.running.point", fake.module())
+    for name, module in fake.modules().items():
+        monkeypatch.setitem(sys.modules, name, module)
     return fake
 
 
