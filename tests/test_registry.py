@@ -48,7 +48,7 @@ def test_every_built_in_plugin_loads():
 
 def test_listing_plugins_does_not_load_the_compiler():
     code = (
-        "import sys; from netsim import registry;"
+        "import sys; from netsim.plugins import registry;"
         "[registry.all(kind) for kind in registry.KINDS];"
         "print('numba' in sys.modules)"
     )
