@@ -140,7 +140,9 @@ def _last_word(axis: str) -> str:
 
 def _axis(results: Sequence[Result], written: str) -> str:
     """The full name of an axis. Raises InputError if there is none or more than one."""
-    axes = list(dict.fromkeys(axis for result in results for axis in result.experiment["axes"]))
+    axes: list[str] = list(
+        dict.fromkeys(axis for result in results for axis in result.experiment["axes"])
+    )
     found = [axis for axis in axes if axis == written]
     found = found or [axis for axis in axes if _last_word(axis) == written]
     if not found:

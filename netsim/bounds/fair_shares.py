@@ -49,7 +49,7 @@ def completion_times(
     rates_bps = network.port_rate_bps.astype(float)
     on_wire = flows.size_bytes + packet_counts(flows.size_bytes, packets) * packets.header_bytes
     alone_bps = np.append(rates_bps, np.inf)[paths].min(axis=1)
-    longer_ps = 8e12 * on_wire * (1 / max_min_rates(paths, rates_bps) - 1 / alone_bps)
+    longer_ps: Floats = 8e12 * on_wire * (1 / max_min_rates(paths, rates_bps) - 1 / alone_bps)
     return ideal_times(network, flows, packets).fct_ps + longer_ps
 
 

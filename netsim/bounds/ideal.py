@@ -105,7 +105,8 @@ def _over_many_paths(
         head[flow] += send_time(first[flow], quotient[port]) + delay
         tail[flow] += send_time(last[flow], quotient[port]) + delay
     sprayed = _sprayed(network, quotient, src, dst, count, full, last)
-    return np.maximum(sprayed, latest + tail)
+    arrival: Ints = np.maximum(sprayed, latest + tail)
+    return arrival
 
 
 def _in_order(
@@ -155,14 +156,16 @@ def _sprayed(
     # of the arrival plus the work that arrives from then on. Between full packets this is
     # linear, so that the ends suffice: those not after the shorter packet, and those after it.
     def from_full(k: Ints, rest: Ints | int) -> Ints:
-        return begin + k * first_full + (others - k) * exit_full + rest
+        finish: Ints = begin + k * first_full + (others - k) * exit_full + rest
+        return finish
 
     finish = shorter + exit_last + (others - ahead) * exit_full
     for k in (np.zeros_like(ahead), ahead - 1):
         finish = np.where(ahead > 0, np.maximum(finish, from_full(k, exit_last)), finish)
     for k in (ahead, others - 1):
         finish = np.where(ahead < others, np.maximum(finish, from_full(k, 0)), finish)
-    return finish + network.port_delay_ps[exit_port]
+    arrival: Ints = finish + network.port_delay_ps[exit_port]
+    return arrival
 
 
 def _exit_ports(network: Network, host: Ints) -> Ints:

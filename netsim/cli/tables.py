@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from netsim.cli.progress import format_duration, format_speed
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from netsim.plots import sweeps
+    from netsim.running.estimate import Estimate
 
 STATISTICS = ("mean", "p50", "p99", "max")
 TIMES = (*(f"fct_{name}_ps" for name in STATISTICS), "ideal_max_ps")
@@ -163,10 +164,10 @@ def _lines(row: Row, axes: Sequence[str]) -> list[tuple[str, str]]:
     return lines
 
 
-def estimate_table(names: Sequence[str], estimates: Sequence[Any]) -> Wide:
+def estimate_table(names: Sequence[str], estimates: Sequence[Estimate]) -> Wide:
     """What `netsim check` predicts of each point."""
     columns = [Column("point", list(names), left=True)]
-    for header, rank, cell in (
+    cells: tuple[tuple[str, int, Callable[[Estimate], str]], ...] = (
         ("hosts", 5, lambda one: count(one.n_hosts)),
         ("switches", 7, lambda one: count(one.n_switches)),
         ("links", 6, lambda one: count(one.n_links)),
@@ -176,6 +177,7 @@ def estimate_table(names: Sequence[str], estimates: Sequence[Any]) -> Wide:
         ("simulated", 1, lambda one: _time(one.simulated_ps, 3)),
         ("memory", 0, lambda one: format_bytes(one.memory_bytes, 3)),
         ("wall", 0, lambda one: format_duration(one.seconds)),
-    ):
+    )
+    for header, rank, cell in cells:
         columns.append(Column(header, [cell(one) for one in estimates], rank))
     return Wide(columns, title="Prediction", elsewhere="a wider terminal or a pipe shows them")

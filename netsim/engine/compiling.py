@@ -38,7 +38,7 @@ NEEDED = (
 )
 
 
-class DeferredLibrary(JITCodeLibrary):
+class DeferredLibrary(JITCodeLibrary):  # type: ignore[misc] # mypy skips Numba
     """The code of one function, left as it is until it is to run.
 
     Numba's own library, when another one is linked to it, has that finalised: optimised,

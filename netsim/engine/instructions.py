@@ -39,9 +39,9 @@ def compiled_prefetch() -> Callable[..., Any]:
     from numba import types
     from numba.extending import intrinsic
 
-    @intrinsic
-    def instruction(typing_context, array, index):
-        def codegen(context, builder, signature, args):
+    @intrinsic  # type: ignore[untyped-decorator] # mypy skips Numba
+    def instruction(typing_context: Any, array: Any, index: Any) -> tuple[Any, Any]:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             address = _item_address(context, builder, signature.args[0], *args)
             byte_pointer = ir.IntType(8).as_pointer()
             int32 = ir.IntType(32)
@@ -65,9 +65,9 @@ def compiled_take_ticket() -> Callable[..., Any]:
     from numba import types
     from numba.extending import intrinsic
 
-    @intrinsic
-    def instruction(typing_context, tickets):
-        def codegen(context, builder, signature, args):
+    @intrinsic  # type: ignore[untyped-decorator] # mypy skips Numba
+    def instruction(typing_context: Any, tickets: Any) -> tuple[Any, Any]:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             zero, one = (ir.Constant(ir.IntType(64), value) for value in (0, 1))
             address = _item_address(context, builder, signature.args[0], args[0], zero)
             return builder.atomic_rmw("add", address, one, "monotonic")

@@ -140,7 +140,8 @@ class FlowTable:
         """The flows that must be complete before `flow` starts."""
         if self.after_ptr is None or self.after_flow is None:
             return []
-        return self.after_flow[self.after_ptr[flow] : self.after_ptr[flow + 1]].tolist()
+        first, last = self.after_ptr[flow : flow + 2]
+        return [int(one) for one in self.after_flow[first:last]]
 
     def set_dependencies(self, after: Sequence[Iterable[int]]) -> None:
         """Makes flow f wait for the flows `after[f]`; one entry for each flow."""
@@ -210,7 +211,7 @@ def _column(values: ArrayLike, n: int, dtype: Any, name: str) -> NDArray[Any]:
 
 def _first(bad: NDArray[np.bool_]) -> list[int]:
     """The first index that is true, in a list, or an empty list."""
-    return np.flatnonzero(bad)[:1].tolist()
+    return [int(flow) for flow in np.flatnonzero(bad)[:1]]
 
 
 def _find_cycle(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> int | None:

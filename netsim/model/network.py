@@ -141,7 +141,8 @@ class Network:
     def first_port(self, switch: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int64]:
         """Global port of the first candidate of each (switch index, group); none may be own."""
         entry = self.route[switch * self.n_groups + group]
-        return self.node_first_port[switch + self.n_hosts] + self.route_ports[entry >> COUNT_BITS]
+        local: NDArray[np.int32] = self.route_ports[entry >> COUNT_BITS]
+        return self.node_first_port[switch + self.n_hosts] + local
 
     def next_switch(self, port: NDArray[np.int64]) -> NDArray[np.int64]:
         """Index of the switch that each global port leads to."""

@@ -109,7 +109,7 @@ class Result:
         if not (self.path / files.LINKS).exists():
             return None
         arrays = [_arrays(table) for table in (self.flows, self.links)]
-        return result_hash(*arrays) == self.summary["hash"]
+        return bool(result_hash(*arrays) == self.summary["hash"])
 
     def __repr__(self) -> str:
         partial = "" if self.complete else ", partial"

@@ -140,7 +140,8 @@ def work(point: Point, scenario: Scenario) -> Work:
 def _per_flow(point: Point, scenario: Scenario, name: str, default: float) -> Floats:
     """What the transport of each flow declares under a name."""
     declared = np.array([float(getattr(use.module, name, default)) for use in point.transports])
-    return declared[scenario.class_of_flow]
+    of_flow: Floats = declared[scenario.class_of_flow]
+    return of_flow
 
 
 def _window_ps(scenario: Scenario) -> int:

@@ -11,11 +11,11 @@ from netsim.flows import FlowTable
 TRANSPORT = Path(__file__).with_name("my_transport.py")
 
 
-def test_does_what_every_transport_has_to():
+def test_does_what_every_transport_has_to() -> None:
     assert not failures(check(TRANSPORT))
 
 
-def test_a_flow_that_fits_into_the_window():
+def test_a_flow_that_fits_into_the_window() -> None:
     """Ten packets leave one after the other and cross four links of 100 Gbps and 1 us."""
     flow = FlowTable(src=[0], dst=[7], size_bytes=10 * 4096)
     run = Lab.of(TRANSPORT, params={"initial_window": 10}).run(flow)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.bounds.ideal import ideal_times
-from netsim.engine.layout import TIMER_RX, TIMER_START, TIMER_TX
+from netsim.engine.layout import TIMER_START, TIMER_TX
 from netsim.engine.trace import (
     ARRIVED,
     CREATED,
@@ -300,4 +300,4 @@ def _timer_names(codes: np.ndarray) -> np.ndarray:
     names += [f"timer {k}" for k in range(TIMER_START - TIMER_TX)]
     names += ["start", *(f"timer {k}" for k in range(TIMER_TX))]
     assert names[TIMER_START] == "start"
-    return np.array(names)[np.clip(codes, 0, TIMER_RX + TIMER_TX - 1)]
+    return np.array(names).take(codes, mode="clip")

@@ -89,7 +89,8 @@ def _arrivals(
                 key=key,
                 hint=HORIZON,
             )
-        return np.rint(np.cumsum(rng.exponential(mean_gap_ps, count))).astype(np.int64)
+        gaps_ps: NDArray[np.float64] = rng.exponential(mean_gap_ps, count)
+        return np.rint(np.cumsum(gaps_ps)).astype(np.int64)
     # Given their number, the arrivals of a Poisson process are independent and uniform.
     drawn = int(rng.poisson(expected))
     if not drawn:
