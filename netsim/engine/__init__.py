@@ -1,1 +1,1 @@
-"""The packet engine: see README.md in this folder for its contract."""
+"""The packet engine: README.md in this folder has its method, MODEL.md what is simulated."""
