@@ -21,7 +21,6 @@ TO_DIVIDE = (
     "netsim.engine.host",
     "netsim.engine.loop",
     "netsim.engine.state",
-    "netsim.experiment.resolve",
 )
 
 ROOT = Path(netsim.__file__).parent

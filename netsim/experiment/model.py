@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from netsim.experiment.resolve_faults import FaultUse
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.plugins.registry import Plugin
 
@@ -39,6 +38,17 @@ class FlowClass:
     name: str
     transport: PluginUse
     traffic: PluginUse
+
+
+@dataclass(frozen=True)
+class FaultUse:
+    """A checked [faults.NAME] section; which ports it means is known with the network."""
+
+    name: str
+    links: str
+    loss: float
+    bit_error_rate: float
+    outages_ps: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)

@@ -2,30 +2,54 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
-from netsim.errors import InputError
+from netsim.errors import CombinedInputError, InputError
+from netsim.experiment.document import Tree
+from netsim.experiment.model import FaultUse
+from netsim.experiment.schema import LINK_PATTERN, FaultSection, problems
+from netsim.limits import INT64
 from netsim.model.faults import LinkFault, LinkFaults, combine
 from netsim.model.network import Network
-
-LINK_PATTERN = re.compile(r"all|\s*(?P<a>\S+)\s+(?P<arrow>->|-)\s+(?P<b>\S+)\s*")
-"""How links are named: "all", "A - B" for both directions of cables, "A -> B" for one."""
+from netsim.units import format_time
 
 
-@dataclass(frozen=True)
-class FaultUse:
-    """A checked [faults.NAME] section; which ports it means is known with the network."""
+def resolve_faults(table: Tree) -> tuple[FaultUse, ...]:
+    """The faults of a [faults] table; `InputError`s with keys, without a file."""
+    faults: list[FaultUse] = []
+    errors: list[InputError] = []
+    for name, fields in table.items():
+        key = f"faults.{name}"
+        try:
+            faults.append(_fault(name, FaultSection.model_validate(fields)))
+        except ValidationError as error:
+            errors += problems(error, FaultSection, key)
+        except InputError as error:
+            errors.append(error.at(key=key))
+    if errors:
+        raise CombinedInputError(errors)
+    return tuple(faults)
 
-    name: str
-    links: str
-    loss: float
-    bit_error_rate: float
-    outages_ps: tuple[tuple[int, int], ...]
+
+def describe_faults(faults: Sequence[FaultUse]) -> dict[str, Any]:
+    """The [faults] table that says the same, every key written."""
+    described: dict[str, Any] = {}
+    for fault in faults:
+        table: dict[str, Any] = {
+            "links": fault.links,
+            "loss": fault.loss,
+            "bit_error_rate": fault.bit_error_rate,
+        }
+        for down, up in fault.outages_ps:
+            table["down"] = format_time(down)
+            table["up"] = "none" if up >= INT64 else format_time(up)
+        described[fault.name] = table
+    return described
 
 
 def link_faults(faults: Iterable[FaultUse], network: Network) -> LinkFaults | None:
@@ -38,6 +62,19 @@ def link_faults(faults: Iterable[FaultUse], network: Network) -> LinkFaults | No
         for fault in faults
     ]
     return combine(found, network.n_ports) if found else None
+
+
+def _fault(name: str, section: FaultSection) -> FaultUse:
+    outages: tuple[tuple[int, int], ...] = ()
+    if section.down is not None:
+        outages = ((section.down, INT64 if section.up is None else section.up),)
+        if section.up is not None and section.up <= section.down:
+            raise InputError("the link comes up before it goes down", hint="down is before up")
+    elif section.up is not None:
+        raise InputError("the link comes up but never goes down", hint='such as down = "1ms"')
+    if not outages and not section.model_fields_set & {"loss", "bit_error_rate"}:
+        raise InputError("nothing goes wrong", hint="loss, bit_error_rate, or down and up")
+    return FaultUse(name, section.links, section.loss, section.bit_error_rate, outages)
 
 
 def _ports(fault: FaultUse, network: Network) -> np.ndarray:

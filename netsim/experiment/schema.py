@@ -15,13 +15,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from netsim.errors import InputError, did_you_mean
-from netsim.experiment.resolve_faults import LINK_PATTERN
 from netsim.limits import ALPHA, PACKET_BYTES
 from netsim.model.fabric import LOAD_BALANCING, MAX_CLASSES, MODELS
 from netsim.plugins.params import REQUIRED, Param
 from netsim.units import parse_queue, written
 
 LARGEST = f"{PACKET_BYTES}B"
+
+LINK_PATTERN = re.compile(r"all|\s*(?P<a>\S+)\s+(?P<arrow>->|-)\s+(?P<b>\S+)\s*")
+"""How links are named: "all", "A - B" for both directions of cables, "A -> B" for one."""
 
 
 class _Convert:

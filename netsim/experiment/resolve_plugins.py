@@ -1,0 +1,166 @@
+"""The sections that name a plugin: which it is, and what its parameters are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import CombinedInputError, InputError
+from netsim.experiment.document import CLASS_SECTIONS, Tree, category
+from netsim.experiment.mistakes import Mistakes
+from netsim.experiment.model import FlowClass, PluginUse
+from netsim.inputs import is_file, path_problem, user_path
+from netsim.limits import TRANSPORTS
+from netsim.lint import check_transport
+from netsim.plugins import registry
+from netsim.plugins.params import resolve_params
+from netsim.plugins.registry import Plugin
+from netsim.units import written
+
+TOP_LEVEL_VALUES = ("name", "description", "seed")
+
+
+class PluginResolver:
+    """Resolves the plugins of one experiment; what is wrong goes to its `Mistakes`.
+
+    `directory`, of the experiment, is where the files are that it names.
+    """
+
+    def __init__(self, directory: Path, mistakes: Mistakes) -> None:
+        self._directory = directory
+        self._mistakes = mistakes
+
+    def find(self, section: str, kind: str) -> Plugin | None:
+        """The plugin of a written kind (a preset may follow); None after noting the error."""
+
+        def resolve() -> Plugin:
+            name, _ = registry.split_preset(kind)
+            problem = path_problem(name)
+            if problem:
+                raise InputError(f"{written(name)} {problem}")
+            if name.endswith(".py") and self._mistakes.is_overridden(f"{section}.kind"):
+                name = str(user_path(name, Path.cwd()))
+            return registry.find(category(section), name, relative_to=self._directory)
+
+        return self._mistakes.once(section, f"plugin {section} {kind}", resolve)
+
+    def use(self, section: str, table: Any) -> PluginUse | None:
+        """The plugin of a section with its parameters; None after noting what is wrong."""
+        if not isinstance(table, dict):
+            return None  # missing, or noted when sweeps were expanded
+        kind = table.get("kind")
+        if not isinstance(kind, str):
+            return self._mistakes.once(
+                section, f"no kind {section}", lambda: _no_kind(section, kind)
+            )
+        plugin = self.find(section, kind)
+        if plugin is None:
+            return None
+        return self._mistakes.once(
+            section, f"{section} {table!r}", lambda: self._checked(section, plugin, kind, table)
+        )
+
+    def classes(self, tables: Any) -> tuple[FlowClass, ...] | None:
+        """The tables [classes.NAME], or None after noting what is wrong with them."""
+        if not isinstance(tables, dict):
+            return None  # noted when the top level was checked
+        classes = []
+        for name, table in tables.items():
+            if not isinstance(table, dict):
+                return None
+            transport, traffic = (
+                self.use(f"classes.{name}.{section}", table.get(section))
+                for section in CLASS_SECTIONS
+            )
+            if transport is None or traffic is None:
+                return None
+            classes.append(FlowClass(name, transport, traffic))
+        if len(classes) >= TRANSPORTS:
+            return self._mistakes.once("classes", "too many classes", lambda: _too_many(classes))
+        return tuple(classes)
+
+    def _checked(self, section: str, plugin: Plugin, kind: str, table: Tree) -> PluginUse:
+        _, preset = registry.split_preset(kind)
+        given = {name: value for name, value in table.items() if name != "kind"}
+        errors = []
+        for name in TOP_LEVEL_VALUES:
+            if name in given and plugin.param(name) is None:
+                del given[name]
+                hint = f"write {name} above the first [table]"
+                errors.append(InputError("unknown parameter", key=f"{section}.{name}", hint=hint))
+        params: dict[str, Any] = {}
+        try:
+            params = resolve_params(
+                plugin.params, plugin.presets, given, preset, file=None, key=section
+            )
+        except InputError as error:
+            errors.append(error)
+        if errors:
+            raise CombinedInputError(errors)
+        if category(section) == "transport":
+            check_transport(plugin, params)
+        for param in plugin.params:
+            value = params[param.name]
+            if isinstance(value, str) and param.unit in ("file", "sizes"):
+                params[param.name] = self._file(f"{section}.{param.name}", value, param.unit)
+        return PluginUse(plugin, params, preset)
+
+    def _file(self, key: str, name: str, unit: str) -> str:
+        """The path of a file that a parameter names: relative to what says so.
+
+        That is the experiment, or the current directory where an override names it; then the path
+        is absolute, so that a result can be traced wherever that is done. Of the names of sizes,
+        those are files that are there.
+        """
+        base = Path.cwd() if self._mistakes.is_overridden(key) else self._directory
+        try:
+            path = user_path(name, base)
+        except InputError as error:
+            raise error.at(key=key) from None
+        if unit == "file" or (base != self._directory and is_file(path)):
+            return str(path)
+        return name
+
+    def describe_classes(self, classes: Sequence[FlowClass], tree: Tree) -> dict[str, Any]:
+        """The section [classes] of `tree` that says the same; nothing without classes."""
+        if not classes:
+            return {}
+        return {
+            "classes": {
+                flow_class.name: {
+                    section: self.describe(
+                        getattr(flow_class, section), tree["classes"][flow_class.name][section]
+                    )
+                    for section in CLASS_SECTIONS
+                }
+                for flow_class in classes
+            }
+        }
+
+    def describe(self, use: PluginUse, table: Tree) -> dict[str, Any]:
+        """The table that gives the same plugin and parameters, every one written."""
+        described: dict[str, Any] = {"kind": use.name}
+        for param in use.plugin.params:
+            value = use.params[param.name]
+            written_value = table.get(param.name)
+            if (
+                param.unit == "file"
+                and isinstance(written_value, str)
+                and value == str(user_path(written_value, self._directory))
+            ):
+                described[param.name] = written_value  # the experiment may be moved with its files
+            else:
+                described[param.name] = param.format(value)
+        return described
+
+
+def _no_kind(section: str, kind: Any) -> PluginUse:
+    available = ", ".join(registry.names(category(section))) or "none yet"
+    if kind is None:
+        raise InputError("missing", key=f"{section}.kind", hint=f"there are: {available}")
+    raise InputError(f"{written(kind)} is not a name", key=f"{section}.kind", hint=available)
+
+
+def _too_many(classes: Sequence[FlowClass]) -> tuple[FlowClass, ...]:
+    raise InputError(f"{len(classes)} classes", key="classes", hint=f"at most {TRANSPORTS - 1}")
