@@ -5,23 +5,23 @@ calls and compiles; nothing in it is decorated. The handlers see records, whose
 fields they read and assign (``tx.next_seq += 1``), and ``env``, through which
 they send control packets and set timers with the functions of this module.
 
-=====================================  ===================================================
+=====================================  =============================================================
 handler                                called
-=====================================  ===================================================
-``setup(env, tx, rx)``                 once per flow before the run; both sides may be set
-``on_start(env, now, tx)``             at the flow's start, at the sender
-``ready(env, now, tx)``                when the NIC could send: earliest time, or ``BLOCKED``
-``fill(env, now, tx, pkt)``            a data packet is built: set ``pkt.seq`` (and more)
+=====================================  =============================================================
+``setup(env, tx, rx)``                 once a flow, before the run; only it sees both sides
+``on_start(env, now, tx)``             at the flow's start
+``ready(env, now, tx)``                the NIC is free: returns ``now``, a later time or ``BLOCKED``
+``fill(env, now, tx, pkt)``            a packet is built: sets ``pkt.seq``, and more if it likes
 ``on_data(env, now, rx, pkt)``         a data packet arrived
-``on_trimmed(env, now, rx, pkt)``      its header arrived, the payload was cut off
+``on_trimmed(env, now, rx, pkt)``      the header of one arrived, its payload was cut off
 ``on_request(env, now, rx, pkt)``      another packet for the receiver (kinds 2 to 7)
-``on_control(env, now, tx, pkt)``      a packet for the sender (kinds 8 to 14)
-``on_timer(env, now, tx, k)``          the sender's timer k fired
-``on_rx_timer(env, now, rx, k)``       the receiver's timer k fired
-``on_host_timer(env, now, k)``         the host's timer k fired
-``rank(env, tx)``                      a flow gets ready to send: smaller ranks are sent first
-``on_forward(now, pkt, port, queue)``  a switch starts to send a data packet (telemetry)
-=====================================  ===================================================
+``on_control(env, now, tx, pkt)``      a control packet for the sender (kinds 8 to 14)
+``on_timer(env, now, tx, k)``          the sender's timer ``k`` fired
+``on_rx_timer(env, now, rx, k)``       the receiver's timer ``k`` fired
+``on_host_timer(env, now, k)``         the host's timer ``k`` fired
+``rank(env, tx)``                      the flow joins the list: the smallest rank is served first
+``on_forward(now, pkt, port, queue)``  a data packet's transmission starts (telemetry)
+=====================================  =============================================================
 
 Only ``ready`` and ``fill`` are required. ``env.par`` holds the parameters declared
 in ``PARAMS`` in engine units (ps, bytes, bit/s) and ``payload_bytes``,

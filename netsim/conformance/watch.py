@@ -19,21 +19,12 @@ from typing import Any
 import numpy as np
 
 from netsim.conformance.finding import ConformanceError
+from netsim.engine.handlers import BEFORE, HANDLERS, SWITCH
 from netsim.engine.packets import DATA
-from netsim.engine.protocol import HANDLERS
 from netsim.engine.watchdog import watched
 
 PATIENCE_S = 5.0
 """Seconds after which a call of a handler counts as an endless loop."""
-
-ANYWHERE = ("setup", "on_forward")
-"""Handlers that do not run on a host of their own."""
-
-RETURN = {
-    "ready": "a time in ps, or BLOCKED",
-    "rank": "a whole number",
-}
-"""What handlers return that return anything."""
 
 ARRIVALS = ("on_data", "on_request")
 WHERE = {"tx": "TX_STATE", "rx": "RX_STATE", "host": "HOST_STATE"}
@@ -56,7 +47,8 @@ class Watch:
     def call(self, handler: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Call a handler. Raises ConformanceError if it breaks a rule."""
         env, *rest = arguments
-        if handler not in ANYWHERE:
+        row = HANDLERS[handler]
+        if row.runs_on not in (BEFORE, SWITCH):
             here = env.host.host
             env = env._replace(
                 tx=_Here(env.tx, here, handler, "tx"), rx=_Here(env.rx, here, handler, "rx")
@@ -75,8 +67,8 @@ class Watch:
             self.inside = False
         if handler in ARRIVALS:
             self._delivery(rest[1])
-        if handler in RETURN and not isinstance(result, int | np.integer):
-            raise ConformanceError(f"{handler}: returned {result!r}, not {RETURN[handler]}")
+        if row.returns and not isinstance(result, int | np.integer):
+            raise ConformanceError(f"{handler}: returned {result!r}, not {row.returns}")
         return result
 
     @contextmanager
@@ -153,7 +145,8 @@ def watched_module(module: ModuleType, watch: Watch) -> ModuleType:
     """A copy of a transport's module whose handlers report to `watch`."""
     copy = ModuleType(module.__name__)
     copy.__dict__.update(vars(module))
-    for name, count in HANDLERS.items():
+    for name, handler in HANDLERS.items():
+        count = len(handler.arguments)
         function = getattr(module, name, None)
         if not isinstance(function, FunctionType):
             continue

@@ -12,6 +12,7 @@ import numpy as np
 
 from netsim.engine import coupled_switch, loop, switch, watchdog
 from netsim.engine.cache import cache_folder
+from netsim.engine.handlers import handler_name
 from netsim.engine.instructions import (
     compiled_prefetch,
     compiled_take_ticket,
@@ -21,7 +22,6 @@ from netsim.engine.instructions import (
 from netsim.engine.join import mix
 from netsim.engine.layout import (
     BROKEN,
-    DOING,
     GROW,
     GROW_CONTROL,
     GROW_SCRATCH,
@@ -222,7 +222,7 @@ class Engine:
         """The handler that is being called, and where, if there is one."""
         hosts = self.state.ends.hosts["doing"]
         for host in np.flatnonzero(hosts).tolist():
-            return f"{DOING[hosts[host]]} on host {host}"
+            return f"{handler_name(hosts[host])} on host {host}"
         return "on_forward" if self.protocol.features["TELEMETRY"] else ""
 
     def _grow_all(self) -> None:
@@ -263,7 +263,7 @@ class Engine:
         text = TEXTS[int(record["fault"])]
         text = text.format(value=int(record["fault_value"]), n_classes=self.fabric.n_classes)
         return RunError(
-            f"transport {self.name}: {DOING[int(record['doing'])]} {text} (host {host})"
+            f"transport {self.name}: {handler_name(int(record['doing']))} {text} (host {host})"
         )
 
     def raised(self, error: BaseException | None) -> RunError:

@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from netsim.engine.layout import (
-    BROKEN,
-    GROW_CONTROL,
-    GROW_RING,
+from netsim.engine.handlers import (
     IN_FILL,
     IN_ON_CONTROL,
     IN_ON_DATA,
@@ -25,8 +22,13 @@ from netsim.engine.layout import (
     IN_ON_TRIMMED,
     IN_RANK,
     IN_READY,
-    INF,
     NOTHING,
+)
+from netsim.engine.layout import (
+    BROKEN,
+    GROW_CONTROL,
+    GROW_RING,
+    INF,
     OK,
     TIMER_RX,
     TIMER_START,

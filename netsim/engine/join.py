@@ -14,22 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine import defaults
+from netsim.engine.handlers import HANDLERS, Handler
 from netsim.engine.host import Env
 from netsim.engine.layout import HOST_FIELDS, PACKET
-from netsim.engine.protocol import ARGUMENTS, HANDLERS, MAX_TIMERS, Protocol
+from netsim.engine.protocol import MAX_TIMERS, Protocol
 from netsim.errors import InputError
 
 ENV = (
     "Env(env.host, env.pars[{i}][0], env.pars, env.pool, env.blank, env.timers, env.heap, "
     "env.bits, env.tx, env.rx)"
 )
-OF_A_FLOW = {
-    name: ", ".join(arguments)
-    for name, arguments in ARGUMENTS.items()
-    if name not in ("on_host_timer", "on_forward")
-}
-"""The handlers of one flow, with the names of their arguments."""
 
 
 def mix(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
@@ -43,12 +37,6 @@ def mix(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
     host_timers = [protocol.host_timers for protocol in protocols]
     if sum(host_timers) > MAX_TIMERS:
         raise InputError(f"together {' and '.join(names)} have more than {MAX_TIMERS} host timers")
-    handlers = {name: _dispatch(name, protocols) for name in OF_A_FLOW}
-    if all(protocol.handlers["rank"] is defaults.rank for protocol in protocols):
-        handlers["rank"] = protocols[0].handlers["rank"]
-    handlers["on_host_timer"] = _host_timer_dispatch(protocols)
-    handlers["on_forward"] = _forward(protocols)
-    assert set(handlers) == set(HANDLERS)
     return Protocol(
         modules=tuple(dict.fromkeys(m for protocol in protocols for m in protocol.modules)),
         tx=_union([protocol.tx for protocol in protocols]),
@@ -61,7 +49,7 @@ def mix(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
         host_timers=sum(host_timers),
         tx_bitmaps=max(protocol.tx_bitmaps for protocol in protocols),
         rx_bitmaps=max(protocol.rx_bitmaps for protocol in protocols),
-        handlers=handlers,
+        handlers={name: _joined(handler, protocols) for name, handler in HANDLERS.items()},
     )
 
 
@@ -101,49 +89,57 @@ def _check(protocols: Sequence[Protocol], names: Sequence[str]) -> None:
                 raise InputError(f"{first} and {second} both have the field {field} in {what}")
 
 
-def _function(name: str, arguments: str, lines: list[str], names: dict[str, Any]) -> FunctionType:
+def _joined(handler: Handler, protocols: Sequence[Protocol]) -> FunctionType:
+    """One function for what each transport has as this handler."""
+    if not any(protocol.has(handler.name) for protocol in protocols):
+        return handler.default
+    if handler.side:
+        return _dispatch(handler, protocols)
+    joiners = {"on_host_timer": _host_timer_dispatch, "on_forward": _forward}
+    return joiners[handler.name](handler, protocols)
+
+
+def _function(handler: Handler, lines: list[str], names: dict[str, Any]) -> FunctionType:
     """A function made of source text; the handlers it calls are among its globals."""
     scope: dict[str, Any] = {"__name__": __name__, "Env": Env, **names}
-    text = "\n    ".join([f"def {name}({arguments}):", *lines])
-    exec(compile(text, f"<{name} of several transports>", "exec"), scope)
-    function: FunctionType = scope[name]
+    text = "\n    ".join([f"def {handler.form}:", *lines])
+    exec(compile(text, f"<{handler.name} of several transports>", "exec"), scope)
+    function: FunctionType = scope[handler.name]
     return function
 
 
-def _dispatch(name: str, protocols: Sequence[Protocol]) -> FunctionType:
-    arguments = OF_A_FLOW[name]
-    side = "rx" if "rx" in arguments.split(", ") and "tx" not in arguments else "tx"
-    rest = arguments.partition(", ")[2]
+def _dispatch(handler: Handler, protocols: Sequence[Protocol]) -> FunctionType:
+    """Calls the handler of the transport that the flow has."""
+    rest = ", ".join(handler.arguments[1:])
     lines = [
-        f"if {side}.transport == {i}: return handler{i}({ENV.format(i=i)}, {rest})"
+        f"if {handler.side}.transport == {i}: return handler{i}({ENV.format(i=i)}, {rest})"
         for i in range(len(protocols) - 1)
     ]
     last = len(protocols) - 1
     lines.append(f"return handler{last}({ENV.format(i=last)}, {rest})")
-    handlers = {f"handler{i}": p.handlers[name] for i, p in enumerate(protocols)}
-    return _function(name, arguments, lines, handlers)
+    functions = {f"handler{i}": p.handlers[handler.name] for i, p in enumerate(protocols)}
+    return _function(handler, lines, functions)
 
 
-def _host_timer_dispatch(protocols: Sequence[Protocol]) -> FunctionType:
+def _host_timer_dispatch(handler: Handler, protocols: Sequence[Protocol]) -> FunctionType:
+    """Calls the handler of the transport that the timer belongs to, by its own number for it."""
     lines = ["pass"]
     first = 0
-    handlers = {}
+    functions = {}
     for i, protocol in enumerate(protocols):
         end = first + protocol.host_timers
         if protocol.host_timers > 0:
-            handlers[f"handler{i}"] = protocol.handlers["on_host_timer"]
+            functions[f"handler{i}"] = protocol.handlers[handler.name]
             call = f"handler{i}({ENV.format(i=i)}, now, k - {first})"
             lines.append(f"if {first} <= k and k < {end}: {call}")
         first = end
-    return _function("on_host_timer", "env, now, k", lines, handlers)
+    return _function(handler, lines, functions)
 
 
-def _forward(protocols: Sequence[Protocol]) -> FunctionType:
+def _forward(handler: Handler, protocols: Sequence[Protocol]) -> FunctionType:
     """Telemetry of every transport that has it; each writes fields of its own only."""
-    declared = [p.handlers["on_forward"] for p in protocols]
-    found = [handler for handler in dict.fromkeys(declared) if handler is not defaults.on_forward]
-    if not found:
-        return declared[0]
-    handlers = {f"handler{i}": handler for i, handler in enumerate(found)}
-    lines = [f"{name}(now, pkt, port, queue)" for name in handlers]
-    return _function("on_forward", "now, pkt, port, queue", lines, handlers)
+    having = [protocol for protocol in protocols if protocol.has(handler.name)]
+    found = dict.fromkeys(protocol.handlers[handler.name] for protocol in having)
+    functions = {f"handler{i}": function for i, function in enumerate(found)}
+    lines = [f"{name}({', '.join(handler.arguments)})" for name in functions]
+    return _function(handler, lines, functions)

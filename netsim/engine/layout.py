@@ -151,43 +151,10 @@ HOST_FIELDS = (
     "received_bytes",
     "payload_bytes",  # delivered to the application in this window
     "n_timers",
-    "doing",  # the handler that runs, or ran last in this step: one of DOING
+    "doing",  # the handler that runs, or ran last in this step, by its number (handlers.py)
     "fault",  # the rule that it broke (rules.py) ...
     "fault_value",  # ... with what
 )
-
-DOING = (
-    "",
-    "setup",
-    "on_start",
-    "ready",
-    "fill",
-    "on_data",
-    "on_trimmed",
-    "on_request",
-    "on_control",
-    "on_timer",
-    "on_rx_timer",
-    "on_host_timer",
-    "rank",
-)
-"""Names of the handlers that run on a host; below, their numbers."""
-
-(
-    NOTHING,
-    IN_SETUP,
-    IN_ON_START,
-    IN_READY,
-    IN_FILL,
-    IN_ON_DATA,
-    IN_ON_TRIMMED,
-    IN_ON_REQUEST,
-    IN_ON_CONTROL,
-    IN_ON_TIMER,
-    IN_ON_RX_TIMER,
-    IN_ON_HOST_TIMER,
-    IN_RANK,
-) = range(len(DOING))
 
 FLOW_FIELDS = (
     "flow",

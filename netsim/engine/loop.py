@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numba import prange
 
+from netsim.engine.handlers import IN_SETUP, NOTHING
 from netsim.engine.host import Env, check_control, host_step
 from netsim.engine.layout import (
     DONE,
     GROW,
     IDLE,
-    IN_SETUP,
     INF,
-    NOTHING,
     OK,
     RUNNING,
     UNFINISHED,

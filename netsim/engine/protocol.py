@@ -1,6 +1,6 @@
 """A transport module as the engine sees it: its declarations, checked, and its handlers.
 
-Several transports of one run are joined to one (`mixed.py`).
+Several transports of one run are joined to one (`join.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine import defaults
+from netsim.engine.handlers import FILLED, HANDLERS, SENT, Handler
 from netsim.engine.layout import (
     HOST_FIELDS,
     PACKET_FIELDS,
@@ -29,29 +29,6 @@ from netsim.engine.layout import (
 from netsim.errors import InputError
 from netsim.inputs import at_line
 
-ARGUMENTS = {
-    "setup": ("env", "tx", "rx"),
-    "on_start": ("env", "now", "tx"),
-    "ready": ("env", "now", "tx"),
-    "fill": ("env", "now", "tx", "pkt"),
-    "on_data": ("env", "now", "rx", "pkt"),
-    "on_trimmed": ("env", "now", "rx", "pkt"),
-    "on_request": ("env", "now", "rx", "pkt"),
-    "on_control": ("env", "now", "tx", "pkt"),
-    "on_timer": ("env", "now", "tx", "k"),
-    "on_rx_timer": ("env", "now", "rx", "k"),
-    "on_host_timer": ("env", "now", "k"),
-    "rank": ("env", "tx"),
-    "on_forward": ("now", "pkt", "port", "queue"),
-}
-"""Every handler and what it is given."""
-
-HANDLERS = {name: len(arguments) for name, arguments in ARGUMENTS.items()}
-"""Every handler and its number of arguments."""
-
-FILLED, SENT, ARRIVED, FORWARDED = "pkt filled", "pkt sent", "pkt arrived", "pkt forwarded"
-"""A packet as `fill` has it, as `send` returns it, as a host gets it and as a switch sends it."""
-
 SETTABLE = {
     "tx": ("prio", "entropy", "retransmits"),
     "rx": ("prio", "entropy"),
@@ -59,8 +36,6 @@ SETTABLE = {
     SENT: ("seq", "aux", "prio", "entropy", "ecn"),
 }
 """What a transport may set besides the fields that it declares; all else is the engine's."""
-
-REQUIRED_HANDLERS = ("ready", "fill")
 
 DECLARATIONS = (
     *("PARAMS", "PRESETS", "FABRIC", "PRESET_FABRIC"),
@@ -98,12 +73,16 @@ class Protocol:
     rx_bitmaps: int
     handlers: Mapping[str, FunctionType]
 
+    def has(self, handler: str) -> bool:
+        """Does the transport have this handler itself?"""
+        return self.handlers[handler] is not HANDLERS[handler].default
+
     @property
     def features(self) -> dict[str, bool]:
         """What of the engine the transport makes use of."""
         return {
-            "RANKED": self.handlers["rank"] is not defaults.rank,
-            "TELEMETRY": self.handlers["on_forward"] is not defaults.on_forward,
+            "RANKED": self.has("rank"),
+            "TELEMETRY": self.has("on_forward"),
         }
 
 
@@ -129,7 +108,7 @@ def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> P
         host_timers=declared.count("HOST_TIMERS", MAX_TIMERS),
         tx_bitmaps=declared.count("TX_BITMAPS", 16),
         rx_bitmaps=declared.count("RX_BITMAPS", 16),
-        handlers={h: declared.handler(h, arguments) for h, arguments in ARGUMENTS.items()},
+        handlers={name: declared.handler(handler) for name, handler in HANDLERS.items()},
     )
 
 
@@ -184,23 +163,24 @@ class _Declared:
             )
         return str(name)
 
-    def handler(self, handler: str, arguments: Sequence[str]) -> FunctionType:
-        """A handler, which must be a function of so many arguments."""
-        function: Any = getattr(self.module, handler, None)
-        form = f"def {handler}({', '.join(arguments)})"
-        if function is None and not hasattr(self.module, handler):
-            if handler in REQUIRED_HANDLERS:
-                raise InputError(f"has no function {handler}", file=self.file, hint=form)
-            function = getattr(defaults, handler)
+    def handler(self, handler: Handler) -> FunctionType:
+        """The transport's function for a handler, which must take the same arguments."""
+        name, form = handler.name, f"def {handler.form}"
+        function: Any = getattr(self.module, name, None)
+        if function is None and not hasattr(self.module, name):
+            if handler.required:
+                raise InputError(f"has no function {name}", file=self.file, hint=form)
+            function = handler.default
         if not isinstance(function, FunctionType):
-            raise self.wrong(handler, "is not a plain function", form)
+            raise self.wrong(name, "is not a plain function", form)
         code = function.__code__
+        wanted = len(handler.arguments)
         problem = ""
         if code.co_flags & NOT_PLAIN:
-            problem = f"{handler} is not a plain function"
-        elif code.co_argcount != len(arguments) or code.co_kwonlyargcount:
+            problem = f"{name} is not a plain function"
+        elif code.co_argcount != wanted or code.co_kwonlyargcount:
             n = code.co_argcount + code.co_kwonlyargcount
-            problem = f"{handler} takes {n} arguments, the engine gives {len(arguments)}"
+            problem = f"{name} takes {n} arguments, the engine gives {wanted}"
         if problem:
             raise at_line(Path(code.co_filename), code.co_firstlineno, problem, form)
         return function

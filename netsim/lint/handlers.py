@@ -21,14 +21,12 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from netsim.engine.protocol import HANDLERS, SENT, Protocol
+from netsim.engine.handlers import HANDLERS, SENT
+from netsim.engine.protocol import Protocol
 from netsim.errors import InputError, did_you_mean
 from netsim.inputs import at_line
 from netsim.lint.records import NOTHING, Records, Ref, Value, arguments
 from netsim.plugins.source import Function, inside, node_of, without_value
-
-RETURNS = {"ready": "now, a later time, or BLOCKED", "rank": "a number"}
-"""The handlers that the engine wants something of."""
 
 OURS = ("netsim.engine.", "netsim.model.")
 """Where the functions stand that transports import from `netsim.transport`."""
@@ -80,10 +78,11 @@ class _Course:
         function = self.handlers[name]
         node = node_of(function)
         found = list(self.call(function, arguments(name))[1])
-        end = without_value(node) if node is not None and name in RETURNS else None
+        returns = HANDLERS[name].returns
+        end = without_value(node) if node is not None and returns else None
         if end is not None:
             what = "ends without returning" if end is node else "returns nothing"
-            error = InputError(f"{name} {what}", hint=f"it returns {RETURNS[name]}")
+            error = InputError(f"{name} {what}", hint=f"it returns {returns}")
             found.append(Mistake(function.__code__.co_filename, _line(end), error))
         return found
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-from netsim.engine.protocol import DECLARATIONS, HANDLERS
+from netsim.engine.handlers import HANDLERS
+from netsim.engine.protocol import DECLARATIONS
 from netsim.errors import InputError, did_you_mean
 from netsim.inputs import at_line
 from netsim.plugins.source import tree_of

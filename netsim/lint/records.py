@@ -6,17 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netsim.engine.handlers import ARRIVED, FILLED, FORWARDED, HANDLERS, SENT
 from netsim.engine.host import Env
 from netsim.engine.layout import HOST_FIELDS, PACKET, PORT, QUEUE, RX_FIELDS, TX_FIELDS
-from netsim.engine.protocol import (
-    ARGUMENTS,
-    ARRIVED,
-    FILLED,
-    FORWARDED,
-    SENT,
-    SETTABLE,
-    Protocol,
-)
+from netsim.engine.protocol import SETTABLE, Protocol
 from netsim.errors import InputError, did_you_mean
 
 
@@ -33,16 +26,13 @@ Value = frozenset[Ref]
 
 NOTHING: Value = frozenset()
 
-PACKETS = {"fill": FILLED, "on_forward": FORWARDED}
-"""Which packet a handler is given, if it is not one that arrived."""
-
 CHANGED_BY = {"bits": "bit_set and bit_clear", "timers": "set_timer and cancel_timer"}
 
 
 def arguments(handler: str) -> tuple[Value, ...]:
     """What the arguments of a handler stand for."""
-    kinds = {"pkt": PACKETS.get(handler, ARRIVED), "now": "", "k": ""}
-    named = [kinds.get(name, name) for name in ARGUMENTS[handler]]
+    kinds = {"pkt": HANDLERS[handler].packet, "now": "", "k": ""}
+    named = [kinds.get(name, name) for name in HANDLERS[handler].arguments]
     return tuple(frozenset({Ref(kind)}) if kind else NOTHING for kind in named)
 
 
