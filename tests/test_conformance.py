@@ -9,8 +9,9 @@ from click.testing import CliRunner
 
 from netsim.cli import app
 from netsim.conformance import CASES, Finding, Lab, check, failures
+from netsim.conformance.cases import COMPILED
 from netsim.conformance.figures import jain
-from netsim.conformance.finding import COMPILED, FAIL, FIGURE, PASS, SKIP
+from netsim.conformance.finding import FAIL, FIGURE, PASS, SKIP
 from netsim.errors import InputError
 from netsim.model.flows import FlowTable
 from netsim.plugins import registry

@@ -82,6 +82,11 @@ def test_imports_between_folders_go_one_way() -> None:
     assert graph.number_of_edges() > 50
 
 
+def test_no_modules_import_each_other() -> None:
+    graph = nx.DiGraph((module, other) for module in modules() for other in imported(module))
+    assert not [one for one in nx.strongly_connected_components(graph) if len(one) > 1]
+
+
 def test_the_foundations_import_nothing_else() -> None:
     foundations = {f"netsim.{name}" for name in ("errors", "inputs", "limits", "memory", "units")}
     for module in foundations:

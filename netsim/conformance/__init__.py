@@ -10,9 +10,9 @@ of a handler is watched: fields that are not declared, records of another host, 
 that never arrived. The others need the compiled engine.
 """
 
-from netsim.conformance.cases import CASES
+from netsim.conformance.cases import CASES, Case
 from netsim.conformance.check import check, each, failures
-from netsim.conformance.finding import Case, Finding
+from netsim.conformance.finding import Finding
 from netsim.conformance.lab import Lab
 
 __all__ = ["CASES", "Case", "Finding", "Lab", "check", "each", "failures"]

@@ -1,9 +1,30 @@
-"""All cases of the suite, in the order in which they are run."""
+"""What a case of the suite is, and all of them in the order in which they are run."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from netsim.conformance import delivery, figures, links, repeat, trouble
-from netsim.conformance.finding import COMPILED, RELIABLE, Case
+from netsim.conformance.lab import Lab
+
+RELIABLE, COMPILED = "reliable", "compiled"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing that a transport is asked to do.
+
+    `run` returns a line about what happened, or figures by name; it raises `ConformanceError` or
+    `NotApplicableError`. `needs` is what the case cannot do without: RELIABLE, a transport that
+    makes up for losses, and COMPILED, an engine that is compiled, which takes several seconds.
+    """
+
+    name: str
+    about: str
+    run: Callable[[Lab], str | dict[str, float]]
+    needs: tuple[str, ...] = ()
+
 
 CASES = (
     Case("sizes", "1 byte, 1 packet, odd sizes", delivery.sizes),

@@ -7,15 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from netsim.conformance.cases import CASES
+from netsim.conformance.cases import CASES, COMPILED, RELIABLE, Case
 from netsim.conformance.finding import (
-    COMPILED,
     FAIL,
     FIGURE,
     PASS,
-    RELIABLE,
     SKIP,
-    Case,
     ConformanceError,
     Finding,
     NotApplicableError,

@@ -1,18 +1,11 @@
-"""A case of the suite, and what came of it."""
+"""What came of a case of the suite."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from netsim.conformance.lab import Lab
 
 STATUSES = PASS, FAIL, SKIP, FIGURE = "pass", "FAIL", "not applicable", "figure"
-
-
-RELIABLE, COMPILED = "reliable", "compiled"
 
 
 class ConformanceError(Exception):
@@ -21,21 +14,6 @@ class ConformanceError(Exception):
 
 class NotApplicableError(Exception):
     """The case has nothing to say about this transport; the message says why."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """One thing that a transport is asked to do.
-
-    `run` returns a line about what happened, or figures by name; it raises `ConformanceError` or
-    `NotApplicableError`. `needs` is what the case cannot do without: RELIABLE, a transport that
-    makes up for losses, and COMPILED, an engine that is compiled, which takes several seconds.
-    """
-
-    name: str
-    about: str
-    run: Callable[[Lab], str | dict[str, float]]
-    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -99,9 +99,9 @@ class Point:
     directory: Path
 
     @property
-    def transports(self) -> tuple[PluginUse, ...]:
-        """The transports of the run: the experiment's own, then those of its flow classes."""
-        return (self.transport, *(c.transport for c in self.classes))
+    def transport_of_class(self) -> dict[str, PluginUse]:
+        """The transport of each flow class, in order; "" is the experiment's own, `transport`."""
+        return {"": self.transport, **{c.name: c.transport for c in self.classes}}
 
     @property
     def uses(self) -> tuple[PluginUse, ...]:

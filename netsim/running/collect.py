@@ -282,9 +282,8 @@ def class_figures(point: Point, flows: Table) -> dict[str, list[dict[str, Any]]]
     """The figures of each flow class, if there are several; "" is that of the experiment itself."""
     if not point.classes:
         return {}
-    uses = [("", point.transport), *((one.name, one.transport) for one in point.classes)]
     found = []
-    for name, use in uses:
+    for name, use in point.transport_of_class.items():
         these = {key: column[flows["flow_class"] == name] for key, column in flows.items()}
         found.append({"flow_class": name, "transport": use.name, **flow_figures(these)})
     return {"classes": found}

@@ -130,7 +130,8 @@ def require_memory(estimate: Estimate, *, what: str, available: int | None = Non
 
 def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
     """What the prediction for a point takes for granted, in one line."""
-    control = [f"{getattr(use.module, 'CONTROL_PER_DATA', 1.0):g}" for use in point.transports]
+    uses = point.transport_of_class.values()
+    control = [f"{getattr(use.module, 'CONTROL_PER_DATA', 1.0):g}" for use in uses]
     parts = [f"{' or '.join(dict.fromkeys(control))} control packets per data packet"]
     if todo.resent > RESENDS:
         parts.append("packets that shared paths trim are sent again at the same rate")
@@ -169,7 +170,7 @@ def _memory(scenario: Scenario, point: Point) -> int:
 
 def _bitmap_bytes(scenario: Scenario, point: Point) -> int:
     """What the transports' bitmaps take: a bit for every packet, in words of 32."""
-    modules = [use.module for use in point.transports]
+    modules = [use.module for use in point.transport_of_class.values()]
     bitmaps = sum(
         max(int(getattr(module, name, 0)) for module in modules)
         for name in ("TX_BITMAPS", "RX_BITMAPS")
