@@ -32,10 +32,15 @@ class _Quantity:
     noun: str  # "a time"
     base: str  # "picoseconds"
     example: str
-    units: Mapping[str, int]  # the first name of each size is the one that is written
+    units: Mapping[str, int]  # one name for each size; powers of ten are written, all are read
     aliases: Mapping[str, str]
     limit: int  # every value is smaller
     about: str  # the limit, in words
+
+    @property
+    def decimal(self) -> dict[str, int]:
+        """The units that are powers of ten: in others not every value has an end."""
+        return {name: n for name, n in self.units.items() if str(n).rstrip("0") == "1"}
 
     def scale(self, unit: str) -> int | None:
         return self.units.get(self.aliases.get(unit, unit))
@@ -127,15 +132,14 @@ def parse_queue(value: object, packet_bytes: int) -> int:
 
 @lru_cache
 def format_time(time_ps: int, digits: int | None = None) -> str:
-    """A time in its largest fitting unit: exact, or rounded to `digits` significant digits."""
-    return _format(time_ps, _TIME.units, digits)
+    """A time in its largest fitting decimal unit: exact, or with `digits` significant digits."""
+    return _format(time_ps, _TIME.decimal, digits)
 
 
 @lru_cache
 def format_bytes(size_bytes: int, digits: int | None = None) -> str:
     """A size: the shorter of its decimal and binary forms, or decimal rounded to `digits`."""
-    decimal = {name: scale for name, scale in _BYTES.units.items() if "i" not in name}
-    written = _format(size_bytes, decimal, digits)
+    written = _format(size_bytes, _BYTES.decimal, digits)
     if digits is not None:
         return written
     binary = {name: scale for name, scale in _BYTES.units.items() if "i" in name}
@@ -149,8 +153,8 @@ def format_bytes(size_bytes: int, digits: int | None = None) -> str:
 
 @lru_cache
 def format_rate(rate_bps: int, digits: int | None = None) -> str:
-    """A rate in its largest fitting unit: exact, or rounded to `digits` significant digits."""
-    return _format(rate_bps, _RATE.units, digits)
+    """A rate in its largest fitting decimal unit: exact, or with `digits` significant digits."""
+    return _format(rate_bps, _RATE.decimal, digits)
 
 
 def format_number(value: float, digits: int = 4) -> str:

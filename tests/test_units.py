@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netsim import units
 from netsim.errors import InputError
 from netsim.limits import HORIZON_PS, RATE_BPS, SIZE_BYTES
 from netsim.units import (
@@ -193,3 +195,11 @@ def test_rounded_format_is_close(value, digits):
     assert abs(Fraction(number) * SCALES[parse_time_ps][unit] - value) <= value * Fraction(10) ** (
         1 - digits
     )
+
+
+def test_a_unit_that_is_no_power_of_ten_is_read_and_not_written(monkeypatch):
+    minutes = replace(units._TIME, units={**units._TIME.units, "min": 60 * 10**12})
+    monkeypatch.setattr(units, "_TIME", minutes)
+    assert parse_time_ps("1.5min") == 90 * 10**12
+    assert format_time.__wrapped__(90 * 10**12) == "90s"
+    assert format_time.__wrapped__(10**14, 1) == "100s"
