@@ -329,11 +329,11 @@ class Engine:
         s.pool_used += size
         pool = s.wires.pool
         if s.pool_used > pool.shape[0]:
-            bigger = aligned_zeros(s.pool_used + pool.shape[0] // 2, pool.dtype)
+            bigger: Any = aligned_zeros(s.pool_used + pool.shape[0] // 2, pool.dtype)
             bigger[:start] = pool[:start]
             if not self.jit:
                 bigger = bigger.view(RecordArray)
-            ingress = s.wires.ingress
+            ingress: Any = s.wires.ingress
             if ingress.shape[0] > 1:
                 ingress = np.resize(ingress, bigger.shape[0])
             s.wires = s.wires._replace(pool=bigger, ingress=ingress)

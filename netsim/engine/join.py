@@ -16,8 +16,8 @@ import numpy as np
 
 from netsim.engine.handlers import HANDLERS, Handler
 from netsim.engine.host import Env
-from netsim.engine.layout import HOST_FIELDS, PACKET
-from netsim.engine.protocol import MAX_TIMERS, Protocol
+from netsim.engine.layout import HOST_FIELDS, MAX_TIMERS, PACKET_FIELDS
+from netsim.engine.protocol import Protocol
 from netsim.errors import InputError
 
 ENV = (
@@ -83,7 +83,7 @@ def _check(protocols: Sequence[Protocol], names: Sequence[str]) -> None:
         shared["HOST_STATE"] -= set(HOST_FIELDS)
         if a.modules != b.modules:
             shared["PACKET_FIELDS"] = set(a.packet.names or ()) & set(b.packet.names or ())
-            shared["PACKET_FIELDS"] -= set(PACKET.names or ())
+            shared["PACKET_FIELDS"] -= set(PACKET_FIELDS)
         for what, fields in shared.items():
             for field in sorted(fields):
                 raise InputError(f"{first} and {second} both have the field {field} in {what}")

@@ -1,21 +1,52 @@
 """Record types and state groups of the engine: the one place that says what is stored where.
 
-Every state field is int64 (or float64), so that un-jitted runs, where NumPy's own
-integer rules apply, compute exactly what the compiled code computes. Packets are
-the exception: they are copied at every hop and are packed into 32 bytes; read
-their fields through ``int(...)`` before doing arithmetic on them.
+The fields of the records are in `fields.py`.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from netsim.engine.fields import (
+    BalanceRecord,
+    ChargeRecord,
+    ClockRecord,
+    Declared,
+    FabricRecord,
+    FaultRecord,
+    HostRecord,
+    InboxRecord,
+    LossRecord,
+    PacketRecord,
+    ParameterRecord,
+    PortRecord,
+    QueueRecord,
+    RxRecord,
+    TimerRecord,
+    TxRecord,
+)
+from netsim.engine.ids import (
+    Array,
+    Bytes,
+    FlowId,
+    GlobalPort,
+    HostId,
+    LocalPort,
+    NodeId,
+    Numbers,
+    Ps,
+    QueueId,
+    Records,
+    Slot,
+    TimerSlot,
+)
+from netsim.limits import INT64
 
-INF = 1 << 62
+INF: Ps = Ps(INT64)
 """A time that never comes."""
 
 
@@ -23,9 +54,27 @@ Field = str | tuple[str, type] | tuple[str, int]
 """A state field: an int64 called "name", a float64 ("name", float), n int64s ("name", n)."""
 
 
-def record(*fields: Field, extra: tuple[tuple[str, str], ...] = ()) -> np.dtype:
-    """A record of ``fields``, followed by ``extra`` (name, type) ones."""
-    return np.dtype([_described(field) for field in fields] + list(extra), align=True)
+NARROW = {"I4": "i4", "U2": "u2", "U1": "u1", "float": "f8"}
+"""Types of fields that are no int64."""
+
+
+def fields_of(declared: type[Declared]) -> tuple[str, ...]:
+    """The names of a record's fields."""
+    return tuple(name for name, _ in typed_fields(declared))
+
+
+def typed_fields(declared: type[Declared]) -> list[tuple[str, str]]:
+    """The names of a record's fields, each with its NumPy type."""
+    return [
+        (name, NARROW.get(kind, "i8"))
+        for cls in reversed(declared.__mro__)
+        for name, kind in inspect.get_annotations(cls).items()
+    ]
+
+
+def record_of(declared: type[Declared], *own: Field) -> np.dtype:
+    """The record of a class, with a transport's own fields behind the engine's."""
+    return np.dtype([*typed_fields(declared), *map(_described, own)], align=True)
 
 
 def _described(field: Field) -> tuple[str, str] | tuple[str, str, tuple[int]]:
@@ -34,203 +83,35 @@ def _described(field: Field) -> tuple[str, str] | tuple[str, str, tuple[int]]:
     name, kind = field
     if isinstance(kind, int):
         return name, "i8", (kind,)
-    return name, "f8"
+    return name, "f8" if kind is float else "i8"
 
 
-PACKET_FIELDS = [
-    ("time", "i8"),  # when the last bit reaches the far end of the link, ps
-    ("flow", "i4"),
-    ("seq", "i4"),
-    ("dst", "i4"),  # host that the packet travels to
-    ("aux", "i4"),  # free for the transport
-    ("size_bytes", "u2"),  # bytes on the wire
-    ("entropy", "u2"),  # what ECMP hashes besides the flow
-    ("kind", "u1"),
-    ("prio", "u1"),  # traffic class, 0 is the highest
-    ("ecn", "u1"),  # bit 0: congestion experienced; bit 1: echo of it
-    ("hops", "u1"),  # links crossed so far
-]
+PACKET_FIELDS = fields_of(PacketRecord)
+HOST_FIELDS = fields_of(HostRecord)
+TX_FIELDS = fields_of(TxRecord)
+RX_FIELDS = fields_of(RxRecord)
+PARAMETER_FIELDS = fields_of(ParameterRecord)
 
-PACKET = np.dtype(PACKET_FIELDS, align=True)
+PACKET = record_of(PacketRecord)
+PORT = record_of(PortRecord)
+INBOX = record_of(InboxRecord)
+BALANCE = record_of(BalanceRecord)
+QUEUE = record_of(QueueRecord)
+FAULT = record_of(FaultRecord)
+LOSS = record_of(LossRecord)
+CHARGE = record_of(ChargeRecord)
+TIMER = record_of(TimerRecord)
+FABRIC = record_of(FabricRecord)
+CLOCK = record_of(ClockRecord)
 
+TIMERS_OF_A_KIND = 16
+TIMER_HOST, TIMER_TX, TIMER_RX = (kind * TIMERS_OF_A_KIND for kind in range(3))
+TIMER_START = TIMER_RX - 1
+"""``code`` of a timer: its kind, one of these, plus its number k of that kind; TIMER_START is a
+flow's start and pacing."""
 
-def packet_record(*own: Field) -> np.dtype:
-    """A packet with a transport's own fields behind the engine's."""
-    return np.dtype([*PACKET_FIELDS, *(_described(field) for field in own)], align=True)
-
-
-PORT = record(
-    # The link's ring: slots ring_off .. ring_off + ring_mask of the pool.
-    "ring_off",
-    "ring_mask",
-    "tail",
-    "ps_per_byte_q20",
-    "delay_ps",
-    # The transmitter.
-    "free_at",  # when the current transmission ends
-    "tx_bytes",  # its size; 0 when idle or already accounted for
-    "tx_class",
-    "tx_ingress",
-    "backlog",  # bit c: a packet of class c waits
-    "paused",  # bit c: the neighbour paused class c
-    # PFC towards the neighbour.
-    "xoff",  # bit c: we want class c paused
-    "pfc_due",
-    # Trimming's weighted service, and counters of random draws.
-    "header_run",
-    "coins",
-    "ecn_draws",
-)
-
-INBOX = record("ring_off", "ring_mask", "head", "tail")
-"""Reading side of the ring that feeds a port; ``tail`` moves only between windows."""
-
-BALANCE = record(
-    "choices", "data_choices", "other_choices", "salt_random", "salt_data", "salt_other"
-)
-"""Load-balancing counters of an ingress port."""
-
-QUEUE = record(
-    # One cache line for what every packet touches ...
-    "off",
-    "mask",
-    "head",
-    "tail",
-    "bytes",  # held, the packet in transmission included
-    "max_bytes",
-    "sent_packets",
-    "sent_bytes",
-    # ... and one for what is rare.
-    "drops",
-    "drop_bytes",
-    "trims",
-    "trim_bytes",
-    "marks",
-    "pauses",  # asked of the neighbour, as ingress (port, class)
-    "paused_since",  # as egress (port, class)
-    "paused_ps",
-)
-
-FAULT = record("profile", "draws", "first_outage", "last_outage")
-"""What goes wrong on the link that a port feeds: its row of the loss table, the draws made,
-and its stretch of the outages."""
-
-LOSS = record("packets", "bytes")
-"""What the link of a port lost of a class."""
-
-CHARGE = record("bytes", "headroom_used")
-"""PFC's account of an ingress port and class: bytes in the switch that came in by it, and
-those of them that were admitted since the sender was paused."""
-
-TIMER = record("deadline", "key", "pos", "owner", "code")
-"""``key``: the time under which the timer stands in the heap at ``pos`` (-1: not in it).
-A deadline that moved later leaves the entry where it is; it is put right when it surfaces."""
-
-TIMER_HOST, TIMER_TX, TIMER_START, TIMER_RX = 0, 16, 31, 32
-"""``code`` of a timer: one of these plus its number k; TIMER_START is a flow's start and pacing."""
-
-HOST_FIELDS = (
-    "host",
-    "port",
-    "ps_per_byte_q20",  # of the NIC
-    "ctrl_off",
-    "ctrl_mask",
-    "ctrl_head",
-    "ctrl_tail",
-    "ready_head",
-    "ready_tail",
-    "first_timer",
-    "heap_off",
-    "heap_len",
-    "delivered",  # flows whose last byte arrived here in this window
-    "finished",  # flows from here that the transport called finished in this window
-    "done_head",  # list of flows delivered here in this window
-    "sent_packets",
-    "sent_bytes",
-    "received_packets",
-    "received_bytes",
-    "payload_bytes",  # delivered to the application in this window
-    "n_timers",
-    "doing",  # the handler that runs, or ran last in this step, by its number (handlers.py)
-    "fault",  # the rule that it broke (rules.py) ...
-    "fault_value",  # ... with what
-)
-
-FLOW_FIELDS = (
-    "flow",
-    "transport",  # which one of the run's transports
-    "host",  # the host this side lives on
-    "peer",  # the host at the other end
-    "size_bytes",
-    "n_packets",
-    "last_bytes",  # payload of the last packet
-    "entropy",
-    "prio",  # class of the flow's data
-    "first_timer",
-    "bits",  # first word of this side's bitmaps
-    "bits_end",  # the word behind them
-)
-
-TX_FIELDS = (
-    *FLOW_FIELDS,
-    "next_ready",
-    "listed",
-    "rank",  # place on the ready list: smaller ones go first
-    "finished",
-    "start_ps",
-    "acked_ps",
-    "sent_packets",
-    "retransmits",
-    "high_seq",  # the number behind the highest that was sent
-    "skipped",  # data packets below it that were not; a bitmap of them begins at bits_end
-    "base_rtt_ps",  # data packet out, control packet back, on empty links
-    "bdp_bytes",  # of the path, in bytes on the wire
-    "ps_per_byte_q20",  # of the NIC
-    "waits_for",  # flows that must be delivered before this one starts
-    "ready_from",  # the latest of their delivery times
-)
-
-RX_FIELDS = (*FLOW_FIELDS, "got_bytes", "done_ps", "next_done")
-
-FABRIC = record(
-    "seed",
-    "queue_bytes",
-    "header_queue_bytes",
-    "header_ratio",
-    "kmin_bytes",
-    "kmax_bytes",
-    "xoff_bytes",
-    "xon_bytes",
-    "headroom_bytes",
-    "shared_buffer_bytes",
-    "xon_gap_bytes",
-    "ecn_from_class",
-    "control_bytes",
-    extra=(("pmax", "f8"), ("alpha", "f8")),
-)
-
-PARAMETER_FIELDS = (
-    "payload_bytes",
-    "header_bytes",
-    "control_bytes",
-    "seed",
-    "first_host_timer",  # of this transport, among those of a host
-)
-"""What every transport finds among its parameters besides its own."""
-
-CLOCK = record(
-    "w0",
-    "w1",
-    "lookahead_ps",
-    "window_ps",
-    "n_active",
-    "resume",  # the last window is not complete: nodes asked for growth
-    "windows",
-    "hops",
-    "delivered",
-    "finished",
-    "payload_bytes",
-)
+MAX_TIMERS = TIMERS_OF_A_KIND - 1
+"""The most timers that may be declared of a kind, a flow's start included."""
 
 UNFINISHED = -1
 """Status of a node whose step has not ended."""
@@ -244,86 +125,94 @@ RUNNING, DONE, IDLE, UNTIL, GROW = range(5)
 """Why a run of windows ended."""
 
 
+Group = TypeVar("Group")
+
+
+def grouped(group: Callable[..., Group], **arrays: Any) -> Group:
+    """A group of arrays; of each, mypy takes from here on what the group says that it holds."""
+    return group(**arrays)
+
+
 class Net(NamedTuple):
     """The network, constant during a run."""
 
     n_hosts: int
     n_groups: int
-    first_port: Array  # int64[n_nodes + 1]
-    port_node: Array  # int32[n_ports]
-    port_peer: Array  # int32[n_ports]
-    host_group: Array  # int32[n_hosts]
-    host_port: Array  # int32[n_hosts]
-    route: Array  # int64[n_switches * n_groups], offset << 16 | count
-    route_ports: Array  # int32[...], local ports
-    node_salt: Array  # int64[n_nodes], start of the ECMP hash
+    first_port: Numbers[NodeId, GlobalPort]  # int64[n_nodes + 1]
+    port_node: Numbers[GlobalPort, NodeId]  # int32[n_ports]
+    port_peer: Numbers[GlobalPort, GlobalPort]  # int32[n_ports]
+    host_group: Numbers[HostId, int]  # int32[n_hosts]
+    host_port: Numbers[HostId, LocalPort]  # int32[n_hosts]: of the leaf, towards it
+    route: Numbers[int, int]  # int64[n_switches * n_groups], offset << 16 | count
+    route_ports: Numbers[int, LocalPort]  # int32[...]
+    node_salt: Numbers[NodeId, int]  # int64[n_nodes], start of the ECMP hash
 
 
 class Wires(NamedTuple):
     """Packets, and the rings and queues that hold them."""
 
-    pool: Array  # packets: PACKET, and the transport's own fields
-    blank: Array  # one packet of zeros
-    ingress: Array  # int32[...]: ingress port of a queued packet; one slot unless lossless
-    ports: Array  # PORT[n_ports]
-    inbox: Array  # INBOX[n_ports]
-    balance: Array  # BALANCE[n_ports]
-    queues: Array  # QUEUE[n_ports * n_classes]
-    charges: Array  # CHARGE[n_ports * n_classes], lossless fabrics only
-    used_bytes: Array  # int64[n_nodes]: bytes held in a switch (lossless)
-    head_seen: Array  # int64[n_ports]: how far the far end had read at the window's start
-    new_tail: Array  # int64[n_ports]: end of the link's ring, to be published
-    first_new: Array  # int64[n_ports]: first arrival time sent in this window, or INF
-    link_need: Array  # int64[n_ports]: slots that the link's ring should have, 0 if it will do
-    queue_need: Array  # int64[n_ports * n_classes]: likewise for the class queues
-    fabric: Array  # FABRIC[1]
-    faults: Array  # FAULT[n_ports], if any link has faults
-    losses: Array  # LOSS[n_ports * n_classes], likewise
+    pool: Records[Slot, PacketRecord]  # packets: PACKET, and the transport's own fields
+    blank: Records[int, PacketRecord]  # one packet of zeros
+    ingress: Numbers[Slot, LocalPort]  # int32[...]: a queued packet's ingress; 1 unless lossless
+    ports: Records[GlobalPort, PortRecord]  # PORT[n_ports]
+    inbox: Records[GlobalPort, InboxRecord]  # INBOX[n_ports]
+    balance: Records[GlobalPort, BalanceRecord]  # BALANCE[n_ports]
+    queues: Records[QueueId, QueueRecord]  # QUEUE[n_ports * n_classes]
+    charges: Records[QueueId, ChargeRecord]  # CHARGE[n_ports * n_classes], lossless fabrics only
+    used_bytes: Numbers[NodeId, Bytes]  # int64[n_nodes]: bytes held in a switch (lossless)
+    head_seen: Numbers[GlobalPort, int]  # int64[n_ports]: read by the far end when the window began
+    new_tail: Numbers[GlobalPort, int]  # int64[n_ports]: end of the link's ring, to be published
+    first_new: Numbers[GlobalPort, Ps]  # int64[n_ports]: first arrival sent in this window, or INF
+    link_need: Numbers[GlobalPort, int]  # int64[n_ports]: slots that the ring should have, or 0
+    queue_need: Numbers[QueueId, int]  # int64[n_ports * n_classes]: likewise for the class queues
+    fabric: Records[int, FabricRecord]  # FABRIC[1]
+    faults: Records[GlobalPort, FaultRecord]  # FAULT[n_ports], if any link has faults
+    losses: Records[QueueId, LossRecord]  # LOSS[n_ports * n_classes], likewise
     trace: Any  # trace.Trace; without tracing an array that is not used
-    loss_table: Array  # int64[profiles, 2**16]: chance of loss by size, in 2**-32
-    outages: Array  # int64[..., 2]: from when until when a link is down, ps
+    loss_table: Numbers[tuple[int, int], int]  # int64[profiles, 2**16]: by size, in 2**-32
+    outages: Numbers[tuple[int, int], Ps]  # int64[..., 2]: down from ... until ...
 
 
 class Ends(NamedTuple):
     """Hosts and flows. Record types depend on the transport's declared fields."""
 
-    hosts: Array
-    tx: Array
-    rx: Array
-    timers: Array  # TIMER[...]
-    heap: Array  # int64[...]: timer slots, one binary heap per host
-    bits: Array  # int64[...]: bitmaps, 32 bits used of each word
+    hosts: Records[HostId, HostRecord]
+    tx: Records[FlowId, TxRecord]
+    rx: Records[FlowId, RxRecord]
+    timers: Records[TimerSlot, TimerRecord]  # TIMER[...]
+    heap: Numbers[int, TimerSlot]  # int64[...]: one binary heap per host
+    bits: Numbers[int, int]  # int64[...]: bitmaps, 32 bits used of each word
     par: Array  # parameters of the (first) transport, one record ...
     par1: Array  # ... and of the other transports of the run
     par2: Array
     par3: Array
-    next_flow: Array  # int64[n_flows + 1]: CSR of flows that wait for a flow ...
-    next_flows: Array  # int64[...]: ... and who they are
+    next_flow: Numbers[FlowId, int]  # int64[n_flows + 1]: CSR of flows that wait for a flow ...
+    next_flows: Numbers[int, FlowId]  # int64[...]: ... and who they are
 
 
 class Clock(NamedTuple):
     """Where the run stands."""
 
-    clock: Array  # CLOCK[1]
-    next_event: Array  # int64[n_nodes]
-    active: Array  # int64[n_nodes]
-    status: Array  # int64[n_nodes]
-    what: Array  # int64[n_nodes]
-    tickets: Array  # int64[1]: active nodes that workers have taken in this window
+    clock: Records[int, ClockRecord]  # CLOCK[1]
+    next_event: Numbers[NodeId, Ps]  # int64[n_nodes]
+    active: Numbers[int, NodeId]  # int64[n_nodes]
+    status: Numbers[NodeId, int]  # int64[n_nodes]
+    what: Numbers[NodeId, int]  # int64[n_nodes]
+    tickets: Numbers[int, int]  # int64[1]: active nodes that workers have taken in this window
 
 
 class Scratch(NamedTuple):
     """Working memory of one step, a row per worker."""
 
-    keys: Array  # int64[workers, 2, capacity]
-    slots: Array  # int64[workers, capacity]
-    outs: Array  # int32[workers, capacity]
-    buckets: Array  # int64[workers, N_BUCKETS + 1]
-    starts: Array  # int64[workers, max ports of a node + 2]
-    undo: Array  # int64[workers, 4 * max ports]
-    calendar: Array  # int64[workers, N_BUCKETS]
-    later: Array  # int64[workers, max ports]
-    words: Array  # int64[workers, N_BUCKETS / 32]
+    keys: Numbers[tuple[int, int], Numbers[int, int]]  # int64[workers, 2, capacity]
+    slots: Numbers[int, Numbers[int, Slot]]  # int64[workers, capacity]
+    outs: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
+    buckets: Numbers[int, Numbers[int, int]]  # int64[workers, N_BUCKETS + 1]
+    starts: Numbers[int, Numbers[int, int]]  # int64[workers, max ports of a node + 2]
+    undo: Numbers[int, Numbers[int, int]]  # int64[workers, 4 * max ports]
+    calendar: Numbers[int, Numbers[int, LocalPort]]  # int64[workers, N_BUCKETS]
+    later: Numbers[int, Numbers[LocalPort, LocalPort]]  # int64[workers, max ports]
+    words: Numbers[int, Numbers[int, int]]  # int64[workers, N_BUCKETS / 32]
 
 
 N_BUCKETS = 1024

@@ -15,16 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from netsim.engine.fields import HostRecord, PacketRecord, ParameterRecord, RxRecord, TxRecord
 from netsim.engine.handlers import FILLED, HANDLERS, SENT, Handler
 from netsim.engine.layout import (
     HOST_FIELDS,
+    MAX_TIMERS,
     PACKET_FIELDS,
     PARAMETER_FIELDS,
     RX_FIELDS,
     TX_FIELDS,
     Field,
-    packet_record,
-    record,
+    record_of,
 )
 from netsim.errors import InputError
 from netsim.inputs import at_line
@@ -45,7 +46,6 @@ DECLARATIONS = (
 )
 """All that a transport may declare."""
 
-MAX_TIMERS = 15
 MAX_STATE_BYTES = 1 << 16
 MAX_PACKET_BYTES = 1 << 10
 """Of a record of state, and of what a packet carries besides the engine's own fields."""
@@ -92,17 +92,16 @@ def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> P
     taken = [p for p in params if p in PARAMETER_FIELDS]
     if taken:
         raise declared.wrong("PARAMS", f"the name {taken[0]} is the engine's own")
-    kinds = {p: "f8" if isinstance(v, float) else "i8" for p, v in params.items()}
-    own_of_packets = tuple(field for field, _ in PACKET_FIELDS)
+    kinds = [(p, float) if isinstance(v, float) else p for p, v in params.items()]
     return Protocol(
         modules=(module,),
-        tx=record(*TX_FIELDS, *declared.fields("TX_STATE", TX_FIELDS, MAX_STATE_BYTES)),
-        rx=record(*RX_FIELDS, *declared.fields("RX_STATE", RX_FIELDS, MAX_STATE_BYTES)),
-        host=record(*HOST_FIELDS, *declared.fields("HOST_STATE", HOST_FIELDS, MAX_STATE_BYTES)),
-        packet=packet_record(
-            *declared.fields("PACKET_FIELDS", own_of_packets, MAX_PACKET_BYTES),
+        tx=record_of(TxRecord, *declared.fields("TX_STATE", TX_FIELDS, MAX_STATE_BYTES)),
+        rx=record_of(RxRecord, *declared.fields("RX_STATE", RX_FIELDS, MAX_STATE_BYTES)),
+        host=record_of(HostRecord, *declared.fields("HOST_STATE", HOST_FIELDS, MAX_STATE_BYTES)),
+        packet=record_of(
+            PacketRecord, *declared.fields("PACKET_FIELDS", PACKET_FIELDS, MAX_PACKET_BYTES)
         ),
-        pars=(record(*PARAMETER_FIELDS, extra=tuple(kinds.items())),),
+        pars=(record_of(ParameterRecord, *kinds),),
         tx_timers=declared.count("TX_TIMERS", MAX_TIMERS - 1),
         rx_timers=declared.count("RX_TIMERS", MAX_TIMERS),
         host_timers=declared.count("HOST_TIMERS", MAX_TIMERS),

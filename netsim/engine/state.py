@@ -10,6 +10,7 @@ import numpy as np
 
 from netsim.bounds.ideal import ideal_times
 from netsim.engine.balance import ECMP, LEAST_LOADED, SPRAY_PERMUTATION, SPRAY_RANDOM, SPRAY_RR
+from netsim.engine.ids import Array
 from netsim.engine.layout import (
     BALANCE,
     CHARGE,
@@ -26,12 +27,12 @@ from netsim.engine.layout import (
     TIMER_RX,
     TIMER_START,
     TIMER_TX,
-    Array,
     Clock,
     Ends,
     Net,
     Scratch,
     Wires,
+    grouped,
 )
 from netsim.engine.protocol import Protocol
 from netsim.engine.records import RecordArray
@@ -136,7 +137,8 @@ def aligned_zeros(n: int, dtype: np.dtype) -> np.ndarray:
 
 
 def build_net(network: Network, seed: int) -> Net:
-    return Net(
+    return grouped(
+        Net,
         n_hosts=network.n_hosts,
         n_groups=network.n_groups,
         first_port=network.node_first_port,
@@ -190,7 +192,8 @@ def build_wires(
     balance["salt_random"] = salt(seed, PURPOSE_SPRAY, entity)
     balance["salt_data"] = salt(seed, PURPOSE_PERMUTATION, 2 * entity + 1)
     balance["salt_other"] = salt(seed, PURPOSE_PERMUTATION, 2 * entity)
-    wires = Wires(
+    wires = grouped(
+        Wires,
         pool=aligned_zeros(total, packet),
         blank=np.zeros(1, packet),
         ingress=np.zeros(total if fabric.model == "lossless" else 1, np.int32),
@@ -314,7 +317,8 @@ def build_ends(
         for dtype, par in zip(protocol.pars, pars, strict=True)
     ]
     par, par1, par2, par3 = records + [records[0]] * (TRANSPORTS - len(records))
-    return Ends(
+    return grouped(
+        Ends,
         hosts=hosts,
         tx=tx,
         rx=rx,
@@ -422,7 +426,8 @@ def build_clock(network: Network, ends: Ends, window_ps: int | None) -> Clock:
     top = ends.heap[hosts["heap_off"][started]]
     next_event[started] = ends.timers["key"][top]
     n = network.n_nodes
-    return Clock(
+    return grouped(
+        Clock,
         clock=clock,
         next_event=next_event,
         active=np.zeros(n, np.int64),
@@ -436,7 +441,8 @@ def build_scratch(network: Network, n_workers: int, capacity: int) -> Scratch:
     """Working memory for ``n_workers`` and ``capacity`` arrivals in a window at one switch."""
     most_ports = int(np.diff(network.node_first_port).max())
     w = n_workers
-    return Scratch(
+    return grouped(
+        Scratch,
         keys=np.zeros((w, 2, capacity), np.int64),
         slots=np.zeros((w, capacity), np.int64),
         outs=np.zeros((w, capacity), np.int32),

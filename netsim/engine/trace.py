@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.engine.layout import TIMER_RX, TIMER_TX, Array
+from netsim.engine.ids import Array
+from netsim.engine.layout import TIMER_RX, TIMER_TX
 from netsim.errors import RunError
 
 SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED = range(9)

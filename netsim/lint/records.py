@@ -8,7 +8,7 @@ import numpy as np
 
 from netsim.engine.handlers import ARRIVED, FILLED, FORWARDED, HANDLERS, SENT
 from netsim.engine.host import Env
-from netsim.engine.layout import HOST_FIELDS, PACKET, PORT, QUEUE, RX_FIELDS, TX_FIELDS
+from netsim.engine.layout import HOST_FIELDS, PACKET_FIELDS, PORT, QUEUE, RX_FIELDS, TX_FIELDS
 from netsim.engine.protocol import SETTABLE, Protocol
 from netsim.errors import InputError, did_you_mean
 
@@ -53,9 +53,7 @@ class Records:
 
     def __init__(self, protocol: Protocol) -> None:
         def packet(place: str) -> _Kind:
-            return _Kind(
-                protocol.packet, tuple(PACKET.names or ()), "PACKET_FIELDS", "pkt", f" {place}"
-            )
+            return _Kind(protocol.packet, PACKET_FIELDS, "PACKET_FIELDS", "pkt", f" {place}")
 
         self._kinds = {
             "tx": _Kind(protocol.tx, TX_FIELDS, "TX_STATE", "tx"),

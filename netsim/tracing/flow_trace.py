@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.bounds.ideal import ideal_times
+from netsim.engine.ids import FlowId
 from netsim.engine.layout import TIMER_START, TIMER_TX
 from netsim.engine.trace import (
     ARRIVED,
@@ -103,7 +104,8 @@ def flow_trace(
 ) -> FlowTrace:
     """The trace of a flow from what a recording engine gave, up to the flow's end."""
     raw = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
-    tx, rx = engine.state.ends.tx[flow], engine.state.ends.rx[flow]
+    ends = engine.state.ends
+    tx, rx = ends.tx[FlowId(flow)], ends.rx[FlowId(flow)]
     start, done, acked = int(tx["start_ps"]), int(rx["done_ps"]), int(tx["acked_ps"])
     if stopped_because == "finished":
         raw = _until(raw, max(done, acked))

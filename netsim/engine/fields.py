@@ -1,0 +1,260 @@
+"""The records of the engine: what is stored of a packet, a port, a queue, a host, a flow.
+
+A record is declared as a class, from which `layout.py` makes its NumPy type. mypy takes an entry
+of an array of records for an object of its class, so a field that does not exist, or a number
+that is of the wrong sort (`ids.py`), is an error. No such object is ever made.
+
+Every field of state is int64 (or float64), so that un-jitted runs, where NumPy's own
+integer rules apply, compute exactly what the compiled code computes. Packets are
+the exception: they are copied at every hop and are packed into 32 bytes; make an ``int``
+(`Bytes`, a `FlowId`, ...) of their fields before doing arithmetic on them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from netsim.engine.ids import (
+    I4,
+    U1,
+    U2,
+    Bytes,
+    FlowId,
+    GlobalPort,
+    HostId,
+    LocalPort,
+    Ps,
+    Slot,
+    TimerSlot,
+)
+
+
+class Declared:
+    """Base of the classes that declare records; each annotation is a field, in this order."""
+
+    def __getitem__(self, field: str) -> Any:
+        raise TypeError("records are entries of arrays")
+
+
+class PacketRecord(Declared):
+    time: Ps  # when the last bit reaches the far end of the link
+    flow: I4
+    seq: I4
+    dst: I4  # host that the packet travels to
+    aux: I4  # free for the transport
+    size_bytes: U2  # bytes on the wire
+    entropy: U2  # what ECMP hashes besides the flow
+    kind: U1
+    prio: U1  # traffic class, 0 is the highest
+    ecn: U1  # bit 0: congestion experienced; bit 1: echo of it
+    hops: U1  # links crossed so far
+
+
+class PortRecord(Declared):
+    # The link's ring: slots ring_off .. ring_off + ring_mask of the pool.
+    ring_off: Slot
+    ring_mask: int
+    tail: int
+    ps_per_byte_q20: int
+    delay_ps: Ps
+    # The transmitter.
+    free_at: Ps  # when the current transmission ends
+    tx_bytes: Bytes  # its size; 0 when idle or already accounted for
+    tx_class: int
+    tx_ingress: LocalPort
+    backlog: int  # bit c: a packet of class c waits
+    paused: int  # bit c: the neighbour paused class c
+    # PFC towards the neighbour.
+    xoff: int  # bit c: we want class c paused
+    pfc_due: int
+    # Trimming's weighted service, and counters of random draws.
+    header_run: int
+    coins: int
+    ecn_draws: int
+
+
+class InboxRecord(Declared):
+    """Reading side of the ring that feeds a port; ``tail`` moves only between windows."""
+
+    ring_off: Slot
+    ring_mask: int
+    head: int
+    tail: int
+
+
+class BalanceRecord(Declared):
+    """Load-balancing counters of an ingress port."""
+
+    choices: int
+    data_choices: int
+    other_choices: int
+    salt_random: int
+    salt_data: int
+    salt_other: int
+
+
+class QueueRecord(Declared):
+    # One cache line for what every packet touches ...
+    off: Slot
+    mask: int
+    head: int
+    tail: int
+    bytes: Bytes  # held, the packet in transmission included
+    max_bytes: Bytes
+    sent_packets: int
+    sent_bytes: Bytes
+    # ... and one for what is rare.
+    drops: int
+    drop_bytes: Bytes
+    trims: int
+    trim_bytes: Bytes
+    marks: int
+    pauses: int  # asked of the neighbour, as ingress (port, class)
+    paused_since: Ps  # as egress (port, class)
+    paused_ps: Ps
+
+
+class FaultRecord(Declared):
+    """What goes wrong on the link that a port feeds: its row of the loss table, the draws made,
+    and its stretch of the outages."""
+
+    profile: int
+    draws: int
+    first_outage: int
+    last_outage: int
+
+
+class LossRecord(Declared):
+    """What the link of a port lost of a class."""
+
+    packets: int
+    bytes: Bytes
+
+
+class ChargeRecord(Declared):
+    """PFC's account of an ingress port and class: bytes in the switch that came in by it, and
+    those of them that were admitted since the sender was paused."""
+
+    bytes: Bytes
+    headroom_used: Bytes
+
+
+class TimerRecord(Declared):
+    """``key``: the time under which the timer stands in the heap at ``pos`` (-1: not in it).
+    A deadline that moved later leaves the entry where it is; it is put right when it surfaces."""
+
+    deadline: Ps
+    key: Ps
+    pos: int
+    owner: int  # a flow, or a host for its own
+    code: int
+
+
+class HostRecord(Declared):
+    host: HostId
+    port: GlobalPort
+    ps_per_byte_q20: int  # of the NIC
+    ctrl_off: Slot
+    ctrl_mask: int
+    ctrl_head: int
+    ctrl_tail: int
+    ready_head: FlowId
+    ready_tail: FlowId
+    first_timer: TimerSlot
+    heap_off: int
+    heap_len: int
+    delivered: int  # flows whose last byte arrived here in this window
+    finished: int  # flows from here that the transport called finished in this window
+    done_head: FlowId  # list of flows delivered here in this window
+    sent_packets: int
+    sent_bytes: Bytes
+    received_packets: int
+    received_bytes: Bytes
+    payload_bytes: Bytes  # delivered to the application in this window
+    n_timers: int
+    doing: int  # the handler that runs, or ran last in this step: one of DOING
+    fault: int  # the rule that it broke (rules.py) ...
+    fault_value: int  # ... with what
+
+
+class FlowRecord(Declared):
+    """What both sides of a flow have."""
+
+    flow: FlowId
+    transport: int  # which one of the run's transports
+    host: HostId  # the host this side lives on
+    peer: HostId  # the host at the other end
+    size_bytes: Bytes
+    n_packets: int
+    last_bytes: Bytes  # payload of the last packet
+    entropy: int
+    prio: int  # class of the flow's data
+    first_timer: TimerSlot
+    bits: int  # first word of this side's bitmaps
+    bits_end: int  # the word behind them
+
+
+class TxRecord(FlowRecord):
+    next_ready: FlowId
+    listed: int
+    rank: int  # place on the ready list: smaller ones go first
+    finished: int
+    start_ps: Ps
+    acked_ps: Ps
+    sent_packets: int
+    retransmits: int
+    high_seq: int  # the number behind the highest that was sent
+    skipped: int  # data packets below it that were not; a bitmap of them begins at bits_end
+    base_rtt_ps: Ps  # data packet out, control packet back, on empty links
+    bdp_bytes: Bytes  # of the path, in bytes on the wire
+    ps_per_byte_q20: int  # of the NIC
+    waits_for: int  # flows that must be delivered before this one starts
+    ready_from: Ps  # the latest of their delivery times
+
+
+class RxRecord(FlowRecord):
+    got_bytes: Bytes
+    done_ps: Ps
+    next_done: FlowId
+
+
+class FabricRecord(Declared):
+    seed: int
+    queue_bytes: Bytes
+    header_queue_bytes: Bytes
+    header_ratio: int
+    kmin_bytes: Bytes
+    kmax_bytes: Bytes
+    xoff_bytes: Bytes
+    xon_bytes: Bytes
+    headroom_bytes: Bytes
+    shared_buffer_bytes: Bytes
+    xon_gap_bytes: Bytes
+    ecn_from_class: int
+    control_bytes: Bytes
+    pmax: float
+    alpha: float
+
+
+class ParameterRecord(Declared):
+    """What every transport finds among its parameters besides its own."""
+
+    payload_bytes: Bytes
+    header_bytes: Bytes
+    control_bytes: Bytes
+    seed: int
+    first_host_timer: int  # of this transport, among those of a host
+
+
+class ClockRecord(Declared):
+    w0: Ps
+    w1: Ps
+    lookahead_ps: Ps
+    window_ps: Ps
+    n_active: int
+    resume: int  # the last window is not complete: nodes asked for growth
+    windows: int
+    hops: int
+    delivered: int
+    finished: int
+    payload_bytes: Bytes
