@@ -1,4 +1,4 @@
-"""Settings for all tests. (Being here also puts this folder on the import path.)"""
+"""Settings for all tests."""
 
 import os
 

@@ -1,0 +1,50 @@
+"""The command line as a whole: how it starts, what it says of itself."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+from cli_outcome import fails
+
+from netsim.cli.app import COMMANDS
+
+HEAVY = ("numba", "numpy", "pyarrow", "pydantic", "networkx", "matplotlib", "polars", "rich")
+
+
+def test_help_imports_nothing_slow():
+    code = "import sys; from netsim.cli import app; app(['--help'], standalone_mode=False); "
+    code += f"print([name for name in {HEAVY} if name in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout.splitlines()[-1] == "[]", run.stderr
+
+
+def test_help_answers_at_once():
+    """In processor time: what others do on the machine is not its fault."""
+    times = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "netsim", "--help"], check=True, stdout=-3)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(times) < 0.3
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(netsim, command):
+    result = netsim(command, "--help")
+    assert result.exit_code == 0
+    assert "Usage" in result.output
+
+
+def test_wrong_usage(netsim):
+    assert fails(netsim("fly"), 2, "No such command")
+    assert fails(netsim("run"), 2, "Missing argument")
+
+
+def test_the_console_script_gives_the_exit_status(tmp_path):
+    arguments = [sys.executable, "-m", "netsim", "run", "nothing.toml"]
+    run = subprocess.run(arguments, capture_output=True, text=True, cwd=tmp_path)
+    assert run.returncode == 2
+    assert run.stderr.startswith("error: ")
+    assert run.stderr.count("\n") == 1

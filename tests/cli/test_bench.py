@@ -1,0 +1,45 @@
+"""`netsim bench`: its cases and what is printed of them."""
+
+import pytest
+from cli_outcome import fails
+
+from netsim.cli.bench import format_count
+
+pytestmark = pytest.mark.usefixtures("fake")
+
+
+def test_prints_the_speed_of_each_case(netsim, fake):
+    arguments = ["--transport", "ndp", "--hosts", "32", "--threads", "1", "--threads", "2"]
+    result = netsim("bench", *arguments, "--size", "1MB")
+    assert result.exit_code == 0, result.output
+    rows = [line.split() for line in result.stdout.splitlines() if line.split()[:1] == ["ndp"]]
+    assert [row[:6] for row in rows] == [
+        ["ndp", "32", "1MB", "1", "1", "M"],
+        ["ndp", "32", "1MB", "2", "1", "M"],
+    ]
+    assert fake.threads == [1, 2]
+    assert fake.seen[0].topology.params["leaves"] == 8
+
+
+def test_sizes_and_counts_can_be_read(netsim):
+    result = netsim("bench", "--transport", "ndp", "--hosts", "8192", "--threads", "1")
+    assert " 15MB " in result.stdout  # 14,999,552 bytes
+    assert format_count(353_398_676) == "353 M"
+    assert [format_count(n) for n in (999, 2_500, 10**9)] == ["999", "2.5 k", "1 G"]
+    assert "four minutes" in netsim("bench", "--help").stdout
+
+
+def test_a_transport_of_ones_own(netsim, fake, tmp_path):
+    assert netsim("new-transport", "mine").exit_code == 0
+    result = netsim("bench", "--transport", "./mine.py:careful", "--hosts", "16")
+    assert result.exit_code == 0, result.output
+    assert fake.seen[0].transport.params["target_delay"] == 1_000_000
+    assert fake.seen[0].transport.plugin.path == tmp_path / "mine.py"
+
+
+def test_hosts_that_make_no_tree(netsim):
+    assert fails(netsim("bench", "--hosts", "127"), 2, "127")
+
+
+def test_a_transport_that_does_not_exist(netsim):
+    assert fails(netsim("bench", "--transport", "npd", "--hosts", "16"), 2, "npd")

@@ -1,0 +1,39 @@
+"""`netsim check`: what it predicts, and what it refuses."""
+
+import pytest
+from cli_outcome import fails
+
+pytestmark = pytest.mark.usefixtures("fake")
+
+
+def test_check(netsim, fake):
+    result = netsim("check", "sweep.toml", "--set", "traffic.size=['1MB', '2MB']")
+    assert result.exit_code == 0, result.output
+    for text in ('"size": "1MB"', "first of 4", "seed = 1, 2", "packet-hops", "8,000", "1.5 s"):
+        assert text in result.stdout
+    assert not fake.seen
+
+
+def test_check_says_what_compiling_takes(netsim, fake):
+    assert "1 of 3 kinds of transport and fabric to compile" in netsim("check", "small.toml").stdout
+    fake.missing = 0
+    text = netsim("check", "small.toml").stdout
+    assert "3 kinds of transport and fabric to load" in text
+    # 1.5 s of simulation, 3 x 0.4 s to load, 1 s to start and 0.1 s around the point.
+    assert "Altogether some 3.8 s" in text
+
+
+def test_check_says_for_which_points_something_is_assumed(netsim, fake):
+    result = netsim("check", "sweep.toml")
+    assert "Assumed: a machine that does not exist" in result.stdout
+    fake.assumptions = {"seed=2": "much"}
+    result = netsim("check", "sweep.toml", "--set", "seed='1..4'")
+    assert "Assumed for seed=2: much" in result.stdout
+    assert "Assumed for seed=1; seed=3 and 1 more: a machine" in result.stdout
+
+
+def test_check_says_what_does_not_fit(netsim, fake):
+    fake.memory_bytes = 10**18
+    result = netsim("check", "small.toml")
+    assert fails(result, 2, "memory")
+    assert "Prediction" in result.stdout

@@ -1,0 +1,78 @@
+"""`netsim plot`: which figures of which results."""
+
+import os
+
+import pytest
+from cli_outcome import fails
+
+pytestmark = pytest.mark.usefixtures("fake")
+
+
+@pytest.mark.parametrize("kind", ["fct", "slowdown", "links"])
+@pytest.mark.parametrize("name", ["small", "sweep"])
+def test_plot(netsim, kind, name):
+    netsim("run", f"{name}.toml")
+    result = netsim("plot", "here/small", "--kind", kind)
+    assert result.exit_code == 0, result.output
+    assert os.path.getsize(f"here/small/{kind}.png") > 1000
+
+
+def test_plot_of_a_sweep_over_load_and_transport(netsim):
+    transports = 'transport=["ndp", "roce"]'
+    netsim("run", "small.toml", "--set", transports, "--set", "traffic.load=[0.5, 1.0]")
+    result = netsim("plot", "here/small", "--kind", "load")
+    assert result.exit_code == 0, result.output
+    assert [line.split()[:2] for line in result.stdout.splitlines() if " 0.5 " in line] == [
+        ["ndp", "0.5"],
+        ["roce", "0.5"],
+    ]
+    assert result.stdout.splitlines()[-2].startswith("fair shares: each flow on one")
+    assert os.path.getsize("here/small/load.png") > 1000
+    assert fails(netsim("plot", "here/small", "--kind", "transports"), 2, "one value of")
+
+
+def test_plot_of_transports_from_several_directories(netsim):
+    for name in ("ndp", "roce"):
+        netsim("run", "sweep.toml", "--set", f"transport={name}", "--out", name)
+    result = netsim("plot", "ndp", "roce", "--kind", "transports")
+    assert result.exit_code == 0, result.output
+    rows = [line.split()[:2] for line in result.stdout.splitlines()]
+    assert ["ndp", "2"] in rows
+    assert ["roce", "2"] in rows
+    assert os.path.getsize("ndp/transports.png") > 1000
+
+
+def test_plot_against_any_axis(netsim):
+    netsim("run", "small.toml", "--set", "traffic.load=[0.5, 1.0]", "--seed", "1..2")
+    result = netsim("plot", "here/small", "--x", "load", "--y", "slowdown_p99")
+    assert result.exit_code == 0, result.output
+    rows = [line.split()[:3] for line in result.stdout.splitlines()]
+    assert ["ndp", "0.5", "2"] in rows
+    assert result.stdout.endswith("here/small/slowdown_p99_load.png\n")
+    assert os.path.getsize("here/small/slowdown_p99_load.png") > 1000
+    assert netsim("plot", "here/small", "--x", "load").exit_code == 0
+    assert os.path.exists("here/small/fct_p99_load.png")
+    assert fails(netsim("plot", "here/small", "--y", "drops"), 2, "--x")
+    assert fails(netsim("plot", "here/small", "--x", "load", "--kind", "fct"), 2, "--kind")
+    assert fails(netsim("plot", "here/small", "--x", "lod"), 2, '"load"')
+
+
+def test_plot_of_links_leaves_out_what_has_none(netsim):
+    netsim("run", "small.toml", "--set", 'transport=["ideal", "ndp"]')
+    os.remove("here/small/transport=ideal/links.parquet")
+    result = netsim("plot", "here/small", "--kind", "links")
+    assert result.exit_code == 0, result.output
+    assert "left out, without links: transport=ideal" in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["load", "transports"])
+def test_plot_of_what_is_no_such_sweep(netsim, kind):
+    netsim("run", "sweep.toml")
+    assert fails(netsim("plot", "here/small", "--kind", kind), 2, "sweep over")
+
+
+def test_plot_elsewhere(netsim):
+    netsim("run", "small.toml")
+    assert netsim("plot", "here/small", "--out", "mine.svg").stdout == "mine.svg\n"
+    assert fails(netsim("plot", "here/small", "--out", "mine.doc"), 2, "mine.doc")
+    assert fails(netsim("plot", "nowhere"), 2, "holds no result")

@@ -1,0 +1,151 @@
+"""`netsim run`: what is printed, what is written, and the exit status."""
+
+import os
+import sys
+
+import pytest
+from cli_outcome import fails
+
+from netsim import load, load_sweep
+
+pytestmark = pytest.mark.usefixtures("fake")
+
+
+class TestRun:
+    def test_one_point(self, netsim, fake):
+        result = netsim("run", "small.toml", "--threads", "2")
+        assert result.exit_code == 0, result.output
+        assert "FCT p99" in result.stdout
+        assert "here/small" in result.stdout
+        assert "compiling" in result.stderr
+        assert fake.threads == [2]
+        assert len(load("here/small").flows) == 8
+
+    def test_a_sweep(self, netsim):
+        result = netsim("run", "sweep.toml", "--out", "there")
+        assert result.exit_code == 0, result.output
+        assert "slowdown" in result.stdout
+        sweep = load_sweep("there")
+        assert sweep.table["seed"].to_list() == [1, 2]
+        assert [one.experiment["seed"] for one in sweep.points] == [1, 2]
+
+    def test_values_from_the_command_line(self, netsim, fake):
+        result = netsim("run", "small.toml", "--set", 'traffic.size="3MB"', "--seed", "1..3")
+        assert result.exit_code == 0, result.output
+        assert [point.seed for point in fake.seen] == [1, 2, 3]
+        assert {point.traffic.params["size"] for point in fake.seen} == {3_000_000}
+
+    def test_quiet(self, netsim):
+        result = netsim("run", "small.toml", "--quiet")
+        assert result.exit_code == 0
+        assert result.output == ""
+
+    @pytest.mark.parametrize("name", ["small", "sweep"])
+    def test_a_picture(self, netsim, name):
+        assert netsim("run", f"{name}.toml", "--plot").exit_code == 0
+        assert os.path.getsize("here/small/fct.png") > 1000
+        assert netsim("run", f"{name}.toml", "--again").exit_code == 0  # the picture is no obstacle
+
+    def test_no_number_is_cut_off(self, netsim):
+        table = netsim("run", "sweep.toml").stdout
+        assert "…" not in table
+        row = next(line for line in table.splitlines() if line.split()[:1] == ["1"])
+        assert len(row.split()) >= 12
+
+    def test_what_needs_too_much_memory_is_refused_before_it_starts(self, netsim, fake):
+        fake.memory_bytes = 10**18
+        assert fails(netsim("run", "small.toml"), 2, "memory", "are available", "small.toml")
+        assert not fake.seen
+        assert not os.path.exists("here")
+
+    def test_results_of_others_are_safe(self, netsim):
+        os.makedirs("here/small/thesis")
+        assert fails(netsim("run", "small.toml"), 2, "thesis", "--out")
+
+    def test_what_cannot_be_is_refused_before_the_run(self, netsim, fake):
+        long = ("--out", "x" * 300)
+        assert fails(netsim("run", "small.toml", *long), 2, "longer than 225 bytes")
+        assert fails(netsim("run", "small.toml", "--out", "small.toml/x"), 2, "is a file")
+        assert fails(netsim("run", "small.toml", "--threads", "100000"), 2, "1<=x<=1024")
+        assert fails(netsim("run", "x" * 300), 2, "longer than 255 bytes")
+        assert fails(netsim("run", "small.toml", "--set", "seed=\udcff"), 2, "\\udcff")
+        assert fake.threads == []
+        assert not fake.seen
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("change", "texts"),
+        [
+            ("topology.kind='torus_of_doom'", ["topology", "torus_of_doom"]),
+            ("transport.kind='npd'", ["transport", "npd", '"ndp"']),
+            ("topology.leafs=3", ["topology.leafs", '"leaves"']),
+            ("traffic.size=5", ["traffic.size", "unit"]),
+            ("topology.host_rate='0Gbps'", ["topology.host_rate", "zero"]),
+            ("nonsense", ["nonsense"]),
+        ],
+    )
+    def test_are_named_with_file_and_key(self, netsim, fake, change, texts):
+        assert fails(netsim("run", "small.toml", "--set", change), 2, *texts)
+        assert not fake.seen
+
+    def test_bad_toml(self, netsim, tmp_path):
+        (tmp_path / "bad.toml").write_text("name = ")
+        for command in ("run", "check"):
+            assert fails(netsim(command, "bad.toml"), 2, "bad.toml")
+
+    def test_an_experiment_that_does_not_exist(self, netsim):
+        assert fails(netsim("run", "nothing.toml"), 2, "nothing")
+
+    def test_several_are_told_at_once(self, netsim):
+        result = netsim(
+            "run", "small.toml", "--set", "traffic.size=5", "--set", "topology.leaves=-1"
+        )
+        assert fails(result, 2, "traffic.size", "topology.leaves")
+        assert all(line.startswith("error: ") for line in result.stderr.splitlines())
+
+
+class TestFailures:
+    def test_a_stall_leaves_a_partial_result(self, netsim, fake):
+        fake.fate["small"] = "stalled"
+        assert fails(netsim("run", "small.toml"), 1, "flow 7", "no progress")
+        assert not load("here/small").complete
+
+    def test_a_failed_run(self, netsim, fake):
+        fake.fate["small"] = "failed"
+        assert fails(netsim("run", "small.toml", "--plot"), 1, "link 3")
+
+    def test_the_other_points_of_a_sweep_are_run(self, netsim, fake):
+        fake.fate["seed=1"] = "failed"
+        result = netsim("run", "sweep.toml", "--plot")
+        assert fails(result, 1, "seed=1", "link 3")
+        sweep = load_sweep("here/small")
+        assert sweep.table["status"].to_list() == ["failed", "finished"]
+        assert len(sweep.points) == 1
+
+    def test_code_that_does_not_come_back(self, netsim, fake, monkeypatch):
+        monkeypatch.setattr("netsim.cli.run.end_now", sys.exit)
+        fake.fate["seed=2"] = "hung"
+        assert fails(netsim("run", "sweep.toml"), 1, "seed=2: fill does not come back")
+        assert load_sweep("here/small").table["status"].to_list() == ["finished", "failed"]
+
+    def test_a_checked_run_is_one_that_is_done_again(self, netsim, fake):
+        for checked in (False, True, True):
+            assert netsim("run", "small.toml", *["--checked"] * checked).exit_code == 0
+        assert fake.checked == [False, True, True]
+
+
+class TestInterruption:
+    @pytest.mark.parametrize(("number", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
+    def test_keeps_what_is_finished(self, netsim, fake, number, status):
+        fake.fate["seed=1"] = number
+        assert fails(netsim("run", "sweep.toml"), status, "0 of 2 points")
+        sweep = load_sweep("here/small")
+        assert sweep.table["status"].to_list() == ["interrupted"]
+        assert not sweep.points[0].complete
+        assert len(fake.seen) == 1
+
+    def test_twice_stops_at_once(self, netsim, fake):
+        fake.fate["small"] = "impatient"
+        assert fails(netsim("run", "small.toml"), 130, "interrupted")
+        assert not os.path.exists("here/small")

@@ -1,0 +1,46 @@
+"""`netsim list` and `netsim show`."""
+
+import re
+
+from cli_outcome import fails
+
+
+def test_list(netsim):
+    result = netsim("list")
+    assert result.exit_code == 0
+    for text in ("transports:", "fat_tree ", "permutation ", "experiments:"):
+        assert text in result.stdout
+    assert netsim("list", "topologies").stdout.startswith("topologies:\n  dumbbell")
+
+
+def test_show(netsim):
+    result = netsim("show", "topology", "fat_tree")
+    assert result.exit_code == 0
+    assert 'host_rate = "800Gbps"  [rate]' in result.stdout
+    assert netsim("show", "transports", "ndp").exit_code == 0
+    assert netsim("show", "experiment", "small.toml").stdout.startswith('\nname = "small"')
+
+
+def test_show_a_preset(netsim):
+    text = netsim("show", "transport", "ndp:paper").stdout
+    assert text.startswith("transport ndp:paper (")
+    assert 'queue_bytes = "72KB"' in text
+    assert 'model = "trim"' in text
+    text = netsim("show", "transport", "dcqcn:paper-40g").stdout
+    assert "(default " in text
+    assert 'preset "dcqcn' not in text
+    assert fails(netsim("show", "transport", "ndp:papr"), 2, '"papr"', '"paper"')
+
+
+def test_show_is_made_of_sentences(netsim):
+    text = " ".join(netsim("show", "transport", "ndp").stdout.split())
+    assert 'preset "ndp:paper": the defaults' in text
+    assert "bandwidth-delay product. Source: SIGCOMM 2017" in text
+    for name in ("dcqcn", "homa", "roce"):
+        text = " ".join(netsim("show", "transport", name).stdout.split())
+        assert not re.search(r"[a-z)] Source:", text)
+        assert ".." not in text.replace("...", "")
+
+
+def test_show_what_is_not_there(netsim):
+    assert fails(netsim("show", "transport", "npd"), 2, "npd", '"ndp"')
