@@ -17,7 +17,7 @@ import netsim
 MOST_LINES = 400
 MOST_PARAMETERS = 8
 TO_DIVIDE = (
-    "netsim.engine.engine",
+    "netsim.engine.engine.__init__",
     "netsim.engine.host",
     "netsim.engine.loop",
     "netsim.engine.state",

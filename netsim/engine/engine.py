@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import traceback
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from netsim.engine import coupled_switch, loop, switch, watchdog
 from netsim.engine.cache import cache_folder
-from netsim.engine.handlers import handler_name
+from netsim.engine.failures import Failures
+from netsim.engine.growth import Growth
 from netsim.engine.instructions import (
     compiled_prefetch,
     compiled_take_ticket,
@@ -20,21 +19,12 @@ from netsim.engine.instructions import (
     take_ticket,
 )
 from netsim.engine.join import mix
-from netsim.engine.layout import (
-    BROKEN,
-    GROW,
-    GROW_CONTROL,
-    GROW_SCRATCH,
-    UNFINISHED,
-)
+from netsim.engine.layout import GROW
 from netsim.engine.protocol import Protocol, read_protocol, transport_parameters
-from netsim.engine.records import RecordArray
-from netsim.engine.rules import TEXTS
 from netsim.engine.specialise import Entry, Specialiser, jit_enabled
 from netsim.engine.state import (
     Sizes,
     State,
-    aligned_zeros,
     attribute_access,
     build_clock,
     build_ends,
@@ -46,7 +36,6 @@ from netsim.engine.state import (
 )
 from netsim.engine.trace import CAPACITY, Trace, build_trace
 from netsim.engine.watchdog import watched
-from netsim.errors import RunError
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
@@ -54,7 +43,7 @@ from netsim.model.network import Network
 
 
 class Engine:
-    """One simulation: state, compiled code, and the growing of rings.
+    """One simulation: state and compiled code.
 
     ``others`` are further transports with their parameters; ``transport_of_flow`` says which
     one each flow has, 0 being ``transport``. ``faults`` are what goes wrong on links.
@@ -129,10 +118,10 @@ class Engine:
         if not self.jit:
             s = self.state
             s.wires, s.ends, s.clock = map(attribute_access, (s.wires, s.ends, s.clock))
-        self._free: dict[int, list[int]] = {}
+        self.failures = Failures(self.state, self.protocol, self.name, fabric.n_classes)
+        self.growth = Growth(self.state, network, self.threads)
         self._call(self._set_up, self.state.ends, self.state.wires, self.state.clock)
-        for host in np.flatnonzero(self.state.ends.hosts["fault"])[:1].tolist():
-            raise self._broken(host)
+        self.failures.look()
 
     def _compile(self, protocol: Protocol, *, tracing: bool, checked: bool) -> None:
         constants = _constants(protocol, self.fabric, self.faults is not None, tracing=tracing)
@@ -185,7 +174,8 @@ class Engine:
             status = self._call(self._run, *groups, workers, left, until_ps, stop_when_done)
             if status != GROW:
                 return int(status)
-            self._grow_all()
+            self.failures.look()
+            self.growth.give_room()
 
     def _call(self, entry: Entry, *arguments: Any) -> Any:
         """Call compiled code. Raises RunError for what a handler in it raises."""
@@ -195,154 +185,14 @@ class Engine:
         try:
             if self.on_hang is None:
                 return entry.run(*arguments)
-            with watched(self._movement, self._hung, watchdog.PATIENCE_S):
+            with watched(self.failures.movement, self._hung, watchdog.PATIENCE_S):
                 return entry.run(*arguments)
         except Exception as error:
-            raise self.raised(error) from error
-
-    def _movement(self) -> tuple[int, ...]:
-        """Numbers of which one changes whenever the engine gets on."""
-        s = self.state
-        clock = (s.clock.clock["windows"], s.clock.tickets, s.clock.status)
-        hosts = (s.ends.hosts[name] for name in ("sent_packets", "received_packets"))
-        rings = s.wires.inbox["head"], s.wires.ports["tail"]
-        return tuple(int(numbers.sum()) for numbers in (*clock, *hosts, *rings))
+            raise self.failures.raised(error) from error
 
     def _hung(self) -> None:
         assert self.on_hang is not None
-        where = self._at_work()
-        why = "an endless loop?"
-        if not where:
-            where = "the engine"
-            why = "has a handler written past its own arrays? (`netsim run --checked` finds that)"
-        waited = f"nothing has moved for {watchdog.PATIENCE_S:g} s"
-        self.on_hang(f"transport {self.name}: {where} does not come back, {waited}: {why}")
-
-    def _at_work(self) -> str:
-        """The handler that is being called, and where, if there is one."""
-        hosts = self.state.ends.hosts["doing"]
-        for host in np.flatnonzero(hosts).tolist():
-            return f"{handler_name(hosts[host])} on host {host}"
-        return "on_forward" if self.protocol.features["TELEMETRY"] else ""
-
-    def _grow_all(self) -> None:
-        """Give every node that stopped for lack of room what it asked for."""
-        clock, wires = self.state.clock, self.state.wires
-        for port in np.flatnonzero(wires.link_need).tolist():
-            self._grow_link(port, int(wires.link_need[port]))
-        for queue in np.flatnonzero(wires.queue_need).tolist():
-            self._grow_queue(queue, int(wires.queue_need[queue]))
-        wires.link_need[:] = 0
-        wires.queue_need[:] = 0
-        active = clock.active[: self.count("n_active")]
-        if (clock.status[active] == UNFINISHED).any():
-            raise self.raised(None)
-        for status in (GROW_CONTROL, GROW_SCRATCH, BROKEN):
-            for node in active[clock.status[active] == status].tolist():
-                self._grow_node(status, node, int(clock.what[node]))
-
-    def _grow_node(self, status: int, node: int, what: int) -> None:
-        hosts = self.state.ends.hosts
-        if status == GROW_CONTROL:
-            mask = int(hosts["ctrl_mask"][node])
-            ends = int(hosts["ctrl_head"][node]), int(hosts["ctrl_tail"][node])
-            hosts["ctrl_off"][node] = self._move(
-                int(hosts["ctrl_off"][node]), mask, *ends, 2 * (mask + 1)
-            )
-            hosts["ctrl_mask"][node] = 2 * mask + 1
-        elif status == GROW_SCRATCH:
-            if what > self.state.scratch.slots.shape[1]:
-                capacity = _power_of_two(what)
-                self.state.scratch = build_scratch(self.network, self.threads, capacity)
-        else:
-            raise self._broken(node)
-
-    def _broken(self, host: int) -> RunError:
-        """A handler that ran on ``host`` broke a rule of the engine."""
-        record = self.state.ends.hosts[host]
-        text = TEXTS[int(record["fault"])]
-        text = text.format(value=int(record["fault_value"]), n_classes=self.fabric.n_classes)
-        return RunError(
-            f"transport {self.name}: {handler_name(int(record['doing']))} {text} (host {host})"
-        )
-
-    def raised(self, error: BaseException | None) -> RunError:
-        """A handler raised an error: this one, or one that was lost in another thread."""
-        what = "an error, such as a division by zero"
-        place = "`netsim run --checked` says which"
-        if error is not None:
-            error = error.__cause__ or error
-            what = f"{type(error).__name__}: {error}".rstrip(": ")
-            place = self._place_of(error)
-        return RunError(f"transport {self.name}: {self._at_work() or 'engine'}: {what} ({place})")
-
-    def _place_of(self, error: BaseException) -> str:
-        """Where in a transport's file an error was raised, if that is known."""
-        files = [module.__file__ for module in self.protocol.modules]
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in files]
-        if not frames:
-            return "`netsim check-transport` names the line, if it comes upon the same"
-        return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: {frames[-1].line}"
-
-    def _grow_link(self, port: int, need: int) -> None:
-        ports, inbox = self.state.wires.ports, self.state.wires.inbox
-        reader = int(self.network.port_peer[port])
-        ends = int(inbox["head"][reader]), int(ports["tail"][port])
-        size = _power_of_two(need)
-        off = self._move(int(ports["ring_off"][port]), int(ports["ring_mask"][port]), *ends, size)
-        for array, index in ((ports, port), (inbox, reader)):
-            array["ring_off"][index] = off
-            array["ring_mask"][index] = size - 1
-
-    def _grow_queue(self, index: int, need: int) -> None:
-        queues = self.state.wires.queues
-        ends = int(queues["head"][index]), int(queues["tail"][index])
-        size = _power_of_two(need)
-        queues["off"][index] = self._move(
-            int(queues["off"][index]), int(queues["mask"][index]), *ends, size
-        )
-        queues["mask"][index] = size - 1
-
-    def _move(self, off: int, mask: int, head: int, tail: int, size: int) -> int:
-        """Copy entries head .. tail of a ring into a segment of ``size`` slots; returns where."""
-        new = self._segment(size)
-        wires = self.state.wires
-        # As bytes: NumPy copies records field by field, thirty times slower.
-        pool = np.asarray(wires.pool).view(np.uint8).reshape(-1, wires.pool.itemsize)
-        while head < tail:
-            # Up to where the old ring wraps; the new one, a multiple of it, does not before.
-            n = min(tail - head, mask + 1 - (head & mask))
-            here, there = off + (head & mask), new + (head & (size - 1))
-            pool[there : there + n] = pool[here : here + n]
-            if wires.ingress.shape[0] > 1:
-                wires.ingress[there : there + n] = wires.ingress[here : here + n]
-            head += n
-        self._free.setdefault(mask + 1, []).append(off)
-        return new
-
-    def _segment(self, size: int) -> int:
-        """A free stretch of ``size`` pool slots; the pool grows if there is none."""
-        if self._free.get(size):
-            return self._free[size].pop()
-        s = self.state
-        start = s.pool_used
-        s.pool_used += size
-        pool = s.wires.pool
-        if s.pool_used > pool.shape[0]:
-            bigger: Any = aligned_zeros(s.pool_used + pool.shape[0] // 2, pool.dtype)
-            bigger[:start] = pool[:start]
-            if not self.jit:
-                bigger = bigger.view(RecordArray)
-            ingress: Any = s.wires.ingress
-            if ingress.shape[0] > 1:
-                ingress = np.resize(ingress, bigger.shape[0])
-            s.wires = s.wires._replace(pool=bigger, ingress=ingress)
-        return start
-
-
-def _power_of_two(n: int) -> int:
-    """The smallest power of two that is at least ``n``."""
-    return 1 << (n - 1).bit_length()
+        self.on_hang(self.failures.hung())
 
 
 Use = tuple[Any, Mapping[str, Any]]

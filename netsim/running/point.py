@@ -170,7 +170,7 @@ class _Run:
         except (InputError, RunError):
             raise
         except (Exception, SystemExit) as error:
-            raise self.engine.raised(error) from error
+            raise self.engine.failures.raised(error) from error
 
     def go(self) -> None:
         """Run until there is a reason to stop."""
