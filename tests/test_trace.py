@@ -1,18 +1,11 @@
 """Tracing: it records what the engine does, all of it, and does not change it."""
 
-import json
-import shutil
-
 import numpy as np
 import polars as pl
-import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 from engine_case import TRACE_SLOTS, departures
-from engine_runs import LOSSLESS, PACKET, US, build, counter, digest, fat_tree, flow_table
+from engine_runs import LOSSLESS, PACKET, build, counter, digest, fat_tree, flow_table
 
-from netsim import InputError, load
-from netsim.cli import app
 from netsim.engine.layout import INF, RUNNING
 from netsim.engine.state import Sizes
 from netsim.engine.trace import (
@@ -29,10 +22,7 @@ from netsim.engine.trace import (
 from netsim.model.fabric import Ecn, Fabric
 from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable
-from netsim.plugins import registry
-from netsim.results import COLUMNS
-from netsim.tracing import record, trace_flow
-from netsim.tracing.flow_trace import event_table, kind_names
+from netsim.tracing.flow_trace import event_table
 
 NETWORK = fat_tree(4, 4, "100Gbps")
 SIZE = 60_000
@@ -238,225 +228,6 @@ def test_a_full_buffer_is_told():
         record_all(traced)
 
 
-EXPERIMENT = """
-name = "small"
-transport = "{transport}"
-[topology]
-kind = "fat_tree"
-hosts_per_leaf = 2
-leaves = 3
-host_rate = "100Gbps"
-[traffic]
-kind = "permutation"
-size = "40KB"
-"""
-
-
-@pytest.fixture
-def netsim(tmp_path, monkeypatch):
-    """Runs `netsim …` as plain Python in a directory with small.toml."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    (tmp_path / "small.toml").write_text(EXPERIMENT.format(transport="ndp"))
-    return lambda *arguments: CliRunner().invoke(app, list(arguments))
-
-
-@pytest.fixture
-def result(netsim):
-    """The directory of a result of small.toml."""
-    assert netsim("run", "small.toml", "--out", "r").exit_code == 0
-    return "r"
-
-
-def fails(outcome, *texts):
-    assert outcome.exit_code == 2, outcome.output
-    assert "Traceback" not in outcome.output
-    errors = [line for line in outcome.stderr.splitlines() if line.startswith("error: ")]
-    assert len(errors) == 1
-    assert all(text in errors[0] for text in texts), errors
-    return True
-
-
-class TestCommand:
-    def test_text(self, netsim, result):
-        outcome = netsim("trace", result, "--flow", "2", "--limit", "0")
-        assert outcome.exit_code == 0, outcome.output
-        lines = outcome.stdout.splitlines()
-        assert lines[0].split() == ["time", "us", "node", "event", "packet", "queue", "state"]
-        assert lines[1].split()[1:3] == ["h2", "start"]
-        assert lines[2].split()[1:5] == ["h2", "send", "DATA", "0"]
-        assert sum(" receive " in line and " DATA " in line for line in lines) == 10
-        assert "flow 2 of small (ndp): h2 to " in outcome.stdout
-        fct = load(result).flows["fct_ps"][2] / 1e6
-        assert f"done after {fct:.5g}us" in outcome.stdout
-        assert "paths of data:" in outcome.stdout
-        assert "warning" not in outcome.stderr
-
-    def test_limit_and_filters(self, netsim, result):
-        few = netsim("trace", result, "--flow", "2", "--limit", "3").stdout.splitlines()
-        assert few[4].startswith("... and ")
-        options = ("--seq", "3..4", "--events", "send", "--fields", "credit")
-        chosen = netsim("trace", result, "--flow", "2", *options).stdout.splitlines()
-        packets = [" ".join(line.split()[3:5]) for line in chosen[1 : chosen.index("")]]
-        assert packets == ["DATA 3", "DATA 4", "ACK 3", "ACK 4"]
-        assert "tx.credit=" in chosen[1]
-        late = netsim("trace", result, "--flow", "2", "--from", "9us").stdout.splitlines()
-        assert float(late[1].split()[0]) >= 9
-
-    def test_until_ends_the_simulation(self, netsim, result):
-        outcome = netsim("trace", result, "--flow", "2", "--until", "3us", "--limit", "0")
-        times = [line.split()[0] for line in outcome.stdout.splitlines()[1:] if line[:1] == " "]
-        assert 2 < float(times[-1]) < 3
-        assert "not done (time)" in outcome.stdout
-        assert "warning" not in outcome.stderr
-
-    def test_files(self, netsim, result, tmp_path):
-        outcome = netsim(
-            "trace", result, "--flow", "slowest", "--csv", "t.csv", "--parquet", "t.parquet"
-        )
-        assert outcome.exit_code == 0, outcome.output
-        table = pl.read_parquet("t.parquet")
-        assert pl.read_csv("t.csv", infer_schema_length=None)["time_ps"].equals(table["time_ps"])
-        fields = pq.read_schema("t.parquet")
-        assert fields.field("wait_ps").metadata[b"unit"] == b"ps"
-        known = [name for name in table.columns if not name.startswith(("tx.", "rx."))]
-        assert all(COLUMNS["trace"][name].doc for name in known)
-
-    def test_plot_stands_beside_the_result_which_may_be_written_again(self, netsim, result):
-        outcome = netsim("trace", result, "--flow", "2", "--quiet", "--plot")
-        assert outcome.stdout.strip() == "r/trace_2.png"
-        assert netsim("run", "small.toml", "--out", "r").exit_code == 0
-
-    def test_wrong_input(self, netsim, result):
-        assert fails(netsim("trace", result, "--flow", "6"), "no flow 6", "0 to 5")
-        assert fails(netsim("trace", result, "--flow", "two"), '"two" is not a flow')
-        assert fails(netsim("trace", result, "--flow", "1", "--events", "sned"), "send")
-        assert fails(netsim("trace", result, "--flow", "1", "--fields", "cwnd"), "cwnd")
-        assert fails(netsim("trace", result, "--flow", "1", "--seq", "x"), "packet number")
-        assert fails(netsim("trace", "nowhere", "--flow", "1"), "holds no result")
-
-    def test_a_damaged_result(self, netsim, result, tmp_path):
-        path = tmp_path / "r" / "experiment.json"
-        whole = path.read_text()
-        path.write_text(whole[:100])
-        assert fails(netsim("trace", result, "--flow", "1"), "experiment.json", "is not JSON")
-        document = json.loads(whole)
-        del document["resolved"]
-        path.write_text(json.dumps(document))
-        assert fails(netsim("trace", result, "--flow", "1"), "resolved")
-        path.write_text(whole)
-        (tmp_path / "r" / "flows.parquet").write_bytes(b"")
-        assert fails(netsim("trace", result, "--flow", "1"), "flows.parquet")
-
-    def test_a_transport_without_packets(self, netsim):
-        netsim("run", "small.toml", "--set", "transport=ideal", "--out", "i")
-        assert fails(netsim("trace", "i", "--flow", "1"), "ideal", "nothing to trace")
-
-    def test_a_plugin_that_changes_and_goes(self, netsim, tmp_path):
-        folder = tmp_path / "mine"
-        folder.mkdir()
-        source = registry.find("transport", "ndp").path.read_text()
-        (folder / "mine.py").write_text(source)
-        (folder / "e.toml").write_text(EXPERIMENT.format(transport="./mine.py"))
-        assert netsim("run", "mine/e.toml", "--out", "r").exit_code == 0
-        outcome = netsim("trace", "r", "--flow", "1")
-        assert outcome.exit_code == 0, outcome.output
-        assert "warning" not in outcome.stderr
-        (folder / "mine.py").write_text(source + "# a remark\n")
-        text = netsim("trace", "r", "--flow", "1").stderr
-        last = source.count("\n") + 1
-        assert f"transport ./mine.py has changed since then (mine.py: line {last})" in text
-        (folder / "mine.py").write_text(
-            source.replace("tx.credit = min(window,", "tx.credit = min(1,")
-        )
-        text = netsim("trace", "r", "--flow", "1").stderr
-        assert "completion time was" in text
-        moved = tmp_path / "elsewhere"
-        shutil.move(folder, moved)
-        outcome = netsim("trace", "r", "--flow", "1")
-        assert outcome.exit_code == 0, outcome.output
-        gone = "transport ./mine.py is not found; this is the source that the result keeps"
-        assert gone in outcome.stderr
-        assert "completion time was" not in outcome.stderr
-        document = json.loads((tmp_path / "r" / "experiment.json").read_text())
-        del document["plugins"][1]["sources"]
-        (tmp_path / "r" / "experiment.json").write_text(json.dumps(document))
-        assert fails(netsim("trace", "r", "--flow", "1"), "./mine.py", "--directory")
-        outcome = netsim("trace", "r", "--flow", "1", "--directory", "elsewhere")
-        assert outcome.exit_code == 0, outcome.output
-
-
-def test_a_buffer_that_is_too_small_grows(netsim, result, monkeypatch):
-    whole = trace_flow(load(result), 2)
-    monkeypatch.setattr(record, "CAPACITY", 4)
-    again = trace_flow(load(result), 2)
-    assert again.events.equals(whole.events)
-    assert whole.fct_ps == load(result).flows["fct_ps"][2]
-    assert whole.events["time_ps"][-1] == whole.start_ps + max(whole.fct_ps, whole.acked_ps)
-
-
-def test_an_interrupted_trace_keeps_what_there_is(netsim, result):
-    calls = iter([False, True])
-    trace = trace_flow(load(result), 2, should_stop=lambda: next(calls))
-    assert trace.stopped_because == "interrupted"
-    assert trace.fct_ps is None
-    assert len(trace.events)
-
-
-def test_a_flow_that_never_started(netsim, result, tmp_path):
-    shutil.copytree(result, tmp_path / "c")
-    flows = pl.read_parquet("c/flows.parquet")
-    flows = flows.with_columns(pl.when(pl.col("flow") != 1).then("start_ps").alias("start_ps"))
-    flows.write_parquet("c/flows.parquet")
-    with pytest.raises(InputError, match="flow 1 never started"):
-        trace_flow(load("c"), 1)
-
-
-def test_tables_that_were_changed_are_noticed(netsim, result, tmp_path):
-    assert load(result).hash_fits()
-    assert trace_flow(load(result), 2).warnings == ()
-    flows = pl.read_parquet(tmp_path / "r" / "flows.parquet")
-    flows.with_columns(pl.col("retransmits") + 1).write_parquet(tmp_path / "r" / "flows.parquet")
-    warnings = trace_flow(load(result), 2).warnings
-    assert warnings == ("the tables of the result are not those that its hash was taken of",)
-
-
-def test_kinds_have_the_names_that_the_transport_uses():
-    for transport, names in (("homa", {12: "GRANT", 13: "RESEND"}), ("wan_fec", {2: "PARITY"})):
-        found = kind_names(registry.find("transport", transport).module)
-        assert found.items() >= {0: "DATA", 8: "ACK", **names}.items()
-
-
-def test_a_transport_says_what_state_to_show(netsim, result, tmp_path):
-    assert trace_flow(load(result), 2).state == (
-        "tx.next_seq",
-        "tx.n_acked",
-        "tx.credit",
-        "rx.owed",
-    )
-    source = registry.find("transport", "ndp").path.read_text()
-    (tmp_path / "mine.py").write_text(source.replace("TRACE = (", 'TRACE = ("n_aked", '))
-    assert netsim("run", "small.toml", "--set", "transport=./mine.py", "--out", "m").exit_code == 0
-    assert fails(netsim("trace", "m", "--flow", "2"), "mine.py: TRACE", '"n_acked"')
-
-
-def test_a_flow_of_a_class_is_traced_with_its_own_transport(netsim, tmp_path):
-    classes = """
-[classes.more]
-transport = "roce"
-traffic = { kind = "permutation", size = "20KB" }
-"""
-    (tmp_path / "two.toml").write_text(EXPERIMENT.format(transport="ndp") + classes)
-    outcome = netsim("run", "two.toml", "--out", "two")
-    assert outcome.exit_code == 0, outcome.output
-    traces = [trace_flow(load("two"), flow) for flow in (2, 8)]
-    assert [trace.transport for trace in traces] == ["ndp", "roce"]
-    assert "tx.una" in traces[1].events.columns
-    assert "tx.una" not in traces[0].events.columns
-    assert "tx.credit" not in traces[1].events.columns
-    assert [trace.warnings for trace in traces] == [(), ()]
-
-
 def test_compiled_tracing_records_the_same():
     """And leaves out what is not traced: an engine of another type of buffer has to compile."""
     plain, compiled = (
@@ -464,20 +235,3 @@ def test_compiled_tracing_records_the_same():
         for jit in (False, True)
     )
     assert table(compiled, windows=3).equals(table(plain))
-
-
-def test_the_figure(netsim, result):
-    """It has every panel that there is something for."""
-    from netsim.plots.trace import draw
-
-    trace = trace_flow(load(result), 2)
-    figure = draw(trace, trace.events, trace.state)
-    labels = [axes.get_ylabel() for axes in figure.axes]
-    assert labels[0] == "packet number"
-    assert labels[-3:] == ["round trip (us)", "path through", "queue found (KB)"]
-    sent = figure.axes[0].get_lines()[0]
-    assert sent.get_label() == "sent"
-    assert sent.get_ydata().tolist() == list(range(10))
-    assert sent.get_xdata()[1] * 1e6 == pytest.approx(8 * PACKET * 10, abs=US)
-    with pytest.raises(InputError, match="no packet was sent"):
-        draw(trace, trace.events.filter(pl.col("seq") < 0), trace.state)

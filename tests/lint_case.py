@@ -1,0 +1,89 @@
+"""A transport without a mistake, to put one in, and what is found then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from netsim.errors import InputError
+from netsim.lint import check_transport
+from netsim.plugins import registry
+from netsim.plugins.params import resolve_params
+
+SOUND = '''
+"""A window of packets, each acknowledged."""
+
+from netsim.blocks import selective
+from netsim.plugins.params import Param
+from netsim.transport import ACK, BLOCKED, armed, deliver, finish, send, set_timer
+
+PARAMS = [Param("window", "count", 8, "packets"), Param("rto", "time", "1ms", "timeout")]
+TX_STATE = ("next_seq", "acked", ("rate", float), ("sent", 4))
+RX_STATE = ("n",)
+HOST_STATE = ("credit", ("active", 8))
+PACKET_FIELDS = ("stamp", ("notes", 4))
+TX_TIMERS, RTO = 1, 0
+
+
+def setup(env, tx, rx):
+    pass  # setup
+
+
+def ready(env, now, tx):
+    if tx.next_seq < tx.n_packets and tx.next_seq - tx.acked < env.par.window:
+        return now
+    return BLOCKED
+
+
+def fill(env, now, tx, pkt):
+    pkt.seq = tx.next_seq
+    tx.next_seq += 1
+    pass  # fill
+
+
+def on_data(env, now, rx, pkt):
+    deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
+    ack = send(env, rx, ACK, int(pkt.seq), 0, 0)
+    pass  # on_data
+
+
+def on_control(env, now, tx, pkt):
+    tx.acked += 1
+    if tx.acked == tx.n_packets:
+        finish(env, now, tx)
+    pass  # on_control
+
+
+def on_forward(now, pkt, port, queue):
+    pass  # on_forward
+
+
+def helper(env, tx, other):
+    pass  # helper
+
+
+def flow(env, i):
+    return env.tx[i]
+
+
+def on_timer(env, now, tx, k):
+    helper(env, tx, env.host)
+'''
+
+
+def check(folder: Path, source: str) -> list[InputError]:
+    """The mistakes of a transport with that source."""
+    path = folder / "mine.py"
+    path.write_text(source)
+    plugin = registry.find("transport", str(path))
+    params = resolve_params(plugin.params, plugin.presets, {}, None, file=None, key="")
+    try:
+        check_transport(plugin, params)
+    except InputError as error:
+        return list(error.errors)
+    return []
+
+
+def line_of(source: str, text: str) -> int:
+    lines = [n for n, line in enumerate(source.splitlines(), start=1) if text in line]
+    assert len(lines) == 1, text
+    return lines[0]

@@ -1,0 +1,111 @@
+"""What a transport declares: its state, its handlers, its parameters."""
+
+from __future__ import annotations
+
+import pytest
+from lint_case import SOUND, check
+
+from netsim.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "key", "message"),
+    [
+        ("def fill(", "def _fill(", None, "has no function fill"),
+        ("def ready(", "def _ready(", None, "has no function ready"),
+        ("def fill(env, now, tx, pkt)", "def fill(env, tx, pkt)", None, "fill takes 3 arguments"),
+        ("def fill(env, now, tx, pkt)", "def fill(*all)", None, "fill is not a plain function"),
+        ("def fill(env", "async def fill(env", None, "fill is not a plain function"),
+        ("def setup(", "fill = 3\n\ndef setup(", None, None),
+        ("def setup(", "rank = 3\n\ndef setup(", "rank", "is not a plain function"),
+        ('RX_STATE = ("n",)', 'RX_STATE = ("n")', "RX_STATE", "'n' is not a tuple of fields"),
+        ('RX_STATE = ("n",)', "RX_STATE = 3", "RX_STATE", "3 is not a tuple of fields"),
+        ('RX_STATE = ("n",)', 'RX_STATE = ("n", "n")', "RX_STATE", "names the field n twice"),
+        ('RX_STATE = ("n",)', 'RX_STATE = ("n", "peer")', "RX_STATE", "the engine has"),
+        ('RX_STATE = ("n",)', 'RX_STATE = ("n", "class")', "RX_STATE", "holds 'class', which"),
+        ('RX_STATE = ("n",)', 'RX_STATE = ("_at",)', "RX_STATE", "holds '_at', which is not"),
+        ('RX_STATE = ("n",)', 'RX_STATE = (("n", True),)', "RX_STATE", "holds ('n', True), which"),
+        ('RX_STATE = ("n",)', 'RX_STATE = (("n", 10**12),)', "RX_STATE", "the fields take 8000000"),
+        ('("notes", 4)', '("notes", 400)', "PACKET_FIELDS", "the fields take 3208 bytes"),
+        ("TX_TIMERS, RTO = 1, 0", "TX_TIMERS, RTO = True, 0", "TX_TIMERS", "True is not a whole"),
+        ("TX_TIMERS, RTO = 1, 0", "TX_TIMERS, RTO = 99, 0", "TX_TIMERS", "99 is not a whole"),
+        ("TX_TIMERS, RTO = 1, 0", "TX_BITMAPS, RTO = 'x', 0", "TX_BITMAPS", "'x' is not a whole"),
+    ],
+)  # fmt: skip
+def test_declarations_of_state_and_handlers(tmp_path, before, after, key, message):
+    assert before in SOUND
+    errors = check(tmp_path, SOUND.replace(before, after, 1))
+    if message is None:
+        assert errors == []
+        return
+    (error,) = errors
+    assert error.message.startswith(message)
+    assert error.key == key
+    assert str(error.file).partition(":")[0] == str(tmp_path / "mine.py")
+
+
+@pytest.mark.parametrize(
+    ("declared", "key", "message"),
+    [
+        ("PRESETS = 3", "PRESETS", "3 is not a dict of presets"),
+        ("PRESETS = {3: {}}", "PRESETS", "{3: {}} is not a dict of presets"),
+        ('PRESETS = {"a": 3}', 'PRESETS["a"]', "3 is not a dict"),
+        ('PRESETS = {"a": {3: 3}}', 'PRESETS["a"]', "{3: 3} is not a dict"),
+        ('PRESETS = {"a:b": {}}', "PRESETS", '"a:b" is no name for a preset'),
+        ('PRESETS = {"a": {"window": "x"}}', 'PRESETS["a"].window', '"x" is not a whole number'),
+        ("PRESET_FABRIC = 3", "PRESET_FABRIC", "3 is not a dict of presets"),
+        ('PRESET_FABRIC = {"a": 3}', 'PRESET_FABRIC["a"]', "3 is not a dict"),
+        ('PRESET_FABRIC = {"a": {}}', 'PRESET_FABRIC["a"]', "no such preset"),
+        ("FABRIC = 3", "FABRIC", "3 is not a dict"),
+        ('FABRIC = "drop_tail"', "FABRIC", "'drop_tail' is not a dict"),
+        ("FABRIC = {3: 3}", "FABRIC", "{3: 3} is not a dict"),
+        ('CONTROL_PER_DATA = "x"', "CONTROL_PER_DATA", "'x' is not a number of packets"),
+        ('CONTROL_PER_DATA = float("nan")', "CONTROL_PER_DATA", "nan is not a number of packets"),
+        ("CONTROL_PER_DATA = -1", "CONTROL_PER_DATA", "-1 is not a number of packets"),
+        ("CONTROL_PER_DATA = None", "CONTROL_PER_DATA", "None is not a number of packets"),
+        ('RELIABLE = "no"', "RELIABLE", "'no' is neither True nor False"),
+        ("CLOSED_FORM = 3", "CLOSED_FORM", "3 is neither True nor False"),
+        ('TRACE = "acked"', "TRACE", "'acked' is not a tuple of names"),
+        ("TRACE = (3,)", "TRACE", "(3,) is not a tuple of names"),
+        ("PARAMS = 3", "PARAMS", "3 is not a list of Param"),
+        ("PARAMS = None", "PARAMS", "None is not a list of Param"),
+        ("PARAMS = [3]", "PARAMS[0]", "is not a Param"),
+    ],
+)
+def test_other_declarations(tmp_path, declared, key, message):
+    with pytest.raises(InputError) as caught:
+        check(tmp_path, f"{SOUND}\n\n{declared}\n")
+    assert caught.value.message == message
+    assert caught.value.key == key
+    assert caught.value.file == str(tmp_path / "mine.py")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ('3, "count", 1, "doc"', "3 is no name for a parameter"),
+        ('"my-window", "count", 1, "doc"', "'my-window' is no name for a parameter"),
+        ('"lambda", "count", 1, "doc"', "'lambda' is no name for a parameter"),
+        ('"a", ["count"], 1, "doc"', "unit is not text but ['count']"),
+        ('"a", "count", 1, None', "doc is not text but None"),
+        ('"a", "choice", "x", "doc", choices="xyz"', "'xyz' is not a tuple of texts"),
+    ],
+)
+def test_parameters(tmp_path, arguments, message):
+    with pytest.raises(InputError) as caught:
+        check(tmp_path, f"{SOUND}\n\nPARAMS = [Param({arguments})]\n")
+    assert caught.value.message == message
+
+
+def test_a_field_named_as_python_names_things(tmp_path):
+    """In plain Python a record is an object, and these were names of its own."""
+    from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
+
+    source = SOUND.replace('"next_seq"', '"next_seq", "at", "views"')
+    source = source.replace("pass  # fill\n", "tx.at += 2\n    tx.views -= 1\n")
+    assert check(tmp_path, source) == []
+    flows = flow_table([(0, 4, 3 * 4096, 0)])
+    path = str(tmp_path / "mine.py")
+    engine = run(build(fat_tree(4, 2, "100Gbps"), flows, path, DROP_TAIL, jit=False))
+    tx = engine.state.ends.tx
+    assert (int(tx["at"][0]), int(tx["views"][0])) == (6, -3)
