@@ -14,8 +14,10 @@ from netsim.engine.failures import Failures
 from netsim.engine.growth import Growth
 from netsim.engine.instructions import (
     compiled_prefetch,
+    compiled_read_clock_ns,
     compiled_take_ticket,
     prefetch,
+    read_clock_ns,
     take_ticket,
 )
 from netsim.engine.join import mix
@@ -52,7 +54,8 @@ class Engine:
     runs as plain Python, slowly, for tests and debuggers; by default that is up to
     NUMBA_DISABLE_JIT. With ``checked``, compiled code looks at every index, more slowly.
     ``on_hang`` is told, in another thread, if compiled code does not come back. The
-    flows of ``trace`` are recorded (trace.py), by one worker.
+    flows of ``trace`` are recorded (trace.py), by one worker. With ``profile``, one worker takes
+    the time of what it does (profile.py).
     """
 
     def __init__(
@@ -76,10 +79,11 @@ class Engine:
         on_hang: Callable[[str], None] | None = None,
         trace: Sequence[int] = (),
         trace_capacity: int = CAPACITY,
+        profile: bool = False,
     ) -> None:
         sizes = sizes or initial_sizes(network, packets)
         self.network, self.flows, self.fabric, self.faults = network, flows, fabric, faults
-        self.threads = 1 if trace else threads
+        self.threads = 1 if trace or profile else threads
         self.on_hang = on_hang
         self.jit = jit_enabled() if jit is None else jit
         uses = [(transport, params), *others]
@@ -87,7 +91,7 @@ class Engine:
         pars, self.protocol = _protocol(uses)
         if transport_of_flow is None:
             transport_of_flow = np.zeros(len(flows), np.int64)
-        self._compile(self.protocol, tracing=bool(trace), checked=checked)
+        self._compile(self.protocol, tracing=bool(trace), profile=profile, checked=checked)
         buffer: Trace | np.ndarray = np.zeros(1, np.int64)
         if trace:
             records = (self.protocol.packet, self.protocol.tx, self.protocol.rx)
@@ -123,10 +127,12 @@ class Engine:
         self._call(self._set_up, self.state.ends, self.state.wires, self.state.clock)
         self.failures.look()
 
-    def _compile(self, protocol: Protocol, *, tracing: bool, checked: bool) -> None:
+    def _compile(self, protocol: Protocol, *, tracing: bool, profile: bool, checked: bool) -> None:
         constants = _constants(protocol, self.fabric, self.faults is not None, tracing=tracing)
+        constants["PROFILE"] = profile
         holes: dict[str, Any] = {**constants, **protocol.handlers}
         holes["prefetch"] = compiled_prefetch() if self.jit else prefetch
+        holes["read_clock_ns"] = compiled_read_clock_ns() if self.jit else read_clock_ns
         holes["take_ticket"] = compiled_take_ticket() if self.jit else take_ticket
         holes["switch_step"] = (
             coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
@@ -239,7 +245,12 @@ def _constants(
     protocol: Protocol, fabric: Fabric, with_faults: bool, *, tracing: bool
 ) -> dict[str, Any]:
     """The constants for which the engine is specialised."""
-    return {**features(fabric, with_faults), **protocol.features, "TRACE": tracing}
+    return {
+        **features(fabric, with_faults),
+        **protocol.features,
+        "TRACE": tracing,
+        "PROFILE": False,
+    }
 
 
 def _tag(protocol: Protocol, constants: Mapping[str, Any], *, checked: bool) -> str:

@@ -258,3 +258,15 @@ class ClockRecord(Declared):
     delivered: int
     finished: int
     payload_bytes: Bytes
+
+
+class PartsRecord(Declared):
+    """What the parts of all windows took, in nanoseconds of the computer's clock (profile.py)."""
+
+    since_ns: int  # when the part that is being measured began
+    find_ns: int
+    switches_ns: int
+    hosts_ns: int
+    publish_ns: int
+    switch_steps: int
+    host_steps: int

@@ -1,14 +1,17 @@
-"""Two machine instructions that Numba has no name for, with stand-ins for plain Python.
+"""What Numba has no name for, with stand-ins for plain Python: two instructions and a clock.
 
 `prefetch` asks the processor for a record before it is needed: a ring is read and written
 in order, but a switch has hundreds of them, more than the processor's own prefetcher
 follows, so that nearly every packet of a busy port would be waited for.
 
 `take_ticket` hands out numbers to workers that run at the same time.
+
+`read_clock_ns` is there for profiles (profile.py).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -23,6 +26,11 @@ def take_ticket(tickets: Any) -> int:
     ticket = int(tickets[0])
     tickets[0] = ticket + 1
     return ticket
+
+
+def read_clock_ns() -> int:
+    """Nanoseconds on a clock that only goes forward, since some moment in the past."""
+    return time.monotonic_ns()
 
 
 def _item_address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
@@ -73,6 +81,33 @@ def compiled_take_ticket() -> Callable[..., Any]:
             return builder.atomic_rmw("add", address, one, "monotonic")
 
         return types.int64(tickets), codegen
+
+    chosen: Callable[..., Any] = instruction
+    return chosen
+
+
+@cache
+def compiled_read_clock_ns() -> Callable[..., Any]:
+    """`read_clock_ns` for compiled code: one call of the C library, some 25 ns."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator] # mypy skips Numba
+    def instruction(typing_context: Any) -> tuple[Any, Any]:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            int32, int64 = ir.IntType(32), ir.IntType(64)
+            moment = cgutils.alloca_once(builder, ir.ArrayType(int64, 2))
+            kind = ir.FunctionType(int32, [int32, moment.type])
+            function = cgutils.get_or_insert_function(builder.module, kind, "clock_gettime")
+            builder.call(function, [ir.Constant(int32, time.CLOCK_MONOTONIC), moment])
+            seconds, nanoseconds = (
+                builder.load(cgutils.gep_inbounds(builder, moment, 0, index)) for index in (0, 1)
+            )
+            return builder.add(builder.mul(seconds, ir.Constant(int64, 10**9)), nanoseconds)
+
+        return types.int64(), codegen
 
     chosen: Callable[..., Any] = instruction
     return chosen

@@ -23,6 +23,7 @@ from netsim.engine.fields import (
     LossRecord,
     PacketRecord,
     ParameterRecord,
+    PartsRecord,
     PortRecord,
     QueueRecord,
     RxRecord,
@@ -103,6 +104,7 @@ CHARGE = record_of(ChargeRecord)
 TIMER = record_of(TimerRecord)
 FABRIC = record_of(FabricRecord)
 CLOCK = record_of(ClockRecord)
+PARTS = record_of(PartsRecord)
 
 TIMERS_OF_A_KIND = 16
 TIMER_HOST, TIMER_TX, TIMER_RX = (kind * TIMERS_OF_A_KIND for kind in range(3))
@@ -199,6 +201,7 @@ class Clock(NamedTuple):
     status: Numbers[NodeId, int]  # int64[n_nodes]
     what: Numbers[NodeId, int]  # int64[n_nodes]
     tickets: Numbers[int, int]  # int64[1]: active nodes that workers have taken in this window
+    parts: Records[int, PartsRecord]  # PARTS[1], for profiles
 
 
 class Scratch(NamedTuple):

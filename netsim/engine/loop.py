@@ -20,11 +20,13 @@ from netsim.engine.layout import (
     UNFINISHED,
     UNTIL,
 )
+from netsim.engine.profile import lap
 from netsim.engine.timers import arm
 from netsim.engine.trace import half_full
 
 # Put in place by specialise.py.
 TRACE: bool
+PROFILE: bool
 switch_step: Callable[..., Any]
 setup: Callable[..., Any]
 take_ticket: Callable[..., Any]
@@ -91,6 +93,25 @@ def step_parallel(net, wires, ends, clock, scratch, n_workers):
         step_share(net, wires, ends, clock, scratch, np.int64(worker), n_workers)
 
 
+def step_apart(net, wires, ends, clock, scratch):
+    """All active nodes by one worker, for a profile: the switches, then the hosts."""
+    window = clock.clock[0]
+    parts = clock.parts[0]
+    parts.find_ns += lap(parts)
+    i = window.n_active
+    while i > 0 and clock.active[i - 1] >= net.n_hosts:
+        i -= 1
+        step(net, wires, ends, clock, scratch, 0, clock.active[i])
+    if window.resume == 0:
+        parts.switch_steps += window.n_active - i
+        parts.host_steps += i
+    parts.switches_ns += lap(parts)
+    while i > 0:
+        i -= 1
+        step(net, wires, ends, clock, scratch, 0, clock.active[i])
+    parts.hosts_ns += lap(parts)
+
+
 def publish(net, wires, clock):
     """Make visible what the active nodes sent and how far they read."""
     window = clock.clock[0]
@@ -152,6 +173,8 @@ def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until, s
     """
     window = clock.clock[0]
     n_flows = ends.tx.shape[0]
+    if PROFILE:
+        lap(clock.parts[0])
     for _ in range(n_windows):
         if window.resume == 0:
             if not find_active(clock):
@@ -160,7 +183,9 @@ def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until, s
             if window.w0 >= until:
                 return UNTIL
         clock.tickets[0] = 0
-        if TRACE or n_workers == 1 or window.n_active <= FEW_NODES:
+        if PROFILE:
+            step_apart(net, wires, ends, clock, scratch)
+        elif TRACE or n_workers == 1 or window.n_active <= FEW_NODES:
             step_share(net, wires, ends, clock, scratch, 0, 1)
         else:
             step_parallel(net, wires, ends, clock, scratch, n_workers)
@@ -173,6 +198,9 @@ def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until, s
         publish(net, wires, clock)
         collect(net, ends, clock)
         window.windows += 1
+        if PROFILE:
+            parts = clock.parts[0]
+            parts.publish_ns += lap(parts)
         if stop_when_done and window.delivered == n_flows and window.finished == n_flows:
             return DONE
         if TRACE:

@@ -21,6 +21,7 @@ from netsim.engine.layout import (
     INF,
     LOSS,
     N_BUCKETS,
+    PARTS,
     PORT,
     QUEUE,
     TIMER,
@@ -434,6 +435,7 @@ def build_clock(network: Network, ends: Ends, window_ps: int | None) -> Clock:
         status=np.zeros(n, np.int64),
         what=np.zeros(n, np.int64),
         tickets=np.zeros(1, np.int64),
+        parts=np.zeros(1, PARTS),
     )
 
 
