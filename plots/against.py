@@ -8,6 +8,7 @@ and bars for the range.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -199,7 +200,7 @@ def _by_x(results: Sequence[Result], axis: str, name: str) -> dict[Any, sweeps.S
     found: dict[Any, list[float]] = {}
     for result in results:
         number = _columns(result).get(name)
-        if axis in result.experiment["axes"] and number is not None and number == number:
+        if axis in result.experiment["axes"] and number is not None and not math.isnan(number):
             found.setdefault(_hashable(result.experiment["axes"][axis]), []).append(float(number))
     spreads = {value: sweeps.spread_of(numbers) for value, numbers in found.items()}
     return {value: point for value, point in spreads.items() if point is not None}

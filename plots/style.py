@@ -175,7 +175,7 @@ def logarithmic(axes: Axes, which: str) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _plain(value: float, place: int | None = None) -> str:
+def _plain(value: float, _place: int | None = None) -> str:
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 

@@ -70,7 +70,7 @@ def spread_of(values: Sequence[float]) -> Spread | None:
 def spread(results: Sequence[Result], quantity: str, statistic: str) -> Spread | None:
     """`statistic` ("max", "mean") of `quantity` ("fct_ps", "slowdown"); None if no flow is done."""
     found = [result.summary[quantity].get(statistic) for result in results]
-    values = [float(value) for value in found if value is not None and value == value]
+    values = [float(value) for value in found if value is not None and not math.isnan(value)]
     return spread_of(values)
 
 

@@ -72,9 +72,7 @@ def run(engine: Engine, until_ps: int = INF) -> Engine:
     return engine
 
 
-def flow_table(
-    flows: list[tuple[int, int, int, int]], classes: list[int] | None = None
-) -> FlowTable:
+def flow_table(flows: list[tuple[int, int, int, int]]) -> FlowTable:
     """From rows of (src, dst, bytes, start_ps)."""
     src, dst, size, start = (np.array(column, np.int64) for column in zip(*flows, strict=True))
     return FlowTable(src.astype(np.int32), dst.astype(np.int32), size, start)

@@ -64,7 +64,7 @@ class FakeSimulate:
         faked = {
             estimate: {
                 "estimate": self.estimate,
-                "code_needed": lambda points: Code(needed=3, missing=self.missing),
+                "code_needed": lambda _: Code(needed=3, missing=self.missing),
             },
             point: {"simulate": self.simulate},
         }

@@ -25,7 +25,7 @@ class Host:
         self.env = SimpleNamespace(host=self.record, tx=flows)
         self.woken: list[int] = []
         monkeypatch.setattr(
-            admission, "set_timer", lambda env, now, tx, k, at: self.woken.append(tx.flow)
+            admission, "set_timer", lambda _env, _now, tx, *_: self.woken.append(tx.flow)
         )
 
     def ask(self, flow: int, *, now: int = 0, first: bool = False) -> None:

@@ -21,15 +21,15 @@ def flow(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     tx.rto_ps = RTO
     flow = SimpleNamespace(tx=tx, env=SimpleNamespace(bits=[0] * 4), deadline=None)
 
-    def set_timer(env: Any, now: int, side: Any, k: int, deadline: int) -> None:
+    def set_timer(_env: Any, _now: int, _side: Any, _k: int, deadline: int) -> None:
         flow.deadline = deadline
 
-    def cancel_timer(env: Any, side: Any, k: int) -> None:
+    def cancel_timer(*_: Any) -> None:
         flow.deadline = None
 
     monkeypatch.setattr(timeouts, "set_timer", set_timer)
     monkeypatch.setattr(timeouts, "cancel_timer", cancel_timer)
-    monkeypatch.setattr(timeouts, "armed", lambda env, side, k: flow.deadline is not None)
+    monkeypatch.setattr(timeouts, "armed", lambda *_: flow.deadline is not None)
     send(flow, 0, 10)
     return flow
 

@@ -116,7 +116,8 @@ def untold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "_told", set())
 
 
-def test_a_disk_that_is_full(tmp_path, untold, capfd):
+@pytest.mark.usefixtures("untold")
+def test_a_disk_that_is_full(tmp_path, capfd):
     """No file may be longer than 4,000 bytes: writing the code fails in the middle."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4000, hard))
@@ -129,8 +130,9 @@ def test_a_disk_that_is_full(tmp_path, untold, capfd):
     assert told == [f"warning: compiled code cannot be kept in {tmp_path}: File too large"]
 
 
+@pytest.mark.usefixtures("untold")
 @pytest.mark.parametrize("place", ["a file", "below a file", "/dev/full/x", "/proc/x"])
-def test_a_place_that_cannot_be(tmp_path, untold, monkeypatch, capfd, place):
+def test_a_place_that_cannot_be(tmp_path, monkeypatch, capfd, place):
     (tmp_path / "a file").write_text("")
     (tmp_path / "below a file").symlink_to("a file/folder")
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path / place))
@@ -141,7 +143,8 @@ def test_a_place_that_cannot_be(tmp_path, untold, monkeypatch, capfd, place):
     assert compiled(None)(21) == 42
 
 
-def test_an_account_without_a_home(untold, monkeypatch, capfd):
+@pytest.mark.usefixtures("untold")
+def test_an_account_without_a_home(monkeypatch, capfd):
     for name in ("NETSIM_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
 
@@ -154,7 +157,8 @@ def test_an_account_without_a_home(untold, monkeypatch, capfd):
     assert capfd.readouterr().err == told
 
 
-def test_a_folder_that_may_only_be_read_is_read(tmp_path, untold, monkeypatch, capfd):
+@pytest.mark.usefixtures("untold")
+def test_a_folder_that_may_only_be_read_is_read(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path))
     folder = cache_folder([PLUGIN])
     assert folder is not None
@@ -186,7 +190,8 @@ def test_folders_vanish_while_old_ones_are_removed(tmp_path, monkeypatch):
     assert cache_folder([PLUGIN]) is not None
 
 
-def test_a_closed_standard_error(tmp_path, untold, monkeypatch):
+@pytest.mark.usefixtures("untold")
+def test_a_closed_standard_error(monkeypatch):
     monkeypatch.setenv("NETSIM_CACHE_DIR", "/dev/null/x")
     monkeypatch.setattr(sys, "stderr", None)
     assert cache_folder([PLUGIN]) is None
@@ -212,7 +217,11 @@ def test_processes_side_by_side(tmp_path):
     done: list[subprocess.CompletedProcess[str]] = []
 
     def run(turn: str) -> None:
-        done.append(subprocess.run([*command, turn], capture_output=True, text=True, timeout=120))
+        done.append(
+            subprocess.run(
+                [*command, turn], capture_output=True, check=False, text=True, timeout=120
+            )
+        )
 
     threads = [threading.Thread(target=run, args=(turn,)) for turn in "01"]
     for thread in threads:

@@ -167,7 +167,7 @@ def test_cables_in_bulk_are_those_one_by_one() -> None:
 
 
 def test_a_routing_function_may_replace_the_shortest_paths() -> None:
-    def last_uplink_only(wiring: Wiring):
+    def last_uplink_only(_: Wiring):
         writer = TableWriter()
         route = np.array([[0, writer.entry(np.array([3]))], [writer.entry(np.array([2])), 0]])
         return writer.table(route)

@@ -125,7 +125,7 @@ def test_plugins_are_called_by_their_short_names(make):
     assert [one.label for one in pool.curves(results)] == ["mine:careful", "ndp"]
 
 
-def test_titles_stand_over_the_middle_of_two_panels(make, tmp_path):
+def test_titles_stand_over_the_middle_of_two_panels(make):
     results = [make("ndp", {"transport": "ndp"}), make("roce", {"transport": "roce"}, "roce")]
     figure = links.draw(results)
     figure.canvas.draw()

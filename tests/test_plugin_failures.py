@@ -133,7 +133,7 @@ def test_what_a_function_returns(tmp_path, returned):
     (tmp_path / "pair.py").write_text(TOPOLOGY)
     (tmp_path / "one.py").write_text(TRAFFIC)
     content = text(topology='kind = "./pair.py"', traffic='kind = "./one.py"')
-    for name, wrong, function, right in (
+    for name, source, function, right in (
         (
             "one",
             TRAFFIC.replace("FlowTable([0]", f"{returned} or FlowTable([0]"),
@@ -142,7 +142,7 @@ def test_what_a_function_returns(tmp_path, returned):
         ),
         ("pair", TOPOLOGY.replace('builder.build("pair")', returned), "build", "Network"),
     ):
-        wrong = wrong.replace(f"{returned} or FlowTable([0], [1], [1000], [0])", returned)
+        wrong = source.replace(f"{returned} or FlowTable([0], [1], [1000], [0])", returned)
         (tmp_path / f"{name}.py").write_text(wrong)
         (point,) = load(tmp_path, content).points()
         with pytest.raises(InputError, match=rf"{function}\(\) gives .*\(a {right}\)"):
@@ -153,9 +153,9 @@ def test_faults_of_netsim_show_their_traceback(tmp_path, monkeypatch):
     from netsim.transports import __name__ as package
 
     assert package == "netsim.transports"
-    import netsim.topologies.fat_tree as fat_tree
+    from netsim.topologies import fat_tree
 
-    def build(params):
+    def build(_):
         raise ZeroDivisionError
 
     monkeypatch.setattr(fat_tree, "build", build)
@@ -181,6 +181,7 @@ def test_in_a_handler_in_plain_python(tmp_path, handler, statement):
         cwd=tmp_path,
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
+        check=False,
         text=True,
         timeout=60,
     )

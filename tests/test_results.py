@@ -192,7 +192,7 @@ class TestSweep:
         write_sweep(tmp_path, rows)
         assert load_sweep(tmp_path).table["size"].to_list() == ["1MB", "3"]
 
-    def test_a_partial_result_gives_way_to_a_sweep_and_no_complete_one(self, tmp_path, points):
+    def test_a_partial_result_gives_way_to_a_sweep_and_no_complete_one(self, tmp_path):
         path = tmp_path / "run"
         write_result(path, FakePoint(), fake_result(complete=False))
         check_destination(path, sweep=True)

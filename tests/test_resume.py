@@ -77,7 +77,8 @@ class TestKept:
         assert os.path.exists("r/fct.png")
         assert run("--seed", "8") == (0, [8])
 
-    def test_from_python(self, run, fake):
+    @pytest.mark.usefixtures("run")
+    def test_from_python(self, fake):
         first = run_experiment("e.toml", out="r")
         assert [result.name for result in run_experiment("e.toml", out="r")] == [
             result.name for result in first
@@ -103,7 +104,7 @@ class TestKept:
         assert run("--set", "outputs.links=false", "--set", "traffic.size=2MB")[1] == [1, 2, 3]
 
     @pytest.mark.parametrize("file", ["mine.py", "helper.py", "flows.csv"])
-    def test_another_plugin_helper_or_list_is_another_point(self, run, fake, file):
+    def test_another_plugin_helper_or_list_is_another_point(self, run, file):
         Path("helper.py").write_text("LENGTH = 5\n")
         Path("mine.py").write_text(
             '"""Flows of a file."""\nimport helper\nfrom netsim.plugins.params import Param\n'
@@ -294,7 +295,8 @@ class TestPlaces:
 
     @pytest.mark.parametrize("name", ["a" * 300, "a**[b", "a" * 250])
     @pytest.mark.parametrize("command", ["plot", "trace"])
-    def test_names_of_what_is_not_there(self, run, command, name):
+    @pytest.mark.usefixtures("run")
+    def test_names_of_what_is_not_there(self, command, name):
         arguments = [command, name, *(["--flow", "1"] if command == "trace" else [])]
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 2, result.output

@@ -86,7 +86,7 @@ def test_what_cannot_be_built_for_lack_of_memory_is_an_input_error(
 ) -> None:
     point = only_point(tmp_path)
 
-    def build(params: object) -> None:
+    def build(_: object) -> None:
         raise MemoryError("27 GiB")
 
     monkeypatch.setattr(point.topology.module, "build", build)

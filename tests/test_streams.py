@@ -32,6 +32,7 @@ def shell(tmp_path):
             cwd=tmp_path,
             env={**os.environ, "netsim": f"{sys.executable} -m netsim"},
             capture_output=True,
+            check=False,
             text=True,
             timeout=120,
         )

@@ -74,7 +74,7 @@ class Interruption:
             self._sockets[1].close()  # ends the thread
             self._sockets = None
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, _: FrameType | None) -> None:
         self._handled += 1
         self.signal = self.signal or number
         if self._handled >= self._enough:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +113,7 @@ def any_of(rows: Sequence[Row], name: str) -> bool:
 
 def number(value: float | None, scale: float = 1) -> str:
     """A number with four significant digits, never as 1e+03; a dash if there is none."""
-    if value is None or value != value:
+    if value is None or math.isnan(value):
         return "-"
     return format_number(value / scale)
 

@@ -109,7 +109,7 @@ def command(
         click.echo(save(draw(trace, chosen, _state(trace, fields)), path))
     if not quiet:
         if plot is None and not csv and not parquet:
-            _print_events(trace, chosen, wanted, _state(trace, fields), limit)
+            _print_events(chosen, wanted, _state(trace, fields), limit)
         for line in summary(trace):
             click.echo(line)
     if interruption():
@@ -217,7 +217,6 @@ def _write_parquet(path: Path, events: pl.DataFrame) -> None:
 
 
 def _print_events(
-    trace: FlowTrace,
     events: pl.DataFrame,
     names: Sequence[str],
     state: Sequence[str],

@@ -53,7 +53,7 @@ def each(
     seed: int = 1,
     full: bool = False,
     cases: Sequence[str] | None = None,
-    starting: Callable[[Case], None] = lambda case: None,
+    starting: Callable[[Case], None] = lambda _: None,
     on_hang: Callable[[Finding], None] | None = None,
 ) -> Iterator[Finding]:
     """The findings of `check`, each as soon as it is there; `starting` is told of every case.

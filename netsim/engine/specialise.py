@@ -166,7 +166,7 @@ class Specialiser:
         assert isinstance(function, types.FunctionType)
         copied = self.copy(function)
         if not self._jit:
-            return Entry(lambda *args: None, copied)
+            return Entry(lambda *_: None, copied)
         import numba
 
         from netsim.engine.compiling import deferred

@@ -219,7 +219,7 @@ def _number(value: object) -> float:
     return float(value)
 
 
-def _fraction(param: Param, value: object) -> float:
+def _fraction(_: Param, value: object) -> float:
     number = _number(value)
     if not 0.0 <= number <= 1.0:
         raise InputError(f"{written(value)} is not a fraction", hint="between 0 and 1")
@@ -235,13 +235,13 @@ def _ratio(param: Param, value: object) -> float:
     return number
 
 
-def _bool(param: Param, value: object) -> bool:
+def _bool(_: Param, value: object) -> bool:
     if not isinstance(value, bool):
         raise InputError(f"{written(value)} is neither true nor false", hint="without quotes")
     return value
 
 
-def _text(param: Param, value: object) -> str:
+def _text(_: Param, value: object) -> str:
     if not isinstance(value, str):
         raise InputError(f"{written(value)} is not text", hint='write it in quotes, like "name"')
     return value
@@ -296,9 +296,9 @@ def _bare(value: object) -> str:
 
 
 _CONVERTERS: dict[str, Callable[[Param, Any], Any]] = {
-    "time": lambda param, value: parse_time_ps(value),
-    "bytes": lambda param, value: parse_bytes(value),
-    "rate": lambda param, value: parse_rate_bps(value),
+    "time": lambda _, value: parse_time_ps(value),
+    "bytes": lambda _, value: parse_bytes(value),
+    "rate": lambda _, value: parse_rate_bps(value),
     "count": _count,
     "fraction": _fraction,
     "ratio": _ratio,

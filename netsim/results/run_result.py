@@ -38,9 +38,10 @@ def result_hash(flows: Table, links: Table) -> str:
     for table in (flows, links):
         for name, column in table.items():
             digest.update(name.encode())
+            values = column
             if column.dtype.kind in "iub":
-                column = column.astype(np.int64)
+                values = column.astype(np.int64)
             elif column.dtype.kind == "f":
-                column = np.nan_to_num(column, nan=-1.0).astype(np.float64)
-            digest.update(np.ascontiguousarray(column).tobytes())
+                values = np.nan_to_num(column, nan=-1.0).astype(np.float64)
+            digest.update(np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()

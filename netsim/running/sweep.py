@@ -105,9 +105,9 @@ def run_points(
     *,
     threads: int | None = None,
     again: bool = False,
-    watch: Watcher = lambda point: None,
+    watch: Watcher = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
-    note: Callable[[str], None] = lambda text: None,
+    note: Callable[[str], None] = lambda _: None,
     **options: Any,
 ) -> Iterator[Outcome]:
     """Simulate `points` one after the other; yield each as soon as it is on the disk.

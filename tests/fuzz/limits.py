@@ -26,7 +26,7 @@ def limit_memory(n_bytes: int) -> None:
 def time_limit(seconds: float) -> Iterator[None]:
     """Raise OverTimeError in the block once it has used so many seconds of processor time."""
 
-    def over(signum: int, frame: FrameType | None) -> None:
+    def over(_signum: int, _frame: FrameType | None) -> None:
         raise OverTimeError
 
     before = signal.signal(signal.SIGPROF, over)

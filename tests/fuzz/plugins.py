@@ -140,7 +140,7 @@ def case(number: int) -> Case:
 # --- mutations: the source, and what was done ----------------------------------------------------
 
 
-def _declared(rng: random.Random, source: str, statements: tuple[str, ...]) -> tuple[str, str]:
+def _declared(rng: random.Random, source: str, _: tuple[str, ...]) -> tuple[str, str]:
     """A declaration of the wrong kind, after the right one."""
     name = rng.choice(list(DECLARATIONS))
     value = rng.choice(DECLARATIONS[name])
@@ -186,7 +186,7 @@ def _signature(rng: random.Random, source: str, statements: tuple[str, ...]) -> 
     return "\n".join(lines), f"{function.name} {way}"
 
 
-def _lines(rng: random.Random, source: str, statements: tuple[str, ...]) -> tuple[str, str]:
+def _lines(rng: random.Random, source: str, _: tuple[str, ...]) -> tuple[str, str]:
     """Lines of code lost, doubled, exchanged, or of another depth."""
     lines = source.split("\n")
     code = [

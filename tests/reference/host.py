@@ -78,7 +78,7 @@ class Host:
                 self.join(sender)
         self.wake_nic()
 
-    def complete(self, port: Port) -> None:
+    def complete(self, _: Port) -> None:
         """The NIC has become free; its turn comes after the arrival and the timers."""
         self.wake_nic()
 

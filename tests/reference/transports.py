@@ -111,7 +111,7 @@ class DatagramSender(Sender):
 class DatagramReceiver(Receiver):
     """Counts bytes."""
 
-    def __init__(self, host: Host, flow: Flow, params: dict[str, Any]) -> None:
+    def __init__(self, host: Host, flow: Flow, _: dict[str, Any]) -> None:
         super().__init__(host, flow)
         self.missing_bytes = flow.size_bytes
 
