@@ -99,9 +99,9 @@ class Point:
     directory: Path
 
     @property
-    def transport_of_class(self) -> dict[str, PluginUse]:
-        """The transport of each flow class, in order; "" is the experiment's own, `transport`."""
-        return {"": self.transport, **{c.name: c.transport for c in self.classes}}
+    def transport_of_class(self) -> tuple[PluginUse, ...]:
+        """The transport of each flow class by its number; 0 is the experiment's own."""
+        return (self.transport, *(c.transport for c in self.classes))
 
     @property
     def uses(self) -> tuple[PluginUse, ...]:

@@ -157,4 +157,4 @@ def is_closed_form(point: Point) -> bool:
 
 def transports_of(point: Point) -> list[tuple[Plugin, Mapping[str, Any]]]:
     """The transports of a point with their parameters, that of the experiment itself first."""
-    return [(use.plugin, use.params) for use in point.transport_of_class.values()]
+    return [(use.plugin, use.params) for use in point.transport_of_class]

@@ -283,7 +283,8 @@ def class_figures(point: Point, flows: Table) -> dict[str, list[dict[str, Any]]]
     if not point.classes:
         return {}
     found = []
-    for name, use in point.transport_of_class.items():
+    names = ("", *(one.name for one in point.classes))
+    for name, use in zip(names, point.transport_of_class, strict=True):
         these = {key: column[flows["flow_class"] == name] for key, column in flows.items()}
         found.append({"flow_class": name, "transport": use.name, **flow_figures(these)})
     return {"classes": found}

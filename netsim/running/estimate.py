@@ -130,7 +130,7 @@ def require_memory(estimate: Estimate, *, what: str, available: int | None = Non
 
 def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
     """What the prediction for a point takes for granted, in one line."""
-    uses = point.transport_of_class.values()
+    uses = point.transport_of_class
     control = [f"{getattr(use.module, 'CONTROL_PER_DATA', 1.0):g}" for use in uses]
     parts = [f"{' or '.join(dict.fromkeys(control))} control packets per data packet"]
     if todo.resent > RESENDS:
@@ -170,7 +170,7 @@ def _memory(scenario: Scenario, point: Point) -> int:
 
 def _bitmap_bytes(scenario: Scenario, point: Point) -> int:
     """What the transports' bitmaps take: a bit for every packet, in words of 32."""
-    modules = [use.module for use in point.transport_of_class.values()]
+    modules = [use.module for use in point.transport_of_class]
     bitmaps = sum(
         max(int(getattr(module, name, 0)) for module in modules)
         for name in ("TX_BITMAPS", "RX_BITMAPS")

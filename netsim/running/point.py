@@ -145,7 +145,7 @@ class _Run:
         self.point, self.scenario = point, scenario
         self.threads = options["threads"]
         self.stop = point.stop
-        uses = point.transport_of_class.values()
+        uses = point.transport_of_class
         reliable = [bool(getattr(use.module, "RELIABLE", True)) for use in uses]
         self.may_lose = ~np.array(reliable)[scenario.class_of_flow]
         self.until_ps = NEVER_PS if self.stop.time_ps is None else self.stop.time_ps

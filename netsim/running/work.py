@@ -139,7 +139,7 @@ def work(point: Point, scenario: Scenario) -> Work:
 
 def _per_flow(point: Point, scenario: Scenario, name: str, default: float) -> Floats:
     """What the transport of each flow declares under a name."""
-    uses = point.transport_of_class.values()
+    uses = point.transport_of_class
     declared = np.array([float(getattr(use.module, name, default)) for use in uses])
     of_flow: Floats = declared[scenario.class_of_flow]
     return of_flow

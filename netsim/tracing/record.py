@@ -87,7 +87,7 @@ def recorded_flow(result: Result, flow: int) -> dict[str, Any]:
 
 def transport_of(point: Point, scenario: Scenario, flow: int) -> PluginUse:
     """The transport of a flow, which is that of its class."""
-    return [*point.transport_of_class.values()][int(scenario.class_of_flow[flow])]
+    return point.transport_of_class[int(scenario.class_of_flow[flow])]
 
 
 def _last_ps(recorded: dict[str, Any]) -> int | None:
