@@ -7,16 +7,17 @@ import resource
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType, ModuleType
 
 import pytest
+from cache_folders import no_compiler
 
 from netsim import errors
+from netsim.engine.bindings import Bindings
 from netsim.engine.cache import cache_folder
-from netsim.engine.specialise import Specialiser
+from netsim.engine.specialise import Compiled, Entry
 
 PLUGIN = ModuleType("netsim_plugin_for_the_cache")
 
@@ -27,25 +28,12 @@ def twice(number):
 
 def compiled(folder: Path | None, function: FunctionType = twice) -> Callable[[int], int]:
     """A new compiled copy, as a process that begins makes it."""
-    return Specialiser({}, [PLUGIN], "cache_test", jit=True).entry(function, folder)
+    return Entry(Compiled(function, Bindings({}, [PLUGIN]), "cache_test", folder))
 
 
 def only_file(folder: Path) -> Path:
     (file,) = (path for path in folder.rglob("*") if path.suffix == ".code")
     return file
-
-
-@contextmanager
-def no_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Within, whatever is not on the disk cannot be had."""
-    from numba.core.dispatcher import _FunctionCompiler
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("compiled again")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(_FunctionCompiler, "compile", refuse)
-        yield
 
 
 def truncate(path: Path) -> None:
@@ -136,8 +124,8 @@ def test_a_place_that_cannot_be(tmp_path, monkeypatch, capfd, place):
     (tmp_path / "a file").write_text("")
     (tmp_path / "below a file").symlink_to("a file/folder")
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path / place))
-    assert cache_folder([PLUGIN]) is None
-    assert cache_folder([PLUGIN]) is None
+    assert cache_folder("key") is None
+    assert cache_folder("key") is None
     (told,) = capfd.readouterr().err.splitlines()
     assert told.startswith(f"warning: compiled code cannot be kept in {tmp_path / place}: ")
     assert compiled(None)(21) == 42
@@ -152,7 +140,7 @@ def test_an_account_without_a_home(monkeypatch, capfd):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", no_home)
-    assert cache_folder([PLUGIN]) is None
+    assert cache_folder("key") is None
     told = "warning: compiled code is not kept: Could not determine home directory.\n"
     assert capfd.readouterr().err == told
 
@@ -160,7 +148,7 @@ def test_an_account_without_a_home(monkeypatch, capfd):
 @pytest.mark.usefixtures("untold")
 def test_a_folder_that_may_only_be_read_is_read(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path))
-    folder = cache_folder([PLUGIN])
+    folder = cache_folder("key")
     assert folder is not None
     compiled(folder)(1)
 
@@ -168,7 +156,7 @@ def test_a_folder_that_may_only_be_read_is_read(tmp_path, monkeypatch, capfd):
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(os, "utime", read_only)
-    assert cache_folder([PLUGIN]) == folder
+    assert cache_folder("key") == folder
     with no_compiler(monkeypatch):
         assert compiled(folder)(21) == 42
     assert capfd.readouterr().err == ""
@@ -187,14 +175,14 @@ def test_folders_vanish_while_old_ones_are_removed(tmp_path, monkeypatch):
         return stat(path, **options)
 
     monkeypatch.setattr(Path, "stat", vanishing)
-    assert cache_folder([PLUGIN]) is not None
+    assert cache_folder("key") is not None
 
 
 @pytest.mark.usefixtures("untold")
 def test_a_closed_standard_error(monkeypatch):
     monkeypatch.setenv("NETSIM_CACHE_DIR", "/dev/null/x")
     monkeypatch.setattr(sys, "stderr", None)
-    assert cache_folder([PLUGIN]) is None
+    assert cache_folder("key") is None
 
 
 WRITE_AND_READ = """

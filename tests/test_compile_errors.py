@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from netsim.engine.cache import is_ours
-from netsim.engine.specialise import Entry, Specialiser
+from netsim.engine.bindings import Bindings
+from netsim.engine.sources import is_ours
+from netsim.engine.specialise import Compiled, Entry
 from netsim.errors import InputError
 from netsim.plugins import files as plugin_files
 
@@ -54,7 +55,8 @@ def entry(folder: Path, statement: str) -> tuple[Entry, int]:
     (folder / "mine.py").write_text(source)
     module = plugin_files.load(folder / "mine.py", shown="mine.py")
     line = source.splitlines().index(f"    {statement.splitlines()[0]}") + 1
-    return Specialiser({}, [module], "errors_test", jit=True).entry(module.fill, None), line
+    bindings = Bindings({}, [module])
+    return Entry(Compiled(module.fill, bindings, "errors_test", None)), line
 
 
 MISTAKES = [

@@ -10,12 +10,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections import OrderedDict
 from pathlib import Path
 
 import pytest
+from cache_folders import no_compiler
 from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
 
 from netsim.cli.interrupt import ANSWER
+from netsim.engine import code
 from netsim.engine.engine import Engine
 from netsim.errors import RunError
 
@@ -124,6 +127,22 @@ def test_a_division_by_zero(folder: Path, threads: int) -> None:
 def test_where_an_error_was_raised(folder: Path) -> None:
     line = r"on_start on host .: AssertionError \(mine.py, line .*: assert tx.next_seq > 0\)"
     with pytest.raises(RunError, match=line):
+        run(engine(folder, ASSERTION))
+
+
+def test_where_it_was_raised_when_the_text_has_moved(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A comment does not compile anything again; the line that is told is the present one."""
+    with pytest.raises(RunError, match=r"on_start on host .: AssertionError"):
+        run(engine(folder, ASSERTION))
+    monkeypatch.setattr(code, "_loaded", OrderedDict())
+    (folder / "mine.py").write_text(SOURCE.replace("def on_start", "# A word.\ndef on_start"))
+    line = 1 + next(n for n, text in enumerate(SOURCE.splitlines(), 1) if "assert tx" in text)
+    with (
+        no_compiler(monkeypatch),
+        pytest.raises(RunError, match=rf"\(mine.py, line {line}: assert tx.next_seq > 0\)"),
+    ):
         run(engine(folder, ASSERTION))
 
 

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from netsim.engine import coupled_switch, loop, switch, watchdog
-from netsim.engine.cache import cache_folder
+from netsim.engine import watchdog
+from netsim.engine.code import Code
 from netsim.engine.failures import Failures
 from netsim.engine.growth import Growth
-from netsim.engine.instructions import (
-    compiled_prefetch,
-    compiled_read_clock_ns,
-    compiled_take_ticket,
-    prefetch,
-    read_clock_ns,
-    take_ticket,
-)
 from netsim.engine.join import mix
 from netsim.engine.layout import GROW
 from netsim.engine.protocol import Protocol, read_protocol, transport_parameters
-from netsim.engine.specialise import Entry, Specialiser, jit_enabled
+from netsim.engine.specialise import Entry, jit_enabled
 from netsim.engine.state import (
     Sizes,
     State,
@@ -130,18 +121,8 @@ class Engine:
     def _compile(self, protocol: Protocol, *, tracing: bool, profile: bool, checked: bool) -> None:
         constants = _constants(protocol, self.fabric, self.faults is not None, tracing=tracing)
         constants["PROFILE"] = profile
-        holes: dict[str, Any] = {**constants, **protocol.handlers}
-        holes["prefetch"] = compiled_prefetch() if self.jit else prefetch
-        holes["read_clock_ns"] = compiled_read_clock_ns() if self.jit else read_clock_ns
-        holes["take_ticket"] = compiled_take_ticket() if self.jit else take_ticket
-        holes["switch_step"] = (
-            coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
-        )
-        tag = _tag(protocol, constants, checked=checked)
-        specialiser = Specialiser(holes, protocol.modules, tag, jit=self.jit, checked=checked)
-        folder = cache_folder(protocol.modules) if self.jit else None
-        self._run = specialiser.entry(loop.run_windows, folder)
-        self._set_up = specialiser.entry(loop.set_up_flows, folder)
+        code = Code(protocol, constants, jit=self.jit, checked=checked)
+        self._run, self._set_up = code.entries()
 
     def count(self, name: str) -> int:
         """A field of the clock: w0, w1, windows, hops, delivered, finished, payload_bytes."""
@@ -185,16 +166,16 @@ class Engine:
 
     def _call(self, entry: Entry, *arguments: Any) -> Any:
         """Call compiled code. Raises RunError for what a handler in it raises."""
-        entry.prepare(*arguments)
+        run = entry.prepare(*arguments)
         if not self.jit:
-            return entry.run(*arguments)
+            return run(*arguments)
         try:
             if self.on_hang is None:
-                return entry.run(*arguments)
+                return run(*arguments)
             with watched(self.failures.movement, self._hung, watchdog.PATIENCE_S):
-                return entry.run(*arguments)
+                return run(*arguments)
         except Exception as error:
-            raise self.failures.raised(error) from error
+            raise self.failures.raised(error, entry.place) from error
 
     def _hung(self) -> None:
         assert self.on_hang is not None
@@ -212,19 +193,11 @@ def code_of(
     *,
     checked: bool = False,
     tracing: bool = False,
-) -> tuple[str, Protocol]:
-    """What tells the compiled code for these transports and this fabric from any other."""
+) -> Code:
+    """The compiled code for these transports and this fabric."""
     _, protocol = _protocol(uses)
     constants = _constants(protocol, fabric, with_faults, tracing=tracing)
-    return _tag(protocol, constants, checked=checked), protocol
-
-
-def is_kept(code: str, protocol: Protocol) -> bool:
-    """Is the code (see `code_of`) on the disk, so that nothing has to be compiled?"""
-    if not jit_enabled():
-        return True
-    folder = cache_folder(protocol.modules)
-    return folder is not None and any(folder.rglob(f"*{code}.{loop.run_windows.__name__}.*"))
+    return Code(protocol, constants, jit=jit_enabled(), checked=checked)
 
 
 def _protocol(uses: Sequence[Use]) -> tuple[list[Any], Protocol]:
@@ -251,10 +224,3 @@ def _constants(
         "TRACE": tracing,
         "PROFILE": False,
     }
-
-
-def _tag(protocol: Protocol, constants: Mapping[str, Any], *, checked: bool) -> str:
-    """What tells the compiled code of one specialisation from that of others."""
-    names = [module.__name__ for module in protocol.modules]
-    text = f"{names} {sorted(constants.items())}{' checked' * checked}"
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

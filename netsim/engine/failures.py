@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,14 @@ from netsim.engine.protocol import Protocol
 from netsim.engine.rules import TEXTS
 from netsim.engine.state import State
 from netsim.errors import RunError
+
+Present = Callable[[str, int], tuple[str, int]]
+"""From a file and a line to those where the same stands now."""
+
+
+def as_it_is(path: str, line: int) -> tuple[str, int]:
+    """Of code that was not compiled."""
+    return path, line
 
 
 @dataclass(frozen=True)
@@ -44,14 +54,17 @@ class Failures:
             f"transport {self.name}: {handler_name(int(record['doing']))} {text} (host {host})"
         )
 
-    def raised(self, error: BaseException | None) -> RunError:
-        """A handler raised an error: this one, or one that was lost in another thread."""
+    def raised(self, error: BaseException | None, present: Present = as_it_is) -> RunError:
+        """A handler raised an error: this one, or one that was lost in another thread.
+
+        ``present`` says where stands now what the error says of a file and a line.
+        """
         what = "an error, such as a division by zero"
         place = "`netsim run --checked` says which"
         if error is not None:
             error = error.__cause__ or error
             what = f"{type(error).__name__}: {error}".rstrip(": ")
-            place = self._place_of(error)
+            place = self._place_of(error, present)
         return RunError(f"transport {self.name}: {self._at_work() or 'engine'}: {what} ({place})")
 
     def hung(self) -> str:
@@ -79,10 +92,13 @@ class Failures:
             return f"{handler_name(hosts[host])} on host {host}"
         return "on_forward" if self.protocol.features["TELEMETRY"] else ""
 
-    def _place_of(self, error: BaseException) -> str:
+    def _place_of(self, error: BaseException, present: Present) -> str:
         """Where in a transport's file an error was raised, if that is known."""
         files = [module.__file__ for module in self.protocol.modules]
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in files]
-        if not frames:
+        frames = traceback.extract_tb(error.__traceback__)
+        places = [present(frame.filename, frame.lineno or 0) for frame in frames]
+        found = [(path, line) for path, line in places if path in files]
+        if not found:
             return "`netsim check-transport` names the line, if it comes upon the same"
-        return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: {frames[-1].line}"
+        path, line = found[-1]
+        return f"{Path(path).name}, line {line}: {linecache.getline(path, line).strip()}"

@@ -10,6 +10,7 @@ from numba import prange
 
 from netsim.engine.handlers import IN_SETUP, NOTHING
 from netsim.engine.host import Env, check_control, host_step
+from netsim.engine.instructions import take_ticket
 from netsim.engine.layout import (
     DONE,
     GROW,
@@ -29,7 +30,6 @@ TRACE: bool
 PROFILE: bool
 switch_step: Callable[..., Any]
 setup: Callable[..., Any]
-take_ticket: Callable[..., Any]
 
 BATCHES = 64
 """Into so many batches for each worker the active nodes of a window are divided."""

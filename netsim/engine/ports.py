@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from netsim.engine.instructions import prefetch
 from netsim.engine.packets import DATA, ECN_CE, TRIMMED
 from netsim.engine.trace import ARRIVED, DROPPED, FORWARDED, LOST, MARKED, trace_packet
 from netsim.engine.trace import TRIMMED as TRIMS
@@ -27,7 +28,6 @@ TRACE: bool
 FAULTS: bool
 TELEMETRY: bool
 on_forward: Callable[..., Any]
-prefetch: Callable[..., Any]
 
 
 def set_paused(wires, port, p, paused, now):

@@ -7,14 +7,11 @@ here changes what is simulated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from netsim.engine.fields import PartsRecord
 from netsim.engine.ids import Records
-
-# Put in place by specialise.py.
-read_clock_ns: Callable[[], int]
+from netsim.engine.instructions import read_clock_ns
 
 
 @dataclass(frozen=True)

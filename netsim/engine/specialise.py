@@ -1,4 +1,4 @@
-"""Compile the engine for one transport and one fabric.
+"""Copy and compile the engine for one transport and one fabric.
 
 The engine's modules are plain Python. Names that are annotated but not assigned in
 them (``on_data: Callable``, ``N_CLASSES: int``) are holes. Specialising a function
@@ -6,37 +6,28 @@ makes a copy of it, and of every function of ours that it calls, whose global
 names see the holes filled, and compiles the copies with everything inlined: a
 handler call costs nothing, and a feature that is off leaves no trace.
 
-What was compiled is kept on the disk (`cache.py`).
+What was compiled is kept on the disk (`cache.py`), and then nothing is copied.
 """
 
 from __future__ import annotations
 
-import dis
-import inspect
 import os
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from netsim.engine.cache import CodeCache, is_ours, top_package
+from netsim.engine.bindings import Bindings
+from netsim.engine.cache import CodeCache, NotKeptError
 from netsim.engine.compile_errors import does_not_compile
+from netsim.engine.instructions import INSTRUCTIONS
+from netsim.engine.reach import Codes, Lines, lines_of, present_place
 
 # None of our functions makes an array, or is called from C.
 ENTRY = {"no_cfunc_wrapper": True, "_nrt": False}
 INNER = {**ENTRY, "no_cpython_wrapper": True}
-
-ENGINE = "netsim.engine."
-"""Functions of these modules do not divide by zero; everywhere else that is an error."""
-
-SEPARATE = ("host_step", "switch_step", "step_parallel", "count_out_of_order", "broken")
-"""Large functions that are called from two places and gain nothing from being inlined, and small
-ones that are hardly ever called."""
-
-PARALLEL = ("step_parallel",)
-"""The functions with a parallel loop, which Numba takes a longer way through."""
 
 
 def jit_enabled() -> bool:
@@ -44,72 +35,31 @@ def jit_enabled() -> bool:
     return os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 
 
-def _compiles(value: Any, plugins: Sequence[types.ModuleType]) -> bool:
-    if not isinstance(value, types.FunctionType):
-        return False
-    if top_package(value.__module__ or "") in (
-        "netsim",
-        *(top_package(plugin.__name__) for plugin in plugins),
-    ):
-        return True
-    return is_ours(inspect.getsourcefile(value))
-
-
-def _global_names(function: types.FunctionType) -> set[str]:
-    """The names that a function looks up among its module's globals."""
-    loads = dis.get_instructions(function)
-    return {str(load.argval) for load in loads if load.opname == "LOAD_GLOBAL"}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An entry point: ``prepare`` compiles it for such arguments, if need be; ``run`` calls it."""
-
-    prepare: Callable[..., None]
-    run: Callable[..., Any]
-
-    def __call__(self, *args: Any) -> Any:
-        self.prepare(*args)
-        return self.run(*args)
+def _module_of_copies(tag: str) -> str:
+    """The name of the module of copies; Numba looks for it when it loads their code."""
+    name = f"netsim.engine.specialised_{tag}"
+    sys.modules.setdefault(name, types.ModuleType(name))
+    return name
 
 
 class Specialiser:
-    """Makes compiled copies of functions with the holes of the engine filled.
+    """Makes copies of functions with the names of ``bindings``, compiled with ``jit``.
 
-    ``holes`` maps names to constants or plain functions; ``tag`` distinguishes this
-    combination in module names, which Numba builds symbol names from. Without ``jit``
-    the copies stay plain Python. With ``checked``, an index beyond an array is an error.
+    ``tag`` tells this combination from others: it names the module of all copies, and Numba
+    builds symbol names from that.
     """
 
-    def __init__(
-        self,
-        holes: Mapping[str, Any],
-        plugins: Sequence[types.ModuleType],
-        tag: str,
-        *,
-        jit: bool,
-        checked: bool = False,
-    ) -> None:
+    def __init__(self, bindings: Bindings, tag: str, *, jit: bool) -> None:
+        self._bindings = bindings
+        self._module = _module_of_copies(tag)
         self._jit = jit
-        self._checked = checked
-        self._holes = dict(holes)
-        self._plugins = plugins
-        self._tag = tag
         self._done: dict[int, Callable[..., Any]] = {}
 
     def copy(self, function: types.FunctionType) -> types.FunctionType:
         """A copy of ``function`` that calls specialised copies of our functions."""
-        module = f"{function.__module__}__{self._tag}"
-        alias = sys.modules.setdefault(module, types.ModuleType(module))
         names = dict(function.__globals__)
-        names["__name__"] = module
-        for name in _global_names(function):
-            if self._is_hole(function, name):
-                value = self._holes[name]
-            elif name in names:
-                value = names[name]
-            else:
-                continue
+        names["__name__"] = self._module
+        for name, value in self._bindings.of(function).items():
             names[name] = self._specialised(value, function)
         cells = tuple(
             types.CellType(self._specialised(cell.cell_contents, function))
@@ -118,80 +68,134 @@ class Specialiser:
         copied = types.FunctionType(
             function.__code__, names, function.__name__, function.__defaults__, cells or None
         )
-        copied.__module__ = module
+        copied.__module__ = self._module
         copied.__qualname__ = function.__qualname__
-        setattr(alias, function.__name__, copied)
         return copied
 
     def _specialised(self, value: Any, user: types.FunctionType) -> Any:
-        """What a global name of ``user`` stands for in its copy."""
-        if isinstance(value, types.ModuleType) and is_ours(getattr(value, "__file__", None)):
-            return self._namespace(value, set(user.__code__.co_names))
-        return self.inline(value) if _compiles(value, self._plugins) else value
-
-    def _namespace(self, module: types.ModuleType, used: set[str]) -> types.ModuleType:
-        """A stand-in for a module of helpers, with specialised copies of its ``used`` functions."""
-        stand_in = types.ModuleType(f"{module.__name__}__{self._tag}")
-        for name, value in vars(module).items():
-            if name in used and not name.startswith("__"):
-                setattr(
-                    stand_in, name, self.inline(value) if _compiles(value, self._plugins) else value
-                )
+        """What a name of ``user`` stands for in its copy."""
+        members = self._bindings.members(value, user)
+        if members is None:
+            return self.inline(value) if self._bindings.compiles(value) else value
+        stand_in = types.ModuleType(value.__name__)
+        for name, member in members.items():
+            setattr(stand_in, name, self._specialised(member, user))
         return stand_in
-
-    def _is_hole(self, function: types.FunctionType, name: str) -> bool:
-        declared = function.__globals__.get("__annotations__", {})
-        return name in self._holes and name in declared and name not in function.__globals__
 
     def inline(self, function: types.FunctionType) -> Callable[..., Any]:
         """The specialised copy, compiled and (unless it is large) inlined into its callers."""
         if id(function) not in self._done:
-            copied = self.copy(function)
-            options = {
-                **INNER,
-                **self._errors(function),
-                "forceinline": function.__name__ not in SEPARATE,
-                "parallel": function.__name__ in PARALLEL,
-            }
-            self._done[id(function)] = self._compile(copied, **options)
+            self._done[id(function)] = self._compiled(self.copy(function), function)
         return self._done[id(function)]
 
-    def _errors(self, function: types.FunctionType) -> dict[str, Any]:
-        """What is an error in compiled code. Divisions are, but in the engine's own functions."""
-        sure = function.__module__.startswith(ENGINE) and not self._checked
-        return {"error_model": "numpy" if sure else "python", "boundscheck": self._checked or None}
-
-    def entry(self, function: Callable[..., Any], folder: Path | None) -> Entry:
-        """The specialised copy as a compiled entry point, whose code is kept in ``folder``."""
-        assert isinstance(function, types.FunctionType)
-        copied = self.copy(function)
+    def _compiled(
+        self, copied: types.FunctionType, function: types.FunctionType
+    ) -> Callable[..., Any]:
         if not self._jit:
-            return Entry(lambda *_: None, copied)
-        import numba
-
-        from netsim.engine.compiling import deferred
-
-        compiled = numba.njit(nogil=True, **ENTRY, **self._errors(function))(copied)
-        if folder is not None:
-            compiled._cache = CodeCache(folder, copied)
-
-        def prepare(*args: Any) -> None:
-            if not compiled.signatures:
-                try:
-                    with deferred():
-                        compiled.compile(tuple(numba.typeof(arg) for arg in args))
-                except Exception as error:  # Numba lets errors of many kinds through
-                    raise does_not_compile(error, self._plugins) from error
-
-        return Entry(prepare, compiled)
-
-    def _compile(self, function: types.FunctionType, **options: Any) -> Callable[..., Any]:
-        if not self._jit:
-            return function
+            return copied
+        if function in INSTRUCTIONS:
+            return INSTRUCTIONS[function]()
         import numba
 
         from netsim.engine.compiling import widen_arguments
 
-        compiled: Callable[..., Any] = numba.njit(**options)(function)
+        options = self._bindings.options(function)
+        compiled: Callable[..., Any] = numba.njit(**INNER, **options)(copied)
         widen_arguments(compiled)
         return compiled
+
+
+class Compiled:
+    """The compiled code of one entry point, for any types of arguments that it comes upon.
+
+    It is kept in ``folder``, if there is one. ``codes`` are what would be compiled now.
+    """
+
+    def __init__(
+        self,
+        function: types.FunctionType,
+        bindings: Bindings,
+        tag: str,
+        folder: Path | None,
+        codes: Codes = (),
+    ) -> None:
+        self._codes = codes
+        self._function, self._bindings, self._tag = function, bindings, tag
+        self._folder = folder
+        self._ready: dict[tuple[Any, ...], tuple[Callable[..., Any], Lines]] = {}
+
+    def ready(self, arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], Lines]:
+        """The function for such arguments, loaded or else compiled.
+
+        With it comes where its sources stood when it was compiled.
+        """
+        import numba
+
+        signature = tuple(numba.typeof(argument) for argument in arguments)
+        if signature not in self._ready:
+            self._ready[signature] = self._loaded(signature) or self._made(signature)
+        return self._ready[signature]
+
+    def _loaded(self, signature: tuple[Any, ...]) -> tuple[Callable[..., Any], Lines] | None:
+        """What is on the disk, if it is there. Nothing is copied: no source is looked at."""
+        if self._folder is None:
+            return None
+        _module_of_copies(self._tag)
+        function = self._dispatcher(self._function)
+        kept = CodeCache(self._folder, self._function.__name__, only_load=True)
+        function._cache = kept
+        try:
+            function.compile(signature)
+        except NotKeptError:
+            return None
+        return function, kept.lines
+
+    def _made(self, signature: tuple[Any, ...]) -> tuple[Callable[..., Any], Lines]:
+        from netsim.engine.compiling import deferred
+
+        specialiser = Specialiser(self._bindings, self._tag, jit=True)
+        function = self._dispatcher(specialiser.copy(self._function))
+        lines = lines_of(self._codes)
+        if self._folder is not None:
+            function._cache = CodeCache(self._folder, self._function.__name__, lines)
+        try:
+            with deferred():
+                function.compile(signature)
+        except Exception as error:  # Numba lets errors of many kinds through
+            raise does_not_compile(error, self._bindings.plugins) from error
+        return function, lines
+
+    def _dispatcher(self, function: types.FunctionType) -> Any:
+        import numba
+
+        errors = self._bindings.options(self._function)
+        options = {name: errors[name] for name in ("error_model", "boundscheck")}
+        return numba.njit(nogil=True, **ENTRY, **options)(function)
+
+
+@dataclass
+class Entry:
+    """An entry point of one engine, which calls it with arguments of the same types always.
+
+    ``run`` calls it, once ``prepare`` has it ready. ``codes`` are the functions that it is
+    made of, as they are now.
+    """
+
+    compiled: Compiled | None
+    run: Callable[..., Any] | None = None
+    codes: Codes = ()
+    _then: Lines = ()
+
+    def prepare(self, *args: Any) -> Callable[..., Any]:
+        """``run``, loaded or else compiled for such arguments."""
+        if self.run is None:
+            assert self.compiled is not None
+            self.run, self._then = self.compiled.ready(args)
+        return self.run
+
+    def place(self, path: str, line: int) -> tuple[str, int]:
+        """Where stands now what stood there when the code was compiled."""
+        return present_place(path, line, self._then, lines_of(self.codes))
+
+    def __call__(self, *args: Any) -> Any:
+        return self.prepare(*args)(*args)

@@ -7,16 +7,13 @@ in the nearest cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from netsim.engine.balance import output_port
+from netsim.engine.instructions import prefetch
 from netsim.engine.layout import GROW_RING, GROW_SCRATCH, INF, N_BUCKETS, OK
 from netsim.engine.ports import advance, arrive
 
 N_CLASSES: int
 COUPLED: bool
-prefetch: Callable[..., Any]
 
 KEY_BITS = 32
 KEY_MASK = (1 << KEY_BITS) - 1

@@ -72,20 +72,18 @@ def code_needed(points: Iterable[Point], *, checked: bool = False, tracing: bool
 
     Raises InputError, with the point's file, for transports that cannot be joined.
     """
-    from netsim.engine.engine import code_of, is_kept
+    from netsim.engine.engine import code_of
 
     found = {}
     for point in points:
         if not is_closed_form(point):
             uses, faults = transports_of(point), bool(point.faults)
             try:
-                code, protocol = code_of(
-                    uses, point.fabric, faults, checked=checked, tracing=tracing
-                )
+                code = code_of(uses, point.fabric, faults, checked=checked, tracing=tracing)
             except InputError as error:
                 raise error.at(file=point.file) from None
-            if code not in found:
-                found[code] = is_kept(code, protocol)
+            if code.key not in found:
+                found[code.key] = code.is_kept()
     return Code(len(found), sum(not kept for kept in found.values()))
 
 

@@ -1,0 +1,88 @@
+"""What names stand for in the engine as it is compiled for one transport and one fabric.
+
+The same answers decide what is compiled (`specialise.py`) and whether it has been
+compiled before (`reach.py`), so that neither sees anything that the other does not.
+"""
+
+from __future__ import annotations
+
+import dis
+import types
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from netsim.engine.sources import is_ours, top_package
+
+ENGINE = "netsim.engine."
+"""Functions of these modules do not divide by zero; everywhere else that is an error."""
+
+SEPARATE = ("host_step", "switch_step", "step_parallel", "count_out_of_order", "broken")
+"""Large functions that are called from two places and gain nothing from being inlined, and small
+ones that are hardly ever called."""
+
+PARALLEL = ("step_parallel",)
+"""The functions with a parallel loop, which Numba takes a longer way through."""
+
+
+@lru_cache(maxsize=4096)
+def global_names(code: types.CodeType) -> tuple[str, ...]:
+    """The names that a function looks up among its module's globals, in alphabetical order."""
+    loads = dis.get_instructions(code)
+    return tuple(sorted({str(load.argval) for load in loads if load.opname == "LOAD_GLOBAL"}))
+
+
+class Bindings:
+    """The engine's functions with ``holes`` filled: constants or plain functions, by name.
+
+    ``plugins`` are the modules of the transports. With ``checked``, an index beyond an
+    array is an error.
+    """
+
+    def __init__(
+        self,
+        holes: Mapping[str, Any],
+        plugins: Sequence[types.ModuleType],
+        *,
+        checked: bool = False,
+    ) -> None:
+        self.plugins = plugins
+        self.checked = checked
+        self._holes = dict(holes)
+        self._tops = {"netsim", *(top_package(plugin.__name__) for plugin in plugins)}
+
+    def of(self, function: types.FunctionType) -> dict[str, Any]:
+        """What the global names of a function stand for; those that are builtins are left out."""
+        names = function.__globals__
+        declared = names.get("__annotations__", {})
+        found = {}
+        for name in global_names(function.__code__):
+            if name in names:
+                found[name] = names[name]
+            elif name in self._holes and name in declared:
+                found[name] = self._holes[name]
+        return found
+
+    def compiles(self, value: Any) -> bool:
+        """Is it a function that is compiled as part of the engine?"""
+        return isinstance(value, types.FunctionType) and (
+            top_package(value.__module__ or "") in self._tops or is_ours(value.__code__.co_filename)
+        )
+
+    def members(self, value: Any, user: types.FunctionType) -> dict[str, Any] | None:
+        """Of a module of helpers, what ``user`` may refer to by name; None of anything else."""
+        if not isinstance(value, types.ModuleType) or not is_ours(getattr(value, "__file__", None)):
+            return None
+        used = set(user.__code__.co_names)
+        members = sorted(vars(value).items())
+        return {name: member for name, member in members if name in used and name[:2] != "__"}
+
+    def options(self, function: types.FunctionType) -> dict[str, Any]:
+        """How a function is compiled. Divisions by zero are errors, but in the engine's own."""
+        sure = function.__module__.startswith(ENGINE) and not self.checked
+        return {
+            "error_model": "numpy" if sure else "python",
+            "boundscheck": self.checked or None,
+            "forceinline": function.__name__ not in SEPARATE,
+            "parallel": function.__name__ in PARALLEL,
+        }

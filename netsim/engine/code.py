@@ -1,0 +1,91 @@
+"""The engine's machine code for some transports and one fabric: known, found, or made.
+
+Within a process, code that was loaded is used by every further engine that needs the
+same (`reach.py` says what is the same).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from netsim.engine import cache, coupled_switch, layout, loop, switch, trace
+from netsim.engine.bindings import Bindings
+from netsim.engine.protocol import Protocol
+from netsim.engine.reach import Reached, is_group, reached
+from netsim.engine.specialise import Compiled, Entry, Specialiser
+
+ENTRY_POINTS: tuple[Any, ...] = (loop.run_windows, loop.set_up_flows)
+
+LOADED = 16
+"""Specialisations whose code a process holds, those that it used last."""
+
+_loaded: OrderedDict[str, tuple[Compiled, ...]] = OrderedDict()
+
+
+class Code:
+    """The entry points of the engine with its holes filled.
+
+    ``constants`` are the features of the fabric and the transports (`features` in
+    state.py and protocol.py). Without ``jit`` they stay plain Python; with ``checked``
+    compiled code looks at every index.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        constants: Mapping[str, Any],
+        *,
+        jit: bool = True,
+        checked: bool = False,
+    ) -> None:
+        self._protocol, self._jit = protocol, jit
+        step = coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
+        holes = {**constants, **protocol.handlers, "switch_step": step}
+        self._bindings = Bindings(holes, protocol.modules, checked=checked)
+
+    @property
+    def key(self) -> str:
+        """The same for two that are the same machine code."""
+        return self._reached.key
+
+    @cached_property
+    def _reached(self) -> Reached:
+        protocol = self._protocol
+        records = (protocol.tx, protocol.rx, protocol.host, protocol.packet, *protocol.pars)
+        return reached(self._bindings, ENTRY_POINTS, [*records, *_layouts()])
+
+    def is_kept(self) -> bool:
+        """Is it loaded or on the disk, or plain Python, so that nothing has to be compiled?"""
+        known = not self._jit or self.key in _loaded
+        return known or cache.is_kept(self.key, loop.run_windows.__name__)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Of each of ENTRY_POINTS: what calls it."""
+        if self._jit:
+            codes = self._reached.codes
+            return tuple(Entry(compiled, codes=codes) for compiled in self._compiled())
+        plain = Specialiser(self._bindings, "plain", jit=False)
+        return tuple(Entry(None, plain.copy(function)) for function in ENTRY_POINTS)
+
+    def _compiled(self) -> tuple[Compiled, ...]:
+        key, codes = self._reached
+        if key not in _loaded:
+            folder = cache.cache_folder(key)
+            _loaded[key] = tuple(
+                Compiled(function, self._bindings, key, folder, codes) for function in ENTRY_POINTS
+            )
+        _loaded.move_to_end(key)
+        while len(_loaded) > LOADED:
+            _loaded.popitem(last=False)
+        return _loaded[key]
+
+
+def _layouts() -> Sequence[Any]:
+    """The engine's own records and groups of arrays."""
+    found = [value for module in (layout, trace) for _, value in sorted(vars(module).items())]
+    return [value for value in found if isinstance(value, np.dtype) or is_group(value)]

@@ -1,0 +1,255 @@
+"""All that can reach the machine code of one specialisation, as one hash.
+
+From the entry points the names are followed as they are when code is compiled
+(`bindings.py`): every function's bytecode and constants, and the values of the
+globals, closures and defaults that it refers to, at any depth. Hashed is what is in
+memory, for that is what gets compiled. A comment, a docstring and the line on which
+something stands change nothing; nor does any code that no kernel calls. What is not
+understood stands for all files that the transports depend on, so nothing is ever
+stale.
+
+Where lines stand is kept apart (`Lines`): compiled code names the line in which it
+raised an error, and the text may have moved since it was compiled.
+"""
+
+from __future__ import annotations
+
+import dis
+import enum
+import hashlib
+import inspect
+import os
+import platform
+import sys
+import types
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from netsim.engine.bindings import Bindings
+from netsim.engine.sources import is_ours, source_files, top_package
+
+MACHINERY = ("bindings", "cache", "compiling", "instructions", "reach", "specialise")
+"""Modules of this folder that decide how code is compiled and kept."""
+
+DECISIVE_VARIABLES = ("NUMBA_BOUNDSCHECK", "NUMBA_OPT", "NETSIM_PLAIN_NUMBA")
+"""Variables of the environment that change machine code."""
+
+KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
+"""Flags that say what a function is. (Numba changes others of them under a profiler.)"""
+
+PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range, slice)
+
+Codes = tuple[types.CodeType, ...]
+Lines = tuple[tuple[str, tuple[int | None, ...]], ...]
+"""Of each function that was compiled: its file, and the line of every instruction."""
+
+
+class Reached(NamedTuple):
+    """What two versions of the sources agree in if they are the same machine code."""
+
+    key: str
+    codes: Codes
+
+
+def reached(
+    bindings: Bindings, entries: Iterable[types.FunctionType], arguments: Sequence[Any]
+) -> Reached:
+    """What the machine code of ``entries`` depends on.
+
+    ``arguments`` are the types of what they are given: records (dtypes) and named tuples.
+    """
+    walk = _Walk(bindings)
+    walk.put("arguments")
+    for argument in arguments:
+        walk.value(argument)
+    for entry in entries:
+        walk.function(entry)
+    digest = hashlib.sha256(_surroundings().encode())
+    digest.update("\n".join(walk.parts).encode())
+    return Reached(digest.hexdigest()[:20], tuple(walk.codes))
+
+
+def is_group(value: Any) -> bool:
+    """Is it a class of named tuples?"""
+    return isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
+
+
+def lines_of(codes: Codes) -> Lines:
+    """Where the functions stand."""
+    return tuple(
+        (
+            code.co_filename,
+            tuple(line for begin, end, line in code.co_lines() for _ in range(begin, end, 2)),
+        )
+        for code in codes
+    )
+
+
+def present_place(path: str, line: int, then: Lines, now: Lines) -> tuple[str, int]:
+    """Where stands ``now`` what stood at a line ``then``, of two versions of one key."""
+    for (old_path, old), (new_path, new) in zip(then, now, strict=True):
+        if old_path == path and line in old:
+            return new_path, new[old.index(line)] or line
+    return path, line
+
+
+class _Walk:
+    """Goes through functions and values, and notes what it finds in an order of its own."""
+
+    def __init__(self, bindings: Bindings) -> None:
+        self.parts: list[str] = []
+        self.codes: list[types.CodeType] = []
+        self._bindings = bindings
+        self._seen: dict[int, int] = {}
+        self._kept: list[Any] = []  # so that no two objects have one id
+
+    def put(self, *parts: object) -> None:
+        """Note something."""
+        self.parts.append(repr(parts))
+
+    def function(self, function: types.FunctionType) -> None:
+        """A function that is compiled, and all that it refers to."""
+        if self._known(function):
+            return
+        code, bindings = function.__code__, self._bindings
+        self.put("function", function.__name__, sorted(bindings.options(function).items()))
+        self.parts.append(_content(code, _documented(function)))
+        self.codes.append(code)
+        for what in (function.__defaults__, function.__kwdefaults__):
+            self.value(what)
+        for cell in function.__closure__ or ():
+            self._named(cell.cell_contents, function)
+        for name, value in bindings.of(function).items():
+            self.put("name", name)
+            self._named(value, function)
+
+    def _named(self, value: Any, user: types.FunctionType) -> None:
+        """What a name of the function ``user`` stands for."""
+        members = self._bindings.members(value, user)
+        if members is None:
+            self.value(value)
+            return
+        self.put("module", len(members))
+        for name, member in members.items():
+            self.put("member", name)
+            self._named(member, user)
+
+    def value(self, value: Any) -> None:
+        """A value, by its content."""
+        if isinstance(value, enum.Enum):
+            self.put("member", type(value).__qualname__, type(value).__mro__[1:], value.name)
+            self.value(value.value)
+        elif isinstance(value, PLAIN):
+            self.put(type(value).__name__, value)
+        elif isinstance(value, np.dtype):
+            self.put("dtype", value)
+        elif isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
+            order = np.asarray(value).flags
+            self.put("array", value.dtype, value.shape, order.c_contiguous, order.f_contiguous)
+            self.put(hashlib.sha256(value.tobytes()).hexdigest())
+        elif isinstance(value, (tuple, list)):
+            self.put(type(value).__qualname__, getattr(value, "_fields", None), len(value))
+            if isinstance(value, tuple) or not self._known(value):
+                for item in value:
+                    self.value(item)
+        elif isinstance(value, dict):
+            self.put("dict", len(value))
+            if not self._known(value):
+                self.value((*value.items(),))
+        elif self._bindings.compiles(value):
+            self.function(value)
+        elif is_group(value):
+            self.put("named tuple", value.__qualname__, value._fields)
+        elif isinstance(value, type) and issubclass(value, enum.Enum):
+            self.value([*value])
+        else:
+            self._other(value)
+
+    def _other(self, value: Any) -> None:
+        """Something of a library, which its version describes, or what is not understood."""
+        module = value.__name__ if isinstance(value, types.ModuleType) else _module_of(value)
+        found = sys.modules.get(module) if isinstance(module, str) else None
+        name = getattr(value, "__qualname__", getattr(value, "__name__", None))
+        if found is None or name is None or is_ours(getattr(found, "__file__", None)):
+            self.put("not understood", type(value).__qualname__, name)
+            self._everything()
+        else:
+            top = sys.modules.get(top_package(found.__name__))
+            self.put("of a library", found.__name__, name, getattr(top, "__version__", None))
+
+    def _everything(self) -> None:
+        if not self._known(self._bindings):
+            for path in source_files(self._bindings.plugins):
+                self.put(str(path), _sha256(path))
+
+    def _known(self, value: Any) -> bool:
+        """Has this object been noted before? If so, which one it is is all that is noted."""
+        number = self._seen.setdefault(id(value), len(self._seen))
+        if number == len(self._kept):
+            self._kept.append(value)
+            return False
+        self.put("number", number)
+        return True
+
+
+def _module_of(value: Any) -> str | None:
+    """The module that a function or class was made in; of a NumPy function, NumPy."""
+    if isinstance(value, np.ufunc):
+        return "numpy"
+    return getattr(value, "__module__", None)
+
+
+def _documented(function: types.FunctionType) -> bool:
+    """Is the first constant of a function its docstring, and nothing else?"""
+    code = function.__code__
+    if not (isinstance(function.__doc__, str) and function.__doc__ in code.co_consts[:1]):
+        return False
+    loads = zip(code.co_code[::2], code.co_code[1::2], strict=True)
+    return (dis.opmap["LOAD_CONST"], 0) not in loads
+
+
+@lru_cache(maxsize=4096)
+def _content(code: types.CodeType, documented: bool = False) -> str:
+    """What a function does, and what its names are called; not where it stands."""
+    constants = [
+        _content(constant) if isinstance(constant, types.CodeType) else _constant(constant)
+        for constant in (("", *code.co_consts[1:]) if documented else code.co_consts)
+    ]
+    kind = code.co_flags & KINDS
+    shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, kind)
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    return repr((code.co_code, code.co_exceptiontable, constants, shape, names))
+
+
+def _constant(constant: Any) -> str:
+    """A constant of a function; sets have no order of their own."""
+    if isinstance(constant, frozenset):
+        return f"frozenset {sorted(map(_constant, constant))}"
+    if isinstance(constant, tuple):
+        return f"tuple {[_constant(item) for item in constant]}"
+    return repr(constant)
+
+
+@cache
+def _machinery() -> str:
+    """What compiles, and for what machine, in this process."""
+    import llvmlite
+    import numba
+
+    versions = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
+    here = Path(__file__).parent
+    sources = [_sha256(here / f"{name}.py") for name in MACHINERY]
+    return " ".join((*versions, platform.machine(), *sources))
+
+
+def _surroundings() -> str:
+    variables = [os.environ.get(name, "") for name in DECISIVE_VARIABLES]
+    return repr((_machinery(), variables))
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

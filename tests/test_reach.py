@@ -1,0 +1,289 @@
+"""What belongs to the key of compiled code: all that reaches it, and nothing else.
+
+The sources are edited for real, in a copy of the package; nothing is compiled.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_cache import copy_of_package
+
+from netsim.engine import reach
+from netsim.engine.bindings import Bindings
+from netsim.engine.engine import code_of
+from netsim.engine.reach import Reached, lines_of, present_place, reached
+from netsim.model.fabric import Fabric
+from netsim.plugins import files as plugin_files
+from netsim.plugins import registry
+
+KEYS = """
+import json, os, sys
+import numba, numpy, networkx, pydantic  # once for all
+
+sys.dont_write_bytecode = True
+
+
+def key():
+    from netsim.engine.engine import code_of
+    from netsim.model.fabric import Fabric
+    from netsim.plugins import registry
+
+    plugin = registry.find("transport", "ndp")
+    params = {p.name: p.convert(p.default) for p in plugin.params}
+    return code_of([(plugin, params)], Fabric(), False).key
+
+
+def in_child():
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.write(write, key().encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        return pipe.read()
+
+
+keys = [in_child()]
+for path, old, new in json.load(sys.stdin):
+    with open(path) as file:
+        text = file.read()
+    assert text.count(old) >= 1, (path, old)
+    for content in (text.replace(old, new, 1), text):
+        with open(path, "w") as file:
+            file.write(content)
+        if content is not text:
+            keys.append(in_child())
+print(json.dumps(keys))
+"""
+
+NO_MATTER = {
+    "a plot": ("plots/links.py", "import", "import json\nimport"),
+    "the command line": ("cli/show.py", "import", "import json\nimport"),
+    "what drives the engine": ("engine/engine.py", "class Engine:", "SPARE = 1\n\n\nclass Engine:"),
+    "a comment in a handler": ("transports/ndp.py", "def ready(", "# Said.\n\n\ndef ready("),
+    "a docstring in a kernel": ("engine/host.py", '    """Put a flow on', '    """Add a flow to'),
+    "a function that no kernel calls": ("transports/ndp.py", "def ready(", "{spare}def ready("),
+    "another transport": ("transports/dctcp.py", "tx.", "tx.host + tx."),
+}
+
+MATTER = {
+    "a handler": ("transports/ndp.py", "pkt.seq = ", "pkt.seq = 0 + "),
+    "a kernel": ("engine/host.py", "host.ctrl_head += 1", "host.ctrl_head += 2"),
+    "a helper two calls away": ("engine/timers.py", "timers[slot]", "timers[slot + 0]"),
+    "a service": ("engine/services.py", "rx.done_ps = now\n", "rx.done_ps = now + 1\n"),
+    "a constant": ("engine/loop.py", "FEW_NODES = 4", "FEW_NODES = 5"),
+    "the order of a group's arrays": (
+        "engine/layout.py",
+        "class Clock(NamedTuple):",
+        "class Clock(NamedTuple):\n    spare: int",
+    ),
+    "the state of a transport": ("transports/ndp.py", "TX_STATE = (", 'TX_STATE = ("spare", '),
+    "how code is compiled": ("engine/compiling.py", "import gc", "import gc as gc"),
+}
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The key of NDP on the default fabric after each edit; "" is without any."""
+    folder = tmp_path_factory.mktemp("edited")
+    package = copy_of_package(folder)
+    edits = {**NO_MATTER, **MATTER}
+    spare = "def _spare(x):\n    return x + 1\n\n\n"
+    given = [
+        (str(package / path), old, new.replace("{spare}", spare))
+        for path, old, new in edits.values()
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", KEYS],
+        check=False,
+        input=json.dumps(given),
+        env={"PYTHONPATH": str(folder)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(zip(["", *edits], json.loads(done.stdout), strict=True))
+
+
+@pytest.mark.parametrize("edit", NO_MATTER)
+def test_code_is_used_again_after_an_edit_of(keys, edit):
+    assert keys[edit] == keys[""] != ""
+
+
+@pytest.mark.parametrize("edit", MATTER)
+def test_code_is_made_again_after_an_edit_of(keys, edit):
+    assert keys[edit] not in ("", keys[""])
+
+
+# --- what a handler may refer to ------------------------------------------------------------------
+
+SOURCE = """
+import enum
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+import beside
+
+LIMIT = 3
+TABLE = np.arange(4)
+KINDS = (1, 2.5, "three")
+
+
+class Colour(enum.IntEnum):
+    RED = 1
+
+
+class Both(NamedTuple):
+    first: int
+    second: int
+
+
+BOTH = Both(1, 2)
+
+
+class Strange:
+    number = 1
+
+
+STRANGE = Strange()
+
+
+def adder(k):
+    def add(x):
+        return x + k
+
+    return add
+
+
+add = adder(3)
+
+
+def helper(x, step=2):
+    return x * step
+
+
+def again(x):
+    return again(x - 1) if x > 0 else 0
+
+
+def fill(now, tx):
+    {statement}
+"""
+
+BESIDE = """
+import deeper
+
+SCALE = 5
+UNUSED = 6
+
+
+def scaled(x):
+    return deeper.twice(x) * SCALE
+"""
+
+DEEPER = """
+def twice(x):
+    return 2 * x
+"""
+
+STATEMENTS = {
+    "a number": ("tx.n = LIMIT", "LIMIT = 3", "LIMIT = 4"),
+    "the type of a number": ("tx.n = LIMIT", "LIMIT = 3", "LIMIT = 3.0"),
+    "an array": ("tx.n = TABLE[1]", "np.arange(4)", "np.arange(1, 5)"),
+    "the type of an array": ("tx.n = TABLE[1]", "np.arange(4)", "np.arange(4.0)"),
+    "a tuple": ("tx.n = KINDS[0]", "(1, 2.5", "(1, 2.0"),
+    "an enumeration": ("tx.n = Colour.RED", "RED = 1", "RED = 2"),
+    "the order of fields": (
+        "tx.n = BOTH.first",
+        "first: int\n    second",
+        "second: int\n    first",
+    ),
+    "a closure": ("tx.n = add(now)", "adder(3)", "adder(4)"),
+    "a default": ("tx.n = helper(now)", "step=2", "step=3"),
+    "a function": ("tx.n = helper(now)", "x * step", "x + step"),
+    "a function that calls itself": ("tx.n = again(now)", "x - 1", "x - 2"),
+    "a constant of a module beside": ("tx.n = beside.scaled(1)", "SCALE = 5", "SCALE = 7"),
+    "a constant that is named": ("tx.n = beside.SCALE", "SCALE = 5", "SCALE = 7"),
+    "a function two files away": ("tx.n = beside.scaled(1)", "2 * x", "3 * x"),
+    "what is not understood": ("tx.n = STRANGE.number", "number = 1", "number = 2"),
+}
+
+
+def of(folder: Path, statement: str, old: str = "", new: str = "") -> Reached:
+    """What a handler with that statement reaches, after an edit of whichever file has `old`."""
+    texts = {"mine": SOURCE.replace("{statement}", statement), "beside": BESIDE, "deeper": DEEPER}
+    assert any(old in text for text in texts.values())
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text.replace(old, new) if old else text)
+    module = plugin_files.load(folder / "mine.py", shown="mine.py")
+    return reached(Bindings({}, [module]), [module.fill], [])
+
+
+@pytest.mark.parametrize("edit", STATEMENTS)
+def test_what_a_handler_refers_to(tmp_path, edit):
+    statement, old, new = STATEMENTS[edit]
+    before = of(tmp_path, statement)
+    assert of(tmp_path, statement, old, new).key != before.key
+    assert of(tmp_path, statement).key == before.key
+    if edit != "what is not understood":
+        assert of(tmp_path, f"# A word.\n    {statement}").key == before.key
+
+
+@pytest.mark.parametrize(
+    ("statement", "old", "new"),
+    [
+        ("tx.n = beside.SCALE", "UNUSED = 6", "UNUSED = 7"),
+        ("tx.n = LIMIT", "x * step", "x + step"),
+        ("tx.n = int(math.sqrt(4.0))", "LIMIT = 3", "LIMIT = 4"),
+    ],
+)
+def test_what_it_does_not_refer_to(tmp_path, statement, old, new):
+    assert of(tmp_path, statement, old, new).key == of(tmp_path, statement).key
+
+
+def test_a_docstring_that_is_a_value_too(tmp_path):
+    """Python keeps both as one constant."""
+    statement = '"""three"""\n    tx.n = KINDS.index("three")'
+    assert of(tmp_path, statement, "three", "four").key != of(tmp_path, statement).key
+
+
+def test_the_environment(tmp_path, monkeypatch):
+    before = of(tmp_path, "tx.n = 1").key
+    monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")
+    assert of(tmp_path, "tx.n = 1").key != before
+
+
+def test_everything_that_comes_with_netsim_is_understood(monkeypatch):
+    """So that no file of the whole package is in its key."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("not understood")
+
+    monkeypatch.setattr(reach._Walk, "_everything", refuse)
+    plugins = [registry.find("transport", name) for name in registry.names("transport")]
+    simulated = [plugin for plugin in plugins if not hasattr(plugin.module, "CLOSED_FORM")]
+    found = set()
+    for plugin in simulated:
+        params = {param.name: param.convert(param.default) for param in plugin.params}
+        found.add(code_of([(plugin, params)], Fabric(), False).key)
+    assert len(found) == len(simulated) > 10
+
+
+def test_where_a_line_stands_now(tmp_path):
+    """Lines move, and so may functions, from file to file."""
+    then = lines_of(of(tmp_path, "tx.n = add(now)\n    assert tx.n > 0").codes)
+    statement = "tx.n = add(\n        now)\n    # A word.\n    assert tx.n > 0"
+    now = of(tmp_path, statement)
+    line = SOURCE.count("\n", 0, SOURCE.index("{statement}")) + 1
+    path = str(tmp_path / "mine.py")
+    assert present_place(path, line + 1, then, lines_of(now.codes)) == (path, line + 3)
+    assert present_place(path, 1, then, lines_of(now.codes)) == (path, 1)
