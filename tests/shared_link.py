@@ -56,8 +56,8 @@ def measure(engine: Engine, port: int, start_ps: int, end_ps: int, step_ps: int)
         _run_to(engine, t)
         held.append(int(engine.state.wires.queues["bytes"][port * engine.fabric.n_classes]))
     payload = np.array(engine.state.ends.rx["got_bytes"]) - before
-    full = int(engine.state.ends.par["payload_bytes"][0])
-    header = int(engine.state.ends.par["header_bytes"][0])
+    par = engine.state.ends.pars["transport0"][0]
+    full, header = int(par["payload_bytes"]), int(par["header_bytes"])
     return Measured(payload * (1 + header / full), np.array(held), end_ps - start_ps)
 
 

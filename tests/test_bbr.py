@@ -45,7 +45,7 @@ def rates_bps(engine: Engine, since_ps: int, until_ps: int) -> np.ndarray:
     before = np.array(engine.state.ends.rx["got_bytes"])
     run(engine, until_ps)
     got = np.array(engine.state.ends.rx["got_bytes"]) - before
-    par = engine.state.ends.par[0]
+    par = engine.state.ends.pars["transport0"][0]
     on_the_wire = (par["payload_bytes"] + par["header_bytes"]) / par["payload_bytes"]
     return got * on_the_wire * 8 * S / (until_ps - since_ps)
 

@@ -207,7 +207,7 @@ def test_rates_after_each_event() -> None:
         if t == 2 * MS:
             assert tx["rate_bps"][0] < 2 * G
             for name, value in (("cnp_interval", 1500 * US), ("byte_counter", 20_000)):
-                engine.state.ends.par[name] = reference.p[name] = value
+                engine.state.ends.pars["transport0"][name] = reference.p[name] = value
         run(engine, t)
         reference.run(t)
         fields = ("rate_bps", "target_bps", "n_timer", "n_bytes", "sent_packets")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from engine_runs import TRIM, US, build, fat_tree, flow_table, run
 
-from netsim.engine.host import Env
+from netsim.engine.env import env_of
 from netsim.transport import ACK, BLOCKED, NACK, PULL
 
 
@@ -16,19 +16,7 @@ def test_a_pull_that_overtakes_its_nack_is_not_lost():
     engine = run(build(fat_tree(4, 2, "100Gbps"), flows, "ndp", TRIM, jit=False), 3 * US)
     ends, wires = engine.state.ends, engine.state.wires
     tx = ends.tx[0]
-    pars = (ends.par, ends.par1, ends.par2, ends.par3)
-    env = Env(
-        ends.hosts[0],
-        ends.par[0],
-        pars,
-        wires.pool,
-        wires.blank,
-        ends.timers,
-        ends.heap,
-        ends.bits,
-        ends.tx,
-        ends.rx,
-    )
+    env = env_of(ends.hosts[0], ends.pars[0].transport0, ends, wires)
     assert (tx.next_seq, tx.credit, tx.n_acked) == (3, 0, 0)
     handlers = engine.protocol.handlers
 

@@ -24,6 +24,10 @@ ones that are hardly ever called."""
 PARALLEL = ("step_parallel",)
 """The functions with a parallel loop, which Numba takes a longer way through."""
 
+IN_PLACE = ("env_of",)
+"""Functions that return a tuple of records, as Numba's functions cannot: their statements are put
+where they are called."""
+
 
 @lru_cache(maxsize=4096)
 def global_names(code: types.CodeType) -> tuple[str, ...]:
@@ -85,4 +89,5 @@ class Bindings:
             "boundscheck": self.checked or None,
             "forceinline": function.__name__ not in SEPARATE,
             "parallel": function.__name__ in PARALLEL,
+            "inline": "always" if function.__name__ in IN_PLACE else "never",
         }

@@ -8,8 +8,9 @@ is served before data.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from netsim.engine.env import env_of
 from netsim.engine.handlers import (
     IN_FILL,
     IN_ON_CONTROL,
@@ -76,21 +77,6 @@ on_control: Callable[..., Any]
 on_timer: Callable[..., Any]
 on_rx_timer: Callable[..., Any]
 on_host_timer: Callable[..., Any]
-
-
-class Env(NamedTuple):
-    """What a handler may reach besides the records it is given."""
-
-    host: Any
-    par: Any
-    pars: Any
-    pool: Any
-    blank: Any
-    timers: Any
-    heap: Any
-    bits: Any
-    tx: Any
-    rx: Any
 
 
 def wake(env, host, tx):
@@ -335,19 +321,7 @@ def host_step(net, wires, ends, clock, h):
     p = host.port
     port = wires.ports[p]
     inbox = wires.inbox[p]
-    # (A function cannot return a tuple of records, so this is written out.)
-    env = Env(
-        host,
-        ends.par[0],
-        (ends.par, ends.par1, ends.par2, ends.par3),
-        wires.pool,
-        wires.blank,
-        ends.timers,
-        ends.heap,
-        ends.bits,
-        ends.tx,
-        ends.rx,
-    )
+    env = env_of(host, ends.pars[0].transport0, ends, wires)
     w1 = clock.clock[0].w1
     tail_before = wires.new_tail[p]
     # Not earlier than where a step that stopped for lack of room left off.

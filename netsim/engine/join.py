@@ -14,16 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from netsim.engine.env import env_of
 from netsim.engine.handlers import HANDLERS, Handler
-from netsim.engine.host import Env
 from netsim.engine.layout import HOST_FIELDS, MAX_TIMERS, PACKET_FIELDS
 from netsim.engine.protocol import Protocol
 from netsim.errors import InputError
 
-ENV = (
-    "Env(env.host, env.pars[{i}][0], env.pars, env.pool, env.blank, env.timers, env.heap, "
-    "env.bits, env.tx, env.rx)"
-)
+ENV = "env_of(env.host, env.pars[0].transport{i}, env, env)"
 
 
 def mix(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
@@ -101,7 +98,7 @@ def _joined(handler: Handler, protocols: Sequence[Protocol]) -> FunctionType:
 
 def _function(handler: Handler, lines: list[str], names: dict[str, Any]) -> FunctionType:
     """A function made of source text; the handlers it calls are among its globals."""
-    scope: dict[str, Any] = {"__name__": __name__, "Env": Env, **names}
+    scope: dict[str, Any] = {"__name__": __name__, "env_of": env_of, **names}
     text = "\n    ".join([f"def {handler.form}:", *lines])
     exec(compile(text, f"<{handler.name} of several transports>", "exec"), scope)
     function: FunctionType = scope[handler.name]

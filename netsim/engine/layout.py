@@ -184,10 +184,7 @@ class Ends(NamedTuple):
     timers: Records[TimerSlot, TimerRecord]  # TIMER[...]
     heap: Numbers[int, TimerSlot]  # int64[...]: one binary heap per host
     bits: Numbers[int, int]  # int64[...]: bitmaps, 32 bits used of each word
-    par: Array  # parameters of the (first) transport, one record ...
-    par1: Array  # ... and of the other transports of the run
-    par2: Array
-    par3: Array
+    pars: Array  # one record of records: the parameters of each transport of the run
     next_flow: Numbers[FlowId, int]  # int64[n_flows + 1]: CSR of flows that wait for a flow ...
     next_flows: Numbers[int, FlowId]  # int64[...]: ... and who they are
 

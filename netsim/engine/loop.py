@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numba import prange
 
+from netsim.engine.env import env_of
 from netsim.engine.handlers import IN_SETUP, NOTHING
-from netsim.engine.host import Env, check_control, host_step
+from netsim.engine.host import check_control, host_step
 from netsim.engine.instructions import take_ticket
 from netsim.engine.layout import (
     DONE,
@@ -218,18 +219,7 @@ def set_up_flows(ends, wires, clock):
         clock.tickets[0] = f
         tx = ends.tx[f]
         host = ends.hosts[tx.host]
-        env = Env(
-            host,
-            ends.par[0],
-            (ends.par, ends.par1, ends.par2, ends.par3),
-            wires.pool,
-            wires.blank,
-            ends.timers,
-            ends.heap,
-            ends.bits,
-            ends.tx,
-            ends.rx,
-        )
+        env = env_of(host, ends.pars[0].transport0, ends, wires)
         created = host.ctrl_tail
         host.doing = IN_SETUP
         setup(env, tx, ends.rx[f])

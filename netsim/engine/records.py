@@ -54,7 +54,19 @@ def _array_field(code: str, length: int, offset: int, itemsize: int) -> property
     return property(read)
 
 
+def _record_field(kind: np.dtype, offset: int, itemsize: int) -> property:
+    inner = _record_type(kind)
+
+    def read(record: Record) -> Any:
+        begin = record._at * itemsize + offset
+        return inner(_views(kind, record._views["B"][begin : begin + kind.itemsize]), 0)
+
+    return property(read)
+
+
 def _property(kind: np.dtype, offset: int, itemsize: int) -> property:
+    if kind.names is not None:
+        return _record_field(kind, offset, itemsize)
     if kind.subdtype is None:
         return _field(kind.char, offset, itemsize)
     element, (length,) = kind.subdtype
@@ -70,15 +82,20 @@ def _record_type(dtype: np.dtype) -> type[Record]:
     return type("Record", (Record,), {"__slots__": (), **properties})
 
 
+def _views(dtype: np.dtype, raw: Any) -> dict[str, memoryview]:
+    """The bytes ``raw`` as numbers of each type that the record's own fields have."""
+    kinds = [kind.base for kind, *_ in (dtype.fields or {}).values() if kind.names is None]
+    codes = {str(kind.char) for kind in kinds} - {"B"}
+    return {"B": raw, **{code: raw.cast(code) for code in codes}}
+
+
 class RecordArray(np.ndarray):
     """A one-dimensional array of records: ``array[i]`` is a `Record`, the rest is NumPy's."""
 
     def _entries(self) -> tuple[type[Record], dict[str, memoryview]]:
         if not hasattr(self, "_cached"):
-            raw: Any = memoryview(np.asarray(self).view(np.uint8).data)
-            codes = {"B", *(str(kind.base.char) for kind, *_ in (self.dtype.fields or {}).values())}
-            views = {code: raw if code == "B" else raw.cast(code) for code in codes}
-            self._cached = (_record_type(self.dtype), views)
+            raw = memoryview(np.asarray(self).view(np.uint8).data)
+            self._cached = (_record_type(self.dtype), _views(self.dtype, raw))
         return self._cached
 
     def __getitem__(self, index: Any) -> Any:

@@ -38,7 +38,6 @@ from netsim.engine.layout import (
 from netsim.engine.protocol import Protocol
 from netsim.engine.records import RecordArray
 from netsim.engine.trace import Trace
-from netsim.limits import TRANSPORTS
 from netsim.model.arithmetic import (
     PURPOSE_ECMP,
     PURPOSE_PERMUTATION,
@@ -313,11 +312,11 @@ def build_ends(
         "control_bytes": packets.control_bytes,
         "seed": seed,
     }
-    records = [
-        _parameters(dtype, {**par, **common})
-        for dtype, par in zip(protocol.pars, pars, strict=True)
-    ]
-    par, par1, par2, par3 = records + [records[0]] * (TRANSPORTS - len(records))
+    kinds = [(f"transport{i}", dtype) for i, dtype in enumerate(protocol.pars)]
+    records = np.zeros(1, np.dtype(kinds, align=True))
+    for (name, _), par in zip(kinds, pars, strict=True):
+        for field, value in {**par, **common}.items():
+            records[name][field] = value
     return grouped(
         Ends,
         hosts=hosts,
@@ -326,10 +325,7 @@ def build_ends(
         timers=timers,
         heap=heap,
         bits=bits,
-        par=par,
-        par1=par1,
-        par2=par2,
-        par3=par3,
+        pars=records,
         next_flow=next_flow,
         next_flows=next_flows,
     )
