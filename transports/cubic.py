@@ -14,7 +14,7 @@ looked at.
 
 from netsim.blocks import prr, tcp
 from netsim.params import Param
-from netsim.transport import BLOCKED
+from netsim.transport import BLOCKED, INF
 
 PARAMS = [
     *tcp.PARAMS,
@@ -72,8 +72,8 @@ def setup(env, tx, rx):
     tcp.setup(env, tx, rx)
     tx.ssthresh = UNLIMITED
     tx.epoch_ps = -1
-    tx.round_min_ps = tcp.NEVER_PS
-    tx.last_min_ps = tcp.NEVER_PS
+    tx.round_min_ps = INF
+    tx.last_min_ps = INF
 
 
 def ready(env, now, tx):
@@ -143,7 +143,7 @@ def slow_start(env, tx, new_round):
     """One packet more per packet acknowledged; the first time, less when delay grows."""
     if new_round:
         tx.last_min_ps = tx.round_min_ps
-        tx.round_min_ps = tcp.NEVER_PS
+        tx.round_min_ps = INF
         tx.round_samples = 0
         if tx.css_rounds > 0:
             tx.css_rounds += 1
@@ -169,7 +169,7 @@ def watch_delay(env, tx):
     if tx.css_rounds > 0:
         if tx.round_min_ps < tx.css_baseline_ps:
             tx.css_rounds = 0
-    elif tx.last_min_ps < tcp.NEVER_PS:
+    elif tx.last_min_ps < INF:
         growth = max(env.par.hystart_min, min(tx.last_min_ps // 8, env.par.hystart_max))
         if tx.round_min_ps >= tx.last_min_ps + growth:
             tx.css_baseline_ps = tx.round_min_ps

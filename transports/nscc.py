@@ -17,7 +17,7 @@ it. FABRIC holds for four links of 1 us at 100 Gbps, 29 packets; preset 800g bri
 scaled by the path's bandwidth-delay product. The least delay is known, not measured.
 """
 
-from netsim.blocks import paths, reports, rtt, selective, timeouts
+from netsim.blocks import bdp_queues, paths, reports, rtt, selective, timeouts
 from netsim.params import Param
 from netsim.transport import BLOCKED, ECN_ECHO, NACK, bit_get, finish, full_bytes, send
 
@@ -40,19 +40,8 @@ PARAMS = [
 
 PRESETS: dict[str, dict[str, object]] = {"800g": {}}
 
-FABRIC = {
-    "model": "trim",
-    "load_balancing": "ecmp",
-    "n_classes": 2,
-    "queue_bytes": "29pkt",
-    "header_queue_bytes": "1MB",
-    "ecn": {"kmin_bytes": "6pkt", "kmax_bytes": "24pkt", "pmax": 1.0, "at": "dequeue"},
-    "ecn_from_class": 1,
-}
-
-PRESET_FABRIC = {
-    "800g": {"queue_bytes": "197pkt", "ecn": {"kmin_bytes": "40pkt", "kmax_bytes": "158pkt"}},
-}
+FABRIC = bdp_queues.FABRIC
+PRESET_FABRIC = bdp_queues.PRESET_FABRIC
 
 CONTROL, DATA_CLASS = 0, 1
 REFERENCE_PS = 12_000_000

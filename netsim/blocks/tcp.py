@@ -27,6 +27,7 @@ from netsim.blocks import rtt, selective
 from netsim.params import Param
 from netsim.transport import (
     ACK,
+    INF,
     armed,
     bit_clear,
     bit_first,
@@ -117,14 +118,13 @@ ACKED, ROUND, EXIT, ENTER, LOSS, DONE, TIMEOUT = 1, 2, 4, 8, 16, 32, 64
 packets were found lost; the flow is finished; the retransmission timeout."""
 
 THRESHOLD = 3
-NEVER_PS = 10**17
 
 
 def setup(env, tx, rx):
     """To be called by the transport's `setup`."""
     tx.prio = env.par.data_class
     tx.cwnd = float(env.par.initial_window)
-    tx.min_rtt_ps = NEVER_PS
+    tx.min_rtt_ps = INF
     tx.probe_seq = -1
     tx.full_round = -2
     rx.ack_class = or_default(env.par.ack_class, env.par.data_class)
@@ -330,7 +330,7 @@ def on_timer(env, now, tx, k):
 def send_probe(env, now, tx):
     """Let one packet go: a new one, or the last one once more."""
     tx.probe_seq = tx.next_seq
-    tx.probe_ps = NEVER_PS
+    tx.probe_ps = INF
     if tx.next_seq == tx.n_packets:
         tx.probe_seq -= 1
         tx.probe_ps = now
