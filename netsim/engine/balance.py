@@ -6,7 +6,10 @@ choice is a pure function of counters of the port by which the packet came in.
 
 from __future__ import annotations
 
+from netsim.engine.ids import GlobalPort, HostId, LocalPort, NodeId, Slot
+from netsim.engine.layout import Net, Wires
 from netsim.engine.packets import FIRST_CONTROL, TRIMMED
+from netsim.engine.places import queue_of
 from netsim.model.arithmetic import below, mix
 
 ECMP, SPRAY_RANDOM, SPRAY_RR, SPRAY_PERMUTATION, LEAST_LOADED = range(5)
@@ -16,7 +19,7 @@ N_CLASSES: int
 BALANCING: int
 
 
-def permuted(key, x, n):
+def permuted(key: int, x: int, n: int) -> int:
     """Element ``x`` of the pseudo-random permutation of 0 .. n-1 chosen by ``key``."""
     b = 1
     while (1 << b) < n:
@@ -32,52 +35,60 @@ def permuted(key, x, n):
             return x
 
 
-def least_loaded(wires, net, first_port, offset, n, start):
-    """Index of the candidate that holds the fewest bytes, searching from ``start`` onwards."""
+def least_loaded(wires: Wires, net: Net, first: GlobalPort, offset: int, n: int, start: int) -> int:
+    """Which of ``n`` candidates holds the fewest bytes, searching from ``start`` onwards.
+
+    They stand in ``route_ports`` from ``offset`` on; ``first`` is the switch's first port.
+    """
     best = start
     best_bytes = -1
     for j in range(n):
         k = start + j
         if k >= n:
             k -= n
-        p = first_port + net.route_ports[offset + k]
+        p = first + net.route_ports[offset + k]
         held = 0
-        for c in range(N_CLASSES):
-            held += wires.queues[p * N_CLASSES + c].bytes
+        for cls in range(N_CLASSES):
+            held += wires.queues[queue_of(p, cls)].bytes
         if best_bytes < 0 or held < best_bytes:
             best_bytes = held
             best = k
     return best
 
 
-def output_port(net, wires, node, p_in, slot):
+def route_of(net: Net, node: NodeId, dst: HostId) -> int:
+    """The entry of the routing table of switch ``node`` for packets to ``dst``."""
+    return net.route[(node - net.n_hosts) * net.n_groups + net.host_group[dst]]
+
+
+def output_port(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Slot) -> LocalPort:
     """Local port by which switch ``node`` sends on the packet in pool slot ``slot``.
 
-    It came in by (global) port ``p_in``.
+    It came in by port ``p_in``, whose counters of choices count this one.
     """
     pkt = wires.pool[slot]
-    dst = int(pkt.dst)
-    entry = net.route[(node - net.n_hosts) * net.n_groups + net.host_group[dst]]
+    dst = HostId(pkt.dst)
+    entry = route_of(net, node, dst)
     n = entry & 0xFFFF
     if n == 0:
-        return int(net.host_port[dst])
+        return LocalPort(net.host_port[dst])
     offset = entry >> 16
     if n == 1:
-        return int(net.route_ports[offset])
+        return LocalPort(net.route_ports[offset])
     kind = int(pkt.kind)
     if BALANCING == ECMP:
         direction = 0
         if kind >= FIRST_CONTROL:
             direction = 1
         key = mix(int(pkt.flow) * 2 + direction) ^ int(pkt.entropy)
-        return int(net.route_ports[offset + below(mix(net.node_salt[node] ^ key), n)])
+        return LocalPort(net.route_ports[offset + below(mix(net.node_salt[node] ^ key), n)])
     balance = wires.balance[p_in]
     if BALANCING == SPRAY_RANDOM or BALANCING == LEAST_LOADED:
         k = below(mix(balance.salt_random ^ (balance.choices & 0xFFFFFFFF)), n)
         balance.choices += 1
         if BALANCING == LEAST_LOADED:
             k = least_loaded(wires, net, net.first_port[node], offset, n, k)
-        return int(net.route_ports[offset + k])
+        return LocalPort(net.route_ports[offset + k])
     if kind <= TRIMMED:
         count = balance.data_choices
         balance.data_choices += 1
@@ -87,17 +98,17 @@ def output_port(net, wires, node, p_in, slot):
         balance.other_choices += 1
         salt = balance.salt_other
     if BALANCING == SPRAY_RR:
-        k = (count + p_in - net.first_port[node]) % n
+        k = (count + (p_in - net.first_port[node])) % n
     else:
         epoch = count // n
         k = permuted(mix(salt ^ (epoch & 0xFFFFFFFF)), count - epoch * n, n)
-    return int(net.route_ports[offset + k])
+    return LocalPort(net.route_ports[offset + k])
 
 
-def undo_choice(net, wires, node, p_in, slot):
-    """Take back the count of a choice that could not be carried out."""
+def undo_choice(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Slot) -> None:
+    """Take back the count, at ``p_in``, of a choice that could not be carried out."""
     pkt = wires.pool[slot]
-    entry = net.route[(node - net.n_hosts) * net.n_groups + net.host_group[int(pkt.dst)]]
+    entry = route_of(net, node, HostId(pkt.dst))
     if BALANCING == ECMP or entry & 0xFFFF <= 1:
         return
     balance = wires.balance[p_in]

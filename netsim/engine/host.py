@@ -25,6 +25,7 @@ from netsim.engine.handlers import (
     IN_READY,
     NOTHING,
 )
+from netsim.engine.ids import Bytes, FlowId
 from netsim.engine.layout import (
     BROKEN,
     GROW_CONTROL,
@@ -60,6 +61,7 @@ from netsim.engine.trace import (
     trace_timer,
     trace_tx,
 )
+from netsim.model.arithmetic import send_time
 
 # The transport's handlers and the fabric's features, put in place by specialise.py.
 N_CLASSES: int
@@ -148,8 +150,8 @@ def pick(env, host, port, now):
 def _launch(wires, port, p, slot, now):
     """Start the transmission of the packet that was put into ring slot ``slot``."""
     pkt = wires.pool[slot]
-    size = int(pkt.size_bytes)
-    end = now + ((size * port.ps_per_byte_q20) >> 20)
+    size = Bytes(pkt.size_bytes)
+    end = now + send_time(size, port.ps_per_byte_q20)
     pkt.time = end + port.delay_ps
     pkt.hops = 1
     if TRACE:
@@ -265,7 +267,7 @@ def receive(env, wires, host, port, p, slot, now):
         return
     host.received_packets += 1
     host.received_bytes += int(pkt.size_bytes)
-    flow = int(pkt.flow)
+    flow = FlowId(pkt.flow)
     if TRACE:
         trace_packet(wires, RECEIVED, p, slot, now, 0)
     if kind < FIRST_CONTROL:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Value = TypeVar("Value")
 
     class LocalPort(int):
-        """A port counted among those of its node, from 0; -1 is none."""
+        """A port counted among those of its node, from 0."""
 
     class GlobalPort:
         """A port counted among those of the network. No int: sums with one are mistakes."""
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
         def __add__(self, slots: int, /) -> Slot: ...
 
     class TimerSlot(int):
-        """A timer, counted among those of all hosts; -1 is none."""
+        """A timer, counted among those of all hosts."""
 
         def __add__(self, timers: int, /) -> TimerSlot: ...
         def __sub__(self, timers: int, /) -> TimerSlot: ...
 
     class FlowId(int):
-        """A flow; -1 is none."""
+        """A flow."""
 
     class NodeId(int):
         """A host or a switch; hosts come first."""
@@ -121,3 +121,8 @@ else:
     Ps = Bytes = I4 = U2 = U1 = int
     Numbers = Records = np.ndarray
     span = range
+
+NO_PORT = LocalPort(-1)
+NO_TIMER = TimerSlot(-1)
+NO_FLOW = FlowId(-1)
+"""None of them."""

@@ -175,14 +175,19 @@ class Wires(NamedTuple):
     outages: Numbers[tuple[int, int], Ps]  # int64[..., 2]: down from ... until ...
 
 
+Timers = Records[TimerSlot, TimerRecord]
+Heap = Numbers[int, TimerSlot]
+"""The binary heaps of timers, one for each host, one behind the other."""
+
+
 class Ends(NamedTuple):
     """Hosts and flows. Record types depend on the transport's declared fields."""
 
     hosts: Records[HostId, HostRecord]
     tx: Records[FlowId, TxRecord]
     rx: Records[FlowId, RxRecord]
-    timers: Records[TimerSlot, TimerRecord]  # TIMER[...]
-    heap: Numbers[int, TimerSlot]  # int64[...]: one binary heap per host
+    timers: Timers  # TIMER[...]
+    heap: Heap  # int64[...]
     bits: Numbers[int, int]  # int64[...]: bitmaps, 32 bits used of each word
     pars: Array  # one record of records: the parameters of each transport of the run
     next_flow: Numbers[FlowId, int]  # int64[n_flows + 1]: CSR of flows that wait for a flow ...

@@ -1,8 +1,8 @@
 """A switch's output port: admission, service order, transmission.
 
-Every function touches one port (index ``p``, record ``port``) and its class
+Every function changes one port (its number ``p``, its record ``port``) and its class
 queues only, so that ports can be served one after the other (switch.py) or in the
-time order of the whole switch (exact.py). A packet's bytes are held from arrival
+time order of the whole switch (coupled_switch.py). A packet's bytes are held from arrival
 to the end of its transmission; the link's ring receives it when transmission starts.
 """
 
@@ -12,11 +12,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from netsim.engine.fields import PortRecord, QueueRecord
+from netsim.engine.ids import Bytes, GlobalPort, LocalPort, Ps, Slot
 from netsim.engine.instructions import prefetch
+from netsim.engine.layout import Wires
 from netsim.engine.packets import DATA, ECN_CE, TRIMMED
+from netsim.engine.places import queue_of, ring_slot
 from netsim.engine.trace import ARRIVED, DROPPED, FORWARDED, LOST, MARKED, trace_packet
 from netsim.engine.trace import TRIMMED as TRIMS
-from netsim.model.arithmetic import PURPOSE_ECN, PURPOSE_LOSS, PURPOSE_TRIM, rand32
+from netsim.model.arithmetic import PURPOSE_ECN, PURPOSE_LOSS, PURPOSE_TRIM, rand32, send_time
 
 # The fabric's features, put in place by specialise.py.
 N_CLASSES: int
@@ -30,13 +34,16 @@ TELEMETRY: bool
 on_forward: Callable[..., Any]
 
 
-def set_paused(wires, port, p, paused, now):
-    """The neighbour's PFC frame: ``paused`` is the new bit mask of paused classes."""
-    for c in range(N_CLASSES):
-        was = (port.paused >> c) & 1
-        becomes = (paused >> c) & 1
+def set_paused(wires: Wires, port: PortRecord, p: GlobalPort, paused: int, now: Ps) -> None:
+    """The neighbour's PFC frame: ``paused`` is the new bit mask of paused classes.
+
+    Changes it, and the classes' accounts of the time that they were paused.
+    """
+    for cls in range(N_CLASSES):
+        was = (port.paused >> cls) & 1
+        becomes = (paused >> cls) & 1
         if was != becomes:
-            queue = wires.queues[p * N_CLASSES + c]
+            queue = wires.queues[queue_of(p, cls)]
             if becomes == 1:
                 queue.paused_since = now
             else:
@@ -44,21 +51,24 @@ def set_paused(wires, port, p, paused, now):
     port.paused = paused
 
 
-def ecn_marks(wires, port, p, q_bytes):
-    """Is a packet that sees ``q_bytes`` marked? Between Kmin and Kmax, a random draw decides."""
+def ecn_marks(wires: Wires, port: PortRecord, p: GlobalPort, held: Bytes) -> bool:
+    """Is a packet that sees a queue of ``held`` bytes marked?
+
+    Between Kmin and Kmax, a random draw decides; the port counts it.
+    """
     fabric = wires.fabric[0]
-    if q_bytes <= fabric.kmin_bytes:
+    if held <= fabric.kmin_bytes:
         return False
-    if q_bytes > fabric.kmax_bytes:
+    if held > fabric.kmax_bytes:
         return True
-    draw = rand32(fabric.seed, PURPOSE_ECN, p, port.ecn_draws)
+    draw = rand32(fabric.seed, PURPOSE_ECN, int(p), port.ecn_draws)
     port.ecn_draws += 1
-    scaled = fabric.pmax * 4294967296.0 * (q_bytes - fabric.kmin_bytes)
+    scaled = fabric.pmax * 4294967296.0 * (held - fabric.kmin_bytes)
     return draw < math.floor(scaled / (fabric.kmax_bytes - fabric.kmin_bytes))
 
 
-def choose_class(wires, port):
-    """Class to serve next, or -1 if nothing may be sent."""
+def choose_class(wires: Wires, port: PortRecord) -> int:
+    """Class to serve next, or -1 if nothing may be sent. Counts headers in a row (trimming)."""
     open_classes = port.backlog & ~port.paused
     if open_classes == 0:
         return -1
@@ -72,16 +82,17 @@ def choose_class(wires, port):
             return 0
         port.header_run = 0
         return 1
-    c = 0
-    while (open_classes >> c) & 1 == 0:
-        c += 1
-    return c
+    cls = 0
+    while (open_classes >> cls) & 1 == 0:
+        cls += 1
+    return cls
 
 
-def lost_on_wire(wires, p, c, size, begin, end):
+def lost_on_wire(wires: Wires, p: GlobalPort, cls: int, size: Bytes, begin: Ps, end: Ps) -> bool:
     """Does the link of port ``p`` lose a packet that is sent from ``begin`` to ``end``?
 
     It does if it is down in that time; otherwise a random draw decides, by the packet's size.
+    Counts the draw, and what is lost.
     """
     fault = wires.faults[p]
     lost = False
@@ -90,204 +101,228 @@ def lost_on_wire(wires, p, c, size, begin, end):
             lost = True
     chance = wires.loss_table[fault.profile, size]
     if not lost and chance > 0:
-        lost = rand32(wires.fabric[0].seed, PURPOSE_LOSS, p, fault.draws) < chance
+        lost = rand32(wires.fabric[0].seed, PURPOSE_LOSS, int(p), fault.draws) < chance
         fault.draws += 1
     if lost:
-        loss = wires.losses[p * N_CLASSES + c]
+        loss = wires.losses[queue_of(p, cls)]
         loss.packets += 1
         loss.bytes += size
     return lost
 
 
-def launch(wires, port, p, queue, c, src, ingress, t):
-    """Start transmitting the packet in pool slot ``src``: copy it into the link's ring.
+def launch(
+    wires: Wires,
+    port: PortRecord,
+    p: GlobalPort,
+    queue: QueueRecord,
+    cls: int,
+    waiting: Slot,
+    ingress: LocalPort,
+    now: Ps,
+) -> None:
+    """Start transmitting the packet in pool slot ``waiting``: copy it into the link's ring.
 
-    ``ingress`` is the local port it came in by, to which PFC charges it.
+    It is of class ``cls``, whose ``queue`` counts it. ``ingress`` is the local port it came in
+    by, to which PFC charges it.
     """
-    slot = port.ring_off + (port.tail & port.ring_mask)
-    wires.pool[slot] = wires.pool[src]
+    slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
+    wires.pool[slot] = wires.pool[waiting]
     pkt = wires.pool[slot]
-    size = int(pkt.size_bytes)
-    end = t + ((size * port.ps_per_byte_q20) >> 20)
+    size = Bytes(pkt.size_bytes)
+    end = now + send_time(size, port.ps_per_byte_q20)
     pkt.time = end + port.delay_ps
     pkt.hops = int(pkt.hops) + 1
     if ECN_DEQUEUE:
-        if int(pkt.kind) == DATA and c >= wires.fabric[0].ecn_from_class:
+        if int(pkt.kind) == DATA and cls >= wires.fabric[0].ecn_from_class:
             if ecn_marks(wires, port, p, queue.bytes):
                 pkt.ecn = int(pkt.ecn) | ECN_CE
                 queue.marks += 1
                 if TRACE:
-                    trace_packet(wires, MARKED, p, slot, t, queue.bytes)
+                    trace_packet(wires, MARKED, p, slot, now, queue.bytes)
     if TELEMETRY:
         if int(pkt.kind) == DATA:
-            on_forward(t, pkt, port, queue)
+            on_forward(now, pkt, port, queue)
     if TRACE:
-        trace_packet(wires, FORWARDED, p, slot, t, queue.bytes)
+        trace_packet(wires, FORWARDED, p, slot, now, queue.bytes)
     arrives = True
     if FAULTS:
-        arrives = not lost_on_wire(wires, p, c, size, t, end)
+        arrives = not lost_on_wire(wires, p, cls, size, now, end)
     if arrives:
         port.tail += 1
     elif TRACE:
-        trace_packet(wires, LOST, p, slot, t, queue.bytes)
+        trace_packet(wires, LOST, p, slot, now, queue.bytes)
     # Two packets share a cache line: the one after next is in the next line.
-    prefetch(wires.pool, port.ring_off + ((port.tail + 1) & port.ring_mask))
+    prefetch(wires.pool, ring_slot(port.ring_off, port.ring_mask, port.tail + 1))
     port.free_at = end
     port.tx_bytes = size
-    port.tx_class = c
+    port.tx_class = cls
     if LOSSLESS:
         port.tx_ingress = ingress
     queue.sent_packets += 1
     queue.sent_bytes += size
 
 
-def transmit(wires, port, p, c, t):
-    """Start transmitting the head of class ``c``."""
-    queue = wires.queues[p * N_CLASSES + c]
-    src = queue.off + (queue.head & queue.mask)
+def transmit(wires: Wires, port: PortRecord, p: GlobalPort, cls: int, now: Ps) -> None:
+    """Start transmitting the head of class ``cls``, which leaves its queue."""
+    queue = wires.queues[queue_of(p, cls)]
+    waiting = ring_slot(queue.off, queue.mask, queue.head)
     queue.head += 1
     if queue.head == queue.tail:
-        port.backlog &= ~(1 << c)
-    prefetch(wires.pool, queue.off + ((queue.head + 1) & queue.mask))
-    ingress = 0
+        port.backlog &= ~(1 << cls)
+    prefetch(wires.pool, ring_slot(queue.off, queue.mask, queue.head + 1))
+    ingress = LocalPort(0)
     if LOSSLESS:
-        ingress = wires.ingress[src]
-    launch(wires, port, p, queue, c, src, ingress, t)
+        ingress = LocalPort(wires.ingress[waiting])
+    launch(wires, port, p, queue, cls, waiting, ingress, now)
 
 
-def retire(wires, port, p):
+def retire(wires: Wires, port: PortRecord, p: GlobalPort) -> None:
     """The current transmission has ended: its bytes leave the port."""
-    wires.queues[p * N_CLASSES + port.tx_class].bytes -= port.tx_bytes
-    port.tx_bytes = 0
+    wires.queues[queue_of(p, port.tx_class)].bytes -= port.tx_bytes
+    port.tx_bytes = Bytes(0)
 
 
-def advance(wires, port, p, t):
-    """Complete and start transmissions up to and including time ``t``."""
-    while port.tx_bytes > 0 and port.free_at <= t:
+def advance(wires: Wires, port: PortRecord, p: GlobalPort, until: Ps) -> None:
+    """Complete and start transmissions up to and including time ``until``."""
+    while port.tx_bytes > 0 and port.free_at <= until:
         retire(wires, port, p)
-        c = choose_class(wires, port)
-        if c >= 0:
-            transmit(wires, port, p, c, port.free_at)
+        cls = choose_class(wires, port)
+        if cls >= 0:
+            transmit(wires, port, p, cls, port.free_at)
 
 
-def enqueue(wires, port, queue, c, src, size):
-    """Append a copy of the packet in pool slot ``src``. Returns the slot of the copy."""
-    slot = queue.off + (queue.tail & queue.mask)
-    wires.pool[slot] = wires.pool[src]
+def enqueue(
+    wires: Wires, port: PortRecord, queue: QueueRecord, cls: int, arrived: Slot, size: Bytes
+) -> Slot:
+    """Append a copy of the packet in pool slot ``arrived``. Returns the slot of the copy."""
+    slot = ring_slot(queue.off, queue.mask, queue.tail)
+    wires.pool[slot] = wires.pool[arrived]
     queue.tail += 1
-    port.backlog |= 1 << c
+    port.backlog |= 1 << cls
     hold(queue, size)
     return slot
 
 
-def enqueue_marked(wires, port, p, queue, c, src, size, t):
+def enqueue_marked(
+    wires: Wires, port: PortRecord, p: GlobalPort, cls: int, arrived: Slot, now: Ps
+) -> None:
     """Append a packet, marked if the fabric marks at enqueue and the queue calls for it."""
+    queue = wires.queues[queue_of(p, cls)]
+    pkt = wires.pool[arrived]
     mark = False
     if ECN_ENQUEUE:
-        if int(wires.pool[src].kind) == DATA and c >= wires.fabric[0].ecn_from_class:
+        if int(pkt.kind) == DATA and cls >= wires.fabric[0].ecn_from_class:
             mark = ecn_marks(wires, port, p, queue.bytes)
-    slot = enqueue(wires, port, queue, c, src, size)
+    slot = enqueue(wires, port, queue, cls, arrived, Bytes(pkt.size_bytes))
     if mark:
         pkt = wires.pool[slot]
         pkt.ecn = int(pkt.ecn) | ECN_CE
         queue.marks += 1
         if TRACE:
-            trace_packet(wires, MARKED, p, slot, t, queue.bytes)
+            trace_packet(wires, MARKED, p, slot, now, queue.bytes)
 
 
-def hold(queue, size):
+def hold(queue: QueueRecord, size: Bytes) -> None:
     """Account for ``size`` more bytes in a class."""
     queue.bytes += size
     if queue.bytes > queue.max_bytes:
         queue.max_bytes = queue.bytes
 
 
-def drop(queue, size):
+def drop(queue: QueueRecord, size: Bytes) -> None:
     """Count a dropped packet."""
     queue.drops += 1
     queue.drop_bytes += size
 
 
-def enqueue_trimmed(wires, port, p, src, t):
-    """Cut the packet in pool slot ``src`` to its header and queue that in class 0."""
+def enqueue_trimmed(wires: Wires, port: PortRecord, p: GlobalPort, arrived: Slot, now: Ps) -> None:
+    """Cut a packet to its header and queue that in class 0, or drop it if it does not fit there.
+
+    The packet in pool slot ``arrived`` itself stays as it is.
+    """
     fabric = wires.fabric[0]
     header = fabric.control_bytes
-    queue = wires.queues[p * N_CLASSES]
-    data = wires.queues[p * N_CLASSES + 1]
+    queue = wires.queues[queue_of(p, 0)]
+    data = wires.queues[queue_of(p, 1)]
     data.trims += 1
-    data.trim_bytes += int(wires.pool[src].size_bytes) - header
+    data.trim_bytes += int(wires.pool[arrived].size_bytes) - header
     if TRACE:
-        trace_packet(wires, TRIMS, p, src, t, data.bytes)
+        trace_packet(wires, TRIMS, p, arrived, now, data.bytes)
     if queue.bytes + header > fabric.header_queue_bytes:
         drop(queue, header)
         if TRACE:
-            trace_packet(wires, DROPPED, p, src, t, queue.bytes)
+            trace_packet(wires, DROPPED, p, arrived, now, queue.bytes)
         return
-    pkt = wires.pool[enqueue(wires, port, queue, 0, src, header)]
+    pkt = wires.pool[enqueue(wires, port, queue, 0, arrived, header)]
     pkt.kind = TRIMMED
     pkt.prio = 0
     pkt.size_bytes = header
 
 
-def trim_someone(wires, port, p, queue, src, size, t):
+def trim_someone(wires: Wires, port: PortRecord, p: GlobalPort, arrived: Slot, now: Ps) -> None:
     """The data queue is full: trim the arriving packet or, by a coin, the last one waiting.
 
     The coin breaks the phase effects by which one of several synchronised senders
     would lose always (Handley et al., NDP, SIGCOMM 2017, section 3.1).
     """
     fabric = wires.fabric[0]
-    coin = rand32(fabric.seed, PURPOSE_TRIM, p, port.coins) & 1
+    queue = wires.queues[queue_of(p, 1)]
+    coin = rand32(fabric.seed, PURPOSE_TRIM, int(p), port.coins) & 1
     port.coins += 1
     if coin == 1 and queue.head < queue.tail:
-        last = queue.off + ((queue.tail - 1) & queue.mask)
-        last_size = int(wires.pool[last].size_bytes)
+        last = ring_slot(queue.off, queue.mask, queue.tail - 1)
+        last_size = Bytes(wires.pool[last].size_bytes)
+        size = Bytes(wires.pool[arrived].size_bytes)
         if queue.bytes - last_size + size <= fabric.queue_bytes:
-            enqueue_trimmed(wires, port, p, last, t)
+            enqueue_trimmed(wires, port, p, last, now)
             queue.tail -= 1
             queue.bytes -= last_size
-            enqueue_marked(wires, port, p, queue, 1, src, size, t)
+            enqueue_marked(wires, port, p, 1, arrived, now)
             return
-    enqueue_trimmed(wires, port, p, src, t)
+    enqueue_trimmed(wires, port, p, arrived, now)
 
 
-def arrive(wires, port, p, src, t):
-    """Admit the packet in pool slot ``src`` at time ``t``; start it at once if the port is idle."""
+def arrive(wires: Wires, port: PortRecord, p: GlobalPort, arrived: Slot, now: Ps) -> None:
+    """Admit the packet in pool slot ``arrived``; start it at once if the port is idle.
+
+    Where PFC counts, the switch starts it (coupled_switch.py).
+    """
     fabric = wires.fabric[0]
-    pkt = wires.pool[src]
-    size = int(pkt.size_bytes)
-    c = int(pkt.prio)
-    queue = wires.queues[p * N_CLASSES + c]
+    pkt = wires.pool[arrived]
+    size = Bytes(pkt.size_bytes)
+    cls = int(pkt.prio)
+    queue = wires.queues[queue_of(p, cls)]
     if TRACE:
-        trace_packet(wires, ARRIVED, p, src, t, queue.bytes)
+        trace_packet(wires, ARRIVED, p, arrived, now, queue.bytes)
     if not LOSSLESS:
         limit = fabric.queue_bytes
-        if TRIM and c == 0:
+        if TRIM and cls == 0:
             limit = fabric.header_queue_bytes
         if queue.bytes + size > limit:
-            if TRIM and c == 1:
-                trim_someone(wires, port, p, queue, src, size, t)
-                start_if_idle(wires, port, p, t)
+            if TRIM and cls == 1:
+                trim_someone(wires, port, p, arrived, now)
+                start_if_idle(wires, port, p, now)
             else:
                 drop(queue, size)
                 if TRACE:
-                    trace_packet(wires, DROPPED, p, src, t, queue.bytes)
+                    trace_packet(wires, DROPPED, p, arrived, now, queue.bytes)
             return
         if port.tx_bytes == 0 and port.backlog == 0:
             # Nothing to wait for: straight from the incoming ring to the outgoing one, and with
             # nothing held there is nothing to mark either.
             hold(queue, size)
-            if TRIM and c == 1:
+            if TRIM and cls == 1:
                 port.header_run = 0
-            launch(wires, port, p, queue, c, src, 0, t)
+            launch(wires, port, p, queue, cls, arrived, LocalPort(0), now)
             return
-    enqueue_marked(wires, port, p, queue, c, src, size, t)
+    enqueue_marked(wires, port, p, cls, arrived, now)
     if not LOSSLESS:
-        start_if_idle(wires, port, p, t)
+        start_if_idle(wires, port, p, now)
 
 
-def start_if_idle(wires, port, p, t):
-    """Start a transmission at ``t`` if the port is free and something may be sent."""
+def start_if_idle(wires: Wires, port: PortRecord, p: GlobalPort, now: Ps) -> None:
+    """Start a transmission if the port is free and something may be sent."""
     if port.tx_bytes == 0:
-        c = choose_class(wires, port)
-        if c >= 0:
-            transmit(wires, port, p, c, t)
+        cls = choose_class(wires, port)
+        if cls >= 0:
+            transmit(wires, port, p, cls, now)

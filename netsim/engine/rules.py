@@ -7,6 +7,8 @@ packet at its source; whatever else a handler may write past, `checked` engines 
 
 from __future__ import annotations
 
+from netsim.engine.fields import HostRecord
+
 (
     TOO_MANY_CONTROL,
     TOO_MANY_BYTES,
@@ -35,7 +37,7 @@ MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER = 10_000, 100
 """Timers of a host fire no more often at one instant than this, plus this for each of them."""
 
 
-def broken(host, rule, value):
+def broken(host: HostRecord, rule: int, value: int) -> None:
     """Note that the handler that runs on ``host`` broke a rule; the first one counts."""
     if host.fault == 0:
         host.fault = rule

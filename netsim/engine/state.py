@@ -38,6 +38,7 @@ from netsim.engine.layout import (
 from netsim.engine.protocol import Protocol
 from netsim.engine.records import RecordArray
 from netsim.engine.trace import Trace
+from netsim.limits import RATE_SHIFT
 from netsim.model.arithmetic import (
     PURPOSE_ECMP,
     PURPOSE_PERMUTATION,
@@ -280,7 +281,7 @@ def build_ends(
     tx["acked_ps"] = -1
     tx["ps_per_byte_q20"] = q20
     tx["base_rtt_ps"] = ideal_times(network, one_packet, packets).acked_ps
-    tx["bdp_bytes"] = (tx["base_rtt_ps"].astype(float) * 2**20 / q20).astype(np.int64)
+    tx["bdp_bytes"] = (tx["base_rtt_ps"].astype(float) * 2**RATE_SHIFT / q20).astype(np.int64)
     rx["done_ps"] = -1
     rx["next_done"] = -1
 

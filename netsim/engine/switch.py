@@ -8,8 +8,20 @@ in the nearest cache.
 from __future__ import annotations
 
 from netsim.engine.balance import output_port
+from netsim.engine.ids import GlobalPort, LocalPort, NodeId, Numbers, Ps
 from netsim.engine.instructions import prefetch
-from netsim.engine.layout import GROW_RING, GROW_SCRATCH, INF, N_BUCKETS, OK
+from netsim.engine.layout import (
+    GROW_RING,
+    GROW_SCRATCH,
+    INF,
+    N_BUCKETS,
+    OK,
+    Clock,
+    Net,
+    Scratch,
+    Wires,
+)
+from netsim.engine.places import local_ports_of, ports_of, queue_of, ring_slot
 from netsim.engine.ports import advance, arrive
 
 N_CLASSES: int
@@ -20,8 +32,10 @@ KEY_MASK = (1 << KEY_BITS) - 1
 UNDO = 4  # per ingress port: three load-balancing counters to restore, and the new head
 
 
-def gather(net, wires, clock, scratch, worker, node):
-    """Collect the arrivals of the window.
+def gather(
+    net: Net, wires: Wires, clock: Clock, scratch: Scratch, worker: int, node: NodeId
+) -> tuple[int, Ps]:
+    """Collect the arrivals of the window in the worker's scratch.
 
     Arrival k gets ``slots[k]`` (where it lies), ``outs[k]`` (the local port it leaves by, or
     comes in by if ports are coupled: then it is routed when its time comes) and the sort key
@@ -38,28 +52,26 @@ def gather(net, wires, clock, scratch, worker, node):
     outs = scratch.outs[worker]
     undo = scratch.undo[worker]
     waiting = 0
-    for p in range(first, last):
+    for p in ports_of(net, node):
         waiting += wires.inbox[p].tail - wires.inbox[p].head
     if waiting > slots.shape[0]:
         return -waiting, INF
     k = 0
     following = INF
-    for p in range(first, last):
+    for p in ports_of(net, node):
         inbox = wires.inbox[p]
         balance = wires.balance[p]
         u = UNDO * (p - first)
         undo[u] = balance.choices
         undo[u + 1] = balance.data_choices
         undo[u + 2] = balance.other_choices
-        if p + 1 < last:
-            following_inbox = wires.inbox[p + 1]
-            prefetch(
-                wires.pool,
-                following_inbox.ring_off + (following_inbox.head & following_inbox.ring_mask),
-            )
+        beside = p + LocalPort(1)
+        if beside < last:
+            ring = wires.inbox[beside]
+            prefetch(wires.pool, ring_slot(ring.ring_off, ring.ring_mask, ring.head))
         head = inbox.head
         while head < inbox.tail:
-            slot = inbox.ring_off + (head & inbox.ring_mask)
+            slot = ring_slot(inbox.ring_off, inbox.ring_mask, head)
             time = wires.pool[slot].time
             if time >= w1:
                 following = min(following, time)
@@ -76,7 +88,7 @@ def gather(net, wires, clock, scratch, worker, node):
     return k, following
 
 
-def sort_by_time(clock, scratch, worker, n):
+def sort_by_time(clock: Clock, scratch: Scratch, worker: int, n: int) -> None:
     """Sort the keys into ``scratch.keys[worker, 1]``: one bucket pass, then insertion."""
     src = scratch.keys[worker, 0]
     dst = scratch.keys[worker, 1]
@@ -101,7 +113,7 @@ def sort_by_time(clock, scratch, worker, n):
     insertion_sort(dst, 0, n)
 
 
-def insertion_sort(keys, lo, hi):
+def insertion_sort(keys: Numbers[int, int], lo: int, hi: int) -> None:
     """Sort nearly sorted ``keys[lo:hi]`` in place."""
     for i in range(lo + 1, hi):
         key = keys[i]
@@ -112,10 +124,10 @@ def insertion_sort(keys, lo, hi):
         keys[j + 1] = key
 
 
-def group_by_output(scratch, worker, n, n_ports):
+def group_by_output(scratch: Scratch, worker: int, n: int, n_ports: int) -> None:
     """Stable counting sort of the time-ordered keys by output port, back into keys[worker, 0].
 
-    Afterwards the arrivals for local port o are ``starts[o] .. starts[o + 1]``.
+    Afterwards the arrivals for local port ``out`` are ``starts[out] .. starts[out + 1]``.
     """
     src = scratch.keys[worker, 1]
     dst = scratch.keys[worker, 0]
@@ -124,26 +136,29 @@ def group_by_output(scratch, worker, n, n_ports):
     starts[: n_ports + 2] = 0
     for i in range(n):
         starts[outs[i] + 2] += 1
-    for o in range(n_ports):
-        starts[o + 2] += starts[o + 1]
+    for out in range(n_ports):
+        starts[out + 2] += starts[out + 1]
     for i in range(n):
         key = src[i]
-        o = outs[key & KEY_MASK] + 1
-        dst[starts[o]] = key
-        starts[o] += 1
+        behind = outs[key & KEY_MASK] + 1
+        dst[starts[behind]] = key
+        starts[behind] += 1
 
 
-def has_room(wires, p, n):
-    """Is there room for ``n`` arrivals at port ``p``, and on its link for all that it may send?"""
+def has_room(wires: Wires, p: GlobalPort, n: int) -> bool:
+    """Is there room for ``n`` arrivals at port ``p``, and on its link for all that it may send?
+
+    If not, ``queue_need`` and ``link_need`` say how much there should be.
+    """
     port = wires.ports[p]
     enough = True
     waiting = n
-    for c in range(N_CLASSES):
-        queue = wires.queues[p * N_CLASSES + c]
+    for cls in range(N_CLASSES):
+        queue = wires.queues[queue_of(p, cls)]
         length = queue.tail - queue.head
         waiting += length
         if length + n > queue.mask + 1:
-            wires.queue_need[p * N_CLASSES + c] = length + n
+            wires.queue_need[queue_of(p, cls)] = length + n
             enough = False
     under_way = port.tail - wires.head_seen[p]
     if under_way + waiting > port.ring_mask + 1:
@@ -152,18 +167,20 @@ def has_room(wires, p, n):
     return enough
 
 
-def undo_choices(net, wires, scratch, worker, node):
+def undo_choices(net: Net, wires: Wires, scratch: Scratch, worker: int, node: NodeId) -> None:
     """Take back the load-balancing choices of a step that could not be carried out."""
     first = net.first_port[node]
     undo = scratch.undo[worker]
-    for p in range(first, net.first_port[node + 1]):
+    for p in ports_of(net, node):
         u = UNDO * (p - first)
         wires.balance[p].choices = undo[u]
         wires.balance[p].data_choices = undo[u + 1]
         wires.balance[p].other_choices = undo[u + 2]
 
 
-def serve(wires, clock, scratch, worker, p, lo, hi):
+def serve(
+    wires: Wires, clock: Clock, scratch: Scratch, worker: int, p: GlobalPort, lo: int, hi: int
+) -> None:
     """Run output port ``p`` through the window with arrivals ``lo .. hi`` of the sorted keys."""
     port = wires.ports[p]
     keys = scratch.keys[worker, 0]
@@ -172,17 +189,19 @@ def serve(wires, clock, scratch, worker, p, lo, hi):
     tail_before = port.tail
     for i in range(lo, hi):
         key = keys[i]
-        t = w0 + (key >> KEY_BITS)
-        advance(wires, port, p, t)
-        arrive(wires, port, p, slots[key & KEY_MASK], t)
+        now = w0 + (key >> KEY_BITS)
+        advance(wires, port, p, now)
+        arrive(wires, port, p, slots[key & KEY_MASK], now)
     advance(wires, port, p, clock.clock[0].w1 - 1)
     if port.tail > tail_before:
         wires.new_tail[p] = port.tail
-        slot = port.ring_off + (tail_before & port.ring_mask)
+        slot = ring_slot(port.ring_off, port.ring_mask, tail_before)
         wires.first_new[p] = wires.pool[slot].time
 
 
-def switch_step(net, wires, clock, scratch, worker, node):
+def switch_step(
+    net: Net, wires: Wires, clock: Clock, scratch: Scratch, worker: int, node: NodeId
+) -> int:
     """Advance switch ``node`` to the end of the window. Returns a status of layout.py."""
     first = net.first_port[node]
     n_ports = net.first_port[node + 1] - first
@@ -194,23 +213,23 @@ def switch_step(net, wires, clock, scratch, worker, node):
     group_by_output(scratch, worker, n, n_ports)
     starts = scratch.starts[worker]
     enough = True
-    for o in range(n_ports):
-        arrivals = starts[o + 1] - starts[o]
-        if arrivals > 0 or wires.ports[first + o].backlog != 0:
-            enough = has_room(wires, first + o, arrivals) and enough
+    for out in local_ports_of(net, node):
+        arrivals = starts[out + 1] - starts[out]
+        if arrivals > 0 or wires.ports[first + out].backlog != 0:
+            enough = has_room(wires, first + out, arrivals) and enough
     if not enough:
         undo_choices(net, wires, scratch, worker, node)
         return GROW_RING
-    for o in range(n_ports):
-        port = wires.ports[first + o]
-        lo = starts[o]
-        hi = starts[o + 1]
+    for out in local_ports_of(net, node):
+        port = wires.ports[first + out]
+        lo = starts[out]
+        hi = starts[out + 1]
         if hi > lo or port.backlog != 0:
-            serve(wires, clock, scratch, worker, first + o, lo, hi)
+            serve(wires, clock, scratch, worker, first + out, lo, hi)
             if port.backlog != 0:
                 next_event = min(next_event, port.free_at)
     undo = scratch.undo[worker]
-    for o in range(n_ports):
-        wires.inbox[first + o].head = undo[UNDO * o + 3]
+    for out in local_ports_of(net, node):
+        wires.inbox[first + out].head = undo[UNDO * out + 3]
     clock.next_event[node] = next_event
     return OK

@@ -8,16 +8,20 @@ is as long as the number of timers it owns.
 
 from __future__ import annotations
 
-from netsim.engine.layout import INF
+from netsim.engine.fields import HostRecord
+from netsim.engine.ids import NO_TIMER, Ps, TimerSlot
+from netsim.engine.layout import INF, Heap, Timers
 
 
-def _earlier(timers, a, b):
+def _earlier(timers: Timers, a: TimerSlot, b: TimerSlot) -> bool:
+    """Does ``a`` stand before ``b`` in a heap?"""
     ka = timers[a].key
     kb = timers[b].key
     return ka < kb or (ka == kb and a < b)
 
 
-def _sift_up(timers, heap, off, i):
+def _sift_up(timers: Timers, heap: Heap, off: int, i: int) -> None:
+    """Move entry ``i`` of the heap at ``off`` up to its place; changes heap and ``pos``."""
     slot = heap[off + i]
     while i > 0:
         up = (i - 1) >> 1
@@ -31,7 +35,8 @@ def _sift_up(timers, heap, off, i):
     timers[slot].pos = i
 
 
-def _sift_down(timers, heap, off, n, i):
+def _sift_down(timers: Timers, heap: Heap, off: int, n: int, i: int) -> None:
+    """Move entry ``i`` of the heap of ``n`` at ``off`` down to its place, likewise."""
     slot = heap[off + i]
     while True:
         down = 2 * i + 1
@@ -49,8 +54,11 @@ def _sift_down(timers, heap, off, n, i):
     timers[slot].pos = i
 
 
-def arm(timers, heap, host, slot, deadline):
-    """Give timer ``slot`` of ``host`` a new deadline, in place of the old one."""
+def arm(timers: Timers, heap: Heap, host: HostRecord, slot: TimerSlot, deadline: Ps) -> None:
+    """Give timer ``slot`` of ``host`` a new deadline, in place of the old one.
+
+    Changes the timer and, unless it only moves later, the host's heap.
+    """
     timer = timers[slot]
     timer.deadline = deadline
     if timer.pos < 0:
@@ -64,8 +72,8 @@ def arm(timers, heap, host, slot, deadline):
         _sift_up(timers, heap, host.heap_off, timer.pos)
 
 
-def pop(timers, heap, host):
-    """Take the top entry off the heap."""
+def pop(timers: Timers, heap: Heap, host: HostRecord) -> None:
+    """Take the top entry off the host's heap."""
     off = host.heap_off
     n = host.heap_len - 1
     host.heap_len = n
@@ -75,15 +83,18 @@ def pop(timers, heap, host):
         _sift_down(timers, heap, off, n, 0)
 
 
-def first_key(timers, heap, host):
+def first_key(timers: Timers, heap: Heap, host: HostRecord) -> Ps:
     """Earliest key of a host's timers, a lower bound of its next deadline."""
     if host.heap_len == 0:
         return INF
     return timers[heap[host.heap_off]].key
 
 
-def surface(timers, heap, host):
-    """Take the top timer if its deadline is its key, else put it right. Returns its slot or -1."""
+def surface(timers: Timers, heap: Heap, host: HostRecord) -> TimerSlot:
+    """Take the top timer off the heap if its deadline is its key; it is not set any more.
+
+    Else put it right. Returns the timer that was taken or NO_TIMER.
+    """
     slot = heap[host.heap_off]
     timer = timers[slot]
     if timer.deadline == timer.key:
@@ -95,4 +106,4 @@ def surface(timers, heap, host):
     else:
         timer.key = timer.deadline
         _sift_down(timers, heap, host.heap_off, host.heap_len, 0)
-    return -1
+    return NO_TIMER

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.engine.ids import Array
-from netsim.engine.layout import TIMER_RX, TIMER_TX
+from netsim.engine.fields import PacketRecord, RxRecord, TimerRecord, TxRecord
+from netsim.engine.ids import FlowId, GlobalPort, Numbers, Ps, Records, Slot
+from netsim.engine.layout import TIMER_RX, TIMER_TX, Wires, grouped
+from netsim.engine.places import ring_slot
 from netsim.errors import RunError
 
 SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED = range(9)
@@ -40,13 +42,13 @@ that the class held there, without the packet on its arrival, with it afterwards
 class Trace(NamedTuple):
     """The buffer. Entry k has its packet, or its copy of a side, in row k of that array."""
 
-    chosen: Array  # uint8[n_flows]: 1 for a traced flow
-    flows: Array  # int64[...]: the traced flows
-    length: Array  # int64[1]: entries wanted since the last drain
-    entries: Array  # int64[capacity, 4]
-    packets: Array  # packets[capacity]
-    tx: Array  # sides[capacity]
-    rx: Array
+    chosen: Numbers[FlowId, int]  # uint8[n_flows]: 1 for a traced flow
+    flows: Numbers[int, FlowId]  # int64[...]: the traced flows
+    length: Numbers[int, int]  # int64[1]: entries wanted since the last drain
+    entries: Numbers[tuple[int, int], int]  # int64[capacity, 4]
+    packets: Records[int, PacketRecord]  # packets[capacity]
+    tx: Records[int, TxRecord]  # sides[capacity]
+    rx: Records[int, RxRecord]
 
 
 def build_trace(
@@ -59,7 +61,8 @@ def build_trace(
     chosen = np.zeros(n_flows, np.uint8)
     chosen[list(flows)] = 1
     packets, tx, rx = (np.zeros(capacity, record) for record in records)
-    return Trace(
+    return grouped(
+        Trace,
         chosen=chosen,
         flows=np.array(flows, np.int64),
         length=np.zeros(1, np.int64),
@@ -93,65 +96,67 @@ def drain(trace: Trace) -> dict[str, np.ndarray]:
     return {"entries": entries, **rows}
 
 
-def append(trace, what, p, now, value):
+def append(trace: Trace, what: int, p: GlobalPort, now: Ps, value: int) -> int:
     """A new entry; returns its row, or -1 if there is none left."""
     k = trace.length[0]
     trace.length[0] = k + 1
     if k >= trace.entries.shape[0]:
         return -1
-    trace.entries[k, 0] = now
-    trace.entries[k, 1] = p
-    trace.entries[k, 2] = what
-    trace.entries[k, 3] = value
+    trace.entries[k, TIME] = now
+    trace.entries[k, PORT] = int(p)
+    trace.entries[k, WHAT] = what
+    trace.entries[k, VALUE] = value
     return k
 
 
-def half_full(trace):
+def half_full(trace: Trace) -> bool:
     """Is it time to drain?"""
-    return 2 * trace.length[0] > trace.entries.shape[0]
+    capacity: int = trace.entries.shape[0]
+    return 2 * trace.length[0] > capacity
 
 
-def trace_packet(wires, what, p, slot, now, value):
+def trace_packet(wires: Wires, what: int, p: GlobalPort, slot: Slot, now: Ps, value: int) -> None:
     """Record what happened at port ``p`` to the packet in pool slot ``slot``."""
-    trace = wires.trace
-    if trace.chosen[int(wires.pool[slot].flow)] == 1:
+    trace: Trace = wires.trace
+    if trace.chosen[FlowId(wires.pool[slot].flow)] == 1:
         k = append(trace, what, p, now, value)
         if k >= 0:
             trace.packets[k] = wires.pool[slot]
 
 
-def trace_created(wires, env, before, p, now):
+def trace_created(wires: Wires, env: Any, before: int, p: GlobalPort, now: Ps) -> None:
     """Record the control packets that a handler has put into the host's FIFO since ``before``."""
     host = env.host
     for i in range(before, host.ctrl_tail):
-        trace_packet(wires, CREATED, p, host.ctrl_off + (i & host.ctrl_mask), now, 0)
+        slot = ring_slot(host.ctrl_off, host.ctrl_mask, i)
+        trace_packet(wires, CREATED, p, slot, now, 0)
 
 
-def trace_tx(wires, env, flow, p, now, cause):
+def trace_tx(wires: Wires, env: Any, flow: FlowId, p: GlobalPort, now: Ps, cause: int) -> None:
     """Copy the state of the sending side of ``flow``."""
-    trace = wires.trace
+    trace: Trace = wires.trace
     if trace.chosen[flow] == 1:
         k = append(trace, TX, p, now, cause)
         if k >= 0:
             trace.tx[k] = env.tx[flow]
 
 
-def trace_rx(wires, env, flow, p, now, cause):
+def trace_rx(wires: Wires, env: Any, flow: FlowId, p: GlobalPort, now: Ps, cause: int) -> None:
     """Copy the state of the receiving side of ``flow``."""
-    trace = wires.trace
+    trace: Trace = wires.trace
     if trace.chosen[flow] == 1:
         k = append(trace, RX, p, now, cause)
         if k >= 0:
             trace.rx[k] = env.rx[flow]
 
 
-def trace_timer(wires, env, timer, p, now):
+def trace_timer(wires: Wires, env: Any, timer: TimerRecord, p: GlobalPort, now: Ps) -> None:
     """Copy what a timer's handler may have changed: a host's timer, any flow that ends there."""
     code = timer.code
     if code >= TIMER_RX:
-        trace_rx(wires, env, timer.owner, p, now, code)
+        trace_rx(wires, env, FlowId(timer.owner), p, now, code)
     elif code >= TIMER_TX:
-        trace_tx(wires, env, timer.owner, p, now, code)
+        trace_tx(wires, env, FlowId(timer.owner), p, now, code)
     else:
         for i in range(wires.trace.flows.shape[0]):
             flow = wires.trace.flows[i]
@@ -161,7 +166,7 @@ def trace_timer(wires, env, timer, p, now):
                 trace_rx(wires, env, flow, p, now, code)
 
 
-def trace_pause(wires, env, paused, p, now):
+def trace_pause(wires: Wires, env: Any, paused: int, p: GlobalPort, now: Ps) -> None:
     """Record that PFC frame ``paused``, not yet heeded, stops or releases a traced sender."""
     before = wires.ports[p].paused
     for i in range(wires.trace.flows.shape[0]):

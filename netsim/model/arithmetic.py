@@ -6,7 +6,7 @@ un-jitted runs (Python integers) agree with compiled ones.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,24 +22,34 @@ PURPOSE_ECN = 4
 PURPOSE_TRIM = 5
 PURPOSE_LOSS = 8
 
+RATE_MASK = (1 << RATE_SHIFT) - 1
+
 
 def byte_quotient(rate_bps: NDArray[np.int64]) -> Ints:
     """Time per byte of a link, int64, in units of 2**-20 ps; see `send_time`."""
     return np.rint(float(PS_BITS << RATE_SHIFT) / rate_bps).astype(np.int64)
 
 
-def send_time(size_bytes: Ints | int, quotient: Ints) -> Ints:
-    """Picoseconds to send `size_bytes` on a link with this `byte_quotient`."""
+@overload
+def send_time(size_bytes: int, quotient: int) -> int: ...
+@overload
+def send_time(size_bytes: Ints | int, quotient: Ints) -> Ints: ...
+def send_time(size_bytes: Any, quotient: Any) -> Any:
+    """Picoseconds to send a packet of `size_bytes` on a link with this `byte_quotient`.
+
+    `netsim.limits` sees to it that the product fits an int64, for packets.
+    """
     return (size_bytes * quotient) >> RATE_SHIFT
 
 
 def serialisation_ps(size_bytes: int, q20: int) -> int:
     """Time on the wire of ``size_bytes`` where a byte takes ``q20`` units of 2**-20 ps.
 
-    This is ``(size_bytes * q20) >> 20``, also where that product overflows: of up to 8 TB, in
+    This is `send_time`, also where its product overflows: of up to 8 TB, in
     case a transport asks for a window or a queue and not for a packet.
     """
-    return size_bytes * (q20 >> 20) + ((size_bytes * (q20 & 0xFFFFF)) >> 20)
+    whole = size_bytes * (q20 >> RATE_SHIFT)
+    return whole + ((size_bytes * (q20 & RATE_MASK)) >> RATE_SHIFT)
 
 
 def mix(x: Any) -> Any:

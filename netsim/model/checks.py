@@ -18,6 +18,7 @@ from netsim.limits import (
     HORIZON_PS,
     PATH_BYTES,
     PS_BITS,
+    RATE_SHIFT,
     TRAFFIC_BYTES,
     fastest_rate_bps,
     slowest_rate_bps,
@@ -134,7 +135,7 @@ def check_durations(network: Network, flows: FlowTable, packets: PacketFormat, k
     """
     quotient = byte_quotient(network.port_rate_bps)
     full = max(packets.data_bytes, packets.control_bytes)
-    send_ps = quotient * (full / 2**20)
+    send_ps = quotient * (full / 2**RATE_SHIFT)
     hop_ps = float(send_ps.max()) + float(network.port_delay_ps.max())
     count = packet_counts(flows.size_bytes, packets)
     longest_ps = (int(count.max()) + 2 * network.n_nodes) * hop_ps + int(flows.start_ps.max())

@@ -1,0 +1,100 @@
+"""One step of a coupled switch, and the calendar of the completions in it.
+
+The calendar is an array of time slots. A port has at most one entry; the ports of a slot
+are a list in the order of (time, port).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from netsim.engine.ids import NO_PORT, GlobalPort, LocalPort, NodeId, Numbers, Ps
+from netsim.engine.layout import N_BUCKETS, Clock, Net, Scratch, Wires
+
+WORD = 32
+
+
+class Step(NamedTuple):
+    """The switch and the window of one step, and the calendar of completions in it."""
+
+    node: NodeId
+    first: GlobalPort  # the switch's first port
+    w0: Ps
+    w1: Ps
+    shift: int  # (time - w0) >> shift is a slot of the calendar
+    heads: Numbers[int, LocalPort]  # int64[N_BUCKETS]: first port of each slot
+    later: Numbers[LocalPort, LocalPort]  # int64[ports]: the port behind a port in its slot
+    words: Numbers[int, int]  # int64[N_BUCKETS / 32]: a bit for each slot that is not empty
+
+
+def open_step(net: Net, clock: Clock, scratch: Scratch, worker: int, node: NodeId) -> Step:
+    """A step with an empty calendar, in the worker's scratch."""
+    w0 = clock.clock[0].w0
+    w1 = clock.clock[0].w1
+    shift = 0
+    while ((w1 - w0) >> shift) >= N_BUCKETS:
+        shift += 1
+    words = scratch.words[worker]
+    words[:] = 0
+    heads = scratch.calendar[worker]
+    return Step(node, net.first_port[node], w0, w1, shift, heads, scratch.later[worker], words)
+
+
+def calendar_add(wires: Wires, step: Step, out: LocalPort) -> None:
+    """Enter the completion of local port ``out``, in the order of (time, port)."""
+    at = wires.ports[step.first + out].free_at
+    entry = (at - step.w0) >> step.shift
+    heads = step.heads
+    later = step.later
+    words = step.words
+    bit = 1 << (entry & (WORD - 1))
+    if words[entry // WORD] & bit == 0:
+        words[entry // WORD] |= bit
+        heads[entry] = out
+        later[out] = NO_PORT
+        return
+    before = NO_PORT
+    other = heads[entry]
+    while other >= 0:
+        time = wires.ports[step.first + other].free_at
+        if time > at or (time == at and other > out):
+            break
+        before = other
+        other = later[other]
+    later[out] = other
+    if before < 0:
+        heads[entry] = out
+    else:
+        later[before] = out
+
+
+def calendar_first(step: Step, word: int) -> int:
+    """The earliest time slot with an entry, looking from ``word`` on, or -1."""
+    words = step.words
+    while word < N_BUCKETS // WORD:
+        bits = words[word]
+        if bits != 0:
+            entry = word * WORD
+            if bits & 0xFFFF == 0:
+                bits >>= 16
+                entry += 16
+            if bits & 0xFF == 0:
+                bits >>= 8
+                entry += 8
+            while bits & 1 == 0:
+                bits >>= 1
+                entry += 1
+            return entry
+        word += 1
+    return -1
+
+
+def calendar_take(step: Step, entry: int) -> LocalPort:
+    """Remove the first port of time slot ``entry``."""
+    heads = step.heads
+    out = heads[entry]
+    following = step.later[out]
+    heads[entry] = following
+    if following < 0:
+        step.words[entry // WORD] &= ~(1 << (entry & (WORD - 1)))
+    return out

@@ -1,0 +1,30 @@
+"""Where things lie: the slots of a ring, the queues of a port, the ports of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from netsim.engine.ids import GlobalPort, LocalPort, NodeId, QueueId, Slot, span
+from netsim.engine.layout import Net
+
+N_CLASSES: int
+
+
+def ring_slot(first: Slot, mask: int, position: int) -> Slot:
+    """The slot of what was put in as number ``position``, of a ring of ``mask + 1`` slots."""
+    return first + (position & mask)
+
+
+def queue_of(p: GlobalPort, cls: int) -> QueueId:
+    """The queue of class ``cls`` at port ``p``."""
+    return QueueId(int(p) * N_CLASSES + cls)
+
+
+def ports_of(net: Net, node: NodeId) -> Iterable[GlobalPort]:
+    """The ports of a node, in ascending order."""
+    return span(net.first_port[node], net.first_port[node + 1])
+
+
+def local_ports_of(net: Net, node: NodeId) -> Iterable[LocalPort]:
+    """Likewise, as the node counts them."""
+    return span(LocalPort(0), net.first_port[node + 1] - net.first_port[node])
