@@ -111,14 +111,14 @@ def flow_results(engine: Engine, case: Case) -> list[tuple[int, int, int, int]]:
 
     The reference has no acked_ps for datagram; the engine's is the time of the last packet sent.
     """
-    tx, rx = engine.state.ends.tx, engine.state.ends.rx
+    states = engine.flow_states()
     results = []
     for f in range(len(engine.flows)):
-        start = int(tx["start_ps"][f])
-        done, acked = int(rx["done_ps"][f]), int(tx["acked_ps"][f])
+        start = int(states.start_ps[f])
+        done, acked = int(states.done_ps[f]), int(states.acked_ps[f])
         if case.transport == "datagram":
             acked = -1
-        counts = int(tx["retransmits"][f]), int(tx["sent_packets"][f])
+        counts = int(states.retransmits[f]), int(states.sent_packets[f])
         since = (t - start if t >= 0 else -1 for t in (done, acked))
         results.append((*since, *counts))
     return results
@@ -131,23 +131,23 @@ COUNTERS = {
     "drop_bytes": "drop_bytes",
     "trims": "trims",
     "marks": "marks",
-    "max_queue_bytes": "max_bytes",
+    "max_queue_bytes": "max_queue_bytes",
     "pauses_sent": "pauses",
     "paused_ps": "paused_ps",
+    "lost": "lost_packets",
+    "lost_bytes": "lost_bytes",
 }
 """The reference's names of counters, and the engine's."""
 
 
 def counters_of(engine: Engine, end_ps: int) -> list[dict[str, int]]:
     """The counters of every port and class, with pauses that still last counted to ``end_ps``."""
-    wires, classes = engine.state.wires, engine.fabric.n_classes
-    faulty = engine.faults is not None
+    links, classes = engine.link_counters(), engine.fabric.n_classes
+    paused = engine.paused_classes()
     counters = []
     for i in range(engine.network.n_ports * classes):
-        queue = {name: int(wires.queues[field][i]) for name, field in COUNTERS.items()}
-        queue["lost"] = int(wires.losses["packets"][i]) if faulty else 0
-        queue["lost_bytes"] = int(wires.losses["bytes"][i]) if faulty else 0
-        if int(wires.ports["paused"][i // classes]) >> i % classes & 1:
-            queue["paused_ps"] += end_ps - int(wires.queues["paused_since"][i])
-        counters.append(queue)
+        found = {name: int(getattr(links, field)[i]) for name, field in COUNTERS.items()}
+        if int(paused[i // classes]) >> i % classes & 1:
+            found["paused_ps"] -= engine.now_ps - end_ps
+        counters.append(found)
     return counters

@@ -80,21 +80,19 @@ def flow_table(flows: list[tuple[int, int, int, int]]) -> FlowTable:
 
 def fct_ps(engine: Engine) -> NDArray[np.int64]:
     """Until the receiver has all, of each flow from its start; -1 for never."""
-    ends = engine.state.ends
-    done = np.array(ends.rx["done_ps"])
-    return np.where(done >= 0, done - np.array(ends.tx["start_ps"]), -1)
+    flows = engine.flow_states()
+    return np.where(flows.done_ps >= 0, flows.done_ps - flows.start_ps, -1)
 
 
 def acked_ps(engine: Engine) -> NDArray[np.int64]:
     """Until the sender knows, of each flow from its start; -1 for never."""
-    tx = engine.state.ends.tx
-    acked = np.array(tx["acked_ps"])
-    return np.where(acked >= 0, acked - np.array(tx["start_ps"]), -1)
+    flows = engine.flow_states()
+    return np.where(flows.acked_ps >= 0, flows.acked_ps - flows.start_ps, -1)
 
 
 def counter(engine: Engine, name: str) -> int:
-    """A counter of the class queues, summed over all ports and classes."""
-    return int(engine.state.wires.queues[name].sum())
+    """A counter of the links, summed over all ports and classes."""
+    return int(getattr(engine.link_counters(), name).sum())
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ def assert_conserved(engine: Engine) -> None:
     assert (
         int(hosts["sent_bytes"].sum()) == int(hosts["received_bytes"].sum()) + lost + rest.n_bytes
     )
-    assert engine.count("payload_bytes") == int(engine.state.ends.rx["got_bytes"].sum())
+    assert engine.counts.payload_bytes == int(engine.flow_states().got_bytes.sum())
 
 
 def digest(engine: Engine) -> str:

@@ -42,9 +42,9 @@ def wan(transport: str = "bbr", *, loss: float = 0.0, queue: int = 40_000, **giv
 def rates_bps(engine: Engine, since_ps: int, until_ps: int) -> np.ndarray:
     """Each flow's goodput from ``since_ps`` to ``until_ps``, on the wire's scale."""
     run(engine, since_ps)
-    before = np.array(engine.state.ends.rx["got_bytes"])
+    before = np.array(engine.flow_states().got_bytes)
     run(engine, until_ps)
-    got = np.array(engine.state.ends.rx["got_bytes"]) - before
+    got = np.array(engine.flow_states().got_bytes) - before
     par = engine.state.ends.pars["transport0"][0]
     on_the_wire = (par["payload_bytes"] + par["header_bytes"]) / par["payload_bytes"]
     return got * on_the_wire * 8 * S / (until_ps - since_ps)
@@ -152,7 +152,7 @@ def test_probe_rtt_empties_the_pipe() -> None:
     run(engine, 9 * S)
     before = np.array(tx["cwnd"])
     assert tx["state"].tolist() == [PROBE_BW, PROBE_BW]
-    assert int(engine.state.wires.queues["bytes"][port]) > 50 * PACKET
+    assert int(engine.link_counters().queue_bytes[port]) > 50 * PACKET
     smallest, states = np.array(before), set()
     seen = []
     for i in range(400):

@@ -129,7 +129,7 @@ def test_the_run_ends_and_the_handler_is_named(
 
 def test_what_is_allowed(tmp_path: Path) -> None:
     change = in_handler(START, "set_timer(env, now, tx, 0, now)")
-    assert run(engine(tmp_path, change)).count("finished") == len(FLOWS)
+    assert run(engine(tmp_path, change)).counts.finished == len(FLOWS)
 
 
 @pytest.mark.parametrize("handler", ["on_timer", "on_host_timer"])
@@ -149,7 +149,7 @@ def test_many_timers_at_one_instant_are_no_loop(tmp_path: Path) -> None:
     change = in_handler(START, "set_timer(env, now, tx, 0, now)")
     one = engine(tmp_path, change, flows=flows)
     one.advance(3, 10**12)
-    assert int(one.state.ends.tx["sent_packets"].sum()) > 0
+    assert int(one.flow_states().sent_packets.sum()) > 0
 
 
 class TestSentAgain:
@@ -161,8 +161,8 @@ class TestSentAgain:
         changes = (until + "tx.n_packets", until + str(n)), (SEQ + "\n", f"pkt.seq = {numbers}\n")
         one = engine(tmp_path, *changes, flows=FLOWS[:1])
         one.advance(1000, 10**9)
-        assert int(one.state.ends.tx["sent_packets"][0]) == n
-        return list(one.state.ends.tx["retransmits"])
+        assert int(one.flow_states().sent_packets[0]) == n
+        return list(one.flow_states().retransmits)
 
     def test_in_order(self, tmp_path: Path) -> None:
         assert self.retransmits(tmp_path, "tx.next_seq", N_PACKETS) == [0]

@@ -37,7 +37,7 @@ params = {p.name: p.convert(p.default) for p in plugin.params}
 args = (builder.build("pair"), flows, Fabric(), PacketFormat(), plugin, params, 1)
 engine = Engine(*args, jit=True)
 engine.advance(10**6, INF)
-print(Path(netsim.__file__).parent, int(engine.state.ends.rx["done_ps"][0]))
+print(Path(netsim.__file__).parent, int(engine.flow_states().done_ps[0]))
 """
 
 ALONE_PS = 3 * 332_800 + 2 * 10**6

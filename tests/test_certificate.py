@@ -43,12 +43,11 @@ def compare_totals(case: Case, engine: Engine, expected: Outcome) -> None:
     classes = engine.fabric.n_classes
     for (port, c), counters in expected.counters.items():
         assert Counters(**ours[port * classes + c]) == counters, (port, c)
-    hosts = engine.state.ends.hosts
-    balance = expected.balance
-    assert int(hosts["sent_bytes"].sum()) == balance.sent.bytes
-    assert int(hosts["received_packets"].sum()) == balance.received.packets
-    assert int(hosts["received_bytes"].sum()) == balance.received.bytes
-    assert engine.count("hops") == sum(map(len, expected.departures.values()))
+    found, balance = engine.conservation(), expected.balance
+    assert found.bytes.sent == balance.sent.bytes
+    assert found.packets.received == balance.received.packets
+    assert found.bytes.received == balance.received.bytes
+    assert engine.counts.hops == sum(map(len, expected.departures.values()))
 
 
 def shortened(case: Case, divisor: int) -> int | None:
@@ -94,5 +93,5 @@ def test_a_call_simulates_no_more_windows_than_asked_for_however_often_rings_gro
     for done in range(1, 200):
         if engine.advance(1, case.until_ps) != RUNNING:
             break
-        assert engine.count("windows") == done
+        assert engine.counts.windows == done
     assert done > 20

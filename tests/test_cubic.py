@@ -76,7 +76,7 @@ def sender(engine: Engine, field: str, flow: int = 0) -> Any:
 
 def lost(engine: Engine) -> int:
     """Packets that the faulty link lost."""
-    return int(engine.state.wires.losses["packets"].sum())
+    return int(engine.link_counters().lost_packets.sum())
 
 
 # -- the window ----------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def test_without_loss_the_path_is_full() -> None:
 
 def counter_of_bottleneck(engine: Engine) -> int:
     """Bytes that the bottleneck has sent."""
-    return int(engine.state.wires.queues["sent_bytes"][bottleneck(engine.network)])
+    return int(engine.link_counters().sent_bytes[bottleneck(engine.network)])
 
 
 def test_flows_share_the_bottleneck() -> None:
@@ -253,10 +253,10 @@ def test_flows_share_the_bottleneck() -> None:
     starts = [i * 370 * MS for i in range(8)]
     engine = transfer(network, [10**6] * 8, starts_ps=starts, buffer_bytes=2_750_000)
     run(engine, 10 * S)
-    payload = np.array(engine.state.ends.rx["got_bytes"])
+    payload = np.array(engine.flow_states().got_bytes)
     sent = counter_of_bottleneck(engine)
     run(engine, 50 * S)
-    shares = (np.array(engine.state.ends.rx["got_bytes"]) - payload).astype(float)
+    shares = (np.array(engine.flow_states().got_bytes) - payload).astype(float)
     assert counter_of_bottleneck(engine) - sent > 0.995 * 40 * 10**9 / 8
     assert shares.sum() ** 2 / (8 * (shares**2).sum()) > 0.95
     tx = engine.state.ends.tx

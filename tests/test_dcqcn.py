@@ -65,7 +65,7 @@ def build(
 def queue_bytes(engine: Engine, host: int) -> int:
     """Bytes held at the switch's port to a host, of class 0."""
     port = int(engine.network.port_peer[engine.network.node_first_port[host]])
-    return int(engine.state.wires.queues["bytes"][port * engine.fabric.n_classes])
+    return int(engine.link_counters().queue_bytes[port * engine.fabric.n_classes])
 
 
 def mean_queue(engine: Engine, host: int, until_ps: int, every_ps: int) -> float:
@@ -311,9 +311,9 @@ def test_fair_shares_and_queue(n: int) -> None:
         preset="paper-40g",
     )
     run(engine, 60 * MS)
-    pauses, before = counter(engine, "pauses"), np.array(engine.state.ends.rx["got_bytes"])
+    pauses, before = counter(engine, "pauses"), np.array(engine.flow_states().got_bytes)
     mean = mean_queue(engine, 0, 120 * MS, 20 * US)
-    rates = engine.state.ends.rx["got_bytes"] - before
+    rates = engine.flow_states().got_bytes - before
     assert jain(rates) > 0.95
     goodput = rates.sum() * 8 / (60 * MS * 1e-12) / (40 * G)
     assert goodput > 0.94 * 1000 / 1048
@@ -333,10 +333,10 @@ def test_incast_without_pauses() -> None:
     for transport in ("roce", "dcqcn"):
         engine = build(network, flows, lossless(PAPER_ECN), transport=transport)
         run(engine, 10 * MS)
-        before = counter(engine, "pauses"), engine.count("payload_bytes")
+        before = counter(engine, "pauses"), engine.counts.payload_bytes
         run(engine, 30 * MS)
         pauses[transport] = counter(engine, "pauses") - before[0]
-        bytes_late[transport] = int(engine.state.ends.rx["got_bytes"].sum())
+        bytes_late[transport] = int(engine.flow_states().got_bytes.sum())
         assert counter(engine, "drops") == 0
         assert_conserved(engine)
     assert pauses["roce"] > 1000

@@ -78,7 +78,7 @@ def test_slow_start_doubles() -> None:
     sent = []
     for r in range(4):
         run(engine, r * 102 * US + 50 * US)
-        sent.append(int(engine.state.ends.tx["sent_packets"][0]))
+        sent.append(int(engine.flow_states().sent_packets[0]))
     assert sent == [10, 30, 70, 150]
     assert fct_ps(run(engine))[0] > 0
 
@@ -127,7 +127,7 @@ def test_losses_are_repaired() -> None:
     flows = flow_table([(i, 4 + i, size, 0) for i in range(4)])
     engine = run(build(network, flows, "dctcp", marking(10**6, queue=60), packets=PACKETS))
     assert counter(engine, "drops") > 50
-    assert engine.state.ends.tx["retransmits"].sum() == counter(engine, "drops")
+    assert engine.flow_states().retransmits.sum() == counter(engine, "drops")
     ideal = 4 * 3000 * FULL * 8e12 / RATE_BPS
     assert fct_ps(engine).max() < 1.5 * ideal + 2 * 10 * MS
     assert_conserved(engine)

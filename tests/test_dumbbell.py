@@ -59,7 +59,7 @@ def test_the_bottleneck_drops_what_its_buffer_does_not_hold() -> None:
     engine = run(build(network, flows, "datagram", Fabric(queue_bytes=50 * FULL)))
     left_to_right = 2  # the third port of the left switch, after its two hosts
     first = int(network.node_first_port[network.n_hosts])
-    drops = engine.state.wires.queues["drops"]
+    drops = engine.link_counters().drops
     assert int(drops[first + left_to_right]) == int(drops.sum()) > 600
 
 

@@ -28,7 +28,7 @@ def one_flow(size: int, *faults: LinkFault, transport: str = "datagram", seed: i
 
 
 def lost(engine: Engine) -> int:
-    return int(engine.state.wires.losses["packets"].sum())
+    return int(engine.link_counters().lost_packets.sum())
 
 
 def test_the_share_of_packets_that_are_lost():
@@ -96,7 +96,7 @@ def test_draws_do_not_depend_on_anything_but_the_seed():
     first, again, other = (
         one_flow(4_096_000, LinkFault(NIC, loss=0.05), seed=seed) for seed in (1, 1, 2)
     )
-    arrived = [int(e.state.ends.rx["got_bytes"][0]) for e in (first, again, other)]
+    arrived = [int(e.flow_states().got_bytes[0]) for e in (first, again, other)]
     assert arrived[0] == arrived[1] != arrived[2]
 
 

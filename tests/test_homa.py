@@ -65,12 +65,12 @@ def alone_ps(n_packets: int, links: int = 4) -> int:
 
 
 def retransmits(engine: Engine) -> int:
-    return int(engine.state.ends.tx["retransmits"].sum())
+    return int(engine.flow_states().retransmits.sum())
 
 
 def sent_in_class(engine: Engine, port: int) -> list[int]:
     classes = engine.fabric.n_classes
-    return engine.state.wires.queues["sent_packets"][port * classes : (port + 1) * classes].tolist()
+    return engine.link_counters().sent_packets[port * classes : (port + 1) * classes].tolist()
 
 
 def downlink(network: Network, host: int) -> int:
@@ -201,7 +201,7 @@ def test_an_incast_needs_a_bounded_buffer(n_senders: int) -> None:
     most = max(n_senders, 4) * FAR * PACKET
     fabric = replace(FABRIC, queue_bytes=most)
     engine = homa(flows, network=network, fabric=fabric, overcommit=4, priorities=1)
-    assert engine.state.wires.queues["max_bytes"].max() > most / 2
+    assert engine.link_counters().max_queue_bytes.max() > most / 2
     assert counter(engine, "drops") == 0
     assert retransmits(engine) == 0
     assert fct_ps(engine).max() <= alone_ps(300 * n_senders + 2)
@@ -211,7 +211,7 @@ def test_many_messages_little_longer_than_rtt_bytes_are_not_granted_at_once() ->
     network = fat_tree(4, 4, "100Gbps")
     flows = [(src, 15, 60 * PAYLOAD, 0) for src in range(12)]
     engine = homa(flows, network=network, overcommit=2)
-    scheduled = engine.state.wires.queues["max_bytes"].reshape(-1, 8)[:, 1:]
+    scheduled = engine.link_counters().max_queue_bytes.reshape(-1, 8)[:, 1:]
     assert scheduled.max() <= 2 * FAR * PACKET
     assert fct_ps(engine).max() == pytest.approx(alone_ps(60 * 12), rel=0.02)
 

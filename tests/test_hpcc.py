@@ -178,7 +178,7 @@ def test_a_lone_flow_settles_at_eta(rate_gbps: int) -> None:
     engine = build(network, flow_table([(0, 31, 10**9, 0)]), "hpcc", SHARED)
     seen = measure(engine, 0, 300 * US, 800 * US, 500 * US)
     assert seen.rate_bps == pytest.approx(0.95 * rate_gbps * G, rel=0.01)
-    assert engine.state.wires.queues["max_bytes"][network.n_hosts :].max() <= PACKET
+    assert engine.link_counters().max_queue_bytes[network.n_hosts :].max() <= PACKET
     notes = np.array(engine.state.ends.tx["notes"][0])
     assert engine.state.ends.tx["n_notes"][0] == 3
     assert (notes[:3] > 0).all()
@@ -221,7 +221,7 @@ def test_incast() -> None:
     ideal = n * 250 * PACKET * 80
     assert ideal < acked_ps(engine).max() < 1.15 * ideal
     assert counter(engine, "drops") == 0
-    assert engine.state.ends.tx["retransmits"].sum() == 0
+    assert engine.flow_states().retransmits.sum() == 0
     assert_conserved(engine)
 
 

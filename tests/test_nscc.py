@@ -121,7 +121,7 @@ def test_acknowledgements_cover_four_packets() -> None:
 
 
 def received(engine: Engine) -> np.ndarray:
-    return np.array(engine.state.ends.rx["got_bytes"], float)
+    return np.array(engine.flow_states().got_bytes, float)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_incast(rate: str, queue: tuple[int, int, int], n: int) -> None:
     before, queued = received(engine), []
     for step in range(1, 101):
         run(engine, (500 + 10 * step) * US)
-        queued.append(int(engine.state.wires.queues["bytes"][2 * last_hop + 1]) / PACKET)
+        queued.append(int(engine.link_counters().queue_bytes[2 * last_hop + 1]) / PACKET)
     got = received(engine) - before
     line_rate_packets = 1000 / (PACKET_US * 100 / int(rate[:3]))
     assert got.sum() / PAYLOAD == pytest.approx(line_rate_packets, rel=0.005)

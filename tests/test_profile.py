@@ -24,8 +24,8 @@ def test_a_profile_changes_nothing(transport, fabric):
     parts = (times.find_s, times.switches_s, times.hosts_s, times.publish_s)
     assert min(parts) > 0
     assert sum(parts) < passed
-    assert 16 <= times.host_steps <= 16 * measured.count("windows")
-    assert 8 <= times.switch_steps <= 8 * measured.count("windows")
+    assert 16 <= times.host_steps <= 16 * measured.counts.windows
+    assert 8 <= times.switch_steps <= 8 * measured.counts.windows
 
 
 def test_the_clock_of_compiled_code():

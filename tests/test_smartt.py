@@ -78,7 +78,7 @@ def test_the_window_is_one_product() -> None:
     """28 packets of 4160 bytes fit into 116,896 bytes, so 28 of them go per round trip."""
     flows = flow_table([(0, 31, 2800 * PAYLOAD, 0)])
     engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "smartt", fabric()))
-    round_trip_us = int(engine.state.ends.tx["base_rtt_ps"][0]) / US
+    round_trip_us = int(engine.flow_states().base_rtt_ps[0]) / US
     closed_form_us = 100 * round_trip_us + 27 * PACKET_US
     assert acked_ps(engine)[0] / US == pytest.approx(closed_form_us, abs=0.001)
 
@@ -90,7 +90,7 @@ def incast(n: int, packets: int) -> Engine:
 
 
 def received(engine: Engine) -> np.ndarray:
-    return np.array(engine.state.ends.rx["got_bytes"], float)
+    return np.array(engine.flow_states().got_bytes, float)
 
 
 @pytest.mark.parametrize("n", [3, 8, 15])
@@ -110,7 +110,7 @@ def test_incast(n: int) -> None:
     queued = []
     for step in range(100):
         run(engine, (500 + 10 * step) * US)
-        queued.append(int(engine.state.wires.queues["bytes"][2 * last_hop + 1]) / PACKET)
+        queued.append(int(engine.link_counters().queue_bytes[2 * last_hop + 1]) / PACKET)
     got = received(engine) - before
     full = 990 / PACKET_US * PAYLOAD
     assert got.sum() == pytest.approx(full, rel=0.01)
@@ -166,7 +166,7 @@ def test_reps_avoids_a_slow_path() -> None:
     usual = finish_us(network, flows, paths="reps")
     engine = run(build(slow, flows, "smartt", fabric(), params={"paths": "reps"}))
     assert acked_ps(engine).max() / US < 1.05 * usual[-1]
-    sent = [int(engine.state.wires.queues["sent_packets"][2 * p + 1]) for p in ports]
+    sent = [int(engine.link_counters().sent_packets[2 * p + 1]) for p in ports]
     assert sent[0] < 0.4 * np.mean(sent[1:])
     assert finish_us(slow, flows, paths="oblivious")[-1] > 1.3 * usual[-1]
 

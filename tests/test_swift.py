@@ -147,7 +147,7 @@ def test_incast() -> None:
     ideal = n * 100 * PACKET * 80 + 4 * US
     assert acked_ps(engine).max() < 1.1 * ideal
     assert counter(engine, "drops") == 0
-    queue = int(engine.state.wires.queues["max_bytes"].max())
+    queue = int(engine.link_counters().max_queue_bytes.max())
     assert queue * 80 < 140 * US
     assert_conserved(engine)
 
@@ -181,8 +181,8 @@ def test_losses_are_repaired(queue_packets: int) -> None:
     fabric = Fabric(queue_bytes=queue_packets * PACKET)
     engine = run(build(network, flows, "swift", fabric))
     assert counter(engine, "drops") > 0
-    assert engine.state.ends.tx["retransmits"].sum() == counter(engine, "drops")
-    assert (engine.state.ends.rx["got_bytes"] == 500 * PAYLOAD).all()
+    assert engine.flow_states().retransmits.sum() == counter(engine, "drops")
+    assert (engine.flow_states().got_bytes == 500 * PAYLOAD).all()
     assert (acked_ps(engine) > 0).all()
     assert_conserved(engine)
 

@@ -216,7 +216,7 @@ def test_pfc_loses_nothing(seed: int) -> None:
     engine = run(build(network, flows, "roce", fabric, seed=seed))
     assert counter(engine, "pauses") > 0
     assert counter(engine, "drops") == 0
-    assert engine.state.ends.tx["retransmits"].sum() == 0
+    assert engine.flow_states().retransmits.sum() == 0
     assert (fct_ps(engine) > 0).all()
     assert_conserved(engine)
 

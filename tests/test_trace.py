@@ -16,8 +16,8 @@ from netsim.engine.trace import (
     SENT,
     TRIMMED,
     WHAT,
+    TraceEntries,
     TraceOverflowError,
-    drain,
 )
 from netsim.model.fabric import Ecn, Fabric
 from netsim.model.faults import LinkFault, combine
@@ -61,12 +61,13 @@ def record_all(traced, windows=7):
     chunks, status = [], RUNNING
     while status == RUNNING:
         status = traced.advance(windows, INF)
-        chunks.append(drain(traced.state.wires.trace))
-    return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+        chunks.append(traced.drain_trace())
+    return TraceEntries.joined(chunks)
 
 
 def table(traced, windows=7):
-    return event_table(traced, record_all(traced, windows), traced.protocol.modules[0])[0]
+    transport = traced.protocol.modules[0]
+    return event_table(NETWORK, record_all(traced, windows), transport)[0]
 
 
 def events(setting="trimming", flow=16, **options):
@@ -107,16 +108,16 @@ def test_every_departure_is_recorded(setting):
 def test_what_befalls_packets_is_what_queues_count(setting):
     traced = engine(setting, trace=tuple(SENDERS))
     raw = record_all(traced)
-    what = raw["entries"][:, WHAT]
+    what = raw.entries[:, WHAT]
     names = {"drops": DROPPED, "trims": TRIMMED, "marks": MARKED}
     found = {name: np.count_nonzero(what == code) for name, code in names.items()}
     assert found == {name: counter(traced, name) for name in names}
     expected = {"trimming": "trims", "drops": "drops", "least loaded": "drops"}
     expected |= {"marks at enqueue": "marks", "marks at dequeue": "marks"}
     assert setting not in expected or found[expected[setting]] > 0
-    hosts = traced.state.ends.hosts
-    assert np.count_nonzero(what == SENT) == hosts["sent_packets"].sum()
-    assert np.count_nonzero(what == RECEIVED) == hosts["received_packets"].sum()
+    packets = traced.conservation().packets
+    assert np.count_nonzero(what == SENT) == packets.sent
+    assert np.count_nonzero(what == RECEIVED) == packets.received
 
 
 @pytest.mark.parametrize("setting", ["trimming", "pfc", "least loaded"])
@@ -166,7 +167,7 @@ def test_the_round_trip_of_a_lone_packet_is_that_of_empty_links():
     flows = flow_table([(0, 15, 4096, 0)])
     traced = engine("pfc", trace=(0,), flows=flows)
     rows = table(traced)
-    assert rows["rtt_ps"].drop_nulls().to_list() == [int(traced.state.ends.tx["base_rtt_ps"][0])]
+    assert rows["rtt_ps"].drop_nulls().to_list() == [int(traced.flow_states().base_rtt_ps[0])]
     assert set(rows["queue_bytes"].drop_nulls()) == {0, PACKET, 64}
 
 
@@ -209,16 +210,17 @@ def test_pauses_of_the_sender():
 def test_retransmissions_are_told():
     traced = engine("drops", trace=(16,))
     rows = table(traced)
-    assert int(rows["again"].sum()) == int(traced.state.ends.tx["retransmits"][16]) > 0
+    assert int(rows["again"].sum()) == int(traced.flow_states().retransmits[16]) > 0
 
 
 def test_losses_on_the_wire():
     faults = combine([LinkFault(np.arange(NETWORK.n_ports), loss=0.02)], NETWORK.n_ports)
     traced = engine("pfc", trace=tuple(SENDERS), faults=faults)
     raw = record_all(traced)
-    lost = np.count_nonzero(raw["entries"][:, WHAT] == LOST)
-    assert lost == traced.state.wires.losses["packets"].sum() > 0
-    rows = event_table(traced, raw, traced.protocol.modules[0])[0].filter(pl.col("event") == "lose")
+    lost = np.count_nonzero(raw.entries[:, WHAT] == LOST)
+    assert lost == traced.link_counters().lost_packets.sum() > 0
+    transport = traced.protocol.modules[0]
+    rows = event_table(NETWORK, raw, transport)[0].filter(pl.col("event") == "lose")
     assert rows["packet"].null_count() == 0
 
 

@@ -47,7 +47,7 @@ def lossy(network: Network, loss: float, *, back: float = 0.0) -> LinkFaults:
 
 
 def lost(engine: Engine) -> int:
-    return int(engine.state.wires.losses["packets"].sum())
+    return int(engine.link_counters().lost_packets.sum())
 
 
 def wan(network: Network, flows: list[tuple[int, int, int, int]], **given: Any) -> Engine:
@@ -98,8 +98,8 @@ def test_lone_flow(k: int, m: int, interleave: int) -> None:
         if interleave == 1
         else groups_before * interleave + min(interleave, n - groups_before * k * interleave)
     )
-    assert engine.state.ends.tx["sent_packets"].tolist() == [n + m * blocks]
-    assert engine.state.ends.tx["retransmits"].tolist() == [0]
+    assert engine.flow_states().sent_packets.tolist() == [n + m * blocks]
+    assert engine.flow_states().retransmits.tolist() == [0]
     assert_conserved(engine)
 
 
@@ -137,7 +137,7 @@ def test_no_loss_where_the_rates_fit() -> None:
     engine = run(wan(network, flows, rate="625Mbps", capacity="1.25Gbps", queue=2 * 8 * 2))
     assert counter(engine, "drops") == 0
     assert (fct_ps(engine) > 0).all()
-    assert engine.state.ends.tx["retransmits"].sum() == 0
+    assert engine.flow_states().retransmits.sum() == 0
     sent = int(engine.state.ends.hosts["sent_bytes"][:8].sum())
     assert sent * 8 * 10**12 / (10 * G) > 0.5 * float(fct_ps(engine).max() - ONE_WAY)
 
@@ -152,7 +152,7 @@ def test_completes_far_beyond_the_design_loss(
     network = bottleneck(1, rate=rate)
     flows = [(0, 1, n * PAYLOAD, 0)]
     engine = run(wan(network, flows, rate="5Gbps", queue=4, interleave=interleave))
-    sent = int(engine.state.ends.tx["sent_packets"][0])
+    sent = int(engine.flow_states().sent_packets[0])
     assert counter(engine, "drops") > least_loss * sent
     assert fct_ps(engine)[0] > 2 * ONE_WAY
     assert int(engine.state.ends.hosts["admitted_bps"].sum()) == 0
@@ -178,9 +178,9 @@ def test_no_tail_at_the_design_loss(preset: str, loss: float) -> None:
     for seed in range(1, 11):
         faults = lossy(network, loss)
         engine = run(wan(network, flows, rate="5Gbps", faults=faults, seed=seed, **params))
-        share = lost(engine) / int(engine.state.ends.tx["sent_packets"][0])
+        share = lost(engine) / int(engine.flow_states().sent_packets[0])
         assert 0.5 * loss < share < 2 * loss
-        assert engine.state.ends.tx["retransmits"][0] == 0
+        assert engine.flow_states().retransmits[0] == 0
         assert clean <= fct_ps(engine)[0] <= clean + params["m"] * PACKET * 8_000 // 5
         assert params["m"] * PACKET * 8_000 // 5 < clean / 1000
 
@@ -192,7 +192,7 @@ def test_without_parity_a_loss_costs_a_round_trip() -> None:
     flows = [(0, 1, MESSAGE, 0)]
     clean = fct_ps(run(wan(network, flows, rate="5Gbps", m=0)))[0]
     engine = run(wan(network, flows, rate="5Gbps", m=0, faults=lossy(network, 1e-3)))
-    assert engine.state.ends.tx["retransmits"][0] == lost(engine) > 5
+    assert engine.flow_states().retransmits[0] == lost(engine) > 5
     assert fct_ps(engine)[0] > clean + ONE_WAY
 
 
@@ -228,7 +228,7 @@ def test_blocks_fail_as_often_as_computed() -> None:
     chances = [(i, binomial(k + m, i, loss)) for i in range(m + 1, k + m + 1)]
     expected = n_blocks * sum(i * p for i, p in chances)
     deviation = (n_blocks * sum(i * i * p for i, p in chances)) ** 0.5
-    repairs = int(engine.state.ends.tx["retransmits"][0])
+    repairs = int(engine.flow_states().retransmits[0])
     assert abs(repairs - expected) < 4 * deviation < expected
 
 
@@ -256,6 +256,6 @@ def test_a_burst_is_spread_over_blocks() -> None:
         flows = [(0, 1, 4000 * PAYLOAD, 0)]
         engine = run(wan(network, flows, rate="5Gbps", faults=faults, interleave=interleave))
         assert 28 <= lost(engine) <= 32
-        repairs.append(int(engine.state.ends.tx["retransmits"][0]))
+        repairs.append(int(engine.flow_states().retransmits[0]))
     assert repairs[0] > 20
     assert repairs[1] == 0

@@ -74,10 +74,10 @@ def dependencies(lab: Lab) -> str:
     after = [[], [0], [1], [2], [2], [3, 4]]
     flows.set_dependencies(after)
     run = lab.run(flows)
-    ends = run.engine.state.ends
+    states = run.engine.flow_states()
     for flow, others in enumerate(after):
         for other in others:
-            if ends.tx["start_ps"][flow] <= ends.rx["done_ps"][other]:
+            if states.start_ps[flow] <= states.done_ps[other]:
                 raise ConformanceError(f"flow {flow} started before flow {other} was complete")
     return run.line()
 

@@ -54,14 +54,14 @@ def shared_receiver(lab: Lab) -> dict[str, float]:
 def _measure(lab: Lab, flows: FlowTable) -> dict[str, float]:
     engine = lab.engine(flows, networks.dumbbell(FLOWS), jit=True)
     run_until(engine, HALF_PS)
-    before = np.array(engine.state.ends.rx["got_bytes"])
+    before = np.array(engine.flow_states().got_bytes)
     run_until(engine, 2 * HALF_PS)
-    got = (np.array(engine.state.ends.rx["got_bytes"]) - before).astype(float)
+    got = (engine.flow_states().got_bytes - before).astype(float)
     if not got.any():
         raise NotApplicableError("nothing arrived in the time measured")
     packets = PacketFormat()
     most = networks.RATE_BPS / 8e12 * HALF_PS * packets.payload_bytes / packets.data_bytes
-    queue = int(engine.state.wires.queues["max_bytes"].max()) / packets.data_bytes
+    queue = int(engine.link_counters().max_queue_bytes.max()) / packets.data_bytes
     return {
         "Jain index": jain(got),
         "share of the link": float(got.sum()) / most,

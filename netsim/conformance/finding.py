@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from netsim.errors import RunError
+
 STATUSES = PASS, FAIL, SKIP, FIGURE = "pass", "FAIL", "not applicable", "figure"
 
 
-class ConformanceError(Exception):
+class ConformanceError(RunError):
     """The transport does not do what the case asks; the message says what it does instead."""
 
 

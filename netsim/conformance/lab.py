@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +15,6 @@ from netsim.conformance import networks
 from netsim.conformance.finding import ConformanceError
 from netsim.conformance.watch import Watch, watched_module
 from netsim.engine.engine import Engine
-from netsim.engine.layout import DONE, HOST_FIELDS, IDLE, INF, RUNNING, RX_FIELDS, TX_FIELDS
 from netsim.experiment.resolve_fabric import merge, resolve_fabric, wishes
 from netsim.lint import check_transport
 from netsim.model.fabric import Fabric, PacketFormat
@@ -26,7 +24,8 @@ from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import Plugin
 from netsim.running.collect import conserve
-from netsim.running.stall import explain, under_way
+from netsim.running.drive import FINISHED, IDLE, Chunk, drive
+from netsim.running.stall import Patience, explain, under_way
 from netsim.units import format_time
 
 WINDOWS = 100
@@ -38,18 +37,7 @@ PATIENT_WINDOWS, PATIENT_PS = 2_500, 100 * 10**12
 HOPS_PER_IDEAL = 60
 """A run is given up after this many times the packet-hops that the flows need."""
 
-STATIC = ("flow", "host", "peer", "size_bytes", "n_packets", "last_bytes", "first_timer", "bits")
-"""Fields of a flow that no handler may change."""
-
-LEFT = {
-    "hosts": (("sent_packets", "sent_bytes", "received_packets", "received_bytes"), HOST_FIELDS),
-    "tx": (("start_ps", "acked_ps", "sent_packets", "retransmits"), TX_FIELDS),
-    "rx": (("done_ps", "got_bytes"), RX_FIELDS),
-}
-"""What a digest is made of: of the engine's fields these, and all that are not the engine's."""
-
 COUNTED = ("drops", "trims", "marks", "pauses")
-QUEUES = ("max_bytes", "sent_packets", "sent_bytes", "drops", "trims", "marks", "pauses")
 
 
 @dataclass(frozen=True)
@@ -59,33 +47,33 @@ class Run:
     engine: Engine
 
     def total(self, counter: str) -> int:
-        """A counter of the queues, over all ports and classes."""
-        return int(self.engine.state.wires.queues[counter].sum())
+        """A counter of the links (see `LinkCounters`), over all ports and classes."""
+        return int(getattr(self.engine.link_counters(), counter).sum())
 
     @property
     def lost(self) -> int:
         """Packets that links lost."""
-        return int(self.engine.state.wires.losses["packets"].sum())
+        return self.total("lost_packets")
 
     @property
     def sent(self) -> int:
         """Data packets that hosts sent."""
-        return int(self.engine.state.ends.tx["sent_packets"].sum())
+        return int(self.engine.flow_states().sent_packets.sum())
 
     @property
     def retransmits(self) -> int:
         """Those of them that had been sent before."""
-        return int(self.engine.state.ends.tx["retransmits"].sum())
+        return int(self.engine.flow_states().retransmits.sum())
 
     def fct_ps(self) -> np.ndarray:
         """From each flow's start until its receiver has every byte."""
-        ends = self.engine.state.ends
-        return np.array(ends.rx["done_ps"]) - np.array(ends.tx["start_ps"])
+        flows = self.engine.flow_states()
+        return flows.done_ps - flows.start_ps
 
     def acked_ps(self) -> np.ndarray:
         """From each flow's start until its sender called finish()."""
-        ends = self.engine.state.ends
-        return np.array(ends.tx["acked_ps"]) - np.array(ends.tx["start_ps"])
+        flows = self.engine.flow_states()
+        return flows.acked_ps - flows.start_ps
 
     def slowdown(self) -> np.ndarray:
         """Completion time of each flow over that of the flow alone."""
@@ -93,20 +81,6 @@ class Run:
         multipath = engine.fabric.load_balancing != "ecmp"
         ideal = ideal_times(engine.network, engine.flows, PacketFormat(), multipath=multipath)
         return np.asarray(self.fct_ps() / ideal.fct_ps)
-
-    def digest(self) -> str:
-        """Hash of what the run left: flows, the transport's own state, counters of queues."""
-        state = self.engine.state
-        digest = hashlib.sha256()
-        for group, (names, base) in LEFT.items():
-            array = getattr(state.ends, group)
-            own = [name for name in array.dtype.names if name not in base]
-            for name in (*names, *own):
-                digest.update(np.ascontiguousarray(array[name]).tobytes())
-        for name in QUEUES:
-            digest.update(np.ascontiguousarray(state.wires.queues[name]).tobytes())
-        digest.update(str(self.engine.count("hops")).encode())
-        return digest.hexdigest()
 
     def line(self) -> str:
         """How much was sent, and what became of it."""
@@ -215,7 +189,7 @@ class Lab:
         watch = None if jit else Watch(self.plugin.module)
         with watch.no_endless_loop() if watch else nullcontext():
             engine = self.engine(flows, network, changes, params, watch=watch, jit=jit, **options)
-            before = _static(engine)
+            before = engine.fixed_fields()
             if until_ps is None:
                 why = run_to_end(engine, _most_hops(flows, network))
             else:
@@ -231,26 +205,25 @@ class Lab:
 
 def run_to_end(engine: Engine, most_hops: int) -> str:
     """Run until all is done or there is no hope of it; returns why it ended, in words."""
-    delivered, since_ps, since_windows = -1, 0, 0
-    while True:
-        status = engine.advance(WINDOWS, INF, stop_when_done=True)
-        if status in (DONE, IDLE):
-            return "nothing can happen any more" if status == IDLE else ""
-        progress = engine.count("payload_bytes") + engine.count("finished")
-        if progress != delivered:
-            delivered, since_ps = progress, engine.now_ps
-            since_windows = engine.count("windows")
-        waited = engine.count("windows") - since_windows
-        if waited > PATIENT_WINDOWS or engine.now_ps - since_ps > PATIENT_PS:
-            return f"no progress since {format_time(since_ps, 4)}"
-        if engine.count("hops") > most_hops:
-            return f"still under way after {engine.count('hops')} packet-hops"
+    patience = Patience(PATIENT_PS, PATIENT_WINDOWS)
+
+    def look(chunk: Chunk) -> str | None:
+        counts = chunk.counts
+        if not chunk.goes_on:
+            return None
+        if patience.lost(counts, counts.payload_bytes + counts.finished):
+            return f"no progress since {format_time(patience.since_ps, 4)}"
+        if counts.hops > most_hops:
+            return f"still under way after {counts.hops} packet-hops"
+        return None
+
+    why = drive(engine, look, windows=WINDOWS)
+    return {FINISHED: "", IDLE: "nothing can happen any more"}.get(why, why)
 
 
 def run_until(engine: Engine, until_ps: int) -> None:
     """Run to a simulated time."""
-    while engine.advance(10_000, until_ps) == RUNNING:
-        pass
+    drive(engine, until_ps=until_ps, stop_when_done=False, windows=WINDOWS)
 
 
 def _most_hops(flows: FlowTable, network: Network) -> int:
@@ -259,32 +232,26 @@ def _most_hops(flows: FlowTable, network: Network) -> int:
 
 
 def _all_complete(engine: Engine, why: str) -> None:
-    flows = under_way(engine)
-    if flows.size or engine.count("delivered") < len(engine.flows):
+    waiting = under_way(engine)
+    if waiting.size or engine.counts.delivered < len(engine.flows):
         raise ConformanceError(
-            f"{flows.size} flows did not complete: {explain(engine, flows, why)}"
+            f"{waiting.size} flows did not complete: {explain(engine, waiting, why)}"
         )
-    ends = engine.state.ends
-    unfinished = np.flatnonzero(ends.tx["finished"] == 0)
+    flows = engine.flow_states()
+    unfinished = np.flatnonzero(flows.finished == 0)
     if unfinished.size:
         raise ConformanceError(
             f"flow {unfinished[0]} arrived, but its sender never called finish() "
             f"({unfinished.size} flows; {why})"
         )
-    early = np.flatnonzero(ends.rx["got_bytes"] != engine.flows.size_bytes)
+    early = np.flatnonzero(flows.got_bytes != engine.flows.size_bytes)
     if early.size:
         raise ConformanceError(
             f"flow {early[0]}: got_bytes is not its size; only deliver() may change it"
         )
 
 
-def _static(engine: Engine) -> list[np.ndarray]:
-    ends = engine.state.ends
-    return [np.array(side[name]) for side in (ends.tx, ends.rx) for name in STATIC]
-
-
-def _untouched(before: Sequence[np.ndarray], engine: Engine) -> None:
-    names = [f"{side}.{name}" for side in ("tx", "rx") for name in STATIC]
-    for name, was, now in zip(names, before, _static(engine), strict=True):
-        if not np.array_equal(was, now):
+def _untouched(before: Mapping[str, np.ndarray], engine: Engine) -> None:
+    for name, now in engine.fixed_fields().items():
+        if not np.array_equal(before[name], now):
             raise ConformanceError(f"{name} was changed; it belongs to the engine")

@@ -43,9 +43,9 @@ def _same(
     """Run flows in several ways, which must leave the same at the time at which the first ends."""
     (first, options), *others = ways.items()
     run = lab.run(flows, network, **options)
-    digest = run.digest()
+    digest = run.engine.digest()
     for way, options in others:
-        if lab.run(flows, network, until_ps=run.engine.now_ps, **options).digest() != digest:
+        if lab.run(flows, network, until_ps=run.engine.now_ps, **options).engine.digest() != digest:
             raise ConformanceError(
                 f"{first} and {way} give different results: something else than the declared "
                 "state and the arguments of a handler has a say"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
-from netsim.engine import watchdog
+from netsim.engine import readings, watchdog
 from netsim.engine.code import Code
 from netsim.engine.failures import Failures
 from netsim.engine.growth import Growth
 from netsim.engine.join import mix
 from netsim.engine.layout import GROW
 from netsim.engine.protocol import Protocol, read_protocol, transport_parameters
+from netsim.engine.readings import Conservation, Counts, FlowStates, Ints, LinkCounters, Status
 from netsim.engine.specialise import Entry, jit_enabled
 from netsim.engine.state import (
     Sizes,
@@ -27,8 +29,9 @@ from netsim.engine.state import (
     features,
     initial_sizes,
 )
-from netsim.engine.trace import CAPACITY, Trace, build_trace
+from netsim.engine.trace import CAPACITY, Trace, TraceEntries, build_trace, drain
 from netsim.engine.watchdog import watched
+from netsim.errors import RunError
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
@@ -124,14 +127,46 @@ class Engine:
         code = Code(protocol, constants, jit=self.jit, checked=checked)
         self._run, self._set_up = code.entries()
 
-    def count(self, name: str) -> int:
-        """A field of the clock: w0, w1, windows, hops, delivered, finished, payload_bytes."""
-        return int(self.state.clock.clock[name][0])
+    @property
+    def counts(self) -> Counts:
+        """How far the run has come."""
+        return readings.counts(self.state)
 
     @property
     def now_ps(self) -> int:
         """Simulated time up to which everything has happened."""
-        return self.count("w1")
+        return self.counts.now_ps
+
+    def flow_states(self) -> FlowStates:
+        """Where each flow stands, as views that follow the run."""
+        return readings.flow_states(self.state)
+
+    def link_counters(self) -> LinkCounters:
+        """The counters of every link and class."""
+        return readings.link_counters(self.state, self.fabric.n_classes)
+
+    def paused_classes(self) -> Ints:
+        """int64[n_ports]: bit c is set where PFC has paused class c of the port."""
+        return readings.paused_classes(self.state)
+
+    def conservation(self) -> Conservation:
+        """What became of every packet and byte that hosts sent."""
+        return readings.conservation(self.state, self.network)
+
+    def fixed_fields(self) -> dict[str, np.ndarray]:
+        """Copies of what never changes of the flows' two sides, by names such as "tx.host"."""
+        return readings.fixed_fields(self.state)
+
+    def digest(self) -> str:
+        """Hash of what the run has left, in flows, the transport's state, hosts and queues."""
+        return readings.digest(self.state)
+
+    def drain_trace(self) -> TraceEntries:
+        """Take what was recorded of the flows of ``trace`` since this was last done.
+
+        Raises TraceOverflowError if the buffer was too small for a window.
+        """
+        return drain(self.state.wires.trace)
 
     def advance(
         self,
@@ -140,13 +175,12 @@ class Engine:
         *,
         stop_when_done: bool = False,
         workers: int | None = None,
-    ) -> int:
+    ) -> Status:
         """Simulate up to ``n_windows`` windows, none of them beyond ``until_ps``.
 
         ``workers`` share the work, by default as many as there are threads. With
         ``stop_when_done`` the run ends with the window in which the last flow does.
-        Returns RUNNING, DONE, IDLE or UNTIL (layout.py). Raises RunError if a transport
-        breaks a rule of the engine.
+        Raises RunError if a transport breaks a rule of the engine, or for what a handler raises.
         """
         s = self.state
         workers = min(workers or self.threads, self.threads)
@@ -154,27 +188,28 @@ class Engine:
             import numba
 
             numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
-        last = self.count("windows") + n_windows
+        last = self.counts.windows + n_windows
         while True:
             groups = (s.net, s.wires, s.ends, s.clock, s.scratch)
-            left = last - self.count("windows")
+            left = last - self.counts.windows
             status = self._call(self._run, *groups, workers, left, until_ps, stop_when_done)
             if status != GROW:
-                return int(status)
+                return Status(status)
             self.failures.look()
             self.growth.give_room()
 
     def _call(self, entry: Entry, *arguments: Any) -> Any:
-        """Call compiled code. Raises RunError for what a handler in it raises."""
+        """Call an entry of the kernels. Raises RunError for what a handler in it raises."""
         run = entry.prepare(*arguments)
-        if not self.jit:
-            return run(*arguments)
+        watch: AbstractContextManager[None] = nullcontext()
+        if self.jit and self.on_hang is not None:
+            watch = watched(self.failures.movement, self._hung, watchdog.PATIENCE_S)
         try:
-            if self.on_hang is None:
+            with watch:
                 return run(*arguments)
-            with watched(self.failures.movement, self._hung, watchdog.PATIENCE_S):
-                return run(*arguments)
-        except Exception as error:
+        except RunError:
+            raise
+        except (Exception, SystemExit) as error:
             raise self.failures.raised(error, entry.place) from error
 
     def _hung(self) -> None:

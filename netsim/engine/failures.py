@@ -17,6 +17,7 @@ from netsim.engine.protocol import Protocol
 from netsim.engine.rules import TEXTS
 from netsim.engine.state import State
 from netsim.errors import RunError
+from netsim.plugins.files import words
 
 Present = Callable[[str, int], tuple[str, int]]
 """From a file and a line to those where the same stands now."""
@@ -63,7 +64,7 @@ class Failures:
         place = "`netsim run --checked` says which"
         if error is not None:
             error = error.__cause__ or error
-            what = f"{type(error).__name__}: {error}".rstrip(": ")
+            what = words(error)
             place = self._place_of(error, present)
         return RunError(f"transport {self.name}: {self._at_work() or 'engine'}: {what} ({place})")
 

@@ -9,13 +9,21 @@ only, and ``drain`` tells. Nothing here changes what is simulated.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from netsim.engine.fields import PacketRecord, RxRecord, TimerRecord, TxRecord
 from netsim.engine.ids import FlowId, GlobalPort, Numbers, Ps, Records, Slot
-from netsim.engine.layout import TIMER_RX, TIMER_TX, Wires, grouped
+from netsim.engine.layout import (
+    TIMER_RX,
+    TIMER_START,
+    TIMER_TX,
+    TIMERS_OF_A_KIND,
+    Wires,
+    grouped,
+)
 from netsim.engine.places import ring_slot
 from netsim.errors import RunError
 
@@ -32,6 +40,14 @@ PAUSED, RESUMED = 18, 19
 
 HANDLER = -1
 """Value of a copy that was made after a packet was sent or received; after a timer, its code."""
+
+TIMER_NAMES = (
+    *(f"host timer {k}" for k in range(TIMERS_OF_A_KIND)),
+    *(f"timer {k}" for k in range(TIMER_START - TIMER_TX)),
+    "start",
+    *(f"timer {k}" for k in range(TIMERS_OF_A_KIND)),
+)
+"""What timers are called, by their code."""
 
 CAPACITY = 1 << 15
 TIME, PORT, WHAT, VALUE = range(4)
@@ -77,8 +93,38 @@ class TraceOverflowError(RunError):
     """One window had more entries than the buffer holds: trace again with a larger one."""
 
 
-def drain(trace: Trace) -> dict[str, np.ndarray]:
-    """Take all entries: ``entries``, and the rows of ``packets``, ``tx`` and ``rx`` that they use.
+@dataclass(frozen=True)
+class TraceEntries:
+    """What was recorded: the entries (see TIME and its neighbours), and what they are about.
+
+    The packets of those entries that have one are in `packets`, the copies of senders in `tx` and
+    those of receivers in `rx`: records as handlers see them, each in the entries' order.
+    """
+
+    entries: np.ndarray  # int64[n, 4]
+    packets: np.ndarray
+    tx: np.ndarray
+    rx: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: Sequence[TraceEntries]) -> TraceEntries:
+        """What was drained at several times, in one."""
+        names = [field.name for field in fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+    def until(self, end_ps: int) -> TraceEntries:
+        """The entries up to a time, and what they are about."""
+        keep, what = self.entries[:, TIME] <= end_ps, self.entries[:, WHAT]
+        return TraceEntries(
+            entries=self.entries[keep],
+            packets=self.packets[keep[what < TX]],
+            tx=self.tx[keep[what == TX]],
+            rx=self.rx[keep[what == RX]],
+        )
+
+
+def drain(trace: Trace) -> TraceEntries:
+    """Take all entries out of the buffer.
 
     Raises TraceOverflowError if some were not recorded.
     """
@@ -88,12 +134,12 @@ def drain(trace: Trace) -> dict[str, np.ndarray]:
     trace.length[0] = 0
     entries = trace.entries[:n].copy()
     what = entries[:, WHAT]
-    rows: dict[str, Any] = {
-        "packets": np.asarray(trace.packets)[:n][what < TX],
-        "tx": np.asarray(trace.tx)[:n][what == TX],
-        "rx": np.asarray(trace.rx)[:n][what == RX],
-    }
-    return {"entries": entries, **rows}
+    return TraceEntries(
+        entries=entries,
+        packets=np.asarray(trace.packets)[:n][what < TX],
+        tx=np.asarray(trace.tx)[:n][what == TX],
+        rx=np.asarray(trace.rx)[:n][what == RX],
+    )
 
 
 def append(trace: Trace, what: int, p: GlobalPort, now: Ps, value: int) -> int:

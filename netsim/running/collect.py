@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,10 +24,10 @@ LINK_COUNTERS = {
     "drop_bytes": "drop_bytes",
     "trims": "trims",
     "marks": "marks",
-    "max_queue_bytes": "max_bytes",
+    "max_queue_bytes": "max_queue_bytes",
     "pauses_sent": "pauses",
 }
-"""Columns of the links table and the engine's counters that they show."""
+"""Columns of the links table and the engine's counters (`LinkCounters`) that they show."""
 
 WHOSE_FAULT = (
     "a fault of netsim, or of a handler that writes past its own arrays: `netsim run --checked` "
@@ -46,28 +47,25 @@ def engine_result(
 ) -> dict[str, Any]:
     """The fields of a RunResult. Raises RunError if packets or bytes are not conserved."""
     conservation = conserve(engine)
-    ends = engine.state.ends
-    start_ps = np.array(ends.tx["start_ps"])
-    done, acked = np.array(ends.rx["done_ps"]), np.array(ends.tx["acked_ps"])
-    waits = ends.tx["waits_for"] > 0
+    states, counts = engine.flow_states(), engine.counts
+    start_ps, done_ps, acked_ps = states.start_ps, states.done_ps, states.acked_ps
     flows = flow_table(
         point,
         scenario,
-        start_ps=np.where(waits, -1, start_ps),
-        fct_ps=np.where(done >= 0, done - start_ps, -1),
-        acked_ps=np.where((acked >= 0) & (done >= 0), acked - start_ps, -1),
-        packets_sent=np.array(ends.tx["sent_packets"]),
-        retransmits=np.array(ends.tx["retransmits"]),
-        cls=np.array(ends.tx["prio"]),
+        start_ps=np.where(states.waits_for > 0, -1, start_ps),
+        fct_ps=np.where(done_ps >= 0, done_ps - start_ps, -1),
+        acked_ps=np.where((acked_ps >= 0) & (done_ps >= 0), acked_ps - start_ps, -1),
+        packets_sent=np.array(states.sent_packets),
+        retransmits=np.array(states.retransmits),
+        cls=np.array(states.traffic_class),
     )
     links = link_table(engine)
-    hops = engine.count("hops")
     digest = result_hash(flows, links)
     summary = {
-        "simulated_ps": engine.now_ps,
+        "simulated_ps": counts.now_ps,
         **timings,
-        "packet_hops": hops,
-        "packet_hops_per_s": hops / timings["wall_s"] if timings["wall_s"] > 0 else 0.0,
+        "packet_hops": counts.hops,
+        "packet_hops_per_s": counts.hops / timings["wall_s"] if timings["wall_s"] > 0 else 0.0,
         **flow_figures(flows),
         **class_figures(point, flows),
         **{name: int(links[name].sum()) for name in ("drops", "lost", "trims", "marks")},
@@ -165,13 +163,8 @@ def flow_table(
 def link_table(engine: Engine) -> Table:
     """One row for each directed link and traffic class."""
     network, classes = engine.network, engine.fabric.n_classes
-    queues = engine.state.wires.queues
+    counters = engine.link_counters()
     port = np.repeat(np.arange(network.n_ports), classes)
-    cls = np.tile(np.arange(classes), network.n_ports)
-    duration_ps = max(1, engine.now_ps)
-    paused = np.array(queues["paused_ps"])
-    still = ((engine.state.wires.ports["paused"][port] >> cls) & 1) == 1
-    paused[still] += duration_ps - queues["paused_since"][still]
     names = node_names(network)
     table: Table = {
         "link": port,
@@ -179,18 +172,14 @@ def link_table(engine: Engine) -> Table:
         "to_node": network.port_node[network.port_peer[port]],
         "from_name": names[network.port_node[port]],
         "to_name": names[network.port_node[network.port_peer[port]]],
-        "class": cls,
+        "class": np.tile(np.arange(classes), network.n_ports),
         "rate_bps": network.port_rate_bps[port],
     }
-    table.update({name: np.array(queues[field]) for name, field in LINK_COUNTERS.items()})
-    losses = engine.state.wires.losses
-    if engine.faults is not None:
-        table["lost"] = np.array(losses["packets"])
-        table["lost_bytes"] = np.array(losses["bytes"])
-    else:
-        table["lost"] = table["lost_bytes"] = np.zeros(port.size, np.int64)
-    table["paused_ps"] = paused
-    table["utilisation"] = table["bytes"] * 8e12 / (table["rate_bps"] * float(duration_ps))
+    table.update({name: getattr(counters, field) for name, field in LINK_COUNTERS.items()})
+    table["lost"], table["lost_bytes"] = counters.lost_packets, counters.lost_bytes
+    table["paused_ps"] = counters.paused_ps
+    line_rate_bits = table["rate_bps"] * float(max(1, engine.now_ps))
+    table["utilisation"] = table["bytes"] * 8e12 / line_rate_bits
     return table
 
 
@@ -204,54 +193,16 @@ def conserve(engine: Engine) -> dict[str, dict[str, int]]:
 
     sent by hosts = received by hosts + dropped + lost on links + cut off by trimming + in flight.
     """
-    s = engine.state
-    hosts, queues, wires = s.ends.hosts, s.wires.queues, s.wires
-    in_flight = _in_flight(engine)
-    packets = {
-        "sent": int(hosts["sent_packets"].sum()),
-        "received": int(hosts["received_packets"].sum()),
-        "dropped": int(queues["drops"].sum()),
-        "lost": int(wires.losses["packets"].sum()),
-        "in_flight": in_flight[0],
-    }
-    n_bytes = {
-        "sent": int(hosts["sent_bytes"].sum()),
-        "received": int(hosts["received_bytes"].sum()),
-        "dropped": int(queues["drop_bytes"].sum()),
-        "lost": int(wires.losses["bytes"].sum()),
-        "trimmed": int(queues["trim_bytes"].sum()),
-        "in_flight": in_flight[1],
-    }
-    for what, sums in (("packets", packets), ("bytes", n_bytes)):
-        accounted = sum(v for k, v in sums.items() if k != "sent")
-        if accounted != sums["sent"]:
-            raise RunError(f"the engine lost {what}: {sums} ({WHOSE_FAULT})")
-    held = int(wires.used_bytes.sum()) - int(wires.charges["bytes"].sum())
-    if held != 0:
-        raise RunError(f"buffer accounting is off by {held} bytes ({WHOSE_FAULT})")
-    return {"packets": packets, "bytes": n_bytes}
-
-
-def _in_flight(engine: Engine) -> tuple[int, int]:
-    """Packets and bytes on links and in queues, PFC frames left out."""
-    from netsim.engine.packets import PFC
-
-    wires = engine.state.wires
-    ports, inbox, queues = wires.ports, wires.inbox, wires.queues
-    head = inbox["head"][engine.network.port_peer]
-    count = n_bytes = 0
-    rings = [(ports["ring_off"], ports["ring_mask"], head, ports["tail"])]
-    rings.append((queues["off"], queues["mask"], queues["head"], queues["tail"]))
-    for off, mask, first, last in rings:
-        length = last - first
-        owner = np.repeat(np.arange(length.size), length)
-        rank = np.arange(owner.size) - np.repeat(np.cumsum(length) - length, length)
-        slots = off[owner] + ((first[owner] + rank) & mask[owner])
-        pkts = wires.pool[slots]
-        real = pkts["kind"] != PFC
-        count += int(real.sum())
-        n_bytes += int(pkts["size_bytes"][real].sum(dtype=np.int64))
-    return count, n_bytes
+    found = engine.conservation()
+    sums = {"packets": asdict(found.packets), "bytes": asdict(found.bytes)}
+    del sums["packets"]["trimmed"]  # trimming cuts bytes off packets
+    for what, account in (("packets", found.packets), ("bytes", found.bytes)):
+        if account.missing != 0:
+            raise RunError(f"the engine lost {what}: {sums[what]} ({WHOSE_FAULT})")
+    if found.buffer_error_bytes != 0:
+        off = f"buffer accounting is off by {found.buffer_error_bytes} bytes"
+        raise RunError(f"{off} ({WHOSE_FAULT})")
+    return sums
 
 
 def flow_figures(flows: Table) -> dict[str, Any]:

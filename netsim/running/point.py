@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import os
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.errors import InputError, RunError
+from netsim.errors import InputError
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare, transports_of
 from netsim.limits import HORIZON_PS, THREADS
-from netsim.plugins.files import words
 from netsim.results.run_result import RunResult
 from netsim.running.collect import closed_form_result, engine_result
+from netsim.running.drive import BEFORE, FINISHED, IDLE, TIME, Chunk, drive
 from netsim.running.estimate import code_needed
-from netsim.running.tuning import Tuner
+from netsim.running.stall import (
+    Patience,
+    explain,
+    missing,
+    overdue,
+    patience_ps,
+    unaware,
+    undelivered,
+    under_way,
+)
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
 
-NEVER_PS = HORIZON_PS
-"""No run goes beyond it."""
+STALLED = "stalled"
+"""Why a run is stopped whose flows get no further."""
 
 UNAWARE = "these flows are delivered but their senders have not finished"
 """What is said of a transport whose senders never call finish()."""
@@ -91,7 +98,7 @@ def simulate(
             stopped_because=run.stopped_because,
             complete=run.complete,
             reason=run.reason,
-            timings={"wall_s": run.wall_s, "compile_s": run.compile_s, "threads": run.threads},
+            timings={"wall_s": run.wall_s, "compile_s": run.compile_s, "threads": threads},
         )
     )
 
@@ -120,19 +127,21 @@ def build_engine(point: Point, scenario: Scenario, **options: Any) -> Engine:
         raise InputError(
             "the engine's state does not fit into memory", file=point.file, hint=str(error) or None
         ) from None
-    except (Exception, SystemExit) as error:
-        # In plain Python; compiled code has its own way. What no transport's file has to do
-        # with is netsim's fault.
-        files = [str(plugin.path) for plugin, _ in transports_of(point)]
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in files]
-        if isinstance(error, RunError) or not frames:
-            raise
-        place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: {frames[-1].line}"
-        raise RunError(f"transport: setup: {words(error)} ({place})") from error
+
+
+def ready_engine(
+    point: Point, scenario: Scenario, tell: Callable[[str], None], **options: Any
+) -> Engine:
+    """The engine for a point with its code compiled or loaded; `tell` is told which, before."""
+    kind = {"checked": bool(options.get("checked")), "tracing": bool(options.get("trace"))}
+    tell("compile" if code_needed([point], **kind).missing else "load")
+    engine = build_engine(point, scenario, **options)
+    engine.advance(0, HORIZON_PS)
+    return engine
 
 
 class _Run:
-    """The loop around the engine: chunks of windows, and a look round after each."""
+    """A run of a point, and why it ended."""
 
     def __init__(
         self,
@@ -143,126 +152,92 @@ class _Run:
         should_stop: Callable[[], bool] | None,
     ) -> None:
         self.point, self.scenario = point, scenario
-        self.threads = options["threads"]
         self.stop = point.stop
         uses = point.transport_of_class
         reliable = [bool(getattr(use.module, "RELIABLE", True)) for use in uses]
         self.may_lose = ~np.array(reliable)[scenario.class_of_flow]
-        self.until_ps = NEVER_PS if self.stop.time_ps is None else self.stop.time_ps
         self.report = progress or (lambda _: None)
         self.should_stop = should_stop or (lambda: False)
-        self.stopped_because = ""
         self.complete = False
         self.reason: str | None = None
         self.wall_s = 0.0
-        self.compile_s = 0.0
         began = time.perf_counter()
-        missing = code_needed([point], checked=bool(options.get("checked"))).missing
-        self._tell("compile" if missing else "load", 0, 0, 0, 0)
-        self.engine = build_engine(point, scenario, **options)
-        self._advance(0)
+        self.engine = ready_engine(point, scenario, self._tell, **options)
         self.compile_s = time.perf_counter() - began
-
-    def _advance(self, windows: int, **options: Any) -> int:
-        """Advance the engine. What a handler raises in plain Python is told as if compiled."""
-        try:
-            return self.engine.advance(windows, self.until_ps, **options)
-        except (InputError, RunError):
-            raise
-        except (Exception, SystemExit) as error:
-            raise self.engine.failures.raised(error) from error
+        self.patience = Patience(patience_ps(self.engine))
 
     def go(self) -> None:
         """Run until there is a reason to stop."""
-        from netsim.engine.layout import DONE, IDLE, UNTIL
-        from netsim.running.stall import patience_ps, undelivered
+        until_ps = self.stop.time_ps
+        self.stopped_because = drive(
+            self.engine,
+            self._look,
+            until_ps=HORIZON_PS if until_ps is None else until_ps,
+            stop_when_done=not self.stop.drain,
+            should_stop=self.should_stop,
+        )
+        if self.stopped_because == FINISHED:
+            self.complete = True
+        elif self.stopped_because == TIME:
+            self._account_for("stopped by stop.time", undelivered(self.engine))
+        elif self.stopped_because == IDLE:
+            self._idle()
 
-        engine = self.engine
-        began = time.perf_counter()
-        tuner = Tuner(self.threads)
-        patience = patience_ps(engine)
-        delivered, since_ps = -1, 0
-        drain = self.stop.drain
-        while not self.stopped_because:
-            workers, windows = tuner.next_call()
-            chunk_began, hops = time.perf_counter(), engine.count("hops")
-            status = self._advance(windows, stop_when_done=not drain, workers=workers)
-            now = time.perf_counter()
-            tuner.learn(workers, windows, engine.count("hops") - hops, now - chunk_began)
-            self.wall_s = now - began
-            self._tell_engine()
-            if engine.count("payload_bytes") != delivered:
-                delivered, since_ps = engine.count("payload_bytes"), engine.now_ps
-            if status == DONE:
-                self.stopped_because, self.complete = "finished", True
-            elif status == IDLE:
-                self._idle()
-            elif status == UNTIL:
-                self.stopped_because = "time"
-                self._account_for("stopped by stop.time", undelivered(engine))
-            elif self.should_stop():
-                self.stopped_because = "interrupted"
-            else:
-                self._look_for_stall(engine.now_ps - since_ps > patience)
+    def _look(self, chunk: Chunk) -> str | None:
+        """Tell how far the run has come, and stop it if it has stalled."""
+        self.wall_s = chunk.wall_s
+        self._tell("run", chunk)
+        lost_patience = self.patience.lost(chunk.counts, chunk.counts.payload_bytes)
+        return self._stall(lost_patience) if chunk.goes_on else None
+
+    def _stall(self, lost_patience: bool) -> str | None:
+        """STALLED, and the reason, if some flows wait for too long."""
+        deadline_ps = self.stop.flow_deadline_ps
+        if deadline_ps is not None and (late := overdue(self.engine, deadline_ps)).size:
+            return self._stalled("past the flow deadline", late)
+        if not lost_patience:
+            return None
+        waiting = np.intersect1d(under_way(self.engine), missing(self.engine, self.may_lose))
+        if waiting.size:
+            return self._stalled("no progress", waiting)
+        if self._all_delivered() and (never := unaware(self.engine)).size:
+            return self._stalled(f"no progress, {UNAWARE}", never)
+        return None
 
     def _idle(self) -> None:
         """The network is empty and no timer is set."""
-        from netsim.running.stall import missing, unaware
-
         nothing = "nothing can happen any more"
-        flows = missing(self.engine, self.may_lose)
-        if unaware(self.engine).size and not flows.size:
-            self._stalled(f"{nothing}, {UNAWARE}", unaware(self.engine))
+        flows, never = missing(self.engine, self.may_lose), unaware(self.engine)
+        if never.size and not flows.size:
+            self.stopped_because = self._stalled(f"{nothing}, {UNAWARE}", never)
         else:
-            self.stopped_because = "finished" if self._all_delivered() else "idle"
+            self.stopped_because = FINISHED if self._all_delivered() else IDLE
             self._account_for(nothing, flows)
 
     def _account_for(self, what: str, flows: np.ndarray) -> None:
         """A run that ends without `flows` is not complete."""
-        from netsim.running.stall import explain
-
         self.complete = flows.size == 0
         if flows.size:
             of = f"{flows.size} of {len(self.scenario.flows)} flows are not delivered"
             self.reason = explain(self.engine, flows, f"{what}, {of}")
 
-    def _look_for_stall(self, impatient: bool) -> None:
-        from netsim.running.stall import missing, overdue, unaware, under_way
-
-        deadline = self.stop.flow_deadline_ps
-        if deadline is not None and overdue(self.engine, deadline).size:
-            self._stalled("past the flow deadline", overdue(self.engine, deadline))
-        if self.stopped_because or not impatient:
-            return
-        waiting = np.intersect1d(under_way(self.engine), missing(self.engine, self.may_lose))
-        if waiting.size:
-            self._stalled("no progress", waiting)
-        elif self._all_delivered() and unaware(self.engine).size:
-            self._stalled(f"no progress, {UNAWARE}", unaware(self.engine))
-
     def _all_delivered(self) -> bool:
-        return self.engine.count("delivered") == len(self.scenario.flows)
+        return self.engine.counts.delivered == len(self.scenario.flows)
 
-    def _stalled(self, what: str, flows: np.ndarray) -> None:
-        from netsim.running.stall import explain
-
-        self.stopped_because = "stalled"
+    def _stalled(self, what: str, flows: np.ndarray) -> str:
         self.reason = explain(self.engine, flows, what)
+        return STALLED
 
-    def _tell_engine(self) -> None:
-        e = self.engine
-        self._tell("run", e.now_ps, e.count("delivered"), e.count("hops"), e.count("payload_bytes"))
-
-    def _tell(self, phase: str, simulated_ps: int, done: int, hops: int, n_bytes: int) -> None:
+    def _tell(self, phase: str, chunk: Chunk = BEFORE) -> None:
         self.report(
             Progress(
                 phase=phase,
-                simulated_ps=simulated_ps,
-                flows_done=done,
+                simulated_ps=chunk.counts.now_ps,
+                flows_done=chunk.counts.delivered,
                 flows_total=len(self.scenario.flows),
-                packet_hops=hops,
-                wall_s=self.wall_s,
-                bytes_done=n_bytes,
+                packet_hops=chunk.counts.hops,
+                wall_s=chunk.wall_s,
+                bytes_done=chunk.counts.payload_bytes,
                 bytes_total=self.scenario.flows.total_bytes,
             )
         )

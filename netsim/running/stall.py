@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from netsim.units import format_time
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
+    from netsim.engine.readings import Counts, Ints
     from netsim.model.network import Network
 
 NAMED = 5
@@ -24,66 +26,86 @@ PATIENCE_RTTS = 20
 
 def patience_ps(engine: Engine) -> int:
     """Simulated time without progress after which a run is stalled."""
-    rtt = int(engine.state.ends.tx["base_rtt_ps"].max(initial=0))
+    rtt = int(engine.flow_states().base_rtt_ps.max(initial=0))
     return max(PATIENCE_PS, PATIENCE_RTTS * rtt)
 
 
-def under_way(engine: Engine) -> np.ndarray:
+@dataclass
+class Patience:
+    """Is lost when nothing has moved for more than so much simulated time, or so many windows.
+
+    `since_ps` is when something last did.
+    """
+
+    most_ps: int
+    most_windows: int | None = None
+    moved: int = -1
+    since_ps: int = 0
+    since_windows: int = 0
+
+    def lost(self, now: Counts, moved: int) -> bool:
+        """Whether that is so `now`. `moved` is a number that changes whenever something moves."""
+        if moved != self.moved:
+            self.moved, self.since_ps, self.since_windows = moved, now.now_ps, now.windows
+        waited_ps, waited_windows = now.now_ps - self.since_ps, now.windows - self.since_windows
+        too_many = self.most_windows is not None and waited_windows > self.most_windows
+        return waited_ps > self.most_ps or too_many
+
+
+def under_way(engine: Engine) -> Ints:
     """Flows that have started and are not delivered."""
-    ends = engine.state.ends
-    started = (ends.tx["start_ps"] <= engine.now_ps) & (ends.tx["waits_for"] == 0)
-    return np.flatnonzero(started & (ends.rx["done_ps"] < 0))
+    flows = engine.flow_states()
+    started = (flows.start_ps <= engine.now_ps) & (flows.waits_for == 0)
+    return np.flatnonzero(started & (flows.done_ps < 0))
 
 
-def undelivered(engine: Engine) -> np.ndarray:
+def undelivered(engine: Engine) -> Ints:
     """Flows that are not delivered, whether they have started or not."""
-    return np.flatnonzero(engine.state.ends.rx["done_ps"] < 0)
+    return np.flatnonzero(engine.flow_states().done_ps < 0)
 
 
-def missing(engine: Engine, may_lose: np.ndarray) -> np.ndarray:
+def missing(engine: Engine, may_lose: np.ndarray) -> Ints:
     """Flows that are not delivered, without those of which nothing more can be expected.
 
     Where `may_lose` (bool[n_flows]) the transport is not reliable: once its sender has finished
     and the network is empty, what is lost stays lost.
     """
     flows = undelivered(engine)
-    given_up = may_lose & (engine.state.ends.tx["finished"] != 0)
+    given_up = may_lose & (engine.flow_states().finished != 0)
     return flows[~given_up[flows]]
 
 
-def unaware(engine: Engine) -> np.ndarray:
+def unaware(engine: Engine) -> Ints:
     """Flows that are delivered and whose sender has not finished."""
-    ends = engine.state.ends
-    return np.flatnonzero((ends.rx["done_ps"] >= 0) & (ends.tx["finished"] == 0))
+    flows = engine.flow_states()
+    return np.flatnonzero((flows.done_ps >= 0) & (flows.finished == 0))
 
 
-def overdue(engine: Engine, deadline_ps: int) -> np.ndarray:
+def overdue(engine: Engine, deadline_ps: int) -> Ints:
     """Flows under way for longer than ``deadline_ps``."""
     flows = under_way(engine)
-    return flows[engine.now_ps - engine.state.ends.tx["start_ps"][flows] > deadline_ps]
+    return flows[engine.now_ps - engine.flow_states().start_ps[flows] > deadline_ps]
 
 
-def explain(engine: Engine, flows: np.ndarray, what: str) -> str:
+def explain(engine: Engine, flows: Ints, what: str) -> str:
     """One message: what happened, to which flows, and the circle of pauses if there is one."""
-    ends = engine.state.ends
-    named = []
-    for f in flows[:NAMED].tolist():
-        tx, rx = ends.tx[f], ends.rx[f]
-        named.append(
-            f"flow {f} (host {tx['host']} to host {tx['peer']}, "
-            f"{rx['got_bytes']} of {tx['size_bytes']} bytes)"
-        )
+    table, got_bytes = engine.flows, engine.flow_states().got_bytes
+    named = [
+        f"flow {f} (host {table.src[f]} to host {table.dst[f]}, "
+        f"{got_bytes[f]} of {table.size_bytes[f]} bytes)"
+        for f in flows[:NAMED].tolist()
+    ]
     if flows.size > NAMED:
         named.append(f"and {flows.size - NAMED} more")
     text = f"{what} at {format_time(engine.now_ps, 4)}: {', '.join(named) or 'no flow is left'}"
-    circle = pause_cycle(engine.network, engine.state.wires.ports["paused"])
+    circle = pause_cycle(engine.network, engine.paused_classes())
     if circle:
         names = " -> ".join(engine.network.port_name(p) for p in circle)
         text += f"; ports paused in a circle: {names}"
     return text
 
 
-def pause_cycle(network: Network, paused: np.ndarray) -> list[int]:
+def pause_cycle(network: Network, paused: Ints) -> list[int]:
     """A circle of paused ports, or an empty list.
 
     Port p, paused, waits for the switch at its far end to send; that switch is held up

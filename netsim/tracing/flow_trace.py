@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.bounds.ideal import ideal_times
-from netsim.engine.ids import FlowId
-from netsim.engine.layout import TIMER_START, TIMER_TX
+from netsim.engine.packets import ACK, CNP, DATA, NACK, PULL
+from netsim.engine.packets import TRIMMED as TRIMMED_KIND
 from netsim.engine.trace import (
     ARRIVED,
     CREATED,
@@ -26,11 +26,15 @@ from netsim.engine.trace import (
     RESUMED,
     RX,
     SENT,
+    TIMER_NAMES,
     TRIMMED,
     TX,
     WHAT,
+    TraceEntries,
 )
 from netsim.errors import InputError, did_you_mean
+from netsim.model.fabric import packet_counts
+from netsim.running.drive import FINISHED
 from netsim.tracing.journeys import Journeys, follow
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
     from netsim.experiment.model import PluginUse
+    from netsim.model.network import Network
 
 EVENTS = {
     SENT: "send",
@@ -57,7 +62,14 @@ EVENTS = {
 }
 """Names of events; sender and receiver are copies of the state of that side."""
 
-KINDS = {0: "DATA", 1: "TRIMMED", 8: "ACK", 9: "NACK", 10: "PULL", 11: "CNP"}
+KINDS = {
+    DATA: "DATA",
+    TRIMMED_KIND: "TRIMMED",
+    ACK: "ACK",
+    NACK: "NACK",
+    PULL: "PULL",
+    CNP: "CNP",
+}
 
 ENGINE_STATE = {"tx": ("sent_packets", "retransmits"), "rx": ("got_bytes",)}
 """State that the engine keeps for every transport."""
@@ -96,34 +108,33 @@ class FlowTrace:
 
 def flow_trace(
     engine: Engine,
-    chunks: Sequence[Mapping[str, np.ndarray]],
+    entries: TraceEntries,
     flow: int,
     point: Point,
     transport: PluginUse,
     stopped_because: str,
 ) -> FlowTrace:
     """The trace of a flow from what a recording engine gave, up to the flow's end."""
-    raw = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
-    ends = engine.state.ends
-    tx, rx = ends.tx[FlowId(flow)], ends.rx[FlowId(flow)]
-    start, done, acked = int(tx["start_ps"]), int(rx["done_ps"]), int(tx["acked_ps"])
-    if stopped_because == "finished":
-        raw = _until(raw, max(done, acked))
-    network = engine.network
+    states = engine.flow_states()
+    times = (states.start_ps, states.done_ps, states.acked_ps)
+    start_ps, done_ps, acked_ps = (int(column[flow]) for column in times)
+    if stopped_because == FINISHED:
+        entries = entries.until(max(done_ps, acked_ps))
+    network, flows = engine.network, engine.flows
     multipath = point.fabric.load_balancing != "ecmp"
-    ideal = ideal_times(network, engine.flows, point.packets, multipath=multipath)
-    events, changing = event_table(engine, raw, transport.module)
+    ideal = ideal_times(network, flows, point.packets, multipath=multipath)
+    events, changing = event_table(network, entries, transport.module)
     return FlowTrace(
         point=point.name,
         transport=transport.name,
         flow=flow,
-        src=network.node_name(int(tx["host"])),
-        dst=network.node_name(int(tx["peer"])),
-        size_bytes=int(tx["size_bytes"]),
-        n_packets=int(tx["n_packets"]),
-        start_ps=start,
-        fct_ps=done - start if done >= 0 else None,
-        acked_ps=acked - start if acked >= 0 else None,
+        src=network.node_name(int(flows.src[flow])),
+        dst=network.node_name(int(flows.dst[flow])),
+        size_bytes=int(flows.size_bytes[flow]),
+        n_packets=int(packet_counts(flows.size_bytes, point.packets)[flow]),
+        start_ps=start_ps,
+        fct_ps=done_ps - start_ps if done_ps >= 0 else None,
+        acked_ps=acked_ps - start_ps if acked_ps >= 0 else None,
         ideal_ps=int(ideal.fct_ps[flow]),
         events=events,
         state=shown_state(transport.module, changing),
@@ -170,20 +181,8 @@ def shown_state(module: ModuleType, changing: Sequence[str]) -> tuple[str, ...]:
     return tuple(n for n in changing if n.partition(".")[2].partition("[")[0] in wanted)
 
 
-def _until(raw: dict[str, np.ndarray], end_ps: int) -> dict[str, np.ndarray]:
-    """The entries up to `end_ps`, and their rows."""
-    entries = raw["entries"]
-    keep, what = entries[:, 0] <= end_ps, entries[:, WHAT]
-    return {
-        "entries": entries[keep],
-        "packets": raw["packets"][keep[what < TX]],
-        "tx": raw["tx"][keep[what == TX]],
-        "rx": raw["rx"][keep[what == RX]],
-    }
-
-
 def event_table(
-    engine: Engine, raw: dict[str, np.ndarray], transport: ModuleType
+    network: Network, recorded: TraceEntries, transport: ModuleType
 ) -> tuple[pl.DataFrame, list[str]]:
     """The events in the order of time, and the state columns of the transport that change.
 
@@ -192,8 +191,7 @@ def event_table(
     """
     import polars as pl
 
-    network = engine.network
-    entries = raw["entries"]
+    entries = recorded.entries
     node = network.port_node[entries[:, 1]].astype(np.int64)
     order = np.lexsort((entries[:, 1], node, entries[:, 0]))
     row = np.empty(len(entries), np.int64)  # of each entry, in the array that it belongs to
@@ -204,7 +202,7 @@ def event_table(
     time, port, what, value = entries.T
     far = network.port_node[network.port_peer[port]].astype(np.int64)
     is_packet, is_copy = what < TX, (what == TX) | (what == RX)
-    packets = raw["packets"][row[is_packet]]
+    packets = recorded.packets[row[is_packet]]
     journeys = _follow(entries, packets, is_packet, node, far)
     names = np.array([network.node_name(n) for n in range(network.n_nodes)])
     leaves = is_packet & (what != RECEIVED) & (what != CREATED)
@@ -244,8 +242,8 @@ def event_table(
         }
     )
     changing: list[str] = []
-    for side, which in (("tx", TX), ("rx", RX)):
-        copies = raw[side][row[what == which]]
+    for side, which, sides in (("tx", TX, recorded.tx), ("rx", RX, recorded.rx)):
+        copies = sides[row[what == which]]
         for name, column in _columns(side, copies, declared_state(transport, side)).items():
             if name.partition(".")[2] not in ENGINE_STATE[side] and (column != column[:1]).any():
                 changing.append(name)
@@ -298,8 +296,4 @@ def _columns(side: str, copies: np.ndarray, own: Sequence[str]) -> dict[str, np.
 
 def _timer_names(codes: np.ndarray) -> np.ndarray:
     """Names of timers by their code; of other numbers, anything."""
-    names = [f"host timer {k}" for k in range(TIMER_TX)]
-    names += [f"timer {k}" for k in range(TIMER_START - TIMER_TX)]
-    names += ["start", *(f"timer {k}" for k in range(TIMER_TX))]
-    assert names[TIMER_START] == "start"
-    return np.array(names).take(codes, mode="clip")
+    return np.array(TIMER_NAMES).take(codes, mode="clip")

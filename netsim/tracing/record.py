@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from netsim.engine.layout import DONE, IDLE, UNTIL
-from netsim.engine.trace import CAPACITY, TraceOverflowError, drain
+from netsim.engine.trace import CAPACITY, TraceEntries, TraceOverflowError
 from netsim.errors import InputError
 from netsim.experiment.scenario import is_closed_form, prepare
-from netsim.running.estimate import code_needed, estimate, require_memory
-from netsim.running.point import NEVER_PS, Progress, build_engine
-from netsim.running.tuning import Tuner
+from netsim.limits import HORIZON_PS
+from netsim.running.drive import BEFORE, FINISHED, INTERRUPTED, Chunk, drive
+from netsim.running.estimate import estimate, require_memory
+from netsim.running.point import Progress, ready_engine
 from netsim.tracing.flow_trace import FlowTrace, flow_trace
 from netsim.tracing.replay import differences, point_of
 
 if TYPE_CHECKING:
-    from netsim.engine.engine import Engine
     from netsim.experiment import Point
     from netsim.experiment.model import PluginUse
     from netsim.experiment.scenario import Scenario
@@ -61,14 +57,13 @@ def trace_flow(
     require_memory(estimate(point), what=point.file)
     scenario = prepare(point)
     _same_flow(result, recorded, scenario)
-    end_ps = min(until_ps or NEVER_PS, int(result.summary["simulated_ps"]))
+    end_ps = min(until_ps or HORIZON_PS, int(result.summary["simulated_ps"]))
     session = _Session(point, scenario, flow, end_ps, progress, should_stop)
     session.goal_ps = min(end_ps, _last_ps(recorded) or end_ps)
     session.go()
     transport = transport_of(point, scenario, flow)
-    trace = flow_trace(
-        session.engine, session.chunks, flow, point, transport, session.stopped_because
-    )
+    entries = TraceEntries.joined(session.drained)
+    trace = flow_trace(session.engine, entries, flow, point, transport, session.stopped_because)
     warnings = differences(result, point) + _differences(trace, recorded, until_ps)
     return trace.with_warnings(warnings)
 
@@ -110,7 +105,7 @@ def _same_flow(result: Result, recorded: dict[str, Any], scenario: Scenario) -> 
 
 def _differences(trace: FlowTrace, recorded: dict[str, Any], until_ps: int | None) -> list[str]:
     """What came out differently this time."""
-    if trace.stopped_because == "interrupted" or (until_ps is not None and trace.fct_ps is None):
+    if trace.stopped_because == INTERRUPTED or (until_ps is not None and trace.fct_ps is None):
         return []
     if trace.fct_ps == recorded["fct_ps"]:
         return []
@@ -122,7 +117,7 @@ def _differences(trace: FlowTrace, recorded: dict[str, Any], until_ps: int | Non
 
 @dataclass
 class _Session:
-    """The loop around a recording engine. `goal_ps` is when the flow is expected to be done."""
+    """A run of a recording engine. `goal_ps` is when the flow is expected to be done."""
 
     point: Point
     scenario: Scenario
@@ -143,49 +138,38 @@ class _Session:
                 capacity *= MORE
 
     def _go(self, capacity: int) -> None:
-        self.chunks: list[dict[str, np.ndarray]] = []
-        missing = code_needed([self.point], tracing=True).missing
-        self._tell("compile" if missing else "load", 0, 0, 0.0)
-        self.engine: Engine = build_engine(
-            self.point, self.scenario, threads=1, trace=(self.flow,), trace_capacity=capacity
+        self.drained: list[TraceEntries] = []
+        self.engine = ready_engine(
+            self.point, self.scenario, self._tell, trace=(self.flow,), trace_capacity=capacity
         )
-        self.engine.advance(0, self.end_ps)
-        self.stopped_because = ""
-        began = time.perf_counter()
-        tuner = Tuner(1)
-        while not self.stopped_because:
-            workers, windows = tuner.next_call()
-            before, hops = time.perf_counter(), self.engine.count("hops")
-            status = self.engine.advance(windows, self.end_ps, stop_when_done=True)
-            now = time.perf_counter()
-            tuner.learn(workers, windows, self.engine.count("hops") - hops, now - before)
-            self.chunks.append(drain(self.engine.state.wires.trace))
-            self._tell("run", self.engine.now_ps, self.engine.count("hops"), now - began)
-            self.stopped_because = self._why(status)
+        self.stopped_because = drive(
+            self.engine,
+            self._look,
+            until_ps=self.end_ps,
+            should_stop=self.should_stop or (lambda: False),
+        )
 
-    def _why(self, status: int) -> str:
-        """Why to stop now, or nothing."""
-        ends = self.engine.state.ends
-        if ends.rx["done_ps"][self.flow] >= 0 and ends.tx["finished"][self.flow]:
-            return "finished"
-        if status in (DONE, IDLE, UNTIL):
-            return "time" if status == UNTIL else "idle"
-        return "interrupted" if self.should_stop and self.should_stop() else ""
+    def _look(self, chunk: Chunk) -> str | None:
+        """Take what was recorded; the run ends when the flow does."""
+        self.drained.append(self.engine.drain_trace())
+        self._tell("run", chunk)
+        flows = self.engine.flow_states()
+        done = flows.done_ps[self.flow] >= 0 and flows.finished[self.flow] != 0
+        return FINISHED if done else None
 
-    def _tell(self, phase: str, now_ps: int, hops: int, wall_s: float) -> None:
+    def _tell(self, phase: str, chunk: Chunk = BEFORE) -> None:
         if self.progress is None:
             return
-        done = self.engine.count("delivered") if phase == "run" else 0
         self.progress(
             Progress(
                 phase=phase,
-                simulated_ps=now_ps,
-                flows_done=done,
+                simulated_ps=chunk.counts.now_ps,
+                flows_done=chunk.counts.delivered,
                 flows_total=len(self.scenario.flows),
-                packet_hops=hops,
-                wall_s=wall_s,
+                packet_hops=chunk.counts.hops,
+                wall_s=chunk.wall_s,
                 # What is waited for is a time, not bytes.
-                bytes_done=min(now_ps, self.goal_ps),
+                bytes_done=min(chunk.counts.now_ps, self.goal_ps),
                 bytes_total=self.goal_ps,
             )
         )

@@ -1,0 +1,285 @@
+"""What may be known of a simulation from outside, without touching its state.
+
+`Engine` hands out what is made here. Per flow these are views of the engine's arrays, which cost
+nothing, so that a run of a million flows can be looked at several times a second; all else is
+counted or copied when it is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.engine import layout
+from netsim.engine.layout import HOST_FIELDS, RX_FIELDS, TX_FIELDS
+from netsim.engine.packets import PFC
+from netsim.engine.state import State
+from netsim.model.network import Network
+
+Ints = NDArray[np.int64]
+
+
+class Status(IntEnum):
+    """Why `Engine.advance` came back."""
+
+    RUNNING = layout.RUNNING
+    """As many windows as were asked for are simulated, or a trace has to be drained."""
+    DONE = layout.DONE
+    """Every flow is delivered, and its sender knows."""
+    IDLE = layout.IDLE
+    """Nothing can happen any more: no packet is under way and no timer is set."""
+    UNTIL = layout.UNTIL
+    """The time until which to simulate is reached."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How far a run has come; `delivered` and `finished` are numbers of flows.
+
+    Up to `now_ps` everything has happened. Of a finished flow the sender knows that it is
+    delivered. `payload_bytes` were delivered to applications; `hops` are packets that crossed a
+    link, control packets and PFC frames included.
+    """
+
+    now_ps: int
+    windows: int
+    hops: int
+    delivered: int
+    finished: int
+    payload_bytes: int
+
+
+@dataclass(frozen=True)
+class FlowStates:
+    """The flows: views, int64[n_flows], that cannot be written and change when the engine goes on.
+
+    Times are -1 as long as there is none. A flow for which `waits_for` others have to be delivered
+    has as its `start_ps` the delay after the last of them, until it has not to wait any more.
+    """
+
+    start_ps: Ints
+    waits_for: Ints
+    done_ps: Ints  # the receiver has every byte
+    acked_ps: Ints  # the sender knows
+    finished: Ints  # 1 when it does, or has given up
+    got_bytes: Ints  # payload delivered to the application
+    sent_packets: Ints  # data packets, those sent again included
+    retransmits: Ints  # data packets whose number was sent before
+    traffic_class: Ints  # of its data
+    base_rtt_ps: Ints  # data packet out, control packet back, on empty links
+
+
+@dataclass(frozen=True)
+class LinkCounters:
+    """The links by port and class: copies, int64[n_ports * n_classes], at port * n_classes + class.
+
+    Packets and bytes that are sent are those that the port began to send. `queue_bytes` are held,
+    the packet in transmission included, which a port that has nothing else to send counts until
+    it is looked at again. `pauses` are those that the port asked its neighbour for; `paused_ps` is
+    how long the neighbour paused the port, up to now.
+    """
+
+    sent_packets: Ints
+    sent_bytes: Ints
+    queue_bytes: Ints
+    max_queue_bytes: Ints
+    drops: Ints
+    drop_bytes: Ints
+    trims: Ints
+    trim_bytes: Ints
+    marks: Ints
+    lost_packets: Ints
+    lost_bytes: Ints
+    pauses: Ints
+    paused_ps: Ints
+
+
+@dataclass(frozen=True)
+class Account:
+    """What became of all that hosts sent: a number of packets, or of bytes on the wire.
+
+    `lost` is what links lost, `trimmed` what switches cut off packets (of packets: none).
+    """
+
+    sent: int
+    received: int
+    dropped: int
+    lost: int
+    trimmed: int
+    in_flight: int
+
+    @property
+    def missing(self) -> int:
+        """What is not accounted for: 0, or there is a fault somewhere."""
+        known = self.received + self.dropped + self.lost + self.trimmed + self.in_flight
+        return self.sent - known
+
+
+@dataclass(frozen=True)
+class Conservation:
+    """The accounts of packets and bytes, PFC frames left out.
+
+    `buffer_error_bytes` is by how much lossless switches hold more than came in by their ports.
+    """
+
+    packets: Account
+    bytes: Account
+    buffer_error_bytes: int
+
+
+def counts(state: State) -> Counts:
+    """How far the run has come."""
+    clock = state.clock.clock[0]
+    return Counts(
+        now_ps=int(clock["w1"]),
+        windows=int(clock["windows"]),
+        hops=int(clock["hops"]),
+        delivered=int(clock["delivered"]),
+        finished=int(clock["finished"]),
+        payload_bytes=int(clock["payload_bytes"]),
+    )
+
+
+def flow_states(state: State) -> FlowStates:
+    """Where each flow stands."""
+    tx, rx = state.ends.tx, state.ends.rx
+    return FlowStates(
+        start_ps=_view(tx, "start_ps"),
+        waits_for=_view(tx, "waits_for"),
+        done_ps=_view(rx, "done_ps"),
+        acked_ps=_view(tx, "acked_ps"),
+        finished=_view(tx, "finished"),
+        got_bytes=_view(rx, "got_bytes"),
+        sent_packets=_view(tx, "sent_packets"),
+        retransmits=_view(tx, "retransmits"),
+        traffic_class=_view(tx, "prio"),
+        base_rtt_ps=_view(tx, "base_rtt_ps"),
+    )
+
+
+def _view(records: Any, field: str) -> Ints:
+    """A field of all records, which cannot be written."""
+    column = np.asarray(records)[field]
+    column.flags.writeable = False
+    return column
+
+
+def link_counters(state: State, n_classes: int) -> LinkCounters:
+    """The counters of every link."""
+    queues, losses = state.wires.queues, state.wires.losses
+    n = queues.shape[0]
+    port, cls = np.divmod(np.arange(n), n_classes)
+    paused_ps = np.array(queues["paused_ps"])
+    still = (paused_classes(state)[port] >> cls) & 1 == 1
+    paused_ps[still] += counts(state).now_ps - queues["paused_since"][still]
+    # Without faults there is one record for all.
+    lost = {name: np.array(np.broadcast_to(losses[name], n)) for name in ("packets", "bytes")}
+    return LinkCounters(
+        sent_packets=np.array(queues["sent_packets"]),
+        sent_bytes=np.array(queues["sent_bytes"]),
+        queue_bytes=np.array(queues["bytes"]),
+        max_queue_bytes=np.array(queues["max_bytes"]),
+        drops=np.array(queues["drops"]),
+        drop_bytes=np.array(queues["drop_bytes"]),
+        trims=np.array(queues["trims"]),
+        trim_bytes=np.array(queues["trim_bytes"]),
+        marks=np.array(queues["marks"]),
+        lost_packets=lost["packets"],
+        lost_bytes=lost["bytes"],
+        pauses=np.array(queues["pauses"]),
+        paused_ps=paused_ps,
+    )
+
+
+def paused_classes(state: State) -> Ints:
+    """int64[n_ports]: bit c is set where the neighbour has paused class c of the port."""
+    return np.array(state.wires.ports["paused"])
+
+
+def conservation(state: State, network: Network) -> Conservation:
+    """Account for every packet and byte."""
+    hosts, queues, losses = state.ends.hosts, state.wires.queues, state.wires.losses
+    in_flight_packets, in_flight_bytes = _in_flight(state, network)
+    held = int(state.wires.used_bytes.sum()) - int(state.wires.charges["bytes"].sum())
+    return Conservation(
+        packets=Account(
+            sent=int(hosts["sent_packets"].sum()),
+            received=int(hosts["received_packets"].sum()),
+            dropped=int(queues["drops"].sum()),
+            lost=int(losses["packets"].sum()),
+            trimmed=0,
+            in_flight=in_flight_packets,
+        ),
+        bytes=Account(
+            sent=int(hosts["sent_bytes"].sum()),
+            received=int(hosts["received_bytes"].sum()),
+            dropped=int(queues["drop_bytes"].sum()),
+            lost=int(losses["bytes"].sum()),
+            trimmed=int(queues["trim_bytes"].sum()),
+            in_flight=in_flight_bytes,
+        ),
+        buffer_error_bytes=held,
+    )
+
+
+def _in_flight(state: State, network: Network) -> tuple[int, int]:
+    """Packets and bytes on links and in queues, PFC frames left out."""
+    wires = state.wires
+    ports, inbox, queues = wires.ports, wires.inbox, wires.queues
+    head = inbox["head"][network.port_peer]
+    count = n_bytes = 0
+    rings = [(ports["ring_off"], ports["ring_mask"], head, ports["tail"])]
+    rings.append((queues["off"], queues["mask"], queues["head"], queues["tail"]))
+    for off, mask, first, last in rings:
+        length = last - first
+        owner = np.repeat(np.arange(length.size), length)
+        rank = np.arange(owner.size) - np.repeat(np.cumsum(length) - length, length)
+        slots = off[owner] + ((first[owner] + rank) & mask[owner])
+        pkts = wires.pool[slots]
+        real = pkts["kind"] != PFC
+        count += int(real.sum())
+        n_bytes += int(pkts["size_bytes"][real].sum(dtype=np.int64))
+    return count, n_bytes
+
+
+FIXED = ("flow", "host", "peer", "size_bytes", "n_packets", "last_bytes", "first_timer", "bits")
+
+
+def fixed_fields(state: State) -> dict[str, np.ndarray]:
+    """Copies of what never changes of the flows' two sides, by names such as "tx.size_bytes"."""
+    sides: dict[str, Any] = {"tx": state.ends.tx, "rx": state.ends.rx}
+    return {
+        f"{side}.{name}": np.array(array[name]) for side, array in sides.items() for name in FIXED
+    }
+
+
+LEFT = {
+    "hosts": (("sent_packets", "sent_bytes", "received_packets", "received_bytes"), HOST_FIELDS),
+    "tx": (("start_ps", "acked_ps", "sent_packets", "retransmits"), TX_FIELDS),
+    "rx": (("done_ps", "got_bytes"), RX_FIELDS),
+}
+"""What a digest is made of: of the engine's fields these, and all that are not the engine's."""
+
+LEFT_BY_QUEUES = ("max_bytes", "sent_packets", "sent_bytes", "drops", "trims", "marks", "pauses")
+
+
+def digest(state: State) -> str:
+    """Hash of what a run left: flows, the transport's own state, counters of hosts and queues.
+
+    The same, whatever the windows, the number of threads, and whether the code is compiled.
+    """
+    hashed = hashlib.sha256()
+    for group, (names, base) in LEFT.items():
+        array: Any = getattr(state.ends, group)
+        own = [name for name in array.dtype.names if name not in base]
+        for name in (*names, *own):
+            hashed.update(np.ascontiguousarray(array[name]).tobytes())
+    for name in LEFT_BY_QUEUES:
+        hashed.update(np.ascontiguousarray(state.wires.queues[name]).tobytes())
+    hashed.update(str(counts(state).hops).encode())
+    return hashed.hexdigest()

@@ -1,0 +1,103 @@
+"""The loop around an engine: how long it goes on, what it is told, and why it ends."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from engine_runs import DROP_TAIL, TRIM, US, build, fat_tree, flow_table
+from test_broken_rules import engine as broken
+from test_broken_rules import in_handler
+
+from netsim.engine.engine import Engine
+from netsim.engine.readings import Counts, Status
+from netsim.errors import RunError
+from netsim.running.drive import Chunk, drive
+from netsim.running.stall import Patience
+
+FLOWS = flow_table([(0, 3, 200_000, 0), (1, 2, 400_000, 50 * US)])
+
+
+def engine(transport: str = "ndp") -> Engine:
+    fabric = TRIM if transport == "ndp" else DROP_TAIL
+    return build(fat_tree(2, 2, "100Gbps"), FLOWS, transport, fabric, jit=False)
+
+
+def test_a_run_ends_when_all_flows_have() -> None:
+    """Before the network is empty: NDP's last acknowledgements arrive after the last delivery."""
+    one, drained = engine(), engine()
+    assert drive(one) == "finished"
+    assert drive(drained, stop_when_done=False) == "idle"
+    assert one.counts.delivered == one.counts.finished == len(FLOWS)
+    assert one.counts.hops <= drained.counts.hops
+    assert drained.conservation().packets.in_flight == 0
+
+
+def test_a_run_ends_at_the_time_asked_for() -> None:
+    one = engine()
+    assert drive(one, until_ps=60 * US) == "time"
+    assert one.now_ps == 60 * US
+    assert drive(one) == "finished"  # and can go on
+
+
+@pytest.mark.parametrize("windows", [1, 10, None])
+def test_every_chunk_is_shown(windows: int | None) -> None:
+    seen: list[Chunk] = []
+    one = engine()
+    assert drive(one, seen.append, windows=windows) == "finished"
+    assert seen[-1].status is Status.DONE
+    assert seen[-1].counts == one.counts
+    assert all(chunk.goes_on for chunk in seen[:-1])
+    lengths = [b.counts.windows - a.counts.windows for a, b in pairwise(seen)]
+    assert windows is None or set(lengths[:-1]) == {windows}
+    assert sorted(chunk.wall_s for chunk in seen) == [chunk.wall_s for chunk in seen]
+
+
+def test_whoever_looks_may_end_the_run() -> None:
+    """Its reason comes before those of the engine, and before an interruption."""
+
+    def first_flow(chunk: Chunk) -> str | None:
+        return "the first flow is done" if chunk.counts.delivered else None
+
+    one = engine()
+    why = drive(one, first_flow, windows=1, should_stop=lambda: one.counts.delivered > 0)
+    assert why == "the first flow is done"
+    assert one.counts.delivered == 1
+
+
+def test_a_run_can_be_interrupted() -> None:
+    one = engine()
+    assert drive(one, windows=1, should_stop=lambda: one.counts.windows == 5) == "interrupted"
+    assert one.counts.windows == 5
+
+
+def test_an_error_of_a_handler_in_plain_python_names_it(tmp_path: Path) -> None:
+    one = broken(tmp_path, in_handler("on_control", "tx.n_acked //= now - now"))
+    with pytest.raises(RunError) as caught:
+        drive(one)
+    said = str(caught.value)
+    assert "mine.py: on_control on host " in said
+    assert "ZeroDivisionError" in said
+    assert ": tx.n_acked //= now - now)" in said
+
+
+def test_so_does_an_error_in_setup(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"mine.py: setup on host 0: SystemExit: 3 \(mine.py, line"):
+        broken(tmp_path, in_handler("setup", "raise SystemExit(3)"))
+
+
+def test_patience() -> None:
+    """It is lost after more than 10 ps, or more than 3 windows, in which nothing has moved."""
+
+    def at(now_ps: int, windows: int) -> Counts:
+        return Counts(now_ps, windows, hops=0, delivered=0, finished=0, payload_bytes=0)
+
+    patience = Patience(10, 3)
+    assert not patience.lost(at(20, 1), 0)
+    assert not patience.lost(at(30, 4), 0)
+    assert patience.lost(at(31, 4), 0)
+    assert patience.lost(at(30, 5), 0)
+    assert not patience.lost(at(35, 6), 1)
+    assert patience.since_ps == 35
+    assert not Patience(10).lost(at(5, 1000), 0)

@@ -1,0 +1,159 @@
+"""What an engine tells of itself: how far it is, and where flows, links and packets are."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, LOSSLESS, NS, PACKET, TRIM, US, build, fat_tree, flow_table, run
+
+from netsim.engine.engine import Engine
+from netsim.engine.readings import Status
+from netsim.model.fabric import Fabric
+from netsim.model.faults import LinkFault, combine
+from netsim.model.flows import FlowTable
+
+NETWORK = fat_tree(2, 2, "100Gbps")
+SIZE = 10 * 4096
+LONG_PS = 10**12
+INCAST = [(0, 3, SIZE, 0), (1, 3, SIZE, 0), (2, 3, SIZE, 500 * NS)]
+
+
+def engine(transport: str = "ndp", fabric: Fabric = TRIM, flows: FlowTable | None = None) -> Engine:
+    return build(NETWORK, flows or flow_table(INCAST), transport, fabric, jit=False)
+
+
+def test_why_an_engine_comes_back() -> None:
+    one = engine()
+    assert one.advance(1, LONG_PS) is Status.RUNNING
+    assert one.advance(1000, one.now_ps) is Status.UNTIL
+    assert one.advance(1000, LONG_PS, stop_when_done=True) is Status.DONE
+    assert one.advance(1000, LONG_PS) is Status.IDLE
+
+
+def test_how_far_a_run_has_come() -> None:
+    one = engine()
+    before = one.counts
+    assert set(asdict(before).values()) == {0}
+    assert one.advance(7, LONG_PS) is Status.RUNNING
+    assert one.counts.windows == 7
+    assert 6 * US < one.counts.now_ps == one.now_ps < 8 * US  # a window is a link's delay, 1 us
+    run(one)
+    assert (one.counts.delivered, one.counts.finished) == (3, 3)
+    assert one.counts.payload_bytes == 3 * SIZE
+    links = one.link_counters()
+    assert one.counts.hops == links.sent_packets.sum()
+    assert before.hops == 0
+
+
+def test_flows_are_seen_as_they_change_and_cannot_be_written() -> None:
+    flows = flow_table([(0, 3, SIZE, 5 * US), (3, 0, SIZE, 2 * US)])
+    flows.set_dependencies([[], [0]])
+    one = engine(flows=flows)
+    states = one.flow_states()
+    assert states.start_ps.tolist() == [5 * US, 2 * US]
+    assert states.waits_for.tolist() == [0, 1]
+    assert states.done_ps.tolist() == states.acked_ps.tolist() == [-1, -1]
+    run(one)
+    assert states.waits_for.tolist() == [0, 0]
+    done_ps, start_ps = states.done_ps, states.start_ps
+    assert start_ps[1] == done_ps[0] + 2 * US + NETWORK.lookahead_ps
+    assert (states.acked_ps > done_ps).all()
+    assert states.finished.tolist() == [1, 1]
+    assert states.got_bytes.tolist() == [SIZE, SIZE]
+    assert states.sent_packets.tolist() == [10, 10]
+    assert states.retransmits.tolist() == [0, 0]
+    for column in vars(states).values():
+        with pytest.raises(ValueError, match="read-only"):
+            column[0] = 1
+
+
+def test_counters_of_links() -> None:
+    """Three hosts send at once what only one can receive: the last link's queue overflows."""
+    one = run(engine("datagram", Fabric(queue_bytes=5 * PACKET)))
+    links = one.link_counters()
+    (last,) = np.flatnonzero(NETWORK.port_peer == 3)  # the port towards host 3
+    assert links.sent_packets[:3].tolist() == [10, 10, 10]
+    assert links.sent_bytes[:3].tolist() == [10 * PACKET] * 3
+    assert links.drops.sum() == links.drops[last] > 5
+    assert links.drop_bytes[last] == PACKET * links.drops[last]
+    assert links.sent_packets[last] == 30 - links.drops[last]
+    assert 4 * PACKET < links.max_queue_bytes[last] <= 5 * PACKET
+    assert not any(
+        (links.trims.any(), links.marks.any(), links.pauses.any(), links.paused_ps.any())
+    )
+    links.drops[last] = 0
+    assert one.link_counters().drops[last] > 0  # that was a copy
+
+
+def test_packets_that_links_lose() -> None:
+    faults = combine([LinkFault(np.array([0]), outages_ps=((0, 500 * NS),))], NETWORK.n_ports)
+    flows = flow_table([(0, 3, SIZE, 0)])
+    one = run(build(NETWORK, flows, "datagram", DROP_TAIL, faults=faults, jit=False))
+    links = one.link_counters()
+    assert links.lost_packets[0] == links.lost_packets.sum() > 0
+    assert links.lost_bytes[0] == PACKET * links.lost_packets[0]
+    assert one.conservation().packets.lost == links.lost_packets[0]
+
+
+def test_who_waits_for_whom() -> None:
+    """The last switch asks for pauses; they are counted where they act, and up to now."""
+    fabric = Fabric(model="lossless", xoff_bytes=3 * PACKET, xon_bytes=2 * PACKET)
+    one = engine("roce", fabric)
+    longest = 0
+    while one.advance(1, LONG_PS) is Status.RUNNING:
+        paused = np.flatnonzero(one.paused_classes())
+        paused_ps = one.link_counters().paused_ps
+        assert (paused_ps[paused] > 0).all()
+        longest = max(longest, len(paused))
+    assert longest > 0
+    links = one.link_counters()
+    asked = np.flatnonzero(links.pauses)
+    assert set(np.flatnonzero(links.paused_ps)) <= set(NETWORK.port_peer[asked].tolist())
+    assert not one.paused_classes().any()
+
+
+@pytest.mark.parametrize(
+    ("transport", "fabric"),
+    [("ndp", TRIM), ("roce", LOSSLESS), ("roce", Fabric(queue_bytes=3 * PACKET))],
+)
+def test_nothing_is_missing_at_any_time(transport: str, fabric: Fabric) -> None:
+    one = engine(transport, fabric)
+    most = 0
+    while one.advance(1, LONG_PS) is Status.RUNNING:
+        found = one.conservation()
+        assert (found.packets.missing, found.bytes.missing, found.buffer_error_bytes) == (0, 0, 0)
+        assert found.bytes.in_flight >= 64 * found.packets.in_flight
+        most = max(most, found.packets.in_flight)
+    assert most > 5
+    found, links = one.conservation(), one.link_counters()
+    assert found.packets.in_flight == found.bytes.in_flight == found.packets.trimmed == 0
+    assert found.packets.dropped == links.drops.sum()
+    assert found.bytes.trimmed == links.trim_bytes.sum()
+
+
+def test_what_is_missing_shows() -> None:
+    one = run(engine())
+    one.state.ends.hosts["received_packets"][0] -= 1
+    one.state.ends.hosts["sent_bytes"][1] += 7
+    found = one.conservation()
+    assert (found.packets.missing, found.bytes.missing) == (1, 7)
+
+
+def test_a_digest_tells_runs_apart() -> None:
+    one, other = run(engine()), engine()
+    before = other.digest()
+    assert run(other).digest() == one.digest() != before
+    other.state.ends.tx["credit"][2] += 1  # the transport's own
+    assert other.digest() != one.digest()
+
+
+def test_what_no_handler_may_change() -> None:
+    one = engine()
+    before = one.fixed_fields()
+    assert before["tx.host"].tolist() == [0, 1, 2]
+    assert before["rx.host"].tolist() == before["tx.peer"].tolist() == [3, 3, 3]
+    assert before["rx.size_bytes"].tolist() == [SIZE] * 3
+    now = run(one).fixed_fields()
+    assert all(np.array_equal(before[name], now[name]) for name in before)
