@@ -211,6 +211,11 @@ STATEMENTS = {
     "a default": ("tx.n = helper(now)", "step=2", "step=3"),
     "a function": ("tx.n = helper(now)", "x * step", "x + step"),
     "a function that calls itself": ("tx.n = again(now)", "x - 1", "x - 2"),
+    "a name in a function within": (
+        "f = lambda x: helper(x) + LIMIT\n    tx.n = f(now)",
+        "LIMIT = 3",
+        "LIMIT = 4",
+    ),
     "a constant of a module beside": ("tx.n = beside.scaled(1)", "SCALE = 5", "SCALE = 7"),
     "a constant that is named": ("tx.n = beside.SCALE", "SCALE = 5", "SCALE = 7"),
     "a function two files away": ("tx.n = beside.scaled(1)", "2 * x", "3 * x"),

@@ -6,6 +6,7 @@ choice is a pure function of counters of the port by which the packet came in.
 
 from __future__ import annotations
 
+from netsim.engine.holes import BALANCING, N_CLASSES
 from netsim.engine.ids import GlobalPort, HostId, LocalPort, NodeId, Slot
 from netsim.engine.layout import Net, Wires
 from netsim.engine.packets import FIRST_CONTROL, TRIMMED
@@ -13,10 +14,6 @@ from netsim.engine.places import queue_of
 from netsim.model.arithmetic import below, mix
 
 ECMP, SPRAY_RANDOM, SPRAY_RR, SPRAY_PERMUTATION, LEAST_LOADED = range(5)
-
-# The fabric's features, put in place by specialise.py.
-N_CLASSES: int
-BALANCING: int
 
 
 def permuted(key: int, x: int, n: int) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from netsim.engine.holes import HOLES
 from netsim.engine.sources import is_ours, top_package
 
 ENGINE = "netsim.engine."
@@ -31,13 +32,21 @@ where they are called."""
 
 @lru_cache(maxsize=4096)
 def global_names(code: types.CodeType) -> tuple[str, ...]:
-    """The names that a function looks up among its module's globals, in alphabetical order."""
+    """The names that a function, or one within it, looks up among its module's globals."""
     loads = dis.get_instructions(code)
-    return tuple(sorted({str(load.argval) for load in loads if load.opname == "LOAD_GLOBAL"}))
+    names = {str(load.argval) for load in loads if load.opname == "LOAD_GLOBAL"}
+    within = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return tuple(sorted(names.union(*map(global_names, within))))
+
+
+def _attribute_names(code: types.CodeType) -> set[str]:
+    """All names that a function, or one within it, may look up in a module."""
+    within = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return set(code.co_names).union(*map(_attribute_names, within))
 
 
 class Bindings:
-    """The engine's functions with ``holes`` filled: constants or plain functions, by name.
+    """The engine's functions with ``filling`` in its holes: constants or plain functions, by name.
 
     ``plugins`` are the modules of the transports. With ``checked``, an index beyond an
     array is an error.
@@ -45,27 +54,25 @@ class Bindings:
 
     def __init__(
         self,
-        holes: Mapping[str, Any],
+        filling: Mapping[str, Any],
         plugins: Sequence[types.ModuleType],
         *,
         checked: bool = False,
     ) -> None:
         self.plugins = plugins
         self.checked = checked
-        self._holes = dict(holes)
+        self._values = {id(HOLES[name]): value for name, value in filling.items()}
         self._tops = {"netsim", *(top_package(plugin.__name__) for plugin in plugins)}
 
     def of(self, function: types.FunctionType) -> dict[str, Any]:
         """What the global names of a function stand for; those that are builtins are left out."""
         names = function.__globals__
-        declared = names.get("__annotations__", {})
-        found = {}
-        for name in global_names(function.__code__):
-            if name in names:
-                found[name] = names[name]
-            elif name in self._holes and name in declared:
-                found[name] = self._holes[name]
-        return found
+        found = (name for name in global_names(function.__code__) if name in names)
+        return {name: self._filled(names[name]) for name in found}
+
+    def _filled(self, value: Any) -> Any:
+        """The value itself or, of a hole, what is put there."""
+        return self._values.get(id(value), value)
 
     def compiles(self, value: Any) -> bool:
         """Is it a function that is compiled as part of the engine?"""
@@ -77,9 +84,10 @@ class Bindings:
         """Of a module of helpers, what ``user`` may refer to by name; None of anything else."""
         if not isinstance(value, types.ModuleType) or not is_ours(getattr(value, "__file__", None)):
             return None
-        used = set(user.__code__.co_names)
+        used = _attribute_names(user.__code__)
         members = sorted(vars(value).items())
-        return {name: member for name, member in members if name in used and name[:2] != "__"}
+        found = ((name, member) for name, member in members if name in used and name[:2] != "__")
+        return {name: self._filled(member) for name, member in found}
 
     def options(self, function: types.FunctionType) -> dict[str, Any]:
         """How a function is compiled. Divisions by zero are errors, but in the engine's own."""

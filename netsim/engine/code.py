@@ -15,6 +15,7 @@ import numpy as np
 
 from netsim.engine import cache, coupled_switch, layout, loop, switch, trace
 from netsim.engine.bindings import Bindings
+from netsim.engine.holes import HOLES
 from netsim.engine.protocol import Protocol
 from netsim.engine.reach import Reached, is_group, reached
 from netsim.engine.specialise import Compiled, Entry, Specialiser
@@ -45,8 +46,9 @@ class Code:
     ) -> None:
         self._protocol, self._jit = protocol, jit
         step = coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
-        holes = {**constants, **protocol.handlers, "switch_step": step}
-        self._bindings = Bindings(holes, protocol.modules, checked=checked)
+        filling = {**constants, **protocol.handlers, "switch_step": step}
+        assert filling.keys() == HOLES.keys()
+        self._bindings = Bindings(filling, protocol.modules, checked=checked)
 
     @property
     def key(self) -> str:

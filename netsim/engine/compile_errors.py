@@ -33,6 +33,7 @@ PLAIN = (
     (r"Cannot unify (.+?) and (.+?) for '(\w+)\S*'", r"\3 is \1 in one branch and \2 in another"),
     (r"Can't unify return type from the following types: (.+?) Return of", r"it returns \1"),
     (r"Untyped global name '(\w+)'", r"\1 is nothing that can be compiled"),
+    (r"The use of yield in a closure", "a generator expression, where a loop can be compiled"),
     (r"Use of unsupported opcode \((\w+)\)", r"unsupported: \1"),
 )
 """Words of Numba's, and what they mean to who wrote a handler."""

@@ -18,6 +18,7 @@ from netsim.engine.calendar import (
     open_step,
 )
 from netsim.engine.fields import PortRecord
+from netsim.engine.holes import DYNAMIC, LOSSLESS, N_CLASSES, TRACE
 from netsim.engine.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
 from netsim.engine.layout import (
     GROW_RING,
@@ -46,10 +47,6 @@ from netsim.engine.trace import ARRIVED, DROPPED, trace_packet
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES
 
-N_CLASSES: int
-LOSSLESS: bool
-DYNAMIC: bool
-TRACE: bool
 GROWTH = 4  # by which a full ring grows; each time costs a step of the switch
 
 

@@ -7,9 +7,6 @@ is served before data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from netsim.engine.env import env_of
 from netsim.engine.handlers import (
     IN_FILL,
@@ -24,6 +21,23 @@ from netsim.engine.handlers import (
     IN_RANK,
     IN_READY,
     NOTHING,
+)
+from netsim.engine.holes import (
+    FAULTS,
+    N_CLASSES,
+    RANKED,
+    TRACE,
+    fill,
+    on_control,
+    on_data,
+    on_host_timer,
+    on_request,
+    on_rx_timer,
+    on_start,
+    on_timer,
+    on_trimmed,
+    rank,
+    ready,
 )
 from netsim.engine.ids import Bytes, FlowId
 from netsim.engine.layout import (
@@ -62,23 +76,6 @@ from netsim.engine.trace import (
     trace_tx,
 )
 from netsim.model.arithmetic import send_time
-
-# The transport's handlers and the fabric's features, put in place by specialise.py.
-N_CLASSES: int
-FAULTS: bool
-RANKED: bool
-TRACE: bool
-rank: Callable[..., Any]
-on_start: Callable[..., Any]
-ready: Callable[..., Any]
-fill: Callable[..., Any]
-on_data: Callable[..., Any]
-on_trimmed: Callable[..., Any]
-on_request: Callable[..., Any]
-on_control: Callable[..., Any]
-on_timer: Callable[..., Any]
-on_rx_timer: Callable[..., Any]
-on_host_timer: Callable[..., Any]
 
 
 def wake(env, host, tx):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from numba import prange
 
 from netsim.engine.env import env_of
 from netsim.engine.handlers import IN_SETUP, NOTHING
+from netsim.engine.holes import PROFILE, TRACE, setup, switch_step
 from netsim.engine.host import check_control, host_step
 from netsim.engine.instructions import take_ticket
 from netsim.engine.layout import (
@@ -25,12 +23,6 @@ from netsim.engine.layout import (
 from netsim.engine.profile import lap
 from netsim.engine.timers import arm
 from netsim.engine.trace import half_full
-
-# Put in place by specialise.py.
-TRACE: bool
-PROFILE: bool
-switch_step: Callable[..., Any]
-setup: Callable[..., Any]
 
 BATCHES = 64
 """Into so many batches for each worker the active nodes of a window are divided."""

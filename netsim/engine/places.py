@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from netsim.engine.holes import N_CLASSES
 from netsim.engine.ids import GlobalPort, LocalPort, NodeId, QueueId, Slot, span
 from netsim.engine.layout import Net
-
-N_CLASSES: int
 
 
 def ring_slot(first: Slot, mask: int, position: int) -> Slot:

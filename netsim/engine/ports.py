@@ -9,10 +9,19 @@ to the end of its transmission; the link's ring receives it when transmission st
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 from netsim.engine.fields import PortRecord, QueueRecord
+from netsim.engine.holes import (
+    ECN_DEQUEUE,
+    ECN_ENQUEUE,
+    FAULTS,
+    LOSSLESS,
+    N_CLASSES,
+    TELEMETRY,
+    TRACE,
+    TRIM,
+    on_forward,
+)
 from netsim.engine.ids import Bytes, GlobalPort, LocalPort, Ps, Slot
 from netsim.engine.instructions import prefetch
 from netsim.engine.layout import Wires
@@ -21,17 +30,6 @@ from netsim.engine.places import queue_of, ring_slot
 from netsim.engine.trace import ARRIVED, DROPPED, FORWARDED, LOST, MARKED, trace_packet
 from netsim.engine.trace import TRIMMED as TRIMS
 from netsim.model.arithmetic import PURPOSE_ECN, PURPOSE_LOSS, PURPOSE_TRIM, rand32, send_time
-
-# The fabric's features, put in place by specialise.py.
-N_CLASSES: int
-TRIM: bool
-LOSSLESS: bool
-ECN_ENQUEUE: bool
-ECN_DEQUEUE: bool
-TRACE: bool
-FAULTS: bool
-TELEMETRY: bool
-on_forward: Callable[..., Any]
 
 
 def set_paused(wires: Wires, port: PortRecord, p: GlobalPort, paused: int, now: Ps) -> None:

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from netsim.engine.bindings import Bindings
+from netsim.engine.refusals import contents
 from netsim.engine.sources import is_ours, source_files, top_package
 
 MACHINERY = ("bindings", "cache", "compiling", "instructions", "reach", "specialise")
@@ -121,8 +122,8 @@ class _Walk:
         self.codes.append(code)
         for what in (function.__defaults__, function.__kwdefaults__):
             self.value(what)
-        for cell in function.__closure__ or ():
-            self._named(cell.cell_contents, function)
+        for value in contents(function):
+            self._named(value, function)
         for name, value in bindings.of(function).items():
             self.put("name", name)
             self._named(value, function)

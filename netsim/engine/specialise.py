@@ -1,10 +1,10 @@
 """Copy and compile the engine for one transport and one fabric.
 
-The engine's modules are plain Python. Names that are annotated but not assigned in
-them (``on_data: Callable``, ``N_CLASSES: int``) are holes. Specialising a function
-makes a copy of it, and of every function of ours that it calls, whose global
-names see the holes filled, and compiles the copies with everything inlined: a
-handler call costs nothing, and a feature that is off leaves no trace.
+The engine's modules are plain Python with holes (`holes.py`) for handlers and
+features. Specialising a function makes a copy of it, and of every function of ours
+that it calls, whose global names see the holes filled, and compiles the copies with
+everything inlined: a handler call costs nothing, and a feature that is off leaves
+no trace.
 
 What was compiled is kept on the disk (`cache.py`), and then nothing is copied.
 """
@@ -24,6 +24,11 @@ from netsim.engine.cache import CodeCache, NotKeptError
 from netsim.engine.compile_errors import does_not_compile
 from netsim.engine.instructions import INSTRUCTIONS
 from netsim.engine.reach import Codes, Lines, lines_of, present_place
+from netsim.engine.refusals import (
+    calls_itself,
+    contents,
+    refuse_what_cannot_be_carried,
+)
 
 # None of our functions makes an array, or is called from C.
 ENTRY = {"no_cfunc_wrapper": True, "_nrt": False}
@@ -53,17 +58,21 @@ class Specialiser:
         self._bindings = bindings
         self._module = _module_of_copies(tag)
         self._jit = jit
+        self._under_way: list[types.FunctionType] = []
         self._done: dict[int, Callable[..., Any]] = {}
 
     def copy(self, function: types.FunctionType) -> types.FunctionType:
-        """A copy of ``function`` that calls specialised copies of our functions."""
+        """A copy of ``function`` that calls specialised copies of our functions.
+
+        Raises InputError, with its place, for what cannot be copied or compiled so.
+        """
+        refuse_what_cannot_be_carried(function)
         names = dict(function.__globals__)
         names["__name__"] = self._module
         for name, value in self._bindings.of(function).items():
             names[name] = self._specialised(value, function)
         cells = tuple(
-            types.CellType(self._specialised(cell.cell_contents, function))
-            for cell in function.__closure__ or ()
+            types.CellType(self._specialised(value, function)) for value in contents(function)
         )
         copied = types.FunctionType(
             function.__code__, names, function.__name__, function.__defaults__, cells or None
@@ -84,8 +93,12 @@ class Specialiser:
 
     def inline(self, function: types.FunctionType) -> Callable[..., Any]:
         """The specialised copy, compiled and (unless it is large) inlined into its callers."""
+        if function in self._under_way:
+            raise calls_itself(function)
         if id(function) not in self._done:
+            self._under_way.append(function)
             self._done[id(function)] = self._compiled(self.copy(function), function)
+            self._under_way.pop()
         return self._done[id(function)]
 
     def _compiled(

@@ -8,6 +8,7 @@ in the nearest cache.
 from __future__ import annotations
 
 from netsim.engine.balance import output_port
+from netsim.engine.holes import COUPLED, N_CLASSES
 from netsim.engine.ids import GlobalPort, LocalPort, NodeId, Numbers, Ps
 from netsim.engine.instructions import prefetch
 from netsim.engine.layout import (
@@ -23,9 +24,6 @@ from netsim.engine.layout import (
 )
 from netsim.engine.places import local_ports_of, ports_of, queue_of, ring_slot
 from netsim.engine.ports import advance, arrive
-
-N_CLASSES: int
-COUPLED: bool
 
 KEY_BITS = 32
 KEY_MASK = (1 << KEY_BITS) - 1

@@ -1,0 +1,121 @@
+"""The holes of the engine's kernels: names that have a value only in a specialised copy.
+
+Kernels import these as they import anything else. When the engine is specialised for its
+transports and its fabric, the copies of the kernels see constants and the transport's own
+functions in their place (`bindings.py`): a handler is inlined into the kernel that calls it,
+and what stands behind a feature that is off is not compiled. Who uses a hole that is not
+filled gets an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from netsim.engine import handlers
+
+
+class UnfilledError(RuntimeError):
+    """A kernel of the engine ran, or was compiled, without being specialised."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} has no value here: kernels run as specialised copies (holes.py)")
+
+
+_holes: dict[str, Any] = {}
+
+HOLES: Mapping[str, Any] = MappingProxyType(_holes)
+"""Every hole by its name."""
+
+
+class _Feature:
+    """In the place of a constant: whatever is done with it is an error."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise UnfilledError(self._name)
+
+    __bool__ = __int__ = __index__ = __float__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
+    __and__ = __rand__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _refuse
+
+    def __eq__(self, other: object) -> bool:
+        self._refuse()
+
+    __hash__ = object.__hash__
+
+
+def _feature(name: str) -> Any:
+    return _holes.setdefault(name, _Feature(name))
+
+
+def _function(name: str) -> Callable[..., Any]:
+    def unfilled(*_: object) -> NoReturn:
+        raise UnfilledError(name)
+
+    _holes[name] = unfilled
+    return unfilled
+
+
+def _handler(default: Callable[..., Any]) -> Callable[..., Any]:
+    """The hole for a handler, whose arguments and meaning stand in the table."""
+    return _function(default.__name__)
+
+
+# --- the fabric's features (`features` in state.py) -----------------------------------------------
+
+N_CLASSES: int = _feature("N_CLASSES")
+"""Traffic classes of every port."""
+TRIM: bool = _feature("TRIM")
+"""Does a full queue cut the payload off?"""
+LOSSLESS: bool = _feature("LOSSLESS")
+"""Are senders paused by PFC?"""
+DYNAMIC: bool = _feature("DYNAMIC")
+"""Do PFC's thresholds move with what is free of a shared buffer?"""
+ECN_ENQUEUE: bool = _feature("ECN_ENQUEUE")
+ECN_DEQUEUE: bool = _feature("ECN_DEQUEUE")
+"""Where packets are marked, if anywhere."""
+COUPLED: bool = _feature("COUPLED")
+"""Do the ports of a switch influence each other?"""
+BALANCING: int = _feature("BALANCING")
+"""How one of several paths is chosen (balance.py)."""
+FAULTS: bool = _feature("FAULTS")
+"""Do links lose packets, or go down?"""
+
+# --- what the transports make use of (`features` in protocol.py) ----------------------------------
+
+RANKED: bool = _feature("RANKED")
+"""Are a host's flows served by rank?"""
+TELEMETRY: bool = _feature("TELEMETRY")
+"""Do switches write into packets?"""
+
+# --- what is asked of a run -----------------------------------------------------------------------
+
+TRACE: bool = _feature("TRACE")
+"""Is it recorded what happens to chosen flows (trace.py)?"""
+PROFILE: bool = _feature("PROFILE")
+"""Is it measured where the time goes (profile.py)?"""
+
+# --- functions ------------------------------------------------------------------------------------
+
+switch_step = _function("switch_step")
+"""That of switch.py or, with COUPLED, of coupled_switch.py."""
+
+setup = _handler(handlers.setup)
+on_start = _handler(handlers.on_start)
+ready = _handler(handlers.ready)
+fill = _handler(handlers.fill)
+on_data = _handler(handlers.on_data)
+on_trimmed = _handler(handlers.on_trimmed)
+on_request = _handler(handlers.on_request)
+on_control = _handler(handlers.on_control)
+on_timer = _handler(handlers.on_timer)
+on_rx_timer = _handler(handlers.on_rx_timer)
+on_host_timer = _handler(handlers.on_host_timer)
+rank = _handler(handlers.rank)
+on_forward = _handler(handlers.on_forward)
+"""The transports' handlers."""

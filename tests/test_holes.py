@@ -1,0 +1,42 @@
+"""The holes of the kernels: each has a definition, and is of no use until it is filled."""
+
+from __future__ import annotations
+
+import operator
+
+import pytest
+
+from netsim.engine import holes, ports
+from netsim.engine.handlers import HANDLERS
+from netsim.engine.holes import HOLES, UnfilledError
+
+USES = (
+    bool,
+    int,
+    range,
+    lambda value: value + 1,
+    lambda value: 2 * value,
+    lambda value: value == 3,
+    lambda value: value < 3,
+    lambda value: 1 << value,
+    operator.index,
+)
+
+
+@pytest.mark.parametrize("name", HOLES)
+def test_a_hole_stands_under_its_name_and_cannot_be_used(name):
+    hole = getattr(holes, name)
+    assert hole is HOLES[name]
+    uses = (lambda value: value(1, 2, 3),) if callable(hole) else USES
+    for use in uses:
+        with pytest.raises(UnfilledError, match=f"^{name} has no value here"):
+            use(hole)
+
+
+def test_every_handler_has_one():
+    assert {name for name in HOLES if name.islower()} == {*HANDLERS, "switch_step"}
+
+
+def test_a_kernel_that_is_not_specialised_does_not_run():
+    with pytest.raises(UnfilledError, match="N_CLASSES"):
+        ports.set_paused(None, None, 0, 0, 0)
