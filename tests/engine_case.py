@@ -10,7 +10,7 @@ from reference.model import Case
 
 from netsim.engine.engine import Engine
 from netsim.engine.layout import INF, RUNNING
-from netsim.engine.state import Sizes
+from netsim.engine.sizes import Sizes
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Ecn, Fabric, PacketFormat
 from netsim.model.faults import LinkFault, LinkFaults, combine

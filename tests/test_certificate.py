@@ -16,7 +16,7 @@ from reference.simulator import simulate
 
 from netsim.engine.engine import Engine
 from netsim.engine.layout import RUNNING
-from netsim.engine.state import Sizes
+from netsim.engine.sizes import Sizes
 
 CASES = 8
 """Random cases for each combination of transport, model and load balancing."""

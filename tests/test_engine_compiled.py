@@ -24,7 +24,7 @@ from engine_runs import (
     run,
 )
 
-from netsim.engine.state import Sizes
+from netsim.engine.sizes import Sizes
 from netsim.model.fabric import Ecn, Fabric
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network

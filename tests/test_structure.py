@@ -93,6 +93,29 @@ def test_the_foundations_import_nothing_else() -> None:
         assert imported(module) <= foundations
 
 
+STATE = {f"netsim.engine.{name}" for name in ("fields", "layout", "state")}
+TELL_OF_RECORDS = ("netsim.lint.records", "netsim.transport")
+"""What a plugin's author may read of records, and the "never" that handlers return, stand there."""
+
+GROUPS = ("clock", "ends", "scratch", "wires")
+
+
+def test_only_the_engine_touches_its_state() -> None:
+    """Others have what `Engine` tells them (netsim/engine/readings.py)."""
+    found = []
+    for module, path in modules().items():
+        if room(module) == "netsim.engine":
+            continue
+        if module not in TELL_OF_RECORDS:
+            found += [f"{module} imports {other}" for other in imported(module) & STATE]
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Attribute):
+                whose = ast.unparse(node.value).rpartition(".")[2]
+                if (whose, node.attr) == ("engine", "state") or node.attr in GROUPS:
+                    found.append(f"{module}, line {node.lineno}: {ast.unparse(node)}")
+    assert not found
+
+
 def test_files_and_functions_are_small() -> None:
     too_large = []
     tests = Path(__file__).parent

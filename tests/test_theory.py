@@ -23,7 +23,7 @@ from engine_runs import (
     run,
 )
 
-from netsim.engine.state import Sizes
+from netsim.engine.sizes import Sizes
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Fabric
 from netsim.model.flows import FlowTable

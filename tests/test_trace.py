@@ -7,7 +7,7 @@ from engine_case import TRACE_SLOTS, departures
 from engine_runs import LOSSLESS, PACKET, build, counter, digest, fat_tree, flow_table
 
 from netsim.engine.layout import INF, RUNNING
-from netsim.engine.state import Sizes
+from netsim.engine.sizes import Sizes
 from netsim.engine.trace import (
     DROPPED,
     LOST,

@@ -14,11 +14,12 @@ from netsim.engine.failures import Failures
 from netsim.engine.growth import Growth
 from netsim.engine.join import mix
 from netsim.engine.layout import GROW
+from netsim.engine.profile import WindowTimes, window_times
 from netsim.engine.protocol import Protocol, read_protocol, transport_parameters
 from netsim.engine.readings import Conservation, Counts, FlowStates, Ints, LinkCounters, Status
+from netsim.engine.sizes import Sizes, initial_sizes
 from netsim.engine.specialise import Entry, jit_enabled
 from netsim.engine.state import (
-    Sizes,
     State,
     attribute_access,
     build_clock,
@@ -27,7 +28,6 @@ from netsim.engine.state import (
     build_scratch,
     build_wires,
     features,
-    initial_sizes,
 )
 from netsim.engine.trace import CAPACITY, Trace, TraceEntries, build_trace, drain
 from netsim.engine.watchdog import watched
@@ -160,6 +160,10 @@ class Engine:
     def digest(self) -> str:
         """Hash of what the run has left, in flows, the transport's state, hosts and queues."""
         return readings.digest(self.state)
+
+    def window_times(self) -> WindowTimes:
+        """Where the time of the windows went; all zero without ``profile``."""
+        return window_times(self.state.clock.parts)
 
     def drain_trace(self) -> TraceEntries:
         """Take what was recorded of the flows of ``trace`` since this was last done.

@@ -37,6 +37,7 @@ from netsim.engine.layout import (
 )
 from netsim.engine.protocol import Protocol
 from netsim.engine.records import RecordArray
+from netsim.engine.sizes import Sizes, longest_window_ps
 from netsim.engine.trace import Trace
 from netsim.limits import RATE_SHIFT
 from netsim.model.arithmetic import (
@@ -58,31 +59,6 @@ BALANCING = {
     "spray_permutation": SPRAY_PERMUTATION,
     "least_loaded": LEAST_LOADED,
 }
-
-MAX_WINDOW_PS = 1 << 31
-"""Windows are shorter than this, so that a time within one fits a sort key."""
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Initial capacities, all powers of two. Rings grow when needed; these save the growing."""
-
-    link_slots: int = 128
-    queue_slots: int = 128
-    control_slots: int = 64
-    scratch: int = 1 << 14
-
-
-def initial_sizes(network: Network, packets: PacketFormat) -> Sizes:
-    """Capacities that most rings will not outgrow.
-
-    A link holds what is sent in a window and while a packet travels: of full packets
-    a delay's worth twice, and as many acknowledgements and pulls again.
-    """
-    per_delay = network.port_rate_bps * (network.port_delay_ps / 8e12) / packets.data_bytes
-    typical = int(np.median(per_delay)) + 1
-    link_slots = max(64, 1 << (6 * typical - 1).bit_length())
-    return Sizes(link_slots=min(link_slots, 1024))
 
 
 @dataclass
@@ -415,9 +391,9 @@ def _build_timers(hosts: Any, tx: Any, rx: Any, protocol: Protocol) -> tuple[Any
 def build_clock(network: Network, ends: Ends, window_ps: int | None) -> Clock:
     """The clock before the first window: hosts wake at their first flow's start."""
     clock = np.zeros(1, CLOCK)
-    lookahead = network.lookahead_ps
-    clock["lookahead_ps"] = lookahead
-    clock["window_ps"] = min(lookahead, MAX_WINDOW_PS - 1, window_ps or lookahead)
+    longest_ps = longest_window_ps(network)
+    clock["lookahead_ps"] = network.lookahead_ps
+    clock["window_ps"] = min(longest_ps, window_ps or longest_ps)
     next_event = np.full(network.n_nodes, INF, np.int64)
     hosts = ends.hosts
     started = np.flatnonzero(hosts["heap_len"] > 0)

@@ -144,7 +144,7 @@ def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
 
 
 def _memory(scenario: Scenario, point: Point) -> int:
-    from netsim.engine.state import initial_sizes
+    from netsim.engine.sizes import initial_sizes
 
     network = scenario.network
     sizes = initial_sizes(network, point.packets)

@@ -70,9 +70,9 @@ def missing(engine: Engine, may_lose: np.ndarray) -> Ints:
     Where `may_lose` (bool[n_flows]) the transport is not reliable: once its sender has finished
     and the network is empty, what is lost stays lost.
     """
-    flows = undelivered(engine)
-    given_up = may_lose & (engine.flow_states().finished != 0)
-    return flows[~given_up[flows]]
+    flows = engine.flow_states()
+    given_up = may_lose & (flows.finished != 0)
+    return np.flatnonzero((flows.done_ps < 0) & ~given_up)
 
 
 def unaware(engine: Engine) -> Ints:

@@ -146,9 +146,9 @@ def _per_flow(point: Point, scenario: Scenario, name: str, default: float) -> Fl
 
 
 def _window_ps(scenario: Scenario) -> int:
-    from netsim.engine.state import MAX_WINDOW_PS
+    from netsim.engine.sizes import longest_window_ps
 
-    return min(scenario.network.lookahead_ps, MAX_WINDOW_PS)
+    return longest_window_ps(scenario.network)
 
 
 def _windows(most: float, hops: float, nodes: int) -> tuple[float, float]:

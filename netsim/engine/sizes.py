@@ -1,0 +1,43 @@
+"""How large things are when a run begins: the engine's rings, and its windows.
+
+Known before an engine is built, to whoever predicts what a run will take.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.model.fabric import PacketFormat
+from netsim.model.network import Network
+
+MAX_WINDOW_PS = 1 << 31
+"""Windows are shorter than this, so that a time within one fits a sort key."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Initial capacities, all powers of two. Rings grow when needed; these save the growing."""
+
+    link_slots: int = 128
+    queue_slots: int = 128
+    control_slots: int = 64
+    scratch: int = 1 << 14
+
+
+def initial_sizes(network: Network, packets: PacketFormat) -> Sizes:
+    """Capacities that most rings will not outgrow.
+
+    A link holds what is sent in a window and while a packet travels: of full packets
+    a delay's worth twice, and as many acknowledgements and pulls again.
+    """
+    per_delay = network.port_rate_bps * (network.port_delay_ps / 8e12) / packets.data_bytes
+    typical = int(np.median(per_delay)) + 1
+    link_slots = max(64, 1 << (6 * typical - 1).bit_length())
+    return Sizes(link_slots=min(link_slots, 1024))
+
+
+def longest_window_ps(network: Network) -> int:
+    """How long windows may be: as long as what is sent in one cannot arrive in it."""
+    return min(network.lookahead_ps, MAX_WINDOW_PS - 1)
