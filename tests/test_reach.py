@@ -66,14 +66,14 @@ NO_MATTER = {
     "the command line": ("cli/show.py", "import", "import json\nimport"),
     "what drives the engine": ("engine/engine.py", "class Engine:", "SPARE = 1\n\n\nclass Engine:"),
     "a comment in a handler": ("transports/ndp.py", "def ready(", "# Said.\n\n\ndef ready("),
-    "a docstring in a kernel": ("engine/host.py", '    """Put a flow on', '    """Add a flow to'),
+    "a docstring in a kernel": ("engine/nic.py", '    """Put a flow on', '    """Add a flow to'),
     "a function that no kernel calls": ("transports/ndp.py", "def ready(", "{spare}def ready("),
     "another transport": ("transports/dctcp.py", "tx.", "tx.host + tx."),
 }
 
 MATTER = {
     "a handler": ("transports/ndp.py", "pkt.seq = ", "pkt.seq = 0 + "),
-    "a kernel": ("engine/host.py", "host.ctrl_head += 1", "host.ctrl_head += 2"),
+    "a kernel": ("engine/nic.py", "host.ctrl_head += 1", "host.ctrl_head += 2"),
     "a helper two calls away": ("engine/timers.py", "timers[slot]", "timers[slot + 0]"),
     "a service": ("engine/services.py", "rx.done_ps = now\n", "rx.done_ps = now + 1\n"),
     "a constant": ("engine/loop.py", "FEW_NODES = 4", "FEW_NODES = 5"),

@@ -18,8 +18,6 @@ MOST_LINES = 400
 MOST_PARAMETERS = 8
 TO_DIVIDE = (
     "netsim.engine.engine.__init__",
-    "netsim.engine.host",
-    "netsim.engine.loop",
     "netsim.engine.state",
 )
 

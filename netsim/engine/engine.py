@@ -12,8 +12,10 @@ from netsim.engine import readings, watchdog
 from netsim.engine.code import Code
 from netsim.engine.failures import Failures
 from netsim.engine.growth import Growth
+from netsim.engine.ids import Ps
 from netsim.engine.join import mix
 from netsim.engine.layout import GROW
+from netsim.engine.loop import Limits
 from netsim.engine.profile import WindowTimes, window_times
 from netsim.engine.protocol import Protocol, read_protocol, transport_parameters
 from netsim.engine.readings import Conservation, Counts, FlowStates, Ints, LinkCounters, Status
@@ -195,8 +197,8 @@ class Engine:
         last = self.counts.windows + n_windows
         while True:
             groups = (s.net, s.wires, s.ends, s.clock, s.scratch)
-            left = last - self.counts.windows
-            status = self._call(self._run, *groups, workers, left, until_ps, stop_when_done)
+            limits = Limits(last - self.counts.windows, Ps(until_ps), stop_when_done)
+            status = self._call(self._run, *groups, workers, limits)
             if status != GROW:
                 return Status(status)
             self.failures.look()

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from netsim.engine.fields import HostRecord, PacketRecord, ParameterRecord, RxRecord, TxRecord
+from netsim.engine.ids import FlowId, Numbers, Records, Slot
+from netsim.engine.layout import Ends, Heap, Timers, Wires
+
 
 class Env(NamedTuple):
     """A host and what is on it, for the handlers of one transport."""
 
-    host: Any  # the host's record
-    par: Any  # parameters of the transport ...
-    pars: Any  # ... and of all of the run
-    pool: Any  # packets
-    blank: Any
-    timers: Any
-    heap: Any
-    bits: Any
-    tx: Any  # all flows; those of other hosts are not to be touched
-    rx: Any
+    host: HostRecord
+    par: ParameterRecord  # parameters of the transport ...
+    pars: Records[int, Any]  # ... and of all of the run
+    pool: Records[Slot, PacketRecord]
+    blank: Records[int, PacketRecord]
+    timers: Timers
+    heap: Heap
+    bits: Numbers[int, int]
+    tx: Records[FlowId, TxRecord]  # all flows; those of other hosts are not to be touched
+    rx: Records[FlowId, RxRecord]
 
 
-def env_of(host, par, ends, wires):
+def env_of(host: HostRecord, par: ParameterRecord, ends: Ends | Env, wires: Wires | Env) -> Env:
     """The `Env` of a host, for the transport whose parameters are ``par``.
 
     Another `Env` may stand for ``ends`` and ``wires``: it has what is asked of them.

@@ -31,7 +31,6 @@ from netsim.engine.fields import (
     TxRecord,
 )
 from netsim.engine.ids import (
-    Array,
     Bytes,
     FlowId,
     GlobalPort,
@@ -189,7 +188,7 @@ class Ends(NamedTuple):
     timers: Timers  # TIMER[...]
     heap: Heap  # int64[...]
     bits: Numbers[int, int]  # int64[...]: bitmaps, 32 bits used of each word
-    pars: Array  # one record of records: the parameters of each transport of the run
+    pars: Records[int, Any]  # one record of records: the parameters of each transport of the run
     next_flow: Numbers[FlowId, int]  # int64[n_flows + 1]: CSR of flows that wait for a flow ...
     next_flows: Numbers[int, FlowId]  # int64[...]: ... and who they are
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import prange
 
 from netsim.engine.env import env_of
 from netsim.engine.handlers import IN_SETUP, NOTHING
 from netsim.engine.holes import PROFILE, TRACE, setup, switch_step
-from netsim.engine.host import check_control, host_step
+from netsim.engine.host import host_step
+from netsim.engine.ids import Bytes, FlowId, HostId, NodeId, Ps, span
 from netsim.engine.instructions import take_ticket
 from netsim.engine.layout import (
     DONE,
@@ -19,9 +22,16 @@ from netsim.engine.layout import (
     RUNNING,
     UNFINISHED,
     UNTIL,
+    Clock,
+    Ends,
+    Net,
+    Scratch,
+    Wires,
 )
+from netsim.engine.nic import check_control
+from netsim.engine.places import ports_of
 from netsim.engine.profile import lap
-from netsim.engine.timers import arm
+from netsim.engine.timers import arm, start_timer
 from netsim.engine.trace import half_full
 
 BATCHES = 64
@@ -31,13 +41,22 @@ FEW_NODES = 4
 """So few active nodes are stepped by the calling thread: waking others would cost more."""
 
 
-def find_active(clock):
-    """Open the next window: its bounds and the nodes with an event in it."""
+class Limits(NamedTuple):
+    """How far a call goes."""
+
+    n_windows: int
+    until_ps: Ps  # windows begin and end before it
+    stop_when_done: bool  # with the window in which the last flow is delivered and finished
+
+
+def find_active(clock: Clock) -> bool:
+    """Open the next window: its bounds and the nodes with an event in it; False if none has."""
     window = clock.clock[0]
     next_event = clock.next_event
     w0 = INF
-    for n in range(next_event.shape[0]):
-        w0 = min(w0, next_event[n])
+    n_nodes = NodeId(next_event.shape[0])
+    for node in span(NodeId(0), n_nodes):
+        w0 = min(w0, next_event[node])
     window.n_active = 0
     if w0 >= INF:
         return False
@@ -45,26 +64,36 @@ def find_active(clock):
     window.w1 = w0 + window.window_ps
     w1 = window.w1
     k = 0
-    for n in range(next_event.shape[0]):
-        if next_event[n] < w1:
-            clock.active[k] = n
-            clock.status[n] = UNFINISHED
+    for node in span(NodeId(0), n_nodes):
+        if next_event[node] < w1:
+            clock.active[k] = node
+            clock.status[node] = UNFINISHED
             k += 1
     window.n_active = k
     return True
 
 
-def step(net, wires, ends, clock, scratch, worker, n):
-    """Step node ``n`` unless it has completed this window already."""
-    if clock.status[n] == OK:
+def step(
+    net: Net, wires: Wires, ends: Ends, clock: Clock, scratch: Scratch, worker: int, node: NodeId
+) -> None:
+    """Step a node unless it has completed this window already."""
+    if clock.status[node] == OK:
         return
-    if n < net.n_hosts:
-        clock.status[n] = host_step(net, wires, ends, clock, n)
+    if node < net.n_hosts:
+        clock.status[node] = host_step(wires, ends, clock, HostId(node))
     else:
-        clock.status[n] = switch_step(net, wires, clock, scratch, worker, n)
+        clock.status[node] = switch_step(net, wires, clock, scratch, worker, node)
 
 
-def step_share(net, wires, ends, clock, scratch, worker, n_workers):
+def step_share(
+    net: Net,
+    wires: Wires,
+    ends: Ends,
+    clock: Clock,
+    scratch: Scratch,
+    worker: int,
+    n_workers: int,
+) -> None:
     """One worker's part of the active nodes: the next batch that nobody has taken, until none is.
 
     From the end of the list: switches, which take longest, come before hosts. Batches, because
@@ -80,13 +109,16 @@ def step_share(net, wires, ends, clock, scratch, worker, n_workers):
             step(net, wires, ends, clock, scratch, worker, clock.active[i])
 
 
-def step_parallel(net, wires, ends, clock, scratch, n_workers):
+def step_parallel(
+    net: Net, wires: Wires, ends: Ends, clock: Clock, scratch: Scratch, n_workers: int
+) -> None:
     """All active nodes, shared among the workers."""
-    for worker in prange(n_workers):
-        step_share(net, wires, ends, clock, scratch, np.int64(worker), n_workers)
+    for index in prange(n_workers):
+        worker: Any = np.int64(index)
+        step_share(net, wires, ends, clock, scratch, worker, n_workers)
 
 
-def step_apart(net, wires, ends, clock, scratch):
+def step_apart(net: Net, wires: Wires, ends: Ends, clock: Clock, scratch: Scratch) -> None:
     """All active nodes by one worker, for a profile: the switches, then the hosts."""
     window = clock.clock[0]
     parts = clock.parts[0]
@@ -105,27 +137,26 @@ def step_apart(net, wires, ends, clock, scratch):
     parts.hosts_ns += lap(parts)
 
 
-def publish(net, wires, clock):
+def publish(net: Net, wires: Wires, clock: Clock) -> None:
     """Make visible what the active nodes sent and how far they read."""
     window = clock.clock[0]
     sent = 0
     for i in range(window.n_active):
-        n = clock.active[i]
-        for p in range(net.first_port[n], net.first_port[n + 1]):
-            q = net.port_peer[p]
-            wires.head_seen[q] = wires.inbox[p].head
+        for p in ports_of(net, clock.active[i]):
+            peer = net.port_peer[p]
+            wires.head_seen[peer] = wires.inbox[p].head
             first = wires.first_new[p]
             if first < INF:
                 wires.first_new[p] = INF
-                inbox = wires.inbox[q]
+                inbox = wires.inbox[peer]
                 sent += wires.new_tail[p] - inbox.tail
                 inbox.tail = wires.new_tail[p]
-                to = net.port_node[q]
+                to = net.port_node[peer]
                 clock.next_event[to] = min(clock.next_event[to], first)
     window.hops += sent
 
 
-def collect(net, ends, clock):
+def collect(net: Net, ends: Ends, clock: Clock) -> None:
     """Count what hosts delivered and finished, and start the flows that waited for it.
 
     A released flow starts one lookahead (plus its own delay) after the last delivery
@@ -133,32 +164,40 @@ def collect(net, ends, clock):
     """
     window = clock.clock[0]
     for i in range(window.n_active):
-        n = clock.active[i]
-        if n >= net.n_hosts:
+        node = clock.active[i]
+        if node >= net.n_hosts:
             continue
-        host = ends.hosts[n]
+        host = ends.hosts[HostId(node)]
         window.delivered += host.delivered
         window.finished += host.finished
         window.payload_bytes += host.payload_bytes
         host.delivered = 0
         host.finished = 0
-        host.payload_bytes = 0
+        host.payload_bytes = Bytes(0)
         while host.done_head >= 0:
             rx = ends.rx[host.done_head]
             host.done_head = rx.next_done
-            for j in range(ends.next_flow[rx.flow], ends.next_flow[rx.flow + 1]):
+            for j in range(ends.next_flow[rx.flow], ends.next_flow[FlowId(rx.flow + 1)]):
                 tx = ends.tx[ends.next_flows[j]]
                 tx.waits_for -= 1
                 tx.ready_from = max(tx.ready_from, rx.done_ps)
                 if tx.waits_for == 0:
                     tx.start_ps += tx.ready_from + window.lookahead_ps
                     source = ends.hosts[tx.host]
-                    arm(ends.timers, ends.heap, source, tx.first_timer - 1, tx.start_ps)
+                    arm(ends.timers, ends.heap, source, start_timer(tx), tx.start_ps)
                     clock.next_event[tx.host] = min(clock.next_event[tx.host], tx.start_ps)
 
 
-def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until, stop_when_done):
-    """Simulate up to ``n_windows`` windows that begin before ``until`` ps.
+def run_windows(
+    net: Net,
+    wires: Wires,
+    ends: Ends,
+    clock: Clock,
+    scratch: Scratch,
+    n_workers: int,
+    limits: Limits,
+) -> int:
+    """Simulate windows, up to the limits.
 
     Returns RUNNING, DONE (every flow is delivered and its sender knows), IDLE (nothing
     will ever happen again), UNTIL, or GROW: nodes whose status is not OK ask for room,
@@ -168,12 +207,12 @@ def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until, s
     n_flows = ends.tx.shape[0]
     if PROFILE:
         lap(clock.parts[0])
-    for _ in range(n_windows):
+    for _ in range(limits.n_windows):
         if window.resume == 0:
             if not find_active(clock):
                 return IDLE
-            window.w1 = min(window.w1, until)
-            if window.w0 >= until:
+            window.w1 = min(window.w1, limits.until_ps)
+            if window.w0 >= limits.until_ps:
                 return UNTIL
         clock.tickets[0] = 0
         if PROFILE:
@@ -194,28 +233,29 @@ def run_windows(net, wires, ends, clock, scratch, n_workers, n_windows, until, s
         if PROFILE:
             parts = clock.parts[0]
             parts.publish_ns += lap(parts)
-        if stop_when_done and window.delivered == n_flows and window.finished == n_flows:
-            return DONE
+        if limits.stop_when_done:
+            if window.delivered == n_flows and window.finished == n_flows:
+                return DONE
         if TRACE:
             if half_full(wires.trace):
                 return RUNNING
     return RUNNING
 
 
-def set_up_flows(ends, wires, clock):
+def set_up_flows(ends: Ends, wires: Wires, clock: Clock) -> None:
     """Let the transport initialise both sides of every flow, before the run.
 
     Ends at a flow whose setup breaks a rule.
     """
-    for f in range(ends.tx.shape[0]):
-        clock.tickets[0] = f
-        tx = ends.tx[f]
+    for flow in span(FlowId(0), FlowId(ends.tx.shape[0])):
+        clock.tickets[0] = flow
+        tx = ends.tx[flow]
         host = ends.hosts[tx.host]
         env = env_of(host, ends.pars[0].transport0, ends, wires)
         created = host.ctrl_tail
         host.doing = IN_SETUP
-        setup(env, tx, ends.rx[f])
-        check_control(env, host, created)
+        setup(env, tx, ends.rx[flow])
+        check_control(env, created)
         if host.fault != 0:
             return
         host.doing = NOTHING

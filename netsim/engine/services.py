@@ -5,15 +5,23 @@ Transports import these from `netsim.transport`.
 
 from __future__ import annotations
 
-from netsim.engine.layout import INF, TIMER_TX
+from typing import Any, TypeVar
+
+from netsim.engine.env import Env
+from netsim.engine.fields import FlowRecord, RxRecord, TxRecord
+from netsim.engine.ids import Bytes, Ps, TimerSlot
+from netsim.engine.layout import INF, TIMER_TX, TIMERS_OF_A_KIND
+from netsim.engine.places import ring_slot
 from netsim.engine.rules import NO_BIT, NO_TIMER, TOO_MANY_BYTES, TOO_MANY_CONTROL, broken
 from netsim.engine.timers import arm
+
+Number = TypeVar("Number", int, float)
 
 BLOCKED = INF
 """What ``ready`` returns when only an event can let the flow send again."""
 
 
-def send(env, side, kind, seq, aux, prio):
+def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -> Any:
     """Queue a control packet to the other end of a flow and return it, for fields of your own.
 
     ``side`` is the flow's record on this host; ``prio`` the traffic class. At most
@@ -23,7 +31,7 @@ def send(env, side, kind, seq, aux, prio):
     if host.ctrl_tail - host.ctrl_head > host.ctrl_mask:
         broken(host, TOO_MANY_CONTROL, 0)
         host.ctrl_head += 1
-    slot = host.ctrl_off + (host.ctrl_tail & host.ctrl_mask)
+    slot = ring_slot(host.ctrl_off, host.ctrl_mask, host.ctrl_tail)
     env.pool[slot] = env.blank[0]
     pkt = env.pool[slot]
     host.ctrl_tail += 1
@@ -38,7 +46,7 @@ def send(env, side, kind, seq, aux, prio):
     return pkt
 
 
-def deliver(env, now, rx, n_bytes):
+def deliver(env: Env, now: Ps, rx: RxRecord, n_bytes: int) -> None:
     """Hand ``n_bytes`` new payload bytes of a flow to the application."""
     rx.got_bytes += n_bytes
     host = env.host
@@ -52,7 +60,7 @@ def deliver(env, now, rx, n_bytes):
         host.done_head = rx.flow
 
 
-def finish(env, now, tx):
+def finish(env: Env, now: Ps, tx: TxRecord) -> None:
     """The sender knows that all has arrived (or will not do more): no handler is called again."""
     if tx.finished == 0:
         tx.finished = 1
@@ -60,49 +68,50 @@ def finish(env, now, tx):
         env.host.finished += 1
 
 
-def payload_of(env, side, seq):
+def payload_of(env: Env, side: FlowRecord, seq: int) -> Bytes:
     """Payload bytes of packet ``seq`` of a flow."""
     if seq == side.n_packets - 1:
         return side.last_bytes
     return env.par.payload_bytes
 
 
-def wire_bytes(env, side, seq):
+def wire_bytes(env: Env, side: FlowRecord, seq: int) -> Bytes:
     """Bytes on the wire of data packet ``seq`` of a flow."""
     return payload_of(env, side, seq) + env.par.header_bytes
 
 
-def full_bytes(env):
+def full_bytes(env: Env) -> Bytes:
     """Bytes on the wire of a full data packet."""
     return env.par.payload_bytes + env.par.header_bytes
 
 
-def or_default(value, default):
+def or_default(value: Number, default: Number) -> Number:
     """A parameter's value, or ``default`` where it is none."""
     if value < 0:
         return default
     return value
 
 
-def _has_timer(env, host, owner, first, k):
-    """Is timer ``k`` among those of ``owner``, on this host? If not, a rule is broken."""
-    if 0 <= k <= 15 and host == env.host.host:
-        timer = env.timers[first + k]
-        if timer.owner == owner and timer.code >= TIMER_TX and timer.code & 15 == k:
-            return True
+def _has_timer(env: Env, side: FlowRecord, k: int) -> bool:
+    """Is timer ``k`` one of this side of a flow, on this host? If not, a rule is broken."""
+    if 0 <= k < TIMERS_OF_A_KIND and side.host == env.host.host:
+        timer = env.timers[side.first_timer + k]
+        if timer.owner == side.flow and timer.code >= TIMER_TX:
+            if timer.code & (TIMERS_OF_A_KIND - 1) == k:
+                return True
     broken(env.host, NO_TIMER, k)
     return False
 
 
-def set_timer(env, now, side, k, deadline):
+def set_timer(env: Env, now: Ps, side: FlowRecord, k: int, deadline: Ps) -> None:
     """Set timer ``k`` of a flow's side; it fires once, at ``deadline`` or now if that is past."""
-    if _has_timer(env, side.host, side.flow, side.first_timer, k):
+    if _has_timer(env, side, k):
         arm(env.timers, env.heap, env.host, side.first_timer + k, max(now, deadline))
 
 
-def _has_host_timer(env, k):
+def _has_host_timer(env: Env, k: int) -> bool:
     """Is there a timer ``k`` of this host? If not, a rule is broken."""
-    if 0 <= k <= 15:
+    if 0 <= k < TIMERS_OF_A_KIND:
         host = env.host
         number = env.par.first_host_timer + k
         timer = env.timers[host.first_timer + number]
@@ -112,54 +121,57 @@ def _has_host_timer(env, k):
     return False
 
 
-def set_host_timer(env, now, k, deadline):
+def _host_timer(env: Env, k: int) -> TimerSlot:
+    """Timer ``k`` of this host."""
+    return env.host.first_timer + env.par.first_host_timer + k
+
+
+def set_host_timer(env: Env, now: Ps, k: int, deadline: Ps) -> None:
     """Set timer ``k`` of this host."""
     if _has_host_timer(env, k):
-        slot = env.host.first_timer + env.par.first_host_timer + k
-        arm(env.timers, env.heap, env.host, slot, max(now, deadline))
+        arm(env.timers, env.heap, env.host, _host_timer(env, k), max(now, deadline))
 
 
-def cancel_timer(env, side, k):
+def cancel_timer(env: Env, side: FlowRecord, k: int) -> None:
     """The timer will not fire."""
-    if _has_timer(env, side.host, side.flow, side.first_timer, k):
+    if _has_timer(env, side, k):
         env.timers[side.first_timer + k].deadline = INF
 
 
-def armed(env, side, k):
+def armed(env: Env, side: FlowRecord, k: int) -> bool:
     """Is timer ``k`` of a flow's side going to fire?"""
-    if _has_timer(env, side.host, side.flow, side.first_timer, k):
+    if _has_timer(env, side, k):
         return env.timers[side.first_timer + k].deadline < INF
     return False
 
 
-def host_timer_armed(env, k):
+def host_timer_armed(env: Env, k: int) -> bool:
     """Is timer ``k`` of this host going to fire?"""
     if _has_host_timer(env, k):
-        slot = env.host.first_timer + env.par.first_host_timer + k
-        return env.timers[slot].deadline < INF
+        return env.timers[_host_timer(env, k)].deadline < INF
     return False
 
 
-def _word(env, side, b, seq):
-    """Where bit ``seq`` of bitmap ``b`` is; -1, and a broken rule, if there is none."""
-    w = side.bits + b * ((side.n_packets + 31) >> 5) + (seq >> 5)
+def _word(env: Env, side: FlowRecord, bitmap: int, seq: int) -> int:
+    """The word with bit ``seq`` of a bitmap; -1, and a broken rule, if there is none."""
+    w = side.bits + bitmap * ((side.n_packets + 31) >> 5) + (seq >> 5)
     if w < side.bits or w >= side.bits_end:
         broken(env.host, NO_BIT, seq)
         return -1
     return w
 
 
-def bit_get(env, side, b, seq):
-    """Bit ``seq`` of the side's bitmap ``b`` (one bit per packet of the flow)."""
-    w = _word(env, side, b, seq)
+def bit_get(env: Env, side: FlowRecord, bitmap: int, seq: int) -> int:
+    """Bit ``seq`` of the side's ``bitmap`` (one bit per packet of the flow)."""
+    w = _word(env, side, bitmap, seq)
     if w < 0:
         return 0
     return (env.bits[w] >> (seq & 31)) & 1
 
 
-def bit_set(env, side, b, seq):
-    """Set bit ``seq`` of bitmap ``b``; returns whether it was clear before."""
-    w = _word(env, side, b, seq)
+def bit_set(env: Env, side: FlowRecord, bitmap: int, seq: int) -> bool:
+    """Set bit ``seq`` of ``bitmap``; returns whether it was clear before."""
+    w = _word(env, side, bitmap, seq)
     if w < 0:
         return False
     old = env.bits[w]
@@ -167,9 +179,9 @@ def bit_set(env, side, b, seq):
     return (old >> (seq & 31)) & 1 == 0
 
 
-def bit_clear(env, side, b, seq):
-    """Clear bit ``seq`` of bitmap ``b``; returns whether it was set before."""
-    w = _word(env, side, b, seq)
+def bit_clear(env: Env, side: FlowRecord, bitmap: int, seq: int) -> bool:
+    """Clear bit ``seq`` of ``bitmap``; returns whether it was set before."""
+    w = _word(env, side, bitmap, seq)
     if w < 0:
         return False
     old = env.bits[w]
@@ -177,12 +189,12 @@ def bit_clear(env, side, b, seq):
     return (old >> (seq & 31)) & 1 == 1
 
 
-def bit_first(env, side, b, start):
-    """Lowest set bit >= ``start`` of bitmap ``b``, or ``n_packets`` if there is none."""
+def bit_first(env: Env, side: FlowRecord, bitmap: int, start: int) -> int:
+    """Lowest set bit >= ``start`` of ``bitmap``, or ``n_packets`` if there is none."""
     n = side.n_packets
     seq = start
     while seq < n:
-        w = _word(env, side, b, seq)
+        w = _word(env, side, bitmap, seq)
         if w < 0:
             return n
         word = env.bits[w] >> (seq & 31)
@@ -197,9 +209,9 @@ def bit_first(env, side, b, start):
     return n
 
 
-def bit_first_clear(env, side, b, start):
-    """Lowest clear bit >= ``start`` of bitmap ``b``, or ``n_packets`` if there is none."""
+def bit_first_clear(env: Env, side: FlowRecord, bitmap: int, start: int) -> int:
+    """Lowest clear bit >= ``start`` of ``bitmap``, or ``n_packets`` if there is none."""
     seq = start
-    while seq < side.n_packets and bit_get(env, side, b, seq) == 1:
+    while seq < side.n_packets and bit_get(env, side, bitmap, seq) == 1:
         seq += 1
     return seq

@@ -8,7 +8,7 @@ is as long as the number of timers it owns.
 
 from __future__ import annotations
 
-from netsim.engine.fields import HostRecord
+from netsim.engine.fields import HostRecord, TxRecord
 from netsim.engine.ids import NO_TIMER, Ps, TimerSlot
 from netsim.engine.layout import INF, Heap, Timers
 
@@ -52,6 +52,11 @@ def _sift_down(timers: Timers, heap: Heap, off: int, n: int, i: int) -> None:
         i = down
     heap[off + i] = slot
     timers[slot].pos = i
+
+
+def start_timer(tx: TxRecord) -> TimerSlot:
+    """The timer of a flow's start and pacing: it stands before those of its transport."""
+    return tx.first_timer - 1
 
 
 def arm(timers: Timers, heap: Heap, host: HostRecord, slot: TimerSlot, deadline: Ps) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from netsim.engine.env import Env
 from netsim.engine.fields import PacketRecord, RxRecord, TimerRecord, TxRecord
 from netsim.engine.ids import FlowId, GlobalPort, Numbers, Ps, Records, Slot
 from netsim.engine.layout import (
@@ -170,7 +171,7 @@ def trace_packet(wires: Wires, what: int, p: GlobalPort, slot: Slot, now: Ps, va
             trace.packets[k] = wires.pool[slot]
 
 
-def trace_created(wires: Wires, env: Any, before: int, p: GlobalPort, now: Ps) -> None:
+def trace_created(wires: Wires, env: Env, before: int, p: GlobalPort, now: Ps) -> None:
     """Record the control packets that a handler has put into the host's FIFO since ``before``."""
     host = env.host
     for i in range(before, host.ctrl_tail):
@@ -178,7 +179,7 @@ def trace_created(wires: Wires, env: Any, before: int, p: GlobalPort, now: Ps) -
         trace_packet(wires, CREATED, p, slot, now, 0)
 
 
-def trace_tx(wires: Wires, env: Any, flow: FlowId, p: GlobalPort, now: Ps, cause: int) -> None:
+def trace_tx(wires: Wires, env: Env, flow: FlowId, p: GlobalPort, now: Ps, cause: int) -> None:
     """Copy the state of the sending side of ``flow``."""
     trace: Trace = wires.trace
     if trace.chosen[flow] == 1:
@@ -187,7 +188,7 @@ def trace_tx(wires: Wires, env: Any, flow: FlowId, p: GlobalPort, now: Ps, cause
             trace.tx[k] = env.tx[flow]
 
 
-def trace_rx(wires: Wires, env: Any, flow: FlowId, p: GlobalPort, now: Ps, cause: int) -> None:
+def trace_rx(wires: Wires, env: Env, flow: FlowId, p: GlobalPort, now: Ps, cause: int) -> None:
     """Copy the state of the receiving side of ``flow``."""
     trace: Trace = wires.trace
     if trace.chosen[flow] == 1:
@@ -196,7 +197,7 @@ def trace_rx(wires: Wires, env: Any, flow: FlowId, p: GlobalPort, now: Ps, cause
             trace.rx[k] = env.rx[flow]
 
 
-def trace_timer(wires: Wires, env: Any, timer: TimerRecord, p: GlobalPort, now: Ps) -> None:
+def trace_timer(wires: Wires, env: Env, timer: TimerRecord, p: GlobalPort, now: Ps) -> None:
     """Copy what a timer's handler may have changed: a host's timer, any flow that ends there."""
     code = timer.code
     if code >= TIMER_RX:
@@ -212,7 +213,7 @@ def trace_timer(wires: Wires, env: Any, timer: TimerRecord, p: GlobalPort, now: 
                 trace_rx(wires, env, flow, p, now, code)
 
 
-def trace_pause(wires: Wires, env: Any, paused: int, p: GlobalPort, now: Ps) -> None:
+def trace_pause(wires: Wires, env: Env, paused: int, p: GlobalPort, now: Ps) -> None:
     """Record that PFC frame ``paused``, not yet heeded, stops or releases a traced sender."""
     before = wires.ports[p].paused
     for i in range(wires.trace.flows.shape[0]):

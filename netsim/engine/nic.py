@@ -1,0 +1,214 @@
+"""A host's NIC: the flows that are ready to send, and what it transmits.
+
+The NIC pulls: a packet is built when the port is free, so that no queue of data
+builds up in a host. Control packets (acknowledgements, pulls) wait in a FIFO that
+is served before data.
+"""
+
+from __future__ import annotations
+
+from netsim.engine.env import Env
+from netsim.engine.fields import HostRecord, PacketRecord, PortRecord, TxRecord
+from netsim.engine.handlers import IN_FILL, IN_RANK, IN_READY
+from netsim.engine.holes import FAULTS, N_CLASSES, RANKED, TRACE, fill, rank, ready
+from netsim.engine.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Numbers, Ps, Slot
+from netsim.engine.layout import INF, Wires
+from netsim.engine.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
+from netsim.engine.places import queue_of, ring_slot
+from netsim.engine.ports import lost_on_wire
+from netsim.engine.rules import NO_CLASS, NO_PACKET, NOT_CONTROL, NOT_DATA, broken
+from netsim.engine.timers import arm, start_timer
+from netsim.engine.trace import HANDLER, LOST, SENT, trace_packet, trace_tx
+from netsim.model.arithmetic import send_time
+
+
+def wake(env: Env, tx: TxRecord) -> None:
+    """Put a flow on its host's ready list, unless it is there or finished.
+
+    It goes behind those of its rank; without ranks that is the end of the list.
+    """
+    if tx.listed == 1 or tx.finished == 1:
+        return
+    host = env.host
+    tx.listed = 1
+    before = NO_FLOW
+    following = NO_FLOW
+    if host.ready_head >= 0:
+        before = host.ready_tail
+    if RANKED:
+        doing = host.doing
+        host.doing = IN_RANK
+        tx.rank = rank(env, tx)
+        host.doing = doing
+        if before >= 0 and env.tx[before].rank > tx.rank:
+            before = NO_FLOW
+            following = host.ready_head
+            while env.tx[following].rank <= tx.rank:
+                before = following
+                following = env.tx[following].next_ready
+    tx.next_ready = following
+    if following < 0:
+        host.ready_tail = tx.flow
+    if before < 0:
+        host.ready_head = tx.flow
+    else:
+        env.tx[before].next_ready = tx.flow
+
+
+def unlist(env: Env, before: FlowId, tx: TxRecord) -> None:
+    """Take a flow off the ready list; ``before`` is the flow in front of it, or NO_FLOW."""
+    host = env.host
+    tx.listed = 0
+    if before < 0:
+        host.ready_head = tx.next_ready
+    else:
+        env.tx[before].next_ready = tx.next_ready
+    if tx.next_ready < 0:
+        host.ready_tail = before
+
+
+def pick(env: Env, port: PortRecord, now: Ps) -> FlowId:
+    """The flow that sends now, or NO_FLOW.
+
+    It leaves the ready list, as do those that are blocked and those that wait to be paced,
+    whose start timer is set.
+    """
+    host = env.host
+    before = NO_FLOW
+    flow = host.ready_head
+    while flow >= 0:
+        tx = env.tx[flow]
+        following = tx.next_ready
+        if tx.finished == 1:
+            unlist(env, before, tx)
+        elif (port.paused >> tx.prio) & 1 == 1:
+            before = flow
+        else:
+            unlist(env, before, tx)
+            host.doing = IN_READY
+            at = ready(env, now, tx)
+            if at <= now:
+                return flow
+            if at < INF:
+                arm(env.timers, env.heap, host, start_timer(tx), at)
+        flow = following
+    return NO_FLOW
+
+
+def launch_from_host(
+    wires: Wires, host: HostRecord, port: PortRecord, p: GlobalPort, slot: Slot, now: Ps
+) -> None:
+    """Start the transmission of the packet that was put into ring slot ``slot``; count it."""
+    pkt = wires.pool[slot]
+    size = Bytes(pkt.size_bytes)
+    end = now + send_time(size, port.ps_per_byte_q20)
+    pkt.time = end + port.delay_ps
+    pkt.hops = 1
+    if TRACE:
+        trace_packet(wires, SENT, p, slot, now, 0)
+    arrives = True
+    if FAULTS:
+        arrives = not lost_on_wire(wires, p, int(pkt.prio), size, now, end)
+    if arrives:
+        port.tail += 1
+    elif TRACE:
+        trace_packet(wires, LOST, p, slot, now, 0)
+    port.free_at = end
+    queue = wires.queues[queue_of(p, int(pkt.prio))]
+    queue.sent_packets += 1
+    queue.sent_bytes += size
+    host.sent_packets += 1
+    host.sent_bytes += size
+
+
+def transmit_control(
+    wires: Wires, host: HostRecord, port: PortRecord, p: GlobalPort, now: Ps
+) -> None:
+    """Send the head of the control FIFO."""
+    slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
+    wires.pool[slot] = wires.pool[ring_slot(host.ctrl_off, host.ctrl_mask, host.ctrl_head)]
+    host.ctrl_head += 1
+    launch_from_host(wires, host, port, p, slot, now)
+
+
+def check_control(env: Env, first: int) -> None:
+    """Break a rule if a packet of the control FIFO, from the ``first`` on, cannot be sent."""
+    host = env.host
+    for i in range(first, host.ctrl_tail):
+        pkt = env.pool[ring_slot(host.ctrl_off, host.ctrl_mask, i)]
+        kind = int(pkt.kind)
+        if kind <= TRIMMED or kind >= PFC:
+            broken(host, NOT_CONTROL, kind)
+        if int(pkt.prio) >= N_CLASSES:
+            broken(host, NO_CLASS, int(pkt.prio))
+
+
+def check_data(host: HostRecord, tx: TxRecord, pkt: PacketRecord) -> bool:
+    """Is what ``fill`` made a data packet of this flow? If not, a rule is broken."""
+    kind = int(pkt.kind)
+    seq = int(pkt.seq)
+    if kind >= FIRST_CONTROL or kind == TRIMMED:
+        broken(host, NOT_DATA, kind)
+    if int(pkt.prio) >= N_CLASSES:
+        broken(host, NO_CLASS, int(pkt.prio))
+    if kind == DATA and (seq < 0 or seq >= tx.n_packets):
+        broken(host, NO_PACKET, seq)
+    return host.fault == 0
+
+
+def count_sent(env: Env, tx: TxRecord, seq: int) -> None:
+    """Data packet ``seq`` is sent: for the first time, or again?"""
+    if seq == tx.high_seq:
+        tx.high_seq = seq + 1
+    else:
+        count_out_of_order(env.bits, tx, seq)
+
+
+def count_out_of_order(bits: Numbers[int, int], tx: TxRecord, seq: int) -> None:
+    """Data packet ``seq`` is sent, and is not the one behind the highest that was.
+
+    A bitmap of the engine's own keeps the ones that were skipped.
+    """
+    if seq > tx.high_seq:
+        for skipped in range(tx.high_seq, seq):
+            bits[tx.bits_end + (skipped >> 5)] |= 1 << (skipped & 31)
+        tx.skipped += seq - tx.high_seq
+        tx.high_seq = seq + 1
+        return
+    word = tx.bits_end + (seq >> 5)
+    if tx.skipped > 0 and (bits[word] >> (seq & 31)) & 1 == 1:
+        bits[word] &= ~(1 << (seq & 31))
+        tx.skipped -= 1
+    else:
+        tx.retransmits += 1
+
+
+def transmit_data(
+    env: Env, wires: Wires, port: PortRecord, p: GlobalPort, flow: FlowId, now: Ps
+) -> None:
+    """Build a data packet of ``flow`` in the link's ring and send it; the flow is ready again."""
+    host = env.host
+    tx = env.tx[flow]
+    slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
+    wires.pool[slot] = wires.blank[0]
+    pkt = wires.pool[slot]
+    pkt.flow = flow
+    pkt.dst = tx.peer
+    pkt.entropy = tx.entropy
+    pkt.prio = tx.prio
+    host.doing = IN_FILL
+    fill(env, now, tx, pkt)
+    if not check_data(host, tx, pkt):
+        return
+    payload = env.par.payload_bytes
+    if int(pkt.kind) == DATA:
+        seq = int(pkt.seq)
+        if seq == tx.n_packets - 1:
+            payload = tx.last_bytes
+        count_sent(env, tx, seq)
+    pkt.size_bytes = payload + env.par.header_bytes
+    tx.sent_packets += 1
+    launch_from_host(wires, host, port, p, slot, now)
+    if TRACE:
+        trace_tx(wires, env, flow, p, now, HANDLER)
+    wake(env, tx)
