@@ -1,43 +1,105 @@
-"""The pages: what they name is there, and their lines can be read."""
+"""The pages: the files and names that they speak of are there, and their lines can be read."""
 
+import ast
 import re
+import shlex
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
+import click
 import pytest
 
+from netsim.cli import app
+
 ROOT = Path(__file__).parent.parent
-LONGEST_LINE = 100
-PAGES = sorted(
-    path
-    for folder in (
-        "",
-        "experiments",
-        "netsim",
-        "netsim/engine",
-        "tests/fuzz",
-        "tests/reference",
-        "transports",
-    )
-    for path in (ROOT / folder).glob("*.md")
-)
+LONGEST_LINE = 105
+FOLDERS = ("", "experiments", "netsim", "netsim/engine", "tests/fuzz", "tests/reference")
+PAGES = sorted(path for folder in (*FOLDERS, "transports") for path in (ROOT / folder).glob("*.md"))
+INSIDE = ("CONTRIBUTING.md", "netsim/README.md", "netsim/engine/README.md")
+"""Pages about the code, in which every path is one of the repository."""
+
+WITH_NAMES = re.compile(r"`([\w./]+\.py)` \(((?:`\w+`(?:, | and )?)+)\)")
+"""A file, and behind it names that are defined there."""
+
+COMMAND = re.compile(r"^ {4,}(?:NUMBA_DISABLE_JIT=1 )?netsim (.*)$", re.MULTILINE)
+INLINE_COMMAND = re.compile(r"`netsim ([a-z-]+ [^`]+)`")
+
+STEP = re.compile(r"^ +│ \w+ +(\S+\.py) +([\w.]+)$", re.MULTILINE)
+THING = re.compile(r"^ +(\w+) +(\S+\.py)$", re.MULTILINE)
 
 
 def name_of(page):
     return page.relative_to(ROOT).as_posix()
 
 
+def place(page, path):
+    """A path as it is written in a page: seen from the page's folder, or from the root."""
+    near = page.parent / path
+    return near if near.exists() else ROOT / path
+
+
+@cache
+def defined(file):
+    """Names of a file's functions, classes (with their methods) and constants."""
+    names = set()
+    if not file.is_file():
+        return names
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_paths_in_a_page_are_there(page):
-    """Paths stand in it as they are seen from the root, or from the page's own folder."""
     text = page.read_text("utf-8")
     linked = {target.partition("#")[0] for target in re.findall(r"\]\(([^):]+)\)", text)}
     assert [one for one in linked if not (page.parent / one).exists()] == []
     folders = r"(?:netsim|tests|transports|topologies|experiments|plots)/"
     named = set(re.findall(rf"`({folders}[\w/.]*)`", text))
-    assert [one for one in named if not (ROOT / one).exists()] == []
+    if name_of(page) in INSIDE:
+        named |= set(re.findall(r"`([\w./]+(?:\.py|\.md|/))`", text))
+    assert [one for one in named if not place(page, one).exists()] == []
 
 
-@pytest.mark.parametrize("name", ["README.md", "MODEL.md"])
-def test_lines_of_the_engines_pages_can_be_read(name):
-    lines = (ROOT / "netsim" / "engine" / name).read_text("utf-8").splitlines()
-    assert [line for line in lines if len(line) > LONGEST_LINE and line[0] != "|"] == []
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_names_in_a_page_are_in_the_file_that_they_stand_behind(page):
+    missing = [
+        f"{name} in {path}"
+        for path, names in WITH_NAMES.findall(page.read_text("utf-8"))
+        for name in re.findall(r"\w+", names)
+        if name not in defined(place(page, path))
+    ]
+    assert missing == []
+
+
+def test_the_way_of_a_run_is_that_of_the_code():
+    page = ROOT / "netsim" / "README.md"
+    picture = page.read_text("utf-8").split("```")[1]
+    steps, things = STEP.findall(picture), THING.findall(picture)
+    assert (len(steps), len(things)) == (picture.count("│"), picture.count("▼") - 1)
+    for path, names in steps:
+        assert set(names.split(".")) <= defined(place(page, path))
+    for name, path in things:
+        assert name in defined(place(page, path))
+
+
+@pytest.mark.parametrize("name", ["CHANGELOG.md", *INSIDE, "netsim/engine/MODEL.md"])
+def test_lines_can_be_read(name):
+    lines = (ROOT / name).read_text("utf-8").splitlines()
+    long = [line for line in lines if len(line) > LONGEST_LINE and line.strip()[0] != "|"]
+    assert long == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_in_a_page_are_understood(page):
+    text = page.read_text("utf-8")
+    for line in COMMAND.findall(text) + INLINE_COMMAND.findall(text):
+        name, *arguments = shlex.split(line, comments=True)
+        command = app.get_command(click.Context(app), name)
+        assert command is not None, line
+        with suppress(click.MissingParameter):  # in a sentence: `netsim run --again`
+            command.make_context(name, arguments)

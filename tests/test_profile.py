@@ -1,12 +1,16 @@
 """Profiles: the clock is read between the parts of a window, and nothing else changes."""
 
+import re
 import time
 
 import numba
 import pytest
+from click.testing import CliRunner
 from engine_runs import LOSSLESS, TRIM, build, digest, fat_tree, flow_table, run
 
+from netsim.cli import app
 from netsim.engine.instructions import compiled_read_clock_ns
+from netsim.running.profile import STEPS
 
 NETWORK = fat_tree(4, 4, "100Gbps")
 FLOWS = flow_table([(i, (i + 5) % 16, 40_000, 0) for i in range(16)])
@@ -37,3 +41,20 @@ def test_the_clock_of_compiled_code():
     before = time.monotonic_ns()
     first, second = twice()
     assert before <= first <= second <= time.monotonic_ns()
+
+
+def test_what_is_printed_of_a_profile(monkeypatch):
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    arguments = ["bench", "--profile", "--transport", "ndp", "--hosts", "16", "--size", "40KB"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    steps = [line.split()[0] for line in lines if line.split()[:1] and line.split()[0] in STEPS]
+    assert steps == list(STEPS)
+    shares = [float(share) for share in re.findall(r"([\d.]+)%  ", result.stdout)]
+    whole, parts = shares[3], shares[4:9]
+    assert sum(parts) == pytest.approx(whole, abs=0.3)
+    assert sum(shares) - sum(parts) == pytest.approx(100, abs=0.4)
+    assert re.search(
+        r"\d+ windows; at work in each: [\d.]+ switches and [\d.]+ hosts", result.stdout
+    )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -130,3 +131,35 @@ def test_files_and_functions_are_small() -> None:
                 if len(own) > MOST_PARAMETERS:
                     too_large.append(f"{module}.{node.name} has {len(own)} parameters")
     assert not [text for text in too_large if not text.startswith(TO_DIVIDE)]
+
+
+def rooms_drawn() -> dict[str, int]:
+    """The rooms in the picture of netsim/README.md, with the line that each stands in."""
+    picture = (ROOT / "README.md").read_text("utf-8").partition("## The rooms")[2].split("```")[1]
+    return {
+        f"netsim.{name}": number
+        for number, line in enumerate(picture.splitlines())
+        for name in re.findall(r"(\w+)(?:/|\.py)", line)
+    }
+
+
+def test_the_picture_of_the_rooms_is_true() -> None:
+    drawn = rooms_drawn()
+    left_out = {"netsim", "netsim.__main__", "netsim.experiments"}
+    rooms = {room(module) for module in modules()} - left_out
+    assert set(drawn) == rooms
+    upwards = [
+        f"{module} imports {other}, which is drawn above or beside it"
+        for module in modules()
+        for other in imported(module)
+        if {room(module), room(other)} <= rooms and room(module) != room(other)
+        if drawn[room(module)] >= drawn[room(other)]
+    ]
+    assert not upwards, "\n".join(upwards)
+
+
+def test_the_table_of_the_rooms_has_every_folder() -> None:
+    text = (ROOT / "README.md").read_text("utf-8").partition("| room |")[2].partition("\n\n")[0]
+    folders = {name for name in rooms_drawn() if modules()[name].name == "__init__.py"}
+    listed = re.findall(r"^\| `(?:\.\./)?(\w+)/` \|", text, re.MULTILINE)
+    assert sorted(f"netsim.{name}" for name in listed) == sorted(folders)

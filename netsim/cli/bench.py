@@ -79,8 +79,15 @@ class Case:
 @click.option(
     "--size", help="What each host sends, such as 2MB; by default what takes up to half a minute."
 )
+@click.option(
+    "--profile", "profiled", is_flag=True, help="Where the time goes, by one thread, instead."
+)
 def command(
-    transports: tuple[str, ...], hosts: tuple[int, ...], threads: tuple[int, ...], size: str | None
+    transports: tuple[str, ...],
+    hosts: tuple[int, ...],
+    threads: tuple[int, ...],
+    size: str | None,
+    profiled: bool,
 ) -> None:
     """Measure packet-hops per second of standard cases, the time to compile set apart.
 
@@ -89,13 +96,22 @@ def command(
     A packet-hop is one packet, data or control, that crosses one link. In every case each host of
     a fully provisioned fat tree sends to one other host, all at once. --transport, --hosts and
     --threads may be given several times.
+
+    --profile takes the time of every step of a run and of what is done inside the windows. The
+    first run of it with a transport compiles, since the clock is read in code of its own.
     """
     from netsim.cli.wide import Column, Wide, show
 
     cores = available_cores()
+    click.echo(f"{processor()}, {cores} cores, Python {platform.python_version()}")
+    if profiled:
+        if threads:
+            hint = "a profile is of one thread"
+            raise InputError("does not go with --profile", key="--threads", hint=hint)
+        _profile(cases(transports or TRANSPORTS, hosts or HOSTS, (1,), size))
+        return
     chosen = threads or tuple(sorted({1, cores}))
     rows: list[list[str]] = []
-    click.echo(f"{processor()}, {cores} cores, Python {platform.python_version()}")
     slowest: dict[tuple[str, int], float] = {}
     for case in cases(transports or TRANSPORTS, hosts or HOSTS, chosen, size):
         click.echo(f"{case.transport}, {case.hosts:,} hosts, threads: {case.threads}", err=True)
@@ -160,14 +176,37 @@ def _from_here(transport: str) -> str:
     return f"{absolute}:{preset}" if preset else absolute
 
 
-def measure(case: Case) -> RunResult:
-    """Run one case; refused if it does not fit into memory."""
+def _fitting_point(case: Case) -> Point:
+    """The case's point; refused if it does not fit into memory."""
     from netsim.running.estimate import estimate, require_memory
-    from netsim.running.point import simulate
 
     with tempfile.TemporaryDirectory() as directory:
         point = case_point(case, Path(directory))
     require_memory(estimate(point), what=f"bench, {case.hosts} hosts")
+    return point
+
+
+def _profile(chosen: Iterator[Case]) -> None:
+    """Print where the time of each case goes."""
+    from netsim.cli.profile import figures, profile_table
+    from netsim.cli.wide import show
+    from netsim.running.profile import profile
+
+    for case in chosen:
+        measured = profile(_fitting_point(case))
+        size = format_bytes(parse_bytes(case.size), 3)
+        hops = format_count(measured.counts.hops)
+        click.echo(f"\n{case.transport}, {case.hosts:,} hosts, {size} each: {hops} packet-hops")
+        show(profile_table(measured))
+        for line in figures(measured):
+            click.echo(line)
+
+
+def measure(case: Case) -> RunResult:
+    """Run one case; refused if it does not fit into memory."""
+    from netsim.running.point import simulate
+
+    point = _fitting_point(case)
     return simulate(point, threads=case.threads, progress=None, should_stop=None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -126,8 +127,11 @@ class Engine:
     def _compile(self, protocol: Protocol, *, tracing: bool, profile: bool, checked: bool) -> None:
         constants = _constants(protocol, self.fabric, self.faults is not None, tracing=tracing)
         constants["PROFILE"] = profile
+        began = time.perf_counter()
         code = Code(protocol, constants, jit=self.jit, checked=checked)
         self._run, self._set_up = code.entries()
+        self.code_s = time.perf_counter() - began
+        """Seconds that it took to find the compiled code, and to load or to make it."""
 
     @property
     def counts(self) -> Counts:
@@ -206,7 +210,9 @@ class Engine:
 
     def _call(self, entry: Entry, *arguments: Any) -> Any:
         """Call an entry of the kernels. Raises RunError for what a handler in it raises."""
+        began = time.perf_counter()
         run = entry.prepare(*arguments)
+        self.code_s += time.perf_counter() - began
         watch: AbstractContextManager[None] = nullcontext()
         if self.jit and self.on_hang is not None:
             watch = watched(self.failures.movement, self._hung, watchdog.PATIENCE_S)

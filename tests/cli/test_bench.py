@@ -43,3 +43,12 @@ def test_hosts_that_make_no_tree(netsim):
 
 def test_a_transport_that_does_not_exist(netsim):
     assert fails(netsim("bench", "--transport", "npd", "--hosts", "16"), 2, "npd")
+
+
+def test_a_profile_is_of_one_thread(netsim):
+    assert fails(netsim("bench", "--profile", "--threads", "2"), 2, "--threads", "--profile")
+
+
+def test_what_is_not_simulated_has_no_profile(netsim):
+    result = netsim("bench", "--profile", "--transport", "ideal", "--hosts", "16")
+    assert fails(result, 2, "ideal is not simulated")
