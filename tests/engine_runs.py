@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netsim.engine.engine import Engine
 from netsim.engine.layout import INF, RUNNING
 from netsim.engine.packets import PFC
-from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.fabric import Ecn, Fabric, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
@@ -34,6 +34,19 @@ TRIM = Fabric(
 DROP_TAIL = Fabric(queue_bytes=10**12)
 
 
+def bdp_queues(queue: int = 29, kmin: int = 6, kmax: int = 24) -> Fabric:
+    """SMaRTT's and NSCC's, in packets: a bandwidth-delay product, marked from 20 % to 80 %."""
+    return Fabric(
+        model="trim",
+        load_balancing="ecmp",
+        n_classes=2,
+        queue_bytes=queue * PACKET,
+        header_queue_bytes=1_000_000,
+        ecn=Ecn(kmin * PACKET, kmax * PACKET, 1.0, "dequeue"),
+        ecn_from_class=1,
+    )
+
+
 def fat_tree(hosts_per_leaf: int, leaves: int, rate: str, **params: Any) -> Network:
     """A two-tier tree, fully provisioned unless the parameters say otherwise; links of 1 us."""
     plugin = registry.find("topology", "fat_tree")
@@ -41,9 +54,15 @@ def fat_tree(hosts_per_leaf: int, leaves: int, rate: str, **params: Any) -> Netw
     return plugin.module.build(resolve(plugin, given))
 
 
+def dumbbell(**given: Any) -> Network:
+    """Hosts on either side of one link, all as the topology's parameters say."""
+    plugin = registry.find("topology", "dumbbell")
+    return plugin.module.build(resolve(plugin, given))
+
+
 def resolve(plugin: registry.Plugin, given: dict[str, Any]) -> dict[str, Any]:
     """Parameters in the engine's units."""
-    return resolve_params(plugin.params, plugin.presets, given, None, file=None, key=plugin.name)
+    return resolve_params(plugin.params, plugin.presets, given, None, file=None, key=plugin.kind)
 
 
 def build(

@@ -5,22 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from engine_runs import resolve
+from engine_runs import dumbbell
 from numpy.typing import NDArray
 
 from netsim.engine.engine import Engine
 from netsim.engine.layout import RUNNING
 from netsim.model.network import Network
-from netsim.plugins import registry
 
 US = 1_000_000
 
 
-def dumbbell(hosts: int, rate: str, bottleneck_delay: str = "1us") -> Network:
-    """Hosts on either side of one link, everything at the same rate."""
-    plugin = registry.find("topology", "dumbbell")
-    given = {"hosts": hosts, "host_rate": rate, "bottleneck_rate": rate, "host_delay": "1us"}
-    return plugin.module.build(resolve(plugin, {**given, "bottleneck_delay": bottleneck_delay}))
+def even_dumbbell(hosts: int, rate: str) -> Network:
+    """Everything at the same rate, every cable of 1 us."""
+    delays = {"host_delay": "1us", "bottleneck_delay": "1us"}
+    return dumbbell(hosts=hosts, host_rate=rate, bottleneck_rate=rate, **delays)
 
 
 def bottleneck(network: Network) -> int:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_runs import PACKET, build, flow_table, run
-from test_dumbbell import dumbbell
+from engine_runs import PACKET, build, dumbbell, flow_table, run
 
 from netsim.engine.engine import Engine
 from netsim.model.fabric import Fabric, PacketFormat

@@ -6,8 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_runs import acked_ps, assert_conserved, build, counter, fct_ps, flow_table, run
-from test_dumbbell import dumbbell
+from engine_runs import (
+    acked_ps,
+    assert_conserved,
+    build,
+    counter,
+    dumbbell,
+    fct_ps,
+    flow_table,
+    run,
+)
+from shared_link import bottleneck
 
 from netsim.engine.engine import Engine
 from netsim.model.fabric import Fabric, PacketFormat
@@ -35,11 +44,6 @@ def path(rtt_ms: int, hosts: int = 1, rate: str = "10Gbps") -> Network:
         host_delay="1ms",
         bottleneck_delay=f"{rtt_ms // 2 - 2}ms",
     )
-
-
-def bottleneck(network: Network) -> int:
-    """The port of the left switch that feeds the bottleneck."""
-    return int(network.node_first_port[network.n_hosts]) + network.n_hosts // 2
 
 
 def transfer(

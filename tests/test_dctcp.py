@@ -6,12 +6,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from engine_runs import US, assert_conserved, build, counter, fct_ps, flow_table, resolve, run
+from engine_runs import (
+    US,
+    assert_conserved,
+    build,
+    counter,
+    dumbbell,
+    fct_ps,
+    flow_table,
+    run,
+)
 from shared_link import bottleneck, measure
 
 from netsim.model.fabric import Ecn, Fabric, PacketFormat
 from netsim.model.network import Network
-from netsim.plugins import registry
 from netsim.transports import dctcp
 
 MS = 1000 * US
@@ -21,12 +29,10 @@ RATE_BPS = 10 * 10**9
 RTT_PS = 100 * US
 
 
-def dumbbell(hosts: int) -> Network:
+def path(hosts: int) -> Network:
     """40 Gbps hosts on either side of a link of 10 Gbps; 100 us there and back."""
-    plugin = registry.find("topology", "dumbbell")
-    given = {"hosts": hosts, "host_rate": "40Gbps", "bottleneck_rate": "10Gbps"}
     delays = {"host_delay": "10us", "bottleneck_delay": "30us"}
-    return plugin.module.build(resolve(plugin, {**given, **delays}))
+    return dumbbell(hosts=hosts, host_rate="40Gbps", bottleneck_rate="10Gbps", **delays)
 
 
 def marking(k: int, queue: int = 1000) -> Fabric:
@@ -71,7 +77,7 @@ def test_one_cut_in_a_window() -> None:
 
 def test_slow_start_doubles() -> None:
     """A lone flow that is not marked sends 10, 20, 40, 80 packets in successive round trips."""
-    network = dumbbell(1)
+    network = path(1)
     n = 10 * (2**4 - 1)
     flows = flow_table([(0, 1, n * PACKETS.payload_bytes, 0)])
     engine = build(network, flows, "dctcp", marking(10**6), packets=PACKETS)
@@ -93,7 +99,7 @@ def test_sawtooth(n: int, k: int) -> None:
     Alizadeh et al., SIGCOMM 2010, section 3.3, for flows in step. They are not quite in step
     here, nor are windows continuous, so that the extremes are met to a few packets.
     """
-    network = dumbbell(n)
+    network = path(n)
     flows = flow_table([(i, n + i, 10**10, 0) for i in range(n)])
     engine = build(network, flows, "dctcp", marking(k), packets=PACKETS)
     seen = measure(engine, bottleneck(network), 20 * MS, 60 * MS, 2 * US)
@@ -110,7 +116,7 @@ def test_sawtooth(n: int, k: int) -> None:
 
 def test_a_threshold_below_a_seventh_wastes_the_link() -> None:
     """Section 3.4: K > C RTT / 7 keeps the link busy; with K = 1 of 83 packets it is not."""
-    network = dumbbell(2)
+    network = path(2)
     flows = flow_table([(i, 2 + i, 10**10, 0) for i in range(2)])
     engine = build(network, flows, "dctcp", marking(1), packets=PACKETS)
     seen = measure(engine, bottleneck(network), 20 * MS, 60 * MS, 100 * US)
@@ -122,7 +128,7 @@ def test_a_threshold_below_a_seventh_wastes_the_link() -> None:
 
 def test_losses_are_repaired() -> None:
     """No marks and a short queue: packets are dropped, and each that was is sent again."""
-    network = dumbbell(4)
+    network = path(4)
     size = 3000 * PACKETS.payload_bytes
     flows = flow_table([(i, 4 + i, size, 0) for i in range(4)])
     engine = run(build(network, flows, "dctcp", marking(10**6, queue=60), packets=PACKETS))

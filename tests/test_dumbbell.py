@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from engine_runs import DROP_TAIL, acked_ps, build, counter, fct_ps, flow_table, run
+from engine_runs import DROP_TAIL, acked_ps, build, counter, dumbbell, fct_ps, flow_table, run
 
 from netsim.errors import InputError
 from netsim.model.fabric import Fabric
-from netsim.model.network import Network
-from netsim.plugins import registry
-from netsim.plugins.params import resolve_params
 
 MS = 10**9
 G = 10**9
 FULL = 4160
 """Bytes of a full packet on the wire."""
-
-
-def dumbbell(**given: Any) -> Network:
-    plugin = registry.find("topology", "dumbbell")
-    params = resolve_params(plugin.params, {}, given, None, file=None, key="topology")
-    return plugin.module.build(params)
 
 
 def test_hosts_on_the_left_then_on_the_right() -> None:

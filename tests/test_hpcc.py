@@ -20,7 +20,7 @@ from engine_runs import (
     resolve,
     run,
 )
-from shared_link import bottleneck, dumbbell, measure
+from shared_link import bottleneck, even_dumbbell, measure
 
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.plugins import registry
@@ -188,7 +188,7 @@ def test_a_lone_flow_settles_at_eta(rate_gbps: int) -> None:
 def test_fair_shares_with_small_packets() -> None:
     """Flows that start one after the other, packets of 1000 bytes as in the paper."""
     n = 8
-    network = dumbbell(n, "100Gbps")
+    network = even_dumbbell(n, "100Gbps")
     flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
     packets = PacketFormat(payload_bytes=1000)
     engine = build(network, flows, "hpcc", SHARED, packets=packets)
@@ -202,7 +202,7 @@ def test_fair_shares_with_small_packets() -> None:
 def test_fair_shares_with_the_papers_additive_step() -> None:
     """W_AI of (1 - eta) / n of the largest window: fair in a millisecond, hardly a queue."""
     n = 8
-    network = dumbbell(n, "100Gbps")
+    network = even_dumbbell(n, "100Gbps")
     flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
     engine = build(network, flows, "hpcc", SHARED, params={"ai_share": 0.05 / n})
     seen = measure(engine, bottleneck(network), 1500 * US, 3500 * US, 3 * US)
@@ -228,7 +228,7 @@ def test_incast() -> None:
 def test_once_per_round_trip_is_slower_to_answer() -> None:
     """Without reactions to every acknowledgement a new flow's burst takes longer to drain."""
     n = 8
-    network = dumbbell(n, "100Gbps")
+    network = even_dumbbell(n, "100Gbps")
     flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
     queues = []
     for per_ack in (True, False):

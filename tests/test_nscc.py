@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +12,7 @@ from engine_runs import (
     US,
     acked_ps,
     assert_conserved,
+    bdp_queues,
     build,
     counter,
     fat_tree,
@@ -21,10 +21,9 @@ from engine_runs import (
     resolve,
     run,
 )
-from test_against_htsim import FLOW_BYTES, flows_by_link
+from htsim_permutation import FLOW_BYTES, TREES, flows_by_link, permutation
 
 from netsim.engine.engine import Engine
-from netsim.model.fabric import Ecn, Fabric
 from netsim.plugins import registry
 
 nscc = registry.find("transport", "nscc").module
@@ -32,19 +31,6 @@ nscc = registry.find("transport", "nscc").module
 PAYLOAD = 4096
 PACKET_US = 0.3328
 """Of a full packet at 100 Gbps."""
-
-
-def fabric(queue: int = 29, kmin: int = 6, kmax: int = 24) -> Fabric:
-    """Queues in packets: one bandwidth-delay product at 100 Gbps, marked from 20 % to 80 %."""
-    return Fabric(
-        model="trim",
-        load_balancing="ecmp",
-        n_classes=2,
-        queue_bytes=queue * PACKET,
-        header_queue_bytes=1_000_000,
-        ecn=Ecn(kmin * PACKET, kmax * PACKET, 1.0, "dequeue"),
-        ecn_from_class=1,
-    )
 
 
 # -- against uet-htsim ---------------------------------------------------------------------------
@@ -62,10 +48,9 @@ trimming, one bandwidth-delay product (29 packets), ECN from 6 to 24 packets at 
 
 
 def permutation_us(paths: str, seed: int) -> np.ndarray:
-    text = (Path(__file__).parent / "data" / "permutation_128.txt").read_text()
-    flows = flow_table([(s, int(d), FLOW_BYTES, 0) for s, d in enumerate(text.split())])
-    network = fat_tree(8, 16, "100Gbps")
-    engine = run(build(network, flows, "nscc", fabric(), seed=seed, params={"paths": paths}))
+    flows = flow_table([(s, d, FLOW_BYTES, 0) for s, d in enumerate(permutation(128))])
+    network = fat_tree(*TREES[128])
+    engine = run(build(network, flows, "nscc", bdp_queues(), seed=seed, params={"paths": paths}))
     assert_conserved(engine)
     assert counter(engine, "drops") == 0
     assert (acked_ps(engine) > 0).all()
@@ -106,17 +91,17 @@ def test_one_path_against_htsim() -> None:
 @pytest.mark.parametrize(("rate", "far_us"), [("100Gbps", 171.758), ("800Gbps", 28.470)])
 def test_a_lone_flow(rate: str, far_us: float) -> None:
     flows = flow_table([(0, 31, FLOW_BYTES, 0)])
-    engine = run(build(fat_tree(8, 4, rate), flows, "nscc", fabric()))
+    engine = run(build(fat_tree(8, 4, rate), flows, "nscc", bdp_queues()))
     assert acked_ps(engine)[0] / US == pytest.approx(far_us, abs=0.001)
 
 
 def test_acknowledgements_cover_four_packets() -> None:
     """489 packets: one ACK for the first, then every fourth, and one for the last."""
     flows = flow_table([(0, 31, FLOW_BYTES, 0)])
-    engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "nscc", fabric()))
+    engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "nscc", bdp_queues()))
     assert int(engine.state.ends.hosts["sent_packets"][31]) == 1 + 488 // 4
     per_packet = {"ack_bytes": "1B"}
-    engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "nscc", fabric(), params=per_packet))
+    engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "nscc", bdp_queues(), params=per_packet))
     assert int(engine.state.ends.hosts["sent_packets"][31]) == 489
 
 
@@ -133,7 +118,7 @@ def test_incast(rate: str, queue: tuple[int, int, int], n: int) -> None:
     That is three quarters of the bandwidth-delay product, 21 packets or 148.
     """
     flows = flow_table([(8 + i * 119 // n, 0, 48000 // n * PAYLOAD, i * 1000) for i in range(n)])
-    engine = build(fat_tree(8, 16, rate), flows, "nscc", fabric(*queue))
+    engine = build(fat_tree(8, 16, rate), flows, "nscc", bdp_queues(*queue))
     last_hop = int(engine.network.port_peer[0])
     run(engine, 500 * US)
     before, queued = received(engine), []
@@ -148,7 +133,7 @@ def test_incast(rate: str, queue: tuple[int, int, int], n: int) -> None:
 
 
 def test_drops_are_repaired_after_a_timeout() -> None:
-    drops = replace(fabric(4), model="drop_tail", ecn=None)
+    drops = replace(bdp_queues(4), model="drop_tail", ecn=None)
     flows = flow_table([(h, 0, 60 * PAYLOAD, 0) for h in range(1, 5)])
     engine = run(build(fat_tree(8, 2, "100Gbps"), flows, "nscc", drops, jit=False))
     assert_conserved(engine)

@@ -13,6 +13,7 @@ from engine_runs import (
     US,
     acked_ps,
     assert_conserved,
+    bdp_queues,
     build,
     counter,
     fat_tree,
@@ -23,7 +24,6 @@ from engine_runs import (
 )
 
 from netsim.engine.engine import Engine
-from netsim.model.fabric import Ecn, Fabric
 from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -34,20 +34,6 @@ smartt = registry.find("transport", "smartt").module
 PAYLOAD = 4096
 PACKET_US = 0.3328
 """Of a full packet at 100 Gbps."""
-MARKING = Ecn(6 * PACKET, 24 * PACKET, 1.0, "dequeue")
-
-
-def fabric(queue_packets: int = 29) -> Fabric:
-    """One bandwidth-delay product at 100 Gbps, marked from 20 % to 80 % of it."""
-    return Fabric(
-        model="trim",
-        load_balancing="ecmp",
-        n_classes=2,
-        queue_bytes=queue_packets * PACKET,
-        header_queue_bytes=1_000_000,
-        ecn=MARKING,
-        ecn_from_class=1,
-    )
 
 
 def shifted(n_hosts: int, by: int, packets: int) -> FlowTable:
@@ -57,7 +43,7 @@ def shifted(n_hosts: int, by: int, packets: int) -> FlowTable:
 
 def finish_us(network: Network, flows: FlowTable, **params: object) -> np.ndarray:
     """Sorted times at which flows are acknowledged."""
-    engine = run(build(network, flows, "smartt", fabric(), params=params))
+    engine = run(build(network, flows, "smartt", bdp_queues(), params=params))
     assert_conserved(engine)
     times = acked_ps(engine)
     assert (times > 0).all()
@@ -69,7 +55,7 @@ def test_a_lone_flow(rate: str, far_us: float) -> None:
     """At line rate from the first packet to the last, with a window above the path's product."""
     flows = flow_table([(0, 31, 489 * PAYLOAD, 0)])
     window = {"initial_window": 1.2}
-    engine = run(build(fat_tree(8, 4, rate), flows, "smartt", fabric(), params=window))
+    engine = run(build(fat_tree(8, 4, rate), flows, "smartt", bdp_queues(), params=window))
     assert acked_ps(engine)[0] / US == pytest.approx(far_us, abs=0.001)
     assert counter(engine, "marks") == 0
 
@@ -77,7 +63,7 @@ def test_a_lone_flow(rate: str, far_us: float) -> None:
 def test_the_window_is_one_product() -> None:
     """28 packets of 4160 bytes fit into 116,896 bytes, so 28 of them go per round trip."""
     flows = flow_table([(0, 31, 2800 * PAYLOAD, 0)])
-    engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "smartt", fabric()))
+    engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "smartt", bdp_queues()))
     round_trip_us = int(engine.flow_states().base_rtt_ps[0]) / US
     closed_form_us = 100 * round_trip_us + 27 * PACKET_US
     assert acked_ps(engine)[0] / US == pytest.approx(closed_form_us, abs=0.001)
@@ -86,7 +72,7 @@ def test_the_window_is_one_product() -> None:
 def incast(n: int, packets: int) -> Engine:
     """To host 0, from hosts that share no other link."""
     flows = flow_table([(8 * (i % 15) + 8 + i // 15, 0, packets * PAYLOAD, 0) for i in range(n)])
-    return build(fat_tree(8, 16, "100Gbps"), flows, "smartt", fabric())
+    return build(fat_tree(8, 16, "100Gbps"), flows, "smartt", bdp_queues())
 
 
 def received(engine: Engine) -> np.ndarray:
@@ -122,7 +108,7 @@ def test_incast(n: int) -> None:
 def test_an_incast_of_many_is_trimmed_once() -> None:
     """40 windows of 28 packets meet at one queue of 29: after the first round trip few trims."""
     flows = flow_table([(64 + i, 0, 200 * PAYLOAD, 0) for i in range(40)])
-    engine = run(build(fat_tree(8, 16, "100Gbps"), flows, "smartt", fabric()))
+    engine = run(build(fat_tree(8, 16, "100Gbps"), flows, "smartt", bdp_queues()))
     assert_conserved(engine)
     assert acked_ps(engine).max() / US < 1.05 * 8000 * PACKET_US
     assert 800 < counter(engine, "trims") < 1.5 * 40 * 28
@@ -164,7 +150,7 @@ def test_reps_avoids_a_slow_path() -> None:
     slow = replace(network, port_rate_bps=rates)
     flows = shifted(32, 8, 1000)
     usual = finish_us(network, flows, paths="reps")
-    engine = run(build(slow, flows, "smartt", fabric(), params={"paths": "reps"}))
+    engine = run(build(slow, flows, "smartt", bdp_queues(), params={"paths": "reps"}))
     assert acked_ps(engine).max() / US < 1.05 * usual[-1]
     sent = [int(engine.link_counters().sent_packets[2 * p + 1]) for p in ports]
     assert sent[0] < 0.4 * np.mean(sent[1:])
@@ -183,7 +169,7 @@ def test_reps_leaves_a_dead_path() -> None:
     times = {}
     for paths in ("reps", "oblivious"):
         params = {"paths": paths}
-        engine = build(network, flows, "smartt", fabric(), params=params, faults=faults)
+        engine = build(network, flows, "smartt", bdp_queues(), params=params, faults=faults)
         run(engine, 3000 * US)
         times[paths] = acked_ps(engine) / US
     assert (times["reps"] > 0).all()
@@ -194,7 +180,7 @@ def test_reps_leaves_a_dead_path() -> None:
 
 def test_timeouts_repair_what_is_dropped() -> None:
     """Without trimming nothing tells of a loss but the timeout."""
-    drops = replace(fabric(4), model="drop_tail", ecn=None)
+    drops = replace(bdp_queues(4), model="drop_tail", ecn=None)
     flows = flow_table([(h, 0, 60 * PAYLOAD, 0) for h in range(1, 5)])
     engine = run(build(fat_tree(8, 2, "100Gbps"), flows, "smartt", drops, jit=False))
     assert_conserved(engine)

@@ -21,7 +21,7 @@ from engine_runs import (
     resolve,
     run,
 )
-from shared_link import bottleneck, dumbbell, measure
+from shared_link import bottleneck, even_dumbbell, measure
 
 from netsim.model.fabric import Fabric
 from netsim.plugins import registry
@@ -123,7 +123,7 @@ def test_a_lone_flow_is_not_held_back(rate_gbps: int) -> None:
 @pytest.mark.parametrize("n", [2, 8])
 def test_flows_share_a_link(n: int) -> None:
     """Full link, fair shares, and a round trip near the target, from any start."""
-    network = dumbbell(n, "100Gbps")
+    network = even_dumbbell(n, "100Gbps")
     flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
     engine = build(network, flows, "swift", DEEP)
     port = bottleneck(network)
@@ -176,7 +176,7 @@ def test_windows_below_one_packet(fs_range: str, fair: bool) -> None:
 def test_losses_are_repaired(queue_packets: int) -> None:
     """Queues shorter than the target's: everything arrives, and is delivered once."""
     n = 6
-    network = dumbbell(n, "100Gbps")
+    network = even_dumbbell(n, "100Gbps")
     flows = flow_table([(i, n + i, 500 * PAYLOAD, 0) for i in range(n)])
     fabric = Fabric(queue_bytes=queue_packets * PACKET)
     engine = run(build(network, flows, "swift", fabric))

@@ -14,11 +14,11 @@ from engine_runs import (
     assert_conserved,
     build,
     counter,
+    dumbbell,
     fct_ps,
     flow_table,
     run,
 )
-from test_dumbbell import dumbbell
 
 from netsim.engine.engine import Engine
 from netsim.engine.layout import INF, RUNNING

@@ -46,7 +46,6 @@ from netsim.transport import (
 PAPER, SETTINGS = "SIGCOMM 2015, section 3.1", "SIGCOMM 2015, section 5"
 AUTHOR = "repository bobzhuyb/ns3-rdma, mix/config.txt and qbb-net-device.cc"
 HPCC = "repository alibaba-edu/High-Precision-Congestion-Control, run.py and rdma-hw.cc"
-IB = "InfiniBand Architecture Specification 1.5, 9.7.6.1.3: 4.096 us * 2**n, here n = 10"
 
 CNP_DOC = "least time between two CNPs of a flow; none: a flag in the ACK of every marked packet"
 ALPHA_DOC = "alpha rises with each CNP, or (timer) in each alpha_interval in which one came"
@@ -73,8 +72,7 @@ PARAMS = [
         "min_rate", "rate", None, "least R_C; none is the line rate / 400", f"{AUTHOR}: 100 Mbps"
     ),
     Param("window", "ratio", 0.0, WINDOW_DOC, f"{PAPER}: none; {HPCC}, dcqcn_vwin: 1"),
-    Param("ack_every", "count", 1, "packets per acknowledgement", minimum=1),
-    Param("rto", "time", "4ms", "retransmission timeout", IB, minimum="1us"),
+    *go_back_n.PARAMS,
     Param("data_class", "count", 0, "traffic class of data", maximum=7),
     Param("ack_class", "count", None, "class of ACK and NACK; none is the data's class", maximum=7),
     Param("cnp_class", "count", None, "class of CNPs; none is the data's class", maximum=7),

@@ -65,15 +65,7 @@ PARAMS = [
         "react to every acknowledgement; false reacts once per round trip",
         source=SIMULATION + ": FAST_REACT",
     ),
-    Param("ack_every", "count", 1, "packets per acknowledgement", minimum=1),
-    Param(
-        "rto",
-        "time",
-        "4ms",
-        "retransmission timeout",
-        minimum="1us",
-        source="InfiniBand Architecture Specification 1.5, 9.7.6.1.3: 4.096 us * 2**n, here n = 10",
-    ),
+    *go_back_n.PARAMS,
 ]
 
 PRESETS = {

@@ -9,15 +9,7 @@ from netsim.params import Param
 from netsim.transport import BLOCKED, NACK, armed, cancel_timer, finish, or_default, send, set_timer
 
 PARAMS = [
-    Param("ack_every", "count", 1, "packets per acknowledgement", minimum=1),
-    Param(
-        "rto",
-        "time",
-        "4ms",
-        "retransmission timeout",
-        minimum="1us",
-        source="InfiniBand Architecture Specification 1.5, 9.7.6.1.3: 4.096 us * 2**n, here n = 10",
-    ),
+    *go_back_n.PARAMS,
     Param("data_class", "count", 0, "traffic class of data", maximum=7),
     Param("ack_class", "count", None, "class of ACK and NACK; none is the data's class", maximum=7),
 ]

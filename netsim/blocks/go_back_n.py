@@ -1,11 +1,25 @@
 """Go-back-N: the receiver takes packets in order only, the sender goes back to a gap.
 
-State of a transport that uses it: `TX_STATE` at the sender, `RX_STATE` at the receiver.
+State of a transport that uses it: `TX_STATE` at the sender, `RX_STATE` at the receiver. Its
+parameters: `PARAMS`.
 Packets are numbered from 0; an acknowledgement carries the number that is expected next.
 As RoCE network cards do it (InfiniBand Architecture Specification 1.5, section 9.7.5).
 """
 
+from netsim.params import Param
 from netsim.transport import ACK, NACK, deliver
+
+PARAMS = [
+    Param("ack_every", "count", 1, "packets per acknowledgement", minimum=1),
+    Param(
+        "rto",
+        "time",
+        "4ms",
+        "retransmission timeout",
+        minimum="1us",
+        source="InfiniBand Architecture Specification 1.5, 9.7.6.1.3: 4.096 us * 2**n, here n = 10",
+    ),
+]
 
 TX_STATE = ("next_seq", "una")
 """Next packet to send, and the oldest that is not acknowledged."""
