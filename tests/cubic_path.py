@@ -1,0 +1,76 @@
+"""A path of TCP: flows of CUBIC over one bottleneck, and what is seen of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from engine_runs import (
+    build,
+    dumbbell,
+    flow_table,
+)
+from shared_link import bottleneck
+
+from netsim.engine.engine import Engine
+from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.faults import LinkFault, combine
+from netsim.model.network import Network
+
+US = 10**6
+MS = 10**9
+S = 10**12
+PAYLOAD, FULL = 8936, 9000
+PACKETS = PacketFormat(payload_bytes=PAYLOAD, header_bytes=FULL - PAYLOAD)
+DEEP = 10**9
+C, BETA = 0.4, 0.7
+
+RTT = 60 * MS + (0.72 + 7.2 + 0.72 + 0.00512 + 0.0512 + 0.00512) * US
+"""Of a full packet and its ACK over `path(60)`: serialisation and propagation."""
+
+
+def path(rtt_ms: int, hosts: int = 1, rate: str = "10Gbps") -> Network:
+    """Hosts at 100 Gbps, 1 ms away from the switches, and a bottleneck between these."""
+    return dumbbell(
+        hosts=hosts,
+        bottleneck_rate=rate,
+        host_delay="1ms",
+        bottleneck_delay=f"{rtt_ms // 2 - 2}ms",
+    )
+
+
+def transfer(
+    network: Network,
+    packets: list[int],
+    *,
+    starts_ps: list[int] | None = None,
+    buffer_bytes: int = DEEP,
+    loss: float = 0.0,
+    outages: tuple[tuple[int, int], ...] = (),
+    seed: int = 1,
+    **params: Any,
+) -> Engine:
+    """Flow i sends so many packets from left to right; the bottleneck loses packets as told."""
+    n = len(packets)
+    starts_ps = starts_ps or [0] * n
+    flows = [(i, n + i, packets[i] * PAYLOAD, starts_ps[i]) for i in range(n)]
+    fault = LinkFault(np.array([bottleneck(network)]), loss=loss, outages_ps=outages)
+    return build(
+        network,
+        flow_table(flows),
+        "cubic",
+        Fabric(queue_bytes=buffer_bytes),
+        seed=seed,
+        params=params,
+        packets=PACKETS,
+        faults=combine([fault], network.n_ports),
+    )
+
+
+def sender(engine: Engine, field: str, flow: int = 0) -> Any:
+    return engine.state.ends.tx[field][flow]
+
+
+def lost(engine: Engine) -> int:
+    """Packets that the faulty link lost."""
+    return int(engine.link_counters().lost_packets.sum())

@@ -1,0 +1,160 @@
+"""TCP's recovery from losses, which CUBIC has from `netsim.blocks.tcp`: times to the picosecond."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from cubic_path import (
+    BETA,
+    DEEP,
+    FULL,
+    MS,
+    PACKETS,
+    PAYLOAD,
+    RTT,
+    US,
+    S,
+    lost,
+    path,
+    sender,
+    transfer,
+)
+from engine_runs import assert_conserved, build, counter, fct_ps, flow_table, run
+from shared_link import bottleneck
+
+from netsim.engine.engine import Engine
+from netsim.model.fabric import Fabric
+from netsim.model.faults import LinkFault, combine
+
+FORTH = 30 * MS + 8.64 * US
+"""A full packet from end to end over `path(60)`."""
+
+GAP = 7.2 * US
+"""Of a full packet on the bottleneck."""
+
+
+def at_bottleneck(sent_ps: float, packet: int = 0) -> tuple[int, int]:
+    """An outage that hits only this packet of a burst that is sent at `sent_ps`."""
+    begin = int(sent_ps + MS + 0.72 * US + (packet + 0.5) * GAP)
+    return begin, begin + 1
+
+
+def burst(*outages: tuple[int, int], packets: int = 100, **params: Any) -> Engine:
+    """A flow whose first 100 packets are sent at once."""
+    return run(transfer(path(60), [packets], outages=outages, initial_window=100, **params))
+
+
+def test_a_hundred_packets_and_no_loss() -> None:
+    assert fct_ps(burst())[0] == pytest.approx(FORTH + 99 * GAP, abs=10)
+
+
+def test_a_loss_costs_one_round_trip() -> None:
+    """Packet 50 is sent again when the ACK of packet 53 arrives, the third after it."""
+    engine = burst(at_bottleneck(0, 50))
+    assert fct_ps(engine)[0] == pytest.approx(RTT + 53 * GAP + FORTH, abs=10)
+    assert (lost(engine), sender(engine, "retransmits")) == (1, 1)
+    assert sender(engine, "ssthresh") == pytest.approx(BETA * 50)  # 50 to 99 were under way
+
+
+def test_a_lost_tail_costs_two_round_trips_and_the_probe() -> None:
+    """RFC 8985, section 7: silence for 2 SRTT after the last ACK, then the probe's trip."""
+    engine = burst(at_bottleneck(0, 99))
+    assert fct_ps(engine)[0] == pytest.approx(RTT + 98 * GAP + 2 * RTT + FORTH, abs=10_000)
+    assert sender(engine, "retransmits") == 1
+    # The probe's ACK reveals the other two; each ACK lets one packet go (PRR).
+    three = burst(*(at_bottleneck(0, packet) for packet in (97, 98, 99)))
+    assert fct_ps(three)[0] == pytest.approx(RTT + 96 * GAP + 4 * RTT + FORTH, abs=10_000)
+    assert sender(three, "retransmits") == 3
+
+
+def test_a_lost_tail_without_probes_costs_a_timeout() -> None:
+    engine = burst(at_bottleneck(0, 99), tail_loss_probe=False)
+    timeout = RTT + 200 * MS
+    assert fct_ps(engine)[0] == pytest.approx(RTT + 98 * GAP + timeout + FORTH, abs=10_000)
+
+
+def test_a_lost_retransmission_is_found_without_a_timeout() -> None:
+    """One round trip after it was sent, and at most the quarter that a slot lasts."""
+    again = RTT + 53 * GAP
+    engine = transfer(
+        path(60), [2000], outages=(at_bottleneck(0, 50), at_bottleneck(again)), initial_window=100
+    )
+    run(engine, int(again + 0.99 * RTT))
+    assert (lost(engine), sender(engine, "retransmits")) == (2, 1)
+    run(engine, int(again + 1.3 * RTT))
+    assert sender(engine, "retransmits") == 2
+    run(engine, int(again + 2.3 * RTT))
+    assert sender(engine, "una") > 100
+    run(engine)
+    assert sender(engine, "retransmits") == 2
+
+
+def test_timeouts_double() -> None:
+    """Sent at 0, 1 s and 3 s, while the link is down for 2.5 s."""
+    engine = run(transfer(path(60), [1], outages=((0, 2_500 * MS),)))
+    assert fct_ps(engine)[0] == pytest.approx(3 * S + FORTH, abs=10)
+    assert sender(engine, "retransmits") == 2
+
+
+def test_after_a_timeout_the_window_starts_at_one() -> None:
+    """The link is down for the second round, from slow start at 100 packets."""
+    down = int(RTT) - 5 * MS, int(2 * RTT) - 5 * MS
+    engine = transfer(path(60), [5000], outages=(down,), initial_window=100, tail_loss_probe=False)
+    run(engine, int(RTT + 99 * GAP + RTT + 200 * MS) + MS)
+    assert sender(engine, "cwnd") == 1
+    assert sender(engine, "in_recovery") == 2
+    assert sender(engine, "ssthresh") == pytest.approx(BETA * 200, abs=1)
+    run(engine)
+    assert sender(engine, "retransmits") == lost(engine) == 200
+
+
+def test_lost_acknowledgements_cost_nothing() -> None:
+    """One ACK in ten is lost: the next one tells what it told."""
+    network = path(60)
+    back = int(network.port_peer[bottleneck(network)])
+    engine = build(
+        network,
+        flow_table([(0, 1, 20_000 * PAYLOAD, 0)]),
+        "cubic",
+        Fabric(queue_bytes=DEEP),
+        packets=PACKETS,
+        faults=combine([LinkFault(np.array([back]), loss=0.1)], network.n_ports),
+    )
+    run(engine)
+    assert lost(engine) > 1000
+    assert sender(engine, "retransmits") <= 1  # a probe, if the last ACK was lost
+
+
+@pytest.mark.parametrize("loss", [0.01, 0.1, 0.3])
+@pytest.mark.parametrize("back", [0.0, 0.2])
+def test_many_losses(loss: float, back: float) -> None:
+    """Everything arrives; without lost ACKs nothing is sent again that had arrived."""
+    network = path(6, hosts=3, rate="1Gbps")
+    forward = bottleneck(network)
+    links = {forward: loss, int(network.port_peer[forward]): back}
+    faults = [LinkFault(np.array([port]), loss=p) for port, p in links.items()]
+    engine = build(
+        network,
+        flow_table([(i, 3 + i, (1, 40, 700)[i] * PAYLOAD - 1, i * MS) for i in range(3)]),
+        "cubic",
+        Fabric(queue_bytes=40 * FULL),
+        packets=PACKETS,
+        faults=combine(faults, network.n_ports),
+    )
+    run(engine)
+    tx = engine.state.ends.tx
+    assert np.array(tx["finished"]).tolist() == [1, 1, 1]
+    assert (np.array(tx["n_acked"]) == np.array(tx["n_packets"])).all()
+    if back == 0:
+        assert int(tx["retransmits"].sum()) == lost(engine) + counter(engine, "drops") > 0
+
+
+def test_slow_start_into_a_small_buffer() -> None:
+    """Thousands of packets are dropped in one round trip, and each is sent again once."""
+    engine = run(transfer(path(60), [100_000], buffer_bytes=2000 * FULL))
+    assert counter(engine, "drops") > 1000
+    assert sender(engine, "retransmits") == counter(engine, "drops")
+    assert fct_ps(engine)[0] < 2 * S
+    assert_conserved(engine)
