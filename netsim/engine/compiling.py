@@ -12,13 +12,16 @@ nearly all of that is thrown away. Here
 - the garbage collector rests meanwhile.
 
 This leans on parts of Numba that it does not document (a code library's methods, a
-dispatcher's ``get_call_template``). Where they are missing, everything is compiled as
-usual: slower, with the same result.
+dispatcher's ``get_call_template``). Where they are missing, or with the variable
+NETSIM_PLAIN_NUMBA=1, everything is compiled as usual: slower, with the same result. So if
+what is compiled seems wrong, this module is soon ruled out. ``setup.cfg`` says for which
+versions of Numba this has been tested.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -118,6 +121,8 @@ class DeferredLibrary(JITCodeLibrary):  # type: ignore[misc] # mypy skips Numba
 
 
 def _supported() -> bool:
+    if os.environ.get("NETSIM_PLAIN_NUMBA", "0") not in ("", "0"):
+        return False
     codegen = cpu_target.target_context.codegen()
     return getattr(codegen, "_library_class", None) is JITCodeLibrary and all(
         hasattr(JITCodeLibrary, name) for name in NEEDED
@@ -154,7 +159,7 @@ def _wide(arg: Any) -> Any:
 def widen_arguments(dispatcher: Any) -> None:
     """Have a function compiled once for all integers that its callers pass."""
     template: Callable[..., Any] | None = getattr(dispatcher, "get_call_template", None)
-    if template is None:
+    if template is None or not _supported():
         return
 
     def wide_template(args: Any, kws: Any) -> Any:
