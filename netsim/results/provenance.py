@@ -27,9 +27,15 @@ if TYPE_CHECKING:
 LIBRARIES = ("numba", "llvmlite", "numpy")
 """Libraries that can change a result."""
 
-PRESENTATION = ("cli", "conformance", "plots", "results", "scaffold", "tracing")
+PRESENTATION = ("cli", "conformance", "lint", "plots", "results", "scaffold", "tracing")
+"""Folders of netsim that decide nothing: a run does not come by them, but for lint, which refuses
+transports and changes none, and for DECISIVE."""
+
+DECISIVE = ("results/run_result.py",)
+"""Files of those folders that a run makes use of."""
+
 BY_USE = ("experiments", "topologies", "transports")
-"""Folders of netsim that decide nothing, and those of which only the files in use do."""
+"""Folders of which only the files in use decide."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +90,16 @@ def package_hash() -> str:
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256(__version__.encode())
     for path in sorted(root.rglob("*.py")):
-        place = path.relative_to(root)
-        if place.parts[0] not in (*PRESENTATION, *BY_USE):
-            digest.update(f"{place.as_posix()} {_sha256(path)}\n".encode())
+        place = path.relative_to(root).as_posix()
+        if decides(place):
+            digest.update(f"{place} {_sha256(path)}\n".encode())
     return digest.hexdigest()
+
+
+def decides(place: str) -> bool:
+    """Whether a file of netsim, by its path below the package, is part of every fingerprint."""
+    room = place.partition("/")[0]
+    return place in DECISIVE or room not in (*PRESENTATION, *BY_USE)
 
 
 class _Sources:

@@ -1,0 +1,55 @@
+"""Which files of netsim belong to every fingerprint: those that a run can come by."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from test_structure import imported, modules
+
+from netsim.results.provenance import BY_USE, PRESENTATION, decides
+
+ONLY_REFUSES = "lint"
+"""Called as an experiment is resolved. What passes it runs as it would without."""
+
+
+@cache
+def reached() -> frozenset[str]:
+    """Every module that is imported, at any depth, by what runs a point or by a plugin."""
+    plugins = ("netsim.topologies.", "netsim.traffic.", "netsim.transports.")
+    queue = ["netsim.running.point", *(name for name in modules() if name.startswith(plugins))]
+    found: set[str] = set()
+    while queue:
+        module = queue.pop()
+        if module not in found:
+            found.add(module)
+            queue += imported(module)
+    return frozenset(found)
+
+
+def place(module: str) -> str:
+    """The path of a module below the package, as it is where netsim is installed."""
+    below = module.split(".")[1:]
+    is_package = modules()[module].name == "__init__.py"
+    return "/".join([*below, "__init__"] if is_package else below) + ".py"
+
+
+def test_whatever_a_run_comes_by_decides() -> None:
+    left_out = {module for module in reached() if not decides(place(module))}
+    by_use = tuple(f"netsim.{room}" for room in (*BY_USE, ONLY_REFUSES))
+    assert {module for module in left_out if not module.startswith(by_use)} == set()
+
+
+@pytest.mark.parametrize("room", [room for room in PRESENTATION if room != ONLY_REFUSES])
+def test_a_room_that_does_not_decide_is_not_come_by(room: str) -> None:
+    """But for files that are named one by one."""
+    inside = {module for module in reached() if module.startswith(f"netsim.{room}.")}
+    assert {module for module in inside if not decides(place(module))} == set()
+
+
+def test_what_decides_and_what_does_not() -> None:
+    for yes in ("running/point.py", "engine/host.py", "blocks/tcp.py", "units.py", "transport.py"):
+        assert decides(yes), yes
+    for no in ("cli/show.py", "plots/links.py", "results/read.py", "tracing/record.py"):
+        assert not decides(no), no
+    assert {"netsim.running.drive", "netsim.engine.loop", "netsim.blocks.tcp"} < reached()
