@@ -10,6 +10,7 @@ from reference.model import Case
 
 from netsim.engine.engine import Engine
 from netsim.engine.layout import INF, RUNNING
+from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Ecn, Fabric, PacketFormat
@@ -17,6 +18,7 @@ from netsim.model.faults import LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
+from netsim.plugins.registry import PluginUse
 
 TRACE_SLOTS = 1 << 14
 """Slots of every link's ring: so many that nothing is overwritten, and the ring is the trace."""
@@ -70,17 +72,16 @@ def engine_for(case: Case, *, trace: bool = True, **options: Any) -> Engine:
     """An engine for the case; with ``trace`` rings are large enough to keep every packet."""
     if trace:
         options["sizes"] = Sizes(link_slots=TRACE_SLOTS, queue_slots=4, control_slots=16)
-    return Engine(
+    simulation = Simulation(
         network_of(case),
         flows_of(case),
         fabric_of(case),
         PacketFormat(**case.packets),
-        registry.find("transport", case.transport),
-        params_of(case),
+        (PluginUse(registry.find("transport", case.transport), params_of(case)),),
         case.seed,
         faults=faults_of(case),
-        **options,
     )
+    return Engine(simulation, Options(**options))
 
 
 def run(engine: Engine, until_ps: int | None = None) -> Engine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +13,13 @@ from numpy.typing import NDArray
 from netsim.engine.engine import Engine
 from netsim.engine.layout import INF, RUNNING
 from netsim.engine.packets import PFC
+from netsim.engine.simulation import Options, Simulation
 from netsim.model.fabric import Ecn, Fabric, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
+from netsim.plugins.registry import PluginUse
 
 PACKET = 4160
 """Bytes of a full packet on the wire, with the default sizes."""
@@ -74,14 +77,21 @@ def build(
     seed: int = 1,
     params: dict[str, Any] | None = None,
     packets: PacketFormat | None = None,
-    **options: Any,
+    beside: Sequence[PluginUse] = (),
+    **more: Any,
 ) -> Engine:
-    """An engine at time 0; ``params`` are the transport's, as a user writes them."""
+    """An engine at time 0; ``params`` are the transport's, as a user writes them.
+
+    ``more`` are fields of `Simulation` and of `Options`.
+    """
     packets = packets or PacketFormat()
     plugin = registry.find("transport", transport)
     fabric = fabric.for_network(network, packets)
     parameters = resolve(plugin, params or {})
-    return Engine(network, flows, fabric, packets, plugin, parameters, seed, **options)
+    uses = (PluginUse(plugin, parameters), *beside)
+    simulated = {name: more.pop(name) for name in ("transport_of_flow", "faults") if name in more}
+    simulation = Simulation(network, flows, fabric, packets, uses, seed, **simulated)
+    return Engine(simulation, Options(**more))
 
 
 def run(engine: Engine, until_ps: int = INF) -> Engine:

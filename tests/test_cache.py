@@ -20,6 +20,8 @@ from pathlib import Path
 from netsim.plugins import registry
 from netsim.engine.engine import Engine
 from netsim.engine.layout import INF
+from netsim.engine.simulation import Options, Simulation
+from netsim.plugins.registry import PluginUse
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.builder import NetworkBuilder
@@ -34,8 +36,10 @@ for host in (0, 1):
 flows = FlowTable(np.array([0]), np.array([1]), np.array([2 * 4096]), np.array([0]))
 plugin = registry.find("transport", sys.argv[1], relative_to=Path(sys.argv[2]))
 params = {p.name: p.convert(p.default) for p in plugin.params}
-args = (builder.build("pair"), flows, Fabric(), PacketFormat(), plugin, params, 1)
-engine = Engine(*args, jit=True)
+uses = (PluginUse(plugin, params),)
+network = builder.build("pair")
+simulation = Simulation(network, flows, Fabric(), PacketFormat(), uses, seed=1)
+engine = Engine(simulation, Options(jit=True))
 engine.advance(10**6, INF)
 print(Path(netsim.__file__).parent, int(engine.flow_states().done_ps[0]))
 """

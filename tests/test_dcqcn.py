@@ -12,11 +12,13 @@ from engine_runs import US, assert_conserved, counter, fat_tree, fct_ps, flow_ta
 from numpy.typing import NDArray
 
 from netsim.engine.engine import Engine
+from netsim.engine.simulation import Options, Simulation
 from netsim.experiment.resolve_fabric import resolve_fabric, wishes
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Ecn, Fabric, PacketFormat
 from netsim.model.network import Network
 from netsim.plugins import registry
+from netsim.plugins.registry import PluginUse
 from netsim.transports import dcqcn
 
 G = 10**9
@@ -59,7 +61,9 @@ def build(
     chosen = dict(plugin.presets[preset]) if preset else {}
     given = resolve(plugin, {**chosen, **(params or {})})
     fabric = fabric.for_network(network, packets)
-    return Engine(network, flow_table(flows), fabric, packets, plugin, given, 1, **options)
+    uses = (PluginUse(plugin, given),)
+    simulation = Simulation(network, flow_table(flows), fabric, packets, uses, seed=1)
+    return Engine(simulation, Options(**options))
 
 
 def queue_bytes(engine: Engine, host: int) -> int:

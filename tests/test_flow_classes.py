@@ -11,6 +11,7 @@ from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
 from netsim.model.flows import FlowTable
 from netsim.plugins import registry
+from netsim.plugins.registry import PluginUse
 from netsim.running.point import simulate
 
 NETWORK = fat_tree(4, 2, "100Gbps")
@@ -19,9 +20,9 @@ APART = [(0, 1, 200_000, 0), (4, 5, 300_000, 0)]
 MEET = [(i, (i + 3) % 8, 100_000, 0) for i in range(8)]
 
 
-def use(name: str, **params: object) -> tuple[registry.Plugin, dict[str, object]]:
+def use(name: str, **params: object) -> PluginUse:
     plugin = registry.find("transport", name)
-    return plugin, resolve(plugin, params)
+    return PluginUse(plugin, resolve(plugin, params))
 
 
 def mixed(flows: list[tuple[int, int, int, int]], classes: list[int], *, jit: bool = False):
@@ -31,7 +32,7 @@ def mixed(flows: list[tuple[int, int, int, int]], classes: list[int], *, jit: bo
             flow_table(flows),
             "ndp",
             TRIM,
-            others=[use("roce", data_class=1)],
+            beside=[use("roce", data_class=1)],
             transport_of_flow=np.array(classes),
             jit=jit,
         )
@@ -61,7 +62,7 @@ def test_the_same_transport_twice_keeps_its_parameters_apart():
             "roce",
             TRIM,
             params={"data_class": 1, "ack_every": 1},
-            others=[use("roce", data_class=1, ack_every=4)],
+            beside=[use("roce", data_class=1, ack_every=4)],
             transport_of_flow=np.array([0, 1]),
             jit=False,
         )
@@ -78,7 +79,7 @@ def test_state_of_hosts_cannot_be_shared():
             flow_table(APART),
             "ndp",
             TRIM,
-            others=[use("ndp")],
+            beside=[use("ndp")],
             transport_of_flow=np.array([0, 1]),
             jit=False,
         )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from netsim import limits
 from netsim.engine.layout import INF, PACKET
+from netsim.engine.simulation import Options
 from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
 from netsim.model.arithmetic import byte_quotient, send_time, serialisation_ps
@@ -334,7 +335,7 @@ def test_an_engine_that_gets_no_memory_is_an_input_error(tmp_path):
     scenario = prepare(point)
     no_room = MemoryError("Unable to allocate 16.5 GiB")
     with (
-        patch("netsim.engine.engine.build_wires", side_effect=no_room),
+        patch("netsim.engine.state.build_wires", side_effect=no_room),
         pytest.raises(InputError, match=r"e.toml: the engine's state does not fit .* 16.5 GiB"),
     ):
-        build_engine(point, scenario, jit=False)
+        build_engine(point, scenario, Options(jit=False))

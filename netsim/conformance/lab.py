@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from netsim.conformance import networks
 from netsim.conformance.finding import ConformanceError
 from netsim.conformance.watch import Watch, watched_module
 from netsim.engine.engine import Engine
+from netsim.engine.simulation import Options, Simulation
 from netsim.experiment.resolve_fabric import merge, resolve_fabric, wishes
 from netsim.lint import check_transport
 from netsim.model.fabric import Fabric, PacketFormat
@@ -22,7 +23,7 @@ from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
-from netsim.plugins.registry import Plugin
+from netsim.plugins.registry import Plugin, PluginUse
 from netsim.running.collect import conserve
 from netsim.running.drive import FINISHED, IDLE, Chunk, drive
 from netsim.running.stall import Patience, explain, under_way
@@ -148,25 +149,29 @@ class Lab:
         params: Mapping[str, Any] | None = None,
         *,
         watch: Watch | None = None,
+        beside: Sequence[PluginUse] = (),
+        transport_of_flow: np.ndarray | None = None,
         **options: Any,
     ) -> Engine:
-        """An engine at time 0, checked if it is compiled; `options` are the engine's own."""
+        """An engine at time 0, checked if it is compiled; `options` are the engine's own.
+
+        Other transports, `beside` this one, have the flows for which `transport_of_flow` is 1
+        and more.
+        """
         plugin = self.plugin
         if watch is not None:
             plugin = replace(plugin, module=watched_module(plugin.module, watch))
         flows.validate(network.n_hosts)
-        return Engine(
+        simulation = Simulation(
             network,
             flows,
             self.fabric(changes or {}, network),
             PacketFormat(),
-            plugin,
-            {**self.params, **(params or {})},
+            (PluginUse(plugin, {**self.params, **(params or {})}), *beside),
             self.seed,
-            checked=True,
-            on_hang=self.on_hang,
-            **options,
+            transport_of_flow,
         )
+        return Engine(simulation, Options(checked=True, on_hang=self.on_hang, **options))
 
     def run(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -20,107 +20,36 @@ from netsim.engine.loop import Limits
 from netsim.engine.profile import WindowTimes, window_times
 from netsim.engine.protocol import Protocol, read_protocol, transport_parameters
 from netsim.engine.readings import Conservation, Counts, FlowStates, Ints, LinkCounters, Status
-from netsim.engine.sizes import Sizes, initial_sizes
+from netsim.engine.simulation import Options, Simulation
 from netsim.engine.specialise import Entry, jit_enabled
-from netsim.engine.state import (
-    State,
-    attribute_access,
-    build_clock,
-    build_ends,
-    build_net,
-    build_scratch,
-    build_wires,
-    features,
-)
-from netsim.engine.trace import CAPACITY, Trace, TraceEntries, build_trace, drain
+from netsim.engine.state import build_state, features
+from netsim.engine.trace import TraceEntries, drain
 from netsim.engine.watchdog import watched
 from netsim.errors import RunError
-from netsim.model.fabric import Fabric, PacketFormat
-from netsim.model.faults import LinkFaults
-from netsim.model.flows import FlowTable
-from netsim.model.network import Network
+from netsim.model.fabric import Fabric
+from netsim.plugins.registry import PluginUse
+
+DEFAULT = Options()
 
 
 class Engine:
-    """One simulation: state and compiled code.
+    """A run: state and compiled code. Raises InputError if the transports cannot be joined."""
 
-    ``others`` are further transports with their parameters; ``transport_of_flow`` says which
-    one each flow has, 0 being ``transport``. ``faults`` are what goes wrong on links.
-    ``window_ps`` shortens the windows (for tests:
-    results must not change); ``sizes`` are initial capacities. Without ``jit`` the same code
-    runs as plain Python, slowly, for tests and debuggers; by default that is up to
-    NUMBA_DISABLE_JIT. With ``checked``, compiled code looks at every index, more slowly.
-    ``on_hang`` is told, in another thread, if compiled code does not come back. The
-    flows of ``trace`` are recorded (trace.py), by one worker. With ``profile``, one worker takes
-    the time of what it does (profile.py).
-    """
-
-    def __init__(
-        self,
-        network: Network,
-        flows: FlowTable,
-        fabric: Fabric,
-        packets: PacketFormat,
-        transport: Any,
-        params: Mapping[str, Any],
-        seed: int,
-        *,
-        others: Sequence[tuple[Any, Mapping[str, Any]]] = (),
-        transport_of_flow: np.ndarray | None = None,
-        faults: LinkFaults | None = None,
-        threads: int = 1,
-        window_ps: int | None = None,
-        sizes: Sizes | None = None,
-        jit: bool | None = None,
-        checked: bool = False,
-        on_hang: Callable[[str], None] | None = None,
-        trace: Sequence[int] = (),
-        trace_capacity: int = CAPACITY,
-        profile: bool = False,
-    ) -> None:
-        sizes = sizes or initial_sizes(network, packets)
-        self.network, self.flows, self.fabric, self.faults = network, flows, fabric, faults
-        self.threads = 1 if trace or profile else threads
-        self.on_hang = on_hang
-        self.jit = jit_enabled() if jit is None else jit
-        uses = [(transport, params), *others]
-        self.name = " and ".join(plugin.name for plugin, _ in uses)
-        pars, self.protocol = _protocol(uses)
-        if transport_of_flow is None:
-            transport_of_flow = np.zeros(len(flows), np.int64)
-        self._compile(self.protocol, tracing=bool(trace), profile=profile, checked=checked)
-        buffer: Trace | np.ndarray = np.zeros(1, np.int64)
-        if trace:
-            records = (self.protocol.packet, self.protocol.tx, self.protocol.rx)
-            buffer = build_trace(len(flows), trace, records, trace_capacity)
-        wires, used = build_wires(
-            network, fabric, packets, self.protocol.packet, faults, seed, sizes, buffer
+    def __init__(self, simulation: Simulation, options: Options = DEFAULT) -> None:
+        self.network, self.flows = simulation.network, simulation.flows
+        self.fabric, self.faults = simulation.fabric, simulation.faults
+        self.threads = options.workers
+        self.on_hang = options.on_hang
+        self.jit = jit_enabled() if options.jit is None else options.jit
+        self.name = simulation.name
+        pars, self.protocol = _protocol(simulation.uses)
+        tracing = bool(options.trace)
+        self._compile(
+            self.protocol, tracing=tracing, profile=options.profile, checked=options.checked
         )
-        control_at = used - network.n_hosts * sizes.control_slots
-        ends = build_ends(
-            network,
-            flows,
-            packets,
-            self.protocol,
-            pars,
-            transport_of_flow,
-            seed,
-            control_at,
-            sizes.control_slots,
-        )
-        self.state = State(
-            net=build_net(network, seed),
-            wires=wires,
-            ends=ends,
-            clock=build_clock(network, ends, window_ps),
-            scratch=build_scratch(network, self.threads, sizes.scratch),
-            pool_used=used,
-        )
-        if not self.jit:
-            s = self.state
-            s.wires, s.ends, s.clock = map(attribute_access, (s.wires, s.ends, s.clock))
-        self.failures = Failures(self.state, self.protocol, self.name, fabric.n_classes)
-        self.growth = Growth(self.state, network, self.threads)
+        self.state = build_state(simulation, self.protocol, pars, options, jit=self.jit)
+        self.failures = Failures(self.state, self.protocol, self.name, self.fabric.n_classes)
+        self.growth = Growth(self.state, self.network, self.threads)
         self._call(self._set_up, self.state.ends, self.state.wires, self.state.clock)
         self.failures.look()
 
@@ -229,12 +158,8 @@ class Engine:
         self.on_hang(self.failures.hung())
 
 
-Use = tuple[Any, Mapping[str, Any]]
-"""A transport and its parameters."""
-
-
 def code_of(
-    uses: Sequence[Use],
+    uses: Sequence[PluginUse],
     fabric: Fabric,
     with_faults: bool,
     *,
@@ -247,18 +172,17 @@ def code_of(
     return Code(protocol, constants, jit=jit_enabled(), checked=checked)
 
 
-def _protocol(uses: Sequence[Use]) -> tuple[list[Any], Protocol]:
+def _protocol(uses: Sequence[PluginUse]) -> tuple[list[Any], Protocol]:
     """The parameters of each transport as the engine keeps them, and what all together are."""
-    pars = [transport_parameters(*use) for use in uses]
+    pars = [transport_parameters(use.plugin, use.params) for use in uses]
     protocols = [
-        read_protocol(plugin.module, par, plugin.name)
-        for (plugin, _), par in zip(uses, pars, strict=True)
+        read_protocol(use.module, par, use.plugin.name) for use, par in zip(uses, pars, strict=True)
     ]
     first_host_timer = 0
     for par, protocol in zip(pars, protocols, strict=True):
         par["first_host_timer"] = first_host_timer
         first_host_timer += protocol.host_timers
-    return pars, mix(protocols, [plugin.name for plugin, _ in uses])
+    return pars, mix(protocols, [use.plugin.name for use in uses])
 
 
 def _constants(

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from netsim.engine.layout import GROW_CONTROL, GROW_SCRATCH
-from netsim.engine.records import RecordArray
-from netsim.engine.state import State, aligned_zeros, build_scratch
+from netsim.engine.records import RecordArray, aligned_zeros
+from netsim.engine.state import State, build_scratch
 from netsim.model.network import Network
 
 

@@ -111,3 +111,22 @@ class RecordArray(np.ndarray):
         size = self.dtype.itemsize
         there, here = int(index) * size, value._at * size
         self._entries()[1]["B"][there : there + size] = value._views["B"][here : here + size]
+
+
+def attribute_access(group: Any) -> Any:
+    """The group with its records readable as ``record.field`` in plain Python too."""
+    views: dict[str, Any] = {}
+    for name, value in group._asdict().items():
+        if isinstance(value, np.ndarray) and value.dtype.names:
+            views[name] = value.view(RecordArray)
+        elif isinstance(value, tuple):
+            views[name] = attribute_access(value)
+    return group._replace(**views)
+
+
+def aligned_zeros(n: int, dtype: np.dtype) -> np.ndarray:
+    """``n`` zeroed records that begin on a cache line, so that none straddles two needlessly."""
+    line = 64
+    raw = np.zeros(n * dtype.itemsize + line, np.uint8)
+    start = -raw.ctypes.data % line
+    return raw[start : start + n * dtype.itemsize].view(dtype)

@@ -38,6 +38,28 @@ def initial_sizes(network: Network, packets: PacketFormat) -> Sizes:
     return Sizes(link_slots=min(link_slots, 1024))
 
 
+@dataclass(frozen=True)
+class Rings:
+    """Where the pool holds what, as the number of its first slot.
+
+    First come the links' rings, then the switch ports' class queues, the hosts' control FIFOs,
+    and behind the slots in use (``used``) spare room to grow into.
+    """
+
+    sizes: Sizes
+    queues_at: int
+    control_at: int
+    used: int
+
+    @classmethod
+    def of(cls, network: Network, n_classes: int, sizes: Sizes) -> Rings:
+        """The rings of a network whose ports have so many classes."""
+        n, h = network.n_ports, network.n_hosts
+        queues_at = n * sizes.link_slots
+        control_at = queues_at + (n - h) * n_classes * sizes.queue_slots
+        return cls(sizes, queues_at, control_at, control_at + h * sizes.control_slots)
+
+
 def longest_window_ps(network: Network) -> int:
     """How long windows may be: as long as what is sent in one cannot arrive in it."""
     return min(network.lookahead_ps, MAX_WINDOW_PS - 1)

@@ -6,12 +6,11 @@ for point in experiment.points(): ...
 
 from netsim.experiment.load import Experiment
 from netsim.experiment.locate import built_in, locate
-from netsim.experiment.model import Outputs, PluginUse, Point, StopCondition
+from netsim.experiment.model import Outputs, Point, StopCondition
 
 __all__ = [
     "Experiment",
     "Outputs",
-    "PluginUse",
     "Point",
     "StopCondition",
     "built_in",

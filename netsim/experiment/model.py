@@ -5,30 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from netsim.model.fabric import Fabric, PacketFormat
-from netsim.plugins.registry import Plugin
-
-
-@dataclass(frozen=True)
-class PluginUse:
-    """A plugin with its parameters in the simulator's units (ps, bytes, bit/s)."""
-
-    plugin: Plugin
-    params: Mapping[str, Any]
-    preset: str | None = None
-
-    @property
-    def name(self) -> str:
-        """As written in an experiment: "ndp", "dcqcn:paper-40g", "./mine.py"."""
-        return f"{self.plugin.name}:{self.preset}" if self.preset else self.plugin.name
-
-    @property
-    def module(self) -> ModuleType:
-        """The plugin's module."""
-        return self.plugin.module
+from netsim.plugins.registry import PluginUse
 
 
 @dataclass(frozen=True)

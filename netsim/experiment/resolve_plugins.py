@@ -9,13 +9,13 @@ from typing import Any
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment.document import CLASS_SECTIONS, Tree, category
 from netsim.experiment.mistakes import Mistakes
-from netsim.experiment.model import FlowClass, PluginUse
+from netsim.experiment.model import FlowClass
 from netsim.inputs import is_file, path_problem, user_path
 from netsim.limits import TRANSPORTS
 from netsim.lint import check_transport
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
-from netsim.plugins.registry import Plugin
+from netsim.plugins.registry import Plugin, PluginUse
 from netsim.units import written
 
 TOP_LEVEL_VALUES = ("name", "description", "seed")

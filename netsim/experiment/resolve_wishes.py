@@ -8,8 +8,8 @@ from typing import Any
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment import resolve_fabric as fabrics
 from netsim.experiment.mistakes import Mistakes
-from netsim.experiment.model import PluginUse
 from netsim.model.fabric import Fabric, PacketFormat
+from netsim.plugins.registry import PluginUse
 
 
 class FabricResolver:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,8 +22,7 @@ from netsim.units import format_rate, format_time, shortened
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
-    from netsim.experiment.model import PluginUse
-    from netsim.plugins.registry import Plugin
+    from netsim.plugins.registry import PluginUse
 
 T = TypeVar("T")
 
@@ -153,8 +151,3 @@ def _check_parameters(use: PluginUse, key: str, packets: PacketFormat) -> None:
 def is_closed_form(point: Point) -> bool:
     """Does the point's transport need no simulation?"""
     return bool(getattr(point.transport.module, "CLOSED_FORM", False))
-
-
-def transports_of(point: Point) -> list[tuple[Plugin, Mapping[str, Any]]]:
-    """The transports of a point with their parameters, that of the experiment itself first."""
-    return [(use.plugin, use.params) for use in point.transport_of_class]

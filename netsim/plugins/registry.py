@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from netsim.errors import InputError, did_you_mean
 from netsim.plugins import declarations
@@ -54,6 +55,25 @@ class Plugin:
     def param(self, name: str) -> Param | None:
         """The parameter of that name, if there is one."""
         return next((param for param in self.params if param.name == name), None)
+
+
+@dataclass(frozen=True)
+class PluginUse:
+    """A plugin with its parameters in the simulator's units (ps, bytes, bit/s)."""
+
+    plugin: Plugin
+    params: Mapping[str, Any]
+    preset: str | None = None
+
+    @property
+    def name(self) -> str:
+        """As written in an experiment: "ndp", "dcqcn:paper-40g", "./mine.py"."""
+        return f"{self.plugin.name}:{self.preset}" if self.preset else self.plugin.name
+
+    @property
+    def module(self) -> ModuleType:
+        """The plugin's module."""
+        return self.plugin.module
 
 
 def find(kind: str, name: str, *, relative_to: Path | None = None) -> Plugin:

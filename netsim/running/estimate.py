@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
-from netsim.experiment.scenario import Scenario, is_closed_form, prepare, transports_of
+from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.memory import available_bytes
 from netsim.model.fabric import packet_counts
 from netsim.running.work import COMPILE_S, LOAD_S, Work, work
@@ -77,7 +77,7 @@ def code_needed(points: Iterable[Point], *, checked: bool = False, tracing: bool
     found = {}
     for point in points:
         if not is_closed_form(point):
-            uses, faults = transports_of(point), bool(point.faults)
+            uses, faults = point.transport_of_class, bool(point.faults)
             try:
                 code = code_of(uses, point.fabric, faults, checked=checked, tracing=tracing)
             except InputError as error:
@@ -144,17 +144,11 @@ def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
 
 
 def _memory(scenario: Scenario, point: Point) -> int:
-    from netsim.engine.sizes import initial_sizes
+    from netsim.engine.sizes import Rings, initial_sizes
 
     network = scenario.network
-    sizes = initial_sizes(network, point.packets)
     classes = scenario.fabric.n_classes
-    switch_ports = network.n_ports - network.n_hosts
-    slots = (
-        network.n_ports * sizes.link_slots
-        + switch_ports * classes * sizes.queue_slots
-        + network.n_hosts * sizes.control_slots
-    )
+    slots = Rings.of(network, classes, initial_sizes(network, point.packets)).used
     slot_bytes = SLOT_BYTES + (4 if scenario.fabric.model == "lossless" else 0)
     packets_bytes = int(1.5 * slots * slot_bytes)  # some rings turn out too small and grow
     return (

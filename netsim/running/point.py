@@ -6,12 +6,13 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netsim.engine.simulation import Options, Simulation
 from netsim.errors import InputError
-from netsim.experiment.scenario import Scenario, is_closed_form, prepare, transports_of
+from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.limits import HORIZON_PS, THREADS
 from netsim.results.run_result import RunResult
 from netsim.running.collect import closed_form_result, engine_result
@@ -87,7 +88,7 @@ def simulate(
     if is_closed_form(point):
         return RunResult(**closed_form_result(point, scenario))
     threads = 1 if checked else threads or os.cpu_count() or 1
-    options = {"threads": threads, "checked": checked, "on_hang": on_hang}
+    options = Options(threads=threads, checked=checked, on_hang=on_hang)
     run = _Run(point, scenario, options, progress, should_stop)
     run.go()
     return RunResult(
@@ -103,24 +104,22 @@ def simulate(
     )
 
 
-def build_engine(point: Point, scenario: Scenario, **options: Any) -> Engine:
-    """The engine for a point; `options` are those of Engine."""
+def build_engine(point: Point, scenario: Scenario, options: Options) -> Engine:
+    """The engine for a point."""
     from netsim.engine.engine import Engine
 
-    first, *others = transports_of(point)
+    simulation = Simulation(
+        scenario.network,
+        scenario.flows,
+        scenario.fabric,
+        point.packets,
+        point.transport_of_class,
+        point.seed,
+        transport_of_flow=scenario.class_of_flow,
+        faults=scenario.faults,
+    )
     try:
-        return Engine(
-            scenario.network,
-            scenario.flows,
-            scenario.fabric,
-            point.packets,
-            *first,
-            point.seed,
-            others=others,
-            transport_of_flow=scenario.class_of_flow,
-            faults=scenario.faults,
-            **options,
-        )
+        return Engine(simulation, options)
     except InputError as error:
         raise error.at(file=point.file) from None
     except MemoryError as error:
@@ -130,12 +129,12 @@ def build_engine(point: Point, scenario: Scenario, **options: Any) -> Engine:
 
 
 def ready_engine(
-    point: Point, scenario: Scenario, tell: Callable[[str], None], **options: Any
+    point: Point, scenario: Scenario, tell: Callable[[str], None], options: Options
 ) -> Engine:
     """The engine for a point with its code compiled or loaded; `tell` is told which, before."""
-    kind = {"checked": bool(options.get("checked")), "tracing": bool(options.get("trace"))}
-    tell("compile" if code_needed([point], **kind).missing else "load")
-    engine = build_engine(point, scenario, **options)
+    needed = code_needed([point], checked=options.checked, tracing=bool(options.trace))
+    tell("compile" if needed.missing else "load")
+    engine = build_engine(point, scenario, options)
     engine.advance(0, HORIZON_PS)
     return engine
 
@@ -147,7 +146,7 @@ class _Run:
         self,
         point: Point,
         scenario: Scenario,
-        options: dict[str, Any],
+        options: Options,
         progress: Callable[[Progress], None] | None,
         should_stop: Callable[[], bool] | None,
     ) -> None:
@@ -162,7 +161,7 @@ class _Run:
         self.reason: str | None = None
         self.wall_s = 0.0
         began = time.perf_counter()
-        self.engine = ready_engine(point, scenario, self._tell, **options)
+        self.engine = ready_engine(point, scenario, self._tell, options)
         self.compile_s = time.perf_counter() - began
         self.patience = Patience(patience_ps(self.engine))
 

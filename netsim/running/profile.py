@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from netsim.engine.simulation import Options
 from netsim.errors import InputError
 from netsim.experiment.scenario import is_closed_form, prepare
 from netsim.limits import HORIZON_PS
@@ -76,7 +77,7 @@ def profile(point: Point) -> Profile:
     with step(PREPARE):
         scenario = prepare(point)
     with step(BUILD):
-        engine = build_engine(point, scenario, threads=1, profile=True)
+        engine = build_engine(point, scenario, Options(profile=True))
         engine.advance(0, HORIZON_PS)
     seconds[CODE] = engine.code_s
     seconds[BUILD] -= engine.code_s

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
-    from netsim.experiment.model import PluginUse
     from netsim.model.network import Network
+    from netsim.plugins.registry import PluginUse
 
 EVENTS = {
     SENT: "send",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.engine.simulation import Options
 from netsim.engine.trace import CAPACITY, TraceEntries, TraceOverflowError
 from netsim.errors import InputError
 from netsim.experiment.scenario import is_closed_form, prepare
@@ -19,8 +20,8 @@ from netsim.tracing.replay import differences, point_of
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
-    from netsim.experiment.model import PluginUse
     from netsim.experiment.scenario import Scenario
+    from netsim.plugins.registry import PluginUse
     from netsim.results import Result
 
 MORE = 8
@@ -140,7 +141,10 @@ class _Session:
     def _go(self, capacity: int) -> None:
         self.drained: list[TraceEntries] = []
         self.engine = ready_engine(
-            self.point, self.scenario, self._tell, trace=(self.flow,), trace_capacity=capacity
+            self.point,
+            self.scenario,
+            self._tell,
+            Options(trace=(self.flow,), trace_capacity=capacity),
         )
         self.stopped_because = drive(
             self.engine,

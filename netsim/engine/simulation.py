@@ -1,0 +1,68 @@
+"""What the engine is asked for: what to simulate, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from netsim.engine.sizes import Sizes
+from netsim.engine.trace import CAPACITY
+from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.faults import LinkFaults
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
+from netsim.plugins.registry import PluginUse
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """All that decides the result of a run.
+
+    ``uses`` are the run's transports; ``transport_of_flow`` (int64[n_flows]) says which of them
+    each flow has, the first if it is left out. ``faults`` are what goes wrong on links.
+    """
+
+    network: Network
+    flows: FlowTable
+    fabric: Fabric
+    packets: PacketFormat
+    uses: Sequence[PluginUse]
+    seed: int
+    transport_of_flow: npt.NDArray[np.int64] | None = None
+    faults: LinkFaults | None = None
+
+    @property
+    def name(self) -> str:
+        """What the transports are called in messages."""
+        return " and ".join(use.plugin.name for use in self.uses)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is done. None of it changes the result.
+
+    ``window_ps`` shortens the windows, and ``sizes`` are initial capacities, both for tests.
+    Without ``jit`` the same code runs as plain Python, slowly, for tests and debuggers; by default
+    that is up to NUMBA_DISABLE_JIT. With ``checked``, compiled code looks at every index, more
+    slowly. ``on_hang`` is told, in another thread, if compiled code does not come back. The flows
+    of ``trace`` are recorded (trace.py), by one worker, in a buffer of ``trace_capacity`` entries.
+    With ``profile``, one worker takes the time of what it does (profile.py).
+    """
+
+    threads: int = 1
+    window_ps: int | None = None
+    sizes: Sizes | None = None
+    jit: bool | None = None
+    checked: bool = False
+    on_hang: Callable[[str], None] | None = None
+    trace: Sequence[int] = ()
+    trace_capacity: int = CAPACITY
+    profile: bool = False
+
+    @property
+    def workers(self) -> int:
+        """The most threads that share the work."""
+        return 1 if self.trace or self.profile else self.threads
