@@ -12,6 +12,7 @@ import numpy as np
 
 from netsim.engine import watchdog
 from netsim.engine.handlers import handler_name
+from netsim.engine.ids import HostId
 from netsim.engine.layout import UNFINISHED
 from netsim.engine.protocol import Protocol
 from netsim.engine.rules import TEXTS
@@ -44,9 +45,9 @@ class Failures:
         if (clock.status[active] == UNFINISHED).any():
             raise self.raised(None)
         for host in np.flatnonzero(hosts["fault"])[:1].tolist():
-            raise self._broken(host)
+            raise self._broken(HostId(host))
 
-    def _broken(self, host: int) -> RunError:
+    def _broken(self, host: HostId) -> RunError:
         """A handler that ran on ``host`` broke a rule of the engine."""
         record = self.state.ends.hosts[host]
         text = TEXTS[int(record["fault"])]

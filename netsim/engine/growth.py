@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.engine.ids import GlobalPort, QueueId
 from netsim.engine.layout import GROW_CONTROL, GROW_SCRATCH
 from netsim.engine.records import RecordArray, aligned_zeros
 from netsim.engine.state import State, build_scratch
@@ -28,9 +29,9 @@ class Growth:
     def give_room(self) -> None:
         """Give every node that stopped for lack of room what it asked for."""
         clock, wires = self.state.clock, self.state.wires
-        for port in np.flatnonzero(wires.link_need).tolist():
+        for port in map(GlobalPort, np.flatnonzero(wires.link_need).tolist()):
             self._grow_link(port, int(wires.link_need[port]))
-        for queue in np.flatnonzero(wires.queue_need).tolist():
+        for queue in map(QueueId, np.flatnonzero(wires.queue_need).tolist()):
             self._grow_queue(queue, int(wires.queue_need[queue]))
         wires.link_need[:] = 0
         wires.queue_need[:] = 0
@@ -40,9 +41,9 @@ class Growth:
         for node in active[clock.status[active] == GROW_SCRATCH].tolist():
             self._grow_scratch(int(clock.what[node]))
 
-    def _grow_link(self, port: int, need: int) -> None:
+    def _grow_link(self, port: GlobalPort, need: int) -> None:
         ports, inbox = self.state.wires.ports, self.state.wires.inbox
-        reader = int(self.network.port_peer[port])
+        reader = GlobalPort(self.network.port_peer[port])
         ends = int(inbox["head"][reader]), int(ports["tail"][port])
         size = _power_of_two(need)
         off = self._move(int(ports["ring_off"][port]), int(ports["ring_mask"][port]), *ends, size)
@@ -50,7 +51,7 @@ class Growth:
             array["ring_off"][index] = off
             array["ring_mask"][index] = size - 1
 
-    def _grow_queue(self, index: int, need: int) -> None:
+    def _grow_queue(self, index: QueueId, need: int) -> None:
         queues = self.state.wires.queues
         ends = int(queues["head"][index]), int(queues["tail"][index])
         size = _power_of_two(need)

@@ -1,0 +1,121 @@
+"""Numbers that are taken for one another in a kernel: mypy finds them, and Numba sees int only."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from netsim.engine import ids
+from netsim.engine.fields import PacketRecord, TxRecord
+from netsim.engine.layout import HOST_FIELDS, PACKET, PORT, QUEUE, fields_of, record_of
+
+ROOT = Path(__file__).parents[1]
+
+KERNELS = """\
+from netsim.engine.fields import HostRecord, PacketRecord, TxRecord
+from netsim.engine.ids import *
+from netsim.engine.layout import INF, Ends, Net, Wires
+from netsim.engine.places import ports_of, queue_of, ring_slot
+from netsim.engine.ports import lost_on_wire, retire
+from netsim.engine.timers import arm
+from netsim.model.arithmetic import send_time
+
+
+def right(net: Net, wires: Wires, node: NodeId, out: LocalPort, now: Ps) -> Ps:
+    first = net.first_port[node]
+    p = first + out
+    port = wires.ports[p]
+    retire(wires, port, p)
+    pkt = wires.pool[ring_slot(port.ring_off, port.ring_mask, port.tail)]
+    pkt.flow = FlowId(3)
+    wires.queues[queue_of(p, int(pkt.prio))].bytes += Bytes(pkt.size_bytes)
+    for q in ports_of(net, net.port_node[net.port_peer[p]]):
+        out = q - first
+    return min(now + send_time(Bytes(pkt.size_bytes), port.ps_per_byte_q20), INF)
+
+
+def ports(net: Net, wires: Wires, node: NodeId, p: GlobalPort, out: LocalPort) -> None:
+    wires.ports[out]  # call-overload
+    wires.ports[int(p)]  # call-overload
+    wires.ports[node]  # call-overload
+    wires.inbox[out + 1]  # call-overload
+    wires.queues[p]  # call-overload
+    queue_of(out, 0)  # arg-type
+    retire(wires, wires.ports[p], out)  # arg-type
+    net.first_port[node] + p  # operator
+    p + 1  # operator
+    p * 2  # operator
+    wires.ports[p].tx_ingress = p  # assignment
+    net.port_peer[p] = out  # assignment
+
+
+def places(wires: Wires, ends: Ends, slot: Slot, flow: FlowId, now: Ps, host: HostRecord) -> None:
+    wires.pool[now]  # call-overload
+    wires.pool[flow]  # call-overload
+    ends.rx[host.host]  # call-overload
+    ends.hosts[flow]  # call-overload
+    ring_slot(host.heap_off, 63, 0)  # arg-type
+    arm(ends.timers, ends.heap, host, slot, now)  # arg-type
+    arm(ends.timers, ends.heap, host, ends.tx[flow].first_timer, slot)  # arg-type
+    host.ready_head = host.host  # assignment
+    host.ctrl_off = host.ctrl_mask  # assignment
+
+
+def quantities(wires: Wires, p: GlobalPort, pkt: PacketRecord, tx: TxRecord, now: Ps) -> None:
+    lost_on_wire(wires, p, 0, now, now, now)  # arg-type
+    lost_on_wire(wires, p, 0, Bytes(pkt.size_bytes), now, tx.size_bytes)  # arg-type
+    wires.ports[p].free_at = tx.size_bytes  # assignment
+    wires.ports[p].free_at = send_time(64, 8)  # assignment
+    wires.ports[p].tx_bytes = pkt.size_bytes  # assignment
+    pkt.size_bytes + 1  # operator
+    pkt.flow == tx.flow  # comparison-overlap
+    wires.pool[pkt.seq]  # call-overload
+    wires.ports[p].taill  # attr-defined
+    tx.deadline  # attr-defined
+"""
+"""Kernels of a kind; behind a line that is wrong stands the code of mypy's error."""
+
+
+def test_mypy_tells_numbers_apart(tmp_path):
+    pytest.importorskip("mypy")
+    path = tmp_path / "kernels.py"
+    path.write_text(KERNELS, "utf-8")
+    options = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(tmp_path)]
+    check = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, "--follow-imports", "silent", str(path)],
+        env={"MYPYPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = re.findall(r"kernels\.py:(\d+): error: .*\[([\w-]+)\]", check.stdout)
+    lines = enumerate(KERNELS.splitlines(), start=1)
+    wrong = [(str(i), line.partition("  # ")[2]) for i, line in lines if "  # " in line]
+    assert found == wrong, check.stdout + check.stderr
+
+
+def test_at_run_time_every_number_is_an_int():
+    kinds = "LocalPort GlobalPort QueueId Slot TimerSlot FlowId NodeId HostId Ps Bytes"
+    for kind in kinds.split():
+        assert getattr(ids, kind) is int
+    assert ids.span is range
+
+
+def test_records_are_made_of_their_classes():
+    assert PACKET.itemsize == 32
+    assert PORT.itemsize == QUEUE.itemsize == 128  # two cache lines
+    narrow = {name: PACKET[name].str for name in ("time", "aux", "size_bytes", "prio")}
+    assert narrow == {"time": "<i8", "aux": "<i4", "size_bytes": "<u2", "prio": "|u1"}
+    assert fields_of(TxRecord)[:2] == ("flow", "transport")  # those of either side come first
+    assert {PORT[name] for name in PORT.names} == {np.dtype(np.int64)}
+    assert HOST_FIELDS[0] == "host"
+    own = record_of(PacketRecord, "stamp", ("share", float), ("notes", 3), ("count", int))
+    assert own.names[: len(PACKET.names)] == PACKET.names
+    assert [own[name].base.str for name in own.names[-4:]] == ["<i8", "<f8", "<i8", "<i8"]
+    assert own["notes"].shape == (3,)
