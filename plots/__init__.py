@@ -1,8 +1,8 @@
 """Figures: one file each, with `draw(results) -> matplotlib Figure`.
 
 `results` is a list of `netsim.results.Result`. What the figures share is in `style.py`:
-`figure, (axes,) = style.new_figure()` is where one begins. `netsim plot --kind` knows a figure by its
-name in `KINDS`, or `COMPARISONS`, of `netsim/cli/plot.py`.
+`figure, (axes,) = style.new_figure()` is where one begins. `netsim plot --kind` knows a figure by
+its name in `KINDS`, or `COMPARISONS`, of `netsim/cli/plot.py`.
 
 `fct_vs_load`, `transports` and `against` compare the points of sweeps: `compare(results)` gives a
 `Comparison`, which holds a table of its figures, and `draw(comparison)` draws it. What these share
