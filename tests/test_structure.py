@@ -159,3 +159,9 @@ def test_the_table_of_the_rooms_has_every_folder() -> None:
     folders = {name for name in rooms_drawn() if modules()[name].name == "__init__.py"}
     listed = re.findall(r"^\| `(?:\.\./)?(\w+)/` \|", text, re.MULTILINE)
     assert sorted(f"netsim.{name}" for name in listed) == sorted(folders)
+
+
+def test_the_engines_page_has_every_file() -> None:
+    text = (ROOT / "engine" / "README.md").read_text("utf-8").partition("## The files\n")[2]
+    files = {path.name for path in (ROOT / "engine").glob("*.py")} - {"__init__.py"}
+    assert sorted(re.findall(r"`(\w+\.py)`", text)) == sorted(files)
