@@ -1,0 +1,79 @@
+"""Within a process, compiled code is loaded once for all engines that need the same."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cache_folders import no_compiler
+from engine_runs import DROP_TAIL, build, digest, fat_tree, flow_table, run
+
+from netsim.engine import cache, code
+from netsim.engine.cache import CodeCache, cache_folder
+from netsim.engine.code import Code
+from netsim.engine.engine import code_of
+from netsim.model.fabric import Fabric
+from netsim.plugins import registry
+
+
+def code_for(fabric: Fabric) -> Code:
+    """The code for datagrams on a fabric."""
+    plugin = registry.find("transport", "datagram")
+    params = {param.name: param.convert(param.default) for param in plugin.params}
+    return code_of([(plugin, params)], fabric, False)
+
+
+def test_a_further_engine_loads_nothing(monkeypatch):
+    network = fat_tree(2, 2, "100Gbps")
+    flows = flow_table([(0, 3, 50_000, 0)])
+    first = digest(run(build(network, flows, "datagram", DROP_TAIL)))
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("loaded again")
+
+    monkeypatch.setattr(CodeCache, "load_overload", refuse)
+    with no_compiler(monkeypatch):
+        assert digest(run(build(network, flows, "datagram", DROP_TAIL))) == first
+
+
+def test_a_process_holds_some_only(monkeypatch):
+    loaded: OrderedDict[str, object] = OrderedDict()
+    monkeypatch.setattr(code, "_loaded", loaded)
+    monkeypatch.setattr(code, "LOADED", 2)
+    codes = [code_for(replace(DROP_TAIL, n_classes=n)) for n in (1, 2, 3)]
+    keys = [each.key for each in codes]
+    assert len(set(keys)) == 3
+    for each in (codes[0], codes[1], codes[0], codes[2]):
+        each.entries()
+    assert list(loaded) == [keys[0], keys[2]]
+
+
+def test_what_a_fabric_holds_is_not_compiled_in():
+    assert code_for(DROP_TAIL).key == code_for(replace(DROP_TAIL, queue_bytes=10**6)).key
+
+
+def test_code_that_was_not_used_for_longest_is_removed(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "KEPT_CACHES", 3)
+    for age, key in enumerate(("d", "c", "b", "a")):
+        folder = cache_folder(key)
+        assert folder is not None
+        os.utime(folder, (10**9 + age, 10**9 + age))
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "c"}
+    cache_folder("c")
+    cache_folder("e")
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "c", "e"}
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_is_kept_is_known_without_loading_it(tmp_path: Path, monkeypatch, there):
+    monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(code, "_loaded", OrderedDict())
+    wanted = code_for(DROP_TAIL)
+    folder = tmp_path / wanted.key
+    folder.mkdir()
+    (folder / f"{'run_windows' if there else 'set_up_flows'}.0123.code").touch()
+    assert wanted.is_kept() == there
