@@ -224,7 +224,7 @@ def admit(net: Net, wires: Wires, step: Step, ingress: LocalPort, slot: Slot, no
             if TRACE:
                 trace_packet(wires, ARRIVED, p, slot, now, queue.bytes)
             hold(queue, size)
-            launch(wires, port, p, queue, cls, slot, ingress, now)
+            launch(wires, port, p, cls, slot, ingress, now)
             if port.free_at < step.w1:
                 calendar_add(wires, step, out)
             begin_if_due(wires, step, ingress, now)

@@ -112,7 +112,6 @@ def launch(
     wires: Wires,
     port: PortRecord,
     p: GlobalPort,
-    queue: QueueRecord,
     cls: int,
     waiting: Slot,
     ingress: LocalPort,
@@ -120,9 +119,10 @@ def launch(
 ) -> None:
     """Start transmitting the packet in pool slot ``waiting``: copy it into the link's ring.
 
-    It is of class ``cls``, whose ``queue`` counts it. ``ingress`` is the local port it came in
-    by, to which PFC charges it.
+    It is of class ``cls``, whose queue counts it. ``ingress`` is the local port it came in by, to
+    which PFC charges it.
     """
+    queue = wires.queues[queue_of(p, cls)]
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
     wires.pool[slot] = wires.pool[waiting]
     pkt = wires.pool[slot]
@@ -171,7 +171,7 @@ def transmit(wires: Wires, port: PortRecord, p: GlobalPort, cls: int, now: Ps) -
     ingress = LocalPort(0)
     if LOSSLESS:
         ingress = LocalPort(wires.ingress[waiting])
-    launch(wires, port, p, queue, cls, waiting, ingress, now)
+    launch(wires, port, p, cls, waiting, ingress, now)
 
 
 def retire(wires: Wires, port: PortRecord, p: GlobalPort) -> None:
@@ -311,7 +311,7 @@ def arrive(wires: Wires, port: PortRecord, p: GlobalPort, arrived: Slot, now: Ps
             hold(queue, size)
             if TRIM and cls == 1:
                 port.header_run = 0
-            launch(wires, port, p, queue, cls, arrived, LocalPort(0), now)
+            launch(wires, port, p, cls, arrived, LocalPort(0), now)
             return
     enqueue_marked(wires, port, p, cls, arrived, now)
     if not LOSSLESS:
