@@ -49,7 +49,7 @@ class Failures:
 
     def _broken(self, host: HostId) -> RunError:
         """A handler that ran on ``host`` broke a rule of the engine."""
-        record = self.state.ends.hosts[host]
+        record = np.asarray(self.state.ends.hosts)[host]
         text = TEXTS[int(record["fault"])]
         text = text.format(value=int(record["fault_value"]), n_classes=self.n_classes)
         return RunError(

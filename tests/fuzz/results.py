@@ -17,19 +17,19 @@ def folders(out: Path) -> list[Path]:
 
 def hashes(out: Path) -> list[str]:
     """The hashes of all results in `out`."""
-    import netsim
+    from netsim.results import load_result
 
-    return [netsim.load(folder).summary["hash"] for folder in folders(out)]
+    return [load_result(folder).summary["hash"] for folder in folders(out)]
 
 
 def judged(out: Path, *, complete: bool) -> Iterator[Finding]:
     """What is wrong with the results of a run that said that it is `complete`."""
-    import netsim
+    from netsim.results import load_result
 
     found = folders(out)
     if complete and not found:
         yield Finding("nonsense", "complete, but nothing is written")
-    loaded = [netsim.load(folder) for folder in found]
+    loaded = [load_result(folder) for folder in found]
     if loaded and complete != all(result.complete for result in loaded):
         words = [result.summary["stopped_because"] for result in loaded]
         yield Finding("nonsense", f"exit status {int(not complete)} and {sorted(set(words))}")

@@ -125,7 +125,7 @@ def _work(job: Job, connection: Connection, folder: Path, free_bytes: int) -> No
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     limit_memory(ADDRESS_BYTES)
-    memory.available_bytes = lambda *_: free_bytes  # type: ignore[assignment]
+    memory.available_bytes = lambda *_: free_bytes
     while True:
         try:
             number = connection.recv()

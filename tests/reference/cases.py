@@ -146,7 +146,9 @@ def _faults(rng: random.Random, n_ports: int) -> dict[int, LinkFault]:
     faults = {}
     for port in chosen:
         down = rng.randrange(50 * US)
-        outages = ((down, down + rng.randrange(1, 100 * US)),) if rng.random() < 0.3 else ()
+        outages: tuple[tuple[int, int], ...] = ()
+        if rng.random() < 0.3:
+            outages = ((down, down + rng.randrange(1, 100 * US)),)
         if outages and rng.random() < 0.3:
             outages += ((down + 30 * US, down + 130 * US),)
         loss, errors = rng.choice((0.0, 0.02, 0.2)), rng.choice((0.0, 1e-6, 1e-5))
