@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -161,36 +160,3 @@ def assert_conserved(engine: Engine) -> None:
         int(hosts["sent_bytes"].sum()) == int(hosts["received_bytes"].sum()) + lost + rest.n_bytes
     )
     assert engine.counts.payload_bytes == int(engine.flow_states().got_bytes.sum())
-
-
-def digest(engine: Engine) -> str:
-    """Hash of all that a run leaves: flows, counters of queues and hosts."""
-    state = engine.state
-    hashed = hashlib.sha256()
-    for array, names in (
-        (state.ends.tx, ("start_ps", "acked_ps", "sent_packets", "retransmits")),
-        (state.ends.rx, ("done_ps", "got_bytes")),
-        (state.ends.hosts, ("sent_packets", "sent_bytes", "received_packets", "received_bytes")),
-        (state.wires.queues, COUNTERS),
-        (state.wires.ports, ("free_at", "tail")),
-        (state.clock.clock, ("hops",)),
-    ):
-        for name in names:
-            hashed.update(np.ascontiguousarray(array[name]).tobytes())
-    return hashed.hexdigest()
-
-
-# Not "bytes": a port that has nothing to send settles its last packet when next looked at.
-COUNTERS = (
-    "max_bytes",
-    "sent_packets",
-    "sent_bytes",
-    "drops",
-    "drop_bytes",
-    "trims",
-    "trim_bytes",
-    "marks",
-    "pauses",
-    "paused_since",
-    "paused_ps",
-)

@@ -18,7 +18,6 @@ from engine_runs import (
     US,
     assert_conserved,
     build,
-    digest,
     fat_tree,
     flow_table,
     run,
@@ -92,7 +91,7 @@ def test_compiled_and_plain_runs_agree(kind: str) -> None:
             build(network, flows, transport, jit=jit, sizes=sizes, **given)
             for jit, sizes in ((False, None), (True, None), (True, NARROW))
         ]
-        digests = {digest(run(engine, until)) for engine in engines}
+        digests = {run(engine, until).digest() for engine in engines}
         assert len(digests) == 1
         assert_conserved(engines[0])
         assert_conserved(engines[1])
@@ -107,7 +106,7 @@ def test_threads_and_repetition_change_nothing(kind: str) -> None:
     flows = random_flows(network, rng, 150, 20 * 4096)
     fabric = tight(fabric, rng)
     digests = [
-        digest(run(build(network, flows, transport, fabric, seed=seed, threads=threads)))
+        run(build(network, flows, transport, fabric, seed=seed, threads=threads)).digest()
         for seed, threads in ((1, 1), (1, 1), (1, 2), (1, 4), (2, 2))
     ]
     assert len(set(digests[:4])) == 1
@@ -122,7 +121,7 @@ def test_stopping_and_going_on_changes_nothing() -> None:
     for until in range(US // 3, 300 * US, 7 * US + 1):
         run(parts, until)
         assert_conserved(parts)
-    assert digest(run(parts)) == digest(whole)
+    assert run(parts).digest() == whole.digest()
 
 
 BOUNDS_CHECKED = """

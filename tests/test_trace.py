@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 from engine_case import TRACE_SLOTS, departures
-from engine_runs import LOSSLESS, PACKET, build, counter, digest, fat_tree, flow_table
+from engine_runs import LOSSLESS, PACKET, build, counter, fat_tree, flow_table
 
 from netsim.engine.layout import INF, RUNNING
 from netsim.engine.sizes import Sizes
@@ -84,7 +84,7 @@ def test_a_recorded_run_is_the_same_run(setting):
     while plain.advance(1000, INF) == RUNNING:
         pass
     record_all(traced)
-    assert digest(traced) == digest(plain)
+    assert traced.digest() == plain.digest()
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -13,7 +13,6 @@ from netsim.conformance.finding import (
     FIGURE,
     PASS,
     SKIP,
-    ConformanceError,
     Finding,
     NotApplicableError,
 )
@@ -109,7 +108,7 @@ def _run(case: Case, lab: Lab) -> Finding:
         return Finding(case.name, FIGURE, text, found)
     except NotApplicableError as reason:
         return Finding(case.name, SKIP, str(reason))
-    except (ConformanceError, InputError, RunError) as reason:
+    except (InputError, RunError) as reason:
         return Finding(case.name, FAIL, str(reason))
     except (Exception, SystemExit, EndlessError) as error:
         return Finding(case.name, FAIL, explain(error, lab.plugin.path))

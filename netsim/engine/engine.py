@@ -33,7 +33,11 @@ DEFAULT = Options()
 
 
 class Engine:
-    """A run: state and compiled code. Raises InputError if the transports cannot be joined."""
+    """A run: state and compiled code. Raises InputError if the transports cannot be joined.
+
+    ``state`` is for the engine's own modules and their tests; what others may know of it, the
+    methods tell.
+    """
 
     def __init__(self, simulation: Simulation, options: Options = DEFAULT) -> None:
         self.network, self.flows = simulation.network, simulation.flows
@@ -48,10 +52,10 @@ class Engine:
             self.protocol, tracing=tracing, profile=options.profile, checked=options.checked
         )
         self.state = build_state(simulation, self.protocol, pars, options, jit=self.jit)
-        self.failures = Failures(self.state, self.protocol, self.name, self.fabric.n_classes)
-        self.growth = Growth(self.state, self.network, self.threads)
+        self._failures = Failures(self.state, self.protocol, self.name, self.fabric.n_classes)
+        self._growth = Growth(self.state, self.network, self.threads)
         self._call(self._set_up, self.state.ends, self.state.wires, self.state.clock)
-        self.failures.look()
+        self._failures.look()
 
     def _compile(self, protocol: Protocol, *, tracing: bool, profile: bool, checked: bool) -> None:
         constants = _constants(protocol, self.fabric, self.faults is not None, tracing=tracing)
@@ -134,8 +138,8 @@ class Engine:
             status = self._call(self._run, *groups, workers, limits)
             if status != GROW:
                 return Status(status)
-            self.failures.look()
-            self.growth.give_room()
+            self._failures.look()
+            self._growth.give_room()
 
     def _call(self, entry: Entry, *arguments: Any) -> Any:
         """Call an entry of the kernels. Raises RunError for what a handler in it raises."""
@@ -144,18 +148,18 @@ class Engine:
         self.code_s += time.perf_counter() - began
         watch: AbstractContextManager[None] = nullcontext()
         if self.jit and self.on_hang is not None:
-            watch = watched(self.failures.movement, self._hung, watchdog.PATIENCE_S)
+            watch = watched(self._failures.movement, self._hung, watchdog.PATIENCE_S)
         try:
             with watch:
                 return run(*arguments)
         except RunError:
             raise
         except (Exception, SystemExit) as error:
-            raise self.failures.raised(error, entry.place) from error
+            raise self._failures.raised(error, entry.place) from error
 
     def _hung(self) -> None:
         assert self.on_hang is not None
-        self.on_hang(self.failures.hung())
+        self.on_hang(self._failures.hung())
 
 
 def code_of(

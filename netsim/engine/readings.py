@@ -8,6 +8,7 @@ counted or copied when it is asked for.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -258,28 +259,37 @@ def fixed_fields(state: State) -> dict[str, np.ndarray]:
     }
 
 
-LEFT = {
+SAME = {
     "hosts": (("sent_packets", "sent_bytes", "received_packets", "received_bytes"), HOST_FIELDS),
     "tx": (("start_ps", "acked_ps", "sent_packets", "retransmits"), TX_FIELDS),
     "rx": (("done_ps", "got_bytes"), RX_FIELDS),
 }
 """What a digest is made of: of the engine's fields these, and all that are not the engine's."""
 
-LEFT_BY_QUEUES = ("max_bytes", "sent_packets", "sent_bytes", "drops", "trims", "marks", "pauses")
+SAME_OF_PORTS = ("free_at", "tail")
+SAME_OF_QUEUES = (
+    *("max_bytes", "sent_packets", "sent_bytes", "drops", "drop_bytes", "trims", "trim_bytes"),
+    *("marks", "pauses", "paused_since", "paused_ps"),
+)
+"""Not "bytes": a port that has nothing to send settles its last packet when next looked at."""
 
 
 def digest(state: State) -> str:
-    """Hash of what a run left: flows, the transport's own state, counters of hosts and queues.
+    """Hash of what a run left: flows, the transport's own state, counters of hosts and links.
 
     The same, whatever the windows, the number of threads, and whether the code is compiled.
     """
-    hashed = hashlib.sha256()
-    for group, (names, base) in LEFT.items():
+    parts: list[tuple[Any, Sequence[str]]] = [
+        (state.wires.ports, SAME_OF_PORTS),
+        (state.wires.queues, SAME_OF_QUEUES),
+        (state.clock.clock, ("hops",)),
+    ]
+    for group, (engines, base) in SAME.items():
         array: Any = getattr(state.ends, group)
         own = [name for name in array.dtype.names if name not in base]
-        for name in (*names, *own):
+        parts.append((array, (*engines, *own)))
+    hashed = hashlib.sha256()
+    for array, names in parts:
+        for name in names:
             hashed.update(np.ascontiguousarray(array[name]).tobytes())
-    for name in LEFT_BY_QUEUES:
-        hashed.update(np.ascontiguousarray(state.wires.queues[name]).tobytes())
-    hashed.update(str(counts(state).hops).encode())
     return hashed.hexdigest()
