@@ -1,6 +1,6 @@
 """Predictions beside what was measured: packet-hops and seconds of the shipped experiments.
 
-The seconds are those of one thread on the machine that the constants of netsim/work.py were
+The seconds are those of one thread on the machine that the constants of netsim/running/work.py were
 fitted to, so nothing here depends on the machine that runs the tests.
 """
 
