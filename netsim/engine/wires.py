@@ -96,15 +96,11 @@ def _fault_state(faults: LinkFaults | None, n_ports: int, n_classes: int) -> dic
 
 
 def _fabric_record(fabric: Fabric, packets: PacketFormat, seed: int) -> Any:
+    """The fields of `FabricRecord`; what a fabric does not have is 0."""
     rec = np.zeros(1, FABRIC)
-    for name in FABRIC.names or ():
-        value = getattr(fabric, name, None)
-        if value is not None:
-            rec[name] = value
     rec["seed"] = seed
-    rec["control_bytes"] = packets.control_bytes
-    if fabric.ecn is not None:
-        rec["kmin_bytes"] = fabric.ecn.kmin_bytes
-        rec["kmax_bytes"] = fabric.ecn.kmax_bytes
-        rec["pmax"] = fabric.ecn.pmax
+    for name in FABRIC.names or ():
+        for table in (fabric, fabric.ecn, packets):
+            if getattr(table, name, None) is not None:
+                rec[name] = getattr(table, name)
     return rec

@@ -9,23 +9,20 @@ from typing import Any
 from pydantic import ValidationError
 
 from netsim.errors import CombinedInputError, InputError
-from netsim.experiment.schema import EcnSection, FabricSection, PacketsSection, problems
+from netsim.experiment.schema import FabricSection, PacketsSection, problems
 from netsim.limits import PACKET_BYTES
-from netsim.model.fabric import Ecn, Fabric, PacketFormat
+from netsim.model.fabric import (
+    LOSSLESS,
+    MARKING,
+    MODELS,
+    SHARED_BUFFER,
+    Ecn,
+    Fabric,
+    Key,
+    PacketFormat,
+    keys_of,
+)
 from netsim.units import format_bytes
-
-DEFAULT_QUEUE_PACKETS = 100
-DEFAULT_TRIM_QUEUE_PACKETS = 8
-DEFAULT_XOFF_PACKETS = 15
-DEFAULT_XON_PACKETS = 12
-
-_COMMON_KEYS = {"model", "load_balancing", "n_classes", "ecn"}
-_QUEUE_KEYS = {
-    "drop_tail": {"queue_bytes"},
-    "trim": {"queue_bytes", "header_queue_bytes", "header_ratio"},
-    "lossless": {"xoff_bytes", "xon_bytes", "headroom_bytes", "shared_buffer_bytes"},
-}
-_SHARED_KEYS = {"shared_buffer_bytes", "alpha", "xon_gap_bytes", "headroom_bytes"}
 
 
 def resolve_packets(table: Mapping[str, Any]) -> PacketFormat:
@@ -74,44 +71,54 @@ def resolve_fabric(table: Mapping[str, Any], packets: PacketFormat) -> Fabric:
         section = FabricSection.model_validate(table, context=context)
     except ValidationError as error:
         raise CombinedInputError(problems(error, FabricSection, "fabric")) from None
-    full = packets.data_bytes
-    trim = section.model == "trim"
-    values = section.model_dump(exclude={"ecn"})
-    defaults = {
-        "n_classes": 2 if trim else 1,
-        "queue_bytes": full * (DEFAULT_TRIM_QUEUE_PACKETS if trim else DEFAULT_QUEUE_PACKETS),
-        "header_queue_bytes": full * DEFAULT_QUEUE_PACKETS,
-        "xoff_bytes": full * DEFAULT_XOFF_PACKETS,
-        "xon_bytes": full * DEFAULT_XON_PACKETS,
-    }
-    values |= {name: value for name, value in defaults.items() if values[name] is None}
-    fabric = Fabric(**values, ecn=_ecn(section.ecn))
+    written = section.model_dump()
+    ecn = written.pop("ecn")
+    model = written["model"] or keys_of(Fabric)["model"].default
+    values = _with_defaults(written, keys_of(Fabric), model, packets)
+    fabric = Fabric(**values, ecn=None if ecn is None else _ecn(ecn, model, packets))
     errors = _contradictions(fabric, packets)
     if errors:
         raise CombinedInputError(errors)
     return fabric
 
 
+def _with_defaults(
+    written: Mapping[str, Any], keys: Mapping[str, Key], model: str, packets: PacketFormat
+) -> dict[str, Any]:
+    """The values of keys; those that are None were not written."""
+    return {
+        name: keys[name].default_in(model, packets.data_bytes) if value is None else value
+        for name, value in written.items()
+    }
+
+
+def _ecn(written: dict[str, Any], model: str, packets: PacketFormat) -> Ecn:
+    if written["kmax_bytes"] is None:
+        written["kmax_bytes"] = written["kmin_bytes"]
+    return Ecn(**_with_defaults(written, keys_of(Ecn), model, packets))
+
+
 def used_keys(fabric: Fabric) -> set[str]:
     """The keys of [fabric] that make a difference in this fabric."""
-    keys = _COMMON_KEYS | _QUEUE_KEYS[fabric.model]
-    if fabric.model == "lossless" and fabric.shared_buffer_bytes is not None:
-        keys = _COMMON_KEYS | _SHARED_KEYS
-    return keys | ({"ecn_from_class"} if fabric.ecn else set())
+    return {
+        name
+        for name, key in keys_of(Fabric).items()
+        if not key.heeded_by or fabric.kinds.intersection(key.heeded_by)
+    }
 
 
 def no_effect(key: str, fabric: Fabric) -> InputError:
     """The error for a key of [fabric] that no point of the experiment heeds."""
-    if key == "ecn_from_class":
+    heeded_by = keys_of(Fabric)[key].heeded_by
+    if MARKING in heeded_by:
         reason, hint = "without ECN", "remove it, or add [fabric.ecn]"
-    elif fabric.model == "lossless" and key in ("xoff_bytes", "xon_bytes"):
+    elif fabric.model == LOSSLESS and LOSSLESS in heeded_by:
         reason = "with a shared buffer, whose thresholds move"
         hint = 'remove it, or set shared_buffer_bytes = "none"'
-    elif fabric.model == "lossless" and key in _SHARED_KEYS:
+    elif fabric.model == LOSSLESS and SHARED_BUFFER in heeded_by:
         reason, hint = "without a shared buffer", "remove it, or set shared_buffer_bytes"
     else:
-        models = [name for name, keys in _QUEUE_KEYS.items() if key in keys]
-        models = models or ["lossless"]
+        models = [name for name in MODELS if name in heeded_by] or [LOSSLESS]
         reason = f'with model "{fabric.model}"'
         hint = "it belongs to " + " and ".join(f'"{name}"' for name in models)
     return InputError(f"has no effect {reason}", key=f"fabric.{key}", hint=hint)
@@ -128,43 +135,24 @@ def describe_packets(packets: PacketFormat) -> dict[str, Any]:
 
 def describe_fabric(fabric: Fabric) -> dict[str, Any]:
     """The [fabric] table that says the same, every key that has an effect written."""
-    ecn = fabric.ecn
-    table: dict[str, Any] = {
-        "model": fabric.model,
-        "load_balancing": fabric.load_balancing,
-        "n_classes": fabric.n_classes,
-        "queue_bytes": format_bytes(fabric.queue_bytes),
-        "header_queue_bytes": format_bytes(fabric.header_queue_bytes),
-        "header_ratio": fabric.header_ratio,
-        "ecn": {
-            "kmin_bytes": format_bytes(ecn.kmin_bytes),
-            "kmax_bytes": format_bytes(ecn.kmax_bytes),
-            "pmax": ecn.pmax,
-            "at": ecn.at,
-        }
-        if ecn
-        else "none",
-        "ecn_from_class": fabric.ecn_from_class,
-        "xoff_bytes": format_bytes(fabric.xoff_bytes),
-        "xon_bytes": format_bytes(fabric.xon_bytes),
-        "headroom_bytes": _or_word(fabric.headroom_bytes, "auto"),
-        "shared_buffer_bytes": _or_word(fabric.shared_buffer_bytes, "none"),
-        "alpha": fabric.alpha,
-        "xon_gap_bytes": format_bytes(fabric.xon_gap_bytes),
-    }
+    table = _described(fabric)
     keep = used_keys(fabric)
     return {key: value for key, value in table.items() if key in keep}
 
 
-def _or_word(size_bytes: int | None, word: str) -> str:
-    return word if size_bytes is None else format_bytes(size_bytes)
+def _described(table: Fabric | Ecn) -> dict[str, Any]:
+    """Every key with its value as it is written."""
+    return {
+        name: _as_written(getattr(table, name), key) for name, key in keys_of(type(table)).items()
+    }
 
 
-def _ecn(section: EcnSection | None) -> Ecn | None:
-    if section is None:
-        return None
-    kmax = section.kmin_bytes if section.kmax_bytes is None else section.kmax_bytes
-    return Ecn(section.kmin_bytes, kmax, section.pmax, section.at)
+def _as_written(value: Any, key: Key) -> Any:
+    if value is None:
+        return key.none
+    if isinstance(value, Ecn):
+        return _described(value)
+    return format_bytes(value) if key.unit == "queue" else value
 
 
 def _contradictions(fabric: Fabric, packets: PacketFormat) -> list[InputError]:

@@ -9,14 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+)
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from netsim.errors import InputError, did_you_mean
-from netsim.limits import ALPHA, PACKET_BYTES
-from netsim.model.fabric import LOAD_BALANCING, MAX_CLASSES, MODELS
+from netsim.limits import PACKET_BYTES
+from netsim.model.fabric import REQUIRED as REQUIRED_KEY
+from netsim.model.fabric import Ecn, Fabric, Key, keys_of
 from netsim.plugins.params import REQUIRED, Param
 from netsim.units import parse_queue, written
 
@@ -39,11 +48,11 @@ class _Convert:
 class _ConvertQueue:
     """A validator for a size that may be written in packets ("35pkt")."""
 
-    def __init__(self, optional: str = "") -> None:
+    def __init__(self, optional: str | None = None) -> None:
         self.optional = optional  # the word that stands for None
 
     def __call__(self, value: Any, info: ValidationInfo) -> Any:
-        if self.optional and value == self.optional:
+        if self.optional is not None and value == self.optional:
             return None
         packet_bytes: int = (info.context or {})["packet_bytes"]
         return _as_pydantic(lambda value: parse_queue(value, packet_bytes), value)
@@ -55,10 +64,6 @@ def _as_pydantic(convert: Callable[[Any], Any], value: Any) -> Any:
     except InputError as error:
         context = {"message": error.message, "hint": error.hint or ""}
         raise PydanticCustomError("netsim", "{message}", context) from None
-
-
-def _no_ecn(value: Any) -> Any:
-    return None if value is False or value == "none" else value
 
 
 def _name(value: Any) -> Any:
@@ -84,7 +89,6 @@ def _link_pattern(value: Any) -> Any:
 _Text = Annotated[str, BeforeValidator(_Convert("text"))]
 _Bool = Annotated[bool, BeforeValidator(_Convert("bool"))]
 _Fraction = Annotated[float, BeforeValidator(_Convert("fraction"))]
-_Queue = Annotated[int, BeforeValidator(_ConvertQueue())]
 _Size = Annotated[int, BeforeValidator(_Convert("bytes", minimum="1B", maximum=LARGEST))]
 _Limit = Annotated[int | None, BeforeValidator(_Convert("time", minimum="1ps", optional=True))]
 
@@ -101,39 +105,32 @@ class PacketsSection(_Section):
     control_bytes: _Size = 64
 
 
-class EcnSection(_Section):
-    """[fabric.ecn]; without kmax_bytes there is one threshold."""
-
-    kmin_bytes: _Queue
-    kmax_bytes: _Queue | None = None
-    pmax: _Fraction = 1.0
-    at: Annotated[
-        Literal["enqueue", "dequeue"],
-        BeforeValidator(_Convert("choice", choices=("enqueue", "dequeue"))),
-    ] = "enqueue"
+def _no_ecn(value: Any) -> Any:
+    return None if value is False or value == "none" else value
 
 
-class FabricSection(_Section):
-    """[fabric]; None is "not written", and the default depends on the model."""
+def _converted(key: Key) -> Any:
+    """The type of a key of [fabric]: its value as written is converted."""
+    convert = _ConvertQueue(key.none) if key.unit == "queue" else _Convert(key.unit, **key.rules)
+    return Annotated[Any, BeforeValidator(convert)]
 
-    model: Annotated[str, BeforeValidator(_Convert("choice", choices=MODELS))] = "drop_tail"
-    load_balancing: Annotated[str, BeforeValidator(_Convert("choice", choices=LOAD_BALANCING))] = (
-        "ecmp"
-    )
-    n_classes: (
-        Annotated[int, BeforeValidator(_Convert("count", minimum=1, maximum=MAX_CLASSES))] | None
-    ) = None
-    queue_bytes: _Queue | None = None
-    header_queue_bytes: _Queue | None = None
-    header_ratio: Annotated[int, BeforeValidator(_Convert("count", minimum=1))] = 10
-    ecn: Annotated[EcnSection | None, BeforeValidator(_no_ecn)] = None
-    ecn_from_class: Annotated[int, BeforeValidator(_Convert("count"))] = 0
-    xoff_bytes: _Queue | None = None
-    xon_bytes: _Queue | None = None
-    headroom_bytes: Annotated[int | None, BeforeValidator(_ConvertQueue("auto"))] = None
-    shared_buffer_bytes: Annotated[int | None, BeforeValidator(_ConvertQueue("none"))] = None
-    alpha: Annotated[float, BeforeValidator(_Convert("ratio", minimum=1e-6, maximum=ALPHA))] = 0.125
-    xon_gap_bytes: _Queue = 3000
+
+def _section_of(name: str, table: type[Fabric] | type[Ecn], **tables: Any) -> type[_Section]:
+    """A section with the keys of a table; of what is not written the value is None."""
+    types: dict[str, Any] = {}
+    for key, row in keys_of(table).items():
+        type_of = tables[key] if key in tables else _converted(row)
+        types[key] = (type_of, ...) if row.default is REQUIRED_KEY else (type_of | None, None)
+    return create_model(name, __base__=_Section, **types)
+
+
+EcnSection = _section_of("EcnSection", Ecn)
+"""[fabric.ecn]"""
+
+FabricSection = _section_of(
+    "FabricSection", Fabric, ecn=Annotated[EcnSection | None, BeforeValidator(_no_ecn)]
+)
+"""[fabric]"""
 
 
 class ClassSection(_Section):
@@ -201,7 +198,7 @@ _MISSING = {
 }
 
 
-COUNT_FIELDS = ("fabric.n_classes", "fabric.header_ratio", "fabric.ecn_from_class")
+COUNT_FIELDS = tuple(f"fabric.{key}" for key, row in keys_of(Fabric).items() if row.unit == "count")
 """Whole numbers of the fixed sections, for which "1..4" is a range."""
 
 

@@ -1,0 +1,57 @@
+"""The table of the keys of [fabric]: the page, the kernels' record, and what is written back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from netsim.engine.fields import FabricRecord
+from netsim.engine.layout import fields_of
+from netsim.experiment.resolve_fabric import describe_fabric, resolve_fabric, used_keys
+from netsim.model.fabric import MODELS, REQUIRED, Ecn, Fabric, PacketFormat, keys_of
+
+PAGE = Path(__file__).parents[1] / "experiments" / "README.md"
+KEYS = keys_of(Fabric)
+
+
+def lines_of(section: str) -> dict[str, tuple[str, str]]:
+    """The keys of a section of the documented file, each with its value and what is said of it."""
+    text = PAGE.read_text("utf-8").partition(f"[{section}]")[2].partition("\n\n")[0]
+    rows = re.findall(r"(?m)^#?(\w+) = (\S+) *# (.+)$", text)
+    return {key: (value, said) for key, value, said in rows}
+
+
+@pytest.mark.parametrize(("section", "table"), [("fabric", Fabric), ("fabric.ecn", Ecn)])
+def test_the_page_has_the_table(section, table):
+    keys = {name: key for name, key in keys_of(table).items() if key.unit != "table"}
+    lines = lines_of(section)
+    assert {name: said for name, (_, said) in lines.items()} == {
+        name: key.doc for name, key in keys.items()
+    }
+    for name, key in keys.items():
+        # Of what is off or has to be written the page shows an example.
+        if key.default not in (REQUIRED, None, "none"):
+            written = f'"{key.default}"' if isinstance(key.default, str) else str(key.default)
+            assert lines[name][0] == written
+
+
+def test_kernels_are_given_no_key_that_there_is_not():
+    known = {*KEYS, *keys_of(Ecn), "seed", "control_bytes"}
+    assert set(fields_of(FabricRecord)) <= known
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("shared", ["none", "1MB"])
+def test_what_is_written_back_is_the_same_fabric(model, shared):
+    table = {"model": model, "ecn": {"kmin_bytes": "10pkt", "pmax": 0.5}}
+    table |= {"shared_buffer_bytes": shared} if model == "lossless" else {}
+    fabric = resolve_fabric(table, PacketFormat())
+    described = describe_fabric(fabric)
+    assert described.keys() == used_keys(fabric)
+    assert resolve_fabric(described, PacketFormat()) == fabric
+
+
+def test_a_fabric_of_nothing_written_is_the_default():
+    assert resolve_fabric({}, PacketFormat()) == Fabric()
