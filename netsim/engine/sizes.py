@@ -9,8 +9,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netsim.engine.layout import BALANCE, CHARGE, INBOX, PACKET, PORT, QUEUE
 from netsim.model.fabric import PacketFormat
 from netsim.model.network import Network
+
+SLOT_BYTES = PACKET.itemsize
+INGRESS_BYTES = np.dtype(np.int32).itemsize
+"""Of a slot of the pool, and what a lossless fabric notes of each besides."""
+
+PUBLISHED = 3
+"""Numbers of a link that its two nodes hand each other between windows."""
+
+PORT_BYTES = PORT.itemsize + INBOX.itemsize + BALANCE.itemsize + 8 * PUBLISHED
+QUEUE_BYTES = QUEUE.itemsize + CHARGE.itemsize
+"""Of a port and of a class at a port, their rings apart."""
 
 MAX_WINDOW_PS = 1 << 31
 """Windows are shorter than this, so that a time within one fits a sort key."""

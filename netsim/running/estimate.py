@@ -26,11 +26,8 @@ BASE_BYTES = 260_000_000
 STATE_BYTES_PER_FLOW = 1000
 """Both sides' records, timers, and the flow's row in traffic, ideal times and results."""
 
-PORT_BYTES = 128 + 32 + 48 + 24 + 100
-"""Port, inbox, balance, published ends, and its row in the results."""
-
-QUEUE_BYTES = 144
-SLOT_BYTES = 32
+PORT_ROW_BYTES = 100
+"""A port's row in the results."""
 
 
 @dataclass(frozen=True)
@@ -144,17 +141,18 @@ def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
 
 
 def _memory(scenario: Scenario, point: Point) -> int:
-    from netsim.engine.sizes import Rings, initial_sizes
+    from netsim.engine import sizes
 
     network = scenario.network
     classes = scenario.fabric.n_classes
-    slots = Rings.of(network, classes, initial_sizes(network, point.packets)).used
-    slot_bytes = SLOT_BYTES + (4 if scenario.fabric.model == "lossless" else 0)
-    packets_bytes = int(1.5 * slots * slot_bytes)  # some rings turn out too small and grow
+    rings = sizes.Rings.of(network, classes, sizes.initial_sizes(network, point.packets))
+    lossless = scenario.fabric.model == "lossless"
+    slot_bytes = sizes.SLOT_BYTES + (sizes.INGRESS_BYTES if lossless else 0)
+    packets_bytes = int(1.5 * rings.used * slot_bytes)  # some rings turn out too small and grow
     return (
         BASE_BYTES
         + packets_bytes
-        + network.n_ports * (PORT_BYTES + classes * QUEUE_BYTES)
+        + network.n_ports * (sizes.PORT_BYTES + PORT_ROW_BYTES + classes * sizes.QUEUE_BYTES)
         + len(scenario.flows) * STATE_BYTES_PER_FLOW
         + _bitmap_bytes(scenario, point)
     )
