@@ -103,3 +103,18 @@ def test_commands_in_a_page_are_understood(page):
         assert command is not None, line
         with suppress(click.MissingParameter):  # in a sentence: `netsim run --again`
             command.make_context(name, arguments)
+
+
+def commands_below(text, marker):
+    """The indented lines behind a comment that marks them."""
+    block = text.partition(f"<!-- {marker} -->\n\n")[2].partition("\n\n")[0]
+    return [line.strip() for line in block.splitlines()]
+
+
+def test_the_checks_by_hand_are_those_of_ci():
+    ci = (ROOT / ".ci" / "run").read_text("utf-8")
+    readme = commands_below((ROOT / "README.md").read_text("utf-8"), "test command")
+    checks = commands_below((ROOT / "CONTRIBUTING.md").read_text("utf-8"), "checks")
+    lint, tests = checks
+    assert set(lint.split(" && ")) <= set(ci.splitlines())
+    assert readme[0].endswith(tests)
