@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cache_folders import no_compiler
-from engine_runs import DROP_TAIL, build, digest, fat_tree, flow_table, run
+from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
 
 from netsim.engine import cache, code
 from netsim.engine.cache import CodeCache, cache_folder
@@ -30,14 +30,14 @@ def code_for(fabric: Fabric) -> Code:
 def test_a_further_engine_loads_nothing(monkeypatch):
     network = fat_tree(2, 2, "100Gbps")
     flows = flow_table([(0, 3, 50_000, 0)])
-    first = digest(run(build(network, flows, "datagram", DROP_TAIL)))
+    first = run(build(network, flows, "datagram", DROP_TAIL)).digest()
 
     def refuse(*_: object) -> None:
         raise AssertionError("loaded again")
 
     monkeypatch.setattr(CodeCache, "load_overload", refuse)
     with no_compiler(monkeypatch):
-        assert digest(run(build(network, flows, "datagram", DROP_TAIL))) == first
+        assert run(build(network, flows, "datagram", DROP_TAIL)).digest() == first
 
 
 def test_a_process_holds_some_only(monkeypatch):

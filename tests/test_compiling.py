@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 import pytest
-from engine_runs import DROP_TAIL, build, digest, fat_tree, flow_table, run
+from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
 from numba.core.codegen import JITCodeLibrary
 
 from netsim.engine import compiling
@@ -63,5 +63,5 @@ def test_the_engine_is_the_same_both_ways(monkeypatch):
     digests = set()
     for plain in ("0", "1"):
         monkeypatch.setenv("NETSIM_PLAIN_NUMBA", plain)
-        digests.add(digest(run(build(network, flows, "datagram", DROP_TAIL))))
+        digests.add(run(build(network, flows, "datagram", DROP_TAIL)).digest())
     assert len(digests) == 1
