@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+
+import netsim
+import netsim.experiments
+import netsim.plots
+import netsim.topologies
+import netsim.transports
 
 
 @contextmanager
@@ -19,3 +27,15 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch:
         patch.setattr(_FunctionCompiler, "compile", refuse)
         yield
+
+
+def copy_of_package(folder: Path) -> Path:
+    """A copy of netsim with its mapped folders inside, as it is when installed."""
+    package = folder / "netsim"
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(netsim.__file__).parent, package, ignore=ignore)
+    for part in (netsim.experiments, netsim.plots, netsim.topologies, netsim.transports):
+        assert part.__file__ is not None
+        source = Path(part.__file__).parent
+        shutil.copytree(source, package / source.name, ignore=ignore, dirs_exist_ok=True)
+    return package

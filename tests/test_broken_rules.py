@@ -3,93 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
+from changed_handlers import FLOWS, N_PACKETS, after, engine, in_handler
+from engine_runs import run
 
-from netsim.engine.engine import Engine
 from netsim.errors import RunError
-
-SENDER = '''
-"""Sends every packet once; the receiver acknowledges each."""
-
-from netsim.transport import *
-
-PARAMS = []
-TX_STATE = ("next_seq", "n_acked")
-TX_TIMERS = 1
-RX_BITMAPS = 1
-HOST_TIMERS = 1
-
-
-def setup(env, tx, rx):
-    pass
-
-
-def on_start(env, now, tx):
-    pass
-
-
-def ready(env, now, tx):
-    return now if tx.next_seq < tx.n_packets else BLOCKED
-
-
-def fill(env, now, tx, pkt):
-    pkt.seq = tx.next_seq
-    tx.next_seq += 1
-
-
-def on_data(env, now, rx, pkt):
-    if bit_set(env, rx, 0, int(pkt.seq)):
-        deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
-    ack = send(env, rx, ACK, int(pkt.seq), 0, 0)
-
-
-def on_control(env, now, tx, pkt):
-    tx.n_acked += 1
-    if tx.n_acked == tx.n_packets:
-        finish(env, now, tx)
-
-
-def on_timer(env, now, tx, k):
-    pass
-
-
-def on_host_timer(env, now, k):
-    pass
-'''
-FLOWS = [(0, 4, 40_000, 0), (1, 5, 40_000, 0), (4, 0, 40_000, 0)]
-N_PACKETS = 10
-
-
-def engine(tmp_path: Path, *changes: tuple[str, str], **options: Any) -> Engine:
-    """An engine at time 0 whose transport is SENDER with some of its text changed."""
-    text = SENDER
-    for before, after in changes:
-        assert text.count(before) == 1
-        text = text.replace(before, after)
-    path = tmp_path / "mine.py"
-    path.write_text(text)
-    options = {"jit": False, **options}
-    flows = flow_table(options.pop("flows", FLOWS))
-    return build(fat_tree(4, 2, "100Gbps"), flows, str(path), DROP_TAIL, **options)
-
-
-def in_handler(name: str, line: str) -> tuple[str, str]:
-    """The change that puts a line first into a handler."""
-    (head,) = [text for text in SENDER.splitlines() if text.startswith(f"def {name}(")]
-    return head, f"{head}\n    {line}"
-
 
 START = "on_start"
 SEQ = "pkt.seq = tx.next_seq"
 SEND = "send(env, rx, ACK, int(pkt.seq), 0, 0)"
-
-
-def after(text: str, line: str) -> tuple[str, str]:
-    """The change that puts a line behind some text."""
-    return text, f"{text}\n    {line}"
 
 
 BROKEN = [

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import netsim
-import netsim.experiments
-import netsim.plots
-import netsim.topologies
-import netsim.transports
+from cache_folders import copy_of_package
 
 SIMULATE = """
 import sys
@@ -125,18 +120,6 @@ def test_an_edit_two_files_away_from_a_plugin(tmp_path: Path) -> None:
     (tmp_path / "deep.py").write_text(DEEP.format(unit=7))
     assert simulate("mine.py", tmp_path)[1] == 7 * 10**6 + ALONE_PS - 332_800
     assert len(compiled_files(tmp_path)) > len(files)
-
-
-def copy_of_package(folder: Path) -> Path:
-    """A copy of netsim with its mapped folders inside, as it is when installed."""
-    package = folder / "netsim"
-    ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(Path(netsim.__file__).parent, package, ignore=ignore)
-    for part in (netsim.experiments, netsim.plots, netsim.topologies, netsim.transports):
-        assert part.__file__ is not None
-        source = Path(part.__file__).parent
-        shutil.copytree(source, package / source.name, ignore=ignore, dirs_exist_ok=True)
-    return package
 
 
 def test_an_edit_of_the_package(tmp_path: Path) -> None:

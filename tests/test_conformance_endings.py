@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from test_conformance import tried, variant
+from conformance_case import tried, variant
 
 from netsim.cli import app
 from netsim.conformance import watch

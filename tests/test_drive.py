@@ -6,9 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from changed_handlers import engine as broken
+from changed_handlers import in_handler
 from engine_runs import DROP_TAIL, TRIM, US, build, fat_tree, flow_table
-from test_broken_rules import engine as broken
-from test_broken_rules import in_handler
 
 from netsim.engine.engine import Engine
 from netsim.engine.readings import Counts, Status

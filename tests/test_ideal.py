@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_network import networks
+from random_networks import networks
 
 from netsim.bounds.ideal import ideal_times
 from netsim.model.arithmetic import byte_quotient, send_time

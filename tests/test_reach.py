@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_cache import copy_of_package
+from cache_folders import copy_of_package
 
 from netsim.engine import reach
 from netsim.engine.bindings import Bindings
