@@ -3,13 +3,14 @@
 For queueing theory and for background load. A lost packet stays lost.
 """
 
+from netsim.blocks import traffic_classes
 from netsim.limits import PS_BITS, RATE_SHIFT
 from netsim.params import Param
 from netsim.transport import BLOCKED, deliver, finish, full_bytes, serialisation_ps
 
 PARAMS = [
     Param("rate", "rate", None, "pace of each flow on the wire; none sends at the line rate"),
-    Param("data_class", "count", 0, "traffic class of data", maximum=7),
+    traffic_classes.DATA_CLASS,
 ]
 
 CONTROL_PER_DATA = 0

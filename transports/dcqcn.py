@@ -25,7 +25,7 @@ the Mellanox card of HPCC's artefact; simai-400g, of aliyun/SimAI. With author-n
 flows the faster one gains more from hyper increase, which its bytes bring about.
 """
 
-from netsim.blocks import go_back_n, pacing
+from netsim.blocks import go_back_n, pacing, traffic_classes
 from netsim.params import Param
 from netsim.transport import (
     BLOCKED,
@@ -73,8 +73,8 @@ PARAMS = [
     ),
     Param("window", "ratio", 0.0, WINDOW_DOC, f"{PAPER}: none; {HPCC}, dcqcn_vwin: 1"),
     *go_back_n.PARAMS,
-    Param("data_class", "count", 0, "traffic class of data", maximum=7),
-    Param("ack_class", "count", None, "class of ACK and NACK; none is the data's class", maximum=7),
+    traffic_classes.DATA_CLASS,
+    traffic_classes.ack_class("ACK and NACK"),
     Param("cnp_class", "count", None, "class of CNPs; none is the data's class", maximum=7),
 ]
 
@@ -159,16 +159,15 @@ TX_STATE = (
     ("alpha", float),
     "alpha_ps",
 )
-RX_STATE = (*go_back_n.RX_STATE, "next_cnp_ps", "ack_class", "cnp_class")
+RX_STATE = (*go_back_n.RX_STATE, *traffic_classes.RX_STATE, "next_cnp_ps", "cnp_class")
 TX_TIMERS = 3
 RTO, RATE, CUT = 0, 1, 2
 ALPHA_BY_TIMER = 1
 
 
 def setup(env, tx, rx):
+    traffic_classes.setup(env, tx, rx)
     par = env.par
-    tx.prio = par.data_class
-    rx.ack_class = or_default(par.ack_class, par.data_class)
     rx.cnp_class = or_default(par.cnp_class, par.data_class)
     tx.line_bps = pacing.line_bps(tx.ps_per_byte_q20)
     tx.rate_bps = tx.line_bps

@@ -15,7 +15,7 @@ busy if K > C * RTT / 7 (section 3.4). FABRIC's K is enough at 800 Gbps and 8 us
 has the paper's switch, with a K of 65 packets of 1500 bytes and up to 700 KB of buffer for a port.
 """
 
-from netsim.blocks import selective
+from netsim.blocks import selective, traffic_classes
 from netsim.params import Param
 from netsim.transport import (
     ACK,
@@ -25,7 +25,6 @@ from netsim.transport import (
     armed,
     cancel_timer,
     finish,
-    or_default,
     send,
     set_timer,
 )
@@ -60,8 +59,8 @@ PARAMS = [
         minimum="1us",
         source="SIGCOMM 2010, section 4: the least timeout in the experiments",
     ),
-    Param("data_class", "count", 0, "traffic class of data", maximum=7),
-    Param("ack_class", "count", None, "class of ACKs; none is the data's class", maximum=7),
+    traffic_classes.DATA_CLASS,
+    traffic_classes.ack_class("ACKs"),
 ]
 
 FABRIC = {
@@ -86,7 +85,7 @@ TX_STATE = (
     "cut_until",
     "checked",
 )
-RX_STATE = ("ack_class",)
+RX_STATE = traffic_classes.RX_STATE
 TX_TIMERS = 1
 RTO = 0
 TX_BITMAPS = selective.TX_BITMAPS
@@ -94,8 +93,7 @@ RX_BITMAPS = selective.RX_BITMAPS
 
 
 def setup(env, tx, rx):
-    tx.prio = env.par.data_class
-    rx.ack_class = or_default(env.par.ack_class, env.par.data_class)
+    traffic_classes.setup(env, tx, rx)
     tx.cwnd = 1.0 * env.par.initial_window
     tx.ssthresh = 1.0 * tx.n_packets
     tx.alpha = env.par.initial_alpha

@@ -4,14 +4,13 @@ The receiver accepts packets in order only. At the first gap it sends a NACK wit
 number it expects, and the sender goes back to it. Meant for a lossless fabric (PFC).
 """
 
-from netsim.blocks import go_back_n
-from netsim.params import Param
-from netsim.transport import BLOCKED, NACK, armed, cancel_timer, finish, or_default, send, set_timer
+from netsim.blocks import go_back_n, traffic_classes
+from netsim.transport import BLOCKED, NACK, armed, cancel_timer, finish, send, set_timer
 
 PARAMS = [
     *go_back_n.PARAMS,
-    Param("data_class", "count", 0, "traffic class of data", maximum=7),
-    Param("ack_class", "count", None, "class of ACK and NACK; none is the data's class", maximum=7),
+    traffic_classes.DATA_CLASS,
+    traffic_classes.ack_class("ACK and NACK"),
 ]
 
 FABRIC = {
@@ -29,14 +28,13 @@ PRESETS: dict[str, dict[str, object]] = {"800g": {}}
 PRESET_FABRIC = {"800g": {"xoff_bytes": "120pkt", "xon_bytes": "96pkt"}}
 
 TX_STATE = go_back_n.TX_STATE
-RX_STATE = (*go_back_n.RX_STATE, "ack_class")
+RX_STATE = (*go_back_n.RX_STATE, *traffic_classes.RX_STATE)
 TX_TIMERS = 1
 RTO = 0
 
 
 def setup(env, tx, rx):
-    tx.prio = env.par.data_class
-    rx.ack_class = or_default(env.par.ack_class, env.par.data_class)
+    traffic_classes.setup(env, tx, rx)
 
 
 def ready(env, now, tx):

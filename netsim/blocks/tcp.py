@@ -23,7 +23,7 @@ Recovery lasts until all is acknowledged that was sent before the loss was found
 was premature is not undone.
 """
 
-from netsim.blocks import rtt, selective
+from netsim.blocks import rtt, selective, traffic_classes
 from netsim.params import Param
 from netsim.transport import (
     ACK,
@@ -36,7 +36,6 @@ from netsim.transport import (
     bit_set,
     cancel_timer,
     finish,
-    or_default,
     send,
     set_timer,
 )
@@ -67,8 +66,8 @@ PARAMS = [
         minimum="1us",
     ),
     Param("tail_loss_probe", "bool", True, "probe after two silent round trips", "RFC 8985, 7"),
-    Param("data_class", "count", 0, "traffic class of data", maximum=7),
-    Param("ack_class", "count", None, "class of ACKs; none is the data's class", maximum=7),
+    traffic_classes.DATA_CLASS,
+    traffic_classes.ack_class("ACKs"),
 ]
 
 N_SLOTS = 8
@@ -106,7 +105,7 @@ TX_STATE = (
     ("slot_rtx", N_SLOTS),  # retransmissions in it, whose packets are in its bitmap
     ("slot_low", N_SLOTS),  # the lowest of them
 )
-RX_STATE = ("cumulative", "run_first", "run_end", "ack_class")
+RX_STATE = (*traffic_classes.RX_STATE, "cumulative", "run_first", "run_end")
 PACKET_FIELDS = ("cumulative", "first")
 TX_TIMERS = 2
 RETRANSMIT, REORDER = 0, 1
@@ -122,12 +121,11 @@ THRESHOLD = 3
 
 def setup(env, tx, rx):
     """To be called by the transport's `setup`."""
-    tx.prio = env.par.data_class
+    traffic_classes.setup(env, tx, rx)
     tx.cwnd = float(env.par.initial_window)
     tx.min_rtt_ps = INF
     tx.probe_seq = -1
     tx.full_round = -2
-    rx.ack_class = or_default(env.par.ack_class, env.par.data_class)
 
 
 def in_flight(tx):
