@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,8 @@ def test_what_is_compiled_once_is_loaded_from_then_on(tmp_path, monkeypatch) -> 
     simulate(point, progress=seen.append)
     assert seen[0].phase == "load"
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path / "empty"))
+    assert code_needed([point]) == Code(needed=1, missing=0)  # this process has it
+    monkeypatch.setattr("netsim.engine.code._loaded", OrderedDict())
     assert code_needed([point, point]) == Code(needed=1, missing=1)
     assert code_needed([point], tracing=True).seconds > 5
 

@@ -14,7 +14,7 @@ from netsim.engine.code import Code
 from netsim.engine.failures import Failures
 from netsim.engine.growth import Growth
 from netsim.engine.ids import Ps
-from netsim.engine.join import mix
+from netsim.engine.join import join
 from netsim.engine.layout import GROW
 from netsim.engine.loop import Limits
 from netsim.engine.profile import WindowTimes, window_times
@@ -186,7 +186,7 @@ def _protocol(uses: Sequence[PluginUse]) -> tuple[list[Any], Protocol]:
     for par, protocol in zip(pars, protocols, strict=True):
         par["first_host_timer"] = first_host_timer
         first_host_timer += protocol.host_timers
-    return pars, mix(protocols, [use.plugin.name for use in uses])
+    return pars, join(protocols, [use.plugin.name for use in uses])
 
 
 def _constants(

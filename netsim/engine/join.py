@@ -23,7 +23,7 @@ from netsim.errors import InputError
 ENV = "env_of(env.host, env.pars[0].transport{i}, env, env)"
 
 
-def mix(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
+def join(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
     """One protocol for flows of several transports; `names` are for messages.
 
     Raises InputError if two of them keep state of the same name in a host or in packets.
