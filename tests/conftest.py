@@ -10,9 +10,8 @@ settings.load_profile("netsim")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _compiled_code(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """All tests of a run share compiled code, among workers and with processes that they start."""
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    os.environ.setdefault("NETSIM_CACHE_DIR", str(folder / "compiled"))
+def _compiled_code(request: pytest.FixtureRequest) -> None:
+    """Compiled code is shared among workers, processes that tests start, and runs of the tests."""
+    cache = request.config.cache
+    assert cache is not None
+    os.environ.setdefault("NETSIM_CACHE_DIR", str(cache.mkdir("compiled")))
