@@ -1,0 +1,46 @@
+"""Records in plain Python: fields read and assign as in compiled code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from netsim.engine.records import RecordArray
+
+INNER = np.dtype([("count", "i8"), ("share", "f8")], align=True)
+FIELDS = [("small", "u1"), ("many", "i8", (3,)), ("first", INNER), ("second", INNER)]
+DTYPE = np.dtype(FIELDS, align=True)
+
+
+def records(n: int = 2) -> RecordArray:
+    return np.zeros(n, DTYPE).view(RecordArray)
+
+
+def test_fields_are_those_of_the_array():
+    array = records()
+    array[1].small = 7
+    array[1].many[2] = -5
+    assert array["small"].tolist() == [0, 7]
+    assert array["many"][1].tolist() == [0, 0, -5]
+
+
+def test_a_record_in_a_record_is_a_part_of_it():
+    array = records()
+    array[1].second.count = 3
+    array[1].first.share = 0.5
+    assert array["second"]["count"].tolist() == [0, 3]
+    assert array["first"]["share"].tolist() == [0.0, 0.5]
+    assert array[1].second.count == 3
+
+
+def test_an_assigned_record_is_copied():
+    array = records()
+    array[0].small = 9
+    array[1] = array[0]
+    array[0].small = 1
+    assert array["small"].tolist() == [1, 9]
+
+
+def test_a_value_that_does_not_fit_is_an_error():
+    with pytest.raises(ValueError, match="invalid value for format"):
+        records()[0].small = 300
