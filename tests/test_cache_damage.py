@@ -17,6 +17,7 @@ from cache_folders import no_compiler
 from netsim import errors
 from netsim.engine.bindings import Bindings
 from netsim.engine.cache import cache_folder
+from netsim.engine.reach import lines_of
 from netsim.engine.specialise import Compiled, Entry
 
 PLUGIN = ModuleType("netsim_plugin_for_the_cache")
@@ -96,6 +97,20 @@ def test_whole_code_that_numba_cannot_read_is_made_again(tmp_path, monkeypatch):
         assert compiled(tmp_path)(21) == 42
     with no_compiler(monkeypatch):
         assert compiled(tmp_path)(21) == 42
+
+
+def test_where_the_sources_stood_is_kept_with_the_code(tmp_path, monkeypatch):
+    """Whoever loads it is told that, not where they stand now."""
+    moved = FunctionType(twice.__code__.replace(co_firstlineno=1), twice.__globals__, "twice")
+    made, found = (
+        Compiled(function, Bindings({}, [PLUGIN]), "cache_test", tmp_path, (function.__code__,))
+        for function in (twice, moved)
+    )
+    then = lines_of((twice.__code__,))
+    assert then != lines_of((moved.__code__,))
+    assert made.ready((21,))[1] == then
+    with no_compiler(monkeypatch):
+        assert found.ready((21,))[1] == then
 
 
 @pytest.fixture

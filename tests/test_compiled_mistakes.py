@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import OrderedDict
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from cache_folders import no_compiler
 from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
 
 from netsim.cli.interrupt import ANSWER
-from netsim.engine import code
 from netsim.engine.engine import Engine
 from netsim.errors import RunError
 
@@ -136,7 +134,6 @@ def test_where_it_was_raised_when_the_text_has_moved(
     """A comment does not compile anything again; the line that is told is the present one."""
     with pytest.raises(RunError, match=r"on_start on host .: AssertionError"):
         run(engine(folder, ASSERTION))
-    monkeypatch.setattr(code, "_loaded", OrderedDict())
     (folder / "mine.py").write_text(SOURCE.replace("def on_start", "# A word.\ndef on_start"))
     line = 1 + next(n for n, text in enumerate(SOURCE.splitlines(), 1) if "assert tx" in text)
     with (

@@ -242,9 +242,7 @@ def _machinery() -> str:
     import numba
 
     versions = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
-    here = Path(__file__).parent
-    sources = [_sha256(here / f"{name}.py") for name in MACHINERY]
-    return " ".join((*versions, platform.machine(), *sources))
+    return " ".join((*versions, platform.machine(), *_SOURCES))
 
 
 def _surroundings() -> str:
@@ -254,3 +252,7 @@ def _surroundings() -> str:
 
 def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+_SOURCES = [_sha256(Path(__file__).with_name(f"{name}.py")) for name in MACHINERY]
+"""As they are when they are imported: a process may run for hours, and be edited meanwhile."""

@@ -168,15 +168,17 @@ class Compiled:
 
         specialiser = Specialiser(self._bindings, self._tag, jit=True)
         function = self._dispatcher(specialiser.copy(self._function))
-        lines = lines_of(self._codes)
+        kept = None
         if self._folder is not None:
-            function._cache = CodeCache(self._folder, self._function.__name__, lines)
+            kept = CodeCache(self._folder, self._function.__name__, lines_of(self._codes))
+            function._cache = kept
         try:
             with deferred():
                 function.compile(signature)
         except Exception as error:  # Numba lets errors of many kinds through
             raise does_not_compile(error, self._bindings.plugins) from error
-        return function, lines
+        # Another process may have been faster: then its code was loaded.
+        return function, kept.lines if kept is not None else lines_of(self._codes)
 
     def _dispatcher(self, function: types.FunctionType) -> Any:
         import numba
