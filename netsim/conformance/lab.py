@@ -19,6 +19,7 @@ from netsim.engine.simulation import Options, Simulation
 from netsim.experiment.resolve_fabric import merge, resolve_fabric, wishes
 from netsim.lint import check_transport
 from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
@@ -151,12 +152,13 @@ class Lab:
         watch: Watch | None = None,
         beside: Sequence[PluginUse] = (),
         transport_of_flow: np.ndarray | None = None,
+        faults: LinkFaults | None = None,
         **options: Any,
     ) -> Engine:
         """An engine at time 0, checked if it is compiled; `options` are the engine's own.
 
         Other transports, `beside` this one, have the flows for which `transport_of_flow` is 1
-        and more.
+        and more. `faults` are those of the links.
         """
         plugin = self.plugin
         if watch is not None:
@@ -170,6 +172,7 @@ class Lab:
             (PluginUse(plugin, {**self.params, **(params or {})}), *beside),
             self.seed,
             transport_of_flow,
+            faults,
         )
         return Engine(simulation, Options(checked=True, on_hang=self.on_hang, **options))
 
