@@ -7,7 +7,7 @@ a transport does not have it. `HANDLERS` is the table of all. To add a handler:
 2. give it a hole in `holes.py`;
 3. call that in the engine's kernel, after ``host.doing = IN_...`` if it runs on a host: so what
    goes wrong in it is told by its name;
-4. describe it on the pages that `tests/test_handlers.py` compares with the table.
+4. describe it on the pages that `tests/engine/test_handlers.py` compares with the table.
 
 All else is made from the table: what is checked in a transport's file (`protocol.py` and
 `netsim.lint`), how the handlers of several transports are joined (`join.py`, where one that

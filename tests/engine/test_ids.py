@@ -14,7 +14,7 @@ from netsim.engine import ids
 from netsim.engine.fields import PacketRecord, TxRecord
 from netsim.engine.layout import HOST_FIELDS, PACKET, PORT, QUEUE, fields_of, record_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 KERNELS = """\
 from netsim.engine.fields import HostRecord, PacketRecord, TxRecord

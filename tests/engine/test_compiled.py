@@ -126,7 +126,7 @@ def test_stopping_and_going_on_changes_nothing() -> None:
 
 BOUNDS_CHECKED = """
 from netsim.errors import RunError
-from test_engine_compiled import *
+from test_compiled import *
 for kind in ("roce", "ndp"):
     transport, fabric = KINDS[kind]
     rng = np.random.Generator(np.random.Philox(5))
@@ -148,7 +148,8 @@ except RunError as error:
 
 def test_with_bounds_checking() -> None:
     """No index is out of its array; compiled for this in a process of its own."""
-    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "PYTHONPATH": str(Path(__file__).parent)}
+    modules = os.pathsep.join(map(str, Path(__file__).parents[:2]))
+    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "PYTHONPATH": modules}
     done = subprocess.run(
         [sys.executable, "-c", BOUNDS_CHECKED],
         env=env,

@@ -203,7 +203,7 @@ def test_a_closed_standard_error(monkeypatch):
 WRITE_AND_READ = """
 import sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1].split(":")
 from test_cache_damage import compiled
 for n in range(8):
     for file in Path(sys.argv[2]).glob("*.code"):
@@ -215,7 +215,7 @@ for n in range(8):
 
 def test_processes_side_by_side(tmp_path):
     """They write, read and remove the same file, and none of them ever sees half of one."""
-    here = str(Path(__file__).parent)
+    here = ":".join(map(str, Path(__file__).parents[:2]))
     command = [sys.executable, "-c", WRITE_AND_READ, here, str(tmp_path)]
     done: list[subprocess.CompletedProcess[str]] = []
 

@@ -15,7 +15,7 @@ from netsim.lint import check_transport
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("name", registry.names("transport"))

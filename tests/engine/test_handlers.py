@@ -11,7 +11,7 @@ import netsim.engine
 from netsim import transport
 from netsim.engine.handlers import ANY_HOST, BEFORE, HANDLERS, NOTHING, SWITCH, handler_name
 
-PAGE = Path(__file__).parents[1] / "transports" / "README.md"
+PAGE = Path(__file__).parents[2] / "transports" / "README.md"
 
 
 def test_the_page_for_authors_has_the_table():
