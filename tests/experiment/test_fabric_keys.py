@@ -12,7 +12,7 @@ from netsim.engine.layout import fields_of
 from netsim.experiment.resolve_fabric import describe_fabric, resolve_fabric, used_keys
 from netsim.model.fabric import MODELS, REQUIRED, Ecn, Fabric, PacketFormat, keys_of
 
-PAGE = Path(__file__).parents[1] / "experiments" / "README.md"
+PAGE = Path(__file__).parents[2] / "experiments" / "README.md"
 KEYS = keys_of(Fabric)
 
 
