@@ -1,5 +1,6 @@
 """The package: every folder is in it, and nothing stands outside netsim."""
 
+import re
 import subprocess
 import sys
 from configparser import ConfigParser
@@ -42,3 +43,10 @@ def test_the_source_tree_works_by_itself():
     arguments = [sys.executable, "-S", "-c", code]  # -S: nothing that is installed
     run = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == str(ROOT / "plots" / "__init__.py")
+
+
+def test_the_tests_for_the_lowest_versions_are_there():
+    """In .ci/lowest they are named one by one."""
+    named = re.findall(r"tests/\S+\.py", (ROOT / ".ci" / "lowest").read_text("utf-8"))
+    assert len(named) > 5
+    assert [path for path in named if not (ROOT / path).is_file()] == []
