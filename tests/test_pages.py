@@ -132,12 +132,3 @@ def test_modules_are_where_the_changelog_says_that_they_went():
             name = f"{room[1]}.{module.rpartition('.')[2]}" if room else module
             assert find_spec(name), name
         assert room or len(modules) == len(re.findall(r"`[\w.]+`", was))
-
-
-@pytest.mark.parametrize("script", ["run", "lowest"])
-def test_files_that_ci_names_are_there(script):
-    lines = (ROOT / ".ci" / script).read_text("utf-8").splitlines()
-    text = "\n".join(line for line in lines if not line.startswith("#"))
-    named = re.findall(r"\b[\w/]+\.(?:py|toml|cfg|md)\b", text)
-    assert named
-    assert [path for path in named if not next(ROOT.glob(path), None)] == []
