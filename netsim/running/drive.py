@@ -57,7 +57,7 @@ def drive(
     stop_when_done : stop as soon as every flow is done at both ends. Otherwise what is left on its
         way afterwards is simulated as well.
     windows : of each chunk, shared by all threads; by default a Tuner chooses.
-    should_stop : is asked after every chunk.
+    should_stop : is asked after every chunk; when true the run ends as INTERRUPTED.
 
     Raises RunError for whatever a handler does wrong.
     """
