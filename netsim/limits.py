@@ -1,8 +1,8 @@
 """What the engine's arithmetic holds, and what of it an experiment may ask for.
 
 Every number of a run ends in an int64, or in a field of a packet's record
-(`netsim.engine.fields.PacketRecord`), and compiled code does not notice when it no longer fits.
-So each bound is checked before a run, where the number comes in: as a value is parsed
+(`netsim.engine.kernels.fields.PacketRecord`), and compiled code does not notice when it no longer
+fits. So each bound is checked before a run, where the number comes in: as a value is parsed
 (`netsim.units`, `netsim.plugins.params`), or as soon as all that it depends on is known
 (`netsim.model.checks`). Each is derived here from what it protects.
 """

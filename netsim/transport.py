@@ -31,9 +31,9 @@ All times are picoseconds.
 
 from __future__ import annotations
 
-from netsim.engine.layout import INF
-from netsim.engine.packets import ACK, CNP, DATA, ECN_CE, ECN_ECHO, NACK, PULL, TRIMMED
-from netsim.engine.services import (
+from netsim.engine.kernels.layout import INF
+from netsim.engine.kernels.packets import ACK, CNP, DATA, ECN_CE, ECN_ECHO, NACK, PULL, TRIMMED
+from netsim.engine.kernels.services import (
     BLOCKED,
     armed,
     bit_clear,

@@ -9,7 +9,7 @@ import numpy as np
 from reference.model import Case
 
 from netsim.engine.engine import Engine
-from netsim.engine.layout import INF, RUNNING
+from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
 from netsim.model.builder import NetworkBuilder

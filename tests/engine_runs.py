@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.engine.engine import Engine
-from netsim.engine.layout import INF, RUNNING
-from netsim.engine.packets import PFC
+from netsim.engine.kernels.layout import INF, RUNNING
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.simulation import Options, Simulation
 from netsim.model.fabric import Ecn, Fabric, PacketFormat
 from netsim.model.flows import FlowTable

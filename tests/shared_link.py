@@ -9,7 +9,7 @@ from engine_runs import dumbbell
 from numpy.typing import NDArray
 
 from netsim.engine.engine import Engine
-from netsim.engine.layout import RUNNING
+from netsim.engine.kernels.layout import RUNNING
 from netsim.model.network import Network
 
 US = 1_000_000

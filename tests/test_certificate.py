@@ -15,7 +15,7 @@ from reference.model import Case, Counters, Outcome
 from reference.simulator import simulate
 
 from netsim.engine.engine import Engine
-from netsim.engine.layout import RUNNING
+from netsim.engine.kernels.layout import RUNNING
 from netsim.engine.sizes import Sizes
 
 CASES = 8

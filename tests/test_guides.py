@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import netsim.transport
-from netsim.engine.layout import PACKET, PORT, QUEUE
+from netsim.engine.kernels.layout import PACKET, PORT, QUEUE
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "transports" / "README.md").read_text("utf-8")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netsim import limits
-from netsim.engine.layout import INF, PACKET
+from netsim.engine.kernels.layout import INF, PACKET
 from netsim.engine.simulation import Options
 from netsim.errors import InputError
 from netsim.experiment.scenario import prepare

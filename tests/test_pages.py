@@ -35,9 +35,9 @@ def name_of(page):
 
 
 def place(page, path):
-    """A path as it is written in a page: seen from the page's folder, or from the root."""
-    near = page.parent / path
-    return near if near.exists() else ROOT / path
+    """A path as a page writes it: seen from its folder, from one in that, or from the root."""
+    near = [page.parent / path, *page.parent.glob(f"*/{path}")]
+    return next((one for one in near if one.exists()), ROOT / path)
 
 
 @cache

@@ -88,7 +88,7 @@ def test_the_foundations_import_nothing_else() -> None:
         assert imported(module) <= foundations
 
 
-STATE = {f"netsim.engine.{name}" for name in ("fields", "layout", "state")}
+STATE = {f"netsim.engine.{name}" for name in ("kernels.fields", "kernels.layout", "state")}
 TELL_OF_RECORDS = ("netsim.lint.records", "netsim.transport")
 """What a plugin's author may read of records, and the "never" that handlers return, stand there."""
 
@@ -163,5 +163,21 @@ def test_the_table_of_the_rooms_has_every_folder() -> None:
 
 def test_the_engines_page_has_every_file() -> None:
     text = (ROOT / "engine" / "README.md").read_text("utf-8").partition("## The files\n")[2]
-    files = {path.name for path in (ROOT / "engine").glob("*.py")} - {"__init__.py"}
-    assert sorted(re.findall(r"`(\w+\.py)`", text)) == sorted(files)
+    engine = ROOT / "engine"
+    files = {path.relative_to(engine).as_posix() for path in engine.rglob("*.py")}
+    listed = []
+    for part in re.split(r"^### ", text, flags=re.MULTILINE)[1:]:
+        folder = part.partition("\n")[0].strip("`").removeprefix("netsim/engine/")
+        listed += [folder + name for name in re.findall(r"`(\w+\.py)`", part)]
+    assert sorted(listed) == sorted(name for name in files if not name.endswith("__init__.py"))
+
+
+def test_folders_of_the_engine_are_in_no_circle() -> None:
+    """Kernels know nothing of how they are compiled, nor compiling of what is simulated."""
+    above = {"netsim.engine.kernels": 0, "netsim.engine.compiling": 1, "netsim.engine": 2}
+    for module in modules():
+        if room(module) == "netsim.engine" and modules()[module].name != "__init__.py":
+            folder = module.rpartition(".")[0]
+            for other in imported(module):
+                there = other.rpartition(".")[0]
+                assert above[folder] >= above.get(there, 0), f"{module} imports {other}"

@@ -18,7 +18,7 @@ from netsim.conformance.finding import (
 )
 from netsim.conformance.lab import Lab
 from netsim.conformance.watch import EndlessError, explain
-from netsim.engine.specialise import jit_enabled
+from netsim.engine.compiling.specialise import jit_enabled
 from netsim.errors import InputError, RunError, did_you_mean
 
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from netsim.conformance.finding import ConformanceError
-from netsim.engine.handlers import BEFORE, HANDLERS, SWITCH
-from netsim.engine.packets import DATA
+from netsim.engine.kernels.handlers import BEFORE, HANDLERS, SWITCH
+from netsim.engine.kernels.packets import DATA
 from netsim.engine.watchdog import watched
 
 PATIENCE_S = 5.0

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from netsim.bounds.ideal import ideal_times
-from netsim.engine.ids import Array
-from netsim.engine.layout import (
+from netsim.engine.compiling.protocol import Protocol
+from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.layout import (
     INF,
     TIMER,
     TIMER_RX,
@@ -18,7 +19,6 @@ from netsim.engine.layout import (
     Ends,
     grouped,
 )
-from netsim.engine.protocol import Protocol
 from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings
 from netsim.limits import RATE_SHIFT

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 
 from netsim.engine import readings, watchdog
-from netsim.engine.code import Code
+from netsim.engine.compiling.code import Code
+from netsim.engine.compiling.join import join
+from netsim.engine.compiling.protocol import Protocol, read_protocol, transport_parameters
+from netsim.engine.compiling.specialise import Entry, jit_enabled
 from netsim.engine.failures import Failures
 from netsim.engine.growth import Growth
-from netsim.engine.ids import Ps
-from netsim.engine.join import join
-from netsim.engine.layout import GROW
-from netsim.engine.loop import Limits
-from netsim.engine.profile import WindowTimes, window_times
-from netsim.engine.protocol import Protocol, read_protocol, transport_parameters
+from netsim.engine.kernels.ids import Ps
+from netsim.engine.kernels.layout import GROW
+from netsim.engine.kernels.loop import Limits
+from netsim.engine.kernels.profile import WindowTimes, window_times
+from netsim.engine.kernels.trace import TraceEntries, drain
 from netsim.engine.readings import Conservation, Counts, FlowStates, Ints, LinkCounters, Status
 from netsim.engine.simulation import Options, Simulation
-from netsim.engine.specialise import Entry, jit_enabled
 from netsim.engine.state import build_state, features
-from netsim.engine.trace import TraceEntries, drain
 from netsim.engine.watchdog import watched
 from netsim.errors import RunError
 from netsim.model.fabric import Fabric

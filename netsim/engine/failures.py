@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from netsim.engine import watchdog
-from netsim.engine.handlers import handler_name
-from netsim.engine.ids import HostId
-from netsim.engine.layout import UNFINISHED
-from netsim.engine.protocol import Protocol
-from netsim.engine.rules import TEXTS
+from netsim.engine.compiling.protocol import Protocol
+from netsim.engine.kernels.handlers import handler_name
+from netsim.engine.kernels.ids import HostId
+from netsim.engine.kernels.layout import UNFINISHED
+from netsim.engine.kernels.rules import TEXTS
 from netsim.engine.state import State
 from netsim.errors import RunError
 from netsim.plugins.files import words

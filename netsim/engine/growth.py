@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.ids import GlobalPort, QueueId
-from netsim.engine.layout import GROW_CONTROL, GROW_SCRATCH
+from netsim.engine.kernels.ids import GlobalPort, QueueId
+from netsim.engine.kernels.layout import GROW_CONTROL, GROW_SCRATCH
 from netsim.engine.records import RecordArray, aligned_zeros
 from netsim.engine.state import State, build_scratch
 from netsim.model.network import Network

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.engine import layout
-from netsim.engine.layout import HOST_FIELDS, RX_FIELDS, TX_FIELDS
-from netsim.engine.packets import PFC
+from netsim.engine.kernels import layout
+from netsim.engine.kernels.layout import HOST_FIELDS, RX_FIELDS, TX_FIELDS
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.state import State
 from netsim.model.network import Network
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from netsim.engine.kernels.trace import CAPACITY
 from netsim.engine.sizes import Sizes
-from netsim.engine.trace import CAPACITY
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.engine.layout import BALANCE, CHARGE, INBOX, PACKET, PORT, QUEUE
+from netsim.engine.kernels.layout import BALANCE, CHARGE, INBOX, PACKET, PORT, QUEUE
 from netsim.model.fabric import PacketFormat
 from netsim.model.network import Network
 

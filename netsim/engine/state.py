@@ -8,10 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.balance import ECMP, LEAST_LOADED, SPRAY_PERMUTATION, SPRAY_RANDOM, SPRAY_RR
+from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.ends import build_ends
-from netsim.engine.ids import Array
-from netsim.engine.layout import (
+from netsim.engine.kernels.balance import (
+    ECMP,
+    LEAST_LOADED,
+    SPRAY_PERMUTATION,
+    SPRAY_RANDOM,
+    SPRAY_RR,
+)
+from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.layout import (
     CLOCK,
     INF,
     N_BUCKETS,
@@ -23,11 +30,10 @@ from netsim.engine.layout import (
     Wires,
     grouped,
 )
-from netsim.engine.protocol import Protocol
+from netsim.engine.kernels.trace import Trace, build_trace
 from netsim.engine.records import attribute_access
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
-from netsim.engine.trace import Trace, build_trace
 from netsim.engine.wires import build_wires
 from netsim.model.arithmetic import PURPOSE_ECMP, salt
 from netsim.model.fabric import Fabric

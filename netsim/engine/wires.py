@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.ids import Array
-from netsim.engine.layout import (
+from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.layout import (
     BALANCE,
     CHARGE,
     FABRIC,
@@ -20,10 +20,10 @@ from netsim.engine.layout import (
     Wires,
     grouped,
 )
+from netsim.engine.kernels.trace import Trace
 from netsim.engine.records import aligned_zeros
 from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings
-from netsim.engine.trace import Trace
 from netsim.model.arithmetic import PURPOSE_PERMUTATION, PURPOSE_SPRAY, byte_quotient, salt
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFaults

@@ -7,7 +7,7 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
-from netsim.engine.protocol import read_protocol, transport_parameters
+from netsim.engine.compiling.protocol import read_protocol, transport_parameters
 from netsim.errors import InputError, raise_all
 from netsim.lint.handlers import mistakes
 from netsim.lint.names import lookalikes

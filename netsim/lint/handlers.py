@@ -21,8 +21,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from netsim.engine.handlers import HANDLERS, SENT
-from netsim.engine.protocol import Protocol
+from netsim.engine.compiling.protocol import Protocol
+from netsim.engine.kernels.handlers import HANDLERS, SENT
 from netsim.errors import InputError, did_you_mean
 from netsim.inputs import at_line
 from netsim.lint.records import NOTHING, Records, Ref, Value, arguments

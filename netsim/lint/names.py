@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-from netsim.engine.handlers import HANDLERS
-from netsim.engine.protocol import DECLARATIONS
+from netsim.engine.compiling.protocol import DECLARATIONS
+from netsim.engine.kernels.handlers import HANDLERS
 from netsim.errors import InputError, did_you_mean
 from netsim.inputs import at_line
 from netsim.plugins.source import tree_of

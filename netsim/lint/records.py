@@ -6,10 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.engine.env import Env
-from netsim.engine.handlers import ARRIVED, FILLED, FORWARDED, HANDLERS, SENT
-from netsim.engine.layout import HOST_FIELDS, PACKET_FIELDS, PORT, QUEUE, RX_FIELDS, TX_FIELDS
-from netsim.engine.protocol import SETTABLE, Protocol
+from netsim.engine.compiling.protocol import SETTABLE, Protocol
+from netsim.engine.kernels.env import Env
+from netsim.engine.kernels.handlers import ARRIVED, FILLED, FORWARDED, HANDLERS, SENT
+from netsim.engine.kernels.layout import (
+    HOST_FIELDS,
+    PACKET_FIELDS,
+    PORT,
+    QUEUE,
+    RX_FIELDS,
+    TX_FIELDS,
+)
 from netsim.errors import InputError, did_you_mean
 
 

@@ -110,7 +110,7 @@ class Fabric:
     This is the table of the keys of [fabric]: reading, checking and writing them is derived from
     it. To add one, add a field here, what it must not contradict to `_contradictions`
     (experiment/resolve_fabric.py), its line to `experiments/README.md`, which a test compares, and
-    if kernels read it a field of that name to `FabricRecord` (engine/fields.py).
+    if kernels read it a field of that name to `FabricRecord` (engine/kernels/fields.py).
     """
 
     model: str = _key(

@@ -22,7 +22,7 @@ from netsim.running.drive import FINISHED, drive
 from netsim.running.point import build_engine
 
 if TYPE_CHECKING:
-    from netsim.engine.profile import WindowTimes
+    from netsim.engine.kernels.profile import WindowTimes
     from netsim.engine.readings import Counts
     from netsim.experiment import Point
 

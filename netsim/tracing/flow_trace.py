@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.bounds.ideal import ideal_times
-from netsim.engine.packets import ACK, CNP, DATA, NACK, PULL
-from netsim.engine.packets import TRIMMED as TRIMMED_KIND
-from netsim.engine.trace import (
+from netsim.engine.kernels.packets import ACK, CNP, DATA, NACK, PULL
+from netsim.engine.kernels.packets import TRIMMED as TRIMMED_KIND
+from netsim.engine.kernels.trace import (
     ARRIVED,
     CREATED,
     DROPPED,

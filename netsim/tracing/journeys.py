@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.packets import DATA, FIRST_CONTROL
-from netsim.engine.packets import TRIMMED as TRIMMED_KIND
-from netsim.engine.trace import (
+from netsim.engine.kernels.packets import DATA, FIRST_CONTROL
+from netsim.engine.kernels.packets import TRIMMED as TRIMMED_KIND
+from netsim.engine.kernels.trace import (
     ARRIVED,
     CREATED,
     DROPPED,

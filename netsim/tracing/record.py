@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.engine.kernels.trace import CAPACITY, TraceEntries, TraceOverflowError
 from netsim.engine.simulation import Options
-from netsim.engine.trace import CAPACITY, TraceEntries, TraceOverflowError
 from netsim.errors import InputError
 from netsim.experiment.scenario import is_closed_form, prepare
 from netsim.limits import HORIZON_PS

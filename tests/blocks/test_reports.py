@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from netsim.blocks import reports, selective, timeouts
-from netsim.engine.layout import TIMER_TX
+from netsim.engine.kernels.layout import TIMER_TX
 from netsim.transport import ECN_CE, ECN_ECHO, INF, bit_get
 
 N = 100

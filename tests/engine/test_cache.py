@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from netsim.plugins import registry
 from netsim.engine.engine import Engine
-from netsim.engine.layout import INF
+from netsim.engine.kernels.layout import INF
 from netsim.engine.simulation import Options, Simulation
 from netsim.plugins.registry import PluginUse
 from netsim.model.fabric import Fabric, PacketFormat
@@ -131,7 +131,7 @@ def test_an_edit_of_the_package(tmp_path: Path) -> None:
     assert simulate("datagram", tmp_path, PYTHONPATH=str(tmp_path))[1] == ALONE_PS
     assert compiled_files(tmp_path) == files, "the second process compiled again"
 
-    library = package / "engine" / "services.py"
+    library = package / "engine" / "kernels" / "services.py"
     text = library.read_text()
     assert text.count("rx.done_ps = now\n") == 1
     library.write_text(text.replace("rx.done_ps = now\n", "rx.done_ps = now + 11\n"))

@@ -15,10 +15,10 @@ import pytest
 from cache_folders import no_compiler
 
 from netsim import errors
-from netsim.engine.bindings import Bindings
-from netsim.engine.cache import cache_folder
-from netsim.engine.reach import lines_of
-from netsim.engine.specialise import Compiled, Entry
+from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.cache import cache_folder
+from netsim.engine.compiling.reach import lines_of
+from netsim.engine.compiling.specialise import Compiled, Entry
 
 PLUGIN = ModuleType("netsim_plugin_for_the_cache")
 

@@ -11,9 +11,9 @@ import pytest
 from cache_folders import no_compiler
 from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
 
-from netsim.engine import cache, code
-from netsim.engine.cache import CodeCache, cache_folder
-from netsim.engine.code import Code
+from netsim.engine.compiling import cache, code
+from netsim.engine.compiling.cache import CodeCache, cache_folder
+from netsim.engine.compiling.code import Code
 from netsim.engine.engine import code_of
 from netsim.model.fabric import Fabric
 from netsim.plugins import registry

@@ -8,9 +8,9 @@ import pytest
 from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
 from numba.core.codegen import JITCodeLibrary
 
-from netsim.engine import compiling
-from netsim.engine.bindings import Bindings
-from netsim.engine.specialise import Compiled, Entry
+from netsim.engine.compiling import deferred as compiling
+from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.specialise import Compiled, Entry
 
 
 def shifted(numbers, by):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import netsim.engine
+import netsim.engine.kernels
 from netsim import transport
-from netsim.engine.handlers import ANY_HOST, BEFORE, HANDLERS, NOTHING, SWITCH, handler_name
+from netsim.engine.kernels.handlers import ANY_HOST, BEFORE, HANDLERS, NOTHING, SWITCH, handler_name
 
 PAGE = Path(__file__).parents[2] / "transports" / "README.md"
 
@@ -44,7 +44,7 @@ def test_what_a_handler_is_given_fits_where_it_runs():
 @pytest.mark.parametrize("name", HANDLERS)
 def test_the_engine_calls_every_handler_and_says_so(name):
     """Of one that runs on a host the number is noted first."""
-    kernels = Path(netsim.engine.__file__).parent.glob("*.py")
+    kernels = Path(netsim.engine.kernels.__file__).parent.glob("*.py")
     texts = [path.read_text("utf-8") for path in kernels if path.stem != "handlers"]
     call = re.compile(rf"(?<!def )\b{name}\(")
     calling = [text for text in texts if call.search(text)]

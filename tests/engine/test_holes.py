@@ -6,9 +6,9 @@ import operator
 
 import pytest
 
-from netsim.engine import holes, ports
-from netsim.engine.handlers import HANDLERS
-from netsim.engine.holes import HOLES, UnfilledError
+from netsim.engine.kernels import holes, ports
+from netsim.engine.kernels.handlers import HANDLERS
+from netsim.engine.kernels.holes import HOLES, UnfilledError
 
 USES = (
     bool,

@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from netsim.engine import ids
-from netsim.engine.fields import PacketRecord, TxRecord
-from netsim.engine.layout import HOST_FIELDS, PACKET, PORT, QUEUE, fields_of, record_of
+from netsim.engine.kernels import ids
+from netsim.engine.kernels.fields import PacketRecord, TxRecord
+from netsim.engine.kernels.layout import HOST_FIELDS, PACKET, PORT, QUEUE, fields_of, record_of
 
 ROOT = Path(__file__).parents[2]
 
 KERNELS = """\
-from netsim.engine.fields import HostRecord, PacketRecord, TxRecord
-from netsim.engine.ids import *
-from netsim.engine.layout import INF, Ends, Net, Wires
-from netsim.engine.places import ports_of, queue_of, ring_slot
-from netsim.engine.ports import lost_on_wire, retire
-from netsim.engine.timers import arm
+from netsim.engine.kernels.fields import HostRecord, PacketRecord, TxRecord
+from netsim.engine.kernels.ids import *
+from netsim.engine.kernels.layout import INF, Ends, Net, Wires
+from netsim.engine.kernels.places import ports_of, queue_of, ring_slot
+from netsim.engine.kernels.ports import lost_on_wire, retire
+from netsim.engine.kernels.timers import arm
 from netsim.model.arithmetic import send_time
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from cache_folders import copy_of_package
 
-from netsim.engine import reach
-from netsim.engine.bindings import Bindings
+from netsim.engine.compiling import reach
+from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.reach import Reached, lines_of, present_place, reached
 from netsim.engine.engine import code_of
-from netsim.engine.reach import Reached, lines_of, present_place, reached
 from netsim.model.fabric import Fabric
 from netsim.plugins import files as plugin_files
 from netsim.plugins import registry
@@ -74,24 +74,28 @@ NO_MATTER = {
     "the command line": ("cli/show.py", "import", "import json\nimport"),
     "what drives the engine": ("engine/engine.py", "class Engine:", "SPARE = 1\n\n\nclass Engine:"),
     "a comment in a handler": ("transports/ndp.py", "def ready(", "# Said.\n\n\ndef ready("),
-    "a docstring in a kernel": ("engine/nic.py", '    """Put a flow on', '    """Add a flow to'),
+    "a docstring in a kernel": (
+        "engine/kernels/nic.py",
+        '    """Put a flow on',
+        '    """Add a flow to',
+    ),
     "a function that no kernel calls": ("transports/ndp.py", "def ready(", "{spare}def ready("),
     "another transport": ("transports/dctcp.py", "tx.", "tx.host + tx."),
 }
 
 MATTER = {
     "a handler": ("transports/ndp.py", "pkt.seq = ", "pkt.seq = 0 + "),
-    "a kernel": ("engine/nic.py", "host.ctrl_head += 1", "host.ctrl_head += 2"),
-    "a helper two calls away": ("engine/timers.py", "timers[slot]", "timers[slot + 0]"),
-    "a service": ("engine/services.py", "rx.done_ps = now\n", "rx.done_ps = now + 1\n"),
-    "a constant": ("engine/loop.py", "FEW_NODES = 4", "FEW_NODES = 5"),
+    "a kernel": ("engine/kernels/nic.py", "host.ctrl_head += 1", "host.ctrl_head += 2"),
+    "a helper two calls away": ("engine/kernels/timers.py", "timers[slot]", "timers[slot + 0]"),
+    "a service": ("engine/kernels/services.py", "rx.done_ps = now\n", "rx.done_ps = now + 1\n"),
+    "a constant": ("engine/kernels/loop.py", "FEW_NODES = 4", "FEW_NODES = 5"),
     "the order of a group's arrays": (
-        "engine/layout.py",
+        "engine/kernels/layout.py",
         "class Clock(NamedTuple):",
         "class Clock(NamedTuple):\n    spare: int",
     ),
     "the state of a transport": ("transports/ndp.py", "TX_STATE = (", 'TX_STATE = ("spare", '),
-    "how code is compiled": ("engine/compiling.py", "import gc", "import gc as gc"),
+    "how code is compiled": ("engine/compiling/deferred.py", "import gc", "import gc as gc"),
 }
 
 

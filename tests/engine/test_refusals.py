@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from netsim.engine.bindings import Bindings
-from netsim.engine.specialise import Compiled, Entry, Specialiser
+from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.specialise import Compiled, Entry, Specialiser
 from netsim.errors import InputError
 from netsim.plugins import files as plugin_files
 

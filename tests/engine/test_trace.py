@@ -6,9 +6,8 @@ import pytest
 from engine_case import TRACE_SLOTS, departures
 from engine_runs import LOSSLESS, PACKET, build, counter, fat_tree, flow_table
 
-from netsim.engine.layout import INF, RUNNING
-from netsim.engine.sizes import Sizes
-from netsim.engine.trace import (
+from netsim.engine.kernels.layout import INF, RUNNING
+from netsim.engine.kernels.trace import (
     DROPPED,
     LOST,
     MARKED,
@@ -19,6 +18,7 @@ from netsim.engine.trace import (
     TraceEntries,
     TraceOverflowError,
 )
+from netsim.engine.sizes import Sizes
 from netsim.model.fabric import Ecn, Fabric
 from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable

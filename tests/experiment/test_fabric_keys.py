@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from netsim.engine.fields import FabricRecord
-from netsim.engine.layout import fields_of
+from netsim.engine.kernels.fields import FabricRecord
+from netsim.engine.kernels.layout import fields_of
 from netsim.experiment.resolve_fabric import describe_fabric, resolve_fabric, used_keys
 from netsim.model.fabric import MODELS, REQUIRED, Ecn, Fabric, PacketFormat, keys_of
 

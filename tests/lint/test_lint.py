@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from lint_case import SOUND, check, line_of
 
-from netsim.engine.protocol import SETTABLE
+from netsim.engine.compiling.protocol import SETTABLE
 from netsim.lint import check_transport
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params

@@ -48,8 +48,14 @@ def test_a_room_that_does_not_decide_is_not_come_by(room: str) -> None:
 
 
 def test_what_decides_and_what_does_not() -> None:
-    for yes in ("running/point.py", "engine/host.py", "blocks/tcp.py", "units.py", "transport.py"):
+    for yes in (
+        "running/point.py",
+        "engine/kernels/host.py",
+        "blocks/tcp.py",
+        "units.py",
+        "transport.py",
+    ):
         assert decides(yes), yes
     for no in ("cli/show.py", "plots/links.py", "results/read.py", "tracing/record.py"):
         assert not decides(no), no
-    assert {"netsim.running.drive", "netsim.engine.loop", "netsim.blocks.tcp"} < reached()
+    assert {"netsim.running.drive", "netsim.engine.kernels.loop", "netsim.blocks.tcp"} < reached()

@@ -53,7 +53,7 @@ def test_what_is_compiled_once_is_loaded_from_then_on(tmp_path, monkeypatch) -> 
     assert seen[0].phase == "load"
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path / "empty"))
     assert code_needed([point]) == Code(needed=1, missing=0)  # this process has it
-    monkeypatch.setattr("netsim.engine.code._loaded", OrderedDict())
+    monkeypatch.setattr("netsim.engine.compiling.code._loaded", OrderedDict())
     assert code_needed([point, point]) == Code(needed=1, missing=1)
     assert code_needed([point], tracing=True).seconds > 5
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from engine_runs import LOSSLESS, TRIM, build, fat_tree, flow_table, run
 
 from netsim.cli import app
-from netsim.engine.instructions import compiled_read_clock_ns
+from netsim.engine.kernels.instructions import compiled_read_clock_ns
 from netsim.running.profile import STEPS
 
 NETWORK = fat_tree(4, 4, "100Gbps")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from engine_runs import TRIM, US, build, fat_tree, flow_table, run
 
-from netsim.engine.env import env_of
+from netsim.engine.kernels.env import env_of
 from netsim.transport import ACK, BLOCKED, NACK, PULL
 
 

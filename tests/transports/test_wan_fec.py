@@ -21,7 +21,7 @@ from engine_runs import (
 )
 
 from netsim.engine.engine import Engine
-from netsim.engine.layout import INF, RUNNING
+from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.model.fabric import Fabric
 from netsim.model.faults import LinkFault, LinkFaults, combine
 from netsim.model.network import Network

@@ -15,9 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.fields import HostRecord, PacketRecord, ParameterRecord, RxRecord, TxRecord
-from netsim.engine.handlers import FILLED, HANDLERS, SENT, Handler
-from netsim.engine.layout import (
+from netsim.engine.kernels.fields import (
+    HostRecord,
+    PacketRecord,
+    ParameterRecord,
+    RxRecord,
+    TxRecord,
+)
+from netsim.engine.kernels.handlers import FILLED, HANDLERS, SENT, Handler
+from netsim.engine.kernels.layout import (
     HOST_FIELDS,
     MAX_TIMERS,
     PACKET_FIELDS,

@@ -19,16 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from netsim.engine.bindings import Bindings
-from netsim.engine.cache import CodeCache, NotKeptError
-from netsim.engine.compile_errors import does_not_compile
-from netsim.engine.instructions import INSTRUCTIONS
-from netsim.engine.reach import Codes, Lines, lines_of, present_place
-from netsim.engine.refusals import (
+from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.cache import CodeCache, NotKeptError
+from netsim.engine.compiling.compile_errors import does_not_compile
+from netsim.engine.compiling.reach import Codes, Lines, lines_of, present_place
+from netsim.engine.compiling.refusals import (
     calls_itself,
     contents,
     refuse_what_cannot_be_carried,
 )
+from netsim.engine.kernels.instructions import INSTRUCTIONS
 
 # None of our functions makes an array, or is called from C.
 ENTRY = {"no_cfunc_wrapper": True, "_nrt": False}
@@ -110,7 +110,7 @@ class Specialiser:
             return INSTRUCTIONS[function]()
         import numba
 
-        from netsim.engine.compiling import widen_arguments
+        from netsim.engine.compiling.deferred import widen_arguments
 
         options = self._bindings.options(function)
         compiled: Callable[..., Any] = numba.njit(**INNER, **options)(copied)
@@ -164,7 +164,7 @@ class Compiled:
         return function, kept.lines
 
     def _made(self, signature: tuple[Any, ...]) -> tuple[Callable[..., Any], Lines]:
-        from netsim.engine.compiling import deferred
+        from netsim.engine.compiling.deferred import deferred
 
         specialiser = Specialiser(self._bindings, self._tag, jit=True)
         function = self._dispatcher(specialiser.copy(self._function))

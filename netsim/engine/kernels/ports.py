@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 
-from netsim.engine.fields import PortRecord, QueueRecord
-from netsim.engine.holes import (
+from netsim.engine.kernels.fields import PortRecord, QueueRecord
+from netsim.engine.kernels.holes import (
     ECN_DEQUEUE,
     ECN_ENQUEUE,
     FAULTS,
@@ -22,13 +22,13 @@ from netsim.engine.holes import (
     TRIM,
     on_forward,
 )
-from netsim.engine.ids import Bytes, GlobalPort, LocalPort, Ps, Slot
-from netsim.engine.instructions import prefetch
-from netsim.engine.layout import Wires
-from netsim.engine.packets import DATA, ECN_CE, TRIMMED
-from netsim.engine.places import queue_of, ring_slot
-from netsim.engine.trace import ARRIVED, DROPPED, FORWARDED, LOST, MARKED, trace_packet
-from netsim.engine.trace import TRIMMED as TRIMS
+from netsim.engine.kernels.ids import Bytes, GlobalPort, LocalPort, Ps, Slot
+from netsim.engine.kernels.instructions import prefetch
+from netsim.engine.kernels.layout import Wires
+from netsim.engine.kernels.packets import DATA, ECN_CE, TRIMMED
+from netsim.engine.kernels.places import queue_of, ring_slot
+from netsim.engine.kernels.trace import ARRIVED, DROPPED, FORWARDED, LOST, MARKED, trace_packet
+from netsim.engine.kernels.trace import TRIMMED as TRIMS
 from netsim.model.arithmetic import PURPOSE_ECN, PURPOSE_LOSS, PURPOSE_TRIM, rand32, send_time
 
 

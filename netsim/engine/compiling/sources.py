@@ -23,7 +23,7 @@ def _foreign_roots() -> tuple[str, ...]:
 @cache
 def package_root() -> str:
     """The folder of the package."""
-    return str(Path(__file__).resolve().parent.parent)
+    return str(Path(__file__).resolve().parents[2])
 
 
 @cache

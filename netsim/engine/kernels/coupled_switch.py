@@ -8,8 +8,8 @@ stop before an event that needs a larger ring and be called again.
 
 from __future__ import annotations
 
-from netsim.engine.balance import output_port, undo_choice
-from netsim.engine.calendar import (
+from netsim.engine.kernels.balance import output_port, undo_choice
+from netsim.engine.kernels.calendar import (
     WORD,
     Step,
     calendar_add,
@@ -17,10 +17,10 @@ from netsim.engine.calendar import (
     calendar_take,
     open_step,
 )
-from netsim.engine.fields import PortRecord
-from netsim.engine.holes import DYNAMIC, LOSSLESS, N_CLASSES, TRACE
-from netsim.engine.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
-from netsim.engine.layout import (
+from netsim.engine.kernels.fields import PortRecord
+from netsim.engine.kernels.holes import DYNAMIC, LOSSLESS, N_CLASSES, TRACE
+from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
+from netsim.engine.kernels.layout import (
     GROW_RING,
     GROW_SCRATCH,
     INF,
@@ -30,9 +30,9 @@ from netsim.engine.layout import (
     Scratch,
     Wires,
 )
-from netsim.engine.packets import PFC
-from netsim.engine.places import local_ports_of, ports_of, queue_of, ring_slot
-from netsim.engine.ports import (
+from netsim.engine.kernels.packets import PFC
+from netsim.engine.kernels.places import local_ports_of, ports_of, queue_of, ring_slot
+from netsim.engine.kernels.ports import (
     arrive,
     choose_class,
     drop,
@@ -42,8 +42,8 @@ from netsim.engine.ports import (
     set_paused,
     transmit,
 )
-from netsim.engine.switch import KEY_BITS, KEY_MASK, gather, sort_by_time
-from netsim.engine.trace import ARRIVED, DROPPED, trace_packet
+from netsim.engine.kernels.switch import KEY_BITS, KEY_MASK, gather, sort_by_time
+from netsim.engine.kernels.trace import ARRIVED, DROPPED, trace_packet
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES
 

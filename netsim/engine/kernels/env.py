@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from netsim.engine.fields import HostRecord, PacketRecord, ParameterRecord, RxRecord, TxRecord
-from netsim.engine.ids import FlowId, Numbers, Records, Slot
-from netsim.engine.layout import Ends, Heap, Timers, Wires
+from netsim.engine.kernels.fields import (
+    HostRecord,
+    PacketRecord,
+    ParameterRecord,
+    RxRecord,
+    TxRecord,
+)
+from netsim.engine.kernels.ids import FlowId, Numbers, Records, Slot
+from netsim.engine.kernels.layout import Ends, Heap, Timers, Wires
 
 
 class Env(NamedTuple):

@@ -8,9 +8,9 @@ is as long as the number of timers it owns.
 
 from __future__ import annotations
 
-from netsim.engine.fields import HostRecord, TxRecord
-from netsim.engine.ids import NO_TIMER, Ps, TimerSlot
-from netsim.engine.layout import INF, Heap, Timers
+from netsim.engine.kernels.fields import HostRecord, TxRecord
+from netsim.engine.kernels.ids import NO_TIMER, Ps, TimerSlot
+from netsim.engine.kernels.layout import INF, Heap, Timers
 
 
 def _earlier(timers: Timers, a: TimerSlot, b: TimerSlot) -> bool:

@@ -29,12 +29,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.engine.bindings import Bindings
-from netsim.engine.refusals import contents
-from netsim.engine.sources import is_ours, source_files, top_package
+from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.refusals import contents
+from netsim.engine.compiling.sources import is_ours, source_files, top_package
 
-MACHINERY = ("bindings", "cache", "compiling", "instructions", "reach", "specialise")
-"""Modules of this folder that decide how code is compiled and kept."""
+MACHINERY = (
+    *("compiling/bindings", "compiling/cache", "compiling/deferred", "compiling/reach"),
+    *("compiling/specialise", "kernels/instructions"),
+)
+"""Modules of the engine that decide how code is compiled and kept."""
 
 DECISIVE_VARIABLES = ("NUMBA_BOUNDSCHECK", "NUMBA_OPT", "NETSIM_PLAIN_NUMBA")
 """Variables of the environment that change machine code."""
@@ -254,5 +257,5 @@ def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-_SOURCES = [_sha256(Path(__file__).with_name(f"{name}.py")) for name in MACHINERY]
+_SOURCES = [_sha256(Path(__file__).parents[1] / f"{name}.py") for name in MACHINERY]
 """As they are when they are imported: a process may run for hours, and be edited meanwhile."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from netsim.engine.sources import package_root, source_files
+from netsim.engine.compiling.sources import package_root, source_files
 from netsim.errors import InputError
 from netsim.inputs import at_line
 from netsim.plugins.source import tree_of

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from netsim.engine.holes import HOLES
-from netsim.engine.sources import is_ours, top_package
+from netsim.engine.compiling.sources import is_ours, top_package
+from netsim.engine.kernels.holes import HOLES
 
 ENGINE = "netsim.engine."
 """Functions of these modules do not divide by zero; everywhere else that is an error."""

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netsim.engine.env import Env
-from netsim.engine.fields import PacketRecord, RxRecord, TimerRecord, TxRecord
-from netsim.engine.ids import FlowId, GlobalPort, Numbers, Ps, Records, Slot
-from netsim.engine.layout import (
+from netsim.engine.kernels.env import Env
+from netsim.engine.kernels.fields import PacketRecord, RxRecord, TimerRecord, TxRecord
+from netsim.engine.kernels.ids import FlowId, GlobalPort, Numbers, Ps, Records, Slot
+from netsim.engine.kernels.layout import (
     TIMER_RX,
     TIMER_START,
     TIMER_TX,
@@ -25,7 +25,7 @@ from netsim.engine.layout import (
     Wires,
     grouped,
 )
-from netsim.engine.places import ring_slot
+from netsim.engine.kernels.places import ring_slot
 from netsim.errors import RunError
 
 SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED = range(9)

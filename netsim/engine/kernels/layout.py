@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from netsim.engine.fields import (
+from netsim.engine.kernels.fields import (
     BalanceRecord,
     ChargeRecord,
     ClockRecord,
@@ -30,7 +30,7 @@ from netsim.engine.fields import (
     TimerRecord,
     TxRecord,
 )
-from netsim.engine.ids import (
+from netsim.engine.kernels.ids import (
     Bytes,
     FlowId,
     GlobalPort,

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from netsim.engine.env import Env
-from netsim.engine.fields import FlowRecord, RxRecord, TxRecord
-from netsim.engine.ids import Bytes, Ps, TimerSlot
-from netsim.engine.layout import INF, TIMER_TX, TIMERS_OF_A_KIND
-from netsim.engine.places import ring_slot
-from netsim.engine.rules import NO_BIT, NO_TIMER, TOO_MANY_BYTES, TOO_MANY_CONTROL, broken
-from netsim.engine.timers import arm
+from netsim.engine.kernels.env import Env
+from netsim.engine.kernels.fields import FlowRecord, RxRecord, TxRecord
+from netsim.engine.kernels.ids import Bytes, Ps, TimerSlot
+from netsim.engine.kernels.layout import INF, TIMER_TX, TIMERS_OF_A_KIND
+from netsim.engine.kernels.places import ring_slot
+from netsim.engine.kernels.rules import NO_BIT, NO_TIMER, TOO_MANY_BYTES, TOO_MANY_CONTROL, broken
+from netsim.engine.kernels.timers import arm
 
 Number = TypeVar("Number", int, float)
 

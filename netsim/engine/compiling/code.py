@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine import cache, coupled_switch, layout, loop, switch, trace
-from netsim.engine.bindings import Bindings
-from netsim.engine.holes import HOLES
-from netsim.engine.protocol import Protocol
-from netsim.engine.reach import Reached, is_group, reached
-from netsim.engine.specialise import Compiled, Entry, Specialiser
+from netsim.engine.compiling import cache
+from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.protocol import Protocol
+from netsim.engine.compiling.reach import Reached, is_group, reached
+from netsim.engine.compiling.specialise import Compiled, Entry, Specialiser
+from netsim.engine.kernels import coupled_switch, layout, loop, switch, trace
+from netsim.engine.kernels.holes import HOLES
 
 ENTRY_POINTS: tuple[Any, ...] = (loop.run_windows, loop.set_up_flows)
 

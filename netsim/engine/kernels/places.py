@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from netsim.engine.holes import N_CLASSES
-from netsim.engine.ids import GlobalPort, LocalPort, NodeId, QueueId, Slot, span
-from netsim.engine.layout import Net
+from netsim.engine.kernels.holes import N_CLASSES
+from netsim.engine.kernels.ids import GlobalPort, LocalPort, NodeId, QueueId, Slot, span
+from netsim.engine.kernels.layout import Net
 
 
 def ring_slot(first: Slot, mask: int, position: int) -> Slot:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from netsim.engine.fields import PartsRecord
-from netsim.engine.ids import Records
-from netsim.engine.instructions import read_clock_ns
+from netsim.engine.kernels.fields import PartsRecord
+from netsim.engine.kernels.ids import Records
+from netsim.engine.kernels.instructions import read_clock_ns
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from netsim.engine.env import Env, env_of
-from netsim.engine.handlers import (
+from netsim.engine.kernels.env import Env, env_of
+from netsim.engine.kernels.handlers import (
     IN_ON_CONTROL,
     IN_ON_DATA,
     IN_ON_HOST_TIMER,
@@ -14,7 +14,7 @@ from netsim.engine.handlers import (
     IN_ON_TRIMMED,
     NOTHING,
 )
-from netsim.engine.holes import (
+from netsim.engine.kernels.holes import (
     TRACE,
     on_control,
     on_data,
@@ -25,8 +25,8 @@ from netsim.engine.holes import (
     on_timer,
     on_trimmed,
 )
-from netsim.engine.ids import FlowId, GlobalPort, HostId, Ps, Slot, TimerSlot
-from netsim.engine.layout import (
+from netsim.engine.kernels.ids import FlowId, GlobalPort, HostId, Ps, Slot, TimerSlot
+from netsim.engine.kernels.layout import (
     BROKEN,
     GROW_CONTROL,
     GROW_RING,
@@ -39,13 +39,13 @@ from netsim.engine.layout import (
     Ends,
     Wires,
 )
-from netsim.engine.nic import check_control, pick, transmit_control, transmit_data, wake
-from netsim.engine.packets import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
-from netsim.engine.places import ring_slot
-from netsim.engine.ports import set_paused
-from netsim.engine.rules import ENDLESS, MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER, broken
-from netsim.engine.timers import first_key, surface
-from netsim.engine.trace import (
+from netsim.engine.kernels.nic import check_control, pick, transmit_control, transmit_data, wake
+from netsim.engine.kernels.packets import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
+from netsim.engine.kernels.places import ring_slot
+from netsim.engine.kernels.ports import set_paused
+from netsim.engine.kernels.rules import ENDLESS, MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER, broken
+from netsim.engine.kernels.timers import first_key, surface
+from netsim.engine.kernels.trace import (
     HANDLER,
     RECEIVED,
     trace_created,

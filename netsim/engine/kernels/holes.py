@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from netsim.engine import handlers
+from netsim.engine.kernels import handlers
 
 
 class UnfilledError(RuntimeError):

@@ -7,11 +7,11 @@ in the nearest cache.
 
 from __future__ import annotations
 
-from netsim.engine.balance import output_port
-from netsim.engine.holes import COUPLED, N_CLASSES
-from netsim.engine.ids import GlobalPort, LocalPort, NodeId, Numbers, Ps
-from netsim.engine.instructions import prefetch
-from netsim.engine.layout import (
+from netsim.engine.kernels.balance import output_port
+from netsim.engine.kernels.holes import COUPLED, N_CLASSES
+from netsim.engine.kernels.ids import GlobalPort, LocalPort, NodeId, Numbers, Ps
+from netsim.engine.kernels.instructions import prefetch
+from netsim.engine.kernels.layout import (
     GROW_RING,
     GROW_SCRATCH,
     INF,
@@ -22,8 +22,8 @@ from netsim.engine.layout import (
     Scratch,
     Wires,
 )
-from netsim.engine.places import local_ports_of, ports_of, queue_of, ring_slot
-from netsim.engine.ports import advance, arrive
+from netsim.engine.kernels.places import local_ports_of, ports_of, queue_of, ring_slot
+from netsim.engine.kernels.ports import advance, arrive
 
 KEY_BITS = 32
 KEY_MASK = (1 << KEY_BITS) - 1

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from netsim.errors import warn_once
 
 if TYPE_CHECKING:
-    from netsim.engine.reach import Lines
+    from netsim.engine.compiling.reach import Lines
 
 KEPT_CACHES = 160
 """Folders that are kept, those that were used last. Each holds one specialisation, some 3 MB."""

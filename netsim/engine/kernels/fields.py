@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from netsim.engine.ids import (
+from netsim.engine.kernels.ids import (
     I4,
     U1,
     U2,

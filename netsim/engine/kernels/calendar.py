@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from netsim.engine.ids import NO_PORT, GlobalPort, LocalPort, NodeId, Numbers, Ps
-from netsim.engine.layout import N_BUCKETS, Clock, Net, Scratch, Wires
+from netsim.engine.kernels.ids import NO_PORT, GlobalPort, LocalPort, NodeId, Numbers, Ps
+from netsim.engine.kernels.layout import N_BUCKETS, Clock, Net, Scratch, Wires
 
 WORD = 32
 

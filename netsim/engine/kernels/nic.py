@@ -7,18 +7,18 @@ is served before data.
 
 from __future__ import annotations
 
-from netsim.engine.env import Env
-from netsim.engine.fields import HostRecord, PacketRecord, PortRecord, TxRecord
-from netsim.engine.handlers import IN_FILL, IN_RANK, IN_READY
-from netsim.engine.holes import FAULTS, N_CLASSES, RANKED, TRACE, fill, rank, ready
-from netsim.engine.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Numbers, Ps, Slot
-from netsim.engine.layout import INF, Wires
-from netsim.engine.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
-from netsim.engine.places import queue_of, ring_slot
-from netsim.engine.ports import lost_on_wire
-from netsim.engine.rules import NO_CLASS, NO_PACKET, NOT_CONTROL, NOT_DATA, broken
-from netsim.engine.timers import arm, start_timer
-from netsim.engine.trace import HANDLER, LOST, SENT, trace_packet, trace_tx
+from netsim.engine.kernels.env import Env
+from netsim.engine.kernels.fields import HostRecord, PacketRecord, PortRecord, TxRecord
+from netsim.engine.kernels.handlers import IN_FILL, IN_RANK, IN_READY
+from netsim.engine.kernels.holes import FAULTS, N_CLASSES, RANKED, TRACE, fill, rank, ready
+from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Numbers, Ps, Slot
+from netsim.engine.kernels.layout import INF, Wires
+from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
+from netsim.engine.kernels.places import queue_of, ring_slot
+from netsim.engine.kernels.ports import lost_on_wire
+from netsim.engine.kernels.rules import NO_CLASS, NO_PACKET, NOT_CONTROL, NOT_DATA, broken
+from netsim.engine.kernels.timers import arm, start_timer
+from netsim.engine.kernels.trace import HANDLER, LOST, SENT, trace_packet, trace_tx
 from netsim.model.arithmetic import send_time
 
 

@@ -7,7 +7,7 @@ packet at its source; whatever else a handler may write past, `checked` engines 
 
 from __future__ import annotations
 
-from netsim.engine.fields import HostRecord
+from netsim.engine.kernels.fields import HostRecord
 
 (
     TOO_MANY_CONTROL,

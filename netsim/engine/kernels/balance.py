@@ -6,11 +6,11 @@ choice is a pure function of counters of the port by which the packet came in.
 
 from __future__ import annotations
 
-from netsim.engine.holes import BALANCING, N_CLASSES
-from netsim.engine.ids import GlobalPort, HostId, LocalPort, NodeId, Slot
-from netsim.engine.layout import Net, Wires
-from netsim.engine.packets import FIRST_CONTROL, TRIMMED
-from netsim.engine.places import queue_of
+from netsim.engine.kernels.holes import BALANCING, N_CLASSES
+from netsim.engine.kernels.ids import GlobalPort, HostId, LocalPort, NodeId, Slot
+from netsim.engine.kernels.layout import Net, Wires
+from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
+from netsim.engine.kernels.places import queue_of
 from netsim.model.arithmetic import below, mix
 
 ECMP, SPRAY_RANDOM, SPRAY_RR, SPRAY_PERMUTATION, LEAST_LOADED = range(5)

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.env import env_of
-from netsim.engine.handlers import HANDLERS, Handler
-from netsim.engine.layout import HOST_FIELDS, MAX_TIMERS, PACKET_FIELDS
-from netsim.engine.protocol import Protocol
+from netsim.engine.compiling.protocol import Protocol
+from netsim.engine.kernels.env import env_of
+from netsim.engine.kernels.handlers import HANDLERS, Handler
+from netsim.engine.kernels.layout import HOST_FIELDS, MAX_TIMERS, PACKET_FIELDS
 from netsim.errors import InputError
 
 ENV = "env_of(env.host, env.pars[0].transport{i}, env, env)"

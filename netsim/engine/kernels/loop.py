@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import prange
 
-from netsim.engine.env import env_of
-from netsim.engine.handlers import IN_SETUP, NOTHING
-from netsim.engine.holes import PROFILE, TRACE, setup, switch_step
-from netsim.engine.host import host_step
-from netsim.engine.ids import Bytes, FlowId, HostId, NodeId, Ps, span
-from netsim.engine.instructions import take_ticket
-from netsim.engine.layout import (
+from netsim.engine.kernels.env import env_of
+from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
+from netsim.engine.kernels.holes import PROFILE, TRACE, setup, switch_step
+from netsim.engine.kernels.host import host_step
+from netsim.engine.kernels.ids import Bytes, FlowId, HostId, NodeId, Ps, span
+from netsim.engine.kernels.instructions import take_ticket
+from netsim.engine.kernels.layout import (
     DONE,
     GROW,
     IDLE,
@@ -28,11 +28,11 @@ from netsim.engine.layout import (
     Scratch,
     Wires,
 )
-from netsim.engine.nic import check_control
-from netsim.engine.places import ports_of
-from netsim.engine.profile import lap
-from netsim.engine.timers import arm, start_timer
-from netsim.engine.trace import half_full
+from netsim.engine.kernels.nic import check_control
+from netsim.engine.kernels.places import ports_of
+from netsim.engine.kernels.profile import lap
+from netsim.engine.kernels.timers import arm, start_timer
+from netsim.engine.kernels.trace import half_full
 
 BATCHES = 64
 """Into so many batches for each worker the active nodes of a window are divided."""

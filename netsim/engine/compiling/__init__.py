@@ -1,0 +1,1 @@
+"""From a transport's file to machine code: read, joined, specialised, compiled, kept."""
