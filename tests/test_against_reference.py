@@ -3,7 +3,7 @@
 Random small networks in which queues overflow, packets are trimmed and links are paused
 often, with every transport, switch model and load balancing that go together. The engine's
 code runs as plain Python here, since every fabric would otherwise be compiled; that compiled
-code does the same is tested in ``test_engine_compiled.py``.
+code does the same is tested in ``engine/test_compiled.py``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The reference simulator against closed forms; PFC and transports are in ``reference/``.
+"""The reference simulator against closed forms; PFC and transports stand beside this.
 
 Unless a test says otherwise packets have 936 + 64 = 1000 bytes, which take 80 ns at 100 Gbps and
 160 ns at 50 Gbps, and cables have 100 ns.
@@ -9,11 +9,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from reference import Cable, simulate
-from reference.balancing import permuted
-from reference.cases import COMBINATIONS, LOAD_BALANCING, random_case
-from reference.model import DATA, FLAG_CE, TRIMMED, below, rand32, serialisation_ps
-from reference.small import FULL, NS, PAYLOAD, G, cable, case, fabric, star, starts
+
+from . import Cable, simulate
+from .balancing import permuted
+from .cases import COMBINATIONS, LOAD_BALANCING, random_case
+from .model import DATA, FLAG_CE, TRIMMED, below, rand32, serialisation_ps
+from .small import FULL, NS, PAYLOAD, G, cable, case, fabric, star, starts
 
 # -- numbers -------------------------------------------------------------------------------------
 
