@@ -13,8 +13,8 @@ Table = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class RunResult:
-    """The tables and figures of a run.
+class Ending:
+    """How a run ended.
 
     `stopped_because` is "finished" (every flow is delivered and its sender knows), "time" (cut by
     stop.time), "interrupted", "stalled", or "idle" (nothing can happen any more and flows are
@@ -23,13 +23,36 @@ class RunResult:
     run is not complete, unless it was interrupted.
     """
 
-    flows: dict[str, np.ndarray]
-    links: dict[str, np.ndarray]
+    stopped_because: str
+    complete: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The tables and figures of a run, and how it ended (`Ending`)."""
+
+    flows: Table
+    links: Table
     summary: dict[str, Any]
     complete: bool
     stopped_because: str
     hash: str
     reason: str | None
+
+    @classmethod
+    def of(cls, flows: Table, links: Table, summary: dict[str, Any], ending: Ending) -> RunResult:
+        """A result with the hash of its tables, which enters its summary."""
+        digest = result_hash(flows, links)
+        return cls(
+            flows=flows,
+            links=links,
+            summary={**summary, "hash": digest},
+            complete=ending.complete,
+            stopped_because=ending.stopped_because,
+            hash=digest,
+            reason=ending.reason,
+        )
 
 
 def result_hash(flows: Table, links: Table) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from netsim.errors import RunError
 from netsim.model.fabric import packet_counts
-from netsim.results.run_result import Table, result_hash
+from netsim.results.run_result import Ending, RunResult, Table
+from netsim.running.drive import FINISHED
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -39,13 +41,13 @@ def engine_result(
     point: Point,
     scenario: Scenario,
     engine: Engine,
-    *,
-    stopped_because: str,
-    complete: bool,
-    reason: str | None,
-    timings: dict[str, Any],
-) -> dict[str, Any]:
-    """The fields of a RunResult. Raises RunError if packets or bytes are not conserved."""
+    ending: Ending,
+    timings: Mapping[str, Any],
+) -> RunResult:
+    """What an engine has simulated; `timings` are wall_s, compile_s and threads of the summary.
+
+    Raises RunError if packets or bytes are not conserved.
+    """
     conservation = conserve(engine)
     states, counts = engine.flow_states(), engine.counts
     start_ps, done_ps, acked_ps = states.start_ps, states.done_ps, states.acked_ps
@@ -60,7 +62,6 @@ def engine_result(
         cls=np.array(states.traffic_class),
     )
     links = link_table(engine)
-    digest = result_hash(flows, links)
     summary = {
         "simulated_ps": counts.now_ps,
         **timings,
@@ -71,20 +72,11 @@ def engine_result(
         **{name: int(links[name].sum()) for name in ("drops", "lost", "trims", "marks")},
         "pauses": int(links["pauses_sent"].sum()),
         "conservation": conservation,
-        "hash": digest,
     }
-    return {
-        "flows": flows,
-        "links": links,
-        "summary": summary,
-        "complete": complete,
-        "stopped_because": stopped_because,
-        "hash": digest,
-        "reason": reason,
-    }
+    return RunResult.of(flows, links, summary, ending)
 
 
-def closed_form_result(point: Point, scenario: Scenario) -> dict[str, Any]:
+def closed_form_result(point: Point, scenario: Scenario) -> RunResult:
     """The result of a transport whose completion times are the ideal ones."""
     ideal = scenario.ideal
     table = scenario.flows
@@ -100,7 +92,6 @@ def closed_form_result(point: Point, scenario: Scenario) -> dict[str, Any]:
         cls=table.cls,
     )
     links = {name: np.zeros(0, np.int64) for name in ("link", "class", *LINK_COUNTERS)}
-    digest = result_hash(flows, links)
     summary = {
         "simulated_ps": int((table.start_ps + ideal.fct_ps).max()),
         "wall_s": 0.0,
@@ -114,17 +105,8 @@ def closed_form_result(point: Point, scenario: Scenario) -> dict[str, Any]:
         "trims": 0,
         "marks": 0,
         "pauses": 0,
-        "hash": digest,
     }
-    return {
-        "flows": flows,
-        "links": links,
-        "summary": summary,
-        "complete": True,
-        "stopped_because": "finished",
-        "hash": digest,
-        "reason": None,
-    }
+    return RunResult.of(flows, links, summary, Ending(FINISHED, complete=True))
 
 
 def flow_table(

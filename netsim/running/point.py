@@ -14,7 +14,7 @@ from netsim.engine.simulation import Options, Simulation
 from netsim.errors import InputError
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.limits import HORIZON_PS, THREADS
-from netsim.results.run_result import RunResult
+from netsim.results.run_result import Ending, RunResult
 from netsim.running.collect import closed_form_result, engine_result
 from netsim.running.drive import BEFORE, FINISHED, IDLE, TIME, Chunk, drive
 from netsim.running.estimate import code_needed
@@ -86,22 +86,13 @@ def simulate(
         raise InputError(f"{threads} threads", hint=f"1 to {THREADS}")
     scenario = prepare(point)
     if is_closed_form(point):
-        return RunResult(**closed_form_result(point, scenario))
+        return closed_form_result(point, scenario)
     threads = 1 if checked else threads or os.cpu_count() or 1
     options = Options(threads=threads, checked=checked, on_hang=on_hang)
     run = _Run(point, scenario, options, progress, should_stop)
-    run.go()
-    return RunResult(
-        **engine_result(
-            point,
-            scenario,
-            run.engine,
-            stopped_because=run.stopped_because,
-            complete=run.complete,
-            reason=run.reason,
-            timings={"wall_s": run.wall_s, "compile_s": run.compile_s, "threads": threads},
-        )
-    )
+    ending = run.go()
+    timings = {"wall_s": run.wall_s, "compile_s": run.compile_s, "threads": threads}
+    return engine_result(point, scenario, run.engine, ending, timings)
 
 
 def build_engine(point: Point, scenario: Scenario, options: Options) -> Engine:
@@ -157,30 +148,28 @@ class _Run:
         self.may_lose = ~np.array(reliable)[scenario.class_of_flow]
         self.report = progress or (lambda _: None)
         self.should_stop = should_stop or (lambda: False)
-        self.complete = False
-        self.reason: str | None = None
+        self.stall: str | None = None  # what has stalled, in words
         self.wall_s = 0.0
         began = time.perf_counter()
         self.engine = ready_engine(point, scenario, self._tell, options)
         self.compile_s = time.perf_counter() - began
         self.patience = Patience(patience_ps(self.engine))
 
-    def go(self) -> None:
+    def go(self) -> Ending:
         """Run until there is a reason to stop."""
         until_ps = self.stop.time_ps
-        self.stopped_because = drive(
+        why = drive(
             self.engine,
             self._look,
             until_ps=HORIZON_PS if until_ps is None else until_ps,
             stop_when_done=not self.stop.drain,
             should_stop=self.should_stop,
         )
-        if self.stopped_because == FINISHED:
-            self.complete = True
-        elif self.stopped_because == TIME:
-            self._account_for("stopped by stop.time", undelivered(self.engine))
-        elif self.stopped_because == IDLE:
-            self._idle()
+        if why == TIME:
+            return self._ended(TIME, "stopped by stop.time", undelivered(self.engine))
+        if why == IDLE:
+            return self._idle()
+        return Ending(why, complete=why == FINISHED, reason=self.stall)
 
     def _look(self, chunk: Chunk) -> str | None:
         """Tell how far the run has come, and stop it if it has stalled."""
@@ -203,28 +192,27 @@ class _Run:
             return self._stalled(f"no progress, {UNAWARE}", never)
         return None
 
-    def _idle(self) -> None:
+    def _idle(self) -> Ending:
         """The network is empty and no timer is set."""
         nothing = "nothing can happen any more"
         flows, never = missing(self.engine, self.may_lose), unaware(self.engine)
         if never.size and not flows.size:
-            self.stopped_because = self._stalled(f"{nothing}, {UNAWARE}", never)
-        else:
-            self.stopped_because = FINISHED if self._all_delivered() else IDLE
-            self._account_for(nothing, flows)
+            why = self._stalled(f"{nothing}, {UNAWARE}", never)
+            return Ending(why, complete=False, reason=self.stall)
+        return self._ended(FINISHED if self._all_delivered() else IDLE, nothing, flows)
 
-    def _account_for(self, what: str, flows: np.ndarray) -> None:
+    def _ended(self, why: str, what: str, flows: np.ndarray) -> Ending:
         """A run that ends without `flows` is not complete."""
-        self.complete = flows.size == 0
-        if flows.size:
-            of = f"{flows.size} of {len(self.scenario.flows)} flows are not delivered"
-            self.reason = explain(self.engine, flows, f"{what}, {of}")
+        if not flows.size:
+            return Ending(why, complete=True)
+        of = f"{flows.size} of {len(self.scenario.flows)} flows are not delivered"
+        return Ending(why, complete=False, reason=explain(self.engine, flows, f"{what}, {of}"))
 
     def _all_delivered(self) -> bool:
         return self.engine.counts.delivered == len(self.scenario.flows)
 
     def _stalled(self, what: str, flows: np.ndarray) -> str:
-        self.reason = explain(self.engine, flows, what)
+        self.stall = explain(self.engine, flows, what)
         return STALLED
 
     def _tell(self, phase: str, chunk: Chunk = BEFORE) -> None:

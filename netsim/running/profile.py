@@ -16,7 +16,7 @@ from netsim.experiment.scenario import is_closed_form, prepare
 from netsim.limits import HORIZON_PS
 from netsim.results import write_result
 from netsim.results.provenance import origins
-from netsim.results.run_result import RunResult
+from netsim.results.run_result import Ending
 from netsim.running.collect import engine_result
 from netsim.running.drive import FINISHED, drive
 from netsim.running.point import build_engine
@@ -86,17 +86,8 @@ def profile(point: Point) -> Profile:
         why = drive(engine, until_ps=until_ps, stop_when_done=not point.stop.drain)
     with step(COLLECT):
         timings = {"wall_s": seconds[DRIVE], "compile_s": seconds[CODE], "threads": 1}
-        result = RunResult(
-            **engine_result(
-                point,
-                scenario,
-                engine,
-                stopped_because=why,
-                complete=why == FINISHED,
-                reason=None,
-                timings=timings,
-            )
-        )
+        ending = Ending(why, complete=why == FINISHED)
+        result = engine_result(point, scenario, engine, ending, timings)
     with step(WRITE), tempfile.TemporaryDirectory() as folder:
         (origin,) = origins([point])
         write_result(Path(folder) / "result", point, result, origin)
