@@ -36,7 +36,7 @@ from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
 from netsim.engine.wires import build_wires
 from netsim.model.arithmetic import PURPOSE_ECMP, salt
-from netsim.model.fabric import Fabric
+from netsim.model.fabric import LOSSLESS, SHARED_BUFFER, TRIM, Fabric
 from netsim.model.network import Network
 
 BALANCING = {
@@ -99,9 +99,9 @@ def features(fabric: Fabric, with_faults: bool) -> dict[str, Any]:
     at = fabric.ecn.at if fabric.ecn is not None else None
     return {
         "N_CLASSES": fabric.n_classes,
-        "TRIM": fabric.model == "trim",
-        "LOSSLESS": fabric.model == "lossless",
-        "DYNAMIC": fabric.model == "lossless" and fabric.shared_buffer_bytes is not None,
+        "TRIM": fabric.model == TRIM,
+        "LOSSLESS": fabric.model == LOSSLESS,
+        "DYNAMIC": SHARED_BUFFER in fabric.kinds,
         "ECN_ENQUEUE": at == "enqueue",
         "ECN_DEQUEUE": at == "dequeue",
         "COUPLED": is_coupled(fabric),
@@ -112,7 +112,7 @@ def features(fabric: Fabric, with_faults: bool) -> dict[str, Any]:
 
 def is_coupled(fabric: Fabric) -> bool:
     """Do a switch's ports influence each other under this fabric?"""
-    return fabric.model == "lossless" or fabric.load_balancing == "least_loaded"
+    return fabric.model == LOSSLESS or fabric.load_balancing == "least_loaded"
 
 
 def build_net(network: Network, seed: int) -> Net:

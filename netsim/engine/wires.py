@@ -25,7 +25,7 @@ from netsim.engine.records import aligned_zeros
 from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings
 from netsim.model.arithmetic import PURPOSE_PERMUTATION, PURPOSE_SPRAY, byte_quotient, salt
-from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.fabric import LOSSLESS, Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 
 
@@ -61,12 +61,12 @@ def build_wires(
         Wires,
         pool=aligned_zeros(total, packet),
         blank=np.zeros(1, packet),
-        ingress=np.zeros(total if fabric.model == "lossless" else 1, np.int32),
+        ingress=np.zeros(total if fabric.model == LOSSLESS else 1, np.int32),
         ports=ports,
         inbox=inbox,
         balance=balance,
         queues=queues,
-        charges=aligned_zeros(n * c if fabric.model == "lossless" else 1, CHARGE),
+        charges=aligned_zeros(n * c if fabric.model == LOSSLESS else 1, CHARGE),
         used_bytes=np.zeros(network.n_nodes, np.int64),
         head_seen=np.zeros(n, np.int64),
         new_tail=np.zeros(n, np.int64),

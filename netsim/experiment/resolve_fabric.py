@@ -16,6 +16,7 @@ from netsim.model.fabric import (
     MARKING,
     MODELS,
     SHARED_BUFFER,
+    TRIM,
     Ecn,
     Fabric,
     Key,
@@ -163,9 +164,9 @@ def _contradictions(fabric: Fabric, packets: PacketFormat) -> list[InputError]:
         errors.append(InputError(message, key=f"fabric.{key}", hint=hint))
 
     used = used_keys(fabric)
-    if fabric.model == "trim" and fabric.n_classes != 2:
+    if fabric.model == TRIM and fabric.n_classes != 2:
         wrong("n_classes", f'{fabric.n_classes} with model "trim"', "headers and data: exactly 2")
-    if fabric.model == "trim" and packets.control_bytes > packets.header_bytes + 1:
+    if fabric.model == TRIM and packets.control_bytes > packets.header_bytes + 1:
         # The smallest data packet carries one byte; trimming must not make it grow.
         errors.append(
             InputError(
@@ -189,7 +190,7 @@ def _contradictions(fabric: Fabric, packets: PacketFormat) -> list[InputError]:
     if "xon_bytes" in used and fabric.xon_bytes == 0:
         wrong("xon_bytes", "a pause would never end", "at least one byte")
     shared = fabric.shared_buffer_bytes
-    if fabric.model == "lossless" and shared is not None and shared < full:
+    if fabric.model == LOSSLESS and shared is not None and shared < full:
         hint = f"at least {format_bytes(full)}"
         wrong("shared_buffer_bytes", f"{format_bytes(shared)} does not hold one packet", hint)
     if fabric.ecn and fabric.ecn.kmin_bytes > fabric.ecn.kmax_bytes:

@@ -1,15 +1,8 @@
 """The network: hosts and switches joined by cables, as flat arrays.
 
-A topology builds its graph with `NetworkBuilder` and hands back a `Network`, in which
+A topology builds its graph with `NetworkBuilder` (builder.py) and hands back a `Network`, in which
 everything is checked and numbered. Each cable is two directed links; a link is identified
 with the egress port that feeds it.
-
-    builder = NetworkBuilder()
-    hosts = builder.add_hosts(2)
-    switch = builder.add_switch("tor")
-    for host in hosts:
-        builder.cable(host, switch, rate_bps=100_000_000_000, delay_ps=1_000_000)
-    network = builder.build("pair")
 """
 
 from __future__ import annotations

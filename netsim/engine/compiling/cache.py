@@ -90,7 +90,8 @@ class CodeCache:
         """Keep what was compiled for a signature, if there is a place for it."""
         from numba.core.serialize import dumps
 
-        if result.library.has_dynamic_globals:
+        machine_code = result._asdict()["library"]
+        if machine_code.has_dynamic_globals:
             warn_once(f"{self._name} cannot be kept: it refers to a large array of a module")
             return
         path = self._path(signature, result.codegen)
