@@ -8,7 +8,7 @@ functions as plugins' parameters, so that messages agree.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import (
@@ -181,13 +181,6 @@ class FileSection(_Section):
     stop: dict[str, Any] = Field(default_factory=dict)
     outputs: dict[str, Any] = Field(default_factory=dict)
 
-
-FIXED_SECTIONS: Mapping[str, type[_Section]] = {
-    "packets": PacketsSection,
-    "fabric": FabricSection,
-    "stop": StopSection,
-    "outputs": OutputsSection,
-}
 
 _MISSING = {
     "topology": '[topology] with kind = "fat_tree"',

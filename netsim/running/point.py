@@ -57,6 +57,20 @@ class Progress:
     bytes_done: int
     bytes_total: int
 
+    @classmethod
+    def at(cls, phase: str, chunk: Chunk, n_flows: int, n_bytes: tuple[int, int]) -> Progress:
+        """The progress after a chunk; `n_bytes` are those done and those in all."""
+        return cls(
+            phase=phase,
+            simulated_ps=chunk.counts.now_ps,
+            flows_done=chunk.counts.delivered,
+            flows_total=n_flows,
+            packet_hops=chunk.counts.hops,
+            wall_s=chunk.wall_s,
+            bytes_done=n_bytes[0],
+            bytes_total=n_bytes[1],
+        )
+
 
 def simulate(
     point: Point,
@@ -216,15 +230,6 @@ class _Run:
         return STALLED
 
     def _tell(self, phase: str, chunk: Chunk = BEFORE) -> None:
-        self.report(
-            Progress(
-                phase=phase,
-                simulated_ps=chunk.counts.now_ps,
-                flows_done=chunk.counts.delivered,
-                flows_total=len(self.scenario.flows),
-                packet_hops=chunk.counts.hops,
-                wall_s=chunk.wall_s,
-                bytes_done=chunk.counts.payload_bytes,
-                bytes_total=self.scenario.flows.total_bytes,
-            )
-        )
+        flows = self.scenario.flows
+        n_bytes = chunk.counts.payload_bytes, flows.total_bytes
+        self.report(Progress.at(phase, chunk, len(flows), n_bytes))

@@ -164,16 +164,6 @@ class _Session:
     def _tell(self, phase: str, chunk: Chunk = BEFORE) -> None:
         if self.progress is None:
             return
-        self.progress(
-            Progress(
-                phase=phase,
-                simulated_ps=chunk.counts.now_ps,
-                flows_done=chunk.counts.delivered,
-                flows_total=len(self.scenario.flows),
-                packet_hops=chunk.counts.hops,
-                wall_s=chunk.wall_s,
-                # What is waited for is a time, not bytes.
-                bytes_done=min(chunk.counts.now_ps, self.goal_ps),
-                bytes_total=self.goal_ps,
-            )
-        )
+        # What is waited for is a time, not bytes.
+        waited = min(chunk.counts.now_ps, self.goal_ps), self.goal_ps
+        self.progress(Progress.at(phase, chunk, len(self.scenario.flows), waited))
