@@ -23,7 +23,7 @@ CASES = 8
 MORE_CASES = 60
 """Of the slow test."""
 
-NARROW = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4)
+NARROW = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4, spare_slots=8)
 """So little room that everything that can grow does, more than once."""
 
 

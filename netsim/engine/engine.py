@@ -15,7 +15,7 @@ from netsim.engine.compiling.join import join
 from netsim.engine.compiling.protocol import Protocol, read_protocol, transport_parameters
 from netsim.engine.compiling.specialise import Entry, jit_enabled
 from netsim.engine.failures import Failures
-from netsim.engine.growth import Growth
+from netsim.engine.growth import give_room
 from netsim.engine.kernels.ids import Ps
 from netsim.engine.kernels.layout import GROW
 from netsim.engine.kernels.loop import Limits
@@ -53,7 +53,6 @@ class Engine:
         )
         self.state = build_state(simulation, self.protocol, pars, options, jit=self.jit)
         self._failures = Failures(self.state, self.protocol, self.name, self.fabric.n_classes)
-        self._growth = Growth(self.state, self.network, self.threads)
         self._call(self._set_up, self.state.ends, self.state.wires, self.state.clock)
         self._failures.look()
 
@@ -139,7 +138,7 @@ class Engine:
             if status != GROW:
                 return Status(status)
             self._failures.look()
-            self._growth.give_room()
+            give_room(self.state, self.network, self.threads)
 
     def _call(self, entry: Entry, *arguments: Any) -> Any:
         """Call an entry of the kernels. Raises RunError for what a handler in it raises."""

@@ -36,6 +36,7 @@ class Sizes:
     queue_slots: int = 128
     control_slots: int = 64
     scratch: int = 1 << 14
+    spare_slots: int | None = None  # to grow into; by default three times what the rings begin with
 
 
 def initial_sizes(network: Network, packets: PacketFormat) -> Sizes:
@@ -70,6 +71,12 @@ class Rings:
         queues_at = n * sizes.link_slots
         control_at = queues_at + (n - h) * n_classes * sizes.queue_slots
         return cls(sizes, queues_at, control_at, control_at + h * sizes.control_slots)
+
+    @property
+    def pool_slots(self) -> int:
+        """The slots of the pool; they cost nothing until they are touched."""
+        spare = self.sizes.spare_slots
+        return self.used + (3 * self.used + 4096 if spare is None else spare)
 
 
 def longest_window_ps(network: Network) -> int:

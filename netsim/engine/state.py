@@ -19,6 +19,7 @@ from netsim.engine.kernels.balance import (
 )
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import (
+    BLOCK,
     CLOCK,
     INF,
     N_BUCKETS,
@@ -57,7 +58,6 @@ class State:
     ends: Ends
     clock: Clock
     scratch: Scratch
-    pool_used: int
 
 
 def build_state(
@@ -86,7 +86,6 @@ def build_state(
         ends=ends,
         clock=build_clock(network, ends, options.window_ps),
         scratch=build_scratch(network, options.workers, sizes.scratch),
-        pool_used=rings.used,
     )
     if not jit:
         groups = (state.wires, state.ends, state.clock)
@@ -147,6 +146,7 @@ def build_clock(network: Network, ends: Ends, window_ps: int | None) -> Clock:
         Clock,
         clock=clock,
         next_event=next_event,
+        soonest=np.minimum.reduceat(next_event, np.arange(0, n, BLOCK)),
         active=np.zeros(n, np.int64),
         status=np.zeros(n, np.int64),
         what=np.zeros(n, np.int64),

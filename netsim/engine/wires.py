@@ -36,7 +36,6 @@ def build_wires(
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
     n, h, c = network.n_ports, network.n_hosts, fabric.n_classes
     sizes = rings.sizes
-    total = 4 * rings.used + 4096  # costs nothing until it is touched; moving the pool does
 
     ports = aligned_zeros(n, PORT)
     ports["ring_off"] = np.arange(n) * sizes.link_slots
@@ -59,9 +58,9 @@ def build_wires(
     balance["salt_other"] = salt(seed, PURPOSE_PERMUTATION, 2 * entity)
     return grouped(
         Wires,
-        pool=aligned_zeros(total, packet),
+        pool=aligned_zeros(rings.pool_slots, packet),
         blank=np.zeros(1, packet),
-        ingress=np.zeros(total if fabric.model == LOSSLESS else 1, np.int32),
+        ingress=np.zeros(rings.pool_slots if fabric.model == LOSSLESS else 1, np.int32),
         ports=ports,
         inbox=inbox,
         balance=balance,
@@ -71,8 +70,8 @@ def build_wires(
         head_seen=np.zeros(n, np.int64),
         new_tail=np.zeros(n, np.int64),
         first_new=np.full(n, INF, np.int64),
-        link_need=np.zeros(n, np.int64),
-        queue_need=np.zeros(n * c, np.int64),
+        pool_used=np.array([rings.used]),
+        moved_links=np.zeros(1, np.int64),
         fabric=_fabric_record(fabric, simulation.packets, seed),
         trace=trace,
         **_fault_state(simulation.faults, n, c),

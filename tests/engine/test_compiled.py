@@ -52,7 +52,7 @@ FEATURES = {
         replace(TRIM, load_balancing="spray_random", ecn=Ecn(PACKET, 5 * PACKET, 0.7)),
     ),
 }
-NARROW = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4)
+NARROW = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4, spare_slots=8)
 
 
 def random_flows(network: Network, rng: np.random.Generator, n: int, most_bytes: int) -> FlowTable:

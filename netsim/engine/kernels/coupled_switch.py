@@ -21,7 +21,7 @@ from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.holes import DYNAMIC, LOSSLESS, N_CLASSES, TRACE
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
 from netsim.engine.kernels.layout import (
-    GROW_RING,
+    GROW_POOL,
     GROW_SCRATCH,
     INF,
     OK,
@@ -42,12 +42,11 @@ from netsim.engine.kernels.ports import (
     set_paused,
     transmit,
 )
+from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 from netsim.engine.kernels.switch import KEY_BITS, KEY_MASK, gather, sort_by_time
 from netsim.engine.kernels.trace import ARRIVED, DROPPED, trace_packet
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES
-
-GROWTH = 4  # by which a full ring grows; each time costs a step of the switch
 
 
 def begin(wires: Wires, step: Step, out: LocalPort, now: Ps) -> None:
@@ -171,26 +170,24 @@ def complete(wires: Wires, step: Step, out: LocalPort) -> None:
 
 
 def ring_full(wires: Wires, p: GlobalPort) -> bool:
-    """Could a packet and a PFC frame, sent by port ``p`` in one event, overrun its link's ring?
+    """Make room on the link of port ``p`` for a packet and a PFC frame, sent in one event.
 
-    If so, ``link_need`` says how large it should be.
+    True if there is none, and the pool is used up.
     """
     port = wires.ports[p]
-    if port.tail - wires.head_seen[p] + 2 > port.ring_mask + 1:
-        wires.link_need[p] = GROWTH * (port.ring_mask + 1)
-        return True
-    return False
+    need = port.tail - wires.head_seen[p] + 2
+    return need > port.ring_mask + 1 and not lengthen_link(wires, port, p, need)
 
 
 def admit(net: Net, wires: Wires, step: Step, ingress: LocalPort, slot: Slot, now: Ps) -> int:
     """The packet in pool slot ``slot`` arrives by local port ``ingress``.
 
-    Returns GROW_RING, and nothing has changed, if there is no room for it.
+    Returns GROW_POOL, and nothing has changed, if there is no room for it.
     """
     p_in = step.first + ingress
     pkt = wires.pool[slot]
     if ring_full(wires, p_in):
-        return GROW_RING
+        return GROW_POOL
     if LOSSLESS and int(pkt.kind) == PFC:
         set_paused(wires, wires.ports[p_in], p_in, int(pkt.aux), now)
         begin(wires, step, ingress, now)
@@ -207,7 +204,7 @@ def admit(net: Net, wires: Wires, step: Step, ingress: LocalPort, slot: Slot, no
     p = step.first + out
     if not room_at(wires, p):
         undo_choice(net, wires, step.node, p_in, slot)
-        return GROW_RING
+        return GROW_POOL
     port = wires.ports[p]
     if not LOSSLESS:
         idle = port.tx_bytes == 0
@@ -237,16 +234,15 @@ def admit(net: Net, wires: Wires, step: Step, ingress: LocalPort, slot: Slot, no
 
 
 def room_at(wires: Wires, p: GlobalPort) -> bool:
-    """Is there room for one more packet in every class of port ``p`` and on its link?
+    """Make room for one more packet in every class of port ``p`` and on its link.
 
-    If not, ``link_need`` or ``queue_need`` says how much there should be.
+    False if the pool is used up.
     """
     if ring_full(wires, p):
         return False
     for cls in range(N_CLASSES):
         queue = wires.queues[queue_of(p, cls)]
-        if queue.tail - queue.head > queue.mask:
-            wires.queue_need[queue_of(p, cls)] = GROWTH * (queue.mask + 1)
+        if queue.tail - queue.head > queue.mask and not lengthen_queue(wires, queue, 0):
             return False
     return True
 
@@ -268,7 +264,7 @@ def run_events(
 ) -> int:
     """Merge the ``n`` sorted arrivals with the completions of the window.
 
-    Returns OK, or GROW_RING before an event for which there is no room.
+    Returns OK, or GROW_POOL before an event for which there is no room.
     """
     step = open_step(net, clock, scratch, worker, node)
     first = step.first
@@ -290,7 +286,7 @@ def run_events(
             out = step.heads[entry]
             if wires.ports[first + out].free_at <= t_arrival:
                 if not may_complete(wires, step, out):
-                    return GROW_RING
+                    return GROW_POOL
                 # No later event can enter the calendar before this one.
                 word = entry // WORD
                 calendar_take(step, entry)

@@ -28,8 +28,7 @@ from netsim.engine.kernels.holes import (
 from netsim.engine.kernels.ids import FlowId, GlobalPort, HostId, Ps, Slot, TimerSlot
 from netsim.engine.kernels.layout import (
     BROKEN,
-    GROW_CONTROL,
-    GROW_RING,
+    GROW_POOL,
     INF,
     OK,
     TIMER_RX,
@@ -43,6 +42,7 @@ from netsim.engine.kernels.nic import check_control, pick, transmit_control, tra
 from netsim.engine.kernels.packets import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.places import ring_slot
 from netsim.engine.kernels.ports import set_paused
+from netsim.engine.kernels.rings import lengthen_control, lengthen_link
 from netsim.engine.kernels.rules import ENDLESS, MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER, broken
 from netsim.engine.kernels.timers import first_key, surface
 from netsim.engine.kernels.trace import (
@@ -157,9 +157,9 @@ def host_step(wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -> int:
         now = t_next
         if now == t_send and now < t_arrival and now < t_timer:
             if port.tail - wires.head_seen[p] > port.ring_mask:
-                status = GROW_RING
-                wires.link_need[p] = 2 * (port.ring_mask + 1)
-                break
+                if not lengthen_link(wires, port, p, 0):
+                    status = GROW_POOL
+                    break
             if control:
                 transmit_control(wires, host, port, p, now)
             else:
@@ -170,9 +170,9 @@ def host_step(wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -> int:
                     stuck = host.ready_head >= 0
             continue
         if host.ctrl_tail - host.ctrl_head + CONTROL_BURST > host.ctrl_mask + 1:
-            status = GROW_CONTROL
-            clock.what[host_id] = host_id
-            break
+            if not lengthen_control(wires, host):
+                status = GROW_POOL
+                break
         created = host.ctrl_tail
         if now == t_arrival:
             slot = ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)

@@ -124,5 +124,6 @@ else:
 
 NO_PORT = LocalPort(-1)
 NO_TIMER = TimerSlot(-1)
+NO_SLOT = Slot(-1)
 NO_FLOW = FlowId(-1)
 """None of them."""

@@ -4,7 +4,7 @@
 in order, but a switch has hundreds of them, more than the processor's own prefetcher
 follows, so that nearly every packet of a busy port would be waited for.
 
-`take_ticket` hands out numbers to workers that run at the same time.
+`take_tickets` hands out numbers to workers that run at the same time.
 
 `read_clock_ns` is there for profiles (profile.py).
 """
@@ -21,11 +21,11 @@ def prefetch(array: Any, index: int) -> None:
     """``array[index]`` will soon be read or written. In plain Python, nothing."""
 
 
-def take_ticket(tickets: Any) -> int:
-    """``tickets[0]``, which is one more afterwards; no two workers get the same."""
-    ticket = int(tickets[0])
-    tickets[0] = ticket + 1
-    return ticket
+def take_tickets(tickets: Any, n: int) -> int:
+    """``tickets[0]``, which is ``n`` more afterwards; no two workers get the same numbers."""
+    first = int(tickets[0])
+    tickets[0] = first + n
+    return first
 
 
 def read_clock_ns() -> int:
@@ -67,20 +67,20 @@ def compiled_prefetch() -> Callable[..., Any]:
 
 
 @cache
-def compiled_take_ticket() -> Callable[..., Any]:
-    """`take_ticket` for compiled code: one atomic addition."""
+def compiled_take_tickets() -> Callable[..., Any]:
+    """`take_tickets` for compiled code: one atomic addition."""
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
 
     @intrinsic  # type: ignore[untyped-decorator] # mypy skips Numba
-    def instruction(typing_context: Any, tickets: Any) -> tuple[Any, Any]:
+    def instruction(typing_context: Any, tickets: Any, n: Any) -> tuple[Any, Any]:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            zero, one = (ir.Constant(ir.IntType(64), value) for value in (0, 1))
-            address = _item_address(context, builder, signature.args[0], args[0], zero)
-            return builder.atomic_rmw("add", address, one, "monotonic")
+            first = ir.Constant(ir.IntType(64), 0)
+            address = _item_address(context, builder, signature.args[0], args[0], first)
+            return builder.atomic_rmw("add", address, args[1], "monotonic")
 
-        return types.int64(tickets), codegen
+        return types.int64(tickets, types.int64), codegen
 
     chosen: Callable[..., Any] = instruction
     return chosen
@@ -116,6 +116,6 @@ def compiled_read_clock_ns() -> Callable[..., Any]:
 INSTRUCTIONS: dict[Callable[..., Any], Callable[[], Callable[..., Any]]] = {
     prefetch: compiled_prefetch,
     read_clock_ns: compiled_read_clock_ns,
-    take_ticket: compiled_take_ticket,
+    take_tickets: compiled_take_tickets,
 }
 """What gives the instruction itself, in place of its stand-in."""

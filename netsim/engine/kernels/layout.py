@@ -117,10 +117,9 @@ MAX_TIMERS = TIMERS_OF_A_KIND - 1
 UNFINISHED = -1
 """Status of a node whose step has not ended."""
 
-OK, GROW_RING, GROW_CONTROL, GROW_SCRATCH, BROKEN = range(5)
-"""Why a step ended early: rings of links or queues (see ``link_need``, ``queue_need``), the
-host's control FIFO, or scratch (``what`` says how much) are too small, or a handler broke
-a rule."""
+OK, GROW_POOL, GROW_SCRATCH, BROKEN = range(4)
+"""Why a step ended early: the pool is used up, scratch is too small (``what`` says how much there
+should be), or a handler broke a rule."""
 
 RUNNING, DONE, IDLE, UNTIL, GROW = range(5)
 """Why a run of windows ended."""
@@ -164,8 +163,8 @@ class Wires(NamedTuple):
     head_seen: Numbers[GlobalPort, int]  # int64[n_ports]: read by the far end when the window began
     new_tail: Numbers[GlobalPort, int]  # int64[n_ports]: end of the link's ring, to be published
     first_new: Numbers[GlobalPort, Ps]  # int64[n_ports]: first arrival sent in this window, or INF
-    link_need: Numbers[GlobalPort, int]  # int64[n_ports]: slots that the ring should have, or 0
-    queue_need: Numbers[QueueId, int]  # int64[n_ports * n_classes]: likewise for the class queues
+    pool_used: Numbers[int, int]  # int64[1]: slots of the pool that belong to rings, or did
+    moved_links: Numbers[int, int]  # int64[1]: links whose rings moved in this window
     fabric: Records[int, FabricRecord]  # FABRIC[1]
     faults: Records[GlobalPort, FaultRecord]  # FAULT[n_ports], if any link has faults
     losses: Records[QueueId, LossRecord]  # LOSS[n_ports * n_classes], likewise
@@ -198,6 +197,7 @@ class Clock(NamedTuple):
 
     clock: Records[int, ClockRecord]  # CLOCK[1]
     next_event: Numbers[NodeId, Ps]  # int64[n_nodes]
+    soonest: Numbers[int, Ps]  # int64[...]: the earliest of them among BLOCK nodes each
     active: Numbers[int, NodeId]  # int64[n_nodes]
     status: Numbers[NodeId, int]  # int64[n_nodes]
     what: Numbers[NodeId, int]  # int64[n_nodes]
@@ -218,6 +218,9 @@ class Scratch(NamedTuple):
     later: Numbers[int, Numbers[LocalPort, LocalPort]]  # int64[workers, max ports]
     words: Numbers[int, Numbers[int, int]]  # int64[workers, N_BUCKETS / 32]
 
+
+BLOCK = 64
+"""So many nodes at a time are passed over that have no event in a window."""
 
 N_BUCKETS = 1024
 """Time slots into which one window's events are sorted."""

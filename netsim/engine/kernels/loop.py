@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +13,9 @@ from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
 from netsim.engine.kernels.holes import PROFILE, TRACE, setup, switch_step
 from netsim.engine.kernels.host import host_step
 from netsim.engine.kernels.ids import Bytes, FlowId, HostId, NodeId, Ps, span
-from netsim.engine.kernels.instructions import take_ticket
+from netsim.engine.kernels.instructions import take_tickets
 from netsim.engine.kernels.layout import (
+    BLOCK,
     DONE,
     GROW,
     IDLE,
@@ -31,6 +33,7 @@ from netsim.engine.kernels.layout import (
 from netsim.engine.kernels.nic import check_control
 from netsim.engine.kernels.places import ports_of
 from netsim.engine.kernels.profile import lap
+from netsim.engine.kernels.rings import show_moved_links
 from netsim.engine.kernels.timers import arm, start_timer
 from netsim.engine.kernels.trace import half_full
 
@@ -52,11 +55,10 @@ class Limits(NamedTuple):
 def find_active(clock: Clock) -> bool:
     """Open the next window: its bounds and the nodes with an event in it; False if none has."""
     window = clock.clock[0]
-    next_event = clock.next_event
+    soonest = clock.soonest
     w0 = INF
-    n_nodes = NodeId(next_event.shape[0])
-    for node in span(NodeId(0), n_nodes):
-        w0 = min(w0, next_event[node])
+    for block in range(soonest.shape[0]):
+        w0 = min(w0, soonest[block])
     window.n_active = 0
     if w0 >= INF:
         return False
@@ -64,13 +66,42 @@ def find_active(clock: Clock) -> bool:
     window.w1 = w0 + window.window_ps
     w1 = window.w1
     k = 0
-    for node in span(NodeId(0), n_nodes):
-        if next_event[node] < w1:
-            clock.active[k] = node
-            clock.status[node] = UNFINISHED
-            k += 1
+    for block in range(soonest.shape[0]):
+        if soonest[block] < w1:
+            for node in nodes_of_block(clock, block):
+                if clock.next_event[node] < w1:
+                    clock.active[k] = node
+                    clock.status[node] = UNFINISHED
+                    k += 1
     window.n_active = k
     return True
+
+
+def nodes_of_block(clock: Clock, block: int) -> Iterable[NodeId]:
+    """The nodes of a block, in ascending order."""
+    end = min((block + 1) * BLOCK, clock.next_event.shape[0])
+    return span(NodeId(block * BLOCK), NodeId(end))
+
+
+def expect(clock: Clock, node: NodeId, time: Ps) -> None:
+    """Node ``node`` has an event at ``time``, and perhaps earlier ones."""
+    if time < clock.next_event[node]:
+        clock.next_event[node] = time
+        block = node // BLOCK
+        clock.soonest[block] = min(clock.soonest[block], time)
+
+
+def note_next_events(clock: Clock) -> None:
+    """Take in for when the nodes that were active expect to be so again."""
+    done = -1
+    for i in range(clock.clock[0].n_active):
+        block = clock.active[i] // BLOCK
+        if block != done:
+            soonest = INF
+            for node in nodes_of_block(clock, block):
+                soonest = min(soonest, clock.next_event[node])
+            clock.soonest[block] = soonest
+            done = block
 
 
 def step(
@@ -102,7 +133,7 @@ def step_share(
     n_active = clock.clock[0].n_active
     batch = 1 + n_active // (BATCHES * n_workers)
     while True:
-        last = n_active - take_ticket(clock.tickets) * batch
+        last = n_active - take_tickets(clock.tickets, 1) * batch
         if last <= 0:
             return
         for i in range(max(0, last - batch), last):
@@ -139,6 +170,7 @@ def step_apart(net: Net, wires: Wires, ends: Ends, clock: Clock, scratch: Scratc
 
 def publish(net: Net, wires: Wires, clock: Clock) -> None:
     """Make visible what the active nodes sent and how far they read."""
+    show_moved_links(net, wires, clock)
     window = clock.clock[0]
     sent = 0
     for i in range(window.n_active):
@@ -151,8 +183,7 @@ def publish(net: Net, wires: Wires, clock: Clock) -> None:
                 inbox = wires.inbox[peer]
                 sent += wires.new_tail[p] - inbox.tail
                 inbox.tail = wires.new_tail[p]
-                to = net.port_node[peer]
-                clock.next_event[to] = min(clock.next_event[to], first)
+                expect(clock, net.port_node[peer], first)
     window.hops += sent
 
 
@@ -185,7 +216,7 @@ def collect(net: Net, ends: Ends, clock: Clock) -> None:
                     tx.start_ps += tx.ready_from + window.lookahead_ps
                     source = ends.hosts[tx.host]
                     arm(ends.timers, ends.heap, source, start_timer(tx), tx.start_ps)
-                    clock.next_event[tx.host] = min(clock.next_event[tx.host], tx.start_ps)
+                    expect(clock, tx.host, tx.start_ps)
 
 
 def run_windows(
@@ -229,6 +260,7 @@ def run_windows(
             return GROW
         publish(net, wires, clock)
         collect(net, ends, clock)
+        note_next_events(clock)
         window.windows += 1
         if PROFILE:
             parts = clock.parts[0]

@@ -12,7 +12,7 @@ from netsim.engine.kernels.holes import COUPLED, N_CLASSES
 from netsim.engine.kernels.ids import GlobalPort, LocalPort, NodeId, Numbers, Ps
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
-    GROW_RING,
+    GROW_POOL,
     GROW_SCRATCH,
     INF,
     N_BUCKETS,
@@ -24,6 +24,7 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.places import local_ports_of, ports_of, queue_of, ring_slot
 from netsim.engine.kernels.ports import advance, arrive
+from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 
 KEY_BITS = 32
 KEY_MASK = (1 << KEY_BITS) - 1
@@ -144,9 +145,9 @@ def group_by_output(scratch: Scratch, worker: int, n: int, n_ports: int) -> None
 
 
 def has_room(wires: Wires, p: GlobalPort, n: int) -> bool:
-    """Is there room for ``n`` arrivals at port ``p``, and on its link for all that it may send?
+    """Make room for ``n`` arrivals at port ``p``, and on its link for all that it may send.
 
-    If not, ``queue_need`` and ``link_need`` say how much there should be.
+    False if the pool is used up.
     """
     port = wires.ports[p]
     enough = True
@@ -156,12 +157,10 @@ def has_room(wires: Wires, p: GlobalPort, n: int) -> bool:
         length = queue.tail - queue.head
         waiting += length
         if length + n > queue.mask + 1:
-            wires.queue_need[queue_of(p, cls)] = length + n
-            enough = False
+            enough = lengthen_queue(wires, queue, length + n) and enough
     under_way = port.tail - wires.head_seen[p]
     if under_way + waiting > port.ring_mask + 1:
-        wires.link_need[p] = under_way + waiting
-        enough = False
+        enough = lengthen_link(wires, port, p, under_way + waiting) and enough
     return enough
 
 
@@ -217,7 +216,7 @@ def switch_step(
             enough = has_room(wires, first + out, arrivals) and enough
     if not enough:
         undo_choices(net, wires, scratch, worker, node)
-        return GROW_RING
+        return GROW_POOL
     for out in local_ports_of(net, node):
         port = wires.ports[first + out]
         lo = starts[out]

@@ -1,0 +1,100 @@
+"""Longer rings, for who finds one full.
+
+A ring moves to a stretch at the unused end of the pool, from which all workers take without
+waiting for each other. Where it lies makes no difference to what is simulated. What it leaves
+stays as it is: a link's reader goes on there until the window ends, and is then shown the new
+place (`show_moved_links`). When the pool itself is used up nothing has changed, the step ends,
+and the engine makes the pool larger (growth.py).
+"""
+
+from __future__ import annotations
+
+from netsim.engine.kernels.fields import HostRecord, PortRecord, QueueRecord
+from netsim.engine.kernels.ids import NO_SLOT, GlobalPort, NodeId, Slot
+from netsim.engine.kernels.instructions import take_tickets
+from netsim.engine.kernels.layout import Clock, Net, Wires
+from netsim.engine.kernels.places import ports_of, ring_slot
+
+FACTOR = 4
+"""By which a full ring gets longer; so the rings that were left are a third of the last one."""
+
+
+def take_stretch(wires: Wires, n_slots: int) -> Slot:
+    """The first of ``n_slots`` slots of the pool that nothing uses, or NO_SLOT."""
+    first = take_tickets(wires.pool_used, n_slots)
+    if first + n_slots <= wires.pool.shape[0]:
+        return Slot(first)
+    take_tickets(wires.pool_used, -n_slots)
+    return NO_SLOT
+
+
+def slots_for(mask: int, need: int) -> int:
+    """How long a ring of ``mask + 1`` slots becomes that needs ``need``."""
+    slots = FACTOR * (mask + 1)
+    while slots < need:
+        slots *= 2
+    return slots
+
+
+def moved(wires: Wires, off: Slot, mask: int, head: int, tail: int, n_slots: int) -> Slot:
+    """Copy entries ``head .. tail`` of a ring into one of ``n_slots``; the place of that."""
+    new = take_stretch(wires, n_slots)
+    if new < 0:
+        return NO_SLOT
+    for position in range(head, tail):
+        here = ring_slot(off, mask, position)
+        there = ring_slot(new, n_slots - 1, position)
+        wires.pool[there] = wires.pool[here]
+        if wires.ingress.shape[0] > 1:
+            wires.ingress[there] = wires.ingress[here]
+    return new
+
+
+def lengthen_link(wires: Wires, port: PortRecord, p: GlobalPort, need: int) -> bool:
+    """Give the link of port ``p`` a ring of ``need`` slots at least; False if there is no place.
+
+    What its reader may not have read moves with it.
+    """
+    slots = slots_for(port.ring_mask, need)
+    new = moved(wires, port.ring_off, port.ring_mask, wires.head_seen[p], port.tail, slots)
+    if new < 0:
+        return False
+    port.ring_off = new
+    port.ring_mask = slots - 1
+    take_tickets(wires.moved_links, 1)
+    return True
+
+
+def lengthen_queue(wires: Wires, queue: QueueRecord, need: int) -> bool:
+    """Likewise for a class queue of a switch."""
+    slots = slots_for(queue.mask, need)
+    new = moved(wires, queue.off, queue.mask, queue.head, queue.tail, slots)
+    if new < 0:
+        return False
+    queue.off = new
+    queue.mask = slots - 1
+    return True
+
+
+def lengthen_control(wires: Wires, host: HostRecord) -> bool:
+    """Likewise for a host's FIFO of control packets."""
+    slots = slots_for(host.ctrl_mask, 0)
+    new = moved(wires, host.ctrl_off, host.ctrl_mask, host.ctrl_head, host.ctrl_tail, slots)
+    if new < 0:
+        return False
+    host.ctrl_off = new
+    host.ctrl_mask = slots - 1
+    return True
+
+
+def show_moved_links(net: Net, wires: Wires, clock: Clock) -> None:
+    """Between two windows: show the readers of links where the rings of active nodes are now."""
+    if wires.moved_links[0] == 0:
+        return
+    wires.moved_links[0] = 0
+    for i in range(clock.clock[0].n_active):
+        for p in ports_of(net, NodeId(clock.active[i])):
+            port = wires.ports[p]
+            inbox = wires.inbox[net.port_peer[p]]
+            inbox.ring_off = port.ring_off
+            inbox.ring_mask = port.ring_mask
