@@ -9,6 +9,7 @@ from engine_runs import (
     build,
     dumbbell,
     flow_table,
+    hit,
 )
 from shared_link import bottleneck
 
@@ -46,15 +47,20 @@ def transfer(
     starts_ps: list[int] | None = None,
     buffer_bytes: int = DEEP,
     loss: float = 0.0,
-    outages: tuple[tuple[int, int], ...] = (),
+    hits: tuple[tuple[int, int], ...] = (),
     seed: int = 1,
     **params: Any,
 ) -> Engine:
-    """Flow i sends so many packets from left to right; the bottleneck loses packets as told."""
+    """Flow i sends so many packets from left to right; the bottleneck loses packets as told.
+
+    In each of ``hits``, from when until when, it loses all full packets that are being sent.
+    """
     n = len(packets)
     starts_ps = starts_ps or [0] * n
     flows = [(i, n + i, packets[i] * PAYLOAD, starts_ps[i]) for i in range(n)]
-    fault = LinkFault(np.array([bottleneck(network)]), loss=loss, outages_ps=outages)
+    port = bottleneck(network)
+    send_ps = int(FULL * 8e12 / network.port_rate_bps[port])
+    faults = [LinkFault(np.array([port]), loss=loss), *(hit(port, *one, send_ps) for one in hits)]
     return build(
         network,
         flow_table(flows),
@@ -63,7 +69,7 @@ def transfer(
         seed=seed,
         params=params,
         packets=PACKETS,
-        faults=combine([fault], network.n_ports),
+        faults=combine(faults, network.n_ports),
     )
 
 

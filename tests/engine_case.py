@@ -14,7 +14,7 @@ from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Ecn, Fabric, PacketFormat
-from netsim.model.faults import LinkFault, LinkFaults, combine
+from netsim.model.faults import NOMINAL, LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
@@ -61,10 +61,16 @@ def flows_of(case: Case) -> FlowTable:
 
 
 def faults_of(case: Case) -> LinkFaults | None:
-    faults = [
-        LinkFault(np.array([port]), fault.loss, fault.bit_error_rate, fault.outages)
-        for port, fault in case.faults.items()
-    ]
+    """Each phase as a fault of its own, and the outages as another one."""
+    faults = []
+    for port, fault in case.faults.items():
+        ends = [phase.from_ps for phase in fault.phases[1:]] + [INF]
+        for phase, until in zip(fault.phases, ends, strict=True):
+            chance = {"loss": phase.loss, "bit_error_rate": phase.bit_error_rate}
+            times = {"at_ps": phase.from_ps, "until_ps": until}
+            rate = phase.rate_bps or NOMINAL
+            faults.append(LinkFault(np.array([port]), rate_bps=rate, **chance, **times))
+        faults.append(LinkFault(np.array([port]), outages_ps=fault.outages))
     return combine(faults, 2 * len(case.cables)) if faults else None
 
 
@@ -91,20 +97,20 @@ def run(engine: Engine, until_ps: int | None = None) -> Engine:
     return engine
 
 
+SENT = ("kind", "flow", "seq", "aux", "size_bytes", "prio", "ecn", "entropy")
+
+
 def departures(engine: Engine, port: int) -> list[tuple[int, ...]]:
-    """What that port sent: start, arrival, kind, flow, seq, aux, size, prio, flags, entropy."""
+    """What that port sent: arrival, kind, flow, seq, aux, size, prio, flags, entropy.
+
+    When it started to is known by its arrival, as the rate at which it was sent is.
+    """
     wires = engine.state.wires
     rec = wires.ports[port]
     tail = int(rec["tail"])
     assert tail <= TRACE_SLOTS
-    delay, q20 = int(rec["delay_ps"]), int(rec["ps_per_byte_q20"])
-    sent = []
-    for pkt in wires.pool[int(rec["ring_off"]) : int(rec["ring_off"]) + tail]:
-        arrival = int(pkt["time"])
-        start = arrival - delay - ((int(pkt["size_bytes"]) * q20) >> 20)
-        rest = ("kind", "flow", "seq", "aux", "size_bytes", "prio", "ecn", "entropy")
-        sent.append((start, arrival, *(int(pkt[name]) for name in rest)))
-    return sent
+    ring = wires.pool[int(rec["ring_off"]) : int(rec["ring_off"]) + tail]
+    return [(int(pkt["time"]), *(int(pkt[name]) for name in SENT)) for pkt in ring]
 
 
 def flow_results(engine: Engine, case: Case) -> list[tuple[int, int, int, int]]:

@@ -14,6 +14,7 @@ from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.simulation import Options, Simulation
 from netsim.model.fabric import Ecn, Fabric, PacketFormat
+from netsim.model.faults import LinkFault
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
@@ -98,6 +99,12 @@ def run(engine: Engine, until_ps: int = INF) -> Engine:
     while engine.advance(10_000, until_ps) == RUNNING:
         pass
     return engine
+
+
+def hit(port: int, begin_ps: int, end_ps: int, send_ps: int) -> LinkFault:
+    """Loses what is being sent on a link between two times, of packets that take ``send_ps``."""
+    at_ps = max(0, begin_ps - send_ps + 1)
+    return LinkFault(np.array([port]), loss=1.0, at_ps=at_ps, until_ps=end_ps)
 
 
 def flow_table(flows: list[tuple[int, int, int, int]]) -> FlowTable:

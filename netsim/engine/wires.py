@@ -15,6 +15,7 @@ from netsim.engine.kernels.layout import (
     INBOX,
     INF,
     LOSS,
+    PHASE,
     PORT,
     QUEUE,
     Wires,
@@ -26,7 +27,8 @@ from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings
 from netsim.model.arithmetic import PURPOSE_PERMUTATION, PURPOSE_SPRAY, byte_quotient, salt
 from netsim.model.fabric import LOSSLESS, Fabric, PacketFormat
-from netsim.model.faults import LinkFaults
+from netsim.model.faults import NOMINAL, LinkFaults, combine
+from netsim.model.network import Network
 
 
 def build_wires(
@@ -74,21 +76,35 @@ def build_wires(
         moved_links=np.zeros(1, np.int64),
         fabric=_fabric_record(fabric, simulation.packets, seed),
         trace=trace,
-        **_fault_state(simulation.faults, n, c),
+        **_fault_state(simulation.faults, network, c),
     )
 
 
-def _fault_state(faults: LinkFaults | None, n_ports: int, n_classes: int) -> dict[str, Any]:
-    """The arrays of Wires that say what goes wrong on which link."""
+def _fault_state(
+    faults: LinkFaults | None, network: Network, n_classes: int
+) -> dict[str, np.ndarray]:
+    """The arrays of Wires that say what goes wrong on which link; without faults, one of each."""
     if faults is None:
-        faults, n_ports, n_classes = LinkFaults.none(1), 1, 1
-    state = np.zeros(n_ports, FAULT)
-    state["profile"] = faults.profile
-    state["first_outage"] = faults.outage_ptr[:-1]
-    state["last_outage"] = faults.outage_ptr[1:]
+        none = combine([], 1)
+        arrays = {"loss_table": none.loss_table, "outages": none.outages_ps}
+        kinds = {"faults": FAULT, "phases": PHASE, "losses": LOSS}
+        return {**arrays, **{name: np.zeros(1, kind) for name, kind in kinds.items()}}
+    n = network.n_ports
+    phases = np.zeros(faults.phase_from_ps.size, PHASE)
+    rate_bps = np.repeat(network.port_rate_bps, np.diff(faults.phase_ptr))
+    given = faults.phase_rate_bps != NOMINAL
+    rate_bps[given] = faults.phase_rate_bps[given]
+    phases["from_ps"] = faults.phase_from_ps
+    phases["profile"] = faults.phase_profile
+    phases["ps_per_byte_q20"] = byte_quotient(rate_bps)
+    state = np.zeros(n, FAULT)
+    # One before the first phase: a port's first transmission takes that.
+    state["phase"], state["last_phase"] = faults.phase_ptr[:-1] - 1, faults.phase_ptr[1:]
+    state["outage"], state["last_outage"] = faults.outage_ptr[:-1], faults.outage_ptr[1:]
     return {
         "faults": state,
-        "losses": np.zeros(n_ports * n_classes, LOSS),
+        "phases": phases,
+        "losses": np.zeros(n * n_classes, LOSS),
         "loss_table": faults.loss_table,
         "outages": faults.outages_ps,
     }

@@ -1,4 +1,4 @@
-"""What goes wrong on links: random loss, bit errors, links that go down and come back.
+"""What goes wrong on links: random loss, bit errors, slower rates, links that go down and return.
 
 A packet can be lost on a link, after its transmission has been paid for; it then counts as
 lost, not as dropped. Pause frames are never lost.
@@ -6,15 +6,20 @@ lost, not as dropped. Pause frames are never lost.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from netsim.limits import INT64
 from netsim.memory import require_room
 
 MAX_SIZE_BYTES = 1 << 16
 OUTAGE_BYTES = 60
 """What an outage of one link takes while all are collected."""
+
+NOMINAL = 0
+"""In the place of a rate: the one that the network gives the link."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,29 +27,32 @@ class LinkFaults:
     """Faults of every link, known by the port that feeds it.
 
     Attributes:
-        profile: int64[n_ports], row of `loss_table`; row 0 loses nothing.
         loss_table: int64[profiles, 2**16], the chance that a packet of so many bytes is
             lost, in units of 2**-32, so that chances below 1e-10 are none.
+        phase_ptr: int64[n_ports + 1]. The phases of port p are phase_ptr[p] to phase_ptr[p + 1],
+            at least one; the first begins at 0, each ends where the next one begins.
+        phase_from_ps: int64[k], when a phase begins: it is heeded by transmissions that start then.
+        phase_profile: int64[k], its row of `loss_table`.
+        phase_rate_bps: int64[k], its rate, or NOMINAL.
         outage_ptr: int64[n_ports + 1]. The outages of port p are
             outage_ptr[p] to outage_ptr[p + 1].
-        outages_ps: int64[k, 2], from when until when the link is down. A packet is lost if the
-            link is down at any time of its transmission.
+        outages_ps: int64[k, 2], from when until when the link is down, of each link in the order
+            in which they begin. A packet is lost if the link is down at any time between the
+            start of its transmission and its arrival.
     """
 
-    profile: np.ndarray
     loss_table: np.ndarray
+    phase_ptr: np.ndarray
+    phase_from_ps: np.ndarray
+    phase_profile: np.ndarray
+    phase_rate_bps: np.ndarray
     outage_ptr: np.ndarray
     outages_ps: np.ndarray
 
-    @staticmethod
-    def none(n_ports: int) -> LinkFaults:
-        """Links without a fault."""
-        return LinkFaults(
-            profile=np.zeros(n_ports, np.int64),
-            loss_table=np.zeros((1, MAX_SIZE_BYTES), np.int64),
-            outage_ptr=np.zeros(n_ports + 1, np.int64),
-            outages_ps=np.zeros((1, 2), np.int64),
-        )
+    @property
+    def rates_bps(self) -> np.ndarray:
+        """int64[...]: the rates, in ascending order, that links are given by faults."""
+        return np.unique(self.phase_rate_bps[self.phase_rate_bps != NOMINAL])
 
 
 @dataclass(frozen=True)
@@ -56,39 +64,110 @@ class LinkFault:
         loss: the chance that a packet is lost, whatever its size.
         bit_error_rate: the chance that a bit is wrong; a packet with any wrong bit is lost.
         outages_ps: (from, until) when the links are down.
+        rate_bps: of the links, or NOMINAL.
+        at_ps, until_ps: `loss`, `bit_error_rate` and `rate_bps` hold for transmissions that start
+            from here on and before.
     """
 
     ports: np.ndarray
     loss: float = 0.0
     bit_error_rate: float = 0.0
     outages_ps: tuple[tuple[int, int], ...] = ()
+    rate_bps: int = NOMINAL
+    at_ps: int = 0
+    until_ps: int = INT64
+
+    @property
+    def changes_links(self) -> bool:
+        """Whether anything but outages is the matter."""
+        return self.loss > 0 or self.bit_error_rate > 0 or self.rate_bps != NOMINAL
 
 
-def combine(faults: list[LinkFault], n_ports: int) -> LinkFaults:
-    """Every link's faults together: chances of loss are independent, outages add up.
+def combine(
+    faults: Sequence[LinkFault], n_ports: int, outages: np.ndarray | None = None
+) -> LinkFaults:
+    """Every link's faults together.
+
+    Chances of loss that hold at one time are independent, of several rates the lowest counts, and
+    outages add up. Further `outages` are int64[k, 3]: port, from, until.
 
     Raises InputError, without a file, if they do not fit into memory.
     """
     n_outages = sum(len(fault.outages_ps) * fault.ports.size for fault in faults)
+    n_outages += 0 if outages is None else len(outages)
     require_room(n_outages * OUTAGE_BYTES, what=f"{n_outages:,} outages", key="faults")
-    loss = np.zeros((n_ports, 2))
-    outages: list[list[tuple[int, int]]] = [[] for _ in range(n_ports)]
-    for fault in faults:
-        added = np.array([fault.loss, fault.bit_error_rate])
-        loss[fault.ports] = 1.0 - (1.0 - loss[fault.ports]) * (1.0 - added)
-        for port in np.unique(fault.ports).tolist():
-            outages[port].extend(fault.outages_ps)
-    kinds, profile = np.unique(np.vstack([np.zeros((1, 2)), loss]), axis=0, return_inverse=True)
+    rows = [np.zeros((0, 3), np.int64) if outages is None else outages]
+    rows += [_outages(fault) for fault in faults]
+    table = np.concatenate(rows)
+    table = table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))]
+    changing = [fault for fault in faults if fault.changes_links]
+    schedules, which = _schedules(changing, n_ports)
+    chances = np.array([(0.0, 0.0), *(phase[1:3] for one in schedules for phase in one)])
+    kinds, profile = np.unique(chances, axis=0, return_inverse=True)
+    profile = profile.reshape(-1)[1:].astype(np.int64)
     require_room(
         3 * len(kinds) * MAX_SIZE_BYTES * 8, what=f"{len(kinds):,} chances of loss", key="faults"
     )
-    flat = [outage for port in outages for outage in port]
+    lengths = np.array([len(one) for one in schedules])
+    begins = np.cumsum(lengths) - lengths
+    phase_ptr = np.concatenate([[0], np.cumsum(lengths[which])]).astype(np.int64)
+    # The phases of a port are those of its schedule, one behind the other.
+    index = np.repeat(begins[which] - phase_ptr[:-1], lengths[which]) + np.arange(phase_ptr[-1])
     return LinkFaults(
-        profile=profile.reshape(-1)[1:].astype(np.int64),
         loss_table=np.stack([_chances(*kind) for kind in kinds.tolist()]),
-        outage_ptr=np.cumsum([0, *map(len, outages)]).astype(np.int64),
-        outages_ps=np.array(flat or [(0, 0)], np.int64),
+        phase_ptr=phase_ptr,
+        phase_from_ps=np.array([phase[0] for one in schedules for phase in one], np.int64)[index],
+        phase_profile=profile[index],
+        phase_rate_bps=np.array([phase[3] for one in schedules for phase in one], np.int64)[index],
+        outage_ptr=np.searchsorted(table[:, 0], np.arange(n_ports + 1)).astype(np.int64),
+        outages_ps=table[:, 1:].copy() if len(table) else np.zeros((1, 2), np.int64),
     )
+
+
+def _outages(fault: LinkFault) -> np.ndarray:
+    """The outages of a fault as rows of (port, from, until)."""
+    ports, times = np.unique(fault.ports), np.array(fault.outages_ps, np.int64).reshape(-1, 2)
+    rows = np.empty((ports.size * len(times), 3), np.int64)
+    rows[:, 0] = np.repeat(ports, len(times))
+    rows[:, 1:] = np.tile(times, (ports.size, 1))
+    return rows
+
+
+Schedule = list[tuple[int, float, float, int]]
+"""Phases: begin, loss, bit error rate, rate."""
+
+
+def _schedules(faults: Sequence[LinkFault], n_ports: int) -> tuple[list[Schedule], np.ndarray]:
+    """The distinct schedules of links, and which one each port has."""
+    hit = np.zeros((len(faults), n_ports), bool)
+    for row, fault in zip(hit, faults, strict=True):
+        row[fault.ports] = True
+    if not faults:
+        return [_schedule([])], np.zeros(n_ports, np.int64)
+    packed = np.ascontiguousarray(np.packbits(hit, axis=0).T)
+    keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    found = [
+        _schedule([fault for fault, here in zip(faults, hit[:, port], strict=True) if here])
+        for port in first.tolist()
+    ]
+    return found, which.reshape(-1)
+
+
+def _schedule(faults: Sequence[LinkFault]) -> Schedule:
+    """The phases of a link with these faults."""
+    times = {0} | {time for fault in faults for time in (fault.at_ps, fault.until_ps)}
+    phases: Schedule = []
+    for begin in sorted(times - {INT64}):
+        kept = np.ones(2)
+        rates = []
+        for fault in faults:
+            if fault.at_ps <= begin < fault.until_ps:
+                kept *= 1.0 - np.array([fault.loss, fault.bit_error_rate])
+                rates += [fault.rate_bps] if fault.rate_bps != NOMINAL else []
+        loss, bit_error_rate = (1.0 - kept).tolist()
+        phases.append((begin, loss, bit_error_rate, min(rates, default=NOMINAL)))
+    return phases
 
 
 def _chances(loss: float, bit_error_rate: float) -> np.ndarray:

@@ -21,7 +21,8 @@ from netsim.engine.kernels.fields import HostRecord, PacketRecord, TxRecord
 from netsim.engine.kernels.ids import *
 from netsim.engine.kernels.layout import INF, Ends, Net, Wires
 from netsim.engine.kernels.places import ports_of, queue_of, ring_slot
-from netsim.engine.kernels.ports import lost_on_wire, retire
+from netsim.engine.kernels.faults import lost_on_wire
+from netsim.engine.kernels.ports import retire
 from netsim.engine.kernels.timers import arm
 from netsim.model.arithmetic import send_time
 

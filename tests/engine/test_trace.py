@@ -19,6 +19,7 @@ from netsim.engine.kernels.trace import (
     TraceOverflowError,
 )
 from netsim.engine.sizes import Sizes
+from netsim.model.arithmetic import send_time
 from netsim.model.fabric import Ecn, Fabric
 from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable
@@ -97,7 +98,10 @@ def test_every_departure_is_recorded(setting):
     recorded = sorted(zip(rows["port"], *(rows[name] for name in columns), strict=True))
     sent = []
     for port in range(NETWORK.n_ports):
-        for start, _, kind, flow, seq, aux, size, prio, ecn, entropy in departures(traced, port):
+        rec = traced.state.wires.ports[port]
+        delay_ps, q20 = int(rec["delay_ps"]), int(rec["ps_per_byte_q20"])
+        for at, kind, flow, seq, aux, size, prio, ecn, entropy in departures(traced, port):
+            start = at - delay_ps - send_time(size, q20)
             if flow == 16 and kind != 15:
                 sent.append((port, start, seq, aux, size, prio, ecn, entropy))
     assert recorded == sorted(sent)

@@ -74,15 +74,53 @@ def test_links_without_faults_lose_nothing():
     ("down_ps", "up_ps", "missing"),
     [
         (0, 1, 1),  # the first packet has begun
-        (332_800, 332_801, 1),  # the second one begins as the first one ends
-        (332_799, 332_801, 2),
-        (100, 200, 1),
-        (3_328_000, 9 * US, 0),  # after the last of ten
+        (100, 332_800, 1),  # the second one begins as the link returns
+        (332_800, 332_801, 2),
+        (2 * US, 2 * US + 1, 4),  # numbers 3 to 6 have begun and have not arrived
+        (4_327_999, 9 * US, 1),  # the last of ten arrives at 10 * 332.8 ns + 1 us
+        (4_328_000, 9 * US, 0),
     ],
 )
-def test_an_outage_hits_what_is_sent_in_it(down_ps: int, up_ps: int, missing: int):
+def test_an_outage_hits_what_is_under_way(down_ps: int, up_ps: int, missing: int):
     engine = one_flow(10 * 4096, LinkFault(NIC, outages_ps=((down_ps, up_ps),)))
     assert lost(engine) == missing
+    conserve(engine)
+
+
+SEND = 332_800
+"""A full packet at 100 Gbps, ps."""
+
+
+def test_a_rate_that_halves_in_the_middle():
+    """Packets that start from then on take twice as long on the first link, the slowest."""
+    half = LinkFault(NIC, rate_bps=50 * 10**9, at_ps=50 * SEND + 1)
+    clean, slowed = one_flow(100 * 4096), one_flow(100 * 4096, half)
+    assert fct_ps(slowed)[0] == fct_ps(clean)[0] + 49 * SEND
+
+
+def test_a_rate_for_a_time_and_the_lowest_of_two():
+    faults = [
+        LinkFault(NIC, rate_bps=50 * 10**9, at_ps=0, until_ps=4 * SEND),
+        LinkFault(NIC, rate_bps=25 * 10**9, at_ps=2 * SEND, until_ps=3 * SEND),
+    ]
+    # Packets begin at 0 (2 of 50G would be 2 SEND each), 2 SEND (25G) and 6 SEND, as built.
+    assert fct_ps(one_flow(10 * 4096, *faults))[0] == fct_ps(one_flow(10 * 4096))[0] + 4 * SEND
+
+
+def test_a_faster_rate():
+    double = LinkFault(np.arange(NETWORK.n_ports), rate_bps=200 * 10**9, at_ps=0)
+    network = fat_tree(4, 2, "200Gbps")
+    flows = flow_table([(0, 5, 100 * 4096, 0)])
+    faster = build(
+        NETWORK, flows, "datagram", DROP_TAIL, faults=combine([double], NETWORK.n_ports), jit=False
+    )
+    built = build(network, flows, "datagram", DROP_TAIL, jit=False)
+    assert fct_ps(run(faster))[0] == fct_ps(run(built))[0]
+
+
+def test_loss_for_a_time_hits_what_starts_then():
+    engine = one_flow(10 * 4096, LinkFault(NIC, loss=1.0, at_ps=SEND, until_ps=4 * SEND))
+    assert lost(engine) == 3
 
 
 def test_go_back_n_recovers_from_an_outage_after_its_timeout():
@@ -119,7 +157,8 @@ class TestExperiment:
         scenario = prepare(point)
         assert scenario.faults is not None
         network = scenario.network
-        ports = np.flatnonzero(scenario.faults.profile)
+        faults = scenario.faults
+        ports = np.flatnonzero(faults.phase_profile[faults.phase_ptr[:-1]])
         ends = ((p, network.port_peer[p]) for p in ports)
         return [
             f"{network.node_name(network.port_node[a])}>{network.node_name(network.port_node[b])}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from .model import Cable, Case, LinkFault
+from .model import Cable, Case, LinkFault, Phase
 
 TRANSPORTS = ("datagram", "roce", "ndp")
 MODELS = ("drop_tail", "trim", "lossless")
@@ -151,9 +151,20 @@ def _faults(rng: random.Random, n_ports: int) -> dict[int, LinkFault]:
             outages = ((down, down + rng.randrange(1, 100 * US)),)
         if outages and rng.random() < 0.3:
             outages += ((down + 30 * US, down + 130 * US),)
-        loss, errors = rng.choice((0.0, 0.02, 0.2)), rng.choice((0.0, 1e-6, 1e-5))
-        faults[port] = LinkFault(loss, errors, outages)
+        faults[port] = LinkFault(_phases(rng), outages)
     return faults
+
+
+def _phases(rng: random.Random) -> tuple[Phase, ...]:
+    """A link with other errors all the time, or with other rates and errors for some time each."""
+    loss, errors = rng.choice((0.0, 0.02, 0.2)), rng.choice((0.0, 1e-6, 1e-5))
+    phases = [Phase(0, loss, errors)]
+    while rng.random() < 0.6 and len(phases) < 5:
+        begin = phases[-1].from_ps + rng.choice((1, rng.randrange(1, 10 * US), 5 * US))
+        loss, errors = rng.choice((0.0, 0.0, 0.2, 1.0)), rng.choice((0.0, 0.0, 1e-5))
+        rate = rng.choice((None, rng.choice(GBPS) * 10**9))
+        phases.append(Phase(begin, loss, errors, rate))
+    return tuple(phases)
 
 
 def _ecn(rng: random.Random, full: int) -> dict[str, Any] | None:

@@ -40,12 +40,13 @@ class Cable:
 
 
 @dataclass(frozen=True)
-class LinkFault:
-    """What goes wrong on a link; outages are (down_ps, up_ps)."""
+class Phase:
+    """What a link is like from a time on; its rate is that of its cable if None."""
 
+    from_ps: int
     loss: float
     bit_error_rate: float
-    outages: tuple[tuple[int, int], ...]
+    rate_bps: int | None = None
 
     def chance(self, size: int) -> int:
         """Chance that a packet of ``size`` bytes is lost, in units of 2**-32."""
@@ -55,6 +56,18 @@ class LinkFault:
         for _ in range(size):
             kept *= byte
         return math.floor((1.0 - kept) * 2**32 + 0.5)
+
+
+@dataclass(frozen=True)
+class LinkFault:
+    """What goes wrong on a link: phases in the order of time, and outages (down_ps, up_ps)."""
+
+    phases: tuple[Phase, ...]
+    outages: tuple[tuple[int, int], ...]
+
+    def phase_at(self, time_ps: int) -> Phase | None:
+        """The phase that holds at a time."""
+        return next((p for p in reversed(self.phases) if p.from_ps <= time_ps), None)
 
 
 @dataclass

@@ -56,14 +56,14 @@ class Port:
     def transmit(self, packet: Packet) -> None:
         """Start sending a packet now; the port is busy until its last bit has left."""
         sim, peer = self.sim, self.peer
-        done_ps = sim.now + serialisation_ps(packet.size, self.rate_bps)
+        done_ps = sim.now + serialisation_ps(packet.size, self._rate_now())
         arrival_ps = done_ps + self.delay_ps
         self.busy = True
         sim.at(done_ps, self.node.index, COMPLETION, (self.local,), self._complete)
         if packet.kind != PFC:
             self.counters[packet.prio].packets += 1
             self.counters[packet.prio].bytes += packet.size
-            if self._loses(packet, done_ps):
+            if self._loses(packet, arrival_ps):
                 self.counters[packet.prio].lost += 1
                 self.counters[packet.prio].lost_bytes += packet.size
                 sim.balance.lost.add(packet.size)
@@ -85,14 +85,21 @@ class Port:
         )
         sim.at(arrival_ps, peer.node.index, ARRIVAL, (peer.local,), lambda: peer.take_in(packet))
 
-    def _loses(self, packet: Packet, done_ps: int) -> bool:
-        """Does the link lose a packet that is sent from now to ``done_ps``?"""
+    def _rate_now(self) -> int:
+        """The link's rate for a transmission that starts now."""
+        fault = self.sim.case.faults.get(self.index)
+        phase = fault.phase_at(self.sim.now) if fault is not None else None
+        return self.rate_bps if phase is None or phase.rate_bps is None else phase.rate_bps
+
+    def _loses(self, packet: Packet, arrival_ps: int) -> bool:
+        """Does the link lose a packet that is sent from now on and due at ``arrival_ps``?"""
         fault = self.sim.case.faults.get(self.index)
         if fault is None:
             return False
-        if any(down < done_ps and self.sim.now < up for down, up in fault.outages):
+        if any(down < arrival_ps and self.sim.now < up for down, up in fault.outages):
             return True
-        chance = fault.chance(packet.size)
+        phase = fault.phase_at(self.sim.now)
+        chance = 0 if phase is None else phase.chance(packet.size)
         if chance == 0:
             return False
         draw = rand32(self.sim.case.seed, LOSS, self.index, self.loss_draws)

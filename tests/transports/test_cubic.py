@@ -39,7 +39,7 @@ def w_cubic(t_s: float, w_max: float) -> float:
 def test_the_window_after_a_loss_follows_the_cubic() -> None:
     """One packet of the first round is lost; K = 9.6 s; the path has room for 8,334 packets."""
     hit = 3 * MS  # while the first thousand packets are on the bottleneck
-    engine = transfer(path(60), [10**7], outages=((hit, hit + 1),), initial_window=1000)
+    engine = transfer(path(60), [10**7], hits=((hit, hit + 1),), initial_window=1000)
     run(engine, int(2.5 * RTT))
     assert (lost(engine), sender(engine, "retransmits")) == (1, 1)
     assert sender(engine, "in_recovery") == 0
@@ -57,12 +57,10 @@ def test_the_window_after_a_loss_follows_the_cubic() -> None:
 
 def test_fast_convergence_aims_below_the_last_window() -> None:
     """Two losses a second apart: the second comes far below the first w_max (section 4.7)."""
-    outages = tuple((t, t + 1) for t in (3 * MS, int(16 * RTT) + 3 * MS))
+    hits = tuple((t, t + 1) for t in (3 * MS, int(16 * RTT) + 3 * MS))
     w_max = {}
     for fast in (True, False):
-        engine = transfer(
-            path(60), [10**5], outages=outages, initial_window=1000, fast_convergence=fast
-        )
+        engine = transfer(path(60), [10**5], hits=hits, initial_window=1000, fast_convergence=fast)
         run(engine, int(19 * RTT))
         assert lost(engine) == 2
         assert 0.7 * 1279 < sender(engine, "cwnd_prior") < 0.95 * 1279
@@ -74,13 +72,11 @@ def test_periodic_losses_give_the_throughput_of_the_rfc() -> None:
     """Section 5.1: with 1/p packets between losses the mean window is 1.054 (RTT / p^1/3)^3/4."""
     w_max = 1300
     period = round(((w_max * (1 - BETA) / C) ** (1 / 3) * S + 2 * RTT) / RTT)  # in round trips
-    hits = [int(k * RTT) + 3 * MS for k in range(0, 5 * period, period)]
-    outages = tuple((t, t + 1) for t in hits)
-    engine = transfer(
-        path(60), [10**7], outages=outages, initial_window=1020, fast_convergence=False
-    )
+    losses = [int(k * RTT) + 3 * MS for k in range(0, 5 * period, period)]
+    hits = tuple((t, t + 1) for t in losses)
+    engine = transfer(path(60), [10**7], hits=hits, initial_window=1020, fast_convergence=False)
     acked, peaks = [], []
-    for t in hits:
+    for t in losses:
         run(engine, t + 2 * int(RTT))
         acked.append(int(sender(engine, "n_acked")))
         peaks.append(sender(engine, "cwnd_prior"))

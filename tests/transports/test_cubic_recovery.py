@@ -36,14 +36,14 @@ GAP = 7.2 * US
 
 
 def at_bottleneck(sent_ps: float, packet: int = 0) -> tuple[int, int]:
-    """An outage that hits only this packet of a burst that is sent at `sent_ps`."""
+    """When only this packet of a burst that is sent at `sent_ps` is on the bottleneck."""
     begin = int(sent_ps + MS + 0.72 * US + (packet + 0.5) * GAP)
     return begin, begin + 1
 
 
-def burst(*outages: tuple[int, int], packets: int = 100, **params: Any) -> Engine:
+def burst(*hits: tuple[int, int], packets: int = 100, **params: Any) -> Engine:
     """A flow whose first 100 packets are sent at once."""
-    return run(transfer(path(60), [packets], outages=outages, initial_window=100, **params))
+    return run(transfer(path(60), [packets], hits=hits, initial_window=100, **params))
 
 
 def test_a_hundred_packets_and_no_loss() -> None:
@@ -79,7 +79,7 @@ def test_a_lost_retransmission_is_found_without_a_timeout() -> None:
     """One round trip after it was sent, and at most the quarter that a slot lasts."""
     again = RTT + 53 * GAP
     engine = transfer(
-        path(60), [2000], outages=(at_bottleneck(0, 50), at_bottleneck(again)), initial_window=100
+        path(60), [2000], hits=(at_bottleneck(0, 50), at_bottleneck(again)), initial_window=100
     )
     run(engine, int(again + 0.99 * RTT))
     assert (lost(engine), sender(engine, "retransmits")) == (2, 1)
@@ -93,7 +93,7 @@ def test_a_lost_retransmission_is_found_without_a_timeout() -> None:
 
 def test_timeouts_double() -> None:
     """Sent at 0, 1 s and 3 s, while the link is down for 2.5 s."""
-    engine = run(transfer(path(60), [1], outages=((0, 2_500 * MS),)))
+    engine = run(transfer(path(60), [1], hits=((0, 2_500 * MS),)))
     assert fct_ps(engine)[0] == pytest.approx(3 * S + FORTH, abs=10)
     assert sender(engine, "retransmits") == 2
 
@@ -101,7 +101,7 @@ def test_timeouts_double() -> None:
 def test_after_a_timeout_the_window_starts_at_one() -> None:
     """The link is down for the second round, from slow start at 100 packets."""
     down = int(RTT) - 5 * MS, int(2 * RTT) - 5 * MS
-    engine = transfer(path(60), [5000], outages=(down,), initial_window=100, tail_loss_probe=False)
+    engine = transfer(path(60), [5000], hits=(down,), initial_window=100, tail_loss_probe=False)
     run(engine, int(RTT + 99 * GAP + RTT + 200 * MS) + MS)
     assert sender(engine, "cwnd") == 1
     assert sender(engine, "in_recovery") == 2

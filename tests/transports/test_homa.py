@@ -17,6 +17,7 @@ from engine_runs import (
     fat_tree,
     fct_ps,
     flow_table,
+    hit,
     run,
 )
 
@@ -222,7 +223,7 @@ def test_many_messages_little_longer_than_rtt_bytes_are_not_granted_at_once() ->
 def lost(port: int, first: int, n: int = 1, start_ps: int = 0) -> LinkFault:
     """Packets ``first`` to ``first + n - 1`` that leave back to back on the port from a start."""
     since = start_ps + first * FULL
-    return LinkFault(np.array([port]), outages_ps=((since + 1, since + n * FULL - 1),))
+    return hit(port, since + 1, since + n * FULL - 1, FULL)
 
 
 UP = int(NETWORK.node_first_port[0])
@@ -261,7 +262,7 @@ def test_lost_acknowledgement() -> None:
     """The sender asks after a silence, and the answer is the acknowledgement."""
     back = int(NETWORK.node_first_port[7])
     done = alone_ps(20)
-    ack = LinkFault(np.array([back]), outages_ps=((done, done + 1),))
+    ack = hit(back, done, done + 1, CONTROL)
     engine = homa([(0, 7, 20 * PAYLOAD, 0)], faults=[ack])
     assert fct_ps(engine)[0] == done
     assert acked_ps(engine)[0] == 19 * FULL + TIMEOUT + 8 * (CONTROL + US)
@@ -271,10 +272,10 @@ def test_lost_acknowledgement() -> None:
 def test_lost_grants() -> None:
     """A few are made up for by the next; if all are lost, RESEND grants as well."""
     back = int(NETWORK.node_first_port[7])
-    few = LinkFault(np.array([back]), outages_ps=((20 * US, 22 * US),))
+    few = hit(back, 20 * US, 22 * US, CONTROL)
     engine = homa([(0, 7, 200 * PAYLOAD, 0)], faults=[few])
     assert fct_ps(engine)[0] < alone_ps(200) + 5 * US
-    every = LinkFault(np.array([back]), outages_ps=((0, 50 * US),))
+    every = hit(back, 0, 50 * US, CONTROL)
     engine = homa([(0, 7, 200 * PAYLOAD, 0)], faults=[every])
     assert TIMEOUT < fct_ps(engine)[0] < alone_ps(200) + TIMEOUT + 20 * US
     assert retransmits(engine) == 0

@@ -17,6 +17,7 @@ from engine_runs import (
     dumbbell,
     fct_ps,
     flow_table,
+    hit,
     run,
 )
 
@@ -200,15 +201,14 @@ def test_without_parity_a_loss_costs_a_round_trip() -> None:
     ("transport", "params"), [("cubic", {}), ("bbr", {}), ("wan_fec", {"rate": "5Gbps"})]
 )
 def test_loss_of_the_last_packet(transport: str, params: dict[str, str]) -> None:
-    """The link is down while the last data packet is sent. TCP is told a round trip later, by
+    """The link loses the last data packet. TCP is told a round trip later, by
     silence; wan_fec has the packet as soon as one of parity arrives."""
     network = bottleneck(1)
     there = int(np.argmax(network.port_delay_ps))
     flows = [(0, 1, 2000 * PAYLOAD, 0)]
     clean = fct_ps(run(wan(network, flows, transport=transport, queue=3000, **params)))[0]
     sent = clean - (30 * MS + 10_000 * NS) - 2 * PACKET * 800
-    down = LinkFault(np.array([there]), outages_ps=((sent + 1, sent + 2),))
-    faults = combine([down], network.n_ports)
+    faults = combine([hit(there, sent + 1, sent + 2, PACKET * 800)], network.n_ports)
     engine = run(wan(network, flows, transport=transport, queue=3000, faults=faults, **params))
     assert lost(engine) == 1
     late = fct_ps(engine)[0] - clean
@@ -245,12 +245,12 @@ def test_completes_whatever_is_lost(loss: float, back: float, interleave: int) -
 
 
 def test_a_burst_is_spread_over_blocks() -> None:
-    """The link is down for 30 packets: a block of five parities fails, eight in turn do not."""
+    """The link loses 30 packets in a row: a block of five parities fails, eight in turn do not."""
     network = bottleneck(1)
     there = int(np.argmax(network.port_delay_ps))
     gap = PACKET * 8_000 // 5
-    outage = LinkFault(np.array([there]), outages_ps=((1000 * gap, 1030 * gap),))
-    faults = combine([outage], network.n_ports)
+    burst = hit(there, 1000 * gap, 1030 * gap, PACKET * 800)
+    faults = combine([burst], network.n_ports)
     repairs = []
     for interleave in (1, 8):
         flows = [(0, 1, 4000 * PAYLOAD, 0)]

@@ -17,8 +17,9 @@ from netsim.engine.kernels.calendar import (
     calendar_take,
     open_step,
 )
+from netsim.engine.kernels.faults import renew_link
 from netsim.engine.kernels.fields import PortRecord
-from netsim.engine.kernels.holes import DYNAMIC, LOSSLESS, N_CLASSES, TRACE
+from netsim.engine.kernels.holes import DYNAMIC, FAULTS, LOSSLESS, N_CLASSES, TRACE
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
 from netsim.engine.kernels.layout import (
     GROW_POOL,
@@ -57,7 +58,7 @@ def begin(wires: Wires, step: Step, out: LocalPort, now: Ps) -> None:
         return
     if LOSSLESS and port.pfc_due == 1:
         port.pfc_due = 0
-        send_pfc(wires, port, now)
+        send_pfc(wires, port, p, now)
     else:
         cls = choose_class(wires, port)
         if cls < 0:
@@ -73,8 +74,10 @@ def begin_if_due(wires: Wires, step: Step, out: LocalPort, now: Ps) -> None:
         begin(wires, step, out, now)
 
 
-def send_pfc(wires: Wires, port: PortRecord, now: Ps) -> None:
+def send_pfc(wires: Wires, port: PortRecord, p: GlobalPort, now: Ps) -> None:
     """Transmit a PFC frame with the pause state of all classes."""
+    if FAULTS:
+        renew_link(wires, port, p, now)
     pkt = wires.pool[ring_slot(port.ring_off, port.ring_mask, port.tail)]
     pkt.flow = -1
     pkt.seq = 0

@@ -115,13 +115,23 @@ class QueueRecord(Declared):
 
 
 class FaultRecord(Declared):
-    """What goes wrong on the link that a port feeds: its row of the loss table, the draws made,
-    and its stretch of the outages."""
+    """What goes wrong on the link that a port feeds: its row of the loss table now, the draws made,
+    the outage that is next or under way, and the phase that holds."""
 
     profile: int
     draws: int
-    first_outage: int
+    outage: int
     last_outage: int
+    phase: int
+    last_phase: int
+
+
+class PhaseRecord(Declared):
+    """What a link is like from a time on, for transmissions that start then."""
+
+    from_ps: Ps
+    profile: int  # row of the loss table
+    ps_per_byte_q20: int
 
 
 class LossRecord(Declared):

@@ -24,6 +24,7 @@ from netsim.engine.kernels.fields import (
     PacketRecord,
     ParameterRecord,
     PartsRecord,
+    PhaseRecord,
     PortRecord,
     QueueRecord,
     RxRecord,
@@ -98,6 +99,7 @@ INBOX = record_of(InboxRecord)
 BALANCE = record_of(BalanceRecord)
 QUEUE = record_of(QueueRecord)
 FAULT = record_of(FaultRecord)
+PHASE = record_of(PhaseRecord)
 LOSS = record_of(LossRecord)
 CHARGE = record_of(ChargeRecord)
 TIMER = record_of(TimerRecord)
@@ -167,6 +169,7 @@ class Wires(NamedTuple):
     moved_links: Numbers[int, int]  # int64[1]: links whose rings moved in this window
     fabric: Records[int, FabricRecord]  # FABRIC[1]
     faults: Records[GlobalPort, FaultRecord]  # FAULT[n_ports], if any link has faults
+    phases: Records[int, PhaseRecord]  # PHASE[...]: of each link one behind the other, likewise
     losses: Records[QueueId, LossRecord]  # LOSS[n_ports * n_classes], likewise
     trace: Any  # trace.Trace; without tracing an array that is not used
     loss_table: Numbers[tuple[int, int], int]  # int64[profiles, 2**16]: by size, in 2**-32

@@ -8,6 +8,7 @@ is served before data.
 from __future__ import annotations
 
 from netsim.engine.kernels.env import Env
+from netsim.engine.kernels.faults import lost_on_wire, renew_link
 from netsim.engine.kernels.fields import HostRecord, PacketRecord, PortRecord, TxRecord
 from netsim.engine.kernels.handlers import IN_FILL, IN_RANK, IN_READY
 from netsim.engine.kernels.holes import FAULTS, N_CLASSES, RANKED, TRACE, fill, rank, ready
@@ -15,7 +16,6 @@ from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Number
 from netsim.engine.kernels.layout import INF, Wires
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.places import queue_of, ring_slot
-from netsim.engine.kernels.ports import lost_on_wire
 from netsim.engine.kernels.rules import NO_CLASS, NO_PACKET, NOT_CONTROL, NOT_DATA, broken
 from netsim.engine.kernels.timers import arm, start_timer
 from netsim.engine.kernels.trace import HANDLER, LOST, SENT, trace_packet, trace_tx
@@ -101,6 +101,8 @@ def launch_from_host(
     """Start the transmission of the packet that was put into ring slot ``slot``; count it."""
     pkt = wires.pool[slot]
     size = Bytes(pkt.size_bytes)
+    if FAULTS:
+        renew_link(wires, port, p, now)
     end = now + send_time(size, port.ps_per_byte_q20)
     pkt.time = end + port.delay_ps
     pkt.hops = 1
@@ -108,7 +110,7 @@ def launch_from_host(
         trace_packet(wires, SENT, p, slot, now, 0)
     arrives = True
     if FAULTS:
-        arrives = not lost_on_wire(wires, p, int(pkt.prio), size, now, end)
+        arrives = not lost_on_wire(wires, p, int(pkt.prio), size, now, pkt.time)
     if arrives:
         port.tail += 1
     elif TRACE:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from netsim.engine.kernels.faults import lost_on_wire, renew_link
 from netsim.engine.kernels.fields import PortRecord, QueueRecord
 from netsim.engine.kernels.holes import (
     ECN_DEQUEUE,
@@ -29,7 +30,7 @@ from netsim.engine.kernels.packets import DATA, ECN_CE, TRIMMED
 from netsim.engine.kernels.places import queue_of, ring_slot
 from netsim.engine.kernels.trace import ARRIVED, DROPPED, FORWARDED, LOST, MARKED, trace_packet
 from netsim.engine.kernels.trace import TRIMMED as TRIMS
-from netsim.model.arithmetic import PURPOSE_ECN, PURPOSE_LOSS, PURPOSE_TRIM, rand32, send_time
+from netsim.model.arithmetic import PURPOSE_ECN, PURPOSE_TRIM, rand32, send_time
 
 
 def set_paused(wires: Wires, port: PortRecord, p: GlobalPort, paused: int, now: Ps) -> None:
@@ -86,28 +87,6 @@ def choose_class(wires: Wires, port: PortRecord) -> int:
     return cls
 
 
-def lost_on_wire(wires: Wires, p: GlobalPort, cls: int, size: Bytes, begin: Ps, end: Ps) -> bool:
-    """Does the link of port ``p`` lose a packet that is sent from ``begin`` to ``end``?
-
-    It does if it is down in that time; otherwise a random draw decides, by the packet's size.
-    Counts the draw, and what is lost.
-    """
-    fault = wires.faults[p]
-    lost = False
-    for i in range(fault.first_outage, fault.last_outage):
-        if wires.outages[i, 0] < end and begin < wires.outages[i, 1]:
-            lost = True
-    chance = wires.loss_table[fault.profile, size]
-    if not lost and chance > 0:
-        lost = rand32(wires.fabric[0].seed, PURPOSE_LOSS, int(p), fault.draws) < chance
-        fault.draws += 1
-    if lost:
-        loss = wires.losses[queue_of(p, cls)]
-        loss.packets += 1
-        loss.bytes += size
-    return lost
-
-
 def launch(
     wires: Wires,
     port: PortRecord,
@@ -127,6 +106,8 @@ def launch(
     wires.pool[slot] = wires.pool[waiting]
     pkt = wires.pool[slot]
     size = Bytes(pkt.size_bytes)
+    if FAULTS:
+        renew_link(wires, port, p, now)
     end = now + send_time(size, port.ps_per_byte_q20)
     pkt.time = end + port.delay_ps
     pkt.hops = int(pkt.hops) + 1
@@ -144,7 +125,7 @@ def launch(
         trace_packet(wires, FORWARDED, p, slot, now, queue.bytes)
     arrives = True
     if FAULTS:
-        arrives = not lost_on_wire(wires, p, cls, size, now, end)
+        arrives = not lost_on_wire(wires, p, cls, size, now, pkt.time)
     if arrives:
         port.tail += 1
     elif TRACE:
