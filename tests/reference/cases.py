@@ -8,7 +8,6 @@ from typing import Any
 from .model import Cable, Case, LinkFault, Phase
 
 TRANSPORTS = ("datagram", "roce", "ndp")
-MODELS = ("drop_tail", "trim", "lossless")
 LOAD_BALANCING = ("ecmp", "spray_random", "spray_rr", "spray_permutation", "least_loaded")
 
 # (transport, model) that make sense together.
@@ -22,6 +21,9 @@ COMBINATIONS = (
     ("ndp", "trim"),
 )
 
+BESIDES = ("pfabric", "codel", "credit_shaper")
+"""Queue disciplines that go with every transport."""
+
 GBPS = (10, 25, 40, 100, 200, 400, 800)
 NS = 1_000
 US = 1_000_000
@@ -30,7 +32,7 @@ CONTROL_BYTES = 64
 
 def random_case(rng_seed: int, transport: str, model: str, load_balancing: str) -> Case:
     """A case of 2 to 12 hosts and 1 to 15 flows; the arguments determine it."""
-    if (transport, model) not in COMBINATIONS:
+    if (transport, model) not in COMBINATIONS and model not in BESIDES:
         raise ValueError(f"{transport} on {model} makes no sense")
     rng = random.Random(f"{rng_seed} {transport} {model} {load_balancing}")
     n_hosts = rng.randint(2, 12)
@@ -42,7 +44,8 @@ def random_case(rng_seed: int, transport: str, model: str, load_balancing: str) 
         "control_bytes": CONTROL_BYTES,
     }
     full = packets["payload_bytes"] + packets["header_bytes"]
-    n_classes = 2 if model == "trim" or transport == "ndp" else rng.randint(1, 8)
+    two = model in ("trim", "credit_shaper") or transport == "ndp"
+    n_classes = 2 if two else rng.randint(1, 8)
     rto_ps = rng.choice((20 * US, 60 * US, 200 * US))
     flows = _flows(rng, n_hosts, packets["payload_bytes"])
     last_start = max(start for *_, start in flows)
@@ -119,7 +122,7 @@ def _fabric(
     """Buffers of a few packets; ``full`` is the size of a full packet."""
     xoff = rng.choice((0, full, 2 * full, 3 * full + 1, 8 * full))
     dynamic = model == "lossless" and rng.random() < 0.5
-    return {
+    fabric = {
         "model": model,
         "load_balancing": load_balancing,
         "n_classes": n_classes,
@@ -135,6 +138,15 @@ def _fabric(
         "alpha": rng.choice((0.125, 0.3, 0.5, 1.0, 2.0)) if dynamic else None,
         "xon_gap_bytes": rng.choice((0, 1, full, 2 * full)),
     }
+    if model == "codel":
+        fabric["target_ps"] = rng.choice((1, 100 * NS, US))
+        fabric["interval_ps"] = rng.choice((NS, US, 5 * US + 1, 20 * US))
+        fabric["mark"] = rng.random() < 0.3
+    if model == "credit_shaper":
+        fabric["credit_bytes"] = rng.choice((CONTROL_BYTES, 84, full))
+        fabric["credit_burst"] = rng.choice((1, 2, 5))
+        fabric["credit_slots"] = rng.choice((1, 3, 8))
+    return fabric
 
 
 def _faults(rng: random.Random, n_ports: int) -> dict[int, LinkFault]:

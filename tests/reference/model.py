@@ -77,10 +77,9 @@ class Case:
     Nodes 0..n_hosts-1 are hosts, the switches follow. A node's local ports are in the order of
     its cables in the list; global port numbers go through the nodes in order.
 
-    ``fabric`` has model ("drop_tail", "trim", "lossless"), load_balancing, n_classes,
-    queue_bytes, header_queue_bytes, header_ratio, ecn (None, or kmin_bytes, kmax_bytes, pmax,
-    at), ecn_from_class, xoff_bytes, xon_bytes, headroom_bytes, shared_buffer_bytes, alpha and
-    xon_gap_bytes; keys that do not matter to the model may be missing.
+    ``fabric`` has model (a name of ``queues.DISCIPLINES``), load_balancing, n_classes, ecn (None,
+    or kmin_bytes, kmax_bytes, pmax, at), ecn_from_class, and what the discipline takes; keys that
+    do not matter to it may be missing.
     ``packets`` has payload_bytes, header_bytes and control_bytes.
     ``params`` holds the transport's own parameters, see ``transports.py``.
     ``flows`` are (source host, destination host, bytes, start_ps).
@@ -114,6 +113,8 @@ class Packet:
     aux: int = 0
     flags: int = 0
     entropy: int = 0
+    remaining: int = 0
+    arrived_ps: int = 0
 
 
 @dataclass(frozen=True)

@@ -53,19 +53,23 @@ class Port:
         self.departures: list[Departure] = []
         self.counters = [Counters() for _ in range(n_classes)]
 
-    def transmit(self, packet: Packet) -> None:
-        """Start sending a packet now; the port is busy until its last bit has left."""
+    def transmit(self, packet: Packet, c: int | None = None) -> None:
+        """Start sending a packet now; the port is busy until its last bit has left.
+
+        It is counted in class ``c``, its own if that is not said.
+        """
+        c = packet.prio if c is None else c
         sim, peer = self.sim, self.peer
         done_ps = sim.now + serialisation_ps(packet.size, self._rate_now())
         arrival_ps = done_ps + self.delay_ps
         self.busy = True
         sim.at(done_ps, self.node.index, COMPLETION, (self.local,), self._complete)
         if packet.kind != PFC:
-            self.counters[packet.prio].packets += 1
-            self.counters[packet.prio].bytes += packet.size
+            self.counters[c].packets += 1
+            self.counters[c].bytes += packet.size
             if self._loses(packet, arrival_ps):
-                self.counters[packet.prio].lost += 1
-                self.counters[packet.prio].lost_bytes += packet.size
+                self.counters[c].lost += 1
+                self.counters[c].lost_bytes += packet.size
                 sim.balance.lost.add(packet.size)
                 return
             sim.on_links[id(packet)] = packet

@@ -119,8 +119,8 @@ class Simulator:
         for switch in self.switches:
             for port in switch.ports:
                 for fifo in port.fifos:
-                    for packet, _ in fifo:
-                        self.balance.in_queues.add(packet.size)
+                    for waiting in fifo:
+                        self.balance.in_queues.add(waiting.packet.size)
         results = []
         for flow in self.flows:
             sender = self.hosts[flow.src].senders[flow.index]

@@ -27,7 +27,7 @@ def fabric(model: str = "drop_tail", **changes: Any) -> dict[str, Any]:
     return {
         "model": model,
         "load_balancing": "ecmp",
-        "n_classes": 2 if model == "trim" else 1,
+        "n_classes": 2 if model in ("trim", "credit_shaper") else 1,
         "queue_bytes": 10**6,
         "header_queue_bytes": 10**6,
         "header_ratio": 10,
@@ -39,6 +39,12 @@ def fabric(model: str = "drop_tail", **changes: Any) -> dict[str, Any]:
         "shared_buffer_bytes": None,
         "alpha": None,
         "xon_gap_bytes": 0,
+        "target_ps": 10**9,
+        "interval_ps": 10**9,
+        "mark": False,
+        "credit_bytes": 64,
+        "credit_burst": 2,
+        "credit_slots": 8,
         **changes,
     }
 

@@ -1,66 +1,133 @@
-"""A switch: admission, ECN, scheduling and PFC."""
+"""A switch: routing, FIFOs, ECN, PFC frames. What is admitted and served, ``queues.py`` says."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .balancing import Balancer
-from .model import (
-    DATA,
-    ECN_DRAW,
-    FLAG_CE,
-    PFC,
-    PFC_BYTES,
-    TRIM_COIN,
-    TRIMMED,
-    Packet,
-    rand32,
-)
-from .port import Port
+from .model import DATA, ECN_DRAW, FLAG_CE, PFC, PFC_BYTES, TRIMMED, Packet, rand32
+from .port import COMPLETION, Port
+from .queues import DISCIPLINES
 
 if TYPE_CHECKING:
-    from .simulator import Simulator
+    from .simulator import Event, Simulator
 
-HEADERS = 0  # with trimming, the class of headers and control
-BULK = 1  # with trimming, the class of data
+
+@dataclass
+class Waiting:
+    """A packet in a switch, and the port that it came in by."""
+
+    packet: Packet
+    ingress: SwitchPort
 
 
 class SwitchPort(Port):
-    """A port of a switch with its FIFOs (as egress) and its PFC accounting (as ingress)."""
+    """A port of a switch: its FIFOs (as egress), and whom it holds back (as ingress)."""
 
     def __init__(
         self, sim: Simulator, node: Switch, local: int, index: int, rate_bps: int, delay_ps: int
     ) -> None:
         super().__init__(sim, node, local, index, rate_bps, delay_ps)
         n_classes = sim.case.fabric["n_classes"]
-        # Egress: (packet, ingress port) per class; the one in transmission is in `sending`.
-        self.fifos: list[deque[tuple[Packet, SwitchPort]]] = [deque() for _ in range(n_classes)]
-        self.sending: tuple[Packet, SwitchPort] | None = None
-        self.held = [0] * n_classes  # q[c]: bytes from arrival until transmission completes
-        self.header_run = 0
-        self.coins = 0
+        self.switch = node
+        self.fifos: list[list[Waiting]] = [[] for _ in range(n_classes)]
+        self.sending: tuple[Waiting, int] | None = None  # and the class that it waited in
+        self.held = [0] * n_classes  # q[c]
         self.draws = 0
-        # Ingress: b[c], whether the neighbour is to keep class c back, and h[c] since then.
-        self.came_in = [0] * n_classes
+        self.look: Event | None = None
         self.holding_back = [False] * n_classes
-        self.since_pause = [0] * n_classes
         self.owes_frame = False
+
+    # -- what disciplines ask for ------------------------------------------------------------
+
+    def open_classes(self) -> list[int]:
+        """The classes that have a packet waiting and are not paused."""
+        return [c for c, fifo in enumerate(self.fifos) if fifo and not self.paused[c]]
+
+    def take_last(self, c: int) -> Waiting:
+        """Take the packet at the tail out of its FIFO."""
+        return self._take(c, len(self.fifos[c]) - 1)
+
+    def remove(self, c: int, i: int) -> None:
+        """Drop the waiting packet at position ``i``."""
+        self.drop(c, self._take(c, i).packet)
+
+    def _take(self, c: int, i: int) -> Waiting:
+        waiting = self.fifos[c].pop(i)
+        self.held[c] -= waiting.packet.size
+        return waiting
+
+    def push(self, c: int, waiting: Waiting) -> None:
+        """Put a packet at the tail of a FIFO."""
+        packet = waiting.packet
+        self.switch.mark_by_ecn("enqueue", self, c, packet)
+        self.fifos[c].append(waiting)
+        self.held[c] += packet.size
+        counters = self.counters[c]
+        counters.max_queue_bytes = max(counters.max_queue_bytes, self.held[c])
+
+    def drop(self, c: int, packet: Packet) -> None:
+        """Count a dropped packet."""
+        self.counters[c].drops += 1
+        self.counters[c].drop_bytes += packet.size
+        self.sim.balance.dropped.add(packet.size)
+
+    def cut(self, c: int, packet: Packet) -> None:
+        """Make a packet its header."""
+        self.counters[c].trims += 1
+        control_bytes = self.sim.case.packets["control_bytes"]
+        self.sim.balance.trimmed_bytes += packet.size - control_bytes
+        packet.kind, packet.size = TRIMMED, control_bytes
+
+    def mark(self, c: int, packet: Packet) -> None:
+        """Tell a packet's receiver of congestion."""
+        packet.flags |= FLAG_CE
+        self.counters[c].marks += 1
+
+    def wait_until(self, time: int) -> None:
+        """Have this port looked at again."""
+        assert time > self.sim.now
+        sim, switch = self.sim, self.switch
+        self.look = sim.at(time, switch.index, COMPLETION, (self.local,), self._look)
+
+    def _look(self) -> None:
+        self.look = None
+        self.switch.start(self)
+
+    def forget_look(self) -> None:
+        """Do not look again after all."""
+        if self.look is not None:
+            self.look.cancelled = True
+            self.look = None
+
+    def pause(self, c: int) -> None:
+        """Have the neighbour hold a class back."""
+        if not self.holding_back[c]:
+            self.holding_back[c] = True
+            self.owes_frame = True
+            self.counters[c].pauses_sent += 1
+
+    def resume(self, c: int) -> None:
+        """Let the neighbour send a class again."""
+        if self.holding_back[c]:
+            self.holding_back[c] = False
+            self.owes_frame = True
 
 
 class Switch:
-    """A switch of any of the three models."""
+    """A switch, whatever its queue discipline."""
 
     def __init__(self, sim: Simulator, index: int) -> None:
         self.sim = sim
         self.index = index
         self.fabric = sim.case.fabric
-        self.model: str = self.fabric["model"]
         self.seed = sim.case.seed
         self.ports: list[SwitchPort] = []
         self.routes: dict[int, list[SwitchPort]] = {}  # by destination host
         self.balancer = Balancer(self.fabric["load_balancing"], self.seed, index)
+        self.discipline = DISCIPLINES[self.fabric["model"]](self)
 
     # -- events ------------------------------------------------------------------------------
 
@@ -68,33 +135,36 @@ class Switch:
         """A transmission ends: its bytes are held no longer, and the port goes on."""
         assert isinstance(port, SwitchPort)
         done, port.sending = port.sending, None
-        ingress = None
-        if done is not None:  # None: it was a PFC frame
-            packet, ingress = done
-            port.held[packet.prio] -= packet.size
-            if self.model == "lossless":
-                self._release(ingress, packet)
-        self._start(port)
-        if ingress is not None and ingress.owes_frame:
-            self._start(ingress)
+        if done is None:  # it was a PFC frame
+            self.start(port)
+            return
+        waiting, c = done
+        port.held[c] -= waiting.packet.size
+        self.discipline.on_departure(waiting.ingress, c, waiting.packet.size)
+        self.start(port)
+        if waiting.ingress.owes_frame:
+            self.start(waiting.ingress)
 
     def arrive(self, port: Port, packet: Packet) -> None:
         """A packet comes in by a port."""
         assert isinstance(port, SwitchPort)
         if packet.kind == PFC:
             port.set_paused(packet.aux)
-            self._start(port)
+            self.start(port)
             return
-        if self.model == "lossless" and not self._account(port, packet):
-            self._drop(port, packet)
-            return
-        out = self._route(packet, port)
-        self._admit(out, packet, port)
-        self._start(out)
+        packet.arrived_ps = self.sim.now
+        if self.discipline.on_arrival(port, packet):
+            out = self._route(packet, port)
+            c = self.discipline.admit(out, packet)
+            if c is None:
+                out.drop(packet.prio, packet)
+            else:
+                out.push(c, Waiting(packet, port))
+            self.start(out)
+        else:
+            port.drop(packet.prio, packet)
         if port.owes_frame:
-            self._start(port)
-
-    # -- routing and admission ---------------------------------------------------------------
+            self.start(port)
 
     def _route(self, packet: Packet, ingress: SwitchPort) -> SwitchPort:
         candidates = self.routes[packet.dst]
@@ -102,150 +172,42 @@ class Switch:
             return candidates[0]
         return self.balancer.choose(packet, ingress, candidates)
 
-    def _admit(self, out: SwitchPort, packet: Packet, ingress: SwitchPort) -> None:
-        c, s = packet.prio, packet.size
-        if self.model == "lossless":
-            self._queue(out, packet, ingress)
-        elif self.model == "drop_tail":
-            if out.held[c] + s > self.fabric["queue_bytes"]:
-                self._drop(out, packet)
-            else:
-                self._queue(out, packet, ingress)
-        elif c == HEADERS:
-            self._admit_header(out, packet, ingress)
-        elif out.held[BULK] + s <= self.fabric["queue_bytes"]:
-            self._queue(out, packet, ingress)
-        else:
-            self._trim_one(out, packet, ingress)
+    # -- sending -----------------------------------------------------------------------------
 
-    def _admit_header(self, out: SwitchPort, packet: Packet, ingress: SwitchPort) -> None:
-        if out.held[HEADERS] + packet.size > self.fabric["header_queue_bytes"]:
-            self._drop(out, packet)
-        else:
-            self._queue(out, packet, ingress)
+    def start(self, port: SwitchPort) -> None:
+        """Start the port's next transmission, if it is idle and may send something."""
+        if port.busy:
+            return
+        if port.owes_frame:
+            port.forget_look()
+            port.owes_frame = False
+            mask = sum(1 << c for c, back in enumerate(port.holding_back) if back)
+            port.transmit(Packet(PFC, -1, 0, -1, PFC_BYTES, 0, aux=mask))
+            return
+        if not port.open_classes():
+            return
+        port.forget_look()
+        c = self.discipline.choose(port)
+        if c is None:
+            return
+        waiting = port.fifos[c].pop(self.discipline.pick(port, c))
+        self.mark_by_ecn("dequeue", port, c, waiting.packet)
+        self.discipline.on_send(port, c, waiting.packet)
+        port.sending = waiting, c
+        port.transmit(waiting.packet, c)
 
-    def _trim_one(self, out: SwitchPort, packet: Packet, ingress: SwitchPort) -> None:
-        """Class 1 is full: trim the arriving packet, or the one waiting at the tail."""
-        coin = rand32(self.seed, TRIM_COIN, out.index, out.coins) & 1
-        out.coins += 1
-        waiting = out.fifos[BULK]
-        if coin and waiting:
-            tail, tail_ingress = waiting[-1]
-            if out.held[BULK] - tail.size + packet.size <= self.fabric["queue_bytes"]:
-                waiting.pop()
-                out.held[BULK] -= tail.size
-                self._queue(out, packet, ingress)
-                packet, ingress = tail, tail_ingress
-        out.counters[BULK].trims += 1
-        control_bytes = self.sim.case.packets["control_bytes"]
-        self.sim.balance.trimmed_bytes += packet.size - control_bytes
-        packet.kind, packet.size, packet.prio = TRIMMED, control_bytes, HEADERS
-        self._admit_header(out, packet, ingress)
-
-    def _queue(self, out: SwitchPort, packet: Packet, ingress: SwitchPort) -> None:
-        c = packet.prio
-        self._maybe_mark("enqueue", out, packet)
-        out.fifos[c].append((packet, ingress))
-        out.held[c] += packet.size
-        counters = out.counters[c]
-        counters.max_queue_bytes = max(counters.max_queue_bytes, out.held[c])
-
-    def _drop(self, port: SwitchPort, packet: Packet) -> None:
-        port.counters[packet.prio].drops += 1
-        port.counters[packet.prio].drop_bytes += packet.size
-        self.sim.balance.dropped.add(packet.size)
-
-    def _maybe_mark(self, when: str, out: SwitchPort, packet: Packet) -> None:
+    def mark_by_ecn(self, when: str, out: SwitchPort, c: int, packet: Packet) -> None:
         """ECN; out.held is q as the rule wants it, without (enqueue) or with this packet."""
         ecn = self.fabric["ecn"]
         if ecn is None or ecn["at"] != when or packet.kind != DATA:
             return
-        if packet.prio < self.fabric["ecn_from_class"]:
+        if c < self.fabric["ecn_from_class"]:
             return
-        q, kmin, kmax = out.held[packet.prio], ecn["kmin_bytes"], ecn["kmax_bytes"]
+        q, kmin, kmax = out.held[c], ecn["kmin_bytes"], ecn["kmax_bytes"]
         mark = q > kmax
         if kmin < q <= kmax:
             threshold = math.floor(ecn["pmax"] * 2**32 * (q - kmin) / (kmax - kmin))
             mark = rand32(self.seed, ECN_DRAW, out.index, out.draws) < threshold
             out.draws += 1
         if mark:
-            packet.flags |= FLAG_CE
-            out.counters[packet.prio].marks += 1
-
-    # -- sending -----------------------------------------------------------------------------
-
-    def _start(self, port: SwitchPort) -> None:
-        """Start the port's next transmission, if it is idle and may send something."""
-        if port.busy:
-            return
-        if port.owes_frame:
-            port.owes_frame = False
-            mask = sum(1 << c for c, back in enumerate(port.holding_back) if back)
-            port.transmit(Packet(PFC, -1, 0, -1, PFC_BYTES, 0, aux=mask))
-            return
-        c = self._trim_class(port) if self.model == "trim" else self._first_class(port)
-        if c is None:
-            return
-        port.sending = port.fifos[c].popleft()
-        packet = port.sending[0]
-        self._maybe_mark("dequeue", port, packet)
-        port.transmit(packet)
-
-    def _first_class(self, port: SwitchPort) -> int | None:
-        """The lowest-numbered class that has a packet waiting and is not paused."""
-        for c, fifo in enumerate(port.fifos):
-            if fifo and not port.paused[c]:
-                return c
-        return None
-
-    def _trim_class(self, port: SwitchPort) -> int | None:
-        """Headers first, but after `header_ratio` of them in a row one waiting data packet."""
-        headers, bulk = port.fifos[HEADERS], port.fifos[BULK]
-        if headers and not (bulk and port.header_run >= self.fabric["header_ratio"]):
-            if bulk:
-                port.header_run += 1
-            return HEADERS
-        if bulk:
-            port.header_run = 0
-            return BULK
-        return None
-
-    # -- PFC ---------------------------------------------------------------------------------
-
-    def _xoff(self) -> int:
-        """The pause threshold as things stand."""
-        shared, alpha = self.fabric.get("shared_buffer_bytes"), self.fabric.get("alpha")
-        if shared is None or alpha is None:
-            return int(self.fabric["xoff_bytes"])
-        used = sum(sum(port.came_in) for port in self.ports)
-        xoff: int = math.floor(alpha * max(0, shared - used))
-        return xoff
-
-    def _account(self, ingress: SwitchPort, packet: Packet) -> bool:
-        """Count an arriving packet and decide on a pause; False if it must be dropped."""
-        c, s = packet.prio, packet.size
-        if ingress.holding_back[c]:
-            if ingress.since_pause[c] + s > self.fabric["headroom_bytes"]:
-                return False
-            ingress.since_pause[c] += s
-        ingress.came_in[c] += s
-        if ingress.came_in[c] > self._xoff() and not ingress.holding_back[c]:
-            ingress.holding_back[c] = True
-            ingress.since_pause[c] = 0
-            ingress.owes_frame = True
-            ingress.counters[c].pauses_sent += 1
-        return True
-
-    def _release(self, ingress: SwitchPort, packet: Packet) -> None:
-        """A packet has left the switch: discount it and decide on the end of a pause."""
-        c = packet.prio
-        ingress.came_in[c] -= packet.size
-        if ingress.holding_back[c] and self._may_resume(ingress.came_in[c]):
-            ingress.holding_back[c] = False
-            ingress.owes_frame = True
-
-    def _may_resume(self, b: int) -> bool:
-        shared, alpha = self.fabric.get("shared_buffer_bytes"), self.fabric.get("alpha")
-        if shared is None or alpha is None:
-            return bool(b == 0 or b < self.fabric["xon_bytes"])
-        return bool(b == 0 or b + self.fabric["xon_gap_bytes"] <= self._xoff())
+            out.mark(c, packet)

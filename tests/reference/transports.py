@@ -103,6 +103,7 @@ class DatagramSender(Sender):
     def build(self) -> Packet:
         """The next packet; with the last one the sender is done."""
         packet = self.data_packet(self.next)
+        packet.remaining = self.n - self.next
         self.next += 1
         self.finished = self.next == self.n
         return packet
