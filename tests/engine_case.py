@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
+from netsim.engine.snapshot import Snapshot
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Ecn, Fabric, PacketFormat
 from netsim.model.faults import NOMINAL, LinkFault, LinkFaults, combine
@@ -19,6 +21,9 @@ from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginUse
+
+NARROW = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4, spare_slots=8)
+"""So little room that everything that can grow does, more than once."""
 
 TRACE_SLOTS = 1 << 14
 """Slots of every link's ring: so many that nothing is overwritten, and the ring is the trace."""
@@ -95,6 +100,31 @@ def run(engine: Engine, until_ps: int | None = None) -> Engine:
     while engine.advance(1000, INF if until_ps is None else until_ps) == RUNNING:
         pass
     return engine
+
+
+def kept(engine: Engine) -> Snapshot:
+    """A snapshot that the engine does not change any more."""
+    taken = engine.snapshot()
+    return {place: one._replace(raw=one.raw.copy()) for place, one in taken.items()}
+
+
+def run_in_pieces(case: Case, seed: int, windows: int) -> Engine:
+    """Run a case to its end in several engines, each of which goes on where one before it was.
+
+    They change within the first `windows`, at some that the seed decides; the one before goes on
+    for a while, which changes nothing.
+    """
+    rng = random.Random(seed)
+    until_ps = INF if case.until_ps is None else case.until_ps
+    engine = engine_for(case, trace=False, sizes=NARROW, jit=False)
+    for _ in range(3):
+        engine.advance(rng.randint(0, max(1, windows // 2)), until_ps)
+        snapshot, digest = kept(engine), engine.digest()
+        engine.advance(rng.randint(0, 5), until_ps)
+        engine = engine_for(case, trace=False, sizes=NARROW, jit=False)
+        engine.restore(snapshot)
+        assert engine.digest() == digest
+    return run(engine, until_ps)
 
 
 SENT = ("kind", "flow", "seq", "aux", "size_bytes", "prio", "ecn", "entropy")

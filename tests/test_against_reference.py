@@ -9,22 +9,26 @@ code does the same is tested in ``engine/test_compiled.py``.
 from __future__ import annotations
 
 import pytest
-from engine_case import counters_of, departures, engine_for, flow_results, run
+from engine_case import (
+    NARROW,
+    counters_of,
+    departures,
+    engine_for,
+    flow_results,
+    run,
+    run_in_pieces,
+)
 from reference.cases import COMBINATIONS, LOAD_BALANCING, random_case
 from reference.model import Case, Counters, Outcome
 from reference.simulator import simulate
 
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import RUNNING
-from netsim.engine.sizes import Sizes
 
 CASES = 8
 """Random cases for each combination of transport, model and load balancing."""
 MORE_CASES = 60
 """Of the slow test."""
-
-NARROW = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4, spare_slots=8)
-"""So little room that everything that can grow does, more than once."""
 
 
 def compare(case: Case, **options: object) -> None:
@@ -80,9 +84,18 @@ def test_every_departure_of_many(transport: str, model: str, load_balancing: str
 @pytest.mark.parametrize("load_balancing", LOAD_BALANCING)
 @pytest.mark.parametrize(("transport", "model"), COMBINATIONS)
 def test_growth_changes_nothing(transport: str, model: str, load_balancing: str) -> None:
-    for seed in range(100, 104):
+    for seed in range(100, 102):
         case = random_case(seed, transport, model, load_balancing)
         engine = run(engine_for(case, trace=False, sizes=NARROW, jit=False), case.until_ps)
+        compare_totals(case, engine, simulate(case))
+
+
+@pytest.mark.parametrize("load_balancing", LOAD_BALANCING)
+@pytest.mark.parametrize(("transport", "model"), COMBINATIONS)
+def test_runs_in_pieces(transport: str, model: str, load_balancing: str) -> None:
+    for seed in range(102, 104):
+        case = random_case(seed, transport, model, load_balancing)
+        engine = run_in_pieces(case, seed, windows=300)
         compare_totals(case, engine, simulate(case))
 
 

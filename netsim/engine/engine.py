@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine import readings, watchdog
+from netsim.engine import readings, snapshot, watchdog
 from netsim.engine.compiling.code import Code
 from netsim.engine.compiling.join import join
 from netsim.engine.compiling.protocol import Protocol, read_protocol, transport_parameters
@@ -23,6 +23,7 @@ from netsim.engine.kernels.profile import WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
 from netsim.engine.readings import Conservation, Counts, FlowStates, Ints, LinkCounters, Status
 from netsim.engine.simulation import Options, Simulation
+from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import build_state, features
 from netsim.engine.watchdog import watched
 from netsim.errors import RunError
@@ -89,7 +90,7 @@ class Engine:
 
     def conservation(self) -> Conservation:
         """What became of every packet and byte that hosts sent."""
-        return readings.conservation(self.state, self.network)
+        return readings.conservation(self.state)
 
     def fixed_fields(self) -> dict[str, np.ndarray]:
         """Copies of what never changes of the flows' two sides, by names such as "tx.host"."""
@@ -98,6 +99,17 @@ class Engine:
     def digest(self) -> str:
         """Hash of what the run has left, in flows, the transport's state, hosts and queues."""
         return readings.digest(self.state)
+
+    def snapshot(self) -> Snapshot:
+        """The state, as memory that the engine goes on using: to be written at once."""
+        return snapshot.take(self.state)
+
+    def restore(self, earlier: Snapshot) -> None:
+        """Go on from the state of an engine for the same run, whatever its threads.
+
+        Raises ForeignSnapshotError if it is of another run.
+        """
+        snapshot.put(self.state, earlier)
 
     def window_times(self) -> WindowTimes:
         """Where the time of the windows went; all zero without ``profile``."""

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.engine import rings
 from netsim.engine.kernels import layout
 from netsim.engine.kernels.layout import HOST_FIELDS, RX_FIELDS, TX_FIELDS
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.state import State
-from netsim.model.network import Network
 
 Ints = NDArray[np.int64]
 
@@ -202,10 +202,10 @@ def paused_classes(state: State) -> Ints:
     return np.array(state.wires.ports["paused"])
 
 
-def conservation(state: State, network: Network) -> Conservation:
+def conservation(state: State) -> Conservation:
     """Account for every packet and byte."""
     hosts, queues, losses = state.ends.hosts, state.wires.queues, state.wires.losses
-    in_flight_packets, in_flight_bytes = _in_flight(state, network)
+    in_flight_packets, in_flight_bytes = _in_flight(state)
     held = int(state.wires.used_bytes.sum()) - int(state.wires.charges["bytes"].sum())
     return Conservation(
         packets=Account(
@@ -228,24 +228,12 @@ def conservation(state: State, network: Network) -> Conservation:
     )
 
 
-def _in_flight(state: State, network: Network) -> tuple[int, int]:
+def _in_flight(state: State) -> tuple[int, int]:
     """Packets and bytes on links and in queues, PFC frames left out."""
-    wires = state.wires
-    ports, inbox, queues = wires.ports, wires.inbox, wires.queues
-    head = inbox["head"][network.port_peer]
-    count = n_bytes = 0
-    rings = [(ports["ring_off"], ports["ring_mask"], head, ports["tail"])]
-    rings.append((queues["off"], queues["mask"], queues["head"], queues["tail"]))
-    for off, mask, first, last in rings:
-        length = last - first
-        owner = np.repeat(np.arange(length.size), length)
-        rank = np.arange(owner.size) - np.repeat(np.cumsum(length) - length, length)
-        slots = off[owner] + ((first[owner] + rank) & mask[owner])
-        pkts = wires.pool[slots]
-        real = pkts["kind"] != PFC
-        count += int(real.sum())
-        n_bytes += int(pkts["size_bytes"][real].sum(dtype=np.int64))
-    return count, n_bytes
+    slots = np.concatenate((rings.on_links(state), rings.in_queues(state)))
+    pkts = state.wires.pool[slots]
+    real = pkts["kind"] != PFC
+    return int(real.sum()), int(pkts["size_bytes"][real].sum(dtype=np.int64))
 
 
 FIXED = ("flow", "host", "peer", "size_bytes", "n_packets", "last_bytes", "first_timer", "bits")

@@ -23,6 +23,7 @@ from engine_runs import (
     run,
 )
 
+from netsim.engine.kernels.layout import INF
 from netsim.engine.sizes import Sizes
 from netsim.model.fabric import Ecn, Fabric
 from netsim.model.flows import FlowTable
@@ -111,6 +112,24 @@ def test_threads_and_repetition_change_nothing(kind: str) -> None:
     ]
     assert len(set(digests[:4])) == 1
     assert digests[4] != digests[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_going_on_in_another_engine_changes_nothing(kind: str) -> None:
+    """From compiled code to plain Python and back, with 2, 1 and 4 threads, while rings grow."""
+    transport, fabric = KINDS[kind]
+    rng = np.random.Generator(np.random.Philox(11))
+    network = fat_tree(4, 4, "400Gbps", switch_latency="200ns")
+    flows = random_flows(network, rng, 40, 20 * 4096)
+    given = {"fabric": tight(fabric, rng), "sizes": NARROW}
+    whole = run(build(network, flows, transport, **given))
+    engine = build(network, flows, transport, threads=2, **given)
+    for more in ({"jit": False}, {"threads": 1}, {"threads": 4}):
+        engine.advance(3, INF)
+        before, engine = engine, build(network, flows, transport, **given, **more)
+        engine.restore(before.snapshot())
+        assert engine.digest() == before.digest()
+    assert run(engine).digest() == whole.digest()
 
 
 def test_stopping_and_going_on_changes_nothing() -> None:

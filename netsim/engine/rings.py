@@ -1,0 +1,37 @@
+"""Which slots of the pool hold a packet: everything else in it is of no use to anybody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from netsim.engine.kernels.ids import Array
+from netsim.engine.state import State
+
+
+def on_links(state: State) -> Array:
+    """Slots of the packets on links, PFC frames among them. Between two windows."""
+    inbox = state.wires.inbox
+    return _slots(inbox["ring_off"], inbox["ring_mask"], inbox["head"], inbox["tail"])
+
+
+def in_queues(state: State) -> Array:
+    """Slots of the packets in the queues of switches."""
+    queues = state.wires.queues
+    return _slots(queues["off"], queues["mask"], queues["head"], queues["tail"])
+
+
+def in_hosts(state: State) -> Array:
+    """Slots of the control packets that hosts have yet to send."""
+    hosts = state.ends.hosts
+    return _slots(hosts["ctrl_off"], hosts["ctrl_mask"], hosts["ctrl_head"], hosts["ctrl_tail"])
+
+
+def _slots(off: Any, mask: Any, head: Any, tail: Any) -> Array:
+    """int64[...]: the slots of positions head .. tail of each ring, ring by ring."""
+    length = tail - head
+    owner = np.repeat(np.arange(length.size), length)
+    rank = np.arange(owner.size) - np.repeat(np.cumsum(length) - length, length)
+    slots: Array = off[owner] + ((head[owner] + rank) & mask[owner])
+    return slots

@@ -1,0 +1,153 @@
+"""The state of a run as plain memory, to be written down, and put back into an engine like it.
+
+Whatever `State` has goes with it, groups of arrays inside groups as well, but for what is built
+anew: the network, which does not change, and working memory, which holds nothing between two
+calls. Of the pool, most of which is room for packets, go the packets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from netsim.engine import rings
+from netsim.engine.kernels.ids import Array
+from netsim.engine.records import RecordArray, aligned_zeros
+from netsim.engine.state import State
+
+REBUILT = ("net", "scratch")
+"""Groups that are not part of a snapshot."""
+
+BY_SLOT = ("wires.pool", "wires.ingress")
+"""Arrays with an entry for each slot of the pool, of which a snapshot has those in use."""
+
+
+class Stored(NamedTuple):
+    """The entries of an array: their type in words, their shape, and their memory."""
+
+    kind: str
+    shape: tuple[int, ...]
+    raw: Array  # uint8[...]
+
+
+Snapshot = dict[str, Stored]
+"""Arrays by their place in the state, such as "wires.ports"."""
+
+
+class ForeignSnapshotError(Exception):
+    """A snapshot is of a state that is made of other things; the text says of which."""
+
+
+def take(state: State) -> Snapshot:
+    """The state between two calls of the engine. Arrays are views: use them before the next."""
+    assert state.clock.clock["resume"][0] == 0, "a window is not complete"
+    slots = _occupied(state)
+    snapshot = {}
+    for place, array in _leaves(state):
+        raw = _bytes_of(array)
+        if _is_by_slot(place, array.shape, state):
+            raw = raw.reshape(-1, array.itemsize)[slots].reshape(-1)
+        snapshot[place] = Stored(_kind(array.dtype), array.shape, raw)
+    return snapshot
+
+
+def put(state: State, snapshot: Snapshot) -> None:
+    """Make ``state``, of an engine for the same run, the one that a snapshot was taken of.
+
+    Raises ForeignSnapshotError if it has not got the same arrays; nothing is changed then.
+    """
+    _compare(state, snapshot)
+    for group in _groups():
+        setattr(state, group, _resized(getattr(state, group), group, snapshot))
+    by_slot = []
+    for place, array in _leaves(state):
+        if _is_by_slot(place, array.shape, state):
+            by_slot.append((array, snapshot[place]))
+        else:
+            _bytes_of(array)[:] = snapshot[place].raw
+    slots = _occupied(state)
+    for array, stored in by_slot:
+        size = array.itemsize
+        _bytes_of(array).reshape(-1, size)[slots] = stored.raw.reshape(-1, size)
+
+
+def _groups() -> list[str]:
+    """The groups of arrays in a state that a snapshot has."""
+    return [field.name for field in fields(State) if field.name not in REBUILT]
+
+
+def _leaves(state: State) -> Iterator[tuple[str, Any]]:
+    """Every array, with its place."""
+    for group in _groups():
+        yield from _walk(group, getattr(state, group))
+
+
+def _walk(place: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, np.ndarray):
+        yield place, value
+        return
+    for name, inner in _fields(value):
+        yield from _walk(f"{place}.{name}", inner)
+
+
+def _fields(group: Any) -> Iterable[tuple[str, Any]]:
+    """The names of a group's arrays, and of groups in it, with each of them."""
+    return zip(group._fields, group, strict=True)
+
+
+def _occupied(state: State) -> Array:
+    """The slots of the pool that hold a packet."""
+    places = (rings.on_links(state), rings.in_queues(state), rings.in_hosts(state))
+    return np.concatenate(places)
+
+
+def _is_by_slot(place: str, shape: tuple[int, ...], state: State) -> bool:
+    """Has an array an entry for each slot? What a fabric does not use has one entry alone."""
+    return place in BY_SLOT and shape[0] == state.wires.pool.shape[0]
+
+
+def _compare(state: State, snapshot: Snapshot) -> None:
+    """Raise ForeignSnapshotError unless a snapshot's arrays are those of ``state``."""
+    leaves = dict(_leaves(state))
+    for place in sorted(leaves.keys() ^ snapshot.keys()):
+        raise ForeignSnapshotError(f"{place} is in one of them only")
+    for place, stored in snapshot.items():
+        array = leaves[place]
+        if (stored.kind, stored.shape[1:]) != (_kind(array.dtype), array.shape[1:]):
+            raise ForeignSnapshotError(f"the records of {place} differ")
+
+
+def _resized(value: Any, place: str, snapshot: Snapshot) -> Any:
+    """A group, or an array, with new arrays where those of a snapshot have another size."""
+    if isinstance(value, np.ndarray):
+        shape = snapshot[place].shape
+        return value if shape == value.shape else _zeros(shape, value)
+    inner = {name: _resized(one, f"{place}.{name}", snapshot) for name, one in _fields(value)}
+    return value._replace(**inner)
+
+
+def _zeros(shape: tuple[int, ...], like: Any) -> Any:
+    """An array of another size than one that the engine built, made as that was."""
+    if not like.dtype.names:
+        return np.zeros(shape, like.dtype)
+    (n,) = shape
+    array = aligned_zeros(n, like.dtype)
+    return array.view(RecordArray) if isinstance(like, RecordArray) else array
+
+
+def _bytes_of(array: Any) -> Any:
+    """The memory of an array, as a view: uint8[...]."""
+    assert array.flags.c_contiguous
+    return np.asarray(array).reshape(-1).view(np.uint8)
+
+
+def _kind(dtype: np.dtype) -> str:
+    """A type in words that two agree in if their memory means the same."""
+    fields_ = dtype.fields
+    if fields_ is None:
+        return dtype.str if dtype.subdtype is None else f"{dtype.subdtype[0].str}{dtype.shape}"
+    inner = [f"{name} {_kind(kind)} at {at}" for name, (kind, at, *_) in fields_.items()]
+    return f"{{{', '.join(inner)}; {dtype.itemsize}}}"
