@@ -35,7 +35,7 @@ from netsim.engine.kernels.trace import Trace, build_trace
 from netsim.engine.records import attribute_access
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
-from netsim.engine.wires import build_wires
+from netsim.engine.wires import build_wires, first_words
 from netsim.model.arithmetic import PURPOSE_ECMP, salt
 from netsim.model.fabric import LOSSLESS, SHARED_BUFFER, TRIM, Fabric
 from netsim.model.network import Network
@@ -120,6 +120,7 @@ def build_net(network: Network, seed: int) -> Net:
         n_hosts=network.n_hosts,
         n_groups=network.n_groups,
         first_port=network.node_first_port,
+        first_word=first_words(network),
         port_node=network.port_node,
         port_peer=network.port_peer,
         host_group=network.host_group,

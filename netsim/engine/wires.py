@@ -17,6 +17,7 @@ from netsim.engine.kernels.layout import (
     LOSS,
     PHASE,
     PORT,
+    PORTS_OF_A_WORD,
     QUEUE,
     Wires,
     grouped,
@@ -53,6 +54,7 @@ def build_wires(
     queues["off"][h * c :] = rings.queues_at + np.arange((n - h) * c) * sizes.queue_slots
     queues["mask"][h * c :] = sizes.queue_slots - 1
 
+    words = int(first_words(network)[-1])
     entity = np.arange(n, dtype=np.int64)
     balance = np.zeros(n, BALANCE)
     balance["salt_random"] = salt(seed, PURPOSE_SPRAY, entity)
@@ -72,12 +74,22 @@ def build_wires(
         head_seen=np.zeros(n, np.int64),
         new_tail=np.zeros(n, np.int64),
         first_new=np.full(n, INF, np.int64),
+        unread=np.zeros(words, np.int64),
+        busy=np.zeros(words, np.int64),
+        touched=np.zeros(words, np.int64),
         pool_used=np.array([rings.used]),
         moved_links=np.zeros(1, np.int64),
         fabric=_fabric_record(fabric, simulation.packets, seed),
         trace=trace,
         **_fault_state(simulation.faults, network, c),
     )
+
+
+def first_words(network: Network) -> np.ndarray:
+    """int64[n_nodes + 1]: where each switch's sets of ports begin; hosts have none."""
+    words = -(-np.diff(network.node_first_port) // PORTS_OF_A_WORD)
+    words[: network.n_hosts] = 0
+    return np.concatenate([[0], np.cumsum(words)])
 
 
 def _fault_state(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from netsim.engine.kernels.ids import NO_PORT, GlobalPort, LocalPort, NodeId, Numbers, Ps
+from netsim.engine.kernels.instructions import lowest_bit
 from netsim.engine.kernels.layout import N_BUCKETS, Clock, Net, Scratch, Wires
 
 WORD = 32
@@ -19,6 +20,7 @@ class Step(NamedTuple):
 
     node: NodeId
     first: GlobalPort  # the switch's first port
+    first_word: int  # of its sets of ports
     w0: Ps
     w1: Ps
     shift: int  # (time - w0) >> shift is a slot of the calendar
@@ -37,7 +39,17 @@ def open_step(net: Net, clock: Clock, scratch: Scratch, worker: int, node: NodeI
     words = scratch.words[worker]
     words[:] = 0
     heads = scratch.calendar[worker]
-    return Step(node, net.first_port[node], w0, w1, shift, heads, scratch.later[worker], words)
+    return Step(
+        node,
+        net.first_port[node],
+        net.first_word[node],
+        w0,
+        w1,
+        shift,
+        heads,
+        scratch.later[worker],
+        words,
+    )
 
 
 def calendar_add(wires: Wires, step: Step, out: LocalPort) -> None:
@@ -74,17 +86,7 @@ def calendar_first(step: Step, word: int) -> int:
     while word < N_BUCKETS // WORD:
         bits = words[word]
         if bits != 0:
-            entry = word * WORD
-            if bits & 0xFFFF == 0:
-                bits >>= 16
-                entry += 16
-            if bits & 0xFF == 0:
-                bits >>= 8
-                entry += 8
-            while bits & 1 == 0:
-                bits >>= 1
-                entry += 1
-            return entry
+            return word * WORD + lowest_bit(bits)
         word += 1
     return -1
 

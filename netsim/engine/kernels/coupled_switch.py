@@ -32,7 +32,8 @@ from netsim.engine.kernels.layout import (
     Wires,
 )
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.kernels.places import local_ports_of, ports_of, queue_of, ring_slot
+from netsim.engine.kernels.places import queue_of, ring_slot
+from netsim.engine.kernels.port_sets import exclude, include, next_port
 from netsim.engine.kernels.ports import (
     arrive,
     choose_class,
@@ -44,7 +45,13 @@ from netsim.engine.kernels.ports import (
     transmit,
 )
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
-from netsim.engine.kernels.switch import KEY_BITS, KEY_MASK, gather, sort_by_time
+from netsim.engine.kernels.switch import (
+    KEY_BITS,
+    KEY_MASK,
+    gather,
+    settle_reading,
+    sort_by_time,
+)
 from netsim.engine.kernels.trace import ARRIVED, DROPPED, trace_packet
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES
@@ -64,7 +71,13 @@ def begin(wires: Wires, step: Step, out: LocalPort, now: Ps) -> None:
         if cls < 0:
             return
         transmit(wires, port, p, cls, now)
-    if port.free_at < step.w1:
+    started(wires, step, out)
+
+
+def started(wires: Wires, step: Step, out: LocalPort) -> None:
+    """Note that local port ``out`` transmits, and if that ends in this window, when."""
+    include(wires.busy, step.first_word, out)
+    if wires.ports[step.first + out].free_at < step.w1:
         calendar_add(wires, step, out)
 
 
@@ -212,8 +225,8 @@ def admit(net: Net, wires: Wires, step: Step, ingress: LocalPort, slot: Slot, no
     if not LOSSLESS:
         idle = port.tx_bytes == 0
         arrive(wires, port, p, slot, now)
-        if idle and port.tx_bytes > 0 and port.free_at < step.w1:
-            calendar_add(wires, step, out)
+        if idle and port.tx_bytes > 0:
+            started(wires, step, out)
         return OK
     account_arrival(wires, step.node, p_in, cls, size)
     queue = wires.queues[queue_of(p, cls)]
@@ -225,8 +238,7 @@ def admit(net: Net, wires: Wires, step: Step, ingress: LocalPort, slot: Slot, no
                 trace_packet(wires, ARRIVED, p, slot, now, queue.bytes)
             hold(queue, size)
             launch(wires, port, p, cls, slot, ingress, now)
-            if port.free_at < step.w1:
-                calendar_add(wires, step, out)
+            started(wires, step, out)
             begin_if_due(wires, step, ingress, now)
             return OK
     wires.ingress[ring_slot(queue.off, queue.mask, queue.tail)] = ingress
@@ -271,10 +283,11 @@ def run_events(
     """
     step = open_step(net, clock, scratch, worker, node)
     first = step.first
-    for out in local_ports_of(net, node):
-        port = wires.ports[first + out]
-        if port.tx_bytes > 0 and port.free_at < step.w1:
+    out = next_port(net, wires.busy, node, NO_PORT)
+    while out >= 0:
+        if wires.ports[first + out].free_at < step.w1:
             calendar_add(wires, step, out)
+        out = next_port(net, wires.busy, node, out)
     keys = scratch.keys[worker, 1]
     slots = scratch.slots[worker]
     ins = scratch.outs[worker]
@@ -316,14 +329,21 @@ def switch_step(
         return GROW_SCRATCH
     sort_by_time(clock, scratch, worker, n)
     status = run_events(net, wires, clock, scratch, worker, node, n)
-    for p in ports_of(net, node):
+    settle_reading(net, wires, node)
+    out = next_port(net, wires.busy, node, NO_PORT)
+    while out >= 0:
+        p = net.first_port[node] + out
         port = wires.ports[p]
+        include(wires.touched, net.first_word[node], out)
         if port.tx_bytes > 0:
             next_event = min(next_event, port.free_at)
+        else:
+            exclude(wires.busy, net.first_word[node], out)
         if port.tail > wires.new_tail[p]:
             if wires.first_new[p] == INF:
                 slot = ring_slot(port.ring_off, port.ring_mask, wires.new_tail[p])
                 wires.first_new[p] = wires.pool[slot].time
             wires.new_tail[p] = port.tail
+        out = next_port(net, wires.busy, node, out)
     clock.next_event[node] = next_event
     return status

@@ -1,8 +1,10 @@
-"""What Numba has no name for, with stand-ins for plain Python: two instructions and a clock.
+"""What Numba has no name for, with stand-ins for plain Python: three instructions and a clock.
 
 `prefetch` asks the processor for a record before it is needed: a ring is read and written
 in order, but a switch has hundreds of them, more than the processor's own prefetcher
 follows, so that nearly every packet of a busy port would be waited for.
+
+`lowest_bit` finds the first of a set of things that are bits of a word.
 
 `take_tickets` hands out numbers to workers that run at the same time.
 
@@ -19,6 +21,11 @@ from typing import Any
 
 def prefetch(array: Any, index: int) -> None:
     """``array[index]`` will soon be read or written. In plain Python, nothing."""
+
+
+def lowest_bit(bits: int) -> int:
+    """The number of the lowest bit that is set; one has to be."""
+    return (int(bits) & -int(bits)).bit_length() - 1
 
 
 def take_tickets(tickets: Any, n: int) -> int:
@@ -61,6 +68,25 @@ def compiled_prefetch() -> Callable[..., Any]:
             return context.get_dummy_value()
 
         return types.void(array, types.int64), codegen
+
+    chosen: Callable[..., Any] = instruction
+    return chosen
+
+
+@cache
+def compiled_lowest_bit() -> Callable[..., Any]:
+    """`lowest_bit` for compiled code."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator] # mypy skips Numba
+    def instruction(typing_context: Any, bits: Any) -> tuple[Any, Any]:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            of_zero_too = ir.Constant(ir.IntType(1), 0)
+            return builder.cttz(args[0], of_zero_too)
+
+        return types.int64(types.int64), codegen
 
     chosen: Callable[..., Any] = instruction
     return chosen
@@ -114,6 +140,7 @@ def compiled_read_clock_ns() -> Callable[..., Any]:
 
 
 INSTRUCTIONS: dict[Callable[..., Any], Callable[[], Callable[..., Any]]] = {
+    lowest_bit: compiled_lowest_bit,
     prefetch: compiled_prefetch,
     read_clock_ns: compiled_read_clock_ns,
     take_tickets: compiled_take_tickets,

@@ -141,6 +141,7 @@ class Net(NamedTuple):
     n_hosts: int
     n_groups: int
     first_port: Numbers[NodeId, GlobalPort]  # int64[n_nodes + 1]
+    first_word: Numbers[NodeId, int]  # int64[n_nodes + 1]: of a switch's sets of ports
     port_node: Numbers[GlobalPort, NodeId]  # int32[n_ports]
     port_peer: Numbers[GlobalPort, GlobalPort]  # int32[n_ports]
     host_group: Numbers[HostId, int]  # int32[n_hosts]
@@ -165,6 +166,9 @@ class Wires(NamedTuple):
     head_seen: Numbers[GlobalPort, int]  # int64[n_ports]: read by the far end when the window began
     new_tail: Numbers[GlobalPort, int]  # int64[n_ports]: end of the link's ring, to be published
     first_new: Numbers[GlobalPort, Ps]  # int64[n_ports]: first arrival sent in this window, or INF
+    unread: Numbers[int, int]  # int64[words]: ports of switches with packets that came in ...
+    busy: Numbers[int, int]  # ... ports at work when the last window ended ...
+    touched: Numbers[int, int]  # ... ports that read or sent in this window
     pool_used: Numbers[int, int]  # int64[1]: slots of the pool that belong to rings, or did
     moved_links: Numbers[int, int]  # int64[1]: links whose rings moved in this window
     fabric: Records[int, FabricRecord]  # FABRIC[1]
@@ -221,6 +225,9 @@ class Scratch(NamedTuple):
     later: Numbers[int, Numbers[LocalPort, LocalPort]]  # int64[workers, max ports]
     words: Numbers[int, Numbers[int, int]]  # int64[workers, N_BUCKETS / 32]
 
+
+PORTS_OF_A_WORD = 32
+"""Bits used of a word of a set of ports."""
 
 BLOCK = 64
 """So many nodes at a time are passed over that have no event in a window."""

@@ -12,7 +12,16 @@ from netsim.engine.kernels.env import env_of
 from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
 from netsim.engine.kernels.holes import PROFILE, TRACE, setup, switch_step
 from netsim.engine.kernels.host import host_step
-from netsim.engine.kernels.ids import Bytes, FlowId, HostId, NodeId, Ps, span
+from netsim.engine.kernels.ids import (
+    NO_PORT,
+    Bytes,
+    FlowId,
+    GlobalPort,
+    HostId,
+    NodeId,
+    Ps,
+    span,
+)
 from netsim.engine.kernels.instructions import take_tickets
 from netsim.engine.kernels.layout import (
     BLOCK,
@@ -32,6 +41,7 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.nic import check_control
 from netsim.engine.kernels.places import ports_of
+from netsim.engine.kernels.port_sets import empty, include, next_port
 from netsim.engine.kernels.profile import lap
 from netsim.engine.kernels.rings import show_moved_links
 from netsim.engine.kernels.timers import arm, start_timer
@@ -174,17 +184,35 @@ def publish(net: Net, wires: Wires, clock: Clock) -> None:
     window = clock.clock[0]
     sent = 0
     for i in range(window.n_active):
-        for p in ports_of(net, clock.active[i]):
-            peer = net.port_peer[p]
-            wires.head_seen[peer] = wires.inbox[p].head
-            first = wires.first_new[p]
-            if first < INF:
-                wires.first_new[p] = INF
-                inbox = wires.inbox[peer]
-                sent += wires.new_tail[p] - inbox.tail
-                inbox.tail = wires.new_tail[p]
-                expect(clock, net.port_node[peer], first)
+        node = clock.active[i]
+        if node < net.n_hosts:
+            for p in ports_of(net, node):
+                sent += publish_port(net, wires, clock, p)
+        else:
+            out = next_port(net, wires.touched, node, NO_PORT)
+            while out >= 0:
+                sent += publish_port(net, wires, clock, net.first_port[node] + out)
+                out = next_port(net, wires.touched, node, out)
+            empty(net, wires.touched, node)
     window.hops += sent
+
+
+def publish_port(net: Net, wires: Wires, clock: Clock, p: GlobalPort) -> int:
+    """How far port ``p`` has read, and what it sent; returns how many packets that are."""
+    peer = net.port_peer[p]
+    wires.head_seen[peer] = wires.inbox[p].head
+    first = wires.first_new[p]
+    if first == INF:
+        return 0
+    wires.first_new[p] = INF
+    inbox = wires.inbox[peer]
+    sent = wires.new_tail[p] - inbox.tail
+    inbox.tail = wires.new_tail[p]
+    to = net.port_node[peer]
+    expect(clock, to, first)
+    if to >= net.n_hosts:
+        include(wires.unread, net.first_word[to], peer - net.first_port[to])
+    return sent
 
 
 def collect(net: Net, ends: Ends, clock: Clock) -> None:

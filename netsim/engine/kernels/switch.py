@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from netsim.engine.kernels.balance import output_port
 from netsim.engine.kernels.holes import COUPLED, N_CLASSES
-from netsim.engine.kernels.ids import GlobalPort, LocalPort, NodeId, Numbers, Ps
+from netsim.engine.kernels.ids import NO_PORT, GlobalPort, NodeId, Numbers, Ps
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
     GROW_POOL,
@@ -22,7 +22,8 @@ from netsim.engine.kernels.layout import (
     Scratch,
     Wires,
 )
-from netsim.engine.kernels.places import local_ports_of, ports_of, queue_of, ring_slot
+from netsim.engine.kernels.places import local_ports_of, queue_of, ring_slot
+from netsim.engine.kernels.port_sets import exclude, include, includes, next_port
 from netsim.engine.kernels.ports import advance, arrive
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 
@@ -43,7 +44,6 @@ def gather(
     and the first arrival after the window, or (-needed, INF) if scratch is too small.
     """
     first = net.first_port[node]
-    last = net.first_port[node + 1]
     w0 = clock.clock[0].w0
     w1 = clock.clock[0].w1
     keys = scratch.keys[worker, 0]
@@ -51,22 +51,26 @@ def gather(
     outs = scratch.outs[worker]
     undo = scratch.undo[worker]
     waiting = 0
-    for p in ports_of(net, node):
-        waiting += wires.inbox[p].tail - wires.inbox[p].head
+    port = next_port(net, wires.unread, node, NO_PORT)
+    while port >= 0:
+        waiting += wires.inbox[first + port].tail - wires.inbox[first + port].head
+        port = next_port(net, wires.unread, node, port)
     if waiting > slots.shape[0]:
         return -waiting, INF
     k = 0
     following = INF
-    for p in ports_of(net, node):
+    port = next_port(net, wires.unread, node, NO_PORT)
+    while port >= 0:
+        beside = next_port(net, wires.unread, node, port)
+        p = first + port
         inbox = wires.inbox[p]
         balance = wires.balance[p]
-        u = UNDO * (p - first)
+        u = UNDO * port
         undo[u] = balance.choices
         undo[u + 1] = balance.data_choices
         undo[u + 2] = balance.other_choices
-        beside = p + LocalPort(1)
-        if beside < last:
-            ring = wires.inbox[beside]
+        if beside >= 0:
+            ring = wires.inbox[first + beside]
             prefetch(wires.pool, ring_slot(ring.ring_off, ring.ring_mask, ring.head))
         head = inbox.head
         while head < inbox.tail:
@@ -78,12 +82,13 @@ def gather(
             keys[k] = ((time - w0) << KEY_BITS) | k
             slots[k] = slot
             if COUPLED:
-                outs[k] = p - first
+                outs[k] = port
             else:
                 outs[k] = output_port(net, wires, node, p, slot)
             k += 1
             head += 1
         undo[u + 3] = head
+        port = beside
     return k, following
 
 
@@ -168,11 +173,25 @@ def undo_choices(net: Net, wires: Wires, scratch: Scratch, worker: int, node: No
     """Take back the load-balancing choices of a step that could not be carried out."""
     first = net.first_port[node]
     undo = scratch.undo[worker]
-    for p in ports_of(net, node):
-        u = UNDO * (p - first)
-        wires.balance[p].choices = undo[u]
-        wires.balance[p].data_choices = undo[u + 1]
-        wires.balance[p].other_choices = undo[u + 2]
+    port = next_port(net, wires.unread, node, NO_PORT)
+    while port >= 0:
+        balance = wires.balance[first + port]
+        u = UNDO * port
+        balance.choices = undo[u]
+        balance.data_choices = undo[u + 1]
+        balance.other_choices = undo[u + 2]
+        port = next_port(net, wires.unread, node, port)
+
+
+def settle_reading(net: Net, wires: Wires, node: NodeId) -> None:
+    """The ports that had packets to read have read; those that have more keep that mark."""
+    port = next_port(net, wires.unread, node, NO_PORT)
+    while port >= 0:
+        inbox = wires.inbox[net.first_port[node] + port]
+        include(wires.touched, net.first_word[node], port)
+        if inbox.head == inbox.tail:
+            exclude(wires.unread, net.first_word[node], port)
+        port = next_port(net, wires.unread, node, port)
 
 
 def serve(
@@ -212,21 +231,28 @@ def switch_step(
     enough = True
     for out in local_ports_of(net, node):
         arrivals = starts[out + 1] - starts[out]
-        if arrivals > 0 or wires.ports[first + out].backlog != 0:
+        if arrivals > 0 or includes(wires.busy, net.first_word[node], out):
             enough = has_room(wires, first + out, arrivals) and enough
     if not enough:
         undo_choices(net, wires, scratch, worker, node)
         return GROW_POOL
     for out in local_ports_of(net, node):
-        port = wires.ports[first + out]
         lo = starts[out]
         hi = starts[out + 1]
-        if hi > lo or port.backlog != 0:
+        if hi > lo or includes(wires.busy, net.first_word[node], out):
             serve(wires, clock, scratch, worker, first + out, lo, hi)
+            include(wires.touched, net.first_word[node], out)
+            port = wires.ports[first + out]
             if port.backlog != 0:
+                include(wires.busy, net.first_word[node], out)
                 next_event = min(next_event, port.free_at)
+            else:
+                exclude(wires.busy, net.first_word[node], out)
     undo = scratch.undo[worker]
-    for out in local_ports_of(net, node):
-        wires.inbox[first + out].head = undo[UNDO * out + 3]
+    port_in = next_port(net, wires.unread, node, NO_PORT)
+    while port_in >= 0:
+        wires.inbox[first + port_in].head = undo[UNDO * port_in + 3]
+        port_in = next_port(net, wires.unread, node, port_in)
+    settle_reading(net, wires, node)
     clock.next_event[node] = next_event
     return OK
