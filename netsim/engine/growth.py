@@ -35,7 +35,8 @@ def _grow_pool(state: State) -> None:
     wires = state.wires
     slots, used = wires.pool.shape[0], int(wires.pool_used[0])
     pool: Any = aligned_zeros(2 * slots, wires.pool.dtype)
-    pool[:used] = wires.pool[:used]
+    # As bytes: NumPy copies records field by field, thirty times slower.
+    pool.view(np.uint8)[: used * pool.itemsize] = np.asarray(wires.pool[:used]).view(np.uint8)
     if isinstance(wires.pool, RecordArray):  # in plain Python
         pool = pool.view(RecordArray)
     ingress: Any = wires.ingress

@@ -7,7 +7,9 @@ not fit its field is an error here, where compiled code would silently wrap.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -124,9 +126,24 @@ def attribute_access(group: Any) -> Any:
     return group._replace(**views)
 
 
-def aligned_zeros(n: int, dtype: np.dtype) -> np.ndarray:
-    """``n`` zeroed records that begin on a cache line, so that none straddles two needlessly."""
+def aligned_zeros(n: int, dtype: np.dtype, *, sparse: bool = False) -> np.ndarray:
+    """``n`` zeroed records that begin on a cache line, so that none straddles two needlessly.
+
+    They take no memory until they are touched, and then as large pages as the system has, but
+    small ones if they are ``sparse``: if few are going to be touched, here and there.
+    """
     line = 64
-    raw = np.zeros(n * dtype.itemsize + line, np.uint8)
+    n_bytes = n * dtype.itemsize + line
+    raw = _small_pages(n_bytes) if sparse else np.zeros(n_bytes, np.uint8)
     start = -raw.ctypes.data % line
     return raw[start : start + n * dtype.itemsize].view(dtype)
+
+
+def _small_pages(n_bytes: int) -> np.ndarray:
+    """Zeroed bytes in pages of the usual size, where the system can be asked for that (Linux)."""
+    if not hasattr(mmap, "MADV_NOHUGEPAGE"):
+        return np.zeros(n_bytes, np.uint8)
+    memory = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # a system without large pages
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, np.uint8)

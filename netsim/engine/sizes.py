@@ -11,6 +11,7 @@ import numpy as np
 
 from netsim.engine.kernels.layout import BALANCE, CHARGE, INBOX, PACKET, PORT, QUEUE
 from netsim.model.fabric import PacketFormat
+from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 
 SLOT_BYTES = PACKET.itemsize
@@ -23,6 +24,9 @@ PUBLISHED = 3
 PORT_BYTES = PORT.itemsize + INBOX.itemsize + BALANCE.itemsize + 8 * PUBLISHED
 QUEUE_BYTES = QUEUE.itemsize + CHARGE.itemsize
 """Of a port and of a class at a port, their rings apart."""
+
+SPARSE = 8
+"""A network is sparsely used if one host in so many, or fewer, has a flow."""
 
 MAX_WINDOW_PS = 1 << 31
 """Windows are shorter than this, so that a time within one fits a sort key."""
@@ -77,6 +81,12 @@ class Rings:
         """The slots of the pool; they cost nothing until they are touched."""
         spare = self.sizes.spare_slots
         return self.used + (3 * self.used + 4096 if spare is None else spare)
+
+
+def is_sparse(network: Network, flows: FlowTable) -> bool:
+    """Will most rings of the network stay empty? So it is if few hosts send or receive."""
+    hosts = np.union1d(flows.src, flows.dst).size
+    return SPARSE * hosts < network.n_hosts
 
 
 def longest_window_ps(network: Network) -> int:

@@ -25,7 +25,7 @@ from netsim.engine.kernels.layout import (
 from netsim.engine.kernels.trace import Trace
 from netsim.engine.records import aligned_zeros
 from netsim.engine.simulation import Simulation
-from netsim.engine.sizes import Rings
+from netsim.engine.sizes import Rings, is_sparse
 from netsim.model.arithmetic import PURPOSE_PERMUTATION, PURPOSE_SPRAY, byte_quotient, salt
 from netsim.model.fabric import LOSSLESS, Fabric, PacketFormat
 from netsim.model.faults import NOMINAL, LinkFaults, combine
@@ -39,6 +39,7 @@ def build_wires(
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
     n, h, c = network.n_ports, network.n_hosts, fabric.n_classes
     sizes = rings.sizes
+    sparse = is_sparse(network, simulation.flows)
 
     ports = aligned_zeros(n, PORT)
     ports["ring_off"] = np.arange(n) * sizes.link_slots
@@ -62,9 +63,11 @@ def build_wires(
     balance["salt_other"] = salt(seed, PURPOSE_PERMUTATION, 2 * entity)
     return grouped(
         Wires,
-        pool=aligned_zeros(rings.pool_slots, packet),
+        pool=aligned_zeros(rings.pool_slots, packet, sparse=sparse),
         blank=np.zeros(1, packet),
-        ingress=np.zeros(rings.pool_slots if fabric.model == LOSSLESS else 1, np.int32),
+        ingress=aligned_zeros(
+            rings.pool_slots if fabric.model == LOSSLESS else 1, np.dtype(np.int32), sparse=sparse
+        ),
         ports=ports,
         inbox=inbox,
         balance=balance,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from netsim.engine.records import RecordArray
+from netsim.engine.records import RecordArray, aligned_zeros
 
 INNER = np.dtype([("count", "i8"), ("share", "f8")], align=True)
 FIELDS = [("small", "u1"), ("many", "i8", (3,)), ("first", INNER), ("second", INNER)]
@@ -44,3 +44,13 @@ def test_an_assigned_record_is_copied():
 def test_a_value_that_does_not_fit_is_an_error():
     with pytest.raises(ValueError, match="invalid value for format"):
         records()[0].small = 300
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_zeroed_records_begin_on_a_cache_line(sparse: bool) -> None:
+    records = aligned_zeros(1000, np.dtype([("a", "i8"), ("b", "i4")], align=True), sparse=sparse)
+    assert records.ctypes.data % 64 == 0
+    assert not records["a"].any()
+    assert not records["b"].any()
+    records["b"][999] = 7
+    assert records[999]["b"] == 7
