@@ -12,6 +12,7 @@ from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.ends import build_ends
 from netsim.engine.kernels.balance import (
     ECMP,
+    ECMP_SYMMETRIC,
     LEAST_LOADED,
     SPRAY_PERMUTATION,
     SPRAY_RANDOM,
@@ -36,12 +37,14 @@ from netsim.engine.records import attribute_access
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
 from netsim.engine.wires import build_wires, first_words
-from netsim.model.arithmetic import PURPOSE_ECMP, salt
+from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
 from netsim.model.fabric import LOSSLESS, SHARED_BUFFER, TRIM, Fabric
 from netsim.model.network import Network
+from netsim.model.symmetry import heights
 
 BALANCING = {
     "ecmp": ECMP,
+    "ecmp_symmetric": ECMP_SYMMETRIC,
     "spray_random": SPRAY_RANDOM,
     "spray_rr": SPRAY_RR,
     "spray_permutation": SPRAY_PERMUTATION,
@@ -81,7 +84,7 @@ def build_state(
         trace = build_trace(len(simulation.flows), options.trace, records, options.trace_capacity)
     ends = build_ends(simulation, protocol, pars, rings)
     state = State(
-        net=build_net(network, simulation.seed),
+        net=build_net(network, simulation.fabric, simulation.seed),
         wires=build_wires(simulation, protocol.packet, rings, trace),
         ends=ends,
         clock=build_clock(network, ends, options.window_ps),
@@ -114,7 +117,11 @@ def is_coupled(fabric: Fabric) -> bool:
     return fabric.model == LOSSLESS or fabric.load_balancing == "least_loaded"
 
 
-def build_net(network: Network, seed: int) -> Net:
+def build_net(network: Network, fabric: Fabric, seed: int) -> Net:
+    """The network, with the start of ECMP's hash at each node: of its number, or of its height."""
+    node_salt = salt(seed, PURPOSE_ECMP, np.arange(network.n_nodes, dtype=np.int64))
+    if BALANCING[fabric.load_balancing] == ECMP_SYMMETRIC:
+        node_salt[network.n_hosts :] = salt(seed, PURPOSE_SYMMETRIC, heights(network))
     return grouped(
         Net,
         n_hosts=network.n_hosts,
@@ -127,7 +134,7 @@ def build_net(network: Network, seed: int) -> Net:
         host_port=network.host_port,
         route=network.route,
         route_ports=network.route_ports,
-        node_salt=salt(seed, PURPOSE_ECMP, np.arange(network.n_nodes, dtype=np.int64)),
+        node_salt=node_salt,
     )
 
 

@@ -13,10 +13,11 @@ from netsim.errors import InputError
 from netsim.experiment.resolve_faults import link_faults
 from netsim.limits import TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
-from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.fabric import ECMP_SYMMETRIC, PATH_FOR_LIFE, Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
+from netsim.model.symmetry import check_symmetric
 from netsim.plugins import files as plugin_files
 from netsim.units import format_rate, format_time, shortened
 
@@ -49,6 +50,8 @@ def prepare(point: Point) -> Scenario:
         _check_transports(point)
         network = _made(point.topology, "build", Network, point.topology.params)
         checks.check_links(network, point.packets, point.fabric, point.topology.params)
+        if point.fabric.load_balancing == ECMP_SYMMETRIC:
+            check_symmetric(network)
         context = TrafficContext(
             directory=point.directory,
             seed=point.seed,
@@ -76,7 +79,7 @@ def prepare(point: Point) -> Scenario:
             hint=str(error) or "fewer hosts, switches or flows",
         ) from None
     fabric = point.fabric.for_network(network, point.packets)
-    multipath = fabric.load_balancing != "ecmp"
+    multipath = fabric.load_balancing not in PATH_FOR_LIFE
     ideal = ideal_times(network, flows, point.packets, multipath=multipath)
     class_of_flow = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     return Scenario(network, flows, fabric, faults, ideal, class_of_flow)

@@ -23,7 +23,14 @@ DROP_TAIL, TRIM, LOSSLESS = MODELS = ("drop_tail", "trim", "lossless")
 SHARED_BUFFER, MARKING = "lossless with a shared buffer", "with ECN"
 """Further kinds of fabric, whose keys matter to no others."""
 
-LOAD_BALANCING = ("ecmp", "spray_random", "spray_rr", "spray_permutation", "least_loaded")
+ECMP, ECMP_SYMMETRIC = PATH_FOR_LIFE = ("ecmp", "ecmp_symmetric")
+LOAD_BALANCING = (
+    *PATH_FOR_LIFE,
+    "spray_random",
+    "spray_rr",
+    "spray_permutation",
+    "least_loaded",
+)
 MAX_CLASSES = 8
 PFC_FRAME_BYTES = 64
 
@@ -122,7 +129,7 @@ class Fabric:
     load_balancing: str = _key(
         "choice",
         "ecmp",
-        "spray_random, spray_rr, spray_permutation, least_loaded",
+        "ecmp_symmetric, spray_random, spray_rr, spray_permutation, least_loaded",
         choices=LOAD_BALANCING,
     )
     n_classes: int = _key(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from netsim.errors import InputError
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.memory import available_bytes
-from netsim.model.fabric import LOSSLESS, packet_counts
+from netsim.model.fabric import LOSSLESS, PATH_FOR_LIFE, packet_counts
 from netsim.running.work import COMPILE_S, LOAD_S, Work, work
 from netsim.units import format_bytes
 
@@ -134,7 +134,7 @@ def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
         parts.append("no retransmissions")
     if scenario.faults is not None:
         parts.append("no slowing down after losses and failures")
-    if scenario.fabric.load_balancing == "ecmp":
+    if scenario.fabric.load_balancing in PATH_FOR_LIFE:
         parts.append("other random paths than those of the run")
     parts.append("as much simulated time as the busiest link or the last flow needs")
     return ", ".join(parts)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.bounds.fair_shares import NO_LINK, ecmp_paths
-from netsim.model.fabric import LOSSLESS, TRIM, packet_counts
+from netsim.model.fabric import LOSSLESS, PATH_FOR_LIFE, TRIM, packet_counts
 from netsim.model.paths import walk
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _crossings(scenario: Scenario) -> Iterator[tuple[Ints, Ints, Floats | float]
     for begin in range(0, len(flows), BLOCK):
         src = flows.src[begin : begin + BLOCK].astype(np.int64)
         dst = flows.dst[begin : begin + BLOCK].astype(np.int64)
-        if scenario.fabric.load_balancing == "ecmp":
+        if scenario.fabric.load_balancing in PATH_FOR_LIFE:
             for port in ecmp_paths(network, src, dst, rng).T:
                 flow = np.flatnonzero(port != NO_LINK)
                 yield begin + flow, port[flow], 1.0

@@ -33,7 +33,7 @@ from netsim.engine.kernels.trace import (
     TraceEntries,
 )
 from netsim.errors import InputError, did_you_mean
-from netsim.model.fabric import packet_counts
+from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
 from netsim.running.drive import FINISHED
 from netsim.tracing.journeys import Journeys, follow
 
@@ -121,7 +121,7 @@ def flow_trace(
     if stopped_because == FINISHED:
         entries = entries.until(max(done_ps, acked_ps))
     network, flows = engine.network, engine.flows
-    multipath = point.fabric.load_balancing != "ecmp"
+    multipath = point.fabric.load_balancing not in PATH_FOR_LIFE
     ideal = ideal_times(network, flows, point.packets, multipath=multipath)
     events, changing = event_table(network, entries, transport.module)
     return FlowTrace(

@@ -28,7 +28,14 @@ FABRIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "model": ("choice", ("drop_tail", "trim", "lossless")),
     "load_balancing": (
         "choice",
-        ("ecmp", "spray_random", "spray_rr", "spray_permutation", "least_loaded"),
+        (
+            "ecmp",
+            "ecmp_symmetric",
+            "spray_random",
+            "spray_rr",
+            "spray_permutation",
+            "least_loaded",
+        ),
     ),
     "n_classes": ("count", ()),
     "queue_bytes": ("queue", ()),

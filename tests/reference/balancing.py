@@ -10,6 +10,7 @@ from .model import (
     ECMP,
     PERMUTATION_SPRAY,
     RANDOM_SPRAY,
+    SYMMETRIC,
     TRIMMED,
     Packet,
     below,
@@ -39,6 +40,10 @@ class Balancer:
         data = int(packet.kind in (DATA, TRIMMED))
         if self.method == "ecmp":
             return candidates[self._ecmp(packet, n)]
+        if self.method == "ecmp_symmetric":
+            counter = mix(packet.flow * 2) ^ packet.entropy
+            height = ingress.switch.height
+            return candidates[below(rand32(self.seed, SYMMETRIC, height, counter), n)]
         if self.method == "spray_random":
             return candidates[self._random(ingress, n)]
         if self.method == "spray_rr":

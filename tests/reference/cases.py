@@ -8,7 +8,14 @@ from typing import Any
 from .model import Cable, Case, LinkFault, Phase
 
 TRANSPORTS = ("datagram", "roce", "ndp")
-LOAD_BALANCING = ("ecmp", "spray_random", "spray_rr", "spray_permutation", "least_loaded")
+LOAD_BALANCING = (
+    "ecmp",
+    "ecmp_symmetric",
+    "spray_random",
+    "spray_rr",
+    "spray_permutation",
+    "least_loaded",
+)
 
 # (transport, model) that make sense together.
 COMBINATIONS = (

@@ -26,6 +26,7 @@ RANDOM_SPRAY = 2
 PERMUTATION_SPRAY = 3
 ECN_DRAW = 4
 TRIM_COIN = 5
+SYMMETRIC = 9
 
 
 @dataclass(frozen=True)

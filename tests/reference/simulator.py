@@ -106,6 +106,8 @@ class Simulator:
                         frontier.append(node)
             for switch in self.switches:
                 if switch.index in hops:
+                    away = hops[switch.index]
+                    switch.height = min(switch.height or away, away)
                     closer = hops[switch.index] - 1
                     switch.routes[host.index] = [
                         port for port in switch.ports if hops[port.peer.node.index] == closer

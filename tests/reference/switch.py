@@ -126,6 +126,7 @@ class Switch:
         self.seed = sim.case.seed
         self.ports: list[SwitchPort] = []
         self.routes: dict[int, list[SwitchPort]] = {}  # by destination host
+        self.height = 0  # the fewest links to a host
         self.balancer = Balancer(self.fabric["load_balancing"], self.seed, index)
         self.discipline = DISCIPLINES[self.fabric["model"]](self)
 

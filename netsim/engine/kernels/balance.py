@@ -13,7 +13,7 @@ from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
 from netsim.engine.kernels.places import queue_of
 from netsim.model.arithmetic import below, mix
 
-ECMP, SPRAY_RANDOM, SPRAY_RR, SPRAY_PERMUTATION, LEAST_LOADED = range(5)
+ECMP, SPRAY_RANDOM, SPRAY_RR, SPRAY_PERMUTATION, LEAST_LOADED, ECMP_SYMMETRIC = range(6)
 
 
 def permuted(key: int, x: int, n: int) -> int:
@@ -73,9 +73,9 @@ def output_port(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Sl
     if n == 1:
         return LocalPort(net.route_ports[offset])
     kind = int(pkt.kind)
-    if BALANCING == ECMP:
+    if BALANCING == ECMP or BALANCING == ECMP_SYMMETRIC:
         direction = 0
-        if kind >= FIRST_CONTROL:
+        if BALANCING == ECMP and kind >= FIRST_CONTROL:
             direction = 1
         key = mix(int(pkt.flow) * 2 + direction) ^ int(pkt.entropy)
         return LocalPort(net.route_ports[offset + below(mix(net.node_salt[node] ^ key), n)])
@@ -106,7 +106,7 @@ def undo_choice(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Sl
     """Take back the count, at ``p_in``, of a choice that could not be carried out."""
     pkt = wires.pool[slot]
     entry = route_of(net, node, HostId(pkt.dst))
-    if BALANCING == ECMP or entry & 0xFFFF <= 1:
+    if BALANCING == ECMP or BALANCING == ECMP_SYMMETRIC or entry & 0xFFFF <= 1:
         return
     balance = wires.balance[p_in]
     if BALANCING == SPRAY_RANDOM or BALANCING == LEAST_LOADED:

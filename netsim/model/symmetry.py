@@ -1,0 +1,97 @@
+"""Do packets and what answers them cross the same cables? What `ecmp_symmetric` needs of a network.
+
+With it a switch's choice depends on the flow and on how high the switch is: how many links it is
+from the nearest host. So both directions climb by the same choices, height by height, and meet at
+the same switch if the networks that they climb through are numbered alike.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.model.network import Network
+from netsim.model.routing import COUNT_MASK
+
+KEY = "fabric.load_balancing"
+
+
+def heights(network: Network) -> NDArray[np.int64]:
+    """int64[n_switches]: the fewest links from each switch to a host."""
+    low, high = _fabric_cables(network)
+    height = np.full(network.n_switches, network.n_nodes, np.int64)
+    height[network.edge_switch] = 1
+    while True:
+        before = height.copy()
+        np.minimum.at(height, low, before[high] + 1)
+        if np.array_equal(height, before):
+            return height
+
+
+def check_symmetric(network: Network) -> None:
+    """Refuse a network in which a way back may be another one than the way there.
+
+    Those are accepted in which no switch has a choice, and trees, layered by height: switches
+    without cables to their own layer, one cable at most between two of them, where any two edge
+    switches that share a switch above share that whole layer, in the same order of uplinks.
+
+    Raises:
+        InputError: for the key of the load balancing, with what stands in the way.
+    """
+    if int((network.route & COUNT_MASK).max(initial=0)) <= 1:
+        return
+    height = heights(network)
+    low, high = _fabric_cables(network)
+    for a, b in zip(low.tolist(), high.tolist(), strict=True):
+        if height[a] == height[b]:
+            raise _refusal(f"{_names(network, a, b)} are joined, equally far from the hosts")
+    uplinks: list[list[int]] = [[] for _ in range(network.n_switches)]
+    for a, b in zip(low.tolist(), high.tolist(), strict=True):
+        if height[a] < height[b]:
+            if b in uplinks[a]:
+                raise _refusal(f"{_names(network, a, b)} are joined by several cables")
+            uplinks[a].append(b)
+    rows = {int(edge): [[int(edge)]] for edge in np.unique(network.edge_switch)}
+    while rows:
+        rows = {edge: [uplinks[s] for layer in row for s in layer] for edge, row in rows.items()}
+        rows = {edge: row for edge, row in rows.items() if any(row)}
+        _check_layer(network, rows)
+
+
+def _check_layer(network: Network, rows: dict[int, list[list[int]]]) -> None:
+    """Refuse edge switches that reach a switch of a layer by different choices.
+
+    ``rows`` has the layer as each edge switch sees it: for each choice below, the uplinks in order.
+    """
+    seen: dict[int, int] = {}
+    for edge, row in rows.items():
+        above = [s for layer in row for s in layer]
+        if len(set(above)) < len(above):
+            twice = next(s for s in above if above.count(s) > 1)
+            raise _refusal(f"{_names(network, edge, twice)} are joined by several shortest paths")
+        for s in above:
+            other = seen.setdefault(s, edge)
+            if rows[other] != row:
+                pair = _names(network, other, edge)
+                raise _refusal(f"the uplinks of {pair} lead to other switches, or in another order")
+
+
+def _fabric_cables(network: Network) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The two switches (indices) that each port between switches joins, its own first."""
+    own = network.port_node.astype(np.int64) - network.n_hosts
+    far = network.port_node[network.port_peer].astype(np.int64) - network.n_hosts
+    between = (own >= 0) & (far >= 0)
+    return own[between], far[between]
+
+
+def _names(network: Network, a: int, b: int) -> str:
+    return f"{network.switch_names[a]} and {network.switch_names[b]}"
+
+
+def _refusal(what: str) -> InputError:
+    return InputError(
+        f"ecmp_symmetric cannot send packets back the way they came: {what}",
+        key=KEY,
+        hint="ecmp, or a tree with one cable between two switches, in the same order at each",
+    )

@@ -1,0 +1,118 @@
+"""`ecmp_symmetric`: where it is allowed, the way back is the way there."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from random_networks import networks
+
+from netsim.errors import InputError
+from netsim.model.builder import NetworkBuilder
+from netsim.model.network import Network
+from netsim.model.symmetry import check_symmetric, heights
+
+RATE, DELAY = 100 * 10**9, 10**6
+
+
+def network_of(n_hosts: int, cables: Iterable[tuple[int, int]]) -> Network:
+    cables = list(cables)
+    builder = NetworkBuilder()
+    builder.add_hosts(n_hosts)
+    for _ in range(max(map(max, cables)) + 1 - n_hosts):
+        builder.add_switch()
+    for a, b in cables:
+        builder.cable(a, b, RATE, DELAY)
+    return builder.build("test")
+
+
+def two_tiers(leaves: int, spines: int, hosts_per_leaf: int = 2) -> list[tuple[int, int]]:
+    n = leaves * hosts_per_leaf
+    cables = [(h, n + h // hosts_per_leaf) for h in range(n)]
+    return cables + [(n + i, n + leaves + j) for i in range(leaves) for j in range(spines)]
+
+
+def three_tiers() -> list[tuple[int, int]]:
+    """Two pods of two leaves and two switches above them, which have two of four cores each.
+
+    Hosts 0 to 3, leaves 4 to 7, the pods' switches 8 to 11, cores 12 to 15.
+    """
+    cables = [(h, 4 + h) for h in range(4)]
+    cables += [(4 + leaf, 8 + 2 * (leaf // 2) + j) for leaf in range(4) for j in range(2)]
+    return cables + [
+        (8 + 2 * pod + j, 12 + 2 * j + c) for pod in (0, 1) for j in (0, 1) for c in (0, 1)
+    ]
+
+
+def cables_used(network: Network, src: int, dst: int, draws: dict[int, float]) -> list[int]:
+    """The ports crossed from host to host, where a switch's choice depends on its height."""
+    height = heights(network)
+    used = [src]
+    while (node := int(network.port_node[network.port_peer[used[-1]]])) != dst:
+        switch, group = node - network.n_hosts, int(network.host_group[dst])
+        candidates = network.candidates(switch, group)
+        if len(candidates):
+            local = candidates[int(draws[int(height[switch])] * len(candidates))]
+        else:
+            local = network.host_port[dst]
+        used.append(int(network.node_first_port[node]) + int(local))
+    return used
+
+
+def assert_symmetric(network: Network, rng: random.Random) -> None:
+    for src, dst in itertools.combinations(range(network.n_hosts), 2):
+        draws = {height: rng.random() for height in range(1, network.n_switches + 1)}
+        there = cables_used(network, src, dst, draws)
+        back = cables_used(network, dst, src, draws)
+        assert [int(network.port_peer[port]) for port in back[::-1]] == there
+
+
+@pytest.mark.parametrize(
+    ("n_hosts", "cables"),
+    [(8, two_tiers(4, 3)), (4, three_tiers()), (2, [(0, 2), (1, 3), (2, 3)])],
+    ids=["two tiers", "three tiers", "no choice"],
+)
+def test_trees_are_accepted_and_ways_back_are_ways_there(n_hosts, cables) -> None:
+    network = network_of(n_hosts, cables)
+    check_symmetric(network)
+    for seed in range(20):
+        assert_symmetric(network, random.Random(seed))
+
+
+@given(networks())
+@settings(max_examples=200, deadline=None)
+def test_what_is_accepted_is_symmetric(network: Network) -> None:
+    try:
+        check_symmetric(network)
+    except InputError:
+        return
+    for seed in range(5):
+        assert_symmetric(network, random.Random(seed))
+
+
+def refusal(n_hosts: int, cables: Iterable[tuple[int, int]]) -> str:
+    with pytest.raises(InputError) as caught:
+        check_symmetric(network_of(n_hosts, cables))
+    assert caught.value.key == "fabric.load_balancing"
+    return str(caught.value)
+
+
+def test_what_is_refused() -> None:
+    leaf_spine = two_tiers(2, 2)  # hosts 0 to 3, leaves 4 and 5, spines 6 and 7
+    assert "s0 and s2 are joined by several cables" in refusal(4, [*leaf_spine, (4, 6), (5, 6)])
+    assert "the uplinks of s0 and s1" in refusal(4, [*leaf_spine[:-2], (5, 7), (5, 6)])
+    ring = [(0, 3), (1, 4), (2, 5), (3, 4), (4, 5), (5, 6), (6, 3)]
+    assert "are joined, equally far from the hosts" in refusal(3, [*ring, (3, 5)])
+    crossed = [pair for pair in three_tiers() if pair not in ((10, 12), (10, 13))]
+    assert "the uplinks of s0 and s2" in refusal(4, [*crossed, (10, 13), (10, 12)])
+    diamond = [(0, 2), (1, 3), (2, 4), (2, 5), (4, 6), (5, 6), (6, 7), (3, 7), (3, 8), (8, 6)]
+    assert "by several shortest paths" in refusal(2, diamond)
+
+
+def test_heights_are_links_to_the_nearest_host() -> None:
+    assert heights(network_of(4, three_tiers())).tolist() == [1] * 4 + [2] * 4 + [3] * 4
+    assert np.all(heights(network_of(8, two_tiers(4, 3))) == [1] * 4 + [2] * 3)
