@@ -19,6 +19,8 @@ from netsim.model.fabric import Ecn, Fabric, PacketFormat
 from netsim.model.faults import NOMINAL, LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
+from netsim.model.reroute import NEVER, RowWriter
+from netsim.model.routing import NO_ROUTE, RouteChanges, TableWriter
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginUse
 
@@ -76,7 +78,34 @@ def faults_of(case: Case) -> LinkFaults | None:
             rate = phase.rate_bps or NOMINAL
             faults.append(LinkFault(np.array([port]), rate_bps=rate, **chance, **times))
         faults.append(LinkFault(np.array([port]), outages_ps=fault.outages))
-    return combine(faults, 2 * len(case.cables)) if faults else None
+    if not faults and not case.reroutes:
+        return None
+    return replace(combine(faults, 2 * len(case.cables)), routes=routes_of(case))
+
+
+def routes_of(case: Case) -> RouteChanges | None:
+    """The rows of switches as they change, from the shortest paths on."""
+    if not case.reroutes:
+        return None
+    network = network_of(case)
+    writer, lists = RowWriter(network), TableWriter()
+    shortest = [
+        lists.entry(network.candidates(switch, group))
+        for switch in range(network.n_switches)
+        for group in range(network.n_groups)
+    ]
+    route = np.array(shortest, np.int64).reshape(network.n_switches, -1)
+    groups = (network.edge_switch + case.n_hosts).tolist()
+    for reroute in sorted(case.reroutes, key=lambda one: one.at_ps):
+        switch = reroute.switch - case.n_hosts
+        for edge, ports in reroute.ports.items():
+            entry = lists.entry(np.array(ports)) if ports else NO_ROUTE
+            route[switch, groups.index(edge)] = entry
+        table = lists.table(route)
+        from_ps = np.full(network.n_switches, NEVER)
+        from_ps[switch] = reroute.at_ps
+        writer.add(table.route, table.route_ports, from_ps)
+    return writer.changes(np.zeros(0, np.int64))
 
 
 def engine_for(case: Case, *, trace: bool = True, **options: Any) -> Engine:
@@ -173,6 +202,8 @@ COUNTERS = {
     "paused_ps": "paused_ps",
     "lost": "lost_packets",
     "lost_bytes": "lost_bytes",
+    "unroutable": "unroutable_packets",
+    "unroutable_bytes": "unroutable_bytes",
 }
 """The reference's names of counters, and the engine's."""
 

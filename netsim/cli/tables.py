@@ -23,7 +23,7 @@ TIME_RANKS = (1, 7, 0, 0, 6)
 """The sooner a column is left out for want of room, the higher its rank."""
 
 SLOWDOWNS = ("slowdown_p50", "slowdown_p99", "slowdown_max")
-COUNTS = ("drops", "lost", "trims", "marks", "retransmits", "pauses")
+COUNTS = ("drops", "lost", "unroutable", "trims", "marks", "retransmits", "pauses")
 UNITS = (("ps", 1), ("ns", 10**3), ("us", 10**6), ("ms", 10**9), ("s", 10**12))
 
 Row = Mapping[str, Any]

@@ -26,7 +26,13 @@ EVENTS = (
 SHOWN = tuple(name for name in EVENTS if name != "create")
 """Events of the text without --events."""
 
-BEFELL = {"drop": "dropped", "trim": "trimmed", "mark": "marked", "lose": "lost"}
+BEFELL = {
+    "drop": "dropped",
+    "trim": "trimmed",
+    "mark": "marked",
+    "lose": "lost",
+    "no route": "without a route",
+}
 
 STATE = ("sender", "receiver")
 """Events that are copies of state: in the text they stand beside what caused them."""

@@ -58,6 +58,11 @@ class Run:
         return self.total("lost_packets")
 
     @property
+    def strays(self) -> int:
+        """Packets for which a switch had no route."""
+        return self.total("unroutable_packets")
+
+    @property
     def sent(self) -> int:
         """Data packets that hosts sent."""
         return int(self.engine.flow_states().sent_packets.sum())
@@ -89,6 +94,7 @@ class Run:
         text = f"{len(self.engine.flows)} flows, {self.sent} packets"
         counts = {name: self.total(name) for name in COUNTED}
         counts = {"sent again": self.retransmits, **counts, "lost": self.lost}
+        counts["without a route"] = self.strays
         return ", ".join([text, *(f"{n} {name}" for name, n in counts.items() if n)])
 
 
@@ -204,7 +210,7 @@ class Lab:
                 run_until(engine, until_ps)
         conserve(engine)
         run = Run(engine)
-        lost = run.total("drops") + run.total("trims") + run.lost > 0
+        lost = run.total("drops") + run.total("trims") + run.lost + run.strays > 0
         _untouched(before, engine)
         if until_ps is None and (self.reliable or not lost):
             _all_complete(engine, why)

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from netsim.engine import rings
 from netsim.engine.kernels import layout
-from netsim.engine.kernels.layout import HOST_FIELDS, RX_FIELDS, TX_FIELDS
+from netsim.engine.kernels.fields import LossRecord
+from netsim.engine.kernels.layout import HOST_FIELDS, RX_FIELDS, TX_FIELDS, fields_of
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.state import State
 
@@ -80,9 +81,10 @@ class LinkCounters:
     """The links by port and class: copies, int64[n_ports * n_classes], at port * n_classes + class.
 
     Packets and bytes that are sent are those that the port began to send. `queue_bytes` are held,
-    the packet in transmission included, which a port that has nothing else to send counts until
-    it is looked at again. `pauses` are those that the port asked its neighbour for; `paused_ps` is
-    how long the neighbour paused the port, up to now.
+    the packet in transmission included, which a port that has nothing else to send counts until it
+    is looked at again. Unroutable is what came in by the port and found no way on. `pauses` are
+    those that the port asked its neighbour for; `paused_ps` is how long the neighbour paused the
+    port, up to now.
     """
 
     sent_packets: Ints
@@ -96,6 +98,8 @@ class LinkCounters:
     marks: Ints
     lost_packets: Ints
     lost_bytes: Ints
+    unroutable_packets: Ints
+    unroutable_bytes: Ints
     pauses: Ints
     paused_ps: Ints
 
@@ -104,21 +108,23 @@ class LinkCounters:
 class Account:
     """What became of all that hosts sent: a number of packets, or of bytes on the wire.
 
-    `lost` is what links lost, `trimmed` what switches cut off packets (of packets: none).
+    `lost` is what links lost, `unroutable` what switches had no route for, `trimmed` what they cut
+    off packets (of packets: none).
     """
 
     sent: int
     received: int
     dropped: int
     lost: int
+    unroutable: int
     trimmed: int
     in_flight: int
 
     @property
     def missing(self) -> int:
         """What is not accounted for: 0, or there is a fault somewhere."""
-        known = self.received + self.dropped + self.lost + self.trimmed + self.in_flight
-        return self.sent - known
+        gone = self.dropped + self.lost + self.unroutable + self.trimmed
+        return self.sent - self.received - gone - self.in_flight
 
 
 @dataclass(frozen=True)
@@ -170,6 +176,9 @@ def _view(records: Any, field: str) -> Ints:
     return column
 
 
+LOST = fields_of(LossRecord)
+
+
 def link_counters(state: State, n_classes: int) -> LinkCounters:
     """The counters of every link."""
     queues, losses = state.wires.queues, state.wires.losses
@@ -179,7 +188,7 @@ def link_counters(state: State, n_classes: int) -> LinkCounters:
     still = (paused_classes(state)[port] >> cls) & 1 == 1
     paused_ps[still] += counts(state).now_ps - queues["paused_since"][still]
     # Without faults there is one record for all.
-    lost = {name: np.array(np.broadcast_to(losses[name], n)) for name in ("packets", "bytes")}
+    lost = {name: np.array(np.broadcast_to(losses[name], n)) for name in LOST}
     return LinkCounters(
         sent_packets=np.array(queues["sent_packets"]),
         sent_bytes=np.array(queues["sent_bytes"]),
@@ -192,6 +201,8 @@ def link_counters(state: State, n_classes: int) -> LinkCounters:
         marks=np.array(queues["marks"]),
         lost_packets=lost["packets"],
         lost_bytes=lost["bytes"],
+        unroutable_packets=lost["unroutable_packets"],
+        unroutable_bytes=lost["unroutable_bytes"],
         pauses=np.array(queues["pauses"]),
         paused_ps=paused_ps,
     )
@@ -213,6 +224,7 @@ def conservation(state: State) -> Conservation:
             received=int(hosts["received_packets"].sum()),
             dropped=int(queues["drops"].sum()),
             lost=int(losses["packets"].sum()),
+            unroutable=int(losses["unroutable_packets"].sum()),
             trimmed=0,
             in_flight=in_flight_packets,
         ),
@@ -221,6 +233,7 @@ def conservation(state: State) -> Conservation:
             received=int(hosts["received_bytes"].sum()),
             dropped=int(queues["drop_bytes"].sum()),
             lost=int(losses["bytes"].sum()),
+            unroutable=int(losses["unroutable_bytes"].sum()),
             trimmed=int(queues["trim_bytes"].sum()),
             in_flight=in_flight_bytes,
         ),

@@ -25,6 +25,7 @@ from netsim.engine.kernels.layout import (
     INF,
     N_BUCKETS,
     PARTS,
+    UNDO,
     Clock,
     Ends,
     Net,
@@ -40,6 +41,7 @@ from netsim.engine.wires import build_wires, first_words
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
 from netsim.model.fabric import LOSSLESS, SHARED_BUFFER, TRIM, Fabric
 from netsim.model.network import Network
+from netsim.model.reroute import RowWriter
 from netsim.model.symmetry import heights
 
 BALANCING = {
@@ -84,7 +86,7 @@ def build_state(
         trace = build_trace(len(simulation.flows), options.trace, records, options.trace_capacity)
     ends = build_ends(simulation, protocol, pars, rings)
     state = State(
-        net=build_net(network, simulation.fabric, simulation.seed),
+        net=build_net(simulation),
         wires=build_wires(simulation, protocol.packet, rings, trace),
         ends=ends,
         clock=build_clock(network, ends, options.window_ps),
@@ -117,11 +119,19 @@ def is_coupled(fabric: Fabric) -> bool:
     return fabric.model == LOSSLESS or fabric.load_balancing == "least_loaded"
 
 
-def build_net(network: Network, fabric: Fabric, seed: int) -> Net:
-    """The network, with the start of ECMP's hash at each node: of its number, or of its height."""
+def build_net(simulation: Simulation) -> Net:
+    """The network and its routes as they change, where links have faults.
+
+    ECMP's hash starts at each node with its number, or its height.
+    """
+    network, faults, seed = simulation.network, simulation.faults, simulation.seed
     node_salt = salt(seed, PURPOSE_ECMP, np.arange(network.n_nodes, dtype=np.int64))
-    if BALANCING[fabric.load_balancing] == ECMP_SYMMETRIC:
+    if BALANCING[simulation.fabric.load_balancing] == ECMP_SYMMETRIC:
         node_salt[network.n_hosts :] = salt(seed, PURPOSE_SYMMETRIC, heights(network))
+    routes = None if faults is None else faults.routes
+    if routes is None and faults is not None:
+        routes = RowWriter(network).changes(np.zeros(0, np.int64))
+    none = np.zeros(1, np.int64)
     return grouped(
         Net,
         n_hosts=network.n_hosts,
@@ -132,8 +142,11 @@ def build_net(network: Network, fabric: Fabric, seed: int) -> Net:
         port_peer=network.port_peer,
         host_group=network.host_group,
         host_port=network.host_port,
-        route=network.route,
-        route_ports=network.route_ports,
+        row_ptr=none if routes is None else routes.row_ptr,
+        row_from=none if routes is None else routes.row_from_ps,
+        row_first=none if routes is None else routes.row_first,
+        route=(routes or network).route,
+        route_ports=(routes or network).route_ports,
         node_salt=node_salt,
     )
 
@@ -174,7 +187,7 @@ def build_scratch(network: Network, n_workers: int, capacity: int) -> Scratch:
         outs=np.zeros((w, capacity), np.int32),
         buckets=np.zeros((w, N_BUCKETS + 1), np.int64),
         starts=np.zeros((w, most_ports + 2), np.int64),
-        undo=np.zeros((w, 4 * most_ports), np.int64),
+        undo=np.zeros((w, UNDO * most_ports), np.int64),
         calendar=np.zeros((w, N_BUCKETS), np.int64),
         later=np.zeros((w, most_ports), np.int64),
         words=np.zeros((w, N_BUCKETS // 32), np.int64),

@@ -166,7 +166,8 @@ class NetworkBuilder:
             cables=len(cables),
             edges=edge_nodes.size,
         )
-        table = (routing or shortest_paths)(wiring)
+        routing = routing or shortest_paths
+        table = routing(wiring)
         tiers = [HOST_TIER] * self._n_hosts + self._tiers
         return Network(
             name=name,
@@ -184,6 +185,7 @@ class NetworkBuilder:
             edge_switch=wiring.edge_switch,
             route=table.route,
             route_ports=table.route_ports,
+            routing=routing,
         )
 
     def _flush(self) -> None:

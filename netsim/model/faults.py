@@ -13,6 +13,7 @@ import numpy as np
 
 from netsim.limits import INT64
 from netsim.memory import require_room
+from netsim.model.routing import RouteChanges
 
 MAX_SIZE_BYTES = 1 << 16
 OUTAGE_BYTES = 60
@@ -39,6 +40,7 @@ class LinkFaults:
         outages_ps: int64[k, 2], from when until when the link is down, of each link in the order
             in which they begin. A packet is lost if the link is down at any time between the
             start of its transmission and its arrival.
+        routes: what routes become of it; None if they stay as they are.
     """
 
     loss_table: np.ndarray
@@ -48,6 +50,7 @@ class LinkFaults:
     phase_rate_bps: np.ndarray
     outage_ptr: np.ndarray
     outages_ps: np.ndarray
+    routes: RouteChanges | None = None
 
     @property
     def rates_bps(self) -> np.ndarray:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS
-from netsim.model.routing import COUNT_BITS, COUNT_MASK
+from netsim.model.routing import COUNT_BITS, COUNT_MASK, Routing, Wiring, shortest_paths
 from netsim.units import format_time
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Network:
         host_port: int32[n_hosts], the host's local port at its edge switch.
         edge_switch: int32[n_groups], switch index (node - n_hosts) of each group.
         route, route_ports: see `netsim.model.routing.RoutingTable`.
+        routing: what made them, and makes others when links are down.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Network:
     edge_switch: NDArray[np.int32]
     route: NDArray[np.int64]
     route_ports: NDArray[np.int32]
+    routing: Routing = shortest_paths
 
     @property
     def n_switches(self) -> int:
@@ -83,6 +85,18 @@ class Network:
     @property
     def n_groups(self) -> int:
         return int(self.edge_switch.size)
+
+    def wiring(self, usable: NDArray[np.bool_] | None = None) -> Wiring:
+        """Who is joined to whom; routes lead out of `usable` ports (bool[n_ports]) only."""
+        return Wiring(
+            n_hosts=self.n_hosts,
+            n_nodes=self.n_nodes,
+            node_first_port=self.node_first_port,
+            port_node=self.port_node,
+            port_peer=self.port_peer,
+            edge_switch=self.edge_switch,
+            usable=usable,
+        )
 
     @cached_property
     def lookahead_ps(self) -> int:

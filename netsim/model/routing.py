@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 COUNT_BITS = 16
 COUNT_MASK = (1 << COUNT_BITS) - 1
 
+NO_ROUTE = -1
+"""In the place of a table's entry: there is no way to the group."""
+
 
 @dataclass(frozen=True, eq=False)
 class Wiring:
@@ -29,6 +32,7 @@ class Wiring:
         port_node: int32[n_ports], the node a port belongs to.
         port_peer: int32[n_ports], the port at the other end of the cable.
         edge_switch: int32[n_groups], switch index (node - n_hosts) of each group.
+        usable: bool[n_ports], False where no route may lead out of a port; None: everywhere.
     """
 
     n_hosts: int
@@ -37,6 +41,7 @@ class Wiring:
     port_node: NDArray[np.int32]
     port_peer: NDArray[np.int32]
     edge_switch: NDArray[np.int32]
+    usable: NDArray[np.bool_] | None = None
 
     @property
     def n_switches(self) -> int:
@@ -52,15 +57,16 @@ class Wiring:
         return self.port_node[self.port_peer].astype(np.int64) - self.n_hosts
 
     def fabric_ports(self, switch: int) -> NDArray[np.int64]:
-        """Local numbers, ascending, of the ports of `switch` that lead to other switches."""
+        """Local numbers, ascending, of the usable ports of `switch` to other switches."""
         first, end = self._ports_of(switch)
-        return np.flatnonzero(self.peer_switch[first:end] >= 0)
+        fabric = self.peer_switch[first:end] >= 0
+        return np.flatnonzero(fabric if self.usable is None else fabric & self.usable[first:end])
 
     def fabric_peers(self, switch: int) -> NDArray[np.int64]:
         """Switch indices at the far ends of `fabric_ports(switch)`, in the same order."""
-        first, end = self._ports_of(switch)
-        peers = self.peer_switch[first:end]
-        return peers[peers >= 0]
+        first, _ = self._ports_of(switch)
+        peers: NDArray[np.int64] = self.peer_switch[first + self.fabric_ports(switch)]
+        return peers
 
     def _ports_of(self, switch: int) -> tuple[int, int]:
         node = self.n_hosts + switch
@@ -73,13 +79,40 @@ class RoutingTable:
 
     Attributes:
         route: int64[n_switches * n_groups]; entry `switch * n_groups + group` is
-            `offset << 16 | count`. Count 0: the group is the switch's own.
+            `offset << 16 | count`. Count 0: the group is the switch's own. NO_ROUTE: it cannot
+            be reached from here.
         route_ports: int32[...]; the candidates of an entry are
             `route_ports[offset : offset + count]`, local port numbers, ascending.
     """
 
     route: NDArray[np.int64]
     route_ports: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class RouteChanges:
+    """The rows of every switch's routing table.
+
+    Attributes:
+        row_ptr: int64[n_switches + 1]. The rows of switch s (its index) are row_ptr[s] to
+            row_ptr[s + 1], at least one; the first holds from 0, each until the next one does.
+        row_from_ps: int64[k], from when on packets that come in are routed by a row.
+        row_first: int64[k], where the row begins in `route`.
+        route, route_ports: as in `RoutingTable`.
+        cut_off: hosts that some other host could not reach, or be reached from, for a time.
+    """
+
+    row_ptr: NDArray[np.int64]
+    row_from_ps: NDArray[np.int64]
+    row_first: NDArray[np.int64]
+    route: NDArray[np.int64]
+    route_ports: NDArray[np.int32]
+    cut_off: NDArray[np.int64]
+
+    @property
+    def n_changes(self) -> int:
+        """Rows that replace another one."""
+        return int(self.row_from_ps.size - self.row_ptr.size + 1)
 
 
 Routing = Callable[[Wiring], RoutingTable]
@@ -119,18 +152,18 @@ def shortest_paths(wiring: Wiring) -> RoutingTable:
     known: dict[tuple[bytes, bytes, bytes], int] = {}  # what decides a row: a switch that has it
     for switch in range(wiring.n_switches):
         ports, peers = wiring.fabric_ports(switch), wiring.fabric_peers(switch)
-        if not ports.size:
-            continue
         twin = known.setdefault(
             (ports.tobytes(), peers.tobytes(), distance[switch].tobytes()), switch
         )
         if twin != switch:
             route[switch] = route[twin]
             continue
-        nearer = distance[peers] == distance[switch] - 1
-        lists, which = _distinct_columns(nearer)
-        entries = np.array([writer.entry(ports[column]) for column in lists], np.int64)
-        route[switch] = entries[which]
+        if ports.size:
+            nearer = (distance[peers] == distance[switch] - 1) & (distance[peers] >= 0)
+            lists, which = _distinct_columns(nearer)
+            entries = np.array([writer.entry(ports[column]) for column in lists], np.int64)
+            route[switch] = entries[which]
+        route[switch, distance[switch] < 0] = NO_ROUTE
     return writer.table(route)
 
 

@@ -66,6 +66,8 @@ LINKS = (
     Column("drop_bytes", "B", "bytes of the dropped packets"),
     Column("lost", "packets", "packets lost on the link: bit errors, random loss, link down"),
     Column("lost_bytes", "B", "bytes of the lost packets"),
+    Column("unroutable", "packets", "packets that came in by the port and had no route onwards"),
+    Column("unroutable_bytes", "B", "bytes of the packets without a route"),
     Column("trims", "packets", "packets cut to their header at the port's queue"),
     Column("marks", "packets", "packets marked by ECN at the port"),
     Column("max_queue_bytes", "B", "most bytes held at once, the packet in transmission included"),
@@ -94,6 +96,7 @@ SWEEP = (
     ),
     Column("drops", "packets", "packets dropped by switches"),
     Column("lost", "packets", "packets lost on links"),
+    Column("unroutable", "packets", "packets for which a switch had no route"),
     Column("trims", "packets", "packets cut to their header"),
     Column("marks", "packets", "packets marked by ECN"),
     Column("retransmits", "packets", "data packets sent again"),
@@ -113,7 +116,8 @@ TRACE = (
         "",
         "of a packet: create (control, put into its host's FIFO), send (a host begins to), arrive "
         "(at a switch's output port), forward (the port begins to send it), drop, trim, mark, lose "
-        "(on the wire, after it left), receive (by a host); of the sender's NIC: pause, resume (by "
+        "(on the wire, after it left), no route (a switch has none for it), "
+        "receive (by a host); of the sender's NIC: pause, resume (by "
         "PFC); sender, receiver: the state of that side after an event or a timer",
     ),
     Column("node", "node", "where; hosts come first"),

@@ -43,7 +43,7 @@ PLUGIN_KEYS = ("kind", "name", "file", "sha256")
 DAMAGED = "the result is damaged or was changed"
 """Hint of whatever netsim would not have written."""
 
-OPTIONAL = ("flow_class", "label")
+OPTIONAL = ("flow_class", "label", "unroutable", "unroutable_bytes")
 """Columns that a table need not have."""
 
 

@@ -17,6 +17,7 @@ STATISTICS = ("mean", "p50", "p99", "max")
 COUNTERS = (
     "drops",
     "lost",
+    "unroutable",
     "trims",
     "marks",
     "retransmits",

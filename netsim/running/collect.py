@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from netsim.experiment.scenario import Scenario
     from netsim.model.network import Network
 
+SUMS = ("drops", "lost", "unroutable", "trims", "marks")
+"""Columns of the links table whose sums the summary has."""
+
 LINK_COUNTERS = {
     "bytes": "sent_bytes",
     "packets": "sent_packets",
@@ -69,7 +72,7 @@ def engine_result(
         "packet_hops_per_s": counts.hops / timings["wall_s"] if timings["wall_s"] > 0 else 0.0,
         **flow_figures(flows),
         **class_figures(point, flows),
-        **{name: int(links[name].sum()) for name in ("drops", "lost", "trims", "marks")},
+        **{name: int(links[name].sum()) for name in SUMS},
         "pauses": int(links["pauses_sent"].sum()),
         "conservation": conservation,
     }
@@ -100,10 +103,7 @@ def closed_form_result(point: Point, scenario: Scenario) -> RunResult:
         "packet_hops": 0,
         "packet_hops_per_s": 0.0,
         **flow_figures(flows),
-        "drops": 0,
-        "lost": 0,
-        "trims": 0,
-        "marks": 0,
+        **dict.fromkeys(SUMS, 0),
         "pauses": 0,
     }
     return RunResult.of(flows, links, summary, Ending(FINISHED, complete=True))
@@ -159,6 +159,8 @@ def link_table(engine: Engine) -> Table:
     }
     table.update({name: getattr(counters, field) for name, field in LINK_COUNTERS.items()})
     table["lost"], table["lost_bytes"] = counters.lost_packets, counters.lost_bytes
+    table["unroutable"] = counters.unroutable_packets
+    table["unroutable_bytes"] = counters.unroutable_bytes
     table["paused_ps"] = counters.paused_ps
     line_rate_bits = table["rate_bps"] * float(max(1, engine.now_ps))
     table["utilisation"] = table["bytes"] * 8e12 / line_rate_bits
@@ -173,7 +175,8 @@ def node_names(network: Network) -> np.ndarray:
 def conserve(engine: Engine) -> dict[str, dict[str, int]]:
     """Account for every packet and byte. Raises RunError if any is missing.
 
-    sent by hosts = received by hosts + dropped + lost on links + cut off by trimming + in flight.
+    sent by hosts = received by hosts + dropped + lost on links + without a route + cut off by
+    trimming + in flight.
     """
     found = engine.conservation()
     sums = {"packets": asdict(found.packets), "bytes": asdict(found.bytes)}

@@ -29,6 +29,7 @@ from netsim.engine.kernels.trace import (
     TIMER_NAMES,
     TRIMMED,
     TX,
+    UNROUTABLE,
     WHAT,
     TraceEntries,
 )
@@ -59,6 +60,7 @@ EVENTS = {
     RX: "receiver",
     PAUSED: "pause",
     RESUMED: "resume",
+    UNROUTABLE: "no route",
 }
 """Names of events; sender and receiver are copies of the state of that side."""
 

@@ -27,6 +27,7 @@ from netsim.engine.kernels.trace import (
     SENT,
     TRIMMED,
     TX,
+    UNROUTABLE,
 )
 
 NONE = -1
@@ -130,6 +131,8 @@ def follow(
                     answered[node[i]] = packet
                 elif packet.answers is not None:
                     journeys.rtt_ps[i] = now - packet.answers.sent
+        elif what == UNROUTABLE:
+            packet = _take(tracker.on_link, (node[i], now, *name))
         elif what == LOST:
             packet = _take(tracker.on_link, far)
         elif what == DROPPED:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from .model import Cable, Case, LinkFault, Phase
+from .model import Cable, Case, LinkFault, Phase, Reroute
 
 TRANSPORTS = ("datagram", "roce", "ndp")
 LOAD_BALANCING = (
@@ -73,6 +73,7 @@ def random_case(rng_seed: int, transport: str, model: str, load_balancing: str) 
         seed=seed,
         until_ps=until_ps,
         faults=_faults(rng, 2 * len(cables)),
+        reroutes=_reroutes(rng, n_hosts, n_switches, pairs),
     )
 
 
@@ -184,6 +185,29 @@ def _phases(rng: random.Random) -> tuple[Phase, ...]:
         rate = rng.choice((None, rng.choice(GBPS) * 10**9))
         phases.append(Phase(begin, loss, errors, rate))
     return tuple(phases)
+
+
+def _reroutes(
+    rng: random.Random, n_hosts: int, n_switches: int, pairs: list[tuple[int, int]]
+) -> list[Reroute]:
+    """In a quarter of the cases, some switches send anywhere for a while, or nowhere."""
+    if rng.random() < 3 / 4:
+        return []
+    ends = [[pair for pair in pairs if node in pair] for node in range(n_hosts + n_switches)]
+    edges = {max(ends[host][0]) for host in range(n_hosts)}
+    reroutes: list[Reroute] = []
+    for _ in range(rng.randint(1, 5)):
+        switch = rng.randrange(n_hosts, n_hosts + n_switches)
+        inner = [k for k, pair in enumerate(ends[switch]) if min(pair) >= n_hosts]
+        ports = {
+            edge: tuple(sorted(rng.sample(inner, rng.randint(0, min(3, len(inner))))))
+            for edge in sorted(edges - {switch})
+            if rng.random() < 0.6
+        }
+        at = rng.choice((0, 10 * US, rng.randrange(50 * US)))
+        if all((one.at_ps, one.switch) != (at, switch) for one in reroutes):
+            reroutes.append(Reroute(at, switch, ports))
+    return reroutes
 
 
 def _ecn(rng: random.Random, full: int) -> dict[str, Any] | None:

@@ -71,6 +71,19 @@ class LinkFault:
         return next((p for p in reversed(self.phases) if p.from_ps <= time_ps), None)
 
 
+@dataclass(frozen=True)
+class Reroute:
+    """From a time on, by which local ports a switch sends to the hosts of other edge switches.
+
+    ``ports`` are ascending lists by edge switch (all numbers are of nodes); of an edge switch that
+    is not in it the lists stay.
+    """
+
+    at_ps: int
+    switch: int
+    ports: dict[int, tuple[int, ...]]
+
+
 @dataclass
 class Case:
     """One simulation.
@@ -85,6 +98,7 @@ class Case:
     ``params`` holds the transport's own parameters, see ``transports.py``.
     ``flows`` are (source host, destination host, bytes, start_ps).
     ``faults`` are those of links, by the global port that feeds the link.
+    ``reroutes`` are what becomes of switches' routes, in any order.
     Only events before ``until_ps`` take place; None means run until nothing is left to do.
     """
 
@@ -99,6 +113,7 @@ class Case:
     seed: int = 0
     until_ps: int | None = None
     faults: dict[int, LinkFault] = field(default_factory=dict)
+    reroutes: list[Reroute] = field(default_factory=list)
 
 
 @dataclass
@@ -116,6 +131,7 @@ class Packet:
     entropy: int = 0
     remaining: int = 0
     arrived_ps: int = 0
+    hops: int = 0
 
 
 @dataclass(frozen=True)
@@ -178,6 +194,8 @@ class Counters:
     max_queue_bytes: int = 0
     lost: int = 0
     lost_bytes: int = 0
+    unroutable: int = 0
+    unroutable_bytes: int = 0
     pauses_sent: int = 0
     paused_ps: int = 0
 
@@ -203,13 +221,15 @@ class Balance:
     received: Tally = field(default_factory=Tally)
     dropped: Tally = field(default_factory=Tally)
     lost: Tally = field(default_factory=Tally)
+    unroutable: Tally = field(default_factory=Tally)
     on_links: Tally = field(default_factory=Tally)
     in_queues: Tally = field(default_factory=Tally)
     trimmed_bytes: int = 0
 
     def holds(self) -> bool:
         """True if nothing was lost without a trace and nothing came from nowhere."""
-        ends = (self.received, self.dropped, self.lost, self.on_links, self.in_queues)
+        gone = (self.dropped, self.lost, self.unroutable)
+        ends = (self.received, *gone, self.on_links, self.in_queues)
         packets = sum(end.packets for end in ends)
         n_bytes = sum(end.bytes for end in ends) + self.trimmed_bytes
         return (self.sent.packets, self.sent.bytes) == (packets, n_bytes)

@@ -63,6 +63,7 @@ class Port:
         done_ps = sim.now + serialisation_ps(packet.size, self._rate_now())
         arrival_ps = done_ps + self.delay_ps
         self.busy = True
+        packet.hops += 1
         sim.at(done_ps, self.node.index, COMPLETION, (self.local,), self._complete)
         if packet.kind != PFC:
             self.counters[c].packets += 1

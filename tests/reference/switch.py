@@ -14,6 +14,9 @@ from .queues import DISCIPLINES
 if TYPE_CHECKING:
     from .simulator import Event, Simulator
 
+MOST_HOPS = 255
+"""Links that a packet may cross."""
+
 
 @dataclass
 class Waiting:
@@ -153,6 +156,11 @@ class Switch:
             port.set_paused(packet.aux)
             self.start(port)
             return
+        if packet.hops >= MOST_HOPS or not self._candidates(packet):
+            port.counters[packet.prio].unroutable += 1
+            port.counters[packet.prio].unroutable_bytes += packet.size
+            self.sim.balance.unroutable.add(packet.size)
+            return
         packet.arrived_ps = self.sim.now
         if self.discipline.on_arrival(port, packet):
             out = self._route(packet, port)
@@ -167,8 +175,21 @@ class Switch:
         if port.owes_frame:
             self.start(port)
 
+    def _candidates(self, packet: Packet) -> list[SwitchPort]:
+        """The ports that lead to a packet's host now."""
+        found = self.routes[packet.dst]
+        edge = self.sim.hosts[packet.dst].nic.peer.node.index
+        if edge == self.index:
+            return found
+        mine = [r for r in self.sim.case.reroutes if r.switch == self.index and edge in r.ports]
+        past = [r for r in mine if r.at_ps <= self.sim.now]
+        if not past:
+            return found
+        last = max(past, key=lambda reroute: reroute.at_ps)
+        return [self.ports[local] for local in last.ports[edge]]
+
     def _route(self, packet: Packet, ingress: SwitchPort) -> SwitchPort:
-        candidates = self.routes[packet.dst]
+        candidates = self._candidates(packet)
         if len(candidates) == 1:
             return candidates[0]
         return self.balancer.choose(packet, ingress, candidates)

@@ -6,14 +6,20 @@ choice is a pure function of counters of the port by which the packet came in.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.holes import BALANCING, N_CLASSES
-from netsim.engine.kernels.ids import GlobalPort, HostId, LocalPort, NodeId, Slot
+from netsim.engine.kernels.fields import PacketRecord
+from netsim.engine.kernels.holes import BALANCING, FAULTS, N_CLASSES, TRACE
+from netsim.engine.kernels.ids import Bytes, GlobalPort, HostId, LocalPort, NodeId, Ps, Slot
 from netsim.engine.kernels.layout import Net, Wires
 from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
 from netsim.engine.kernels.places import queue_of
+from netsim.engine.kernels.trace import UNROUTABLE, trace_packet
 from netsim.model.arithmetic import below, mix
+from netsim.model.routing import NO_ROUTE
 
 ECMP, SPRAY_RANDOM, SPRAY_RR, SPRAY_PERMUTATION, LEAST_LOADED, ECMP_SYMMETRIC = range(6)
+
+MOST_HOPS = 255
+"""The most links that a packet can have crossed."""
 
 
 def permuted(key: int, x: int, n: int) -> int:
@@ -53,9 +59,44 @@ def least_loaded(wires: Wires, net: Net, first: GlobalPort, offset: int, n: int,
     return best
 
 
-def route_of(net: Net, node: NodeId, dst: HostId) -> int:
-    """The entry of the routing table of switch ``node`` for packets to ``dst``."""
-    return net.route[(node - net.n_hosts) * net.n_groups + net.host_group[dst]]
+def row_of(net: Net, node: NodeId, now: Ps) -> int:
+    """Where the row of the routing table begins that switch ``node`` has at a time."""
+    switch = node - net.n_hosts
+    if not FAULTS:
+        return switch * net.n_groups
+    lo = net.row_ptr[switch]
+    hi = net.row_ptr[switch + 1]
+    while hi - lo > 1:
+        middle = (lo + hi) >> 1
+        if net.row_from[middle] <= now:
+            lo = middle
+        else:
+            hi = middle
+    return net.row_first[lo]
+
+
+def route_of(net: Net, node: NodeId, pkt: PacketRecord) -> int:
+    """The entry of the routing table of switch ``node`` for a packet that has arrived there."""
+    return net.route[row_of(net, node, pkt.time) + net.host_group[HostId(pkt.dst)]]
+
+
+def has_route(net: Net, node: NodeId, pkt: PacketRecord) -> bool:
+    """Is there a way on for a packet that has arrived at switch ``node``? (Behind ``FAULTS``.)
+
+    Not for one that has gone in a circle for so long that it has crossed MOST_HOPS links.
+    """
+    return int(pkt.hops) < MOST_HOPS and route_of(net, node, pkt) != NO_ROUTE
+
+
+def lose_way(wires: Wires, p_in: GlobalPort, slot: Slot) -> None:
+    """Count the packet in pool slot ``slot``, which came in by ``p_in`` and has no route."""
+    pkt = wires.pool[slot]
+    size = Bytes(pkt.size_bytes)
+    loss = wires.losses[queue_of(p_in, int(pkt.prio))]
+    loss.unroutable_packets += 1
+    loss.unroutable_bytes += size
+    if TRACE:
+        trace_packet(wires, UNROUTABLE, p_in, slot, pkt.time, 0)
 
 
 def output_port(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Slot) -> LocalPort:
@@ -65,7 +106,7 @@ def output_port(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Sl
     """
     pkt = wires.pool[slot]
     dst = HostId(pkt.dst)
-    entry = route_of(net, node, dst)
+    entry = route_of(net, node, pkt)
     n = entry & 0xFFFF
     if n == 0:
         return LocalPort(net.host_port[dst])
@@ -105,7 +146,7 @@ def output_port(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Sl
 def undo_choice(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Slot) -> None:
     """Take back the count, at ``p_in``, of a choice that could not be carried out."""
     pkt = wires.pool[slot]
-    entry = route_of(net, node, HostId(pkt.dst))
+    entry = route_of(net, node, pkt)
     if BALANCING == ECMP or BALANCING == ECMP_SYMMETRIC or entry & 0xFFFF <= 1:
         return
     balance = wires.balance[p_in]

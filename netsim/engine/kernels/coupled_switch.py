@@ -8,7 +8,7 @@ stop before an event that needs a larger ring and be called again.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.balance import output_port, undo_choice
+from netsim.engine.kernels.balance import has_route, lose_way, output_port, undo_choice
 from netsim.engine.kernels.calendar import (
     WORD,
     Step,
@@ -208,6 +208,10 @@ def admit(net: Net, wires: Wires, step: Step, ingress: LocalPort, slot: Slot, no
         set_paused(wires, wires.ports[p_in], p_in, int(pkt.aux), now)
         begin(wires, step, ingress, now)
         return OK
+    if FAULTS:
+        if not has_route(net, step.node, pkt):
+            lose_way(wires, p_in, slot)
+            return OK
     size = Bytes(pkt.size_bytes)
     cls = int(pkt.prio)
     if LOSSLESS and overruns(wires, p_in, cls, size):

@@ -135,10 +135,12 @@ class PhaseRecord(Declared):
 
 
 class LossRecord(Declared):
-    """What the link of a port lost of a class."""
+    """What the link of a port lost of a class, and what came in by the port without a route."""
 
     packets: int
     bytes: Bytes
+    unroutable_packets: int
+    unroutable_bytes: Bytes
 
 
 class ChargeRecord(Declared):

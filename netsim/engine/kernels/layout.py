@@ -146,7 +146,10 @@ class Net(NamedTuple):
     port_peer: Numbers[GlobalPort, GlobalPort]  # int32[n_ports]
     host_group: Numbers[HostId, int]  # int32[n_hosts]
     host_port: Numbers[HostId, LocalPort]  # int32[n_hosts]: of the leaf, towards it
-    route: Numbers[int, int]  # int64[n_switches * n_groups], offset << 16 | count
+    row_ptr: Numbers[int, int]  # int64[n_switches + 1]: each switch's rows, if links have faults
+    row_from: Numbers[int, Ps]  # int64[...]: from when on a row holds, likewise
+    row_first: Numbers[int, int]  # int64[...]: where it begins in route, likewise
+    route: Numbers[int, int]  # int64[...]: rows of n_groups, offset << 16 | count, or NO_ROUTE
     route_ports: Numbers[int, LocalPort]  # int32[...]
     node_salt: Numbers[NodeId, int]  # int64[n_nodes], start of the ECMP hash
 
@@ -220,7 +223,7 @@ class Scratch(NamedTuple):
     outs: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
     buckets: Numbers[int, Numbers[int, int]]  # int64[workers, N_BUCKETS + 1]
     starts: Numbers[int, Numbers[int, int]]  # int64[workers, max ports of a node + 2]
-    undo: Numbers[int, Numbers[int, int]]  # int64[workers, 4 * max ports]
+    undo: Numbers[int, Numbers[int, int]]  # int64[workers, UNDO * max ports]
     calendar: Numbers[int, Numbers[int, LocalPort]]  # int64[workers, N_BUCKETS]
     later: Numbers[int, Numbers[LocalPort, LocalPort]]  # int64[workers, max ports]
     words: Numbers[int, Numbers[int, int]]  # int64[workers, N_BUCKETS / 32]
@@ -231,6 +234,10 @@ PORTS_OF_A_WORD = 32
 
 BLOCK = 64
 """So many nodes at a time are passed over that have no event in a window."""
+
+UNDO = 5
+"""Per ingress port of a step: three load-balancing counters to restore, the new head of its ring,
+and how many of its packets have no route."""
 
 N_BUCKETS = 1024
 """Time slots into which one window's events are sorted."""

@@ -7,8 +7,8 @@ in the nearest cache.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.balance import output_port
-from netsim.engine.kernels.holes import COUPLED, N_CLASSES
+from netsim.engine.kernels.balance import has_route, lose_way, output_port
+from netsim.engine.kernels.holes import COUPLED, FAULTS, N_CLASSES
 from netsim.engine.kernels.ids import NO_PORT, GlobalPort, NodeId, Numbers, Ps
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
@@ -17,6 +17,7 @@ from netsim.engine.kernels.layout import (
     INF,
     N_BUCKETS,
     OK,
+    UNDO,
     Clock,
     Net,
     Scratch,
@@ -29,7 +30,6 @@ from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 
 KEY_BITS = 32
 KEY_MASK = (1 << KEY_BITS) - 1
-UNDO = 4  # per ingress port: three load-balancing counters to restore, and the new head
 
 
 def gather(
@@ -69,6 +69,7 @@ def gather(
         undo[u] = balance.choices
         undo[u + 1] = balance.data_choices
         undo[u + 2] = balance.other_choices
+        undo[u + 4] = 0
         if beside >= 0:
             ring = wires.inbox[first + beside]
             prefetch(wires.pool, ring_slot(ring.ring_off, ring.ring_mask, ring.head))
@@ -84,12 +85,26 @@ def gather(
             if COUPLED:
                 outs[k] = port
             else:
+                if FAULTS:
+                    if not has_route(net, node, wires.pool[slot]):
+                        undo[u + 4] += 1
+                        head += 1
+                        continue
                 outs[k] = output_port(net, wires, node, p, slot)
             k += 1
             head += 1
         undo[u + 3] = head
         port = beside
     return k, following
+
+
+def forget_strays(net: Net, wires: Wires, node: NodeId, p: GlobalPort, end: int) -> None:
+    """Count what came in by port ``p``, up to position ``end`` of its ring, and has no route."""
+    inbox = wires.inbox[p]
+    for position in range(inbox.head, end):
+        slot = ring_slot(inbox.ring_off, inbox.ring_mask, position)
+        if not has_route(net, node, wires.pool[slot]):
+            lose_way(wires, p, slot)
 
 
 def sort_by_time(clock: Clock, scratch: Scratch, worker: int, n: int) -> None:
@@ -251,6 +266,9 @@ def switch_step(
     undo = scratch.undo[worker]
     port_in = next_port(net, wires.unread, node, NO_PORT)
     while port_in >= 0:
+        if FAULTS:
+            if undo[UNDO * port_in + 4] > 0:
+                forget_strays(net, wires, node, first + port_in, undo[UNDO * port_in + 3])
         wires.inbox[first + port_in].head = undo[UNDO * port_in + 3]
         port_in = next_port(net, wires.unread, node, port_in)
     settle_reading(net, wires, node)

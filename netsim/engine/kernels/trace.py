@@ -28,10 +28,10 @@ from netsim.engine.kernels.layout import (
 from netsim.engine.kernels.places import ring_slot
 from netsim.errors import RunError
 
-SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED = range(9)
+SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED, UNROUTABLE = range(10)
 """What happened to a packet: a host's NIC began to send it; it came to a switch's output port;
 that port began to send it; was dropped, trimmed, marked there; was lost on the wire; came to a
-host; was put into a host's control FIFO."""
+host; was put into a host's control FIFO; came in by a switch's port, and there was no way on."""
 
 TX, RX = 16, 17
 """A copy of the state of a flow's sending or receiving side."""

@@ -1,0 +1,132 @@
+"""Routes that follow failures: which rows of the routing table switches have from when on.
+
+When links go down or come back, the routing of the network is made anew without the links that are
+down, and every switch takes its new row a time of its own later, by which it has converged. Rows
+are whole; those that stay as they were are not kept again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.limits import HORIZON_PS
+from netsim.memory import require_room
+from netsim.model.faults import LinkFaults
+from netsim.model.network import Network
+from netsim.model.routing import (
+    COUNT_BITS,
+    COUNT_MASK,
+    NO_ROUTE,
+    RouteChanges,
+    RoutingTable,
+    TableWriter,
+)
+
+Ints = NDArray[np.int64]
+
+NEVER = HORIZON_PS
+"""In the place of a time to converge: routes stay as they are."""
+
+
+class RowWriter:
+    """Collects the rows of all switches, each with the time from which on it holds."""
+
+    def __init__(self, network: Network) -> None:
+        self._first = np.arange(network.n_switches + 1) * network.n_groups
+        self._writer = TableWriter()
+        self._rows: list[list[tuple[int, Ints]]] = [[] for _ in range(network.n_switches)]
+        self._n_bytes = 0
+        self.add(network.route, network.route_ports, np.zeros(network.n_switches, np.int64))
+
+    def add(self, route: Ints, route_ports: NDArray[np.int32], from_ps: Ints) -> None:
+        """A table that each switch has from a time of its own on, int64[n_switches].
+
+        Times of a switch have to rise; at `NEVER` and later nothing is changed. Raises InputError
+        if all rows do not fit into memory.
+        """
+        route = self._translated(route, route_ports)
+        for switch in np.flatnonzero(from_ps < NEVER).tolist():
+            row = route[self._first[switch] : self._first[switch + 1]]
+            rows = self._rows[switch]
+            if not rows or not np.array_equal(rows[-1][1], row):
+                rows.append((int(from_ps[switch]), row.copy()))
+                self._n_bytes += 2 * row.nbytes  # here, and in the finished table
+        require_room(self._n_bytes, what="the routes while links are down", key="routing")
+
+    def changes(self, cut_off: Ints) -> RouteChanges:
+        """All rows."""
+        rows = [row for of_switch in self._rows for _, row in of_switch]
+        times = [time for of_switch in self._rows for time, _ in of_switch]
+        lengths = np.array([len(row) for row in rows], np.int64)
+        table = self._writer.table(np.concatenate(rows))
+        return RouteChanges(
+            row_ptr=np.cumsum([0, *map(len, self._rows)]).astype(np.int64),
+            row_from_ps=np.array(times, np.int64),
+            row_first=np.cumsum(lengths) - lengths,
+            route=table.route,
+            route_ports=table.route_ports,
+            cut_off=cut_off,
+        )
+
+    def _translated(self, route: Ints, route_ports: NDArray[np.int32]) -> Ints:
+        """A table's entries as this one numbers its lists of ports."""
+        entries, which = np.unique(route, return_inverse=True)
+        own = [
+            entry
+            if entry == NO_ROUTE
+            else self._writer.entry(route_ports[entry >> COUNT_BITS :][: entry & COUNT_MASK])
+            for entry in entries.tolist()
+        ]
+        translated: Ints = np.array(own, np.int64)[which.reshape(-1)]
+        return translated
+
+
+def follow_failures(network: Network, faults: LinkFaults, converge_ps: Ints) -> RouteChanges:
+    """The rows of every switch as links go down and come back.
+
+    `converge_ps` (int64[n_switches]) is how long after each change a switch has its new row. A link
+    that is down one way is not used that way. Links to hosts are in no table, since there is no
+    other way. Raises InputError if the rows do not fit into memory.
+    """
+    writer = RowWriter(network)
+    alone = np.zeros(network.n_hosts, bool)
+    for time, down in _states(network, faults):
+        table = network.routing(network.wiring(~down))
+        writer.add(table.route, table.route_ports, np.minimum(time + converge_ps, NEVER))
+        alone |= _cut_off(network, table, down)
+    return writer.changes(np.flatnonzero(alone))
+
+
+def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+    """Times at which links go down or come back, and bool[n_ports]: which are down then."""
+    port = np.repeat(np.arange(network.n_ports), np.diff(faults.outage_ptr))
+    times = faults.outages_ps[: port.size]
+    at = np.concatenate([times[:, 0], times[:, 1]])
+    step = np.repeat([1, -1], port.size)
+    both = np.concatenate([port, port])
+    order = np.argsort(at, kind="stable")
+    at, step, both = at[order], step[order], both[order]
+    depth = np.zeros(network.n_ports, np.int64)
+    begins = np.flatnonzero(np.diff(at, prepend=-1))
+    for begin, end in zip(begins, np.append(begins[1:], at.size), strict=True):
+        if at[begin] >= NEVER:
+            return
+        before = depth > 0
+        np.add.at(depth, both[begin:end], step[begin:end])
+        down = depth > 0
+        if not np.array_equal(down, before):
+            yield int(at[begin]), down
+
+
+def _cut_off(network: Network, table: RoutingTable, down: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """bool[n_hosts]: which hosts are not joined, both ways, to the largest part of the network."""
+    first = network.edge_switch.astype(np.int64) * network.n_groups
+    to = table.route[first[:, None] + np.arange(network.n_groups)] != NO_ROUTE
+    joined = to & to.T
+    part = joined[int(joined.sum(axis=1).argmax())]
+    uplink = np.arange(network.n_hosts)
+    lone: NDArray[np.bool_] = ~part[network.host_group] | down[uplink]
+    return lone | down[network.port_peer[uplink]]
