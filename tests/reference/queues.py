@@ -41,6 +41,9 @@ class Discipline:
         """The class in which a packet is queued at its output port, or None: it is dropped."""
         raise NotImplementedError
 
+    may_wait = False
+    """Does ``choose`` ever say None? If not, it is not asked about a single class."""
+
     def choose(self, port: SwitchPort) -> int | None:
         """The class to serve, of those that are open; or None, after ``port.wait_until``."""
         return port.open_classes()[0]
@@ -110,14 +113,15 @@ class Trim(Discipline):
     def choose(self, port: SwitchPort) -> int | None:
         """Headers first, but after ``header_ratio`` of them in a row one waiting data packet."""
         run = self.header_run.get(port.index, 0)
-        classes = port.open_classes()
-        if classes == [HEADERS]:
-            return HEADERS
-        if classes == [HEADERS, BULK] and run < self.fabric["header_ratio"]:
-            self.header_run[port.index] = run + 1
-            return HEADERS
-        self.header_run[port.index] = 0
-        return BULK
+        if run >= self.fabric["header_ratio"]:
+            return BULK
+        self.header_run[port.index] = run + 1
+        return HEADERS
+
+    def on_send(self, port: SwitchPort, c: int, _packet: Packet) -> None:
+        """Data ends a run of headers."""
+        if c == BULK:
+            self.header_run[port.index] = 0
 
 
 class Lossless(Discipline):
@@ -266,6 +270,8 @@ class CoDel(DropTail):
 
 class CreditShaper(Discipline):
     """Sends class 0 at the rate at which full packets of class 1 may come back for it."""
+
+    may_wait = True
 
     def __init__(self, switch: Switch) -> None:
         super().__init__(switch)

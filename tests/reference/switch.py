@@ -206,10 +206,13 @@ class Switch:
             mask = sum(1 << c for c, back in enumerate(port.holding_back) if back)
             port.transmit(Packet(PFC, -1, 0, -1, PFC_BYTES, 0, aux=mask))
             return
-        if not port.open_classes():
+        classes = port.open_classes()
+        if not classes:
             return
         port.forget_look()
-        c = self.discipline.choose(port)
+        c: int | None = classes[0]
+        if len(classes) > 1 or self.discipline.may_wait:
+            c = self.discipline.choose(port)
         if c is None:
             return
         waiting = port.fifos[c].pop(self.discipline.pick(port, c))
