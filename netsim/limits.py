@@ -70,6 +70,9 @@ RATE_BPS = 1 << 50
 TRANSPORTS = 4
 """The most transports of a run: the engine has room for the parameters of so many."""
 
+CLASSES = 8
+"""The most traffic classes: a PFC frame says of each whether it is paused, in a byte."""
+
 THREADS = 1024
 """The most threads of a run. Each has working memory of its own, half a megabyte or more."""
 

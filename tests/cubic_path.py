@@ -8,13 +8,14 @@ import numpy as np
 from engine_runs import (
     build,
     dumbbell,
+    fabric_with,
     flow_table,
     hit,
 )
 from shared_link import bottleneck
 
 from netsim.engine.engine import Engine
-from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.fabric import PacketFormat
 from netsim.model.faults import LinkFault, combine
 from netsim.model.network import Network
 
@@ -65,7 +66,7 @@ def transfer(
         network,
         flow_table(flows),
         "cubic",
-        Fabric(queue_bytes=buffer_bytes),
+        fabric_with(queue_bytes=buffer_bytes),
         seed=seed,
         params=params,
         packets=PACKETS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
 from netsim.engine.snapshot import Snapshot
 from netsim.model.builder import NetworkBuilder
-from netsim.model.fabric import Ecn, Fabric, PacketFormat
+from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_use
 from netsim.model.faults import NOMINAL, LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -52,7 +52,11 @@ def network_of(case: Case) -> Network:
 def fabric_of(case: Case) -> Fabric:
     given = {k: v for k, v in case.fabric.items() if v is not None and k != "ecn"}
     ecn = case.fabric.get("ecn")
-    return Fabric(**given, ecn=Ecn(**ecn) if ecn else None)
+    shared = {one.name: given.pop(one.name) for one in fields(Fabric) if one.name in given}
+    queue = queue_use(given.pop("model"))
+    own = {name: value for name, value in given.items() if name in queue.params}
+    queue = replace(queue, params={**queue.params, **own})
+    return Fabric(queue, **shared, ecn=Ecn(**ecn) if ecn else None)
 
 
 def params_of(case: Case) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.simulation import Options, Simulation
-from netsim.model.fabric import Ecn, Fabric, PacketFormat
+from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_use
 from netsim.model.faults import LinkFault
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -26,21 +26,35 @@ PACKET = 4160
 US = 1_000_000
 NS = 1_000
 
-LOSSLESS = Fabric(model="lossless", xoff_bytes=15 * PACKET, xon_bytes=12 * PACKET)
-TRIM = Fabric(
-    model="trim",
+
+def fabric_with(model: str = "drop_tail", **given: Any) -> Fabric:
+    """A fabric with a built-in discipline; its parameters, in bytes, and fields of `Fabric`."""
+    shared = {one.name: given.pop(one.name) for one in fields(Fabric) if one.name in given}
+    return Fabric(queue_use(model, **given), **shared)
+
+
+def changed(fabric: Fabric, **params: Any) -> Fabric:
+    """The same fabric with other parameters of its discipline; those that it has not are left."""
+    known = {**fabric.queue.params}
+    known |= {name: value for name, value in params.items() if name in known}
+    return replace(fabric, queue=replace(fabric.queue, params=known))
+
+
+LOSSLESS = fabric_with("lossless", xoff_bytes=15 * PACKET, xon_bytes=12 * PACKET)
+TRIM = fabric_with(
+    "trim",
     load_balancing="spray_permutation",
     n_classes=2,
     queue_bytes=35 * PACKET,
     header_queue_bytes=1_000_000,
 )
-DROP_TAIL = Fabric(queue_bytes=10**12)
+DROP_TAIL = fabric_with(queue_bytes=10**12)
 
 
 def bdp_queues(queue: int = 29, kmin: int = 6, kmax: int = 24) -> Fabric:
     """SMaRTT's and NSCC's, in packets: a bandwidth-delay product, marked from 20 % to 80 %."""
-    return Fabric(
-        model="trim",
+    return fabric_with(
+        "trim",
         load_balancing="ecmp",
         n_classes=2,
         queue_bytes=queue * PACKET,

@@ -24,6 +24,7 @@ from engine_runs import (
     assert_conserved,
     build,
     counter,
+    fabric_with,
     fat_tree,
     flow_table,
     run,
@@ -36,18 +37,18 @@ from netsim.model.fabric import Fabric
 
 def trim(packets: int, load_balancing: str = "spray_permutation") -> Fabric:
     """NDP's fabric with queues for ``packets`` data packets."""
-    return Fabric(
-        model="trim",
+    return fabric_with(
+        "trim",
         load_balancing=load_balancing,
         n_classes=2,
         queue_bytes=packets * PACKET,
-        header_queue_bytes=TRIM.header_queue_bytes,
+        header_queue_bytes=TRIM.queue.params["header_queue_bytes"],
     )
 
 
 def lossless(xoff: int, xon: int) -> Fabric:
     """PFC with thresholds in packets."""
-    return Fabric(model="lossless", xoff_bytes=xoff * PACKET, xon_bytes=xon * PACKET)
+    return fabric_with("lossless", xoff_bytes=xoff * PACKET, xon_bytes=xon * PACKET)
 
 
 def run_permutation(

@@ -11,7 +11,9 @@ from engine_runs import (
     acked_ps,
     assert_conserved,
     build,
+    changed,
     counter,
+    fabric_with,
     fat_tree,
     fct_ps,
     flow_table,
@@ -80,17 +82,20 @@ def settings_of_runs(draw: st.DrawFn, *, lossy: bool) -> Setting:
     ecn = Ecn(full, 4 * full, 0.5, draw(st.sampled_from(("enqueue", "dequeue"))))
     # Go-back-N takes packets that overtake for lost ones and sends them again and again.
     spread = ("ecmp",) if transport == "roce" else LOAD_BALANCING
-    fabric = Fabric(
-        model=model,
+    buffers = {
+        "queue_bytes": draw(st.integers(1, 10)) * full if transport == "ndp" or lossy else 10**9,
+        "header_queue_bytes": 10**9,
+        "xoff_bytes": xoff,
+        "xon_bytes": max(1, xoff // 2),
+        "shared_buffer_bytes": draw(st.sampled_from((None, 50 * full))),
+    }
+    fabric = fabric_with(
+        model,
         load_balancing=draw(st.sampled_from(spread)),
         n_classes=2 if transport == "ndp" else draw(st.integers(1, 3)),
-        queue_bytes=draw(st.integers(1, 10)) * full if transport == "ndp" or lossy else 10**9,
-        header_queue_bytes=10**9,
         ecn=draw(st.sampled_from((None, ecn))),
-        xoff_bytes=xoff,
-        xon_bytes=max(1, xoff // 2),
-        shared_buffer_bytes=draw(st.sampled_from((None, 50 * full))),
     )
+    fabric = changed(fabric, **buffers)
     params: dict[str, Any] = {"rto": "200us"} if transport != "datagram" else {}
     if transport == "roce":
         params["ack_every"] = draw(st.integers(1, 3))

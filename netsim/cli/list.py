@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
-KINDS = ("transports", "topologies", "traffic", "experiments")
+KINDS = ("transports", "topologies", "traffic", "queues", "experiments")
 
 
 @click.command("list")
 @click.argument("kind", type=click.Choice(KINDS), required=False)
 def command(kind: str | None) -> None:
-    """List the transports, topologies, traffic patterns or experiments; all of them without KIND.
+    """List what there is of KIND: transports, topologies, traffic patterns, queue disciplines or
+    experiments. All of them without KIND.
 
     Plugins that are installed as entry points are among them.
     """
@@ -35,7 +36,12 @@ def lines_of(kind: str) -> list[tuple[str, str]]:
         return [(name, summary_of(path)) for name, path in built_in().items()]
     from netsim.plugins import registry
 
-    singular = {"transports": "transport", "topologies": "topology", "traffic": "traffic"}[kind]
+    singular = {
+        "transports": "transport",
+        "topologies": "topology",
+        "traffic": "traffic",
+        "queues": "queue",
+    }[kind]
     return [(plugin.name, plugin.summary) for plugin in registry.all(singular)]
 
 

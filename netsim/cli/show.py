@@ -21,6 +21,8 @@ KINDS = {
     "topology": "topology",
     "topologies": "topology",
     "traffic": "traffic",
+    "queue": "queue",
+    "queues": "queue",
     "experiment": "experiment",
     "experiments": "experiment",
 }
@@ -30,7 +32,7 @@ KINDS = {
 @click.argument("kind", type=click.Choice(list(KINDS)), metavar="KIND")
 @click.argument("name")
 def command(kind: str, name: str) -> None:
-    """Show NAME, a transport, topology, traffic (pattern) or experiment.
+    """Show NAME, a transport, topology, traffic (pattern), queue (discipline) or experiment.
 
     For a plugin: its parameters with unit, default, meaning and source, and its presets. NAME may
     be the path of a Python file. With a preset (ndp:paper), values and fabric are those of the
@@ -103,8 +105,8 @@ def _print_fabric(title: str, fabric: Mapping[str, object]) -> None:
 def _print_param(param: Param, values: Mapping[str, Any]) -> None:
     """A parameter, with its value in a preset if that has one."""
     unit = ", ".join(param.choices) if param.choices else param.unit
-    value = _written(values.get(param.name, param.default))
-    default = f" (default {_written(param.default)})" if param.name in values else ""
+    value = _written(values.get(param.name, param.default), param.none)
+    default = f" (default {_written(param.default, param.none)})" if param.name in values else ""
     click.echo(f"{param.name} = {value}{default}  [{unit}]")
     sentences = [param.doc.strip()] + ([f"Source: {param.source.strip()}"] if param.source else [])
     text = " ".join(_ended(one) for one in sentences) if param.source else sentences[0]
@@ -115,9 +117,9 @@ def _ended(sentence: str) -> str:
     return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
-def _written(value: object) -> str:
+def _written(value: object, none: str = "none") -> str:
     from netsim.plugins.params import REQUIRED
 
     if value is REQUIRED:
         return "(must be given)"
-    return "none" if value is None else written(value)
+    return none if value is None else written(value)

@@ -127,8 +127,10 @@ class Lab:
         """
         name, preset = registry.split_preset(str(transport))
         plugin = registry.find("transport", name)
-        place = {"file": str(plugin.path), "key": "transport"}
-        values = resolve_params(plugin.params, plugin.presets, params or {}, preset, **place)
+        file, given = str(plugin.path), params or {}
+        values = resolve_params(
+            plugin.params, plugin.presets, given, preset, file=file, key="transport"
+        )
         check_transport(plugin, values)
         return cls(plugin, values, seed, full, preset)
 

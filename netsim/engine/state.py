@@ -39,7 +39,7 @@ from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
 from netsim.engine.wires import build_wires, first_words
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
-from netsim.model.fabric import LOSSLESS, SHARED_BUFFER, TRIM, Fabric
+from netsim.model.fabric import Fabric
 from netsim.model.network import Network
 from netsim.model.reroute import RowWriter
 from netsim.model.symmetry import heights
@@ -103,9 +103,9 @@ def features(fabric: Fabric, with_faults: bool) -> dict[str, Any]:
     at = fabric.ecn.at if fabric.ecn is not None else None
     return {
         "N_CLASSES": fabric.n_classes,
-        "TRIM": fabric.model == TRIM,
-        "LOSSLESS": fabric.model == LOSSLESS,
-        "DYNAMIC": SHARED_BUFFER in fabric.kinds,
+        "TRIM": fabric.trims,
+        "LOSSLESS": fabric.pauses,
+        "DYNAMIC": fabric.queue.params.get("shared_buffer_bytes") is not None,
         "ECN_ENQUEUE": at == "enqueue",
         "ECN_DEQUEUE": at == "dequeue",
         "COUPLED": is_coupled(fabric),
@@ -116,7 +116,7 @@ def features(fabric: Fabric, with_faults: bool) -> dict[str, Any]:
 
 def is_coupled(fabric: Fabric) -> bool:
     """Do a switch's ports influence each other under this fabric?"""
-    return fabric.model == LOSSLESS or fabric.load_balancing == "least_loaded"
+    return fabric.pauses or fabric.load_balancing == "least_loaded"
 
 
 def build_net(simulation: Simulation) -> Net:

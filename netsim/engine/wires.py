@@ -27,7 +27,7 @@ from netsim.engine.records import aligned_zeros
 from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings, is_sparse
 from netsim.model.arithmetic import PURPOSE_PERMUTATION, PURPOSE_SPRAY, byte_quotient, salt
-from netsim.model.fabric import LOSSLESS, Fabric, PacketFormat
+from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import NOMINAL, LinkFaults, combine
 from netsim.model.network import Network
 
@@ -66,13 +66,13 @@ def build_wires(
         pool=aligned_zeros(rings.pool_slots, packet, sparse=sparse),
         blank=np.zeros(1, packet),
         ingress=aligned_zeros(
-            rings.pool_slots if fabric.model == LOSSLESS else 1, np.dtype(np.int32), sparse=sparse
+            rings.pool_slots if fabric.pauses else 1, np.dtype(np.int32), sparse=sparse
         ),
         ports=ports,
         inbox=inbox,
         balance=balance,
         queues=queues,
-        charges=aligned_zeros(n * c if fabric.model == LOSSLESS else 1, CHARGE),
+        charges=aligned_zeros(n * c if fabric.pauses else 1, CHARGE),
         used_bytes=np.zeros(network.n_nodes, np.int64),
         head_seen=np.zeros(n, np.int64),
         new_tail=np.zeros(n, np.int64),
@@ -129,8 +129,9 @@ def _fabric_record(fabric: Fabric, packets: PacketFormat, seed: int) -> Any:
     """The fields of `FabricRecord`; what a fabric does not have is 0."""
     rec = np.zeros(1, FABRIC)
     rec["seed"] = seed
+    ecn = {} if fabric.ecn is None else vars(fabric.ecn)
     for name in FABRIC.names or ():
-        for table in (fabric, fabric.ecn, packets):
-            if getattr(table, name, None) is not None:
-                rec[name] = getattr(table, name)
+        for table in (vars(fabric), fabric.queue.params, ecn, vars(packets)):
+            if table.get(name) is not None:
+                rec[name] = table[name]
     return rec

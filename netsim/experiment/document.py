@@ -26,7 +26,7 @@ CLASS_SECTIONS = ("transport", "traffic")
 
 def category(key: str) -> str:
     """The kind of plugin that a section holds: "transport" for "classes.wan.transport"."""
-    return key.rpartition(".")[2]
+    return "queue" if key == "fabric" else key.rpartition(".")[2]
 
 
 def read(path: Path) -> Tree:

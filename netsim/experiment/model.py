@@ -87,4 +87,4 @@ class Point:
     def uses(self) -> tuple[PluginUse, ...]:
         """Every plugin that the run takes."""
         more = [use for c in self.classes for use in (c.transport, c.traffic)]
-        return (self.topology, self.transport, self.traffic, *more)
+        return (self.topology, self.transport, self.traffic, *more, self.fabric.queue)

@@ -41,7 +41,7 @@ class Resolver:
         self._directory = directory
         self._mistakes = Mistakes(file, overridden)
         self._plugins = PluginResolver(directory, self._mistakes)
-        self._fabrics = FabricResolver(self._mistakes)
+        self._fabrics = FabricResolver(self._plugins, self._mistakes)
 
     def find(self, section: str, kind: str) -> Plugin | None:
         """The plugin of a written kind (a preset may follow); None after noting the error."""

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from pydantic import ValidationError
 
-from netsim.errors import CombinedInputError, InputError
+from netsim.errors import CombinedInputError, InputError, did_you_mean, raise_all
 from netsim.experiment.schema import FabricSection, PacketsSection, problems
 from netsim.limits import PACKET_BYTES
-from netsim.model.fabric import (
-    LOSSLESS,
-    MARKING,
-    MODELS,
-    SHARED_BUFFER,
-    TRIM,
-    Ecn,
-    Fabric,
-    Key,
-    PacketFormat,
-    keys_of,
-)
-from netsim.units import format_bytes
+from netsim.model.fabric import DROP_TAIL, Ecn, Fabric, Key, PacketFormat, keys_of
+from netsim.plugins import calls, registry
+from netsim.plugins.params import resolve_params
+from netsim.plugins.registry import Plugin, PluginUse
+from netsim.units import format_bytes, written
+
+COMMON = tuple(keys_of(Fabric))
+"""The keys of [fabric] that every discipline shares."""
+
+UNKNOWN = "unknown key"
 
 
 def resolve_packets(table: Mapping[str, Any]) -> PacketFormat:
@@ -45,7 +45,8 @@ def resolve_packets(table: Mapping[str, Any]) -> PacketFormat:
 def wishes(module: ModuleType, preset: str | None) -> Mapping[str, Any]:
     """The [fabric] table a transport expects: `FABRIC`, below what `PRESET_FABRIC[preset]` says.
 
-    Raises InputError if one of them is not a dict.
+    A queue discipline that it names by a path lies beside it. Raises InputError if one of the
+    tables is not a dict.
     """
     tables = getattr(module, "PRESET_FABRIC", {})
     declared = {"FABRIC": getattr(module, "FABRIC", {}), "PRESET_FABRIC": tables}
@@ -54,7 +55,11 @@ def wishes(module: ModuleType, preset: str | None) -> Mapping[str, Any]:
     for key, table in declared.items():
         if not isinstance(table, Mapping):
             raise InputError("is not a dict", file=str(module.__file__), key=key)
-    return merge(declared["FABRIC"], tables.get(preset, {}))
+    wished = merge(declared["FABRIC"], tables.get(preset, {}))
+    model = wished.get("model")
+    if isinstance(model, str) and registry.split_preset(model)[0].endswith(".py"):
+        wished["model"] = str(Path(str(module.__file__)).parent / model)
+    return wished
 
 
 def merge(wishes: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,64 +70,157 @@ def merge(wishes: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
+@dataclass(frozen=True)
+class Written:
+    """A [fabric] table, with the plugin that its `model` names.
+
+    `given` are the keys of `table` that the fabric may have, `foreign` says of the others what is
+    wrong with each.
+    """
+
+    table: Mapping[str, Any]
+    plugin: Plugin
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The keys that every discipline has and those of this one, as written."""
+        return {key: value for key, value in self.table.items() if key not in self.foreign}
+
+    @cached_property
+    def foreign(self) -> dict[str, InputError]:
+        """Keys that this discipline has not got, with the error that says so."""
+        own = [*COMMON, *(param.name for param in self.plugin.params)]
+        return {key: self._no_such(key, own) for key in self.table if key not in own}
+
+    def _no_such(self, key: str, own: Sequence[str]) -> InputError:
+        others = [one.name for one in registry.all("queue") if one.param(key)]
+        if not others:
+            hint = did_you_mean(key, own)
+            return InputError(UNKNOWN, key=f"fabric.{key}", hint=hint)
+        return InputError(
+            f'has no effect with model "{self.plugin.name}"',
+            key=f"fabric.{key}",
+            hint="it belongs to " + " and ".join(f'"{name}"' for name in others),
+        )
+
+
+def model_of(table: Mapping[str, Any]) -> str:
+    """The queue discipline that a [fabric] table names, by which a preset may follow.
+
+    Raises InputError, without a file, for what is no name.
+    """
+    model = table.get("model", DROP_TAIL)
+    if not isinstance(model, str):
+        there = ", ".join(registry.names("queue"))
+        message = f"{written(model)} is not a name"
+        raise InputError(message, key="fabric.model", hint=f"there are: {there}")
+    return model
+
+
+def written_by(table: Mapping[str, Any]) -> Written:
+    """A [fabric] table with its discipline, a file as seen from the current directory."""
+    name, _ = registry.split_preset(model_of(table))
+    try:
+        return Written(table, registry.find("queue", name))
+    except InputError as error:
+        raise error.at(key="fabric.model") from None
+
+
 def resolve_fabric(table: Mapping[str, Any], packets: PacketFormat) -> Fabric:
-    """The fabric of a [fabric] table; `InputError`s with keys, without a file."""
+    """The fabric of a [fabric] table; `InputError`s with keys, without a file.
+
+    Keys of other disciplines are left out.
+    """
+    return fabric_of(written_by(table), packets)
+
+
+def fabric_of(source: Written, packets: PacketFormat) -> Fabric:
+    """As `resolve_fabric`, of a table whose discipline is found."""
+    plugin = source.plugin
+    errors: list[InputError] = []
+    shared = {key: value for key, value in source.given.items() if key in COMMON}
+    own = {key: value for key, value in source.given.items() if key not in COMMON}
+    preset = registry.split_preset(shared.get("model", DROP_TAIL))[1]
+    common: dict[str, Any] = {}
+    params: dict[str, Any] = {}
+    try:
+        common = _common(shared, plugin.module, packets)
+    except InputError as error:
+        errors += error.errors
+    try:
+        params = _own(plugin, preset, own, packets)
+    except InputError as error:
+        errors += error.errors
+    raise_all(errors)
+    fabric = Fabric(PluginUse(plugin, params, preset), **common)
+    raise_all(_contradictions(fabric, packets))
+    return fabric
+
+
+def check_common(table: Mapping[str, Any], packets: PacketFormat) -> None:
+    """Raise InputError for what is wrong in a [fabric] table whatever its discipline is."""
+    _common({key: value for key, value in table.items() if key in COMMON}, None, packets)
+
+
+def _common(
+    table: Mapping[str, Any], module: ModuleType | None, packets: PacketFormat
+) -> dict[str, Any]:
+    """The fields of `Fabric` but its discipline, whose file may say how many classes there are."""
     context = {"packet_bytes": packets.data_bytes}
     try:
         section = FabricSection.model_validate(table, context=context)
     except ValidationError as error:
         raise CombinedInputError(problems(error, FabricSection, "fabric")) from None
-    written = section.model_dump()
-    ecn = written.pop("ecn")
-    model = written["model"] or keys_of(Fabric)["model"].default
-    values = _with_defaults(written, keys_of(Fabric), model, packets)
-    fabric = Fabric(**values, ecn=None if ecn is None else _ecn(ecn, model, packets))
-    errors = _contradictions(fabric, packets)
-    if errors:
-        raise CombinedInputError(errors)
-    return fabric
+    values = section.model_dump()
+    del values["model"]
+    ecn = values.pop("ecn")
+    if values["n_classes"] is None:  # which stands for the default, unless the file says it
+        values["n_classes"] = getattr(module, "CLASSES", None)
+    values = _with_defaults(values, keys_of(Fabric))
+    return {**values, "ecn": None if ecn is None else _ecn(ecn)}
 
 
-def _with_defaults(
-    written: Mapping[str, Any], keys: Mapping[str, Key], model: str, packets: PacketFormat
+def _own(
+    plugin: Plugin, preset: str | None, given: Mapping[str, Any], packets: PacketFormat
 ) -> dict[str, Any]:
+    """The parameters of a discipline."""
+    for param in plugin.params:
+        if param.name in COMMON:
+            message = "this name is taken: it is a key of [fabric] for every discipline"
+            raise InputError(message, file=str(plugin.path), key=f"PARAMS.{param.name}")
+    size = packets.data_bytes
+    return resolve_params(
+        plugin.params, plugin.presets, given, preset, file=None, key="fabric", packet_bytes=size
+    )
+
+
+def _with_defaults(values: Mapping[str, Any], keys: Mapping[str, Key]) -> dict[str, Any]:
     """The values of keys; those that are None were not written."""
-    return {
-        name: keys[name].default_in(model, packets.data_bytes) if value is None else value
-        for name, value in written.items()
-    }
+    return {name: keys[name].default if value is None else value for name, value in values.items()}
 
 
-def _ecn(written: dict[str, Any], model: str, packets: PacketFormat) -> Ecn:
+def _ecn(written: dict[str, Any]) -> Ecn:
     if written["kmax_bytes"] is None:
         written["kmax_bytes"] = written["kmin_bytes"]
-    return Ecn(**_with_defaults(written, keys_of(Ecn), model, packets))
+    return Ecn(**_with_defaults(written, keys_of(Ecn)))
+
+
+def without_effect(fabric: Fabric) -> dict[str, InputError]:
+    """The keys that make no difference in this fabric, with the error that says why."""
+    found = {}
+    if fabric.ecn is None:
+        found["ecn_from_class"] = ("without ECN", "remove it, or add [fabric.ecn]")
+    if hasattr(fabric.queue.module, "no_effect"):
+        found |= calls.call(fabric.queue, "no_effect", fabric.queue.params)
+    return {
+        key: InputError(f"has no effect {why}", key=f"fabric.{key}", hint=hint)
+        for key, (why, hint) in found.items()
+    }
 
 
 def used_keys(fabric: Fabric) -> set[str]:
     """The keys of [fabric] that make a difference in this fabric."""
-    return {
-        name
-        for name, key in keys_of(Fabric).items()
-        if not key.heeded_by or fabric.kinds.intersection(key.heeded_by)
-    }
-
-
-def no_effect(key: str, fabric: Fabric) -> InputError:
-    """The error for a key of [fabric] that no point of the experiment heeds."""
-    heeded_by = keys_of(Fabric)[key].heeded_by
-    if MARKING in heeded_by:
-        reason, hint = "without ECN", "remove it, or add [fabric.ecn]"
-    elif fabric.model == LOSSLESS and LOSSLESS in heeded_by:
-        reason = "with a shared buffer, whose thresholds move"
-        hint = 'remove it, or set shared_buffer_bytes = "none"'
-    elif fabric.model == LOSSLESS and SHARED_BUFFER in heeded_by:
-        reason, hint = "without a shared buffer", "remove it, or set shared_buffer_bytes"
-    else:
-        models = [name for name in MODELS if name in heeded_by] or [LOSSLESS]
-        reason = f'with model "{fabric.model}"'
-        hint = "it belongs to " + " and ".join(f'"{name}"' for name in models)
-    return InputError(f"has no effect {reason}", key=f"fabric.{key}", hint=hint)
+    return {*COMMON, *fabric.queue.params} - without_effect(fabric).keys()
 
 
 def describe_packets(packets: PacketFormat) -> dict[str, Any]:
@@ -136,7 +234,9 @@ def describe_packets(packets: PacketFormat) -> dict[str, Any]:
 
 def describe_fabric(fabric: Fabric) -> dict[str, Any]:
     """The [fabric] table that says the same, every key that has an effect written."""
+    queue = fabric.queue
     table = _described(fabric)
+    table |= {param.name: param.format(queue.params[param.name]) for param in queue.plugin.params}
     keep = used_keys(fabric)
     return {key: value for key, value in table.items() if key in keep}
 
@@ -158,42 +258,22 @@ def _as_written(value: Any, key: Key) -> Any:
 
 def _contradictions(fabric: Fabric, packets: PacketFormat) -> list[InputError]:
     """What is wrong between values that are each right."""
-    full, errors = packets.data_bytes, []
+    errors, queue = [], fabric.queue
 
     def wrong(key: str, message: str, hint: str) -> None:
         errors.append(InputError(message, key=f"fabric.{key}", hint=hint))
 
-    used = used_keys(fabric)
-    if fabric.model == TRIM and fabric.n_classes != 2:
-        wrong("n_classes", f'{fabric.n_classes} with model "trim"', "headers and data: exactly 2")
-    if fabric.model == TRIM and packets.control_bytes > packets.header_bytes + 1:
-        # The smallest data packet carries one byte; trimming must not make it grow.
-        errors.append(
-            InputError(
-                f"a trimmed header of {format_bytes(packets.control_bytes)} is larger than "
-                f"a packet of one byte, {format_bytes(packets.header_bytes + 1)}",
-                key="packets.control_bytes",
-                hint="at most header_bytes + 1B",
-            )
-        )
-    if "ecn_from_class" in used and fabric.ecn_from_class >= fabric.n_classes:
-        classes = f"classes are numbered 0 to {fabric.n_classes - 1}"
-        wrong("ecn_from_class", f"there is no class {fabric.ecn_from_class}", classes)
-    for key, least in (("queue_bytes", full), ("header_queue_bytes", packets.control_bytes)):
-        size = getattr(fabric, key)
-        if key in used and size < least:
-            hint = f"at least {format_bytes(least)}"
-            wrong(key, f"{format_bytes(size)} does not hold one packet", hint)
-    if "xon_bytes" in used and fabric.xon_bytes > fabric.xoff_bytes:
-        hint = f"at most xoff_bytes, {format_bytes(fabric.xoff_bytes)}"
-        wrong("xon_bytes", f"{format_bytes(fabric.xon_bytes)} is more than XOFF", hint)
-    if "xon_bytes" in used and fabric.xon_bytes == 0:
-        wrong("xon_bytes", "a pause would never end", "at least one byte")
-    shared = fabric.shared_buffer_bytes
-    if fabric.model == LOSSLESS and shared is not None and shared < full:
-        hint = f"at least {format_bytes(full)}"
-        wrong("shared_buffer_bytes", f"{format_bytes(shared)} does not hold one packet", hint)
+    classes = getattr(queue.module, "CLASSES", fabric.n_classes)
+    if fabric.n_classes != classes:
+        wrong("n_classes", f'{fabric.n_classes} with model "{fabric.model}"', f"exactly {classes}")
+    if fabric.ecn and fabric.ecn_from_class >= fabric.n_classes:
+        there = f"classes are numbered 0 to {fabric.n_classes - 1}"
+        wrong("ecn_from_class", f"there is no class {fabric.ecn_from_class}", there)
     if fabric.ecn and fabric.ecn.kmin_bytes > fabric.ecn.kmax_bytes:
         hint = f"at most kmax_bytes, {format_bytes(fabric.ecn.kmax_bytes)}"
         wrong("ecn.kmin_bytes", f"{format_bytes(fabric.ecn.kmin_bytes)} is more than kmax", hint)
+    if hasattr(queue.module, "check"):
+        for error in calls.problems(queue, "check", queue.params, fabric, packets):
+            key = error.key if error.key and "." in error.key else f"fabric.{error.key or 'model'}"
+            errors.append(InputError(error.message, key=key, hint=error.hint))
     return errors

@@ -32,18 +32,23 @@ class PluginResolver:
         self._mistakes = mistakes
 
     def find(self, section: str, kind: str) -> Plugin | None:
-        """The plugin of a written kind (a preset may follow); None after noting the error."""
+        """The plugin of a written kind (a preset may follow); None after noting the error.
+
+        That of the section fabric is the queue discipline.
+        """
+        key = "fabric.model" if section == "fabric" else f"{section}.kind"
 
         def resolve() -> Plugin:
             name, _ = registry.split_preset(kind)
             problem = path_problem(name)
             if problem:
                 raise InputError(f"{written(name)} {problem}")
-            if name.endswith(".py") and self._mistakes.is_overridden(f"{section}.kind"):
+            if name.endswith(".py") and self._mistakes.is_overridden(key):
                 name = str(user_path(name, Path.cwd()))
             return registry.find(category(section), name, relative_to=self._directory)
 
-        return self._mistakes.once(section, f"plugin {section} {kind}", resolve)
+        place = key if section == "fabric" else section
+        return self._mistakes.once(place, f"plugin {section} {kind}", resolve)
 
     def use(self, section: str, table: Any) -> PluginUse | None:
         """The plugin of a section with its parameters; None after noting what is wrong."""

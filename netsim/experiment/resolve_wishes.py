@@ -8,14 +8,21 @@ from typing import Any
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment import resolve_fabric as fabrics
 from netsim.experiment.mistakes import Mistakes
+from netsim.experiment.resolve_fabric import Written
+from netsim.experiment.resolve_plugins import PluginResolver
 from netsim.model.fabric import Fabric, PacketFormat
+from netsim.plugins import registry
 from netsim.plugins.registry import PluginUse
 
 
 class FabricResolver:
-    """Resolves the fabrics of one experiment; what is wrong goes to its `Mistakes`."""
+    """Resolves the fabrics of one experiment, whose plugins `plugins` finds.
 
-    def __init__(self, mistakes: Mistakes) -> None:
+    What is wrong goes to its `Mistakes`.
+    """
+
+    def __init__(self, plugins: PluginResolver, mistakes: Mistakes) -> None:
+        self._plugins = plugins
         self._mistakes = mistakes
         self._unheeded: dict[str, InputError] = {}
         self._heeded: set[str] = set()
@@ -32,13 +39,17 @@ class FabricResolver:
             return None  # noted when the top level was checked
         uses = [(use.plugin.path, use.preset, use.params) for use in transports.values()]
         memo = f"fabric {table!r} {uses!r} {packets!r}"
-        fabric = self._mistakes.once("fabric", memo, lambda: _resolve(table, transports, packets))
-        if fabric is not None:
-            used = fabrics.used_keys(fabric)
-            self._heeded |= used
-            for key in table:
-                if key not in used:
-                    self._unheeded.setdefault(key, fabrics.no_effect(key, fabric))
+        found = self._mistakes.once(
+            "fabric", memo, lambda: self._resolve(table, transports, packets)
+        )
+        if found is None:
+            return None
+        source, fabric = found
+        errors = source.foreign | fabrics.without_effect(fabric)
+        self._heeded |= source.table.keys() - errors.keys()
+        for key in table:
+            if key in errors:
+                self._unheeded.setdefault(key, errors[key])
         return fabric
 
     def note_unheeded(self) -> None:
@@ -47,7 +58,9 @@ class FabricResolver:
             # What an override leaves without effect is fine: "--set transport=ndp" picks one
             # point of a file that is written for more. What it adds itself has to matter.
             if key not in self._heeded and (
-                not self._overrides_choose() or self._mistakes.is_overridden(error.key)
+                error.message == fabrics.UNKNOWN
+                or not self._overrides_choose()
+                or self._mistakes.is_overridden(error.key)
             ):
                 self._mistakes.note(error)
 
@@ -55,25 +68,44 @@ class FabricResolver:
         sections = {path.split(".")[0] for path in self._mistakes.overridden}
         return not sections.isdisjoint(("transport", "fabric"))
 
+    def _resolve(
+        self,
+        table: Mapping[str, Any],
+        transports: Mapping[str, PluginUse],
+        packets: PacketFormat,
+    ) -> tuple[Written, Fabric] | None:
+        by_section = {
+            section: fabrics.wishes(use.module, use.preset) for section, use in transports.items()
+        }
+        first = next(iter(transports))
+        wishes = own = by_section[first]
+        if len(by_section) > 1:
+            n_classes = max(wish.get("n_classes", 1) for wish in by_section.values())
+            wishes = by_section[first] = {**own, "n_classes": n_classes}
+        try:
+            merged = self._merged(wishes, table)
+            plugin = self._plugins.find("fabric", fabrics.model_of(merged))
+            if plugin is None:
+                fabrics.check_common(merged, packets)
+                return None
+            source = Written(merged, plugin)
+            fabric = fabrics.fabric_of(source, packets)
+        except InputError as error:
+            raise _own_mistakes(transports[first], own, packets) or error from None
+        if source.foreign.keys() - table.keys():
+            _refuse_unknown(transports[first], own)
+        for section, use in transports.items():
+            _check_classes(fabric, use, section, by_section[section])
+        return source, fabric
 
-def _resolve(
-    table: Mapping[str, Any], transports: Mapping[str, PluginUse], packets: PacketFormat
-) -> Fabric:
-    by_section = {
-        section: fabrics.wishes(use.module, use.preset) for section, use in transports.items()
-    }
-    first = next(iter(transports))
-    wishes = own = by_section[first]
-    if len(by_section) > 1:
-        n_classes = max(wish.get("n_classes", 1) for wish in by_section.values())
-        wishes = by_section[first] = {**own, "n_classes": n_classes}
-    try:
-        fabric = fabrics.resolve_fabric(fabrics.merge(wishes, table), packets)
-    except InputError as error:
-        raise _own_mistakes(transports[first], own, packets) or error from None
-    for section, use in transports.items():
-        _check_classes(fabric, use, section, by_section[section])
-    return fabric
+    def _merged(self, wishes: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+        """The wishes of a transport overridden by a table, also by the preset that it names."""
+        name, preset = registry.split_preset(str(table.get("model", "")))
+        plugin = self._plugins.find("fabric", name) if preset is not None else None
+        if plugin is not None:
+            given = plugin.presets.get(preset or "", {})
+            wishes = {key: value for key, value in wishes.items() if key not in given}
+        return fabrics.merge(wishes, table)
 
 
 def _own_mistakes(
@@ -83,14 +115,23 @@ def _own_mistakes(
     try:
         fabrics.resolve_fabric(wishes, packets)
     except InputError as error:
-        file = str(transport.plugin.path)
-        own = [
-            InputError(e.message, file=file, key=f"FABRIC.{e.key[7:]}", hint=e.hint)
-            for e in error.errors
-            if e.key and e.key.startswith("fabric.")
-        ]
-        return CombinedInputError(own) if own else None
+        own = [e for e in error.errors if e.key and e.key.startswith("fabric.")]
+        return CombinedInputError(_as_declared(transport, e) for e in own) if own else None
     return None
+
+
+def _refuse_unknown(transport: PluginUse, wishes: Mapping[str, Any]) -> None:
+    """Refuse a key of the fabric that a transport declares, if its discipline has none such."""
+    errors = fabrics.written_by(wishes).foreign.values()
+    unknown = [error for error in errors if error.message == fabrics.UNKNOWN]
+    if unknown:
+        raise CombinedInputError(_as_declared(transport, error) for error in unknown)
+
+
+def _as_declared(transport: PluginUse, error: InputError) -> InputError:
+    """An error of a fabric as one of the transport's file that declares it."""
+    key = f"FABRIC.{(error.key or '').removeprefix('fabric.')}"
+    return InputError(error.message, file=str(transport.plugin.path), key=key, hint=error.hint)
 
 
 def _check_classes(

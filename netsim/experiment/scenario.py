@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +17,7 @@ from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
 from netsim.model.symmetry import check_symmetric
-from netsim.plugins import files as plugin_files
+from netsim.plugins.calls import call
 from netsim.units import format_rate, format_time, shortened
 
 if TYPE_CHECKING:
@@ -98,21 +97,10 @@ def _flows(
 
 def _made(use: PluginUse, function: str, kind: type[T], *args: Any) -> T:
     """What a plugin's function gives; InputError with its file and line if that fails."""
-    path = str(use.plugin.path)
-    try:
-        made = getattr(use.module, function)(*args)
-    except (InputError, MemoryError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # an exit is one, too
-        if use.module.__name__.startswith("netsim."):
-            raise  # a fault of netsim itself
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [frame.lineno for frame in frames if frame.filename == path]
-        message = f"{function}() raises {plugin_files.words(error)}"
-        raise InputError(message, file=f"{path}:{lines[-1]}" if lines else path) from error
+    made = call(use, function, *args)
     if not isinstance(made, kind):
         message = f"{function}() gives {shortened(repr(made))}"
-        raise InputError(message, file=path, hint=f"a {kind.__name__}")
+        raise InputError(message, file=str(use.plugin.path), hint=f"a {kind.__name__}")
     return made
 
 

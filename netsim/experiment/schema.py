@@ -48,12 +48,7 @@ class _Convert:
 class _ConvertQueue:
     """A validator for a size that may be written in packets ("35pkt")."""
 
-    def __init__(self, optional: str | None = None) -> None:
-        self.optional = optional  # the word that stands for None
-
     def __call__(self, value: Any, info: ValidationInfo) -> Any:
-        if self.optional is not None and value == self.optional:
-            return None
         packet_bytes: int = (info.context or {})["packet_bytes"]
         return _as_pydantic(lambda value: parse_queue(value, packet_bytes), value)
 
@@ -111,7 +106,7 @@ def _no_ecn(value: Any) -> Any:
 
 def _converted(key: Key) -> Any:
     """The type of a key of [fabric]: its value as written is converted."""
-    convert = _ConvertQueue(key.none) if key.unit == "queue" else _Convert(key.unit, **key.rules)
+    convert = _ConvertQueue() if key.unit == "queue" else _Convert(key.unit, **key.rules)
     return Annotated[Any, BeforeValidator(convert)]
 
 
@@ -130,7 +125,7 @@ EcnSection = _section_of("EcnSection", Ecn)
 FabricSection = _section_of(
     "FabricSection", Fabric, ecn=Annotated[EcnSection | None, BeforeValidator(_no_ecn)]
 )
-"""[fabric]"""
+"""[fabric], but for the keys of its queue discipline"""
 
 
 class ClassSection(_Section):
@@ -192,7 +187,7 @@ _MISSING = {
 
 
 COUNT_FIELDS = tuple(f"fabric.{key}" for key, row in keys_of(Fabric).items() if row.unit == "count")
-"""Whole numbers of the fixed sections, for which "1..4" is a range."""
+"""Whole numbers of the fixed sections."""
 
 
 def problems(error: ValidationError, model: type[BaseModel], section: str) -> list[InputError]:

@@ -18,6 +18,7 @@ from typing import Any
 from netsim.errors import InputError, raise_all
 from netsim.experiment.document import CLASS_SECTIONS, PLUGIN_SECTIONS, Tree
 from netsim.experiment.schema import COUNT_FIELDS
+from netsim.plugins import registry
 from netsim.plugins.registry import Plugin
 from netsim.units import written
 
@@ -59,7 +60,8 @@ def _section(key: str, value: Any, find: Finder) -> list[Variant]:
     if key == "classes" and isinstance(value, dict):
         return _tables(value, [_flow_class(f"{key}.{name}", value[name], find) for name in value])
     if key in SWEPT_SECTIONS and isinstance(value, dict):
-        return _fixed(key, value)
+        counts = _counts(value, find) if key == "fabric" else ()
+        return _fixed(key, value, (*COUNT_FIELDS, *counts))
     return [Variant(value)]
 
 
@@ -74,17 +76,34 @@ def _flow_class(key: str, table: Any, find: Finder) -> list[Variant]:
     return _tables(table, parts)
 
 
-def _fixed(path: str, table: Tree) -> list[Variant]:
-    """All variants of a fixed section, whose tables may hold axes at any depth."""
+def _counts(fabric: Tree, find: Finder) -> list[str]:
+    """The whole numbers among the parameters of disciplines that a [fabric] table may mean."""
+    model = fabric.get("model", [])
+    named = [one for one in (model if isinstance(model, list) else [model]) if isinstance(one, str)]
+    plugins = [*registry.all("queue"), *(find("fabric", name) for name in named)]
+    return [
+        f"fabric.{param.name}"
+        for plugin in plugins
+        if plugin is not None
+        for param in plugin.params
+        if param.unit == "count"
+    ]
+
+
+def _fixed(path: str, table: Tree, counts: Sequence[str]) -> list[Variant]:
+    """All variants of a fixed section, whose tables may hold axes at any depth.
+
+    `counts` are the paths of whole numbers, for which "1..4" is a range.
+    """
     errors: list[InputError] = []
     parts: list[list[Variant]] = []
     for name, value in table.items():
         key = f"{path}.{name}"
         try:
             if isinstance(value, dict):
-                parts.append(_fixed(key, value))
+                parts.append(_fixed(key, value, counts))
             else:
-                parts.append(_values(key, value, is_count=key in COUNT_FIELDS))
+                parts.append(_values(key, value, is_count=key in counts))
         except InputError as error:
             errors.append(error)
     raise_all(errors)

@@ -24,7 +24,7 @@ from netsim.limits import (
     slowest_rate_bps,
 )
 from netsim.model.arithmetic import byte_quotient
-from netsim.model.fabric import LOSSLESS, PFC_FRAME_BYTES, Fabric, PacketFormat, packet_counts
+from netsim.model.fabric import PFC_FRAME_BYTES, Fabric, PacketFormat, packet_counts
 from netsim.model.paths import walk
 from netsim.units import format_bytes, format_rate, format_time
 
@@ -85,7 +85,7 @@ def smallest_packet(packets: PacketFormat, fabric: Fabric) -> int:
 
 
 def _pfc(fabric: Fabric) -> list[int]:
-    return [PFC_FRAME_BYTES] if fabric.model == LOSSLESS else []
+    return [PFC_FRAME_BYTES] if fabric.pauses else []
 
 
 def check_classes(flows: FlowTable, n_classes: int, key: str) -> None:

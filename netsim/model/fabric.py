@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.limits import ALPHA
-from netsim.units import parse_queue
+from netsim.limits import CLASSES, PS_BITS
+from netsim.plugins import registry
+from netsim.plugins.calls import call
+from netsim.plugins.params import resolve_params
+from netsim.plugins.registry import PluginUse
 
 if TYPE_CHECKING:
     from netsim.model.network import Network
 
-DROP_TAIL, TRIM, LOSSLESS = MODELS = ("drop_tail", "trim", "lossless")
-SHARED_BUFFER, MARKING = "lossless with a shared buffer", "with ECN"
-"""Further kinds of fabric, whose keys matter to no others."""
+DROP_TAIL, TRIM, LOSSLESS = "drop_tail", "trim", "lossless"
 
 ECMP, ECMP_SYMMETRIC = PATH_FOR_LIFE = ("ecmp", "ecmp_symmetric")
 LOAD_BALANCING = (
@@ -31,7 +32,6 @@ LOAD_BALANCING = (
     "spray_permutation",
     "least_loaded",
 )
-MAX_CLASSES = 8
 PFC_FRAME_BYTES = 64
 
 REQUIRED = object()
@@ -56,35 +56,21 @@ class PacketFormat:
 class Key:
     """How a field of a `Fabric` is written as a key of [fabric].
 
-    ``unit`` is one of a plugin's parameters, "queue" for a size that may be in full packets, or
-    "table". ``default`` is as written, ``by_model`` where a model has another one; ``none`` is the
-    word for None. ``heeded_by`` names the kinds of fabric to which the key matters, if not to all.
-    ``rules`` are bounds and choices. ``doc`` is the key's line in `experiments/README.md`.
+    ``unit`` is one of a plugin's parameters, or "table". ``default`` is as written; ``none`` is the
+    word for None. ``rules`` are bounds and choices. ``doc`` is the key's line in
+    `experiments/README.md`.
     """
 
     unit: str
     default: Any
     doc: str
-    heeded_by: tuple[str, ...] = ()
     none: str | None = None
-    by_model: Mapping[str, Any] = field(default_factory=dict)
     rules: Mapping[str, Any] = field(default_factory=dict)
 
-    def default_in(self, model: str, packet_bytes: int) -> Any:
-        """The value of a fabric with this model if the key is not written."""
-        written = self.by_model.get(model, self.default)
-        if written == self.none:
-            return None
-        return parse_queue(written, packet_bytes) if self.unit == "queue" else written
 
-
-def _key(unit: str, default: Any, doc: str, **more: Any) -> Any:
-    """A field with its row of the table; ``more`` is of `Key`, or one of its rules."""
-    names = [name for name in more if name in ("minimum", "maximum", "choices")]
-    rules = {name: more.pop(name) for name in names}
-    key = Key(unit, default, doc, rules=rules, **more)
-    value = key.default_in(DROP_TAIL, PacketFormat().data_bytes)
-    return field(default=value, metadata={"key": key})
+def _key(unit: str, default: Any, doc: str, **rules: Any) -> Any:
+    """A field with its row of the table."""
+    return field(default=default, metadata={"key": Key(unit, default, doc, rules=rules)})
 
 
 @dataclass(frozen=True)
@@ -107,24 +93,37 @@ class Ecn:
 ECN = Key("table", "none", "or ecn = false where the transport asks for ECN", none="none")
 
 
+MODEL = Key("text", "drop_tail", "the queue discipline, with keys of its own: see below")
+
+
+def queue_use(name: str, packets: PacketFormat | None = None, **params: Any) -> PluginUse:
+    """A built-in or installed queue discipline; ``params``, in bytes and plain numbers, replace
+    its defaults, which are those for ``packets``."""
+    plugin = registry.find("queue", name)
+    packet_bytes = (packets or PacketFormat()).data_bytes
+    defaults = resolve_params(
+        plugin.params, {}, {}, None, file=None, key="fabric", packet_bytes=packet_bytes
+    )
+    assert params.keys() <= defaults.keys()
+    return PluginUse(plugin, {**defaults, **params})
+
+
 @dataclass(frozen=True)
 class Fabric:
     """How every switch of the network queues, drops, trims, marks, pauses and spreads.
 
-    Sizes are per port and class, PFC's per ingress port and class, and `shared_buffer_bytes`
-    per switch; `headroom_bytes` None stands for what the longest cable needs (`for_network`).
+    What a queue is, what it admits and what is served next is up to ``queue``, a discipline with
+    its parameters, whose sizes are in bytes.
 
-    This is the table of the keys of [fabric]: reading, checking and writing them is derived from
-    it. To add one, add a field here, what it must not contradict to `_contradictions`
-    (experiment/resolve_fabric.py), its line to `experiments/README.md`, which a test compares, and
-    if kernels read it a field of that name to `FabricRecord` (engine/kernels/fields.py).
+    This is the table of the keys of [fabric] that every discipline shares: reading, checking and
+    writing them is derived from it. To add one, add a field here, what it must not contradict to
+    `_contradictions` (experiment/resolve_fabric.py), its line to `experiments/README.md`, which a
+    test compares, and if kernels read it a field of that name to `FabricRecord`
+    (engine/kernels/fields.py).
     """
 
-    model: str = _key(
-        "choice",
-        "drop_tail",
-        "drop_tail, trim (2 classes: headers, data) or lossless (PFC)",
-        choices=MODELS,
+    queue: PluginUse = field(
+        default_factory=lambda: queue_use(DROP_TAIL), metadata={"key": MODEL, "written": "model"}
     )
     load_balancing: str = _key(
         "choice",
@@ -133,88 +132,37 @@ class Fabric:
         choices=LOAD_BALANCING,
     )
     n_classes: int = _key(
-        "count",
-        1,
-        "strict priorities, 0 first; at most 8",
-        by_model={TRIM: 2},
-        minimum=1,
-        maximum=MAX_CLASSES,
-    )
-    queue_bytes: int = _key(
-        "queue",
-        "100pkt",
-        "per port and class; 8pkt with trim",
-        heeded_by=(DROP_TAIL, TRIM),
-        by_model={TRIM: "8pkt"},
-    )
-    header_queue_bytes: int = _key(
-        "queue", "100pkt", "trim: the queue of headers and control packets", heeded_by=(TRIM,)
-    )
-    header_ratio: int = _key(
-        "count",
-        10,
-        "trim: headers served for each data packet when both wait",
-        heeded_by=(TRIM,),
-        minimum=1,
+        "count", 1, "strict priorities, 0 first; at most 8", minimum=1, maximum=CLASSES
     )
     ecn: Ecn | None = field(default=None, metadata={"key": ECN})
-    ecn_from_class: int = _key("count", 0, "classes below are not marked", heeded_by=(MARKING,))
-    xoff_bytes: int = _key(
-        "queue",
-        "15pkt",
-        "lossless: an ingress port and class pauses above this",
-        heeded_by=(LOSSLESS,),
-    )
-    xon_bytes: int = _key(
-        "queue", "12pkt", "lossless: and resumes below this", heeded_by=(LOSSLESS,)
-    )
-    headroom_bytes: int | None = _key(
-        "queue",
-        "auto",
-        "lossless: room above XOFF; auto is what the cables need",
-        heeded_by=(LOSSLESS, SHARED_BUFFER),
-        none="auto",
-    )
-    shared_buffer_bytes: int | None = _key(
-        "queue",
-        "none",
-        "lossless: per switch; XOFF is then alpha * what is free",
-        heeded_by=(LOSSLESS, SHARED_BUFFER),
-        none="none",
-    )
-    alpha: float = _key(
-        "ratio",
-        0.125,
-        "the share of what is free that a port and class may hold",
-        heeded_by=(SHARED_BUFFER,),
-        minimum=1e-6,
-        maximum=ALPHA,
-    )
-    xon_gap_bytes: int = _key(
-        "queue", "3KB", "resumes this far below the moving XOFF", heeded_by=(SHARED_BUFFER,)
-    )
+    ecn_from_class: int = _key("count", 0, "classes below are not marked")
 
     @property
-    def kinds(self) -> set[str]:
-        """What this fabric is, in the words of ``heeded_by``."""
-        shared = self.model == LOSSLESS and self.shared_buffer_bytes is not None
-        return {SHARED_BUFFER if shared else self.model} | ({MARKING} if self.ecn else set())
+    def model(self) -> str:
+        """The queue discipline as an experiment names it."""
+        return self.queue.name
+
+    @property
+    def trims(self) -> bool:
+        """Whether packets are cut down to their headers."""
+        return self.queue.plugin.name == TRIM
+
+    @property
+    def pauses(self) -> bool:
+        """Whether switches pause their neighbours, by PFC frames."""
+        return self.queue.plugin.name == LOSSLESS
 
     def for_network(self, network: Network, packets: PacketFormat) -> Fabric:
-        """This fabric with `headroom_bytes` settled; unchanged if it was settled already."""
-        if self.headroom_bytes is not None:
+        """This fabric with what its discipline leaves to the network settled."""
+        if not hasattr(self.queue.module, "settle"):
             return self
-        delays_ps = network.port_delay_ps
-        round_trips_ps = delays_ps + delays_ps[network.port_peer]
-        rates_bps = network.port_rate_bps.tolist()
-        cables = set(zip(rates_bps, round_trips_ps.tolist(), strict=True))
-        needed = (pfc_headroom_bytes(rate, round_trip, packets) for rate, round_trip in cables)
-        return replace(self, headroom_bytes=max(needed, default=0))
+        params = call(self.queue, "settle", self.queue.params, network, packets)
+        return replace(self, queue=replace(self.queue, params=params))
 
 
 def keys_of(table: type[Fabric] | type[Ecn]) -> dict[str, Key]:
-    """The keys of [fabric], or of its table `ecn`, in the order in which they are written."""
-    return {one.name: one.metadata["key"] for one in fields(table)}
+    """The keys of [fabric] that every discipline shares, or of its table `ecn`, in order."""
+    return {one.metadata.get("written", one.name): one.metadata["key"] for one in fields(table)}
 
 
 def pfc_headroom_bytes(rate_bps: int, round_trip_ps: int, packets: PacketFormat) -> int:
@@ -225,9 +173,17 @@ def pfc_headroom_bytes(rate_bps: int, round_trip_ps: int, packets: PacketFormat)
     is still under way. One packet more is the one that crossed XOFF. `round_trip_ps`
     is the cable's delay there and back.
     """
-    under_way = -(-rate_bps * round_trip_ps // (8 * 10**12))
+    under_way = -(-rate_bps * round_trip_ps // PS_BITS)
     largest = max(packets.data_bytes, packets.control_bytes)
     return under_way + 3 * largest + PFC_FRAME_BYTES
+
+
+def longest_headroom_bytes(network: Network, packets: PacketFormat) -> int:
+    """`pfc_headroom_bytes` of the cable of a network that needs most."""
+    delays_ps = network.port_delay_ps
+    round_trips_ps = (delays_ps + delays_ps[network.port_peer]).tolist()
+    cables = set(zip(network.port_rate_bps.tolist(), round_trips_ps, strict=True))
+    return max((pfc_headroom_bytes(*cable, packets) for cable in cables), default=0)
 
 
 def packet_counts(size_bytes: NDArray[np.int64], packets: PacketFormat) -> NDArray[np.int64]:

@@ -8,17 +8,21 @@ from types import ModuleType
 from typing import Any
 
 from netsim.errors import InputError, did_you_mean
+from netsim.limits import CLASSES
 from netsim.plugins.params import Param, resolve_params
 
 RESERVED_PARAMETERS = ("kind",)
+
+QUEUE_UNITS = ("time", "bytes", "queue", "rate", "count", "fraction", "ratio", "bool", "choice")
+"""The parameters that a queue discipline may have."""
 
 MOST_CONTROL_PER_DATA = 64
 
 Presets = Mapping[str, Mapping[str, object]]
 
 
-def read_params(module: ModuleType, file: str) -> tuple[Param, ...]:
-    """The parameters in PARAMS. Raises InputError if they are not declared well."""
+def read_params(module: ModuleType, kind: str, file: str) -> tuple[Param, ...]:
+    """The parameters in PARAMS of a plugin. Raises InputError if they are not declared well."""
     declared = module.PARAMS
     if not isinstance(declared, (list, tuple)):
         raise InputError(f"{declared!r} is not a list of Param", file=file, key="PARAMS")
@@ -28,6 +32,13 @@ def read_params(module: ModuleType, file: str) -> tuple[Param, ...]:
             raise InputError("is not a Param", file=file, key=f"PARAMS[{index}]")
         if param.name in RESERVED_PARAMETERS or param.name in [one.name for one in params]:
             raise InputError("this name is taken", file=file, key=f"PARAMS.{param.name}")
+        if kind == "queue" and param.unit not in QUEUE_UNITS:
+            hint = "one of " + ", ".join(QUEUE_UNITS)
+            message = f'queue disciplines have no parameters of unit "{param.unit}"'
+            raise InputError(message, file=file, key=f"PARAMS.{param.name}", hint=hint)
+        if kind != "queue" and param.unit == "queue":
+            message = "only queue disciplines have sizes in packets"
+            raise InputError(message, file=file, key=f"PARAMS.{param.name}", hint='"bytes"')
         params.append(param)
     return tuple(params)
 
@@ -67,6 +78,22 @@ def check_transport(module: ModuleType, presets: Presets, file: str) -> None:
         raise InputError(
             f"{_short(trace)} is not a tuple of names", file=file, key="TRACE", hint=hint
         )
+
+
+def check_queue(module: ModuleType, file: str) -> None:
+    """Raises InputError if what a queue discipline declares besides its state is wrong."""
+    classes = getattr(module, "CLASSES", None)
+    is_count = isinstance(classes, int) and not isinstance(classes, bool)
+    if classes is not None and not (is_count and 1 <= classes <= CLASSES):
+        raise InputError(
+            f"{_short(classes)} is not a number of classes",
+            file=file,
+            key="CLASSES",
+            hint=f"1 to {CLASSES}; leave it out if n_classes of [fabric] decides",
+        )
+    for name in ("check", "settle", "no_effect"):
+        if not callable(getattr(module, name, check_queue)):
+            raise InputError("is not a function", file=file, key=name)
 
 
 def _check_control(value: Any, file: str) -> None:

@@ -9,6 +9,7 @@ second, counts; floats; bools; text).
 |---|---|---|
 | time | "1.5us" | int, picoseconds |
 | bytes | "2MB" | int |
+| queue | "35pkt" or "64KB" | int, bytes; of queue disciplines only, which know the packets |
 | rate | "800Gbps" | int, bits per second, > 0 |
 | count | 15 | int, >= 0 unless `minimum` says otherwise, < 2^31 |
 | fraction | 0.25 | float in [0, 1] |
@@ -37,6 +38,7 @@ from netsim.units import (
     format_rate,
     format_time,
     parse_bytes,
+    parse_queue,
     parse_rate_bps,
     parse_time_ps,
     written,
@@ -59,8 +61,8 @@ REQUIRED: Any = _Required()
 class Param:
     """One parameter of a plugin. `default`, `minimum` and `maximum` are as a user writes them.
 
-    A default of None makes the parameter optional: it stays None unless given,
-    and "none" may be written for it. A wrong declaration raises `InputError`.
+    A default of None makes the parameter optional: it stays None unless given, and the word
+    `none` may be written for it. A wrong declaration raises `InputError`.
     """
 
     name: str
@@ -72,10 +74,11 @@ class Param:
     minimum: object = None
     maximum: object = None
     optional: bool = False
+    none: str = "none"
 
     def __post_init__(self) -> None:
         self._check_types()
-        if self.unit not in _CONVERTERS:
+        if self.unit not in UNITS:
             raise InputError(
                 f'unknown unit "{self.unit}"', key=self.name, hint=did_you_mean(self.unit, UNITS)
             )
@@ -86,7 +89,7 @@ class Param:
         try:
             for bound in (self.minimum, self.maximum):
                 if bound is not None:
-                    _CONVERTERS[self.unit](self, bound)
+                    self._converted(bound, 1)
             if self.default is not REQUIRED:
                 self.convert(self.default)
         except InputError as error:
@@ -98,7 +101,7 @@ class Param:
             raise InputError(
                 f"{name!r} is no name for a parameter", hint='letters, digits and _, as in "rto"'
             )
-        for what in ("unit", "doc", "source"):
+        for what in ("unit", "doc", "source", "none"):
             value = getattr(self, what)
             if not isinstance(value, str):
                 raise InputError(f"{what} is not text but {value!r}", key=name)
@@ -112,25 +115,33 @@ class Param:
         """True if there is no default."""
         return self.default is REQUIRED
 
-    def convert(self, value: object) -> Any:
-        """The value that the plugin receives; raises `InputError` without file and key."""
-        if self.optional and (value is None or value == "none"):
+    def convert(self, value: object, packet_bytes: int = 1) -> Any:
+        """The value that the plugin receives; raises `InputError` without file and key.
+
+        `packet_bytes` is a full packet on the wire, for sizes that are written in packets.
+        """
+        if self.optional and (value is None or value == self.none):
             return None
-        converted = _CONVERTERS[self.unit](self, value)
-        if self.minimum is not None and converted < _CONVERTERS[self.unit](self, self.minimum):
+        converted = self._converted(value, packet_bytes)
+        if self.minimum is not None and converted < self._converted(self.minimum, packet_bytes):
             raise InputError(
                 f"{written(value)} is too small", hint=f"at least {_bare(self.minimum)}"
             )
-        if self.maximum is not None and converted > _CONVERTERS[self.unit](self, self.maximum):
+        if self.maximum is not None and converted > self._converted(self.maximum, packet_bytes):
             raise InputError(
                 f"{written(value)} is too large", hint=f"at most {_bare(self.maximum)}"
             )
         return converted
 
+    def _converted(self, value: object, packet_bytes: int) -> Any:
+        if self.unit == "queue":
+            return parse_queue(value, packet_bytes)
+        return _CONVERTERS[self.unit](self, value)
+
     def format(self, value: Any) -> Any:
         """A converted value as a user would write it; `convert` of it gives `value` again."""
         if value is None:
-            return "none"
+            return self.none
         if self.unit == "sizes" and not isinstance(value, str):
             return [[format_bytes(size), probability] for size, probability in value]
         formatter = _FORMATTERS.get(self.unit)
@@ -151,11 +162,12 @@ def resolve_params(
     *,
     file: str | None,
     key: str,
+    packet_bytes: int = 1,
 ) -> dict[str, Any]:
     """Every parameter's converted value: as given, else from the preset, else the default.
 
-    `given` maps names to written values. All that is wrong is raised at once, as
-    `InputError`s naming `file` and `key`.name.
+    `given` maps names to written values; `packet_bytes` is as for `Param.convert`. All that is
+    wrong is raised at once, as `InputError`s naming `file` and `key`.name.
     """
     errors: list[InputError] = []
     known = {param.name: param for param in params}
@@ -177,23 +189,25 @@ def resolve_params(
     values: dict[str, Any] = {}
     for param in params:
         try:
-            values[param.name] = _resolve_one(param, given, chosen)
+            written_value = _written_value(param, given, chosen)
+            values[param.name] = param.convert(written_value, packet_bytes)
         except InputError as error:
             errors.append(error.at(file=file, key=f"{key}.{param.name}"))
     raise_all(errors)
     return values
 
 
-def _resolve_one(param: Param, given: Mapping[str, object], preset: Mapping[str, object]) -> Any:
-    if param.name in given:
-        return param.convert(given[param.name])
-    if param.name in preset:
-        return param.convert(preset[param.name])
+def _written_value(
+    param: Param, given: Mapping[str, object], preset: Mapping[str, object]
+) -> object:
+    for values in (given, preset):
+        if param.name in values:
+            return values[param.name]
     if param.required:
         example = _EXAMPLES.get(param.unit, "")
         hint = param.doc + (f", such as {param.name} = {example}" if example else "")
         raise InputError("missing", hint=hint)
-    return param.convert(param.default)
+    return param.default
 
 
 # --- conversion, one function per unit: (param, written value) -> converted value ----------------
@@ -308,16 +322,18 @@ _CONVERTERS: dict[str, Callable[[Param, Any], Any]] = {
     "file": _text,
     "sizes": _sizes,
 }
-UNITS = tuple(_CONVERTERS)
+UNITS = (*_CONVERTERS, "queue")
 
 _FORMATTERS: dict[str, Callable[[Any], Any]] = {
     "time": format_time,
     "bytes": format_bytes,
+    "queue": format_bytes,
     "rate": format_rate,
 }
 _EXAMPLES = {
     "time": '"1.5us"',
     "bytes": '"2MB"',
+    "queue": '"35pkt"',
     "rate": '"800Gbps"',
     "count": "8",
     "fraction": "0.5",

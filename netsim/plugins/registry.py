@@ -1,15 +1,16 @@
-"""Finding transports, topologies and traffic patterns, each of which is one module.
+"""Finding transports, topologies, traffic patterns and queue disciplines: one module each.
 
 A plugin is a Python module with a docstring (its first line is the summary), a list
 `PARAMS` of `netsim.plugins.params.Param`, and optionally `PRESETS`, a dict from a preset's
 name to a dict of written values. A topology has `build(params)`, a traffic pattern
-`flows(params, network, rng, context)`; what a transport has, the engine checks.
+`flows(params, network, rng, context)`; what a transport and a queue discipline have, the engine
+checks.
 
 A plugin is named by
 
 - a built-in's name, which is its file's name ("ndp");
-- an entry point installed in the group netsim.transports, netsim.topologies or
-  netsim.traffic;
+- an entry point installed in the group netsim.transports, netsim.topologies,
+  netsim.traffic or netsim.queues;
 - a path to a file, ending in .py, relative to the experiment ("./mine.py"). The file
   may import modules that lie beside it.
 """
@@ -34,9 +35,10 @@ PACKAGES = {
     "transport": "netsim.transports",
     "topology": "netsim.topologies",
     "traffic": "netsim.traffic",
+    "queue": "netsim.queues",
 }
 KINDS = tuple(PACKAGES)
-_NOUNS = {"traffic": "traffic pattern"}
+_NOUNS = {"traffic": "traffic pattern", "queue": "queue discipline"}
 REQUIRED_FUNCTION = {"topology": "build", "traffic": "flows"}
 
 
@@ -168,10 +170,12 @@ def _inspect(kind: str, name: str, module: ModuleType) -> Plugin:
         raise InputError(
             f"a {_noun(kind)} declares its parameters", file=file, hint="PARAMS = [] if it has none"
         )
-    params = declarations.read_params(module, file)
+    params = declarations.read_params(module, kind, file)
     presets = declarations.read_presets(module, params, file)
     if kind == "transport":
         declarations.check_transport(module, presets, file)
+    elif kind == "queue":
+        declarations.check_queue(module, file)
     text = module.__doc__ if isinstance(module.__doc__, str) else ""
     summary = text.strip().partition("\n")[0]
     return Plugin(kind, name, module, Path(file), params, presets, summary)

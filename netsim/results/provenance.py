@@ -34,7 +34,7 @@ transports and changes none, and for DECISIVE."""
 DECISIVE = ("results/run_result.py",)
 """Files of those folders that a run makes use of."""
 
-BY_USE = ("experiments", "topologies", "transports")
+BY_USE = ("experiments", "queues", "topologies", "transports")
 """Folders of which only the files in use decide."""
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from netsim.errors import InputError
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.memory import available_bytes
-from netsim.model.fabric import LOSSLESS, PATH_FOR_LIFE, packet_counts
+from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
 from netsim.running.work import COMPILE_S, LOAD_S, Work, work
 from netsim.units import format_bytes
 
@@ -146,8 +146,7 @@ def _memory(scenario: Scenario, point: Point) -> int:
     network = scenario.network
     classes = scenario.fabric.n_classes
     rings = sizes.Rings.of(network, classes, sizes.initial_sizes(network, point.packets))
-    lossless = scenario.fabric.model == LOSSLESS
-    slot_bytes = sizes.SLOT_BYTES + (sizes.INGRESS_BYTES if lossless else 0)
+    slot_bytes = sizes.SLOT_BYTES + (sizes.INGRESS_BYTES if scenario.fabric.pauses else 0)
     packets_bytes = int(1.5 * rings.used * slot_bytes)  # some rings turn out too small and grow
     return (
         BASE_BYTES

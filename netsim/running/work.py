@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.bounds.fair_shares import NO_LINK, ecmp_paths
-from netsim.model.fabric import LOSSLESS, PATH_FOR_LIFE, TRIM, packet_counts
+from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
 from netsim.model.paths import walk
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def work(point: Point, scenario: Scenario) -> Work:
         path_nodes=nodes,
         nodes=network.n_nodes,
         flows=len(flows),
-        lossless=scenario.fabric.model == LOSSLESS,
+        lossless=scenario.fabric.pauses,
     )
 
 
@@ -209,7 +209,7 @@ def _resent(point: Point, scenario: Scenario) -> Floats:
     network, flows = scenario.network, scenario.flows
     times = np.ones(len(flows))
     keeps = _per_flow(point, scenario, "KEEPS_RATE", 0.0) > 0
-    if scenario.fabric.model != TRIM or not keeps.any():
+    if not scenario.fabric.trims or not keeps.any():
         return times
     src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
     busiest = np.maximum(np.bincount(src)[src], np.bincount(dst)[dst])

@@ -29,9 +29,8 @@ from numpy.typing import NDArray
 from netsim.errors import InputError, did_you_mean
 from netsim.flows import FlowTable, TrafficContext
 from netsim.inputs import at_line, read_text, require_file, unreadable, user_path, whole
-from netsim.limits import HORIZON_PS
+from netsim.limits import CLASSES, HORIZON_PS
 from netsim.model.checks import CLASSES_HINT, HORIZON, no_class
-from netsim.model.fabric import MAX_CLASSES
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import parse_bytes, parse_time_ps, shortened, written
@@ -86,7 +85,7 @@ def _hosts(table: _Table, name: str, n_hosts: int) -> NDArray[np.int64]:
 
 def _classes(table: _Table, n_classes: int | None) -> NDArray[np.int64]:
     classes = _integers(table, "class")
-    known = MAX_CLASSES if n_classes is None else n_classes
+    known = CLASSES if n_classes is None else n_classes
     for row in np.flatnonzero((classes < 0) | (classes >= known))[:1].tolist():
         error = table.error(row, no_class(int(classes[row]), known))
         raise InputError(error.message, file=error.file, key=error.key, hint=CLASSES_HINT)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cache_folders import no_compiler
-from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
+from engine_runs import DROP_TAIL, build, changed, fat_tree, flow_table, run
 
 from netsim.engine.compiling import cache, code
 from netsim.engine.compiling.cache import CodeCache, cache_folder
@@ -53,7 +53,7 @@ def test_a_process_holds_some_only(monkeypatch):
 
 
 def test_what_a_fabric_holds_is_not_compiled_in():
-    assert code_for(DROP_TAIL).key == code_for(replace(DROP_TAIL, queue_bytes=10**6)).key
+    assert code_for(DROP_TAIL).key == code_for(changed(DROP_TAIL, queue_bytes=10**6)).key
 
 
 def test_code_that_was_not_used_for_longest_is_removed(tmp_path: Path, monkeypatch):

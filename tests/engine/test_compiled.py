@@ -18,6 +18,7 @@ from engine_runs import (
     US,
     assert_conserved,
     build,
+    changed,
     fat_tree,
     flow_table,
     run,
@@ -40,11 +41,9 @@ FEATURES = {
     "roce, dynamic thresholds": (
         "roce",
         replace(
-            LOSSLESS,
+            changed(LOSSLESS, shared_buffer_bytes=40 * PACKET, alpha=0.5),
             n_classes=3,
             load_balancing="least_loaded",
-            shared_buffer_bytes=40 * PACKET,
-            alpha=0.5,
             ecn=Ecn(PACKET, 5 * PACKET, 0.7, at="dequeue"),
         ),
     ),
@@ -68,7 +67,7 @@ def random_flows(network: Network, rng: np.random.Generator, n: int, most_bytes:
 def tight(fabric: Fabric, rng: np.random.Generator) -> Fabric:
     """The same kind of fabric with small buffers: what is compiled does not depend on that."""
     packets = int(rng.integers(2, 9)) * PACKET
-    return replace(
+    return changed(
         fabric,
         queue_bytes=packets,
         header_queue_bytes=int(rng.integers(1, 50)) * 64,

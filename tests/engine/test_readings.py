@@ -6,7 +6,19 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from engine_runs import DROP_TAIL, LOSSLESS, NS, PACKET, TRIM, US, build, fat_tree, flow_table, run
+from engine_runs import (
+    DROP_TAIL,
+    LOSSLESS,
+    NS,
+    PACKET,
+    TRIM,
+    US,
+    build,
+    fabric_with,
+    fat_tree,
+    flow_table,
+    run,
+)
 
 from netsim.engine.engine import Engine
 from netsim.engine.readings import Status
@@ -71,7 +83,7 @@ def test_flows_are_seen_as_they_change_and_cannot_be_written() -> None:
 
 def test_counters_of_links() -> None:
     """Three hosts send at once what only one can receive: the last link's queue overflows."""
-    one = run(engine("datagram", Fabric(queue_bytes=5 * PACKET)))
+    one = run(engine("datagram", fabric_with(queue_bytes=5 * PACKET)))
     links = one.link_counters()
     (last,) = np.flatnonzero(NETWORK.port_peer == 3)  # the port towards host 3
     assert links.sent_packets[:3].tolist() == [10, 10, 10]
@@ -99,7 +111,7 @@ def test_packets_that_links_lose() -> None:
 
 def test_who_waits_for_whom() -> None:
     """The last switch asks for pauses; they are counted where they act, and up to now."""
-    fabric = Fabric(model="lossless", xoff_bytes=3 * PACKET, xon_bytes=2 * PACKET)
+    fabric = fabric_with("lossless", xoff_bytes=3 * PACKET, xon_bytes=2 * PACKET)
     one = engine("roce", fabric)
     longest = 0
     while one.advance(1, LONG_PS) is Status.RUNNING:
@@ -116,7 +128,7 @@ def test_who_waits_for_whom() -> None:
 
 @pytest.mark.parametrize(
     ("transport", "fabric"),
-    [("ndp", TRIM), ("roce", LOSSLESS), ("roce", Fabric(queue_bytes=3 * PACKET))],
+    [("ndp", TRIM), ("roce", LOSSLESS), ("roce", fabric_with(queue_bytes=3 * PACKET))],
 )
 def test_nothing_is_missing_at_any_time(transport: str, fabric: Fabric) -> None:
     one = engine(transport, fabric)

@@ -17,6 +17,7 @@ from engine_runs import (
     assert_conserved,
     build,
     counter,
+    fabric_with,
     fat_tree,
     fct_ps,
     flow_table,
@@ -211,7 +212,7 @@ def test_pfc_loses_nothing(seed: int) -> None:
     size = rng.integers(1, 400_000, n)
     start = rng.integers(0, 200 * US, n)
     xoff = int(rng.integers(0, 40)) * PACKET
-    fabric = Fabric(model="lossless", xoff_bytes=xoff, xon_bytes=max(1, xoff * 3 // 4))
+    fabric = fabric_with("lossless", xoff_bytes=xoff, xon_bytes=max(1, xoff * 3 // 4))
     flows = flow_table(list(zip(*(x.tolist() for x in (src, dst, size, start)), strict=True)))
     engine = run(build(network, flows, "roce", fabric, seed=seed))
     assert counter(engine, "pauses") > 0

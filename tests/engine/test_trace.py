@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 from engine_case import TRACE_SLOTS, departures
-from engine_runs import LOSSLESS, PACKET, build, counter, fat_tree, flow_table
+from engine_runs import LOSSLESS, PACKET, build, counter, fabric_with, fat_tree, flow_table
 
 from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.kernels.trace import (
@@ -20,7 +20,7 @@ from netsim.engine.kernels.trace import (
 )
 from netsim.engine.sizes import Sizes
 from netsim.model.arithmetic import send_time
-from netsim.model.fabric import Ecn, Fabric
+from netsim.model.fabric import Ecn
 from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable
 from netsim.tracing.flow_trace import event_table
@@ -31,20 +31,30 @@ FLOWS = flow_table(
     [(i, (5 * i + 6) % 16, SIZE, 0) for i in range(16)] + [(i, 13, SIZE, 1000) for i in range(3)]
 )
 SENDERS = range(len(FLOWS))
-SHORT_TRIM = Fabric(
+SHORT_TRIM = fabric_with(
     model="trim",
     load_balancing="spray_permutation",
     n_classes=2,
     queue_bytes=4 * PACKET,
     header_queue_bytes=3 * 64,
 )
+RISING = (8000, 20000, 0.5)
 SETTINGS = {
     "trimming": ("ndp", SHORT_TRIM),
     "pfc": ("roce", LOSSLESS),
-    "drops": ("roce", Fabric(queue_bytes=4 * PACKET)),
-    "marks at enqueue": ("roce", Fabric(queue_bytes=10**6, ecn=Ecn(8000, 20000, 0.5, "enqueue"))),
-    "marks at dequeue": ("roce", Fabric(queue_bytes=10**6, ecn=Ecn(8000, 20000, 0.5, "dequeue"))),
-    "least loaded": ("datagram", Fabric(load_balancing="least_loaded", queue_bytes=6 * PACKET)),
+    "drops": ("roce", fabric_with(queue_bytes=4 * PACKET)),
+    "marks at enqueue": (
+        "roce",
+        fabric_with(queue_bytes=10**6, ecn=Ecn(8000, 20000, 0.5, "enqueue")),
+    ),
+    "marks at dequeue": (
+        "roce",
+        fabric_with(queue_bytes=10**6, ecn=Ecn(8000, 20000, 0.5, "dequeue")),
+    ),
+    "least loaded": (
+        "datagram",
+        fabric_with(load_balancing="least_loaded", queue_bytes=6 * PACKET),
+    ),
 }
 PARAMS = {"rto": "100us"}
 

@@ -128,19 +128,38 @@ BAD = {
             model = "trimm"
             load_balancing = ["ecmp", "spry_rr"]
             n_classes = 9
-            queue_bytes = 35
             ecn.kmin = "5pkt"
             ecn.at = "arrival"
             """
         ),
         [
-            'e.toml: fabric.model: "trimm" is not a choice (did you mean "trim"?)',
+            'e.toml: fabric.model: unknown queue discipline "trimm" (did you mean "trim"?)',
             "e.toml: fabric.n_classes: 9 is too large (at most 8)",
-            'e.toml: fabric.queue_bytes: 35 has no unit (write it like "64KB" or "35pkt")',
             'e.toml: fabric.ecn.kmin_bytes: missing (such as kmin_bytes = "64KB")',
             'e.toml: fabric.ecn.at: "arrival" is not a choice (there are: enqueue, dequeue)',
             'e.toml: fabric.ecn.kmin: unknown key (did you mean "kmin_bytes"?)',
             'e.toml: fabric.load_balancing: "spry_rr" is not a choice (did you mean "spray_rr"?)',
+        ],
+    ),
+    "a discipline's parameters": (
+        text(fabric="n_classes = 9\nqueue_bytes = 35\nheader_ratio = 0\nheader_rato = 1"),
+        [
+            "e.toml: fabric.n_classes: 9 is too large (at most 8)",
+            'e.toml: fabric.queue_bytes: 35 has no unit (write it like "64KB" or "35pkt")',
+            "e.toml: fabric.header_ratio: 0 is too small (at least 1)",
+        ],
+    ),
+    "unknown keys of a fabric": (
+        text(fabric="header_rato = 1\nload = 2"),
+        [
+            'e.toml: fabric.header_rato: unknown key (did you mean "header_ratio"?)',
+            'e.toml: fabric.load: unknown key (did you mean "load_balancing"?)',
+        ],
+    ),
+    "no name for a discipline": (
+        text(fabric="model = 3"),
+        [
+            "e.toml: fabric.model: 3 is not a name (there are: drop_tail, lossless, trim)",
         ],
     ),
     "ecn is no table": (
@@ -162,7 +181,7 @@ BAD = {
     "trim with three classes": (
         text(fabric="n_classes = 3\necn_from_class = 3\necn.kmin_bytes = '1pkt'"),
         [
-            'e.toml: fabric.n_classes: 3 with model "trim" (headers and data: exactly 2)',
+            'e.toml: fabric.n_classes: 3 with model "trim" (exactly 2)',
             "e.toml: fabric.ecn_from_class: there is no class 3 (classes are numbered 0 to 2)",
         ],
     ),
@@ -361,7 +380,7 @@ def test_every_mistake_has_one_line_whatever_its_values_are(tmp_path):
 def test_transports_whose_fabrics_do_not_agree_are_the_experiments_mistake(tmp_path):
     extra = '[classes.b.transport]\nkind = "homa"\n[classes.b.traffic]\nkind = "permutation"'
     assert messages(tmp_path, text(extra, top='transport = "nscc"')) == [
-        'e.toml: fabric.n_classes: 8 with model "trim" (headers and data: exactly 2)'
+        'e.toml: fabric.n_classes: 8 with model "trim" (exactly 2)'
     ]
 
 

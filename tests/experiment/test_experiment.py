@@ -14,7 +14,7 @@ from experiment_text import TRANSPORT, load, messages, text
 
 from netsim.errors import InputError
 from netsim.experiment import Experiment, built_in, locate
-from netsim.model.fabric import Ecn, Fabric, PacketFormat, pfc_headroom_bytes
+from netsim.model.fabric import Ecn, Fabric, PacketFormat, pfc_headroom_bytes, queue_use
 
 
 def test_a_minimal_file_is_complete(tmp_path):
@@ -136,8 +136,8 @@ def test_fabric_and_packets_are_axes_too(tmp_path):
     )
     points = load(tmp_path, content).points()
     assert len(points) == 8
-    assert points[0].fabric.queue_bytes == 8 * (1024 + 64)
-    assert points[7].fabric.queue_bytes == 64_000
+    assert points[0].fabric.queue.params["queue_bytes"] == 8 * (1024 + 64)
+    assert points[7].fabric.queue.params["queue_bytes"] == 64_000
     assert points[7].fabric.ecn == Ecn(4 * 4160, 4 * 4160)
     assert list(points[0].axes) == [
         "packets.payload_bytes",
@@ -161,7 +161,7 @@ def test_a_distribution_of_sizes_is_one_value(tmp_path):
 def test_a_fabric_key_must_matter_to_some_point_only(tmp_path):
     content = text(top='transport = ["ndp", "roce"]', fabric='xoff_bytes = "20pkt"')
     ndp, roce = load(tmp_path, content).points()
-    assert roce.fabric.xoff_bytes == 20 * 4160
+    assert roce.fabric.queue.params["xoff_bytes"] == 20 * 4160
     assert "xoff_bytes" not in ndp.resolved["fabric"]
 
 
@@ -273,7 +273,7 @@ def test_without_any_word_on_the_fabric(tmp_path):
     (point,) = load(tmp_path, text(top='transport = "mine.py"')).points()
     assert point.fabric == Fabric()
     (point,) = load(tmp_path, text(top='transport = "mine.py"'), "fabric.model=trim").points()
-    assert (point.fabric.n_classes, point.fabric.queue_bytes) == (2, 8 * 4160)
+    assert (point.fabric.n_classes, point.fabric.queue.params["queue_bytes"]) == (2, 8 * 4160)
 
 
 def test_ecn_can_be_switched_off(tmp_path):
@@ -304,10 +304,12 @@ def test_headroom_is_what_the_longest_cable_needs(tmp_path):
     assert point.resolved["fabric"]["headroom_bytes"] == "auto"
     network = point.topology.module.build(point.topology.params)
     fabric = point.fabric.for_network(network, point.packets)
-    assert fabric.headroom_bytes == 300_000 + 3 * 4160 + 64  # 3 us there and back at 800 Gbps
-    assert fabric.for_network(network, point.packets) is fabric
+    assert (
+        fabric.queue.params["headroom_bytes"] == 300_000 + 3 * 4160 + 64
+    )  # 3 us there and back at 800 Gbps
+    assert fabric.for_network(network, point.packets) == fabric
     (point,) = load(tmp_path, content, "fabric.headroom_bytes=5KB").points()
-    assert point.fabric.headroom_bytes == 5000
+    assert point.fabric.queue.params["headroom_bytes"] == 5000
 
 
 def test_headroom_of_very_long_cables_does_not_overflow():
@@ -339,16 +341,15 @@ def test_the_documented_file_says_the_defaults(tmp_path):
     (point,) = load(tmp_path, documented).points()
     bare = text('name = "mine"\ndescription = "one line"', top='transport = "datagram"')
     (plain,) = load(tmp_path, bare, "topology.hosts_per_leaf=8", "topology.leaves=16").points()
-    queue = {"queue_bytes": "416KB"}  # datagram asks for more than the default that is shown
-    assert point.resolved == {**plain.resolved, "fabric": {**plain.resolved["fabric"], **queue}}
-    everything = re.sub(r"(?m)^#(?=[a-z\[])", "", documented)
+    assert point.resolved == plain.resolved
+    (tmp_path / "mine.py").write_text(TRANSPORT)
+    everything = re.sub(r"(?m)^#(?=[a-z\[])", "", documented).replace('"datagram"', '"mine.py"')
     for model, n_classes in (("drop_tail", 1), ("lossless", 1), ("trim", 2)):
         changes = [f"fabric.model={model}", f"fabric.n_classes={n_classes}"]
         (point,) = load(tmp_path, everything, *changes).points()
         assert point.fabric == Fabric(
-            model=model,
+            queue_use(model),
             n_classes=n_classes,
-            shared_buffer_bytes=32_000_000,
             ecn=Ecn(20 * 4160, 80 * 4160),
         )
 
@@ -385,7 +386,7 @@ def test_a_preset_brings_its_fabric(tmp_path):
     for preset, queue, kmax in (("", 10, 9), (":fast", 70, 50)):
         content = text(top=f'transport = "./mine.py{preset}"')
         (point,) = load(tmp_path, content).points()
-        assert point.fabric.queue_bytes == queue * 4160
+        assert point.fabric.queue.params["queue_bytes"] == queue * 4160
         assert (point.fabric.ecn.kmin_bytes, point.fabric.ecn.kmax_bytes) == (4160, kmax * 4160)
     (point,) = load(tmp_path, content, "fabric.queue_bytes=20pkt").points()
-    assert point.fabric.queue_bytes == 20 * 4160
+    assert point.fabric.queue.params["queue_bytes"] == 20 * 4160

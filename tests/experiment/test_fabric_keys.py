@@ -10,10 +10,12 @@ import pytest
 from netsim.engine.kernels.fields import FabricRecord
 from netsim.engine.kernels.layout import fields_of
 from netsim.experiment.resolve_fabric import describe_fabric, resolve_fabric, used_keys
-from netsim.model.fabric import MODELS, REQUIRED, Ecn, Fabric, PacketFormat, keys_of
+from netsim.model.fabric import REQUIRED, Ecn, Fabric, PacketFormat, keys_of
+from netsim.plugins import registry
 
 PAGE = Path(__file__).parents[2] / "experiments" / "README.md"
 KEYS = keys_of(Fabric)
+DISCIPLINES = {plugin.name: plugin for plugin in registry.all("queue")}
 
 
 def lines_of(section: str) -> dict[str, tuple[str, str]]:
@@ -37,12 +39,32 @@ def test_the_page_has_the_table(section, table):
             assert lines[name][0] == written
 
 
+def test_the_page_has_the_keys_of_every_discipline():
+    text = PAGE.read_text("utf-8").partition("## Queue disciplines")[2].partition("\n\n`model")[0]
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in text.splitlines()[-1:0:-1]]
+    told, pending = {}, []
+    for name, *row in [row for row in rows if len(row) == 4 and "`" in row[1]]:
+        pending.insert(0, tuple(row))
+        if name:
+            told[name.split("`")[1]], pending = pending, []
+    assert told == {
+        name: [(f"`{param.name}`", f"`{as_written(param)}`", param.doc) for param in plugin.params]
+        for name, plugin in DISCIPLINES.items()
+    }
+
+
+def as_written(param):
+    value = param.none if param.default is None else param.default
+    return f'"{value}"' if isinstance(value, str) else value
+
+
 def test_kernels_are_given_no_key_that_there_is_not():
     known = {*KEYS, *keys_of(Ecn), "seed", "control_bytes"}
+    known |= {param.name for plugin in DISCIPLINES.values() for param in plugin.params}
     assert set(fields_of(FabricRecord)) <= known
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", DISCIPLINES)
 @pytest.mark.parametrize("shared", ["none", "1MB"])
 def test_what_is_written_back_is_the_same_fabric(model, shared):
     table = {"model": model, "ecn": {"kmin_bytes": "10pkt", "pmax": 0.5}}

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from engine_runs import DROP_TAIL, acked_ps, build, counter, dumbbell, fct_ps, flow_table, run
+from engine_runs import (
+    DROP_TAIL,
+    acked_ps,
+    build,
+    counter,
+    dumbbell,
+    fabric_with,
+    fct_ps,
+    flow_table,
+    run,
+)
 
 from netsim.errors import InputError
-from netsim.model.fabric import Fabric
 
 MS = 10**9
 G = 10**9
@@ -31,7 +40,7 @@ def test_a_packet_and_its_acknowledgement() -> None:
         hosts=1, host_rate="100Gbps", bottleneck_rate="10Gbps", host_delay="1ms",
         bottleneck_delay="28ms",
     )  # fmt: skip
-    fabric = Fabric(model="lossless", xoff_bytes=10**7, xon_bytes=10**6)
+    fabric = fabric_with("lossless", xoff_bytes=10**7, xon_bytes=10**6)
     engine = run(
         build(network, flow_table([(0, 1, 4096, 0)]), "roce", fabric, params={"rto": "1s"})
     )
@@ -45,7 +54,7 @@ def test_the_bottleneck_drops_what_its_buffer_does_not_hold() -> None:
     network = dumbbell(hosts=2, bottleneck_delay="1ms")
     flows = flow_table([(0, 2, 400 * 4096, 0), (1, 3, 400 * 4096, 0)])
     assert counter(run(build(network, flows, "datagram", DROP_TAIL)), "drops") == 0
-    engine = run(build(network, flows, "datagram", Fabric(queue_bytes=50 * FULL)))
+    engine = run(build(network, flows, "datagram", fabric_with(queue_bytes=50 * FULL)))
     left_to_right = 2  # the third port of the left switch, after its two hosts
     first = int(network.node_first_port[network.n_hosts])
     drops = engine.link_counters().drops

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_runs import PACKET, build, dumbbell, flow_table, run
+from engine_runs import PACKET, build, dumbbell, fabric_with, flow_table, run
 
 from netsim.engine.engine import Engine
-from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.fabric import PacketFormat
 from netsim.model.faults import LinkFault, combine
 from netsim.model.network import Network
 
@@ -34,7 +34,7 @@ def wan(transport: str = "bbr", *, loss: float = 0.0, queue: int = 40_000, **giv
     network = dumbbell(hosts=len(starts), **given)
     faults = combine([LinkFault(np.array([bottleneck(network)]), loss=loss)], network.n_ports)
     flows = flow_table([(i, len(starts) + i, ENDLESS, at) for i, at in enumerate(starts)])
-    fabric = Fabric(queue_bytes=queue * PACKET)
+    fabric = fabric_with(queue_bytes=queue * PACKET)
     return build(network, flows, transport, fabric, faults=faults, **options)
 
 

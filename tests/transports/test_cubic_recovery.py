@@ -21,11 +21,10 @@ from cubic_path import (
     sender,
     transfer,
 )
-from engine_runs import assert_conserved, build, counter, fct_ps, flow_table, run
+from engine_runs import assert_conserved, build, counter, fabric_with, fct_ps, flow_table, run
 from shared_link import bottleneck
 
 from netsim.engine.engine import Engine
-from netsim.model.fabric import Fabric
 from netsim.model.faults import LinkFault, combine
 
 FORTH = 30 * MS + 8.64 * US
@@ -118,7 +117,7 @@ def test_lost_acknowledgements_cost_nothing() -> None:
         network,
         flow_table([(0, 1, 20_000 * PAYLOAD, 0)]),
         "cubic",
-        Fabric(queue_bytes=DEEP),
+        fabric_with(queue_bytes=DEEP),
         packets=PACKETS,
         faults=combine([LinkFault(np.array([back]), loss=0.1)], network.n_ports),
     )
@@ -139,7 +138,7 @@ def test_many_losses(loss: float, back: float) -> None:
         network,
         flow_table([(i, 3 + i, (1, 40, 700)[i] * PAYLOAD - 1, i * MS) for i in range(3)]),
         "cubic",
-        Fabric(queue_bytes=40 * FULL),
+        fabric_with(queue_bytes=40 * FULL),
         packets=PACKETS,
         faults=combine(faults, network.n_ports),
     )

@@ -12,6 +12,7 @@ from engine_runs import (
     build,
     counter,
     dumbbell,
+    fabric_with,
     fct_ps,
     flow_table,
     run,
@@ -37,7 +38,7 @@ def path(hosts: int) -> Network:
 
 def marking(k: int, queue: int = 1000) -> Fabric:
     """Single threshold K, both in packets."""
-    return Fabric(queue_bytes=queue * FULL, ecn=Ecn(k * FULL, k * FULL))
+    return fabric_with(queue_bytes=queue * FULL, ecn=Ecn(k * FULL, k * FULL))
 
 
 # -- the estimator -------------------------------------------------------------------------------

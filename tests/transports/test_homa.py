@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +12,9 @@ from engine_runs import (
     acked_ps,
     assert_conserved,
     build,
+    changed,
     counter,
+    fabric_with,
     fat_tree,
     fct_ps,
     flow_table,
@@ -39,7 +40,7 @@ TIMEOUT = 100 * US
 FAR = 43
 """RTTbytes between two leaves of `NETWORK`, in packets: (4 FULL + 4 CONTROL + 8 us) * 1.5."""
 NETWORK = fat_tree(4, 2, "100Gbps")
-FABRIC = Fabric(load_balancing="spray_permutation", n_classes=8, queue_bytes=10**9)
+FABRIC = fabric_with(load_balancing="spray_permutation", n_classes=8, queue_bytes=10**9)
 
 
 def homa(
@@ -200,7 +201,7 @@ def test_an_incast_needs_a_bounded_buffer(n_senders: int) -> None:
     network = fat_tree(4, 4, "100Gbps")
     flows = [(src, 15, 300 * PAYLOAD, 0) for src in range(n_senders)]
     most = max(n_senders, 4) * FAR * PACKET
-    fabric = replace(FABRIC, queue_bytes=most)
+    fabric = changed(FABRIC, queue_bytes=most)
     engine = homa(flows, network=network, fabric=fabric, overcommit=4, priorities=1)
     assert engine.link_counters().max_queue_bytes.max() > most / 2
     assert counter(engine, "drops") == 0
@@ -290,7 +291,7 @@ def test_random_losses(loss: float) -> None:
 
 
 def test_full_queues() -> None:
-    fabric = Fabric(load_balancing="spray_permutation", n_classes=8, queue_bytes=10 * PACKET)
+    fabric = fabric_with(load_balancing="spray_permutation", n_classes=8, queue_bytes=10 * PACKET)
     engine = homa([(src, 7, 100 * PAYLOAD, 0) for src in range(7)], fabric=fabric)
     assert counter(engine, "drops") > 0
     assert_conserved(engine)

@@ -15,6 +15,7 @@ from engine_runs import (
     assert_conserved,
     build,
     counter,
+    fabric_with,
     fat_tree,
     flow_table,
     resolve,
@@ -22,12 +23,12 @@ from engine_runs import (
 )
 from shared_link import bottleneck, even_dumbbell, measure
 
-from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.fabric import PacketFormat
 from netsim.plugins import registry
 
 PAYLOAD = 4096
 G = 10**9
-SHARED = Fabric(model="lossless", shared_buffer_bytes=32_000_000, alpha=0.125)
+SHARED = fabric_with("lossless", shared_buffer_bytes=32_000_000, alpha=0.125)
 HPCC = registry.find("transport", "hpcc")
 hpcc: Any = HPCC.module
 

@@ -15,6 +15,7 @@ from engine_runs import (
     assert_conserved,
     build,
     counter,
+    fabric_with,
     fat_tree,
     fct_ps,
     flow_table,
@@ -23,12 +24,11 @@ from engine_runs import (
 )
 from shared_link import bottleneck, even_dumbbell, measure
 
-from netsim.model.fabric import Fabric
 from netsim.plugins import registry
 
 PAYLOAD = 4096
 G = 10**9
-DEEP = Fabric(queue_bytes=1000 * PACKET)
+DEEP = fabric_with(queue_bytes=1000 * PACKET)
 SWIFT = registry.find("transport", "swift")
 swift: Any = SWIFT.module
 
@@ -178,7 +178,7 @@ def test_losses_are_repaired(queue_packets: int) -> None:
     n = 6
     network = even_dumbbell(n, "100Gbps")
     flows = flow_table([(i, n + i, 500 * PAYLOAD, 0) for i in range(n)])
-    fabric = Fabric(queue_bytes=queue_packets * PACKET)
+    fabric = fabric_with(queue_bytes=queue_packets * PACKET)
     engine = run(build(network, flows, "swift", fabric))
     assert counter(engine, "drops") > 0
     assert engine.flow_states().retransmits.sum() == counter(engine, "drops")

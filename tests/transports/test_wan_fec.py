@@ -15,6 +15,7 @@ from engine_runs import (
     build,
     counter,
     dumbbell,
+    fabric_with,
     fct_ps,
     flow_table,
     hit,
@@ -23,7 +24,6 @@ from engine_runs import (
 
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF, RUNNING
-from netsim.model.fabric import Fabric
 from netsim.model.faults import LinkFault, LinkFaults, combine
 from netsim.model.network import Network
 from netsim.plugins import registry
@@ -54,7 +54,7 @@ def lost(engine: Engine) -> int:
 def wan(network: Network, flows: list[tuple[int, int, int, int]], **given: Any) -> Engine:
     """An engine; ``queue`` is the switches' buffer in packets."""
     transport = given.pop("transport", "wan_fec")
-    fabric = Fabric(queue_bytes=given.pop("queue", 100) * PACKET)
+    fabric = fabric_with(queue_bytes=given.pop("queue", 100) * PACKET)
     options = {name: given.pop(name) for name in ("faults", "seed") if name in given}
     return build(network, flow_table(flows), transport, fabric, params=given, **options)
 

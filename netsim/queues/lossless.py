@@ -1,0 +1,73 @@
+"""Priority flow control: an ingress that fills up pauses its neighbour, and nothing is dropped.
+
+A switch counts the bytes that it holds of each ingress port and class. Above XOFF it pauses that
+class on the other end of the cable, below XON it lets it go on. With a shared buffer XOFF moves:
+it is `alpha` times what is free in the switch. IEEE 802.1Qbb; Zhu et al., "Congestion control for
+large-scale RDMA deployments" (DCQCN), SIGCOMM 2015, section 4.
+"""
+
+from netsim.errors import InputError
+from netsim.limits import ALPHA
+from netsim.model.fabric import longest_headroom_bytes
+from netsim.params import Param
+from netsim.units import format_bytes
+
+PARAMS = [
+    Param("xoff_bytes", "queue", "15pkt", "an ingress port and class pauses above this"),
+    Param("xon_bytes", "queue", "12pkt", "and resumes below this"),
+    Param(
+        "headroom_bytes",
+        "queue",
+        None,
+        "room above XOFF; auto is what the longest cable needs",
+        none="auto",
+    ),
+    Param("shared_buffer_bytes", "queue", None, "per switch; XOFF is then alpha * what is free"),
+    Param(
+        "alpha",
+        "ratio",
+        0.125,
+        "with a shared buffer: the share of what is free that a port and class may hold",
+        minimum=1e-6,
+        maximum=ALPHA,
+    ),
+    Param(
+        "xon_gap_bytes",
+        "queue",
+        "3KB",
+        "with a shared buffer: resumes this far below the moving XOFF",
+    ),
+]
+
+
+def no_effect(params):
+    if params["shared_buffer_bytes"] is None:
+        why = ("without a shared buffer", "remove it, or set shared_buffer_bytes")
+        return {"alpha": why, "xon_gap_bytes": why}
+    why = (
+        "with a shared buffer, whose thresholds move",
+        'remove it, or set shared_buffer_bytes = "none"',
+    )
+    return {"xoff_bytes": why, "xon_bytes": why}
+
+
+def check(params, fabric, packets):
+    xoff, xon, shared = (params[k] for k in ("xoff_bytes", "xon_bytes", "shared_buffer_bytes"))
+    if shared is not None:
+        if shared < packets.data_bytes:
+            message = f"{format_bytes(shared)} does not hold one packet"
+            hint = f"at least {format_bytes(packets.data_bytes)}"
+            yield InputError(message, key="shared_buffer_bytes", hint=hint)
+        return
+    if xon > xoff:
+        message = f"{format_bytes(xon)} is more than XOFF"
+        hint = f"at most xoff_bytes, {format_bytes(xoff)}"
+        yield InputError(message, key="xon_bytes", hint=hint)
+    if xon == 0:
+        yield InputError("a pause would never end", key="xon_bytes", hint="at least one byte")
+
+
+def settle(params, network, packets):
+    if params["headroom_bytes"] is not None:
+        return params
+    return {**params, "headroom_bytes": longest_headroom_bytes(network, packets)}
