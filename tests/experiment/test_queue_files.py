@@ -1,0 +1,206 @@
+"""Queue disciplines that are files: named in [fabric], with keys and checks of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from experiment_text import TRANSPORT, load, messages, text
+
+from netsim.errors import InputError
+from netsim.plugins import registry
+
+MINE = '''"""Half of the room is for class 0."""
+from netsim.errors import InputError
+from netsim.params import Param
+
+CLASSES = 2
+PARAMS = [
+    Param("room", "queue", "20pkt", "of a port", minimum="1pkt"),
+    Param("share", "count", 2, "of class 0"),
+    Param("most", "queue", None, "settled for the network", none="auto"),
+]
+PRESETS = {"small": {"room": "3pkt", "share": 1}}
+
+
+def check(params, fabric, packets):
+    if params["share"] > fabric.n_classes:
+        yield InputError("too many", key="share", hint="at most n_classes")
+    if packets.control_bytes > 1000:
+        yield InputError("too large", key="packets.control_bytes", hint="at most 1KB")
+
+
+def no_effect(params):
+    return {"room": ("without a share", "remove it")} if params["share"] == 0 else {}
+
+
+def settle(params, network, packets):
+    return {**params, "most": params["most"] or network.n_hosts}
+
+
+def admit(env, now, port, pkt):
+    return int(pkt.prio)
+'''
+
+
+@pytest.fixture(autouse=True)
+def mine(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    return path
+
+
+def of_mine(keys: str = "", **sections: str) -> str:
+    return text(fabric=f'model = "./mine.py"\n{keys}', **sections)
+
+
+def test_a_discipline_lies_beside_its_experiment(tmp_path, mine, monkeypatch):
+    monkeypatch.chdir("/")
+    (point,) = load(tmp_path, of_mine('room = "5pkt"')).points()
+    use = point.fabric.queue
+    assert use.plugin.path == mine
+    assert use.params == {"room": 5 * 4160, "share": 2, "most": None}
+    assert point.fabric.n_classes == 2
+    assert use in point.uses
+    fabric = point.resolved["fabric"]
+    assert (fabric["model"], fabric["room"], fabric["most"]) == ("./mine.py", "20.8KB", "auto")
+    assert "queue_bytes" not in fabric  # ndp's wish for another discipline
+
+
+def test_one_that_is_named_by_an_override_lies_where_netsim_is_run(tmp_path, mine, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    (point,) = load(tmp_path / "elsewhere", text(), "fabric.model=./mine.py").points()
+    assert point.fabric.queue.plugin.path == mine
+    assert point.resolved["fabric"]["model"] == str(mine)
+
+
+def test_one_that_a_transport_wishes_for_lies_beside_that(tmp_path, mine, monkeypatch):
+    monkeypatch.chdir("/")
+    (tmp_path / "far").mkdir()
+    mine.rename(tmp_path / "far" / "mine.py")
+    wish = 'FABRIC = {"model": "mine.py", "share": 1, "load_balancing": "spray_rr"}\n'
+    (tmp_path / "far" / "own.py").write_text(TRANSPORT + wish)
+    content = text(top='transport = "far/own.py"')
+    (point,) = load(tmp_path, content).points()
+    assert point.fabric.queue.plugin.path == tmp_path / "far" / "mine.py"
+    assert point.fabric.queue.params["share"] == 1
+    # What it wishes of that discipline says nothing of another one.
+    (point,) = load(tmp_path, content, "fabric.model=drop_tail").points()
+    assert (point.fabric.model, point.fabric.load_balancing) == ("drop_tail", "spray_rr")
+
+
+def test_a_preset_is_weaker_than_a_key_and_stronger_than_a_wish(tmp_path):
+    small = 'model = "./mine.py:small"\n'
+    (tmp_path / "own.py").write_text(TRANSPORT + 'FABRIC = {"model": "mine.py", "share": 2}\n')
+    own = 'transport = "own.py"'
+    (point,) = load(tmp_path, text(top=own, fabric=small)).points()
+    assert (point.fabric.queue.params["room"], point.fabric.queue.params["share"]) == (12480, 1)
+    assert point.resolved["fabric"]["model"] == "./mine.py:small"
+    (point,) = load(tmp_path, text(top=own, fabric=f'{small}room = "9pkt"')).points()
+    assert point.fabric.queue.params["room"] == 9 * 4160
+    assert messages(tmp_path, text(fabric='model = "./mine.py:smal"')) == [
+        'e.toml: fabric: unknown preset "smal" (did you mean "small"?)'
+    ]
+
+
+def test_disciplines_and_their_parameters_are_axes(tmp_path):
+    content = text(fabric='model = ["./mine.py", "trim"]\nshare = "1..2"')
+    points = load(tmp_path, content).points()
+    assert [point.name for point in points] == [
+        "model=mine.py,share=1",
+        "model=mine.py,share=2",
+        "model=trim,share=1",
+        "model=trim,share=2",
+    ]
+    assert [point.fabric.queue.params.get("share") for point in points] == [1, 2, None, None]
+    assert "share" not in points[2].resolved["fabric"]
+
+
+def test_what_is_settled_for_a_network(tmp_path):
+    (point,) = load(tmp_path, of_mine()).points()
+    network = point.topology.module.build(point.topology.params)
+    fabric = point.fabric.for_network(network, point.packets)
+    assert fabric.queue.params["most"] == network.n_hosts
+    assert point.fabric.queue.params["most"] is None
+
+
+BAD = {
+    "a wrong value": (of_mine("room = 5"), 'fabric.room: 5 has no unit (write it like "64KB"'),
+    "too small": (of_mine('room = "1KB"'), 'fabric.room: "1KB" is too small (at least 1pkt)'),
+    "its own check": (of_mine("share = 3"), "fabric.share: too many (at most n_classes)"),
+    "a check of the packets": (
+        of_mine(packets='control_bytes = "2KB"'),
+        "packets.control_bytes: too large (at most 1KB)",
+    ),
+    "another number of classes": (
+        of_mine("n_classes = 3"),
+        'fabric.n_classes: 3 with model "./mine.py" (exactly 2)',
+    ),
+    "a key without effect": (
+        of_mine('share = 0\nroom = "5pkt"'),
+        "fabric.room: has no effect without a share (remove it)",
+    ),
+    "a key of another": (
+        of_mine("header_ratio = 3"),
+        'fabric.header_ratio: has no effect with model "./mine.py" (it belongs to "trim")',
+    ),
+    "an unknown key": (of_mine("shar = 3"), 'fabric.shar: unknown key (did you mean "share"?)'),
+    "no such file": (
+        text(fabric='model = "./yours.py"'),
+        'fabric.model: the plugin "./yours.py" cannot be read: No such file',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_mistakes_in_an_experiment(tmp_path, name):
+    content, expected = BAD[name]
+    (message,) = messages(tmp_path, content)
+    assert message.startswith(f"e.toml: {expected}")
+
+
+BROKEN = {
+    "a reserved name": (
+        'PARAMS = [*PARAMS, Param("n_classes", "count", 1, "of what?")]',
+        "PARAMS.n_classes: this name is taken: it is a key of [fabric] for every discipline",
+    ),
+    "a parameter that is no number": (
+        'PARAMS = [*PARAMS, Param("sizes", "file", "a.csv", "of what?")]',
+        'PARAMS.sizes: queue disciplines have no parameters of unit "file"',
+    ),
+    "too many classes": ("CLASSES = 9", "CLASSES: 9 is not a number of classes (1 to 8;"),
+    "a check that is none": ("check = 3", "check: is not a function"),
+    "a check that yields something else": (
+        "def check(params, fabric, packets):\n    yield 3",
+        "check() gives 3 (InputErrors)",
+    ),
+    "a check that fails": (
+        "def check(params, fabric, packets):\n    yield params['rom']",
+        "check() raises KeyError: 'rom'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_mistakes_in_a_disciplines_file(tmp_path, mine, name):
+    change, expected = BROKEN[name]
+    mine.write_text(f"{MINE}\n\n{change}\n")
+    (message,) = messages(tmp_path, of_mine())
+    assert message.startswith("mine.py:")
+    assert message.removeprefix("mine.py:").lstrip("0123456789: ").startswith(expected)
+
+
+def test_sizes_in_packets_are_for_disciplines_only(tmp_path):
+    path = tmp_path / "mine.py"
+    param = 'from netsim.params import Param\nPARAMS = [Param("room", "queue", "5pkt", "room")]\n'
+    path.write_text(TRANSPORT + param)
+    with pytest.raises(InputError, match="only queue disciplines have sizes in packets"):
+        registry.find("transport", str(path))
+
+
+def test_an_unknown_wish_of_a_transport_is_its_own_mistake(tmp_path):
+    (tmp_path / "own.py").write_text(TRANSPORT + 'FABRIC = {"queue_byts": "5pkt"}\n')
+    assert messages(tmp_path, text(top='transport = "own.py"')) == [
+        'own.py: FABRIC.queue_byts: unknown key (did you mean "queue_bytes"?)'
+    ]
