@@ -3,5 +3,17 @@
 from __future__ import annotations
 
 from netsim.model.flows import FlowTable, TrafficContext
+from netsim.model.tasks import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, TaskTable, Workload
 
-__all__ = ["FlowTable", "TrafficContext"]
+__all__ = [
+    "ACKED",
+    "COMPUTE",
+    "JOIN",
+    "RECEIVE",
+    "SEND",
+    "SENT",
+    "FlowTable",
+    "TaskTable",
+    "TrafficContext",
+    "Workload",
+]

@@ -21,6 +21,7 @@ from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.reroute import NEVER, RowWriter
 from netsim.model.routing import NO_ROUTE, RouteChanges, TableWriter
+from netsim.model.tasks import ACKED, KINDS, TaskTable
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginUse
 
@@ -68,7 +69,26 @@ def params_of(case: Case) -> dict[str, Any]:
 
 def flows_of(case: Case) -> FlowTable:
     src, dst, size, start = (np.array(column) for column in zip(*case.flows, strict=True))
-    return FlowTable(src, dst, size, start)
+    table = FlowTable(src, dst, size, start)
+    if case.after:
+        table.set_dependencies([case.after.get(f, ()) for f in range(len(case.flows))])
+    return table
+
+
+def tasks_of(case: Case) -> TaskTable | None:
+    if not case.tasks:
+        return None
+    table = TaskTable(
+        [KINDS.index(task.kind) for task in case.tasks],
+        [task.host for task in case.tasks],
+        [task.duration_ps for task in case.tasks],
+        stream=[task.stream for task in case.tasks],
+        flow=[task.flow for task in case.tasks],
+        done_when=[ACKED * task.acked for task in case.tasks],
+    )
+    table.wait_for([task.after for task in case.tasks])
+    table.validate(flows_of(case), case.n_hosts)
+    return table
 
 
 def faults_of(case: Case) -> LinkFaults | None:
@@ -124,6 +144,7 @@ def engine_for(case: Case, *, trace: bool = True, **options: Any) -> Engine:
         (PluginUse(registry.find("transport", case.transport), params_of(case)),),
         case.seed,
         faults=faults_of(case),
+        tasks=tasks_of(case),
     )
     return Engine(simulation, Options(**options))
 
@@ -176,22 +197,24 @@ def departures(engine: Engine, port: int) -> list[tuple[int, ...]]:
     return [(int(pkt["time"]), *(int(pkt[name]) for name in SENT)) for pkt in ring]
 
 
-def flow_results(engine: Engine, case: Case) -> list[tuple[int, int, int, int]]:
-    """Of every flow: (fct_ps, acked_ps, retransmits, packets_sent), -1 for never.
-
-    The reference has no acked_ps for datagram; the engine's is the time of the last packet sent.
-    """
+def flow_results(engine: Engine) -> list[tuple[int, int, int, int]]:
+    """Of every flow: (fct_ps, acked_ps, retransmits, packets_sent), -1 for never."""
     states = engine.flow_states()
     results = []
     for f in range(len(engine.flows)):
         start = int(states.start_ps[f])
         done, acked = int(states.done_ps[f]), int(states.acked_ps[f])
-        if case.transport == "datagram":
-            acked = -1
         counts = int(states.retransmits[f]), int(states.sent_packets[f])
         since = (t - start if t >= 0 else -1 for t in (done, acked))
         results.append((*since, *counts))
     return results
+
+
+def task_results(engine: Engine) -> list[tuple[int, int, int]]:
+    """Of every task: (ready_ps, start_ps, end_ps), -1 for never."""
+    states = engine.task_states()
+    columns = (states.ready_ps, states.start_ps, states.end_ps)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 COUNTERS = {

@@ -103,7 +103,8 @@ def build(
     fabric = fabric.for_network(network, packets)
     parameters = resolve(plugin, params or {})
     uses = (PluginUse(plugin, parameters), *beside)
-    simulated = {name: more.pop(name) for name in ("transport_of_flow", "faults") if name in more}
+    parts = ("transport_of_flow", "faults", "tasks")
+    simulated = {name: more.pop(name) for name in parts if name in more}
     simulation = Simulation(network, flows, fabric, packets, uses, seed, **simulated)
     return Engine(simulation, Options(**more))
 

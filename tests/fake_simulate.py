@@ -11,6 +11,7 @@ from typing import Any
 
 from fakes import FakeResult, fake_result
 
+from netsim.engine.simulation import Parts
 from netsim.errors import RunError
 from netsim.running import estimate, point
 from netsim.running.estimate import Code
@@ -30,6 +31,7 @@ class FakeEstimate:
     memory_bytes: int = 10**6
     seconds: float = 1.5
     setup_seconds: float = 0.1
+    parts: Parts = field(default_factory=Parts)
     assumptions: str = "a machine that does not exist"
 
 
@@ -64,7 +66,7 @@ class FakeSimulate:
         faked = {
             estimate: {
                 "estimate": self.estimate,
-                "code_needed": lambda _: Code(needed=3, missing=self.missing),
+                "code_needed": lambda *_: Code(needed=3, missing=self.missing),
             },
             point: {"simulate": self.simulate},
         }

@@ -17,6 +17,7 @@ from engine_case import (
     flow_results,
     run,
     run_in_pieces,
+    task_results,
 )
 from reference.cases import COMBINATIONS, LOAD_BALANCING, random_case
 from reference.model import Case, Counters, Outcome
@@ -37,12 +38,13 @@ def compare(case: Case, **options: object) -> None:
     engine = run(engine_for(case, **options), case.until_ps)
     for port in range(engine.network.n_ports):
         assert departures(engine, port) == [tuple(d)[1:] for d in expected.departures[port]]
-    compare_totals(case, engine, expected)
+    compare_totals(engine, expected)
 
 
-def compare_totals(case: Case, engine: Engine, expected: Outcome) -> None:
+def compare_totals(engine: Engine, expected: Outcome) -> None:
     """Compare what is left of a run when its packets are forgotten: flows and counters."""
-    assert flow_results(engine, case) == [tuple(flow) for flow in expected.flows]
+    assert flow_results(engine) == [tuple(flow) for flow in expected.flows]
+    assert task_results(engine) == [tuple(task) for task in expected.tasks]
     ours = counters_of(engine, expected.end_ps)
     classes = engine.fabric.n_classes
     for (port, c), counters in expected.counters.items():
@@ -87,7 +89,7 @@ def test_growth_changes_nothing(transport: str, model: str, load_balancing: str)
     for seed in range(100, 102):
         case = random_case(seed, transport, model, load_balancing)
         engine = run(engine_for(case, trace=False, sizes=NARROW, jit=False), case.until_ps)
-        compare_totals(case, engine, simulate(case))
+        compare_totals(engine, simulate(case))
 
 
 @pytest.mark.parametrize("load_balancing", LOAD_BALANCING)
@@ -96,7 +98,7 @@ def test_runs_in_pieces(transport: str, model: str, load_balancing: str) -> None
     for seed in range(102, 104):
         case = random_case(seed, transport, model, load_balancing)
         engine = run_in_pieces(case, seed, windows=300)
-        compare_totals(case, engine, simulate(case))
+        compare_totals(engine, simulate(case))
 
 
 def test_a_call_simulates_no_more_windows_than_asked_for_however_often_rings_grow() -> None:

@@ -38,7 +38,7 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None) -> No
         for axis, values in loaded.axes.items():
             click.echo(f"  {axis} = {', '.join(str(value) for value in values)}")
     show(estimate_table([point.name for point in points], estimates))
-    click.echo(altogether(estimates, code_needed(points)))
+    click.echo(altogether(estimates, code_needed(points, [one.parts for one in estimates])))
     for names, assumptions in assumed(points, estimates):
         click.echo(f"Assumed{names}: {assumptions}")
     for point, one in zip(points, estimates, strict=True):

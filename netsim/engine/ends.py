@@ -15,12 +15,14 @@ from netsim.engine.kernels.layout import (
     TIMER,
     TIMER_RX,
     TIMER_START,
+    TIMER_TASK,
     TIMER_TX,
     Ends,
     grouped,
 )
 from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings
+from netsim.engine.tasks import build_tasks, waiting
 from netsim.limits import RATE_SHIFT
 from netsim.model.arithmetic import byte_quotient
 from netsim.model.fabric import packet_counts
@@ -39,10 +41,13 @@ def build_ends(
     tx, rx = _sides(simulation, protocol)
     bits = _bitmaps(tx, rx, protocol)
     hosts = _hosts(simulation.network, protocol, rings)
-    next_flow, next_flows = _successors(flows)
-    if flows.after_ptr is not None:
-        tx["waits_for"] = np.diff(flows.after_ptr)
-    timers, heap = _build_timers(hosts, tx, rx, protocol)
+    found = waiting(simulation)
+    next_flow, next_flows = _successors(flows, found.elsewhere)
+    built = build_tasks(found.tasks, flows)
+    tx["waits_for"] = np.bincount(next_flows[:-1], minlength=len(flows))
+    if found.tasks is not None:
+        tx["waits_for"][built.send_task >= 0] = 1
+    timers, heap = _build_timers(hosts, tx, rx, built.tasks, protocol)
     return grouped(
         Ends,
         hosts=hosts,
@@ -54,6 +59,7 @@ def build_ends(
         pars=_parameters(simulation, protocol, pars),
         next_flow=next_flow,
         next_flows=next_flows,
+        **vars(built),
     )
 
 
@@ -132,38 +138,42 @@ def _parameters(
     return records
 
 
-def _successors(flows: FlowTable) -> tuple[np.ndarray, np.ndarray]:
-    """Transpose "f waits for g": for each flow, those that wait for it."""
+def _successors(flows: FlowTable, elsewhere: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Transpose "f waits for g", where that is out of band: for each flow, who waits for it."""
     n = len(flows)
     if flows.after_ptr is None or flows.after_flow is None:
         return np.zeros(n + 1, np.int64), np.zeros(1, np.int64)
-    waiter = np.repeat(np.arange(n), np.diff(flows.after_ptr))
-    order = np.argsort(flows.after_flow, kind="stable")
-    counts = np.bincount(flows.after_flow, minlength=n)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), waiter[order].astype(np.int64)
+    waiter = np.repeat(np.arange(n), np.diff(flows.after_ptr))[elsewhere]
+    after = flows.after_flow[elsewhere]
+    counts = np.bincount(after, minlength=n)
+    followers = np.append(waiter[np.argsort(after, kind="stable")], -1)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), followers
 
 
-def _build_timers(hosts: Any, tx: Any, rx: Any, protocol: Protocol) -> tuple[Any, np.ndarray]:
-    """Number the timers host by host: the host's own, then its sending, then its receiving flows'.
+def _build_timers(
+    hosts: Any, tx: Any, rx: Any, tasks: Any, protocol: Protocol
+) -> tuple[Any, np.ndarray]:
+    """Number the timers: of each host its own, then those of what it sends, receives and does.
 
-    Flows that wait for nothing have their start timer set.
+    Flows and tasks that wait for nothing have theirs set.
     """
     h, n = hosts.shape[0], tx.shape[0]
     per_tx, per_rx = 1 + protocol.tx_timers, protocol.rx_timers
     own = protocol.host_timers
     n_tx = np.bincount(tx["host"], minlength=h)
     n_rx = np.bincount(rx["host"], minlength=h)
-    per_host = own + n_tx * per_tx + n_rx * per_rx
+    n_tasks = np.bincount(tasks["host"], minlength=h)
+    per_host = own + n_tx * per_tx + n_rx * per_rx + n_tasks
     first = np.cumsum(per_host) - per_host
     hosts["first_timer"] = first
     hosts["n_timers"] = per_host
     hosts["heap_off"] = first
 
     def rank(side: Any, counts: np.ndarray) -> np.ndarray:
-        """Position of each flow among those of its host, in flow order."""
+        """Position of each among those of its host, in order."""
         order = np.argsort(side["host"], kind="stable")
-        ranks = np.empty(n, np.int64)
-        ranks[order] = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
+        ranks = np.empty(order.size, np.int64)
+        ranks[order] = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
         return ranks
 
     start = first[tx["host"]] + own + rank(tx, n_tx) * per_tx
@@ -171,6 +181,7 @@ def _build_timers(hosts: Any, tx: Any, rx: Any, protocol: Protocol) -> tuple[Any
     rx["first_timer"] = (
         first[rx["host"]] + own + (n_tx * per_tx)[rx["host"]] + rank(rx, n_rx) * per_rx
     )
+    tasks["timer"] = (first + per_host - n_tasks)[tasks["host"]] + rank(tasks, n_tasks)
     # So many more than there are that looking for one that does not exist stays inside.
     timers = np.zeros(int(per_host.sum()) + TIMER_RX, TIMER)
     timers["owner"] = -1
@@ -189,16 +200,22 @@ def _build_timers(hosts: Any, tx: Any, rx: Any, protocol: Protocol) -> tuple[Any
         timers["owner"][rx["first_timer"] + k] = np.arange(n)
         timers["code"][rx["first_timer"] + k] = TIMER_RX + k
 
+    timers["owner"][tasks["timer"]] = np.arange(tasks.size)
+    timers["code"][tasks["timer"]] = TIMER_TASK
+
     heap = np.zeros(max(1, int(per_host.sum())), np.int64)
     free = np.flatnonzero(tx["waits_for"] == 0)
-    slots, at = start[free], tx["start_ps"][free]
+    first_tasks = tasks[(tasks["edges"] == 0) & (tasks["held"] == 0)]
+    slots = np.concatenate([start[free], first_tasks["timer"]])
+    at = np.concatenate([tx["start_ps"][free], np.zeros(first_tasks.size, np.int64)])
     timers["deadline"][slots] = at
     timers["key"][slots] = at
     # Sorted by (host, time, slot), each host's stretch is a valid heap.
-    order = np.lexsort((slots, at, tx["host"][free]))
-    host = tx["host"][free][order]
+    hosts_of = np.concatenate([tx["host"][free], first_tasks["host"]])
+    order = np.lexsort((slots, at, hosts_of))
+    host = hosts_of[order]
     counts = np.bincount(host, minlength=h)
-    pos = np.arange(free.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    pos = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
     heap[first[host] + pos] = slots[order]
     timers["pos"][slots[order]] = pos
     hosts["heap_len"] = counts

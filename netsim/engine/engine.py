@@ -21,8 +21,16 @@ from netsim.engine.kernels.layout import GROW
 from netsim.engine.kernels.loop import Limits
 from netsim.engine.kernels.profile import WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
-from netsim.engine.readings import Conservation, Counts, FlowStates, Ints, LinkCounters, Status
-from netsim.engine.simulation import Options, Simulation
+from netsim.engine.readings import (
+    Conservation,
+    Counts,
+    FlowStates,
+    Ints,
+    LinkCounters,
+    Status,
+    TaskStates,
+)
+from netsim.engine.simulation import Options, Parts, Simulation
 from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import build_state, features
 from netsim.engine.watchdog import watched
@@ -31,6 +39,7 @@ from netsim.model.fabric import Fabric
 from netsim.plugins.registry import PluginUse
 
 DEFAULT = Options()
+NO_PARTS = Parts()
 
 
 class Engine:
@@ -41,8 +50,9 @@ class Engine:
     """
 
     def __init__(self, simulation: Simulation, options: Options = DEFAULT) -> None:
-        self.network, self.flows = simulation.network, simulation.flows
-        self.fabric, self.faults = simulation.fabric, simulation.faults
+        self.network = simulation.network
+        self.flows, self.tasks = simulation.flows, simulation.tasks
+        self.fabric, self.parts = simulation.fabric, simulation.parts
         self.threads = options.workers
         self.on_hang = options.on_hang
         self.jit = jit_enabled() if options.jit is None else options.jit
@@ -58,7 +68,7 @@ class Engine:
         self._failures.look()
 
     def _compile(self, protocol: Protocol, *, tracing: bool, profile: bool, checked: bool) -> None:
-        constants = _constants(protocol, self.fabric, self.faults is not None, tracing=tracing)
+        constants = _constants(protocol, self.fabric, self.parts, tracing=tracing)
         constants["PROFILE"] = profile
         began = time.perf_counter()
         code = Code(protocol, constants, jit=self.jit, checked=checked)
@@ -79,6 +89,10 @@ class Engine:
     def flow_states(self) -> FlowStates:
         """Where each flow stands, as views that follow the run."""
         return readings.flow_states(self.state)
+
+    def task_states(self) -> TaskStates:
+        """When each task of the run was ready, started and was done."""
+        return readings.task_states(self.state, 0 if self.tasks is None else len(self.tasks))
 
     def link_counters(self) -> LinkCounters:
         """The counters of every link and class."""
@@ -176,14 +190,14 @@ class Engine:
 def code_of(
     uses: Sequence[PluginUse],
     fabric: Fabric,
-    with_faults: bool,
+    parts: Parts = NO_PARTS,
     *,
     checked: bool = False,
     tracing: bool = False,
 ) -> Code:
-    """The compiled code for these transports and this fabric."""
+    """The compiled code for these transports, this fabric and these parts of the engine."""
     _, protocol = _protocol(uses)
-    constants = _constants(protocol, fabric, with_faults, tracing=tracing)
+    constants = _constants(protocol, fabric, parts, tracing=tracing)
     return Code(protocol, constants, jit=jit_enabled(), checked=checked)
 
 
@@ -201,11 +215,11 @@ def _protocol(uses: Sequence[PluginUse]) -> tuple[list[Any], Protocol]:
 
 
 def _constants(
-    protocol: Protocol, fabric: Fabric, with_faults: bool, *, tracing: bool
+    protocol: Protocol, fabric: Fabric, parts: Parts, *, tracing: bool
 ) -> dict[str, Any]:
     """The constants for which the engine is specialised."""
     return {
-        **features(fabric, with_faults),
+        **features(fabric, parts),
         **protocol.features,
         "TRACE": tracing,
         "PROFILE": False,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from netsim.engine import rings
 from netsim.engine.kernels import layout
 from netsim.engine.kernels.fields import LossRecord
-from netsim.engine.kernels.layout import HOST_FIELDS, RX_FIELDS, TX_FIELDS, fields_of
+from netsim.engine.kernels.layout import HOST_FIELDS, RX_FIELDS, TASK_FIELDS, TX_FIELDS, fields_of
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.state import State
 
@@ -44,8 +44,8 @@ class Counts:
     """How far a run has come; `delivered` and `finished` are numbers of flows.
 
     Up to `now_ps` everything has happened. Of a finished flow the sender knows that it is
-    delivered. `payload_bytes` were delivered to applications; `hops` are packets that crossed a
-    link, control packets and PFC frames included.
+    delivered. Among `tasks_done` are those by which flows wait. `payload_bytes` were delivered to
+    applications; `hops` are packets that crossed a link, control packets and PFC frames included.
     """
 
     now_ps: int
@@ -54,14 +54,15 @@ class Counts:
     delivered: int
     finished: int
     payload_bytes: int
+    tasks_done: int = 0
 
 
 @dataclass(frozen=True)
 class FlowStates:
     """The flows: views, int64[n_flows], that cannot be written and change when the engine goes on.
 
-    Times are -1 as long as there is none. A flow for which `waits_for` others have to be delivered
-    has as its `start_ps` the delay after the last of them, until it has not to wait any more.
+    Times are -1 as long as there is none. `waits_for` is how many other flows, or 1 if it is a
+    task, have to be done before a flow starts; until then its `start_ps` is the delay after that.
     """
 
     start_ps: Ints
@@ -74,6 +75,19 @@ class FlowStates:
     retransmits: Ints  # data packets whose number was sent before
     traffic_class: Ints  # of its data
     base_rtt_ps: Ints  # data packet out, control packet back, on empty links
+
+
+@dataclass(frozen=True)
+class TaskStates:
+    """The tasks, in the order of their table: copies, int64[n_tasks], -1 where there is no time.
+
+    A task is ready when the tasks that it waits for are done, and starts when its stream is free
+    or its flow delivered as well.
+    """
+
+    ready_ps: Ints
+    start_ps: Ints
+    end_ps: Ints
 
 
 @dataclass(frozen=True)
@@ -149,6 +163,7 @@ def counts(state: State) -> Counts:
         delivered=int(clock["delivered"]),
         finished=int(clock["finished"]),
         payload_bytes=int(clock["payload_bytes"]),
+        tasks_done=int(clock["tasks_done"]),
     )
 
 
@@ -167,6 +182,15 @@ def flow_states(state: State) -> FlowStates:
         traffic_class=_view(tx, "prio"),
         base_rtt_ps=_view(tx, "base_rtt_ps"),
     )
+
+
+def task_states(state: State, n_tasks: int) -> TaskStates:
+    """When each task was what; those behind the first ``n_tasks`` are the engine's own."""
+    records: Any = np.asarray(state.ends.tasks)
+    times = {name: np.empty(records.size, np.int64) for name in ("ready_ps", "start_ps", "end_ps")}
+    for name, column in times.items():
+        column[records["number"]] = records[name]
+    return TaskStates(**{name: column[:n_tasks] for name, column in times.items()})
 
 
 def _view(records: Any, field: str) -> Ints:
@@ -264,6 +288,7 @@ SAME = {
     "hosts": (("sent_packets", "sent_bytes", "received_packets", "received_bytes"), HOST_FIELDS),
     "tx": (("start_ps", "acked_ps", "sent_packets", "retransmits"), TX_FIELDS),
     "rx": (("done_ps", "got_bytes"), RX_FIELDS),
+    "tasks": (("ready_ps", "start_ps", "end_ps"), TASK_FIELDS),
 }
 """What a digest is made of: of the engine's fields these, and all that are not the engine's."""
 

@@ -14,7 +14,24 @@ from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
+from netsim.model.tasks import TaskTable, Workload
 from netsim.plugins.registry import PluginUse
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Of what the engine has for some runs only, what a run makes use of.
+
+    It is specialised for these, as it is for transports and fabric.
+    """
+
+    faults: bool = False
+    tasks: bool = False
+
+    @classmethod
+    def of(cls, load: Workload, faults: LinkFaults | None) -> Parts:
+        """What is needed for flows, tasks and faults."""
+        return cls(faults=faults is not None, tasks=load.has_tasks)
 
 
 @dataclass(frozen=True)
@@ -22,7 +39,8 @@ class Simulation:
     """All that decides the result of a run.
 
     ``uses`` are the run's transports; ``transport_of_flow`` (int64[n_flows]) says which of them
-    each flow has, the first if it is left out. ``faults`` are what goes wrong on links.
+    each flow has, the first if it is left out. ``faults`` are what goes wrong on links,
+    ``tasks`` what hosts do beside sending.
     """
 
     network: Network
@@ -33,6 +51,12 @@ class Simulation:
     seed: int
     transport_of_flow: npt.NDArray[np.int64] | None = None
     faults: LinkFaults | None = None
+    tasks: TaskTable | None = None
+
+    @property
+    def parts(self) -> Parts:
+        """What of the engine it makes use of."""
+        return Parts.of(Workload(self.flows, self.tasks), self.faults)
 
     @property
     def name(self) -> str:

@@ -35,7 +35,7 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.trace import Trace, build_trace
 from netsim.engine.records import attribute_access
-from netsim.engine.simulation import Options, Simulation
+from netsim.engine.simulation import Options, Parts, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
 from netsim.engine.wires import build_wires, first_words
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
@@ -98,7 +98,7 @@ def build_state(
     return state
 
 
-def features(fabric: Fabric, with_faults: bool) -> dict[str, Any]:
+def features(fabric: Fabric, parts: Parts) -> dict[str, Any]:
     """The constants for which the engine is specialised."""
     at = fabric.ecn.at if fabric.ecn is not None else None
     return {
@@ -110,7 +110,8 @@ def features(fabric: Fabric, with_faults: bool) -> dict[str, Any]:
         "ECN_DEQUEUE": at == "dequeue",
         "COUPLED": is_coupled(fabric),
         "BALANCING": BALANCING[fabric.load_balancing],
-        "FAULTS": with_faults,
+        "FAULTS": parts.faults,
+        "TASKS": parts.tasks,
     }
 
 

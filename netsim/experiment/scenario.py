@@ -17,6 +17,7 @@ from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
 from netsim.model.symmetry import check_symmetric
+from netsim.model.tasks import Workload
 from netsim.plugins.calls import call
 from netsim.units import format_rate, format_time, shortened
 
@@ -35,19 +36,24 @@ class Scenario:
     """What a point asks to be simulated. `fabric` has its headroom settled."""
 
     network: Network
-    flows: FlowTable
+    load: Workload
     fabric: Fabric
     faults: LinkFaults | None
     ideal: IdealTimes
     class_of_flow: np.ndarray
     """int64[n_flows]: 0, or 1 + the index of its flow class."""
 
+    @property
+    def flows(self) -> FlowTable:
+        """The flows of its workload."""
+        return self.load.flows
+
 
 def prepare(point: Point) -> Scenario:
     """Build network and traffic. Raises InputError naming the experiment's file."""
     try:
         _check_transports(point)
-        network = _made(point.topology, "build", Network, point.topology.params)
+        network = _made(point.topology, "build", (Network,), point.topology.params)
         checks.check_links(network, point.packets, point.fabric, point.topology.params)
         if point.fabric.load_balancing == ECMP_SYMMETRIC:
             check_symmetric(network)
@@ -61,11 +67,12 @@ def prepare(point: Point) -> Scenario:
         )
         uses = [("traffic", point.traffic)]
         uses += [(f"classes.{c.name}.traffic", c.traffic) for c in point.classes]
-        tables = [
-            _flows(use, network, context, TRAFFIC_STREAM + k, key)
+        loads = [
+            _workload(use, network, context, TRAFFIC_STREAM + k, key)
             for k, (key, use) in enumerate(uses)
         ]
-        flows = FlowTable.join(tables)
+        load = Workload.join(loads)
+        flows = load.flows
         checks.check_sizes(flows, point.packets, "traffic")
         checks.check_durations(network, flows, point.packets, "traffic")
         faults = link_faults(point.faults, network)
@@ -80,27 +87,30 @@ def prepare(point: Point) -> Scenario:
     fabric = point.fabric.for_network(network, point.packets)
     multipath = fabric.load_balancing not in PATH_FOR_LIFE
     ideal = ideal_times(network, flows, point.packets, multipath=multipath)
-    class_of_flow = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
-    return Scenario(network, flows, fabric, faults, ideal, class_of_flow)
+    class_of_flow = np.repeat(np.arange(len(loads)), [len(one.flows) for one in loads])
+    return Scenario(network, load, fabric, faults, ideal, class_of_flow)
 
 
-def _flows(
+def _workload(
     traffic: PluginUse, network: Network, context: TrafficContext, stream: int, key: str
-) -> FlowTable:
+) -> Workload:
     rng = np.random.Generator(np.random.Philox([context.seed, stream]))
-    flows = _made(traffic, "flows", FlowTable, traffic.params, network, rng, context)
-    flows.validate(network.n_hosts)
+    kinds: tuple[type[Any], ...] = FlowTable, Workload
+    made = _made(traffic, "flows", kinds, traffic.params, network, rng, context)
+    load = made if isinstance(made, Workload) else Workload(made)
+    load.validate(network.n_hosts)
     assert context.n_classes is not None
-    checks.check_classes(flows, context.n_classes, key)
-    return flows
+    checks.check_classes(load.flows, context.n_classes, key)
+    return load
 
 
-def _made(use: PluginUse, function: str, kind: type[T], *args: Any) -> T:
+def _made(use: PluginUse, function: str, kinds: tuple[type[T], ...], *args: Any) -> T:
     """What a plugin's function gives; InputError with its file and line if that fails."""
     made = call(use, function, *args)
-    if not isinstance(made, kind):
+    if not isinstance(made, kinds):
         message = f"{function}() gives {shortened(repr(made))}"
-        raise InputError(message, file=str(use.plugin.path), hint=f"a {kind.__name__}")
+        wanted = " or a ".join(kind.__name__ for kind in kinds)
+        raise InputError(message, file=str(use.plugin.path), hint=f"a {wanted}")
     return made
 
 

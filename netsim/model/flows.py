@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 from netsim.memory import require_room
+from netsim.model.columns import column_of, find_cycle, first_of
 
 FLOW_BYTES = 200
 """What a flow takes while its table is made: six columns, and as many arrays they come from."""
@@ -83,18 +83,18 @@ class FlowTable:
         label: Sequence[str] | None = None,
     ) -> None:
         n = np.asarray(src).size
-        self.src = _column(np.atleast_1d(src), n, np.int32, "src")
-        self.dst = _column(dst, n, np.int32, "dst")
-        self.size_bytes = _column(size_bytes, n, np.int64, "size_bytes")
-        self.start_ps = _column(start_ps, n, np.int64, "start_ps")
-        self.cls = _column(cls, n, np.int16, "cls")
+        self.src = column_of(np.atleast_1d(src), n, np.int32, "flow table: src")
+        self.dst = column_of(dst, n, np.int32, "flow table: dst")
+        self.size_bytes = column_of(size_bytes, n, np.int64, "flow table: size_bytes")
+        self.start_ps = column_of(start_ps, n, np.int64, "flow table: start_ps")
+        self.cls = column_of(cls, n, np.int16, "flow table: cls")
         if (after_ptr is None) != (after_flow is None):
             raise InputError("a flow table needs both after_ptr and after_flow, or neither")
         self.after_ptr = self.after_flow = None
         if after_ptr is not None and after_flow is not None:
-            self.after_ptr = _column(after_ptr, n + 1, np.int64, "after_ptr")
-            self.after_flow = _column(
-                after_flow, np.asarray(after_flow).size, np.int64, "after_flow"
+            self.after_ptr = column_of(after_ptr, n + 1, np.int64, "flow table: after_ptr")
+            self.after_flow = column_of(
+                after_flow, np.asarray(after_flow).size, np.int64, "flow table: after_flow"
             )
         if label is not None and len(label) != n:
             raise InputError(f"a flow table has {len(label)} labels for {n} flows")
@@ -143,6 +143,18 @@ class FlowTable:
         first, last = self.after_ptr[flow : flow + 2]
         return [int(one) for one in self.after_flow[first:last]]
 
+    def waits_here(self) -> NDArray[np.bool_]:
+        """For each of `after_flow`: waits its flow only for what is delivered at its source?
+
+        Its host then knows by itself when to start it.
+        """
+        if self.after_ptr is None or self.after_flow is None:
+            return np.zeros(0, np.bool_)
+        waiter = np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
+        away = waiter[self.dst[self.after_flow] != self.src[waiter]]
+        here: NDArray[np.bool_] = np.bincount(away, minlength=len(self))[waiter] == 0
+        return here
+
     def set_dependencies(self, after: Sequence[Iterable[int]]) -> None:
         """Makes flow f wait for the flows `after[f]`; one entry for each flow."""
         if len(after) != len(self):
@@ -161,18 +173,18 @@ class FlowTable:
         if not len(self):
             raise InputError("the traffic has no flows")
         for column, what in ((self.src, "source"), (self.dst, "destination")):
-            for flow in _first((column < 0) | (column >= n_hosts)):
+            for flow in first_of((column < 0) | (column >= n_hosts)):
                 raise InputError(
                     f"flow {flow}: {what} {column[flow]} does not exist "
                     f"(hosts are 0..{n_hosts - 1})"
                 )
-        for flow in _first(self.src == self.dst):
+        for flow in first_of(self.src == self.dst):
             raise InputError(f"flow {flow}: sends to itself (host {self.src[flow]})")
-        for flow in _first(self.size_bytes < 1):
+        for flow in first_of(self.size_bytes < 1):
             raise InputError(f"flow {flow}: its size is {self.size_bytes[flow]} bytes")
-        for flow in _first(self.start_ps < 0):
+        for flow in first_of(self.start_ps < 0):
             raise InputError(f"flow {flow}: its start is negative ({self.start_ps[flow]} ps)")
-        for flow in _first((self.cls < 0) | (self.cls > 7)):
+        for flow in first_of((self.cls < 0) | (self.cls > 7)):
             raise InputError(f"flow {flow}: traffic class {self.cls[flow]} is not in 0..7")
         self._check_dependencies()
 
@@ -183,58 +195,13 @@ class FlowTable:
         if ptr[0] != 0 or ptr[-1] != after.size or (np.diff(ptr) < 0).any():
             raise InputError("after_ptr does not run from 0 to the length of after_flow")
         waiter = np.repeat(np.arange(n), np.diff(ptr))
-        for index in _first((after < 0) | (after >= n)):
+        for index in first_of((after < 0) | (after >= n)):
             raise InputError(
                 f"flow {waiter[index]}: waits for flow {after[index]}, which does not exist "
                 f"(flows are 0..{n - 1})"
             )
         # Usually flows wait for earlier ones only, and then there is no cycle to look for.
         if (after >= waiter).any():
-            stuck = _find_cycle(n, waiter, after)
+            stuck = find_cycle(n, waiter, after)
             if stuck is not None:
                 raise InputError(f"flow {stuck}: waits, through others, for itself")
-
-
-def _column(values: ArrayLike, n: int, dtype: Any, name: str) -> NDArray[Any]:
-    """`values` as a contiguous array of n integers of `dtype`; a lone number is repeated."""
-    given = np.asarray(values)
-    if given.size and not np.issubdtype(given.dtype, np.integer):
-        raise InputError(f"flow table: {name} must hold whole numbers, not {given.dtype}")
-    if given.ndim != 0 and given.shape != (n,):
-        raise InputError(f"flow table: {name} has shape {given.shape}, expected ({n},)")
-    if given.size:
-        limits = np.iinfo(dtype)
-        if int(given.min()) < limits.min or int(given.max()) > limits.max:
-            raise InputError(f"flow table: {name} has a value beyond {limits.max}")
-    return np.ascontiguousarray(np.broadcast_to(given.astype(dtype), (n,)))
-
-
-def _first(bad: NDArray[np.bool_]) -> list[int]:
-    """The first index that is true, in a list, or an empty list."""
-    return [int(flow) for flow in np.flatnonzero(bad)[:1]]
-
-
-def _find_cycle(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> int | None:
-    """A flow that stands in a cycle of dependencies, or None."""
-    waiting = np.bincount(waiter, minlength=n).tolist()
-    order = np.argsort(after, kind="stable")
-    released = waiter[order].tolist()
-    first = np.searchsorted(after[order], np.arange(n + 1)).tolist()
-    free = [flow for flow in range(n) if not waiting[flow]]
-    while free:
-        flow = free.pop()
-        for follower in released[first[flow] : first[flow + 1]]:
-            waiting[follower] -= 1
-            if not waiting[follower]:
-                free.append(follower)
-    blocked = [flow for flow in range(n) if waiting[flow]]
-    if not blocked:
-        return None
-    # Going backwards from a blocked flow along blocked flows must end in the cycle.
-    before = {int(w): int(a) for w, a in zip(waiter, after, strict=True) if waiting[int(a)]}
-    seen: set[int] = set()
-    flow = blocked[0]
-    while flow not in seen:
-        seen.add(flow)
-        flow = before[flow]
-    return flow

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from netsim.engine.simulation import Parts
 from netsim.errors import InputError
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.memory import available_bytes
@@ -49,6 +50,7 @@ class Estimate:
     seconds: float
     setup_seconds: float
     assumptions: str
+    parts: Parts
 
 
 @dataclass(frozen=True)
@@ -64,24 +66,37 @@ class Code:
         return self.missing * COMPILE_S + (self.needed - self.missing) * LOAD_S
 
 
-def code_needed(points: Iterable[Point], *, checked: bool = False, tracing: bool = False) -> Code:
+def code_needed(
+    points: Sequence[Point],
+    parts: Sequence[Parts],
+    *,
+    checked: bool = False,
+    tracing: bool = False,
+) -> Code:
     """The machine code that points need: one for each set of transports and kind of fabric.
+
+    `parts` are, for each point, those of the engine that it makes use of.
 
     Raises InputError, with the point's file, for transports that cannot be joined.
     """
     from netsim.engine.engine import code_of
 
     found = {}
-    for point in points:
+    for point, of_point in zip(points, parts, strict=True):
         if not is_closed_form(point):
-            uses, faults = point.transport_of_class, bool(point.faults)
+            uses = point.transport_of_class
             try:
-                code = code_of(uses, point.fabric, faults, checked=checked, tracing=tracing)
+                code = code_of(uses, point.fabric, of_point, checked=checked, tracing=tracing)
             except InputError as error:
                 raise error.at(file=point.file) from None
             if code.key not in found:
                 found[code.key] = code.is_kept()
     return Code(len(found), sum(not kept for kept in found.values()))
+
+
+def parts_of(scenario: Scenario) -> Parts:
+    """What of the engine a scenario makes use of."""
+    return Parts.of(scenario.load, scenario.faults)
 
 
 def estimate(point: Point) -> Estimate:
@@ -106,6 +121,7 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
         seconds=0.0 if closed else todo.seconds(os.cpu_count() or 1),
         setup_seconds=todo.setup_seconds,
         assumptions="nothing is simulated" if closed else _assumptions(point, scenario, todo),
+        parts=parts_of(scenario),
     )
 
 

@@ -17,7 +17,7 @@ from netsim.limits import HORIZON_PS, THREADS
 from netsim.results.run_result import Ending, RunResult
 from netsim.running.collect import closed_form_result, engine_result
 from netsim.running.drive import BEFORE, FINISHED, IDLE, TIME, Chunk, drive
-from netsim.running.estimate import code_needed
+from netsim.running.estimate import code_needed, parts_of
 from netsim.running.stall import (
     Patience,
     explain,
@@ -122,6 +122,7 @@ def build_engine(point: Point, scenario: Scenario, options: Options) -> Engine:
         point.seed,
         transport_of_flow=scenario.class_of_flow,
         faults=scenario.faults,
+        tasks=scenario.load.tasks,
     )
     try:
         return Engine(simulation, options)
@@ -137,7 +138,9 @@ def ready_engine(
     point: Point, scenario: Scenario, tell: Callable[[str], None], options: Options
 ) -> Engine:
     """The engine for a point with its code compiled or loaded; `tell` is told which, before."""
-    needed = code_needed([point], checked=options.checked, tracing=bool(options.trace))
+    needed = code_needed(
+        [point], [parts_of(scenario)], checked=options.checked, tracing=bool(options.trace)
+    )
     tell("compile" if needed.missing else "load")
     engine = build_engine(point, scenario, options)
     engine.advance(0, HORIZON_PS)

@@ -24,7 +24,7 @@ def code_for(fabric: Fabric) -> Code:
     """The code for datagrams on a fabric."""
     plugin = registry.find("transport", "datagram")
     params = {param.name: param.convert(param.default) for param in plugin.params}
-    return code_of([PluginUse(plugin, params)], fabric, False)
+    return code_of([PluginUse(plugin, params)], fabric)
 
 
 def test_a_further_engine_loads_nothing(monkeypatch):

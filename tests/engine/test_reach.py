@@ -36,7 +36,7 @@ def key():
 
     plugin = registry.find("transport", "ndp")
     params = {p.name: p.convert(p.default) for p in plugin.params}
-    return code_of([registry.PluginUse(plugin, params)], Fabric(), False).key
+    return code_of([registry.PluginUse(plugin, params)], Fabric()).key
 
 
 def in_child():
@@ -291,7 +291,7 @@ def test_everything_that_comes_with_netsim_is_understood(monkeypatch):
     found = set()
     for plugin in simulated:
         params = {param.name: param.convert(param.default) for param in plugin.params}
-        found.add(code_of([PluginUse(plugin, params)], Fabric(), False).key)
+        found.add(code_of([PluginUse(plugin, params)], Fabric()).key)
     assert len(found) == len(simulated) > 10
 
 

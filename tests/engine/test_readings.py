@@ -60,22 +60,23 @@ def test_how_far_a_run_has_come() -> None:
 
 
 def test_flows_are_seen_as_they_change_and_cannot_be_written() -> None:
-    flows = flow_table([(0, 3, SIZE, 5 * US), (3, 0, SIZE, 2 * US)])
-    flows.set_dependencies([[], [0]])
+    flows = flow_table([(0, 3, SIZE, 5 * US), (3, 0, SIZE, 2 * US), (1, 0, SIZE, 2 * US)])
+    flows.set_dependencies([[], [0], [0]])
     one = engine(flows=flows)
     states = one.flow_states()
-    assert states.start_ps.tolist() == [5 * US, 2 * US]
-    assert states.waits_for.tolist() == [0, 1]
-    assert states.done_ps.tolist() == states.acked_ps.tolist() == [-1, -1]
+    assert states.start_ps.tolist() == [5 * US, 2 * US, 2 * US]
+    assert states.waits_for.tolist() == [0, 1, 1]
+    assert states.done_ps.tolist() == states.acked_ps.tolist() == [-1, -1, -1]
     run(one)
-    assert states.waits_for.tolist() == [0, 0]
+    assert states.waits_for.tolist() == [0, 0, 0]
     done_ps, start_ps = states.done_ps, states.start_ps
-    assert start_ps[1] == done_ps[0] + 2 * US + NETWORK.lookahead_ps
+    assert start_ps[1] == done_ps[0] + 2 * US  # its host sees the delivery
+    assert start_ps[2] == done_ps[0] + 2 * US + NETWORK.lookahead_ps
     assert (states.acked_ps > done_ps).all()
-    assert states.finished.tolist() == [1, 1]
-    assert states.got_bytes.tolist() == [SIZE, SIZE]
-    assert states.sent_packets.tolist() == [10, 10]
-    assert states.retransmits.tolist() == [0, 0]
+    assert states.finished.tolist() == [1, 1, 1]
+    assert states.got_bytes.tolist() == [SIZE, SIZE, SIZE]
+    assert states.sent_packets.tolist() == [10, 10, 10]
+    assert states.retransmits.tolist() == [0, 0, 0]
     for column in vars(states).values():
         with pytest.raises(ValueError, match="read-only"):
             column[0] = 1

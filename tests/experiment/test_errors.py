@@ -8,6 +8,7 @@ import time
 import pytest
 from experiment_text import TRANSPORT, load, messages, text
 
+from netsim.engine.simulation import Parts
 from netsim.errors import InputError
 from netsim.experiment import Experiment, locate
 from netsim.plugins import registry
@@ -388,4 +389,4 @@ def test_transports_that_cannot_share_a_network_are_refused_by_check(tmp_path):
     extra = '[classes.b.transport]\nkind = "cubic"\n[classes.b.traffic]\nkind = "permutation"'
     points = load(tmp_path, text(extra, top='transport = "bbr"')).points()
     with pytest.raises(InputError, match=r"e\.toml: .*PACKET_FIELDS"):
-        code_needed(points)
+        code_needed(points, [Parts()] * len(points))

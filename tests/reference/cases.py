@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 from .model import Cable, Case, LinkFault, Phase, Reroute
+from .random_tasks import with_tasks
 
 TRANSPORTS = ("datagram", "roce", "ndp")
 LOAD_BALANCING = (
@@ -35,6 +36,8 @@ GBPS = (10, 25, 40, 100, 200, 400, 800)
 NS = 1_000
 US = 1_000_000
 CONTROL_BYTES = 64
+WITH_TASKS = 0.4
+"""The share of cases whose hosts have tasks."""
 
 
 def random_case(rng_seed: int, transport: str, model: str, load_balancing: str) -> Case:
@@ -61,7 +64,7 @@ def random_case(rng_seed: int, transport: str, model: str, load_balancing: str) 
     seed = rng.choice((0, 1, rng.getrandbits(31)))
     # Timers may never end (a queue too small for a packet, pauses in a circle).
     until_ps = last_start + 20 * rto_ps + rng.randrange(100 * US)
-    return Case(
+    case = Case(
         n_hosts=n_hosts,
         n_switches=n_switches,
         cables=cables,
@@ -75,6 +78,7 @@ def random_case(rng_seed: int, transport: str, model: str, load_balancing: str) 
         faults=_faults(rng, 2 * len(cables)),
         reroutes=_reroutes(rng, n_hosts, n_switches, pairs),
     )
+    return with_tasks(case, rng) if rng.random() < WITH_TASKS else case
 
 
 def _graph(rng: random.Random, n_hosts: int) -> tuple[int, list[tuple[int, int]]]:

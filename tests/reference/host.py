@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from .transports import Receiver, Sender
 
 # First number of a timer slot; slots of a host sort as (group, flow, number in the flow).
-# No transport has receiver timers, which would be the third group.
+# No transport has receiver timers, which would be the third group before that of tasks.
 HOST_TIMERS = 0
 SENDER_TIMERS = 1
+TASK_TIMERS = 3
 
 
 class Timer:
@@ -112,10 +113,13 @@ class Host:
             if answer > self.sim.now:  # later
                 sender.pacing_timer.set(answer)
                 continue
-            self._transmit(sender.build())
+            end_ps = self._transmit(sender.build())
+            if sender.all_sent and not sender.handed_over:
+                sender.handed_over = True
+                self.sim.tasks.on_handed_over(sender.flow, end_ps)
             self.join(sender)
             return
 
-    def _transmit(self, packet: Packet) -> None:
+    def _transmit(self, packet: Packet) -> int:
         self.sim.balance.sent.add(packet.size)
-        self.nic.transmit(packet)
+        return self.nic.transmit(packet)

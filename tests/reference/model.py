@@ -84,6 +84,23 @@ class Reroute:
     ports: dict[int, tuple[int, ...]]
 
 
+@dataclass(frozen=True)
+class Task:
+    """A task: ``kind`` is "compute", "send", "receive" or "join".
+
+    ``flow`` is that of a send or a receive task; a send task is done when its flow is ``acked``, or
+    else sent. ``after`` are the numbers of tasks of the same host.
+    """
+
+    kind: str
+    host: int
+    duration_ps: int = 0
+    stream: int = 0
+    flow: int = -1
+    acked: bool = False
+    after: tuple[int, ...] = ()
+
+
 @dataclass
 class Case:
     """One simulation.
@@ -97,6 +114,8 @@ class Case:
     ``packets`` has payload_bytes, header_bytes and control_bytes.
     ``params`` holds the transport's own parameters, see ``transports.py``.
     ``flows`` are (source host, destination host, bytes, start_ps).
+    ``tasks`` are known by their place in the list; a flow that has a send task, or waits for others
+    by ``after`` (flow -> flows), has as its start the delay after that.
     ``faults`` are those of links, by the global port that feeds the link.
     ``reroutes`` are what becomes of switches' routes, in any order.
     Only events before ``until_ps`` take place; None means run until nothing is left to do.
@@ -114,6 +133,8 @@ class Case:
     until_ps: int | None = None
     faults: dict[int, LinkFault] = field(default_factory=dict)
     reroutes: list[Reroute] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list)
+    after: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass
@@ -134,9 +155,9 @@ class Packet:
     hops: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Flow:
-    """A flow cut into packets."""
+    """A flow cut into packets. It starts at ``start_ps``; -1 as long as that is not known."""
 
     index: int
     src: int
@@ -144,6 +165,10 @@ class Flow:
     size_bytes: int
     start_ps: int
     payload_bytes: int
+    delay_ps: int = field(init=False)  # after what it waits for, if it does
+
+    def __post_init__(self) -> None:
+        self.delay_ps = self.start_ps
 
     @property
     def n_packets(self) -> int:
@@ -179,6 +204,14 @@ class FlowResult(NamedTuple):
     acked_ps: int
     retransmits: int
     packets_sent: int
+
+
+class TaskResult(NamedTuple):
+    """When a task was ready, started and was done; -1 for never."""
+
+    ready_ps: int
+    start_ps: int
+    end_ps: int
 
 
 @dataclass
@@ -244,6 +277,7 @@ class Outcome:
     counters: dict[tuple[int, int], Counters]
     balance: Balance
     end_ps: int
+    tasks: list[TaskResult] = field(default_factory=list)
 
 
 def scaled_ps_per_byte(rate_bps: int) -> int:

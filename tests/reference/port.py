@@ -53,10 +53,10 @@ class Port:
         self.departures: list[Departure] = []
         self.counters = [Counters() for _ in range(n_classes)]
 
-    def transmit(self, packet: Packet, c: int | None = None) -> None:
+    def transmit(self, packet: Packet, c: int | None = None) -> int:
         """Start sending a packet now; the port is busy until its last bit has left.
 
-        It is counted in class ``c``, its own if that is not said.
+        It is counted in class ``c``, its own if that is not said. Returns when that bit leaves.
         """
         c = packet.prio if c is None else c
         sim, peer = self.sim, self.peer
@@ -72,7 +72,7 @@ class Port:
                 self.counters[c].lost += 1
                 self.counters[c].lost_bytes += packet.size
                 sim.balance.lost.add(packet.size)
-                return
+                return done_ps
             sim.on_links[id(packet)] = packet
         self.departures.append(
             Departure(
@@ -89,6 +89,7 @@ class Port:
             )
         )
         sim.at(arrival_ps, peer.node.index, ARRIVAL, (peer.local,), lambda: peer.take_in(packet))
+        return done_ps
 
     def _rate_now(self) -> int:
         """The link's rate for a transmission that starts now."""

@@ -10,6 +10,7 @@ from .host import Host
 from .model import Balance, Case, Flow, FlowResult, Outcome, Packet
 from .port import Port
 from .switch import Switch, SwitchPort
+from .tasks import Tasks
 from .transports import attach
 
 
@@ -37,7 +38,18 @@ class Simulator:
         self._find_routes()
         payload = case.packets["payload_bytes"]
         self.flows = [Flow(i, *flow, payload) for i, flow in enumerate(case.flows)]
+        self.lookahead_ps = min(min(c.delay_ab_ps, c.delay_ba_ps) for c in case.cables)
+        for flow in self.flows:
+            by_task = any(t.kind == "send" and t.flow == flow.index for t in case.tasks)
+            if by_task or flow.index in case.after:
+                flow.start_ps = -1
         attach(case.transport, case.params, self.flows, self.hosts)
+        self.tasks = Tasks(self)
+
+    def start_flow(self, flow: Flow, at_ps: int) -> None:
+        """Have a flow that waited start."""
+        flow.start_ps = at_ps
+        self.hosts[flow.src].senders[flow.index].pacing_timer.set(at_ps)
 
     def at(
         self, time: int, node: int, step: int, order: tuple[int, ...], action: Callable[[], None]
@@ -143,6 +155,7 @@ class Simulator:
                 for c, counters in enumerate(port.counters)
             },
             balance=self.balance,
+            tasks=self.tasks.results(),
             end_ps=self.now,
         )
 

@@ -25,7 +25,9 @@ class Sender:
         self.retransmits = 0
         self.seqs_sent: set[int] = set()
         self.pacing_timer = Timer(host, (SENDER_TIMERS, flow.index, 0), lambda: host.join(self))
-        self.pacing_timer.set(flow.start_ps)
+        self.handed_over = False
+        if flow.start_ps >= 0:
+            self.pacing_timer.set(flow.start_ps)
 
     def ready(self) -> int | None:
         """When the next packet may go: a time (now if it has passed), or None for blocked."""
@@ -47,11 +49,17 @@ class Sender:
         size = self.flow.payload_of(seq) + self.header_bytes
         return Packet(DATA, self.flow.index, seq, self.flow.dst, size, self.data_class)
 
+    @property
+    def all_sent(self) -> bool:
+        """Whether every packet was sent at least once."""
+        return len(self.seqs_sent) == self.n
+
     def finish(self) -> None:
-        """All packets are acknowledged."""
+        """All packets are acknowledged, or there is nothing more to do."""
         if not self.finished:
             self.finished = True
             self.acked_ps = self.sim.now - self.flow.start_ps
+            self.sim.tasks.on_finished(self.flow, all_sent=self.all_sent)
 
 
 class Receiver:
@@ -78,6 +86,7 @@ class Receiver:
     def complete(self) -> None:
         """Every byte is here."""
         self.fct_ps = self.sim.now - self.flow.start_ps
+        self.sim.tasks.on_delivered(self.flow)
 
 
 # -- datagram: params rate_bps (None: as fast as the NIC), data_class ----------------------------
@@ -105,7 +114,8 @@ class DatagramSender(Sender):
         packet = self.data_packet(self.next)
         packet.remaining = self.n - self.next
         self.next += 1
-        self.finished = self.next == self.n
+        if self.next == self.n:
+            self.finish()
         return packet
 
 

@@ -18,7 +18,14 @@ from netsim.engine.kernels.holes import HOLES
 ENGINE = "netsim.engine."
 """Functions of these modules do not divide by zero; everywhere else that is an error."""
 
-SEPARATE = ("host_step", "switch_step", "step_parallel", "count_out_of_order", "broken")
+SEPARATE = (
+    "host_step",
+    "switch_step",
+    "step_parallel",
+    "count_out_of_order",
+    "broken",
+    "complete_task",
+)
 """Large functions that are called from two places and gain nothing from being inlined, and small
 ones that are hardly ever called."""
 

@@ -9,9 +9,10 @@ from netsim.engine.kernels.fields import (
     PacketRecord,
     ParameterRecord,
     RxRecord,
+    TaskRecord,
     TxRecord,
 )
-from netsim.engine.kernels.ids import FlowId, Numbers, Records, Slot
+from netsim.engine.kernels.ids import FlowId, Numbers, Records, Slot, TaskId
 from netsim.engine.kernels.layout import Ends, Heap, Timers, Wires
 
 
@@ -28,6 +29,11 @@ class Env(NamedTuple):
     bits: Numbers[int, int]
     tx: Records[FlowId, TxRecord]  # all flows; those of other hosts are not to be touched
     rx: Records[FlowId, RxRecord]
+    tasks: Records[TaskId, TaskRecord]
+    next_task: Numbers[TaskId, int]
+    next_tasks: Numbers[int, TaskId]
+    send_task: Numbers[FlowId, TaskId]
+    receive_task: Numbers[FlowId, TaskId]
 
 
 def env_of(host: HostRecord, par: ParameterRecord, ends: Ends | Env, wires: Wires | Env) -> Env:
@@ -48,4 +54,9 @@ def env_of(host: HostRecord, par: ParameterRecord, ends: Ends | Env, wires: Wire
         bits=ends.bits,
         tx=ends.tx,
         rx=ends.rx,
+        tasks=ends.tasks,
+        next_task=ends.next_task,
+        next_tasks=ends.next_tasks,
+        send_task=ends.send_task,
+        receive_task=ends.receive_task,
     )

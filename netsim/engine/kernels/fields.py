@@ -25,6 +25,7 @@ from netsim.engine.kernels.ids import (
     LocalPort,
     Ps,
     Slot,
+    TaskId,
     TimerSlot,
 )
 
@@ -158,7 +159,7 @@ class TimerRecord(Declared):
     deadline: Ps
     key: Ps
     pos: int
-    owner: int  # a flow, or a host for its own
+    owner: int  # a flow, a host for its own, or a task
     code: int
 
 
@@ -182,6 +183,7 @@ class HostRecord(Declared):
     sent_bytes: Bytes
     received_packets: int
     received_bytes: Bytes
+    tasks_done: int  # in this window
     payload_bytes: Bytes  # delivered to the application in this window
     n_timers: int
     doing: int  # the handler that runs, or ran last in this step: one of DOING
@@ -230,6 +232,23 @@ class RxRecord(FlowRecord):
     next_done: FlowId
 
 
+class TaskRecord(Declared):
+    number: int  # in the table of tasks; those that flows wait by have the numbers behind it
+    kind: int
+    host: HostId
+    flow: FlowId  # of a send task
+    duration_ps: Ps
+    until_acked: int  # of a send task: 1 if it is done when the transport finishes its flow
+    timer: TimerSlot
+    edges: int  # tasks of this host that are to be done before it is ready
+    held: int  # 1 until its flow is delivered, or the task before it in its stream is done
+    in_stream: TaskId  # the task behind it in its stream
+    next_done: TaskId  # while tasks that are done together are gone through
+    ready_ps: Ps
+    start_ps: Ps
+    end_ps: Ps
+
+
 class FabricRecord(Declared):
     seed: int
     queue_bytes: Bytes
@@ -269,6 +288,7 @@ class ClockRecord(Declared):
     hops: int
     delivered: int
     finished: int
+    tasks_done: int
     payload_bytes: Bytes
 
 

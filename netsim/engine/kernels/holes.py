@@ -93,6 +93,9 @@ RANKED: bool = _feature("RANKED")
 TELEMETRY: bool = _feature("TELEMETRY")
 """Do switches write into packets?"""
 
+TASKS: bool = _feature("TASKS")
+"""Have hosts tasks (tasks.py)?"""
+
 # --- what is asked of a run -----------------------------------------------------------------------
 
 TRACE: bool = _feature("TRACE")

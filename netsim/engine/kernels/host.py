@@ -15,6 +15,7 @@ from netsim.engine.kernels.handlers import (
     NOTHING,
 )
 from netsim.engine.kernels.holes import (
+    TASKS,
     TRACE,
     on_control,
     on_data,
@@ -25,7 +26,7 @@ from netsim.engine.kernels.holes import (
     on_timer,
     on_trimmed,
 )
-from netsim.engine.kernels.ids import FlowId, GlobalPort, HostId, Ps, Slot, TimerSlot
+from netsim.engine.kernels.ids import FlowId, GlobalPort, HostId, Ps, Slot, TaskId, TimerSlot
 from netsim.engine.kernels.layout import (
     BROKEN,
     GROW_POOL,
@@ -33,6 +34,7 @@ from netsim.engine.kernels.layout import (
     OK,
     TIMER_RX,
     TIMER_START,
+    TIMER_TASK,
     TIMER_TX,
     Clock,
     Ends,
@@ -44,6 +46,7 @@ from netsim.engine.kernels.places import ring_slot
 from netsim.engine.kernels.ports import set_paused
 from netsim.engine.kernels.rings import lengthen_control, lengthen_link
 from netsim.engine.kernels.rules import ENDLESS, MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER, broken
+from netsim.engine.kernels.tasks import task_timer
 from netsim.engine.kernels.timers import first_key, surface
 from netsim.engine.kernels.trace import (
     HANDLER,
@@ -100,6 +103,10 @@ def fire(env: Env, slot: TimerSlot, now: Ps) -> None:
     host = env.host
     timer = env.timers[slot]
     code = timer.code
+    if TASKS:
+        if code == TIMER_TASK:
+            task_timer(env, now, TaskId(timer.owner))
+            return
     if code >= TIMER_RX:
         host.doing = IN_ON_RX_TIMER
         on_rx_timer(env, now, env.rx[FlowId(timer.owner)], code - TIMER_RX)

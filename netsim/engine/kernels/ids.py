@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     class FlowId(int):
         """A flow."""
 
+    class TaskId(int):
+        """A task; those of a host are side by side."""
+
     class NodeId(int):
         """A host or a switch; hosts come first."""
 
@@ -117,7 +120,7 @@ if TYPE_CHECKING:
         def __iter__(self) -> Iterator[Key]: ...
 
 else:
-    LocalPort = GlobalPort = QueueId = Slot = TimerSlot = FlowId = NodeId = HostId = int
+    LocalPort = GlobalPort = QueueId = Slot = TimerSlot = FlowId = TaskId = NodeId = HostId = int
     Ps = Bytes = I4 = U2 = U1 = int
     Numbers = Records = np.ndarray
     span = range
@@ -126,4 +129,5 @@ NO_PORT = LocalPort(-1)
 NO_TIMER = TimerSlot(-1)
 NO_SLOT = Slot(-1)
 NO_FLOW = FlowId(-1)
+NO_TASK = TaskId(-1)
 """None of them."""

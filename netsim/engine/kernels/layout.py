@@ -28,6 +28,7 @@ from netsim.engine.kernels.fields import (
     PortRecord,
     QueueRecord,
     RxRecord,
+    TaskRecord,
     TimerRecord,
     TxRecord,
 )
@@ -43,6 +44,7 @@ from netsim.engine.kernels.ids import (
     QueueId,
     Records,
     Slot,
+    TaskId,
     TimerSlot,
 )
 from netsim.limits import INT64
@@ -91,6 +93,7 @@ PACKET_FIELDS = fields_of(PacketRecord)
 HOST_FIELDS = fields_of(HostRecord)
 TX_FIELDS = fields_of(TxRecord)
 RX_FIELDS = fields_of(RxRecord)
+TASK_FIELDS = fields_of(TaskRecord)
 PARAMETER_FIELDS = fields_of(ParameterRecord)
 
 PACKET = record_of(PacketRecord)
@@ -103,6 +106,7 @@ PHASE = record_of(PhaseRecord)
 LOSS = record_of(LossRecord)
 CHARGE = record_of(ChargeRecord)
 TIMER = record_of(TimerRecord)
+TASK = record_of(TaskRecord)
 FABRIC = record_of(FabricRecord)
 CLOCK = record_of(ClockRecord)
 PARTS = record_of(PartsRecord)
@@ -112,6 +116,9 @@ TIMER_HOST, TIMER_TX, TIMER_RX = (kind * TIMERS_OF_A_KIND for kind in range(3))
 TIMER_START = TIMER_RX - 1
 """``code`` of a timer: its kind, one of these, plus its number k of that kind; TIMER_START is a
 flow's start and pacing."""
+
+TIMER_TASK = -1
+"""``code`` of a task's timer: none that a transport could take for its own."""
 
 MAX_TIMERS = TIMERS_OF_A_KIND - 1
 """The most timers that may be declared of a kind, a flow's start included."""
@@ -200,6 +207,11 @@ class Ends(NamedTuple):
     pars: Records[int, Any]  # one record of records: the parameters of each transport of the run
     next_flow: Numbers[FlowId, int]  # int64[n_flows + 1]: CSR of flows that wait for a flow ...
     next_flows: Numbers[int, FlowId]  # int64[...]: ... and who they are
+    tasks: Records[TaskId, TaskRecord]  # TASK[n_tasks]
+    next_task: Numbers[TaskId, int]  # int64[n_tasks + 1]: CSR of tasks that wait for a task ...
+    next_tasks: Numbers[int, TaskId]  # int64[...]: ... and who they are
+    send_task: Numbers[FlowId, TaskId]  # int64[n_flows], if there are tasks: or NO_TASK
+    receive_task: Numbers[FlowId, TaskId]  # int64[n_flows], likewise
 
 
 class Clock(NamedTuple):

@@ -10,7 +10,7 @@ from numba import prange
 
 from netsim.engine.kernels.env import env_of
 from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
-from netsim.engine.kernels.holes import PROFILE, TRACE, setup, switch_step
+from netsim.engine.kernels.holes import PROFILE, TASKS, TRACE, setup, switch_step
 from netsim.engine.kernels.host import host_step
 from netsim.engine.kernels.ids import (
     NO_PORT,
@@ -59,7 +59,7 @@ class Limits(NamedTuple):
 
     n_windows: int
     until_ps: Ps  # windows begin and end before it
-    stop_when_done: bool  # with the window in which the last flow is delivered and finished
+    stop_when_done: bool  # with the window after which all is done
 
 
 def find_active(clock: Clock) -> bool:
@@ -216,7 +216,7 @@ def publish_port(net: Net, wires: Wires, clock: Clock, p: GlobalPort) -> int:
 
 
 def collect(net: Net, ends: Ends, clock: Clock) -> None:
-    """Count what hosts delivered and finished, and start the flows that waited for it.
+    """Count what hosts delivered and finished, and start the flows that waited for it elsewhere.
 
     A released flow starts one lookahead (plus its own delay) after the last delivery
     that it waited for: never inside the window that has just been simulated.
@@ -233,6 +233,9 @@ def collect(net: Net, ends: Ends, clock: Clock) -> None:
         host.delivered = 0
         host.finished = 0
         host.payload_bytes = Bytes(0)
+        if TASKS:
+            window.tasks_done += host.tasks_done
+            host.tasks_done = 0
         while host.done_head >= 0:
             rx = ends.rx[host.done_head]
             host.done_head = rx.next_done
@@ -247,6 +250,16 @@ def collect(net: Net, ends: Ends, clock: Clock) -> None:
                     expect(clock, tx.host, tx.start_ps)
 
 
+def all_done(ends: Ends, clock: Clock) -> bool:
+    """Is every flow delivered and finished, and every task done?"""
+    window = clock.clock[0]
+    n_flows: int = ends.tx.shape[0]
+    if TASKS:
+        if window.tasks_done < ends.tasks.shape[0]:
+            return False
+    return window.delivered == n_flows and window.finished == n_flows
+
+
 def run_windows(
     net: Net,
     wires: Wires,
@@ -258,12 +271,11 @@ def run_windows(
 ) -> int:
     """Simulate windows, up to the limits.
 
-    Returns RUNNING, DONE (every flow is delivered and its sender knows), IDLE (nothing
+    Returns RUNNING, DONE (`all_done`), IDLE (nothing
     will ever happen again), UNTIL, or GROW: nodes whose status is not OK ask for room,
     after which the call is to be repeated.
     """
     window = clock.clock[0]
-    n_flows = ends.tx.shape[0]
     if PROFILE:
         lap(clock.parts[0])
     for _ in range(limits.n_windows):
@@ -294,7 +306,7 @@ def run_windows(
             parts = clock.parts[0]
             parts.publish_ns += lap(parts)
         if limits.stop_when_done:
-            if window.delivered == n_flows and window.finished == n_flows:
+            if all_done(ends, clock):
                 return DONE
         if TRACE:
             if half_full(wires.trace):

@@ -11,12 +11,13 @@ from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.faults import lost_on_wire, renew_link
 from netsim.engine.kernels.fields import HostRecord, PacketRecord, PortRecord, TxRecord
 from netsim.engine.kernels.handlers import IN_FILL, IN_RANK, IN_READY
-from netsim.engine.kernels.holes import FAULTS, N_CLASSES, RANKED, TRACE, fill, rank, ready
+from netsim.engine.kernels.holes import FAULTS, N_CLASSES, RANKED, TASKS, TRACE, fill, rank, ready
 from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Numbers, Ps, Slot
 from netsim.engine.kernels.layout import INF, Wires
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.places import queue_of, ring_slot
 from netsim.engine.kernels.rules import NO_CLASS, NO_PACKET, NOT_CONTROL, NOT_DATA, broken
+from netsim.engine.kernels.tasks import handed_over
 from netsim.engine.kernels.timers import arm, start_timer
 from netsim.engine.kernels.trace import HANDLER, LOST, SENT, trace_packet, trace_tx
 from netsim.model.arithmetic import send_time
@@ -211,6 +212,8 @@ def transmit_data(
     pkt.size_bytes = payload + env.par.header_bytes
     tx.sent_packets += 1
     launch_from_host(wires, host, port, p, slot, now)
+    if TASKS:
+        handed_over(env, tx, port.free_at)
     if TRACE:
         trace_tx(wires, env, flow, p, now, HANDLER)
     wake(env, tx)

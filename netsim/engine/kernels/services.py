@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 
 from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.fields import FlowRecord, RxRecord, TxRecord
+from netsim.engine.kernels.holes import TASKS
 from netsim.engine.kernels.ids import Bytes, Ps, TimerSlot
 from netsim.engine.kernels.layout import INF, TIMER_TX, TIMERS_OF_A_KIND
 from netsim.engine.kernels.places import ring_slot
 from netsim.engine.kernels.rules import NO_BIT, NO_TIMER, TOO_MANY_BYTES, TOO_MANY_CONTROL, broken
+from netsim.engine.kernels.tasks import flow_delivered, flow_finished
 from netsim.engine.kernels.timers import arm
 
 Number = TypeVar("Number", int, float)
@@ -58,6 +60,8 @@ def deliver(env: Env, now: Ps, rx: RxRecord, n_bytes: int) -> None:
         host.delivered += 1
         rx.next_done = host.done_head
         host.done_head = rx.flow
+        if TASKS:
+            flow_delivered(env, now, rx)
 
 
 def finish(env: Env, now: Ps, tx: TxRecord) -> None:
@@ -66,6 +70,8 @@ def finish(env: Env, now: Ps, tx: TxRecord) -> None:
         tx.finished = 1
         tx.acked_ps = now
         env.host.finished += 1
+        if TASKS:
+            flow_finished(env, now, tx)
 
 
 def payload_of(env: Env, side: FlowRecord, seq: int) -> Bytes:

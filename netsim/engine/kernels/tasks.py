@@ -1,0 +1,104 @@
+"""Tasks: what a host does beside sending, and what has to be done before what.
+
+Nothing here looks at another host, or another time than now: what waits for a task that is done
+starts at the same instant. So it may happen in the middle of a transport's handler: what changes
+are tasks and timers only, and no handler is called.
+"""
+
+from __future__ import annotations
+
+from netsim.engine.kernels.env import Env
+from netsim.engine.kernels.fields import RxRecord, TaskRecord, TxRecord
+from netsim.engine.kernels.ids import NO_TASK, Ps, TaskId
+from netsim.engine.kernels.timers import arm, start_timer
+from netsim.model.tasks import SEND
+
+
+def begin(env: Env, now: Ps, task: TaskRecord) -> bool:
+    """A task that waits for nothing more starts. Returns whether it is done as well."""
+    task.start_ps = now
+    if task.kind == SEND:
+        tx = env.tx[task.flow]
+        tx.waits_for = 0
+        tx.start_ps = now + task.duration_ps
+        arm(env.timers, env.heap, env.host, start_timer(tx), tx.start_ps)
+        return False
+    if task.duration_ps == 0:
+        return True
+    arm(env.timers, env.heap, env.host, task.timer, now + task.duration_ps)
+    return False
+
+
+def waits_for_nothing(task: TaskRecord) -> bool:
+    """Is there no reason not to start?"""
+    return task.edges == 0 and task.held == 0
+
+
+def complete_task(env: Env, now: Ps, first: TaskId) -> None:
+    """A task is done, and with it all that it holds up and that takes no time.
+
+    They are gone through in a list, in the order in which they are found.
+    """
+    last = first
+    done = first
+    while done >= 0:
+        task = env.tasks[done]
+        task.end_ps = now
+        env.host.tasks_done += 1
+        for i in range(env.next_task[done], env.next_task[TaskId(done + 1)]):
+            k = env.next_tasks[i]
+            follower = env.tasks[k]
+            follower.edges -= 1
+            if follower.edges == 0:
+                follower.ready_ps = now
+            if waits_for_nothing(follower) and begin(env, now, follower):
+                env.tasks[last].next_done = k
+                last = k
+        if task.in_stream >= 0:
+            k = task.in_stream
+            follower = env.tasks[k]
+            follower.held = 0
+            if waits_for_nothing(follower) and begin(env, now, follower):
+                env.tasks[last].next_done = k
+                last = k
+        done = task.next_done
+
+
+def task_timer(env: Env, now: Ps, k: TaskId) -> None:
+    """A task's timer fires: one that waited for nothing starts, another one is done."""
+    task = env.tasks[k]
+    if task.start_ps >= 0 or begin(env, now, task):
+        complete_task(env, now, k)
+
+
+def flow_delivered(env: Env, now: Ps, rx: RxRecord) -> None:
+    """Every byte of a flow is here: a receive task may wait for it."""
+    k = env.receive_task[rx.flow]
+    if k >= 0:
+        task = env.tasks[k]
+        task.held = 0
+        if waits_for_nothing(task) and begin(env, now, task):
+            complete_task(env, now, k)
+
+
+def flow_finished(env: Env, now: Ps, tx: TxRecord) -> None:
+    """The transport has finished a flow.
+
+    A send task that would wait for its packets ends now, unless it is the last one's transmission
+    that begins now (`handed_over`).
+    """
+    k = env.send_task[tx.flow]
+    if k >= 0:
+        if env.tasks[k].until_acked == 1:
+            complete_task(env, now, k)
+        else:
+            arm(env.timers, env.heap, env.host, env.tasks[k].timer, now)
+
+
+def handed_over(env: Env, tx: TxRecord, free_at: Ps) -> None:
+    """A data packet of a flow is being transmitted, until ``free_at``: was it the last new one?"""
+    k = env.send_task[tx.flow]
+    if k >= 0 and tx.high_seq == tx.n_packets and tx.skipped == 0:
+        if env.tasks[k].until_acked == 0:
+            env.send_task[tx.flow] = NO_TASK
+            arm(env.timers, env.heap, env.host, env.tasks[k].timer, free_at)

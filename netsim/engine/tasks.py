@@ -1,0 +1,111 @@
+"""The tasks of a run as the engine keeps them: records, host by host, and who waits for whom.
+
+Flows that wait for flows delivered at their own source wait by tasks as well, which are added here
+behind those of the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.layout import TASK
+from netsim.engine.simulation import Simulation
+from netsim.model.flows import FlowTable
+from netsim.model.tasks import ACKED, RECEIVE, SEND, TaskTable, Workload
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """The arrays of `Ends` that are about tasks."""
+
+    tasks: Array
+    next_task: Array
+    next_tasks: Array
+    send_task: Array
+    receive_task: Array
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Who waits for which flows.
+
+    ``tasks`` are those of the run and, for each flow that waits for others which are delivered at
+    its source, those that it waits by; None if there are none. ``elsewhere`` (bool[m], for each of
+    ``after_flow``) says which flows are waited for out of band.
+    """
+
+    tasks: TaskTable | None
+    elsewhere: Array
+
+
+def waiting(simulation: Simulation) -> Waiting:
+    """Divide what flows wait for into what their hosts see and what they are told."""
+    flows, here = simulation.flows, simulation.flows.waits_here()
+    if flows.after_ptr is None or not here.any():
+        return Waiting(simulation.tasks, ~here)
+    waiter = np.repeat(np.arange(len(flows)), np.diff(flows.after_ptr))
+    return Waiting(_with_flows(simulation, waiter[here], here), ~here)
+
+
+def _with_flows(simulation: Simulation, waiter: Array, here: Array) -> TaskTable:
+    """The tasks of a run, and behind them those by which ``waiter`` wait for flows."""
+    flows = simulation.flows
+    assert flows.after_flow is not None
+    awaited, receive = np.unique(flows.after_flow[here], return_inverse=True)
+    starting, send = np.unique(waiter, return_inverse=True)
+    added = TaskTable(
+        np.repeat([RECEIVE, SEND], [awaited.size, starting.size]),
+        np.concatenate([flows.dst[awaited], flows.src[starting]]),
+        np.concatenate([np.zeros(awaited.size, np.int64), flows.start_ps[starting]]),
+        flow=np.concatenate([awaited, starting]),
+        done_when=np.repeat([0, ACKED], [awaited.size, starting.size]),
+    )
+    added.wait_for_pairs(receive, awaited.size + send)
+    if simulation.tasks is None:
+        return added
+    # Of flows, only their numbers are asked for: those of the second part begin at 0 as well.
+    none = FlowTable([], [], [])
+    both = Workload.join([Workload(none, simulation.tasks), Workload(none, added)]).tasks
+    assert both is not None
+    return both
+
+
+def build_tasks(table: TaskTable | None, flows: FlowTable) -> Tasks:
+    """The arrays of these tasks. Timers are given numbers later."""
+    if table is None:
+        one = np.zeros(1, np.int64)
+        return Tasks(np.zeros(0, TASK), one, one, one, one)
+    order = np.argsort(table.host, kind="stable")
+    place = np.empty(order.size, np.int64)
+    place[order] = np.arange(order.size)
+    tasks = np.zeros(order.size, TASK)
+    tasks["number"] = order
+    for name in ("kind", "host", "flow", "duration_ps"):
+        tasks[name] = getattr(table, name)[order]
+    tasks["until_acked"] = table.done_when[order] == ACKED
+    for name in ("in_stream", "next_done", "ready_ps", "start_ps", "end_ps"):
+        tasks[name] = -1
+    first, then = (place[side] for side in table.edges())
+    tasks["edges"] = np.bincount(then, minlength=order.size)
+    tasks["ready_ps"][tasks["edges"] == 0] = 0
+    before, behind = (place[side] for side in table.in_streams())
+    tasks["in_stream"][before] = behind
+    tasks["held"][behind] = 1
+    tasks["held"][tasks["kind"] == RECEIVE] = 1
+    counts = np.bincount(first, minlength=order.size)
+    return Tasks(
+        tasks=tasks,
+        next_task=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        next_tasks=np.concatenate([then[np.argsort(first, kind="stable")], [-1]]),
+        send_task=_places(table, SEND, place, len(flows)),
+        receive_task=_places(table, RECEIVE, place, len(flows)),
+    )
+
+
+def _places(table: TaskTable, kind: int, place: Array, n_flows: int) -> Array:
+    """The record of each flow's task of a kind, or -1."""
+    numbers = table.of_flows(kind, n_flows)
+    return np.where(numbers >= 0, place[numbers], -1)

@@ -1,0 +1,283 @@
+"""Tasks: what hosts do beside sending, and what has to be done before what.
+
+A task waits for tasks of its own host only; what joins hosts is the packets of flows. What tasks
+do, to the picosecond, stands in `netsim/engine/MODEL.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.errors import InputError
+from netsim.limits import COUNT, HORIZON_PS
+from netsim.model.columns import column_of, find_cycle, first_of
+from netsim.model.flows import FlowTable
+
+COMPUTE, SEND, RECEIVE, JOIN = range(4)
+KINDS = ("compute", "send", "receive", "join")
+"""Kinds of tasks, and their names."""
+
+SENT, ACKED = range(2)
+DONE_WHEN = ("sent", "acked")
+"""When a send task is done: as its flow is handed over to the network, every packet sent for the
+first time, or as the transport knows that it is delivered."""
+
+Edges = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Pairs of tasks: the first ones, and those that come behind them."""
+
+
+@dataclass(eq=False, init=False)
+class TaskTable:
+    """A table of n tasks; a task is known by its row.
+
+    The constructor takes whole numbers of any type and converts them. Kinds are an array or a
+    list of n; everywhere else a lone number stands for every task.
+
+    Attributes:
+        kind: int8[n], COMPUTE, SEND, RECEIVE or JOIN.
+        host: int32[n], where it is done.
+        duration_ps: int64[n]; of a compute task how long it takes, of a send task the software's
+            latency before its flow starts, of a receive task the one after its flow's delivery.
+        stream: int32[n]; compute tasks of one stream of a host run in the order of their rows.
+        flow: int64[n]; what a send task starts and a receive task waits for, of others -1.
+        done_when: int8[n]; of send tasks SENT or ACKED.
+        after_ptr, after_task: int64[n + 1], int64[m], or None if no task waits for another. Task k
+            starts when all of `after_task[after_ptr[k]:after_ptr[k + 1]]`, of its host, are done.
+        label: one text for each task, or None.
+    """
+
+    kind: NDArray[np.int8]
+    host: NDArray[np.int32]
+    duration_ps: NDArray[np.int64]
+    stream: NDArray[np.int32]
+    flow: NDArray[np.int64]
+    done_when: NDArray[np.int8]
+    after_ptr: NDArray[np.int64] | None
+    after_task: NDArray[np.int64] | None
+    label: Sequence[str] | None
+
+    def __init__(
+        self,
+        kind: ArrayLike,
+        host: ArrayLike,
+        duration_ps: ArrayLike = 0,
+        *,
+        stream: ArrayLike = 0,
+        flow: ArrayLike = -1,
+        done_when: ArrayLike = SENT,
+        label: Sequence[str] | None = None,
+    ) -> None:
+        n = np.asarray(kind).size
+        self.kind = column_of(np.atleast_1d(kind), n, np.int8, "task table: kind")
+        self.host = column_of(host, n, np.int32, "task table: host")
+        self.duration_ps = column_of(duration_ps, n, np.int64, "task table: duration_ps")
+        self.stream = column_of(stream, n, np.int32, "task table: stream")
+        self.flow = column_of(flow, n, np.int64, "task table: flow")
+        self.done_when = column_of(done_when, n, np.int8, "task table: done_when")
+        self.after_ptr = self.after_task = None
+        if label is not None and len(label) != n:
+            raise InputError(f"a task table has {len(label)} labels for {n} tasks")
+        self.label = label
+
+    def __len__(self) -> int:
+        return int(self.kind.size)
+
+    def wait_for(self, after: Sequence[Iterable[int]]) -> None:
+        """Makes task k wait for the tasks `after[k]`; one entry for each task."""
+        if len(after) != len(self):
+            raise InputError(f"{len(after)} lists of dependencies for {len(self)} tasks")
+        lists = [list(tasks) for tasks in after]
+        counts = np.array([len(tasks) for tasks in lists], np.int64)
+        self.after_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.after_task = np.array([k for tasks in lists for k in tasks], np.int64)
+
+    def wait_for_pairs(self, first: ArrayLike, then: ArrayLike) -> None:
+        """Makes each task `then[i]` wait for `first[i]`, in place of what they waited for."""
+        one, other = np.asarray(first, np.int64), np.asarray(then, np.int64)
+        counts = np.bincount(other, minlength=len(self))
+        self.after_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.after_task = one[np.argsort(other, kind="stable")]
+
+    def edges(self) -> Edges:
+        """The pairs of which the second task waits for the first."""
+        if self.after_ptr is None or self.after_task is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        return self.after_task, np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
+
+    def in_streams(self) -> Edges:
+        """The pairs of compute tasks that follow one another in a stream of a host."""
+        compute = np.flatnonzero(self.kind == COMPUTE)
+        order = compute[np.lexsort((compute, self.stream[compute], self.host[compute]))]
+        first, then = order[:-1], order[1:]
+        same = (self.host[first] == self.host[then]) & (self.stream[first] == self.stream[then])
+        return first[same], then[same]
+
+    def of_flows(self, kind: int, n_flows: int) -> NDArray[np.int64]:
+        """int64[n_flows]: the send or the receive task of each flow, or -1."""
+        tasks = np.flatnonzero(self.kind == kind)
+        found = np.full(n_flows, -1, np.int64)
+        found[self.flow[tasks]] = tasks
+        return found
+
+    def name(self, task: int) -> str:
+        """What a task is called in messages: "task 17 (receive flow 4) of host 3"."""
+        kind = int(self.kind[task])
+        what = KINDS[kind] if 0 <= kind < len(KINDS) else f"kind {kind}"
+        if kind in (SEND, RECEIVE):
+            what += f" flow {self.flow[task]}"
+        if self.label is not None and self.label[task]:
+            what += f", {self.label[task]}"
+        return f"task {task} ({what}) of host {self.host[task]}"
+
+    def validate(self, flows: FlowTable, n_hosts: int) -> None:
+        """Checks every task against the flows and a network of n_hosts hosts.
+
+        Raises:
+            InputError: names the first task at fault and what is wrong with it.
+        """
+        if len(self) > COUNT:
+            raise InputError(f"{len(self)} tasks", hint="at most 2^31 - 1")
+        communicates = (self.kind == SEND) | (self.kind == RECEIVE)
+        wrong = [
+            ((self.kind < 0) | (self.kind > JOIN), "there is no such kind"),
+            ((self.host < 0) | (self.host >= n_hosts), f"hosts are 0..{n_hosts - 1}"),
+            (self.stream < 0, "its stream is negative"),
+            ((self.stream != 0) & (self.kind != COMPUTE), "only compute tasks have a stream"),
+            (self.duration_ps < 0, "its duration is negative"),
+            (self.duration_ps >= HORIZON_PS, "its duration is not less than 20 h"),
+            ((self.duration_ps != 0) & (self.kind == JOIN), "a join takes no time"),
+            (~communicates & (self.flow != -1), "only send and receive tasks have a flow"),
+            ((self.done_when < SENT) | (self.done_when > ACKED), "done_when is SENT or ACKED"),
+            ((self.done_when != SENT) & (self.kind != SEND), "done_when is of send tasks"),
+        ]
+        for bad, what in wrong:
+            for task in first_of(bad):
+                raise InputError(f"{self.name(task)}: {what}")
+        self._check_flows(flows)
+        self._check_edges()
+        self._check_order(len(flows))
+
+    def _check_flows(self, flows: FlowTable) -> None:
+        """Each flow has one task of a kind at most, at the right end, and one reason to start."""
+        n = len(flows)
+        for kind, ends in ((SEND, flows.src), (RECEIVE, flows.dst)):
+            tasks = np.flatnonzero(self.kind == kind)
+            of = self.flow[tasks]
+            for i in first_of((of < 0) | (of >= n)):
+                raise InputError(f"{self.name(tasks[i])}: there is no such flow (0..{n - 1})")
+            for i in first_of(self.host[tasks] != ends[of]):
+                verb = "comes from" if kind == SEND else "goes to"
+                raise InputError(f"{self.name(tasks[i])}: that flow {verb} host {ends[of[i]]}")
+            for flow in first_of(np.bincount(of, minlength=n) > 1):
+                one, other = tasks[of == flow][:2].tolist()
+                raise InputError(f"{self.name(other)}: so does {self.name(one)}")
+        starts = self.of_flows(SEND, n)
+        for flow in first_of((starts >= 0) & (flows.start_ps != 0)):
+            raise InputError(
+                f"flow {flow}: has a start of its own and {self.name(starts[flow])}",
+                hint="a start of 0; its time is the task's",
+            )
+        if flows.after_ptr is None or flows.after_flow is None:
+            return
+        has_task = (starts >= 0) | (self.of_flows(RECEIVE, n) >= 0)
+        waiter = np.repeat(np.arange(n), np.diff(flows.after_ptr))
+        for i in first_of(has_task[waiter] | has_task[flows.after_flow]):
+            raise InputError(
+                f"flow {waiter[i]}: waits for flow {flows.after_flow[i]}, one of them with tasks",
+                hint="let tasks wait for each other in its place",
+            )
+
+    def _check_edges(self) -> None:
+        """Edges stay on a host."""
+        ptr, after, n = self.after_ptr, self.after_task, len(self)
+        if ptr is None or after is None:
+            return
+        if ptr[0] != 0 or ptr[-1] != after.size or (np.diff(ptr) < 0).any():
+            raise InputError("after_ptr does not run from 0 to the length of after_task")
+        first, then = self.edges()
+        for i in first_of((first < 0) | (first >= n)):
+            raise InputError(
+                f"{self.name(then[i])}: waits for task {first[i]}, which does not exist "
+                f"(tasks are 0..{n - 1})"
+            )
+        for i in first_of(self.host[first] != self.host[then]):
+            raise InputError(
+                f"{self.name(then[i])}: waits for {self.name(first[i])}",
+                hint="tasks of one host; a send task and a receive task of a flow join two hosts",
+            )
+
+    def _check_order(self, n_flows: int) -> None:
+        """No task waits for itself: through edges, streams and flows."""
+        sends, receives = (self.of_flows(kind, n_flows) for kind in (SEND, RECEIVE))
+        joined = (sends >= 0) & (receives >= 0)
+        pairs = [self.edges(), self.in_streams(), (sends[joined], receives[joined])]
+        first = np.concatenate([one for one, _ in pairs])
+        then = np.concatenate([other for _, other in pairs])
+        # Usually tasks wait for earlier ones only, and then there is no cycle to look for.
+        if (first >= then).any():
+            stuck = find_cycle(len(self), then, first)
+            if stuck is not None:
+                raise InputError(f"{self.name(stuck)}: waits, through others, for itself")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Flows, and tasks that start them and wait for them."""
+
+    flows: FlowTable
+    tasks: TaskTable | None = None
+
+    @property
+    def has_tasks(self) -> bool:
+        """Has it tasks, or flows that wait for flows that are delivered where they start?"""
+        return self.tasks is not None or bool(self.flows.waits_here().any())
+
+    def validate(self, n_hosts: int) -> None:
+        """Raises InputError, naming the first flow or task that is at fault."""
+        self.flows.validate(n_hosts)
+        if self.tasks is not None:
+            self.tasks.validate(self.flows, n_hosts)
+
+    @staticmethod
+    def join(loads: Sequence[Workload]) -> Workload:
+        """Several workloads in one, in order.
+
+        Flows and tasks wait for those of their own workload. So do streams: a host's in one
+        workload are numbered on from those of the workloads before it.
+        """
+        flows = FlowTable.join([load.flows for load in loads])
+        if all(load.tasks is None for load in loads):
+            return Workload(flows)
+        if len(loads) == 1:
+            return loads[0]
+        first_flow = np.cumsum([0, *(len(load.flows) for load in loads)])
+        parts = [(load.tasks, int(at)) for load, at in zip(loads, first_flow, strict=False)]
+        return Workload(flows, _joined([(one, at) for one, at in parts if one is not None]))
+
+
+def _joined(parts: Sequence[tuple[TaskTable, int]]) -> TaskTable:
+    """The tasks of several tables, each with the number of the first flow of its workload."""
+    tables = [table for table, _ in parts]
+    n_streams = [int(table.stream.max(initial=-1)) + 1 for table in tables]
+    streams = zip(tables, np.cumsum([0, *n_streams]).tolist(), strict=False)
+    joined = TaskTable(
+        np.concatenate([table.kind for table in tables]),
+        np.concatenate([table.host for table in tables]),
+        np.concatenate([table.duration_ps for table in tables]),
+        stream=np.concatenate([np.where(t.kind == COMPUTE, t.stream + k, 0) for t, k in streams]),
+        flow=np.concatenate([np.where(t.flow >= 0, t.flow + at, -1) for t, at in parts]),
+        done_when=np.concatenate([table.done_when for table in tables]),
+    )
+    if any(table.label is not None for table in tables):
+        joined.label = [text for table in tables for text in (table.label or [""] * len(table))]
+    first_task = np.cumsum([0, *map(len, tables)]).tolist()
+    edges = [
+        (k + table.edges()[0], k + table.edges()[1])
+        for table, k in zip(tables, first_task, strict=False)
+    ]
+    joined.wait_for_pairs(*(np.concatenate(side) for side in zip(*edges, strict=True)))
+    return joined

@@ -1,0 +1,141 @@
+"""Tasks of hosts, and flows that wait for flows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .host import TASK_TIMERS, Timer
+from .model import Flow, Task, TaskResult
+
+if TYPE_CHECKING:
+    from .simulator import Simulator
+
+
+class Running:
+    """A task in a run."""
+
+    def __init__(self, sim: Simulator, number: int, task: Task) -> None:
+        self.number = number
+        self.task = task
+        self.host = sim.hosts[task.host]
+        self.timer: Timer
+        self.ready_ps = -1
+        self.start_ps = -1
+        self.end_ps = -1
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over."""
+        return self.end_ps >= 0
+
+
+class Tasks:
+    """All tasks of a run. As one is done, those of its host are gone through until none moves."""
+
+    def __init__(self, sim: Simulator) -> None:
+        self.sim = sim
+        self.all = [Running(sim, k, task) for k, task in enumerate(sim.case.tasks)]
+        self.delivered: dict[int, int] = {}  # flow -> when
+        for one in self.all:
+            slot = (TASK_TIMERS, one.number, 0)
+            one.timer = Timer(one.host, slot, lambda one=one: self._fire(one))  # type: ignore[misc]
+            if not one.task.after:
+                one.ready_ps = 0
+                if self._free(one):
+                    one.timer.set(0)
+
+    def results(self) -> list[TaskResult]:
+        """When each was what."""
+        return [TaskResult(one.ready_ps, one.start_ps, one.end_ps) for one in self.all]
+
+    # -- what happens ------------------------------------------------------------------------
+
+    def on_delivered(self, flow: Flow) -> None:
+        """A flow's receiver has every byte."""
+        self.delivered[flow.index] = self.sim.now
+        self._settle(flow.dst)
+        for other in self.sim.flows:
+            if flow.index in self.sim.case.after.get(other.index, ()):
+                self._flow_may_start(other)
+
+    def on_handed_over(self, flow: Flow, end_ps: int) -> None:
+        """The last new packet of a flow is in transmission until ``end_ps``."""
+        for one in self._senders_of(flow):
+            if not one.task.acked:
+                one.timer.set(end_ps)
+
+    def on_finished(self, flow: Flow, *, all_sent: bool) -> None:
+        """The transport finishes a flow, of which each packet has begun to be sent or not."""
+        for one in self._senders_of(flow):
+            if one.task.acked:
+                self._done(one)
+            elif not all_sent:
+                one.timer.set(self.sim.now)
+
+    # -- tasks -------------------------------------------------------------------------------
+
+    def _senders_of(self, flow: Flow) -> list[Running]:
+        found = [one for one in self.all if one.task.kind == "send"]
+        return [one for one in found if one.task.flow == flow.index and not one.done]
+
+    def _free(self, one: Running) -> bool:
+        """Is there nothing besides edges that it waits for?"""
+        task = one.task
+        if task.kind == "receive":
+            return task.flow in self.delivered
+        if task.kind == "compute":
+            before = self.all[: one.number]
+            stream = (task.host, task.stream)
+            return all(
+                other.done
+                for other in before
+                if other.task.kind == "compute" and (other.task.host, other.task.stream) == stream
+            )
+        return True
+
+    def _settle(self, host: int) -> None:
+        """Start whatever of a host can start, until nothing can."""
+        moved = True
+        while moved:
+            moved = False
+            for one in self.all:
+                if one.task.host != host or one.start_ps >= 0 or one.timer.armed:
+                    continue
+                if one.ready_ps < 0 and all(self.all[k].done for k in one.task.after):
+                    one.ready_ps = self.sim.now
+                if one.ready_ps >= 0 and self._free(one):
+                    self._start(one)
+                    moved = True
+
+    def _start(self, one: Running) -> None:
+        one.start_ps = self.sim.now
+        end_ps = self.sim.now + one.task.duration_ps
+        if one.task.kind == "send":
+            self.sim.start_flow(self.sim.flows[one.task.flow], end_ps)
+        elif end_ps > self.sim.now:
+            one.timer.set(end_ps)
+        else:
+            one.end_ps = self.sim.now
+
+    def _fire(self, one: Running) -> None:
+        """The timer of a task that is ready at 0 starts it, any other ends it."""
+        if one.start_ps < 0:
+            self._start(one)
+            self._settle(one.task.host)
+        else:
+            self._done(one)
+
+    def _done(self, one: Running) -> None:
+        one.end_ps = self.sim.now
+        self._settle(one.task.host)
+
+    # -- flows that wait for flows -----------------------------------------------------------
+
+    def _flow_may_start(self, flow: Flow) -> None:
+        awaited = self.sim.case.after[flow.index]
+        if not all(other in self.delivered for other in awaited):
+            return
+        at = max(self.delivered[other] for other in awaited) + flow.delay_ps
+        if any(self.sim.flows[other].dst != flow.src for other in awaited):
+            at += self.sim.lookahead_ps
+        self.sim.start_flow(flow, at)
