@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from netsim.errors import InputError, RunError
     from netsim.experiment import Experiment
     from netsim.results import Result, Sweep, load, load_sweep
+    from netsim.running.resume import resume_experiment
     from netsim.running.sweep import run_experiment
 
 
@@ -30,6 +31,7 @@ __all__ = [
     "__version__",
     "load",
     "load_sweep",
+    "resume_experiment",
     "run_experiment",
 ]
 
@@ -41,6 +43,7 @@ _HOMES = {
     "Sweep": "netsim.results",
     "load": "netsim.results",
     "load_sweep": "netsim.results",
+    "resume_experiment": "netsim.running.resume",
     "run_experiment": "netsim.running.sweep",
 }
 

@@ -59,6 +59,7 @@ class FakeSimulate:
     seen: list[Any] = field(default_factory=list)
     threads: list[int | None] = field(default_factory=list)
     checked: list[bool] = field(default_factory=list)
+    keepers: list[Any] = field(default_factory=list)
     assumptions: dict[str, str] = field(default_factory=dict)
 
     def modules(self) -> dict[str, ModuleType]:
@@ -90,11 +91,13 @@ class FakeSimulate:
         should_stop: Callable[[], bool] | None,
         on_hang: Callable[[str], None] | None = None,
         checked: bool = False,
+        keeper: Any = None,
     ) -> FakeResult:
         """As netsim.running.point.simulate, with a result that has nothing to do with the point."""
         self.seen.append(point)
         self.threads.append(threads)
         self.checked.append(checked)
+        self.keepers.append(keeper)
         if progress:
             progress(FakeProgress(phase="compile"))
             progress(FakeProgress(wall_s=1.0))

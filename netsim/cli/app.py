@@ -15,6 +15,7 @@ from netsim.version import __version__
 
 COMMANDS = {
     "run": ("netsim.cli.run", "Run an experiment and write its results."),
+    "resume": ("netsim.cli.resume", "Go on with a run from its checkpoint."),
     "check": ("netsim.cli.check", "Check an experiment and predict what it takes."),
     "list": ("netsim.cli.list", "List what there is to build experiments of."),
     "show": ("netsim.cli.show", "Show a transport, topology, traffic pattern or experiment."),

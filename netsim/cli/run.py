@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,6 +12,7 @@ from netsim.cli.app import FAILED
 from netsim.cli.ending import end_now
 from netsim.cli.interrupt import Interruption
 from netsim.cli.options import experiment_options, load_experiment
+from netsim.errors import InputError
 from netsim.limits import THREADS
 
 if TYPE_CHECKING:
@@ -33,6 +35,11 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Look for handlers that write past their arrays: slow, one thread.",
 )
+@click.option(
+    "--checkpoint",
+    metavar="TIME",
+    help="Write so often, such as 60s, and on Ctrl-C, where the run stands: netsim resume goes on.",
+)
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def command(
     experiment: str,
@@ -43,6 +50,7 @@ def command(
     plot: bool,
     again: bool,
     checked: bool,
+    checkpoint: str | None,
     quiet: bool,
 ) -> None:
     """Run EXPERIMENT: a TOML file, or the name of one that comes with netsim.
@@ -50,17 +58,49 @@ def command(
     Each point is written to a directory of its own as soon as it is done. Ctrl-C stops the run,
     writes what is finished, marked as partial, and exits with 130; a second one stops at once.
     Started again, a run goes on where it ended: points that are done (the same experiment, code and
-    seed) are kept.
+    seed) are kept, and one of which there is a checkpoint goes on from there.
     """
+    every_s = checkpoint_seconds(checkpoint)
     loaded = load_experiment(experiment, overrides, seed)
-    points = loaded.points()
+    from netsim.running.start import Checkpoints, Start
     from netsim.running.sweep import output_directory
 
-    directory = out if out is not None else output_directory(points)
-    options = {"threads": threads, "again": again or checked, "checked": checked}
+    options = {
+        "threads": threads,
+        "again": again or checked,
+        "checked": checked,
+        "checkpoints": Checkpoints(None if every_s is None else Start.of(loaded, every_s)),
+    }
+    directory = out if out is not None else output_directory(loaded.points())
+    run(loaded, directory, options, plot=plot, quiet=quiet)
+
+
+def checkpoint_seconds(written: str | None) -> float | None:
+    """Seconds of a time that a user has written."""
+    if written is None:
+        return None
+    from netsim.units import parse_time_ps
+
+    try:
+        time_ps = parse_time_ps(written)
+    except InputError as error:
+        raise error.at(file="--checkpoint") from None
+    if time_ps <= 0:
+        raise InputError(f"{written} is not above 0", file="--checkpoint", hint='such as "60s"')
+    return time_ps / 1e12
+
+
+def run(
+    experiment: Experiment, directory: Path, options: dict[str, Any], *, plot: bool, quiet: bool
+) -> None:
+    """Run an experiment, show its figures, and exit with what became of it.
+
+    `options` are those of `run_points`.
+    """
+    points = experiment.points()
     outcomes, interruption = _simulate(points, directory, quiet, options)
     if not quiet:
-        _print_figures(loaded, outcomes, len(points) > 1)
+        _print_figures(experiment, outcomes, len(points) > 1)
     if plot:
         _save_picture(directory, outcomes)
     if not quiet and any(outcome.written for outcome in outcomes):
@@ -74,6 +114,8 @@ def command(
             click.echo(f"error: {outcome.error}", err=True)
     if interruption():
         click.echo(f"interrupted: {_done(outcomes)} of {len(points)} points complete", err=True)
+        if options["checkpoints"].start is not None:
+            click.echo(f"netsim resume {shlex.quote(str(directory))} goes on", err=True)
         raise SystemExit(interruption.exit_code)
     if any(outcome.error for outcome in outcomes):
         raise SystemExit(FAILED)

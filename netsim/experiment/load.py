@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,18 @@ MAX_NAME = 150
 
 @dataclass(frozen=True)
 class Experiment:
-    """A valid experiment. `axes` maps each axis of its sweep to the values written there."""
+    """A valid experiment.
+
+    `axes` maps each axis of its sweep to the values written there; `overrides` are the changes that
+    its file was loaded with.
+    """
 
     file: str
     name: str
     description: str
     axes: Mapping[str, tuple[Any, ...]]
     _points: tuple[Point, ...]
+    overrides: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, path: Path | str, overrides: Sequence[str] = ()) -> Experiment:
@@ -40,7 +45,8 @@ class Experiment:
         path = Path(path)
         tree = read(path)
         overridden = apply_overrides(tree, overrides)
-        return cls.from_tree(tree, str(path), path.resolve().parent, overridden)
+        loaded = cls.from_tree(tree, str(path), path.resolve().parent, overridden)
+        return replace(loaded, overrides=tuple(overrides))
 
     @classmethod
     def from_tree(

@@ -89,6 +89,11 @@ def partial_directory(directory: Path) -> Path:
     return directory.with_name(f"{directory.name}.partial")
 
 
+def directory_of_partial(directory: Path) -> Path:
+    """Where a run whose result is to be in `directory` has what it leaves until it is done."""
+    return partial_directory(directory) if holds_complete(directory) else directory
+
+
 def holds_complete(directory: Path) -> bool:
     """Whether there is a complete result in `directory`."""
     return recorded_complete(directory) is True
@@ -185,7 +190,8 @@ def _holds_only_ours(folder: Path) -> bool:
 
 
 def remove_partial(directory: Path) -> None:
-    """Remove the partial result beside `directory`, now that there is a complete one."""
+    """Remove what was left of a run beside `directory`, now that it has a complete result."""
     beside = partial_directory(directory)
-    if recorded_complete(beside) is False and _holds_only_ours(beside):
+    left = recorded_complete(beside) is False or (beside / files.CHECKPOINT).exists()
+    if left and _holds_only_ours(beside):
         shutil.rmtree(beside, ignore_errors=True)

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,12 +25,16 @@ LINKS = "links.parquet"
 SUMMARY = "summary.json"
 EXPERIMENT = "experiment.json"
 SWEEP = "sweep.parquet"
+CHECKPOINT = "checkpoint.netsim"
+RUN = "run.json"
+"""Where a run stands, and how it was started: there as long as it is not done."""
+
 PICTURES = ("fct.png", "slowdown.png", "links.png", "load.png", "transports.png")
 OTHERS = re.compile(
     r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png"
-    r"|\.sweep\.parquet\.[0-9]+\.tmp"  # left by a run that was killed
+    r"|\.(sweep\.parquet|checkpoint\.netsim)\.[0-9]+\.tmp"  # left by a run that was killed
 )
-SINGLE = frozenset((FLOWS, LINKS, SUMMARY, EXPERIMENT, *PICTURES))
+SINGLE = frozenset((FLOWS, LINKS, SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *PICTURES))
 
 
 def is_ours(name: str) -> bool:
@@ -91,6 +96,16 @@ def _array(values: Any, null_below_zero: bool) -> pa.Array:
     if values.dtype.kind in "UO":
         return pa.array(values.tolist(), type=pa.string()).dictionary_encode()
     return pa.array(values, mask=mask)
+
+
+def take_over(path: Path, there: Path) -> None:
+    """Have the file `path`, if there is one, in another directory as well."""
+    try:
+        os.link(path, there)
+    except FileNotFoundError:
+        return
+    except OSError:  # a file system without links
+        shutil.copyfile(path, there)
 
 
 def sync(directory: Path) -> None:

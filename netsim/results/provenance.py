@@ -42,12 +42,15 @@ BY_USE = ("experiments", "queues", "topologies", "transports")
 class Origin:
     """What a point is made of, taken before it is run.
 
-    `plugins` describes each plugin as `experiment.json` does: kind, name, file, sha256 of the file,
-    and for one that does not come with netsim its `sources`, by path relative to the plugin's
-    folder. `inputs` are all files that were read for the point.
+    `made_of` is all that decides its result, as JSON can hold it: the values of the experiment, and
+    hashes of code and of files. `fingerprint` is the hash of that. `plugins` describes each plugin
+    as `experiment.json` does: kind, name, file, sha256 of the file, and for one that does not come
+    with netsim its `sources`, by path relative to the plugin's folder. `inputs` are all files that
+    were read for the point.
     """
 
     fingerprint: str
+    made_of: dict[str, Any]
     plugins: tuple[dict[str, Any], ...]
     inputs: tuple[Path, ...]
 
@@ -65,16 +68,22 @@ def _origin(point: Point, sources: Any, read: Any) -> Origin:
         _describe(use.plugin, source) for use, source in zip(point.uses, plugins, strict=True)
     )
     data = data_files(point)
-    decisive = {
-        "netsim": package_hash(),
-        "libraries": {name: metadata.version(name) for name in LIBRARIES},
-        "experiment": _decisive(point.resolved),
-        "plugins": [sorted(source.hashes.values()) for source in plugins],
-        "data": [read(path) for path in data],
-    }
-    text = json.dumps(plain(decisive), sort_keys=True)
+    made_of = plain(
+        {
+            "netsim": package_hash(),
+            "libraries": {name: metadata.version(name) for name in LIBRARIES},
+            "experiment": _decisive(point.resolved),
+            "plugins": [
+                [f"{use.plugin.kind} {use.plugin.name}", *sorted(source.hashes.values())]
+                for use, source in zip(point.uses, plugins, strict=True)
+            ],
+            "data": [[path.name, read(path)] for path in data],
+        }
+    )
+    text = json.dumps(made_of, sort_keys=True)
     files = [Path(point.file), *data, *(path for source in plugins for path in source.hashes)]
-    return Origin(hashlib.sha256(text.encode()).hexdigest(), described, tuple(files))
+    fingerprint = hashlib.sha256(text.encode()).hexdigest()
+    return Origin(fingerprint, made_of, described, tuple(files))
 
 
 def _decisive(resolved: dict[str, Any]) -> dict[str, Any]:

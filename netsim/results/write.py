@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from netsim.results import files
 from netsim.results.destination import (
     check_destination,
-    holds_complete,
-    partial_directory,
+    directory_of_partial,
     remove_partial,
 )
 from netsim.results.provenance import LIBRARIES, Origin, origins
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 
 def write_result(
-    directory: Path | str, point: Point, result: RunResult, origin: Origin | None = None
+    directory: Path | str,
+    point: Point,
+    result: RunResult,
+    origin: Origin | None = None,
+    *,
+    keep: Sequence[str] = (),
 ) -> Path:
     """Write `result` of `point` to `directory`, replacing an earlier result there.
 
@@ -35,13 +40,14 @@ def write_result(
     beside that, with ".partial" after its name.
 
     `origin` is what the point was made of when the run began, for the reader and for later runs.
+    Of what is in the directory, the files named by `keep` stay there.
 
     Returns the directory. Raises InputError if it holds anything that netsim did not write, or
     cannot be written.
     """
     directory = Path(directory)
-    if not result.complete and holds_complete(directory):
-        directory = partial_directory(directory)
+    if not result.complete:
+        directory = directory_of_partial(directory)
     check_destination(directory)
     origin = origin or origins([point])[0]
     with replacing(real(directory)) as scratch:
@@ -50,6 +56,8 @@ def write_result(
             files.write_table(scratch / files.LINKS, "links", result.links)
         files.write_json(scratch / files.SUMMARY, summary_of(result))
         files.write_json(scratch / files.EXPERIMENT, _experiment(point, result, origin))
+        for name in keep:
+            files.take_over(real(directory) / name, scratch / name)
     if result.complete:
         remove_partial(directory)
     return directory

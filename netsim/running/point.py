@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,7 @@ from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.limits import HORIZON_PS, THREADS
 from netsim.results.run_result import Ending, RunResult
 from netsim.running.collect import closed_form_result, engine_result
-from netsim.running.drive import BEFORE, FINISHED, IDLE, TIME, Chunk, drive
+from netsim.running.drive import BEFORE, FINISHED, IDLE, INTERRUPTED, TIME, Chunk, drive
 from netsim.running.estimate import code_needed, parts_of
 from netsim.running.stall import (
     Patience,
@@ -32,6 +32,7 @@ from netsim.running.stall import (
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
+    from netsim.running.keeper import Keeper
 
 STALLED = "stalled"
 """Why a run is stopped whose flows get no further."""
@@ -80,6 +81,7 @@ def simulate(
     should_stop: Callable[[], bool] | None = None,
     checked: bool = False,
     on_hang: Callable[[str], None] | None = None,
+    keeper: Keeper | None = None,
 ) -> RunResult:
     """Simulate `point`.
 
@@ -91,6 +93,7 @@ def simulate(
             a handler that writes past its arrays is an error that names it.
         on_hang: is told, in another thread, of a handler that does not come back. Nothing can
             end it but the end of the process.
+        keeper: writes checkpoints, and knows the one to begin with, if there is one.
 
     Raises:
         InputError: the point cannot be built.
@@ -103,7 +106,7 @@ def simulate(
         return closed_form_result(point, scenario)
     threads = 1 if checked else threads or os.cpu_count() or 1
     options = Options(threads=threads, checked=checked, on_hang=on_hang)
-    run = _Run(point, scenario, options, progress, should_stop)
+    run = _Run(point, scenario, options, progress, should_stop, keeper)
     ending = run.go()
     timings = {"wall_s": run.wall_s, "compile_s": run.compile_s, "threads": threads}
     return engine_result(point, scenario, run.engine, ending, timings)
@@ -157,8 +160,9 @@ class _Run:
         options: Options,
         progress: Callable[[Progress], None] | None,
         should_stop: Callable[[], bool] | None,
+        keeper: Keeper | None = None,
     ) -> None:
-        self.point, self.scenario = point, scenario
+        self.point, self.scenario, self.keeper = point, scenario, keeper
         self.stop = point.stop
         uses = point.transport_of_class
         reliable = [bool(getattr(use.module, "RELIABLE", True)) for use in uses]
@@ -166,11 +170,13 @@ class _Run:
         self.report = progress or (lambda _: None)
         self.should_stop = should_stop or (lambda: False)
         self.stall: str | None = None  # what has stalled, in words
-        self.wall_s = 0.0
+        self.wall_s = self.earlier_s = keeper.earlier_s if keeper else 0.0
         began = time.perf_counter()
         self.engine = ready_engine(point, scenario, self._tell, options)
         self.compile_s = time.perf_counter() - began
         self.patience = Patience(patience_ps(self.engine))
+        if keeper is not None:
+            keeper.put_back(self.engine, self.patience)
 
     def go(self) -> Ending:
         """Run until there is a reason to stop."""
@@ -182,6 +188,8 @@ class _Run:
             stop_when_done=not self.stop.drain,
             should_stop=self.should_stop,
         )
+        if why == INTERRUPTED and self.keeper is not None:
+            self.keeper.keep(self.engine, self.wall_s, self.patience)
         if why == TIME:
             return self._ended(TIME, "stopped by stop.time", undelivered(self.engine))
         if why == IDLE:
@@ -190,10 +198,13 @@ class _Run:
 
     def _look(self, chunk: Chunk) -> str | None:
         """Tell how far the run has come, and stop it if it has stalled."""
-        self.wall_s = chunk.wall_s
-        self._tell("run", chunk)
+        self.wall_s = self.earlier_s + chunk.wall_s
+        self._tell("run", replace(chunk, wall_s=self.wall_s))
         lost_patience = self.patience.lost(chunk.counts, chunk.counts.payload_bytes)
-        return self._stall(lost_patience) if chunk.goes_on else None
+        stalled = self._stall(lost_patience) if chunk.goes_on else None
+        if chunk.goes_on and not stalled and self.keeper is not None:
+            self.keeper.keep_if_due(self.engine, self.wall_s, self.patience)
+        return stalled
 
     def _stall(self, lost_patience: bool) -> str | None:
         """STALLED, and the reason, if some flows wait for too long."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,19 @@ class Patience:
     moved: int = -1
     since_ps: int = 0
     since_windows: int = 0
+
+    def noted(self) -> dict[str, int]:
+        """What it has seen of the run so far, for a run that goes on in another process."""
+        return {
+            "moved": self.moved,
+            "since_ps": self.since_ps,
+            "since_windows": self.since_windows,
+        }
+
+    def go_on(self, noted: Mapping[str, int]) -> None:
+        """Have seen what was `noted`."""
+        self.moved, self.since_ps = noted["moved"], noted["since_ps"]
+        self.since_windows = noted["since_windows"]
 
     def lost(self, now: Counts, moved: int) -> bool:
         """Whether that is so `now`. `moved` is a number that changes whenever something moves."""

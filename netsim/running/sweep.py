@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.errors import RunError
+from netsim.errors import InputError, RunError
 from netsim.results import (
     check_destination,
+    files,
     is_sweep,
     load_result,
     summary_of,
@@ -20,6 +21,7 @@ from netsim.results import (
 from netsim.results.destination import (
     EARLIER,
     check_folders,
+    directory_of_partial,
     done_result,
     found_result,
     prepare_sweep,
@@ -28,11 +30,16 @@ from netsim.results.destination import (
 from netsim.results.provenance import Origin, origins
 from netsim.results.replace import exclusive, real
 from netsim.results.sweep import failed_row, point_directory, sweep_row
+from netsim.running.keeper import Keeper
+from netsim.running.start import Checkpoints, Start
+from netsim.units import format_time
 
 if TYPE_CHECKING:
     from netsim.experiment import Experiment, Point
     from netsim.results import Result
     from netsim.running.point import Progress
+
+NO_CHECKPOINTS = Checkpoints()
 
 Watcher = Callable[["Point"], Callable[["Progress"], None] | None]
 """Called at the start of each point, it gives what is to be told of the point's progress."""
@@ -63,6 +70,7 @@ def run_experiment(
     out: Path | str | None = None,
     threads: int | None = None,
     again: bool = False,
+    checkpoint_s: float | None = None,
 ) -> list[Result]:
     """Run every point of an experiment and return the results, one per point.
 
@@ -76,6 +84,8 @@ def run_experiment(
     out : directory for the results; that of the experiment if it is not given.
     threads : number of threads; all cores if it is not given. The result does not depend on it.
     again : whether points that are done already are run again.
+    checkpoint_s : seconds between two checkpoints, from which `resume_experiment` goes on; none
+        are written if it is not given.
 
     Raises InputError for input that is wrong, RunError for a run that fails or ends with flows
     missing. What was simulated until then is written in either case.
@@ -87,7 +97,11 @@ def run_experiment(
     points = experiment.points()
     directory = Path(out) if out is not None else output_directory(points)
     results = []
-    for outcome in run_points(points, directory, threads=threads, again=again):
+    start = None if checkpoint_s is None else Start.of(experiment, checkpoint_s)
+    checkpoints = Checkpoints(start)
+    for outcome in run_points(
+        points, directory, threads=threads, again=again, checkpoints=checkpoints
+    ):
         if outcome.error:
             raise RunError(outcome.error)
         results.append(load_result(outcome.directory))
@@ -108,15 +122,17 @@ def run_points(
     watch: Watcher = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
     note: Callable[[str], None] = lambda _: None,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
     **options: Any,
 ) -> Iterator[Outcome]:
     """Simulate `points` one after the other; yield each as soon as it is on the disk.
 
     More than one point is a sweep: each has a folder of its own in `directory`, beside the table
-    of them all. A point that was done already is kept, unless it is to be run `again`. A point that
-    stalls or fails does not keep the others from being run; a stop that is asked for does. `note`
-    is told what becomes of results that were there before. Further `options` are those of
-    `simulate`; its `on_hang` is called when the point has been entered as failed.
+    of them all. A point that was done already is kept, and one of which there is a checkpoint goes
+    on from that, unless they are to be run `again`. A point that stalls or fails does not keep the
+    others from being run; a stop that is asked for does. `note` is told what becomes of what was
+    there before. Further `options` are those of `simulate`; its `on_hang` is called when the point
+    has been entered as failed.
 
     Raises InputError, before anything is simulated, if the results of any point cannot be written
     or a point needs more memory than there is.
@@ -135,11 +151,15 @@ def run_points(
             recover_single(place)
         elif table.moved:
             note(f"moved to {directory / EARLIER}, not in this sweep: {', '.join(table.moved)}")
+        done = True
         for run in runs:
             outcome = None if again else run.kept()
             if outcome is None:
+                if checkpoints.start is not None:
+                    checkpoints.start.note(place)
                 options["on_hang"] = partial(_hung, run, table, on_hang)
                 outcome = run.simulate(
+                    keeper=run.keeper(checkpoints, note, again=again),
                     threads=threads,
                     progress=watch(run.point),
                     should_stop=should_stop,
@@ -152,9 +172,12 @@ def run_points(
                     )
                 if table is not None:
                     table.enter(run, outcome)
+            done = done and outcome.complete
             yield outcome
             if should_stop():
                 return
+        if done:
+            (place / files.RUN).unlink(missing_ok=True)
 
 
 def _planned(points: Sequence[Point], place: Path) -> list[_Run]:
@@ -191,16 +214,38 @@ class _Run:
         row = sweep_row(point, done.summary)
         return Outcome(point, self.folder, row, True, True, kept=True)
 
-    def simulate(self, **options: Any) -> Outcome:
+    def keeper(self, wanted: Checkpoints, note: Callable[[str], None], *, again: bool) -> Keeper:
+        """What writes the checkpoints of the point, with the one to begin with if there is one."""
+        point, folder = self.point, directory_of_partial(self.folder)
+        every_s = wanted.start.checkpoint_s if wanted.start else None
+        keeper = Keeper(point.name, folder / files.CHECKPOINT, self.origin.made_of, every_s)
+        for left in folder.glob(f".{files.CHECKPOINT}.*.tmp"):
+            left.unlink()
+        if again or not keeper.path.exists():
+            return keeper
+        try:
+            keeper.find()
+        except InputError as error:
+            if wanted.must_fit:
+                raise
+            note(f"{error.file}: {error.message}: {point.name} begins anew")
+        else:
+            note(f"{point.name} goes on at {format_time(keeper.since_ps, 4)}")
+        return keeper
+
+    def simulate(self, keeper: Keeper, **options: Any) -> Outcome:
         """Simulate the point and write its result; `options` are those of `simulate`."""
+        from netsim.running.drive import INTERRUPTED
         from netsim.running.point import simulate
 
         point = self.point
         try:
-            result = simulate(point, **options)
+            result = simulate(point, keeper=keeper, **options)
         except RunError as error:
             return self.failed(str(error))
-        folder = write_result(self.folder, point, result, self.origin)
+        goes_on = keeper.at_work and result.stopped_because == INTERRUPTED
+        keep = (files.CHECKPOINT, files.RUN) if goes_on else ()
+        folder = write_result(self.folder, point, result, self.origin, keep=keep)
         message = f"{point.name}: {result.reason}" if result.reason else None
         row = sweep_row(point, summary_of(result))
         return Outcome(point, folder, row, True, result.complete, message)

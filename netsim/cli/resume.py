@@ -1,0 +1,43 @@
+"""`netsim resume`: go on with a run that was ended before it was done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from netsim.cli.run import run
+from netsim.limits import THREADS
+
+
+@click.command("resume")
+@click.argument("result", type=click.Path(path_type=Path))
+@click.option(
+    "--threads",
+    type=click.IntRange(1, THREADS),
+    help="Number of threads; all cores by default. They need not be as many as before.",
+)
+@click.option("--plot", is_flag=True, help="Save a picture of the flow completion times, fct.png.")
+@click.option(
+    "--checked",
+    is_flag=True,
+    help="Look for handlers that write past their arrays: slow, one thread.",
+)
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def command(result: Path, threads: int | None, plot: bool, checked: bool, quiet: bool) -> None:
+    """Go on with a run of which RESULT is the directory of results.
+
+    It has to be one that netsim run --checkpoint was to write: killed, interrupted or cut short by
+    the machine. Points that are done are kept, the one that was under way goes on from its last
+    checkpoint, and ends with the same result as if nothing had happened. Checkpoints are written
+    as before. A checkpoint that is damaged, or of another experiment or other code, is refused.
+    """
+    from netsim.running.start import Checkpoints, start_of
+
+    start = start_of(result)
+    options = {
+        "threads": threads,
+        "checked": checked,
+        "checkpoints": Checkpoints(start, must_fit=True),
+    }
+    run(start.load(), result, options, plot=plot, quiet=quiet)

@@ -1,0 +1,112 @@
+"""How a run with checkpoints was started: in a file beside its results until it is done."""
+
+from __future__ import annotations
+
+import json
+from contextlib import chdir
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from netsim.errors import InputError
+from netsim.inputs import path_problem
+from netsim.results import files, is_sweep, load_sweep
+from netsim.results.read import DAMAGED, recorded_complete
+from netsim.units import written
+
+if TYPE_CHECKING:
+    from netsim.experiment import Experiment
+
+FORMAT = 1
+"""Number of what stands in the file."""
+
+ANEW = "`netsim run EXPERIMENT` runs the points that are not done"
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a run was started: the experiment's file and what was changed in it, the working
+    directory, to which such changes refer, and how often it writes checkpoints.
+    """
+
+    experiment: str
+    overrides: list[str]
+    directory: str
+    checkpoint_s: float
+
+    @classmethod
+    def of(cls, experiment: Experiment, checkpoint_s: float) -> Start:
+        """A run that is started here and now."""
+        file = str(Path(experiment.file).resolve())
+        return cls(file, list(experiment.overrides), str(Path.cwd()), checkpoint_s)
+
+    def note(self, directory: Path) -> None:
+        """Write it down in the directory of the results."""
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            files.write_json(directory / files.RUN, {"format": FORMAT, **asdict(self)})
+        except OSError as error:
+            raise InputError(f"cannot write to {directory}: {error.strerror}") from error
+
+    def load(self) -> Experiment:
+        """The experiment once more. Raises InputError if it cannot be read as it was."""
+        from netsim.experiment import Experiment
+
+        if not self.overrides:
+            return Experiment.load(self.experiment)
+        try:
+            with chdir(self.directory):
+                return Experiment.load(self.experiment, self.overrides)
+        except OSError as error:
+            raise InputError(
+                f"the run was started in {self.directory}, which cannot be entered: "
+                f"{error.strerror}"
+            ) from None
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """What is wanted of checkpoints in a run: how it was started, if it writes any.
+
+    Where `must_fit`, a checkpoint that does not is an error; else its point begins anew.
+    """
+
+    start: Start | None = None
+    must_fit: bool = False
+
+
+def start_of(directory: Path) -> Start:
+    """How the run was started whose results are to be in `directory`.
+
+    Raises InputError if there is none that can go on, saying why.
+    """
+    if problem := path_problem(str(directory)):
+        raise InputError(f"{written(str(directory))} {problem}")
+    path = directory / files.RUN
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        if content.pop("format") != FORMAT:
+            raise InputError("is of another version of netsim", file=str(path), hint=ANEW)
+        return Start(**content)
+    except FileNotFoundError:
+        raise _nothing_to_resume(directory) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
+    except (ValueError, TypeError, AttributeError, KeyError):
+        raise InputError("is not what netsim writes", file=str(path), hint=DAMAGED) from None
+
+
+def _nothing_to_resume(directory: Path) -> InputError:
+    if not directory.is_dir():
+        return InputError(f"{directory}: there is no such directory")
+    if is_sweep(directory):
+        unfinished = [point for point in load_sweep(directory).points if not point.complete]
+        done = not unfinished
+    else:
+        done = recorded_complete(directory) is True
+    if done:
+        return InputError(f"{directory} holds what is done: there is nothing to resume")
+    return InputError(
+        f"{directory} holds no checkpoint of a run",
+        hint="`netsim run --checkpoint` writes them; " + ANEW,
+    )
