@@ -19,8 +19,8 @@ from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_use
 from netsim.model.faults import NOMINAL, LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
-from netsim.model.reroute import NEVER, RowWriter
-from netsim.model.routing import NO_ROUTE, RouteChanges, TableWriter
+from netsim.model.reroute import RowWriter
+from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, TableWriter
 from netsim.model.tasks import ACKED, KINDS, TaskTable
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginUse

@@ -25,6 +25,7 @@ class FakeResult:
     stopped_because: str = "finished"
     hash: str = ""
     reason: str | None = None
+    faults: None = None
 
 
 @dataclass

@@ -53,6 +53,7 @@ class Engine:
         self.network = simulation.network
         self.flows, self.tasks = simulation.flows, simulation.tasks
         self.fabric, self.parts = simulation.fabric, simulation.parts
+        self.faults = simulation.faults
         self.threads = options.workers
         self.on_hang = options.on_hang
         self.jit = jit_enabled() if options.jit is None else options.jit

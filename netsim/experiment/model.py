@@ -22,13 +22,29 @@ class FlowClass:
 
 @dataclass(frozen=True)
 class FaultUse:
-    """A checked [faults.NAME] section; which ports it means is known with the network."""
+    """A checked [faults.NAME] section; which ports it means is known with the network.
+
+    Either `links` or `node` is a pattern of names, the other None. From `at_ps` until `until_ps`
+    packets are lost by chance, links have the rate `rate_bps` (NOMINAL: their own), and they fail
+    and are repaired at random, with mean times `mtbf_ps` and `mttr_ps` (None: they do not).
+    """
 
     name: str
-    links: str
+    links: str | None
+    node: str | None
     loss: float
     bit_error_rate: float
+    rate_bps: int
+    mtbf_ps: int | None
+    mttr_ps: int | None
+    at_ps: int
+    until_ps: int
     outages_ps: tuple[tuple[int, int], ...]
+
+    @property
+    def takes_down(self) -> bool:
+        """Whether links go down."""
+        return bool(self.outages_ps) or self.mtbf_ps is not None
 
 
 @dataclass(frozen=True)
@@ -57,6 +73,8 @@ class Point:
     """One run: everything explicit and valid.
 
     `axes` maps the dotted path of each axis of the sweep to the value written there;
+    `converge_ps` are patterns of switches' names, each with the time (or NEVER) after which those
+    have new routes; the first that fits counts.
     `resolved` is the whole point as an experiment file would say it, every default
     included. `file` and `directory` (absolute) are those of the experiment.
     """
@@ -72,6 +90,7 @@ class Point:
     packets: PacketFormat
     fabric: Fabric
     faults: tuple[FaultUse, ...]
+    converge_ps: tuple[tuple[str, int], ...]
     stop: StopCondition
     outputs: Outputs
     resolved: dict[str, Any]

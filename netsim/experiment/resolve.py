@@ -17,7 +17,12 @@ from netsim.experiment.document import PLUGIN_SECTIONS, Tree
 from netsim.experiment.mistakes import Mistakes
 from netsim.experiment.model import Point
 from netsim.experiment.resolve_fabric import describe_fabric, describe_packets, resolve_packets
-from netsim.experiment.resolve_faults import describe_faults, resolve_faults
+from netsim.experiment.resolve_faults import (
+    describe_faults,
+    describe_routing,
+    resolve_faults,
+    resolve_routing,
+)
 from netsim.experiment.resolve_plugins import PluginResolver
 from netsim.experiment.resolve_run import (
     describe_stop,
@@ -66,6 +71,7 @@ class Resolver:
             transports |= {f"classes.{one.name}.transport": one.transport for one in classes}
             fabric = self._fabrics.fabric(tree.get("fabric", {}), transports, packets)
         faults = self._section(tree, "faults", resolve_faults)
+        converge = self._section(tree, "routing", resolve_routing)
         stop = self._section(tree, "stop", resolve_stop)
         outputs = self._section(tree, "outputs", lambda table: resolve_outputs(table, title))
         seed = self._mistakes.once(
@@ -79,6 +85,7 @@ class Resolver:
             or packets is None
             or fabric is None
             or faults is None
+            or converge is None
             or stop is None
             or outputs is None
             or seed is None
@@ -96,6 +103,7 @@ class Resolver:
             packets=packets,
             fabric=fabric,
             faults=faults,
+            converge_ps=converge,
             stop=stop,
             outputs=outputs,
             resolved={
@@ -109,6 +117,7 @@ class Resolver:
                 "packets": describe_packets(packets),
                 "fabric": describe_fabric(fabric),
                 **({"faults": describe_faults(faults)} if faults else {}),
+                **({"routing": describe_routing(converge)} if faults else {}),
                 "stop": describe_stop(stop),
                 "outputs": {"directory": outputs.directory, "links": outputs.links},
             },

@@ -1,22 +1,23 @@
-"""The [faults.NAME] sections: which links, and what goes wrong on them."""
+"""The [faults.NAME] sections and [routing]: what goes wrong on links, and who learns of it when."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment.document import Tree
 from netsim.experiment.model import FaultUse
-from netsim.experiment.schema import LINK_PATTERN, FaultSection, problems
+from netsim.experiment.schema import FaultSection, RoutingSection, problems
 from netsim.limits import INT64
-from netsim.model.faults import LinkFault, LinkFaults, combine
-from netsim.model.network import Network
-from netsim.units import format_time
+from netsim.model.faults import NOMINAL
+from netsim.model.routing import NEVER
+from netsim.units import format_rate, format_time
+
+FOR_A_TIME = ("loss", "bit_error_rate", "rate", "mtbf")
+"""Keys of what goes wrong between `at` and `until`."""
 
 
 def resolve_faults(table: Tree) -> tuple[FaultUse, ...]:
@@ -26,75 +27,102 @@ def resolve_faults(table: Tree) -> tuple[FaultUse, ...]:
     for name, fields in table.items():
         key = f"faults.{name}"
         try:
-            faults.append(_fault(name, FaultSection.model_validate(fields)))
+            section = FaultSection.model_validate(fields)
         except ValidationError as error:
             errors += problems(error, FaultSection, key)
-        except InputError as error:
-            errors.append(error.at(key=key))
+            continue
+        wrong = _contradictions(section, key)
+        errors += wrong
+        if not wrong:
+            faults.append(_fault(name, section))
     if errors:
         raise CombinedInputError(errors)
     return tuple(faults)
 
 
+def resolve_routing(table: Tree) -> tuple[tuple[str, int], ...]:
+    """The times of a [routing] table by patterns; `InputError`s with keys, without a file."""
+    try:
+        return RoutingSection.model_validate(table).converge
+    except ValidationError as error:
+        raise CombinedInputError(problems(error, RoutingSection, "routing")) from None
+
+
 def describe_faults(faults: Sequence[FaultUse]) -> dict[str, Any]:
-    """The [faults] table that says the same, every key written."""
+    """The [faults] table that says the same, every key that has an effect written."""
     described: dict[str, Any] = {}
     for fault in faults:
-        table: dict[str, Any] = {
-            "links": fault.links,
-            "loss": fault.loss,
-            "bit_error_rate": fault.bit_error_rate,
-        }
+        table: dict[str, Any] = {"links": fault.links} if fault.links else {"node": fault.node}
+        table |= {"loss": fault.loss, "bit_error_rate": fault.bit_error_rate}
+        if fault.rate_bps != NOMINAL:
+            table["rate"] = format_rate(fault.rate_bps)
+        if fault.mtbf_ps is not None and fault.mttr_ps is not None:
+            table |= {"mtbf": format_time(fault.mtbf_ps), "mttr": format_time(fault.mttr_ps)}
+        if (fault.at_ps, fault.until_ps) != (0, INT64):
+            table |= {"at": format_time(fault.at_ps), "until": _end(fault.until_ps)}
         for down, up in fault.outages_ps:
-            table["down"] = format_time(down)
-            table["up"] = "none" if up >= INT64 else format_time(up)
+            table |= {"down": format_time(down), "up": _end(up)}
         described[fault.name] = table
     return described
 
 
-def link_faults(faults: Iterable[FaultUse], network: Network) -> LinkFaults | None:
-    """The faults of every link of a network, None if there are none.
+def describe_routing(converge_ps: Sequence[tuple[str, int]]) -> dict[str, Any]:
+    """The [routing] table that says the same."""
+    times = {
+        pattern: "never" if time == NEVER else format_time(time) for pattern, time in converge_ps
+    }
+    return {"converge": times["*"] if list(times) == ["*"] else times}
 
-    Raises InputError, without a file, if a section means no link.
-    """
-    found = [
-        LinkFault(_ports(fault, network), fault.loss, fault.bit_error_rate, fault.outages_ps)
-        for fault in faults
-    ]
-    return combine(found, network.n_ports) if found else None
+
+def _end(time_ps: int) -> str:
+    return "none" if time_ps >= INT64 else format_time(time_ps)
+
+
+def _contradictions(section: FaultSection, key: str) -> list[InputError]:
+    """What is wrong between keys that are each right."""
+    errors: list[InputError] = []
+    given = section.model_fields_set
+
+    def wrong(message: str, hint: str, name: str = "") -> None:
+        errors.append(InputError(message, key=f"{key}.{name}" if name else key, hint=hint))
+
+    if section.links is None and section.node is None:
+        wrong("missing", 'such as links = "all"', "links")
+    elif section.links is not None and section.node is not None:
+        wrong("links and node", "a node means all of its links: write one of the two", "node")
+    if section.down is None and section.up is not None:
+        wrong("the link comes up but never goes down", 'such as down = "1ms"')
+    elif section.down is not None and section.up is not None and section.up <= section.down:
+        wrong("the link comes up before it goes down", "down is before up")
+    if section.mtbf is not None and section.down is not None:
+        wrong("down at a stated time and at random", "two sections", "mtbf")
+    if (section.mtbf is None) != (section.mttr is None):
+        there, other = ("mtbf", "mttr") if section.mttr is None else ("mttr", "mtbf")
+        wrong(f"{there} without {other}", "both, or neither", other)
+    for name in ("at", "until"):
+        if name in given and not given & set(FOR_A_TIME):
+            wrong("has no effect", f"it belongs to {', '.join(FOR_A_TIME)}", name)
+    if section.until is not None and section.until <= section.at:
+        wrong("ends before it begins", f"later than {format_time(section.at)}", "until")
+    if not given & {*FOR_A_TIME, "mttr", "down", "up"}:
+        wrong("nothing goes wrong", "loss, bit_error_rate, rate, mtbf and mttr, or down and up")
+    return errors
 
 
 def _fault(name: str, section: FaultSection) -> FaultUse:
     outages: tuple[tuple[int, int], ...] = ()
     if section.down is not None:
         outages = ((section.down, INT64 if section.up is None else section.up),)
-        if section.up is not None and section.up <= section.down:
-            raise InputError("the link comes up before it goes down", hint="down is before up")
-    elif section.up is not None:
-        raise InputError("the link comes up but never goes down", hint='such as down = "1ms"')
-    if not outages and not section.model_fields_set & {"loss", "bit_error_rate"}:
-        raise InputError("nothing goes wrong", hint="loss, bit_error_rate, or down and up")
-    return FaultUse(name, section.links, section.loss, section.bit_error_rate, outages)
-
-
-def _ports(fault: FaultUse, network: Network) -> np.ndarray:
-    match = LINK_PATTERN.fullmatch(fault.links)
-    assert match is not None
-    if match["arrow"] is None:
-        return np.arange(network.n_ports)
-    names = [network.node_name(node) for node in range(network.n_nodes)]
-    near, far = (
-        np.array([fnmatchcase(name, match[end]) for name in names], bool) for end in ("a", "b")
+    return FaultUse(
+        name=name,
+        links=section.links,
+        node=section.node,
+        loss=section.loss,
+        bit_error_rate=section.bit_error_rate,
+        rate_bps=NOMINAL if section.rate is None else section.rate,
+        mtbf_ps=section.mtbf,
+        mttr_ps=section.mttr,
+        at_ps=section.at,
+        until_ps=INT64 if section.until is None else section.until,
+        outages_ps=outages,
     )
-    node, neighbour = network.port_node, network.port_node[network.port_peer]
-    chosen = near[node] & far[neighbour]
-    if match["arrow"] == "-":
-        chosen |= far[node] & near[neighbour]
-    if not chosen.any():
-        shown = ", ".join([*names[:1], *names[network.n_hosts : network.n_hosts + 1], names[-1]])
-        raise InputError(
-            f'"{fault.links}" matches no link of this network',
-            key=f"faults.{fault.name}.links",
-            hint=f"its nodes are named like {shown}",
-        )
-    return np.flatnonzero(chosen)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from netsim.bounds.ideal import IdealTimes, ideal_times
 from netsim.errors import InputError
-from netsim.experiment.resolve_faults import link_faults
+from netsim.experiment.place_faults import link_faults
 from netsim.limits import TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
 from netsim.model.fabric import ECMP_SYMMETRIC, PATH_FOR_LIFE, Fabric, PacketFormat
@@ -75,7 +75,7 @@ def prepare(point: Point) -> Scenario:
         flows = load.flows
         checks.check_sizes(flows, point.packets, "traffic")
         checks.check_durations(network, flows, point.packets, "traffic")
-        faults = link_faults(point.faults, network)
+        faults = link_faults(point, network)
     except InputError as error:
         raise error.at(file=point.file) from None
     except MemoryError as error:
@@ -84,7 +84,10 @@ def prepare(point: Point) -> Scenario:
             file=point.file,
             hint=str(error) or "fewer hosts, switches or flows",
         ) from None
-    fabric = point.fabric.for_network(network, point.packets)
+    fastest = network
+    if faults is not None:
+        fastest = replace(network, port_rate_bps=faults.fastest_bps(network))
+    fabric = point.fabric.for_network(fastest, point.packets)
     multipath = fabric.load_balancing not in PATH_FOR_LIFE
     ideal = ideal_times(network, flows, point.packets, multipath=multipath)
     class_of_flow = np.repeat(np.arange(len(loads)), [len(one.flows) for one in loads])

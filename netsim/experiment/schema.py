@@ -26,6 +26,7 @@ from netsim.errors import InputError, did_you_mean
 from netsim.limits import PACKET_BYTES
 from netsim.model.fabric import REQUIRED as REQUIRED_KEY
 from netsim.model.fabric import Ecn, Fabric, Key, keys_of
+from netsim.model.routing import NEVER
 from netsim.plugins.params import REQUIRED, Param
 from netsim.units import parse_queue, written
 
@@ -138,11 +139,34 @@ class ClassSection(_Section):
 class FaultSection(_Section):
     """[faults.NAME]"""
 
-    links: Annotated[str, BeforeValidator(_link_pattern)]
+    links: Annotated[str | None, BeforeValidator(_link_pattern)] = None
+    node: Annotated[str | None, BeforeValidator(_Convert("text"))] = None
     loss: _Fraction = 0.0
     bit_error_rate: _Fraction = 0.0
-    down: _Limit = None
+    rate: Annotated[int | None, BeforeValidator(_Convert("rate", optional=True))] = None
+    mtbf: _Limit = None
+    mttr: _Limit = None
+    at: Annotated[int, BeforeValidator(_Convert("time"))] = 0
+    until: _Limit = None
+    down: Annotated[int | None, BeforeValidator(_Convert("time", optional=True))] = None
     up: _Limit = None
+
+
+def _converge(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple((pattern, _converge_one(time)) for pattern, time in value.items())
+    return (("*", _converge_one(value)),)
+
+
+def _converge_one(value: Any) -> int:
+    time: int = NEVER if value == "never" else _Convert("time")(value)
+    return time
+
+
+class RoutingSection(_Section):
+    """[routing]: how long after a change switches have new routes, by patterns of their names."""
+
+    converge: Annotated[tuple[tuple[str, int], ...], BeforeValidator(_converge)] = (("*", NEVER),)
 
 
 class StopSection(_Section):
@@ -173,6 +197,7 @@ class FileSection(_Section):
     packets: dict[str, Any] = Field(default_factory=dict)
     fabric: dict[str, Any] = Field(default_factory=dict)
     faults: dict[str, Any] = Field(default_factory=dict)
+    routing: dict[str, Any] = Field(default_factory=dict)
     stop: dict[str, Any] = Field(default_factory=dict)
     outputs: dict[str, Any] = Field(default_factory=dict)
 
@@ -182,7 +207,6 @@ _MISSING = {
     "transport": 'transport = "ndp"',
     "traffic": '[traffic] with kind = "permutation"',
     "kmin_bytes": 'kmin_bytes = "64KB"',
-    "links": 'links = "all"',
 }
 
 

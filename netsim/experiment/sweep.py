@@ -23,7 +23,7 @@ from netsim.plugins.registry import Plugin
 from netsim.units import written
 
 MAX_POINTS = 10_000
-SWEPT_SECTIONS = (*PLUGIN_SECTIONS, "packets", "fabric", "faults", "stop")
+SWEPT_SECTIONS = (*PLUGIN_SECTIONS, "packets", "fabric", "faults", "routing", "stop")
 
 Finder = Callable[[str, str], "Plugin | None"]
 """(section, written kind) -> the plugin, or None if there is no such plugin."""

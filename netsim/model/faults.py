@@ -13,6 +13,7 @@ import numpy as np
 
 from netsim.limits import INT64
 from netsim.memory import require_room
+from netsim.model.network import Network
 from netsim.model.routing import RouteChanges
 
 MAX_SIZE_BYTES = 1 << 16
@@ -52,10 +53,12 @@ class LinkFaults:
     outages_ps: np.ndarray
     routes: RouteChanges | None = None
 
-    @property
-    def rates_bps(self) -> np.ndarray:
-        """int64[...]: the rates, in ascending order, that links are given by faults."""
-        return np.unique(self.phase_rate_bps[self.phase_rate_bps != NOMINAL])
+    def fastest_bps(self, network: Network) -> np.ndarray:
+        """int64[n_ports]: the highest rate that each link of a network ever has."""
+        own = np.repeat(network.port_rate_bps, np.diff(self.phase_ptr))
+        rates = np.where(self.phase_rate_bps == NOMINAL, own, self.phase_rate_bps)
+        fastest: np.ndarray = np.maximum.reduceat(rates, self.phase_ptr[:-1])
+        return fastest
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.limits import HORIZON_PS
 from netsim.memory import require_room
 from netsim.model.faults import LinkFaults
 from netsim.model.network import Network
 from netsim.model.routing import (
     COUNT_BITS,
     COUNT_MASK,
+    NEVER,
     NO_ROUTE,
     RouteChanges,
     RoutingTable,
@@ -26,9 +26,6 @@ from netsim.model.routing import (
 )
 
 Ints = NDArray[np.int64]
-
-NEVER = HORIZON_PS
-"""In the place of a time to converge: routes stay as they are."""
 
 
 class RowWriter:
@@ -103,6 +100,8 @@ def follow_failures(network: Network, faults: LinkFaults, converge_ps: Ints) -> 
 def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, NDArray[np.bool_]]]:
     """Times at which links go down or come back, and bool[n_ports]: which are down then."""
     port = np.repeat(np.arange(network.n_ports), np.diff(faults.outage_ptr))
+    if not port.size:
+        return
     times = faults.outages_ps[: port.size]
     at = np.concatenate([times[:, 0], times[:, 1]])
     step = np.repeat([1, -1], port.size)

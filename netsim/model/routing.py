@@ -15,8 +15,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.limits import HORIZON_PS
+
 COUNT_BITS = 16
 COUNT_MASK = (1 << COUNT_BITS) - 1
+
+NEVER = HORIZON_PS
+"""In the place of a time to converge: routes stay as they are."""
 
 NO_ROUTE = -1
 """In the place of a table's entry: there is no way to the group."""

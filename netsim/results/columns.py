@@ -76,6 +76,26 @@ LINKS = (
     Column("utilisation", "1", "share of the line rate used, over the simulated time"),
 )
 
+FAULTS = (
+    Column(
+        "what",
+        "",
+        "down: the link was; rate: it had another one; loss: a packet of one byte was lost by "
+        "chance; reroute: a switch had new routes",
+    ),
+    Column("link", "index", "number of the link; null for a switch", null_below_zero=True),
+    Column("node", "node", "node whose port feeds the link, or the switch"),
+    Column("node_name", "", "name of node"),
+    Column("to_name", "", "name of the node at which the link ends"),
+    Column("from_ps", "ps", "when it began"),
+    Column("until_ps", "ps", "when it ends; null if it does not", null_below_zero=True),
+    Column(
+        "value",
+        "1",
+        "rate: in bit/s; loss: the chance; reroute: edge switches to which there is no way",
+    ),
+)
+
 SWEEP = (
     Column("point", "", "name of the point, which is also its folder"),
     Column("transport", "", "transport of the point"),
@@ -154,7 +174,13 @@ TRACE = (
 
 COLUMNS: dict[str, dict[str, Column]] = {
     table: {column.name: column for column in columns}
-    for table, columns in (("flows", FLOWS), ("links", LINKS), ("sweep", SWEEP), ("trace", TRACE))
+    for table, columns in (
+        ("flows", FLOWS),
+        ("links", LINKS),
+        ("faults", FAULTS),
+        ("sweep", SWEEP),
+        ("trace", TRACE),
+    )
 }
 
 

@@ -50,8 +50,9 @@ OPTIONAL = ("flow_class", "label", "unroutable", "unroutable_bytes")
 class Result:
     """The result of one run. The tables are read when they are first asked for.
 
-    Attributes: `flows` and `links` (polars DataFrames, columns as in `netsim.results.COLUMNS`),
-    `summary` and `experiment` (dicts), `complete` (False for a partial result), `name`, `path`.
+    Attributes: `flows`, `links` and `faults` (polars DataFrames, columns as in
+    `netsim.results.COLUMNS`), `summary` and `experiment` (dicts), `complete` (False for a partial
+    result), `name`, `path`.
     Raises InputError, also when a table is first asked for, if what is there is damaged.
     """
 
@@ -91,6 +92,12 @@ class Result:
     def links(self) -> pl.DataFrame:
         """One row per directed link and traffic class, unless the experiment left them out."""
         return _read_table(self.path / files.LINKS, "links")
+
+    @cached_property
+    def faults(self) -> pl.DataFrame | None:
+        """What went wrong on links and became of routes; None if nothing was to."""
+        path = self.path / files.FAULTS
+        return _read_table(path, "faults") if path.exists() else None
 
     @property
     def complete(self) -> bool:

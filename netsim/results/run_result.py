@@ -30,7 +30,10 @@ class Ending:
 
 @dataclass(frozen=True)
 class RunResult:
-    """The tables and figures of a run, and how it ended (`Ending`)."""
+    """The tables and figures of a run, and how it ended (`Ending`).
+
+    `faults` is what went wrong on links and became of routes, None if nothing was to.
+    """
 
     flows: Table
     links: Table
@@ -39,10 +42,19 @@ class RunResult:
     stopped_because: str
     hash: str
     reason: str | None
+    faults: Table | None = None
 
     @classmethod
-    def of(cls, flows: Table, links: Table, summary: dict[str, Any], ending: Ending) -> RunResult:
-        """A result with the hash of its tables, which enters its summary."""
+    def of(
+        cls,
+        flows: Table,
+        links: Table,
+        summary: dict[str, Any],
+        ending: Ending,
+        *,
+        faults: Table | None = None,
+    ) -> RunResult:
+        """A result with the hash of flows and links, which enters its summary."""
         digest = result_hash(flows, links)
         return cls(
             flows=flows,
@@ -52,6 +64,7 @@ class RunResult:
             stopped_because=ending.stopped_because,
             hash=digest,
             reason=ending.reason,
+            faults=faults,
         )
 
 

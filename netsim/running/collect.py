@@ -12,6 +12,7 @@ from netsim.errors import RunError
 from netsim.model.fabric import packet_counts
 from netsim.results.run_result import Ending, RunResult, Table
 from netsim.running.drive import FINISHED
+from netsim.running.fault_log import fault_figures, fault_table
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -76,7 +77,11 @@ def engine_result(
         "pauses": int(links["pauses_sent"].sum()),
         "conservation": conservation,
     }
-    return RunResult.of(flows, links, summary, ending)
+    if engine.faults is None:
+        return RunResult.of(flows, links, summary, ending)
+    log = fault_table(engine.network, engine.faults, counts.now_ps)
+    summary["faults"] = fault_figures(log, engine.network, engine.faults)
+    return RunResult.of(flows, links, summary, ending, faults=log)
 
 
 def closed_form_result(point: Point, scenario: Scenario) -> RunResult:

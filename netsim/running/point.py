@@ -21,6 +21,7 @@ from netsim.running.estimate import code_needed, parts_of
 from netsim.running.stall import (
     Patience,
     explain,
+    hopes,
     missing,
     overdue,
     patience_ps,
@@ -211,7 +212,7 @@ class _Run:
         deadline_ps = self.stop.flow_deadline_ps
         if deadline_ps is not None and (late := overdue(self.engine, deadline_ps)).size:
             return self._stalled("past the flow deadline", late)
-        if not lost_patience:
+        if not lost_patience or hopes(self.engine):
             return None
         waiting = np.intersect1d(under_way(self.engine), missing(self.engine, self.may_lose))
         if waiting.size:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netsim.limits import INT64
 from netsim.units import format_time
 
 if TYPE_CHECKING:
@@ -66,6 +67,21 @@ class Patience:
         return waited_ps > self.most_ps or too_many
 
 
+def hopes(engine: Engine) -> bool:
+    """May what has not moved for long move again: a link come back, or a switch have new routes?
+
+    Also if one just did, less than the run's patience ago.
+    """
+    faults = engine.faults
+    if faults is None:
+        return False
+    since_ps = engine.now_ps - patience_ps(engine)
+    down, up = faults.outages_ps.T
+    if ((down <= engine.now_ps) & (up > since_ps) & (up < INT64)).any():
+        return True
+    return faults.routes is not None and bool((faults.routes.row_from_ps > since_ps).any())
+
+
 def under_way(engine: Engine) -> Ints:
     """Flows that have started and are not delivered."""
     flows = engine.flow_states()
@@ -112,11 +128,22 @@ def explain(engine: Engine, flows: Ints, what: str) -> str:
     if flows.size > NAMED:
         named.append(f"and {flows.size - NAMED} more")
     text = f"{what} at {format_time(engine.now_ps, 4)}: {', '.join(named) or 'no flow is left'}"
+    if engine.faults is not None and engine.faults.routes is not None:
+        text += _cut_off(engine.network, engine.faults.routes.cut_off)
     circle = pause_cycle(engine.network, engine.paused_classes())
     if circle:
         names = " -> ".join(engine.network.port_name(p) for p in circle)
         text += f"; ports paused in a circle: {names}"
     return text
+
+
+def _cut_off(network: Network, hosts: Ints) -> str:
+    """That some hosts were without a way to all others for a time."""
+    if not hosts.size:
+        return ""
+    names = [network.node_name(host) for host in hosts[:NAMED].tolist()]
+    more = [f"and {hosts.size - NAMED} more"] if hosts.size > NAMED else []
+    return f"; cut off for a time: {', '.join([*names, *more])}"
 
 
 def pause_cycle(network: Network, paused: Ints) -> list[int]:

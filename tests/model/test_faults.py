@@ -11,8 +11,9 @@ from experiment_text import load, messages, text
 
 from netsim.engine.engine import Engine
 from netsim.errors import InputError
+from netsim.experiment import Experiment
 from netsim.experiment.scenario import prepare
-from netsim.model.faults import LinkFault, combine
+from netsim.model.faults import LinkFault, LinkFaults, combine
 from netsim.running.collect import conserve
 
 NETWORK = fat_tree(4, 2, "100Gbps")
@@ -206,6 +207,28 @@ class TestExperiment:
             ('links = "all"\nlos = 1', 'faults.bad.los: unknown key (did you mean "loss"?)'),
             ('links = "all"\nup = "1us"', "faults.bad: the link comes up but never goes down"),
             ('links = "a b"\nloss = 1', 'faults.bad.links: "a b" does not name links'),
+            ('links = "all"\nnode = "h0"\nloss = 1', "faults.bad.node: links and node"),
+            (
+                'links = "all"\nmtbf = "1ms"',
+                "faults.bad.mttr: mtbf without mttr (both, or neither)",
+            ),
+            (
+                'links = "all"\nmttr = "1ms"',
+                "faults.bad.mtbf: mttr without mtbf (both, or neither)",
+            ),
+            (
+                'links = "all"\nmtbf = "1ms"\nmttr = "1us"\ndown = "1us"',
+                "faults.bad.mtbf: down at a stated time and at random (two sections)",
+            ),
+            ('links = "all"\nmtbf = "0ps"\nmttr = "1us"', "faults.bad.mtbf: "),
+            ('links = "all"\ndown = "1us"\nat = "1us"', "faults.bad.at: has no effect"),
+            ('links = "all"\ndown = "1us"\nuntil = "1us"', "faults.bad.until: has no effect"),
+            (
+                'links = "all"\nloss = 0.1\nat = "2us"\nuntil = "1us"',
+                "faults.bad.until: ends before it begins (later than 2us)",
+            ),
+            ('links = "all"\nrate = "0Gbps"', "faults.bad.rate: "),
+            ('links = "all"\nrate = 5', "faults.bad.rate: "),
             (
                 'links = "all"\ndown = "2us"\nup = "1us"',
                 "faults.bad: the link comes up before it goes down",
@@ -217,9 +240,110 @@ class TestExperiment:
             message in line for line in messages(tmp_path, text(**{"faults.bad": section}))
         ), messages(tmp_path, text(**{"faults.bad": section}))
 
-    def test_links_that_do_not_exist(self, tmp_path):
-        from netsim.errors import InputError
+    def test_everything_is_written_back(self, tmp_path):
+        some = 'node = "spine*"\nrate = "10Gbps"\nmtbf = "1ms"\nmttr = "5us"\nuntil = "2ms"'
+        sections = {"faults.some": some, "routing.converge": '"leaf*" = "1us"\n"*" = "never"'}
+        (point,) = load(tmp_path, text(**sections)).points()
+        assert point.resolved["faults"]["some"] == {
+            "node": "spine*",
+            "loss": 0.0,
+            "bit_error_rate": 0.0,
+            "rate": "10Gbps",
+            "mtbf": "1ms",
+            "mttr": "5us",
+            "at": "0ps",
+            "until": "2ms",
+        }
+        assert point.resolved["routing"] == {"converge": {"leaf*": "1us", "*": "never"}}
+        again = Experiment.from_tree(point.resolved, "resolved", tmp_path).points()[0]
+        assert (again.faults, again.converge_ps) == (point.faults, point.converge_ps)
 
+    @pytest.mark.parametrize(
+        ("sections", "message"),
+        [
+            (
+                {"faults.bad": 'node = "leaf9"\nloss = 0.1'},
+                'faults.bad.node: "leaf9" matches no node',
+            ),
+            (
+                {"faults.bad": 'links = "all"\nrate = "1kbps"'},
+                "faults.bad.rate: the link h0:0 of 1kbps",
+            ),
+            ({"faults.bad": 'links = "all"\nrate = "1000Tbps"'}, "faults.bad.rate: .*too fast"),
+            (
+                {"faults.bad": 'links = "all"\nmtbf = "1ms"\nmttr = "1us"'},
+                "faults.bad.until: links would fail for ever",
+            ),
+            ({"routing": 'converge = "1us"'}, "routing.converge: no link goes down"),
+            (
+                {"faults.a": 'links = "all"\ndown = "1us"', "routing.converge": '"leaf*" = "1us"'},
+                "routing.converge: says nothing of switch spine0",
+            ),
+            (
+                {"faults.a": 'links = "all"\ndown = "1us"', "routing.converge": '"x" = "1us"'},
+                'routing.converge: "x" matches no switch',
+            ),
+        ],
+    )
+    def test_mistakes_that_the_network_tells(self, tmp_path, sections, message: str):
+        (point,) = load(tmp_path, text(**sections)).points()
+        with pytest.raises(InputError, match=message):
+            prepare(point)
+
+    def test_mistakes_of_routing(self, tmp_path):
+        found = messages(tmp_path, text(routing='converge = "soon"\nconvergence = "1us"'))
+        assert any("routing.converge: " in line for line in found)
+        assert any("routing.convergence: unknown key" in line for line in found)
+
+    def failures(self, tmp_path, seed: int = 1, **more: str) -> LinkFaults:
+        content = text(
+            **{"faults.some": 'links = "leaf* - *"\nmtbf = "1ms"\nmttr = "100us"\nuntil = "50ms"'},
+            **more,
+        )
+        (point,) = load(tmp_path, content, f"seed={seed}").points()
+        faults = prepare(point).faults
+        assert faults is not None
+        return faults
+
+    def test_random_failures_have_their_means(self, tmp_path):
+        faults = self.failures(tmp_path)
+        n = np.diff(faults.outage_ptr)
+        network = fat_tree(4, 4, "100Gbps")
+        # 32 cables, 50 ms each, a failure every 1.1 ms.
+        expected = 32 * 50 / 1.1
+        assert abs(n.sum() / 2 - expected) < 4 * np.sqrt(expected)
+        down, up = faults.outages_ps.T
+        assert (up - down).mean() == pytest.approx(100 * US, rel=0.15)
+        assert up.max() <= 50_000 * US
+        assert (n == n[network.port_peer]).all()
+        first = faults.outage_ptr[:-1]
+        both = down[first] == down[first[network.port_peer]]
+        assert both.all()  # a cable fails both ways
+        assert np.unique(down[first]).size == 32  # each for itself
+
+    def test_a_link_s_history_is_its_own(self, tmp_path):
+        faults, other = self.failures(tmp_path), self.failures(tmp_path, seed=2)
+        beside = self.failures(tmp_path, **{"faults.more": 'links = "h0 - *"\ndown = "60ms"'})
+
+        def history(faults: LinkFaults, port: int) -> list[list[int]]:
+            begin, end = faults.outage_ptr[port : port + 2]
+            return faults.outages_ps[begin:end].tolist()
+
+        assert history(faults, 5) == history(beside, 5) != history(other, 5)
+        assert history(faults, 0) == history(beside, 0)[:-1]
+
+    def test_nodes_take_their_links_down(self, tmp_path):
+        content = text(**{"faults.dead": 'node = "spine1"\ndown = "1us"'})
+        (point,) = load(tmp_path, content).points()
+        scenario = prepare(point)
+        assert scenario.faults is not None
+        network = scenario.network
+        down = np.flatnonzero(np.diff(scenario.faults.outage_ptr))
+        ends = {network.port_node[down[k]] for k in range(down.size)}
+        assert down.size == 2 * 4
+        assert network.n_hosts + 4 + 1 in ends
+
+    def test_links_that_do_not_exist(self, tmp_path):
         content = text(**{"faults.bad": 'links = "leaf9 - spine0"\nloss = 0.1'})
         (point,) = load(tmp_path, content).points()
         with pytest.raises(InputError, match=r'"leaf9 - spine0" matches no link'):

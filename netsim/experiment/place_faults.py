@@ -1,0 +1,180 @@
+"""Faults in a network: which links they mean, when they fail at random, what becomes of routes."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netsim.errors import InputError
+from netsim.experiment.schema import LINK_PATTERN
+from netsim.limits import HORIZON_PS
+from netsim.memory import require_room
+from netsim.model import checks
+from netsim.model.fabric import ECMP_SYMMETRIC
+from netsim.model.faults import NOMINAL, OUTAGE_BYTES, LinkFault, LinkFaults, combine
+from netsim.model.network import Network
+from netsim.model.reroute import follow_failures
+from netsim.model.routing import NEVER
+
+if TYPE_CHECKING:
+    from netsim.experiment.model import FaultUse, Point
+
+FAILURE_STREAM = 0x6661
+"""Keeps the random numbers of failures apart from other uses of the seed."""
+
+Ints = np.ndarray
+
+
+def link_faults(point: Point, network: Network) -> LinkFaults | None:
+    """The faults of every link of a network, None if there are none.
+
+    Raises InputError, without a file, if a section means no link, or has no end where it needs one.
+    """
+    if not point.faults:
+        if any(time != NEVER for _, time in point.converge_ps):
+            hint = "[faults] says which links do"
+            raise InputError("no link goes down", key="routing.converge", hint=hint)
+        return None
+    found, outages = [], []
+    for use in point.faults:
+        parts = _parts(use, network)
+        ports = np.concatenate(parts)
+        _check_rate(use, ports, network, point)
+        fault = LinkFault(
+            ports=ports,
+            loss=use.loss,
+            bit_error_rate=use.bit_error_rate,
+            outages_ps=use.outages_ps,
+            rate_bps=use.rate_bps,
+            at_ps=use.at_ps,
+            until_ps=use.until_ps,
+        )
+        found.append(fault)
+        if use.mtbf_ps is not None:
+            outages.append(_random_outages(use, parts, point))
+    faults = combine(found, network.n_ports, np.concatenate(outages) if outages else None)
+    converge_ps = _converge(point.converge_ps, network)
+    if (converge_ps < NEVER).any() and any(use.takes_down for use in point.faults):
+        if point.fabric.load_balancing == ECMP_SYMMETRIC:
+            raise InputError(
+                "while routes change, the way back is not the way there",
+                key="routing.converge",
+                hint=f'"never" with load_balancing "{ECMP_SYMMETRIC}"',
+            )
+        faults = replace(faults, routes=follow_failures(network, faults, converge_ps))
+    return faults
+
+
+def _parts(use: FaultUse, network: Network) -> list[Ints]:
+    """The ports that a section means, in parts that fail together: cables, directions, nodes."""
+    names = np.array([network.node_name(node) for node in range(network.n_nodes)])
+    node, neighbour = network.port_node, network.port_node[network.port_peer]
+    if use.node is not None:
+        nodes = np.flatnonzero(_fitting(names, use.node))
+        if not nodes.size:
+            raise _no_match(use.node, "no node", f"faults.{use.name}.node", names, network)
+        return [np.flatnonzero((node == one) | (neighbour == one)) for one in nodes.tolist()]
+    assert use.links is not None
+    match = LINK_PATTERN.fullmatch(use.links)
+    assert match is not None
+    if match["arrow"] is None:
+        chosen = np.ones(network.n_ports, bool)
+    else:
+        near, far = _fitting(names, match["a"]), _fitting(names, match["b"])
+        chosen = near[node] & far[neighbour]
+    if match["arrow"] == "->":
+        parts = list(np.flatnonzero(chosen)[:, None])
+    else:
+        cables = np.flatnonzero(chosen | chosen[network.port_peer])
+        cables = cables[cables < network.port_peer[cables]]
+        parts = list(np.stack([cables, network.port_peer[cables]], axis=1))
+    if not parts:
+        raise _no_match(use.links, "no link", f"faults.{use.name}.links", names, network)
+    return parts
+
+
+def _check_rate(use: FaultUse, ports: Ints, network: Network, point: Point) -> None:
+    """Refuse a rate that the links of the network could not be built with."""
+    if use.rate_bps == NOMINAL:
+        return
+    rates_bps = network.port_rate_bps.copy()
+    rates_bps[ports] = use.rate_bps
+    try:
+        checks.check_links(
+            replace(network, port_rate_bps=rates_bps), point.packets, point.fabric, {}
+        )
+    except InputError as error:
+        key = f"faults.{use.name}.rate"
+        raise InputError(error.message, key=key, hint=error.hint) from None
+
+
+def _fitting(names: np.ndarray, pattern: str) -> np.ndarray:
+    return np.array([fnmatchcase(name, pattern) for name in names.tolist()], bool)
+
+
+def _no_match(pattern: str, what: str, key: str, names: np.ndarray, network: Network) -> InputError:
+    shown = ", ".join([*names[:1], *names[network.n_hosts : network.n_hosts + 1], names[-1]])
+    hint = f"its nodes are named like {shown}"
+    return InputError(f'"{pattern}" matches {what} of this network', key=key, hint=hint)
+
+
+def _random_outages(use: FaultUse, parts: list[Ints], point: Point) -> Ints:
+    """Rows of (port, from, until): each part fails and is repaired after exponential times.
+
+    What becomes of a part depends on the seed, the section's name and the part's first port, on
+    nothing else.
+    """
+    assert use.mtbf_ps is not None
+    assert use.mttr_ps is not None
+    stop_ps = HORIZON_PS if point.stop.time_ps is None else point.stop.time_ps
+    end_ps = min(use.until_ps, stop_ps)
+    if end_ps >= HORIZON_PS:
+        raise InputError(
+            "links would fail for ever",
+            key=f"faults.{use.name}.until",
+            hint='when it ends, such as "10ms", or stop.time',
+        )
+    links = sum(part.size for part in parts)
+    expected = links * (max(0, end_ps - use.at_ps) / (use.mtbf_ps + use.mttr_ps) + 1)
+    what = f"{expected:,.0f} outages"
+    require_room(expected * OUTAGE_BYTES, what=what, key=f"faults.{use.name}.mtbf")
+    rows = [np.zeros((0, 3), np.int64)]
+    for part in parts:
+        entropy = [point.seed, FAILURE_STREAM, zlib.crc32(use.name.encode()), int(part.min())]
+        rng = np.random.Generator(np.random.Philox(entropy))
+        times = []
+        down = use.at_ps + _wait(rng, use.mtbf_ps)
+        while down < end_ps:
+            up = down + _wait(rng, use.mttr_ps)
+            times.append((down, min(up, end_ps)))
+            down = up + _wait(rng, use.mtbf_ps)
+        block = np.empty((part.size * len(times), 3), np.int64)
+        block[:, 0] = np.repeat(part, len(times))
+        block[:, 1:] = np.tile(np.array(times, np.int64).reshape(-1, 2), (part.size, 1))
+        rows.append(block)
+    return np.concatenate(rows)
+
+
+def _wait(rng: np.random.Generator, mean_ps: int) -> int:
+    return max(1, round(float(rng.exponential(mean_ps))))
+
+
+def _converge(patterns: tuple[tuple[str, int], ...], network: Network) -> Ints:
+    """int64[n_switches]: how long each switch takes to have new routes."""
+    names = np.array(network.switch_names)
+    times = np.full(network.n_switches, -1, np.int64)
+    for pattern, time in patterns:
+        fits = _fitting(names, pattern)
+        if not fits.any():
+            hint = f"they are named like {names[0]}, {names[-1]}"
+            message = f'"{pattern}" matches no switch of this network'
+            raise InputError(message, key="routing.converge", hint=hint)
+        times[fits & (times < 0)] = time
+    for switch in np.flatnonzero(times < 0)[:1].tolist():
+        message = f"says nothing of switch {names[switch]}"
+        raise InputError(message, key="routing.converge", hint='"*" = "never" for all others')
+    return times

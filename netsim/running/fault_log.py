@@ -1,0 +1,118 @@
+"""What happened to links and routes in a run: the table of faults, and their figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.limits import INT64
+from netsim.model.faults import NOMINAL, LinkFaults
+from netsim.model.routing import NO_ROUTE
+from netsim.results.run_result import Table
+
+if TYPE_CHECKING:
+    from netsim.model.network import Network
+
+DOWN, RATE, LOSS, REROUTE = KINDS = ("down", "rate", "loss", "reroute")
+"""What a row of the table is about."""
+
+NONE = -1
+
+
+def fault_table(network: Network, faults: LinkFaults, end_ps: int) -> Table:
+    """What went wrong until `end_ps`, in the order of time; see `netsim.results.columns`."""
+    parts = [_outages(network, faults), *_phases(network, faults), _reroutes(network, faults)]
+    table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    happened = np.flatnonzero(table["from_ps"] < end_ps)
+    order = happened[np.lexsort((table["link"][happened], table["from_ps"][happened]))]
+    return {name: column[order] for name, column in table.items()}
+
+
+def fault_figures(table: Table, network: Network, faults: LinkFaults) -> dict[str, Any]:
+    """How many rows of each kind there are, and who was cut off."""
+    counts = {kind: int((table["what"] == kind).sum()) for kind in KINDS}
+    cut_off = np.zeros(0, np.int64) if faults.routes is None else faults.routes.cut_off
+    hosts = [network.node_name(host) for host in cut_off.tolist()]
+    return {**counts, "hosts_cut_off": hosts}
+
+
+def _rows(
+    network: Network, what: str, node: np.ndarray, link: np.ndarray, **times: np.ndarray
+) -> Table:
+    names = np.array([network.node_name(n) for n in range(network.n_nodes)])
+    to = np.where(link >= 0, names[network.port_node[network.port_peer[link]]], "")
+    return {
+        "what": np.full(node.size, what),
+        "link": link,
+        "node": node,
+        "node_name": names[node],
+        "to_name": to,
+        **times,
+    }
+
+
+def _outages(network: Network, faults: LinkFaults) -> Table:
+    port = np.repeat(np.arange(network.n_ports), np.diff(faults.outage_ptr))
+    times = faults.outages_ps[: port.size]
+    until = np.where(times[:, 1] >= INT64, NONE, times[:, 1])
+    value = np.full(port.size, np.nan)
+    node = network.port_node[port]
+    return _rows(network, DOWN, node, port, from_ps=times[:, 0], until_ps=until, value=value)
+
+
+def _phases(network: Network, faults: LinkFaults) -> list[Table]:
+    """Rates other than the links' own, and chances of loss of a packet of one byte that are not 0.
+
+    A phase ends where the next one of its link begins.
+    """
+    n = faults.phase_from_ps.size
+    port = np.repeat(np.arange(network.n_ports), np.diff(faults.phase_ptr))
+    until = np.append(faults.phase_from_ps[1:], NONE)
+    until[faults.phase_ptr[1:] - 1] = NONE
+    rates = faults.phase_rate_bps.astype(float)
+    chances = faults.loss_table[faults.phase_profile, 1] / 2**32
+    found = []
+    for what, value, some in (
+        (RATE, rates, faults.phase_rate_bps != NOMINAL),
+        (LOSS, chances, faults.phase_profile != 0),
+    ):
+        rows = np.arange(n)[some]
+        found.append(
+            _rows(
+                network,
+                what,
+                network.port_node[port[rows]],
+                port[rows],
+                from_ps=faults.phase_from_ps[rows],
+                until_ps=until[rows],
+                value=value[rows],
+            )
+        )
+    return found
+
+
+def _reroutes(network: Network, faults: LinkFaults) -> Table:
+    """Rows of routing tables that replace others; their value is how many groups have no route."""
+    routes = faults.routes
+    if routes is None:
+        nobody = np.zeros(0, np.int64)
+        empty = {"from_ps": nobody, "until_ps": nobody, "value": np.zeros(0)}
+        return _rows(network, REROUTE, nobody, nobody, **empty)
+    switch = np.repeat(np.arange(network.n_switches), np.diff(routes.row_ptr))
+    ends = np.append(routes.row_first[1:], routes.route.size)
+    gone = np.concatenate([[0], np.cumsum(routes.route == NO_ROUTE)])
+    without = gone[ends] - gone[routes.row_first]
+    until = np.append(routes.row_from_ps[1:], NONE)
+    until[routes.row_ptr[1:] - 1] = NONE
+    changed = np.ones(switch.size, bool)
+    changed[routes.row_ptr[:-1]] = False
+    return _rows(
+        network,
+        REROUTE,
+        network.n_hosts + switch[changed],
+        np.full(int(changed.sum()), NONE),
+        from_ps=routes.row_from_ps[changed],
+        until_ps=until[changed],
+        value=without[changed].astype(float),
+    )

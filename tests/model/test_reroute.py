@@ -1,0 +1,198 @@
+"""Routes that follow failures: the rows that switches have, and what becomes of packets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, US, build, fat_tree, fct_ps, flow_table, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_networks import networks
+
+from netsim.engine.engine import Engine
+from netsim.model.faults import LinkFault, LinkFaults, combine
+from netsim.model.network import Network
+from netsim.model.reroute import follow_failures
+from netsim.model.routing import COUNT_BITS, COUNT_MASK, NEVER, NO_ROUTE, RouteChanges
+from netsim.running.collect import conserve
+
+NETWORK = fat_tree(2, 2, "100Gbps")
+"""Two leaves and two spines; every link takes SEND for a full packet and then 1 us."""
+SEND = 332_800
+HOP = SEND + US
+
+
+def ports_between(network: Network, a: str, b: str) -> np.ndarray:
+    """The links between two nodes, both ways."""
+    names = np.array([network.node_name(node) for node in range(network.n_nodes)])
+    near, far = names[network.port_node], names[network.port_node[network.port_peer]]
+    return np.flatnonzero(((near == a) & (far == b)) | ((near == b) & (far == a)))
+
+
+def faults_with_routes(
+    network: Network, faults: list[LinkFault], converge_ps: int | np.ndarray
+) -> LinkFaults:
+    found = combine(faults, network.n_ports)
+    times = np.broadcast_to(np.int64(converge_ps), network.n_switches)
+    return replace(found, routes=follow_failures(network, found, times))
+
+
+def candidates(routes: RouteChanges, switch: int, group: int, time_ps: int) -> list[int] | None:
+    """The local ports by which a switch sends at a time; None if there is no way."""
+    begin, end = routes.row_ptr[switch], routes.row_ptr[switch + 1]
+    row = begin + np.flatnonzero(routes.row_from_ps[begin:end] <= time_ps)[-1]
+    entry = int(routes.route[routes.row_first[row] + group])
+    if entry == NO_ROUTE:
+        return None
+    offset = entry >> COUNT_BITS
+    return routes.route_ports[offset : offset + (entry & COUNT_MASK)].tolist()
+
+
+@given(networks(), st.data())
+@settings(max_examples=60)
+def test_rows_are_the_shortest_paths_of_what_is_left(network: Network, data: st.DataObject) -> None:
+    """Against a breadth-first search of the graph without the links that are down."""
+    fabric = np.flatnonzero(network.port_node >= network.n_hosts).tolist()
+    some = st.lists(st.sampled_from(fabric), max_size=12)
+    times = st.tuples(st.integers(0, 50), st.integers(1, 50)).map(lambda t: (t[0], t[0] + t[1]))
+    cut = data.draw(st.lists(st.tuples(some, times), min_size=1, max_size=3))
+    faults = [LinkFault(np.array(ports, int), outages_ps=(time,)) for ports, time in cut]
+    converge = np.array(data.draw(st.lists(st.integers(0, 30), min_size=9, max_size=9)))
+    converge = converge[: network.n_switches]
+    routes = faults_with_routes(network, faults, converge).routes
+    assert routes is not None
+    for time in data.draw(st.lists(st.integers(0, 150), min_size=1, max_size=3)):
+        for switch in range(network.n_switches):
+            then = time - converge[switch]
+            dead = {p for ports, (down, up) in cut for p in ports if down <= then < up}
+            graph = nx.DiGraph()
+            graph.add_nodes_from(range(network.n_switches))
+            for port in set(fabric) - dead:
+                near = int(network.port_node[port]) - network.n_hosts
+                far = int(network.port_node[network.port_peer[port]]) - network.n_hosts
+                if far >= 0:
+                    graph.add_edge(far, near)  # the other way: towards the destination
+            first = int(network.node_first_port[network.n_hosts + switch])
+            for group, edge in enumerate(network.edge_switch.tolist()):
+                far_from = nx.single_source_shortest_path_length(graph, edge)
+                expected = None
+                if switch in far_from:
+                    expected = [
+                        port - first
+                        for port in range(
+                            first, int(network.node_first_port[network.n_hosts + switch + 1])
+                        )
+                        if port not in dead
+                        and (
+                            peer := int(network.port_node[network.port_peer[port]])
+                            - network.n_hosts
+                        )
+                        >= 0
+                        and far_from.get(peer, -2) == far_from[switch] - 1
+                    ]
+                assert candidates(routes, switch, group, time) == expected
+
+
+def test_switches_change_at_times_of_their_own_and_back() -> None:
+    down = LinkFault(ports_between(NETWORK, "leaf0", "spine0"), outages_ps=((10, 20),))
+    routes = faults_with_routes(NETWORK, [down], np.array([3, 5, NEVER, 3])).routes
+    assert routes is not None
+    assert [candidates(routes, 0, 1, t) for t in (12, 13, 22, 23)] == [[2, 3], [3], [3], [2, 3]]
+    assert [candidates(routes, 1, 0, t) for t in (14, 15, 24, 25)] == [[2, 3], [3], [3], [2, 3]]
+    assert candidates(routes, 2, 0, 15) == [0]  # this spine never learns of it
+    assert routes.n_changes == 4  # the other spine has nothing to change
+
+
+def datagrams(n: int, faults: LinkFaults | None) -> Engine:
+    """A flow whose packets take the two spines in turn."""
+    fabric = replace(DROP_TAIL, load_balancing="spray_rr")
+    flows = flow_table([(0, 2, n * 4096, 0)])
+    return run(build(NETWORK, flows, "datagram", fabric, faults=faults, jit=False))
+
+
+@pytest.mark.parametrize("converge_ps", [0, 5 * US, 12 * US + 1, NEVER])
+def test_a_spine_that_fails_loses_what_is_under_way_and_what_is_sent_until_routes_follow(
+    converge_ps: int,
+) -> None:
+    n, down_ps, up_ps = 200, 20 * US, 40 * US
+    dead = [
+        LinkFault(ports_between(NETWORK, leaf, "spine1"), outages_ps=((down_ps, up_ps),))
+        for leaf in ("leaf0", "leaf1")
+    ]
+    engine = datagrams(n, faults_with_routes(NETWORK, dead, converge_ps))
+    counters = engine.link_counters()
+    up, other = (int(ports_between(NETWORK, "leaf0", spine)[0]) for spine in ("spine1", "spine0"))
+    # Packet k stands at the leaf at k SEND + HOP, and is at the far leaf two hops later.
+    at_leaf = np.arange(n) * SEND + HOP
+    changed = down_ps + converge_ps, up_ps + converge_ps
+    one_path = (changed[0] <= at_leaf) & (at_leaf < changed[1])
+    turn = np.cumsum(~one_path) - 1  # the choices made before
+    leaf_port = 0  # by which the host's packets come in
+    to_dead = ~one_path & ((turn + leaf_port) % 2 == 1)
+    assert counters.sent_packets[up] == to_dead.sum()
+    assert counters.sent_packets[other] == n - to_dead.sum()
+    under_way = to_dead & (at_leaf + 2 * HOP > down_ps)
+    # The second link may be up again when the first was, or go down when the packet is on it.
+    lost = under_way & (at_leaf < up_ps)
+    assert counters.lost_packets.sum() == lost.sum() > 0
+    assert counters.unroutable_packets.sum() == 0
+    conserve(engine)
+
+
+def test_a_lone_way_that_fails_makes_packets_unroutable() -> None:
+    """The leaf drops what comes in between the two changes of its routes, at the host's port."""
+    down_ps, up_ps, converge_ps, n = 20 * US, 40 * US, 3 * US, 200
+    both = np.concatenate([ports_between(NETWORK, "leaf0", f"spine{k}") for k in range(2)])
+    faults = faults_with_routes(
+        NETWORK, [LinkFault(both, outages_ps=((down_ps, up_ps),))], converge_ps
+    )
+    engine = datagrams(n, faults)
+    at_leaf = np.arange(n) * SEND + HOP
+    gone = (down_ps + converge_ps <= at_leaf) & (at_leaf < up_ps + converge_ps)
+    lost = ~gone & (at_leaf < up_ps) & (at_leaf + HOP > down_ps)
+    links = engine.link_counters()
+    port = int(NETWORK.port_peer[0])
+    assert links.unroutable_packets[port] == links.unroutable_packets.sum() == gone.sum() > 0
+    assert links.unroutable_bytes[port] == gone.sum() * 4160
+    assert links.lost_packets.sum() == lost.sum() > 0
+    assert engine.conservation().packets.unroutable == gone.sum()
+    conserve(engine)
+    assert faults.routes is not None
+    assert faults.routes.cut_off.tolist() == [2, 3]  # from the first of two halves
+
+
+def test_packets_in_a_circle_end() -> None:
+    """A spine that sends what is for leaf1 back to leaf0, which sends it up again."""
+    row = faults_with_routes(NETWORK, [], 0)
+    routes = row.routes
+    assert routes is not None
+    spines = [2, 3]
+    route = routes.route.copy()
+    for switch in spines:
+        first = routes.row_first[routes.row_ptr[switch]]
+        route[first + 1] = route[first]  # to leaf1 as to leaf0
+    circle = replace(row, routes=replace(routes, route=route))
+    engine = datagrams(3, circle)
+    links = engine.link_counters()
+    assert links.unroutable_packets.sum() == 3
+    assert links.sent_packets.sum() == 3 * 255
+    conserve(engine)
+
+
+def test_go_back_n_goes_on_by_the_other_way() -> None:
+    """RoCE under ECMP: with routes that follow, a timeout; without them never."""
+    flows = flow_table([(0, 2, 400_000, 0), (1, 3, 400_000, 0)])
+    ports = np.concatenate([ports_between(NETWORK, leaf, "spine0") for leaf in ("leaf0", "leaf1")])
+    done = {}
+    for converge_ps in (10 * US, NEVER):
+        dead = [
+            LinkFault(ports, outages_ps=((5 * US, 10**15),)),
+        ]
+        faults = faults_with_routes(NETWORK, dead, converge_ps)
+        engine = build(NETWORK, flows, "roce", DROP_TAIL, faults=faults, jit=False)
+        done[converge_ps] = fct_ps(run(engine, 20_000 * US))
+    assert (done[10 * US] > 0).all()
+    assert (done[10 * US] < 5000 * US).all()

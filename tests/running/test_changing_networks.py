@@ -1,0 +1,115 @@
+"""Runs whose links go down, slow down and fail at random: how they end, what is told of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from experiment_text import load, text
+
+from netsim.experiment import Point
+from netsim.experiment.scenario import prepare
+from netsim.results import load_result, write_result
+from netsim.results.columns import FAULTS
+from netsim.results.run_result import RunResult
+from netsim.running.point import simulate
+
+NETWORK = {
+    "top": 'transport = "roce"',
+    "topology": 'kind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\nhost_rate = "100Gbps"',
+    "traffic": 'kind = "incast"\nfan_in = 3\nsize = "40KB"',
+}
+
+
+@pytest.fixture(autouse=True)
+def plain_python(monkeypatch):
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+
+
+def point_of(tmp_path: Path, **sections: str) -> Point:
+    (point,) = load(tmp_path, text(**NETWORK, **sections)).points()
+    return point
+
+
+def test_a_run_waits_for_a_repair(tmp_path):
+    """300 ms without a byte are more than its patience."""
+    down = 'node = "leaf1"\ndown = "1us"\nup = "300ms"'
+    result = simulate(point_of(tmp_path, **{"faults.dead": down}))
+    assert (result.stopped_because, result.complete) == ("finished", True)
+    assert result.flows["fct_ps"].max() > 300 * 10**9
+
+
+def test_a_run_does_not_wait_for_what_is_down_for_good(tmp_path):
+    sections = {"faults.dead": 'node = "leaf1"\ndown = "1us"', "routing": 'converge = "10us"'}
+    result = simulate(point_of(tmp_path, **sections))
+    assert (result.stopped_because, result.complete) == ("stalled", False)
+    assert result.reason is not None
+    assert "; cut off for a time: h2, h3" in result.reason
+    assert result.summary["faults"]["hosts_cut_off"] == ["h2", "h3"]
+    assert result.summary["unroutable"] == result.links["unroutable"].sum() > 0
+    assert result.summary["conservation"]["packets"]["unroutable"] == result.summary["unroutable"]
+
+
+def run_with_all(tmp_path: Path) -> tuple[Point, RunResult]:
+    point = point_of(
+        tmp_path,
+        **{
+            "faults.dead": 'links = "leaf0 -> spine0"\ndown = "2us"\nup = "8us"',
+            "faults.slow": 'links = "h3 - leaf1"\nrate = "25Gbps"\nat = "1us"\nuntil = "5us"',
+            "faults.worn": 'links = "h1 -> leaf0"\nloss = 0.25\nuntil = "1us"',
+            "faults.flaky": 'links = "leaf1 - spine1"\nmtbf = "1us"\nmttr = "300ns"\nuntil = "6us"',
+            "faults.late": 'links = "all"\ndown = "1000s"',
+            "routing": 'converge = "500ns"',
+        },
+    )
+    return point, simulate(point)
+
+
+def test_what_happened_is_told(tmp_path):
+    point, result = run_with_all(tmp_path)
+    loaded = load_result(write_result(tmp_path / "r", point, result))
+    table = loaded.faults
+    assert table is not None
+    assert table.columns == [column.name for column in FAULTS]
+
+    def rows(what: str, node: str) -> list[tuple[object, ...]]:
+        some = table.filter(pl.col("what") == what, pl.col("node_name") == node)
+        return some.select("to_name", "from_ps", "until_ps", "value").rows()
+
+    assert rows("rate", "h3") == [("leaf1", 10**6, 5 * 10**6, 25e9)]
+    assert rows("rate", "leaf1") == [("h3", 10**6, 5 * 10**6, 25e9)]
+    assert rows("loss", "h1") == [("leaf0", 0, 10**6, 0.25)]
+    assert ("spine0", 2 * 10**6, 8 * 10**6, None) in rows("down", "leaf0")
+    faults = prepare(point).faults
+    assert faults is not None
+    n_down = int((faults.outages_ps[:, 0] < result.summary["simulated_ps"]).sum())
+    assert len(table.filter(pl.col("what") == "down")) == n_down > 3
+    times = [row[1] for row in rows("reroute", "leaf0")]
+    assert {2_500_000, 8_500_000} <= set(times)
+    counts = {what: len(table.filter(pl.col("what") == what)) for what in ("down", "reroute")}
+    assert loaded.summary["faults"]["down"] == counts["down"]
+    assert loaded.summary["faults"]["reroute"] == counts["reroute"]
+    assert table["from_ps"].is_sorted()
+    assert table["from_ps"].max() < 10**15  # "late" never came
+
+
+def test_a_result_without_faults_has_no_table_of_them(tmp_path):
+    point = point_of(tmp_path)
+    result = simulate(point)
+    loaded = load_result(write_result(tmp_path / "r", point, result))
+    assert loaded.faults is None
+    assert "faults" not in loaded.summary
+
+
+def test_pfc_has_room_for_the_highest_rate(tmp_path):
+    """A cable at four times its rate holds four times as much that is under way."""
+    sections = {"fabric": 'model = "lossless"'}
+    built = prepare(point_of(tmp_path, **sections)).fabric
+    fast = 'links = "h0 - *"\nrate = "400Gbps"\nat = "1ms"'
+    faster = prepare(point_of(tmp_path, **sections, **{"faults.fast": fast})).fabric
+    rooms = [dict(fabric.queue.params)["headroom_bytes"] for fabric in (built, faster)]
+    network = prepare(point_of(tmp_path)).network
+    both_ways_ps = int(2 * network.port_delay_ps[0])
+    assert np.diff(rooms) == [300 * both_ways_ps // 8000]
