@@ -188,6 +188,7 @@ def _fair_slowdown(point: Point, network: Network) -> tuple[float, float]:
     from netsim.bounds.fair_shares import completion_times
     from netsim.bounds.ideal import ideal_times
     from netsim.model.flows import TrafficContext
+    from netsim.model.lanes import lanes_used
 
     if point.classes:
         raise InputError("there are several classes of flows")
@@ -199,7 +200,8 @@ def _fair_slowdown(point: Point, network: Network) -> tuple[float, float]:
             point.packets.header_bytes,
         )  # fmt: skip
         flows = point.traffic.module.flows(point.traffic.params, network, rng, context)
-        times = completion_times(network, flows, point.packets, rng)
-        slowdown = times / ideal_times(network, flows, point.packets).fct_ps
+        lanes = lanes_used(network, flows, point.fabric.planes, trial)
+        times = completion_times(network, flows, point.packets, rng, lanes)
+        slowdown = times / ideal_times(network, flows, point.packets, lanes=lanes).fct_ps
         last, mean = last + slowdown.max() / TRIALS, mean + slowdown.mean() / TRIALS
     return float(last), float(mean)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import fields, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def network_of(case: Case) -> Network:
     for _ in range(case.n_switches):
         builder.add_switch()
     for c in case.cables:
-        builder.cable(c.a, c.b, c.rate_bps, 1)
+        builder.cable(c.a, c.b, c.rate_bps, 1, nic=c.nic)
     network = builder.build("case")
     delay = np.zeros(network.n_ports, np.int64)
     free = list(network.node_first_port[:-1])
@@ -72,6 +73,7 @@ def flows_of(case: Case) -> FlowTable:
     table = FlowTable(src, dst, size, start)
     if case.after:
         table.set_dependencies([case.after.get(f, ()) for f in range(len(case.flows))])
+    table.use_nics([case.nics.get(flow, -1) for flow in range(len(table))])
     return table
 
 
@@ -113,18 +115,22 @@ def routes_of(case: Case) -> RouteChanges | None:
         return None
     network = network_of(case)
     writer, lists = RowWriter(network), TableWriter()
+    groups = [
+        (network.edge_switch[begin:end] + case.n_hosts).tolist()
+        for begin, end in pairwise(network.first_group.tolist())
+    ]
     shortest = [
         lists.entry(network.candidates(switch, group))
         for switch in range(network.n_switches)
-        for group in range(network.n_groups)
+        for group in range(len(groups[network.switch_network[switch]]))
     ]
-    route = np.array(shortest, np.int64).reshape(network.n_switches, -1)
-    groups = (network.edge_switch + case.n_hosts).tolist()
+    route = np.array(shortest, np.int64)
     for reroute in sorted(case.reroutes, key=lambda one: one.at_ps):
         switch = reroute.switch - case.n_hosts
         for edge, ports in reroute.ports.items():
             entry = lists.entry(np.array(ports)) if ports else NO_ROUTE
-            route[switch, groups.index(edge)] = entry
+            group = groups[network.switch_network[switch]].index(edge)
+            route[network.route_first[switch] + group] = entry
         table = lists.table(route)
         from_ps = np.full(network.n_switches, NEVER)
         from_ps[switch] = reroute.at_ps

@@ -25,11 +25,14 @@ from reference.simulator import simulate
 
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import RUNNING
+from netsim.model.lanes import PLANES
 
 CASES = 8
 """Random cases for each combination of transport, model and load balancing."""
+SEVERAL_PORTS_CASES = 5
+"""Of each combination of transport, model and planes."""
 MORE_CASES = 60
-"""Of the slow test."""
+"""Of the slow tests."""
 
 
 def compare(case: Case, **options: object) -> None:
@@ -81,6 +84,39 @@ def test_every_departure(transport: str, model: str, load_balancing: str) -> Non
 def test_every_departure_of_many(transport: str, model: str, load_balancing: str) -> None:
     for seed in range(CASES, MORE_CASES):
         check(transport, model, load_balancing, seed)
+
+
+def check_planes(transport: str, model: str, planes: str, seed: int) -> None:
+    """Likewise where hosts have several ports; its seed also decides on the load balancing."""
+    balancing = [name for name in LOAD_BALANCING if name != "ecmp_symmetric"]
+    case = random_case(seed, transport, model, balancing[seed % len(balancing)], planes)
+    compare(case, jit=False, window_ps=shortened(case, (1, 3, 1, 8)[seed % 4]))
+
+
+@pytest.mark.parametrize("planes", PLANES)
+@pytest.mark.parametrize(("transport", "model"), COMBINATIONS)
+def test_every_departure_of_hosts_with_several_ports(
+    transport: str, model: str, planes: str
+) -> None:
+    for seed in range(SEVERAL_PORTS_CASES):
+        check_planes(transport, model, planes, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planes", PLANES)
+@pytest.mark.parametrize(("transport", "model"), COMBINATIONS)
+def test_every_departure_of_many_hosts_with_several_ports(
+    transport: str, model: str, planes: str
+) -> None:
+    for seed in range(SEVERAL_PORTS_CASES, MORE_CASES):
+        check_planes(transport, model, planes, seed)
+
+
+@pytest.mark.parametrize("planes", PLANES)
+def test_growth_and_pieces_change_nothing_for_hosts_with_several_ports(planes: str) -> None:
+    for seed, (transport, model) in enumerate(COMBINATIONS):
+        case = random_case(200 + seed, transport, model, "spray_rr", planes)
+        compare_totals(case, run_in_pieces(case, seed, windows=300), simulate(case))
 
 
 @pytest.mark.parametrize("load_balancing", LOAD_BALANCING)

@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 from netsim.bounds.ideal import ideal_times
 from netsim.errors import InputError
 from netsim.model.fabric import packet_counts
+from netsim.model.lanes import lanes_of
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
 
 if TYPE_CHECKING:
     from netsim.model.fabric import PacketFormat
     from netsim.model.flows import FlowTable
+    from netsim.model.lanes import Lanes
     from netsim.model.network import Network
 
 Ints = NDArray[np.int64]
@@ -36,21 +38,31 @@ TIE = 1 + 1e-12
 
 
 def completion_times(
-    network: Network, flows: FlowTable, packets: PacketFormat, rng: np.random.Generator
+    network: Network,
+    flows: FlowTable,
+    packets: PacketFormat,
+    rng: np.random.Generator,
+    lanes: Lanes | None = None,
 ) -> Floats:
     """Picoseconds from the start to the last byte of each flow, on paths drawn from `rng`.
+
+    A flow goes by `lanes`, all that it has by default: one path for each, which share links as
+    flows do, and what it gets is the sum.
 
     Raises InputError unless the flows are of one size and start together.
     """
     sizes_differ = np.unique(flows.size_bytes).size > 1
     if sizes_differ or np.unique(flows.start_ps).size > 1 or flows.after_ptr is not None:
         raise InputError("fair shares are known only for flows of one size that start together")
-    paths = ecmp_paths(network, flows.src.astype(np.int64), flows.dst.astype(np.int64), rng)
+    lanes = lanes_of(network, flows) if lanes is None else lanes
+    paths = ecmp_paths(network, lanes.src_port, lanes.dst_port, rng)
     rates_bps = network.port_rate_bps.astype(float)
     on_wire = flows.size_bytes + packet_counts(flows.size_bytes, packets) * packets.header_bytes
-    alone_bps = np.append(rates_bps, np.inf)[paths].min(axis=1)
-    longer_ps: Floats = 8e12 * on_wire * (1 / max_min_rates(paths, rates_bps) - 1 / alone_bps)
-    return ideal_times(network, flows, packets).fct_ps + longer_ps
+    of_lanes = np.append(rates_bps, np.inf)[paths].min(axis=1)
+    alone_bps = np.add.reduceat(of_lanes, lanes.first[:-1])
+    shared_bps = np.add.reduceat(max_min_rates(paths, rates_bps), lanes.first[:-1])
+    longer_ps: Floats = 8e12 * on_wire * (1 / shared_bps - 1 / alone_bps)
+    return ideal_times(network, flows, packets, lanes=lanes).fct_ps + longer_ps
 
 
 def max_min_rates(links: Ints, capacity: Floats) -> Floats:
@@ -86,9 +98,9 @@ def max_min_rates(links: Ints, capacity: Floats) -> Floats:
 
 
 def ecmp_paths(network: Network, src: Ints, dst: Ints, rng: np.random.Generator) -> Ints:
-    """The global ports on one path of each flow, int64[n_flows, hops], padded with NO_LINK.
+    """The global ports on one path between each two ports of hosts, padded with NO_LINK.
 
-    At each switch, every port on a shortest path is equally likely.
+    int64[n, hops]. At each switch, every port on a shortest path is equally likely.
     """
     flow = np.arange(src.size)
     group = network.host_group[dst].astype(np.int64)
@@ -100,7 +112,7 @@ def ecmp_paths(network: Network, src: Ints, dst: Ints, rng: np.random.Generator)
         onward = network.port_node[network.port_peer[port]] >= network.n_hosts
         flow, port = flow[onward], port[onward]
         switch = network.next_switch(port)
-        entry = network.route[switch * network.n_groups + group[flow]]
+        entry = network.route[network.route_first[switch] + group[flow]]
         count = entry & COUNT_MASK
         chosen = (entry >> COUNT_BITS) + rng.integers(0, np.maximum(count, 1))
         local = network.host_port[dst[flow]].astype(np.int64)

@@ -13,11 +13,13 @@ that meets no queue on its way back.
 If packets may take different paths, the last and shorter packet can overtake, and a link
 inside the network need not carry all of them. Then the time is that of packets which queue
 only at the first and at the last link: no work-conserving order of arrival is faster.
+
+A flow that goes by several lanes has its packets dealt to them in the best way (`_striped`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,11 +27,13 @@ from numpy.typing import NDArray
 
 from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.fabric import packet_counts
+from netsim.model.lanes import lanes_of
 from netsim.model.paths import walk
 
 if TYPE_CHECKING:
     from netsim.model.fabric import PacketFormat
     from netsim.model.flows import FlowTable
+    from netsim.model.lanes import Lanes
     from netsim.model.network import Network
 
 # Flows handled at once: their arrays stay in the processor's cache.
@@ -52,9 +56,14 @@ class IdealTimes:
 
 
 def ideal_times(
-    network: Network, flows: FlowTable, packets: PacketFormat, *, multipath: bool = False
+    network: Network,
+    flows: FlowTable,
+    packets: PacketFormat,
+    *,
+    multipath: bool = False,
+    lanes: Lanes | None = None,
 ) -> IdealTimes:
-    """Completion times of each flow alone on its first shortest path.
+    """Completion times of each flow alone on the first shortest path of each of its lanes.
 
     Args:
         network: with n_hosts hosts.
@@ -63,23 +72,109 @@ def ideal_times(
         multipath: packets of one flow may take different paths (spraying, adaptive routing).
             All shortest paths must have the rates and delays of the first; where they are
             narrower together than the hosts' links, a hop is as fast as its parallel links are.
+        lanes: those that each flow goes by, all that it has by default.
     """
-    fct_ps = np.empty(len(flows), np.int64)
-    acked_ps = np.empty(len(flows), np.int64)
-    quotient = byte_quotient(network.port_rate_bps)
-    one_way = _over_many_paths if multipath else _in_order
-    for begin in range(0, len(flows), BLOCK):
-        part = slice(begin, begin + BLOCK)
-        src, dst = flows.src[part].astype(np.int64), flows.dst[part].astype(np.int64)
-        count = packet_counts(flows.size_bytes[part], packets)
-        full = packets.payload_bytes + packets.header_bytes
-        last = flows.size_bytes[part] - (count - 1) * packets.payload_bytes + packets.header_bytes
-        fct = one_way(network, quotient, src, dst, count, full, last)
-        control = np.full(src.size, packets.control_bytes, np.int64)
-        single = np.ones(src.size, np.int64)
-        ack = _in_order(network, quotient, dst, src, single, full, control)
-        fct_ps[part], acked_ps[part] = fct, fct + ack
-    return IdealTimes(fct_ps, acked_ps)
+    lanes = lanes_of(network, flows) if lanes is None else lanes
+    count = packet_counts(flows.size_bytes, packets)
+    full, n = packets.data_bytes, len(flows)
+    last = flows.size_bytes - (count - 1) * packets.payload_bytes + packets.header_bytes
+    times = PathTimes(network, full, multipath)
+    if lanes.src_port.size == n:
+        fct = times.one_way(lanes.src_port, lanes.dst_port, count, last)
+    else:
+        fct = _striped(times, lanes, count, last)
+    control = np.full(lanes.src_port.size, packets.control_bytes, np.int64)
+    back = times.alone(lanes.dst_port, lanes.src_port, control)
+    ack = np.minimum.reduceat(back, lanes.first[:-1])
+    return IdealTimes(fct, fct + ack)
+
+
+def round_trips(network: Network, lanes: Lanes, packets: PacketFormat) -> Ints:
+    """A full packet out and a control packet back on empty links: the longest of a flow's lanes."""
+    times = PathTimes(network, packets.data_bytes, multipath=False)
+    data, control = (
+        np.full(lanes.src_port.size, size, np.int64)
+        for size in (packets.data_bytes, packets.control_bytes)
+    )
+    out = times.alone(lanes.src_port, lanes.dst_port, data)
+    back = times.alone(lanes.dst_port, lanes.src_port, control)
+    longest: Ints = np.maximum.reduceat(out + back, lanes.first[:-1])
+    return longest
+
+
+@dataclass(frozen=True)
+class PathTimes:
+    """Times on paths between two hosts' ports that nothing else uses; `full` is a full packet."""
+
+    network: Network
+    full: int
+    multipath: bool
+
+    def one_way(self, src: Ints, dst: Ints, count: Ints, last: Ints) -> Ints:
+        """Until the last of `count` packets, which has `last` bytes on the wire, is there."""
+        arrival = np.empty(src.size, np.int64)
+        quotient = byte_quotient(self.network.port_rate_bps)
+        path = _over_many_paths if self.multipath else _in_order
+        for begin in range(0, src.size, BLOCK):
+            part = slice(begin, begin + BLOCK)
+            flows = (src[part], dst[part], count[part], self.full, last[part])
+            arrival[part] = path(self.network, quotient, *flows)
+        return arrival
+
+    def alone(self, src: Ints, dst: Ints, size: Ints) -> Ints:
+        """Until a single packet of `size` bytes on the wire is there."""
+        return replace(self, multipath=False).one_way(src, dst, np.ones_like(size), size)
+
+    def gap(self, src: Ints, dst: Ints) -> Ints:
+        """Between two full packets at the far end, at the least."""
+        quotient = byte_quotient(self.network.port_rate_bps)
+        gap = np.zeros(src.size, np.int64)
+        for flow, port, delivers, _ in walk(self.network, src, dst):
+            counts = delivers | (port < self.network.n_host_ports) | (not self.multipath)
+            send = np.where(counts, send_time(self.full, quotient[port]), 0)
+            gap[flow] = np.maximum(gap[flow], send)
+        return gap
+
+
+def _striped(times: PathTimes, lanes: Lanes, count: Ints, last: Ints) -> Ints:
+    """Arrival of the last byte if packets are dealt to several lanes in the best way.
+
+    Of lanes that are alike, one carries a full packet more than an even share or one carries the
+    last packet besides an even share, and neither can be avoided. Of others what counts is when
+    they could have brought so many full packets, one after the other, all together, and when the
+    last packet would have come alone: less than the best deal, by less than a packet.
+    """
+    first, n_lanes = lanes.first[:-1], lanes.counts
+    flow = np.repeat(np.arange(count.size), n_lanes)
+    ends = lanes.src_port, lanes.dst_port
+    head = times.alone(*ends, np.full(flow.size, times.full, np.int64))
+    gap = times.gap(*ends)
+    tail = times.alone(*ends, last[flow])
+    others = count - 1  # full packets
+
+    def fastest(packets: Ints, size: Ints) -> Ints:
+        arrival = times.one_way(*ends, np.maximum(packets, 1)[flow], size[flow])
+        best: Ints = np.minimum.reduceat(arrival, first)
+        return np.where(packets > 0, best, 0)
+
+    even = np.maximum(
+        fastest(-(-others // n_lanes), np.full(count.size, times.full, np.int64)),
+        fastest(others // n_lanes + 1, last),
+    )
+    alike = np.ones(count.size, bool)
+    for what in (head, gap, tail):
+        alike &= np.maximum.reduceat(what, first) == np.minimum.reduceat(what, first)
+
+    # The earliest time by which all lanes together can have brought the full packets.
+    low = np.zeros(count.size, np.int64)
+    high = np.minimum.reduceat(head + np.maximum(others - 1, 0)[flow] * gap, first)
+    while (low < high).any():
+        middle = (low + high) // 2
+        brought = np.maximum((middle[flow] - head) // gap + 1, 0)
+        enough = np.add.reduceat(brought, first) >= others
+        low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
+    uneven = np.maximum(high, np.minimum.reduceat(tail, first))
+    return np.where(alike, even, uneven)
 
 
 def _over_many_paths(
@@ -99,7 +194,7 @@ def _over_many_paths(
         width[flow] *= parallel
         share = -(-count[flow] // width[flow]) - 1
         wait = head[flow] - tail[flow] + share * send_time(full, quotient[port])
-        inside = ~delivers & (port >= network.n_hosts)
+        inside = ~delivers & (port >= network.n_host_ports)
         latest[flow] = np.where(inside, np.maximum(latest[flow], wait), latest[flow])
         delay = network.port_delay_ps[port]
         head[flow] += send_time(first[flow], quotient[port]) + delay
@@ -136,7 +231,7 @@ def _sprayed(
     crossing_last = np.zeros(src.size, np.int64)
     for flow, port, delivers, _ in walk(network, src, dst):
         through, out = flow[~delivers], port[~delivers]
-        inside = out >= network.n_hosts  # the first link is the only one that leaves a host
+        inside = out >= network.n_host_ports  # the first link is the only one that leaves a host
         delay = network.port_delay_ps[out]
         crossing_full[through] += delay + inside * send_time(full, quotient[out])
         crossing_last[through] += delay + inside * send_time(last[through], quotient[out])
@@ -168,6 +263,6 @@ def _sprayed(
     return arrival
 
 
-def _exit_ports(network: Network, host: Ints) -> Ints:
-    """Global port at the edge switch of each host."""
-    return network.port_peer[host].astype(np.int64)
+def _exit_ports(network: Network, port: Ints) -> Ints:
+    """Global port at the edge switch of each host's port."""
+    return network.port_peer[port].astype(np.int64)

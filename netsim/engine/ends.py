@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from netsim.bounds.ideal import ideal_times
+from netsim.bounds.ideal import round_trips
 from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import (
     INF,
+    OUTLET,
+    SPREAD,
     TIMER,
     TIMER_RX,
     TIMER_START,
@@ -24,9 +26,10 @@ from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings
 from netsim.engine.tasks import build_tasks, waiting
 from netsim.limits import RATE_SHIFT
-from netsim.model.arithmetic import byte_quotient
+from netsim.model.arithmetic import PURPOSE_PLANE_PERMUTATION, byte_quotient, salt
 from netsim.model.fabric import packet_counts
 from netsim.model.flows import FlowTable
+from netsim.model.lanes import Lanes, lanes_used
 from netsim.model.network import Network
 
 
@@ -37,20 +40,25 @@ def build_ends(
     rings: Rings,
 ) -> Ends:
     """The hosts' side of the state; ``pars`` are the parameters of each transport."""
-    flows = simulation.flows
-    tx, rx = _sides(simulation, protocol)
+    network, flows = simulation.network, simulation.flows
+    lanes = lanes_used(network, flows, simulation.fabric.planes, simulation.seed)
+    tx, rx = _sides(simulation, protocol, lanes)
     bits = _bitmaps(tx, rx, protocol)
-    hosts = _hosts(simulation.network, protocol, rings)
+    hosts = _hosts(network, protocol)
+    nics = tuple(network.nic_of_port[side[lanes.first[:-1]]] for side in _ports_of(lanes))
     found = waiting(simulation)
     next_flow, next_flows = _successors(flows, found.elsewhere)
     built = build_tasks(found.tasks, flows)
     tx["waits_for"] = np.bincount(next_flows[:-1], minlength=len(flows))
     if found.tasks is not None:
         tx["waits_for"][built.send_task >= 0] = 1
-    timers, heap = _build_timers(hosts, tx, rx, built.tasks, protocol)
+    timers, heap = _build_timers(hosts, (tx, rx), nics, built.tasks, protocol)
     return grouped(
         Ends,
         hosts=hosts,
+        first_nic=network.first_nic,
+        outlets=_outlets(network, rings),
+        **_spreads(simulation, lanes, nics),
         tx=tx,
         rx=rx,
         timers=timers,
@@ -63,7 +71,14 @@ def build_ends(
     )
 
 
-def _sides(simulation: Simulation, protocol: Protocol) -> tuple[np.ndarray, np.ndarray]:
+def _ports_of(lanes: Lanes) -> tuple[Array, Array]:
+    """The ports of all lanes at their senders and at their receivers."""
+    return lanes.src_port, lanes.dst_port
+
+
+def _sides(
+    simulation: Simulation, protocol: Protocol, lanes: Lanes
+) -> tuple[np.ndarray, np.ndarray]:
     """The records of all flows, at their senders and at their receivers."""
     network, flows, packets = simulation.network, simulation.flows, simulation.packets
     n = len(flows)
@@ -80,13 +95,15 @@ def _sides(simulation: Simulation, protocol: Protocol) -> tuple[np.ndarray, np.n
         side["n_packets"] = n_packets
         side["last_bytes"] = flows.size_bytes - (n_packets - 1) * packets.payload_bytes
         side["prio"] = flows.cls
-    one_packet = FlowTable(flows.src, flows.dst, np.full(n, packets.payload_bytes))
-    q20 = byte_quotient(network.port_rate_bps[flows.src])
+    if network.has_several_ports:
+        tx["spread"], rx["spread"] = np.arange(n), n + np.arange(n)
+    rate_bps = np.add.reduceat(network.port_rate_bps[lanes.src_port], lanes.first[:-1])
+    q20 = byte_quotient(rate_bps)
     tx["next_ready"] = -1
     tx["start_ps"] = flows.start_ps
     tx["acked_ps"] = -1
     tx["ps_per_byte_q20"] = q20
-    tx["base_rtt_ps"] = ideal_times(network, one_packet, packets).acked_ps
+    tx["base_rtt_ps"] = round_trips(network, lanes, packets)
     tx["bdp_bytes"] = (tx["base_rtt_ps"].astype(float) * 2**RATE_SHIFT / q20).astype(np.int64)
     rx["done_ps"] = -1
     rx["next_done"] = -1
@@ -105,18 +122,48 @@ def _bitmaps(tx: np.ndarray, rx: np.ndarray, protocol: Protocol) -> Array:
     return np.zeros(max(1, int(tx_words.sum() + rx_words.sum())), np.int64)
 
 
-def _hosts(network: Network, protocol: Protocol, rings: Rings) -> np.ndarray:
-    h = network.n_hosts
-    slots = rings.sizes.control_slots
-    hosts = np.zeros(h, protocol.host)
-    hosts["host"] = np.arange(h)
-    hosts["port"] = network.node_first_port[:h]
-    hosts["ps_per_byte_q20"] = byte_quotient(network.port_rate_bps[:h])
-    hosts["ctrl_off"] = rings.control_at + np.arange(h) * slots
-    hosts["ctrl_mask"] = slots - 1
-    for field in ("ready_head", "ready_tail", "done_head"):
-        hosts[field] = -1
+def _hosts(network: Network, protocol: Protocol) -> np.ndarray:
+    """The NICs of all hosts."""
+    n_nics = int(network.first_nic[-1])
+    hosts = np.zeros(n_nics, protocol.host)
+    hosts["nic"] = np.arange(n_nics)
+    hosts["host"] = np.repeat(np.arange(network.n_hosts), np.diff(network.first_nic))
+    hosts["port"] = network.node_first_port[hosts["host"]]
+    hosts["ps_per_byte_q20"] = byte_quotient(network.nic_rate_bps)
+    hosts["done_head"] = -1
     return hosts
+
+
+def _outlets(network: Network, rings: Rings) -> np.ndarray:
+    """What waits at the ports of hosts: nothing yet."""
+    slots = rings.sizes.control_slots
+    outlets = np.zeros(network.n_host_ports, OUTLET)
+    outlets["ctrl_off"] = rings.control_at + np.arange(outlets.size) * slots
+    outlets["ctrl_mask"] = slots - 1
+    outlets["ready_head"] = outlets["ready_tail"] = -1
+    outlets["nic"] = network.nic_of_port
+    return outlets
+
+
+def _spreads(simulation: Simulation, lanes: Lanes, nics: Sequence[Array]) -> dict[str, np.ndarray]:
+    """How both sides of all flows go by their lanes, if a host has several ports."""
+    if not simulation.network.has_several_ports:
+        return {"spreads": np.zeros(1, SPREAD), "lanes": np.zeros((1, 2), np.int32)}
+    n, total = len(simulation.flows), int(lanes.first[-1])
+    spreads = np.zeros((2, n), SPREAD)  # of senders, of receivers
+    spreads["nic"] = nics
+    spreads["first_lane"] = lanes.first[:-1], total + lanes.first[:-1]
+    spreads["n_lanes"] = lanes.counts
+    entity = 4 * np.arange(n)
+    for field, number in (("salt_data", 0), ("salt_control", 1)):
+        for side in range(2):
+            at = entity + 2 * side + number
+            spreads[field][side] = salt(simulation.seed, PURPOSE_PLANE_PERMUTATION, at)
+    there = np.stack(_ports_of(lanes), axis=1)
+    return {
+        "spreads": spreads.reshape(-1),
+        "lanes": np.concatenate([there, there[:, ::-1]]).astype(np.int32),
+    }
 
 
 def _parameters(
@@ -151,37 +198,44 @@ def _successors(flows: FlowTable, elsewhere: Array) -> tuple[np.ndarray, np.ndar
 
 
 def _build_timers(
-    hosts: Any, tx: Any, rx: Any, tasks: Any, protocol: Protocol
+    hosts: Any, sides: tuple[Any, Any], nics: Sequence[Array], tasks: Any, protocol: Protocol
 ) -> tuple[Any, np.ndarray]:
-    """Number the timers: of each host its own, then those of what it sends, receives and does.
+    """Number the timers, host by host.
 
-    Flows and tasks that wait for nothing have theirs set.
+    Those of its NICs come first, of each NIC its own, then those of what it sends and receives;
+    behind them are the tasks'. ``nics`` are those of the flows' ``sides``. Flows and tasks that
+    wait for nothing have theirs set.
     """
-    h, n = hosts.shape[0], tx.shape[0]
+    n_nics, h = hosts.shape[0], int(hosts["host"][-1]) + 1
+    (tx, rx), (tx_nic, rx_nic) = sides, nics
+    n = tx.shape[0]
     per_tx, per_rx = 1 + protocol.tx_timers, protocol.rx_timers
     own = protocol.host_timers
-    n_tx = np.bincount(tx["host"], minlength=h)
-    n_rx = np.bincount(rx["host"], minlength=h)
+    n_tx = np.bincount(tx_nic, minlength=n_nics)
+    n_rx = np.bincount(rx_nic, minlength=n_nics)
+    per_nic = own + n_tx * per_tx + n_rx * per_rx
     n_tasks = np.bincount(tasks["host"], minlength=h)
-    per_host = own + n_tx * per_tx + n_rx * per_rx + n_tasks
-    first = np.cumsum(per_host) - per_host
+    per_host = np.bincount(hosts["host"], per_nic, h).astype(np.int64) + n_tasks
+    first_of_host = np.cumsum(per_host) - per_host
+    tasks_before = np.cumsum(n_tasks) - n_tasks
+    first = np.cumsum(per_nic) - per_nic + tasks_before[hosts["host"]]
+    heap_off = 1 + np.arange(h) + first_of_host
     hosts["first_timer"] = first
-    hosts["n_timers"] = per_host
-    hosts["heap_off"] = first
+    hosts["n_timers"] = per_nic
+    hosts["heap_off"] = heap_off[hosts["host"]]
 
-    def rank(side: Any, counts: np.ndarray) -> np.ndarray:
-        """Position of each among those of its host, in order."""
-        order = np.argsort(side["host"], kind="stable")
+    def rank(owner: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Position of each among those of its NIC, or host, in order."""
+        order = np.argsort(owner, kind="stable")
         ranks = np.empty(order.size, np.int64)
         ranks[order] = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
         return ranks
 
-    start = first[tx["host"]] + own + rank(tx, n_tx) * per_tx
+    start = first[tx_nic] + own + rank(tx_nic, n_tx) * per_tx
     tx["first_timer"] = start + 1
-    rx["first_timer"] = (
-        first[rx["host"]] + own + (n_tx * per_tx)[rx["host"]] + rank(rx, n_rx) * per_rx
-    )
-    tasks["timer"] = (first + per_host - n_tasks)[tasks["host"]] + rank(tasks, n_tasks)
+    rx["first_timer"] = first[rx_nic] + own + (n_tx * per_tx)[rx_nic] + rank(rx_nic, n_rx) * per_rx
+    after_nics = first_of_host + per_host - n_tasks
+    tasks["timer"] = after_nics[tasks["host"]] + rank(tasks["host"], n_tasks)
     # So many more than there are that looking for one that does not exist stays inside.
     timers = np.zeros(int(per_host.sum()) + TIMER_RX, TIMER)
     timers["owner"] = -1
@@ -189,7 +243,7 @@ def _build_timers(
     timers["key"] = INF
     timers["pos"] = -1
     for k in range(own):
-        timers["owner"][first + k] = np.arange(h)
+        timers["owner"][first + k] = hosts["host"]
         timers["code"][first + k] = k
     timers["owner"][start] = np.arange(n)
     timers["code"][start] = TIMER_START
@@ -203,20 +257,20 @@ def _build_timers(
     timers["owner"][tasks["timer"]] = np.arange(tasks.size)
     timers["code"][tasks["timer"]] = TIMER_TASK
 
-    heap = np.zeros(max(1, int(per_host.sum())), np.int64)
+    heap = np.zeros(h + int(per_host.sum()), np.int64)
     free = np.flatnonzero(tx["waits_for"] == 0)
     first_tasks = tasks[(tasks["edges"] == 0) & (tasks["held"] == 0)]
     slots = np.concatenate([start[free], first_tasks["timer"]])
     at = np.concatenate([tx["start_ps"][free], np.zeros(first_tasks.size, np.int64)])
     timers["deadline"][slots] = at
     timers["key"][slots] = at
-    # Sorted by (host, time, slot), each host's stretch is a valid heap.
+    # Sorted by (host, time, slot), each stretch is a valid heap. Its length stands before it.
     hosts_of = np.concatenate([tx["host"][free], first_tasks["host"]])
     order = np.lexsort((slots, at, hosts_of))
     host = hosts_of[order]
     counts = np.bincount(host, minlength=h)
     pos = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    heap[first[host] + pos] = slots[order]
+    heap[heap_off[host] + pos] = slots[order]
+    heap[heap_off - 1] = counts
     timers["pos"][slots[order]] = pos
-    hosts["heap_len"] = counts
     return timers, heap

@@ -24,8 +24,9 @@ def in_queues(state: State) -> Array:
 
 def in_hosts(state: State) -> Array:
     """Slots of the control packets that hosts have yet to send."""
-    hosts = state.ends.hosts
-    return _slots(hosts["ctrl_off"], hosts["ctrl_mask"], hosts["ctrl_head"], hosts["ctrl_tail"])
+    outlets = state.ends.outlets
+    ends = outlets["ctrl_head"], outlets["ctrl_tail"]
+    return _slots(outlets["ctrl_off"], outlets["ctrl_mask"], *ends)
 
 
 def _slots(off: Any, mask: Any, head: Any, tail: Any) -> Array:

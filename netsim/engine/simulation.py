@@ -27,11 +27,16 @@ class Parts:
 
     faults: bool = False
     tasks: bool = False
+    several_ports: bool = False
 
     @classmethod
-    def of(cls, load: Workload, faults: LinkFaults | None) -> Parts:
-        """What is needed for flows, tasks and faults."""
-        return cls(faults=faults is not None, tasks=load.has_tasks)
+    def of(cls, network: Network, load: Workload, faults: LinkFaults | None) -> Parts:
+        """What is needed for a network, its flows, tasks and faults."""
+        return cls(
+            faults=faults is not None,
+            tasks=load.has_tasks,
+            several_ports=network.has_several_ports,
+        )
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class Simulation:
     @property
     def parts(self) -> Parts:
         """What of the engine it makes use of."""
-        return Parts.of(Workload(self.flows, self.tasks), self.faults)
+        return Parts.of(self.network, Workload(self.flows, self.tasks), self.faults)
 
     @property
     def name(self) -> str:

@@ -59,8 +59,8 @@ def initial_sizes(network: Network, packets: PacketFormat) -> Sizes:
 class Rings:
     """Where the pool holds what, as the number of its first slot.
 
-    First come the links' rings, then the switch ports' class queues, the hosts' control FIFOs,
-    and behind the slots in use (``used``) spare room to grow into.
+    First come the links' rings, then the switch ports' class queues, the control FIFOs of hosts'
+    ports, and behind the slots in use (``used``) spare room to grow into.
     """
 
     sizes: Sizes
@@ -71,7 +71,7 @@ class Rings:
     @classmethod
     def of(cls, network: Network, n_classes: int, sizes: Sizes) -> Rings:
         """The rings of a network whose ports have so many classes."""
-        n, h = network.n_ports, network.n_hosts
+        n, h = network.n_ports, network.n_host_ports
         queues_at = n * sizes.link_slots
         control_at = queues_at + (n - h) * n_classes * sizes.queue_slots
         return cls(sizes, queues_at, control_at, control_at + h * sizes.control_slots)

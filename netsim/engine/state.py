@@ -22,8 +22,10 @@ from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import (
     BLOCK,
     CLOCK,
+    HASH,
     INF,
     N_BUCKETS,
+    ONE_PORT,
     PARTS,
     UNDO,
     Clock,
@@ -40,6 +42,7 @@ from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
 from netsim.engine.wires import build_wires, first_words
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
 from netsim.model.fabric import Fabric
+from netsim.model.lanes import PLANES
 from netsim.model.network import Network
 from netsim.model.reroute import RowWriter
 from netsim.model.symmetry import heights
@@ -112,6 +115,7 @@ def features(fabric: Fabric, parts: Parts) -> dict[str, Any]:
         "BALANCING": BALANCING[fabric.load_balancing],
         "FAULTS": parts.faults,
         "TASKS": parts.tasks,
+        "PLANES": HASH + PLANES.index(fabric.planes) if parts.several_ports else ONE_PORT,
     }
 
 
@@ -136,13 +140,13 @@ def build_net(simulation: Simulation) -> Net:
     return grouped(
         Net,
         n_hosts=network.n_hosts,
-        n_groups=network.n_groups,
         first_port=network.node_first_port,
         first_word=first_words(network),
         port_node=network.port_node,
         port_peer=network.port_peer,
         host_group=network.host_group,
         host_port=network.host_port,
+        route_first=np.concatenate([np.zeros(network.n_hosts, np.int64), network.route_first]),
         row_ptr=none if routes is None else routes.row_ptr,
         row_from=none if routes is None else routes.row_from_ps,
         row_first=none if routes is None else routes.row_first,
@@ -160,9 +164,9 @@ def build_clock(network: Network, ends: Ends, window_ps: int | None) -> Clock:
     clock["window_ps"] = min(longest_ps, window_ps or longest_ps)
     next_event = np.full(network.n_nodes, INF, np.int64)
     hosts = ends.hosts
-    started = np.flatnonzero(hosts["heap_len"] > 0)
+    started = np.flatnonzero(ends.heap[hosts["heap_off"] - 1] > 0)
     top = ends.heap[hosts["heap_off"][started]]
-    next_event[started] = ends.timers["key"][top]
+    next_event[hosts["host"][started]] = ends.timers["key"][top]
     n = network.n_nodes
     return grouped(
         Clock,

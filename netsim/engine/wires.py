@@ -37,7 +37,7 @@ def build_wires(
 ) -> Wires:
     """The packets' side of the state; ``packet`` is the type of a packet's record."""
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
-    n, h, c = network.n_ports, network.n_hosts, fabric.n_classes
+    n, h, c = network.n_ports, network.n_host_ports, fabric.n_classes
     sizes = rings.sizes
     sparse = is_sparse(network, simulation.flows)
 

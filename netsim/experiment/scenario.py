@@ -15,6 +15,7 @@ from netsim.model import checks
 from netsim.model.fabric import ECMP_SYMMETRIC, PATH_FOR_LIFE, Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
+from netsim.model.lanes import Lanes, lanes_used
 from netsim.model.network import Network
 from netsim.model.symmetry import check_symmetric
 from netsim.model.tasks import Workload
@@ -33,10 +34,11 @@ TRAFFIC_STREAM = 0x7261
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a point asks to be simulated. `fabric` has its headroom settled."""
+    """What a point asks to be simulated. `fabric` has its headroom settled; `lanes` are used."""
 
     network: Network
     load: Workload
+    lanes: Lanes
     fabric: Fabric
     faults: LinkFaults | None
     ideal: IdealTimes
@@ -73,6 +75,7 @@ def prepare(point: Point) -> Scenario:
         ]
         load = Workload.join(loads)
         flows = load.flows
+        lanes = lanes_used(network, flows, point.fabric.planes, point.seed)
         checks.check_sizes(flows, point.packets, "traffic")
         checks.check_durations(network, flows, point.packets, "traffic")
         faults = link_faults(point, network)
@@ -89,9 +92,9 @@ def prepare(point: Point) -> Scenario:
         fastest = replace(network, port_rate_bps=faults.fastest_bps(network))
     fabric = point.fabric.for_network(fastest, point.packets)
     multipath = fabric.load_balancing not in PATH_FOR_LIFE
-    ideal = ideal_times(network, flows, point.packets, multipath=multipath)
+    ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
     class_of_flow = np.repeat(np.arange(len(loads)), [len(one.flows) for one in loads])
-    return Scenario(network, load, fabric, faults, ideal, class_of_flow)
+    return Scenario(network, load, lanes, fabric, faults, ideal, class_of_flow)
 
 
 def _workload(

@@ -22,6 +22,8 @@ PURPOSE_ECN = 4
 PURPOSE_TRIM = 5
 PURPOSE_LOSS = 8
 PURPOSE_SYMMETRIC = 9
+PURPOSE_PLANE = 10
+PURPOSE_PLANE_PERMUTATION = 11
 
 RATE_MASK = (1 << RATE_SHIFT) - 1
 
@@ -77,3 +79,19 @@ def rand32(seed: int, purpose: int, entity: int, counter: int) -> int:
 def below(h: int, n: int) -> int:
     """Map 32 random bits to 0 .. n-1."""
     return (h * n) >> 32
+
+
+def permuted(key: int, x: int, n: int) -> int:
+    """Element ``x`` of the pseudo-random permutation of 0 .. n-1 chosen by ``key``."""
+    b = 1
+    while (1 << b) < n:
+        b += 1
+    m = (1 << b) - 1
+    h = (b + 1) >> 1
+    while True:
+        x = (x * (key | 1) + (key >> 8)) & m
+        x = x ^ (x >> h)
+        x = (x * ((key >> 16) | 1) + (key >> 4)) & m
+        x = x ^ (x >> h)
+        if x < n:
+            return x

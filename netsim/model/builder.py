@@ -17,6 +17,7 @@ from netsim.model.routing import COUNT_MASK, Routing, Wiring, shortest_paths
 from netsim.units import format_time, written
 
 MAX_SWITCH_PORTS = COUNT_MASK
+MAX_NICS = 16
 
 # What a network takes in memory while it is built.
 HOST_BYTES, SWITCH_BYTES, CABLE_BYTES, ROUTE_BYTES = 200, 600, 400, 20
@@ -32,7 +33,7 @@ class NetworkBuilder:
         self._tiers: list[int] = []
         self._latency_ps: list[int] = []
         self._cables: list[NDArray[np.int64]] = []
-        self._single: list[tuple[int, int, int, int]] = []
+        self._single: list[tuple[int, int, int, int, int]] = []
 
     def expect(
         self, *, hosts: int, switches: int, cables: int, edges: int = 1, ports: int = 0
@@ -95,14 +96,21 @@ class NetworkBuilder:
         self._latency_ps.extend([latency_ps] * len(names))
         return range(first, first + len(names))
 
-    def cable(self, a: int, b: int, rate_bps: int, delay_ps: int) -> None:
-        """Joins nodes a and b, both ways, with one propagation delay."""
+    def cable(self, a: int, b: int, rate_bps: int, delay_ps: int, *, nic: int = 0) -> None:
+        """Joins nodes a and b, both ways, with one propagation delay.
+
+        A host's end is a port of its NIC `nic`, counted from 0. Ports of one NIC that lead to
+        different networks are its planes.
+        """
         a, b = _integer(a, "a node id"), _integer(b, "a node id")
+        nic = _nic(nic)
         rate_bps = _integer(rate_bps, "a cable's rate in bit/s")
         delay_ps = _integer(delay_ps, "a cable's delay in ps")
-        self._single.append((a, b, rate_bps, delay_ps))
+        self._single.append((a, b, rate_bps, delay_ps, nic))
 
-    def cables(self, a: ArrayLike, b: ArrayLike, rate_bps: int, delay_ps: int) -> None:
+    def cables(
+        self, a: ArrayLike, b: ArrayLike, rate_bps: int, delay_ps: int, *, nic: int = 0
+    ) -> None:
         """`cable` for each pair of two integer arrays, in order."""
         self._flush()
         first, second = np.broadcast_arrays(np.asarray(a), np.asarray(b))
@@ -110,10 +118,11 @@ class NetworkBuilder:
             if not np.issubdtype(ends.dtype, np.integer):
                 raise InputError(f"node ids must be whole numbers, not {ends.dtype}")
         self.expect(hosts=0, switches=0, cables=first.size)
-        block = np.empty((first.size, 4), np.int64)
+        block = np.empty((first.size, 5), np.int64)
         block[:, 0], block[:, 1] = first.reshape(-1), second.reshape(-1)
         block[:, 2] = _integer(rate_bps, "a cable's rate in bit/s")
         block[:, 3] = _integer(delay_ps, "a cable's delay in ps")
+        block[:, 4] = _nic(nic)
         self._cables.append(block)
 
     def build(self, name: str, routing: Routing | None = None) -> Network:
@@ -124,12 +133,12 @@ class NetworkBuilder:
             routing: makes the routing table; all shortest paths by default.
 
         Raises:
-            InputError: a host without or with several ports, a rate or delay that is not
-                positive, parts that are not joined, names used twice; it names the culprit.
+            InputError: a host without a port or joined to a host, a rate or delay that is not
+                positive, a switch that no host reaches, names used twice; it names the culprit.
         """
         self._flush()
         n_nodes = self._n_hosts + len(self._names)
-        cables = np.concatenate([np.zeros((0, 4), np.int64), *self._cables])
+        cables = np.concatenate([np.zeros((0, 5), np.int64), *self._cables])
         self._check_nodes(cables, n_nodes)
         self._check_links(cables)
         # Both ends of each cable in the order added; a stable sort by node numbers the ports.
@@ -147,24 +156,37 @@ class NetworkBuilder:
             [np.zeros(self._n_hosts, np.int64), np.array(self._latency_ps, np.int64)]
         )
         delay_ps = cables[order >> 1, 3] + latency[entered]
-        self._check_connected(port_node, port_peer, n_nodes)
+        n_host_ports = int(first_port[self._n_hosts])
+        port_nic = cables[order[:n_host_ports] >> 1, 4]
+        self._check_nics(port_node[:n_host_ports], port_nic)
 
-        host_peer = port_peer[: self._n_hosts]
-        host_switch = port_node[host_peer]
-        edge_nodes, host_group = np.unique(host_switch, return_inverse=True)
+        host_peer = port_peer[:n_host_ports]
+        host_switch = port_node[host_peer] - self._n_hosts
+        switch_network = networks_of(port_node - self._n_hosts, port_peer, len(self._names))
+        self._check_reached(switch_network, host_switch)
+        # Groups are numbered network by network.
+        edge_switch = np.unique(host_switch)
+        edge_switch = edge_switch[np.argsort(switch_network[edge_switch], kind="stable")]
+        of_network = np.bincount(switch_network[edge_switch])
+        first_group = np.concatenate([[0], np.cumsum(of_network)]).astype(np.int64)
+        number = np.empty(len(self._names), np.int64)  # of a switch's group in its network
+        number[edge_switch] = np.arange(edge_switch.size)
+        number[edge_switch] -= first_group[switch_network[edge_switch]]
         wiring = Wiring(
             n_hosts=self._n_hosts,
             n_nodes=n_nodes,
             node_first_port=first_port,
             port_node=port_node.astype(np.int32),
             port_peer=port_peer.astype(np.int32),
-            edge_switch=(edge_nodes - self._n_hosts).astype(np.int32),
+            edge_switch=edge_switch.astype(np.int32),
+            first_group=first_group,
+            switch_network=switch_network.astype(np.int32),
         )
         self.expect(
             hosts=self._n_hosts,
             switches=len(self._names),
             cables=len(cables),
-            edges=edge_nodes.size,
+            edges=int(of_network.max()),
         )
         routing = routing or shortest_paths
         table = routing(wiring)
@@ -180,9 +202,14 @@ class NetworkBuilder:
             port_delay_ps=delay_ps,
             tier=np.array(tiers, np.int8),
             switch_names=tuple(self._names),
-            host_group=host_group.reshape(-1).astype(np.int32),
-            host_port=(host_peer - first_port[host_switch]).astype(np.int32),
+            port_nic=port_nic.astype(np.int16),
+            port_network=switch_network[host_switch].astype(np.int32),
+            host_group=number[host_switch].astype(np.int32),
+            host_port=(host_peer - first_port[host_switch + self._n_hosts]).astype(np.int32),
             edge_switch=wiring.edge_switch,
+            first_group=first_group,
+            switch_network=wiring.switch_network,
+            route_first=wiring.route_first,
             route=table.route,
             route_ports=table.route_ports,
             routing=routing,
@@ -210,7 +237,7 @@ class NetworkBuilder:
             )
 
     def _check_links(self, cables: NDArray[np.int64]) -> None:
-        a, b, rate, delay = cables.T
+        a, b, rate, delay, _ = cables.T
         for bad, what in (
             (a == b, "joins a node to itself"),
             (rate <= 0, "has a rate that is not positive"),
@@ -232,31 +259,61 @@ class NetworkBuilder:
         port_node: NDArray[np.int64],
         port_peer: NDArray[np.int64],
     ) -> None:
-        for host in np.flatnonzero(counts[: self._n_hosts] != 1)[:1].tolist():
-            raise InputError(f"host {host} has {counts[host]} ports; a host has exactly one")
+        for host in np.flatnonzero(counts[: self._n_hosts] == 0)[:1].tolist():
+            raise InputError(f"host {host} has no cable")
         for switch in np.flatnonzero(counts > MAX_SWITCH_PORTS)[:1].tolist():
             raise InputError(
                 f"switch {self._name(switch)} has {counts[switch]} ports, more than "
                 f"{MAX_SWITCH_PORTS}"
             )
-        far = port_node[port_peer[: self._n_hosts]]
-        for host in np.flatnonzero(far < self._n_hosts)[:1].tolist():
-            raise InputError(f"host {host} is joined to host {far[host]}; it needs a switch")
+        near, far = port_node, port_node[port_peer]
+        both = (near < self._n_hosts) & (far < self._n_hosts)
+        for port in np.flatnonzero(both)[:1].tolist():
+            raise InputError(f"host {near[port]} is joined to host {far[port]}; it needs a switch")
 
-    def _check_connected(
-        self, port_node: NDArray[np.int64], port_peer: NDArray[np.int64], n_nodes: int
+    def _check_nics(self, host: NDArray[np.int64], nic: NDArray[np.int64]) -> None:
+        """NICs are counted from 0 and none is left out."""
+        there = np.zeros((self._n_hosts, MAX_NICS), bool)
+        there[host, nic] = True
+        left_out = ~there[:, :-1] & there[:, 1:]
+        for one, below in np.argwhere(left_out)[:1].tolist():
+            raise InputError(f"host {one} has a NIC {below + 1}, but no NIC {below}")
+
+    def _check_reached(
+        self, switch_network: NDArray[np.int64], host_switch: NDArray[np.int64]
     ) -> None:
-        reached = np.zeros(n_nodes, bool)
-        reached[0] = True
-        source, target = port_node, port_node[port_peer]
-        while True:
-            new = target[reached[source] & ~reached[target]]
-            if not new.size:
-                break
-            reached[new] = True
-        for node in np.flatnonzero(~reached)[:1].tolist():
-            what = "host" if node < self._n_hosts else "switch"
-            raise InputError(f"{what} {self._name(node)} cannot be reached from host 0")
+        reached = np.isin(switch_network, switch_network[host_switch])
+        for switch in np.flatnonzero(~reached)[:1].tolist():
+            raise InputError(f"switch {self._names[switch]} cannot be reached from any host")
+
+
+def networks_of(
+    port_switch: NDArray[np.int64], port_peer: NDArray[np.int64], n_switches: int
+) -> NDArray[np.int64]:
+    """Into which parts the switches fall without the hosts: int64[n_switches], from 0 on.
+
+    `port_switch` is the switch of each port, negative for a host. Parts are counted in the order
+    of their lowest switch.
+    """
+    a, b = port_switch, port_switch[port_peer]
+    inside = (a >= 0) & (b >= 0)
+    a, b = a[inside], b[inside]
+    lowest = np.arange(n_switches)
+    while True:
+        before = lowest.copy()
+        np.minimum.at(lowest, a, before[b])
+        lowest = lowest[lowest]  # jump to where that one already is
+        if (lowest == before).all():
+            break
+    return np.unique(lowest, return_inverse=True)[1].reshape(-1)
+
+
+def _nic(value: Any) -> int:
+    """The number of a NIC of a host."""
+    nic = _integer(value, "the number of a NIC")
+    if not 0 <= nic < MAX_NICS:
+        raise InputError(f"NIC {nic} of a host", hint=f"0 to {MAX_NICS - 1}")
+    return nic
 
 
 def _integer(value: Any, what: str) -> int:

@@ -25,6 +25,7 @@ from netsim.limits import (
 )
 from netsim.model.arithmetic import byte_quotient
 from netsim.model.fabric import PFC_FRAME_BYTES, Fabric, PacketFormat, packet_counts
+from netsim.model.lanes import lanes_of
 from netsim.model.paths import walk
 from netsim.units import format_bytes, format_rate, format_time
 
@@ -141,12 +142,13 @@ def check_durations(network: Network, flows: FlowTable, packets: PacketFormat, k
     longest_ps = (int(count.max()) + 2 * network.n_nodes) * hop_ps + int(flows.start_ps.max())
     if longest_ps < HORIZON_PS:
         return  # whatever their paths
-    src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
-    path_ps, slowest_ps = np.zeros(len(flows)), np.zeros(len(flows))
-    for flow, port, _, _ in walk(network, src, dst):
-        path_ps[flow] += send_ps[port] + network.port_delay_ps[port]
-        slowest_ps[flow] = np.maximum(slowest_ps[flow], send_ps[port])
-    alone_ps = 2 * path_ps + count * slowest_ps
+    lanes = lanes_of(network, flows)
+    path_ps, slowest_ps = np.zeros(lanes.src_port.size), np.zeros(lanes.src_port.size)
+    for lane, port, _, _ in walk(network, lanes.src_port, lanes.dst_port):
+        path_ps[lane] += send_ps[port] + network.port_delay_ps[port]
+        slowest_ps[lane] = np.maximum(slowest_ps[lane], send_ps[port])
+    on_lane_ps = 2 * path_ps + np.repeat(count, lanes.counts) * slowest_ps
+    alone_ps = np.maximum.reduceat(on_lane_ps, lanes.first[:-1])
     for flow in np.flatnonzero(flows.start_ps + alone_ps >= HORIZON_PS)[:1].tolist():
         size = format_bytes(int(flows.size_bytes[flow]), 4)
         raise InputError(

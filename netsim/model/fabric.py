@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.limits import CLASSES, PS_BITS
+from netsim.model.lanes import HASH, PLANES
 from netsim.plugins import registry
 from netsim.plugins.calls import call
 from netsim.plugins.params import resolve_params
@@ -130,6 +131,12 @@ class Fabric:
         "ecmp",
         "ecmp_symmetric, spray_random, spray_rr, spray_permutation, least_loaded",
         choices=LOAD_BALANCING,
+    )
+    planes: str = _key(
+        "choice",
+        HASH,
+        "round_robin, permutation, free, entropy; which of a host's several ports packets take",
+        choices=PLANES,
     )
     n_classes: int = _key(
         "count", 1, "strict priorities, 0 first; at most 8", minimum=1, maximum=CLASSES

@@ -59,6 +59,8 @@ class FlowTable:
         after_ptr, after_flow: int64[n + 1], int64[m], or None if no flow waits. Flow f
             starts when all of `after_flow[after_ptr[f]:after_ptr[f + 1]]` are complete.
         cls: int16[n], traffic class.
+        nic: int16[n], the NIC by which it leaves its source; -1, as it is unless `use_nics` is
+            called, stands for the lowest-numbered one that reaches the destination.
         label: one text for each flow, or None.
     """
 
@@ -69,6 +71,7 @@ class FlowTable:
     after_ptr: NDArray[np.int64] | None
     after_flow: NDArray[np.int64] | None
     cls: NDArray[np.int16]
+    nic: NDArray[np.int16]
     label: Sequence[str] | None
 
     def __init__(
@@ -88,6 +91,7 @@ class FlowTable:
         self.size_bytes = column_of(size_bytes, n, np.int64, "flow table: size_bytes")
         self.start_ps = column_of(start_ps, n, np.int64, "flow table: start_ps")
         self.cls = column_of(cls, n, np.int16, "flow table: cls")
+        self.use_nics(-1)
         if (after_ptr is None) != (after_flow is None):
             raise InputError("a flow table needs both after_ptr and after_flow, or neither")
         self.after_ptr = self.after_flow = None
@@ -112,6 +116,7 @@ class FlowTable:
             np.concatenate([table.start_ps for table in tables]),
             cls=np.concatenate([table.cls for table in tables]),
         )
+        joined.use_nics(np.concatenate([table.nic for table in tables]))
         if any(table.label is not None for table in tables):
             joined.label = [text for table in tables for text in (table.label or [""] * len(table))]
         if any(table.after_ptr is not None for table in tables):
@@ -155,6 +160,10 @@ class FlowTable:
         here: NDArray[np.bool_] = np.bincount(away, minlength=len(self))[waiter] == 0
         return here
 
+    def use_nics(self, nic: ArrayLike) -> None:
+        """Makes each flow leave by NIC `nic` of its source; -1: by any."""
+        self.nic = column_of(nic, len(self), np.int16, "flow table: nic")
+
     def set_dependencies(self, after: Sequence[Iterable[int]]) -> None:
         """Makes flow f wait for the flows `after[f]`; one entry for each flow."""
         if len(after) != len(self):
@@ -184,6 +193,8 @@ class FlowTable:
             raise InputError(f"flow {flow}: its size is {self.size_bytes[flow]} bytes")
         for flow in first_of(self.start_ps < 0):
             raise InputError(f"flow {flow}: its start is negative ({self.start_ps[flow]} ps)")
+        for flow in first_of(self.nic < -1):
+            raise InputError(f"flow {flow}: NIC {self.nic[flow]} does not exist")
         for flow in first_of((self.cls < 0) | (self.cls > 7)):
             raise InputError(f"flow {flow}: traffic class {self.cls[flow]} is not in 0..7")
         self._check_dependencies()

@@ -45,11 +45,22 @@ class Network:
         port_delay_ps: int64[n_ports], propagation of the cable plus the latency of the
             switch it enters (nothing is added at a host).
         tier: int8[n_nodes], -1 for hosts.
-        host_group: int32[n_hosts], the group (edge switch) of a host.
-        host_port: int32[n_hosts], the host's local port at its edge switch.
-        edge_switch: int32[n_groups], switch index (node - n_hosts) of each group.
+        port_nic: int16[n_host_ports], which NIC of its host a port belongs to, from 0 on.
+        port_network: int32[n_host_ports], which network a host's port leads to: one of the
+            parts into which the switches fall without the hosts.
+        host_group: int32[n_host_ports], the group (edge switch) of a host's port, counted
+            among those of its network.
+        host_port: int32[n_host_ports], the local port at its edge switch that leads to it.
+        edge_switch: int32[n_groups], switch index (node - n_hosts) of each group, network by
+            network.
+        first_group: int64[n_networks + 1], where the groups of each network begin.
+        switch_network: int32[n_switches], the network of each switch.
+        route_first: int64[n_switches], where a switch's row of the routing table begins.
         route, route_ports: see `netsim.model.routing.RoutingTable`.
         routing: what made them, and makes others when links are down.
+
+    The ports of hosts come first. Packets are addressed to them, and where every host has one
+    they are numbered as the hosts are.
     """
 
     name: str
@@ -62,9 +73,14 @@ class Network:
     port_delay_ps: NDArray[np.int64]
     tier: NDArray[np.int8]
     switch_names: tuple[str, ...]
+    port_nic: NDArray[np.int16]
+    port_network: NDArray[np.int32]
     host_group: NDArray[np.int32]
     host_port: NDArray[np.int32]
     edge_switch: NDArray[np.int32]
+    first_group: NDArray[np.int64]
+    switch_network: NDArray[np.int32]
+    route_first: NDArray[np.int64]
     route: NDArray[np.int64]
     route_ports: NDArray[np.int32]
     routing: Routing = shortest_paths
@@ -76,6 +92,34 @@ class Network:
     @property
     def n_ports(self) -> int:
         return int(self.port_node.size)
+
+    @property
+    def n_host_ports(self) -> int:
+        """Ports of all hosts: those below this number."""
+        return int(self.node_first_port[self.n_hosts])
+
+    @property
+    def has_several_ports(self) -> bool:
+        """Has any host more than one port?"""
+        return self.n_host_ports > self.n_hosts
+
+    @cached_property
+    def first_nic(self) -> NDArray[np.int64]:
+        """int64[n_hosts + 1]: NICs counted through all hosts, the first one of each host."""
+        last = np.maximum.reduceat(self.port_nic, self.node_first_port[: self.n_hosts])
+        return np.concatenate([[0], np.cumsum(last.astype(np.int64) + 1)])
+
+    @cached_property
+    def nic_of_port(self) -> NDArray[np.int64]:
+        """int64[n_host_ports]: the NIC of each host's port, counted through all hosts."""
+        return self.first_nic[self.port_node[: self.n_host_ports]] + self.port_nic
+
+    @cached_property
+    def nic_rate_bps(self) -> NDArray[np.int64]:
+        """int64[n_nics]: the line rates of each NIC's ports together."""
+        rates = np.zeros(int(self.first_nic[-1]), np.int64)
+        np.add.at(rates, self.nic_of_port, self.port_rate_bps[: self.n_host_ports])
+        return rates
 
     @property
     def n_links(self) -> int:
@@ -95,6 +139,8 @@ class Network:
             port_node=self.port_node,
             port_peer=self.port_peer,
             edge_switch=self.edge_switch,
+            first_group=self.first_group,
+            switch_network=self.switch_network,
             usable=usable,
         )
 
@@ -105,8 +151,8 @@ class Network:
 
     @cached_property
     def host_rate_bps(self) -> int:
-        """The line rate of the slowest host port."""
-        return int(self.port_rate_bps[: self.n_hosts].min())
+        """The line rate of the slowest host: of all ports of its first NIC together."""
+        return int(self.nic_rate_bps[self.first_nic[:-1]].min())
 
     @cached_property
     def bisection_bps(self) -> int:
@@ -127,12 +173,13 @@ class Network:
     @cached_property
     def diameter(self) -> int:
         """Links on the longest of all first shortest paths between two hosts."""
-        groups = np.arange(self.n_groups)
-        switch = np.repeat(self.edge_switch.astype(np.int64), self.n_groups)
-        group = np.tile(groups, self.n_groups)
+        sizes = np.diff(self.first_group)
+        of_network = np.repeat(sizes, sizes)  # groups in the network of each group
+        switch = np.repeat(self.edge_switch.astype(np.int64), of_network)
+        group = np.concatenate([np.tile(np.arange(n), n) for n in sizes.tolist()])
         hops = 2
         while True:
-            count = self.route[switch * self.n_groups + group] & COUNT_MASK
+            count = self.route[self.route_first[switch] + group] & COUNT_MASK
             group, switch = group[count > 0], switch[count > 0]
             if not switch.size:
                 return hops
@@ -140,14 +187,14 @@ class Network:
             hops += 1
 
     def candidates(self, switch: int, group: int) -> NDArray[np.int32]:
-        """Local ports of a switch (index) towards a group; empty for the switch's own group."""
-        entry = int(self.route[switch * self.n_groups + group])
+        """Local ports of a switch (index) towards a group of its network; empty for its own."""
+        entry = int(self.route[int(self.route_first[switch]) + group])
         offset = entry >> COUNT_BITS
         return self.route_ports[offset : offset + (entry & COUNT_MASK)]
 
     def first_port(self, switch: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int64]:
         """Global port of the first candidate of each (switch index, group); none may be own."""
-        entry = self.route[switch * self.n_groups + group]
+        entry = self.route[self.route_first[switch] + group]
         local: NDArray[np.int32] = self.route_ports[entry >> COUNT_BITS]
         return self.node_first_port[switch + self.n_hosts] + local
 
@@ -156,10 +203,19 @@ class Network:
         return self.port_node[self.port_peer[port]].astype(np.int64) - self.n_hosts
 
     def path(self, src: int, dst: int) -> list[int]:
-        """Global ports that a packet from host src to host dst leaves by, on the first path."""
-        for host in (src, dst):
-            if not 0 <= host < self.n_hosts:
-                raise InputError(f"host {host} does not exist (hosts are 0..{self.n_hosts - 1})")
+        """Global ports that a packet leaves by on the first path between two hosts' ports.
+
+        Raises InputError if they are not ports of hosts, or lead to different networks.
+        """
+        for port in (src, dst):
+            if not 0 <= port < self.n_host_ports:
+                raise InputError(
+                    f"no host has port {port} (hosts' ports are 0..{self.n_host_ports - 1})"
+                )
+        if self.port_network[src] != self.port_network[dst]:
+            raise InputError(
+                f"{self.port_name(src)} and {self.port_name(dst)} are in different networks"
+            )
         ports = [src]
         group = int(self.host_group[dst])
         while True:

@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 def walk(
     network: Network, src: Ints, dst: Ints
 ) -> Iterator[tuple[Ints, Ints, NDArray[np.bool_], Ints]]:
-    """The first shortest paths of several flows, link by link.
+    """The first shortest paths between several pairs of hosts' ports, link by link.
 
     Yields for each step (flow, port, delivers, parallel), arrays of one length: the flows that
     are still on their way, the global port each leaves by, whether that port leads to its host,
@@ -38,7 +38,7 @@ def walk(
         if not flow.size:
             return
         switch = network.next_switch(port)
-        entry = network.route[switch * network.n_groups + group]
+        entry = network.route[network.route_first[switch] + group]
         delivers = (entry & COUNT_MASK) == 0
         parallel = np.maximum(entry & COUNT_MASK, 1)
         local = network.host_port[dst[flow]].astype(np.int64)

@@ -8,6 +8,7 @@ are whole; those that stay as they were are not kept again.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ class RowWriter:
     """Collects the rows of all switches, each with the time from which on it holds."""
 
     def __init__(self, network: Network) -> None:
-        self._first = np.arange(network.n_switches + 1) * network.n_groups
+        self._first = np.append(network.route_first, network.route.size)
         self._writer = TableWriter()
         self._rows: list[list[tuple[int, Ints]]] = [[] for _ in range(network.n_switches)]
         self._n_bytes = 0
@@ -121,11 +122,20 @@ def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, NDArray
 
 
 def _cut_off(network: Network, table: RoutingTable, down: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """bool[n_hosts]: which hosts are not joined, both ways, to the largest part of the network."""
-    first = network.edge_switch.astype(np.int64) * network.n_groups
-    to = table.route[first[:, None] + np.arange(network.n_groups)] != NO_ROUTE
-    joined = to & to.T
-    part = joined[int(joined.sum(axis=1).argmax())]
-    uplink = np.arange(network.n_hosts)
-    lone: NDArray[np.bool_] = ~part[network.host_group] | down[uplink]
-    return lone | down[network.port_peer[uplink]]
+    """bool[n_hosts]: which hosts are joined to the largest part of none of their networks.
+
+    To be joined is to be so both ways.
+    """
+    uplink = np.arange(network.n_host_ports)
+    lone: NDArray[np.bool_] = down[uplink] | down[network.port_peer[uplink]]
+    for number, (begin, end) in enumerate(pairwise(network.first_group.tolist())):
+        first = network.route_first[network.edge_switch[begin:end]]
+        to = table.route[first[:, None] + np.arange(end - begin)] != NO_ROUTE
+        joined = to & to.T
+        part = joined[int(joined.sum(axis=1).argmax())]
+        here = network.port_network == number
+        lone[here] |= ~part[network.host_group[here]]
+    of_host: NDArray[np.bool_] = np.logical_and.reduceat(
+        lone, network.node_first_port[: network.n_hosts]
+    )
+    return of_host

@@ -36,7 +36,10 @@ class Wiring:
         node_first_port: int64[n_nodes + 1], first global port of each node.
         port_node: int32[n_ports], the node a port belongs to.
         port_peer: int32[n_ports], the port at the other end of the cable.
-        edge_switch: int32[n_groups], switch index (node - n_hosts) of each group.
+        edge_switch: int32[n_groups], switch index (node - n_hosts) of each group, network by
+            network.
+        first_group: int64[n_networks + 1], where the groups of each network begin.
+        switch_network: int32[n_switches], the network of each switch.
         usable: bool[n_ports], False where no route may lead out of a port; None: everywhere.
     """
 
@@ -46,6 +49,8 @@ class Wiring:
     port_node: NDArray[np.int32]
     port_peer: NDArray[np.int32]
     edge_switch: NDArray[np.int32]
+    first_group: NDArray[np.int64]
+    switch_network: NDArray[np.int32]
     usable: NDArray[np.bool_] | None = None
 
     @property
@@ -55,6 +60,29 @@ class Wiring:
     @property
     def n_groups(self) -> int:
         return int(self.edge_switch.size)
+
+    @property
+    def n_networks(self) -> int:
+        return int(self.first_group.size) - 1
+
+    @cached_property
+    def route_first(self) -> NDArray[np.int64]:
+        """int64[n_switches]: where each switch's row of a routing table begins.
+
+        A row has an entry for each group of the switch's own network, since no other can be
+        reached from it: p networks side by side take p times the room of one.
+        """
+        lengths = np.diff(self.first_group)[self.switch_network]
+        first: NDArray[np.int64] = np.cumsum(lengths) - lengths
+        return first
+
+    def switches_of(self, network: int) -> NDArray[np.int64]:
+        """The switches of a network, ascending."""
+        return np.flatnonzero(self.switch_network == network)
+
+    def edges_of(self, network: int) -> NDArray[np.int32]:
+        """The edge switches of a network, in the order of its groups."""
+        return self.edge_switch[self.first_group[network] : self.first_group[network + 1]]
 
     @cached_property
     def peer_switch(self) -> NDArray[np.int64]:
@@ -80,10 +108,11 @@ class Wiring:
 
 @dataclass(frozen=True, eq=False)
 class RoutingTable:
-    """Candidate ports of every switch for every group.
+    """Candidate ports of every switch for every group of its network.
 
     Attributes:
-        route: int64[n_switches * n_groups]; entry `switch * n_groups + group` is
+        route: int64[...], the rows of all switches, each as long as there are groups in the
+            network of the switch (`Wiring.route_first` says where it begins). An entry is
             `offset << 16 | count`. Count 0: the group is the switch's own. NO_ROUTE: it cannot
             be reached from here.
         route_ports: int32[...]; the candidates of an entry are
@@ -144,53 +173,73 @@ class TableWriter:
         return entry
 
     def table(self, route: NDArray[np.int64]) -> RoutingTable:
-        """The finished table; `route` holds what `entry` returned, int64[switches, groups]."""
+        """The finished table; `route` holds what `entry` returned, row by row."""
         ports = np.concatenate(self._lists) if self._lists else np.zeros(0, np.int32)
         return RoutingTable(np.ascontiguousarray(route, np.int64).reshape(-1), ports)
 
 
 def shortest_paths(wiring: Wiring) -> RoutingTable:
     """All shortest paths by hop count; parallel cables are separate candidates."""
-    distance = switch_distances(wiring)
-    route = np.zeros((wiring.n_switches, wiring.n_groups), np.int64)
     writer = TableWriter()
-    known: dict[tuple[bytes, bytes, bytes], int] = {}  # what decides a row: a switch that has it
-    for switch in range(wiring.n_switches):
-        ports, peers = wiring.fabric_ports(switch), wiring.fabric_peers(switch)
-        twin = known.setdefault(
-            (ports.tobytes(), peers.tobytes(), distance[switch].tobytes()), switch
-        )
-        if twin != switch:
-            route[switch] = route[twin]
-            continue
-        if ports.size:
-            nearer = (distance[peers] == distance[switch] - 1) & (distance[peers] >= 0)
-            lists, which = _distinct_columns(nearer)
-            entries = np.array([writer.entry(ports[column]) for column in lists], np.int64)
-            route[switch] = entries[which]
-        route[switch, distance[switch] < 0] = NO_ROUTE
+    lengths = np.diff(wiring.first_group)[wiring.switch_network]
+    route = np.zeros(int(lengths.sum()), np.int64)
+    for network in range(wiring.n_networks):
+        _write_rows(wiring, network, writer, route)
     return writer.table(route)
 
 
-def switch_distances(wiring: Wiring) -> NDArray[np.int16]:
-    """Hops from every switch to every group's edge switch, int16[n_switches, n_groups].
+def _write_rows(
+    wiring: Wiring, network: int, writer: TableWriter, route: NDArray[np.int64]
+) -> None:
+    """Write the rows of the switches of one network into ``route``."""
+    switches = wiring.switches_of(network)
+    distance = switch_distances(wiring, network)
+    n_groups = distance.shape[1]
+    place = _places(wiring, switches)
+    known: dict[tuple[bytes, bytes, bytes], NDArray[np.int64]] = {}  # rows, by what decides them
+    for at, switch in enumerate(switches.tolist()):
+        ports, peers = wiring.fabric_ports(switch), wiring.fabric_peers(switch)
+        key = (ports.tobytes(), peers.tobytes(), distance[at].tobytes())
+        if key not in known:
+            row = np.zeros(n_groups, np.int64)
+            if ports.size:
+                near = distance[place[peers]]
+                lists, which = _distinct_columns((near == distance[at] - 1) & (near >= 0))
+                entries = np.array([writer.entry(ports[column]) for column in lists], np.int64)
+                row = entries[which]
+            row[distance[at] < 0] = NO_ROUTE
+            known[key] = row
+        first = int(wiring.route_first[switch])
+        route[first : first + n_groups] = known[key]
+
+
+def _places(wiring: Wiring, switches: NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64[n_switches]: where each of ``switches`` stands among them."""
+    place = np.zeros(wiring.n_switches, np.int64)
+    place[switches] = np.arange(switches.size)
+    return place
+
+
+def switch_distances(wiring: Wiring, network: int) -> NDArray[np.int16]:
+    """Hops from every switch of a network to every group's edge switch: int16[switches, groups].
 
     One breadth-first search for all groups at once: the set of groups that reach a switch
     in a given number of hops is a row of bits. Switches with the same neighbours, such as all
     spines of a tree, are reached by the same groups. -1 marks what cannot be reached.
     """
-    n_switches, n_groups = wiring.n_switches, wiring.n_groups
-    distance = np.full((n_switches, n_groups), -1, np.int16)
-    distance[wiring.edge_switch, np.arange(n_groups)] = 0
+    switches, edges = wiring.switches_of(network), wiring.edges_of(network)
+    place = _places(wiring, switches)
+    distance = np.full((switches.size, edges.size), -1, np.int16)
+    distance[place[edges], np.arange(edges.size)] = 0
     seen = np.packbits(distance == 0, axis=1)
     number_of: dict[bytes, int] = {}
     neighbours: list[NDArray[np.int64]] = []  # the distinct sets of neighbours
-    which = np.empty(n_switches, np.int64)
-    for switch in range(n_switches):
+    which = np.empty(switches.size, np.int64)
+    for at, switch in enumerate(switches.tolist()):
         peers = wiring.fabric_peers(switch)
-        which[switch] = number_of.setdefault(peers.tobytes(), len(neighbours))
-        if which[switch] == len(neighbours):
-            neighbours.append(np.unique(peers))
+        which[at] = number_of.setdefault(peers.tobytes(), len(neighbours))
+        if which[at] == len(neighbours):
+            neighbours.append(place[np.unique(peers)])
     arriving = np.zeros((len(neighbours), seen.shape[1]), np.uint8)
     frontier, hops = seen.copy(), 0
     while frontier.any():
@@ -199,7 +248,7 @@ def switch_distances(wiring: Wiring) -> NDArray[np.int16]:
             if peers.size:
                 arriving[number] = np.bitwise_or.reduce(frontier[peers], axis=0)
         frontier = arriving[which] & ~seen
-        new = np.unpackbits(frontier, axis=1, count=n_groups).view(bool)
+        new = np.unpackbits(frontier, axis=1, count=edges.size).view(bool)
         distance[new] = hops
         seen |= frontier
     return distance

@@ -96,7 +96,7 @@ def code_needed(
 
 def parts_of(scenario: Scenario) -> Parts:
     """What of the engine a scenario makes use of."""
-    return Parts.of(scenario.load, scenario.faults)
+    return Parts.of(scenario.network, scenario.load, scenario.faults)
 
 
 def estimate(point: Point) -> Estimate:

@@ -163,39 +163,42 @@ def _windows(most: float, hops: float, nodes: int) -> tuple[float, float]:
     return float(windows), float(-windows * nodes * np.expm1(-hops / windows / max(1, nodes)))
 
 
-def _crossings(scenario: Scenario) -> Iterator[tuple[Ints, Ints, Floats | float]]:
+def _crossings(scenario: Scenario) -> Iterator[tuple[Ints, Ints, Floats]]:
     """(flow, port, share) of links that flows cross, each a part of all.
 
-    Under ECMP a flow has a random path to itself; where packets spread, a port stands for all
-    that are like it, and gets a share of the flow.
+    A flow has even shares on its lanes. Under ECMP it has a random path to itself; where packets
+    spread, a port stands for all that are like it, and gets a share of the flow.
     """
-    network, flows = scenario.network, scenario.flows
+    network, lanes = scenario.network, scenario.lanes
     rng = np.random.default_rng(PATHS_SEED)
-    for begin in range(0, len(flows), BLOCK):
-        src = flows.src[begin : begin + BLOCK].astype(np.int64)
-        dst = flows.dst[begin : begin + BLOCK].astype(np.int64)
+    flow_of = np.repeat(np.arange(lanes.counts.size), lanes.counts)
+    part = 1 / lanes.counts[flow_of]
+    for begin in range(0, flow_of.size, BLOCK):
+        src, dst = (side[begin : begin + BLOCK] for side in (lanes.src_port, lanes.dst_port))
         if scenario.fabric.load_balancing in PATH_FOR_LIFE:
             for port in ecmp_paths(network, src, dst, rng).T:
-                flow = np.flatnonzero(port != NO_LINK)
-                yield begin + flow, port[flow], 1.0
+                lane = np.flatnonzero(port != NO_LINK)
+                yield flow_of[begin + lane], port[lane], part[begin + lane]
             continue
         width = np.ones(src.size)
-        for flow, port, delivers, parallel in walk(network, src, dst):
-            width[flow] *= parallel
-            yield begin + flow, port, 1 / np.where(delivers, 1, width[flow])
+        for lane, port, delivers, parallel in walk(network, src, dst):
+            width[lane] *= parallel
+            share = part[begin + lane] / np.where(delivers, 1, width[lane])
+            yield flow_of[begin + lane], port, share
 
 
 def _loads(scenario: Scenario, packets: Ints, header_bytes: int) -> tuple[Ints, Floats, int]:
     """Links on each flow's path, how long each port sends in all, and the nodes on the paths."""
     network, flows = scenario.network, scenario.flows
-    links = np.zeros(len(flows), np.int64)
+    crossed = np.zeros(len(flows), np.int64)  # links on all lanes
     n_bytes = np.zeros(network.n_ports)
     on_wire = flows.size_bytes + packets * header_bytes
     for flow, port, share in _crossings(scenario):
-        links[flow] += 1
+        np.add.at(crossed, flow, 1)
         n_bytes += np.bincount(port, on_wire[flow] * share, network.n_ports)
     hosts = np.union1d(flows.src, flows.dst).size
     nodes = hosts + min(network.n_switches, hosts)
+    links = crossed // scenario.lanes.counts
     return links, 8e12 * n_bytes / network.port_rate_bps, nodes
 
 
@@ -211,13 +214,14 @@ def _resent(point: Point, scenario: Scenario) -> Floats:
     keeps = _per_flow(point, scenario, "KEEPS_RATE", 0.0) > 0
     if not scenario.fabric.trims or not keeps.any():
         return times
-    src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
+    ends = scenario.lanes.src_port, scenario.lanes.dst_port
+    src, dst = (network.nic_of_port[ports[scenario.lanes.first[:-1]]] for ports in ends)
     busiest = np.maximum(np.bincount(src)[src], np.bincount(dst)[dst])
-    rate_bps = network.port_rate_bps[src] / busiest
+    rate_bps = network.nic_rate_bps[src] / busiest
     asked = np.zeros(network.n_ports)
     for flow, port, share in _crossings(scenario):
         asked += np.bincount(port, rate_bps[flow] * share, network.n_ports)
     asked /= network.port_rate_bps
     for flow, port, _ in _crossings(scenario):
-        times[flow] = np.maximum(times[flow], asked[port])
+        np.maximum.at(times, flow, asked[port])
     return np.where(keeps, times, 1.0)

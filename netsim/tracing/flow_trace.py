@@ -35,6 +35,7 @@ from netsim.engine.kernels.trace import (
 )
 from netsim.errors import InputError, did_you_mean
 from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
+from netsim.model.lanes import lanes_used
 from netsim.running.drive import FINISHED
 from netsim.tracing.journeys import Journeys, follow
 
@@ -124,7 +125,8 @@ def flow_trace(
         entries = entries.until(max(done_ps, acked_ps))
     network, flows = engine.network, engine.flows
     multipath = point.fabric.load_balancing not in PATH_FOR_LIFE
-    ideal = ideal_times(network, flows, point.packets, multipath=multipath)
+    lanes = lanes_used(network, flows, point.fabric.planes, point.seed)
+    ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
     events, changing = event_table(network, entries, transport.module)
     return FlowTrace(
         point=point.name,

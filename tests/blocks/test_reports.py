@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from netsim.blocks import reports, selective, timeouts
-from netsim.engine.kernels.layout import TIMER_TX
+from netsim.engine.kernels import services
+from netsim.engine.kernels.layout import ONE_PORT, TIMER_TX
 from netsim.transport import ECN_CE, ECN_ECHO, INF, bit_get
 
 N = 100
@@ -16,15 +17,22 @@ ACK_BYTES = 16384
 PACKET = 4160
 
 
+@pytest.fixture(autouse=True)
+def _one_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Services that are called outside of an engine: hosts have one port."""
+    monkeypatch.setattr(services, "PLANES", ONE_PORT)
+
+
 def receiver() -> tuple[SimpleNamespace, SimpleNamespace]:
     """The receiving side of a flow of 100 packets, and its environment; `env.sent` are its ACKs."""
     pool = [SimpleNamespace() for _ in range(256)]
-    host = SimpleNamespace(
-        ctrl_off=0, ctrl_mask=255, ctrl_head=0, ctrl_tail=0, payload_bytes=0, delivered=0
-    )
+    host = SimpleNamespace(port=0, payload_bytes=0, delivered=0)
+    outlet = SimpleNamespace(ctrl_off=0, ctrl_mask=255, ctrl_head=0, ctrl_tail=0)
     par = SimpleNamespace(header_bytes=64, control_bytes=64)
     blank = [SimpleNamespace()]
-    env = SimpleNamespace(pool=pool, blank=blank, host=host, par=par, bits=[0] * WORDS)
+    env = SimpleNamespace(
+        pool=pool, blank=blank, host=host, outlets=[outlet], par=par, bits=[0] * WORDS
+    )
     names = [*reports.RX_STATE, "flow", "peer", "entropy", "bits", "got_bytes"]
     rx = SimpleNamespace(**dict.fromkeys(names, 0), n_packets=N, size_bytes=N * 4096, done_ps=-1)
     rx.bits_end = WORDS
@@ -35,19 +43,21 @@ def arrive(
     env: SimpleNamespace, rx: SimpleNamespace, seq: int, *, ask: bool = False, marked: bool = False
 ) -> SimpleNamespace | None:
     """The acknowledgement that a data packet causes."""
-    before = env.host.ctrl_tail
+    before = env.outlets[0].ctrl_tail
     env.pool[before] = SimpleNamespace()
     env.blank[0] = SimpleNamespace()
     pkt = SimpleNamespace(
         seq=seq, aux=1000 + seq, entropy=seq, ecn=ECN_CE * marked, size_bytes=PACKET, report=ask
     )
     reports.on_data(env, 0, rx, pkt, ACK_BYTES, 0)
-    return env.pool[before] if env.host.ctrl_tail > before else None
+    return env.pool[before] if env.outlets[0].ctrl_tail > before else None
 
 
 def sender() -> tuple[SimpleNamespace, SimpleNamespace]:
     timers = [SimpleNamespace(deadline=INF, owner=0, code=TIMER_TX)]
-    env = SimpleNamespace(bits=[0] * (2 * WORDS), timers=timers, host=SimpleNamespace(host=0))
+    env = SimpleNamespace(
+        bits=[0] * (2 * WORDS), timers=timers, host=SimpleNamespace(first_timer=0, n_timers=1)
+    )
     names = [*selective.TX_STATE, *timeouts.TX_STATE, "bits", "first_timer", "flow", "host"]
     tx = SimpleNamespace(**dict.fromkeys(names, 0), n_packets=N, bits_end=2 * WORDS)
     tx.next_seq = N

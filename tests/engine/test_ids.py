@@ -56,6 +56,7 @@ def ports(net: Net, wires: Wires, node: NodeId, p: GlobalPort, out: LocalPort) -
 
 
 def places(wires: Wires, ends: Ends, slot: Slot, flow: FlowId, now: Ps, host: HostRecord) -> None:
+    outlet = ends.outlets[host.port]
     wires.pool[now]  # call-overload
     wires.pool[flow]  # call-overload
     ends.rx[host.host]  # call-overload
@@ -63,8 +64,9 @@ def places(wires: Wires, ends: Ends, slot: Slot, flow: FlowId, now: Ps, host: Ho
     ring_slot(host.heap_off, 63, 0)  # arg-type
     arm(ends.timers, ends.heap, host, slot, now)  # arg-type
     arm(ends.timers, ends.heap, host, ends.tx[flow].first_timer, slot)  # arg-type
-    host.ready_head = host.host  # assignment
-    host.ctrl_off = host.ctrl_mask  # assignment
+    ends.hosts[host.host]  # call-overload
+    outlet.ready_head = host.host  # assignment
+    outlet.ctrl_off = outlet.ctrl_mask  # assignment
 
 
 def quantities(wires: Wires, p: GlobalPort, pkt: PacketRecord, tx: TxRecord, now: Ps) -> None:

@@ -29,7 +29,6 @@ from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Fabric
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
-from netsim.model.routing import COUNT_BITS, COUNT_MASK
 
 PAYLOAD = 4096
 G = 10**9
@@ -68,11 +67,9 @@ def all_paths(network: Network, src: int, dst: int) -> set[tuple[int, ...]]:
             if node == dst:
                 return paths
             switch, group = node - network.n_hosts, int(network.host_group[dst])
-            entry = int(network.route[switch * network.n_groups + group])
-            count, first = entry & COUNT_MASK, entry >> COUNT_BITS
-            locals_ = (
-                network.route_ports[first : first + count] if count else [network.host_port[dst]]
-            )
+            locals_ = network.candidates(switch, group)
+            if not locals_.size:
+                locals_ = network.host_port[[dst]]
             start = int(network.node_first_port[node])
             longer |= {(*path, start + int(port)) for port in locals_}
         paths = longer

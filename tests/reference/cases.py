@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import permutations
 from typing import Any
 
 from .model import Cable, Case, LinkFault, Phase, Reroute
@@ -35,19 +36,30 @@ BESIDES = ("pfabric", "codel", "credit_shaper")
 GBPS = (10, 25, 40, 100, 200, 400, 800)
 NS = 1_000
 US = 1_000_000
+Pairs = list[tuple[int, int]]
 CONTROL_BYTES = 64
 WITH_TASKS = 0.4
 """The share of cases whose hosts have tasks."""
 
 
-def random_case(rng_seed: int, transport: str, model: str, load_balancing: str) -> Case:
-    """A case of 2 to 12 hosts and 1 to 15 flows; the arguments determine it."""
+def random_case(
+    rng_seed: int, transport: str, model: str, load_balancing: str, planes: str | None = None
+) -> Case:
+    """A case of 2 to 12 hosts and 1 to 15 flows; the arguments determine it.
+
+    With ``planes`` hosts have up to four ports, in up to three networks.
+    """
     if (transport, model) not in COMBINATIONS and model not in BESIDES:
         raise ValueError(f"{transport} on {model} makes no sense")
-    rng = random.Random(f"{rng_seed} {transport} {model} {load_balancing}")
+    rng = random.Random(f"{rng_seed} {transport} {model} {load_balancing} {planes or ''}".strip())
     n_hosts = rng.randint(2, 12)
-    n_switches, pairs = _graph(rng, n_hosts)
-    cables = _cables(rng, pairs)
+    nics: dict[tuple[int, int], int] = {}
+    if planes is None:
+        n_switches, pairs = _graph(rng, n_hosts)
+        reach = {pair: [0] for pair in permutations(range(n_hosts), 2)}
+    else:
+        n_switches, pairs, nics, reach = _networks(rng, n_hosts)
+    cables = _cables(rng, pairs, nics)
     packets = {
         "payload_bytes": rng.choice((256, 1000, 1024, 4096)),
         "header_bytes": rng.choice((64, 66, 78)),
@@ -57,9 +69,11 @@ def random_case(rng_seed: int, transport: str, model: str, load_balancing: str) 
     two = model in ("trim", "credit_shaper") or transport == "ndp"
     n_classes = 2 if two else rng.randint(1, 8)
     rto_ps = rng.choice((20 * US, 60 * US, 200 * US))
-    flows = _flows(rng, n_hosts, packets["payload_bytes"])
+    flows = _flows(rng, n_hosts, list(reach), packets["payload_bytes"])
     last_start = max(start for *_, start in flows)
     fabric = _fabric(rng, model, load_balancing, n_classes, full)
+    if planes is not None:
+        fabric["planes"] = planes
     params = _params(rng, transport, model, n_classes, rto_ps)
     seed = rng.choice((0, 1, rng.getrandbits(31)))
     # Timers may never end (a queue too small for a packet, pauses in a circle).
@@ -77,12 +91,17 @@ def random_case(rng_seed: int, transport: str, model: str, load_balancing: str) 
         until_ps=until_ps,
         faults=_faults(rng, 2 * len(cables)),
         reroutes=_reroutes(rng, n_hosts, n_switches, pairs),
+        nics={
+            i: rng.choice(reach[src, dst])
+            for i, (src, dst, *_) in enumerate(flows)
+            if planes is not None and rng.random() < 0.2
+        },
     )
     return with_tasks(case, rng) if rng.random() < WITH_TASKS else case
 
 
-def _graph(rng: random.Random, n_hosts: int) -> tuple[int, list[tuple[int, int]]]:
-    """Number of switches, and the pairs of nodes that cables join; a host has one cable."""
+def _switches(rng: random.Random) -> tuple[int, int, list[tuple[int, int]]]:
+    """Number of switches, of those with hosts, and the pairs of them that cables join."""
     shape = rng.choice(("star", "line", "leaf_spine", "leaf_spine", "random", "random"))
     if shape == "star":
         n_switches, links = 1, []
@@ -101,6 +120,12 @@ def _graph(rng: random.Random, n_hosts: int) -> tuple[int, list[tuple[int, int]]
             a, b = rng.sample(range(n_switches), 2)
             links.append((a, b))
     edge = n_leaves if shape == "leaf_spine" else n_switches
+    return n_switches, edge, links
+
+
+def _graph(rng: random.Random, n_hosts: int) -> tuple[int, list[tuple[int, int]]]:
+    """Number of switches, and the pairs of nodes that cables join; a host has one cable."""
+    n_switches, edge, links = _switches(rng)
     pairs = [(host, n_hosts + rng.randrange(edge)) for host in range(n_hosts)]
     pairs += [(n_hosts + a, n_hosts + b) for a, b in links]
     if rng.random() < 0.5:  # port numbers that do not follow the node numbers
@@ -109,12 +134,51 @@ def _graph(rng: random.Random, n_hosts: int) -> tuple[int, list[tuple[int, int]]
     return n_switches, pairs
 
 
-def _cables(rng: random.Random, pairs: list[tuple[int, int]]) -> list[Cable]:
+def _networks(
+    rng: random.Random, n_hosts: int
+) -> tuple[int, Pairs, dict[tuple[int, int], int], dict[tuple[int, int], list[int]]]:
+    """Number of switches, pairs joined by cables, NICs of hosts' cables, and of hosts with a way.
+
+    The last says by which NICs the first of two hosts reaches the second. There are up to three
+    networks; a host has up to two ports in most of them, and the ports in different networks are
+    planes of one NIC or belong to two of them.
+    """
+    first, pairs = n_hosts, []
+    n_networks = rng.randint(1, 3)
+    groups = [rng.randrange(2) if rng.random() < 0.4 else 0 for _ in range(n_networks)]
+    ports: list[list[tuple[int, int]]] = [[] for _ in range(n_hosts)]  # (network, switch)
+    for network in range(n_networks):
+        n_switches, edge, links = _switches(rng)
+        pairs += [(first + a, first + b) for a, b in links]
+        surely = range(n_hosts) if network == 0 else [rng.randrange(n_hosts)]
+        for host in range(n_hosts):
+            further = rng.choice((0, 0, 1)) if network == 0 else rng.choice((0, 1, 1, 2))
+            for _ in range((host in surely) + further):
+                ports[host].append((network, first + rng.randrange(edge)))
+        first += n_switches
+    nics: dict[tuple[int, int], int] = {}
+    reach: dict[tuple[int, int], list[int]] = {}
+    for host, of_host in enumerate(ports):
+        numbers = sorted({groups[network] for network, _ in of_host})
+        for network, switch in of_host:
+            pairs.append((host, switch))
+            nics[host, switch] = numbers.index(groups[network])
+        for other in range(n_hosts):
+            shared = {network for network, _ in ports[other]}
+            found = {nics[host, switch] for network, switch in of_host if network in shared}
+            if found and other != host:
+                reach[host, other] = sorted(found)
+    if rng.random() < 0.5:
+        rng.shuffle(pairs)
+    return first - n_hosts, pairs, nics, reach
+
+
+def _cables(rng: random.Random, pairs: Pairs, nics: dict[tuple[int, int], int]) -> list[Cable]:
     """Half of the networks are uniform, so that many things happen at the same time."""
     if rng.random() < 0.5:
         rate = rng.choice(GBPS) * 10**9
         delay = rng.choice((NS, 100 * NS, 600 * NS, US, 5 * US))
-        return [Cable(a, b, rate, delay, delay) for a, b in pairs]
+        return [Cable(a, b, rate, delay, delay, nics.get((a, b), 0)) for a, b in pairs]
     rates = rng.sample(GBPS, rng.randint(1, 4))
     return [
         Cable(
@@ -123,6 +187,7 @@ def _cables(rng: random.Random, pairs: list[tuple[int, int]]) -> list[Cable]:
             rng.choice(rates) * 10**9,
             rng.choice((NS, 50 * NS, 500 * NS, rng.randint(NS, 5 * US))),
             rng.choice((NS, 50 * NS, 500 * NS, rng.randint(NS, 5 * US))),
+            nics.get((a, b), 0),
         )
         for a, b in pairs
     ]
@@ -198,20 +263,31 @@ def _reroutes(
     if rng.random() < 3 / 4:
         return []
     ends = [[pair for pair in pairs if node in pair] for node in range(n_hosts + n_switches)]
-    edges = {max(ends[host][0]) for host in range(n_hosts)}
+    edges = {max(pair) for pair in pairs if min(pair) < n_hosts}
     reroutes: list[Reroute] = []
     for _ in range(rng.randint(1, 5)):
         switch = rng.randrange(n_hosts, n_hosts + n_switches)
         inner = [k for k, pair in enumerate(ends[switch]) if min(pair) >= n_hosts]
         ports = {
             edge: tuple(sorted(rng.sample(inner, rng.randint(0, min(3, len(inner))))))
-            for edge in sorted(edges - {switch})
+            for edge in sorted((edges & _joined_to(switch, pairs, n_hosts)) - {switch})
             if rng.random() < 0.6
         }
         at = rng.choice((0, 10 * US, rng.randrange(50 * US)))
         if all((one.at_ps, one.switch) != (at, switch) for one in reroutes):
             reroutes.append(Reroute(at, switch, ports))
     return reroutes
+
+
+def _joined_to(switch: int, pairs: Pairs, n_hosts: int) -> set[int]:
+    """The switches of a network, by one of them."""
+    found = {switch}
+    while True:
+        inner = [set(pair) for pair in pairs if min(pair) >= n_hosts and found & set(pair)]
+        more = set().union(found, *inner)
+        if more == found:
+            return found
+        found = more
 
 
 def _ecn(rng: random.Random, full: int) -> dict[str, Any] | None:
@@ -244,14 +320,16 @@ def _params(
     return {"initial_window": rng.choice((1, 2, 8, 30)), "rto_ps": rto_ps}
 
 
-def _flows(rng: random.Random, n_hosts: int, payload: int) -> list[tuple[int, int, int, int]]:
-    """One to fifteen flows, in a third of the cases all to the same host."""
+def _flows(
+    rng: random.Random, n_hosts: int, joined: Pairs, payload: int
+) -> list[tuple[int, int, int, int]]:
+    """One to fifteen flows, in a third of the cases all to the same host if they can."""
     victim = rng.randrange(n_hosts) if rng.random() < 1 / 3 else None
     starts = [0, rng.randrange(5 * US), rng.randrange(50 * US)]
     flows = []
     for _ in range(rng.randint(1, 15)):
-        src, dst = rng.sample(range(n_hosts), 2)
-        if victim is not None and src != victim:
+        src, dst = rng.choice(joined)
+        if victim is not None and (src, victim) in joined:
             dst = victim
         size = rng.choice(
             (

@@ -1,4 +1,4 @@
-"""A host: one NIC port, a ready list of flows, timers."""
+"""A host: its NICs and their ports, lists of ready flows, timers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .model import PFC, Packet
-from .port import NIC, TIMER, Port
+from .port import SENDING, TIMER, Port
 
 if TYPE_CHECKING:
+    from .lanes import Spread
     from .simulator import Event, Simulator
     from .transports import Receiver, Sender
 
-# First number of a timer slot; slots of a host sort as (group, flow, number in the flow).
-# No transport has receiver timers, which would be the third group before that of tasks.
+# First number of a timer slot of a NIC; they sort as (group, flow, number in the flow).
+# No transport has receiver timers, which would be the third group.
 HOST_TIMERS = 0
 SENDER_TIMERS = 1
-TASK_TIMERS = 3
+TASK_TIMERS = 1000
+"""In the place of a NIC's number, which is the first of a timer slot."""
 
 
 class Timer:
@@ -35,7 +37,7 @@ class Timer:
         return self.event is not None
 
     def set(self, deadline_ps: int) -> None:
-        """Fire at the deadline, or at once (before the NIC's turn) if that has passed."""
+        """Fire at the deadline, or at once (before the ports' turn) if that has passed."""
         self.cancel()
         sim = self.host.sim
         when = max(deadline_ps, sim.now)
@@ -50,7 +52,88 @@ class Timer:
     def _fire(self) -> None:
         self.event = None
         self.action()
-        self.host.wake_nic()
+        self.host.wake()
+
+
+class HostPort(Port):
+    """A port of a host, with what waits there to be sent."""
+
+    nic: Nic
+    network: int
+
+    def prepare(self, nic: Nic) -> None:
+        """Make it one of a NIC's ports."""
+        self.nic = nic
+        self.control: deque[Packet] = deque()
+        self.ready: deque[Sender] = deque()
+        nic.ports.append(self)
+
+    def start(self) -> bool:
+        """Start one transmission if the port is free and has one: control first, then data."""
+        if self.busy:
+            return False
+        if self.control and not self.paused[self.control[0].prio]:
+            self._send(self.control.popleft())
+            return True
+        for sender in list(self.ready):
+            if self.paused[sender.data_class]:
+                continue  # passed over, it keeps its place
+            self.ready.remove(sender)
+            lane, sender.lane = sender.lane, None
+            answer = sender.ready()
+            if answer is None:  # blocked
+                continue
+            if answer > self.sim.now:  # later
+                sender.pacing_timer.set(answer)
+                continue
+            packet = sender.build()
+            assert lane is not None
+            packet.dst = lane[1].index
+            end_ps = self._send(packet)
+            if sender.all_sent and not sender.handed_over:
+                sender.handed_over = True
+                self.sim.tasks.on_handed_over(sender.flow, end_ps)
+            self.nic.join(sender)
+            return True
+        return False
+
+    def _send(self, packet: Packet) -> int:
+        self.sim.balance.sent.add(packet.size)
+        return self.transmit(packet)
+
+
+class Nic:
+    """A NIC: ports, and what transports have once on a host."""
+
+    def __init__(self, host: Host, number: int) -> None:
+        self.host = host
+        self.sim = host.sim
+        self.number = number
+        self.ports: list[HostPort] = []
+
+    @property
+    def rate_bps(self) -> int:
+        """Of all ports together."""
+        return sum(port.rate_bps for port in self.ports)
+
+    def timer(self, slot: tuple[int, int, int], action: Callable[[], None]) -> Timer:
+        """A timer of the NIC."""
+        return Timer(self.host, (self.number, *slot), action)
+
+    def join(self, sender: Sender) -> None:
+        """Put a flow at the tail of the list of the port that it uses next.
+
+        Unless it is in one or finished.
+        """
+        if not sender.finished and sender.lane is None:
+            sender.lane = sender.spread.of_data(sender.packets_sent)
+            sender.lane[0].ready.append(sender)
+
+    def send_control(self, packet: Packet, spread: Spread) -> None:
+        """Queue a control packet at the port of its lane."""
+        here, there = spread.of_control()
+        packet.dst = there.index
+        here.control.append(packet)
 
 
 class Host:
@@ -59,14 +142,20 @@ class Host:
     def __init__(self, sim: Simulator, index: int) -> None:
         self.sim = sim
         self.index = index
-        self.nic: Port
+        self.ports: list[HostPort] = []
+        self.nics: list[Nic] = []
         self.senders: dict[int, Sender] = {}
         self.receivers: dict[int, Receiver] = {}
-        self.control: deque[Packet] = deque()
-        self.ready: deque[Sender] = deque()
+
+    def add(self, port: HostPort, nic: int) -> None:
+        """Give the host a port, of the NIC of that number."""
+        while len(self.nics) <= nic:
+            self.nics.append(Nic(self, len(self.nics)))
+        port.prepare(self.nics[nic])
+        self.ports.append(port)
 
     def arrive(self, port: Port, packet: Packet) -> None:
-        """The arrival at this instant."""
+        """An arrival at this instant."""
         if packet.kind == PFC:
             port.set_paused(packet.aux)
         else:
@@ -76,50 +165,18 @@ class Host:
             else:
                 sender = self.senders[packet.flow]
                 sender.on_control(packet)
-                self.join(sender)
-        self.wake_nic()
+                sender.nic.join(sender)
+        self.wake()
 
     def complete(self, _: Port) -> None:
-        """The NIC has become free; its turn comes after the arrival and the timers."""
-        self.wake_nic()
+        """A port has become free; its turn comes after arrivals and timers."""
+        self.wake()
 
-    def join(self, sender: Sender) -> None:
-        """Put a flow at the tail of the ready list unless it is in it or finished."""
-        if not sender.finished and sender not in self.ready:
-            self.ready.append(sender)
-
-    def send_control(self, packet: Packet) -> None:
-        """Queue a control packet at the NIC."""
-        self.control.append(packet)
-
-    def wake_nic(self) -> None:
-        """Have the NIC look for something to send at the end of this instant."""
-        self.sim.at(self.sim.now, self.index, NIC, (), self._start)
+    def wake(self) -> None:
+        """Have the ports look for something to send at the end of this instant."""
+        self.sim.at(self.sim.now, self.index, SENDING, (), self._start)
 
     def _start(self) -> None:
-        """Start one transmission if the NIC is free: control first, then data."""
-        if self.nic.busy:
-            return
-        if self.control and not self.nic.paused[self.control[0].prio]:
-            self._transmit(self.control.popleft())
-            return
-        for sender in list(self.ready):
-            if self.nic.paused[sender.data_class]:
-                continue  # passed over, it keeps its place
-            self.ready.remove(sender)
-            answer = sender.ready()
-            if answer is None:  # blocked
-                continue
-            if answer > self.sim.now:  # later
-                sender.pacing_timer.set(answer)
-                continue
-            end_ps = self._transmit(sender.build())
-            if sender.all_sent and not sender.handed_over:
-                sender.handed_over = True
-                self.sim.tasks.on_handed_over(sender.flow, end_ps)
-            self.join(sender)
-            return
-
-    def _transmit(self, packet: Packet) -> int:
-        self.sim.balance.sent.add(packet.size)
-        return self.nic.transmit(packet)
+        """The lowest free port that has something to send starts, until there is none."""
+        while any(port.start() for port in self.ports):
+            pass

@@ -38,6 +38,7 @@ class Cable:
     rate_bps: int
     delay_ab_ps: int
     delay_ba_ps: int
+    nic: int = 0  # which one of its host, if one end is a host's
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,8 @@ class Case:
     do not matter to it may be missing.
     ``packets`` has payload_bytes, header_bytes and control_bytes.
     ``params`` holds the transport's own parameters, see ``transports.py``.
-    ``flows`` are (source host, destination host, bytes, start_ps).
+    ``flows`` are (source host, destination host, bytes, start_ps); ``nics`` has the NIC that a flow
+    leaves by, of those that name one. ``fabric`` may have planes, see ``lanes.py``.
     ``tasks`` are known by their place in the list; a flow that has a send task, or waits for others
     by ``after`` (flow -> flows), has as its start the delay after that.
     ``faults`` are those of links, by the global port that feeds the link.
@@ -135,6 +137,7 @@ class Case:
     reroutes: list[Reroute] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     after: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    nics: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass

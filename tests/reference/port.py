@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 COMPLETION = 0
 ARRIVAL = 1
 TIMER = 2
-NIC = 3
+SENDING = 3
 
 
 LOSS = 8
@@ -47,6 +47,7 @@ class Port:
         self.delay_ps = delay_ps
         self.peer: Port
         self.busy = False
+        self.last_end_ps = 0
         self.loss_draws = 0
         self.paused = [False] * n_classes
         self.paused_since = [0] * n_classes
@@ -64,6 +65,7 @@ class Port:
         arrival_ps = done_ps + self.delay_ps
         self.busy = True
         packet.hops += 1
+        self.last_end_ps = done_ps
         sim.at(done_ps, self.node.index, COMPLETION, (self.local,), self._complete)
         if packet.kind != PFC:
             self.counters[c].packets += 1

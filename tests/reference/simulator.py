@@ -6,7 +6,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 
-from .host import Host
+from .host import Host, HostPort
 from .model import Balance, Case, Flow, FlowResult, Outcome, Packet
 from .port import Port
 from .switch import Switch, SwitchPort
@@ -43,7 +43,7 @@ class Simulator:
             by_task = any(t.kind == "send" and t.flow == flow.index for t in case.tasks)
             if by_task or flow.index in case.after:
                 flow.start_ps = -1
-        attach(case.transport, case.params, self.flows, self.hosts)
+        attach(self)
         self.tasks = Tasks(self)
 
     def start_flow(self, flow: Flow, at_ps: int) -> None:
@@ -91,7 +91,8 @@ class Simulator:
                 delay = cable.delay_ab_ps if node.index == cable.a else cable.delay_ba_ps
                 port: Port
                 if isinstance(node, Host):
-                    port = node.nic = Port(self, node, local, len(ports), cable.rate_bps, delay)
+                    port = HostPort(self, node, local, len(ports), cable.rate_bps, delay)
+                    node.add(port, cable.nic)
                 else:
                     port = SwitchPort(self, node, local, len(ports), cable.rate_bps, delay)
                     node.ports.append(port)
@@ -105,25 +106,34 @@ class Simulator:
         return ports
 
     def _find_routes(self) -> None:
-        """For each host, the ports of each switch that lie on a path with the fewest hops."""
+        """For each host's port, the ports of each switch that lie on a path with the fewest hops.
+
+        Hosts pass nothing on. The number of the lowest switch that is reached is that of the
+        port's network.
+        """
         for host in self.hosts:
-            hops = {host.index: 0}
-            frontier: deque[int] = deque([host.index])
-            while frontier:
-                at = frontier.popleft()
-                for port in self.ports:
-                    node = port.node.index
-                    if port.peer.node.index == at and node not in hops:
-                        hops[node] = hops[at] + 1
-                        frontier.append(node)
-            for switch in self.switches:
-                if switch.index in hops:
-                    away = hops[switch.index]
-                    switch.height = min(switch.height or away, away)
-                    closer = hops[switch.index] - 1
-                    switch.routes[host.index] = [
-                        port for port in switch.ports if hops[port.peer.node.index] == closer
-                    ]
+            for port in host.ports:
+                self._find_routes_to(port)
+
+    def _find_routes_to(self, to: HostPort) -> None:
+        hops = {to.peer.node.index: 1}
+        frontier: deque[int] = deque(hops)
+        while frontier:
+            at = frontier.popleft()
+            for port in self.switches[at - self.case.n_hosts].ports:
+                node = port.peer.node.index
+                if node >= self.case.n_hosts and node not in hops:
+                    hops[node] = hops[at] + 1
+                    frontier.append(node)
+        to.network = min(hops)
+        for index, away in hops.items():
+            switch = self.switches[index - self.case.n_hosts]
+            switch.height = min(switch.height or away, away)
+            switch.routes[to.index] = [
+                port
+                for port in switch.ports
+                if port.peer is to or hops.get(port.peer.node.index) == away - 1
+            ]
 
     # -- the end -----------------------------------------------------------------------------
 

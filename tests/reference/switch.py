@@ -128,7 +128,7 @@ class Switch:
         self.fabric = sim.case.fabric
         self.seed = sim.case.seed
         self.ports: list[SwitchPort] = []
-        self.routes: dict[int, list[SwitchPort]] = {}  # by destination host
+        self.routes: dict[int, list[SwitchPort]] = {}  # by the host's port that is the destination
         self.height = 0  # the fewest links to a host
         self.balancer = Balancer(self.fabric["load_balancing"], self.seed, index)
         self.discipline = DISCIPLINES[self.fabric["model"]](self)
@@ -176,9 +176,9 @@ class Switch:
             self.start(port)
 
     def _candidates(self, packet: Packet) -> list[SwitchPort]:
-        """The ports that lead to a packet's host now."""
+        """The ports that lead to a packet's destination now."""
         found = self.routes[packet.dst]
-        edge = self.sim.hosts[packet.dst].nic.peer.node.index
+        edge = self.sim.ports[packet.dst].peer.node.index
         if edge == self.index:
             return found
         mine = [r for r in self.sim.case.reroutes if r.switch == self.index and edge in r.ports]

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .host import HOST_TIMERS, SENDER_TIMERS, Host, Timer
+from .host import HOST_TIMERS, SENDER_TIMERS, Nic
+from .lanes import Lane, Spread, lanes_of
 from .model import ACK, DATA, NACK, PULL, TRIMMED, Flow, Packet, serialisation_ps
+
+if TYPE_CHECKING:
+    from .simulator import Simulator
 
 
 class Sender:
     """The sending side of a flow."""
 
-    def __init__(self, host: Host, flow: Flow, data_class: int) -> None:
-        self.host = host
-        self.sim = host.sim
+    spread: Spread
+
+    def __init__(self, nic: Nic, flow: Flow, data_class: int) -> None:
+        self.nic = nic
+        self.sim = nic.sim
         self.flow = flow
         self.n = flow.n_packets
         self.data_class = data_class
-        self.header_bytes = host.sim.case.packets["header_bytes"]
+        self.header_bytes = nic.sim.case.packets["header_bytes"]
+        self.lane: Lane | None = None  # by which it is about to send
         self.finished = False
         self.acked_ps = -1
         self.packets_sent = 0
         self.retransmits = 0
         self.seqs_sent: set[int] = set()
-        self.pacing_timer = Timer(host, (SENDER_TIMERS, flow.index, 0), lambda: host.join(self))
+        self.pacing_timer = nic.timer((SENDER_TIMERS, flow.index, 0), lambda: nic.join(self))
         self.handed_over = False
         if flow.start_ps >= 0:
             self.pacing_timer.set(flow.start_ps)
@@ -65,9 +72,11 @@ class Sender:
 class Receiver:
     """The receiving side of a flow."""
 
-    def __init__(self, host: Host, flow: Flow, control_class: int = 0) -> None:
-        self.host = host
-        self.sim = host.sim
+    spread: Spread
+
+    def __init__(self, nic: Nic, flow: Flow, control_class: int = 0) -> None:
+        self.nic = nic
+        self.sim = nic.sim
         self.flow = flow
         self.n = flow.n_packets
         self.control_class = control_class
@@ -81,7 +90,7 @@ class Receiver:
         """Send a control packet to the flow's sender."""
         size = self.sim.case.packets["control_bytes"]
         packet = Packet(kind, self.flow.index, seq, self.flow.src, size, self.control_class, aux)
-        self.host.send_control(packet)
+        self.nic.send_control(packet, self.spread)
 
     def complete(self) -> None:
         """Every byte is here."""
@@ -95,8 +104,8 @@ class Receiver:
 class DatagramSender(Sender):
     """Sends every packet once."""
 
-    def __init__(self, host: Host, flow: Flow, params: dict[str, Any]) -> None:
-        super().__init__(host, flow, params["data_class"])
+    def __init__(self, nic: Nic, flow: Flow, params: dict[str, Any]) -> None:
+        super().__init__(nic, flow, params["data_class"])
         self.next = 0
         self.gap_ps = 0
         if params["rate_bps"] is not None:
@@ -122,8 +131,8 @@ class DatagramSender(Sender):
 class DatagramReceiver(Receiver):
     """Counts bytes."""
 
-    def __init__(self, host: Host, flow: Flow, _: dict[str, Any]) -> None:
-        super().__init__(host, flow)
+    def __init__(self, nic: Nic, flow: Flow, _: dict[str, Any]) -> None:
+        super().__init__(nic, flow)
         self.missing_bytes = flow.size_bytes
 
     def on_packet(self, packet: Packet) -> None:
@@ -140,12 +149,12 @@ class DatagramReceiver(Receiver):
 class RoceSender(Sender):
     """Go-back-N."""
 
-    def __init__(self, host: Host, flow: Flow, params: dict[str, Any]) -> None:
-        super().__init__(host, flow, params["data_class"])
+    def __init__(self, nic: Nic, flow: Flow, params: dict[str, Any]) -> None:
+        super().__init__(nic, flow, params["data_class"])
         self.next = 0
         self.una = 0
         self.rto_ps: int = params["rto_ps"]
-        self.rto_timer = Timer(host, (SENDER_TIMERS, flow.index, 1), self._on_timeout)
+        self.rto_timer = nic.timer((SENDER_TIMERS, flow.index, 1), self._on_timeout)
 
     def ready(self) -> int | None:
         """Now, as long as there is a packet."""
@@ -175,7 +184,7 @@ class RoceSender(Sender):
     def _on_timeout(self) -> None:
         self.next = self.una
         self._arm()
-        self.host.join(self)
+        self.nic.join(self)
 
     def _arm(self) -> None:
         self.rto_timer.set(self.sim.now + self.rto_ps)
@@ -184,9 +193,9 @@ class RoceSender(Sender):
 class RoceReceiver(Receiver):
     """Takes packets in order only."""
 
-    def __init__(self, host: Host, flow: Flow, params: dict[str, Any]) -> None:
+    def __init__(self, nic: Nic, flow: Flow, params: dict[str, Any]) -> None:
         ack_class = params.get("ack_class")
-        super().__init__(host, flow, params["data_class"] if ack_class is None else ack_class)
+        super().__init__(nic, flow, params["data_class"] if ack_class is None else ack_class)
         self.ack_every: int = params.get("ack_every", 1)
         self.expected = 0
         self.nacked = False
@@ -217,8 +226,8 @@ class RoceReceiver(Receiver):
 class NdpSender(Sender):
     """Sends a first window, then a packet per pull."""
 
-    def __init__(self, host: Host, flow: Flow, params: dict[str, Any]) -> None:
-        super().__init__(host, flow, data_class=1)
+    def __init__(self, nic: Nic, flow: Flow, params: dict[str, Any]) -> None:
+        super().__init__(nic, flow, data_class=1)
         self.next = 0
         self.credit = min(params["initial_window"], self.n)
         self.pulled = 0
@@ -226,7 +235,7 @@ class NdpSender(Sender):
         self.acked: set[int] = set()
         self.rtx: set[int] = set()
         self.rto_ps: int = params["rto_ps"]
-        self.rto_timer = Timer(host, (SENDER_TIMERS, flow.index, 1), self._on_timeout)
+        self.rto_timer = nic.timer((SENDER_TIMERS, flow.index, 1), self._on_timeout)
 
     def ready(self) -> int | None:
         """Now, with credit and a packet to send."""
@@ -274,17 +283,17 @@ class NdpSender(Sender):
         self.rtx |= set(range(self.next)) - self.acked
         self.credit = max(self.credit, 1)
         self._arm()
-        self.host.join(self)
+        self.nic.join(self)
 
     def _arm(self) -> None:
         self.rto_timer.set(self.sim.now + self.rto_ps)
 
 
 class NdpReceiver(Receiver):
-    """Answers every packet, and asks for one more for each through its host's pacer."""
+    """Answers every packet, and asks for one more for each through its NIC's pacer."""
 
-    def __init__(self, host: Host, flow: Flow, pacer: PullPacer) -> None:
-        super().__init__(host, flow, control_class=0)
+    def __init__(self, nic: Nic, flow: Flow, pacer: PullPacer) -> None:
+        super().__init__(nic, flow, control_class=0)
         self.pacer = pacer
         self.received: set[int] = set()
         self.owed = 0
@@ -308,22 +317,22 @@ class NdpReceiver(Receiver):
 
 
 class PullPacer:
-    """The pull list of a host: all its receiving flows together pull at the NIC's rate."""
+    """The pull list of a NIC: all its receiving flows together pull at the NIC's rate."""
 
-    def __init__(self, host: Host) -> None:
-        packets = host.sim.case.packets
-        self.host = host
+    def __init__(self, nic: Nic) -> None:
+        packets = nic.sim.case.packets
+        self.nic = nic
         self.full_packet = packets["payload_bytes"] + packets["header_bytes"]
         self.receivers: deque[NdpReceiver] = deque()
         self.next_pull_ps = 0
-        self.timer = Timer(host, (HOST_TIMERS, 0, 0), self._on_timer)
+        self.timer = nic.timer((HOST_TIMERS, 0, 0), self._on_timer)
 
     def join(self, receiver: NdpReceiver) -> None:
         """Put a flow at the tail of the list unless it is in it."""
         if receiver not in self.receivers:
             self.receivers.append(receiver)
         if not self.timer.armed:
-            self.timer.set(max(self.host.sim.now, self.next_pull_ps))
+            self.timer.set(max(self.nic.sim.now, self.next_pull_ps))
 
     def _on_timer(self) -> None:
         while self.receivers:
@@ -336,8 +345,8 @@ class PullPacer:
             receiver.send_control(PULL, receiver.again_no, aux=receiver.pull_no)
             if receiver.owed > 0:
                 self.receivers.append(receiver)
-            gap_ps = serialisation_ps(self.full_packet, self.host.nic.rate_bps)
-            self.next_pull_ps = self.host.sim.now + gap_ps
+            gap_ps = serialisation_ps(self.full_packet, self.nic.rate_bps)
+            self.next_pull_ps = self.nic.sim.now + gap_ps
             break
         if self.receivers:
             self.timer.set(self.next_pull_ps)
@@ -346,19 +355,29 @@ class PullPacer:
 # -- all together --------------------------------------------------------------------------------
 
 
-def attach(transport: str, params: dict[str, Any], flows: list[Flow], hosts: list[Host]) -> None:
+def attach(sim: Simulator) -> None:
     """Give the hosts the senders and receivers of all flows."""
-    pacers = {host.index: PullPacer(host) for host in hosts if transport == "ndp"}
-    for flow in flows:
-        src, dst = hosts[flow.src], hosts[flow.dst]
+    transport, params = sim.case.transport, sim.case.params
+    pacers: dict[Nic, PullPacer] = {}
+    for flow in sim.flows:
+        lanes = lanes_of(sim, flow.src, flow.dst, sim.case.nics.get(flow.index))
+        there = [(b, a) for a, b in lanes]
+        spreads = Spread(sim, flow.index, lanes, 0), Spread(sim, flow.index, there, 2)
+        src, dst = (spread.lanes[0][0].nic for spread in spreads)
+        sender: Sender
+        receiver: Receiver
         if transport == "datagram":
-            src.senders[flow.index] = DatagramSender(src, flow, params)
-            dst.receivers[flow.index] = DatagramReceiver(dst, flow, params)
+            sender = DatagramSender(src, flow, params)
+            receiver = DatagramReceiver(dst, flow, params)
         elif transport == "roce":
-            src.senders[flow.index] = RoceSender(src, flow, params)
-            dst.receivers[flow.index] = RoceReceiver(dst, flow, params)
+            sender, receiver = RoceSender(src, flow, params), RoceReceiver(dst, flow, params)
         elif transport == "ndp":
-            src.senders[flow.index] = NdpSender(src, flow, params)
-            dst.receivers[flow.index] = NdpReceiver(dst, flow, pacers[flow.dst])
+            if dst not in pacers:
+                pacers[dst] = PullPacer(dst)
+            sender = NdpSender(src, flow, params)
+            receiver = NdpReceiver(dst, flow, pacers[dst])
         else:
             raise ValueError(f"unknown transport {transport}")
+        sender.spread, receiver.spread = spreads
+        src.host.senders[flow.index] = sender
+        dst.host.receivers[flow.index] = receiver

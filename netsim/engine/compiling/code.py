@@ -18,7 +18,7 @@ from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.compiling.reach import Reached, is_group, reached
 from netsim.engine.compiling.specialise import Compiled, Entry, Specialiser
-from netsim.engine.kernels import coupled_switch, layout, loop, switch, trace
+from netsim.engine.kernels import coupled_switch, host, layout, loop, several_ports, switch, trace
 from netsim.engine.kernels.holes import HOLES
 
 ENTRY_POINTS: tuple[Any, ...] = (loop.run_windows, loop.set_up_flows)
@@ -47,7 +47,15 @@ class Code:
     ) -> None:
         self._protocol, self._jit = protocol, jit
         step = coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
-        filling = {**constants, **protocol.handlers, "switch_step": step}
+        of_host: Any = host.host_step
+        if constants["PLANES"] != layout.ONE_PORT:
+            of_host = several_ports.host_step
+        filling = {
+            **constants,
+            **protocol.handlers,
+            "switch_step": step,
+            "host_step": of_host,
+        }
         assert filling.keys() == HOLES.keys()
         self._bindings = Bindings(filling, protocol.modules, checked=checked)
 

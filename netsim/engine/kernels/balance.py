@@ -8,34 +8,18 @@ from __future__ import annotations
 
 from netsim.engine.kernels.fields import PacketRecord
 from netsim.engine.kernels.holes import BALANCING, FAULTS, N_CLASSES, TRACE
-from netsim.engine.kernels.ids import Bytes, GlobalPort, HostId, LocalPort, NodeId, Ps, Slot
+from netsim.engine.kernels.ids import Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
 from netsim.engine.kernels.layout import Net, Wires
 from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
 from netsim.engine.kernels.places import queue_of
 from netsim.engine.kernels.trace import UNROUTABLE, trace_packet
-from netsim.model.arithmetic import below, mix
+from netsim.model.arithmetic import below, mix, permuted
 from netsim.model.routing import NO_ROUTE
 
 ECMP, SPRAY_RANDOM, SPRAY_RR, SPRAY_PERMUTATION, LEAST_LOADED, ECMP_SYMMETRIC = range(6)
 
 MOST_HOPS = 255
 """The most links that a packet can have crossed."""
-
-
-def permuted(key: int, x: int, n: int) -> int:
-    """Element ``x`` of the pseudo-random permutation of 0 .. n-1 chosen by ``key``."""
-    b = 1
-    while (1 << b) < n:
-        b += 1
-    m = (1 << b) - 1
-    h = (b + 1) >> 1
-    while True:
-        x = (x * (key | 1) + (key >> 8)) & m
-        x = x ^ (x >> h)
-        x = (x * ((key >> 16) | 1) + (key >> 4)) & m
-        x = x ^ (x >> h)
-        if x < n:
-            return x
 
 
 def least_loaded(wires: Wires, net: Net, first: GlobalPort, offset: int, n: int, start: int) -> int:
@@ -61,9 +45,9 @@ def least_loaded(wires: Wires, net: Net, first: GlobalPort, offset: int, n: int,
 
 def row_of(net: Net, node: NodeId, now: Ps) -> int:
     """Where the row of the routing table begins that switch ``node`` has at a time."""
-    switch = node - net.n_hosts
     if not FAULTS:
-        return switch * net.n_groups
+        return net.route_first[node]
+    switch = node - net.n_hosts
     lo = net.row_ptr[switch]
     hi = net.row_ptr[switch + 1]
     while hi - lo > 1:
@@ -77,7 +61,7 @@ def row_of(net: Net, node: NodeId, now: Ps) -> int:
 
 def route_of(net: Net, node: NodeId, pkt: PacketRecord) -> int:
     """The entry of the routing table of switch ``node`` for a packet that has arrived there."""
-    return net.route[row_of(net, node, pkt.time) + net.host_group[HostId(pkt.dst)]]
+    return net.route[row_of(net, node, pkt.time) + net.host_group[GlobalPort(pkt.dst)]]
 
 
 def has_route(net: Net, node: NodeId, pkt: PacketRecord) -> bool:
@@ -105,7 +89,7 @@ def output_port(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Sl
     It came in by port ``p_in``, whose counters of choices count this one.
     """
     pkt = wires.pool[slot]
-    dst = HostId(pkt.dst)
+    dst = GlobalPort(pkt.dst)
     entry = route_of(net, node, pkt)
     n = entry & 0xFFFF
     if n == 0:

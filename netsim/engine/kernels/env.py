@@ -6,18 +6,21 @@ from typing import Any, NamedTuple
 
 from netsim.engine.kernels.fields import (
     HostRecord,
+    OutletRecord,
     PacketRecord,
     ParameterRecord,
+    PortRecord,
     RxRecord,
+    SpreadRecord,
     TaskRecord,
     TxRecord,
 )
-from netsim.engine.kernels.ids import FlowId, Numbers, Records, Slot, TaskId
+from netsim.engine.kernels.ids import FlowId, GlobalPort, Numbers, Records, Slot, TaskId
 from netsim.engine.kernels.layout import Ends, Heap, Timers, Wires
 
 
 class Env(NamedTuple):
-    """A host and what is on it, for the handlers of one transport."""
+    """A host's NIC and what is on it, for the handlers of one transport."""
 
     host: HostRecord
     par: ParameterRecord  # parameters of the transport ...
@@ -34,6 +37,10 @@ class Env(NamedTuple):
     next_tasks: Numbers[int, TaskId]
     send_task: Numbers[FlowId, TaskId]
     receive_task: Numbers[FlowId, TaskId]
+    ports: Records[GlobalPort, PortRecord]
+    outlets: Records[GlobalPort, OutletRecord]
+    spreads: Records[int, SpreadRecord]
+    lanes: Numbers[tuple[int, int], GlobalPort]
 
 
 def env_of(host: HostRecord, par: ParameterRecord, ends: Ends | Env, wires: Wires | Env) -> Env:
@@ -59,4 +66,8 @@ def env_of(host: HostRecord, par: ParameterRecord, ends: Ends | Env, wires: Wire
         next_tasks=ends.next_tasks,
         send_task=ends.send_task,
         receive_task=ends.receive_task,
+        ports=wires.ports,
+        outlets=ends.outlets,
+        spreads=ends.spreads,
+        lanes=ends.lanes,
     )

@@ -23,6 +23,7 @@ from netsim.engine.kernels.ids import (
     GlobalPort,
     HostId,
     LocalPort,
+    NicId,
     Ps,
     Slot,
     TaskId,
@@ -41,7 +42,7 @@ class PacketRecord(Declared):
     time: Ps  # when the last bit reaches the far end of the link
     flow: I4
     seq: I4
-    dst: I4  # host that the packet travels to
+    dst: I4  # port of the host that the packet travels to
     aux: I4  # free for the transport
     size_bytes: U2  # bytes on the wire
     entropy: U2  # what ECMP hashes besides the flow
@@ -164,18 +165,14 @@ class TimerRecord(Declared):
 
 
 class HostRecord(Declared):
+    """A NIC of a host and what is on it; a host with several has as many of these."""
+
     host: HostId
-    port: GlobalPort
-    ps_per_byte_q20: int  # of the NIC
-    ctrl_off: Slot
-    ctrl_mask: int
-    ctrl_head: int
-    ctrl_tail: int
-    ready_head: FlowId
-    ready_tail: FlowId
-    first_timer: TimerSlot
-    heap_off: int
-    heap_len: int
+    nic: NicId
+    port: GlobalPort  # the first one of the host
+    ps_per_byte_q20: int  # of the NIC's ports together
+    first_timer: TimerSlot  # of the NIC's own
+    heap_off: int  # of the host's heap
     delivered: int  # flows whose last byte arrived here in this window
     finished: int  # flows from here that the transport called finished in this window
     done_head: FlowId  # list of flows delivered here in this window
@@ -189,6 +186,34 @@ class HostRecord(Declared):
     doing: int  # the handler that runs, or ran last in this step: one of DOING
     fault: int  # the rule that it broke (rules.py) ...
     fault_value: int  # ... with what
+
+
+class OutletRecord(Declared):
+    """What waits at a host's port: a FIFO of control packets, the list of flows that are ready."""
+
+    ctrl_off: Slot
+    ctrl_mask: int
+    ctrl_head: int
+    ctrl_tail: int
+    ready_head: FlowId
+    ready_tail: FlowId
+    # Where hosts have several ports (several_ports.py):
+    nic: NicId  # the port's
+    n_ready: int  # flows on the list
+    checked: int  # end of what has been looked at of the FIFO
+    stuck: int  # every flow on the list is paused
+
+
+class SpreadRecord(Declared):
+    """How one side of a flow goes by its lanes (lanes.py), where hosts have several ports."""
+
+    nic: NicId  # the one that it is on
+    first_lane: int
+    n_lanes: int
+    lane: int  # of them the one that the next data packet takes
+    sent_control: int  # control packets queued so far
+    salt_data: int
+    salt_control: int
 
 
 class FlowRecord(Declared):
@@ -206,6 +231,7 @@ class FlowRecord(Declared):
     first_timer: TimerSlot
     bits: int  # first word of this side's bitmaps
     bits_end: int  # the word behind them
+    spread: int  # how this side goes by its lanes, where hosts have several ports
 
 
 class TxRecord(FlowRecord):
@@ -220,8 +246,8 @@ class TxRecord(FlowRecord):
     high_seq: int  # the number behind the highest that was sent
     skipped: int  # data packets below it that were not; a bitmap of them begins at bits_end
     base_rtt_ps: Ps  # data packet out, control packet back, on empty links
-    bdp_bytes: Bytes  # of the path, in bytes on the wire
-    ps_per_byte_q20: int  # of the NIC
+    bdp_bytes: Bytes  # of its paths together, in bytes on the wire
+    ps_per_byte_q20: int  # of the ports that the flow uses together
     waits_for: int  # flows that must be delivered before this one starts
     ready_from: Ps  # the latest of their delivery times
 

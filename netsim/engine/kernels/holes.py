@@ -66,7 +66,7 @@ def _handler(default: Callable[..., Any]) -> Callable[..., Any]:
     return _function(default.__name__)
 
 
-# --- the fabric's features (`features` in state.py) -----------------------------------------------
+# --- features of fabric and network (`features` in state.py) --------------------------------------
 
 N_CLASSES: int = _feature("N_CLASSES")
 """Traffic classes of every port."""
@@ -83,6 +83,8 @@ COUPLED: bool = _feature("COUPLED")
 """Do the ports of a switch influence each other?"""
 BALANCING: int = _feature("BALANCING")
 """How one of several paths is chosen (balance.py)."""
+PLANES: int = _feature("PLANES")
+"""Has every host one port, or how do flows go by several (lanes.py)?"""
 FAULTS: bool = _feature("FAULTS")
 """Do links lose packets, or go down?"""
 
@@ -105,6 +107,8 @@ PROFILE: bool = _feature("PROFILE")
 
 # --- functions ------------------------------------------------------------------------------------
 
+host_step = _function("host_step")
+"""That of host.py or, where a host has several ports, of several_ports.py."""
 switch_step = _function("switch_step")
 """That of switch.py or, with COUPLED, of coupled_switch.py."""
 

@@ -1,4 +1,7 @@
-"""A host: its arrivals, its timers and its NIC (nic.py), in exact time order."""
+"""A host: its arrivals, its timers and its NIC (nic.py), in exact time order.
+
+Its step is for hosts of one port; several_ports.py has that of hosts with more.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,16 @@ from netsim.engine.kernels.holes import (
     on_timer,
     on_trimmed,
 )
-from netsim.engine.kernels.ids import FlowId, GlobalPort, HostId, Ps, Slot, TaskId, TimerSlot
+from netsim.engine.kernels.ids import (
+    FlowId,
+    GlobalPort,
+    HostId,
+    NicId,
+    Ps,
+    Slot,
+    TaskId,
+    TimerSlot,
+)
 from netsim.engine.kernels.layout import (
     BROKEN,
     GROW_POOL,
@@ -38,6 +50,7 @@ from netsim.engine.kernels.layout import (
     TIMER_TX,
     Clock,
     Ends,
+    Net,
     Wires,
 )
 from netsim.engine.kernels.nic import check_control, pick, transmit_control, transmit_data, wake
@@ -127,11 +140,12 @@ def fire(env: Env, slot: TimerSlot, now: Ps) -> None:
     wake(env, tx)
 
 
-def host_step(wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -> int:
-    """Advance a host to the end of the window. Returns a status of layout.py."""
-    host = ends.hosts[host_id]
+def host_step(_: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -> int:
+    """Advance a host of one port to the end of the window. Returns a status of layout.py."""
+    host = ends.hosts[NicId(host_id)]
     p = host.port
     port = wires.ports[p]
+    outlet = ends.outlets[p]
     inbox = wires.inbox[p]
     env = env_of(host, ends.pars[0].transport0, ends, wires)
     w1 = clock.clock[0].w1
@@ -140,21 +154,21 @@ def host_step(wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -> int:
     now = clock.next_event[host_id]
     stuck = False  # everything on the ready list is paused
     firings = 0  # of timers, at this instant
-    checked = host.ctrl_tail
+    checked = outlet.ctrl_tail
     status = OK
     while True:
-        check_control(env, checked)
-        checked = host.ctrl_tail
+        check_control(env, outlet, checked)
+        checked = outlet.ctrl_tail
         t_arrival = INF
         if inbox.head < inbox.tail:
             t_arrival = wires.pool[ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)].time
         t_timer = max(first_key(ends.timers, ends.heap, host), now)
-        control = host.ctrl_head < host.ctrl_tail
+        control = outlet.ctrl_head < outlet.ctrl_tail
         if control and port.paused != 0:
-            head = wires.pool[ring_slot(host.ctrl_off, host.ctrl_mask, host.ctrl_head)]
+            head = wires.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, outlet.ctrl_head)]
             control = (port.paused >> int(head.prio)) & 1 == 0
         t_send = INF
-        if control or (host.ready_head >= 0 and not stuck):
+        if control or (outlet.ready_head >= 0 and not stuck):
             t_send = max(port.free_at, now)
         t_next = min(t_arrival, t_timer, t_send)
         if t_next >= w1 or host.fault != 0:
@@ -168,19 +182,19 @@ def host_step(wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -> int:
                     status = GROW_POOL
                     break
             if control:
-                transmit_control(wires, host, port, p, now)
+                transmit_control(wires, host, outlet, port, p, now)
             else:
-                flow = pick(env, port, now)
+                flow = pick(env, outlet, port, now)
                 if flow >= 0:
                     transmit_data(env, wires, port, p, flow, now)
                 else:
-                    stuck = host.ready_head >= 0
+                    stuck = outlet.ready_head >= 0
             continue
-        if host.ctrl_tail - host.ctrl_head + CONTROL_BURST > host.ctrl_mask + 1:
-            if not lengthen_control(wires, host):
+        if outlet.ctrl_tail - outlet.ctrl_head + CONTROL_BURST > outlet.ctrl_mask + 1:
+            if not lengthen_control(wires, outlet):
                 status = GROW_POOL
                 break
-        created = host.ctrl_tail
+        created = outlet.ctrl_tail
         if now == t_arrival:
             slot = ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)
             receive(env, wires, p, slot, now)
@@ -195,7 +209,7 @@ def host_step(wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -> int:
                 if TRACE:
                     trace_timer(wires, env, ends.timers[timer], p, now)
         if TRACE:
-            trace_created(wires, env, created, p, now)
+            trace_created(wires, outlet, created, p, now)
         stuck = False
     clock.next_event[host_id] = min(t_arrival, t_timer, t_send)
     if port.tail > tail_before:

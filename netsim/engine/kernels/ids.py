@@ -64,6 +64,9 @@ if TYPE_CHECKING:
     class HostId(NodeId):
         """A host, which is a node."""
 
+    class NicId(int):
+        """A NIC, counted among those of all hosts."""
+
     class Ps(int):
         """A time or a duration in picoseconds."""
 
@@ -120,7 +123,8 @@ if TYPE_CHECKING:
         def __iter__(self) -> Iterator[Key]: ...
 
 else:
-    LocalPort = GlobalPort = QueueId = Slot = TimerSlot = FlowId = TaskId = NodeId = HostId = int
+    LocalPort = GlobalPort = QueueId = Slot = TimerSlot = FlowId = TaskId = NodeId = int
+    HostId = NicId = int
     Ps = Bytes = I4 = U2 = U1 = int
     Numbers = Records = np.ndarray
     span = range

@@ -21,6 +21,7 @@ from netsim.engine.kernels.fields import (
     HostRecord,
     InboxRecord,
     LossRecord,
+    OutletRecord,
     PacketRecord,
     ParameterRecord,
     PartsRecord,
@@ -28,6 +29,7 @@ from netsim.engine.kernels.fields import (
     PortRecord,
     QueueRecord,
     RxRecord,
+    SpreadRecord,
     TaskRecord,
     TimerRecord,
     TxRecord,
@@ -38,6 +40,7 @@ from netsim.engine.kernels.ids import (
     GlobalPort,
     HostId,
     LocalPort,
+    NicId,
     NodeId,
     Numbers,
     Ps,
@@ -105,6 +108,8 @@ FAULT = record_of(FaultRecord)
 PHASE = record_of(PhaseRecord)
 LOSS = record_of(LossRecord)
 CHARGE = record_of(ChargeRecord)
+OUTLET = record_of(OutletRecord)
+SPREAD = record_of(SpreadRecord)
 TIMER = record_of(TimerRecord)
 TASK = record_of(TaskRecord)
 FABRIC = record_of(FabricRecord)
@@ -122,6 +127,10 @@ TIMER_TASK = -1
 
 MAX_TIMERS = TIMERS_OF_A_KIND - 1
 """The most timers that may be declared of a kind, a flow's start included."""
+
+ONE_PORT, HASH, ROUND_ROBIN, PERMUTATION, FREE, ENTROPY = range(6)
+"""Values of ``PLANES``: every host has one port, or how flows go by several. With HASH a flow has
+one lane."""
 
 UNFINISHED = -1
 """Status of a node whose step has not ended."""
@@ -146,17 +155,17 @@ class Net(NamedTuple):
     """The network, constant during a run."""
 
     n_hosts: int
-    n_groups: int
     first_port: Numbers[NodeId, GlobalPort]  # int64[n_nodes + 1]
     first_word: Numbers[NodeId, int]  # int64[n_nodes + 1]: of a switch's sets of ports
     port_node: Numbers[GlobalPort, NodeId]  # int32[n_ports]
     port_peer: Numbers[GlobalPort, GlobalPort]  # int32[n_ports]
-    host_group: Numbers[HostId, int]  # int32[n_hosts]
-    host_port: Numbers[HostId, LocalPort]  # int32[n_hosts]: of the leaf, towards it
+    host_group: Numbers[GlobalPort, int]  # int32[n_host_ports]: counted in its network
+    host_port: Numbers[GlobalPort, LocalPort]  # int32[n_host_ports]: of the leaf, towards it
+    route_first: Numbers[NodeId, int]  # int64[n_nodes]: where a switch's row begins
     row_ptr: Numbers[int, int]  # int64[n_switches + 1]: each switch's rows, if links have faults
     row_from: Numbers[int, Ps]  # int64[...]: from when on a row holds, likewise
     row_first: Numbers[int, int]  # int64[...]: where it begins in route, likewise
-    route: Numbers[int, int]  # int64[...]: rows of n_groups, offset << 16 | count, or NO_ROUTE
+    route: Numbers[int, int]  # int64[...]: by group, offset << 16 | count, or NO_ROUTE
     route_ports: Numbers[int, LocalPort]  # int32[...]
     node_salt: Numbers[NodeId, int]  # int64[n_nodes], start of the ECMP hash
 
@@ -198,7 +207,11 @@ Heap = Numbers[int, TimerSlot]
 class Ends(NamedTuple):
     """Hosts and flows. Record types depend on the transport's declared fields."""
 
-    hosts: Records[HostId, HostRecord]
+    hosts: Records[NicId, HostRecord]  # the NICs of all hosts, host by host
+    first_nic: Numbers[HostId, NicId]  # int64[n_hosts + 1]: those of each host
+    outlets: Records[GlobalPort, OutletRecord]  # OUTLET[n_host_ports]
+    spreads: Records[int, SpreadRecord]  # SPREAD[2 * n_flows], if a host has several ports
+    lanes: Numbers[tuple[int, int], GlobalPort]  # int64[..., 2], likewise: port here, port there
     tx: Records[FlowId, TxRecord]
     rx: Records[FlowId, RxRecord]
     timers: Timers  # TIMER[...]

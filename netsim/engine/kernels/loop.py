@@ -8,10 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import prange
 
-from netsim.engine.kernels.env import env_of
+from netsim.engine.kernels.env import Env, env_of
+from netsim.engine.kernels.fields import HostRecord
 from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
-from netsim.engine.kernels.holes import PROFILE, TASKS, TRACE, setup, switch_step
-from netsim.engine.kernels.host import host_step
+from netsim.engine.kernels.holes import (
+    PLANES,
+    PROFILE,
+    TASKS,
+    TRACE,
+    host_step,
+    setup,
+    switch_step,
+)
 from netsim.engine.kernels.ids import (
     NO_PORT,
     Bytes,
@@ -30,6 +38,7 @@ from netsim.engine.kernels.layout import (
     IDLE,
     INF,
     OK,
+    ONE_PORT,
     RUNNING,
     UNFINISHED,
     UNTIL,
@@ -40,7 +49,7 @@ from netsim.engine.kernels.layout import (
     Wires,
 )
 from netsim.engine.kernels.nic import check_control
-from netsim.engine.kernels.places import ports_of
+from netsim.engine.kernels.places import nic_of, nics_of, ports_of
 from netsim.engine.kernels.port_sets import empty, include, next_port
 from netsim.engine.kernels.profile import lap
 from netsim.engine.kernels.rings import show_moved_links
@@ -121,7 +130,7 @@ def step(
     if clock.status[node] == OK:
         return
     if node < net.n_hosts:
-        clock.status[node] = host_step(wires, ends, clock, HostId(node))
+        clock.status[node] = host_step(net, wires, ends, clock, HostId(node))
     else:
         clock.status[node] = switch_step(net, wires, clock, scratch, worker, node)
 
@@ -226,28 +235,34 @@ def collect(net: Net, ends: Ends, clock: Clock) -> None:
         node = clock.active[i]
         if node >= net.n_hosts:
             continue
-        host = ends.hosts[HostId(node)]
-        window.delivered += host.delivered
-        window.finished += host.finished
-        window.payload_bytes += host.payload_bytes
-        host.delivered = 0
-        host.finished = 0
-        host.payload_bytes = Bytes(0)
-        if TASKS:
-            window.tasks_done += host.tasks_done
-            host.tasks_done = 0
-        while host.done_head >= 0:
-            rx = ends.rx[host.done_head]
-            host.done_head = rx.next_done
-            for j in range(ends.next_flow[rx.flow], ends.next_flow[FlowId(rx.flow + 1)]):
-                tx = ends.tx[ends.next_flows[j]]
-                tx.waits_for -= 1
-                tx.ready_from = max(tx.ready_from, rx.done_ps)
-                if tx.waits_for == 0:
-                    tx.start_ps += tx.ready_from + window.lookahead_ps
-                    source = ends.hosts[tx.host]
-                    arm(ends.timers, ends.heap, source, start_timer(tx), tx.start_ps)
-                    expect(clock, tx.host, tx.start_ps)
+        for nic in nics_of(ends, HostId(node)):
+            host = ends.hosts[nic]
+            window.delivered += host.delivered
+            window.finished += host.finished
+            window.payload_bytes += host.payload_bytes
+            host.delivered = 0
+            host.finished = 0
+            host.payload_bytes = Bytes(0)
+            if TASKS:
+                window.tasks_done += host.tasks_done
+                host.tasks_done = 0
+            release(ends, clock, host)
+
+
+def release(ends: Ends, clock: Clock, host: HostRecord) -> None:
+    """Start the flows that waited for those that a NIC delivered, and for no others any more."""
+    while host.done_head >= 0:
+        rx = ends.rx[host.done_head]
+        host.done_head = rx.next_done
+        for j in range(ends.next_flow[rx.flow], ends.next_flow[FlowId(rx.flow + 1)]):
+            tx = ends.tx[ends.next_flows[j]]
+            tx.waits_for -= 1
+            tx.ready_from = max(tx.ready_from, rx.done_ps)
+            if tx.waits_for == 0:
+                tx.start_ps += tx.ready_from + clock.clock[0].lookahead_ps
+                source = ends.hosts[nic_of(ends, tx)]
+                arm(ends.timers, ends.heap, source, start_timer(tx), tx.start_ps)
+                expect(clock, tx.host, tx.start_ps)
 
 
 def all_done(ends: Ends, clock: Clock) -> bool:
@@ -314,6 +329,13 @@ def run_windows(
     return RUNNING
 
 
+def check_set_up(env: Env, p: GlobalPort) -> None:
+    """Check what a transport has queued at port ``p`` before the run."""
+    outlet = env.outlets[p]
+    check_control(env, outlet, outlet.checked)
+    outlet.checked = outlet.ctrl_tail
+
+
 def set_up_flows(ends: Ends, wires: Wires, clock: Clock) -> None:
     """Let the transport initialise both sides of every flow, before the run.
 
@@ -322,12 +344,16 @@ def set_up_flows(ends: Ends, wires: Wires, clock: Clock) -> None:
     for flow in span(FlowId(0), FlowId(ends.tx.shape[0])):
         clock.tickets[0] = flow
         tx = ends.tx[flow]
-        host = ends.hosts[tx.host]
+        host = ends.hosts[nic_of(ends, tx)]
         env = env_of(host, ends.pars[0].transport0, ends, wires)
-        created = host.ctrl_tail
         host.doing = IN_SETUP
         setup(env, tx, ends.rx[flow])
-        check_control(env, created)
+        if PLANES == ONE_PORT:
+            check_set_up(env, host.port)
+        else:
+            spread = ends.spreads[tx.spread]
+            for lane in range(spread.first_lane, spread.first_lane + spread.n_lanes):
+                check_set_up(env, GlobalPort(ends.lanes[lane, 0]))
         if host.fault != 0:
             return
         host.doing = NOTHING

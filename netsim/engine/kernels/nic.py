@@ -1,19 +1,36 @@
 """A host's NIC: the flows that are ready to send, and what it transmits.
 
-The NIC pulls: a packet is built when the port is free, so that no queue of data
+The NIC pulls: a packet is built when a port is free, so that no queue of data
 builds up in a host. Control packets (acknowledgements, pulls) wait in a FIFO that
-is served before data.
+is served before data. Each port has its own FIFO and list.
 """
 
 from __future__ import annotations
 
 from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.faults import lost_on_wire, renew_link
-from netsim.engine.kernels.fields import HostRecord, PacketRecord, PortRecord, TxRecord
+from netsim.engine.kernels.fields import (
+    HostRecord,
+    OutletRecord,
+    PacketRecord,
+    PortRecord,
+    TxRecord,
+)
 from netsim.engine.kernels.handlers import IN_FILL, IN_RANK, IN_READY
-from netsim.engine.kernels.holes import FAULTS, N_CLASSES, RANKED, TASKS, TRACE, fill, rank, ready
+from netsim.engine.kernels.holes import (
+    FAULTS,
+    N_CLASSES,
+    PLANES,
+    RANKED,
+    TASKS,
+    TRACE,
+    fill,
+    rank,
+    ready,
+)
 from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Numbers, Ps, Slot
-from netsim.engine.kernels.layout import INF, Wires
+from netsim.engine.kernels.lanes import data_port
+from netsim.engine.kernels.layout import INF, ONE_PORT, Wires
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.places import queue_of, ring_slot
 from netsim.engine.kernels.rules import NO_CLASS, NO_PACKET, NOT_CONTROL, NOT_DATA, broken
@@ -24,18 +41,25 @@ from netsim.model.arithmetic import send_time
 
 
 def wake(env: Env, tx: TxRecord) -> None:
-    """Put a flow on its host's ready list, unless it is there or finished.
+    """Put a flow on the ready list of the port that it uses next, unless it is on one or finished.
 
     It goes behind those of its rank; without ranks that is the end of the list.
     """
     if tx.listed == 1 or tx.finished == 1:
         return
     host = env.host
+    p = host.port
+    if PLANES != ONE_PORT:
+        p = data_port(env, tx)
+    outlet = env.outlets[p]
+    if PLANES != ONE_PORT:
+        outlet.n_ready += 1
+        outlet.stuck = 0
     tx.listed = 1
     before = NO_FLOW
     following = NO_FLOW
-    if host.ready_head >= 0:
-        before = host.ready_tail
+    if outlet.ready_head >= 0:
+        before = outlet.ready_tail
     if RANKED:
         doing = host.doing
         host.doing = IN_RANK
@@ -43,49 +67,50 @@ def wake(env: Env, tx: TxRecord) -> None:
         host.doing = doing
         if before >= 0 and env.tx[before].rank > tx.rank:
             before = NO_FLOW
-            following = host.ready_head
+            following = outlet.ready_head
             while env.tx[following].rank <= tx.rank:
                 before = following
                 following = env.tx[following].next_ready
     tx.next_ready = following
     if following < 0:
-        host.ready_tail = tx.flow
+        outlet.ready_tail = tx.flow
     if before < 0:
-        host.ready_head = tx.flow
+        outlet.ready_head = tx.flow
     else:
         env.tx[before].next_ready = tx.flow
 
 
-def unlist(env: Env, before: FlowId, tx: TxRecord) -> None:
+def unlist(env: Env, outlet: OutletRecord, before: FlowId, tx: TxRecord) -> None:
     """Take a flow off the ready list; ``before`` is the flow in front of it, or NO_FLOW."""
-    host = env.host
     tx.listed = 0
+    if PLANES != ONE_PORT:
+        outlet.n_ready -= 1
     if before < 0:
-        host.ready_head = tx.next_ready
+        outlet.ready_head = tx.next_ready
     else:
         env.tx[before].next_ready = tx.next_ready
     if tx.next_ready < 0:
-        host.ready_tail = before
+        outlet.ready_tail = before
 
 
-def pick(env: Env, port: PortRecord, now: Ps) -> FlowId:
-    """The flow that sends now, or NO_FLOW.
+def pick(env: Env, outlet: OutletRecord, port: PortRecord, now: Ps) -> FlowId:
+    """The flow that sends now by a port, or NO_FLOW.
 
     It leaves the ready list, as do those that are blocked and those that wait to be paced,
     whose start timer is set.
     """
     host = env.host
     before = NO_FLOW
-    flow = host.ready_head
+    flow = outlet.ready_head
     while flow >= 0:
         tx = env.tx[flow]
         following = tx.next_ready
         if tx.finished == 1:
-            unlist(env, before, tx)
+            unlist(env, outlet, before, tx)
         elif (port.paused >> tx.prio) & 1 == 1:
             before = flow
         else:
-            unlist(env, before, tx)
+            unlist(env, outlet, before, tx)
             host.doing = IN_READY
             at = ready(env, now, tx)
             if at <= now:
@@ -125,20 +150,25 @@ def launch_from_host(
 
 
 def transmit_control(
-    wires: Wires, host: HostRecord, port: PortRecord, p: GlobalPort, now: Ps
+    wires: Wires,
+    host: HostRecord,
+    outlet: OutletRecord,
+    port: PortRecord,
+    p: GlobalPort,
+    now: Ps,
 ) -> None:
     """Send the head of the control FIFO."""
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
-    wires.pool[slot] = wires.pool[ring_slot(host.ctrl_off, host.ctrl_mask, host.ctrl_head)]
-    host.ctrl_head += 1
+    wires.pool[slot] = wires.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, outlet.ctrl_head)]
+    outlet.ctrl_head += 1
     launch_from_host(wires, host, port, p, slot, now)
 
 
-def check_control(env: Env, first: int) -> None:
-    """Break a rule if a packet of the control FIFO, from the ``first`` on, cannot be sent."""
+def check_control(env: Env, outlet: OutletRecord, first: int) -> None:
+    """Break a rule if a packet of a control FIFO, from the ``first`` on, cannot be sent."""
     host = env.host
-    for i in range(first, host.ctrl_tail):
-        pkt = env.pool[ring_slot(host.ctrl_off, host.ctrl_mask, i)]
+    for i in range(first, outlet.ctrl_tail):
+        pkt = env.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i)]
         kind = int(pkt.kind)
         if kind <= TRIMMED or kind >= PFC:
             broken(host, NOT_CONTROL, kind)
@@ -197,6 +227,9 @@ def transmit_data(
     pkt = wires.pool[slot]
     pkt.flow = flow
     pkt.dst = tx.peer
+    if PLANES != ONE_PORT:
+        spread = env.spreads[tx.spread]
+        pkt.dst = int(env.lanes[spread.first_lane + spread.lane, 1])
     pkt.entropy = tx.entropy
     pkt.prio = tx.prio
     host.doing = IN_FILL

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from netsim.engine.kernels.holes import N_CLASSES
-from netsim.engine.kernels.ids import GlobalPort, LocalPort, NodeId, QueueId, Slot, span
-from netsim.engine.kernels.layout import Net
+from netsim.engine.kernels.env import Env
+from netsim.engine.kernels.fields import FlowRecord
+from netsim.engine.kernels.holes import N_CLASSES, PLANES
+from netsim.engine.kernels.ids import (
+    GlobalPort,
+    HostId,
+    LocalPort,
+    NicId,
+    NodeId,
+    QueueId,
+    Slot,
+    span,
+)
+from netsim.engine.kernels.layout import ONE_PORT, Ends, Net
 
 
 def ring_slot(first: Slot, mask: int, position: int) -> Slot:
@@ -27,3 +38,15 @@ def ports_of(net: Net, node: NodeId) -> Iterable[GlobalPort]:
 def local_ports_of(net: Net, node: NodeId) -> Iterable[LocalPort]:
     """Likewise, as the node counts them."""
     return span(LocalPort(0), net.first_port[node + 1] - net.first_port[node])
+
+
+def nics_of(ends: Ends, host: HostId) -> Iterable[NicId]:
+    """The NICs of a host, in ascending order."""
+    return span(ends.first_nic[host], ends.first_nic[HostId(host + 1)])
+
+
+def nic_of(ends: Ends | Env, side: FlowRecord) -> NicId:
+    """The NIC that one side of a flow is on."""
+    if PLANES == ONE_PORT:
+        return NicId(side.host)
+    return ends.spreads[side.spread].nic

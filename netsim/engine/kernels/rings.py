@@ -9,7 +9,7 @@ and the engine makes the pool larger (growth.py).
 
 from __future__ import annotations
 
-from netsim.engine.kernels.fields import HostRecord, PortRecord, QueueRecord
+from netsim.engine.kernels.fields import OutletRecord, PortRecord, QueueRecord
 from netsim.engine.kernels.ids import NO_SLOT, GlobalPort, NodeId, Slot
 from netsim.engine.kernels.instructions import take_tickets
 from netsim.engine.kernels.layout import Clock, Net, Wires
@@ -76,14 +76,14 @@ def lengthen_queue(wires: Wires, queue: QueueRecord, need: int) -> bool:
     return True
 
 
-def lengthen_control(wires: Wires, host: HostRecord) -> bool:
-    """Likewise for a host's FIFO of control packets."""
-    slots = slots_for(host.ctrl_mask, 0)
-    new = moved(wires, host.ctrl_off, host.ctrl_mask, host.ctrl_head, host.ctrl_tail, slots)
+def lengthen_control(wires: Wires, outlet: OutletRecord) -> bool:
+    """Likewise for the FIFO of control packets of a host's port."""
+    slots = slots_for(outlet.ctrl_mask, 0)
+    new = moved(wires, outlet.ctrl_off, outlet.ctrl_mask, outlet.ctrl_head, outlet.ctrl_tail, slots)
     if new < 0:
         return False
-    host.ctrl_off = new
-    host.ctrl_mask = slots - 1
+    outlet.ctrl_off = new
+    outlet.ctrl_mask = slots - 1
     return True
 
 

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.fields import FlowRecord, RxRecord, TxRecord
-from netsim.engine.kernels.holes import TASKS
-from netsim.engine.kernels.ids import Bytes, Ps, TimerSlot
-from netsim.engine.kernels.layout import INF, TIMER_TX, TIMERS_OF_A_KIND
+from netsim.engine.kernels.holes import PLANES, TASKS
+from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps, TimerSlot
+from netsim.engine.kernels.lanes import control_lane
+from netsim.engine.kernels.layout import INF, ONE_PORT, TIMER_TX, TIMERS_OF_A_KIND
 from netsim.engine.kernels.places import ring_slot
 from netsim.engine.kernels.rules import NO_BIT, NO_TIMER, TOO_MANY_BYTES, TOO_MANY_CONTROL, broken
 from netsim.engine.kernels.tasks import flow_delivered, flow_finished
@@ -30,16 +31,23 @@ def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -
     ``CONTROL_BURST`` may be sent by one handler call.
     """
     host = env.host
-    if host.ctrl_tail - host.ctrl_head > host.ctrl_mask:
+    p = host.port
+    dst = int(side.peer)
+    if PLANES != ONE_PORT:
+        lane = control_lane(env, side)
+        p = GlobalPort(env.lanes[lane, 0])
+        dst = int(env.lanes[lane, 1])
+    outlet = env.outlets[p]
+    if outlet.ctrl_tail - outlet.ctrl_head > outlet.ctrl_mask:
         broken(host, TOO_MANY_CONTROL, 0)
-        host.ctrl_head += 1
-    slot = ring_slot(host.ctrl_off, host.ctrl_mask, host.ctrl_tail)
+        outlet.ctrl_head += 1
+    slot = ring_slot(outlet.ctrl_off, outlet.ctrl_mask, outlet.ctrl_tail)
     env.pool[slot] = env.blank[0]
     pkt = env.pool[slot]
-    host.ctrl_tail += 1
+    outlet.ctrl_tail += 1
     pkt.flow = side.flow
     pkt.seq = seq
-    pkt.dst = side.peer
+    pkt.dst = dst
     pkt.aux = aux
     pkt.size_bytes = env.par.control_bytes
     pkt.entropy = side.entropy
@@ -99,8 +107,10 @@ def or_default(value: Number, default: Number) -> Number:
 
 
 def _has_timer(env: Env, side: FlowRecord, k: int) -> bool:
-    """Is timer ``k`` one of this side of a flow, on this host? If not, a rule is broken."""
-    if 0 <= k < TIMERS_OF_A_KIND and side.host == env.host.host:
+    """Is timer ``k`` one of this side of a flow, on this NIC? If not, a rule is broken."""
+    host = env.host
+    own = side.first_timer - host.first_timer
+    if 0 <= k < TIMERS_OF_A_KIND and 0 <= own < host.n_timers:
         timer = env.timers[side.first_timer + k]
         if timer.owner == side.flow and timer.code >= TIMER_TX:
             if timer.code & (TIMERS_OF_A_KIND - 1) == k:

@@ -3,7 +3,7 @@
 A timer has one deadline. Moving it later, which is what retransmission timers do
 on every acknowledgement, costs one store: the heap entry stays and is put right
 when it surfaces. Capacity is exact by construction: a host's segment of ``heap``
-is as long as the number of timers it owns.
+is as long as the number of timers it owns, and one more for how many are in the heap.
 """
 
 from __future__ import annotations
@@ -11,6 +11,11 @@ from __future__ import annotations
 from netsim.engine.kernels.fields import HostRecord, TxRecord
 from netsim.engine.kernels.ids import NO_TIMER, Ps, TimerSlot
 from netsim.engine.kernels.layout import INF, Heap, Timers
+
+
+def length(heap: Heap, host: HostRecord) -> int:
+    """How many timers are in a host's heap; the number stands before it, for all of its NICs."""
+    return int(heap[host.heap_off - 1])
 
 
 def _earlier(timers: Timers, a: TimerSlot, b: TimerSlot) -> bool:
@@ -68,9 +73,9 @@ def arm(timers: Timers, heap: Heap, host: HostRecord, slot: TimerSlot, deadline:
     timer.deadline = deadline
     if timer.pos < 0:
         timer.key = deadline
-        n = host.heap_len
+        n = length(heap, host)
         heap[host.heap_off + n] = slot
-        host.heap_len = n + 1
+        heap[host.heap_off - 1] = TimerSlot(n + 1)
         _sift_up(timers, heap, host.heap_off, n)
     elif deadline < timer.key:
         timer.key = deadline
@@ -80,8 +85,8 @@ def arm(timers: Timers, heap: Heap, host: HostRecord, slot: TimerSlot, deadline:
 def pop(timers: Timers, heap: Heap, host: HostRecord) -> None:
     """Take the top entry off the host's heap."""
     off = host.heap_off
-    n = host.heap_len - 1
-    host.heap_len = n
+    n = length(heap, host) - 1
+    heap[off - 1] = TimerSlot(n)
     timers[heap[off]].pos = -1
     if n > 0:
         heap[off] = heap[off + n]
@@ -90,7 +95,7 @@ def pop(timers: Timers, heap: Heap, host: HostRecord) -> None:
 
 def first_key(timers: Timers, heap: Heap, host: HostRecord) -> Ps:
     """Earliest key of a host's timers, a lower bound of its next deadline."""
-    if host.heap_len == 0:
+    if length(heap, host) == 0:
         return INF
     return timers[heap[host.heap_off]].key
 
@@ -110,5 +115,5 @@ def surface(timers: Timers, heap: Heap, host: HostRecord) -> TimerSlot:
         pop(timers, heap, host)
     else:
         timer.key = timer.deadline
-        _sift_down(timers, heap, host.heap_off, host.heap_len, 0)
+        _sift_down(timers, heap, host.heap_off, length(heap, host), 0)
     return NO_TIMER

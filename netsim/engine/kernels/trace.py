@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from netsim.engine.kernels.env import Env
-from netsim.engine.kernels.fields import PacketRecord, RxRecord, TimerRecord, TxRecord
+from netsim.engine.kernels.fields import OutletRecord, PacketRecord, RxRecord, TimerRecord, TxRecord
 from netsim.engine.kernels.ids import FlowId, GlobalPort, Numbers, Ps, Records, Slot
+from netsim.engine.kernels.lanes import may_use
 from netsim.engine.kernels.layout import (
     TIMER_RX,
     TIMER_START,
@@ -172,11 +173,10 @@ def trace_packet(wires: Wires, what: int, p: GlobalPort, slot: Slot, now: Ps, va
             trace.packets[k] = wires.pool[slot]
 
 
-def trace_created(wires: Wires, env: Env, before: int, p: GlobalPort, now: Ps) -> None:
-    """Record the control packets that a handler has put into the host's FIFO since ``before``."""
-    host = env.host
-    for i in range(before, host.ctrl_tail):
-        slot = ring_slot(host.ctrl_off, host.ctrl_mask, i)
+def trace_created(wires: Wires, outlet: OutletRecord, before: int, p: GlobalPort, now: Ps) -> None:
+    """Record the control packets that a handler has put into port ``p``'s FIFO since ``before``."""
+    for i in range(before, outlet.ctrl_tail):
+        slot = ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i)
         trace_packet(wires, CREATED, p, slot, now, 0)
 
 
@@ -221,7 +221,8 @@ def trace_pause(wires: Wires, env: Env, paused: int, p: GlobalPort, now: Ps) -> 
     before = wires.ports[p].paused
     for i in range(wires.trace.flows.shape[0]):
         tx = env.tx[wires.trace.flows[i]]
-        if tx.host == env.host.host and ((before ^ paused) >> tx.prio) & 1 == 1:
+        here = tx.host == env.host.host and may_use(env, tx, p)
+        if here and ((before ^ paused) >> tx.prio) & 1 == 1:
             what = RESUMED
             if (paused >> tx.prio) & 1 == 1:
                 what = PAUSED

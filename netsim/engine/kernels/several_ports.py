@@ -1,0 +1,225 @@
+"""A host with several ports: its arrivals, its timers and its NICs, in exact time order.
+
+What host.py does for a host of one port, port by port and NIC by NIC: each port has its own FIFO
+and ready list, each NIC its own timers.
+"""
+
+from __future__ import annotations
+
+from netsim.engine.kernels.env import Env, env_of
+from netsim.engine.kernels.fields import OutletRecord, PortRecord
+from netsim.engine.kernels.handlers import NOTHING
+from netsim.engine.kernels.holes import TRACE
+from netsim.engine.kernels.host import fire, receive
+from netsim.engine.kernels.ids import (
+    NO_TIMER,
+    FlowId,
+    GlobalPort,
+    HostId,
+    NicId,
+    Ps,
+    Slot,
+    TimerSlot,
+)
+from netsim.engine.kernels.layout import (
+    BROKEN,
+    GROW_POOL,
+    INF,
+    OK,
+    Clock,
+    Ends,
+    Net,
+    Wires,
+)
+from netsim.engine.kernels.nic import check_control, pick, transmit_control, transmit_data
+from netsim.engine.kernels.packets import CONTROL_BURST, FIRST_CONTROL, PFC
+from netsim.engine.kernels.places import nic_of, nics_of, ports_of, ring_slot
+from netsim.engine.kernels.rings import lengthen_control, lengthen_link
+from netsim.engine.kernels.rules import ENDLESS, MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER, broken
+from netsim.engine.kernels.timers import first_key, surface
+from netsim.engine.kernels.trace import trace_created, trace_timer
+
+NO_NEED = 0
+"""A ring becomes longer by as much as rings do."""
+
+
+def waiting_at(wires: Wires, p: GlobalPort) -> Ps:
+    """When the next packet reaches port ``p``; INF if none is on its way."""
+    inbox = wires.inbox[p]
+    if inbox.head == inbox.tail:
+        return INF
+    return wires.pool[ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)].time
+
+
+def sends_control(wires: Wires, outlet: OutletRecord, port: PortRecord) -> bool:
+    """Is a control packet at the head of a port's FIFO, and not paused?"""
+    if outlet.ctrl_head == outlet.ctrl_tail:
+        return False
+    head = wires.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, outlet.ctrl_head)]
+    return (port.paused >> int(head.prio)) & 1 == 0
+
+
+def first_arrival(net: Net, wires: Wires, host_id: HostId) -> tuple[Ps, GlobalPort]:
+    """When the next packet reaches a host, and by which port: the lowest of several."""
+    earliest = INF
+    at = net.first_port[host_id]
+    for p in ports_of(net, host_id):
+        time = waiting_at(wires, p)
+        if time < earliest:
+            earliest = time
+            at = p
+    return earliest, at
+
+
+def nic_of_timer(ends: Ends, host_id: HostId, slot: TimerSlot) -> NicId:
+    """The NIC that a timer of a host belongs to; the first for those of tasks."""
+    for nic in nics_of(ends, host_id):
+        host = ends.hosts[nic]
+        if host.first_timer <= slot and slot - host.first_timer < host.n_timers:
+            return nic
+    return ends.first_nic[host_id]
+
+
+def first_sender(
+    net: Net, wires: Wires, ends: Ends, host_id: HostId, now: Ps
+) -> tuple[Ps, GlobalPort]:
+    """When a port that has something to send is free, and which: the lowest of several."""
+    earliest = INF
+    at = net.first_port[host_id]
+    for p in ports_of(net, host_id):
+        outlet = ends.outlets[p]
+        port = wires.ports[p]
+        free_at = max(port.free_at, now)
+        if free_at < earliest:
+            listed = outlet.ready_head >= 0 and outlet.stuck == 0
+            if listed or sends_control(wires, outlet, port):
+                earliest = free_at
+                at = p
+    return earliest, at
+
+
+def start_to_send(
+    env: Env, wires: Wires, outlet: OutletRecord, port: PortRecord, p: GlobalPort, now: Ps
+) -> None:
+    """Send a packet by port ``p``, which is free, or find that all that waits is paused."""
+    if sends_control(wires, outlet, port):
+        transmit_control(wires, env.host, outlet, port, p, now)
+        return
+    flow = pick(env, outlet, port, now)
+    if flow >= 0:
+        transmit_data(env, wires, port, p, flow, now)
+    elif outlet.ready_head >= 0:
+        outlet.stuck = 1
+
+
+def nic_of_arrival(wires: Wires, ends: Ends, p: GlobalPort, slot: Slot) -> NicId:
+    """The NIC that the packet in pool slot ``slot``, which came in by port ``p``, is for."""
+    kind = int(wires.pool[slot].kind)
+    if kind == PFC:
+        return ends.outlets[p].nic
+    flow = FlowId(wires.pool[slot].flow)
+    if kind < FIRST_CONTROL:
+        return nic_of(ends, ends.rx[flow])
+    return nic_of(ends, ends.tx[flow])
+
+
+def room_for_control(net: Net, wires: Wires, ends: Ends, host_id: HostId) -> bool:
+    """Is there room in the FIFOs of all ports for what a handler may send, or made if not?"""
+    for p in ports_of(net, host_id):
+        outlet = ends.outlets[p]
+        if outlet.ctrl_tail - outlet.ctrl_head + CONTROL_BURST > outlet.ctrl_mask + 1:
+            if not lengthen_control(wires, outlet):
+                return False
+    return True
+
+
+def look_at_control(env: Env, net: Net, wires: Wires, host_id: HostId, now: Ps) -> None:
+    """Check, and record, what a handler has put into the FIFOs."""
+    for p in ports_of(net, host_id):
+        outlet = env.outlets[p]
+        if TRACE:
+            trace_created(wires, outlet, outlet.checked, p, now)
+        check_control(env, outlet, outlet.checked)
+        outlet.checked = outlet.ctrl_tail
+
+
+def note_sent(wires: Wires, p: GlobalPort) -> None:
+    """Tell of what port ``p`` has sent in this step."""
+    port = wires.ports[p]
+    if port.tail > wires.new_tail[p]:
+        # The slot is read back from the ring: the consumer's first event among what is new.
+        if wires.first_new[p] == INF:
+            slot = ring_slot(port.ring_off, port.ring_mask, wires.new_tail[p])
+            wires.first_new[p] = wires.pool[slot].time
+        wires.new_tail[p] = port.tail
+
+
+def host_step(net: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -> int:
+    """Advance a host of several ports to the end of the window. Returns a status of layout.py."""
+    w1 = clock.clock[0].w1
+    # Not earlier than where a step that stopped for lack of room left off.
+    now = clock.next_event[host_id]
+    firings = 0  # of timers, at this instant
+    status = OK
+    nic = ends.first_nic[host_id]
+    first = ends.hosts[nic]
+    while True:
+        t_arrival, p_in = first_arrival(net, wires, host_id)
+        t_timer = max(first_key(ends.timers, ends.heap, first), now)
+        t_send, p_out = first_sender(net, wires, ends, host_id, now)
+        t_next = min(t_arrival, t_timer, t_send)
+        if t_next >= w1 or ends.hosts[nic].fault != 0:
+            break
+        if t_next > now:
+            firings = 0
+        now = t_next
+        if now == t_send and now < t_arrival and now < t_timer:
+            port = wires.ports[p_out]
+            if port.tail - wires.head_seen[p_out] > port.ring_mask:
+                if not lengthen_link(wires, port, p_out, NO_NEED):
+                    status = GROW_POOL
+                    break
+            outlet = ends.outlets[p_out]
+            nic = outlet.nic
+            env = env_of(ends.hosts[nic], ends.pars[0].transport0, ends, wires)
+            start_to_send(env, wires, outlet, port, p_out, now)
+            look_at_control(env, net, wires, host_id, now)
+            continue
+        if not room_for_control(net, wires, ends, host_id):
+            status = GROW_POOL
+            break
+        arrives = now == t_arrival
+        slot = Slot(0)
+        timer = NO_TIMER
+        if arrives:
+            inbox = wires.inbox[p_in]
+            slot = ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)
+            nic = nic_of_arrival(wires, ends, p_in, slot)
+        else:
+            timer = surface(ends.timers, ends.heap, first)
+            if timer < 0:
+                continue
+            nic = nic_of_timer(ends, host_id, timer)
+        host = ends.hosts[nic]
+        env = env_of(host, ends.pars[0].transport0, ends, wires)
+        if arrives:
+            receive(env, wires, p_in, slot, now)
+            wires.inbox[p_in].head += 1
+        else:
+            fire(env, timer, now)
+            firings += 1
+            if firings > MOST_FIRINGS + MOST_FIRINGS_OF_A_TIMER * host.n_timers:
+                broken(host, ENDLESS, firings)
+            if TRACE:
+                trace_timer(wires, env, ends.timers[timer], host.port, now)
+        look_at_control(env, net, wires, host_id, now)
+        for p in ports_of(net, host_id):
+            ends.outlets[p].stuck = 0
+    clock.next_event[host_id] = min(t_arrival, t_timer, t_send)
+    for p in ports_of(net, host_id):
+        note_sent(wires, p)
+    if ends.hosts[nic].fault != 0:
+        return BROKEN
+    for each in nics_of(ends, host_id):
+        ends.hosts[each].doing = NOTHING
+    return status

@@ -1,0 +1,126 @@
+"""Lanes: by which ports of its two hosts a flow may go.
+
+A lane is a port of the source and a port of the destination in one network. Of the source's NICs
+that reach the destination a flow uses the lowest-numbered one, or the one that it names; its lanes
+are the ports of that NIC in networks in which the destination has a port, in ascending order. The
+destination may have several ports there: the source's i-th port of that network goes to the
+(i mod m)-th of the destination's m.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.model.arithmetic import PURPOSE_PLANE, mix, salt
+
+if TYPE_CHECKING:
+    from netsim.model.flows import FlowTable
+    from netsim.model.network import Network
+
+Ints = NDArray[np.int64]
+
+ANY_NIC = -1
+"""In place of a NIC's number: the lowest-numbered one that reaches the destination."""
+
+HASH, ROUND_ROBIN, PERMUTATION, FREE, ENTROPY = PLANES = (
+    "hash",
+    "round_robin",
+    "permutation",
+    "free",
+    "entropy",
+)
+"""How a flow goes by its lanes, as [fabric] says it: one for life, or the next for each packet."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """The lanes of n flows.
+
+    Attributes:
+        first: int64[n + 1], where the lanes of each flow begin; each has at least one.
+        src_port, dst_port: int64[...], the ports of each lane, as the network counts them.
+    """
+
+    first: Ints
+    src_port: Ints
+    dst_port: Ints
+
+    @property
+    def counts(self) -> Ints:
+        """int64[n]: how many each flow has."""
+        return np.diff(self.first)
+
+    def one_each(self, which: Ints) -> Lanes:
+        """Of each flow the lane of that number alone."""
+        at = self.first[:-1] + which
+        return Lanes(np.arange(at.size + 1), self.src_port[at], self.dst_port[at])
+
+
+def lanes_used(network: Network, flows: FlowTable, planes: str, seed: int) -> Lanes:
+    """The lanes that each flow goes by: all that it has, or with "hash" the one that it draws.
+
+    Raises InputError as `lanes_of`.
+    """
+    lanes = lanes_of(network, flows)
+    if planes != HASH or not network.has_several_ports:
+        return lanes
+    draws: Ints = mix(salt(seed, PURPOSE_PLANE, np.arange(len(flows), dtype=np.int64)))
+    return lanes.one_each((draws * lanes.counts) >> 32)
+
+
+def lanes_of(network: Network, flows: FlowTable) -> Lanes:
+    """All lanes of each flow.
+
+    Raises InputError, naming the flow, for a flow that has none.
+    """
+    src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
+    n, n_networks = len(flows), int(network.first_group.size) - 1
+    if not network.has_several_ports:
+        apart = network.port_network[src] != network.port_network[dst]
+        _refuse(network, flows, apart | (flows.nic > 0))
+        return Lanes(np.arange(n + 1), src, dst)
+    # The ports of all hosts, sorted so that those of a host in one network stand together.
+    key = network.port_node[: network.n_host_ports] * n_networks + network.port_network
+    by_key = np.argsort(key, kind="stable")
+    sorted_key = key[by_key]
+    place = np.empty_like(by_key)
+    place[by_key] = np.arange(by_key.size)
+    rank = place - np.searchsorted(sorted_key, key)  # among its host's ports in its network
+
+    # Every pair of a flow and a port of its source.
+    first = network.node_first_port
+    n_ports = first[src + 1] - first[src]
+    flow = np.repeat(np.arange(n), n_ports)
+    port = np.arange(flow.size) + np.repeat(first[src] - np.cumsum(n_ports) + n_ports, n_ports)
+    there = dst[flow] * n_networks + network.port_network[port]
+    begin = np.searchsorted(sorted_key, there, side="left")
+    m = np.searchsorted(sorted_key, there, side="right") - begin
+
+    none = np.iinfo(np.int16).max
+    nic = network.port_nic[port].astype(np.int64)
+    wanted = flows.nic.astype(np.int64)
+    lowest = np.full(n, none)
+    np.minimum.at(lowest, flow[m > 0], nic[m > 0])
+    used = (m > 0) & (nic == np.where(wanted == ANY_NIC, lowest, wanted)[flow])
+    counts = np.bincount(flow[used], minlength=n)
+    _refuse(network, flows, counts == 0)
+    to = by_key[begin[used] + rank[port[used]] % m[used]]
+    return Lanes(np.concatenate([[0], np.cumsum(counts)]), port[used], to)
+
+
+def _refuse(network: Network, flows: FlowTable, bad: NDArray[np.bool_]) -> None:
+    """Say what is wrong with the first flow that has no lane."""
+    for flow in np.flatnonzero(bad)[:1].tolist():
+        src, dst, nic = int(flows.src[flow]), int(flows.dst[flow]), int(flows.nic[flow])
+        nics = int(network.first_nic[src + 1] - network.first_nic[src])
+        if nic >= nics:
+            there = "NIC 0 only" if nics == 1 else f"NICs 0 to {nics - 1}"
+            raise InputError(f"flow {flow}: NIC {nic} of host {src}, which has {there}")
+        if nic != ANY_NIC:
+            raise InputError(f"flow {flow}: NIC {nic} of host {src} does not reach host {dst}")
+        raise InputError(f"flow {flow}: host {src} and host {dst} have no network in common")

@@ -1,0 +1,140 @@
+"""Hosts with several ports: their NICs and networks, and the lanes that flows have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from several_ports import rails, two_nics
+
+from netsim.errors import InputError
+from netsim.model.arithmetic import below, rand32
+from netsim.model.builder import NetworkBuilder
+from netsim.model.flows import FlowTable
+from netsim.model.lanes import HASH, ROUND_ROBIN, lanes_of, lanes_used
+
+GBPS = 10**9
+US = 10**6
+
+
+def named(network, lanes):
+    """The lanes of each flow as names of their ports."""
+    ports = zip(lanes.src_port.tolist(), lanes.dst_port.tolist(), strict=True)
+    names = [(network.port_name(a), network.port_name(b)) for a, b in ports]
+    return [names[a:b] for a, b in zip(lanes.first[:-1], lanes.first[1:], strict=True)]
+
+
+def test_planes_are_networks_with_routes_of_their_own():
+    network = rails(n_hosts=4, rates=(100, 100, 100))
+    assert network.n_host_ports == 12
+    assert network.port_network[:3].tolist() == [0, 1, 2]
+    assert network.port_nic.tolist() == [0] * 12
+    assert network.first_nic.tolist() == [0, 1, 2, 3, 4]
+    assert network.host_rate_bps == 300 * GBPS
+    one = rails(n_hosts=4, rates=(100,))
+    assert network.route.size == 3 * one.route.size  # and not nine times
+    for plane in range(3):
+        ports = network.path(plane, 9 + plane)  # of hosts 0 and 3
+        assert network.port_peer[ports[-1]] == 9 + plane
+        assert {network.node_name(network.port_node[p]) for p in ports[1:]} == {f"plane{plane}"}
+
+
+def test_ports_in_different_networks_have_no_path():
+    with pytest.raises(InputError, match="h0:0 and h3:1 are in different networks"):
+        rails(n_hosts=4, rates=(100, 100)).path(0, 7)
+
+
+def test_a_flow_has_a_lane_in_every_plane():
+    network = rails(n_hosts=3, rates=(100, 100))
+    lanes = lanes_of(network, FlowTable([0, 2], [1, 0], 1))
+    assert named(network, lanes) == [
+        [("h0:0", "h1:0"), ("h0:1", "h1:1")],
+        [("h2:0", "h0:0"), ("h2:1", "h0:1")],
+    ]
+
+
+def test_the_lowest_nic_that_reaches_is_taken_or_the_one_that_is_named():
+    network = two_nics()  # hosts 0, 1 and 2, 3 in domains of two, all of them in a network beside
+    flows = FlowTable([0, 0, 0], [1, 2, 1], 1)
+    flows.use_nics([-1, -1, 1])
+    found = named(network, lanes_of(network, flows))
+    assert found == [
+        [("h0:0", "h1:0"), ("h0:1", "h1:1")],
+        [("h0:2", "h2:2")],
+        [("h0:2", "h1:2")],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nic", "message"),
+    [
+        (0, "flow 1: NIC 0 of host 0 does not reach host 2"),
+        (2, "flow 1: NIC 2 of host 0, which has NICs 0 to 1"),
+    ],
+)
+def test_a_nic_that_does_not_reach_is_an_error_of_the_flow(nic, message):
+    flows = FlowTable([0, 0], [1, 2], 1)
+    flows.use_nics([-1, nic])
+    with pytest.raises(InputError, match=message):
+        lanes_of(two_nics(), flows)
+
+
+def test_hosts_without_a_common_network_are_an_error_of_the_flow():
+    builder = NetworkBuilder()
+    builder.add_hosts(4)
+    for name in ("left", "right"):
+        builder.add_switch(name)
+    for host in range(4):
+        builder.cable(host, 4 + host // 2, GBPS, US)
+    network = builder.build("apart")
+    with pytest.raises(InputError, match="flow 1: host 1 and host 2 have no network in common"):
+        lanes_of(network, FlowTable([0, 1], [1, 2], 1))
+    flows = FlowTable([0], [1], 1)
+    flows.use_nics(1)
+    with pytest.raises(InputError, match="flow 0: NIC 1 of host 0, which has NIC 0 only"):
+        lanes_of(network, flows)
+
+
+def test_more_ports_at_the_source_share_those_of_the_destination():
+    builder = NetworkBuilder()
+    builder.add_hosts(2)
+    switch = builder.add_switch()
+    for host in (0, 0, 0, 1, 1):
+        builder.cable(host, switch, GBPS, US)
+    network = builder.build("five")
+    lanes = lanes_of(network, FlowTable([0, 1], [1, 0], 1))
+    assert named(network, lanes) == [
+        [("h0:0", "h1:0"), ("h0:1", "h1:1"), ("h0:2", "h1:0")],
+        [("h1:0", "h0:0"), ("h1:1", "h0:1")],
+    ]
+
+
+def test_with_hash_a_flow_uses_the_lane_that_it_draws():
+    network = rails(n_hosts=2, rates=(100,) * 4)
+    flows = FlowTable(np.zeros(50, int), 1, 1)
+    lanes = lanes_used(network, flows, HASH, seed=5)
+    assert lanes.src_port.tolist() == [below(rand32(5, 10, flow, 0), 4) for flow in range(50)]
+    assert (lanes.dst_port == lanes.src_port + 4).all()
+    assert lanes_used(network, flows, ROUND_ROBIN, seed=5).counts.tolist() == [4] * 50
+
+
+@pytest.mark.parametrize(
+    ("cables", "message"),
+    [
+        ([(0, 0), (1, 2)], "host 1 has a NIC 2, but no NIC 1"),
+        ([(0, 16)], "NIC 16 of a host"),
+        ([(0, -1)], "NIC -1 of a host"),
+    ],
+)
+def test_nics_are_counted_from_0(cables, message):
+    builder = NetworkBuilder()
+    builder.add_hosts(2)
+    switch = builder.add_switch()
+    builder.cables([0, 1], switch, GBPS, US)
+
+    def build():
+        for host, nic in cables:
+            builder.cable(host, switch, GBPS, US, nic=nic)
+        builder.build("x")
+
+    with pytest.raises(InputError, match=message):
+        build()

@@ -1,0 +1,78 @@
+"""Lanes: the ports by which a flow may go, and which of them a packet takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .balancing import permuted
+from .model import below, rand32
+
+if TYPE_CHECKING:
+    from .host import HostPort
+    from .simulator import Simulator
+
+LANE_FOR_LIFE = 10
+LANE_PERMUTATION = 11
+
+Lane = tuple["HostPort", "HostPort"]
+"""A port of this host and one of the flow's other end."""
+
+
+def lanes_of(sim: Simulator, src: int, dst: int, wanted: int | None) -> list[Lane]:
+    """The lanes of a flow between two hosts, by NIC ``wanted`` of the source if that is named."""
+    there = sim.hosts[dst].ports
+    for nic in sim.hosts[src].nics:
+        if wanted is not None and nic.number != wanted:
+            continue
+        lanes = []
+        for port in nic.ports:
+            same = [p for p in sim.hosts[src].ports if p.network == port.network]
+            theirs = [p for p in there if p.network == port.network]
+            if theirs:
+                lanes.append((port, theirs[same.index(port) % len(theirs)]))
+        if lanes:
+            return lanes
+    raise ValueError(f"host {src} does not reach host {dst}")
+
+
+class Spread:
+    """How one side of a flow goes by its lanes; ``k`` is 0 for the sender, 2 for the receiver.
+
+    With "hash" it has one only.
+    """
+
+    def __init__(self, sim: Simulator, flow: int, lanes: list[Lane], k: int) -> None:
+        self.seed = sim.case.seed
+        self.planes = sim.case.fabric.get("planes", "hash")
+        self.flow = flow
+        self.lanes = lanes
+        if self.planes == "hash":
+            self.lanes = [lanes[below(rand32(self.seed, LANE_FOR_LIFE, flow, 0), len(lanes))]]
+        self.k = k
+        self.entropy = 0
+        self.queued = 0
+
+    def of_data(self, sent: int) -> Lane:
+        """The lane of the data packet after the first ``sent``."""
+        return self._lane(sent, self.k, [len(port.ready) for port, _ in self.lanes])
+
+    def of_control(self) -> Lane:
+        """The lane of the control packet that is queued now."""
+        waiting = [len(port.control) for port, _ in self.lanes]
+        self.queued += 1
+        return self._lane(self.queued - 1, self.k + 1, waiting)
+
+    def _lane(self, c: int, k: int, waiting: list[int]) -> Lane:
+        n = len(self.lanes)
+        if self.planes == "hash":
+            i = 0
+        elif self.planes == "round_robin":
+            i = c % n
+        elif self.planes == "permutation":
+            key = rand32(self.seed, LANE_PERMUTATION, 4 * self.flow + k, c // n)
+            i = permuted(key, c % n, n)
+        elif self.planes == "free":
+            i = min(range(n), key=lambda i: (waiting[i], self.lanes[i][0].last_end_ps, i))
+        else:
+            i = self.entropy % n
+        return self.lanes[i]
