@@ -20,6 +20,8 @@ BROKEN = [
     (in_handler("setup", "tx.prio = 1"), "fill used traffic class 1"),
     ((SEND, SEND.replace("0, 0)", "0, 3)")), "on_data used traffic class 3"),
     (after(SEND, "ack.prio = 2"), "on_data used traffic class 2"),
+    (after(SEND, "ack.size_bytes = 63"), "on_data sent a control packet of 63 bytes"),
+    (after(SEND, "ack.size_bytes = 4161"), "on_data sent a control packet of 4161 bytes"),
     ((SEND, SEND.replace("ACK", "15")), "on_data sent a control packet of kind 15"),
     ((SEND, SEND.replace("ACK", "DATA")), "on_data sent a control packet of kind 0"),
     ((SEQ, f"{SEQ} + 1"), "fill made data packet 10, which the flow does not have"),
@@ -48,6 +50,18 @@ def test_the_run_ends_and_the_handler_is_named(
     with pytest.raises(RunError) as raised:
         run(engine(tmp_path, change))
     assert f"mine.py: {said}" in str(raised.value)
+
+
+@pytest.mark.parametrize("size", [64, 84, 4160])
+def test_control_packets_may_have_a_size_of_their_own(tmp_path: Path, size: int) -> None:
+    one = run(engine(tmp_path, after(SEND, f"ack.size_bytes = {size}")))
+    assert one.counts.finished == len(FLOWS)
+    found = one.conservation()
+    assert found.bytes.sent == found.bytes.received
+    links = one.link_counters()
+    data = int(one.flow_states().got_bytes.sum()) + 64 * N_PACKETS * len(FLOWS)
+    acks = size * N_PACKETS * len(FLOWS)
+    assert int(links.sent_bytes[: one.network.n_hosts].sum()) == data + acks
 
 
 def test_what_is_allowed(tmp_path: Path) -> None:

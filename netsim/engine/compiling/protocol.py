@@ -40,7 +40,7 @@ SETTABLE = {
     "tx": ("prio", "entropy", "retransmits"),
     "rx": ("prio", "entropy"),
     FILLED: ("seq", "aux", "prio", "entropy", "kind", "ecn"),
-    SENT: ("seq", "aux", "prio", "entropy", "ecn"),
+    SENT: ("seq", "aux", "prio", "entropy", "ecn", "size_bytes"),
 }
 """What a transport may set besides the fields that it declares; all else is the engine's."""
 

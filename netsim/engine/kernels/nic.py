@@ -33,7 +33,7 @@ from netsim.engine.kernels.lanes import data_port
 from netsim.engine.kernels.layout import INF, ONE_PORT, Wires
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.places import queue_of, ring_slot
-from netsim.engine.kernels.rules import NO_CLASS, NO_PACKET, NOT_CONTROL, NOT_DATA, broken
+from netsim.engine.kernels.rules import NO_CLASS, NO_PACKET, NO_SIZE, NOT_CONTROL, NOT_DATA, broken
 from netsim.engine.kernels.tasks import handed_over
 from netsim.engine.kernels.timers import arm, start_timer
 from netsim.engine.kernels.trace import HANDLER, LOST, SENT, trace_packet, trace_tx
@@ -167,6 +167,9 @@ def transmit_control(
 def check_control(env: Env, outlet: OutletRecord, first: int) -> None:
     """Break a rule if a packet of a control FIFO, from the ``first`` on, cannot be sent."""
     host = env.host
+    par = env.par
+    smallest = min(par.control_bytes, par.header_bytes + 1)
+    largest = max(par.control_bytes, par.header_bytes + par.payload_bytes)
     for i in range(first, outlet.ctrl_tail):
         pkt = env.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i)]
         kind = int(pkt.kind)
@@ -174,6 +177,8 @@ def check_control(env: Env, outlet: OutletRecord, first: int) -> None:
             broken(host, NOT_CONTROL, kind)
         if int(pkt.prio) >= N_CLASSES:
             broken(host, NO_CLASS, int(pkt.prio))
+        if not smallest <= int(pkt.size_bytes) <= largest:
+            broken(host, NO_SIZE, int(pkt.size_bytes))
 
 
 def check_data(host: HostRecord, tx: TxRecord, pkt: PacketRecord) -> bool:

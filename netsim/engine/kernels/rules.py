@@ -19,7 +19,8 @@ from netsim.engine.kernels.fields import HostRecord
     NOT_DATA,
     NO_PACKET,
     ENDLESS,
-) = range(1, 10)
+    NO_SIZE,
+) = range(1, 11)
 
 TEXTS = {
     TOO_MANY_CONTROL: "sent more control packets in one call than its host's FIFO has room for",
@@ -31,6 +32,7 @@ TEXTS = {
     NOT_DATA: "made a data packet of kind {value}; fill may choose DATA and kinds 2 to 7",
     NO_PACKET: "made data packet {value}, which the flow does not have",
     ENDLESS: "was called {value} times at one instant, for timers that are set to now for ever",
+    NO_SIZE: "sent a control packet of {value} bytes: smaller than any other packet, or larger",
 }
 
 MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER = 10_000, 100
