@@ -38,6 +38,7 @@ CASES = (
     Case("random loss", "links lose packets", links.random_loss, (RELIABLE,)),
     Case("bit errors", "links corrupt packets", links.bit_errors, (RELIABLE,)),
     Case("link down", "links fail and come back", links.link_down, (RELIABLE,)),
+    Case("changing routes", "a spine fails, routes follow", links.changing_routes, (RELIABLE,)),
     Case("reordering", "packets overtake", trouble.reordering),
     Case("trimming", "payloads are cut off", trouble.trimming, (RELIABLE,)),
     Case("full header queues", "headers are lost", trouble.full_header_queues, (RELIABLE,)),

@@ -78,7 +78,7 @@ def dependencies(lab: Lab) -> str:
     states = run.engine.flow_states()
     for flow, others in enumerate(after):
         for other in others:
-            if states.start_ps[flow] <= states.done_ps[other]:
+            if states.start_ps[flow] < states.done_ps[other]:
                 raise ConformanceError(f"flow {flow} started before flow {other} was complete")
     return run.line()
 

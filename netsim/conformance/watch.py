@@ -156,35 +156,40 @@ def watched_module(module: ModuleType, watch: Watch) -> ModuleType:
 
 
 def _wrapper(name: str, function: FunctionType, watch: Watch, count: int) -> FunctionType:
-    # The engine copies functions by their code and global names, so no closure can be used.
+    # The engine copies functions by their code and global names, so no closure can be used. It
+    # copies the handler, too, as a global name of the wrapper: what that calls may have holes.
     template = {2: _two, 3: _three, 4: _four}[count]
-    probe = _Probe(watch, name, function)
-    wrapper = FunctionType(template.__code__, {"_probe": probe, "__name__": __name__}, name)
+    names = {"_probe": _Probe(watch, name), "_handler": function, "__name__": __name__}
+    wrapper = FunctionType(template.__code__, names, name)
     wrapper.__module__ = __name__
     return wrapper
 
 
 class _Probe:
-    """Stands in for one handler."""
+    """Calls one handler, and looks at what it does."""
 
-    def __init__(self, watch: Watch, name: str, function: Callable[..., Any]) -> None:
-        self.watch, self.name, self.function = watch, name, function
+    def __init__(self, watch: Watch, name: str) -> None:
+        self.watch, self.name = watch, name
 
-    def __call__(self, *arguments: Any) -> Any:
-        return self.watch.call(self.name, self.function, arguments)
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return self.watch.call(self.name, function, arguments)
 
 
-def _probe(*arguments: Any) -> Any:
+def _probe(function: Callable[..., Any], *arguments: Any) -> Any:
     """In each copy of the functions below, the `_Probe` of a handler."""
 
 
+def _handler(*arguments: Any) -> Any:
+    """In each copy of the functions below, the transport's own handler."""
+
+
 def _two(a: Any, b: Any) -> Any:
-    return _probe(a, b)
+    return _probe(_handler, a, b)
 
 
 def _three(a: Any, b: Any, c: Any) -> Any:
-    return _probe(a, b, c)
+    return _probe(_handler, a, b, c)
 
 
 def _four(a: Any, b: Any, c: Any, d: Any) -> Any:
-    return _probe(a, b, c, d)
+    return _probe(_handler, a, b, c, d)
