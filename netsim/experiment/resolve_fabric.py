@@ -210,8 +210,7 @@ def without_effect(fabric: Fabric) -> dict[str, InputError]:
     found = {}
     if fabric.ecn is None:
         found["ecn_from_class"] = ("without ECN", "remove it, or add [fabric.ecn]")
-    if hasattr(fabric.queue.module, "no_effect"):
-        found |= calls.call(fabric.queue, "no_effect", fabric.queue.params)
+    found |= calls.no_effect(fabric.queue)
     return {
         key: InputError(f"has no effect {why}", key=f"fabric.{key}", hint=hint)
         for key, (why, hint) in found.items()
@@ -272,8 +271,7 @@ def _contradictions(fabric: Fabric, packets: PacketFormat) -> list[InputError]:
     if fabric.ecn and fabric.ecn.kmin_bytes > fabric.ecn.kmax_bytes:
         hint = f"at most kmax_bytes, {format_bytes(fabric.ecn.kmax_bytes)}"
         wrong("ecn.kmin_bytes", f"{format_bytes(fabric.ecn.kmin_bytes)} is more than kmax", hint)
-    if hasattr(queue.module, "check"):
-        for error in calls.problems(queue, "check", queue.params, fabric, packets):
-            key = error.key if error.key and "." in error.key else f"fabric.{error.key or 'model'}"
-            errors.append(InputError(error.message, key=key, hint=error.hint))
+    for error in calls.problems(queue, fabric, packets):
+        key = error.key if error.key and "." in error.key else f"fabric.{error.key or 'model'}"
+        errors.append(InputError(error.message, key=key, hint=error.hint))
     return errors

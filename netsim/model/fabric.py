@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from netsim.limits import CLASSES, PS_BITS
 from netsim.model.lanes import HASH, PLANES
 from netsim.plugins import registry
-from netsim.plugins.calls import call
+from netsim.plugins.calls import settled
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import PluginUse
 
@@ -161,10 +161,7 @@ class Fabric:
 
     def for_network(self, network: Network, packets: PacketFormat) -> Fabric:
         """This fabric with what its discipline leaves to the network settled."""
-        if not hasattr(self.queue.module, "settle"):
-            return self
-        params = call(self.queue, "settle", self.queue.params, network, packets)
-        return replace(self, queue=replace(self.queue, params=params))
+        return replace(self, queue=settled(self.queue, network, packets))
 
 
 def keys_of(table: type[Fabric] | type[Ecn]) -> dict[str, Key]:

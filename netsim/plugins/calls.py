@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from netsim.errors import InputError
@@ -22,15 +23,51 @@ def call(use: PluginUse, function: str, *args: Any) -> Any:
         return getattr(use.module, function)(*args)
 
 
-def problems(use: PluginUse, function: str, *args: Any) -> list[InputError]:
-    """The errors that a function of a plugin yields or returns, as `call`."""
-    with _blamed(use, function):
-        found = list(getattr(use.module, function)(*args) or ())
+def problems(use: PluginUse, *args: Any) -> list[InputError]:
+    """The errors that the `check` of a queue discipline yields, none if it has none."""
+    if not hasattr(use.module, "check"):
+        return []
+    with _blamed(use, "check"):
+        found = list(use.module.check(use.params, *args) or ())
     for one in found:
         if not isinstance(one, InputError):
-            message = f"{function}() gives {shortened(repr(one))}"
-            raise InputError(message, file=str(use.plugin.path), hint="InputErrors")
+            raise _not(use, "check", one, "it yields InputErrors")
     return found
+
+
+def no_effect(use: PluginUse) -> dict[str, tuple[str, str]]:
+    """The parameters of a queue discipline that make no difference: name -> (why, what to do)."""
+    if not hasattr(use.module, "no_effect"):
+        return {}
+    found = call(use, "no_effect", use.params)
+    known = {param.name for param in use.plugin.params}
+    if (
+        not isinstance(found, Mapping)
+        or not found.keys() <= known
+        or not all(_is_pair_of_texts(value) for value in found.values())
+    ):
+        raise _not(use, "no_effect", found, 'such as {"alpha": ("without a buffer", "remove it")}')
+    return dict(found)
+
+
+def settled(use: PluginUse, *args: Any) -> PluginUse:
+    """A queue discipline with its parameters settled for a network."""
+    if not hasattr(use.module, "settle"):
+        return use
+    params = call(use, "settle", dict(use.params), *args)
+    if not isinstance(params, Mapping) or params.keys() != use.params.keys():
+        raise _not(use, "settle", params, "the parameters, as it was given them")
+    return replace(use, params=dict(params))
+
+
+def _is_pair_of_texts(value: Any) -> bool:
+    is_pair = isinstance(value, tuple) and len(value) == 2
+    return is_pair and all(isinstance(one, str) for one in value)
+
+
+def _not(use: PluginUse, function: str, found: object, hint: str) -> InputError:
+    message = f"{function}() gives {shortened(repr(found))}"
+    return InputError(message, file=str(use.plugin.path), hint=hint)
 
 
 @contextmanager

@@ -18,6 +18,9 @@ QUEUE_UNITS = ("time", "bytes", "queue", "rate", "count", "fraction", "ratio", "
 
 MOST_CONTROL_PER_DATA = 64
 
+QUEUE_FUNCTIONS = ("check", "no_effect", "settle")
+"""What a queue discipline may be asked before a run."""
+
 Presets = Mapping[str, Mapping[str, object]]
 
 
@@ -91,7 +94,7 @@ def check_queue(module: ModuleType, file: str) -> None:
             key="CLASSES",
             hint=f"1 to {CLASSES}; leave it out if n_classes of [fabric] decides",
         )
-    for name in ("check", "settle", "no_effect"):
+    for name in QUEUE_FUNCTIONS:
         if not callable(getattr(module, name, check_queue)):
             raise InputError("is not a function", file=file, key=name)
 

@@ -9,6 +9,7 @@ from experiment_text import TRANSPORT, load, messages, text
 
 from netsim.errors import InputError
 from netsim.plugins import registry
+from netsim.results.provenance import origins
 
 MINE = '''"""Half of the room is for class 0."""
 from netsim.errors import InputError
@@ -125,6 +126,27 @@ def test_what_is_settled_for_a_network(tmp_path):
     assert point.fabric.queue.params["most"] is None
 
 
+def test_a_result_notices_an_edit_of_the_file(tmp_path, mine):
+    def origin():
+        return origins(load(tmp_path, of_mine()).points())[0]
+
+    first = origin()
+    assert first.plugins[-1]["kind"] == "queue"
+    assert first.plugins[-1]["sources"] == {"mine.py": MINE}
+    mine.write_text(MINE.replace("too many", "very many"))
+    assert origin().fingerprint != first.fingerprint
+    mine.write_text(MINE)
+    assert origin().fingerprint == first.fingerprint
+
+
+def test_what_is_settled_has_to_be_the_parameters(tmp_path, mine):
+    mine.write_text(f"{MINE}\n\ndef settle(params, network, packets):\n    return None\n")
+    (point,) = load(tmp_path, of_mine()).points()
+    network = point.topology.module.build(point.topology.params)
+    with pytest.raises(InputError, match=r"mine\.py: settle\(\) gives None \(the parameters"):
+        point.fabric.for_network(network, point.packets)
+
+
 BAD = {
     "a wrong value": (of_mine("room = 5"), 'fabric.room: 5 has no unit (write it like "64KB"'),
     "too small": (of_mine('room = "1KB"'), 'fabric.room: "1KB" is too small (at least 1pkt)'),
@@ -173,7 +195,11 @@ BROKEN = {
     "a check that is none": ("check = 3", "check: is not a function"),
     "a check that yields something else": (
         "def check(params, fabric, packets):\n    yield 3",
-        "check() gives 3 (InputErrors)",
+        "check() gives 3 (it yields InputErrors)",
+    ),
+    "keys without effect that are none": (
+        "def no_effect(params):\n    return ['share']",
+        "no_effect() gives ['share'] (such as {",
     ),
     "a check that fails": (
         "def check(params, fabric, packets):\n    yield params['rom']",
