@@ -187,7 +187,7 @@ def _fair_slowdown(point: Point, network: Network) -> tuple[float, float]:
 
     from netsim.bounds.fair_shares import completion_times
     from netsim.bounds.ideal import ideal_times
-    from netsim.model.flows import TrafficContext
+    from netsim.model.flows import FlowTable, TrafficContext
     from netsim.model.lanes import lanes_used
 
     if point.classes:
@@ -200,6 +200,8 @@ def _fair_slowdown(point: Point, network: Network) -> tuple[float, float]:
             point.packets.header_bytes,
         )  # fmt: skip
         flows = point.traffic.module.flows(point.traffic.params, network, rng, context)
+        if not isinstance(flows, FlowTable):
+            raise InputError("the flows start by tasks")
         lanes = lanes_used(network, flows, point.fabric.planes, trial)
         times = completion_times(network, flows, point.packets, rng, lanes)
         slowdown = times / ideal_times(network, flows, point.packets, lanes=lanes).fct_ps

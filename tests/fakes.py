@@ -26,6 +26,7 @@ class FakeResult:
     hash: str = ""
     reason: str | None = None
     faults: None = None
+    tasks: dict[str, np.ndarray] | None = None
 
 
 @dataclass

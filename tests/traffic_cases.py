@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from netsim.model.builder import NetworkBuilder
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
+from netsim.model.tasks import Workload
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import find
 
@@ -24,7 +26,14 @@ def star(n_hosts: int) -> Network:
     return builder.build("star")
 
 
-def make(
+def make(kind: str, n_hosts: int, **given: Any) -> FlowTable:
+    """The flows of a pattern that has no tasks; ``given`` as for `made`."""
+    load = made(kind, n_hosts, **given)
+    assert load.tasks is None
+    return load.flows
+
+
+def made(
     kind: str,
     n_hosts: int,
     *,
@@ -32,14 +41,16 @@ def make(
     seed: int = 1,
     n_classes: int = 1,
     **given: object,
-) -> FlowTable:
+) -> Workload:
+    """The flows and tasks of a pattern; ``given`` are its parameters, as a user writes them."""
     plugin = find("traffic", kind)
     params = resolve_params(plugin.params, plugin.presets, given, None, file=None, key="traffic")
     context = TrafficContext(directory, seed, 100 * GBPS, 4096, 64, n_classes)
     network = star(n_hosts)
     flows = plugin.module.flows(params, network, np.random.default_rng(seed), context)
-    flows.validate(n_hosts)
-    return flows
+    load = flows if isinstance(flows, Workload) else Workload(flows)
+    load.validate(n_hosts)
+    return load
 
 
 def pairs(flows: FlowTable) -> list[tuple[int, int]]:

@@ -76,6 +76,11 @@ def prepare(point: Point) -> Scenario:
         load = Workload.join(loads)
         flows = load.flows
         lanes = lanes_used(network, flows, point.fabric.planes, point.seed)
+        if load.tasks is not None and is_closed_form(point):
+            raise InputError(
+                f"{point.transport.name} is not simulated, and tasks take a simulation",
+                key="transport",
+            )
         checks.check_sizes(flows, point.packets, "traffic")
         checks.check_durations(network, flows, point.packets, "traffic")
         faults = link_faults(point, network)

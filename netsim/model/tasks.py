@@ -116,6 +116,13 @@ class TaskTable:
         same = (self.host[first] == self.host[then]) & (self.stream[first] == self.stream[then])
         return first[same], then[same]
 
+    def busiest_stream_ps(self) -> int:
+        """The longest time that a host computes in one stream."""
+        compute = self.kind == COMPUTE
+        host, stream = self.host[compute].astype(np.int64), self.stream[compute].astype(np.int64)
+        _, one = np.unique(host << 32 | stream, return_inverse=True)
+        return int(np.bincount(one, self.duration_ps[compute]).max(initial=0))
+
     def of_flows(self, kind: int, n_flows: int) -> NDArray[np.int64]:
         """int64[n_flows]: the send or the receive task of each flow, or -1."""
         tasks = np.flatnonzero(self.kind == kind)
@@ -159,7 +166,9 @@ class TaskTable:
                 raise InputError(f"{self.name(task)}: {what}")
         self._check_flows(flows)
         self._check_edges()
-        self._check_order(len(flows))
+        stuck = self.in_a_cycle(len(flows))
+        if stuck is not None:
+            raise InputError(f"{self.name(stuck)}: waits, through others, for itself")
 
     def _check_flows(self, flows: FlowTable) -> None:
         """Each flow has one task of a kind at most, at the right end, and one reason to start."""
@@ -210,18 +219,15 @@ class TaskTable:
                 hint="tasks of one host; a send task and a receive task of a flow join two hosts",
             )
 
-    def _check_order(self, n_flows: int) -> None:
-        """No task waits for itself: through edges, streams and flows."""
+    def in_a_cycle(self, n_flows: int) -> int | None:
+        """A task that waits, through edges, streams and flows, for itself; None if none does."""
         sends, receives = (self.of_flows(kind, n_flows) for kind in (SEND, RECEIVE))
         joined = (sends >= 0) & (receives >= 0)
         pairs = [self.edges(), self.in_streams(), (sends[joined], receives[joined])]
         first = np.concatenate([one for one, _ in pairs])
         then = np.concatenate([other for _, other in pairs])
         # Usually tasks wait for earlier ones only, and then there is no cycle to look for.
-        if (first >= then).any():
-            stuck = find_cycle(len(self), then, first)
-            if stuck is not None:
-                raise InputError(f"{self.name(stuck)}: waits, through others, for itself")
+        return find_cycle(len(self), then, first) if (first >= then).any() else None
 
 
 @dataclass(frozen=True)

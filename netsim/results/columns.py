@@ -52,6 +52,38 @@ FLOWS = (
     Column("label", "", "name that the traffic gave the flow"),
 )
 
+TASKS = (
+    Column("task", "index", "number of the task, in the order in which the traffic gave them"),
+    Column("host", "host", "host of the task"),
+    Column("kind", "", "compute, send, receive or join"),
+    Column(
+        "stream",
+        "index",
+        "of a compute task: those of one stream of a host run one after the other; else null",
+        null_below_zero=True,
+    ),
+    Column(
+        "flow",
+        "index",
+        "flow that a send task starts and a receive task waits for; else null",
+        null_below_zero=True,
+    ),
+    Column(
+        "ready_ps",
+        "ps",
+        "time at which the tasks that it waits for were done; null if they are not",
+        null_below_zero=True,
+    ),
+    Column(
+        "start_ps",
+        "ps",
+        "time at which it started: its stream was free, or its flow delivered; null if it did not",
+        null_below_zero=True,
+    ),
+    Column("end_ps", "ps", "time at which it was done; null if it is not", null_below_zero=True),
+    Column("label", "", "name that the traffic gave the task"),
+)
+
 LINKS = (
     Column("link", "index", "number of the directed link, the same as of the port that feeds it"),
     Column("from_node", "node", "node whose port feeds the link; hosts come first"),
@@ -126,7 +158,7 @@ SWEEP = (
     Column("simulated_ps", "ps", "simulated time at the end"),
     Column("wall_s", "s", "wall-clock time of the run"),
     Column("compile_s", "s", "wall-clock time of the compilation"),
-    Column("hash", "", "SHA-256 over flows and links"),
+    Column("hash", "", "SHA-256 over flows, links and tasks"),
 )
 
 TRACE = (
@@ -176,6 +208,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
     table: {column.name: column for column in columns}
     for table, columns in (
         ("flows", FLOWS),
+        ("tasks", TASKS),
         ("links", LINKS),
         ("faults", FAULTS),
         ("sweep", SWEEP),

@@ -23,6 +23,7 @@ FORMAT = 1
 FLOWS = "flows.parquet"
 LINKS = "links.parquet"
 FAULTS = "faults.parquet"
+TASKS = "tasks.parquet"
 SUMMARY = "summary.json"
 EXPERIMENT = "experiment.json"
 SWEEP = "sweep.parquet"
@@ -35,7 +36,7 @@ OTHERS = re.compile(
     r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png"
     r"|\.(sweep\.parquet|checkpoint\.netsim)\.[0-9]+\.tmp"  # left by a run that was killed
 )
-SINGLE = frozenset((FLOWS, LINKS, FAULTS, SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *PICTURES))
+SINGLE = frozenset((FLOWS, LINKS, TASKS, FAULTS, SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *PICTURES))
 
 
 def is_ours(name: str) -> bool:

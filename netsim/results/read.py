@@ -50,9 +50,9 @@ OPTIONAL = ("flow_class", "label", "unroutable", "unroutable_bytes")
 class Result:
     """The result of one run. The tables are read when they are first asked for.
 
-    Attributes: `flows`, `links` and `faults` (polars DataFrames, columns as in
-    `netsim.results.COLUMNS`), `summary` and `experiment` (dicts), `complete` (False for a partial
-    result), `name`, `path`.
+    Attributes: `flows`, `links`, `tasks` and `faults` (polars DataFrames, columns as in
+    `netsim.results.COLUMNS`; of the last two None if there are none), `summary` and `experiment`
+    (dicts), `complete` (False for a partial result), `name`, `path`.
     Raises InputError, also when a table is first asked for, if what is there is damaged.
     """
 
@@ -99,6 +99,13 @@ class Result:
         path = self.path / files.FAULTS
         return _read_table(path, "faults") if path.exists() else None
 
+    @cached_property
+    def tasks(self) -> pl.DataFrame | None:
+        """One row per task; None if the traffic had none."""
+        if "tasks" not in self.summary:
+            return None
+        return _read_table(self.path / files.TASKS, "tasks")
+
     @property
     def complete(self) -> bool:
         """Whether every flow was delivered; a partial result holds what was done until then."""
@@ -110,12 +117,13 @@ class Result:
         return str(self.experiment["point"])
 
     def hash_fits(self) -> bool | None:
-        """Whether the hash is that of the two tables; None if links were not kept."""
+        """Whether the hash is that of the tables; None if links were not kept."""
         from netsim.results.run_result import result_hash
 
         if not (self.path / files.LINKS).exists():
             return None
-        arrays = [_arrays(table) for table in (self.flows, self.links)]
+        tables = (self.flows, self.links, self.tasks)
+        arrays = [_arrays(table) for table in tables if table is not None]
         return bool(result_hash(*arrays) == self.summary["hash"])
 
     def __repr__(self) -> str:

@@ -16,7 +16,8 @@ Table = dict[str, np.ndarray]
 class Ending:
     """How a run ended.
 
-    `stopped_because` is "finished" (every flow is delivered and its sender knows), "time" (cut by
+    `stopped_because` is "finished" (every flow is delivered, its sender knows, and
+    every task is done), "time" (cut by
     stop.time), "interrupted", "stalled", or "idle" (nothing can happen any more and flows are
     missing). `complete` says whether every flow is delivered; what a transport that is not reliable
     has lost by the time the network is empty stays lost and does not count. `reason` says why a
@@ -43,6 +44,7 @@ class RunResult:
     hash: str
     reason: str | None
     faults: Table | None = None
+    tasks: Table | None = None
 
     @classmethod
     def of(
@@ -52,10 +54,11 @@ class RunResult:
         summary: dict[str, Any],
         ending: Ending,
         *,
+        tasks: Table | None = None,
         faults: Table | None = None,
     ) -> RunResult:
-        """A result with the hash of flows and links, which enters its summary."""
-        digest = result_hash(flows, links)
+        """A result with the hash of flows, links and tasks, which enters its summary."""
+        digest = result_hash(flows, links, *([] if tasks is None else [tasks]))
         return cls(
             flows=flows,
             links=links,
@@ -65,13 +68,14 @@ class RunResult:
             hash=digest,
             reason=ending.reason,
             faults=faults,
+            tasks=tasks,
         )
 
 
-def result_hash(flows: Table, links: Table) -> str:
-    """SHA-256 over both tables: equal if and only if the results are, bit for bit."""
+def result_hash(*tables: Table) -> str:
+    """SHA-256 over flows, links and tasks: equal if and only if the results are, bit for bit."""
     digest = hashlib.sha256()
-    for table in (flows, links):
+    for table in tables:
         for name, column in table.items():
             digest.update(name.encode())
             values = column

@@ -56,6 +56,8 @@ def write_result(
             files.write_table(scratch / files.LINKS, "links", result.links)
         if result.faults is not None:
             files.write_table(scratch / files.FAULTS, "faults", result.faults)
+        if result.tasks is not None:
+            files.write_table(scratch / files.TASKS, "tasks", result.tasks)
         files.write_json(scratch / files.SUMMARY, summary_of(result))
         files.write_json(scratch / files.EXPERIMENT, _experiment(point, result, origin))
         for name in keep:

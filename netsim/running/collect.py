@@ -10,6 +10,7 @@ import numpy as np
 
 from netsim.errors import RunError
 from netsim.model.fabric import packet_counts
+from netsim.model.tasks import COMPUTE, KINDS
 from netsim.results.run_result import Ending, RunResult, Table
 from netsim.running.drive import FINISHED
 from netsim.running.fault_log import fault_figures, fault_table
@@ -65,23 +66,25 @@ def engine_result(
         retransmits=np.array(states.retransmits),
         cls=np.array(states.traffic_class),
     )
-    links = link_table(engine)
+    links, tasks = link_table(engine), task_table(engine)
     summary = {
         "simulated_ps": counts.now_ps,
         **timings,
         "packet_hops": counts.hops,
         "packet_hops_per_s": counts.hops / timings["wall_s"] if timings["wall_s"] > 0 else 0.0,
+        "makespan_ps": makespan_ps(flows, tasks),
         **flow_figures(flows),
+        **task_figures(tasks),
         **class_figures(point, flows),
         **{name: int(links[name].sum()) for name in SUMS},
         "pauses": int(links["pauses_sent"].sum()),
         "conservation": conservation,
     }
     if engine.faults is None:
-        return RunResult.of(flows, links, summary, ending)
+        return RunResult.of(flows, links, summary, ending, tasks=tasks)
     log = fault_table(engine.network, engine.faults, counts.now_ps)
     summary["faults"] = fault_figures(log, engine.network, engine.faults)
-    return RunResult.of(flows, links, summary, ending, faults=log)
+    return RunResult.of(flows, links, summary, ending, tasks=tasks, faults=log)
 
 
 def closed_form_result(point: Point, scenario: Scenario) -> RunResult:
@@ -107,6 +110,7 @@ def closed_form_result(point: Point, scenario: Scenario) -> RunResult:
         "threads": 0,
         "packet_hops": 0,
         "packet_hops_per_s": 0.0,
+        "makespan_ps": makespan_ps(flows, None),
         **flow_figures(flows),
         **dict.fromkeys(SUMS, 0),
         "pauses": 0,
@@ -145,6 +149,40 @@ def flow_table(
         "class": cls,
         **({"flow_class": names[scenario.class_of_flow]} if point.classes else {}),
     }
+
+
+def task_table(engine: Engine) -> Table | None:
+    """One row a task, if there are tasks."""
+    tasks, states = engine.tasks, engine.task_states()
+    if tasks is None:
+        return None
+    return {
+        "task": np.arange(len(tasks)),
+        "host": tasks.host,
+        "kind": np.array(KINDS)[tasks.kind],
+        "stream": np.where(tasks.kind == COMPUTE, tasks.stream, -1),
+        "flow": tasks.flow,
+        "ready_ps": states.ready_ps,
+        "start_ps": states.start_ps,
+        "end_ps": states.end_ps,
+        **({"label": np.array(tasks.label)} if tasks.label is not None else {}),
+    }
+
+
+def makespan_ps(flows: Table, tasks: Table | None) -> int:
+    """When the last flow was delivered or the last task was done; 0 if none was."""
+    done = flows["fct_ps"] >= 0
+    ends = [(flows["start_ps"] + flows["fct_ps"])[done]]
+    if tasks is not None:
+        ends.append(tasks["end_ps"])
+    return int(np.concatenate(ends).max(initial=0))
+
+
+def task_figures(tasks: Table | None) -> dict[str, int]:
+    """The tasks' part of the summary."""
+    if tasks is None:
+        return {}
+    return {"tasks": tasks["task"].size, "tasks_done": int((tasks["end_ps"] >= 0).sum())}
 
 
 def link_table(engine: Engine) -> Table:

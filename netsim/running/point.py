@@ -27,8 +27,8 @@ from netsim.running.stall import (
     patience_ps,
     unaware,
     undelivered,
-    under_way,
 )
+from netsim.running.stuck_tasks import not_done
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -201,7 +201,8 @@ class _Run:
         """Tell how far the run has come, and stop it if it has stalled."""
         self.wall_s = self.earlier_s + chunk.wall_s
         self._tell("run", replace(chunk, wall_s=self.wall_s))
-        lost_patience = self.patience.lost(chunk.counts, chunk.counts.payload_bytes)
+        moved = chunk.counts.payload_bytes + chunk.counts.tasks_done
+        lost_patience = self.patience.lost(chunk.counts, moved)
         stalled = self._stall(lost_patience) if chunk.goes_on else None
         if chunk.goes_on and not stalled and self.keeper is not None:
             self.keeper.keep_if_due(self.engine, self.wall_s, self.patience)
@@ -214,7 +215,9 @@ class _Run:
             return self._stalled("past the flow deadline", late)
         if not lost_patience or hopes(self.engine):
             return None
-        waiting = np.intersect1d(under_way(self.engine), missing(self.engine, self.may_lose))
+        # Not those that started meanwhile: nothing moves, either, while hosts compute.
+        late = overdue(self.engine, self.patience.most_ps)
+        waiting = np.intersect1d(late, missing(self.engine, self.may_lose))
         if waiting.size:
             return self._stalled("no progress", waiting)
         if self._all_delivered() and (never := unaware(self.engine)).size:
@@ -231,14 +234,16 @@ class _Run:
         return self._ended(FINISHED if self._all_delivered() else IDLE, nothing, flows)
 
     def _ended(self, why: str, what: str, flows: np.ndarray) -> Ending:
-        """A run that ends without `flows` is not complete."""
-        if not flows.size:
+        """A run that ends without `flows`, or without some tasks, is not complete."""
+        if not flows.size and not not_done(self.engine).size:
             return Ending(why, complete=True)
-        of = f"{flows.size} of {len(self.scenario.flows)} flows are not delivered"
-        return Ending(why, complete=False, reason=explain(self.engine, flows, f"{what}, {of}"))
+        if flows.size:
+            what += f", {flows.size} of {len(self.scenario.flows)} flows are not delivered"
+        return Ending(why, complete=False, reason=explain(self.engine, flows, what))
 
     def _all_delivered(self) -> bool:
-        return self.engine.counts.delivered == len(self.scenario.flows)
+        delivered = self.engine.counts.delivered == len(self.scenario.flows)
+        return delivered and not not_done(self.engine).size
 
     def _stalled(self, what: str, flows: np.ndarray) -> str:
         self.stall = explain(self.engine, flows, what)

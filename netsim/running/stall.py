@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.limits import INT64
+from netsim.running.stuck_tasks import stuck
 from netsim.units import format_time
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def overdue(engine: Engine, deadline_ps: int) -> Ints:
 
 
 def explain(engine: Engine, flows: Ints, what: str) -> str:
-    """One message: what happened, to which flows, and the circle of pauses if there is one."""
+    """One message: what happened, to which flows, the tasks that wait, and a circle of pauses."""
     table, got_bytes = engine.flows, engine.flow_states().got_bytes
     named = [
         f"flow {f} (host {table.src[f]} to host {table.dst[f]}, "
@@ -130,6 +131,8 @@ def explain(engine: Engine, flows: Ints, what: str) -> str:
     text = f"{what} at {format_time(engine.now_ps, 4)}: {', '.join(named) or 'no flow is left'}"
     if engine.faults is not None and engine.faults.routes is not None:
         text += _cut_off(engine.network, engine.faults.routes.cut_off)
+    if tasks := stuck(engine):
+        text += f"; {tasks}"
     circle = pause_cycle(engine.network, engine.paused_classes())
     if circle:
         names = " -> ".join(engine.network.port_name(p) for p in circle)

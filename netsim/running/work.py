@@ -108,7 +108,7 @@ def work(point: Point, scenario: Scenario) -> Work:
     """The work of a point whose network and traffic are built.
 
     The simulated time is taken to be what the busiest link needs for its bytes, or the last
-    flow's start and its time alone if that is later.
+    flow's start and its time alone, and what the busiest host computes, if that is later.
     """
     network, flows = scenario.network, scenario.flows
     packets = packet_counts(flows.size_bytes, point.packets)
@@ -118,6 +118,8 @@ def work(point: Point, scenario: Scenario) -> Work:
     all_hops = float((packets * links * (1 + control) * resent).sum())
     longest_ps = int(scenario.ideal.fct_ps.max(initial=0))
     last_ps = int(flows.start_ps.max(initial=0)) + longest_ps
+    if scenario.load.tasks is not None:
+        last_ps += scenario.load.tasks.busiest_stream_ps()
     simulated_ps = max(int(load_ps.max(initial=0)), last_ps, 1)
     share = 1.0
     if point.stop.time_ps is not None and point.stop.time_ps < simulated_ps:

@@ -16,10 +16,7 @@ left out.
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +25,12 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError, did_you_mean
 from netsim.flows import FlowTable, TrafficContext
-from netsim.inputs import at_line, read_text, require_file, unreadable, user_path, whole
+from netsim.inputs import require_file, unreadable, user_path, whole
 from netsim.limits import CLASSES, HORIZON_PS
 from netsim.model.checks import CLASSES_HINT, HORIZON, no_class
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
+from netsim.traffic._rows import Cells, Rows, each, fail_at, integers, read_csv
 from netsim.units import parse_bytes, parse_time_ps, shortened, written
 
 PARAMS = [Param("file", "file", REQUIRED, "the list, a .csv or a .parquet file")]
@@ -44,28 +42,16 @@ COLUMNS = ("src", "dst", "size_bytes", "size", *START_SCALE, "start", "class", "
 EXACT = 2.0**53
 TOO_LARGE = "is too large for a picosecond's precision"
 
-Cells = Sequence[Any] | NDArray[Any]
-
-
-@dataclass(frozen=True)
-class _Table:
-    """Columns of cells as read, and the error that names the place of a row."""
-
-    path: Path
-    columns: dict[str, Cells]
-    n_rows: int
-    error: Callable[[int, str], InputError]
-
 
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> FlowTable:
     """The flows in the order of the file."""
     path = user_path(params["file"], context.directory)
-    table = _read_parquet(path, context) if path.suffix == ".parquet" else _read_csv(path)
+    table = _read_parquet(path, context) if path.suffix == ".parquet" else read_csv(path)
     _check_columns(table)
     src, dst = (_hosts(table, name, network.n_hosts) for name in ("src", "dst"))
-    _fail_at(table, src == dst, lambda row: f"host {src[row]} sends to itself")
+    fail_at(table, src == dst, lambda row: f"host {src[row]} sends to itself")
     cls = _classes(table, context.n_classes) if "class" in table.columns else 0
     result = FlowTable(src, dst, _sizes(table), _starts(table), cls=cls)
     if "after" in table.columns:
@@ -73,9 +59,9 @@ def flows(
     return result
 
 
-def _hosts(table: _Table, name: str, n_hosts: int) -> NDArray[np.int64]:
-    hosts = _integers(table, name)
-    _fail_at(
+def _hosts(table: Rows, name: str, n_hosts: int) -> NDArray[np.int64]:
+    hosts = integers(table, name)
+    fail_at(
         table,
         (hosts < 0) | (hosts >= n_hosts),
         lambda row: f"{name} {hosts[row]} does not exist (hosts are 0..{n_hosts - 1})",
@@ -83,8 +69,8 @@ def _hosts(table: _Table, name: str, n_hosts: int) -> NDArray[np.int64]:
     return hosts
 
 
-def _classes(table: _Table, n_classes: int | None) -> NDArray[np.int64]:
-    classes = _integers(table, "class")
+def _classes(table: Rows, n_classes: int | None) -> NDArray[np.int64]:
+    classes = integers(table, "class")
     known = CLASSES if n_classes is None else n_classes
     for row in np.flatnonzero((classes < 0) | (classes >= known))[:1].tolist():
         error = table.error(row, no_class(int(classes[row]), known))
@@ -92,36 +78,7 @@ def _classes(table: _Table, n_classes: int | None) -> NDArray[np.int64]:
     return classes
 
 
-def _read_csv(path: Path) -> _Table:
-    lines: list[int] = []
-    rows: list[list[str]] = []
-    reader = csv.reader(io.StringIO(read_text(path), newline=""))
-    try:
-        for cells in reader:
-            if cells and not cells[0].lstrip().startswith("#"):
-                rows.append(cells)
-                lines.append(reader.line_num)
-    except csv.Error as error:
-        raise at_line(path, reader.line_num, f"is not CSV: {error}") from None
-    if not rows:
-        raise InputError("is empty", file=str(path), hint="the first line names the columns")
-    names = [name.strip() for name in rows[0]]
-    for row, cells in enumerate(rows):
-        if len(cells) != len(names):
-            raise at_line(path, lines[row], f"has {len(cells)} values for {len(names)} columns")
-    body = rows[1:]
-    columns: dict[str, Cells] = dict(zip(names, zip(*body, strict=True), strict=False))
-    if len(set(names)) < len(names):
-        raise at_line(path, lines[0], "names a column twice")
-    return _Table(
-        path,
-        columns or dict.fromkeys(names, ()),
-        len(body),
-        lambda row, message: at_line(path, lines[row + 1], message),
-    )
-
-
-def _read_parquet(path: Path, context: TrafficContext) -> _Table:
+def _read_parquet(path: Path, context: TrafficContext) -> Rows:
     import pyarrow
     from pyarrow import parquet
 
@@ -138,7 +95,7 @@ def _read_parquet(path: Path, context: TrafficContext) -> _Table:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"names the column {written(name)} twice", file=str(path))
-    return _Table(
+    return Rows(
         path,
         {name: _cells(path, name, table.column(name)) for name in names},
         table.num_rows,
@@ -174,7 +131,7 @@ def _cells(path: Path, name: str, column: Any) -> Cells:
     return cells
 
 
-def _check_columns(table: _Table) -> None:
+def _check_columns(table: Rows) -> None:
     names, file = table.columns, str(table.path)
     for name in names:
         if name not in COLUMNS:
@@ -193,50 +150,41 @@ def _check_columns(table: _Table) -> None:
         raise InputError("has no flows", file=file)
 
 
-def _integers(table: _Table, name: str) -> NDArray[np.int64]:
-    cells = table.columns[name]
-    if not isinstance(cells, np.ndarray):
-        return np.array(_each(table, name, whole), np.int64)
-    too_large = cells > np.iinfo(np.int64).max
-    _fail_at(table, too_large, lambda row: f"{name} {cells[row]} is too large")
-    return cells.astype(np.int64)
-
-
-def _sizes(table: _Table) -> NDArray[np.int64]:
+def _sizes(table: Rows) -> NDArray[np.int64]:
     if "size" in table.columns:
-        sizes = np.array(_each(table, "size", parse_bytes), np.int64)
+        sizes = np.array(each(table, "size", parse_bytes), np.int64)
     else:
-        sizes = _integers(table, "size_bytes")
-    _fail_at(table, sizes < 1, lambda row: f"the size is {sizes[row]} bytes")
+        sizes = integers(table, "size_bytes")
+    fail_at(table, sizes < 1, lambda row: f"the size is {sizes[row]} bytes")
     return sizes
 
 
-def _starts(table: _Table) -> NDArray[np.int64]:
+def _starts(table: Rows) -> NDArray[np.int64]:
     name = next((name for name in table.columns if name.startswith("start")), None)
     if name is None:
         return np.zeros(table.n_rows, np.int64)
     if name == "start":
-        return np.array(_each(table, name, parse_time_ps), np.int64)
+        return np.array(each(table, name, parse_time_ps), np.int64)
     cells = table.columns[name]
 
     def shown(row: int) -> str:
         return f"{name} {shortened(str(cells[row]))}"
 
     if name == "start_ps":
-        starts = _integers(table, name)
+        starts = integers(table, name)
     else:
-        numbers = cells if isinstance(cells, np.ndarray) else _each(table, name, float)
+        numbers = cells if isinstance(cells, np.ndarray) else each(table, name, float)
         with np.errstate(over="ignore", invalid="ignore"):
             exact = np.asarray(numbers, np.float64) * START_SCALE[name]
         too_large = ~(np.abs(exact) < EXACT)
-        _fail_at(table, too_large, lambda row: f"{shown(row)} {TOO_LARGE}")
+        fail_at(table, too_large, lambda row: f"{shown(row)} {TOO_LARGE}")
         starts = np.rint(exact).astype(np.int64)
-    _fail_at(table, starts < 0, lambda row: f"{shown(row)} is negative")
-    _fail_at(table, starts >= HORIZON_PS, lambda row: f"{shown(row)} is too late: {HORIZON}")
+    fail_at(table, starts < 0, lambda row: f"{shown(row)} is negative")
+    fail_at(table, starts >= HORIZON_PS, lambda row: f"{shown(row)} is too late: {HORIZON}")
     return starts
 
 
-def _after(table: _Table) -> list[list[int]]:
+def _after(table: Rows) -> list[list[int]]:
     """For each flow those it waits for; a cell is text, a number, or a list of numbers."""
 
     def flows_of(cell: Any) -> list[int]:
@@ -244,30 +192,9 @@ def _after(table: _Table) -> list[list[int]]:
             return [whole(word) for word in cell.split()]
         return [cell] if isinstance(cell, int) else [int(flow) for flow in cell]
 
-    after = _each(table, "after", flows_of)
+    after = each(table, "after", flows_of)
     for row, flows_before in enumerate(after):
         for flow in flows_before:
             if not 0 <= flow < table.n_rows:
                 raise table.error(row, f"after: flow {flow} does not exist")
     return after
-
-
-def _each(table: _Table, name: str, convert: Callable[[Any], Any]) -> list[Any]:
-    """A column's cells, converted; an error names the row."""
-    cells = table.columns[name]
-    try:
-        return list(map(convert, cells))
-    except (ValueError, TypeError, OverflowError, InputError):
-        for row, cell in enumerate(cells):
-            try:
-                convert(cell)
-            except InputError as error:
-                raise table.error(row, f"{name}: {error}") from None
-            except (ValueError, TypeError, OverflowError):
-                raise table.error(row, f"{name}: {written(cell)} is not a number") from None
-        raise
-
-
-def _fail_at(table: _Table, bad: NDArray[np.bool_], message: Callable[[int], str]) -> None:
-    for row in np.flatnonzero(bad)[:1].tolist():
-        raise table.error(row, message(row))

@@ -1,0 +1,91 @@
+"""Tables that users write: columns of cells, whose mistakes are told by their line."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.inputs import at_line, read_text, whole
+from netsim.units import written
+
+Cells = Sequence[Any] | NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Columns of cells as read, and the error that names the place of a row."""
+
+    path: Path
+    columns: dict[str, Cells]
+    n_rows: int
+    error: Callable[[int, str], InputError]
+
+
+def read_csv(path: Path) -> Rows:
+    """The rows of a CSV file whose first line names the columns."""
+    lines: list[int] = []
+    rows: list[list[str]] = []
+    reader = csv.reader(io.StringIO(read_text(path), newline=""))
+    try:
+        for cells in reader:
+            if cells and not cells[0].lstrip().startswith("#"):
+                rows.append(cells)
+                lines.append(reader.line_num)
+    except csv.Error as error:
+        raise at_line(path, reader.line_num, f"is not CSV: {error}") from None
+    if not rows:
+        raise InputError("is empty", file=str(path), hint="the first line names the columns")
+    names = [name.strip() for name in rows[0]]
+    for row, cells in enumerate(rows):
+        if len(cells) != len(names):
+            raise at_line(path, lines[row], f"has {len(cells)} values for {len(names)} columns")
+    body = rows[1:]
+    columns: dict[str, Cells] = dict(zip(names, zip(*body, strict=True), strict=False))
+    if len(set(names)) < len(names):
+        raise at_line(path, lines[0], "names a column twice")
+    return Rows(
+        path,
+        columns or dict.fromkeys(names, ()),
+        len(body),
+        lambda row, message: at_line(path, lines[row + 1], message),
+    )
+
+
+def integers(table: Rows, name: str) -> NDArray[np.int64]:
+    """A column of whole numbers."""
+    cells = table.columns[name]
+    if not isinstance(cells, np.ndarray):
+        return np.array(each(table, name, whole), np.int64)
+    too_large = cells > np.iinfo(np.int64).max
+    fail_at(table, too_large, lambda row: f"{name} {cells[row]} is too large")
+    return cells.astype(np.int64)
+
+
+def each(table: Rows, name: str, convert: Callable[[Any], Any]) -> list[Any]:
+    """A column's cells, converted; an error names the row."""
+    cells = table.columns[name]
+    try:
+        return list(map(convert, cells))
+    except (ValueError, TypeError, OverflowError, InputError):
+        for row, cell in enumerate(cells):
+            try:
+                convert(cell)
+            except InputError as error:
+                raise table.error(row, f"{name}: {error}") from None
+            except (ValueError, TypeError, OverflowError):
+                raise table.error(row, f"{name}: {written(cell)} is not a number") from None
+        raise
+
+
+def fail_at(table: Rows, bad: NDArray[np.bool_], message: Callable[[int], str]) -> None:
+    """Raise the error of the first row that is bad."""
+    for row in np.flatnonzero(bad)[:1].tolist():
+        raise table.error(row, message(row))

@@ -1,0 +1,161 @@
+"""Tasks in time: closed forms to the picosecond, by any number of threads, and compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, TRIM, build, fat_tree, run
+from traffic_cases import GBPS, made, star
+
+from netsim.engine.engine import Engine
+from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
+from netsim.model.network import Network
+
+US = 10**6
+SER = 4160 * 80
+"""Picoseconds of a full packet at 100 Gbps."""
+WIRE = 2 * SER + 2 * US
+"""Of a packet alone, through one switch: sent twice, two links."""
+
+
+def engine(network: Network, load: Workload, **given: Any) -> Engine:
+    assert load.tasks is not None
+    load.validate(network.n_hosts)
+    given = {"transport": "datagram", "fabric": DROP_TAIL, "jit": False, **given}
+    return build(network, load.flows, tasks=load.tasks, **given)
+
+
+def ends(one: Engine) -> list[int]:
+    states = run(one).task_states()
+    assert (states.ready_ps <= states.start_ps).all()
+    assert (states.start_ps <= states.end_ps).all()
+    return states.end_ps.tolist()
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_a_ring_all_reduce_of_eight_hosts(chunks: int) -> None:
+    # Three full packets a piece. Software's latency counts once a step.
+    latency, size = 1_500_000, f"{8 * chunks * 3 * 4096}B"
+    load = made("ring_all_reduce", 8, size=size, latency="1.5us", chunks=chunks)
+    step = latency + 3 * SER + WIRE - SER
+    if chunks == 1:
+        assert max(ends(engine(star(8), load))) == 14 * step
+        return
+    # Two pieces share the wire: each host's links are busy with one of them at a time. Their
+    # packets take turns, so that the first is there one packet before the second.
+    found = np.array(ends(engine(star(8), load)))
+    assert 14 * step < found.max() <= 14 * (step + 3 * SER)
+
+
+@pytest.mark.parametrize("microbatches", [1, 2, 3, 4, 8, 13])
+def test_a_pipeline_of_four_stages(microbatches: int) -> None:
+    # A microbatch may enter as one comes back. Going round k stages takes k (F + B) and 2 (k - 1)
+    # transfers, so that of any four microbatches but the first of them each waits for two.
+    stages, forward, backward = 4, 10 * US, 21 * US
+    transfer = US + WIRE
+    load = made(
+        "pipeline_1f1b",
+        stages,
+        microbatches=microbatches,
+        forward="10us",
+        backward="21us",
+        activations="4096B",
+        latency="1us",
+    )
+    waits = microbatches - 1 - -(-(microbatches - 1) // stages)
+    expected = (microbatches + stages - 1) * (forward + backward)
+    expected += 2 * transfer * (stages - 1 + waits)
+    one = engine(star(stages), load)
+    assert max(ends(one)) == expected
+    assert one.counts.tasks_done == len(load.tasks or [])
+
+
+def test_several_pipelines_do_not_disturb_each_other() -> None:
+    given = {"microbatches": 3, "forward": "10us", "backward": "21us", "activations": "4096B"}
+    alone = ends(engine(star(4), made("pipeline_1f1b", 4, stages=4, **given)))
+    both = ends(engine(star(8), made("pipeline_1f1b", 8, stages=4, **given)))
+    assert both == alone * 2
+
+
+def test_kinds_and_their_times() -> None:
+    flows = FlowTable([0, 1], [1, 0], [2 * 4096, 4096])
+    tasks = TaskTable(
+        [COMPUTE, SEND, RECEIVE, COMPUTE, SEND, RECEIVE, JOIN, COMPUTE, JOIN],
+        [0, 0, 1, 1, 1, 0, 0, 0, 0],
+        [1000, 500, 300, 7000, 0, 0, 0, 250, 0],
+        flow=[-1, 0, 0, -1, 1, 1, -1, -1, -1],
+    )
+    tasks.wait_for([[], [0], [], [2], [3], [], [5, 1, 7], [], [6]])
+    one = run(engine(star(2), Workload(flows, tasks)))
+    states = one.task_states()
+    start = 1000 + 500  # of the first flow
+    delivered = start + SER + WIRE
+    there = delivered + 300 + 7000
+    back = there + WIRE
+    assert states.ready_ps.tolist() == [0, 1000, 0, delivered + 300, there, 0, back, 0, back]
+    assert states.start_ps.tolist() == [0, 1000, delivered, delivered + 300, there] + [back] * 2 + [
+        1000,
+        back,
+    ]
+    assert states.end_ps.tolist() == [
+        1000,
+        start + 2 * SER,  # handed over
+        delivered + 300,
+        there,
+        there + SER,
+        back,
+        back,
+        1250,  # the second in its stream
+        back,
+    ]
+
+
+def test_a_send_task_may_wait_for_its_transport() -> None:
+    flows = FlowTable([0, 0], [1, 1], 3 * 4096)
+    tasks = TaskTable([SEND, JOIN, SEND], 0, flow=[0, -1, 1], done_when=[ACKED, 0, ACKED])
+    tasks.wait_for([[], [0], [1]])
+    one = run(engine(star(2), Workload(flows, tasks), transport="ndp", fabric=TRIM))
+    acked = one.flow_states().acked_ps.tolist()
+    assert one.task_states().end_ps.tolist() == [acked[0], acked[0], acked[1]]
+    assert one.flow_states().start_ps.tolist() == [0, acked[0]]
+
+
+def test_a_run_lasts_until_its_tasks_are_done() -> None:
+    flows, long = FlowTable([0], [1], 100), 10**12
+    load = Workload(flows, TaskTable([COMPUTE], 0, long))
+    one = engine(star(2), load)
+    while not one.advance(100, 1 << 60, stop_when_done=True):
+        pass
+    assert one.counts.tasks_done == 1
+    assert one.task_states().end_ps.tolist() == [long]
+
+
+def random_load(network: Network) -> Workload:
+    """Chains over random flows of a tree: as each is delivered, its receiver sends another."""
+    rng = np.random.default_rng(3)
+    path = [rng.permutation(network.n_hosts)[:5] for _ in range(20)]
+    src = np.concatenate([hosts[:-1] for hosts in path])
+    dst = np.concatenate([hosts[1:] for hosts in path])
+    n = src.size
+    tasks = TaskTable(
+        np.repeat([SEND, RECEIVE], n),
+        np.concatenate([src, dst]),
+        rng.integers(0, 2 * US, 2 * n),
+        flow=np.tile(np.arange(n), 2),
+    )
+    first = np.flatnonzero(np.arange(n) % 4 != 3)
+    tasks.wait_for_pairs(n + first, first + 1)
+    return Workload(FlowTable(src, dst, rng.integers(1, 40_000, n)), tasks)
+
+
+def test_threads_windows_and_compiling_change_nothing() -> None:
+    network = fat_tree(4, 2, "100Gbps")
+    load = random_load(network)
+    ndp = {"transport": "ndp", "fabric": TRIM}
+    ways = ({"jit": False}, {"jit": True, "threads": 2}, {"jit": True, "window_ps": 300_000})
+    engines = [run(engine(network, load, **ndp, **way)) for way in ways]
+    assert len({one.digest() for one in engines}) == 1
+    assert (engines[0].task_states().end_ps >= 0).all()
+    assert network.port_rate_bps[0] == 100 * GBPS

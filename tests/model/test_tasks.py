@@ -1,0 +1,117 @@
+"""Tables of tasks: what is refused and how it is said, and how several become one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from netsim.errors import InputError
+from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
+
+FLOWS = FlowTable([0, 1], [1, 0], 5000)
+
+
+def table(kind: Any, host: Any, after: Any = None, **given: Any) -> TaskTable:
+    tasks = TaskTable(kind, host, **given)
+    if after is not None:
+        tasks.wait_for(after)
+    return tasks
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        (table([7], 0), r"task 0 \(kind 7\) of host 0: there is no such kind"),
+        (table([JOIN], 3), r"task 0 \(join\) of host 3: hosts are 0\.\.1"),
+        (table([COMPUTE], 0, duration_ps=-1), "its duration is negative"),
+        (table([COMPUTE], 0, duration_ps=1 << 56), "not less than 20 h"),
+        (table([COMPUTE], 0, stream=-1), "its stream is negative"),
+        (table([JOIN], 0, stream=1), "only compute tasks have a stream"),
+        (table([JOIN], 0, duration_ps=1), "a join takes no time"),
+        (table([JOIN], 0, flow=0), "only send and receive tasks have a flow"),
+        (table([JOIN], 0, done_when=ACKED), "done_when is of send tasks"),
+        (table([SEND], 0, flow=0, done_when=2), "done_when is SENT or ACKED"),
+        (table([SEND], 0, flow=2), r"task 0 \(send flow 2\) of host 0: there is no such flow"),
+        (table([SEND], 0), "there is no such flow"),
+        (table([SEND], 1, flow=0), "that flow comes from host 0"),
+        (table([RECEIVE], 0, flow=0), "that flow goes to host 1"),
+        (
+            table([RECEIVE, RECEIVE], 1, flow=0),
+            r"task 1 \(receive flow 0\) of host 1: so does task 0",
+        ),
+        (table([JOIN, JOIN], 0, [[], [5]]), "task 1 .*: waits for task 5, which does not exist"),
+        (
+            table([JOIN, COMPUTE], [0, 1], [[], [0]]),
+            r"task 1 \(compute\) of host 1: waits for task 0 \(join\) of host 0",
+        ),
+        (table([JOIN, JOIN], 0, [[1], [0]]), "waits, through others, for itself"),
+        # The second in a stream waits for the first one.
+        (table([COMPUTE, COMPUTE], 0, [[1], []]), "waits, through others, for itself"),
+        # Each host sends when it has received.
+        (
+            table([RECEIVE, SEND] * 2, [1, 1, 0, 0], [[], [0], [], [2]], flow=[0, 1, 1, 0]),
+            "waits, through others, for itself",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_with_the_task(tasks: TaskTable, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        tasks.validate(FLOWS, 2)
+
+
+def test_labels_are_part_of_names() -> None:
+    tasks = TaskTable([SEND], 0, flow=0, label=["gradients"])
+    assert tasks.name(0) == "task 0 (send flow 0, gradients) of host 0"
+
+
+def test_a_flow_has_one_reason_to_start() -> None:
+    tasks = TaskTable([SEND], 0, flow=0)
+    with pytest.raises(InputError, match="flow 0: has a start of its own and task 0"):
+        tasks.validate(FlowTable([0], [1], 5000, start_ps=1), 2)
+    waits = FlowTable([0, 1], [1, 0], 5000)
+    waits.set_dependencies([[], [0]])
+    with pytest.raises(InputError, match="flow 1: waits for flow 0, one of them with tasks"):
+        tasks.validate(waits, 2)
+
+
+def test_lists_and_pairs_say_the_same() -> None:
+    by_lists = table([JOIN] * 4, 0, [[], [0], [], [0, 1, 2]])
+    by_pairs = TaskTable([JOIN] * 4, 0)
+    by_pairs.wait_for_pairs([0, 0, 1, 2], [1, 3, 3, 3])
+    for tasks in (by_lists, by_pairs):
+        assert tasks.edges()[0].tolist() == [0, 0, 1, 2]
+        assert tasks.edges()[1].tolist() == [1, 3, 3, 3]
+
+
+def test_streams_are_in_the_order_of_numbers() -> None:
+    tasks = TaskTable([COMPUTE] * 6 + [JOIN], [0, 0, 1, 0, 1, 0, 0], stream=[0, 1, 0, 0, 0, 1, 0])
+    first, then = tasks.in_streams()
+    assert set(zip(first.tolist(), then.tolist(), strict=True)) == {(0, 3), (1, 5), (2, 4)}
+
+
+def test_several_workloads_become_one() -> None:
+    one = Workload(FLOWS, table([COMPUTE, SEND], 0, [[], [0]], flow=[-1, 0], stream=[2, 0]))
+    plain = Workload(FlowTable([1], [0], 700))
+    other = Workload(
+        FlowTable([1], [0], 5000),
+        table([COMPUTE, JOIN, RECEIVE], 0, [[], [0], [1]], flow=[-1, -1, 0]),
+    )
+    joined = Workload.join([one, plain, other])
+    joined.validate(2)
+    tasks = joined.tasks
+    assert tasks is not None
+    assert (joined.has_tasks, plain.has_tasks) == (True, False)
+    assert joined.flows.src.tolist() == [0, 1, 1, 1]
+    assert tasks.flow.tolist() == [-1, 0, -1, -1, 3]
+    assert tasks.stream.tolist() == [2, 0, 3, 0, 0]  # another job's streams are others
+    assert [edge.tolist() for edge in tasks.edges()] == [[0, 2, 3], [1, 3, 4]]
+
+
+def test_which_flows_their_own_hosts_can_start() -> None:
+    flows = FlowTable([0, 1, 1, 2], [1, 0, 2, 0], 100)
+    flows.set_dependencies([[], [0], [0, 3], []])
+    assert flows.waits_here().tolist() == [True, False, False]
+    assert Workload(flows).has_tasks
+    assert np.array_equal(FLOWS.waits_here(), [])

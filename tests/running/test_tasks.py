@@ -1,0 +1,102 @@
+"""Tasks from an experiment's file to its result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from experiment_text import load
+
+from netsim.errors import InputError
+from netsim.experiment import Point
+from netsim.results import load_result, write_result
+from netsim.running.estimate import estimate
+from netsim.running.point import simulate
+
+TASKS = """\
+kind,host,duration,to,size,of,after,label
+compute,0,10ms,,,,,think
+send,0,,1,8KB,,0,
+receive,1,1us,,,1,,
+send,1,,0,8KB,,2,
+receive,0,,,,3,,
+compute,0,10ms,,,,4,think again
+"""
+
+EXPERIMENT = """
+name = "small"
+transport = "{transport}"
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = 2
+leaves = 2
+host_rate = "100Gbps"
+[traffic]
+kind = "task_graph"
+file = "tasks.csv"
+{more}
+"""
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+
+
+def point(tmp_path: Path, transport: str = "datagram", more: str = "") -> Point:
+    (tmp_path / "tasks.csv").write_text(TASKS)
+    return load(tmp_path, EXPERIMENT.format(transport=transport, more=more)).points()[0]
+
+
+def test_the_times_of_tasks_are_a_table_of_the_result(tmp_path: Path) -> None:
+    one = point(tmp_path)
+    result = simulate(one)
+    assert (result.complete, result.stopped_because) == (True, "finished")
+    loaded = load_result(write_result(tmp_path / "out", one, result))
+    assert loaded.hash_fits()
+    tasks = loaded.tasks
+    assert tasks is not None
+    assert tasks["kind"].to_list() == ["compute", "send", "receive", "send", "receive", "compute"]
+    assert tasks["stream"].to_list() == [0, None, None, None, None, 0]
+    assert tasks["flow"].to_list() == [None, 0, 0, 1, 1, None]
+    assert tasks["label"].to_list()[::5] == ["think", "think again"]
+    assert tasks["end_ps"][0] == tasks["start_ps"][1] == loaded.flows["start_ps"][0] == 10**10
+    assert tasks["start_ps"][5] == tasks["end_ps"][4]
+    assert loaded.summary["makespan_ps"] == tasks["end_ps"].max() > 2 * 10**10
+    assert (loaded.summary["tasks"], loaded.summary["tasks_done"]) == (6, 6)
+
+
+def test_a_result_without_tasks_has_no_such_table(tmp_path: Path) -> None:
+    one = load(
+        tmp_path,
+        EXPERIMENT.format(transport="datagram", more="").replace(
+            'kind = "task_graph"\nfile = "tasks.csv"', 'kind = "permutation"\nsize = "10KB"'
+        ),
+    ).points()[0]
+    result = load_result(write_result(tmp_path / "out", one, simulate(one)))
+    assert result.tasks is None
+    fct = result.flows["fct_ps"].max()
+    assert result.summary["makespan_ps"] == fct
+    assert not (tmp_path / "out" / "tasks.parquet").exists()
+
+
+def test_tasks_that_are_never_done_are_named(tmp_path: Path) -> None:
+    down = '[faults.cut]\nlinks = "h0 -> *"\ndown = "1ns"'
+    result = simulate(point(tmp_path, more=down))
+    assert (result.complete, result.stopped_because) == (False, "idle")
+    assert result.reason is not None
+    assert "4 of 6 tasks are not done" in result.reason
+    assert "task 2 (receive flow 0) of host 1 waits for its flow" in result.reason
+    cut = simulate(point(tmp_path, more='[stop]\ntime = "1ms"'))
+    assert cut.stopped_because == "time"
+    assert "task 0 (compute, think) of host 0 waits until 10ms" in (cut.reason or "")
+
+
+def test_what_is_not_simulated_has_no_tasks(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="ideal is not simulated, and tasks take a simulation"):
+        simulate(point(tmp_path, "ideal"))
+
+
+def test_a_prediction_knows_what_hosts_compute(tmp_path: Path) -> None:
+    found = estimate(point(tmp_path))
+    assert found.simulated_ps >= 2 * 10**10
