@@ -159,3 +159,13 @@ def test_threads_windows_and_compiling_change_nothing() -> None:
     assert len({one.digest() for one in engines}) == 1
     assert (engines[0].task_states().end_ps >= 0).all()
     assert network.port_rate_bps[0] == 100 * GBPS
+
+
+def test_more_tasks_may_begin_at_once_than_a_transport_may_set_timers() -> None:
+    n = 11_000
+    kinds = np.append(np.full(n, COMPUTE), SEND)
+    streams = np.append(np.arange(n), 0)
+    tasks = TaskTable(kinds, 0, 1000, stream=streams, flow=np.where(kinds == SEND, 0, -1))
+    one = run(engine(star(2), Workload(FlowTable([0], [1], 4096), tasks)))
+    assert one.counts.tasks_done == n + 1
+    assert (one.task_states().end_ps[:n] == 1000).all()

@@ -111,26 +111,29 @@ def receive(env: Env, wires: Wires, p: GlobalPort, slot: Slot, now: Ps) -> None:
             trace_tx(wires, env, flow, p, now, HANDLER)
 
 
-def fire(env: Env, slot: TimerSlot, now: Ps) -> None:
-    """Run the handler of a timer that is due."""
+def fire(env: Env, slot: TimerSlot, now: Ps) -> int:
+    """Run the handler of a timer that is due; returns 1, or 0 for a task's.
+
+    A task's fires twice at most, whatever a transport does.
+    """
     host = env.host
     timer = env.timers[slot]
     code = timer.code
     if TASKS:
         if code == TIMER_TASK:
             task_timer(env, now, TaskId(timer.owner))
-            return
+            return 0
     if code >= TIMER_RX:
         host.doing = IN_ON_RX_TIMER
         on_rx_timer(env, now, env.rx[FlowId(timer.owner)], code - TIMER_RX)
-        return
+        return 1
     if code < TIMER_TX:
         host.doing = IN_ON_HOST_TIMER
         on_host_timer(env, now, code)
-        return
+        return 1
     tx = env.tx[FlowId(timer.owner)]
     if tx.finished == 1:
-        return
+        return 1
     if code != TIMER_START:
         host.doing = IN_ON_TIMER
         on_timer(env, now, tx, code - TIMER_TX)
@@ -138,6 +141,7 @@ def fire(env: Env, slot: TimerSlot, now: Ps) -> None:
         host.doing = IN_ON_START
         on_start(env, now, tx)
     wake(env, tx)
+    return 1
 
 
 def host_step(_: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -> int:
@@ -202,8 +206,7 @@ def host_step(_: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -
         else:
             timer = surface(ends.timers, ends.heap, host)
             if timer >= 0:
-                fire(env, timer, now)
-                firings += 1
+                firings += fire(env, timer, now)
                 if firings > MOST_FIRINGS + MOST_FIRINGS_OF_A_TIMER * host.n_timers:
                     broken(host, ENDLESS, firings)
                 if TRACE:

@@ -206,8 +206,7 @@ def host_step(net: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId)
             receive(env, wires, p_in, slot, now)
             wires.inbox[p_in].head += 1
         else:
-            fire(env, timer, now)
-            firings += 1
+            firings += fire(env, timer, now)
             if firings > MOST_FIRINGS + MOST_FIRINGS_OF_A_TIMER * host.n_timers:
                 broken(host, ENDLESS, firings)
             if TRACE:
