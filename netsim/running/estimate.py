@@ -27,6 +27,9 @@ BASE_BYTES = 260_000_000
 STATE_BYTES_PER_FLOW = 1000
 """Both sides' records, timers, and the flow's row in traffic, ideal times and results."""
 
+STATE_BYTES_PER_TASK = 300
+"""Its record, edges and timer (180 of them), and its row in traffic and results."""
+
 PORT_ROW_BYTES = 100
 """A port's row in the results."""
 
@@ -169,6 +172,7 @@ def _memory(scenario: Scenario, point: Point) -> int:
         + packets_bytes
         + network.n_ports * (sizes.PORT_BYTES + PORT_ROW_BYTES + classes * sizes.QUEUE_BYTES)
         + len(scenario.flows) * STATE_BYTES_PER_FLOW
+        + (0 if scenario.load.tasks is None else len(scenario.load.tasks)) * STATE_BYTES_PER_TASK
         + _bitmap_bytes(scenario, point)
     )
 
