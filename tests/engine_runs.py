@@ -156,7 +156,7 @@ class Stock:
 def under_way(engine: Engine) -> Stock:
     """What is on links and in switches' queues, PFC frames apart."""
     wires, network = engine.state.wires, engine.network
-    first_queue = network.n_hosts * engine.fabric.n_classes
+    first_queue = network.n_host_ports * engine.fabric.n_classes
     slots = []
     for p in range(network.n_ports):
         inbox = wires.inbox[int(network.port_peer[p])]

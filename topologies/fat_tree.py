@@ -10,6 +10,9 @@ enough to give one; what is given must agree:
     uplinks * fabric_rate * oversubscription = hosts_per_leaf * host_rate
 
 With only `spines`, a leaf has one cable to each. With none, the tree is fully provisioned.
+
+With several `planes` there are as many trees of that shape side by side, and every host has a port
+in each, of its share of `host_rate`; `fabric.planes` says how packets are spread over them.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from netsim.inputs import at_line, read_lines, whole
 from netsim.limits import COUNT, DELAY_PS, RATE_BPS
 from netsim.network import Network, NetworkBuilder
 from netsim.params import Param
-from netsim.units import written
+from netsim.units import format_rate, written
 
 PARAMS = [
     Param("hosts_per_leaf", "count", None, "hosts under each leaf", minimum=1, optional=True),
@@ -44,12 +47,13 @@ PARAMS = [
         maximum=1000,
         optional=True,
     ),
-    Param("host_rate", "rate", "800Gbps", "line rate of a host"),
+    Param("host_rate", "rate", "800Gbps", "line rate of a host, of all its ports together"),
+    Param("planes", "count", 1, "trees side by side, each with a port of every host", minimum=1),
     Param(
         "fabric_rate",
         "rate",
         None,
-        "line rate between leaf and spine; the host rate by default",
+        "line rate between leaf and spine; that of a host's port by default",
         optional=True,
     ),
     Param("link_latency", "time", "1us", "propagation of a cable"),
@@ -73,7 +77,10 @@ PARAMS = [
 
 @dataclass(frozen=True)
 class Shape:
-    """A two-tier tree with everything settled. `parallel` cables join each leaf and spine."""
+    """A two-tier tree with everything settled. `parallel` cables join each leaf and spine.
+
+    There are `planes` of them; all else is of one.
+    """
 
     hosts_per_leaf: int
     leaves: int
@@ -85,6 +92,7 @@ class Shape:
     fabric_delay_ps: int
     leaf_latency_ps: int
     spine_latency_ps: int
+    planes: int = 1
 
 
 def build(params: Mapping[str, Any]) -> Network:
@@ -97,6 +105,8 @@ def build(params: Mapping[str, Any]) -> Network:
         for name in ("hosts_per_leaf", "leaves", "spines", "uplinks", "oversubscription"):
             if params[name] is not None:
                 raise InputError("cannot be given with topo_file", key=f"topology.{name}")
+        if params["planes"] != 1:
+            raise InputError("cannot be given with topo_file", key="topology.planes")
         return build_shape(read_topo(Path(params["topo_file"])))
     return build_shape(_shape(params))
 
@@ -108,15 +118,24 @@ def build_shape(shape: Shape) -> Network:
     uplinks_per_leaf = shape.spines * shape.parallel
     builder.expect(
         hosts=n_hosts,
-        switches=shape.leaves + shape.spines,
-        cables=n_hosts + shape.leaves * uplinks_per_leaf,
+        switches=shape.planes * (shape.leaves + shape.spines),
+        cables=shape.planes * (n_hosts + shape.leaves * uplinks_per_leaf),
         edges=shape.leaves,
         ports=max(shape.hosts_per_leaf + uplinks_per_leaf, shape.leaves * shape.parallel),
     )
     hosts = _ids(builder.add_hosts(n_hosts))
-    names = [f"leaf{i}" for i in range(shape.leaves)]
+    for plane in range(shape.planes):
+        _add_plane(builder, shape, hosts, "" if shape.planes == 1 else f"plane{plane}.")
+    return builder.build(f"fat_tree_{n_hosts}")
+
+
+def _add_plane(
+    builder: NetworkBuilder, shape: Shape, hosts: NDArray[np.int64], prefix: str
+) -> None:
+    """Add a tree, with a port of every host. Switches' names begin with ``prefix``."""
+    names = [f"{prefix}leaf{i}" for i in range(shape.leaves)]
     leaves = _ids(builder.add_switches(names, 0, shape.leaf_latency_ps))
-    names = [f"spine{i}" for i in range(shape.spines)]
+    names = [f"{prefix}spine{i}" for i in range(shape.spines)]
     spines = _ids(builder.add_switches(names, 1, shape.spine_latency_ps))
     builder.cables(
         hosts,
@@ -131,7 +150,6 @@ def build_shape(shape: Shape) -> Network:
         shape.fabric_rate_bps,
         shape.fabric_delay_ps,
     )
-    return builder.build(f"fat_tree_{n_hosts}")
 
 
 def _ids(nodes: range) -> NDArray[np.int64]:
@@ -143,7 +161,14 @@ def _shape(params: Mapping[str, Any]) -> Shape:
     for name in ("hosts_per_leaf", "leaves"):
         if params[name] is None:
             raise InputError("missing", key=f"topology.{name}", hint=f"such as {name} = 16")
-    host_rate = params["host_rate"]
+    planes = params["planes"]
+    if params["host_rate"] % planes:
+        raise InputError(
+            f"{format_rate(params['host_rate'])} cannot be divided evenly among {planes} planes",
+            key="topology.planes",
+            hint=f"a host_rate that is a multiple of {planes} bps",
+        )
+    host_rate = params["host_rate"] // planes
     fabric_rate = params["fabric_rate"] or host_rate
     host_delay = params["host_link_latency"]
     uplinks = _uplinks(params, hosts_per_leaf * host_rate, fabric_rate)
@@ -165,6 +190,7 @@ def _shape(params: Mapping[str, Any]) -> Shape:
         fabric_delay_ps=params["link_latency"],
         leaf_latency_ps=params["switch_latency"],
         spine_latency_ps=params["switch_latency"],
+        planes=planes,
     )
 
 

@@ -221,3 +221,26 @@ def test_65536_hosts_take_seconds() -> None:
     assert time.perf_counter() - begin < 10
     assert network.n_hosts == 65_536
     assert network.route_ports.size == 128 + 512  # all uplinks, and each leaf at the spines
+
+
+def test_planes_are_trees_side_by_side() -> None:
+    one = build(hosts_per_leaf=2, leaves=3, host_rate="200Gbps")
+    network = build(hosts_per_leaf=2, leaves=3, host_rate="800Gbps", planes=4)
+    assert (network.n_hosts, network.n_host_ports) == (6, 24)
+    assert network.host_rate_bps == 4 * one.host_rate_bps
+    assert network.n_switches == 4 * one.n_switches
+    assert network.switch_names[:4] == (
+        "plane0.leaf0",
+        "plane0.leaf1",
+        "plane0.leaf2",
+        "plane0.spine0",
+    )
+    assert (network.port_rate_bps[:24] == one.host_rate_bps).all()
+    assert network.route.size == 4 * one.route.size
+    assert network.diameter == one.diameter
+    assert network.bisection_bps == 4 * one.bisection_bps
+
+
+def test_planes_share_the_rate_evenly() -> None:
+    with pytest.raises(InputError, match=r"800 ?Gbps cannot be divided evenly among 3 planes"):
+        build(hosts_per_leaf=2, leaves=3, host_rate="800Gbps", planes=3)

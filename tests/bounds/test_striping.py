@@ -1,0 +1,80 @@
+"""The ideal time of a flow that goes by several lanes, against all ways to deal its packets."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from several_ports import rails
+
+from netsim.bounds.fair_shares import completion_times
+from netsim.bounds.ideal import ideal_times
+from netsim.model.fabric import PacketFormat
+from netsim.model.flows import FlowTable
+from netsim.model.lanes import HASH, lanes_used
+
+US = 10**6
+PACKETS = PacketFormat()
+SHORT = 100
+"""Payload of a last packet that is not full."""
+
+
+def best_deal(rates: tuple[int, ...], n: int) -> int:
+    """The smallest time by which `n` packets, the last one short, can be there by all lanes."""
+    best = []
+    for counts in itertools.product(range(n), repeat=len(rates)):
+        if sum(counts) != n - 1:
+            continue
+        for last in range(len(rates)):
+            times = []
+            for lane, rate in enumerate(rates):
+                size = counts[lane] * 4096 + SHORT * (lane == last)
+                if size:
+                    flow = FlowTable([0], [1], size)
+                    times.append(int(ideal_times(rails(2, (rate,)), flow, PACKETS).fct_ps[0]))
+            best.append(max(times))
+    return min(best)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("n_lanes", [2, 3])
+def test_of_lanes_that_are_alike_it_is_the_best_deal(n: int, n_lanes: int) -> None:
+    rates = (100,) * n_lanes
+    flow = FlowTable([0], [1], (n - 1) * 4096 + SHORT)
+    (found,) = ideal_times(rails(2, rates), flow, PACKETS).fct_ps
+    assert found == best_deal(rates, n)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 6])
+@pytest.mark.parametrize("rates", [(100, 25), (100, 40, 10)])
+def test_of_other_lanes_it_is_less_by_less_than_a_packet(n: int, rates: tuple[int, ...]) -> None:
+    flow = FlowTable([0], [1], (n - 1) * 4096 + SHORT)
+    (found,) = ideal_times(rails(2, rates), flow, PACKETS).fct_ps
+    best = best_deal(rates, n)
+    assert found <= best <= found + 2 * 4160 * 8 * 1000 // rates[0]
+
+
+def test_every_lane_more_makes_it_shorter_and_hash_uses_one() -> None:
+    flow = FlowTable([0], [1], 1_000_000)
+    times = [ideal_times(rails(2, (100,) * k), flow, PACKETS).fct_ps[0] for k in (1, 2, 4, 8)]
+    assert (np.diff(times) < 0).all()
+    network = rails(2, (100,) * 8)
+    single = lanes_used(network, flow, HASH, seed=1)
+    assert ideal_times(network, flow, PACKETS, lanes=single).fct_ps[0] == times[0]
+
+
+def test_the_acknowledgement_comes_by_the_fastest_lane() -> None:
+    flow = FlowTable([0], [1], 4096)
+    times = ideal_times(rails(2, (10, 400)), flow, PACKETS)
+    assert times.acked_ps - times.fct_ps == 2 * (64 * 20 + US)
+
+
+def test_fair_shares_are_sums_over_the_lanes() -> None:
+    """Two flows into one host share each of its ports."""
+    flows = FlowTable([0, 1], [2, 2], 4096 * 100)
+    network, rng = rails(3, (100, 100)), np.random.default_rng(1)
+    on_wire = 4160 * 100
+    (first, second) = completion_times(network, flows, PACKETS, rng)
+    ideal = ideal_times(network, flows, PACKETS).fct_ps[0]
+    assert first == second == pytest.approx(ideal + 8e12 * on_wire * (1 / 100e9 - 1 / 200e9))

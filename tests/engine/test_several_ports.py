@@ -1,0 +1,185 @@
+"""Hosts with several ports against closed forms; the reference simulator has random cases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from engine_runs import (
+    DROP_TAIL,
+    LOSSLESS,
+    NS,
+    PACKET,
+    TRIM,
+    US,
+    assert_conserved,
+    build,
+    changed,
+    fct_ps,
+    flow_table,
+    run,
+)
+from several_ports import rails, two_nics
+
+from netsim.bounds.ideal import ideal_times
+from netsim.engine.engine import Engine
+from netsim.engine.kernels.packets import PULL
+from netsim.engine.sizes import Sizes
+from netsim.model.builder import NetworkBuilder
+from netsim.model.fabric import PacketFormat
+from netsim.model.faults import LinkFault, combine
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
+
+GBPS = 10**9
+SER = PACKET * 80  # ps at 100 Gbps
+SPREADING = ("round_robin", "permutation", "free")
+
+
+def sent(engine: Engine, ports: range) -> list[int]:
+    """Packets that left by each of some ports."""
+    counted = engine.link_counters().sent_packets.reshape(engine.network.n_ports, -1)
+    return [int(counted[p].sum()) for p in ports]
+
+
+@pytest.mark.parametrize("planes", SPREADING)
+@pytest.mark.parametrize("transport", ["datagram", "ndp"])
+def test_four_planes_take_a_quarter_of_the_time_plus_latency(planes: str, transport: str) -> None:
+    """Two links and a switch in each plane; what NDP pulls comes as fast as what it sends."""
+    n = 40
+    fabric = replace(TRIM if transport == "ndp" else DROP_TAIL, planes=planes)
+    flows = flow_table([(0, 1, n * 4096, 3 * US)])
+    engine = run(build(rails(2, (100,) * 4), flows, transport, fabric, jit=False))
+    assert fct_ps(engine).tolist() == [n // 4 * SER + SER + 2 * US]
+    assert sent(engine, range(4)) == [n // 4] * 4
+    assert_conserved(engine)
+
+
+def test_with_hash_a_flow_keeps_to_one_plane() -> None:
+    n = 40
+    flows = flow_table([(0, 1, n * 4096, 0)])
+    engine = run(build(rails(2, (100,) * 4), flows, "ndp", TRIM, jit=False))
+    assert fct_ps(engine).tolist() == [n * SER + SER + 2 * US]
+    assert sorted(sent(engine, range(4))) == [0, 0, 0, n]
+
+
+@pytest.mark.parametrize("planes", SPREADING)
+def test_what_a_flow_is_told_is_of_all_its_lanes(planes: str) -> None:
+    network, flows = rails(2, (100, 100, 200, 200)), flow_table([(0, 1, 4096, 0)])
+    spread, single = (
+        build(network, flows, "ndp", replace(TRIM, planes=one), jit=False).state.ends.tx[0]
+        for one in (planes, "hash")
+    )
+    assert int(spread["ps_per_byte_q20"]) == round(8e12 * 2**20 / (600 * GBPS))
+    assert int(single["ps_per_byte_q20"]) in (round(8e12 * 2**20 / (r * GBPS)) for r in (100, 200))
+    round_trip = 2 * (SER + US) + 2 * (64 * 80 + US)
+    assert int(spread["base_rtt_ps"]) == round_trip
+    assert int(spread["bdp_bytes"]) == pytest.approx(round_trip * 600e9 / 8e12, abs=1)
+
+
+def test_a_free_port_is_taken_as_often_as_it_is_free() -> None:
+    """Of planes of 100, 100 and 25 Gbps the slow one gets a ninth."""
+    fabric = replace(DROP_TAIL, planes="free")
+    flows = flow_table([(0, 1, 90 * 4096, 0)])
+    engine = run(build(rails(2, (100, 100, 25)), flows, "datagram", fabric, jit=False))
+    assert sent(engine, range(3)) == [40, 40, 10]
+    fabric = replace(DROP_TAIL, planes="round_robin")
+    engine = run(build(rails(2, (100, 100, 25)), flows, "datagram", fabric, jit=False))
+    assert sent(engine, range(3)) == [30, 30, 30]
+
+
+@pytest.mark.parametrize("planes", SPREADING)
+def test_a_flow_survives_a_plane_that_is_broken(planes: str) -> None:
+    """The first plane's link from the source is down for 300 us, and then no more."""
+    network = rails(2, (100,) * 4)
+    faults = combine([LinkFault(np.array([0]), outages_ps=((0, 300 * US),))], network.n_ports)
+    flows = flow_table([(0, 1, 200 * 4096, 0)])
+    fabric = replace(TRIM, planes=planes)
+    params = {"rto": "50us"}
+    engine = build(network, flows, "ndp", fabric, jit=False, faults=faults, params=params)
+    run(engine)
+    assert fct_ps(engine)[0] > 0
+    assert engine.link_counters().lost_packets.sum() > 0
+    assert engine.conservation().packets.missing == 0
+
+
+def alone(network: Network, flows: FlowTable, which: int, transport: str, fabric) -> int:
+    """When a flow of a table ends if the others are one byte, much later."""
+    size, start = np.ones_like(flows.size_bytes), np.full_like(flows.start_ps, 10**10)
+    size[which], start[which] = flows.size_bytes[which], flows.start_ps[which]
+    one = FlowTable(flows.src, flows.dst, size, start)
+    one.use_nics(flows.nic)
+    return int(fct_ps(run(build(network, one, transport, fabric, jit=False)))[which])
+
+
+def test_two_nics_of_a_host_do_not_disturb_each_other() -> None:
+    """Host 1 receives by both at once: as each alone, since each has its own pulls and ports."""
+    network = two_nics()
+    flows = flow_table([(0, 1, 100 * 4096, 0), (3, 1, 30 * 4096, 0)])
+    fabric = replace(TRIM, planes="round_robin")
+    engine = run(build(network, flows, "ndp", fabric, jit=False))
+    assert sent(engine, range(3)) == [50, 50, 0]
+    for flow in range(2):
+        assert int(fct_ps(engine)[flow]) == alone(network, flows, flow, "ndp", fabric)
+
+
+def test_pulls_are_paced_by_the_nic_that_receives() -> None:
+    """At 100 Gbps by NIC 1, by which all the packets of two senders come."""
+    flows = flow_table([(2, 1, 60 * 4096, 0), (3, 1, 60 * 4096, 0)])
+    sizes = Sizes(link_slots=1024)
+    engine = run(build(two_nics(), flows, "ndp", TRIM, jit=False, sizes=sizes))
+    port = 3 + 2  # of host 1, to the network for all
+    ring = engine.state.wires.ports[port]
+    packets = engine.state.wires.pool[int(ring["ring_off"]) :][: int(ring["tail"])]
+    pulls = np.sort([int(p["time"]) for p in packets if int(p["kind"]) == PULL])
+    assert pulls.size > 60
+    # They may wait behind acknowledgements for as long as a few of these take.
+    assert (pulls[8:] - pulls[:-8]).min() > 8 * SER - 8 * 64 * 80
+
+
+def test_a_pause_holds_back_the_port_that_it_came_in_by() -> None:
+    """NIC 0 of host 0 is paused, since its receiver has a slow cable; NIC 1 goes on."""
+    builder = NetworkBuilder()
+    builder.add_hosts(3)
+    up, out = builder.add_switch("up"), builder.add_switch("out")
+    builder.cable(0, up, 400 * GBPS, 100 * NS)
+    builder.cable(1, up, 25 * GBPS, 100 * NS)
+    builder.cable(0, out, 100 * GBPS, US, nic=1)
+    builder.cable(2, out, 100 * GBPS, US)
+    network = builder.build("slow")
+    fabric = changed(LOSSLESS, xoff_bytes=4 * PACKET, xon_bytes=2 * PACKET)
+    flows = flow_table([(0, 1, 60 * 4096, 0), (0, 2, 60 * 4096, 0)])
+    engine = build(network, flows, "roce", fabric, jit=False)
+    run(engine, 8 * US)
+    assert engine.paused_classes()[:2].tolist() == [1, 0]
+    run(engine)
+    assert engine.link_counters().paused_ps[0] > 0
+    assert engine.link_counters().paused_ps[1] == 0
+    assert int(fct_ps(engine)[1]) == alone(network, flows, 1, "roce", fabric)
+
+
+@pytest.mark.parametrize("planes", ["hash", *SPREADING])
+def test_completion_times_are_not_below_the_ideal_ones(planes: str) -> None:
+    network = rails(3, (100, 40, 200))
+    sizes = (1, 4096, 4097, 30_000, 200_001)
+    flows = flow_table([(0, 1, size, i * 100 * US) for i, size in enumerate(sizes)])
+    engine = run(build(network, flows, "datagram", replace(DROP_TAIL, planes=planes), jit=False))
+    ideal = ideal_times(network, flows, PacketFormat())
+    assert (fct_ps(engine) >= ideal.fct_ps).all()
+
+
+def test_compiled_and_plain_runs_agree_with_any_number_of_threads() -> None:
+    """And with rings that grow, and in shorter windows."""
+    network = two_nics()
+    rng = np.random.default_rng(3)
+    pairs = [rng.choice(4, 2, replace=False) for _ in range(12)]
+    flows = flow_table([(int(a), int(b), int(rng.integers(1, 10**5)), 0) for a, b in pairs])
+    fabric = replace(changed(TRIM, queue_bytes=4 * PACKET), planes="free")
+    narrow = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4, spare_slots=8)
+    given = ({"jit": False}, {"jit": True}, {"jit": True, "threads": 2, "window_ps": 20 * NS})
+    digests = {
+        run(build(network, flows, "ndp", fabric, sizes=sizes, **more)).digest()
+        for more, sizes in zip(given, (None, narrow, None), strict=True)
+    }
+    assert len(digests) == 1
