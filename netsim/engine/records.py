@@ -143,7 +143,9 @@ def _small_pages(n_bytes: int) -> np.ndarray:
     """Zeroed bytes in pages of the usual size, where the system can be asked for that (Linux)."""
     if not hasattr(mmap, "MADV_NOHUGEPAGE"):
         return np.zeros(n_bytes, np.uint8)
-    memory = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    # More may be asked for than there is, since little of it is going to be touched.
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    memory = mmap.mmap(-1, n_bytes, flags=flags)
     with suppress(OSError):  # a system without large pages
         memory.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(memory, np.uint8)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 RESENDS = 1.01
 """From here on, packets that are sent several times are worth a word."""
 
-BASE_BYTES = 260_000_000
-"""The interpreter, the libraries and the compiled code."""
+BASE_BYTES = 232_000_000
+"""The interpreter, the libraries and the compiled code, loaded (to compile takes as much again)."""
 
 STATE_BYTES_PER_FLOW = 1000
 """Both sides' records, timers, and the flow's row in traffic, ideal times and results."""
@@ -30,8 +30,17 @@ STATE_BYTES_PER_FLOW = 1000
 STATE_BYTES_PER_TASK = 300
 """Its record, edges and timer (180 of them), and its row in traffic and results."""
 
-PORT_ROW_BYTES = 100
-"""A port's row in the results."""
+HOST_BYTES = 250
+"""A host's record, its route and its events."""
+
+ROW_BYTES = 280
+"""A row of the table of links, as it is collected."""
+
+PAGE_BYTES = 4096
+"""Memory comes in pages, and a packet touches one."""
+
+GROWN, GROWN_PAUSING = 1.05, 1.15
+"""What the places of packets come to when some have become longer, where all are used."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +129,7 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
         packets=todo.packets,
         packet_hops=0 if closed else todo.hops,
         simulated_ps=todo.simulated_ps,
-        memory_bytes=_memory(scenario, point),
+        memory_bytes=_memory(scenario, point, None if closed else todo),
         seconds=0.0 if closed else todo.seconds(os.cpu_count() or 1),
         setup_seconds=todo.setup_seconds,
         assumptions="nothing is simulated" if closed else _assumptions(point, scenario, todo),
@@ -159,22 +168,44 @@ def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
     return ", ".join(parts)
 
 
-def _memory(scenario: Scenario, point: Point) -> int:
+def _memory(scenario: Scenario, point: Point, todo: Work | None) -> int:
+    """The most memory that a point takes; `todo` is None where nothing is simulated."""
+    n_bytes = BASE_BYTES + len(scenario.flows) * STATE_BYTES_PER_FLOW
+    if todo is None:
+        return n_bytes
     from netsim.engine import sizes
 
-    network = scenario.network
-    classes = scenario.fabric.n_classes
-    rings = sizes.Rings.of(network, classes, sizes.initial_sizes(network, point.packets))
-    slot_bytes = sizes.SLOT_BYTES + (sizes.INGRESS_BYTES if scenario.fabric.pauses else 0)
-    packets_bytes = int(1.5 * rings.used * slot_bytes)  # some rings turn out too small and grow
+    network, classes = scenario.network, scenario.fabric.n_classes
+    queue_bytes = classes * (sizes.QUEUE_BYTES + ROW_BYTES)
     return (
-        BASE_BYTES
-        + packets_bytes
-        + network.n_ports * (sizes.PORT_BYTES + PORT_ROW_BYTES + classes * sizes.QUEUE_BYTES)
-        + len(scenario.flows) * STATE_BYTES_PER_FLOW
+        n_bytes
         + (0 if scenario.load.tasks is None else len(scenario.load.tasks)) * STATE_BYTES_PER_TASK
+        + network.n_hosts * HOST_BYTES
+        + network.n_ports * (sizes.PORT_BYTES + queue_bytes)
+        + network.route.nbytes
+        + _pool_bytes(scenario, point, todo)
         + _bitmap_bytes(scenario, point)
     )
+
+
+def _pool_bytes(scenario: Scenario, point: Point, todo: Work) -> int:
+    """What is touched of the places where packets are.
+
+    In a network of which little is used that is a page for each packet, until the rings of a port
+    have gone round.
+    """
+    from netsim.engine import sizes
+
+    network, fabric = scenario.network, scenario.fabric
+    initial = sizes.initial_sizes(network, point.packets)
+    rings = sizes.Rings.of(network, fabric.n_classes, initial)
+    ingress = sizes.INGRESS_BYTES * (rings.control_at - rings.queues_at) if fabric.pauses else 0
+    all_bytes = rings.used * sizes.SLOT_BYTES
+    if not sizes.is_sparse(network, scenario.flows):
+        return int((GROWN_PAUSING if fabric.pauses else GROWN) * all_bytes) + ingress
+    port_slots = initial.link_slots + fabric.n_classes * initial.queue_slots
+    port_bytes = port_slots * sizes.SLOT_BYTES
+    return min(all_bytes + ingress, todo.path_ports * port_bytes, todo.hops * PAGE_BYTES)
 
 
 def _bitmap_bytes(scenario: Scenario, point: Point) -> int:

@@ -75,6 +75,7 @@ class Work:
 
     `hops` has all packets; `resent` is how often a data packet is sent, on average; `windows`
     are those in which something happens, and `steps` the nodes that are stepped in all of them.
+    `path_nodes` and `path_ports` are on the flows' paths, there and back.
     """
 
     packets: int
@@ -84,6 +85,7 @@ class Work:
     windows: float
     steps: float
     path_nodes: int
+    path_ports: int
     nodes: int
     flows: int
     lossless: bool
@@ -112,7 +114,7 @@ def work(point: Point, scenario: Scenario) -> Work:
     """
     network, flows = scenario.network, scenario.flows
     packets = packet_counts(flows.size_bytes, point.packets)
-    links, load_ps, nodes = _loads(scenario, packets, point.packets.header_bytes)
+    links, load_ps, nodes, ports = _loads(scenario, packets, point.packets.header_bytes)
     resent = _resent(point, scenario)
     control = _per_flow(point, scenario, "CONTROL_PER_DATA", 1.0)
     all_hops = float((packets * links * (1 + control) * resent).sum())
@@ -133,6 +135,7 @@ def work(point: Point, scenario: Scenario) -> Work:
         windows=windows,
         steps=steps,
         path_nodes=nodes,
+        path_ports=ports,
         nodes=network.n_nodes,
         flows=len(flows),
         lossless=scenario.fabric.pauses,
@@ -189,19 +192,22 @@ def _crossings(scenario: Scenario) -> Iterator[tuple[Ints, Ints, Floats]]:
             yield flow_of[begin + lane], port, share
 
 
-def _loads(scenario: Scenario, packets: Ints, header_bytes: int) -> tuple[Ints, Floats, int]:
-    """Links on each flow's path, how long each port sends in all, and the nodes on the paths."""
+def _loads(scenario: Scenario, packets: Ints, header_bytes: int) -> tuple[Ints, Floats, int, int]:
+    """Links on each flow's path, how long each port sends in all, the nodes on the paths, and the
+    ports there and back, those that several flows share counted for each.
+    """
     network, flows = scenario.network, scenario.flows
     crossed = np.zeros(len(flows), np.int64)  # links on all lanes
-    n_bytes = np.zeros(network.n_ports)
+    n_bytes, ports = np.zeros(network.n_ports), 0.0
     on_wire = flows.size_bytes + packets * header_bytes
     for flow, port, share in _crossings(scenario):
         np.add.at(crossed, flow, 1)
+        ports += 2 * float((1 / (share * scenario.lanes.counts[flow])).sum())
         n_bytes += np.bincount(port, on_wire[flow] * share, network.n_ports)
     hosts = np.union1d(flows.src, flows.dst).size
     nodes = hosts + min(network.n_switches, hosts)
-    links = crossed // scenario.lanes.counts
-    return links, 8e12 * n_bytes / network.port_rate_bps, nodes
+    links, busy_ps = crossed // scenario.lanes.counts, 8e12 * n_bytes / network.port_rate_bps
+    return links, busy_ps, nodes, min(int(ports), network.n_ports)
 
 
 def _resent(point: Point, scenario: Scenario) -> Floats:
