@@ -30,7 +30,7 @@ COMBINATIONS = (
     ("ndp", "trim"),
 )
 
-BESIDES = ("pfabric", "codel", "credit_shaper")
+BESIDES = ("pfabric", "codel", "credit_shaper", "mixed")
 """Queue disciplines that go with every transport."""
 
 GBPS = (10, 25, 40, 100, 200, 400, 800)
@@ -219,6 +219,10 @@ def _fabric(
         fabric["target_ps"] = rng.choice((1, 100 * NS, US))
         fabric["interval_ps"] = rng.choice((NS, US, 5 * US + 1, 20 * US))
         fabric["mark"] = rng.random() < 0.3
+    if model == "mixed":
+        fabric["classes"] = n_classes
+        fabric["buffer_bytes"] = rng.choice((10, 40, 100)) * full
+        fabric["gap_ps"] = rng.choice((0, NS, US))
     if model == "credit_shaper":
         fabric["credit_bytes"] = rng.choice((CONTROL_BYTES, 84, full))
         fabric["credit_burst"] = rng.choice((1, 2, 5))

@@ -61,7 +61,7 @@ class Port:
         """
         c = packet.prio if c is None else c
         sim, peer = self.sim, self.peer
-        done_ps = sim.now + serialisation_ps(packet.size, self._rate_now())
+        done_ps = sim.now + serialisation_ps(packet.size, self.rate_now())
         arrival_ps = done_ps + self.delay_ps
         self.busy = True
         packet.hops += 1
@@ -93,7 +93,7 @@ class Port:
         sim.at(arrival_ps, peer.node.index, ARRIVAL, (peer.local,), lambda: peer.take_in(packet))
         return done_ps
 
-    def _rate_now(self) -> int:
+    def rate_now(self) -> int:
         """The link's rate for a transmission that starts now."""
         fault = self.sim.case.faults.get(self.index)
         phase = fault.phase_at(self.sim.now) if fault is not None else None

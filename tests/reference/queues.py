@@ -315,7 +315,7 @@ class CreditShaper(Discipline):
     def _time_ps(self, port: SwitchPort, size: int) -> int:
         """The time after which a credit of ``size`` bytes may be followed by the next."""
         credit_bytes: int = self.fabric["credit_bytes"]
-        alone = serialisation_ps(size, port.rate_bps)
+        alone = serialisation_ps(size, port.latest_rate_bps)
         return alone * (credit_bytes + self.full_bytes) // credit_bytes
 
 

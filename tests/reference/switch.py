@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .balancing import Balancer
+from .mixed import Mixed
 from .model import DATA, ECN_DRAW, FLAG_CE, PFC, PFC_BYTES, TRIMMED, Packet, rand32
 from .port import COMPLETION, Port
 from .queues import DISCIPLINES
@@ -39,6 +40,7 @@ class SwitchPort(Port):
         self.sending: tuple[Waiting, int] | None = None  # and the class that it waited in
         self.held = [0] * n_classes  # q[c]
         self.draws = 0
+        self.latest_rate_bps = rate_bps  # of the transmission that started last
         self.look: Event | None = None
         self.holding_back = [False] * n_classes
         self.owes_frame = False
@@ -131,7 +133,7 @@ class Switch:
         self.routes: dict[int, list[SwitchPort]] = {}  # by the host's port that is the destination
         self.height = 0  # the fewest links to a host
         self.balancer = Balancer(self.fabric["load_balancing"], self.seed, index)
-        self.discipline = DISCIPLINES[self.fabric["model"]](self)
+        self.discipline = {**DISCIPLINES, "mixed": Mixed}[self.fabric["model"]](self)
 
     # -- events ------------------------------------------------------------------------------
 
@@ -203,6 +205,7 @@ class Switch:
         if port.owes_frame:
             port.forget_look()
             port.owes_frame = False
+            port.latest_rate_bps = port.rate_now()
             mask = sum(1 << c for c, back in enumerate(port.holding_back) if back)
             port.transmit(Packet(PFC, -1, 0, -1, PFC_BYTES, 0, aux=mask))
             return
@@ -216,6 +219,7 @@ class Switch:
         if c is None:
             return
         waiting = port.fifos[c].pop(self.discipline.pick(port, c))
+        port.latest_rate_bps = port.rate_now()
         self.mark_by_ecn("dequeue", port, c, waiting.packet)
         self.discipline.on_send(port, c, waiting.packet)
         port.sending = waiting, c

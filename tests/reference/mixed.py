@@ -1,0 +1,85 @@
+"""A queue discipline without sense that uses all there is; its twin is `mixed_queue.py`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .model import DATA, Packet, rand32
+from .queues import Discipline
+
+if TYPE_CHECKING:
+    from .switch import Switch, SwitchPort
+
+CHANCE = 32
+
+
+class Mixed(Discipline):
+    """Chance decides."""
+
+    may_wait = True
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__(switch)
+        self.draws: dict[int, int] = {}
+        self.came_in: dict[tuple[int, int], int] = {}
+        self.held = 0
+        self.n_classes: int = self.fabric["n_classes"]
+
+    def _draw(self, port: SwitchPort) -> int:
+        self.draws[port.index] = self.draws.get(port.index, 0) + 1
+        return rand32(self.switch.seed, CHANCE, port.index, self.draws[port.index])
+
+    def on_arrival(self, ingress: SwitchPort, packet: Packet) -> bool:
+        """A switch has a buffer; every eighth packet of an ingress and class pauses that."""
+        if self.held + packet.size > self.fabric["buffer_bytes"] and self._draw(ingress) % 4:
+            return False
+        self.held += packet.size
+        key = ingress.index, packet.prio
+        self.came_in[key] = self.came_in.get(key, 0) + 1
+        if self.came_in[key] % 8 == 0:
+            ingress.pause(packet.prio)
+        return True
+
+    def on_departure(self, ingress: SwitchPort, c: int, size: int) -> None:
+        """Every second one ends a pause."""
+        self.held -= size
+        if self._draw(ingress) % 2 == 0:
+            ingress.resume(c)
+
+    def admit(self, out: SwitchPort, packet: Packet) -> int | None:
+        """Now and then the last packet of a class goes to the next one."""
+        chance = self._draw(out)
+        other = chance % self.n_classes
+        behind = (other + 1) % self.n_classes
+        if chance % 3 == 0 and out.fifos[other] and behind != packet.prio:
+            out.push(behind, out.take_last(other))
+        if self.fits(out, packet.prio, packet.size):
+            return packet.prio
+        self.held -= packet.size
+        return None
+
+    def choose(self, port: SwitchPort) -> int | None:
+        """Any open class, or none for a while."""
+        chance = self._draw(port)
+        if chance % 4 == 0:
+            port.wait_until(self.now + 1 + self.fabric["gap_ps"])
+            return None
+        classes = port.open_classes()
+        first = chance % self.n_classes
+        return min(classes, key=lambda c: (c - first) % self.n_classes)
+
+    def pick(self, port: SwitchPort, c: int) -> int:
+        """Any packet; others are dropped before."""
+        chance = self._draw(port)
+        fifo = port.fifos[c]
+        for place in (0, 1):
+            if chance % 8 == place and len(fifo) > place + 1:
+                self.held -= fifo[place].packet.size
+                port.remove(c, place)
+        return chance % len(fifo)
+
+    def on_send(self, port: SwitchPort, c: int, packet: Packet) -> None:
+        """Packets of all kinds change."""
+        packet.entropy = (packet.entropy + 1) % 65536
+        if self._draw(port) % 8 == 0 and packet.kind == DATA:
+            port.mark(c, packet)
