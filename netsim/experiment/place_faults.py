@@ -146,21 +146,31 @@ def _random_outages(use: FaultUse, parts: list[Ints], point: Point) -> Ints:
     for part in parts:
         entropy = [point.seed, FAILURE_STREAM, zlib.crc32(use.name.encode()), int(part.min())]
         rng = np.random.Generator(np.random.Philox(entropy))
-        times = []
-        down = use.at_ps + _wait(rng, use.mtbf_ps)
-        while down < end_ps:
-            up = down + _wait(rng, use.mttr_ps)
-            times.append((down, min(up, end_ps)))
-            down = up + _wait(rng, use.mtbf_ps)
+        times = _history(rng, (use.mtbf_ps, use.mttr_ps), use.at_ps, end_ps)
         block = np.empty((part.size * len(times), 3), np.int64)
         block[:, 0] = np.repeat(part, len(times))
-        block[:, 1:] = np.tile(np.array(times, np.int64).reshape(-1, 2), (part.size, 1))
+        block[:, 1:] = np.tile(times, (part.size, 1))
         rows.append(block)
     return np.concatenate(rows)
 
 
-def _wait(rng: np.random.Generator, mean_ps: int) -> int:
-    return max(1, round(float(rng.exponential(mean_ps))))
+AT_ONCE = 16
+
+
+def _history(rng: np.random.Generator, means_ps: tuple[int, int], at_ps: int, end_ps: int) -> Ints:
+    """Failures and repairs between two times, int64[n, 2]; `means_ps` are until each of them."""
+    longest = max(1, end_ps - at_ps)
+    rows = [np.zeros((0, 2), np.int64)]
+    now = at_ps
+    while now < end_ps:
+        n = AT_ONCE + (end_ps - now) // sum(means_ps)
+        waits = np.clip(np.rint(rng.exponential(means_ps, (n, 2))), 1, longest)
+        times = now + np.cumsum(waits.astype(np.int64)).reshape(-1, 2)
+        rows.append(times)
+        now = int(times[-1, 1])
+    history = np.concatenate(rows)
+    history = history[history[:, 0] < end_ps]
+    return np.minimum(history, end_ps)
 
 
 def _converge(patterns: tuple[tuple[str, int], ...], network: Network) -> Ints:

@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.errors import InputError
 from netsim.memory import require_room
 from netsim.model.faults import LinkFaults
 from netsim.model.network import Network
@@ -27,6 +28,10 @@ from netsim.model.routing import (
 )
 
 Ints = NDArray[np.int64]
+
+MOST_CHANGES = 20_000
+"""Times at which links change, for each of which all routes are made anew: 20 ms of computing each
+for 8,192 hosts."""
 
 
 class RowWriter:
@@ -87,7 +92,7 @@ def follow_failures(network: Network, faults: LinkFaults, converge_ps: Ints) -> 
 
     `converge_ps` (int64[n_switches]) is how long after each change a switch has its new row. A link
     that is down one way is not used that way. Links to hosts are in no table, since there is no
-    other way. Raises InputError if the rows do not fit into memory.
+    other way. Raises InputError for too many changes, or if the rows do not fit into memory.
     """
     writer = RowWriter(network)
     alone = np.zeros(network.n_hosts, bool)
@@ -111,6 +116,12 @@ def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, NDArray
     at, step, both = at[order], step[order], both[order]
     depth = np.zeros(network.n_ports, np.int64)
     begins = np.flatnonzero(np.diff(at, prepend=-1))
+    if begins.size > MOST_CHANGES:
+        raise InputError(
+            f"routes would change {begins.size:,} times",
+            key="routing.converge",
+            hint=f"at most {MOST_CHANGES:,} times at which links go down or come back",
+        )
     for begin, end in zip(begins, np.append(begins[1:], at.size), strict=True):
         if at[begin] >= NEVER:
             return

@@ -1,10 +1,12 @@
 """Tracing: it records what the engine does, all of it, and does not change it."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
 from engine_case import TRACE_SLOTS, departures
-from engine_runs import LOSSLESS, PACKET, build, counter, fabric_with, fat_tree, flow_table
+from engine_runs import LOSSLESS, PACKET, US, build, counter, fabric_with, fat_tree, flow_table
 
 from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.kernels.trace import (
@@ -14,6 +16,7 @@ from netsim.engine.kernels.trace import (
     RECEIVED,
     SENT,
     TRIMMED,
+    UNROUTABLE,
     WHAT,
     TraceEntries,
     TraceOverflowError,
@@ -23,6 +26,7 @@ from netsim.model.arithmetic import send_time
 from netsim.model.fabric import Ecn
 from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable
+from netsim.model.reroute import follow_failures
 from netsim.tracing.flow_trace import event_table
 
 NETWORK = fat_tree(4, 4, "100Gbps")
@@ -236,6 +240,24 @@ def test_losses_on_the_wire():
     transport = traced.protocol.modules[0]
     rows = event_table(NETWORK, raw, transport)[0].filter(pl.col("event") == "lose")
     assert rows["packet"].null_count() == 0
+
+
+@pytest.mark.parametrize("setting", ["trimming", "pfc"])
+def test_packets_without_a_route(setting):
+    """All uplinks of a leaf go down and its routes are empty; its ports are coupled or are not."""
+    leaf = NETWORK.n_hosts
+    ports = np.arange(NETWORK.node_first_port[leaf], NETWORK.node_first_port[leaf + 1])
+    up = ports[NETWORK.port_node[NETWORK.port_peer[ports]] > leaf]
+    faults = combine([LinkFault(up, outages_ps=((2 * US, 9 * US),))], NETWORK.n_ports)
+    routes = follow_failures(NETWORK, faults, np.full(NETWORK.n_switches, US))
+    traced = engine(setting, trace=tuple(SENDERS), faults=replace(faults, routes=routes))
+    raw = record_all(traced)
+    strays = np.count_nonzero(raw.entries[:, WHAT] == UNROUTABLE)
+    assert strays == traced.conservation().packets.unroutable > 0
+    transport = traced.protocol.modules[0]
+    rows = event_table(NETWORK, raw, transport)[0].filter(pl.col("event") == "no route")
+    assert rows["packet"].null_count() == 0
+    assert set(rows["node"]) == {leaf}
 
 
 def test_a_full_buffer_is_told():

@@ -56,13 +56,20 @@ FIXED: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
         "control_bytes": ("bytes", ()),
     },
     "fabric": FABRIC,
+    "routing": {"converge": ("time", ())},
     "stop": {"time": ("time", ()), "flow_deadline": ("time", ()), "drain": ("bool", ())},
     "outputs": {"directory": ("text", ()), "links": ("bool", ())},
 }
 """Sections, their keys, and the unit and choices of each."""
 
 ECN = {"kmin_bytes": "queue", "kmax_bytes": "queue", "pmax": "fraction", "at": "choice"}
-FAULT = {"loss": "fraction", "bit_error_rate": "fraction", "down": "time", "up": "time"}
+FAULT = {
+    "loss": "fraction",
+    "bit_error_rate": "fraction",
+    "rate": "rate",
+    **dict.fromkeys(("down", "up", "at", "until", "mtbf", "mttr"), "time"),
+}
+NODES = ("h0", "leaf*", "spine0", "left", "*", "")
 PATTERNS = ("all", "*", "h0 -> *", "leaf0 - spine*", "left - right", "h0 - h1", "", "->", "h* - h*")
 
 

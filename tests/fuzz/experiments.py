@@ -168,7 +168,7 @@ def _parameter(rng: random.Random, tree: Tree) -> Change:
 
 
 def _fixed(rng: random.Random, tree: Tree) -> Change:
-    name = rng.choice(["packets", "fabric", "fabric", "stop", "outputs"])
+    name = rng.choice(["packets", "fabric", "fabric", "routing", "stop", "outputs"])
     key, (unit, choices) = rng.choice(list(corpus.FIXED[name].items()))
     path: Path = (name, key)
     if name == "fabric" and rng.random() < 0.25:
@@ -184,6 +184,8 @@ def _fixed(rng: random.Random, tree: Tree) -> Change:
 
 def _fault(rng: random.Random, tree: Tree) -> Change:
     fault: Tree = {"links": rng.choice(corpus.PATTERNS)}
+    if rng.random() < 0.2:
+        fault = {"node": rng.choice(corpus.NODES)}
     for key in rng.sample(list(corpus.FAULT), rng.choice([0, 1, 1, 2, 4])):
         fault[key] = copy.deepcopy(values.of_unit(rng, corpus.FAULT[key]))
     _section(tree, "faults")["one"] = fault

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from random_networks import networks
 
 from netsim.engine.engine import Engine
+from netsim.errors import InputError
 from netsim.model.faults import LinkFault, LinkFaults, combine
 from netsim.model.network import Network
 from netsim.model.reroute import follow_failures
@@ -196,3 +197,10 @@ def test_go_back_n_goes_on_by_the_other_way() -> None:
         done[converge_ps] = fct_ps(run(engine, 20_000 * US))
     assert (done[10 * US] > 0).all()
     assert (done[10 * US] < 5000 * US).all()
+
+
+def test_too_many_changes_are_refused() -> None:
+    times = tuple((k, k + 1) for k in range(0, 100_000, 2))
+    down = LinkFault(ports_between(NETWORK, "leaf0", "spine0"), outages_ps=times)
+    with pytest.raises(InputError, match="routes would change 100,000 times"):
+        faults_with_routes(NETWORK, [down], US)
