@@ -30,7 +30,7 @@ NARROW = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4, spare_s
 """So little room that everything that can grow does, more than once."""
 
 TRACE_SLOTS = 1 << 14
-"""Slots of every link's ring: so many that nothing is overwritten, and the ring is the trace."""
+"""Slots of every link's ring: so many that nothing is overwritten."""
 
 
 def network_of(case: Case) -> Network:
@@ -139,7 +139,7 @@ def routes_of(case: Case) -> RouteChanges | None:
 
 
 def engine_for(case: Case, *, trace: bool = True, **options: Any) -> Engine:
-    """An engine for the case; with ``trace`` rings are large enough to keep every packet."""
+    """An engine for the case; with ``trace`` one that keeps every packet (`keep_sent`)."""
     if trace:
         options["sizes"] = Sizes(link_slots=TRACE_SLOTS, queue_slots=4, control_slots=16)
     simulation = Simulation(
@@ -152,7 +152,37 @@ def engine_for(case: Case, *, trace: bool = True, **options: Any) -> Engine:
         faults=faults_of(case),
         tasks=tasks_of(case),
     )
-    return Engine(simulation, Options(**options))
+    engine = Engine(simulation, Options(**options))
+    return keep_sent(engine) if trace else engine
+
+
+def keep_sent(engine: Engine) -> Engine:
+    """Have an engine with rings of TRACE_SLOTS keep what ports sent, as it was then.
+
+    A switch may change what has come in. So the engine is advanced by single windows, after each
+    of which what was sent in it is copied: nothing that is sent in a window arrives in it.
+    """
+    advance: Any = engine.advance
+    ports = engine.state.wires.ports
+    sent = np.zeros(engine.network.n_ports * TRACE_SLOTS, engine.protocol.packet)
+    kept = np.zeros(engine.network.n_ports, np.int64)
+
+    def keeping(n_windows: int, until_ps: int, **more: Any) -> Any:
+        for _ in range(n_windows):
+            status = advance(1, until_ps, **more)
+            pool = np.asarray(engine.state.wires.pool)
+            for port in np.flatnonzero(ports["tail"] != kept).tolist():
+                first, tail = port * TRACE_SLOTS, int(ports["tail"][port])
+                assert first == ports["ring_off"][port]
+                assert tail <= TRACE_SLOTS
+                new = slice(first + int(kept[port]), first + tail)
+                sent[new], kept[port] = pool[new], tail
+            if status != RUNNING:
+                break
+        return status
+
+    vars(engine).update(advance=keeping, sent=sent)
+    return engine
 
 
 def run(engine: Engine, until_ps: int | None = None) -> Engine:
@@ -191,15 +221,13 @@ SENT = ("kind", "flow", "seq", "aux", "size_bytes", "prio", "ecn", "entropy")
 
 
 def departures(engine: Engine, port: int) -> list[tuple[int, ...]]:
-    """What that port sent: arrival, kind, flow, seq, aux, size, prio, flags, entropy.
+    """What that port sent, of an engine that keeps it: arrival, kind, flow, seq, aux, size, prio,
+    flags, entropy.
 
     When it started to is known by its arrival, as the rate at which it was sent is.
     """
-    wires = engine.state.wires
-    rec = wires.ports[port]
-    tail = int(rec["tail"])
-    assert tail <= TRACE_SLOTS
-    ring = wires.pool[int(rec["ring_off"]) : int(rec["ring_off"]) + tail]
+    first = port * TRACE_SLOTS
+    ring = vars(engine)["sent"][first : first + int(engine.state.wires.ports["tail"][port])]
     return [(int(pkt["time"]), *(int(pkt[name]) for name in SENT)) for pkt in ring]
 
 

@@ -11,8 +11,10 @@ import numpy as np
 
 from netsim.engine import readings, snapshot, watchdog
 from netsim.engine.compiling.code import Code
-from netsim.engine.compiling.join import join
-from netsim.engine.compiling.protocol import Protocol, read_protocol, transport_parameters
+from netsim.engine.compiling.discipline import Discipline, read_discipline
+from netsim.engine.compiling.join import join, with_discipline
+from netsim.engine.compiling.plugin_file import plugin_parameters
+from netsim.engine.compiling.protocol import Protocol, read_protocol
 from netsim.engine.compiling.specialise import Entry, jit_enabled
 from netsim.engine.failures import Failures
 from netsim.engine.growth import give_room
@@ -58,21 +60,25 @@ class Engine:
         self.on_hang = options.on_hang
         self.jit = jit_enabled() if options.jit is None else options.jit
         self.name = simulation.name
-        pars, self.protocol = _protocol(simulation.uses)
+        pars, self.protocol, self.discipline = _plugins(simulation.uses, self.fabric.queue)
         tracing = bool(options.trace)
-        self._compile(
-            self.protocol, tracing=tracing, profile=options.profile, checked=options.checked
+        self._compile(tracing=tracing, profile=options.profile, checked=options.checked)
+        self.state = build_state(
+            simulation, self.protocol, self.discipline, pars, options, jit=self.jit
         )
-        self.state = build_state(simulation, self.protocol, pars, options, jit=self.jit)
-        self._failures = Failures(self.state, self.protocol, self.name, self.fabric.n_classes)
+        self._failures = Failures(
+            self.state, self.protocol, self.discipline, self.name, self.fabric
+        )
         self._call(self._set_up, self.state.ends, self.state.wires, self.state.clock)
         self._failures.look()
 
-    def _compile(self, protocol: Protocol, *, tracing: bool, profile: bool, checked: bool) -> None:
-        constants = _constants(protocol, self.fabric, self.parts, tracing=tracing)
+    def _compile(self, *, tracing: bool, profile: bool, checked: bool) -> None:
+        constants = _constants(
+            self.protocol, self.discipline, self.fabric, self.parts, tracing=tracing
+        )
         constants["PROFILE"] = profile
         began = time.perf_counter()
-        code = Code(protocol, constants, jit=self.jit, checked=checked)
+        code = Code(self.protocol, self.discipline, constants, jit=self.jit, checked=checked)
         self._run, self._set_up = code.entries()
         self.code_s = time.perf_counter() - began
         """Seconds that it took to find the compiled code, and to load or to make it."""
@@ -197,14 +203,15 @@ def code_of(
     tracing: bool = False,
 ) -> Code:
     """The compiled code for these transports, this fabric and these parts of the engine."""
-    _, protocol = _protocol(uses)
-    constants = _constants(protocol, fabric, parts, tracing=tracing)
-    return Code(protocol, constants, jit=jit_enabled(), checked=checked)
+    _, protocol, discipline = _plugins(uses, fabric.queue)
+    constants = _constants(protocol, discipline, fabric, parts, tracing=tracing)
+    return Code(protocol, discipline, constants, jit=jit_enabled(), checked=checked)
 
 
-def _protocol(uses: Sequence[PluginUse]) -> tuple[list[Any], Protocol]:
-    """The parameters of each transport as the engine keeps them, and what all together are."""
-    pars = [transport_parameters(use.plugin, use.params) for use in uses]
+def _plugins(uses: Sequence[PluginUse], queue: PluginUse) -> tuple[list[Any], Protocol, Discipline]:
+    """The parameters of each transport as the engine keeps them, what all together are, and what
+    the queue discipline is."""
+    pars = [plugin_parameters(use.plugin, use.params) for use in uses]
     protocols = [
         read_protocol(use.module, par, use.plugin.name) for use, par in zip(uses, pars, strict=True)
     ]
@@ -212,15 +219,20 @@ def _protocol(uses: Sequence[PluginUse]) -> tuple[list[Any], Protocol]:
     for par, protocol in zip(pars, protocols, strict=True):
         par["first_host_timer"] = first_host_timer
         first_host_timer += protocol.host_timers
-    return pars, join(protocols, [use.plugin.name for use in uses])
+    names = [use.plugin.name for use in uses]
+    discipline = read_discipline(
+        queue.module, plugin_parameters(queue.plugin, queue.params), queue.plugin.name
+    )
+    joined = join(protocols, names)
+    return pars, with_discipline(joined, discipline, [*names, queue.plugin.name]), discipline
 
 
 def _constants(
-    protocol: Protocol, fabric: Fabric, parts: Parts, *, tracing: bool
+    protocol: Protocol, discipline: Discipline, fabric: Fabric, parts: Parts, *, tracing: bool
 ) -> dict[str, Any]:
     """The constants for which the engine is specialised."""
     return {
-        **features(fabric, parts),
+        **features(fabric, discipline, parts),
         **protocol.features,
         "TRACE": tracing,
         "PROFILE": False,

@@ -7,18 +7,23 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from netsim.engine import watchdog
+from netsim.engine.compiling.discipline import Discipline
 from netsim.engine.compiling.protocol import Protocol
-from netsim.engine.kernels.handlers import handler_name
-from netsim.engine.kernels.ids import HostId
+from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.layout import UNFINISHED
+from netsim.engine.kernels.queue_handlers import FIRST, QUEUE_HANDLERS
 from netsim.engine.kernels.rules import TEXTS
 from netsim.engine.state import State
 from netsim.errors import RunError
+from netsim.model.fabric import Fabric
 from netsim.plugins.files import words
+
+HOST, SWITCH = "host", "switch"
 
 Present = Callable[[str, int], tuple[str, int]]
 """From a file and a line to those where the same stands now."""
@@ -31,12 +36,16 @@ def as_it_is(path: str, line: int) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Failures:
-    """Finds failures in ``state`` and words them; ``name`` is that of the transport."""
+    """Finds failures in ``state`` and words them; ``transport`` is what the transports are called.
+
+    A failure is of the transport, on a host, or of the queue discipline, at a switch.
+    """
 
     state: State
     protocol: Protocol
-    name: str
-    n_classes: int
+    discipline: Discipline
+    transport: str
+    fabric: Fabric
 
     def look(self) -> None:
         """Raises RunError if a handler broke a rule, or raised an error in another thread."""
@@ -44,17 +53,17 @@ class Failures:
         active = clock.active[: int(clock.clock["n_active"][0])]
         if (clock.status[active] == UNFINISHED).any():
             raise self.raised(None)
-        for host in np.flatnonzero(hosts["fault"])[:1].tolist():
-            raise self._broken(HostId(host))
+        for nodes, whose in ((hosts, HOST), (self.state.wires.switches, SWITCH)):
+            for node in np.flatnonzero(nodes["fault"])[:1].tolist():
+                raise self._broken(np.asarray(nodes)[node], f"{whose} {node}")
 
-    def _broken(self, host: HostId) -> RunError:
-        """A handler that ran on ``host`` broke a rule of the engine."""
-        record = np.asarray(self.state.ends.hosts)[host]
+    def _broken(self, record: Any, where: str) -> RunError:
+        """A handler that ran on a node broke a rule of the engine."""
         text = TEXTS[int(record["fault"])]
-        text = text.format(value=int(record["fault_value"]), n_classes=self.n_classes)
-        return RunError(
-            f"transport {self.name}: {handler_name(int(record['doing']))} {text} (host {host})"
-        )
+        value, n_classes = int(record["fault_value"]), self.fabric.n_classes
+        text = text.format(value=value, n_classes=n_classes)
+        number = int(record["doing"])
+        return RunError(f"{self._whose(number)}: {_name(number)} {text} ({where})")
 
     def raised(self, error: BaseException | None, present: Present = as_it_is) -> RunError:
         """A handler raised an error: this one, or one that was lost in another thread.
@@ -67,17 +76,17 @@ class Failures:
             error = error.__cause__ or error
             what = words(error)
             place = self._place_of(error, present)
-        return RunError(f"transport {self.name}: {self._at_work() or 'engine'}: {what} ({place})")
+        return RunError(f"{self._at_work('engine')}: {what} ({place})")
 
     def hung(self) -> str:
         """Compiled code does not come back."""
-        where = self._at_work()
+        where = self._at_work("")
         why = "an endless loop?"
         if not where:
-            where = "the engine"
+            where = f"transport {self.transport}: the engine"
             why = "has a handler written past its own arrays? (`netsim run --checked` finds that)"
         waited = f"nothing has moved for {watchdog.PATIENCE_S:g} s"
-        return f"transport {self.name}: {where} does not come back, {waited}: {why}"
+        return f"{where} does not come back, {waited}: {why}"
 
     def movement(self) -> tuple[int, ...]:
         """Numbers of which one changes whenever the engine gets on."""
@@ -87,16 +96,25 @@ class Failures:
         rings = s.wires.inbox["head"], s.wires.ports["tail"]
         return tuple(int(numbers.sum()) for numbers in (*clock, *hosts, *rings))
 
-    def _at_work(self) -> str:
-        """The handler that is being called, and where, if there is one."""
-        hosts = self.state.ends.hosts["doing"]
-        for host in np.flatnonzero(hosts).tolist():
-            return f"{handler_name(hosts[host])} on host {host}"
-        return "on_forward" if self.protocol.features["TELEMETRY"] else ""
+    def _whose(self, number: int) -> str:
+        """The plugin that has the handler of a number."""
+        if number >= FIRST:
+            return f"queue discipline {self.fabric.queue.name}"
+        return f"transport {self.transport}"
+
+    def _at_work(self, otherwise: str) -> str:
+        """The plugin and its handler that is being called, and where, if there is one."""
+        nodes = ((self.state.ends.hosts, HOST), (self.state.wires.switches, SWITCH))
+        for records, whose in nodes:
+            for node in np.flatnonzero(records["doing"]).tolist():
+                number = int(records["doing"][node])
+                return f"{self._whose(number)}: {_name(number)} on {whose} {node}"
+        return f"transport {self.transport}: {otherwise}" if otherwise else ""
 
     def _place_of(self, error: BaseException, present: Present) -> str:
-        """Where in a transport's file an error was raised, if that is known."""
-        files = [module.__file__ for module in self.protocol.modules]
+        """Where in a plugin's file an error was raised, if that is known."""
+        plugins = (*self.protocol.modules, self.discipline.module)
+        files = [module.__file__ for module in plugins]
         frames = traceback.extract_tb(error.__traceback__)
         places = [present(frame.filename, frame.lineno or 0) for frame in frames]
         found = [(path, line) for path, line in places if path in files]
@@ -104,3 +122,8 @@ class Failures:
             return "`netsim check-transport` names the line, if it comes upon the same"
         path, line = found[-1]
         return f"{Path(path).name}, line {line}: {linecache.getline(path, line).strip()}"
+
+
+def _name(number: int) -> str:
+    """The handler of a number."""
+    return HANDLERS.name_of(number) or QUEUE_HANDLERS.name_of(number)

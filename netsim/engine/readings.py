@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 from netsim.engine import rings
 from netsim.engine.kernels import layout
 from netsim.engine.kernels.fields import LossRecord
-from netsim.engine.kernels.layout import HOST_FIELDS, RX_FIELDS, TASK_FIELDS, TX_FIELDS, fields_of
+from netsim.engine.kernels.layout import (
+    HOST_FIELDS,
+    PORT_FIELDS,
+    QUEUE_FIELDS,
+    RX_FIELDS,
+    SWITCH_FIELDS,
+    TASK_FIELDS,
+    TX_FIELDS,
+    fields_of,
+)
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.state import State
 
@@ -143,14 +152,10 @@ class Account:
 
 @dataclass(frozen=True)
 class Conservation:
-    """The accounts of packets and bytes, PFC frames left out.
-
-    `buffer_error_bytes` is by how much lossless switches hold more than came in by their ports.
-    """
+    """The accounts of packets and bytes, PFC frames left out."""
 
     packets: Account
     bytes: Account
-    buffer_error_bytes: int
 
 
 def counts(state: State) -> Counts:
@@ -241,7 +246,6 @@ def conservation(state: State) -> Conservation:
     """Account for every packet and byte."""
     hosts, queues, losses = state.ends.hosts, state.wires.queues, state.wires.losses
     in_flight_packets, in_flight_bytes = _in_flight(state)
-    held = int(state.wires.used_bytes.sum()) - int(state.wires.charges["bytes"].sum())
     return Conservation(
         packets=Account(
             sent=int(hosts["sent_packets"].sum()),
@@ -261,7 +265,6 @@ def conservation(state: State) -> Conservation:
             trimmed=int(queues["trim_bytes"].sum()),
             in_flight=in_flight_bytes,
         ),
-        buffer_error_bytes=held,
     )
 
 
@@ -284,7 +287,16 @@ def fixed_fields(state: State) -> dict[str, np.ndarray]:
     }
 
 
+QUEUE_COUNTERS = (
+    *("max_bytes", "sent_packets", "sent_bytes", "drops", "drop_bytes", "trims", "trim_bytes"),
+    *("marks", "pauses", "paused_since", "paused_ps"),
+)
+"""Not "bytes": a port that has nothing to send settles its last packet when next looked at."""
+
 SAME = {
+    "ports": (("free_at", "tail"), PORT_FIELDS),
+    "queues": (QUEUE_COUNTERS, QUEUE_FIELDS),
+    "switches": ((), SWITCH_FIELDS),
     "hosts": (("sent_packets", "sent_bytes", "received_packets", "received_bytes"), HOST_FIELDS),
     "tx": (("start_ps", "acked_ps", "sent_packets", "retransmits"), TX_FIELDS),
     "rx": (("done_ps", "got_bytes"), RX_FIELDS),
@@ -292,27 +304,17 @@ SAME = {
 }
 """What a digest is made of: of the engine's fields these, and all that are not the engine's."""
 
-SAME_OF_PORTS = ("free_at", "tail")
-SAME_OF_QUEUES = (
-    *("max_bytes", "sent_packets", "sent_bytes", "drops", "drop_bytes", "trims", "trim_bytes"),
-    *("marks", "pauses", "paused_since", "paused_ps"),
-)
-"""Not "bytes": a port that has nothing to send settles its last packet when next looked at."""
-
 
 def digest(state: State) -> str:
-    """Hash of what a run left: flows, the transport's own state, counters of hosts and links.
+    """Hash of what a run left: flows, what plugins keep, counters of hosts and links.
 
     The same, whatever the windows, the number of threads, and whether the code is compiled.
     """
-    parts: list[tuple[Any, Sequence[str]]] = [
-        (state.wires.ports, SAME_OF_PORTS),
-        (state.wires.queues, SAME_OF_QUEUES),
-        (state.clock.clock, ("hops",)),
-    ]
-    for group, (engines, base) in SAME.items():
-        array: Any = getattr(state.ends, group)
-        own = [name for name in array.dtype.names if name not in base]
+    parts: list[tuple[Any, Sequence[str]]] = [(state.clock.clock, ("hops",))]
+    arrays = {**state.wires._asdict(), **state.ends._asdict()}
+    for name, (engines, base) in SAME.items():
+        array = arrays[name]
+        own = [field for field in array.dtype.names if field not in base]
         parts.append((array, (*engines, *own)))
     hashed = hashlib.sha256()
     for array, names in parts:

@@ -9,21 +9,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.engine.kernels.layout import BALANCE, CHARGE, INBOX, PACKET, PORT, QUEUE
+from netsim.engine.kernels.layout import BALANCE, INBOX, PACKET, PORT, QUEUE
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 
 SLOT_BYTES = PACKET.itemsize
 INGRESS_BYTES = np.dtype(np.int32).itemsize
-"""Of a slot of the pool, and what a lossless fabric notes of each besides."""
+"""Of a slot of the pool, and what is noted of each besides if a discipline follows packets."""
 
 PUBLISHED = 3
 """Numbers of a link that its two nodes hand each other between windows."""
 
 PORT_BYTES = PORT.itemsize + INBOX.itemsize + BALANCE.itemsize + 8 * PUBLISHED
-QUEUE_BYTES = QUEUE.itemsize + CHARGE.itemsize
-"""Of a port and of a class at a port, their rings apart."""
+QUEUE_BYTES = QUEUE.itemsize
+"""Of a port and of a class at a port, their rings and the discipline's own fields apart."""
 
 SPARSE = 8
 """A network is sparsely used if one host in so many, or fewer, has a flow."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.engine.compiling.discipline import Discipline
 from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.ends import build_ends
 from netsim.engine.kernels.balance import (
@@ -71,6 +72,7 @@ class State:
 def build_state(
     simulation: Simulation,
     protocol: Protocol,
+    discipline: Discipline,
     pars: Sequence[Mapping[str, int | float]],
     options: Options,
     *,
@@ -90,7 +92,7 @@ def build_state(
     ends = build_ends(simulation, protocol, pars, rings)
     state = State(
         net=build_net(simulation),
-        wires=build_wires(simulation, protocol.packet, rings, trace),
+        wires=build_wires(simulation, protocol.packet, discipline, rings, trace),
         ends=ends,
         clock=build_clock(network, ends, options.window_ps),
         scratch=build_scratch(network, options.workers, sizes.scratch),
@@ -101,27 +103,20 @@ def build_state(
     return state
 
 
-def features(fabric: Fabric, parts: Parts) -> dict[str, Any]:
-    """The constants for which the engine is specialised."""
+def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, Any]:
+    """The constants for which the engine is specialised, those of the transports apart."""
     at = fabric.ecn.at if fabric.ecn is not None else None
     return {
         "N_CLASSES": fabric.n_classes,
-        "TRIM": fabric.trims,
-        "LOSSLESS": fabric.pauses,
-        "DYNAMIC": fabric.queue.params.get("shared_buffer_bytes") is not None,
+        **discipline.features,
         "ECN_ENQUEUE": at == "enqueue",
         "ECN_DEQUEUE": at == "dequeue",
-        "COUPLED": is_coupled(fabric),
+        "COUPLED": discipline.coupled or fabric.load_balancing == "least_loaded",
         "BALANCING": BALANCING[fabric.load_balancing],
         "FAULTS": parts.faults,
         "TASKS": parts.tasks,
         "PLANES": HASH + PLANES.index(fabric.planes) if parts.several_ports else ONE_PORT,
     }
-
-
-def is_coupled(fabric: Fabric) -> bool:
-    """Do a switch's ports influence each other under this fabric?"""
-    return fabric.pauses or fabric.load_balancing == "least_loaded"
 
 
 def build_net(simulation: Simulation) -> Net:

@@ -6,19 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from netsim.engine.compiling.discipline import Discipline
+from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import (
     BALANCE,
-    CHARGE,
     FABRIC,
     FAULT,
     INBOX,
     INF,
     LOSS,
     PHASE,
-    PORT,
     PORTS_OF_A_WORD,
-    QUEUE,
     Wires,
     grouped,
 )
@@ -33,7 +32,11 @@ from netsim.model.network import Network
 
 
 def build_wires(
-    simulation: Simulation, packet: np.dtype, rings: Rings, trace: Trace | Array
+    simulation: Simulation,
+    packet: np.dtype,
+    discipline: Discipline,
+    rings: Rings,
+    trace: Trace | Array,
 ) -> Wires:
     """The packets' side of the state; ``packet`` is the type of a packet's record."""
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
@@ -41,7 +44,8 @@ def build_wires(
     sizes = rings.sizes
     sparse = is_sparse(network, simulation.flows)
 
-    ports = aligned_zeros(n, PORT)
+    ports = aligned_zeros(n, discipline.port)
+    ports["number"] = np.arange(n)
     ports["ring_off"] = np.arange(n) * sizes.link_slots
     ports["ring_mask"] = sizes.link_slots - 1
     ports["ps_per_byte_q20"] = byte_quotient(network.port_rate_bps)
@@ -51,7 +55,7 @@ def build_wires(
     inbox["ring_mask"] = sizes.link_slots - 1
 
     # Host ports come first; they have counters only, their packets wait in the control FIFO.
-    queues = aligned_zeros(n * c, QUEUE)
+    queues = aligned_zeros(n * c, discipline.queue)
     queues["off"][h * c :] = rings.queues_at + np.arange((n - h) * c) * sizes.queue_slots
     queues["mask"][h * c :] = sizes.queue_slots - 1
 
@@ -66,14 +70,16 @@ def build_wires(
         pool=aligned_zeros(rings.pool_slots, packet, sparse=sparse),
         blank=np.zeros(1, packet),
         ingress=aligned_zeros(
-            rings.pool_slots if fabric.pauses else 1, np.dtype(np.int32), sparse=sparse
+            rings.pool_slots if discipline.features["FOLLOWS"] else 1,
+            np.dtype(np.int32),
+            sparse=sparse,
         ),
         ports=ports,
         inbox=inbox,
         balance=balance,
         queues=queues,
-        charges=aligned_zeros(n * c if fabric.pauses else 1, CHARGE),
-        used_bytes=np.zeros(network.n_nodes, np.int64),
+        switches=aligned_zeros(network.n_nodes - h, discipline.switch),
+        discipline=_discipline_record(fabric, discipline, simulation.packets, seed),
         head_seen=np.zeros(n, np.int64),
         new_tail=np.zeros(n, np.int64),
         first_new=np.full(n, INF, np.int64),
@@ -82,7 +88,7 @@ def build_wires(
         touched=np.zeros(words, np.int64),
         pool_used=np.array([rings.used]),
         moved_links=np.zeros(1, np.int64),
-        fabric=_fabric_record(fabric, simulation.packets, seed),
+        fabric=_fabric_record(fabric, seed),
         trace=trace,
         **_fault_state(simulation.faults, network, c),
     )
@@ -125,13 +131,24 @@ def _fault_state(
     }
 
 
-def _fabric_record(fabric: Fabric, packets: PacketFormat, seed: int) -> Any:
+def _discipline_record(
+    fabric: Fabric, discipline: Discipline, packets: PacketFormat, seed: int
+) -> np.ndarray:
+    """The parameters of the queue discipline, and the fields of `CommonParameters`."""
+    rec = np.zeros(1, discipline.par)
+    own = plugin_parameters(fabric.queue.plugin, fabric.queue.params)
+    for name, value in {**own, **vars(packets), "seed": seed}.items():
+        rec[name] = value
+    return rec
+
+
+def _fabric_record(fabric: Fabric, seed: int) -> Any:
     """The fields of `FabricRecord`; what a fabric does not have is 0."""
     rec = np.zeros(1, FABRIC)
     rec["seed"] = seed
     ecn = {} if fabric.ecn is None else vars(fabric.ecn)
     for name in FABRIC.names or ():
-        for table in (vars(fabric), fabric.queue.params, ecn, vars(packets)):
+        for table in (vars(fabric), ecn):
             if table.get(name) is not None:
                 rec[name] = table[name]
     return rec

@@ -7,7 +7,8 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
-from netsim.engine.compiling.protocol import read_protocol, transport_parameters
+from netsim.engine.compiling.plugin_file import plugin_parameters
+from netsim.engine.compiling.protocol import read_protocol
 from netsim.errors import InputError, raise_all
 from netsim.lint.handlers import mistakes
 from netsim.lint.names import lookalikes
@@ -22,7 +23,7 @@ def check_transport(plugin: Plugin, params: Mapping[str, Any]) -> None:
     Raises InputError with the file and the line of each mistake.
     """
     if not getattr(plugin.module, "CLOSED_FORM", False):
-        values = transport_parameters(plugin, params)
+        values = plugin_parameters(plugin, params)
         types = tuple((name, type(value)) for name, value in values.items())
         raise_all(_mistakes(plugin.module, plugin.name, types))
 

@@ -6,6 +6,7 @@ waiting is served first.
 
 from netsim.errors import InputError
 from netsim.params import Param
+from netsim.queue import DROP, class_of
 from netsim.units import format_bytes
 
 PARAMS = [Param("queue_bytes", "queue", "100pkt", "per port and class")]
@@ -18,3 +19,10 @@ def check(params, fabric, packets):
             key="queue_bytes",
             hint=f"at least {format_bytes(packets.data_bytes)}",
         )
+
+
+def admit(env, now, port, pkt):
+    cls = int(pkt.prio)
+    if class_of(env, port, cls).bytes + int(pkt.size_bytes) > env.par.queue_bytes:
+        return DROP
+    return cls

@@ -10,6 +10,7 @@ from netsim.errors import InputError
 from netsim.limits import ALPHA
 from netsim.model.fabric import longest_headroom_bytes
 from netsim.params import Param
+from netsim.queue import ACCEPT, DROP, class_of, pause, pauses, resume
 from netsim.units import format_bytes
 
 PARAMS = [
@@ -38,6 +39,10 @@ PARAMS = [
         "with a shared buffer: resumes this far below the moving XOFF",
     ),
 ]
+
+COUPLED = True
+CLASS_STATE = ("came_in_bytes", "headroom_used")
+SWITCH_STATE = ("used_bytes",)
 
 
 def no_effect(params):
@@ -71,3 +76,48 @@ def settle(params, network, packets):
     if params["headroom_bytes"] is not None:
         return params
     return {**params, "headroom_bytes": longest_headroom_bytes(network, packets)}
+
+
+def xoff(env):
+    """Bytes of an ingress port and class above which its neighbour is paused."""
+    par = env.par
+    if par.shared_buffer_bytes < 0:
+        return float(par.xoff_bytes)
+    # No fraction is cut off: it makes no difference to whole numbers that are compared with it.
+    return par.alpha * max(0, par.shared_buffer_bytes - env.switch.used_bytes)
+
+
+def on_arrival(env, now, port, pkt):
+    cls, size = int(pkt.prio), int(pkt.size_bytes)
+    ingress = class_of(env, port, cls)
+    paused = pauses(port, cls)
+    if paused and ingress.headroom_used + size > env.par.headroom_bytes:
+        return DROP
+    ingress.came_in_bytes += size
+    env.switch.used_bytes += size
+    if paused:
+        ingress.headroom_used += size
+    elif ingress.came_in_bytes > xoff(env):
+        ingress.headroom_used = 0
+        pause(env, port, cls)
+    return ACCEPT
+
+
+def admit(env, now, port, pkt):
+    return int(pkt.prio)
+
+
+def on_departure(env, now, port, cls, size):
+    ingress = class_of(env, port, cls)
+    ingress.came_in_bytes -= size
+    env.switch.used_bytes -= size
+    if not pauses(port, cls):
+        return
+    # An empty class must not stay paused: no later event would look at it again.
+    done = ingress.came_in_bytes == 0
+    if env.par.shared_buffer_bytes < 0:
+        done = done or ingress.came_in_bytes < env.par.xon_bytes
+    else:
+        done = done or ingress.came_in_bytes + env.par.xon_gap_bytes <= xoff(env)
+    if done:
+        resume(env, port, cls)

@@ -7,6 +7,18 @@ stacks for low latency and high performance" (NDP), SIGCOMM 2017, section 3.1.
 
 from netsim.errors import InputError
 from netsim.params import Param
+from netsim.queue import (
+    DROP,
+    PURPOSE_TRIM,
+    class_of,
+    cut,
+    drop,
+    peek,
+    push,
+    rand32,
+    take_last,
+    waiting,
+)
 from netsim.units import format_bytes
 
 CLASSES = 2
@@ -18,6 +30,10 @@ PARAMS = [
         "header_ratio", "count", 10, "headers served for each data packet if both wait", minimum=1
     ),
 ]
+
+PORT_STATE = ("header_run", "coins")
+
+HEADERS, BULK = 0, 1
 
 
 def check(params, fabric, packets):
@@ -36,3 +52,57 @@ def check(params, fabric, packets):
                 key=key,
                 hint=f"at least {format_bytes(size)}",
             )
+
+
+def admit(env, now, port, pkt):
+    if int(pkt.prio) == BULK:
+        bulk = class_of(env, port, BULK)
+        size = int(pkt.size_bytes)
+        if bulk.bytes + size <= env.par.queue_bytes or makes_room(env, now, port, bulk, size):
+            return BULK
+        cut(env, now, port, pkt)
+        pkt.prio = HEADERS
+    if header_fits(env, port, pkt):
+        return HEADERS
+    return DROP
+
+
+def header_fits(env, port, pkt):
+    """Is there room for a header or a control packet?"""
+    held = class_of(env, port, HEADERS).bytes
+    return held + int(pkt.size_bytes) <= env.par.header_queue_bytes
+
+
+def makes_room(env, now, port, bulk, size):
+    """By a coin, the last packet that waits is trimmed in place of one of `size` that arrives.
+
+    Without the coin one of several synchronised senders would lose always.
+    """
+    coin = rand32(env.par.seed, PURPOSE_TRIM, int(port.number), port.coins) & 1
+    port.coins += 1
+    n = waiting(bulk)
+    if coin == 0 or n == 0:
+        return False
+    if bulk.bytes - int(peek(env, bulk, n - 1).size_bytes) + size > env.par.queue_bytes:
+        return False
+    last = take_last(env, port, bulk)
+    cut(env, now, port, last)
+    last.prio = HEADERS
+    if header_fits(env, port, last):
+        push(env, now, port, HEADERS, last)
+    else:
+        drop(env, now, port, last)
+    return True
+
+
+def choose(env, now, port):
+    # Both classes wait, or nothing would be asked.
+    if port.header_run < env.par.header_ratio:
+        port.header_run += 1
+        return HEADERS
+    return BULK
+
+
+def on_send(env, now, port, queue, pkt):
+    if int(pkt.prio) == BULK:
+        port.header_run = 0

@@ -1,4 +1,4 @@
-"""The table of handlers, and the pages that describe them."""
+"""The tables of handlers, and the pages that describe them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import netsim.engine.kernels
-from netsim import transport
-from netsim.engine.kernels.handlers import ANY_HOST, BEFORE, HANDLERS, NOTHING, SWITCH, handler_name
+from netsim import queue, transport
+from netsim.engine.kernels.handlers import ANY_HOST, BEFORE, HANDLERS, NOTHING, SWITCH
+from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 
 PAGE = Path(__file__).parents[2] / "transports" / "README.md"
 
@@ -20,17 +21,23 @@ def test_the_page_for_authors_has_the_table():
     assert text.partition("\n\n")[0].splitlines() == rows
 
 
-def test_the_module_for_authors_has_the_table():
-    rows = re.findall(r"^``(.+?\))`` +(.+)$", str(transport.__doc__), re.MULTILINE)
+@pytest.mark.parametrize(("module", "table"), [(transport, HANDLERS), (queue, QUEUE_HANDLERS)])
+def test_the_module_for_authors_has_the_table(module, table):
+    rows = re.findall(r"^``(.+?\))`` +(.+)$", str(module.__doc__), re.MULTILINE)
     told = [(form, called.replace("``", "`")) for form, called in rows]
-    assert told == [(h.form, h.called) for h in HANDLERS.values()]
-    required = " and ".join(f"``{h.name}``" for h in HANDLERS.values() if h.required)
-    assert f"Only {required} are required." in str(transport.__doc__)
+    assert told == [(h.form, h.called) for h in table.values()]
+    required = [f"``{h.name}``" for h in table.values() if h.required]
+    are = "are" if len(required) > 1 else "is"
+    assert f"Only {' and '.join(required)} {are} required." in str(module.__doc__)
 
 
 def test_a_handler_has_a_number_by_which_it_is_told():
-    assert handler_name(NOTHING) == ""
-    assert [handler_name(h.number) for h in HANDLERS.values()] == list(HANDLERS)
+    told = {}
+    for table in (HANDLERS, QUEUE_HANDLERS):
+        assert table.name_of(NOTHING) == ""
+        assert [table.name_of(h.number) for h in table.values()] == list(table)
+        told |= {h.number: h.name for h in table.values()}
+    assert len(told) == len(HANDLERS) + len(QUEUE_HANDLERS)
 
 
 def test_what_a_handler_is_given_fits_where_it_runs():
@@ -41,13 +48,15 @@ def test_what_a_handler_is_given_fits_where_it_runs():
             assert handler.side == {"source": "tx", "destination": "rx"}[handler.runs_on]
 
 
-@pytest.mark.parametrize("name", HANDLERS)
+@pytest.mark.parametrize("name", [*HANDLERS, *QUEUE_HANDLERS])
 def test_the_engine_calls_every_handler_and_says_so(name):
-    """Of one that runs on a host the number is noted first."""
+    """The number is noted first."""
     kernels = Path(netsim.engine.kernels.__file__).parent.glob("*.py")
-    texts = [path.read_text("utf-8") for path in kernels if path.stem != "handlers"]
+    tables = ("handlers", "queue_handlers")
+    texts = [path.read_text("utf-8") for path in kernels if path.stem not in tables]
     call = re.compile(rf"(?<!def )\b{name}\(")
     calling = [text for text in texts if call.search(text)]
     assert calling
-    if HANDLERS[name].runs_on != SWITCH:
-        assert any(f"host.doing = IN_{name.upper()}\n" in text for text in calling)
+    row = {**HANDLERS, **QUEUE_HANDLERS}[name]
+    node = "switch" if row.runs_on == SWITCH else "host"
+    assert any(f"{node}.doing = IN_{name.upper()}\n" in text for text in calling)

@@ -9,6 +9,7 @@ import pytest
 from netsim.engine.kernels import holes, ports
 from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.holes import HOLES, UnfilledError
+from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 
 USES = (
     bool,
@@ -34,9 +35,10 @@ def test_a_hole_stands_under_its_name_and_cannot_be_used(name):
 
 
 def test_every_handler_has_one():
-    assert {name for name in HOLES if name.islower()} == {*HANDLERS, "switch_step"}
+    steps = {"host_step", "switch_step"}
+    assert {name for name in HOLES if name.islower()} == {*HANDLERS, *QUEUE_HANDLERS, *steps}
 
 
 def test_a_kernel_that_is_not_specialised_does_not_run():
     with pytest.raises(UnfilledError, match="N_CLASSES"):
-        ports.set_paused(None, None, 0, 0, 0)
+        ports.set_paused(None, None, 0, 0)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from engine_case import TRACE_SLOTS, departures
+from engine_case import TRACE_SLOTS, departures, keep_sent
 from engine_runs import LOSSLESS, PACKET, US, build, counter, fabric_with, fat_tree, flow_table
 
 from netsim.engine.kernels.layout import INF, RUNNING
@@ -104,9 +104,8 @@ def test_a_recorded_run_is_the_same_run(setting):
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_every_departure_is_recorded(setting):
-    """The rings of links, so long that nothing is overwritten, hold what every port sent."""
     sizes = Sizes(link_slots=TRACE_SLOTS, queue_slots=4, control_slots=16)
-    traced = engine(setting, trace=(16,), sizes=sizes)
+    traced = keep_sent(engine(setting, trace=(16,), sizes=sizes))
     rows = table(traced).filter(pl.col("event").is_in(["send", "forward"]))
     columns = ("time_ps", "seq", "aux", "size_bytes", "class", "ecn", "entropy")
     recorded = sorted(zip(rows["port"], *(rows[name] for name in columns), strict=True))

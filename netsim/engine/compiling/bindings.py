@@ -32,7 +32,7 @@ ones that are hardly ever called."""
 PARALLEL = ("step_parallel",)
 """The functions with a parallel loop, which Numba takes a longer way through."""
 
-IN_PLACE = ("env_of",)
+IN_PLACE = ("env_of", "queue_env_of")
 """Functions that return a tuple of records, as Numba's functions cannot: their statements are put
 where they are called."""
 
@@ -55,8 +55,8 @@ def _attribute_names(code: types.CodeType) -> set[str]:
 class Bindings:
     """The engine's functions with ``filling`` in its holes: constants or plain functions, by name.
 
-    ``plugins`` are the modules of the transports. With ``checked``, an index beyond an
-    array is an error.
+    ``plugins`` are the modules of the transports and the queue discipline. With ``checked``, an
+    index beyond an array is an error.
     """
 
     def __init__(

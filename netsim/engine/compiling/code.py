@@ -15,6 +15,7 @@ import numpy as np
 
 from netsim.engine.compiling import cache
 from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.discipline import Discipline
 from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.compiling.reach import Reached, is_group, reached
 from netsim.engine.compiling.specialise import Compiled, Entry, Specialiser
@@ -30,7 +31,7 @@ _loaded: OrderedDict[str, tuple[Compiled, ...]] = OrderedDict()
 
 
 class Code:
-    """The entry points of the engine with its holes filled.
+    """The entry points of the engine with its holes filled, for transports and a discipline.
 
     ``constants`` are the features of the fabric and the transports (`features` in
     state.py and protocol.py). Without ``jit`` they stay plain Python; with ``checked``
@@ -40,24 +41,22 @@ class Code:
     def __init__(
         self,
         protocol: Protocol,
+        discipline: Discipline,
         constants: Mapping[str, Any],
         *,
         jit: bool = True,
         checked: bool = False,
     ) -> None:
-        self._protocol, self._jit = protocol, jit
+        self._protocol, self._discipline, self._jit = protocol, discipline, jit
         step = coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
         of_host: Any = host.host_step
         if constants["PLANES"] != layout.ONE_PORT:
             of_host = several_ports.host_step
-        filling = {
-            **constants,
-            **protocol.handlers,
-            "switch_step": step,
-            "host_step": of_host,
-        }
+        handlers = {**protocol.handlers, **discipline.handlers}
+        filling = {**constants, **handlers, "switch_step": step, "host_step": of_host}
         assert filling.keys() == HOLES.keys()
-        self._bindings = Bindings(filling, protocol.modules, checked=checked)
+        plugins = (*protocol.modules, discipline.module)
+        self._bindings = Bindings(filling, plugins, checked=checked)
 
     @property
     def key(self) -> str:
@@ -66,8 +65,9 @@ class Code:
 
     @cached_property
     def _reached(self) -> Reached:
-        protocol = self._protocol
+        protocol, discipline = self._protocol, self._discipline
         records = (protocol.tx, protocol.rx, protocol.host, protocol.packet, *protocol.pars)
+        records += (discipline.port, discipline.queue, discipline.switch, discipline.par)
         return reached(self._bindings, ENTRY_POINTS, [*records, *_layouts()])
 
     def is_kept(self) -> bool:

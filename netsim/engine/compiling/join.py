@@ -8,15 +8,18 @@ has and calls that one's handler, with an `Env` that holds its parameters.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
+from netsim.engine.compiling.discipline import Discipline
 from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.kernels.env import env_of
-from netsim.engine.kernels.handlers import HANDLERS, Handler
+from netsim.engine.kernels.handler_table import Handler
+from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.layout import HOST_FIELDS, MAX_TIMERS, PACKET_FIELDS
 from netsim.errors import InputError
 
@@ -48,6 +51,17 @@ def join(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
         rx_bitmaps=max(protocol.rx_bitmaps for protocol in protocols),
         handlers={name: _joined(handler, protocols) for name, handler in HANDLERS.items()},
     )
+
+
+def with_discipline(protocol: Protocol, discipline: Discipline, names: Sequence[str]) -> Protocol:
+    """The transports with the fields that a queue discipline has in packets besides theirs.
+
+    ``names`` are those of both for messages. Raises InputError if one field is named by both.
+    """
+    both = (set(record.names or ()) for record in (protocol.packet, discipline.packet))
+    for field in sorted(set.intersection(*both) - set(PACKET_FIELDS)):
+        raise InputError(f"{' and '.join(names)} both have the field {field} in PACKET_FIELDS")
+    return replace(protocol, packet=_union([protocol.packet, discipline.packet]))
 
 
 def _union(records: Sequence[np.dtype]) -> np.dtype:

@@ -100,3 +100,15 @@ def calendar_take(step: Step, entry: int) -> LocalPort:
     if following < 0:
         step.words[entry // WORD] &= ~(1 << (entry & (WORD - 1)))
     return out
+
+
+def calendar_remove(wires: Wires, step: Step, out: LocalPort) -> None:
+    """Remove local port ``out``, which has an entry, from wherever it is."""
+    entry = (wires.ports[step.first + out].free_at - step.w0) >> step.shift
+    if step.heads[entry] == out:
+        calendar_take(step, entry)
+        return
+    before = step.heads[entry]
+    while step.later[before] != out:
+        before = step.later[before]
+    step.later[before] = step.later[out]

@@ -14,12 +14,24 @@ from netsim.engine.kernels.calendar import (
     Step,
     calendar_add,
     calendar_first,
+    calendar_remove,
     calendar_take,
     open_step,
 )
+from netsim.engine.kernels.class_queues import count_drop
+from netsim.engine.kernels.env import QueueEnv, queue_env_of
 from netsim.engine.kernels.faults import renew_link
 from netsim.engine.kernels.fields import PortRecord
-from netsim.engine.kernels.holes import DYNAMIC, FAULTS, LOSSLESS, N_CLASSES, TRACE
+from netsim.engine.kernels.holes import (
+    FAULTS,
+    FOLLOWS,
+    LETS_IN,
+    N_CLASSES,
+    PAUSES,
+    SHAPES,
+    on_arrival,
+    on_departure,
+)
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
 from netsim.engine.kernels.layout import (
     GROW_POOL,
@@ -32,70 +44,82 @@ from netsim.engine.kernels.layout import (
     Wires,
 )
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.kernels.places import queue_of, ring_slot
+from netsim.engine.kernels.places import FRAME_DUE, PFC_FRAME, WAITS, queue_of, ring_slot
 from netsim.engine.kernels.port_sets import exclude, include, next_port
 from netsim.engine.kernels.ports import (
-    arrive,
-    choose_class,
-    drop,
-    hold,
-    launch,
+    check_prio,
+    has_event,
     retire,
     set_paused,
-    transmit,
+    start_next,
+    take_in,
 )
+from netsim.engine.kernels.queue_handlers import IN_ON_ARRIVAL, IN_ON_DEPARTURE
+from netsim.engine.kernels.queue_services import DROP
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 from netsim.engine.kernels.switch import (
     KEY_BITS,
     KEY_MASK,
     gather,
     settle_reading,
+    settled,
     sort_by_time,
 )
-from netsim.engine.kernels.trace import ARRIVED, DROPPED, trace_packet
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES
 
 
-def begin(wires: Wires, step: Step, out: LocalPort, now: Ps) -> None:
+def begin(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
     """Start what local port ``out`` should send, if it is free; a due PFC frame first."""
-    p = step.first + out
-    port = wires.ports[p]
-    if port.tx_bytes > 0:
+    wires = env.wires
+    port = wires.ports[step.first + out]
+    due = PAUSES and port.asked >= FRAME_DUE
+    if port.tx_bytes > 0 or not (due or port.backlog & ~port.paused != 0):
         return
-    if LOSSLESS and port.pfc_due == 1:
-        port.pfc_due = 0
-        send_pfc(wires, port, p, now)
+    if SHAPES:
+        forget_look(wires, step, out)
+    if due:
+        port.asked &= ~FRAME_DUE
+        send_pfc(wires, port, now)
     else:
-        cls = choose_class(wires, port)
-        if cls < 0:
-            return
-        transmit(wires, port, p, cls, now)
-    started(wires, step, out)
+        start_next(env, port, now)
+    note_event(wires, step, out)
 
 
-def started(wires: Wires, step: Step, out: LocalPort) -> None:
-    """Note that local port ``out`` transmits, and if that ends in this window, when."""
+def note_event(wires: Wires, step: Step, out: LocalPort) -> None:
+    """Note that something is to happen at local port ``out``, if it is; in this window, when."""
+    port = wires.ports[step.first + out]
+    if not has_event(port):
+        return
     include(wires.busy, step.first_word, out)
-    if wires.ports[step.first + out].free_at < step.w1:
+    if port.free_at < step.w1:
         calendar_add(wires, step, out)
 
 
-def begin_if_due(wires: Wires, step: Step, out: LocalPort, now: Ps) -> None:
+def forget_look(wires: Wires, step: Step, out: LocalPort) -> None:
+    """Local port ``out``, which is idle, is not looked at again."""
+    port = wires.ports[step.first + out]
+    if port.tx_class == WAITS:
+        if port.free_at < step.w1:
+            calendar_remove(wires, step, out)
+        port.tx_class = 0
+
+
+def begin_if_due(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
     """Start local port ``out`` if it owes its neighbour a PFC frame."""
-    if wires.ports[step.first + out].pfc_due == 1:
-        begin(wires, step, out, now)
+    if env.wires.ports[step.first + out].asked >= FRAME_DUE:
+        begin(env, step, out, now)
 
 
-def send_pfc(wires: Wires, port: PortRecord, p: GlobalPort, now: Ps) -> None:
+def send_pfc(wires: Wires, port: PortRecord, now: Ps) -> None:
     """Transmit a PFC frame with the pause state of all classes."""
     if FAULTS:
-        renew_link(wires, port, p, now)
+        renew_link(wires, port, port.number, now)
     pkt = wires.pool[ring_slot(port.ring_off, port.ring_mask, port.tail)]
     pkt.flow = -1
     pkt.seq = 0
     pkt.dst = -1
-    pkt.aux = port.xoff
+    pkt.aux = port.asked
     pkt.size_bytes = PFC_FRAME_BYTES
     pkt.entropy = 0
     pkt.kind = PFC
@@ -107,82 +131,33 @@ def send_pfc(wires: Wires, port: PortRecord, p: GlobalPort, now: Ps) -> None:
     port.tail += 1
     port.free_at = end
     port.tx_bytes = Bytes(PFC_FRAME_BYTES)
-    port.tx_class = -1
+    port.tx_class = PFC_FRAME
 
 
-def xoff_threshold(wires: Wires, node: NodeId) -> float:
-    """Bytes of an ingress class above which its sender is paused.
+def complete(env: QueueEnv, step: Step, out: LocalPort) -> None:
+    """The transmission of local port ``out`` ends: free its bytes, go on with the next.
 
-    The fraction that the model cuts off makes no difference to whole numbers compared with it.
+    Or it is looked at again.
     """
-    fabric = wires.fabric[0]
-    if DYNAMIC:
-        free = max(0, fabric.shared_buffer_bytes - wires.used_bytes[node])
-        return fabric.alpha * free
-    return fabric.xoff_bytes
-
-
-def overruns(wires: Wires, p_in: GlobalPort, cls: int, size: Bytes) -> bool:
-    """Does an arrival exceed the headroom for what comes in after the sender was paused?"""
-    if (wires.ports[p_in].xoff >> cls) & 1 == 0:
-        return False
-    used = wires.charges[queue_of(p_in, cls)].headroom_used
-    return used + size > wires.fabric[0].headroom_bytes
-
-
-def account_arrival(wires: Wires, node: NodeId, p_in: GlobalPort, cls: int, size: Bytes) -> None:
-    """Charge an arrival to its ingress class; pause the sender above XOFF."""
-    charge = wires.charges[queue_of(p_in, cls)]
-    charge.bytes += size
-    wires.used_bytes[node] += size
-    port = wires.ports[p_in]
-    if (port.xoff >> cls) & 1 == 1:
-        charge.headroom_used += size
-    elif charge.bytes > xoff_threshold(wires, node):
-        port.xoff |= 1 << cls
-        port.pfc_due = 1
-        charge.headroom_used = Bytes(0)
-        wires.queues[queue_of(p_in, cls)].pauses += 1
-
-
-def account_departure(wires: Wires, node: NodeId, p_in: GlobalPort, cls: int, size: Bytes) -> None:
-    """Give back an ingress class's bytes; un-pause the sender below XON."""
-    charge = wires.charges[queue_of(p_in, cls)]
-    charge.bytes -= size
-    wires.used_bytes[node] -= size
-    port = wires.ports[p_in]
-    if (port.xoff >> cls) & 1 == 0:
-        return
-    # An empty class must not stay paused: no later event would look at it again.
-    resume = charge.bytes == 0
-    if DYNAMIC:
-        room = xoff_threshold(wires, node) - wires.fabric[0].xon_gap_bytes
-        resume = resume or charge.bytes <= room
-    else:
-        resume = resume or charge.bytes < wires.fabric[0].xon_bytes
-    if resume:
-        port.xoff &= ~(1 << cls)
-        port.pfc_due = 1
-
-
-def complete(wires: Wires, step: Step, out: LocalPort) -> None:
-    """The transmission of local port ``out`` ends: free its bytes, go on with the next."""
-    p = step.first + out
-    port = wires.ports[p]
+    port = env.wires.ports[step.first + out]
     now = port.free_at
-    cls = port.tx_class
-    owed = NO_PORT
-    if cls < 0:
+    if PAUSES and port.tx_class == PFC_FRAME:
         port.tx_bytes = Bytes(0)
+        begin(env, step, out, now)
+        return
+    cls = port.tx_class
+    size = port.tx_bytes
+    retire(env, port)
+    if FOLLOWS and size > 0:
+        owed = port.tx_ingress
+        ingress = env.wires.ports[step.first + owed]
+        env.switch.doing = IN_ON_DEPARTURE
+        on_departure(env, now, ingress, cls, size)
+        begin(env, step, out, now)
+        if PAUSES:
+            begin_if_due(env, step, owed, now)
     else:
-        size = port.tx_bytes
-        retire(wires, port, p)
-        if LOSSLESS:
-            owed = port.tx_ingress
-            account_departure(wires, step.node, step.first + owed, cls, size)
-    begin(wires, step, out, now)
-    if owed >= 0:
-        begin_if_due(wires, step, owed, now)
+        begin(env, step, out, now)
 
 
 def ring_full(wires: Wires, p: GlobalPort) -> bool:
@@ -195,60 +170,56 @@ def ring_full(wires: Wires, p: GlobalPort) -> bool:
     return need > port.ring_mask + 1 and not lengthen_link(wires, port, p, need)
 
 
-def admit(net: Net, wires: Wires, step: Step, ingress: LocalPort, slot: Slot, now: Ps) -> int:
+def let_in(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
+    """Does the discipline let in what comes by ``port``? If not, it is dropped there."""
+    pkt = env.wires.pool[slot]
+    env.switch.doing = IN_ON_ARRIVAL
+    verdict = on_arrival(env, now, port, pkt)
+    check_prio(env, pkt)
+    if verdict == DROP:
+        queue = env.wires.queues[queue_of(port.number, int(pkt.prio))]
+        count_drop(env.wires, port, queue, pkt, now)
+        return False
+    return True
+
+
+def receive(net: Net, env: QueueEnv, step: Step, ingress: LocalPort, slot: Slot, now: Ps) -> int:
     """The packet in pool slot ``slot`` arrives by local port ``ingress``.
 
     Returns GROW_POOL, and nothing has changed, if there is no room for it.
     """
+    wires = env.wires
     p_in = step.first + ingress
-    pkt = wires.pool[slot]
+    came_by = wires.ports[p_in]
     if ring_full(wires, p_in):
         return GROW_POOL
-    if LOSSLESS and int(pkt.kind) == PFC:
-        set_paused(wires, wires.ports[p_in], p_in, int(pkt.aux), now)
-        begin(wires, step, ingress, now)
+    if PAUSES and int(wires.pool[slot].kind) == PFC:
+        set_paused(wires, came_by, int(wires.pool[slot].aux), now)
+        begin(env, step, ingress, now)
         return OK
     if FAULTS:
-        if not has_route(net, step.node, pkt):
+        if not has_route(net, step.node, wires.pool[slot]):
             lose_way(wires, p_in, slot)
             return OK
-    size = Bytes(pkt.size_bytes)
-    cls = int(pkt.prio)
-    if LOSSLESS and overruns(wires, p_in, cls, size):
-        drop(wires.queues[queue_of(p_in, cls)], size)
-        if TRACE:
-            held = wires.charges[queue_of(p_in, cls)].bytes
-            trace_packet(wires, DROPPED, p_in, slot, now, held)
-        return OK
+    if LETS_IN:
+        # Not again, if there was no room for it before.
+        if env.switch.let_in == 0 and not let_in(env, came_by, slot, now):
+            if PAUSES:
+                begin_if_due(env, step, ingress, now)
+            return OK
+        env.switch.let_in = 0
     out = output_port(net, wires, step.node, p_in, slot)
     p = step.first + out
     if not room_at(wires, p):
         undo_choice(net, wires, step.node, p_in, slot)
+        env.switch.let_in = 1
         return GROW_POOL
-    port = wires.ports[p]
-    if not LOSSLESS:
-        idle = port.tx_bytes == 0
-        arrive(wires, port, p, slot, now)
-        if idle and port.tx_bytes > 0:
-            started(wires, step, out)
-        return OK
-    account_arrival(wires, step.node, p_in, cls, size)
-    queue = wires.queues[queue_of(p, cls)]
-    if port.tx_bytes == 0 and port.pfc_due == 0 and port.backlog == 0:
-        if (port.paused >> cls) & 1 == 0:
-            # Nothing to wait for: straight from the incoming ring to the outgoing one (and with
-            # nothing held there is nothing to mark).
-            if TRACE:
-                trace_packet(wires, ARRIVED, p, slot, now, queue.bytes)
-            hold(queue, size)
-            launch(wires, port, p, cls, slot, ingress, now)
-            started(wires, step, out)
-            begin_if_due(wires, step, ingress, now)
-            return OK
-    wires.ingress[ring_slot(queue.off, queue.mask, queue.tail)] = ingress
-    arrive(wires, port, p, slot, now)
-    begin(wires, step, out, now)
-    begin_if_due(wires, step, ingress, now)
+    if take_in(env, wires.ports[p], slot, ingress, now):
+        note_event(wires, step, out)
+    else:
+        begin(env, step, out, now)
+    if PAUSES:
+        begin_if_due(env, step, ingress, now)
     return OK
 
 
@@ -271,20 +242,21 @@ def may_complete(wires: Wires, step: Step, out: LocalPort) -> bool:
     p = step.first + out
     if ring_full(wires, p):
         return False
-    if LOSSLESS:
+    if FOLLOWS and PAUSES:
         port = wires.ports[p]
-        if port.tx_class >= 0:
+        if port.tx_bytes > 0 and port.tx_class != PFC_FRAME:
             return not ring_full(wires, step.first + port.tx_ingress)
     return True
 
 
 def run_events(
-    net: Net, wires: Wires, clock: Clock, scratch: Scratch, worker: int, node: NodeId, n: int
+    net: Net, env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, node: NodeId, n: int
 ) -> int:
     """Merge the ``n`` sorted arrivals with the completions of the window.
 
     Returns OK, or GROW_POOL before an event for which there is no room.
     """
+    wires = env.wires
     step = open_step(net, clock, scratch, worker, node)
     first = step.first
     out = next_port(net, wires.busy, node, NO_PORT)
@@ -310,13 +282,13 @@ def run_events(
                 # No later event can enter the calendar before this one.
                 word = entry // WORD
                 calendar_take(step, entry)
-                complete(wires, step, out)
+                complete(env, step, out)
                 continue
         if i == n:
             return OK
         k = keys[i] & KEY_MASK
         ingress = LocalPort(ins[k])
-        status = admit(net, wires, step, ingress, slots[k], t_arrival)
+        status = receive(net, env, step, ingress, slots[k], t_arrival)
         if status != OK:
             return status
         wires.inbox[first + ingress].head += 1
@@ -327,19 +299,20 @@ def switch_step(
     net: Net, wires: Wires, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> int:
     """Advance switch ``node`` to the end of the window. Returns a status of layout.py."""
+    env = queue_env_of(wires.switches[node - net.n_hosts], wires)
     n, next_event = gather(net, wires, clock, scratch, worker, node)
     if n < 0:
         clock.what[node] = -n
         return GROW_SCRATCH
     sort_by_time(clock, scratch, worker, n)
-    status = run_events(net, wires, clock, scratch, worker, node, n)
+    status = run_events(net, env, clock, scratch, worker, node, n)
     settle_reading(net, wires, node)
     out = next_port(net, wires.busy, node, NO_PORT)
     while out >= 0:
         p = net.first_port[node] + out
         port = wires.ports[p]
         include(wires.touched, net.first_word[node], out)
-        if port.tx_bytes > 0:
+        if has_event(port):
             next_event = min(next_event, port.free_at)
         else:
             exclude(wires.busy, net.first_word[node], out)
@@ -350,4 +323,6 @@ def switch_step(
             wires.new_tail[p] = port.tail
         out = next_port(net, wires.busy, node, out)
     clock.next_event[node] = next_event
+    if status == OK:
+        return settled(env)
     return status

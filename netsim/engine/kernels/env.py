@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from netsim.engine.kernels.fields import (
+    CommonParameters,
     HostRecord,
     OutletRecord,
     PacketRecord,
@@ -12,6 +13,7 @@ from netsim.engine.kernels.fields import (
     PortRecord,
     RxRecord,
     SpreadRecord,
+    SwitchRecord,
     TaskRecord,
     TxRecord,
 )
@@ -71,3 +73,16 @@ def env_of(host: HostRecord, par: ParameterRecord, ends: Ends | Env, wires: Wire
         spreads=ends.spreads,
         lanes=ends.lanes,
     )
+
+
+class QueueEnv(NamedTuple):
+    """A switch, for the handlers of its queue discipline."""
+
+    par: CommonParameters  # and the discipline's own
+    switch: SwitchRecord
+    wires: Wires  # all ports and queues; those of other switches are not to be touched
+
+
+def queue_env_of(switch: SwitchRecord, wires: Wires) -> QueueEnv:
+    """The `QueueEnv` of a switch; copied to where it is called, as `env_of` is."""
+    return QueueEnv(par=wires.discipline[0], switch=switch, wires=wires)

@@ -53,6 +53,7 @@ class PacketRecord(Declared):
 
 
 class PortRecord(Declared):
+    number: GlobalPort
     # The link's ring: slots ring_off .. ring_off + ring_mask of the pool.
     ring_off: Slot
     ring_mask: int
@@ -62,16 +63,11 @@ class PortRecord(Declared):
     # The transmitter.
     free_at: Ps  # when the current transmission ends
     tx_bytes: Bytes  # its size; 0 when idle or already accounted for
-    tx_class: int
-    tx_ingress: LocalPort
+    tx_class: int  # its class, or PFC_FRAME or WAITS (places.py)
+    tx_ingress: LocalPort  # by which its packet came in, where a discipline asks
     backlog: int  # bit c: a packet of class c waits
     paused: int  # bit c: the neighbour paused class c
-    # PFC towards the neighbour.
-    xoff: int  # bit c: we want class c paused
-    pfc_due: int
-    # Trimming's weighted service, and counters of random draws.
-    header_run: int
-    coins: int
+    asked: int  # of the neighbour. Bit c: to pause class c; bit FRAME_DUE: it is to be told
     ecn_draws: int
 
 
@@ -145,12 +141,16 @@ class LossRecord(Declared):
     unroutable_bytes: Bytes
 
 
-class ChargeRecord(Declared):
-    """PFC's account of an ingress port and class: bytes in the switch that came in by it, and
-    those of them that were admitted since the sender was paused."""
+class SwitchRecord(Declared):
+    """A switch, as the handlers of its queue discipline find it."""
 
-    bytes: Bytes
-    headroom_used: Bytes
+    doing: int  # the handler that runs, or ran last in this step: one of queue_handlers.py
+    let_in: int  # 1: the packet that arrives has been, and there was no room for it yet
+    in_hand: int  # 1: `admit` took a waiting packet out, and has not yet pushed or dropped it
+    in_hand_from: LocalPort  # by which that one came in
+    pushed: int  # bit c: `admit` put such a packet into class c
+    fault: int  # the rule that it broke (rules.py) ...
+    fault_value: int  # ... with what
 
 
 class TimerRecord(Declared):
@@ -276,30 +276,27 @@ class TaskRecord(Declared):
 
 
 class FabricRecord(Declared):
+    """What the engine itself reads of [fabric]."""
+
     seed: int
-    queue_bytes: Bytes
-    header_queue_bytes: Bytes
-    header_ratio: int
     kmin_bytes: Bytes
     kmax_bytes: Bytes
-    xoff_bytes: Bytes
-    xon_bytes: Bytes
-    headroom_bytes: Bytes
-    shared_buffer_bytes: Bytes
-    xon_gap_bytes: Bytes
     ecn_from_class: int
-    control_bytes: Bytes
     pmax: float
-    alpha: float
 
 
-class ParameterRecord(Declared):
-    """What every transport finds among its parameters besides its own."""
+class CommonParameters(Declared):
+    """What transports and queue disciplines find among their parameters besides their own."""
 
     payload_bytes: Bytes
     header_bytes: Bytes
     control_bytes: Bytes
     seed: int
+
+
+class ParameterRecord(CommonParameters):
+    """Those of a transport."""
+
     first_host_timer: int  # of this transport, among those of a host
 
 

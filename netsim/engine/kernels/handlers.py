@@ -16,10 +16,7 @@ runs for no flow needs a way of its own), and how conformance tests watch them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import FunctionType, MappingProxyType
-from typing import Any
+from netsim.engine.kernels.handler_table import HandlerTable
 
 (
     NOTHING,
@@ -46,88 +43,21 @@ ANY_HOST, SWITCH = "any host", "switch"
 FILLED, SENT, ARRIVED, FORWARDED = "pkt filled", "pkt sent", "pkt arrived", "pkt forwarded"
 """A packet as `fill` has it, as `send` returns it, as a host gets it and as a switch sends it."""
 
-
-@dataclass(frozen=True)
-class Handler:
-    """One row of the table: a function that a transport may have, or must have.
-
-    ``called`` says when, in one line for the pages; ``returns`` what it must return, if anything;
-    ``packet`` what ``pkt`` is, if it is among its arguments. ``default`` is what a transport has
-    that does not say anything; of a required one it is never called.
-    """
-
-    number: int
-    runs_on: str
-    called: str
-    default: FunctionType
-    required: bool
-    returns: str
-    packet: str
-
-    @property
-    def name(self) -> str:
-        """Its name in a transport's file."""
-        return self.default.__name__
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The names of what it is given."""
-        code = self.default.__code__
-        return code.co_varnames[: code.co_argcount]
-
-    @property
-    def form(self) -> str:
-        """How it is written: ``on_data(env, now, rx, pkt)``."""
-        return f"{self.name}({', '.join(self.arguments)})"
-
-    @property
-    def side(self) -> str:
-        """The record of the flow that it runs for, "tx" or "rx"; "" if it runs for none."""
-        return next((name for name in ("tx", "rx") if name in self.arguments), "")
-
-
-_rows: dict[str, Handler] = {}
-
-HANDLERS: Mapping[str, Handler] = MappingProxyType(_rows)
+HANDLERS = HandlerTable(IN_SETUP)
 """Every handler by its name, in the order of their numbers."""
 
 
-def _handler(
-    number: int,
-    runs_on: str,
-    called: str,
-    *,
-    required: bool = False,
-    returns: str = "",
-    packet: str = ARRIVED,
-) -> Callable[[Any], Any]:
-    """Put the function below into the table."""
-
-    def add(default: Any) -> Any:
-        row = Handler(number, runs_on, called, default, required, returns, packet)
-        assert number == len(_rows) + 1, f"{row.name} is not in the order of the numbers"
-        _rows[row.name] = row
-        return default
-
-    return add
-
-
-def handler_name(number: int) -> str:
-    """The handler that has this number in ``host.doing``; "" for NOTHING."""
-    return "" if number == NOTHING else list(HANDLERS)[number - 1]
-
-
-@_handler(IN_SETUP, BEFORE, "once a flow, before the run; only it sees both sides")
+@HANDLERS.row(IN_SETUP, BEFORE, "once a flow, before the run; only it sees both sides")
 def setup(env, tx, rx):
     """Nothing to initialise beyond zeros."""
 
 
-@_handler(IN_ON_START, SOURCE, "at the flow's start")
+@HANDLERS.row(IN_ON_START, SOURCE, "at the flow's start")
 def on_start(env, now, tx):
     """The flow joins the ready list, no more."""
 
 
-@_handler(
+@HANDLERS.row(
     IN_READY,
     SOURCE,
     "the NIC is free: returns `now`, a later time or `BLOCKED`",
@@ -139,7 +69,7 @@ def ready(env, now, tx):
     raise NotImplementedError
 
 
-@_handler(
+@HANDLERS.row(
     IN_FILL,
     SOURCE,
     "a packet is built: sets `pkt.seq`, and more if it likes",
@@ -151,42 +81,48 @@ def fill(env, now, tx, pkt):
     raise NotImplementedError
 
 
-@_handler(IN_ON_DATA, DESTINATION, "a data packet arrived")
+@HANDLERS.row(IN_ON_DATA, DESTINATION, "a data packet arrived", packet=ARRIVED)
 def on_data(env, now, rx, pkt):
     """Data is ignored."""
 
 
-@_handler(IN_ON_TRIMMED, DESTINATION, "the header of one arrived, its payload was cut off")
+@HANDLERS.row(
+    IN_ON_TRIMMED, DESTINATION, "the header of one arrived, its payload was cut off", packet=ARRIVED
+)
 def on_trimmed(env, now, rx, pkt):
     """A trimmed packet counts as lost."""
 
 
-@_handler(IN_ON_REQUEST, DESTINATION, "another packet for the receiver (kinds 2 to 7)")
+@HANDLERS.row(
+    IN_ON_REQUEST, DESTINATION, "another packet for the receiver (kinds 2 to 7)", packet=ARRIVED
+)
 def on_request(env, now, rx, pkt):
     """No such packets."""
 
 
-@_handler(IN_ON_CONTROL, SOURCE, "a control packet for the sender (kinds 8 to 14)")
+@HANDLERS.row(
+    IN_ON_CONTROL, SOURCE, "a control packet for the sender (kinds 8 to 14)", packet=ARRIVED
+)
 def on_control(env, now, tx, pkt):
     """No such packets."""
 
 
-@_handler(IN_ON_TIMER, SOURCE, "the sender's timer `k` fired")
+@HANDLERS.row(IN_ON_TIMER, SOURCE, "the sender's timer `k` fired")
 def on_timer(env, now, tx, k):
     """No timers."""
 
 
-@_handler(IN_ON_RX_TIMER, DESTINATION, "the receiver's timer `k` fired")
+@HANDLERS.row(IN_ON_RX_TIMER, DESTINATION, "the receiver's timer `k` fired")
 def on_rx_timer(env, now, rx, k):
     """No timers."""
 
 
-@_handler(IN_ON_HOST_TIMER, ANY_HOST, "the host's timer `k` fired")
+@HANDLERS.row(IN_ON_HOST_TIMER, ANY_HOST, "the host's timer `k` fired")
 def on_host_timer(env, now, k):
     """No timers."""
 
 
-@_handler(
+@HANDLERS.row(
     IN_RANK,
     SOURCE,
     "the flow joins the list: the smallest rank is served first",
@@ -197,7 +133,7 @@ def rank(env, tx):
     return 0
 
 
-@_handler(
+@HANDLERS.row(
     IN_ON_FORWARD,
     SWITCH,
     "a data packet's transmission starts (telemetry)",

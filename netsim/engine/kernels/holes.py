@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from netsim.engine.kernels import handlers
+from netsim.engine.kernels import handlers, queue_handlers
 
 
 class UnfilledError(RuntimeError):
@@ -70,12 +70,6 @@ def _handler(default: Callable[..., Any]) -> Callable[..., Any]:
 
 N_CLASSES: int = _feature("N_CLASSES")
 """Traffic classes of every port."""
-TRIM: bool = _feature("TRIM")
-"""Does a full queue cut the payload off?"""
-LOSSLESS: bool = _feature("LOSSLESS")
-"""Are senders paused by PFC?"""
-DYNAMIC: bool = _feature("DYNAMIC")
-"""Do PFC's thresholds move with what is free of a shared buffer?"""
 ECN_ENQUEUE: bool = _feature("ECN_ENQUEUE")
 ECN_DEQUEUE: bool = _feature("ECN_DEQUEUE")
 """Where packets are marked, if anywhere."""
@@ -87,6 +81,21 @@ PLANES: int = _feature("PLANES")
 """Has every host one port, or how do flows go by several (lanes.py)?"""
 FAULTS: bool = _feature("FAULTS")
 """Do links lose packets, or go down?"""
+
+# --- what the queue discipline makes use of (`features` in discipline.py) ------------------------
+
+LETS_IN: bool = _feature("LETS_IN")
+CHOOSES: bool = _feature("CHOOSES")
+PICKS: bool = _feature("PICKS")
+WRITES: bool = _feature("WRITES")
+FOLLOWS: bool = _feature("FOLLOWS")
+"""Has it `on_arrival`, `choose`, `pick`, `on_send`, `on_departure`?"""
+MOVES: bool = _feature("MOVES")
+"""Does it take packets out of a queue to put them into another?"""
+SHAPES: bool = _feature("SHAPES")
+"""May a port wait though it has something to send?"""
+PAUSES: bool = _feature("PAUSES")
+"""Are senders paused by PFC?"""
 
 # --- what the transports make use of (`features` in protocol.py) ----------------------------------
 
@@ -126,3 +135,11 @@ on_host_timer = _handler(handlers.on_host_timer)
 rank = _handler(handlers.rank)
 on_forward = _handler(handlers.on_forward)
 """The transports' handlers."""
+
+on_arrival = _handler(queue_handlers.on_arrival)
+admit = _handler(queue_handlers.admit)
+choose = _handler(queue_handlers.choose)
+pick = _handler(queue_handlers.pick)
+on_send = _handler(queue_handlers.on_send)
+on_departure = _handler(queue_handlers.on_departure)
+"""The queue discipline's."""

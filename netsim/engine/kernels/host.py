@@ -81,7 +81,7 @@ def receive(env: Env, wires: Wires, p: GlobalPort, slot: Slot, now: Ps) -> None:
     if kind == PFC:
         if TRACE:
             trace_pause(wires, env, int(pkt.aux), p, now)
-        set_paused(wires, wires.ports[p], p, int(pkt.aux), now)
+        set_paused(wires, wires.ports[p], int(pkt.aux), now)
         return
     host.received_packets += 1
     host.received_bytes += int(pkt.size_bytes)

@@ -6,15 +6,15 @@ The fields of the records are in `fields.py`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from netsim.engine.kernels.fields import (
     BalanceRecord,
-    ChargeRecord,
     ClockRecord,
+    CommonParameters,
     Declared,
     FabricRecord,
     FaultRecord,
@@ -30,12 +30,12 @@ from netsim.engine.kernels.fields import (
     QueueRecord,
     RxRecord,
     SpreadRecord,
+    SwitchRecord,
     TaskRecord,
     TimerRecord,
     TxRecord,
 )
 from netsim.engine.kernels.ids import (
-    Bytes,
     FlowId,
     GlobalPort,
     HostId,
@@ -60,6 +60,9 @@ Field = str | tuple[str, type] | tuple[str, int]
 """A state field: an int64 called "name", a float64 ("name", float), n int64s ("name", n)."""
 
 
+CACHE_LINE = 64
+"""Bytes."""
+
 NARROW = {"I4": "i4", "U2": "u2", "U1": "u1", "float": "f8"}
 """Types of fields that are no int64."""
 
@@ -83,6 +86,21 @@ def record_of(declared: type[Declared], *own: Field) -> np.dtype:
     return np.dtype([*typed_fields(declared), *map(_described, own)], align=True)
 
 
+def padded_record_of(declared: type[Declared], *own: Field) -> np.dtype:
+    """Likewise, of whole cache lines, so that none straddles one line more than it has to."""
+    record = record_of(declared, *own)
+    fields: Mapping[str, Any] = record.fields or {}
+    return np.dtype(
+        {
+            "names": list(fields),
+            "formats": [kind for kind, *_ in fields.values()],
+            "offsets": [offset for _, offset, *_ in fields.values()],
+            "itemsize": -(-record.itemsize // CACHE_LINE) * CACHE_LINE,
+        },
+        align=True,
+    )
+
+
 def _described(field: Field) -> tuple[str, str] | tuple[str, str, tuple[int]]:
     if isinstance(field, str):
         return field, "i8"
@@ -98,16 +116,19 @@ TX_FIELDS = fields_of(TxRecord)
 RX_FIELDS = fields_of(RxRecord)
 TASK_FIELDS = fields_of(TaskRecord)
 PARAMETER_FIELDS = fields_of(ParameterRecord)
+COMMON_PARAMETERS = fields_of(CommonParameters)
+PORT_FIELDS = fields_of(PortRecord)
+QUEUE_FIELDS = fields_of(QueueRecord)
+SWITCH_FIELDS = fields_of(SwitchRecord)
 
 PACKET = record_of(PacketRecord)
 PORT = record_of(PortRecord)
+QUEUE = record_of(QueueRecord)
 INBOX = record_of(InboxRecord)
 BALANCE = record_of(BalanceRecord)
-QUEUE = record_of(QueueRecord)
 FAULT = record_of(FaultRecord)
 PHASE = record_of(PhaseRecord)
 LOSS = record_of(LossRecord)
-CHARGE = record_of(ChargeRecord)
 OUTLET = record_of(OutletRecord)
 SPREAD = record_of(SpreadRecord)
 TIMER = record_of(TimerRecord)
@@ -175,13 +196,13 @@ class Wires(NamedTuple):
 
     pool: Records[Slot, PacketRecord]  # packets: PACKET, and the transport's own fields
     blank: Records[int, PacketRecord]  # one packet of zeros
-    ingress: Numbers[Slot, LocalPort]  # int32[...]: a queued packet's ingress; 1 unless lossless
-    ports: Records[GlobalPort, PortRecord]  # PORT[n_ports]
+    ingress: Numbers[Slot, LocalPort]  # int32[...]: a queued packet's ingress, or int32[1]
+    ports: Records[GlobalPort, PortRecord]  # PORT[n_ports], and the discipline's own fields
     inbox: Records[GlobalPort, InboxRecord]  # INBOX[n_ports]
     balance: Records[GlobalPort, BalanceRecord]  # BALANCE[n_ports]
-    queues: Records[QueueId, QueueRecord]  # QUEUE[n_ports * n_classes]
-    charges: Records[QueueId, ChargeRecord]  # CHARGE[n_ports * n_classes], lossless fabrics only
-    used_bytes: Numbers[NodeId, Bytes]  # int64[n_nodes]: bytes held in a switch (lossless)
+    queues: Records[QueueId, QueueRecord]  # QUEUE[n_ports * n_classes], and its own fields
+    switches: Records[int, SwitchRecord]  # SWITCH[n_switches], and the discipline's own fields
+    discipline: Records[int, Any]  # one record: the parameters of the queue discipline
     head_seen: Numbers[GlobalPort, int]  # int64[n_ports]: read by the far end when the window began
     new_tail: Numbers[GlobalPort, int]  # int64[n_ports]: end of the link's ring, to be published
     first_new: Numbers[GlobalPort, Ps]  # int64[n_ports]: first arrival sent in this window, or INF

@@ -19,6 +19,13 @@ from netsim.engine.kernels.ids import (
 )
 from netsim.engine.kernels.layout import ONE_PORT, Ends, Net
 
+PFC_FRAME, WAITS = -1, -2
+"""In the place of the class that a port transmits (``tx_class``): a PFC frame, or, of an idle port,
+that it is looked at again at ``free_at``."""
+
+FRAME_DUE = 1 << 8
+"""In ``asked``, above the bits of the classes: the neighbour is still to be told."""
+
 
 def ring_slot(first: Slot, mask: int, position: int) -> Slot:
     """The slot of what was put in as number ``position``, of a ring of ``mask + 1`` slots."""

@@ -1,39 +1,66 @@
 """A switch's output port: admission, service order, transmission.
 
-Every function changes one port (its number ``p``, its record ``port``) and its class
-queues only, so that ports can be served one after the other (switch.py) or in the
-time order of the whole switch (coupled_switch.py). A packet's bytes are held from arrival
-to the end of its transmission; the link's ring receives it when transmission starts.
+Every function changes one port (its record ``port``) and its class queues only, so that ports can
+be served one after the other (switch.py) or in the time order of the whole switch
+(coupled_switch.py). What is admitted and served is up to the queue discipline, whose handlers
+are called here. A packet's bytes are held from arrival to the end of its transmission; the
+link's ring receives it when transmission starts.
 """
 
 from __future__ import annotations
 
-import math
-
+from netsim.engine.kernels.class_queues import (
+    close_gap,
+    count_drop,
+    ecn_marks,
+    enqueue,
+    hold,
+    mark_packet,
+)
+from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.faults import lost_on_wire, renew_link
-from netsim.engine.kernels.fields import PortRecord, QueueRecord
+from netsim.engine.kernels.fields import PacketRecord, PortRecord
+from netsim.engine.kernels.handlers import IN_ON_FORWARD
 from netsim.engine.kernels.holes import (
+    CHOOSES,
     ECN_DEQUEUE,
-    ECN_ENQUEUE,
     FAULTS,
-    LOSSLESS,
+    FOLLOWS,
+    MOVES,
     N_CLASSES,
+    PAUSES,
+    PICKS,
+    SHAPES,
     TELEMETRY,
     TRACE,
-    TRIM,
+    WRITES,
+    admit,
+    choose,
     on_forward,
+    on_send,
+    pick,
 )
-from netsim.engine.kernels.ids import Bytes, GlobalPort, LocalPort, Ps, Slot
+from netsim.engine.kernels.ids import Bytes, LocalPort, Ps, Slot
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import Wires
-from netsim.engine.kernels.packets import DATA, ECN_CE, TRIMMED
-from netsim.engine.kernels.places import queue_of, ring_slot
-from netsim.engine.kernels.trace import ARRIVED, DROPPED, FORWARDED, LOST, MARKED, trace_packet
-from netsim.engine.kernels.trace import TRIMMED as TRIMS
-from netsim.model.arithmetic import PURPOSE_ECN, PURPOSE_TRIM, rand32, send_time
+from netsim.engine.kernels.packets import DATA
+from netsim.engine.kernels.places import FRAME_DUE, WAITS, queue_of, ring_slot
+from netsim.engine.kernels.queue_handlers import IN_ADMIT, IN_CHOOSE, IN_ON_SEND, IN_PICK
+from netsim.engine.kernels.queue_services import DROP, NOTHING
+from netsim.engine.kernels.rules import (
+    IN_HAND,
+    NO_CLASS,
+    NO_PLACE,
+    NOT_OPEN,
+    NOTHING_MORE,
+    PUSHED_TWICE,
+    broken,
+)
+from netsim.engine.kernels.trace import ARRIVED, FORWARDED, LOST, trace_packet
+from netsim.model.arithmetic import send_time
 
 
-def set_paused(wires: Wires, port: PortRecord, p: GlobalPort, paused: int, now: Ps) -> None:
+def set_paused(wires: Wires, port: PortRecord, paused: int, now: Ps) -> None:
     """The neighbour's PFC frame: ``paused`` is the new bit mask of paused classes.
 
     Changes it, and the classes' accounts of the time that they were paused.
@@ -42,7 +69,7 @@ def set_paused(wires: Wires, port: PortRecord, p: GlobalPort, paused: int, now: 
         was = (port.paused >> cls) & 1
         becomes = (paused >> cls) & 1
         if was != becomes:
-            queue = wires.queues[queue_of(p, cls)]
+            queue = wires.queues[queue_of(port.number, cls)]
             if becomes == 1:
                 queue.paused_since = now
             else:
@@ -50,258 +77,225 @@ def set_paused(wires: Wires, port: PortRecord, p: GlobalPort, paused: int, now: 
     port.paused = paused
 
 
-def ecn_marks(wires: Wires, port: PortRecord, p: GlobalPort, held: Bytes) -> bool:
-    """Is a packet that sees a queue of ``held`` bytes marked?
-
-    Between Kmin and Kmax, a random draw decides; the port counts it.
-    """
-    fabric = wires.fabric[0]
-    if held <= fabric.kmin_bytes:
-        return False
-    if held > fabric.kmax_bytes:
-        return True
-    draw = rand32(fabric.seed, PURPOSE_ECN, int(p), port.ecn_draws)
-    port.ecn_draws += 1
-    scaled = fabric.pmax * 4294967296.0 * (held - fabric.kmin_bytes)
-    return draw < math.floor(scaled / (fabric.kmax_bytes - fabric.kmin_bytes))
-
-
-def choose_class(wires: Wires, port: PortRecord) -> int:
-    """Class to serve next, or -1 if nothing may be sent. Counts headers in a row (trimming)."""
-    open_classes = port.backlog & ~port.paused
-    if open_classes == 0:
-        return -1
-    if N_CLASSES == 1:
-        return 0
-    if TRIM:
-        if open_classes == 1:
-            return 0
-        if open_classes == 3 and port.header_run < wires.fabric[0].header_ratio:
-            port.header_run += 1
-            return 0
-        port.header_run = 0
-        return 1
+def lowest(classes: int) -> int:
+    """The lowest class of a bit mask that is not 0."""
     cls = 0
-    while (open_classes >> cls) & 1 == 0:
+    while (classes >> cls) & 1 == 0:
         cls += 1
     return cls
 
 
-def launch(
-    wires: Wires,
-    port: PortRecord,
-    p: GlobalPort,
-    cls: int,
-    waiting: Slot,
-    ingress: LocalPort,
-    now: Ps,
-) -> None:
-    """Start transmitting the packet in pool slot ``waiting``: copy it into the link's ring.
+def choose_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
+    """The class to serve next, or NOTHING if nothing may be sent."""
+    open_classes = port.backlog & ~port.paused
+    if open_classes == 0:
+        return NOTHING
+    if SHAPES:
+        return discipline_chooses(env, port, now)
+    if N_CLASSES == 1:
+        return 0
+    if CHOOSES:
+        if open_classes & (open_classes - 1) != 0:
+            return discipline_chooses(env, port, now)
+    return lowest(open_classes)
 
-    It is of class ``cls``, whose queue counts it. ``ingress`` is the local port it came in by, to
-    which PFC charges it.
+
+def discipline_chooses(env: QueueEnv, port: PortRecord, now: Ps) -> int:
+    """Likewise, as the queue discipline says. What it cannot mean is a broken rule."""
+    if SHAPES:
+        port.tx_class = 0
+    env.switch.doing = IN_CHOOSE
+    cls: int = choose(env, now, port)
+    open_classes = port.backlog & ~port.paused
+    if cls == NOTHING:
+        if not SHAPES and open_classes != 0:
+            broken(env.switch, NOTHING_MORE, lowest(open_classes))
+        return NOTHING
+    if cls < 0 or cls >= N_CLASSES or (open_classes >> cls) & 1 == 0:
+        broken(env.switch, NOT_OPEN, cls)
+        return NOTHING
+    return cls
+
+
+def check_prio(env: QueueEnv, pkt: PacketRecord) -> None:
+    """A packet that a handler was given must be of a class that there is; else a rule is broken."""
+    if int(pkt.prio) >= N_CLASSES:
+        broken(env.switch, NO_CLASS, int(pkt.prio))
+        pkt.prio = 0
+
+
+def launch(
+    env: QueueEnv, port: PortRecord, cls: int, waiting: PacketRecord, ingress: LocalPort, now: Ps
+) -> None:
+    """Start transmitting the packet ``waiting``: copy it into the link's ring.
+
+    It is of class ``cls``, whose queue counts it, and came in by local port ``ingress``.
     """
-    queue = wires.queues[queue_of(p, cls)]
+    wires = env.wires
+    queue = wires.queues[queue_of(port.number, cls)]
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
-    wires.pool[slot] = wires.pool[waiting]
+    wires.pool[slot] = waiting
     pkt = wires.pool[slot]
     size = Bytes(pkt.size_bytes)
     if FAULTS:
-        renew_link(wires, port, p, now)
+        renew_link(wires, port, port.number, now)
     end = now + send_time(size, port.ps_per_byte_q20)
-    pkt.time = end + port.delay_ps
     pkt.hops = int(pkt.hops) + 1
     if ECN_DEQUEUE:
         if int(pkt.kind) == DATA and cls >= wires.fabric[0].ecn_from_class:
-            if ecn_marks(wires, port, p, queue.bytes):
-                pkt.ecn = int(pkt.ecn) | ECN_CE
-                queue.marks += 1
-                if TRACE:
-                    trace_packet(wires, MARKED, p, slot, now, queue.bytes)
+            if ecn_marks(wires, port, queue.bytes):
+                mark_packet(wires, port, queue, pkt, now)
+    if WRITES:
+        env.switch.doing = IN_ON_SEND
+        on_send(env, now, port, queue, pkt)
+        check_prio(env, pkt)
+    pkt.time = end + port.delay_ps
     if TELEMETRY:
         if int(pkt.kind) == DATA:
+            env.switch.doing = IN_ON_FORWARD
             on_forward(now, pkt, port, queue)
     if TRACE:
-        trace_packet(wires, FORWARDED, p, slot, now, queue.bytes)
+        trace_packet(wires, FORWARDED, port.number, slot, now, queue.bytes)
     arrives = True
     if FAULTS:
-        arrives = not lost_on_wire(wires, p, cls, size, now, pkt.time)
+        arrives = not lost_on_wire(wires, port.number, cls, size, now, pkt.time)
     if arrives:
         port.tail += 1
     elif TRACE:
-        trace_packet(wires, LOST, p, slot, now, queue.bytes)
+        trace_packet(wires, LOST, port.number, slot, now, queue.bytes)
     # Two packets share a cache line: the one after next is in the next line.
     prefetch(wires.pool, ring_slot(port.ring_off, port.ring_mask, port.tail + 1))
     port.free_at = end
     port.tx_bytes = size
     port.tx_class = cls
-    if LOSSLESS:
+    if FOLLOWS:
         port.tx_ingress = ingress
     queue.sent_packets += 1
     queue.sent_bytes += size
 
 
-def transmit(wires: Wires, port: PortRecord, p: GlobalPort, cls: int, now: Ps) -> None:
-    """Start transmitting the head of class ``cls``, which leaves its queue."""
-    queue = wires.queues[queue_of(p, cls)]
-    waiting = ring_slot(queue.off, queue.mask, queue.head)
-    queue.head += 1
-    if queue.head == queue.tail:
-        port.backlog &= ~(1 << cls)
-    prefetch(wires.pool, ring_slot(queue.off, queue.mask, queue.head + 1))
+def picked(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> int:
+    """The place of the packet of class ``cls`` that is sent, or -1 if there is none any more."""
+    queue = env.wires.queues[queue_of(port.number, cls)]
+    env.switch.doing = IN_PICK
+    place: int = pick(env, now, port, queue)
+    if place < 0 or place >= queue.tail - queue.head:
+        broken(env.switch, NO_PLACE, place)
+        return -1
+    return place
+
+
+def transmit(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> None:
+    """Start transmitting a packet of class ``cls``, which leaves its queue."""
+    wires = env.wires
+    queue = wires.queues[queue_of(port.number, cls)]
+    place = 0
+    if PICKS:
+        place = picked(env, port, cls, now)
+        if place < 0:
+            return
+    waiting = ring_slot(queue.off, queue.mask, queue.head + place)
     ingress = LocalPort(0)
-    if LOSSLESS:
+    if FOLLOWS:
         ingress = LocalPort(wires.ingress[waiting])
-    launch(wires, port, p, cls, waiting, ingress, now)
+    if not PICKS:
+        queue.head += 1
+        if queue.head == queue.tail:
+            port.backlog &= ~(1 << cls)
+        prefetch(wires.pool, ring_slot(queue.off, queue.mask, queue.head + 1))
+    launch(env, port, cls, wires.pool[waiting], ingress, now)
+    if PICKS:
+        close_gap(wires, queue, place)
+        if queue.head == queue.tail:
+            port.backlog &= ~(1 << cls)
 
 
-def retire(wires: Wires, port: PortRecord, p: GlobalPort) -> None:
-    """The current transmission has ended: its bytes leave the port."""
-    wires.queues[queue_of(p, port.tx_class)].bytes -= port.tx_bytes
+def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
+    """Start what a port that is idle should send, if there is anything."""
+    cls = choose_class(env, port, now)
+    if cls >= 0:
+        transmit(env, port, cls, now)
+
+
+def has_event(port: PortRecord) -> bool:
+    """Does something happen at the port at ``free_at``: the end of a transmission, or a look?"""
+    if SHAPES:
+        return port.tx_bytes > 0 or port.tx_class == WAITS
+    return port.tx_bytes > 0
+
+
+def retire(env: QueueEnv, port: PortRecord) -> None:
+    """The current transmission has ended, or the wait: its bytes leave the port."""
+    if SHAPES and port.tx_bytes == 0:
+        port.tx_class = 0
+        return
+    env.wires.queues[queue_of(port.number, port.tx_class)].bytes -= port.tx_bytes
     port.tx_bytes = Bytes(0)
 
 
-def advance(wires: Wires, port: PortRecord, p: GlobalPort, until: Ps) -> None:
+def advance(env: QueueEnv, port: PortRecord, until: Ps) -> None:
     """Complete and start transmissions up to and including time ``until``."""
-    while port.tx_bytes > 0 and port.free_at <= until:
-        retire(wires, port, p)
-        cls = choose_class(wires, port)
-        if cls >= 0:
-            transmit(wires, port, p, cls, port.free_at)
+    while has_event(port) and port.free_at <= until:
+        retire(env, port)
+        start_next(env, port, port.free_at)
 
 
-def enqueue(
-    wires: Wires, port: PortRecord, queue: QueueRecord, cls: int, arrived: Slot, size: Bytes
-) -> Slot:
-    """Append a copy of the packet in pool slot ``arrived``. Returns the slot of the copy."""
-    slot = ring_slot(queue.off, queue.mask, queue.tail)
-    wires.pool[slot] = wires.pool[arrived]
-    queue.tail += 1
-    port.backlog |= 1 << cls
-    hold(queue, size)
-    return slot
+def admitted(env: QueueEnv, port: PortRecord, pkt: PacketRecord, now: Ps) -> int:
+    """The class that an arriving packet is queued in, or DROP, as the queue discipline says."""
+    switch = env.switch
+    switch.doing = IN_ADMIT
+    cls: int = admit(env, now, port, pkt)
+    check_prio(env, pkt)
+    if MOVES:
+        if switch.in_hand == 1:
+            broken(switch, IN_HAND, 0)
+        if cls >= 0 and (switch.pushed >> cls) & 1 == 1:
+            broken(switch, PUSHED_TWICE, cls)
+            cls = DROP
+        switch.pushed = 0
+        switch.in_hand = 0
+    if cls < DROP or cls >= N_CLASSES:
+        broken(switch, NO_CLASS, cls)
+        cls = DROP
+    return cls
 
 
-def enqueue_marked(
-    wires: Wires, port: PortRecord, p: GlobalPort, cls: int, arrived: Slot, now: Ps
-) -> None:
-    """Append a packet, marked if the fabric marks at enqueue and the queue calls for it."""
-    queue = wires.queues[queue_of(p, cls)]
+def goes_straight(port: PortRecord, cls: int) -> bool:
+    """May a packet of class ``cls`` be sent the moment that it arrives, with nothing asked?"""
+    if PICKS or SHAPES:
+        return False
+    if PAUSES:
+        if port.asked >= FRAME_DUE or (port.paused >> cls) & 1 == 1:
+            return False
+    return port.tx_bytes == 0 and port.backlog == 0
+
+
+def take_in(env: QueueEnv, port: PortRecord, arrived: Slot, ingress: LocalPort, now: Ps) -> bool:
+    """Admit the packet in pool slot ``arrived``, which came in by local port ``ingress``.
+
+    Returns whether its transmission has started already: it goes straight from the incoming ring
+    to the outgoing one if it has nothing to wait for.
+    """
+    wires = env.wires
     pkt = wires.pool[arrived]
-    mark = False
-    if ECN_ENQUEUE:
-        if int(pkt.kind) == DATA and cls >= wires.fabric[0].ecn_from_class:
-            mark = ecn_marks(wires, port, p, queue.bytes)
-    slot = enqueue(wires, port, queue, cls, arrived, Bytes(pkt.size_bytes))
-    if mark:
-        pkt = wires.pool[slot]
-        pkt.ecn = int(pkt.ecn) | ECN_CE
-        queue.marks += 1
-        if TRACE:
-            trace_packet(wires, MARKED, p, slot, now, queue.bytes)
-
-
-def hold(queue: QueueRecord, size: Bytes) -> None:
-    """Account for ``size`` more bytes in a class."""
-    queue.bytes += size
-    if queue.bytes > queue.max_bytes:
-        queue.max_bytes = queue.bytes
-
-
-def drop(queue: QueueRecord, size: Bytes) -> None:
-    """Count a dropped packet."""
-    queue.drops += 1
-    queue.drop_bytes += size
-
-
-def enqueue_trimmed(wires: Wires, port: PortRecord, p: GlobalPort, arrived: Slot, now: Ps) -> None:
-    """Cut a packet to its header and queue that in class 0, or drop it if it does not fit there.
-
-    The packet in pool slot ``arrived`` itself stays as it is.
-    """
-    fabric = wires.fabric[0]
-    header = fabric.control_bytes
-    queue = wires.queues[queue_of(p, 0)]
-    data = wires.queues[queue_of(p, 1)]
-    data.trims += 1
-    data.trim_bytes += int(wires.pool[arrived].size_bytes) - header
     if TRACE:
-        trace_packet(wires, TRIMS, p, arrived, now, data.bytes)
-    if queue.bytes + header > fabric.header_queue_bytes:
-        drop(queue, header)
-        if TRACE:
-            trace_packet(wires, DROPPED, p, arrived, now, queue.bytes)
-        return
-    pkt = wires.pool[enqueue(wires, port, queue, 0, arrived, header)]
-    pkt.kind = TRIMMED
-    pkt.prio = 0
-    pkt.size_bytes = header
+        held = wires.queues[queue_of(port.number, int(pkt.prio))].bytes
+        trace_packet(wires, ARRIVED, port.number, arrived, now, held)
+    cls = admitted(env, port, pkt, now)
+    if cls == DROP:
+        queue = wires.queues[queue_of(port.number, int(pkt.prio))]
+        count_drop(wires, port, queue, pkt, now)
+        return False
+    if goes_straight(port, cls):
+        # With nothing held there is nothing to mark at enqueue either.
+        hold(wires.queues[queue_of(port.number, cls)], Bytes(pkt.size_bytes))
+        launch(env, port, cls, pkt, ingress, now)
+        return True
+    enqueue(wires, port, cls, pkt, ingress, now)
+    return False
 
 
-def trim_someone(wires: Wires, port: PortRecord, p: GlobalPort, arrived: Slot, now: Ps) -> None:
-    """The data queue is full: trim the arriving packet or, by a coin, the last one waiting.
-
-    The coin breaks the phase effects by which one of several synchronised senders
-    would lose always (Handley et al., NDP, SIGCOMM 2017, section 3.1).
-    """
-    fabric = wires.fabric[0]
-    queue = wires.queues[queue_of(p, 1)]
-    coin = rand32(fabric.seed, PURPOSE_TRIM, int(p), port.coins) & 1
-    port.coins += 1
-    if coin == 1 and queue.head < queue.tail:
-        last = ring_slot(queue.off, queue.mask, queue.tail - 1)
-        last_size = Bytes(wires.pool[last].size_bytes)
-        size = Bytes(wires.pool[arrived].size_bytes)
-        if queue.bytes - last_size + size <= fabric.queue_bytes:
-            enqueue_trimmed(wires, port, p, last, now)
-            queue.tail -= 1
-            queue.bytes -= last_size
-            enqueue_marked(wires, port, p, 1, arrived, now)
-            return
-    enqueue_trimmed(wires, port, p, arrived, now)
-
-
-def arrive(wires: Wires, port: PortRecord, p: GlobalPort, arrived: Slot, now: Ps) -> None:
-    """Admit the packet in pool slot ``arrived``; start it at once if the port is idle.
-
-    Where PFC counts, the switch starts it (coupled_switch.py).
-    """
-    fabric = wires.fabric[0]
-    pkt = wires.pool[arrived]
-    size = Bytes(pkt.size_bytes)
-    cls = int(pkt.prio)
-    queue = wires.queues[queue_of(p, cls)]
-    if TRACE:
-        trace_packet(wires, ARRIVED, p, arrived, now, queue.bytes)
-    if not LOSSLESS:
-        limit = fabric.queue_bytes
-        if TRIM and cls == 0:
-            limit = fabric.header_queue_bytes
-        if queue.bytes + size > limit:
-            if TRIM and cls == 1:
-                trim_someone(wires, port, p, arrived, now)
-                start_if_idle(wires, port, p, now)
-            else:
-                drop(queue, size)
-                if TRACE:
-                    trace_packet(wires, DROPPED, p, arrived, now, queue.bytes)
-            return
-        if port.tx_bytes == 0 and port.backlog == 0:
-            # Nothing to wait for: straight from the incoming ring to the outgoing one, and with
-            # nothing held there is nothing to mark either.
-            hold(queue, size)
-            if TRIM and cls == 1:
-                port.header_run = 0
-            launch(wires, port, p, cls, arrived, LocalPort(0), now)
-            return
-    enqueue_marked(wires, port, p, cls, arrived, now)
-    if not LOSSLESS:
-        start_if_idle(wires, port, p, now)
-
-
-def start_if_idle(wires: Wires, port: PortRecord, p: GlobalPort, now: Ps) -> None:
-    """Start a transmission if the port is free and something may be sent."""
-    if port.tx_bytes == 0:
-        cls = choose_class(wires, port)
-        if cls >= 0:
-            transmit(wires, port, p, cls, now)
+def arrive(env: QueueEnv, port: PortRecord, arrived: Slot, now: Ps) -> None:
+    """Admit the packet in pool slot ``arrived``, and start the port if it is idle."""
+    if not take_in(env, port, arrived, LocalPort(0), now) and port.tx_bytes == 0:
+        start_next(env, port, now)

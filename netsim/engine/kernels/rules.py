@@ -1,13 +1,15 @@
-"""What a transport may not do, because the engine's memory depends on it.
+"""What handlers may not do, because the engine's memory depends on it.
 
-A handler that breaks a rule marks its host, whose step ends there, before the packet or the
-timer is used, and the run with it. What is checked is what is at hand anyway, once for each
-packet at its source; whatever else a handler may write past, `checked` engines find.
+A transport's handler that breaks a rule marks its host, whose step ends there, before the packet
+or the timer is used, and the run with it. A queue discipline's marks its switch, which takes
+something harmless for what it was told and ends the run with its step. What is checked is what is
+at hand anyway, once for each packet at its source; whatever else a handler may write past,
+`checked` engines find.
 """
 
 from __future__ import annotations
 
-from netsim.engine.kernels.fields import HostRecord
+from netsim.engine.kernels.fields import HostRecord, SwitchRecord
 
 (
     TOO_MANY_CONTROL,
@@ -20,7 +22,16 @@ from netsim.engine.kernels.fields import HostRecord
     NO_PACKET,
     ENDLESS,
     NO_SIZE,
-) = range(1, 11)
+    NOT_OPEN,
+    NO_PLACE,
+    NOT_LATER,
+    NOTHING_MORE,
+    ONLY_IN_ADMIT,
+    ONLY_IN_CHOOSE,
+    IN_HAND,
+    PUSHED_TWICE,
+    LOST_TRACK,
+) = range(1, 20)
 
 TEXTS = {
     TOO_MANY_CONTROL: "sent more control packets in one call than its host's FIFO has room for",
@@ -33,14 +44,23 @@ TEXTS = {
     NO_PACKET: "made data packet {value}, which the flow does not have",
     ENDLESS: "was called {value} times at one instant, for timers that are set to now for ever",
     NO_SIZE: "sent a control packet of {value} bytes: smaller than any other packet, or larger",
+    NOT_OPEN: "chose class {value}, of which nothing waits that may be sent",
+    NO_PLACE: "named place {value} of a queue, where no packet waits",
+    NOT_LATER: "asked with wait_until to be looked at again {value} ps ago, or now: it is too late",
+    NOTHING_MORE: "returned NOTHING though class {value} may be sent, and without wait_until",
+    ONLY_IN_ADMIT: "called take_last, which is for admit",
+    ONLY_IN_CHOOSE: "called wait_until, which is for choose",
+    IN_HAND: "took a packet out of a queue and did not push or drop it before it went on",
+    PUSHED_TWICE: "put two packets into class {value} for one that arrived",
+    LOST_TRACK: "pushed or dropped a packet that it had not taken out of a queue",
 }
 
 MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER = 10_000, 100
 """Timers of a host fire no more often at one instant than this, plus this for each of them."""
 
 
-def broken(host: HostRecord, rule: int, value: int) -> None:
-    """Note that the handler that runs on ``host`` broke a rule; the first one counts."""
-    if host.fault == 0:
-        host.fault = rule
-        host.fault_value = value
+def broken(node: HostRecord | SwitchRecord, rule: int, value: int) -> None:
+    """Note that the handler that runs on a host or a switch broke a rule; the first one counts."""
+    if node.fault == 0:
+        node.fault = rule
+        node.fault_value = value

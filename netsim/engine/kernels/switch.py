@@ -8,10 +8,13 @@ in the nearest cache.
 from __future__ import annotations
 
 from netsim.engine.kernels.balance import has_route, lose_way, output_port
+from netsim.engine.kernels.env import QueueEnv, queue_env_of
+from netsim.engine.kernels.handlers import NOTHING as NO_HANDLER
 from netsim.engine.kernels.holes import COUPLED, FAULTS, N_CLASSES
 from netsim.engine.kernels.ids import NO_PORT, GlobalPort, NodeId, Numbers, Ps
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
+    BROKEN,
     GROW_POOL,
     GROW_SCRATCH,
     INF,
@@ -25,7 +28,7 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.places import local_ports_of, queue_of, ring_slot
 from netsim.engine.kernels.port_sets import exclude, include, includes, next_port
-from netsim.engine.kernels.ports import advance, arrive
+from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 
 KEY_BITS = 32
@@ -210,9 +213,10 @@ def settle_reading(net: Net, wires: Wires, node: NodeId) -> None:
 
 
 def serve(
-    wires: Wires, clock: Clock, scratch: Scratch, worker: int, p: GlobalPort, lo: int, hi: int
+    env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, p: GlobalPort, lo: int, hi: int
 ) -> None:
     """Run output port ``p`` through the window with arrivals ``lo .. hi`` of the sorted keys."""
+    wires = env.wires
     port = wires.ports[p]
     keys = scratch.keys[worker, 0]
     slots = scratch.slots[worker]
@@ -221,19 +225,29 @@ def serve(
     for i in range(lo, hi):
         key = keys[i]
         now = w0 + (key >> KEY_BITS)
-        advance(wires, port, p, now)
-        arrive(wires, port, p, slots[key & KEY_MASK], now)
-    advance(wires, port, p, clock.clock[0].w1 - 1)
+        advance(env, port, now)
+        arrive(env, port, slots[key & KEY_MASK], now)
+    advance(env, port, clock.clock[0].w1 - 1)
     if port.tail > tail_before:
         wires.new_tail[p] = port.tail
         slot = ring_slot(port.ring_off, port.ring_mask, tail_before)
         wires.first_new[p] = wires.pool[slot].time
 
 
+def settled(env: QueueEnv) -> int:
+    """The status of a step that came to its end."""
+    switch = env.switch
+    if switch.fault != 0:
+        return BROKEN
+    switch.doing = NO_HANDLER
+    return OK
+
+
 def switch_step(
     net: Net, wires: Wires, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> int:
     """Advance switch ``node`` to the end of the window. Returns a status of layout.py."""
+    env = queue_env_of(wires.switches[node - net.n_hosts], wires)
     first = net.first_port[node]
     n_ports = net.first_port[node + 1] - first
     n, next_event = gather(net, wires, clock, scratch, worker, node)
@@ -255,10 +269,10 @@ def switch_step(
         lo = starts[out]
         hi = starts[out + 1]
         if hi > lo or includes(wires.busy, net.first_word[node], out):
-            serve(wires, clock, scratch, worker, first + out, lo, hi)
+            serve(env, clock, scratch, worker, first + out, lo, hi)
             include(wires.touched, net.first_word[node], out)
             port = wires.ports[first + out]
-            if port.backlog != 0:
+            if port.backlog != 0 and has_event(port):
                 include(wires.busy, net.first_word[node], out)
                 next_event = min(next_event, port.free_at)
             else:
@@ -273,4 +287,4 @@ def switch_step(
         port_in = next_port(net, wires.unread, node, port_in)
     settle_reading(net, wires, node)
     clock.next_event[node] = next_event
-    return OK
+    return settled(env)

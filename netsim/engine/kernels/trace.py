@@ -166,11 +166,18 @@ def half_full(trace: Trace) -> bool:
 
 def trace_packet(wires: Wires, what: int, p: GlobalPort, slot: Slot, now: Ps, value: int) -> None:
     """Record what happened at port ``p`` to the packet in pool slot ``slot``."""
+    trace_record(wires, what, p, wires.pool[slot], now, value)
+
+
+def trace_record(
+    wires: Wires, what: int, p: GlobalPort, pkt: PacketRecord, now: Ps, value: int
+) -> None:
+    """Likewise, to the packet ``pkt``."""
     trace: Trace = wires.trace
-    if trace.chosen[FlowId(wires.pool[slot].flow)] == 1:
+    if trace.chosen[FlowId(pkt.flow)] == 1:
         k = append(trace, what, p, now, value)
         if k >= 0:
-            trace.packets[k] = wires.pool[slot]
+            trace.packets[k] = pkt
 
 
 def trace_created(wires: Wires, outlet: OutletRecord, before: int, p: GlobalPort, now: Ps) -> None:

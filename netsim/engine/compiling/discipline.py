@@ -1,0 +1,124 @@
+"""A queue discipline's file as the engine sees it: its declarations, checked, and its handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.plugin_file import MAX_PACKET_BYTES, MAX_STATE_BYTES, PluginFile
+from netsim.engine.compiling.refusals import contents
+from netsim.engine.kernels.fields import (
+    CommonParameters,
+    PacketRecord,
+    PortRecord,
+    QueueRecord,
+    SwitchRecord,
+)
+from netsim.engine.kernels.layout import (
+    COMMON_PARAMETERS,
+    PACKET_FIELDS,
+    PORT_FIELDS,
+    QUEUE_FIELDS,
+    SWITCH_FIELDS,
+    padded_record_of,
+    record_of,
+)
+from netsim.engine.kernels.queue_handlers import COMING, LEAVING, QUEUE_HANDLERS
+from netsim.engine.kernels.queue_services import pause, resume, take_last, wait_until
+
+QUEUE_SETTABLE = {
+    COMING: ("aux", "prio", "entropy", "ecn"),
+    LEAVING: ("aux", "prio", "entropy", "ecn"),
+}
+"""What a discipline may set besides the fields that it declares; all else is the engine's."""
+
+QUEUE_DECLARATIONS = (
+    *("PARAMS", "PRESETS", "CLASSES", "COUPLED"),
+    *("PORT_STATE", "CLASS_STATE", "SWITCH_STATE", "PACKET_FIELDS"),
+)
+"""All that a queue discipline may declare."""
+
+ONLY_COUPLED = ("on_arrival", "on_departure")
+
+
+@dataclass(frozen=True)
+class Discipline:
+    """What a queue discipline declares: state, parameters, handlers; and what it makes use of.
+
+    ``packet`` has none of the transports' fields.
+    """
+
+    module: ModuleType
+    port: np.dtype
+    queue: np.dtype
+    switch: np.dtype
+    packet: np.dtype
+    par: np.dtype
+    coupled: bool
+    handlers: Mapping[str, FunctionType]
+    features: Mapping[str, bool]
+
+
+def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) -> Discipline:
+    """Check a queue discipline's declarations. Raises InputError naming what is wrong."""
+    declared = PluginFile(module, name)
+    coupled = declared.flag("COUPLED")
+    switch = declared.fields("SWITCH_STATE", SWITCH_FIELDS, MAX_STATE_BYTES)
+    if switch and not coupled:
+        hint = "COUPLED = True has the ports of a switch simulated in the order of time"
+        raise declared.wrong("SWITCH_STATE", "ports that share state are coupled", hint)
+    handlers = {name: declared.handler(row) for name, row in QUEUE_HANDLERS.items()}
+    has = {name: handlers[name] is not row.default for name, row in QUEUE_HANDLERS.items()}
+    for handler in ONLY_COUPLED:
+        if has[handler] and not coupled:
+            raise declared.wrong(handler, "is called if ports are coupled", "COUPLED = True")
+    used = _functions_of(module, [handlers[name] for name in handlers if has[name]])
+    return Discipline(
+        module=module,
+        port=padded_record_of(
+            PortRecord, *declared.fields("PORT_STATE", PORT_FIELDS, MAX_STATE_BYTES)
+        ),
+        queue=padded_record_of(
+            QueueRecord, *declared.fields("CLASS_STATE", QUEUE_FIELDS, MAX_STATE_BYTES)
+        ),
+        switch=padded_record_of(SwitchRecord, *switch),
+        packet=record_of(
+            PacketRecord, *declared.fields("PACKET_FIELDS", PACKET_FIELDS, MAX_PACKET_BYTES)
+        ),
+        par=record_of(CommonParameters, *declared.parameters(params, COMMON_PARAMETERS)),
+        coupled=coupled,
+        handlers=handlers,
+        features={
+            "LETS_IN": has["on_arrival"],
+            "CHOOSES": has["choose"],
+            "PICKS": has["pick"],
+            "WRITES": has["on_send"],
+            "FOLLOWS": has["on_departure"],
+            "MOVES": take_last in used,
+            "SHAPES": wait_until in used,
+            "PAUSES": pause in used or resume in used,
+        },
+    )
+
+
+def _functions_of(module: ModuleType, handlers: list[FunctionType]) -> set[Callable[..., Any]]:
+    """The functions that a discipline's handlers refer to, at any depth within its own files."""
+    bindings = Bindings({}, (module,))
+    found: set[Callable[..., Any]] = set()
+    under_way: list[Any] = list(handlers)
+    while under_way:
+        function = under_way.pop()
+        if function in found or not bindings.compiles(function):
+            continue
+        found.add(function)
+        if function.__module__.startswith("netsim.engine."):
+            continue
+        for value in (*bindings.of(function).values(), *contents(function)):
+            members = bindings.members(value, function)
+            under_way += [value] if members is None else members.values()
+    return found

@@ -1,0 +1,135 @@
+"""What a transport or a queue discipline declares in its file, checked."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from netsim.engine.kernels.handler_table import Handler
+from netsim.engine.kernels.layout import Field
+from netsim.errors import InputError
+from netsim.inputs import at_line
+
+MAX_STATE_BYTES = 1 << 16
+MAX_PACKET_BYTES = 1 << 10
+"""Of a record of state, and of what a packet carries besides the engine's own fields."""
+
+NOT_PLAIN = (
+    inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
+)
+"""Flags of functions that no handler can be."""
+
+
+class PluginFile:
+    """What stands in the file of a transport or a queue discipline."""
+
+    def __init__(self, module: ModuleType, name: str) -> None:
+        self.module = module
+        self.file = str(getattr(module, "__file__", None) or name)
+
+    def wrong(self, key: str, message: str, hint: str | None = None) -> InputError:
+        """The error for a declaration."""
+        return InputError(message, file=self.file, key=key, hint=hint)
+
+    def parameters(self, params: Mapping[str, Any], engines: Sequence[str]) -> list[Field]:
+        """The fields of the parameters' record besides those of the engine, ``engines``."""
+        taken = [name for name in params if name in engines]
+        if taken:
+            raise self.wrong("PARAMS", f"the name {taken[0]} is the engine's own")
+        return [(name, float) if isinstance(v, float) else name for name, v in params.items()]
+
+    def flag(self, what: str) -> bool:
+        """True or False; False if it is not there."""
+        value = getattr(self.module, what, False)
+        if not isinstance(value, bool):
+            raise self.wrong(what, f"{value!r} is neither True nor False")
+        return value
+
+    def count(self, what: str, most: int) -> int:
+        """A number of timers or bitmaps."""
+        value = getattr(self.module, what, 0)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+            raise self.wrong(what, f"{value!r} is not a whole number from 0 to {most}")
+        return value
+
+    def fields(self, what: str, base: Sequence[str], most_bytes: int) -> tuple[Field, ...]:
+        """Fields of a record besides those of the engine, which are ``base``."""
+        own = getattr(self.module, what, ())
+        if not isinstance(own, (tuple, list)):
+            example = f'{what} = ("{own}",)' if isinstance(own, str) else f'{what} = ("rate",)'
+            raise self.wrong(what, f"{own!r} is not a tuple of fields", f"such as {example}")
+        names = [self._field_name(field, what) for field in own]
+        for name in names:
+            if name in base:
+                raise self.wrong(what, f"the engine has a field {name} itself")
+            if names.count(name) > 1:
+                raise self.wrong(what, f"names the field {name} twice")
+        n_bytes = sum(8 * field[1] if _is_array(field) else 8 for field in own)
+        if n_bytes > most_bytes:
+            raise self.wrong(what, f"the fields take {n_bytes} bytes", f"at most {most_bytes}")
+        return tuple(own)
+
+    def _field_name(self, field: Any, what: str) -> str:
+        """The name of a declared field. Raises InputError if it is not declared well."""
+        name, kind = field if isinstance(field, tuple) and len(field) == 2 else (field, int)
+        good = isinstance(name, str) and name.isidentifier() and not name.startswith("_")
+        if (
+            not good
+            or keyword.iskeyword(name)
+            or not (kind is float or kind is int or _is_count(kind))
+        ):
+            raise self.wrong(
+                what,
+                f"holds {field!r}, which is not a field",
+                '"name" for a whole number, ("name", float), or ("name", 8) for eight numbers',
+            )
+        return str(name)
+
+    def handler(self, handler: Handler) -> FunctionType:
+        """The file's function for a handler, which must take the same arguments."""
+        name, form = handler.name, f"def {handler.form}"
+        function: Any = getattr(self.module, name, None)
+        if function is None and not hasattr(self.module, name):
+            if handler.required:
+                raise InputError(f"has no function {name}", file=self.file, hint=form)
+            function = handler.default
+        if not isinstance(function, FunctionType):
+            raise self.wrong(name, "is not a plain function", form)
+        code = function.__code__
+        wanted = len(handler.arguments)
+        problem = ""
+        if code.co_flags & NOT_PLAIN:
+            problem = f"{name} is not a plain function"
+        elif code.co_argcount != wanted or code.co_kwonlyargcount:
+            n = code.co_argcount + code.co_kwonlyargcount
+            problem = f"{name} takes {n} arguments, the engine gives {wanted}"
+        if problem:
+            raise at_line(Path(code.co_filename), code.co_firstlineno, problem, form)
+        return function
+
+
+def _is_array(field: Any) -> bool:
+    return isinstance(field, tuple) and _is_count(field[1])
+
+
+def _is_count(kind: Any) -> bool:
+    return isinstance(kind, int) and not isinstance(kind, bool) and kind > 0
+
+
+def plugin_parameters(plugin: Any, params: Mapping[str, Any]) -> dict[str, int | float]:
+    """A plugin's resolved parameters as handlers see them."""
+    choices = {p.name: p.choices for p in plugin.params}
+    return {name: parameter_value(v, choices.get(name, ())) for name, v in params.items()}
+
+
+def parameter_value(value: Any, choices: tuple[str, ...]) -> int | float:
+    """A resolved parameter as handlers see it: None is -1, a choice its index, a bool 0 or 1."""
+    if value is None:
+        return -1
+    if isinstance(value, str):
+        return choices.index(value) if value in choices else -1
+    return value if isinstance(value, float) else int(value)

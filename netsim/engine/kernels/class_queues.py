@@ -1,0 +1,114 @@
+"""The queues of a port's classes: packets in and out, the bytes that they hold, marks and drops.
+
+``bytes`` of a queue are those held, from where a packet is put in to the end of its
+transmission (ports.py); ``backlog`` of its port has a bit for each class with packets waiting.
+"""
+
+from __future__ import annotations
+
+import math
+
+from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
+from netsim.engine.kernels.holes import ECN_ENQUEUE, FOLLOWS, N_CLASSES, TRACE
+from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
+from netsim.engine.kernels.layout import Wires
+from netsim.engine.kernels.packets import DATA, ECN_CE
+from netsim.engine.kernels.places import queue_of, ring_slot
+from netsim.engine.kernels.trace import DROPPED, MARKED, trace_record
+from netsim.model.arithmetic import PURPOSE_ECN, rand32
+
+
+def ecn_marks(wires: Wires, port: PortRecord, held: Bytes) -> bool:
+    """Is a packet that sees a queue of ``held`` bytes marked?
+
+    Between Kmin and Kmax, a random draw decides; the port counts it.
+    """
+    fabric = wires.fabric[0]
+    if held <= fabric.kmin_bytes:
+        return False
+    if held > fabric.kmax_bytes:
+        return True
+    draw = rand32(fabric.seed, PURPOSE_ECN, int(port.number), port.ecn_draws)
+    port.ecn_draws += 1
+    scaled = fabric.pmax * 4294967296.0 * (held - fabric.kmin_bytes)
+    return draw < math.floor(scaled / (fabric.kmax_bytes - fabric.kmin_bytes))
+
+
+def mark_packet(
+    wires: Wires, port: PortRecord, queue: QueueRecord, pkt: PacketRecord, now: Ps
+) -> None:
+    """Set a packet's CE bit; its queue counts it."""
+    pkt.ecn = int(pkt.ecn) | ECN_CE
+    queue.marks += 1
+    if TRACE:
+        trace_record(wires, MARKED, port.number, pkt, now, queue.bytes)
+
+
+def hold(queue: QueueRecord, size: Bytes) -> None:
+    """Account for ``size`` more bytes in a class."""
+    queue.bytes += size
+    if queue.bytes > queue.max_bytes:
+        queue.max_bytes = queue.bytes
+
+
+def enqueue(
+    wires: Wires, port: PortRecord, cls: int, pkt: PacketRecord, ingress: LocalPort, now: Ps
+) -> None:
+    """Append a copy of a packet, marked if the fabric marks at enqueue and the queue calls for it.
+
+    It came in by local port ``ingress``. There must be room for it.
+    """
+    queue = wires.queues[queue_of(port.number, cls)]
+    mark = False
+    if ECN_ENQUEUE:
+        if int(pkt.kind) == DATA and cls >= wires.fabric[0].ecn_from_class:
+            mark = ecn_marks(wires, port, queue.bytes)
+    slot = ring_slot(queue.off, queue.mask, queue.tail)
+    wires.pool[slot] = pkt
+    if FOLLOWS:
+        wires.ingress[slot] = ingress
+    queue.tail += 1
+    port.backlog |= 1 << cls
+    hold(queue, Bytes(pkt.size_bytes))
+    if mark:
+        mark_packet(wires, port, queue, wires.pool[slot], now)
+
+
+def count_drop(
+    wires: Wires, port: PortRecord, queue: QueueRecord, pkt: PacketRecord, now: Ps
+) -> None:
+    """A packet is dropped at a port; its queue counts it."""
+    queue.drops += 1
+    queue.drop_bytes += int(pkt.size_bytes)
+    if TRACE:
+        trace_record(wires, DROPPED, port.number, pkt, now, queue.bytes)
+
+
+def close_gap(wires: Wires, queue: QueueRecord, place: int) -> None:
+    """Take the packet at ``place`` out of a queue's ring: the shorter part of the rest moves up."""
+    n = queue.tail - queue.head
+    if 2 * place < n:
+        for k in range(place, 0, -1):
+            move_packet(wires, queue, k - 1, k)
+        queue.head += 1
+    else:
+        for k in range(place, n - 1):
+            move_packet(wires, queue, k + 1, k)
+        queue.tail -= 1
+
+
+def move_packet(wires: Wires, queue: QueueRecord, source: int, place: int) -> None:
+    """Copy what is at place ``source`` of a queue's ring to ``place``."""
+    here = ring_slot(queue.off, queue.mask, queue.head + source)
+    there = ring_slot(queue.off, queue.mask, queue.head + place)
+    wires.pool[there] = wires.pool[here]
+    if FOLLOWS:
+        wires.ingress[there] = wires.ingress[here]
+
+
+def note_empty_queues(wires: Wires, port: PortRecord) -> None:
+    """Clear the bits of classes of which nothing waits any more."""
+    for cls in range(N_CLASSES):
+        queue = wires.queues[queue_of(port.number, cls)]
+        if queue.head == queue.tail:
+            port.backlog &= ~(1 << cls)

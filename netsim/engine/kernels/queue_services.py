@@ -1,0 +1,187 @@
+"""What the handlers of a queue discipline may ask of the engine.
+
+Disciplines import these from `netsim.queue`. A handler that asks for what there is not breaks a
+rule (rules.py) and gets something harmless.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from netsim.engine.kernels.class_queues import (
+    close_gap,
+    count_drop,
+    enqueue,
+    mark_packet,
+    note_empty_queues,
+)
+from netsim.engine.kernels.env import QueueEnv
+from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
+from netsim.engine.kernels.holes import FOLLOWS, N_CLASSES, TRACE
+from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
+from netsim.engine.kernels.packets import TRIMMED
+from netsim.engine.kernels.places import FRAME_DUE, WAITS, queue_of, ring_slot
+from netsim.engine.kernels.queue_handlers import IN_ADMIT, IN_CHOOSE
+from netsim.engine.kernels.rules import (
+    IN_HAND,
+    LOST_TRACK,
+    NO_CLASS,
+    NO_PLACE,
+    NOT_LATER,
+    ONLY_IN_ADMIT,
+    ONLY_IN_CHOOSE,
+    PUSHED_TWICE,
+    broken,
+)
+from netsim.engine.kernels.trace import TRIMMED as TRIMS
+from netsim.engine.kernels.trace import trace_record
+
+ACCEPT, DROP, NOTHING = 0, -1, -1
+"""What handlers return: of a packet that it may come in, that it is dropped, and of a port that it
+sends nothing for now."""
+
+
+def _known_class(env: QueueEnv, cls: int) -> int:
+    """``cls`` if there is such a class; else 0, and a broken rule."""
+    if 0 <= cls < N_CLASSES:
+        return cls
+    broken(env.switch, NO_CLASS, cls)
+    return 0
+
+
+def class_of(env: QueueEnv, port: PortRecord, cls: int) -> Any:
+    """The record of class ``cls`` at a port: ``bytes`` held, and the discipline's CLASS_STATE."""
+    return env.wires.queues[queue_of(port.number, _known_class(env, cls))]
+
+
+def waiting(queue: QueueRecord) -> int:
+    """How many packets of a class wait, the one in transmission not among them."""
+    return queue.tail - queue.head
+
+
+def _known_place(env: QueueEnv, queue: QueueRecord, place: int) -> bool:
+    """Does a packet wait there? If not, a rule is broken."""
+    if 0 <= place < queue.tail - queue.head:
+        return True
+    broken(env.switch, NO_PLACE, place)
+    return False
+
+
+def peek(env: QueueEnv, queue: QueueRecord, place: int) -> Any:
+    """The waiting packet at ``place`` of a class, 0 for the head."""
+    if not _known_place(env, queue, place):
+        place = 0
+    return env.wires.pool[ring_slot(queue.off, queue.mask, queue.head + place)]
+
+
+def remove(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, place: int) -> None:
+    """Drop the waiting packet at ``place`` of a class; those behind it close up."""
+    if not _known_place(env, queue, place):
+        return
+    pkt = env.wires.pool[ring_slot(queue.off, queue.mask, queue.head + place)]
+    size = Bytes(pkt.size_bytes)
+    count_drop(env.wires, port, queue, pkt, now)
+    queue.bytes -= size
+    close_gap(env.wires, queue, place)
+    if queue.head == queue.tail:
+        note_empty_queues(env.wires, port)
+
+
+def drop_head(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord) -> None:
+    """Drop the packet of a class that has waited longest."""
+    remove(env, now, port, queue, 0)
+
+
+def take_last(env: QueueEnv, port: PortRecord, queue: QueueRecord) -> Any:
+    """Take the packet out of a class that waits there last, in `admit`; one at a time.
+
+    It is to be pushed or dropped.
+    """
+    switch = env.switch
+    slot = ring_slot(queue.off, queue.mask, queue.tail - 1)
+    if switch.doing != IN_ADMIT:
+        broken(switch, ONLY_IN_ADMIT, 0)
+    elif switch.in_hand == 1:
+        broken(switch, IN_HAND, 0)
+    elif _known_place(env, queue, queue.tail - queue.head - 1):
+        switch.in_hand = 1
+        if FOLLOWS:
+            switch.in_hand_from = LocalPort(env.wires.ingress[slot])
+        queue.tail -= 1
+        queue.bytes -= int(env.wires.pool[slot].size_bytes)
+        if queue.head == queue.tail:
+            note_empty_queues(env.wires, port)
+    return env.wires.pool[slot]
+
+
+def push(env: QueueEnv, now: Ps, port: PortRecord, cls: int, pkt: PacketRecord) -> None:
+    """Put the packet that was taken behind those that wait in class ``cls``.
+
+    One for each class, and none into the one that `admit` returns.
+    """
+    switch = env.switch
+    if switch.in_hand == 0:
+        broken(switch, LOST_TRACK, 0)
+        return
+    cls = _known_class(env, cls)
+    if (switch.pushed >> cls) & 1 == 1:
+        broken(switch, PUSHED_TWICE, cls)
+        return
+    switch.in_hand = 0
+    switch.pushed |= 1 << cls
+    enqueue(env.wires, port, cls, pkt, switch.in_hand_from, now)
+
+
+def drop(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
+    """Drop the packet that was taken; its class (``prio``) counts it."""
+    if env.switch.in_hand == 0:
+        broken(env.switch, LOST_TRACK, 0)
+        return
+    env.switch.in_hand = 0
+    count_drop(env.wires, port, class_of(env, port, int(pkt.prio)), pkt, now)
+
+
+def cut(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
+    """Cut the payload off a packet that arrives or was taken; its class counts a trim."""
+    queue = class_of(env, port, int(pkt.prio))
+    header = env.par.control_bytes
+    queue.trims += 1
+    queue.trim_bytes += int(pkt.size_bytes) - header
+    if TRACE:
+        trace_record(env.wires, TRIMS, port.number, pkt, now, queue.bytes)
+    pkt.kind = TRIMMED
+    pkt.size_bytes = header
+
+
+def mark(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, pkt: PacketRecord) -> None:
+    """Set a packet's CE bit; its class counts it."""
+    mark_packet(env.wires, port, queue, pkt, now)
+
+
+def pauses(port: PortRecord, cls: int) -> bool:
+    """Is the neighbour at the other end of this port asked to hold class ``cls`` back?"""
+    return (port.asked >> cls) & 1 == 1
+
+
+def pause(env: QueueEnv, port: PortRecord, cls: int) -> None:
+    """Ask the neighbour to hold class ``cls`` back: port owes it a PFC frame."""
+    if not pauses(port, _known_class(env, cls)):
+        port.asked |= 1 << cls | FRAME_DUE
+        class_of(env, port, cls).pauses += 1
+
+
+def resume(env: QueueEnv, port: PortRecord, cls: int) -> None:
+    """Let the neighbour send class ``cls`` again: port owes it a PFC frame."""
+    if pauses(port, _known_class(env, cls)):
+        port.asked = port.asked & ~(1 << cls) | FRAME_DUE
+
+
+def wait_until(env: QueueEnv, now: Ps, port: PortRecord, time: Ps) -> None:
+    """In `choose`: ask again at ``time``, or before that if something happens at the port."""
+    if env.switch.doing != IN_CHOOSE:
+        broken(env.switch, ONLY_IN_CHOOSE, 0)
+    elif time <= now:
+        broken(env.switch, NOT_LATER, now - time)
+    else:
+        port.free_at = time
+        port.tx_class = WAITS
