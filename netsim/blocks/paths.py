@@ -71,7 +71,19 @@ TX_STATE = (
 
 
 def next_entropy(env, tx):
-    """The entropy of the packet that is sent now."""
+    """The entropy of the packet that is sent now.
+
+    Where it says by which of its host's ports a packet leaves as well, it was chosen as the one
+    before was sent, and this chooses for the next one: by now the packet has its port.
+    """
+    if env.par.lane_by_entropy == 0:
+        return _chosen(env, tx)
+    entropy = tx.entropy
+    tx.entropy = _chosen(env, tx)
+    return entropy
+
+
+def _chosen(env, tx):
     if env.par.paths == ECMP:
         return tx.entropy
     if env.par.paths == OBLIVIOUS:

@@ -26,10 +26,16 @@ from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings
 from netsim.engine.tasks import build_tasks, waiting
 from netsim.limits import RATE_SHIFT
-from netsim.model.arithmetic import PURPOSE_PLANE_PERMUTATION, byte_quotient, salt
+from netsim.model.arithmetic import (
+    PURPOSE_ENTROPY,
+    PURPOSE_PLANE_PERMUTATION,
+    byte_quotient,
+    mix,
+    salt,
+)
 from netsim.model.fabric import packet_counts
 from netsim.model.flows import FlowTable
-from netsim.model.lanes import Lanes, lanes_used
+from netsim.model.lanes import ENTROPY, Lanes, lanes_used
 from netsim.model.network import Network
 
 
@@ -99,6 +105,9 @@ def _sides(
         tx["spread"], rx["spread"] = np.arange(n), n + np.arange(n)
     rate_bps = np.add.reduceat(network.port_rate_bps[lanes.src_port], lanes.first[:-1])
     q20 = byte_quotient(rate_bps)
+    if _lane_by_entropy(simulation):
+        draws = mix(salt(simulation.seed, PURPOSE_ENTROPY, np.arange(n)))
+        tx["entropy"] = rx["entropy"] = draws & 0xFFFF
     tx["next_ready"] = -1
     tx["start_ps"] = flows.start_ps
     tx["acked_ps"] = -1
@@ -166,6 +175,11 @@ def _spreads(simulation: Simulation, lanes: Lanes, nics: Sequence[Array]) -> dic
     }
 
 
+def _lane_by_entropy(simulation: Simulation) -> bool:
+    """Do the flows' entropies say by which of several ports their packets leave?"""
+    return simulation.network.has_several_ports and simulation.fabric.planes == ENTROPY
+
+
 def _parameters(
     simulation: Simulation, protocol: Protocol, pars: Sequence[Mapping[str, int | float]]
 ) -> np.ndarray:
@@ -176,6 +190,7 @@ def _parameters(
         "header_bytes": packets.header_bytes,
         "control_bytes": packets.control_bytes,
         "seed": simulation.seed,
+        "lane_by_entropy": int(_lane_by_entropy(simulation)),
     }
     kinds = [(f"transport{i}", dtype) for i, dtype in enumerate(protocol.pars)]
     records = np.zeros(1, np.dtype(kinds, align=True))

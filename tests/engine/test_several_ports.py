@@ -14,6 +14,7 @@ from engine_runs import (
     TRIM,
     US,
     assert_conserved,
+    bdp_queues,
     build,
     changed,
     fct_ps,
@@ -183,3 +184,16 @@ def test_compiled_and_plain_runs_agree_with_any_number_of_threads() -> None:
         for more, sizes in zip(given, (None, narrow, None), strict=True)
     }
     assert len(digests) == 1
+
+
+@pytest.mark.parametrize("transport", ["nscc", "smartt"])
+def test_entropies_of_packets_spread_them_over_the_planes(transport: str) -> None:
+    """Each packet leaves by the port that its entropy says."""
+    network, flows = rails(2, (100,) * 4), flow_table([(0, 1, 400 * 4096, 0)])
+    fabric = replace(bdp_queues(), planes="entropy")
+    engine = run(build(network, flows, transport, fabric, jit=False, sizes=Sizes(1024)))
+    for port in range(4):
+        ring = engine.state.wires.ports[port]
+        packets = engine.state.wires.pool[int(ring["ring_off"]) :][: int(ring["tail"])]
+        assert {int(p["entropy"]) % 4 for p in packets} == {port}
+    assert min(sent(engine, range(4))) > 50

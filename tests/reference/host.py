@@ -89,6 +89,7 @@ class HostPort(Port):
             packet = sender.build()
             assert lane is not None
             packet.dst = lane[1].index
+            packet.entropy = sender.spread.entropy
             end_ps = self._send(packet)
             if sender.all_sent and not sender.handed_over:
                 sender.handed_over = True
@@ -133,6 +134,7 @@ class Nic:
         """Queue a control packet at the port of its lane."""
         here, there = spread.of_control()
         packet.dst = there.index
+        packet.entropy = spread.entropy
         here.control.append(packet)
 
 

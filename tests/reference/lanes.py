@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .host import HostPort
     from .simulator import Simulator
 
+FLOW_ENTROPY = 7
 LANE_FOR_LIFE = 10
 LANE_PERMUTATION = 11
 
@@ -49,7 +50,10 @@ class Spread:
         if self.planes == "hash":
             self.lanes = [lanes[below(rand32(self.seed, LANE_FOR_LIFE, flow, 0), len(lanes))]]
         self.k = k
+        several = any(len(host.ports) > 1 for host in sim.hosts)
         self.entropy = 0
+        if several and self.planes == "entropy":
+            self.entropy = rand32(self.seed, FLOW_ENTROPY, flow, 0) & 0xFFFF
         self.queued = 0
 
     def of_data(self, sent: int) -> Lane:

@@ -197,6 +197,7 @@ def sender(cwnd_packets: float = 20.0, **given: object) -> SimpleNamespace:
     params = resolve(registry.find("transport", "smartt"), {"paths": "ecmp", **given})
     params["paths"] = ("ecmp", "oblivious", "reps").index(params["paths"])
     par = SimpleNamespace(**params, payload_bytes=4096, header_bytes=64, control_bytes=64, seed=1)
+    par.lane_by_entropy = 0
     names = [f if isinstance(f, str) else f[0] for f in smartt.TX_STATE]
     tx = SimpleNamespace(**dict.fromkeys(names, 0))
     tx.cwnd_bytes, tx.marked_share = cwnd_packets * PACKET, 1.0

@@ -298,6 +298,7 @@ class ParameterRecord(CommonParameters):
     """Those of a transport."""
 
     first_host_timer: int  # of this transport, among those of a host
+    lane_by_entropy: int  # does `tx.entropy` say by which port the next packet leaves?
 
 
 class ClockRecord(Declared):
