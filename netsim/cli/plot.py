@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULT = "fct"
 
-KINDS = {"fct": "fct_cdf", "slowdown": "slowdown", "links": "links"}
+KINDS = {"fct": "fct_cdf", "slowdown": "slowdown", "links": "links", "timeline": "timeline"}
 """Kind -> module of netsim.plots that draws results."""
 
 Y = "fct_p99"
@@ -34,7 +34,8 @@ COMPARISONS = {"load": "fct_vs_load", "transports": "transports"}
 @click.option(
     "--kind",
     type=click.Choice([*KINDS, *COMPARISONS]),
-    help="Completion times (the default), slowdown by flow, or how busy the links were. Of sweeps "
+    help="Completion times (the default), slowdown by flow, how busy the links were, or when hosts "
+    "computed and sent. Of sweeps "
     "also: completion times against traffic.load, or transports side by side, with a table.",
 )
 @click.option("--x", metavar="AXIS", help="Of a sweep: draw --y against this axis, with a table.")
@@ -61,6 +62,7 @@ def command(
     fct         share of the flows that are done by each time, beside the ideal
     slowdown    completion time over ideal, by flow size or rank
     links       utilisation and largest queue of every link
+    timeline    of one run with tasks: when each host computed, sent and received
     load        sweep over traffic.load: last flow and mean against load, a line per
                 transport, beside single paths with max-min fair shares
     transports  sweep over transport: last flow and mean, a bar per transport, beside

@@ -31,7 +31,7 @@ CHECKPOINT = "checkpoint.netsim"
 RUN = "run.json"
 """Where a run stands, and how it was started: there as long as it is not done."""
 
-PICTURES = ("fct.png", "slowdown.png", "links.png", "load.png", "transports.png")
+PICTURES = ("fct.png", "slowdown.png", "links.png", "timeline.png", "load.png", "transports.png")
 OTHERS = re.compile(
     r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png"
     r"|\.(sweep\.parquet|checkpoint\.netsim)\.[0-9]+\.tmp"  # left by a run that was killed
