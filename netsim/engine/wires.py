@@ -78,7 +78,7 @@ def build_wires(
         inbox=inbox,
         balance=balance,
         queues=queues,
-        switches=aligned_zeros(network.n_nodes - h, discipline.switch),
+        switches=aligned_zeros(network.n_switches, discipline.switch),
         discipline=_discipline_record(fabric, discipline, simulation.packets, seed),
         head_seen=np.zeros(n, np.int64),
         new_tail=np.zeros(n, np.int64),
