@@ -10,6 +10,7 @@ from netsim.experiment import resolve_fabric as fabrics
 from netsim.experiment.mistakes import Mistakes
 from netsim.experiment.resolve_fabric import Written
 from netsim.experiment.resolve_plugins import PluginResolver
+from netsim.lint import check_queue
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginUse
@@ -92,6 +93,7 @@ class FabricResolver:
             fabric = fabrics.fabric_of(source, packets)
         except InputError as error:
             raise _own_mistakes(transports[first], own, packets) or error from None
+        check_queue(fabric.queue.plugin, fabric.queue.params)
         if source.foreign.keys() - table.keys():
             _refuse_unknown(transports[first], own)
         for section, use in transports.items():

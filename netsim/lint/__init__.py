@@ -1,20 +1,30 @@
-"""What can be said of a transport without running it: done whenever one is about to be used."""
+"""What can be said of transports and queue disciplines without running them.
+
+It is done whenever one is about to be used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
+from netsim.engine.compiling.discipline import QUEUE_DECLARATIONS, read_discipline
 from netsim.engine.compiling.plugin_file import plugin_parameters
-from netsim.engine.compiling.protocol import read_protocol
+from netsim.engine.compiling.protocol import DECLARATIONS, read_protocol
+from netsim.engine.kernels.handlers import HANDLERS
+from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 from netsim.errors import InputError, raise_all
 from netsim.lint.handlers import mistakes
 from netsim.lint.names import lookalikes
+from netsim.lint.records import queue_records, transport_records
 from netsim.plugins.registry import Plugin
 
-__all__ = ["check_transport"]
+__all__ = ["check_queue", "check_transport"]
+
+Types = tuple[tuple[str, type], ...]
+"""The parameters of a plugin by name; the points of a sweep have the same types, most of them."""
 
 
 def check_transport(plugin: Plugin, params: Mapping[str, Any]) -> None:
@@ -23,23 +33,42 @@ def check_transport(plugin: Plugin, params: Mapping[str, Any]) -> None:
     Raises InputError with the file and the line of each mistake.
     """
     if not getattr(plugin.module, "CLOSED_FORM", False):
-        values = plugin_parameters(plugin, params)
-        types = tuple((name, type(value)) for name, value in values.items())
-        raise_all(_mistakes(plugin.module, plugin.name, types))
+        raise_all(_in_transport(plugin.module, plugin.name, _types(plugin, params)))
+
+
+def check_queue(plugin: Plugin, params: Mapping[str, Any]) -> None:
+    """As `check_transport`, of a queue discipline."""
+    raise_all(_in_queue(plugin.module, plugin.name, _types(plugin, params)))
+
+
+def _types(plugin: Plugin, params: Mapping[str, Any]) -> Types:
+    return tuple((name, type(value)) for name, value in plugin_parameters(plugin, params).items())
 
 
 @lru_cache(maxsize=64)
-def _mistakes(
-    module: ModuleType, name: str, types: tuple[tuple[str, type], ...]
-) -> tuple[InputError, ...]:
-    """The points of a sweep have parameters of the same types, most of them."""
-    found = lookalikes(module)
-    try:
+def _in_transport(module: ModuleType, name: str, types: Types) -> tuple[InputError, ...]:
+    def followed() -> list[InputError]:
         protocol = read_protocol(module, {name: kind() for name, kind in types}, name)
-        found += mistakes(protocol)
+        return mistakes(protocol.handlers, HANDLERS, transport_records(protocol))
+
+    return (*lookalikes(module, HANDLERS, DECLARATIONS), *_told(module, followed))
+
+
+@lru_cache(maxsize=64)
+def _in_queue(module: ModuleType, name: str, types: Types) -> tuple[InputError, ...]:
+    def followed() -> list[InputError]:
+        discipline = read_discipline(module, {name: kind() for name, kind in types}, name)
+        return mistakes(discipline.handlers, QUEUE_HANDLERS, queue_records(discipline))
+
+    return (*lookalikes(module, QUEUE_HANDLERS, QUEUE_DECLARATIONS), *_told(module, followed))
+
+
+def _told(module: ModuleType, followed: Callable[[], list[InputError]]) -> tuple[InputError, ...]:
+    """What reading and following a file's handlers comes upon, also if it ends with an error."""
+    try:
+        return tuple(followed())
     except InputError as error:
-        found += error.errors
+        return error.errors
     except RecursionError:
         hint = "several statements instead of one"
-        found.append(InputError("is nested too deeply", file=module.__file__, hint=hint))
-    return tuple(found)
+        return (InputError("is nested too deeply", file=module.__file__, hint=hint),)

@@ -1,13 +1,14 @@
 """What handlers do with the records they are given, found without running them.
 
-A transport may set its own fields and a few of the engine's; the compiled engine would let it
-set all of them, and what came out would be wrong without a word. So the handlers are followed
-on paper, with all functions of the transport's that they call: for every variable is known
-which kinds of record it may stand for (`Ref`), whatever path a run takes. A mistake is told
-only if it is one for all of them, so that nothing sound is refused; what hides behind an index
+A transport, or a queue discipline, may set its own fields and a few of the engine's; the compiled
+engine would let it set all of them, and what came out would be wrong without a word. So the
+handlers are followed on paper, with all functions of the file's that they call: for every variable
+is known which kinds of record it may stand for (`Ref`), whatever path a run takes. A mistake is
+told only if it is one for all of them, so that nothing sound is refused; what hides behind an index
 or a tuple is not seen.
 
-Functions of `netsim.transport` may do what handlers may not, and are not followed.
+Functions of `netsim.transport` and `netsim.queue` may do what handlers may not, and are not
+followed.
 """
 
 from __future__ import annotations
@@ -15,21 +16,20 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from netsim.engine.compiling.protocol import Protocol
-from netsim.engine.kernels.handlers import HANDLERS, SENT
+from netsim.engine.kernels.handler_table import HandlerTable
 from netsim.errors import InputError, did_you_mean
 from netsim.inputs import at_line
 from netsim.lint.records import NOTHING, Records, Ref, Value, arguments
 from netsim.plugins.source import Function, inside, node_of, without_value
 
 OURS = ("netsim.engine.", "netsim.model.")
-"""Where the functions stand that transports import from `netsim.transport`."""
+"""Where the functions stand that plugins import from `netsim.transport` and `netsim.queue`."""
 
 BLOCKS = "netsim.blocks."
 MANY = 20
@@ -44,7 +44,7 @@ UNKNOWN = _Unknown()
 
 
 class Mistake(NamedTuple):
-    """Something that a transport does wrong, and the line in which it does it."""
+    """Something that a plugin does wrong, and the line in which it does it."""
 
     path: str
     line: int
@@ -55,10 +55,12 @@ class Mistake(NamedTuple):
         return at_line(Path(self.path), self.line, self.error.message, self.error.hint)
 
 
-def mistakes(protocol: Protocol) -> list[InputError]:
-    """What the handlers of a transport do that they may not."""
-    course = _Course(protocol)
-    found = [mistake for name in HANDLERS for mistake in course.handler(name)]
+def mistakes(
+    handlers: Mapping[str, FunctionType], table: HandlerTable, records: Records
+) -> list[InputError]:
+    """What the handlers of a file, which are those of `table`, do that they may not."""
+    course = _Course(table, records)
+    found = [mistake for name, one in handlers.items() for mistake in course.handler(name, one)]
     found.sort(key=lambda mistake: (mistake.path, mistake.line))
     told = {str(mistake.placed()): mistake.placed() for mistake in found}
     return list(told.values())[:MANY]
@@ -67,22 +69,22 @@ def mistakes(protocol: Protocol) -> list[InputError]:
 class _Course:
     """Follows handlers and what they call, each function once for what it is given."""
 
-    def __init__(self, protocol: Protocol) -> None:
-        self.handlers = protocol.handlers
-        self.records = Records(protocol)
+    def __init__(self, table: HandlerTable, records: Records) -> None:
+        self.table, self.records = table, records
         self.under_way: list[FunctionType] = []
         self._known: dict[tuple[FunctionType, tuple[Value, ...]], tuple[Value, list[Mistake]]] = {}
 
-    def handler(self, name: str) -> list[Mistake]:
+    def handler(self, name: str, function: FunctionType) -> list[Mistake]:
         """The mistakes of a handler."""
-        function = self.handlers[name]
+        row = self.table[name]
+        if function is row.default:
+            return []
         node = node_of(function)
-        found = list(self.call(function, arguments(name))[1])
-        returns = HANDLERS[name].returns
-        end = without_value(node) if node is not None and returns else None
+        found = list(self.call(function, arguments(row))[1])
+        end = without_value(node) if node is not None and row.returns else None
         if end is not None:
             what = "ends without returning" if end is node else "returns nothing"
-            error = InputError(f"{name} {what}", hint=f"it returns {returns}")
+            error = InputError(f"{name} {what}", hint=f"it returns {row.returns}")
             found.append(Mistake(function.__code__.co_filename, _line(end), error))
         return found
 
@@ -146,7 +148,7 @@ class _Body:
             case ast.Return(value=ast.expr() as value):
                 self.returned |= self.value(value)
             case ast.Global(names=names) if any(name in names for name in _names_set(self.node)):
-                hint = "state is kept in TX_STATE, RX_STATE and HOST_STATE"
+                hint = f"state is kept in {self.course.records.state}"
                 error = InputError(f"{', '.join(names)} cannot be set by a handler", hint=hint)
                 self._tell(node, error)
             case ast.expr():
@@ -251,7 +253,7 @@ class _Body:
         if values is None:
             return NOTHING
         if callee.__module__.startswith(OURS):
-            return frozenset({Ref(SENT)}) if callee.__name__ == "send" else NOTHING
+            return self.course.records.given_by(callee.__name__)
         if callee in self.course.under_way:
             error = InputError(f"{callee.__name__} calls itself", hint="a loop can be compiled")
             self._tell(node, error)

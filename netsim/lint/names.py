@@ -1,15 +1,13 @@
-"""Names in a transport's file that look like the engine's and are not."""
+"""Names in a plugin's file that look like the engine's and are not."""
 
 from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-from netsim.engine.compiling.protocol import DECLARATIONS
-from netsim.engine.kernels.handlers import HANDLERS
 from netsim.errors import InputError, did_you_mean
 from netsim.inputs import at_line
 from netsim.plugins.source import tree_of
@@ -18,7 +16,9 @@ ALIKE = 0.85
 """Names that agree in so much of their letters are taken for each other."""
 
 
-def lookalikes(module: ModuleType) -> list[InputError]:
+def lookalikes(
+    module: ModuleType, handlers: Collection[str], declarations: Collection[str]
+) -> list[InputError]:
     """Functions and constants that nothing uses, and that are named nearly as the engine's are.
 
     A name that begins with an underscore is never one.
@@ -34,7 +34,7 @@ def lookalikes(module: ModuleType) -> list[InputError]:
     }
     found = []
     for name, line, is_function in _defined(tree):
-        known = HANDLERS if is_function else DECLARATIONS
+        known = handlers if is_function else declarations
         if name in used or name in known or name.startswith("_"):
             continue
         meant = _meant(name, known)

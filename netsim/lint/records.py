@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from netsim.engine.compiling.discipline import QUEUE_SETTABLE, Discipline
 from netsim.engine.compiling.protocol import SETTABLE, Protocol
-from netsim.engine.kernels.env import Env
-from netsim.engine.kernels.handlers import ARRIVED, FILLED, FORWARDED, HANDLERS, SENT
+from netsim.engine.kernels.env import Env, QueueEnv
+from netsim.engine.kernels.handler_table import Handler
+from netsim.engine.kernels.handlers import ARRIVED, FILLED, FORWARDED, SENT
 from netsim.engine.kernels.layout import (
     HOST_FIELDS,
     PACKET_FIELDS,
     PORT,
+    PORT_FIELDS,
     QUEUE,
+    QUEUE_FIELDS,
     RX_FIELDS,
+    SWITCH_FIELDS,
     TX_FIELDS,
 )
+from netsim.engine.kernels.queue_handlers import COMING, LEAVING
 from netsim.errors import InputError, did_you_mean
 
 
@@ -34,17 +41,22 @@ Value = frozenset[Ref]
 NOTHING: Value = frozenset()
 
 CHANGED_BY = {"bits": "bit_set and bit_clear", "timers": "set_timer and cancel_timer"}
+NUMBERS = ("now", "k", "cls", "size")
+"""Arguments of handlers that are no records."""
+
+WAITING = "pkt waiting"
+"""A packet in a queue at which a discipline looks."""
 
 
-def arguments(handler: str) -> tuple[Value, ...]:
+def arguments(handler: Handler) -> tuple[Value, ...]:
     """What the arguments of a handler stand for."""
-    kinds = {"pkt": HANDLERS[handler].packet, "now": "", "k": ""}
-    named = [kinds.get(name, name) for name in HANDLERS[handler].arguments]
+    kinds = {"pkt": handler.packet, **dict.fromkeys(NUMBERS, "")}
+    named = [kinds.get(name, name) for name in handler.arguments]
     return tuple(frozenset({Ref(kind)}) if kind else NOTHING for kind in named)
 
 
 @dataclass(frozen=True)
-class _Kind:
+class Kind:
     """A kind of record: its type, those of its fields that are the engine's, where its own are
     declared, and what is to be said of it."""
 
@@ -55,43 +67,45 @@ class _Kind:
     place: str = ""
 
 
+@dataclass(frozen=True)
 class Records:
-    """The records of one transport."""
+    """The records that the handlers of one file are given.
 
-    def __init__(self, protocol: Protocol) -> None:
-        def packet(place: str) -> _Kind:
-            return _Kind(protocol.packet, PACKET_FIELDS, "PACKET_FIELDS", "pkt", f" {place}")
+    ``settable`` says which fields of the engine's may be set in each kind of record. ``env`` are
+    the fields of `env`, of which some are records and ``sides`` arrays of them. ``gives`` are the
+    functions of the engine's that return a record. ``state`` is where a handler keeps what changes.
+    """
 
-        self._kinds = {
-            "tx": _Kind(protocol.tx, TX_FIELDS, "TX_STATE", "tx"),
-            "rx": _Kind(protocol.rx, RX_FIELDS, "RX_STATE", "rx"),
-            "host": _Kind(protocol.host, HOST_FIELDS, "HOST_STATE", "env.host"),
-            "par": _Kind(
-                protocol.pars[0], tuple(protocol.pars[0].names or ()), "PARAMS", "env.par"
-            ),
-            "port": _Kind(PORT, tuple(PORT.names or ()), "", "port"),
-            "queue": _Kind(QUEUE, tuple(QUEUE.names or ()), "", "queue"),
-            FILLED: packet("in fill"),
-            SENT: packet("of what send returns"),
-            ARRIVED: packet("of a packet that came"),
-            FORWARDED: packet("in on_forward"),
-        }
+    kinds: Mapping[str, Kind]
+    settable: Mapping[str, tuple[str, ...]]
+    env: tuple[str, ...]
+    sides: tuple[str, ...]
+    gives: Mapping[str, str]
+    state: str
+
+    def given_by(self, function: str) -> Value:
+        """What a function of the engine's returns."""
+        kind = self.gives.get(function)
+        return frozenset({Ref(kind)}) if kind else NOTHING
 
     def get(self, ref: Ref, name: str) -> Value:
         """What ``ref.name`` stands for. Raises InputError if there is no such field."""
         if ref.field:
             return NOTHING
         if ref.kind == "env":
-            if name not in Env._fields:
-                raise InputError(f"env has no {name}", hint="it has host, par, tx and rx")
-            return frozenset({Ref(name) if name in ("host", "par") else Ref("env", name)})
+            if name not in self.env:
+                *most, last = [one for one in self.env if one in self.kinds]
+                hint = f"it has {', '.join(most)} and {last}"
+                raise InputError(f"env has no {name}", hint=hint)
+            is_record = name in self.kinds and name not in self.sides
+            return frozenset({Ref(name) if is_record else Ref("env", name)})
         dtype = self._known(ref.kind, name).dtype
         is_array = dtype[name].subdtype is not None
         return frozenset({Ref(ref.kind, name)}) if is_array else NOTHING
 
     def item(self, ref: Ref) -> Value:
         """What an element of an array stands for."""
-        is_side = ref.kind == "env" and ref.field in ("tx", "rx")
+        is_side = ref.kind == "env" and ref.field in self.sides
         return frozenset({Ref(ref.field)}) if is_side else NOTHING
 
     def may_set(self, ref: Ref, name: str) -> None:
@@ -103,19 +117,20 @@ class Records:
             hint = f"{how} change it" if how else "only fields of records can be set"
             raise InputError(f"env.{name} belongs to the engine", hint=hint)
         kind = self._known(ref.kind, name)
-        settable = SETTABLE.get(ref.kind, ())
+        settable = self.settable.get(ref.kind, ())
         if name in kind.engines and name not in settable:
             what = "does not change in a run" if ref.kind == "par" else "belongs to the engine"
-            raise InputError(f"{kind.written}.{name} {what}", hint=_what_may_be(kind, settable))
+            hint = self._what_may_be(kind, settable)
+            raise InputError(f"{kind.written}.{name} {what}", hint=hint)
 
     def may_set_item(self, ref: Ref) -> None:
         """Raises InputError if it is not for a handler to set an element of an array."""
         if ref.field:
             self.may_set(Ref(ref.kind), ref.field)
 
-    def _known(self, kind: str, name: str) -> _Kind:
+    def _known(self, kind: str, name: str) -> Kind:
         """The kind, which must have a field of that name."""
-        found = self._kinds[kind]
+        found = self.kinds[kind]
         names = found.dtype.names or ()
         if name not in names:
             hint = did_you_mean(name, names)
@@ -124,11 +139,65 @@ class Records:
             raise InputError(f"{found.written} has no field {name}", hint=hint)
         return found
 
+    def _what_may_be(self, kind: Kind, settable: tuple[str, ...]) -> str:
+        if kind.declared_in == "PARAMS":
+            return f"what changes is kept in {self.state}"
+        if not kind.declared_in:
+            return "what a switch has is only read"
+        fields = "".join(f"{name}, " for name in settable)
+        return f"to be set{kind.place} are {fields}and the fields in {kind.declared_in}"
 
-def _what_may_be(kind: _Kind, settable: tuple[str, ...]) -> str:
-    if kind.declared_in == "PARAMS":
-        return "what changes is kept in TX_STATE, RX_STATE or HOST_STATE"
-    if not kind.declared_in:
-        return "what a switch has is only read"
-    fields = "".join(f"{name}, " for name in settable)
-    return f"to be set{kind.place} are {fields}and the fields in {kind.declared_in}"
+
+def transport_records(protocol: Protocol) -> Records:
+    """The records of a transport."""
+
+    def packet(place: str) -> Kind:
+        return Kind(protocol.packet, PACKET_FIELDS, "PACKET_FIELDS", "pkt", f" {place}")
+
+    return Records(
+        kinds={
+            "tx": Kind(protocol.tx, TX_FIELDS, "TX_STATE", "tx"),
+            "rx": Kind(protocol.rx, RX_FIELDS, "RX_STATE", "rx"),
+            "host": Kind(protocol.host, HOST_FIELDS, "HOST_STATE", "env.host"),
+            "par": _parameters(protocol.pars[0]),
+            "port": Kind(PORT, tuple(PORT.names or ()), "", "port"),
+            "queue": Kind(QUEUE, tuple(QUEUE.names or ()), "", "queue"),
+            FILLED: packet("in fill"),
+            SENT: packet("of what send returns"),
+            ARRIVED: packet("of a packet that came"),
+            FORWARDED: packet("in on_forward"),
+        },
+        settable=SETTABLE,
+        env=Env._fields,
+        sides=("tx", "rx"),
+        gives={"send": SENT},
+        state="TX_STATE, RX_STATE and HOST_STATE",
+    )
+
+
+def queue_records(discipline: Discipline) -> Records:
+    """The records of a queue discipline."""
+
+    def packet(place: str) -> Kind:
+        return Kind(discipline.packet, PACKET_FIELDS, "PACKET_FIELDS", "pkt", f" {place}")
+
+    return Records(
+        kinds={
+            "port": Kind(discipline.port, PORT_FIELDS, "PORT_STATE", "port"),
+            "queue": Kind(discipline.queue, QUEUE_FIELDS, "CLASS_STATE", "queue"),
+            "switch": Kind(discipline.switch, SWITCH_FIELDS, "SWITCH_STATE", "env.switch"),
+            "par": _parameters(discipline.par),
+            COMING: packet("of a packet that comes"),
+            WAITING: packet("of a packet that waits"),
+            LEAVING: packet("in on_send"),
+        },
+        settable=QUEUE_SETTABLE,
+        env=QueueEnv._fields,
+        sides=(),
+        gives={"class_of": "queue", "peek": WAITING, "take_last": COMING},
+        state="PORT_STATE, CLASS_STATE and SWITCH_STATE",
+    )
+
+
+def _parameters(dtype: np.dtype) -> Kind:
+    return Kind(dtype, tuple(dtype.names or ()), "PARAMS", "env.par")

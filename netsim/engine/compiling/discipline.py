@@ -120,5 +120,6 @@ def _functions_of(module: ModuleType, handlers: list[FunctionType]) -> set[Calla
             continue
         for value in (*bindings.of(function).values(), *contents(function)):
             members = bindings.members(value, function)
-            under_way += [value] if members is None else members.values()
+            of_value = [value] if members is None else members.values()
+            under_way += [one for one in of_value if isinstance(one, FunctionType)]
     return found

@@ -1,0 +1,163 @@
+"""A queue discipline that breaks a rule is refused when it is loaded for use, with the line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from lint_case import line_of
+
+from netsim.cli import app
+from netsim.errors import InputError
+from netsim.lint import check_queue
+from netsim.model.fabric import queue_use
+from netsim.plugins import registry
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SOUND = '''
+"""The fewer bytes are left, the better."""
+
+from netsim.params import Param
+from netsim.queue import DROP, NOTHING, class_of, peek, take_last, drop, waiting, wait_until
+
+PARAMS = [Param("room", "queue", "9pkt", "per class")]
+COUPLED = True
+PORT_STATE = ("turn", ("weights", 8))
+CLASS_STATE = (("average", float),)
+SWITCH_STATE = ("used",)
+PACKET_FIELDS = ("left",)
+
+
+def on_arrival(env, now, port, pkt):
+    env.switch.used += int(pkt.size_bytes)
+    pass  # on_arrival
+    return 0
+
+
+def admit(env, now, port, pkt):
+    queue = class_of(env, port, int(pkt.prio))
+    if queue.bytes > env.par.room:
+        return DROP
+    last = take_last(env, port, queue)
+    drop(env, now, port, last)
+    head = peek(env, queue, 0)
+    pass  # admit
+    return int(pkt.prio)
+
+
+def choose(env, now, port):
+    port.turn += 1
+    pass  # choose
+    wait_until(env, now, port, now + 5)
+    return NOTHING
+
+
+def pick(env, now, port, queue):
+    return helper(env, port, queue)
+
+
+def on_send(env, now, port, queue, pkt):
+    queue.average = 0.5 * queue.bytes
+    pkt.left = waiting(queue)
+    pass  # on_send
+
+
+def on_departure(env, now, port, cls, size):
+    env.switch.used -= size
+    pass  # on_departure
+
+
+def helper(env, port, other):
+    pass  # helper
+    return 0
+'''
+
+
+def check(folder: Path, source: str) -> list[InputError]:
+    """The mistakes of a discipline with that source."""
+    path = folder / "mine.py"
+    path.write_text(source)
+    use = queue_use(str(path))
+    try:
+        check_queue(use.plugin, use.params)
+    except InputError as error:
+        return list(error.errors)
+    return []
+
+
+def test_what_is_sound_is_not_refused(tmp_path):
+    assert check(tmp_path, SOUND) == []
+    assert check(tmp_path, (ROOT / "netsim/scaffold/my_queue.py").read_text()) == []
+    for name in registry.names("queue"):
+        check_queue(queue_use(name).plugin, queue_use(name).params)
+
+
+SETS = [
+    ("admit", "queue.bytes = 0", "queue.bytes belongs to the engine"),
+    ("admit", "class_of(env, port, 1).drops += 1", "queue.drops belongs to the engine"),
+    ("admit", "port.backlog = 0", "port.backlog belongs to the engine"),
+    ("admit", "pkt.size_bytes = 1", "pkt.size_bytes belongs to the engine"),
+    ("admit", "last.flow = 1", "pkt.flow belongs to the engine"),
+    ("admit", "head.prio = 1", "pkt.prio belongs to the engine"),
+    ("on_arrival", "env.wires = 3", "env.wires belongs to the engine"),
+    ("on_arrival", "env.par.room = 3", "env.par.room does not change in a run"),
+    ("on_send", "pkt.dst = 1", "pkt.dst belongs to the engine"),
+    ("helper", "other.sent_bytes = 1", "queue.sent_bytes belongs to the engine"),
+    ("choose", "global STATE; STATE = 1", "STATE cannot be set by a handler"),
+]
+READS = [
+    ("admit", "a = queue.averag", "queue has no field averag"),
+    ("choose", "a = port.turns", "port has no field turns"),
+    ("on_departure", "a = env.switch.useds", "env.switch has no field useds"),
+    ("on_send", "a = pkt.lefts", "pkt has no field lefts"),
+    ("choose", "a = env.par.rom", "env.par has no field rom"),
+    ("choose", "a = env.host", "env has no host"),
+    ("choose", "wait_until(env, port, now)", "wait_until(): missing a required argument: 'time'"),
+    ("choose", "helper(env)", "helper(): missing a required argument: 'port'"),
+    ("choose", "a = undefined_name", "undefined_name is not defined"),
+]
+
+
+@pytest.mark.parametrize(("where", "statement", "expected"), SETS + READS)
+def test_a_mistake_is_told_with_its_line(tmp_path, where, statement, expected):
+    source = SOUND.replace(f"pass  # {where}\n", f"{statement}  # {where}\n")
+    (found,) = check(tmp_path, source)
+    assert found.message == expected
+    assert found.file == f"{tmp_path / 'mine.py'}:{line_of(source, f'# {where}')}"
+
+
+FILES = [
+    ("def admit(", "def admitt(", "has no function admit"),
+    ("def admit(env, now, port, pkt)", "def admit(env, port, pkt)", "admit takes 3 arguments"),
+    ("COUPLED = True", "COUPLED = False", "ports that share state are coupled"),
+    ("COUPLED = True", "COUPLED = 1", "1 is neither True nor False"),
+    ('("turn",', '("backlog", "turn",', "the engine has a field backlog itself"),
+    ("def on_send(", "def on_sent(", "on_sent is not a handler, and nothing uses it"),
+    ("PORT_STATE", "PORT_STATES", "PORT_STATES is not a declaration, and nothing uses it"),
+    ("return int(pkt.prio)", "pass", "admit ends without returning"),
+]
+
+
+@pytest.mark.parametrize(("text", "instead", "expected"), FILES)
+def test_what_a_file_must_not_declare(tmp_path, text, instead, expected):
+    assert SOUND.count(text) == 1
+    errors = check(tmp_path, SOUND.replace(text, instead))
+    assert any(expected in error.message for error in errors), errors
+
+
+@pytest.mark.parametrize("command", ["check", "run", "check-queue"])
+def test_every_command_refuses_it(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(SOUND.replace("pass  # admit", "queue.bytes = 0"))
+    (tmp_path / "mine.toml").write_text(
+        'transport = "datagram"\n[topology]\nkind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\n'
+        '[traffic]\nkind = "permutation"\n[fabric]\nmodel = "mine.py"\n'
+    )
+    what = "mine.py" if command == "check-queue" else "mine.toml"
+    result = CliRunner().invoke(app, [command, what])
+    assert result.exit_code == 2
+    line = line_of((tmp_path / "mine.py").read_text(), "queue.bytes = 0")
+    assert f"mine.py:{line}: queue.bytes belongs to the engine" in result.stderr
+    assert not (tmp_path / "results").exists()
