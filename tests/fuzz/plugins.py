@@ -1,4 +1,4 @@
-"""Broken plugins: a transport, a topology or a traffic pattern that works, and what a slip does."""
+"""Broken plugins: one of any kind that works, and what a slip does."""
 
 from __future__ import annotations
 
@@ -46,6 +46,17 @@ DECLARATIONS = {
     "CONTROL_PER_DATA": ('"x"', "-1", "float('nan')", "1e300", "None"),
     "HOST_STATE": ("3", '("a", "a")'),
 }
+OF_QUEUES = {
+    **{name: DECLARATIONS[name] for name in ("PARAMS", "PRESETS", "PACKET_FIELDS")},
+    "PORT_STATE": ("3", '"abc"', '("a", "a")', '("backlog",)', '(("a", "x"),)', "(1,)"),
+    "CLASS_STATE": ("None", '("bytes",)', '(("a", 5, 5),)', '(("x", float, -1),)'),
+    "SWITCH_STATE": ("3", '("a", "a")', '("a",)'),
+    "COUPLED": ("1", '"x"', "None", "True"),
+    "CLASSES": ("0", "9", "-1", "True", '"x"', "1", "None", "2.0"),
+    "check": ("3", "None", "lambda *_: [3]", "lambda *_: 1 // 0", "lambda: ()"),
+    "no_effect": ("3", "lambda _: 3", "lambda _: {1: 2}", 'lambda _: {"queue_bytes": ("a", "b")}'),
+    "settle": ("3", "lambda *_: None", "lambda *_: {}", "lambda params, *_: {**params, 'x': 1}"),
+}
 """Names that a plugin may declare, and values that are wrong for each."""
 
 STATEMENTS = (
@@ -87,6 +98,20 @@ BUILDERS = (
 )  # fmt: skip
 """The same for a topology or a traffic pattern."""
 
+QUEUE_STATEMENTS = (
+    "raise ValueError('mine')", "while True: pass", "return None", "import sys; sys.exit(0)",
+    "return float('nan')", "return -1", "return 2**62", "return 7", "1 // 0", "return DROP",
+    "x = 1 // (now - now)", "return 'x'", "port.backlog = 0", "port.paused = 255", "port.turn = -5",
+    "port.turn = 2**62", "port.nosuch = 1", "pkt.prio = 7", "pkt.prio = -1", "pkt.size_bytes = 0",
+    "pkt.kind = 77", "pkt.dst = -5", "env.par.queue_bytes = 0", "class_of(env, port, 9)",
+    "class_of(env, port, -1)", "peek(env, class_of(env, port, 0), 99)", "del now", "pass",
+    "peek(env, class_of(env, port, 0), -1)", "return 1", "return 0", "assert False", "yield 1",
+    "raise KeyboardInterrupt", "print('x' * 10)", "global PARAMS; PARAMS = 3", "env.nosuch()",
+    "for i in range(10**12): pass", "raise SystemExit(3)", "env.wires.queues[0].bytes = 5",
+    "class_of(env, port, 0).deficit_bytes = -(10**12)", "queue.bytes = 0", "return now",
+)  # fmt: skip
+"""The same in a handler of a queue discipline."""
+
 EXPERIMENT = """
 transport = {transport}
 [topology]
@@ -96,6 +121,8 @@ leaves = 2
 [traffic]
 kind = {traffic}
 size = "20KB"
+[fabric]
+{fabric}
 """
 
 
@@ -111,9 +138,13 @@ class Case:
 
 @cache
 def _sources(kind: str) -> tuple[str, ...]:
-    if kind == "transport":
-        template = (Path(next(iter(scaffold.__path__))) / "my_transport.py").read_text("utf-8")
-        names = ("datagram", "dctcp", "ndp", "roce")
+    names = {
+        "transport": ("datagram", "dctcp", "ndp", "roce"),
+        "queue": ("drop_tail", "trim", "lossless"),
+    }.get(kind)
+    if names is not None:
+        folder = Path(next(iter(scaffold.__path__)))
+        template = (folder / f"my_{kind}.py").read_text("utf-8")
         return (
             template,
             template,
@@ -126,45 +157,49 @@ def _sources(kind: str) -> tuple[str, ...]:
 def case(number: int) -> Case:
     """Plugin `number`."""
     rng = random.Random(f"plugin {number}")
-    kind = rng.choice(["transport"] * 4 + ["topology", "traffic"])
+    kind = rng.choice(["transport"] * 4 + ["queue"] * 2 + ["topology", "traffic"])
     source, what = rng.choice(_sources(kind)), []
     for _ in range(rng.choice([1, 1, 1, 2])):
         mutate = rng.choices(_MUTATIONS, _WEIGHTS)[0]
-        source, did = mutate(rng, source, STATEMENTS if kind == "transport" else BUILDERS)
+        source, did = mutate(rng, source, kind)
         what.append(did)
     uses = {"transport": '"ndp"', "topology": '"fat_tree"', "traffic": '"permutation"'}
+    uses["fabric"] = ""
     uses[kind] = '"./mine.py"'
+    if kind == "queue":  # of roce: what a discipline wants of classes is up to its file
+        uses |= {"transport": '"roce"', "fabric": 'model = "./mine.py"'}
     return Case(kind, source, EXPERIMENT.format(**uses), "; ".join(what))
 
 
 # --- mutations: the source, and what was done ----------------------------------------------------
 
 
-def _declared(rng: random.Random, source: str, _: tuple[str, ...]) -> tuple[str, str]:
+def _declared(rng: random.Random, source: str, kind: str) -> tuple[str, str]:
     """A declaration of the wrong kind, after the right one."""
-    name = rng.choice(list(DECLARATIONS))
-    value = rng.choice(DECLARATIONS[name])
+    declarations = OF_QUEUES if kind == "queue" else DECLARATIONS
+    name = rng.choice(list(declarations))
+    value = rng.choice(declarations[name])
     return f"{source}\n\n{name} = {value}\n", f"{name} = {value}"
 
 
-def _inserted(rng: random.Random, source: str, statements: tuple[str, ...]) -> tuple[str, str]:
+def _inserted(rng: random.Random, source: str, kind: str) -> tuple[str, str]:
     """A statement at the beginning of a function."""
     found = _functions(source)
     if not found:
-        return _lines(rng, source, statements)
+        return _lines(rng, source, kind)
     function = rng.choice(found)
-    statement = rng.choice(statements)
+    statement = rng.choice(_STATEMENTS.get(kind, BUILDERS))
     lines = source.split("\n")
     at = function.body[0].lineno - 1
     lines.insert(at, " " * function.body[0].col_offset + statement)
     return "\n".join(lines), f"{function.name}: {statement}"
 
 
-def _signature(rng: random.Random, source: str, statements: tuple[str, ...]) -> tuple[str, str]:
+def _signature(rng: random.Random, source: str, kind: str) -> tuple[str, str]:
     """A function by another name, with other arguments, or none at all."""
     found = _functions(source)
     if not found:
-        return _lines(rng, source, statements)
+        return _lines(rng, source, kind)
     function = rng.choice(found)
     lines = source.split("\n")
     at = function.lineno - 1
@@ -186,7 +221,7 @@ def _signature(rng: random.Random, source: str, statements: tuple[str, ...]) -> 
     return "\n".join(lines), f"{function.name} {way}"
 
 
-def _lines(rng: random.Random, source: str, _: tuple[str, ...]) -> tuple[str, str]:
+def _lines(rng: random.Random, source: str, _: str) -> tuple[str, str]:
     """Lines of code lost, doubled, exchanged, or of another depth."""
     lines = source.split("\n")
     code = [
@@ -214,12 +249,12 @@ def _lines(rng: random.Random, source: str, _: tuple[str, ...]) -> tuple[str, st
     return "\n".join(lines), f"{way} {text[:60]}"
 
 
-def _names(rng: random.Random, source: str, statements: tuple[str, ...]) -> tuple[str, str]:
+def _names(rng: random.Random, source: str, kind: str) -> tuple[str, str]:
     """One use of a name or a number replaced by another of the file's."""
     try:
         nodes = list(ast.walk(ast.parse(source)))
     except (SyntaxError, ValueError):
-        return _lines(rng, source, statements)
+        return _lines(rng, source, kind)
     uses = [node for node in nodes if isinstance(node, ast.Name | ast.Constant | ast.Attribute)]
     uses = [node for node in uses if node.lineno == node.end_lineno]
     one, other = rng.choice(uses), rng.choice(uses)
@@ -243,12 +278,13 @@ def _functions(source: str) -> list[ast.FunctionDef]:
     return [node for node in body if isinstance(node, ast.FunctionDef)]
 
 
-_WEIGHTED: list[tuple[Callable[[random.Random, str, tuple[str, ...]], tuple[str, str]], int]] = [
+_WEIGHTED: list[tuple[Callable[[random.Random, str, str], tuple[str, str]], int]] = [
     (_declared, 2),
     (_inserted, 5),
     (_signature, 2),
     (_lines, 2),
     (_names, 4),
 ]
+_STATEMENTS = {"transport": STATEMENTS, "queue": QUEUE_STATEMENTS}
 _MUTATIONS = [mutation for mutation, _ in _WEIGHTED]
 _WEIGHTS = [weight for _, weight in _WEIGHTED]

@@ -14,7 +14,7 @@ SECONDS = 60.0
 
 
 def run(number: int, scratch: Path) -> tuple[str, list[Finding]]:
-    """Plugin `number` through `netsim check` and `netsim run`, or `netsim check-transport`."""
+    """Plugin `number` through `netsim check` and `netsim run`, or `netsim check-KIND`."""
     return _try(number, scratch, {"NUMBA_DISABLE_JIT": "1"})
 
 
@@ -28,8 +28,8 @@ def _try(number: int, scratch: Path, how: dict[str, str]) -> tuple[str, list[Fin
     (scratch / "mine.py").write_text(case.source, "utf-8")
     (scratch / "e.toml").write_text(case.experiment)
     commands = [["check", "e.toml"], ["run", "e.toml", "--out", "out"]]
-    if case.kind == "transport" and random.Random(number).random() < 0.5:
-        commands = [["check-transport", "mine.py"]]
+    if case.kind in ("transport", "queue") and random.Random(number).random() < 0.5:
+        commands = [[f"check-{case.kind}", "mine.py"]]
     words, found = [], []
     for arguments in commands:
         outcome = processes.run(arguments, scratch, SECONDS, how)
