@@ -6,11 +6,17 @@ from pathlib import Path
 
 import pytest
 
+import netsim.queue
 import netsim.transport
+from netsim.engine.compiling.discipline import QUEUE_DECLARATIONS, QUEUE_SETTABLE
+from netsim.engine.kernels import queue_services
 from netsim.engine.kernels.layout import PACKET, PORT, QUEUE
+from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
+from netsim.plugins.declarations import QUEUE_FUNCTIONS
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "transports" / "README.md").read_text("utf-8")
+QUEUES = (ROOT / "netsim" / "queues" / "README.md").read_text("utf-8")
 BLOCKS = sorted(
     path.stem for path in (ROOT / "netsim" / "blocks").glob("*.py") if path.stem != "__init__"
 )
@@ -30,8 +36,8 @@ def test_the_guide_has_the_signatures_of_every_block(block):
     assert re.findall(r"`(.*?)`", row[1]) == expected
 
 
-def section(title):
-    return GUIDE.partition(f"## {title}\n")[2].partition("\n## ")[0]
+def section(title, guide=GUIDE):
+    return guide.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 
 def test_fields_that_on_forward_sees_are_there():
@@ -57,5 +63,57 @@ def test_trace_is_explained_once():
 def test_the_scaffold_says_how_to_get_pytest():
     scaffold = (ROOT / "netsim" / "scaffold" / "test_my_transport.py").read_text("utf-8")
     command = (ROOT / "netsim" / "cli" / "new_transport.py").read_text("utf-8")
-    for text in (GUIDE, scaffold, command):
+    for text in (GUIDE, QUEUES, scaffold, command):
         assert "pip install pytest" in text
+
+
+def cells(title):
+    """The rows of the table in a section of the guide to queue disciplines, as lists of cells."""
+    rows = re.findall(r"^\| (.*) \|$", section(title, QUEUES), re.MULTILINE)
+    return [re.split(r" \| ", row) for row in rows[1:]]
+
+
+def test_the_guide_has_every_handler_of_queue_disciplines():
+    expected = [[f"`{row.form}`", row.called] for row in QUEUE_HANDLERS.values()]
+    assert cells("Handlers") == expected
+    front = netsim.queue.__doc__
+    for row in QUEUE_HANDLERS.values():
+        assert re.search(
+            rf"^``{re.escape(row.form)}`` +{row.called.replace('`', '``')}$", front, re.M
+        )
+
+
+def test_the_guide_has_every_service_of_queue_disciplines():
+    rows = cells("What handlers may ask for")
+    told = {form for row in rows for form in re.findall(r"`(\w+\([^)]*\))`", row[0])}
+    tree = ast.parse(Path(queue_services.__file__).read_text("utf-8"))
+    offered = {
+        f"{one.name}({', '.join(argument.arg for argument in one.args.args)})"
+        for one in tree.body
+        if isinstance(one, ast.FunctionDef) and one.name in netsim.queue.__all__
+    }
+    assert told == offered
+    text = section("What handlers may ask for", QUEUES)
+    others = {name for name in re.findall(r"`(\w+)`", text) if name not in ("choose", "admit")}
+    assert others <= set(netsim.queue.__all__)
+
+
+def test_the_guide_has_what_queue_disciplines_declare_and_may_set():
+    text = section("State, and who may touch it", QUEUES) + section("Parameters", QUEUES)
+    assert all(re.search(rf"\b{name}\b", text) for name in QUEUE_DECLARATIONS)
+    assert [row[0].partition("(")[0] for row in cells("Parameters")] == [
+        f"`{name}" for name in QUEUE_FUNCTIONS
+    ]
+    told = [set(re.findall(r"`(\w+)`", row[1])) for row in cells("State, and who may touch it")]
+    assert told == [set(names) for names in QUEUE_SETTABLE.values()]
+    named = re.search(r"To be read are(.*?)A file", text, re.S)[1]
+    assert set(re.findall(r"`(\w+)`", named)) - {"queue", "port"} <= {*QUEUE.names, *PORT.names}
+
+
+def test_the_example_of_the_guide_is_the_scaffold():
+    text = section("An example: deficit round robin", QUEUES)
+    code = [line.removeprefix("    ") for line in text.splitlines() if line.startswith("    ")]
+    scaffold = (ROOT / "netsim" / "scaffold" / "my_queue.py").read_text("utf-8")
+    lines = {line.partition("  #")[0] for line in scaffold.splitlines()}
+    assert len(code) > 20
+    assert [line for line in code if line not in lines] == []

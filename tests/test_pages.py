@@ -15,7 +15,10 @@ from netsim.cli import app
 
 ROOT = Path(__file__).parent.parent
 LONGEST_LINE = 105
-FOLDERS = ("", "experiments", "netsim", "netsim/engine", "tests/fuzz", "tests/reference")
+FOLDERS = (
+    *("", "experiments", "netsim", "netsim/engine", "netsim/queues"),
+    *("tests/fuzz", "tests/reference"),
+)
 PAGES = sorted(path for folder in (*FOLDERS, "transports") for path in (ROOT / folder).glob("*.md"))
 INSIDE = ("CONTRIBUTING.md", "netsim/README.md", "netsim/engine/README.md")
 """Pages about the code, in which every path is one of the repository."""

@@ -18,11 +18,13 @@ COMMANDS = {
     "resume": ("netsim.cli.resume", "Go on with a run from its checkpoint."),
     "check": ("netsim.cli.check", "Check an experiment and predict what it takes."),
     "list": ("netsim.cli.list", "List what there is to build experiments of."),
-    "show": ("netsim.cli.show", "Show a transport, topology, traffic pattern or experiment."),
+    "show": ("netsim.cli.show", "Show a plugin or an experiment."),
     "plot": ("netsim.cli.plot", "Draw a result."),
     "trace": ("netsim.cli.trace", "Show what one flow of a result did, packet by packet."),
     "new-transport": ("netsim.cli.new_transport", "Write a transport of your own to begin with."),
     "check-transport": ("netsim.cli.check_transport", "Try a transport on small networks."),
+    "new-queue": ("netsim.cli.new_queue", "Write a queue discipline of your own to begin with."),
+    "check-queue": ("netsim.cli.check_queue", "Try a queue discipline on small networks."),
     "bench": ("netsim.cli.bench", "Measure the speed of standard cases on this machine."),
 }
 """Name -> (module, which has the command as `command`; help in one line)."""

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-import textwrap
-from typing import TYPE_CHECKING
+from functools import partial
 
 import click
 
-from netsim.cli.ending import end_now
-from netsim.cli.interrupt import Interruption
-
-if TYPE_CHECKING:
-    from netsim.conformance import Finding
-
-LEAST_DETAIL = 20
-"""Columns of a terminal that the last column has in any case."""
+from netsim.cli.findings import print_findings
 
 
 @click.command("check-transport")
@@ -38,48 +28,10 @@ def command(
 
     A row is printed as soon as its case is done. Ctrl-C stops at once.
     """
-    from netsim.cli.app import FAILED, Failure
-    from netsim.conformance import each, failures
+    from netsim.conformance import each
     from netsim.experiment.document import Tree, apply_overrides
 
     given: Tree = {}
     apply_overrides(given, overrides)
-
-    def hung(finding: Finding) -> None:
-        click.echo(_row(finding.case, finding.status, finding.detail))
-        click.echo(f"error: {finding.detail}; further cases are not tried", err=True)
-        end_now(FAILED)
-
-    findings: list[Finding] = []
-    with Interruption(at_once=True):
-        for finding in each(
-            transport,
-            params=given,
-            seed=seed,
-            full=full,
-            cases=cases or None,
-            starting=lambda case: click.echo(f"{case.name}: {case.about}", err=True),
-            on_hang=hung,
-        ):
-            if not findings:
-                click.echo(_row("case", "result", "what happened"))
-            findings.append(finding)
-            click.echo(_row(finding.case, finding.status, finding.detail))
-    failed = failures(findings)
-    if failed:
-        raise Failure(f"{transport} fails {len(failed)} of {len(findings)} cases")
-
-
-def _row(case: str, status: str, detail: str) -> str:
-    """A row whose columns stand below those of every other; on a terminal, its text is wrapped."""
-    from netsim.conformance import CASES
-    from netsim.conformance.finding import STATUSES
-
-    first = max(len(known.name) for known in CASES)
-    second = max(map(len, STATUSES))
-    start = f"{case:{first}}  {status:{second}}  "
-    if not sys.stdout.isatty():
-        return start + " ".join(detail.split())
-    width = max(shutil.get_terminal_size().columns, len(start) + LEAST_DETAIL)
-    indent = " " * len(start)
-    return textwrap.fill(detail, width, initial_indent=start, subsequent_indent=indent)
+    tried = partial(each, transport, params=given, seed=seed, full=full, cases=cases or None)
+    print_findings(transport, tried)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import keyword
 import os
-import re
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
-from netsim.errors import InputError
+from netsim.cli.new_files import written_files
 
 WORD = "my_transport"
 """What stands for the name in the files of netsim/scaffold."""
@@ -41,7 +38,7 @@ def command(name: str, directory: Path) -> None:
 
     Nothing is overwritten and no other file is touched.
     """
-    paths = written_files(name, directory)
+    paths = written_files(WORD, name, directory)
     for path, text in paths.items():
         path.write_text(text, "utf-8")
     transport, test, experiment = (os.path.relpath(path) for path in paths)
@@ -49,27 +46,3 @@ def command(name: str, directory: Path) -> None:
     click.echo(
         NEXT.format(transport=transport, test=test, experiment=experiment, guide=guide), nl=False
     )
-
-
-def written_files(name: str, directory: Path) -> dict[Path, str]:
-    """Path and text of the transport, its test, and its experiment.
-
-    Raises InputError if the name cannot be one of a module, is taken, or a file is there already.
-    """
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
-        hint = "letters, digits and underscores, such as my_transport"
-        raise InputError(f'"{name}" cannot be the name of a transport', hint=hint)
-    scaffold = files("netsim") / "scaffold"
-    texts = {}
-    for template in (f"{WORD}.py", f"test_{WORD}.py", f"{WORD}.toml"):
-        text = (scaffold / template).read_text("utf-8")
-        texts[directory / template.replace(WORD, name)] = text.replace(WORD, name)
-    for path in texts:
-        if path.exists():
-            raise InputError("exists already", file=str(path), hint="choose another name")
-    if find_spec(name) is not None:
-        raise InputError(
-            f'"{name}" is the name of a Python module that is installed',
-            hint="a file of that name would hide it",
-        )
-    return texts

@@ -1,18 +1,36 @@
-"""What every transport has to do, tried on small networks: `netsim check-transport` in Python.
+"""What every transport, and every queue discipline, has to do, tried on small networks.
 
-    from netsim.conformance import check, failures
+That is `netsim check-transport` and `netsim check-queue` in Python:
+
+    from netsim.conformance import check, check_queue, failures
 
     def test_my_transport() -> None:
         assert not failures(check("./mine.py"))
+
+    def test_my_queue() -> None:
+        assert not failures(check_queue("./my_queue.py"))
 
 Most cases run as plain Python, so that they take a second and no compilation, and every call
 of a handler is watched: fields that are not declared, records of another host, bytes delivered
 that never arrived. The others need the compiled engine.
 """
 
-from netsim.conformance.cases import CASES, Case
-from netsim.conformance.check import check, each, failures
+from netsim.conformance.cases import CASES, QUEUE_CASES, Case
+from netsim.conformance.check import check, check_queue, each, each_queue, failures
 from netsim.conformance.finding import Finding
 from netsim.conformance.lab import Lab
+from netsim.conformance.queue_lab import QueueLab
 
-__all__ = ["CASES", "Case", "Finding", "Lab", "check", "each", "failures"]
+__all__ = [
+    "CASES",
+    "QUEUE_CASES",
+    "Case",
+    "Finding",
+    "Lab",
+    "QueueLab",
+    "check",
+    "check_queue",
+    "each",
+    "each_queue",
+    "failures",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from netsim.conformance import delivery, figures, links, repeat, trouble
+from netsim.conformance import delivery, figures, links, queue_cases, repeat, trouble
 from netsim.conformance.lab import Lab
 
 RELIABLE, COMPILED = "reliable", "compiled"
@@ -13,7 +13,7 @@ RELIABLE, COMPILED = "reliable", "compiled"
 
 @dataclass(frozen=True)
 class Case:
-    """One thing that a transport is asked to do.
+    """One thing that a transport, or a queue discipline, is asked to do.
 
     `run` returns a line about what happened, or figures by name; it raises `ConformanceError` or
     `NotApplicableError`. `needs` is what the case cannot do without: RELIABLE, a transport that
@@ -48,4 +48,18 @@ CASES = (
     Case("alone", "slowdown of a lone flow", figures.alone),
     Case("shared link", "four flows, one link", figures.shared_link, (COMPILED,)),
     Case("shared host", "four flows, one host", figures.shared_receiver, (COMPILED,)),
+)
+
+QUEUE_CASES = (
+    Case("lone packets", "one packet after the other", queue_cases.lone_packets),
+    Case("incast", "seven hosts send to one", queue_cases.incast),
+    Case("all-to-all", "everybody sends to everybody", queue_cases.all_to_all),
+    Case("marking", "switches mark", queue_cases.marking),
+    Case("busy", "a port is never idle while packets wait", queue_cases.busy),
+    Case("order", "packets of a flow stay in order", queue_cases.order),
+    Case("pauses", "nothing is lost where neighbours are paused", queue_cases.pauses),
+    Case("windows", "same result for any window length", queue_cases.windows),
+    Case("growth", "same result when rings have to grow", queue_cases.growth),
+    Case("compiled", "same result compiled and plain", queue_cases.compiled_as_plain, (COMPILED,)),
+    Case("threads", "same result for 1, 2, 4 threads", queue_cases.threads, (COMPILED,)),
 )

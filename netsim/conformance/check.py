@@ -1,4 +1,4 @@
-"""Run the suite on one transport."""
+"""Run the suite on one transport, or on one queue discipline."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from netsim.conformance.cases import CASES, COMPILED, RELIABLE, Case
+from netsim.conformance.cases import CASES, COMPILED, QUEUE_CASES, RELIABLE, Case
 from netsim.conformance.finding import (
     FAIL,
     FIGURE,
@@ -17,6 +17,7 @@ from netsim.conformance.finding import (
     NotApplicableError,
 )
 from netsim.conformance.lab import Lab
+from netsim.conformance.queue_lab import QueueLab
 from netsim.conformance.watch import EndlessError, explain
 from netsim.engine.compiling.specialise import jit_enabled
 from netsim.errors import InputError, RunError, did_you_mean
@@ -61,8 +62,51 @@ def each(
     back: only the end of the process ends that.
     """
     lab = Lab.of(transport, params=params, seed=seed, full=full)
+    yield from _each_of(lab, _chosen(CASES, cases), starting, on_hang)
+
+
+def check_queue(
+    queue: str | Path,
+    *,
+    keys: Mapping[str, Any] | None = None,
+    seed: int = 1,
+    full: bool = False,
+    cases: Sequence[str] | None = None,
+) -> list[Finding]:
+    """Try a queue discipline on every case, as `check` a transport.
+
+    Parameters
+    ----------
+    queue : its name ("trim") or the path of its file, which ends in .py.
+    keys : of [fabric], as an experiment writes them, such as {"queue_bytes": "20pkt"}.
+    seed, full, cases : as for `check`; the cases are `QUEUE_CASES`.
+    """
+    return list(each_queue(queue, keys=keys, seed=seed, full=full, cases=cases))
+
+
+def each_queue(
+    queue: str | Path,
+    *,
+    keys: Mapping[str, Any] | None = None,
+    seed: int = 1,
+    full: bool = False,
+    cases: Sequence[str] | None = None,
+    starting: Callable[[Case], None] = lambda _: None,
+    on_hang: Callable[[Finding], None] | None = None,
+) -> Iterator[Finding]:
+    """The findings of `check_queue`, as `each` gives those of `check`."""
+    lab = QueueLab.with_queue(queue, keys=keys, seed=seed, full=full)
+    yield from _each_of(lab, _chosen(QUEUE_CASES, cases), starting, on_hang)
+
+
+def _each_of(
+    lab: Lab,
+    cases: Iterable[Case],
+    starting: Callable[[Case], None],
+    on_hang: Callable[[Finding], None] | None,
+) -> Iterator[Finding]:
     seen: dict[str, str] = {}
-    for case in _chosen(cases):
+    for case in cases:
         starting(case)
         finding = _run(case, _telling(on_hang, case, lab))
         if finding.failed:
@@ -73,16 +117,16 @@ def each(
 
 
 def failures(findings: Iterable[Finding]) -> list[Finding]:
-    """Those that ask for a change of the transport."""
+    """Those that ask for a change of the file."""
     return [finding for finding in findings if finding.failed]
 
 
-def _chosen(names: Sequence[str] | None) -> list[Case]:
-    known = {case.name: case for case in CASES}
+def _chosen(cases: Sequence[Case], names: Sequence[str] | None) -> list[Case]:
+    known = {case.name: case for case in cases}
     for name in names or ():
         if name not in known:
             raise InputError(f'unknown case "{name}"', hint=did_you_mean(name, known))
-    return [case for case in CASES if names is None or case.name in names]
+    return [case for case in cases if names is None or case.name in names]
 
 
 def _telling(on_hang: Callable[[Finding], None] | None, case: Case, lab: Lab) -> Lab:
@@ -111,4 +155,4 @@ def _run(case: Case, lab: Lab) -> Finding:
     except (InputError, RunError) as reason:
         return Finding(case.name, FAIL, str(reason))
     except (Exception, SystemExit, EndlessError) as error:
-        return Finding(case.name, FAIL, explain(error, lab.plugin.path))
+        return Finding(case.name, FAIL, explain(error, lab.subject))

@@ -135,6 +135,11 @@ class Lab:
         return cls(plugin, values, seed, full, preset)
 
     @property
+    def subject(self) -> Path:
+        """The file that is tried."""
+        return self.plugin.path
+
+    @property
     def reliable(self) -> bool:
         """Whether the transport makes up for losses; it says so if not: RELIABLE = False."""
         return bool(getattr(self.plugin.module, "RELIABLE", True))

@@ -1,4 +1,4 @@
-"""The networks on which transports are tried: 100 Gbps, cables of 1 us."""
+"""The networks on which plugins are tried: 100 Gbps, cables of 1 us."""
 
 from __future__ import annotations
 
@@ -38,3 +38,13 @@ def dumbbell(pairs: int) -> Network:
         builder.cable(host, left if host < pairs else right, RATE_BPS, delay_ps)
     builder.cable(left, right, RATE_BPS, DELAY_PS)
     return builder.build(f"dumbbell_{pairs}")
+
+
+def star(n_hosts: int) -> Network:
+    """Hosts around one switch."""
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(n_hosts)
+    hub = builder.add_switch("hub")
+    for host in hosts:
+        builder.cable(host, hub, RATE_BPS, DELAY_PS)
+    return builder.build(f"star_{n_hosts}")

@@ -18,13 +18,13 @@ def windows(lab: Lab) -> str:
     ways = {
         f"windows of {window} ps": {"window_ps": window} for window in (1_000_000, 370_000, 41_001)
     }
-    return _same(lab, incast_of(packets_of(lab, 12) * PACKET), networks.tree(), ways)
+    return same(lab, incast_of(packets_of(lab, 12) * PACKET), networks.tree(), ways)
 
 
 def compiled_as_plain(lab: Lab) -> str:
     """Compiled and as plain Python."""
     ways = {"compiled code": {"jit": True}, "plain Python": {"jit": False}}
-    return _same(lab, incast_of(12 * PACKET - 5), networks.tree(), ways)
+    return same(lab, incast_of(12 * PACKET - 5), networks.tree(), ways)
 
 
 def threads(lab: Lab) -> str:
@@ -34,10 +34,10 @@ def threads(lab: Lab) -> str:
     src = [host for host in range(n) for _ in range(2)]
     dst = [(host + step) % n for host in range(n) for step in (5, 16)]
     ways = {f"{count} threads": {"jit": True, "threads": count} for count in (1, 2, 4)}
-    return _same(lab, FlowTable(src, dst, 100 * PACKET + 9), network, ways)
+    return same(lab, FlowTable(src, dst, 100 * PACKET + 9), network, ways)
 
 
-def _same(
+def same(
     lab: Lab, flows: FlowTable, network: Network, ways: Mapping[str, Mapping[str, Any]]
 ) -> str:
     """Run flows in several ways, which must leave the same at the time at which the first ends."""

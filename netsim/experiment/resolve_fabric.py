@@ -184,6 +184,9 @@ def _own(
     plugin: Plugin, preset: str | None, given: Mapping[str, Any], packets: PacketFormat
 ) -> dict[str, Any]:
     """The parameters of a discipline."""
+    if preset is not None and preset not in plugin.presets:
+        hint = did_you_mean(preset, plugin.presets)
+        raise InputError(f"unknown preset {written(preset)}", key="fabric.model", hint=hint)
     for param in plugin.params:
         if param.name in COMMON:
             message = "this name is taken: it is a key of [fabric] for every discipline"

@@ -86,7 +86,7 @@ def smallest_packet(packets: PacketFormat, fabric: Fabric) -> int:
 
 
 def _pfc(fabric: Fabric) -> list[int]:
-    return [PFC_FRAME_BYTES] if fabric.pauses else []
+    return [PFC_FRAME_BYTES] if fabric.coupled else []
 
 
 def check_classes(flows: FlowTable, n_classes: int, key: str) -> None:

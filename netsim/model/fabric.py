@@ -23,7 +23,7 @@ from netsim.plugins.registry import PluginUse
 if TYPE_CHECKING:
     from netsim.model.network import Network
 
-DROP_TAIL, TRIM, LOSSLESS = "drop_tail", "trim", "lossless"
+DROP_TAIL = "drop_tail"
 
 ECMP, ECMP_SYMMETRIC = PATH_FOR_LIFE = ("ecmp", "ecmp_symmetric")
 LOAD_BALANCING = (
@@ -151,13 +151,13 @@ class Fabric:
 
     @property
     def trims(self) -> bool:
-        """Whether packets are cut down to their headers."""
-        return self.queue.plugin.name == TRIM
+        """Whether the discipline cuts packets down to their headers, as far as its file tells."""
+        return "cut" in vars(self.queue.module)
 
     @property
-    def pauses(self) -> bool:
-        """Whether switches pause their neighbours, by PFC frames."""
-        return self.queue.plugin.name == LOSSLESS
+    def coupled(self) -> bool:
+        """Whether the discipline has the ports of a switch act together; only then it may pause."""
+        return bool(getattr(self.queue.module, "COUPLED", False))
 
     def for_network(self, network: Network, packets: PacketFormat) -> Fabric:
         """This fabric with what its discipline leaves to the network settled."""

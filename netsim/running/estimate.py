@@ -199,10 +199,10 @@ def _pool_bytes(scenario: Scenario, point: Point, todo: Work) -> int:
     network, fabric = scenario.network, scenario.fabric
     initial = sizes.initial_sizes(network, point.packets)
     rings = sizes.Rings.of(network, fabric.n_classes, initial)
-    ingress = sizes.INGRESS_BYTES * (rings.control_at - rings.queues_at) if fabric.pauses else 0
+    ingress = sizes.INGRESS_BYTES * (rings.control_at - rings.queues_at) if fabric.coupled else 0
     all_bytes = rings.used * sizes.SLOT_BYTES
     if not sizes.is_sparse(network, scenario.flows):
-        return int((GROWN_PAUSING if fabric.pauses else GROWN) * all_bytes) + ingress
+        return int((GROWN_PAUSING if fabric.coupled else GROWN) * all_bytes) + ingress
     port_slots = initial.link_slots + fabric.n_classes * initial.queue_slots
     port_bytes = port_slots * sizes.SLOT_BYTES
     return min(all_bytes + ingress, todo.path_ports * port_bytes, todo.hops * PAGE_BYTES)

@@ -138,7 +138,7 @@ def work(point: Point, scenario: Scenario) -> Work:
         path_ports=ports,
         nodes=network.n_nodes,
         flows=len(flows),
-        lossless=scenario.fabric.pauses,
+        lossless=scenario.fabric.coupled,
     )
 
 

@@ -21,6 +21,17 @@ def test_show(netsim):
     assert netsim("show", "experiment", "small.toml").stdout.startswith('\nname = "small"')
 
 
+def test_queue_disciplines_are_listed_and_shown(netsim):
+    listed = netsim("list", "queues").stdout
+    assert listed.startswith("queues:\n")
+    assert re.search(r"^  drop_tail +A packet that does not fit", listed, re.MULTILINE)
+    shown = netsim("show", "queue", "lossless").stdout
+    assert shown.startswith("queue lossless (")
+    assert "headroom_bytes = auto  [queue]" in shown
+    assert "shared_buffer_bytes = none  [queue]" in shown
+    assert fails(netsim("show", "queue", "trimm"), 2, '"trimm"', '"trim"')
+
+
 def test_show_a_preset(netsim):
     text = netsim("show", "transport", "ndp:paper").stdout
     assert text.startswith("transport ndp:paper (")

@@ -101,7 +101,7 @@ def test_a_preset_is_weaker_than_a_key_and_stronger_than_a_wish(tmp_path):
     (point,) = load(tmp_path, text(top=own, fabric=f'{small}room = "9pkt"')).points()
     assert point.fabric.queue.params["room"] == 9 * 4160
     assert messages(tmp_path, text(fabric='model = "./mine.py:smal"')) == [
-        'e.toml: fabric: unknown preset "smal" (did you mean "small"?)'
+        'e.toml: fabric.model: unknown preset "smal" (did you mean "small"?)'
     ]
 
 
@@ -116,6 +116,14 @@ def test_disciplines_and_their_parameters_are_axes(tmp_path):
     ]
     assert [point.fabric.queue.params.get("share") for point in points] == [1, 2, None, None]
     assert "share" not in points[2].resolved["fabric"]
+
+
+def test_what_a_file_says_of_itself(tmp_path, mine):
+    (point,) = load(tmp_path, of_mine()).points()
+    assert (point.fabric.coupled, point.fabric.trims) == (False, False)
+    mine.write_text(f"from netsim.queue import cut\n{MINE}\nCOUPLED = True\n")
+    (point,) = load(tmp_path, of_mine()).points()
+    assert (point.fabric.coupled, point.fabric.trims) == (True, True)
 
 
 def test_what_is_settled_for_a_network(tmp_path):

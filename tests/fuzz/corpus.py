@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from netsim.model.fabric import LOAD_BALANCING
 from netsim.plugins import registry
 from netsim.plugins.params import Param
 
@@ -25,29 +26,15 @@ LISTS = ("pfc_victim.csv", "pfc_victim_alone.csv", "wan_beside.csv")
 """Flow lists beside the experiments that come with netsim."""
 
 FABRIC: dict[str, tuple[str, tuple[str, ...]]] = {
-    "model": ("choice", ("drop_tail", "trim", "lossless")),
-    "load_balancing": (
-        "choice",
-        (
-            "ecmp",
-            "ecmp_symmetric",
-            "spray_random",
-            "spray_rr",
-            "spray_permutation",
-            "least_loaded",
-        ),
-    ),
+    "model": ("choice", tuple(registry.names("queue"))),
+    "load_balancing": ("choice", LOAD_BALANCING),
     "n_classes": ("count", ()),
-    "queue_bytes": ("queue", ()),
-    "header_queue_bytes": ("queue", ()),
-    "header_ratio": ("count", ()),
-    "xoff_bytes": ("queue", ()),
-    "xon_bytes": ("queue", ()),
-    "headroom_bytes": ("queue", ()),
-    "shared_buffer_bytes": ("queue", ()),
-    "alpha": ("ratio", ()),
-    "xon_gap_bytes": ("queue", ()),
     "ecn_from_class": ("count", ()),
+    **{
+        param.name: (param.unit, param.choices)
+        for plugin in registry.all("queue")
+        for param in plugin.params
+    },
 }
 FIXED: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
     "packets": {

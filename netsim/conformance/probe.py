@@ -1,0 +1,32 @@
+"""What queue disciplines are tried with: packets at the line rate, none of them sent again.
+
+A flow has the class that its traffic gives it. With `in_order` a packet that another one of its
+flow has overtaken ends the run.
+"""
+
+from netsim.params import Param
+from netsim.transport import BLOCKED, deliver, finish
+
+PARAMS = [Param("in_order", "bool", False, "packets of a flow have to come in order")]
+
+RELIABLE = False
+
+TX_STATE = ("next_seq",)
+RX_STATE = ("next_seq",)
+
+
+def ready(env, now, tx):
+    return now if tx.next_seq < tx.n_packets else BLOCKED
+
+
+def fill(env, now, tx, pkt):
+    pkt.seq = tx.next_seq
+    tx.next_seq += 1
+    if tx.next_seq == tx.n_packets:
+        finish(env, now, tx)
+
+
+def on_data(env, now, rx, pkt):
+    assert env.par.in_order == 0 or int(pkt.seq) >= rx.next_seq
+    rx.next_seq = int(pkt.seq) + 1
+    deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)

@@ -1,0 +1,114 @@
+"""Run the queue discipline under test on a small network, and see that nothing is amiss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from netsim.conformance.finding import ConformanceError
+from netsim.conformance.lab import Lab, Run, run_until
+from netsim.engine.compiling.discipline import read_discipline
+from netsim.errors import raise_all
+from netsim.experiment.resolve_fabric import fabric_of, written_by
+from netsim.lint import check_queue
+from netsim.model.fabric import DROP_TAIL, Fabric, PacketFormat
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
+
+PROBE = Path(__file__).with_name("probe.py")
+CLASSES = 3
+"""Traffic classes of a discipline that leaves their number to [fabric]."""
+
+QUIET_PS = 10**10
+"""Time in which a network in which nothing is sent any more has to become empty."""
+
+
+@dataclass(frozen=True)
+class QueueLab(Lab):
+    """A queue discipline, with keys of [fabric], to be run on small networks.
+
+    What hosts send are datagrams: each goes once, at the line rate.
+    """
+
+    queue: str = DROP_TAIL
+    keys: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def with_queue(
+        cls,
+        queue: str | Path,
+        *,
+        keys: Mapping[str, Any] | None = None,
+        seed: int = 1,
+        full: bool = False,
+    ) -> QueueLab:
+        """The lab of a discipline, given by its name or file, and keys of [fabric] as written.
+
+        Raises InputError if there is no such discipline or key, or if it is not sound.
+        """
+        probe = Lab.of(PROBE, seed=seed, full=full)
+        lab = cls(probe.plugin, probe.params, seed, full, queue=str(queue), keys=keys or {})
+        source = written_by({**lab.keys, "model": lab.queue})
+        raise_all(list(source.foreign.values()))
+        use = fabric_of(source, PacketFormat()).queue
+        check_queue(use.plugin, use.params)
+        return lab
+
+    @property
+    def subject(self) -> Path:
+        """The discipline's file."""
+        return written_by({"model": self.queue}).plugin.path
+
+    @property
+    def n_classes(self) -> int:
+        """Traffic classes of the fabric."""
+        module = written_by({"model": self.queue}).plugin.module
+        return int(self.keys.get("n_classes", getattr(module, "CLASSES", CLASSES)))
+
+    @property
+    def features(self) -> Mapping[str, bool]:
+        """What of the engine the discipline makes use of, by the names in `Discipline`."""
+        use = fabric_of(written_by({**self.keys, "model": self.queue}), PacketFormat()).queue
+        return read_discipline(use.module, use.params, use.plugin.name).features
+
+    def fabric(self, changes: Mapping[str, Any], network: Network) -> Fabric:
+        """The fabric with the discipline, with some keys changed."""
+        packets = PacketFormat()
+        table = {"n_classes": self.n_classes, **self.keys, **changes, "model": self.queue}
+        return fabric_of(written_by(table), packets).for_network(network, packets)
+
+    def with_keys(self, **keys: Any) -> QueueLab:
+        """The same discipline with other keys of [fabric]."""
+        return replace(self, keys={**self.keys, **keys})
+
+    def run(
+        self,
+        flows: FlowTable,
+        network: Network | None = None,
+        changes: Mapping[str, Any] | None = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        jit: bool = False,
+        until_ps: int | None = None,
+        **options: Any,
+    ) -> Run:
+        """As `Lab.run`; in the end, switches have to be empty, and nobody paused."""
+        more = {"params": params, "jit": jit, "until_ps": until_ps, **options}
+        run = super().run(flows, network, changes, **more)
+        if until_ps is None:
+            run_until(run.engine, run.engine.now_ps + QUIET_PS)
+            _is_empty(run)
+        return run
+
+
+def _is_empty(run: Run) -> None:
+    held = run.engine.conservation().packets.in_flight
+    if held:
+        raise ConformanceError(
+            f"{held} packets wait in switches for ever: a `choose` that says NOTHING has to ask to "
+            "be looked at again (wait_until)"
+        )
+    if run.engine.paused_classes().any():
+        raise ConformanceError("a neighbour stays paused for ever though switches are empty")

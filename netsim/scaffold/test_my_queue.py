@@ -1,0 +1,29 @@
+"""Tests of my_queue: pytest test_my_queue.py
+
+pytest does not come with netsim: pip install pytest.
+"""
+
+from pathlib import Path
+
+from netsim.conformance import QueueLab, check_queue, failures
+from netsim.conformance.networks import star
+from netsim.flows import FlowTable
+
+QUEUE = Path(__file__).with_name("my_queue.py")
+PACKET_PS = (4096 + 64) * 80  # at 100 Gbps, 80 ps a byte
+
+
+def test_does_what_every_discipline_has_to() -> None:
+    assert not failures(check_queue(QUEUE))
+
+
+def test_two_classes_have_half_of_the_link_each() -> None:
+    """Two hosts send ten packets each to a third one, in two classes, by one switch.
+
+    The first packet of each arrives after a packet's time and 1 us; from then on the link to the
+    third host sends one of either class by turns, and all are there when it has sent twenty.
+    """
+    flows = FlowTable(src=[0, 1], dst=[2, 2], size_bytes=10 * 4096, cls=[0, 1])
+    run = QueueLab.with_queue(QUEUE, keys={"n_classes": 2}).run(flows, star(3))
+    last_ps = 21 * PACKET_PS + 2 * 1_000_000
+    assert sorted(run.fct_ps().tolist()) == [last_ps - PACKET_PS, last_ps]

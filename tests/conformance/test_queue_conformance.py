@@ -1,0 +1,171 @@
+"""Every queue discipline passes the suite; one with a fault is told what it does wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from netsim.cli import app
+from netsim.conformance import QUEUE_CASES, QueueLab, check_queue, failures
+from netsim.conformance.cases import COMPILED
+from netsim.conformance.networks import star
+from netsim.conformance.queue_cases import incast_of
+from netsim.errors import InputError
+from netsim.flows import FlowTable
+from netsim.plugins import registry
+
+PLAIN = [case.name for case in QUEUE_CASES if COMPILED not in case.needs]
+SCAFFOLD = Path(__file__).resolve().parents[2] / "netsim" / "scaffold" / "my_queue.py"
+
+FIFO = '''
+"""A FIFO."""
+
+from netsim.params import Param
+from netsim.queue import DROP, NOTHING, class_of, pause, wait_until
+
+PARAMS = [Param("room", "queue", "20pkt", "per port and class")]
+PORT_STATE = ("n",)
+
+
+def admit(env, now, port, pkt):
+    if class_of(env, port, int(pkt.prio)).bytes + int(pkt.size_bytes) > env.par.room:
+        return DROP
+    return int(pkt.prio)
+'''
+
+
+@pytest.mark.parametrize("name", [*registry.names("queue"), "my_queue"])
+def test_what_is_shipped_passes(name):
+    findings = check_queue(SCAFFOLD if name == "my_queue" else name, cases=PLAIN)
+    assert [finding.case for finding in findings] == PLAIN
+    assert not failures(findings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*registry.names("queue"), "my_queue"])
+def test_what_is_shipped_passes_compiled(name):
+    findings = check_queue(SCAFFOLD if name == "my_queue" else name, cases=["compiled", "threads"])
+    assert [finding.status for finding in findings] == ["pass", "pass"]
+
+
+def one(tmp_path: Path, source: str, case: str, **keys: object) -> str:
+    """What the suite says of a discipline in one case, which it fails."""
+    path = tmp_path / "mine.py"
+    path.write_text(source)
+    (finding,) = check_queue(path, cases=[case], keys=keys)
+    assert finding.failed, finding
+    return finding.detail
+
+
+def test_a_fifo_passes(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(FIFO)
+    lab = QueueLab.with_queue(path, keys={"n_classes": 2})
+    assert lab.run(incast_of(lab, 20)).total("drops") > 0
+    assert not failures(check_queue(path, cases=["incast", "busy", "order", "growth"]))
+
+
+FAULTS = {
+    "waits for ever": (
+        "def choose(env, now, port):\n"
+        "    if now < 0:\n        wait_until(env, now, port, 5)\n"
+        "    return NOTHING\n",
+        "incast",
+        "wait in switches for ever: a `choose` that says NOTHING has to ask",
+    ),
+    "drops in an empty network": (
+        "def admit(env, now, port, pkt):\n    return DROP\n",
+        "lone packets",
+        "a packet that finds an empty network is dropped or cut",
+    ),
+    "pauses for ever": (
+        "COUPLED = True\n"
+        "def on_arrival(env, now, port, pkt):\n    pause(env, port, 0)\n    return 0\n",
+        "lone packets",
+        "a neighbour stays paused for ever",
+    ),
+    "drops in spite of pauses": (
+        "COUPLED = True\n"
+        "def on_arrival(env, now, port, pkt):\n"
+        "    if now < 0:\n        pause(env, port, 0)\n    return 0\n",
+        "pauses",
+        "packets are dropped in spite of pauses",
+    ),
+    "reorders by class": (
+        "def admit(env, now, port, pkt):\n    port.n += 1\n    return port.n % 2\n",
+        "order",
+        "a packet overtakes another one of its flow",
+    ),
+    "another class than are open": (
+        "def choose(env, now, port):\n    return 7\n",
+        "incast",
+        "choose",
+    ),
+    "an exception": (
+        "def on_send(env, now, port, queue, pkt):\n    port.n = 1 // 0\n",
+        "incast",
+        "port.n = 1 // 0",
+    ),
+    "state in a module": (
+        "SEEN = [0]\n\n\ndef admit(env, now, port, pkt):\n"
+        "    SEEN[0] += 1\n    return DROP if SEEN[0] % 9 == 0 else int(pkt.prio)\n",
+        "windows",
+        "give different results",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_told(tmp_path, fault):
+    code, case, expected = FAULTS[fault]
+    assert expected in one(tmp_path, f"{FIFO}\n\n{code}", case)
+
+
+def test_a_port_that_idles_is_told(tmp_path, monkeypatch):
+    """One that sends a packet in two microseconds; what shapes may do so."""
+    code = (
+        "def choose(env, now, port):\n"
+        "    if now < port.n:\n        wait_until(env, now, port, port.n)\n"
+        "        return NOTHING\n"
+        "    port.n = now + 2_000_000\n    return 0\n"
+    )
+    source = f"CLASSES = 1\n{FIFO}\n\n{code}"
+    (tmp_path / "mine.py").write_text(source)
+    (finding,) = check_queue(tmp_path / "mine.py", cases=["busy"])
+    assert finding.status == "not applicable"
+    monkeypatch.setattr(QueueLab, "features", {"SHAPES": False})
+    assert "a port with packets to send was idle for" in one(tmp_path, source, "busy")
+
+
+def test_a_closed_form_of_the_lab():
+    """Two packets of two hosts meet at the third one's port: the second waits for the first."""
+    flows = FlowTable([0, 1], 2, 4096)
+    run = QueueLab.with_queue("drop_tail").run(flows, star(3))
+    packet_ps = 4160 * 80
+    assert sorted(run.fct_ps().tolist()) == [2 * packet_ps + 2_000_000, 3 * packet_ps + 2_000_000]
+
+
+def test_keys_and_cases_that_are_not_there():
+    with pytest.raises(InputError, match=r"fabric\.room: unknown key"):
+        check_queue("drop_tail", keys={"room": "5pkt"})
+    with pytest.raises(InputError, match='it belongs to "trim"'):
+        check_queue("drop_tail", keys={"header_ratio": 5})
+    with pytest.raises(InputError, match='unknown case "incst"'):
+        check_queue("drop_tail", cases=["incst"])
+    with pytest.raises(InputError, match="unknown queue discipline"):
+        check_queue("drop_tale")
+
+
+def test_the_command(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(FIFO)
+    arguments = ["check-queue", str(path), "--case", "lone packets", "--set", "room=3pkt"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0
+    assert "pass" in result.stdout
+    path.write_text(f"{FIFO}\n\n{FAULTS['drops in an empty network'][0]}")
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "fails 1 of 1 cases" in result.stderr
