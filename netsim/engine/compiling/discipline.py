@@ -100,7 +100,7 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
             "WRITES": has["on_send"],
             "FOLLOWS": has["on_departure"],
             "MOVES": take_last in used,
-            "SHAPES": wait_until in used,
+            "SHAPES": has["choose"] and wait_until in used,
             "PAUSES": pause in used or resume in used,
         },
     )

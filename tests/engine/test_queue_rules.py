@@ -1,0 +1,186 @@
+"""What a queue discipline may not do: each rule, told by discipline, handler and switch."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from engine_runs import build, fat_tree, flow_table, run
+
+from netsim.engine.engine import Engine
+from netsim.errors import InputError, RunError
+from netsim.model.fabric import Fabric
+from netsim.plugins import registry
+from netsim.plugins.registry import PluginUse
+
+HEAD = """
+from netsim.queue import *
+
+PARAMS = []
+
+
+def admit(env, now, port, pkt):
+    return int(pkt.prio)
+"""
+
+NETWORK = fat_tree(2, 2, "100Gbps")
+FLOWS = [(0, 2, 40_000, 0), (1, 2, 40_000, 0), (3, 2, 40_000, 0)]
+
+
+def engine(folder: Path, text: str, n_classes: int = 2, **options: object) -> Engine:
+    """An engine whose switches do what `HEAD` and `text` say, of which later functions count."""
+    (folder / "mine.py").write_text(HEAD + text, "utf-8")
+    plugin = registry.find("queue", "mine.py", relative_to=folder)
+    fabric = Fabric(PluginUse(plugin, {}), n_classes=n_classes)
+    return build(NETWORK, flow_table(FLOWS), "datagram", fabric, jit=False, **options)
+
+
+def in_handler(handler: str, *lines: str, coupled: bool = False) -> str:
+    """A discipline whose `handler` has these lines."""
+    arguments = {"pick": "port, queue", "choose": "port", "on_departure": "port, cls, size"}
+    body = "".join(f"    {line}\n" for line in lines)
+    declared = "COUPLED = True\n" if coupled else ""
+    return f"\n\n{declared}def {handler}(env, now, {arguments.get(handler, 'port, pkt')}):\n{body}"
+
+
+WAITS = "if waiting(class_of(env, port, 0)) > 2:"
+RULES = {
+    "a class that is not there": (
+        in_handler("admit", "return 7"),
+        "admit used traffic class 7; the fabric has 2, counted from 0",
+    ),
+    "a class of a record": (
+        in_handler("admit", "class_of(env, port, -1)", "return 0"),
+        "admit used traffic class -1; the fabric has 2, counted from 0",
+    ),
+    "a class set in a packet": (
+        in_handler("admit", "pkt.prio = 9", "return DROP"),
+        "admit used traffic class 9; the fabric has 2, counted from 0",
+    ),
+    "a class that is empty": (
+        in_handler("choose", "wait_until(env, now, port, now + 1)", "return 1"),
+        "choose chose class 1, of which nothing waits that may be sent",
+    ),
+    "nothing, for ever": (
+        in_handler("admit", "return now // 1000 % 2") + in_handler("choose", "return NOTHING"),
+        "choose returned NOTHING though class 0 may be sent, and without wait_until",
+    ),
+    "a look in the past": (
+        in_handler("choose", "wait_until(env, now, port, now - 5)", "return NOTHING"),
+        "choose asked with wait_until to be looked at again 5 ps ago, or now: it is too late",
+    ),
+    "a look from elsewhere": (
+        in_handler("admit", "wait_until(env, now, port, now + 5)", "return 0"),
+        "admit called wait_until, which is for choose",
+    ),
+    "a place where nothing waits": (
+        in_handler("pick", "return waiting(queue)"),
+        r"pick named place \d+ of a queue, where no packet waits",
+    ),
+    "to remove what is not there": (
+        in_handler("admit", "remove(env, now, port, class_of(env, port, 1), 0)", "return 0"),
+        "admit named place 0 of a queue, where no packet waits",
+    ),
+    "to peek behind the end": (
+        in_handler("admit", "peek(env, class_of(env, port, 0), 500)", "return 0"),
+        "admit named place 500 of a queue, where no packet waits",
+    ),
+    "to take from elsewhere": (
+        in_handler("pick", "take_last(env, port, queue)", "return 0"),
+        "pick called take_last, which is for admit",
+    ),
+    "to keep what was taken": (
+        in_handler("admit", WAITS, "    take_last(env, port, class_of(env, port, 0))", "return 0"),
+        "admit took a packet out of a queue and did not push or drop it before it went on",
+    ),
+    "to push into what it returns": (
+        in_handler(
+            "admit",
+            WAITS,
+            "    push(env, now, port, 0, take_last(env, port, class_of(env, port, 0)))",
+            "return 0",
+        ),
+        "admit put two packets into class 0 for one that arrived",
+    ),
+    "to push what it has not taken": (
+        in_handler("admit", "push(env, now, port, 1, pkt)", "return 0"),
+        "admit pushed or dropped a packet that it had not taken out of a queue",
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_that_is_broken_is_told_by_discipline_handler_and_switch(rule, tmp_path):
+    text, what = RULES[rule]
+    where = r"^queue discipline mine\.py: {} \(switch \d\)$"
+    with pytest.raises(RunError, match=where.format(what)):
+        run(engine(tmp_path, text))
+
+
+def test_what_a_handler_raises_is_told_with_its_line(tmp_path):
+    text = in_handler("admit", "return 1 // (int(pkt.hops) - 1)")
+    told = r"^queue discipline mine\.py: admit on switch \d: ZeroDivisionError"
+    with pytest.raises(RunError, match=told) as raised:
+        run(engine(tmp_path, text))
+    assert "(mine.py, line 12: return 1 // (int(pkt.hops) - 1))" in str(raised.value)
+
+
+DECLARATIONS = {
+    "no admit": ("\ndel admit\n", "has no function admit"),
+    "arguments": ("\n\ndef choose(env, port):\n    return 0\n", "choose takes 2 arguments"),
+    "no fields": ('\nPORT_STATE = "run"\n', "'run' is not a tuple of fields"),
+    "a field of the engine's": ('\nCLASS_STATE = ("bytes",)\n', "the engine has a field bytes"),
+    "state of a switch": ('\nSWITCH_STATE = ("used",)\n', "ports that share state are coupled"),
+    "coupled": ('\nCOUPLED = "yes"\n', "'yes' is neither True nor False"),
+    "an arrival": (in_handler("on_arrival", "return ACCEPT"), "is called if ports are coupled"),
+    "a field of two": ('\nPACKET_FIELDS = ("kind",)\n', "the engine has a field kind itself"),
+}
+
+
+@pytest.mark.parametrize("mistake", DECLARATIONS)
+def test_what_is_declared_badly_is_told_with_its_file(mistake, tmp_path):
+    text, what = DECLARATIONS[mistake]
+    with pytest.raises(InputError, match=re.escape(what)) as raised:
+        engine(tmp_path, text)
+    assert "mine.py" in str(raised.value)
+
+
+def test_a_field_of_packets_belongs_to_one_plugin(tmp_path):
+    (tmp_path / "mine.py").write_text(HEAD + '\nPACKET_FIELDS = ("stamp",)\n', "utf-8")
+    queue = registry.find("queue", "mine.py", relative_to=tmp_path)
+    text = (Path(registry.find("transport", "datagram").path)).read_text("utf-8")
+    (tmp_path / "other.py").write_text(text + '\nPACKET_FIELDS = ("stamp",)\n', "utf-8")
+    other = registry.find("transport", "other.py", relative_to=tmp_path)
+    use = PluginUse(other, {p.name: p.convert(p.default) for p in other.params})
+    told = "datagram and other.py and mine.py both have the field stamp in PACKET_FIELDS"
+    with pytest.raises(InputError, match=re.escape(told)):
+        build(
+            NETWORK,
+            flow_table(FLOWS),
+            "datagram",
+            Fabric(PluginUse(queue, {})),
+            beside=[use],
+            jit=False,
+        )
+
+
+@pytest.mark.parametrize("coupled", [False, True])
+def test_a_shaper_sends_when_it_said_it_would(coupled, tmp_path):
+    """One packet each 3 us from a port: 30 leave by the last one, the first from its neighbour."""
+    text = '\nPORT_STATE = ("next_ps",)\n'
+    text += in_handler(
+        "choose",
+        "if now < port.next_ps:",
+        "    wait_until(env, now, port, port.next_ps)",
+        "    return NOTHING",
+        "port.next_ps = now + 3_000_000",
+        "return 0",
+        coupled=coupled,
+    )
+    one = run(engine(tmp_path, text, n_classes=1))
+    flows = one.flow_states()
+    assert (flows.done_ps > 0).all()
+    full_ps, last_ps, delay_ps = 4160 * 80, (40_000 - 9 * 4096 + 64) * 80, 1_000_000
+    began_ps = full_ps + delay_ps + 29 * 3_000_000
+    assert int(flows.done_ps.max()) == began_ps + last_ps + delay_ps
