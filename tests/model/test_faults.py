@@ -276,6 +276,14 @@ class TestExperiment:
             ),
             ({"routing": 'converge = "1us"'}, "routing.converge: no link goes down"),
             (
+                {
+                    "fabric": 'load_balancing = "ecmp_symmetric"',
+                    "faults.a": 'links = "all"\ndown = "1us"',
+                    "routing": 'converge = "1us"',
+                },
+                "routing.converge: while routes change, the way back is not the way there",
+            ),
+            (
                 {"faults.a": 'links = "all"\ndown = "1us"', "routing.converge": '"leaf*" = "1us"'},
                 "routing.converge: says nothing of switch spine0",
             ),
