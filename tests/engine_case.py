@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import fields, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,10 @@ from netsim.model.reroute import RowWriter
 from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, TableWriter
 from netsim.model.tasks import ACKED, KINDS, TaskTable
 from netsim.plugins import registry
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import Plugin, PluginUse
+
+MIXED = Path(__file__).parent / "mixed_queue.py"
+SIZED = Path(__file__).parent / "sized_datagram.py"
 
 NARROW = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4, spare_slots=8)
 """So little room that everything that can grow does, more than once."""
@@ -51,20 +55,37 @@ def network_of(case: Case) -> Network:
     return replace(network, port_delay_ps=delay)
 
 
+NAMES = {
+    "rto_ps": "rto",
+    "rate_bps": "rate",
+    "target_ps": "target",
+    "interval_ps": "interval",
+    "gap_ps": "gap",
+}
+"""The reference's names of parameters, and the engine's where they are others."""
+
+
+def transport_of(case: Case) -> Plugin:
+    """The case's transport; with pFabric, one that says what remains of a flow."""
+    sized = case.transport == "datagram" and case.fabric["model"] == "pfabric"
+    return registry.find("transport", str(SIZED) if sized else case.transport)
+
+
 def fabric_of(case: Case) -> Fabric:
     given = {k: v for k, v in case.fabric.items() if v is not None and k != "ecn"}
     ecn = case.fabric.get("ecn")
+    given = {NAMES.get(name, name): value for name, value in given.items()}
     shared = {one.name: given.pop(one.name) for one in fields(Fabric) if one.name in given}
-    queue = queue_use(given.pop("model"))
+    model = given.pop("model")
+    queue = queue_use(str(MIXED) if model == "mixed" else model)
     own = {name: value for name, value in given.items() if name in queue.params}
     queue = replace(queue, params={**queue.params, **own})
     return Fabric(queue, **shared, ecn=Ecn(**ecn) if ecn else None)
 
 
 def params_of(case: Case) -> dict[str, Any]:
-    names = {"rto_ps": "rto", "rate_bps": "rate"}
-    given = {names.get(k, k): v for k, v in case.params.items()}
-    plugin = registry.find("transport", case.transport)
+    given = {NAMES.get(k, k): v for k, v in case.params.items()}
+    plugin = transport_of(case)
     return {p.name: given.get(p.name, p.convert(p.default)) for p in plugin.params}
 
 
@@ -147,7 +168,7 @@ def engine_for(case: Case, *, trace: bool = True, **options: Any) -> Engine:
         flows_of(case),
         fabric_of(case),
         PacketFormat(**case.packets),
-        (PluginUse(registry.find("transport", case.transport), params_of(case)),),
+        (PluginUse(transport_of(case), params_of(case)),),
         case.seed,
         faults=faults_of(case),
         tasks=tasks_of(case),

@@ -19,7 +19,7 @@ from engine_case import (
     run_in_pieces,
     task_results,
 )
-from reference.cases import COMBINATIONS, LOAD_BALANCING, random_case
+from reference.cases import BESIDES, COMBINATIONS, LOAD_BALANCING, TRANSPORTS, random_case
 from reference.model import Case, Counters, Outcome
 from reference.simulator import simulate
 
@@ -88,8 +88,7 @@ def test_every_departure_of_many(transport: str, model: str, load_balancing: str
 
 def check_planes(transport: str, model: str, planes: str, seed: int) -> None:
     """Likewise where hosts have several ports; its seed also decides on the load balancing."""
-    balancing = [name for name in LOAD_BALANCING if name != "ecmp_symmetric"]
-    case = random_case(seed, transport, model, balancing[seed % len(balancing)], planes)
+    case = random_case(seed, transport, model, LOAD_BALANCING[seed % len(LOAD_BALANCING)], planes)
     compare(case, jit=False, window_ps=shortened(case, (1, 3, 1, 8)[seed % 4]))
 
 
@@ -117,6 +116,36 @@ def test_growth_and_pieces_change_nothing_for_hosts_with_several_ports(planes: s
     for seed, (transport, model) in enumerate(COMBINATIONS):
         case = random_case(200 + seed, transport, model, "spray_rr", planes)
         compare_totals(case, run_in_pieces(case, seed, windows=300), simulate(case))
+
+
+def check_in_turn(transport: str, model: str, seeds: range) -> None:
+    """Cases whose seeds decide on the load balancing, too."""
+    for seed in seeds:
+        check(transport, model, LOAD_BALANCING[seed % len(LOAD_BALANCING)], seed)
+
+
+@pytest.mark.parametrize("model", BESIDES)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_every_departure_of_other_disciplines(transport: str, model: str) -> None:
+    check_in_turn(transport, model, range(CASES))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", BESIDES)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_every_departure_of_many_with_other_disciplines(transport: str, model: str) -> None:
+    check_in_turn(transport, model, range(CASES, 5 * MORE_CASES))
+
+
+@pytest.mark.parametrize("model", BESIDES)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_other_disciplines_in_narrow_rings_and_in_pieces(transport: str, model: str) -> None:
+    for seed in range(100, 102):
+        case = random_case(seed, transport, model, LOAD_BALANCING[seed % len(LOAD_BALANCING)])
+        expected = simulate(case)
+        narrow = engine_for(case, trace=False, sizes=NARROW, jit=False)
+        compare_totals(run(narrow, case.until_ps), expected)
+        compare_totals(run_in_pieces(case, seed, windows=300), expected)
 
 
 @pytest.mark.parametrize("load_balancing", LOAD_BALANCING)

@@ -160,7 +160,7 @@ BAD = {
     "no name for a discipline": (
         text(fabric="model = 3"),
         [
-            "e.toml: fabric.model: 3 is not a name (there are: drop_tail, lossless, trim)",
+            "e.toml: fabric.model: 3 is not a name (there are: {queues})",
         ],
     ),
     "ecn is no table": (
@@ -225,7 +225,7 @@ BAD = {
             "e.toml: fabric.alpha: has no effect without a shared buffer "
             "(remove it, or set shared_buffer_bytes)",
             'e.toml: fabric.queue_bytes: has no effect with model "lossless" '
-            '(it belongs to "drop_tail" and "trim")',
+            '(it belongs to "codel" and "credit_shaper" and "drop_tail" and "pfabric" and "trim")',
         ],
     ),
     "stop and outputs": (
@@ -243,9 +243,9 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_files(tmp_path, name):
     content, expected = BAD[name]
-    topologies = ", ".join(registry.names("topology"))
+    topologies, queues = (", ".join(registry.names(kind)) for kind in ("topology", "queue"))
     assert messages(tmp_path, content) == [
-        line.replace("{topologies}", topologies) for line in expected
+        line.replace("{topologies}", topologies).replace("{queues}", queues) for line in expected
     ]
 
 

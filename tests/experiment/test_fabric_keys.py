@@ -55,6 +55,8 @@ def test_the_page_has_the_keys_of_every_discipline():
 
 def as_written(param):
     value = param.none if param.default is None else param.default
+    if isinstance(value, bool):
+        return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else value
 
 

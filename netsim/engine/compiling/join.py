@@ -56,11 +56,14 @@ def join(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
 def with_discipline(protocol: Protocol, discipline: Discipline, names: Sequence[str]) -> Protocol:
     """The transports with the fields that a queue discipline has in packets besides theirs.
 
-    ``names`` are those of both for messages. Raises InputError if one field is named by both.
+    A field that both name is one field: the transport sets what the discipline looks at. ``names``
+    are those of both for messages. Raises InputError if it is of another type.
     """
-    both = (set(record.names or ()) for record in (protocol.packet, discipline.packet))
-    for field in sorted(set.intersection(*both) - set(PACKET_FIELDS)):
-        raise InputError(f"{' and '.join(names)} both have the field {field} in PACKET_FIELDS")
+    ours, theirs = _fields(protocol.packet), _fields(discipline.packet)
+    for field in sorted(ours.keys() & theirs.keys()):
+        if ours[field] != theirs[field]:
+            both = " and ".join(names)
+            raise InputError(f"{both} have different fields {field} in PACKET_FIELDS")
     return replace(protocol, packet=_union([protocol.packet, discipline.packet]))
 
 

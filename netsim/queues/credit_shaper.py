@@ -1,0 +1,84 @@
+"""ExpressPass: credits are shaped, so that the data that they let come back fits its link.
+
+Class 0 has credits, class 1 all else. A port sends credits no faster than full packets of data
+could come the other way for them (84 / (84 + 1538) = 5.18 % of the link, in bytes, with Ethernet's
+sizes), but for a burst of `credit_burst`; while no credit may go, data goes. A credit that finds
+`credit_slots` of them waiting is dropped, which tells its receiver to send fewer.
+
+Cho, Jang and Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM
+2017. Sizes and numbers are those of the authors' ns-2 scripts.
+"""
+
+from netsim.params import Param
+from netsim.queue import DROP, NOTHING, class_of, peek, serialisation_ps, wait_until, waiting
+from netsim.queues import drop_tail
+
+CLASSES = 2
+
+SCRIPTS = "the authors' ns-2 scripts (kaist-ina/ns2-xpass)"
+
+PARAMS = [
+    Param("queue_bytes", "queue", "100pkt", "data, per port"),
+    Param(
+        "credit_bytes",
+        "bytes",
+        "84B",
+        "a credit of average size",
+        source=SCRIPTS,
+        minimum="1B",
+    ),
+    Param("credit_slots", "count", 8, "credits that may wait", source=SCRIPTS, minimum=1),
+    Param("credit_burst", "count", 2, "credits that may go at once", source=SCRIPTS, minimum=1),
+]
+
+PORT_STATE = ("full_ps",)  # when the bucket of tokens is, or was, full
+
+CREDITS, DATA_CLASS = 0, 1
+
+
+check = drop_tail.check
+
+
+def admit(env, now, port, pkt):
+    if int(pkt.prio) == CREDITS:
+        if waiting(class_of(env, port, CREDITS)) < env.par.credit_slots:
+            return CREDITS
+    elif class_of(env, port, DATA_CLASS).bytes + int(pkt.size_bytes) <= env.par.queue_bytes:
+        return DATA_CLASS
+    return DROP
+
+
+def choose(env, now, port):
+    queue = class_of(env, port, CREDITS)
+    if waiting(queue) == 0:
+        return DATA_CLASS
+    cost_ps = cost_of(env.par, port, int(peek(env, queue, 0).size_bytes))
+    at = max(now, port.full_ps) + cost_ps - depth_of(env.par, port)
+    if at <= now:
+        return CREDITS
+    if waiting(class_of(env, port, DATA_CLASS)) > 0:
+        return DATA_CLASS
+    wait_until(env, now, port, at)
+    return NOTHING
+
+
+def on_send(env, now, port, queue, pkt):
+    if int(pkt.prio) == CREDITS:
+        port.full_ps = max(now, port.full_ps) + cost_of(env.par, port, int(pkt.size_bytes))
+
+
+def cost_of(par, port, size):
+    """The time in which the bucket gets the tokens for a credit of ``size`` bytes."""
+    return min(room_ps(par, port, size), depth_of(par, port))
+
+
+def depth_of(par, port):
+    """The time in which an empty bucket fills."""
+    return par.credit_burst * room_ps(par, port, par.credit_bytes)
+
+
+def room_ps(par, port, size):
+    """The time that credits of ``size`` bytes keep free, each for itself and for its data."""
+    full = par.payload_bytes + par.header_bytes
+    alone_ps = serialisation_ps(size, port.ps_per_byte_q20)
+    return alone_ps * (par.credit_bytes + full) // par.credit_bytes

@@ -1,0 +1,103 @@
+"""A queue discipline without sense that uses all there is, for comparing with the reference.
+
+What happens is decided by chance. Its twin is `reference/mixed.py`.
+"""
+
+from netsim.params import Param
+from netsim.queue import (
+    ACCEPT,
+    DATA,
+    DROP,
+    NOTHING,
+    class_of,
+    drop_head,
+    mark,
+    pause,
+    peek,
+    push,
+    rand32,
+    remove,
+    resume,
+    take_last,
+    wait_until,
+    waiting,
+)
+
+PARAMS = [
+    Param("queue_bytes", "queue", "8pkt", "per port and class"),
+    Param("buffer_bytes", "queue", "40pkt", "of the switch, for what comes in"),
+    Param("gap", "time", "100ns", "for which a port waits now and then"),
+    Param("classes", "count", 1, "those of the fabric"),
+]
+
+COUPLED = True
+PORT_STATE = ("draws",)
+CLASS_STATE = ("came_in",)
+SWITCH_STATE = ("held",)
+
+CHANCE = 32
+
+
+def draw(env, port):
+    port.draws += 1
+    return rand32(env.par.seed, CHANCE, int(port.number), port.draws)
+
+
+def on_arrival(env, now, port, pkt):
+    size = int(pkt.size_bytes)
+    if env.switch.held + size > env.par.buffer_bytes and draw(env, port) % 4 > 0:
+        return DROP
+    env.switch.held += size
+    queue = class_of(env, port, int(pkt.prio))
+    queue.came_in += 1
+    if queue.came_in % 8 == 0:
+        pause(env, port, int(pkt.prio))
+    return ACCEPT
+
+
+def on_departure(env, now, port, cls, size):
+    env.switch.held -= size
+    if draw(env, port) % 2 == 0:
+        resume(env, port, cls)
+
+
+def admit(env, now, port, pkt):
+    cls = int(pkt.prio)
+    chance = draw(env, port)
+    other = chance % env.par.classes
+    queue = class_of(env, port, other)
+    behind = (other + 1) % env.par.classes
+    if chance % 3 == 0 and waiting(queue) > 0 and behind != cls:
+        push(env, now, port, behind, take_last(env, port, queue))
+    if class_of(env, port, cls).bytes + int(pkt.size_bytes) > env.par.queue_bytes:
+        env.switch.held -= int(pkt.size_bytes)
+        return DROP
+    return cls
+
+
+def choose(env, now, port):
+    chance = draw(env, port)
+    if chance % 4 == 0:
+        wait_until(env, now, port, now + 1 + env.par.gap)
+        return NOTHING
+    cls = chance % env.par.classes
+    while waiting(class_of(env, port, cls)) == 0 or (port.paused >> cls) & 1 == 1:
+        cls = (cls + 1) % env.par.classes
+    return cls
+
+
+def pick(env, now, port, queue):
+    chance = draw(env, port)
+    if chance % 8 == 0 and waiting(queue) > 1:
+        env.switch.held -= int(peek(env, queue, 0).size_bytes)
+        drop_head(env, now, port, queue)
+    if chance % 8 == 1 and waiting(queue) > 2:
+        env.switch.held -= int(peek(env, queue, 1).size_bytes)
+        remove(env, now, port, queue, 1)
+    return chance % waiting(queue)
+
+
+def on_send(env, now, port, queue, pkt):
+    pkt.entropy = (int(pkt.entropy) + 1) % 65536
+    if draw(env, port) % 8 == 0 and int(pkt.kind) == DATA:
+        mark(env, now, port, queue, pkt)

@@ -1,0 +1,17 @@
+"""The transport `datagram`, whose packets say how many are left, as pFabric's switches expect."""
+
+from netsim.transports import datagram
+
+PARAMS = datagram.PARAMS
+RELIABLE = datagram.RELIABLE
+TX_STATE = datagram.TX_STATE
+PACKET_FIELDS = ("remaining",)
+
+setup = datagram.setup
+ready = datagram.ready
+on_data = datagram.on_data
+
+
+def fill(env, now, tx, pkt):
+    pkt.remaining = tx.n_packets - tx.next_seq
+    datagram.fill(env, now, tx, pkt)

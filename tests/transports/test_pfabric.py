@@ -1,0 +1,65 @@
+"""pFabric: short flows go as if there were no long ones, and what is lost is found."""
+
+from __future__ import annotations
+
+import numpy as np
+from engine_runs import (
+    PACKET,
+    US,
+    build,
+    counter,
+    dumbbell,
+    fabric_with,
+    fat_tree,
+    fct_ps,
+    flow_table,
+    run,
+)
+
+from netsim.bounds.ideal import ideal_times
+from netsim.model.arithmetic import byte_quotient, serialisation_ps
+from netsim.model.fabric import PacketFormat
+
+FABRIC = fabric_with("pfabric", load_balancing="spray_rr", queue_bytes=60 * PACKET)
+PACKET_PS = serialisation_ps(PACKET, int(byte_quotient(100 * 10**9)))
+
+
+def test_short_flows_wait_for_packets_in_transmission_only() -> None:
+    """An elephant fills the link to a host to which others send 3 to 10 packets, one by one.
+
+    They share that link with it, and one before it: there is a packet of it on each at most.
+    """
+    network = fat_tree(4, 4, "100Gbps")
+    mice = [(1 + i % 3, 15, (3 + i) * 4096, (20 + 12 * i) * US) for i in range(8)]
+    flows = flow_table([(4, 15, 400 * 4096, 0), *mice])
+    engine = run(build(network, flows, "pfabric", FABRIC, jit=False))
+    ideal = ideal_times(network, flows, PacketFormat(), multipath=True).fct_ps
+    late = fct_ps(engine) - ideal
+    assert np.all((late[1:] >= 0) & (late[1:] <= 2 * PACKET_PS))
+    # The elephant loses the time of their packets, and no more than one for each flow besides.
+    assert sum(range(3, 11)) * PACKET_PS <= late[0] <= (sum(range(3, 11)) + 8) * PACKET_PS
+    assert counter(engine, "drops") == 0
+
+
+def test_flows_are_done_in_the_order_of_their_sizes() -> None:
+    """Each when all that are shorter are done, and it; timeouts of those that are not take time."""
+    sizes = np.array([300, 100, 400, 200])
+    flows = flow_table([(h, 15, int(sizes[h]) * 4096, 0) for h in range(4)])
+    engine = run(build(fat_tree(4, 4, "100Gbps"), flows, "pfabric", FABRIC, jit=False))
+    together = np.cumsum(np.sort(sizes)) * PACKET_PS
+    done = fct_ps(engine)[np.argsort(sizes)]
+    assert np.all((together < done) & (done < 1.5 * together))
+    assert counter(engine, "drops") > 0
+
+
+def test_a_starved_flow_probes_and_comes_back() -> None:
+    """A queue of one packet, which a flow of 1000 has first: one of 1001 is down to probing."""
+    network = dumbbell(hosts=2, host_delay="1us", bottleneck_delay="1us")
+    flows = flow_table([(0, 2, 1000 * 4096, 0), (1, 3, 1001 * 4096, 0)])
+    one = fabric_with("pfabric", queue_bytes=PACKET)
+    engine = build(network, flows, "pfabric", one, jit=False)
+    run(engine, 1000 * US)
+    tx = engine.state.ends.tx[1]
+    assert (tx.probing, tx.timeouts > 5) == (1, True)
+    run(engine)
+    assert np.all(fct_ps(engine) > 0)

@@ -1,0 +1,313 @@
+"""ExpressPass: a packet is sent for each credit that comes, and switches drop credits, not data.
+
+A sender asks for credit. The receiver sends it credits, at a rate that it adapts, and each lets
+one packet go. Switches shape credits so that the packets that come back for them fit
+(`netsim/queues/credit_shaper.py`), which takes that both cross the same links: `ecmp_symmetric`.
+A credit that is dropped on its way is a packet that would have been in the way; from the credits
+of a round trip that brought nothing, the receiver learns how many to send. The receiver's own link
+is shaped like those of switches, over all of its flows. Credits are jittered in time and in size,
+so that flows do not lose theirs in step. When all is sent, the sender says stop.
+
+Cho, Jang and Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM
+2017; the control law is that of the authors' ns-2 code (kaist-ina/ns2-xpass, xpass.cc).
+Data is not dropped but by broken links. Then the receiver, told by a request or a stop how much was
+sent, asks for all from the first packet that it misses (NACK), as that code does.
+"""
+
+from netsim.blocks import rtt
+from netsim.params import Param
+from netsim.transport import (
+    ACK,
+    BLOCKED,
+    NACK,
+    armed,
+    below,
+    bit_first_clear,
+    bit_set,
+    cancel_timer,
+    deliver,
+    finish,
+    full_bytes,
+    host_timer_armed,
+    rand32,
+    send,
+    serialisation_ps,
+    set_host_timer,
+    set_timer,
+)
+
+SCRIPTS = "the authors' ns-2 scripts"
+CODE = "the authors' ns-2 code"
+
+PARAMS = [
+    Param(
+        "credit_bytes",
+        "bytes",
+        "84B",
+        "a credit of average size",
+        source=SCRIPTS,
+        minimum="1B",
+    ),
+    Param(
+        "credit_spread",
+        "bytes",
+        "8B",
+        "by so much credits are smaller or larger",
+        source=SCRIPTS,
+    ),
+    Param("credit_slots", "count", 8, "flows whose credit may wait", source=SCRIPTS, minimum=1),
+    Param("credit_burst", "count", 2, "credits that go at once", source=SCRIPTS, minimum=1),
+    Param("jitter", "fraction", 0.1, "of the time between credits, both ways", source=SCRIPTS),
+    Param(
+        "initial_rate",
+        "fraction",
+        0.5,
+        "of the highest; in proportion less for flows of fewer than 40 packets",
+        source=SCRIPTS,
+        minimum=1e-6,
+    ),
+    Param("target_loss", "fraction", 0.125, "of credits, of a flow without rate", source=SCRIPTS),
+    Param("w_initial", "fraction", 0.0625, "weight of the highest rate at first", source=SCRIPTS),
+    Param("w_min", "fraction", 0.01, "its least", source=SCRIPTS),
+    Param("w_max", "fraction", 0.5, "its most", source=CODE),
+    Param("w_step", "fraction", 0.05, "its growth without loss", source=CODE),
+    Param(
+        "rto",
+        "time",
+        "100us",
+        "silence after which a sender asks again",
+        source=SCRIPTS,
+        minimum="1us",
+    ),
+]
+
+CONTROL_PER_DATA = 1.1
+
+FABRIC = {
+    "model": "credit_shaper",
+    "load_balancing": "ecmp_symmetric",
+    "n_classes": 2,
+    "queue_bytes": "100pkt",
+}
+
+CREDIT_CLASS, DATA_CLASS = 0, 1
+REQUEST, STOP, CREDIT = 2, 3, 12
+SHORT_FLOW = 40  # packets
+JITTER, SIZE = 64, 65  # purposes of random numbers
+
+TX_STATE = ("next_seq", "credits", "n_credits", "last_credit", "stamp")
+RX_STATE = (
+    *rtt.TX_STATE,
+    "first_missing",
+    "number",  # of the last credit, sent or dropped here
+    "listed",  # a credit waits for the host's link
+    "next_listed",
+    ("rate", float),  # of credits, of the highest
+    ("weight", float),
+    "may_grow",
+    "updated_ps",
+    "seen_number",  # what data said of credits at all, and when the rate was set
+    "seen_count",
+    "set_number",
+    "set_count",
+)
+HOST_STATE = ("list_head", "list_tail", "n_listed", "full_ps")
+PACKET_FIELDS = ("credits",)
+TRACE = ("next_seq", "credits", "rate", "weight", "number")
+TX_TIMERS, RX_TIMERS, HOST_TIMERS = 1, 1, 1
+SILENCE, NEXT_CREDIT, LINK = 0, 0, 0
+RX_BITMAPS = 1
+GOT = 0
+
+
+def setup(env, tx, rx):
+    tx.prio = DATA_CLASS
+    rx.prio = DATA_CLASS
+
+
+# The sender.
+
+
+def on_start(env, now, tx):
+    request(env, now, tx)
+
+
+def request(env, now, tx):
+    """Ask for credit, and say how many packets were sent."""
+    send(env, tx, REQUEST, tx.next_seq, 0, DATA_CLASS)
+    set_timer(env, now, tx, SILENCE, now + env.par.rto)
+
+
+def ready(env, now, tx):
+    if tx.credits > 0 and tx.next_seq < tx.n_packets:
+        return now
+    return BLOCKED
+
+
+def fill(env, now, tx, pkt):
+    pkt.seq = tx.next_seq
+    pkt.aux = tx.stamp
+    # Of the credits that came: how many, and the last one. What is between was dropped.
+    pkt.credits = tx.n_credits << 32 | tx.last_credit
+    tx.next_seq += 1
+    tx.credits -= 1
+    if tx.next_seq == tx.n_packets:
+        tx.credits = 0
+        send(env, tx, STOP, tx.next_seq, 0, DATA_CLASS)
+
+
+def on_control(env, now, tx, pkt):
+    kind = int(pkt.kind)
+    if kind == ACK:
+        cancel_timer(env, tx, SILENCE)
+        finish(env, now, tx)
+    elif kind == NACK:
+        tx.next_seq = int(pkt.seq)
+        request(env, now, tx)
+    else:
+        tx.n_credits += 1
+        tx.last_credit = int(pkt.seq)
+        tx.stamp = int(pkt.aux)
+        if tx.next_seq < tx.n_packets:
+            tx.credits += 1
+            set_timer(env, now, tx, SILENCE, now + env.par.rto)
+
+
+def on_timer(env, now, tx, k):
+    request(env, now, tx)
+
+
+# The receiver.
+
+
+def on_request(env, now, rx, pkt):
+    if rx.done_ps >= 0:
+        if int(pkt.kind) == REQUEST:
+            send(env, rx, ACK, rx.n_packets, 0, DATA_CLASS)
+        return
+    if int(pkt.kind) == STOP:
+        cancel_timer(env, rx, NEXT_CREDIT)
+    elif not armed(env, rx, NEXT_CREDIT):
+        start_credits(env, now, rx)
+    if rx.first_missing < int(pkt.seq):
+        send(env, rx, NACK, rx.first_missing, 0, DATA_CLASS)
+
+
+def on_data(env, now, rx, pkt):
+    if bit_set(env, rx, GOT, int(pkt.seq)):
+        deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
+        rx.first_missing = bit_first_clear(env, rx, GOT, rx.first_missing)
+    if rx.done_ps >= 0:
+        cancel_timer(env, rx, NEXT_CREDIT)
+        send(env, rx, ACK, rx.n_packets, 0, DATA_CLASS)
+        return
+    rtt.sample(rx, rtt.elapsed_ps(now, int(pkt.aux)))
+    number = int(pkt.credits) & 0xFFFFFFFF
+    if number > rx.seen_number:
+        rx.seen_number = number
+        rx.seen_count = int(pkt.credits) >> 32
+
+
+def start_credits(env, now, rx):
+    par = env.par
+    rx.rate = par.initial_rate * min(rx.n_packets, SHORT_FLOW) / SHORT_FLOW
+    rx.weight = par.w_initial
+    rx.may_grow = 0
+    begin_period(now, rx)
+    set_timer(env, now, rx, NEXT_CREDIT, now)
+
+
+def begin_period(now, rx):
+    rx.updated_ps = now
+    rx.set_number = rx.seen_number
+    rx.set_count = rx.seen_count
+
+
+def on_rx_timer(env, now, rx, k):
+    if rx.srtt_ps > 0 and now - rx.updated_ps >= rx.srtt_ps and rx.seen_number > rx.set_number:
+        control_rate(env, now, rx)
+    host = env.host
+    if rx.listed == 1 or host.n_listed >= env.par.credit_slots:
+        rx.number += 1  # dropped, as a switch would
+    else:
+        list_flow(env, rx)
+        if not host_timer_armed(env, LINK):
+            set_host_timer(env, now, LINK, link_ready_ps(env, now))
+    gap_ps = room_ps(env, env.par.credit_bytes) / rx.rate
+    draw = rand32(env.par.seed, JITTER, rx.flow, rx.number + rx.listed)
+    jitter = env.par.jitter * (2.0 * draw / 4294967296.0 - 1.0)
+    set_timer(env, now, rx, NEXT_CREDIT, now + int(gap_ps * (1.0 + jitter)))
+
+
+def control_rate(env, now, rx):
+    """Once a round trip: fewer credits if more were lost than is aimed at, or else more."""
+    par = env.par
+    sent = rx.seen_number - rx.set_number
+    came = rx.seen_count - rx.set_count
+    highest_gap_ps = room_ps(env, par.credit_bytes)
+    target = (1.0 - rx.rate) * par.target_loss
+    if 1.0 - came / sent > target:
+        came_rate = came * highest_gap_ps / (now - rx.updated_ps)
+        rx.rate = min(rx.rate, came_rate * (1.0 + target))
+        rx.weight = max(rx.weight / 2.0, par.w_min)
+        rx.may_grow = 0
+    else:
+        if rx.may_grow == 1:
+            rx.weight = min(rx.weight + par.w_step, par.w_max)
+        rx.may_grow = 1
+        rx.rate = rx.weight + (1.0 - rx.weight) * rx.rate
+    rx.rate = min(max(rx.rate, highest_gap_ps / rx.srtt_ps), 1.0)
+    begin_period(now, rx)
+
+
+# The receiver's link: a bucket of tokens for credits, as at the ports of switches.
+
+
+def room_ps(env, size):
+    """The time that credits of ``size`` bytes keep free, each for itself and for its data."""
+    average = env.par.credit_bytes
+    alone_ps = serialisation_ps(size, env.host.ps_per_byte_q20)
+    return alone_ps * (average + full_bytes(env)) // average
+
+
+def link_ready_ps(env, now):
+    """When a credit of average size may be sent."""
+    burst_ps = (env.par.credit_burst - 1) * room_ps(env, env.par.credit_bytes)
+    return max(now, env.host.full_ps - burst_ps)
+
+
+def list_flow(env, rx):
+    """A credit of this flow waits for the link."""
+    host = env.host
+    rx.listed = 1
+    rx.next_listed = 0
+    if host.n_listed == 0:
+        host.list_head = rx.flow
+    else:
+        env.rx[host.list_tail].next_listed = rx.flow + 1
+    host.list_tail = rx.flow
+    host.n_listed += 1
+
+
+def on_host_timer(env, now, k):
+    host = env.host
+    rx = env.rx[host.list_head]
+    rx.listed = 0
+    host.n_listed -= 1
+    host.list_head = rx.next_listed - 1
+    if armed(env, rx, NEXT_CREDIT):  # it was not stopped
+        send_credit(env, now, rx)
+    if host.n_listed > 0:
+        set_host_timer(env, now, LINK, link_ready_ps(env, now))
+
+
+def send_credit(env, now, rx):
+    par = env.par
+    rx.number += 1
+    credit = send(env, rx, CREDIT, rx.number, rtt.timestamp(now), CREDIT_CLASS)
+    size = par.credit_bytes
+    if par.credit_spread > 0:
+        draw = rand32(par.seed, SIZE, rx.flow, rx.number)
+        size += below(draw, 2 * par.credit_spread + 1) - par.credit_spread
+    credit.size_bytes = size
+    env.host.full_ps = max(now, env.host.full_ps) + room_ps(env, size)
