@@ -221,6 +221,8 @@ def recorded_complete(directory: Path) -> bool | None:
 def _why_none(path: Path) -> str:
     if not path.exists():
         return "there is no such directory"
+    if (path / files.RUN).is_file():
+        return "its run is not done: `netsim resume` goes on with it"
     return f"{files.SUMMARY} is missing" if path.is_dir() else "it is a file"
 
 

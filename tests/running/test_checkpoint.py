@@ -302,6 +302,15 @@ def test_resume_where_nothing_is(runs: Runs, name: str, text: str) -> None:
     assert text in said
 
 
+def test_what_is_not_done_is_no_result_yet(runs: Runs) -> None:
+    runs.netsim(*RUN, "1000s", stop_after=4)
+    for name in RESULT:
+        (Path("r") / name).unlink()
+    code, said = runs.netsim("plot", "r")
+    assert code == 2
+    assert "r holds no result (its run is not done: `netsim resume` goes on with it)" in said
+
+
 def test_other_code(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     runs.netsim(*RUN, "1000s", stop_after=4)
     monkeypatch.setattr("netsim.results.provenance.package_hash", lambda: "edited")
