@@ -115,7 +115,7 @@ def test_every_departure_of_many_hosts_with_several_ports(
 def test_growth_and_pieces_change_nothing_for_hosts_with_several_ports(planes: str) -> None:
     for seed, (transport, model) in enumerate(COMBINATIONS):
         case = random_case(200 + seed, transport, model, "spray_rr", planes)
-        compare_totals(case, run_in_pieces(case, seed, windows=300), simulate(case))
+        compare_totals(run_in_pieces(case, seed, windows=300), simulate(case))
 
 
 def check_in_turn(transport: str, model: str, seeds: range) -> None:
