@@ -23,6 +23,7 @@ from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.reroute import RowWriter
 from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, TableWriter
+from netsim.model.sampling import Sampling
 from netsim.model.tasks import ACKED, KINDS, TaskTable
 from netsim.plugins import registry
 from netsim.plugins.registry import Plugin, PluginUse
@@ -159,7 +160,9 @@ def routes_of(case: Case) -> RouteChanges | None:
     return writer.changes(np.zeros(0, np.int64))
 
 
-def engine_for(case: Case, *, trace: bool = True, **options: Any) -> Engine:
+def engine_for(
+    case: Case, *, trace: bool = True, sampling: Sampling | None = None, **options: Any
+) -> Engine:
     """An engine for the case; with ``trace`` one that keeps every packet (`keep_sent`)."""
     if trace:
         options["sizes"] = Sizes(link_slots=TRACE_SLOTS, queue_slots=4, control_slots=16)
@@ -172,6 +175,7 @@ def engine_for(case: Case, *, trace: bool = True, **options: Any) -> Engine:
         case.seed,
         faults=faults_of(case),
         tasks=tasks_of(case),
+        sampling=sampling,
     )
     engine = Engine(simulation, Options(**options))
     return keep_sent(engine) if trace else engine

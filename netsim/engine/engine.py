@@ -19,7 +19,7 @@ from netsim.engine.compiling.specialise import Entry, jit_enabled
 from netsim.engine.failures import Failures
 from netsim.engine.growth import give_room
 from netsim.engine.kernels.ids import Ps
-from netsim.engine.kernels.layout import GROW
+from netsim.engine.kernels.layout import GROW, THIN
 from netsim.engine.kernels.loop import Limits
 from netsim.engine.kernels.profile import WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
@@ -32,6 +32,8 @@ from netsim.engine.readings import (
     Status,
     TaskStates,
 )
+from netsim.engine.series import thin
+from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
 from netsim.engine.simulation import Options, Parts, Simulation
 from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import build_state, features
@@ -61,6 +63,7 @@ class Engine:
         self.jit = jit_enabled() if options.jit is None else options.jit
         self.name = simulation.name
         pars, self.protocol, self.discipline = _plugins(simulation.uses, self.fabric.queue)
+        self.sampling = simulation.sampling
         tracing = bool(options.trace)
         self._compile(tracing=tracing, profile=options.profile, checked=options.checked)
         self.state = build_state(
@@ -104,6 +107,20 @@ class Engine:
     def link_counters(self) -> LinkCounters:
         """The counters of every link and class."""
         return readings.link_counters(self.state, self.fabric.n_classes)
+
+    def series(self) -> SeriesReading | None:
+        """What was kept of queues, hosts and flows over time, if that was asked for."""
+        if self.sampling is None:
+            return None
+        return read_series(
+            self.state, self.sampling, self.network, self.fabric.n_classes, self.now_ps
+        )
+
+    def queue_levels(self) -> QueueLevels | None:
+        """Mean and percentile of every queue over the whole run, if that was asked for."""
+        if self.sampling is None or not self.sampling.queues:
+            return None
+        return queue_levels(self.state, self.fabric.n_classes, self.now_ps)
 
     def paused_classes(self) -> Ints:
         """int64[n_ports]: bit c is set where PFC has paused class c of the port."""
@@ -168,6 +185,9 @@ class Engine:
             groups = (s.net, s.wires, s.ends, s.clock, s.scratch)
             limits = Limits(last - self.counts.windows, Ps(until_ps), stop_when_done)
             status = self._call(self._run, *groups, workers, limits)
+            if status == THIN:
+                thin(s.wires)
+                continue
             if status != GROW:
                 return Status(status)
             self._failures.look()

@@ -14,6 +14,7 @@ from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
+from netsim.model.sampling import Sampling
 from netsim.model.tasks import TaskTable, Workload
 from netsim.plugins.registry import PluginUse
 
@@ -28,14 +29,24 @@ class Parts:
     faults: bool = False
     tasks: bool = False
     several_ports: bool = False
+    sampled: bool = False
+    histogram: bool = False
 
     @classmethod
-    def of(cls, network: Network, load: Workload, faults: LinkFaults | None) -> Parts:
-        """What is needed for a network, its flows, tasks and faults."""
+    def of(
+        cls,
+        network: Network,
+        load: Workload,
+        faults: LinkFaults | None,
+        sampling: Sampling | None,
+    ) -> Parts:
+        """What is needed for a network, its flows, tasks and faults, and for series."""
         return cls(
             faults=faults is not None,
             tasks=load.has_tasks,
             several_ports=network.has_several_ports,
+            sampled=sampling is not None,
+            histogram=sampling is not None and sampling.queues,
         )
 
 
@@ -45,7 +56,8 @@ class Simulation:
 
     ``uses`` are the run's transports; ``transport_of_flow`` (int64[n_flows]) says which of them
     each flow has, the first if it is left out. ``faults`` are what goes wrong on links,
-    ``tasks`` what hosts do beside sending.
+    ``tasks`` what hosts do beside sending. ``sampling`` are the series that are kept, which change
+    nothing else.
     """
 
     network: Network
@@ -57,11 +69,12 @@ class Simulation:
     transport_of_flow: npt.NDArray[np.int64] | None = None
     faults: LinkFaults | None = None
     tasks: TaskTable | None = None
+    sampling: Sampling | None = None
 
     @property
     def parts(self) -> Parts:
         """What of the engine it makes use of."""
-        return Parts.of(self.network, Workload(self.flows, self.tasks), self.faults)
+        return Parts.of(self.network, Workload(self.flows, self.tasks), self.faults, self.sampling)
 
     @property
     def name(self) -> str:

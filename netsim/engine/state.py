@@ -92,7 +92,7 @@ def build_state(
     ends = build_ends(simulation, protocol, pars, rings)
     state = State(
         net=build_net(simulation),
-        wires=build_wires(simulation, protocol.packet, discipline, rings, trace),
+        wires=build_wires(simulation, protocol, discipline, rings, trace),
         ends=ends,
         clock=build_clock(network, ends, options.window_ps),
         scratch=build_scratch(network, options.workers, sizes.scratch),
@@ -116,6 +116,8 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         "FAULTS": parts.faults,
         "TASKS": parts.tasks,
         "PLANES": HASH + PLANES.index(fabric.planes) if parts.several_ports else ONE_PORT,
+        "SAMPLED": parts.sampled,
+        "HISTOGRAM": parts.histogram,
     }
 
 

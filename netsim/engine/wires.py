@@ -8,6 +8,7 @@ import numpy as np
 
 from netsim.engine.compiling.discipline import Discipline
 from netsim.engine.compiling.plugin_file import plugin_parameters
+from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import (
     BALANCE,
@@ -23,6 +24,7 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.trace import Trace
 from netsim.engine.records import aligned_zeros
+from netsim.engine.series import build_series
 from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings, is_sparse
 from netsim.model.arithmetic import PURPOSE_PERMUTATION, PURPOSE_SPRAY, byte_quotient, salt
@@ -33,12 +35,12 @@ from netsim.model.network import Network
 
 def build_wires(
     simulation: Simulation,
-    packet: np.dtype,
+    protocol: Protocol,
     discipline: Discipline,
     rings: Rings,
     trace: Trace | Array,
 ) -> Wires:
-    """The packets' side of the state; ``packet`` is the type of a packet's record."""
+    """The packets' side of the state, for what a protocol has in its records."""
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
     n, h, c = network.n_ports, network.n_host_ports, fabric.n_classes
     sizes = rings.sizes
@@ -67,8 +69,8 @@ def build_wires(
     balance["salt_other"] = salt(seed, PURPOSE_PERMUTATION, 2 * entity)
     return grouped(
         Wires,
-        pool=aligned_zeros(rings.pool_slots, packet, sparse=sparse),
-        blank=np.zeros(1, packet),
+        pool=aligned_zeros(rings.pool_slots, protocol.packet, sparse=sparse),
+        blank=np.zeros(1, protocol.packet),
         ingress=aligned_zeros(
             rings.pool_slots if discipline.features["FOLLOWS"] else 1,
             np.dtype(np.int32),
@@ -90,6 +92,7 @@ def build_wires(
         moved_links=np.zeros(1, np.int64),
         fabric=_fabric_record(fabric, seed),
         trace=trace,
+        **build_series(simulation.sampling, network, simulation.flows, c, protocol),
         **_fault_state(simulation.faults, network, c),
     )
 

@@ -17,6 +17,7 @@ from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.lanes import Lanes, lanes_used
 from netsim.model.network import Network
+from netsim.model.sampling import Sampling
 from netsim.model.symmetry import check_symmetric
 from netsim.model.tasks import Workload
 from netsim.plugins.calls import call
@@ -44,6 +45,7 @@ class Scenario:
     ideal: IdealTimes
     class_of_flow: np.ndarray
     """int64[n_flows]: 0, or 1 + the index of its flow class."""
+    sampling: Sampling | None = None
 
     @property
     def flows(self) -> FlowTable:

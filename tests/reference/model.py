@@ -134,6 +134,7 @@ class Case:
     seed: int = 0
     until_ps: int | None = None
     faults: dict[int, LinkFault] = field(default_factory=dict)
+    sample_ps: int | None = None  # length of the intervals of series
     reroutes: list[Reroute] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     after: dict[int, tuple[int, ...]] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from .host import Host, HostPort
 from .model import Balance, Case, Flow, FlowResult, Outcome, Packet
 from .port import Port
+from .series import Recorder
 from .switch import Switch, SwitchPort
 from .tasks import Tasks
 from .transports import attach
@@ -29,6 +30,7 @@ class Simulator:
         self.case = case
         self.now = 0
         self.balance = Balance()
+        self.series = Recorder(self)
         self.on_links: dict[int, Packet] = {}
         self._heap: list[tuple[int, int, int, tuple[int, ...], int, Event]] = []
         self._events_made = 0
@@ -72,6 +74,7 @@ class Simulator:
                 self.now = until
                 break
             heapq.heappop(self._heap)
+            self.series.before(time)
             self.now = time
             event.action()
         return self._outcome()

@@ -11,6 +11,7 @@ from .mixed import Mixed
 from .model import DATA, ECN_DRAW, FLAG_CE, PFC, PFC_BYTES, TRIMMED, Packet, rand32
 from .port import COMPLETION, Port
 from .queues import DISCIPLINES
+from .series import Held
 
 if TYPE_CHECKING:
     from .simulator import Event, Simulator
@@ -38,7 +39,7 @@ class SwitchPort(Port):
         self.switch = node
         self.fifos: list[list[Waiting]] = [[] for _ in range(n_classes)]
         self.sending: tuple[Waiting, int] | None = None  # and the class that it waited in
-        self.held = [0] * n_classes  # q[c]
+        self.held = Held(sim, n_classes)  # q[c]
         self.draws = 0
         self.latest_rate_bps = rate_bps  # of the transmission that started last
         self.look: Event | None = None

@@ -29,6 +29,7 @@ class Sender:
         self.finished = False
         self.acked_ps = -1
         self.packets_sent = 0
+        self.bytes_sent = 0
         self.retransmits = 0
         self.seqs_sent: set[int] = set()
         self.pacing_timer = nic.timer((SENDER_TIMERS, flow.index, 0), lambda: nic.join(self))
@@ -54,6 +55,7 @@ class Sender:
         self.retransmits += seq in self.seqs_sent
         self.seqs_sent.add(seq)
         size = self.flow.payload_of(seq) + self.header_bytes
+        self.bytes_sent += size
         return Packet(DATA, self.flow.index, seq, self.flow.dst, size, self.data_class)
 
     @property

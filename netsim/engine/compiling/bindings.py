@@ -25,6 +25,8 @@ SEPARATE = (
     "count_out_of_order",
     "broken",
     "complete_task",
+    "close_interval",
+    "copy_watched",
 )
 """Large functions that are called from two places and gain nothing from being inlined, and small
 ones that are hardly ever called."""

@@ -28,6 +28,7 @@ from netsim.engine.kernels.holes import (
     LETS_IN,
     N_CLASSES,
     PAUSES,
+    SAMPLED,
     SHAPES,
     on_arrival,
     on_departure,
@@ -57,6 +58,7 @@ from netsim.engine.kernels.ports import (
 from netsim.engine.kernels.queue_handlers import IN_ON_ARRIVAL, IN_ON_DEPARTURE
 from netsim.engine.kernels.queue_services import DROP
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
+from netsim.engine.kernels.series import look_at_port
 from netsim.engine.kernels.switch import (
     KEY_BITS,
     KEY_MASK,
@@ -177,6 +179,8 @@ def let_in(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
     verdict = on_arrival(env, now, port, pkt)
     check_prio(env, pkt)
     if verdict == DROP:
+        if SAMPLED:
+            look_at_port(env.wires, port.number, now)
         queue = env.wires.queues[queue_of(port.number, int(pkt.prio))]
         count_drop(env.wires, port, queue, pkt, now)
         return False

@@ -153,6 +153,39 @@ class SwitchRecord(Declared):
     fault_value: int  # ... with what
 
 
+class LevelRecord(Declared):
+    """A queue of which more is kept than its counters (series.py): since when it has been as it
+    is, and what it was until then."""
+
+    since_ps: Ps
+    due_ps: Ps  # end of the interval that is under way; INF if there are no intervals
+    row: int  # of the samples, for that interval
+    peak_bytes: Bytes  # in it
+    area_high: int  # bytes held, times picoseconds, since the run began: in units of 2**24 ...
+    area_low: int  # ... and the rest
+    first_bin: int  # of the times at each level
+
+
+class SampleRecord(Declared):
+    """What a queue was like when an interval ended; all but the maximum since the run began."""
+
+    area_high: int
+    area_low: int
+    max_bytes: Bytes  # within the interval
+    sent_bytes: Bytes
+    drops: int
+    trims: int
+    marks: int
+    paused_ps: Ps
+
+
+class SeriesClockRecord(Declared):
+    interval_ps: Ps
+    end_ps: Ps  # up to which there is room for samples; INF if there are none
+    n_rows: int  # samples of an interval: queues ...
+    n_watched: int  # ... and records of hosts and flows
+
+
 class TimerRecord(Declared):
     """``key``: the time under which the timer stands in the heap at ``pos`` (-1: not in it).
     A deadline that moved later leaves the entry where it is; it is put right when it surfaces."""
@@ -181,7 +214,8 @@ class HostRecord(Declared):
     received_packets: int
     received_bytes: Bytes
     tasks_done: int  # in this window
-    payload_bytes: Bytes  # delivered to the application in this window
+    payload_bytes: Bytes  # delivered to the application ...
+    counted_bytes: Bytes  # ... of which the clock has counted so many
     n_timers: int
     doing: int  # the handler that runs, or ran last in this step: one of DOING
     fault: int  # the rule that it broke (rules.py) ...
@@ -242,6 +276,7 @@ class TxRecord(FlowRecord):
     start_ps: Ps
     acked_ps: Ps
     sent_packets: int
+    sent_bytes: Bytes  # on the wire; counted where series are kept
     retransmits: int
     high_seq: int  # the number behind the highest that was sent
     skipped: int  # data packets below it that were not; a bitmap of them begins at bits_end

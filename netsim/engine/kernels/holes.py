@@ -113,6 +113,10 @@ TRACE: bool = _feature("TRACE")
 """Is it recorded what happens to chosen flows (trace.py)?"""
 PROFILE: bool = _feature("PROFILE")
 """Is it measured where the time goes (profile.py)?"""
+SAMPLED: bool = _feature("SAMPLED")
+"""Is it kept what queues, hosts or flows are like over time (series.py)?"""
+HISTOGRAM: bool = _feature("HISTOGRAM")
+"""With it, for how long queues are at each level?"""
 
 # --- functions ------------------------------------------------------------------------------------
 

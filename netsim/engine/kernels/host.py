@@ -18,6 +18,7 @@ from netsim.engine.kernels.handlers import (
     NOTHING,
 )
 from netsim.engine.kernels.holes import (
+    SAMPLED,
     TASKS,
     TRACE,
     on_control,
@@ -59,6 +60,7 @@ from netsim.engine.kernels.places import ring_slot
 from netsim.engine.kernels.ports import set_paused
 from netsim.engine.kernels.rings import lengthen_control, lengthen_link
 from netsim.engine.kernels.rules import ENDLESS, MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER, broken
+from netsim.engine.kernels.series import look_at_host
 from netsim.engine.kernels.tasks import task_timer
 from netsim.engine.kernels.timers import first_key, surface
 from netsim.engine.kernels.trace import (
@@ -180,6 +182,8 @@ def host_step(_: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -
         if t_next > now:
             firings = 0
         now = t_next
+        if SAMPLED:
+            look_at_host(wires, ends, host_id, now)
         if now == t_send and now < t_arrival and now < t_timer:
             if port.tail - wires.head_seen[p] > port.ring_mask:
                 if not lengthen_link(wires, port, p, 0):

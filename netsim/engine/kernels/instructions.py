@@ -1,4 +1,4 @@
-"""What Numba has no name for, with stand-ins for plain Python: three instructions and a clock.
+"""What Numba has no name for, with stand-ins for plain Python: instructions and a clock.
 
 `prefetch` asks the processor for a record before it is needed: a ring is read and written
 in order, but a switch has hundreds of them, more than the processor's own prefetcher
@@ -8,7 +8,8 @@ follows, so that nearly every packet of a busy port would be waited for.
 
 `take_tickets` hands out numbers to workers that run at the same time.
 
-`read_clock_ns` is there for profiles (profile.py).
+`read_clock_ns` is there for profiles (profile.py), `bit_length` and `word_of` for series
+(series.py): which fields of a record are kept is known when a run begins, not when it is compiled.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 
 def prefetch(array: Any, index: int) -> None:
@@ -38,6 +41,17 @@ def take_tickets(tickets: Any, n: int) -> int:
 def read_clock_ns() -> int:
     """Nanoseconds on a clock that only goes forward, since some moment in the past."""
     return time.monotonic_ns()
+
+
+def bit_length(number: int) -> int:
+    """Bits of a number above 0, without those that are 0 in front."""
+    return number.bit_length()
+
+
+def word_of(records: Any, index: int, word: int) -> int:
+    """The 64 bits of ``records[index]`` that begin at its byte ``8 * word``."""
+    array = np.asarray(records)
+    return int(array.view(np.int64)[index * (array.itemsize // 8) + word])
 
 
 def _item_address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
@@ -139,10 +153,52 @@ def compiled_read_clock_ns() -> Callable[..., Any]:
     return chosen
 
 
+@cache
+def compiled_bit_length() -> Callable[..., Any]:
+    """`bit_length` for compiled code."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator] # mypy skips Numba
+    def instruction(typing_context: Any, number: Any) -> tuple[Any, Any]:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            int64 = ir.IntType(64)
+            never_zero = ir.Constant(ir.IntType(1), 1)
+            return builder.sub(ir.Constant(int64, 64), builder.ctlz(args[0], never_zero))
+
+        return types.int64(types.int64), codegen
+
+    chosen: Callable[..., Any] = instruction
+    return chosen
+
+
+@cache
+def compiled_word_of() -> Callable[..., Any]:
+    """`word_of` for compiled code: one load."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator] # mypy skips Numba
+    def instruction(typing_context: Any, records: Any, index: Any, word: Any) -> tuple[Any, Any]:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            record = _item_address(context, builder, signature.args[0], *args[:2])
+            words = builder.bitcast(record, ir.IntType(64).as_pointer())
+            return builder.load(builder.gep(words, [args[2]]))
+
+        return types.int64(records, types.int64, types.int64), codegen
+
+    chosen: Callable[..., Any] = instruction
+    return chosen
+
+
 INSTRUCTIONS: dict[Callable[..., Any], Callable[[], Callable[..., Any]]] = {
+    bit_length: compiled_bit_length,
     lowest_bit: compiled_lowest_bit,
     prefetch: compiled_prefetch,
     read_clock_ns: compiled_read_clock_ns,
     take_tickets: compiled_take_tickets,
+    word_of: compiled_word_of,
 }
 """What gives the instruction itself, in place of its stand-in."""

@@ -20,6 +20,7 @@ from netsim.engine.kernels.fields import (
     FaultRecord,
     HostRecord,
     InboxRecord,
+    LevelRecord,
     LossRecord,
     OutletRecord,
     PacketRecord,
@@ -29,6 +30,8 @@ from netsim.engine.kernels.fields import (
     PortRecord,
     QueueRecord,
     RxRecord,
+    SampleRecord,
+    SeriesClockRecord,
     SpreadRecord,
     SwitchRecord,
     TaskRecord,
@@ -136,6 +139,9 @@ TASK = record_of(TaskRecord)
 FABRIC = record_of(FabricRecord)
 CLOCK = record_of(ClockRecord)
 PARTS = record_of(PartsRecord)
+LEVEL = record_of(LevelRecord)
+SAMPLE = record_of(SampleRecord)
+SERIES_CLOCK = record_of(SeriesClockRecord)
 
 TIMERS_OF_A_KIND = 16
 TIMER_HOST, TIMER_TX, TIMER_RX = (kind * TIMERS_OF_A_KIND for kind in range(3))
@@ -160,8 +166,8 @@ OK, GROW_POOL, GROW_SCRATCH, BROKEN = range(4)
 """Why a step ended early: the pool is used up, scratch is too small (``what`` says how much there
 should be), or a handler broke a rule."""
 
-RUNNING, DONE, IDLE, UNTIL, GROW = range(5)
-"""Why a run of windows ended."""
+RUNNING, DONE, IDLE, UNTIL, GROW, THIN = range(6)
+"""Why a run of windows ended; to GROW rings, or to THIN series, is the engine's own affair."""
 
 
 Group = TypeVar("Group")
@@ -216,6 +222,18 @@ class Wires(NamedTuple):
     phases: Records[int, PhaseRecord]  # PHASE[...]: of each link one behind the other, likewise
     losses: Records[QueueId, LossRecord]  # LOSS[n_ports * n_classes], likewise
     trace: Any  # trace.Trace; without tracing an array that is not used
+    # Series, of some queues, hosts and flows (series.py). Samples and copies have a row for each of
+    # an interval, and the intervals follow one another. Without series next to nothing.
+    series_clock: Records[int, SeriesClockRecord]  # SERIES_CLOCK[1]
+    level_of: Numbers[GlobalPort, int]  # int64[n_ports]: the level of its class 0, or -1
+    levels: Records[int, LevelRecord]  # LEVEL[...]
+    samples: Records[int, SampleRecord]  # SAMPLE[intervals * n_rows]
+    level_times: Numbers[int, Ps]  # int64[levels * BINS_APART]: spent at each level
+    series_due: Numbers[HostId, Ps]  # int64[n_hosts]: end of the interval under way, or INF
+    first_watched: Numbers[HostId, int]  # int64[n_hosts + 1]: of its records that are watched
+    watched: Numbers[tuple[int, int], int]  # int64[n_watched, 2]: kind and number of each
+    watched_words: Numbers[tuple[int, int], int]  # int64[3, ...]: those of a kind; -1 behind them
+    copies: Numbers[tuple[int, int], int]  # int64[intervals * n_watched, ...]: what they held
     loss_table: Numbers[tuple[int, int], int]  # int64[profiles, 2**16]: by size, in 2**-32
     outages: Numbers[tuple[int, int], Ps]  # int64[..., 2]: down from ... until ...
 

@@ -14,6 +14,7 @@ from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
 from netsim.engine.kernels.holes import (
     PLANES,
     PROFILE,
+    SAMPLED,
     TASKS,
     TRACE,
     host_step,
@@ -22,7 +23,6 @@ from netsim.engine.kernels.holes import (
 )
 from netsim.engine.kernels.ids import (
     NO_PORT,
-    Bytes,
     FlowId,
     GlobalPort,
     HostId,
@@ -40,6 +40,7 @@ from netsim.engine.kernels.layout import (
     OK,
     ONE_PORT,
     RUNNING,
+    THIN,
     UNFINISHED,
     UNTIL,
     Clock,
@@ -239,10 +240,10 @@ def collect(net: Net, ends: Ends, clock: Clock) -> None:
             host = ends.hosts[nic]
             window.delivered += host.delivered
             window.finished += host.finished
-            window.payload_bytes += host.payload_bytes
+            window.payload_bytes += host.payload_bytes - host.counted_bytes
             host.delivered = 0
             host.finished = 0
-            host.payload_bytes = Bytes(0)
+            host.counted_bytes = host.payload_bytes
             if TASKS:
                 window.tasks_done += host.tasks_done
                 host.tasks_done = 0
@@ -286,9 +287,9 @@ def run_windows(
 ) -> int:
     """Simulate windows, up to the limits.
 
-    Returns RUNNING, DONE (`all_done`), IDLE (nothing
-    will ever happen again), UNTIL, or GROW: nodes whose status is not OK ask for room,
-    after which the call is to be repeated.
+    Returns RUNNING, DONE (`all_done`), IDLE (nothing will ever happen again), UNTIL, or what is to
+    be done before the call is repeated: GROW, nodes whose status is not OK ask for room, or THIN,
+    the next window goes beyond what series hold.
     """
     window = clock.clock[0]
     if PROFILE:
@@ -298,6 +299,9 @@ def run_windows(
             if not find_active(clock):
                 return IDLE
             window.w1 = min(window.w1, limits.until_ps)
+            if SAMPLED:
+                if window.w1 > wires.series_clock[0].end_ps:
+                    return THIN
             if window.w0 >= limits.until_ps:
                 return UNTIL
         clock.tickets[0] = 0

@@ -22,6 +22,7 @@ from netsim.engine.kernels.holes import (
     N_CLASSES,
     PLANES,
     RANKED,
+    SAMPLED,
     TASKS,
     TRACE,
     fill,
@@ -34,6 +35,7 @@ from netsim.engine.kernels.layout import INF, ONE_PORT, Wires
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.places import queue_of, ring_slot
 from netsim.engine.kernels.rules import NO_CLASS, NO_PACKET, NO_SIZE, NOT_CONTROL, NOT_DATA, broken
+from netsim.engine.kernels.series import look
 from netsim.engine.kernels.tasks import handed_over
 from netsim.engine.kernels.timers import arm, start_timer
 from netsim.engine.kernels.trace import HANDLER, LOST, SENT, trace_packet, trace_tx
@@ -142,6 +144,8 @@ def launch_from_host(
     elif TRACE:
         trace_packet(wires, LOST, p, slot, now, 0)
     port.free_at = end
+    if SAMPLED:
+        look(wires, p, int(pkt.prio), now)
     queue = wires.queues[queue_of(p, int(pkt.prio))]
     queue.sent_packets += 1
     queue.sent_bytes += size
@@ -249,6 +253,8 @@ def transmit_data(
         count_sent(env, tx, seq)
     pkt.size_bytes = payload + env.par.header_bytes
     tx.sent_packets += 1
+    if SAMPLED:
+        tx.sent_bytes += Bytes(pkt.size_bytes)
     launch_from_host(wires, host, port, p, slot, now)
     if TASKS:
         handed_over(env, tx, port.free_at)

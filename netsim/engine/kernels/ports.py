@@ -30,6 +30,7 @@ from netsim.engine.kernels.holes import (
     N_CLASSES,
     PAUSES,
     PICKS,
+    SAMPLED,
     SHAPES,
     TELEMETRY,
     TRACE,
@@ -56,6 +57,7 @@ from netsim.engine.kernels.rules import (
     PUSHED_TWICE,
     broken,
 )
+from netsim.engine.kernels.series import look, look_at_port
 from netsim.engine.kernels.trace import ARRIVED, FORWARDED, LOST, trace_packet
 from netsim.model.arithmetic import send_time
 
@@ -69,6 +71,8 @@ def set_paused(wires: Wires, port: PortRecord, paused: int, now: Ps) -> None:
         was = (port.paused >> cls) & 1
         becomes = (paused >> cls) & 1
         if was != becomes:
+            if SAMPLED:
+                look(wires, port.number, cls, now)
             queue = wires.queues[queue_of(port.number, cls)]
             if becomes == 1:
                 queue.paused_since = now
@@ -132,6 +136,8 @@ def launch(
     It is of class ``cls``, whose queue counts it, and came in by local port ``ingress``.
     """
     wires = env.wires
+    if SAMPLED:
+        look(wires, port.number, cls, now)
     queue = wires.queues[queue_of(port.number, cls)]
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
     wires.pool[slot] = waiting
@@ -229,6 +235,8 @@ def retire(env: QueueEnv, port: PortRecord) -> None:
     if SHAPES and port.tx_bytes == 0:
         port.tx_class = 0
         return
+    if SAMPLED:
+        look(env.wires, port.number, port.tx_class, port.free_at)
     env.wires.queues[queue_of(port.number, port.tx_class)].bytes -= port.tx_bytes
     port.tx_bytes = Bytes(0)
 
@@ -278,6 +286,8 @@ def take_in(env: QueueEnv, port: PortRecord, arrived: Slot, ingress: LocalPort, 
     """
     wires = env.wires
     pkt = wires.pool[arrived]
+    if SAMPLED:
+        look_at_port(wires, port.number, now)
     if TRACE:
         held = wires.queues[queue_of(port.number, int(pkt.prio))].bytes
         trace_packet(wires, ARRIVED, port.number, arrived, now, held)

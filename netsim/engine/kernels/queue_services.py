@@ -17,7 +17,7 @@ from netsim.engine.kernels.class_queues import (
 )
 from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
-from netsim.engine.kernels.holes import FOLLOWS, N_CLASSES, TRACE
+from netsim.engine.kernels.holes import FOLLOWS, N_CLASSES, SAMPLED, TRACE
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
 from netsim.engine.kernels.packets import TRIMMED
 from netsim.engine.kernels.places import FRAME_DUE, WAITS, queue_of, ring_slot
@@ -33,6 +33,7 @@ from netsim.engine.kernels.rules import (
     PUSHED_TWICE,
     broken,
 )
+from netsim.engine.kernels.series import look_at_port
 from netsim.engine.kernels.trace import TRIMMED as TRIMS
 from netsim.engine.kernels.trace import trace_record
 
@@ -80,6 +81,8 @@ def remove(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, place: 
         return
     pkt = env.wires.pool[ring_slot(queue.off, queue.mask, queue.head + place)]
     size = Bytes(pkt.size_bytes)
+    if SAMPLED:
+        look_at_port(env.wires, port.number, now)
     count_drop(env.wires, port, queue, pkt, now)
     queue.bytes -= size
     close_gap(env.wires, queue, place)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from netsim.engine.kernels.env import Env, env_of
 from netsim.engine.kernels.fields import OutletRecord, PortRecord
 from netsim.engine.kernels.handlers import NOTHING
-from netsim.engine.kernels.holes import TRACE
+from netsim.engine.kernels.holes import SAMPLED, TRACE
 from netsim.engine.kernels.host import fire, receive
 from netsim.engine.kernels.ids import (
     NO_TIMER,
@@ -36,6 +36,7 @@ from netsim.engine.kernels.packets import CONTROL_BURST, FIRST_CONTROL, PFC
 from netsim.engine.kernels.places import nic_of, nics_of, ports_of, ring_slot
 from netsim.engine.kernels.rings import lengthen_control, lengthen_link
 from netsim.engine.kernels.rules import ENDLESS, MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER, broken
+from netsim.engine.kernels.series import look_at_host
 from netsim.engine.kernels.timers import first_key, surface
 from netsim.engine.kernels.trace import trace_created, trace_timer
 
@@ -173,6 +174,8 @@ def host_step(net: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId)
         if t_next > now:
             firings = 0
         now = t_next
+        if SAMPLED:
+            look_at_host(wires, ends, host_id, now)
         if now == t_send and now < t_arrival and now < t_timer:
             port = wires.ports[p_out]
             if port.tail - wires.head_seen[p_out] > port.ring_mask:

@@ -1,0 +1,130 @@
+"""Series: what queues, hosts and flows were like in each interval of simulated time.
+
+Compiled in with ``SAMPLED``; without it no trace of it is left in the machine code. A queue is
+looked at before anything about it changes (`look`), a host before the first event of an interval
+(`look_at_host`): until then all was as it is, so that the intervals that have ended since are
+written then, and nobody has to be woken for it. What is written are counters as they stood at
+an interval's end, and the largest queue within it: intervals are made longer (series.py of
+the engine) by leaving out every second end. Nothing here changes what is simulated.
+
+With ``HISTOGRAM`` the time that a queue spends at each level is kept as well, for the whole run.
+"""
+
+from __future__ import annotations
+
+from netsim.engine.kernels.fields import LevelRecord, QueueRecord
+from netsim.engine.kernels.holes import HISTOGRAM, N_CLASSES
+from netsim.engine.kernels.ids import Bytes, FlowId, GlobalPort, HostId, NicId, Ps
+from netsim.engine.kernels.instructions import bit_length, word_of
+from netsim.engine.kernels.layout import Ends, Wires
+from netsim.engine.kernels.places import queue_of
+
+AREA_BITS = 24
+AREA_MASK = (1 << AREA_BITS) - 1
+"""An area under a queue, in byte-picoseconds, is ``area_high << AREA_BITS | area_low``."""
+
+EXACT_BITS = 5
+STEP_BITS = 4
+BINS = 512
+"""A level below 2**EXACT_BITS bytes has a bin of its own; above, 2**STEP_BITS bins share each power
+of two, and the last one holds all that is larger."""
+
+BINS_APART = BINS + 8
+"""From one queue's bins to the next one's: no power of two, or they would share cache lines."""
+
+NIC, SENDER, RECEIVER = range(3)
+"""Kinds of records that are watched at a host: of its NICs, and of flows' two sides."""
+
+
+def bin_of(held: int) -> int:
+    """The bin of a level of ``held`` bytes."""
+    if held < 1 << EXACT_BITS:
+        return held
+    power = bit_length(held) - 1
+    step = (held >> (power - STEP_BITS)) - (1 << STEP_BITS)
+    return min(BINS - 1, (1 << EXACT_BITS) + ((power - EXACT_BITS) << STEP_BITS) + step)
+
+
+def stay(wires: Wires, level: LevelRecord, held: Bytes, now: Ps) -> None:
+    """A queue held so many bytes until now."""
+    duration = now - level.since_ps
+    if duration > 0:
+        area = level.area_low + held * (duration & AREA_MASK)
+        level.area_high += held * (duration >> AREA_BITS) + (area >> AREA_BITS)
+        level.area_low = area & AREA_MASK
+        if HISTOGRAM:
+            wires.level_times[level.first_bin + bin_of(held)] += duration
+        level.since_ps = now
+    level.peak_bytes = max(level.peak_bytes, held)
+
+
+def close_interval(wires: Wires, level: LevelRecord, p: GlobalPort, cls: int) -> None:
+    """Write what a queue was like in the interval that ends at ``due_ps``, and begin the next."""
+    clock = wires.series_clock[0]
+    queue = wires.queues[queue_of(p, cls)]
+    at = level.due_ps
+    stay(wires, level, queue.bytes, at)
+    sample = wires.samples[level.row]
+    sample.area_high = level.area_high
+    sample.area_low = level.area_low
+    sample.max_bytes = level.peak_bytes
+    sample.sent_bytes = queue.sent_bytes
+    sample.drops = queue.drops
+    sample.trims = queue.trims
+    sample.marks = queue.marks
+    sample.paused_ps = paused_until(wires, queue, p, cls, at)
+    level.peak_bytes = queue.bytes
+    level.row += clock.n_rows
+    level.due_ps = at + clock.interval_ps
+
+
+def paused_until(wires: Wires, queue: QueueRecord, p: GlobalPort, cls: int, at: Ps) -> Ps:
+    """For how long, up to a time since which nothing has changed, a class was paused."""
+    if (wires.ports[p].paused >> cls) & 1 == 1:
+        return queue.paused_ps + (at - queue.paused_since)
+    return queue.paused_ps
+
+
+def look(wires: Wires, p: GlobalPort, cls: int, now: Ps) -> None:
+    """Account for class ``cls`` of port ``p``, about which something is to change now."""
+    first = wires.level_of[p]
+    if first >= 0:
+        level = wires.levels[first + cls]
+        while level.due_ps <= now:
+            close_interval(wires, level, p, cls)
+        stay(wires, level, wires.queues[queue_of(p, cls)].bytes, now)
+
+
+def look_at_port(wires: Wires, p: GlobalPort, now: Ps) -> None:
+    """Likewise, of all classes of a port: a queue discipline may change any of them."""
+    if wires.level_of[p] >= 0:
+        for cls in range(N_CLASSES):
+            look(wires, p, cls, now)
+
+
+def look_at_host(wires: Wires, ends: Ends, host: HostId, now: Ps) -> None:
+    """Write what is watched at a host for the intervals that have ended, before its next event."""
+    while wires.series_due[host] <= now:
+        copy_watched(wires, ends, host)
+        wires.series_due[host] += wires.series_clock[0].interval_ps
+
+
+def copy_watched(wires: Wires, ends: Ends, host: HostId) -> None:
+    """Copy the chosen words of every record that is watched at a host."""
+    clock = wires.series_clock[0]
+    interval = wires.series_due[host] // clock.interval_ps - 1
+    for entry in range(wires.first_watched[host], wires.first_watched[HostId(host + 1)]):
+        kind = wires.watched[entry, 0]
+        index = wires.watched[entry, 1]
+        row = interval * clock.n_watched + entry
+        for k in range(wires.watched_words.shape[1]):
+            word = wires.watched_words[kind, k]
+            if word >= 0:
+                value = 0
+                if kind == NIC:
+                    value = word_of(ends.hosts, NicId(index), word)
+                elif kind == SENDER:
+                    value = word_of(ends.tx, FlowId(index), word)
+                else:
+                    value = word_of(ends.rx, FlowId(index), word)
+                wires.copies[row, k] = value

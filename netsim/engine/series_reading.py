@@ -1,0 +1,251 @@
+"""Series as they are read: for each interval, what a queue, a host, a flow was like in it.
+
+Nobody looks at what does not change (`kernels/series.py`): what has not been written yet is made
+here, from what the state says now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.engine.kernels.series import (
+    AREA_BITS,
+    AREA_MASK,
+    BINS,
+    EXACT_BITS,
+    NIC,
+    RECEIVER,
+    SENDER,
+    STEP_BITS,
+    bin_of,
+)
+from netsim.engine.series import RX_WORDS, TX_WORDS
+from netsim.engine.state import State
+from netsim.model.network import Network
+from netsim.model.sampling import Sampling
+
+Ints = NDArray[np.int64]
+
+PER_HUNDRED = 99
+"""The percentile of a queue's levels that is told."""
+
+
+@dataclass(frozen=True)
+class SeriesReading:
+    """The series of a run up to now: copies, int64[intervals, things] but for what is a float.
+
+    An interval ends at `end_ps`, int64[intervals], and the last one now, whatever its length; the
+    others last `interval_ps`, which is `first_interval_ps` or, where there was no room for so many,
+    that doubled. The things are classes of ports, at ``port * n_classes + class``, hosts, flows.
+    """
+
+    first_interval_ps: int
+    interval_ps: int
+    end_ps: Ints
+    queues: Ints  # [things]: which ones
+    mean_bytes: NDArray[np.float64]
+    max_bytes: Ints
+    queue_sent_bytes: Ints
+    drops: Ints
+    trims: Ints
+    marks: Ints
+    paused_ps: Ints
+    hosts: Ints  # [things]
+    host_sent_bytes: Ints
+    host_received_bytes: Ints
+    host_delivered_bytes: Ints
+    flows: Ints  # [things]
+    flow_sent_bytes: Ints
+    flow_delivered_bytes: Ints
+    fields: dict[str, np.ndarray]  # values as an interval ends
+
+
+@dataclass(frozen=True)
+class QueueLevels:
+    """Of every port and class, over the whole run, weighted with time; hosts hold nothing."""
+
+    mean_bytes: NDArray[np.float64]
+    p99_bytes: Ints
+
+
+def read_series(
+    state: State, sampling: Sampling, network: Network, n_classes: int, now_ps: int
+) -> SeriesReading | None:
+    """The series up to now, if there are any. Changes nothing."""
+    wires = state.wires
+    if sampling.interval_ps is None:
+        return None
+    interval_ps = int(wires.series_clock["interval_ps"][0])
+    end_ps = np.minimum(np.arange(1, -(-now_ps // interval_ps) + 1) * interval_ps, now_ps)
+    queues = (sampling.ports[:, None] * n_classes + np.arange(n_classes)).reshape(-1)
+    found = _queue_series(state, queues, n_classes, end_ps, now_ps)
+    copies = _copies(state, end_ps)
+    hosts = _of_hosts(copies[NIC], sampling, network)
+    ports = {name: _in_each(found[name]) for name in ("sent_bytes", "drops", "trims", "marks")}
+    fields = {}
+    for side, kind, first in (("tx", SENDER, len(TX_WORDS)), ("rx", RECEIVER, len(RX_WORDS))):
+        record: Any = np.asarray(getattr(state.ends, side)).dtype
+        names = [name for name in sampling.fields if name.startswith(f"{side}.")]
+        for k, name in enumerate(names, first):
+            values = np.ascontiguousarray(copies[kind][:, :, k])
+            fields[name] = values.view(record[name.partition(".")[2]].base)
+    return SeriesReading(
+        first_interval_ps=sampling.interval_ps,
+        interval_ps=interval_ps,
+        end_ps=end_ps,
+        queues=queues,
+        mean_bytes=found["mean_bytes"],
+        max_bytes=found["max_bytes"],
+        queue_sent_bytes=ports["sent_bytes"],
+        drops=ports["drops"],
+        trims=ports["trims"],
+        marks=ports["marks"],
+        paused_ps=_in_each(found["paused_ps"]),
+        hosts=sampling.hosts,
+        host_sent_bytes=_in_each(hosts[:, :, 0]),
+        host_received_bytes=_in_each(hosts[:, :, 1]),
+        host_delivered_bytes=_in_each(hosts[:, :, 2]),
+        flows=sampling.flows,
+        flow_sent_bytes=_in_each(copies[SENDER][:, :, 0]),
+        flow_delivered_bytes=_in_each(copies[RECEIVER][:, :, 0]),
+        fields=fields,
+    )
+
+
+def _of_hosts(of_nics: Ints, sampling: Sampling, network: Network) -> Ints:
+    """What the NICs of each host have counted together: int64[intervals, hosts, words]."""
+    n_nics = np.diff(network.first_nic)[sampling.hosts]
+    if not n_nics.size:
+        return of_nics
+    return np.add.reduceat(of_nics, np.cumsum(n_nics) - n_nics, axis=1)
+
+
+def _in_each(counts: Ints) -> Ints:
+    """What was counted in each interval, of counts at the end of each."""
+    return np.diff(counts, axis=0, prepend=0)
+
+
+class _Pending:
+    """What some queues hold since they last were looked at: until ``free_at`` ``held`` bytes,
+    ``after`` that ``after``, where a transmission has ended that nobody has noticed yet."""
+
+    def __init__(self, state: State, queues: Ints, n_classes: int, now_ps: int) -> None:
+        wires = state.wires
+        port, cls = np.divmod(queues, n_classes)
+        level = wires.level_of[port] + cls
+        self.levels = np.asarray(wires.levels)[level]
+        self.held = np.array(wires.queues["bytes"][queues])
+        size, free_at = wires.ports["tx_bytes"][port], wires.ports["free_at"][port]
+        ended = (size > 0) & (free_at < now_ps) & (wires.ports["tx_class"][port] == cls)
+        self.free_at = np.where(ended, free_at, now_ps)
+        self.after = self.held - np.where(ended, size, 0)
+
+    def area(self, at_ps: Ints) -> tuple[Ints, Ints]:
+        """The area under each queue up to some times, in its two parts."""
+        high, low = self.levels["area_high"], self.levels["area_low"]
+        before = np.minimum(at_ps, self.free_at) - self.levels["since_ps"]
+        behind = np.maximum(at_ps - self.free_at, 0)
+        for held, span in ((self.held, before), (self.after, behind)):
+            high = high + held * (span >> AREA_BITS)
+            low = low + held * (span & AREA_MASK)
+        return high + (low >> AREA_BITS), low & AREA_MASK
+
+
+def _queue_series(
+    state: State, queues: Ints, n_classes: int, end_ps: Ints, now_ps: int
+) -> dict[str, Any]:
+    """Of each queue: counts at the end of each interval; mean and maximum within it."""
+    wires, n = state.wires, len(end_ps)
+    if not queues.size or not n:
+        names = ("sent_bytes", "drops", "trims", "marks", "paused_ps", "max_bytes", "mean_bytes")
+        return {name: np.zeros((n, queues.size), np.int64) for name in names}
+    interval_ps = int(wires.series_clock["interval_ps"][0])
+    samples = np.asarray(wires.samples).reshape(-1, queues.size)[:n]
+    pending = _Pending(state, queues, n_classes, now_ps)
+    closed = pending.levels["due_ps"] // interval_ps - 1
+    open_ = np.arange(n)[:, None] >= closed
+    at, begins = end_ps[:, None], np.arange(n)[:, None] * interval_ps
+
+    def filled(name: str, now: Any) -> Ints:
+        return np.where(open_, now, samples[name])
+
+    port, cls = np.divmod(queues, n_classes)
+    records = np.asarray(wires.queues)[queues]
+    paused = (np.asarray(wires.ports["paused"])[port] >> cls) & 1
+    found = {
+        name: filled(name, records[name]) for name in ("sent_bytes", "drops", "trims", "marks")
+    }
+    found["paused_ps"] = filled(
+        "paused_ps", records["paused_ps"] + paused * (at - records["paused_since"])
+    )
+    # What a queue holds as an interval begins counts for it, before anything happens there.
+    holds = np.where(begins <= pending.free_at, pending.held, pending.after)
+    peak = np.maximum(pending.levels["peak_bytes"], pending.held)
+    now = np.where(np.arange(n)[:, None] == closed, peak, holds)
+    found["max_bytes"] = filled("max_bytes", now)
+    high, low = pending.area(at)
+    high, low = _in_each(filled("area_high", high)), _in_each(filled("area_low", low))
+    found["mean_bytes"] = _area(high, low) / (at - begins)
+    return found
+
+
+def _area(high: Ints, low: Ints) -> NDArray[np.float64]:
+    """Byte-picoseconds, of an area's two parts."""
+    return np.asarray(high * float(1 << AREA_BITS) + low, np.float64)
+
+
+def _copies(state: State, end_ps: Ints) -> dict[int, Ints]:
+    """int64[intervals, things, words] of each kind, in the order of their numbers."""
+    wires, ends, n = state.wires, state.ends, len(end_ps)
+    watched: Any = wires.watched
+    interval_ps = int(wires.series_clock["interval_ps"][0])
+    copies = wires.copies[: n * len(watched)].reshape(n, len(watched), -1)
+    host_of = np.repeat(np.arange(len(wires.series_due)), np.diff(wires.first_watched))
+    closed = wires.series_due[host_of] // interval_ps - 1
+    found, words = {}, np.asarray(wires.watched_words)
+    for kind, side in ((NIC, ends.hosts), (SENDER, ends.tx), (RECEIVER, ends.rx)):
+        mine = np.flatnonzero(watched[:, 0] == kind)
+        mine = mine[np.argsort(watched[mine, 1], kind="stable")]
+        records: Any = np.ascontiguousarray(np.asarray(side)[watched[mine, 1]])
+        now = records.view(np.int64).reshape(mine.size, -1)[:, words[kind]]
+        written = np.arange(n)[:, None, None] < closed[mine][None, :, None]
+        found[kind] = np.where(written, copies[:, mine], now[None])
+    return found
+
+
+def queue_levels(state: State, n_classes: int, now_ps: int) -> QueueLevels:
+    """Mean and percentile of every queue of the switches, up to now. Changes nothing."""
+    wires = state.wires
+    n_ports = wires.level_of.size
+    mean, p99 = np.zeros(n_ports * n_classes), np.zeros(n_ports * n_classes, np.int64)
+    leaving = np.flatnonzero(wires.level_of >= 0)
+    queues = (leaving[:, None] * n_classes + np.arange(n_classes)).reshape(-1)
+    if not queues.size or now_ps == 0:
+        return QueueLevels(mean, p99)
+    pending = _Pending(state, queues, n_classes, now_ps)
+    mean[queues] = _area(*pending.area(np.full(queues.size, now_ps))) / now_ps
+    largest = state.wires.queues["max_bytes"][queues]
+    spans = (pending.free_at - pending.levels["since_ps"], now_ps - pending.free_at)
+    for k, queue in enumerate(queues.tolist()):
+        first = int(pending.levels["first_bin"][k])
+        times = np.array(wires.level_times[first : first + BINS])
+        for held, span in zip((pending.held, pending.after), spans, strict=True):
+            times[bin_of(int(held[k]))] += span[k]
+        # The run is less than 2**56 ps long: a hundred times that is an int64.
+        reached = 100 * np.cumsum(times) >= PER_HUNDRED * now_ps
+        p99[queue] = min(middle_of(int(np.argmax(reached))), int(largest[k]))
+    return QueueLevels(mean, p99)
+
+
+def middle_of(number: int) -> int:
+    """The level in the middle of a bin, in bytes."""
+    if number < 1 << EXACT_BITS:
+        return number
+    power, step = divmod(number - (1 << EXACT_BITS), 1 << STEP_BITS)
+    power += EXACT_BITS - STEP_BITS
+    first = ((1 << STEP_BITS) + step) << power
+    return first + ((1 << power) - 1) // 2
