@@ -27,6 +27,7 @@ class FakeResult:
     reason: str | None = None
     faults: None = None
     tasks: dict[str, np.ndarray] | None = None
+    series: dict[str, np.ndarray] | None = None
 
 
 @dataclass

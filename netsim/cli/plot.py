@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 DEFAULT = "fct"
 
-KINDS = {"fct": "fct_cdf", "slowdown": "slowdown", "links": "links", "timeline": "timeline"}
+KINDS = {
+    "fct": "fct_cdf",
+    "slowdown": "slowdown",
+    "links": "links",
+    "timeline": "timeline",
+    "series": "series",
+}
 """Kind -> module of netsim.plots that draws results."""
 
 Y = "fct_p99"
@@ -34,8 +40,8 @@ COMPARISONS = {"load": "fct_vs_load", "transports": "transports"}
 @click.option(
     "--kind",
     type=click.Choice([*KINDS, *COMPARISONS]),
-    help="Completion times (the default), slowdown by flow, how busy the links were, or when hosts "
-    "computed and sent. Of sweeps "
+    help="Completion times (the default), slowdown by flow, how busy the links were, when hosts "
+    "computed and sent, or series over time. Of sweeps "
     "also: completion times against traffic.load, or transports side by side, with a table.",
 )
 @click.option("--x", metavar="AXIS", help="Of a sweep: draw --y against this axis, with a table.")
@@ -63,6 +69,7 @@ def command(
     slowdown    completion time over ideal, by flow size or rank
     links       utilisation and largest queue of every link
     timeline    of one run with tasks: when each host computed, sent and received
+    series      queues, rates and state over time, of a run with [outputs] sample
     load        sweep over traffic.load: last flow and mean against load, a line per
                 transport, beside single paths with max-min fair shares
     transports  sweep over transport: last flow and mean, a bar per transport, beside

@@ -61,11 +61,29 @@ class StopCondition:
 
 
 @dataclass(frozen=True)
+class SeriesUse:
+    """What is kept over time, as it is written; what there is of it is known with the network.
+
+    `sample` is an interval in ps, "auto", or None: no series, but `queues` are looked at. A number
+    of ports, hosts or flows means so many, spread evenly.
+    """
+
+    sample: int | str | None
+    ports: int | tuple[str, ...]
+    hosts: int | tuple[str, ...]
+    flows: int | tuple[int | str, ...]
+    fields: tuple[str, ...]
+    budget_bytes: int
+    queues: bool
+
+
+@dataclass(frozen=True)
 class Outputs:
     """Where results go, relative to the working directory, and which tables are kept."""
 
     directory: str
     links: bool = True
+    series: SeriesUse | None = None
 
 
 @dataclass(frozen=True)

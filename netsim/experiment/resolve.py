@@ -25,6 +25,7 @@ from netsim.experiment.resolve_faults import (
 )
 from netsim.experiment.resolve_plugins import PluginResolver
 from netsim.experiment.resolve_run import (
+    describe_outputs,
     describe_stop,
     resolve_outputs,
     resolve_seed,
@@ -119,7 +120,7 @@ class Resolver:
                 **({"faults": describe_faults(faults)} if faults else {}),
                 **({"routing": describe_routing(converge)} if faults else {}),
                 "stop": describe_stop(stop),
-                "outputs": {"directory": outputs.directory, "links": outputs.links},
+                "outputs": describe_outputs(outputs),
             },
             file=self._file,
             directory=self._directory,

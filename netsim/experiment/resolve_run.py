@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment.document import Tree
 from netsim.experiment.model import Outputs, StopCondition
+from netsim.experiment.resolve_series import describe_series, resolve_series
 from netsim.experiment.schema import OutputsSection, StopSection, problems
 from netsim.inputs import ROOM_IN_NAME, path_problem
 from netsim.units import format_time, written
@@ -60,4 +61,10 @@ def resolve_outputs(table: Tree, title: str) -> Outputs:
     problem = path_problem(directory, reserve=ROOM_IN_NAME)
     if problem:
         raise InputError(f"{written(directory)} {problem}", key="outputs.directory")
-    return Outputs(directory, section.links)
+    return Outputs(directory, section.links, resolve_series(section))
+
+
+def describe_outputs(outputs: Outputs) -> dict[str, Any]:
+    """The [outputs] table that says the same, every key written that has an effect."""
+    kept = {"directory": outputs.directory, "links": outputs.links}
+    return kept | describe_series(outputs.series)

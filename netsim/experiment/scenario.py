@@ -10,6 +10,7 @@ import numpy as np
 from netsim.bounds.ideal import IdealTimes, ideal_times
 from netsim.errors import InputError
 from netsim.experiment.place_faults import link_faults
+from netsim.experiment.resolve_series import sampling_of
 from netsim.limits import TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
 from netsim.model.fabric import ECMP_SYMMETRIC, PATH_FOR_LIFE, Fabric, PacketFormat
@@ -86,6 +87,8 @@ def prepare(point: Point) -> Scenario:
         checks.check_sizes(flows, point.packets, "traffic")
         checks.check_durations(network, flows, point.packets, "traffic")
         faults = link_faults(point, network)
+        modules = [use.module for use in point.transport_of_class]
+        sampling = sampling_of(point.outputs.series, network, flows, modules)
     except InputError as error:
         raise error.at(file=point.file) from None
     except MemoryError as error:
@@ -101,7 +104,7 @@ def prepare(point: Point) -> Scenario:
     multipath = fabric.load_balancing not in PATH_FOR_LIFE
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
     class_of_flow = np.repeat(np.arange(len(loads)), [len(one.flows) for one in loads])
-    return Scenario(network, load, lanes, fabric, faults, ideal, class_of_flow)
+    return Scenario(network, load, lanes, fabric, faults, ideal, class_of_flow, sampling)
 
 
 def _workload(

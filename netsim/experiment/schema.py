@@ -89,6 +89,13 @@ _Size = Annotated[int, BeforeValidator(_Convert("bytes", minimum="1B", maximum=L
 _Limit = Annotated[int | None, BeforeValidator(_Convert("time", minimum="1ps", optional=True))]
 
 
+def _interval(value: Any) -> Any:
+    return value if value == "auto" else _as_pydantic(_INTERVAL.convert, value)
+
+
+_INTERVAL = Param("value", "time", REQUIRED, "", minimum="1ps", optional=True)
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -182,6 +189,13 @@ class OutputsSection(_Section):
 
     directory: _Text = ""
     links: _Bool = True
+    sample: Annotated[int | str | None, BeforeValidator(_interval)] = None
+    ports: Any = None
+    hosts: Any = None
+    flows: Any = None
+    fields: Any = None
+    budget: Annotated[int, BeforeValidator(_Convert("bytes", minimum="1KB"))] = 64_000_000
+    queues: _Bool = False
 
 
 class FileSection(_Section):

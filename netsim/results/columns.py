@@ -106,6 +106,8 @@ LINKS = (
     Column("pauses_sent", "frames", "PFC frames sent on the link that pause this class"),
     Column("paused_ps", "ps", "time for which this class of the port was paused"),
     Column("utilisation", "1", "share of the line rate used, over the simulated time"),
+    Column("mean_queue_bytes", "B", "bytes held, weighted with time, over the simulated time"),
+    Column("p99_queue_bytes", "B", "bytes that were not exceeded for 99 % of it, within 1/32"),
 )
 
 FAULTS = (
@@ -126,6 +128,26 @@ FAULTS = (
         "1",
         "rate: in bit/s; loss: the chance; reroute: edge switches to which there is no way",
     ),
+)
+
+SERIES = (
+    Column("time_ps", "ps", "when the interval ends, since the start of the run"),
+    Column("interval_ps", "ps", "length of the interval; the last one may be shorter"),
+    Column("what", "", "port, host or flow: what the row is of"),
+    Column("number", "index", "number of the port (as of its link), of the host, or of the flow"),
+    Column("name", "", "name of the port (its node and its place there), of the host, of the flow"),
+    Column("class", "index", "traffic class of the port; null otherwise", null_below_zero=True),
+    Column("mean_queue_bytes", "B", "of a port: bytes held, weighted with time"),
+    Column(
+        "max_queue_bytes", "B", "of a port: most bytes held in the interval", null_below_zero=True
+    ),
+    Column("sent_bytes", "B", "bytes on the wire that it began to send; of a flow: its data's"),
+    Column("drops", "packets", "of a port: packets dropped", null_below_zero=True),
+    Column("trims", "packets", "of a port: packets cut to their header", null_below_zero=True),
+    Column("marks", "packets", "of a port: packets marked by ECN", null_below_zero=True),
+    Column("paused_ps", "ps", "of a port: time for which it was paused", null_below_zero=True),
+    Column("received_bytes", "B", "of a host: bytes on the wire", null_below_zero=True),
+    Column("delivered_bytes", "B", "of a host or a flow: payload delivered", null_below_zero=True),
 )
 
 SWEEP = (
@@ -158,7 +180,7 @@ SWEEP = (
     Column("simulated_ps", "ps", "simulated time at the end"),
     Column("wall_s", "s", "wall-clock time of the run"),
     Column("compile_s", "s", "wall-clock time of the compilation"),
-    Column("hash", "", "SHA-256 over flows, links and tasks"),
+    Column("hash", "", "SHA-256 over flows, links, tasks and series"),
 )
 
 TRACE = (
@@ -211,6 +233,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         ("tasks", TASKS),
         ("links", LINKS),
         ("faults", FAULTS),
+        ("series", SERIES),
         ("sweep", SWEEP),
         ("trace", TRACE),
     )

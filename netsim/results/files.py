@@ -24,6 +24,7 @@ FLOWS = "flows.parquet"
 LINKS = "links.parquet"
 FAULTS = "faults.parquet"
 TASKS = "tasks.parquet"
+SERIES = "series.parquet"
 SUMMARY = "summary.json"
 EXPERIMENT = "experiment.json"
 SWEEP = "sweep.parquet"
@@ -31,12 +32,17 @@ CHECKPOINT = "checkpoint.netsim"
 RUN = "run.json"
 """Where a run stands, and how it was started: there as long as it is not done."""
 
-PICTURES = ("fct.png", "slowdown.png", "links.png", "timeline.png", "load.png", "transports.png")
+PICTURES = (
+    *("fct.png", "slowdown.png", "links.png", "timeline.png", "series.png"),
+    *("load.png", "transports.png"),
+)
 OTHERS = re.compile(
     r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png"
     r"|\.(sweep\.parquet|checkpoint\.netsim)\.[0-9]+\.tmp"  # left by a run that was killed
 )
-SINGLE = frozenset((FLOWS, LINKS, TASKS, FAULTS, SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *PICTURES))
+SINGLE = frozenset(
+    (FLOWS, LINKS, TASKS, FAULTS, SERIES, SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *PICTURES)
+)
 
 
 def is_ours(name: str) -> bool:

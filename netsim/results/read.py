@@ -43,7 +43,10 @@ PLUGIN_KEYS = ("kind", "name", "file", "sha256")
 DAMAGED = "the result is damaged or was changed"
 """Hint of whatever netsim would not have written."""
 
-OPTIONAL = ("flow_class", "label", "unroutable", "unroutable_bytes")
+OPTIONAL = (
+    *("flow_class", "label", "unroutable", "unroutable_bytes"),
+    *("mean_queue_bytes", "p99_queue_bytes"),
+)
 """Columns that a table need not have."""
 
 
@@ -106,6 +109,13 @@ class Result:
             return None
         return _read_table(self.path / files.TASKS, "tasks")
 
+    @cached_property
+    def series(self) -> pl.DataFrame | None:
+        """What queues, hosts and flows were like over time; None if nothing was sampled."""
+        if "series" not in self.summary:
+            return None
+        return _read_table(self.path / files.SERIES, "series")
+
     @property
     def complete(self) -> bool:
         """Whether every flow was delivered; a partial result holds what was done until then."""
@@ -122,7 +132,7 @@ class Result:
 
         if not (self.path / files.LINKS).exists():
             return None
-        tables = (self.flows, self.links, self.tasks)
+        tables = (self.flows, self.links, self.tasks, self.series)
         arrays = [_arrays(table) for table in tables if table is not None]
         return bool(result_hash(*arrays) == self.summary["hash"])
 

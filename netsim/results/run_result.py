@@ -45,6 +45,7 @@ class RunResult:
     reason: str | None
     faults: Table | None = None
     tasks: Table | None = None
+    series: Table | None = None
 
     @classmethod
     def of(
@@ -55,10 +56,11 @@ class RunResult:
         ending: Ending,
         *,
         tasks: Table | None = None,
+        series: Table | None = None,
         faults: Table | None = None,
     ) -> RunResult:
-        """A result with the hash of flows, links and tasks, which enters its summary."""
-        digest = result_hash(flows, links, *([] if tasks is None else [tasks]))
+        """A result with the hash of flows, links, tasks, series, which enters its summary."""
+        digest = result_hash(*(one for one in (flows, links, tasks, series) if one is not None))
         return cls(
             flows=flows,
             links=links,
@@ -69,11 +71,12 @@ class RunResult:
             reason=ending.reason,
             faults=faults,
             tasks=tasks,
+            series=series,
         )
 
 
 def result_hash(*tables: Table) -> str:
-    """SHA-256 over flows, links and tasks: equal if and only if the results are, bit for bit."""
+    """SHA-256 over flows, links, tasks, series: equal if and only if results are, bit for bit."""
     digest = hashlib.sha256()
     for table in tables:
         for name, column in table.items():

@@ -14,6 +14,7 @@ from netsim.model.tasks import COMPUTE, KINDS
 from netsim.results.run_result import Ending, RunResult, Table
 from netsim.running.drive import FINISHED
 from netsim.running.fault_log import fault_figures, fault_table
+from netsim.running.series import series_figures, series_table
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -79,12 +80,14 @@ def engine_result(
         **{name: int(links[name].sum()) for name in SUMS},
         "pauses": int(links["pauses_sent"].sum()),
         "conservation": conservation,
+        **series_figures(engine),
     }
+    series = series_table(engine)
     if engine.faults is None:
-        return RunResult.of(flows, links, summary, ending, tasks=tasks)
+        return RunResult.of(flows, links, summary, ending, tasks=tasks, series=series)
     log = fault_table(engine.network, engine.faults, counts.now_ps)
     summary["faults"] = fault_figures(log, engine.network, engine.faults)
-    return RunResult.of(flows, links, summary, ending, tasks=tasks, faults=log)
+    return RunResult.of(flows, links, summary, ending, tasks=tasks, series=series, faults=log)
 
 
 def closed_form_result(point: Point, scenario: Scenario) -> RunResult:
@@ -207,6 +210,10 @@ def link_table(engine: Engine) -> Table:
     table["paused_ps"] = counters.paused_ps
     line_rate_bits = table["rate_bps"] * float(max(1, engine.now_ps))
     table["utilisation"] = table["bytes"] * 8e12 / line_rate_bits
+    levels = engine.queue_levels()
+    if levels is not None:
+        table["mean_queue_bytes"] = levels.mean_bytes
+        table["p99_queue_bytes"] = levels.p99_bytes
     return table
 
 

@@ -185,7 +185,21 @@ def _memory(scenario: Scenario, point: Point, todo: Work | None) -> int:
         + network.route.nbytes
         + _pool_bytes(scenario, point, todo)
         + _bitmap_bytes(scenario, point)
+        + _series_bytes(scenario, point, todo)
     )
+
+
+def _series_bytes(scenario: Scenario, point: Point, todo: Work) -> int:
+    """What series take. Raises InputError if their budget is for too few intervals."""
+    from netsim.engine.series import memory_bytes
+
+    if scenario.sampling is None:
+        return 0
+    n_classes = scenario.fabric.n_classes
+    try:
+        return memory_bytes(scenario.sampling, scenario.network, n_classes, todo.simulated_ps)
+    except InputError as error:
+        raise error.at(file=point.file) from None
 
 
 def _pool_bytes(scenario: Scenario, point: Point, todo: Work) -> int:

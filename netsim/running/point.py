@@ -126,6 +126,7 @@ def build_engine(point: Point, scenario: Scenario, options: Options) -> Engine:
         point.seed,
         transport_of_flow=scenario.class_of_flow,
         faults=scenario.faults,
+        sampling=scenario.sampling,
         tasks=scenario.load.tasks,
     )
     try:

@@ -1,0 +1,108 @@
+"""The table of series: a row for each interval of each class of a port, each host and each flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.units import format_time
+
+if TYPE_CHECKING:
+    from netsim.engine.engine import Engine
+    from netsim.engine.series_reading import SeriesReading
+    from netsim.results.run_result import Table
+
+PORT, HOST, FLOW = "port", "host", "flow"
+
+
+def series_table(engine: Engine) -> Table | None:
+    """What the run has kept; None without series. What a row has no value for is below zero."""
+    found = engine.series()
+    if found is None:
+        return None
+    network, classes = engine.network, engine.fabric.n_classes
+    ports, cls = np.divmod(found.queues, classes)
+    parts = [
+        _rows(
+            found,
+            PORT,
+            ports,
+            [network.port_name(port) for port in ports.tolist()],
+            {
+                "class": np.broadcast_to(cls, found.max_bytes.shape),
+                "mean_queue_bytes": found.mean_bytes,
+                "max_queue_bytes": found.max_bytes,
+                "sent_bytes": found.queue_sent_bytes,
+                "drops": found.drops,
+                "trims": found.trims,
+                "marks": found.marks,
+                "paused_ps": found.paused_ps,
+            },
+        ),
+        _rows(
+            found,
+            HOST,
+            found.hosts,
+            [network.node_name(host) for host in found.hosts.tolist()],
+            {
+                "sent_bytes": found.host_sent_bytes,
+                "received_bytes": found.host_received_bytes,
+                "delivered_bytes": found.host_delivered_bytes,
+            },
+        ),
+        _rows(
+            found,
+            FLOW,
+            found.flows,
+            [f"flow {flow}" for flow in found.flows.tolist()],
+            {
+                "sent_bytes": found.flow_sent_bytes,
+                "delivered_bytes": found.flow_delivered_bytes,
+                **{name: values.astype(np.float64) for name, values in found.fields.items()},
+            },
+        ),
+    ]
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: np.concatenate([_column(part, name) for part in parts]) for name in names}
+
+
+def _rows(
+    found: SeriesReading,
+    what: str,
+    numbers: np.ndarray,
+    names: list[str],
+    values: Mapping[str, Any],
+) -> Table:
+    """The rows of one kind of things, thing by thing."""
+    n = len(found.end_ps)
+    lengths = np.diff(found.end_ps, prepend=0)
+    return {
+        "time_ps": np.tile(found.end_ps, len(names)),
+        "interval_ps": np.tile(lengths, len(names)),
+        "what": np.full(n * len(names), what),
+        "number": np.repeat(numbers, n).astype(np.int64),
+        "name": np.repeat(np.array(names, dtype=str), n),
+        **{name: np.ascontiguousarray(value.T).reshape(-1) for name, value in values.items()},
+    }
+
+
+def _column(part: Table, name: str) -> np.ndarray:
+    """A column of a part, or nothing in as many rows."""
+    if name in part:
+        return part[name]
+    rows = part["time_ps"].size
+    is_float = name == "mean_queue_bytes" or "." in name
+    return np.full(rows, np.nan) if is_float else np.full(rows, -1, np.int64)
+
+
+def series_figures(engine: Engine) -> dict[str, Any]:
+    """What the summary says of series: how long their intervals became."""
+    found = engine.series()
+    if found is None or engine.sampling is None:
+        return {}
+    said = f"sampled every {format_time(found.interval_ps)}"
+    if found.interval_ps != found.first_interval_ps:
+        said += f": thinned to keep to {engine.sampling.budget_bytes / 1e6:g} MB"
+    return {"series": {"interval_ps": found.interval_ps, "said": said}}

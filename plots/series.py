@@ -1,0 +1,107 @@
+"""Series over time: queues with their largest values as a band, rates, and state of flows.
+
+Of many ports, hosts or flows those with the most are drawn: the fullest queues, the highest rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from netsim.errors import InputError
+from netsim.plots import style
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from netsim.results import Result
+
+MOST = 6
+"""Curves on a panel; more cannot be told apart."""
+
+
+def draw(results: Sequence[Result]) -> Figure:
+    """A panel each for queues, rates of ports, delivery to flows (or hosts), and each field.
+
+    Raises InputError for several results, or one without series.
+    """
+    from matplotlib.figure import Figure
+
+    if len(results) != 1:
+        raise InputError(
+            f"series of {len(results)} results do not fit on one figure",
+            hint="give the directory of one point",
+        )
+    (result,) = results
+    series = result.series
+    if series is None or not len(series):
+        raise InputError(
+            "the result has no series",
+            file=str(result.path),
+            hint='sample = "10us" in [outputs] of the experiment writes them',
+        )
+    panels = _panels(series)
+    unit, scale = style.time_unit([float(series["time_ps"].to_numpy().max())])
+    figure = Figure(figsize=(9.0, 1.0 + 2.0 * len(panels)), layout="constrained")
+    column = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (label, rows, name, band) in zip(column, panels, strict=True):
+        axes.grid(alpha=0.25, linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+        _curves(axes, rows, name, band, scale)
+        axes.set_ylabel(label)
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize="small")
+    column[-1].set_xlabel(f"time ({unit})")
+    figure.suptitle(f"{result.name}: {result.summary['series']['said']}", fontsize="medium")
+    return figure
+
+
+def _panels(series: pl.DataFrame) -> list[tuple[str, pl.DataFrame, str, str]]:
+    """What is drawn: the axis' label, rows with curves' names, the column, and the band's."""
+    import polars as pl
+
+    def rows(what: str) -> pl.DataFrame:
+        found = series.filter(pl.col("what") == what).with_columns(
+            pl.col("name").cast(pl.String).alias("curve"),
+            *(
+                (8e3 * pl.col(column) / pl.col("interval_ps")).alias(f"{column}_gbps")
+                for column in ("sent_bytes", "delivered_bytes")
+            ),
+        )
+        if what == "port":
+            name = pl.format("{} class {}", "curve", "class")
+            several = found["class"].n_unique() > 1
+            found = found.with_columns(name.alias("curve")) if several else found
+        return found.with_columns(
+            (pl.col("mean_queue_bytes") / 1e3).alias("mean_kb"),
+            (pl.col("max_queue_bytes") / 1e3).alias("max_kb"),
+        )
+
+    ports, hosts, flows = rows("port"), rows("host"), rows("flow")
+    panels = [
+        ("queue (KB), band: largest", ports, "mean_kb", "max_kb"),
+        ("ports send (Gbps)", ports, "sent_bytes_gbps", ""),
+        ("hosts get (Gbps)", hosts, "delivered_bytes_gbps", ""),
+        ("flows get (Gbps)", flows, "delivered_bytes_gbps", ""),
+    ]
+    panels += [(name, flows, name, "") for name in series.columns if "." in name]
+    return [panel for panel in panels if len(panel[1])]
+
+
+def _curves(axes: Axes, rows: pl.DataFrame, name: str, band: str, scale: float) -> None:
+    """The curves of a panel: steps, one for each interval, of the things with the most."""
+    import polars as pl
+
+    largest = rows.group_by("curve").agg(pl.col(band or name).max().alias("most"))
+    chosen = largest.sort(["most", "curve"], descending=[True, False]).head(MOST)["curve"]
+    for index, curve in enumerate(chosen):
+        these = rows.filter(pl.col("curve") == curve).sort("time_ps")
+        keep = style.thin(len(these))
+        begins = (these["time_ps"] - these["interval_ps"]).to_numpy()[keep] / scale
+        look: dict[str, Any] = {"color": style.colour(index)}
+        axes.step(begins, these[name].to_numpy()[keep], where="post", lw=1, label=curve, **look)
+        if band:
+            top = these[band].to_numpy()[keep]
+            axes.fill_between(begins, top, step="post", alpha=0.15, lw=0, **look)
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))

@@ -1,0 +1,127 @@
+"""Series from the experiment's file to the result, its figure, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from netsim.cli.plot import KINDS
+from netsim.errors import InputError
+from netsim.experiment import Experiment
+from netsim.plots import series as figure
+from netsim.results import load_result, write_result
+from netsim.running.point import simulate
+
+TEXT = """
+name = "sampled"
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = 2
+leaves = 2
+host_rate = "100Gbps"
+[transport]
+kind = "ndp"
+[traffic]
+kind = "incast"
+fan_in = 2
+size = "40KB"
+[outputs]
+"""
+
+
+def point(tmp_path: Path, outputs: str) -> Any:
+    file = tmp_path / "sampled.toml"
+    file.write_text(TEXT + outputs)
+    (only,) = Experiment.load(file).points()
+    return only
+
+
+@pytest.fixture
+def in_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+
+
+@pytest.mark.usefixtures("in_plain_python")
+def test_a_result_has_its_series(tmp_path: Path) -> None:
+    outputs = 'sample = "500ns"\nfields = ["credit", "rx.owed"]\nqueues = true\n'
+    chosen = point(tmp_path, outputs)
+    plain = simulate(point(tmp_path, ""), threads=1)
+    run = simulate(chosen, threads=1)
+    for name, column in plain.flows.items():
+        assert np.array_equal(column, run.flows[name], equal_nan=column.dtype.kind == "f")
+    assert run.summary["series"] == {"interval_ps": 500_000, "said": "sampled every 500ns"}
+    result = load_result(write_result(tmp_path / "out", chosen, run))
+    assert result.hash_fits()
+    series = result.series
+    assert series is not None
+    import polars as pl
+
+    of = {what: series.filter(pl.col("what") == what) for what in ("port", "host", "flow")}
+    assert of["host"]["delivered_bytes"].sum() == result.flows["size_bytes"].sum()
+    assert of["flow"]["delivered_bytes"].sum() == result.flows["size_bytes"].sum()
+    switches = result.links.filter(pl.col("from_node") >= 4)
+    assert of["port"]["sent_bytes"].sum() == switches["bytes"].sum()
+    assert of["port"]["trims"].sum() == switches["trims"].sum()
+    areas = of["port"]["mean_queue_bytes"] * of["port"]["interval_ps"]
+    held = switches["mean_queue_bytes"].sum() * result.summary["simulated_ps"]
+    assert areas.sum() == pytest.approx(held)
+    assert (switches["p99_queue_bytes"] <= switches["max_queue_bytes"]).all()
+    assert of["flow"]["tx.credit"].max() > 0
+    assert of["port"]["tx.credit"].is_null().all()
+    drawn = figure.draw([result])
+    labels = [axes.get_ylabel() for axes in drawn.axes]
+    assert labels[-2:] == ["tx.credit", "rx.owed"]
+    assert "series" in KINDS
+
+
+@pytest.mark.usefixtures("in_plain_python")
+def test_without_series_there_are_none(tmp_path: Path) -> None:
+    chosen = point(tmp_path, "")
+    result = load_result(write_result(tmp_path / "out", chosen, simulate(chosen, threads=1)))
+    assert result.series is None
+    assert "p99_queue_bytes" not in result.links.columns
+    with pytest.raises(InputError, match="the result has no series"):
+        figure.draw([result])
+
+
+@pytest.mark.parametrize(
+    ("outputs", "key", "says"),
+    [
+        ('sample = "1"', "outputs.sample", "unit"),
+        ('fields = ["credit"]', "outputs.fields", "is of no use without series"),
+        ('sample = "1us"\nports = [3]', "outputs.ports", "does not name ports"),
+        ('sample = "1us"\nhosts = true', "outputs.hosts", "does not name hosts"),
+        ('sample = "1us"\nflows = ["a"]', "outputs.flows", "does not name flows"),
+        ('sample = "1us"\nflows = ["0..2"]', "outputs.flows", "out of range"),
+        ('sample = "1us"\nports = ["leaf7:*"]', "outputs.ports", "matches nothing"),
+        ('sample = "1us"\nhosts = ["x"]', "outputs.hosts", "matches nothing"),
+        ('sample = "1us"\nfields = ["credti"]', "outputs.fields", 'did you mean "credit"'),
+        ('sample = "1us"\nbudget = "1KB"', "outputs.budget", "hold 0 intervals"),
+    ],
+)
+@pytest.mark.usefixtures("in_plain_python")
+def test_what_there_is_not_is_refused(tmp_path: Path, outputs: str, key: str, says: str) -> None:
+    with pytest.raises(InputError) as refused:
+        simulate(point(tmp_path, outputs), threads=1)
+    assert key in str(refused.value)
+    assert says in str(refused.value)
+
+
+def test_ports_are_named_as_links_and_by_their_nodes(tmp_path: Path) -> None:
+    from netsim.experiment.scenario import prepare
+
+    def ports(names: str) -> list[str]:
+        scenario = prepare(point(tmp_path, f'sample = "auto"\nports = {names}'))
+        assert scenario.sampling is not None
+        assert scenario.sampling.interval_ps == scenario.network.lookahead_ps
+        return [scenario.network.port_name(p) for p in scenario.sampling.ports.tolist()]
+
+    assert ports('["h3"]') == ["h3:0"]
+    assert ports('["leaf0:1"]') == ["leaf0:1"]
+    assert ports('["leaf0:*"]') == ports('["leaf0"]')
+    assert ports('["leaf0 -> h*"]') == ["leaf0:0", "leaf0:1"]
+    assert ports('["h0 - leaf*"]') == ["h0:0", "leaf0:0"]
+    assert len(ports("2")) == 2
