@@ -14,6 +14,7 @@ handler                                      called
 ``pick(env, now, port, queue)``              ``queue`` is served: returns the place of a packet
 ``on_send(env, now, port, queue, pkt)``      a packet of ``queue`` begins to be sent
 ``on_departure(env, now, port, cls, size)``  a packet that came in by ``port`` has been sent
+``foresee(env, port, cls, size)``            what may ``size`` bytes of ``cls`` by ``port`` lead to?
 ===========================================  =======================================================
 
 Only ``admit`` is required. ``env.par`` holds the parameters declared in ``PARAMS`` in engine units
@@ -42,7 +43,10 @@ from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.packets import ACK, CNP, DATA, ECN_CE, ECN_ECHO, NACK, PULL, TRIMMED
 from netsim.engine.kernels.queue_services import (
     ACCEPT,
+    COUNTS,
     DROP,
+    MAY_DROP,
+    MAY_PAUSE,
     NOTHING,
     class_of,
     cut,
@@ -65,11 +69,14 @@ __all__ = [
     "ACCEPT",
     "ACK",
     "CNP",
+    "COUNTS",
     "DATA",
     "DROP",
     "ECN_CE",
     "ECN_ECHO",
     "INF",
+    "MAY_DROP",
+    "MAY_PAUSE",
     "NACK",
     "NOTHING",
     "PULL",

@@ -62,7 +62,7 @@ class Failures:
         text = TEXTS[int(record["fault"])]
         value, n_classes = int(record["fault_value"]), self.fabric.n_classes
         text = text.format(value=value, n_classes=n_classes)
-        number = int(record["doing"])
+        number = int(record["fault_in"])
         return RunError(f"{self._whose(number)}: {_name(number)} {text} ({where})")
 
     def raised(self, error: BaseException | None, present: Present = as_it_is) -> RunError:

@@ -28,6 +28,7 @@ from netsim.engine.kernels.layout import (
     N_BUCKETS,
     ONE_PORT,
     PARTS,
+    PORTS_OF_A_WORD,
     UNDO,
     Clock,
     Ends,
@@ -41,6 +42,7 @@ from netsim.engine.records import attribute_access
 from netsim.engine.simulation import Options, Parts, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
 from netsim.engine.wires import build_wires, first_words
+from netsim.limits import CLASSES
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
 from netsim.model.fabric import Fabric
 from netsim.model.lanes import PLANES
@@ -111,6 +113,7 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         **discipline.features,
         "ECN_ENQUEUE": at == "enqueue",
         "ECN_DEQUEUE": at == "dequeue",
+        "FORESEES": foresees(fabric, discipline, parts),
         "COUPLED": discipline.coupled or fabric.load_balancing == "least_loaded",
         "BALANCING": BALANCING[fabric.load_balancing],
         "FAULTS": parts.faults,
@@ -119,6 +122,16 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         "SAMPLED": parts.sampled,
         "HISTOGRAM": parts.histogram,
     }
+
+
+def foresees(fabric: Fabric, discipline: Discipline, parts: Parts) -> bool:
+    """Is what the discipline's `foresee` says enough to serve ports apart (loose_switch.py)?
+
+    Not if routes depend on queues or are lost, nor if ports wait without having to.
+    """
+    has = discipline.features
+    bound = fabric.load_balancing == "least_loaded" or parts.faults or has["SHAPES"]
+    return has["FORESEES"] and not bound
 
 
 def build_net(simulation: Simulation) -> Net:
@@ -187,6 +200,10 @@ def build_scratch(network: Network, n_workers: int, capacity: int) -> Scratch:
         keys=np.zeros((w, 2, capacity), np.int64),
         slots=np.zeros((w, capacity), np.int64),
         outs=np.zeros((w, capacity), np.int32),
+        ins=np.zeros((w, capacity), np.int32),
+        came=np.zeros((w, most_ports * CLASSES), np.int64),
+        stirred=np.zeros((w, most_ports // PORTS_OF_A_WORD + 1), np.int64),
+        joint=np.zeros((w, most_ports // PORTS_OF_A_WORD + 1), np.int64),
         buckets=np.zeros((w, N_BUCKETS + 1), np.int64),
         starts=np.zeros((w, most_ports + 2), np.int64),
         undo=np.zeros((w, UNDO * most_ports), np.int64),

@@ -61,6 +61,9 @@ def build_wires(
     queues["off"][h * c :] = rings.queues_at + np.arange((n - h) * c) * sizes.queue_slots
     queues["mask"][h * c :] = sizes.queue_slots - 1
 
+    switches = aligned_zeros(network.n_switches, discipline.switch)
+    switches["first_port"] = network.node_first_port[network.n_hosts : -1]
+    switches["first_word"] = first_words(network)[network.n_hosts : -1]
     words = int(first_words(network)[-1])
     entity = np.arange(n, dtype=np.int64)
     balance = np.zeros(n, BALANCE)
@@ -80,7 +83,7 @@ def build_wires(
         inbox=inbox,
         balance=balance,
         queues=queues,
-        switches=aligned_zeros(network.n_switches, discipline.switch),
+        switches=switches,
         discipline=_discipline_record(fabric, discipline, simulation.packets, seed),
         head_seen=np.zeros(n, np.int64),
         new_tail=np.zeros(n, np.int64),
@@ -88,6 +91,7 @@ def build_wires(
         unread=np.zeros(words, np.int64),
         busy=np.zeros(words, np.int64),
         touched=np.zeros(words, np.int64),
+        asking=np.zeros(words, np.int64),
         pool_used=np.array([rings.used]),
         moved_links=np.zeros(1, np.int64),
         fabric=_fabric_record(fabric, seed),

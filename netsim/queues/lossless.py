@@ -10,7 +10,17 @@ from netsim.errors import InputError
 from netsim.limits import ALPHA
 from netsim.model.fabric import longest_headroom_bytes
 from netsim.params import Param
-from netsim.queue import ACCEPT, DROP, class_of, pause, pauses, resume
+from netsim.queue import (
+    ACCEPT,
+    COUNTS,
+    DROP,
+    MAY_DROP,
+    MAY_PAUSE,
+    class_of,
+    pause,
+    pauses,
+    resume,
+)
 from netsim.units import format_bytes
 
 PARAMS = [
@@ -121,3 +131,14 @@ def on_departure(env, now, port, cls, size):
         done = done or ingress.came_in_bytes + env.par.xon_gap_bytes <= xoff(env)
     if done:
         resume(env, port, cls)
+
+
+def foresee(env, port, cls, size):
+    ingress, par = class_of(env, port, cls), env.par
+    paused = pauses(port, cls)
+    above_xoff = size + (ingress.headroom_used if paused else 0)
+    if par.shared_buffer_bytes >= 0 or above_xoff > par.headroom_bytes:
+        return MAY_DROP
+    if paused or ingress.came_in_bytes + size > par.xoff_bytes:
+        return MAY_PAUSE
+    return COUNTS

@@ -44,6 +44,9 @@ def in_handler(handler: str, *lines: str, coupled: bool = False) -> str:
     return f"\n\n{declared}def {handler}(env, now, {arguments.get(handler, 'port, pkt')}):\n{body}"
 
 
+CALM = "\n\ndef foresee(env, port, cls, size):\n    return COUNTS\n"
+"""It promises that nobody is paused, and that nothing is dropped."""
+
 WAITS = "if waiting(class_of(env, port, 0)) > 2:"
 RULES = {
     "a class that is not there": (
@@ -103,6 +106,14 @@ RULES = {
         ),
         "admit put two packets into class 0 for one that arrived",
     ),
+    "a pause that was not foreseen": (
+        in_handler("on_arrival", "pause(env, port, 0)", "return ACCEPT", coupled=True) + CALM,
+        r"on_arrival did what foresee had ruled out \(classes paused then, as bits: 1\)",
+    ),
+    "a drop that was not foreseen": (
+        in_handler("on_arrival", "return DROP", coupled=True) + CALM,
+        r"on_arrival did what foresee had ruled out \(classes paused then, as bits: 0\)",
+    ),
     "to push what it has not taken": (
         in_handler("admit", "push(env, now, port, 1, pkt)", "return 0"),
         "admit pushed or dropped a packet that it had not taken out of a queue",
@@ -146,14 +157,14 @@ def test_what_is_declared_badly_is_told_with_its_file(mistake, tmp_path):
     assert "mine.py" in str(raised.value)
 
 
-def test_a_field_of_packets_belongs_to_one_plugin(tmp_path):
+def test_a_field_of_packets_has_one_type(tmp_path):
     (tmp_path / "mine.py").write_text(HEAD + '\nPACKET_FIELDS = ("stamp",)\n', "utf-8")
     queue = registry.find("queue", "mine.py", relative_to=tmp_path)
     text = (Path(registry.find("transport", "datagram").path)).read_text("utf-8")
-    (tmp_path / "other.py").write_text(text + '\nPACKET_FIELDS = ("stamp",)\n', "utf-8")
+    (tmp_path / "other.py").write_text(text + '\nPACKET_FIELDS = (("stamp", float),)\n', "utf-8")
     other = registry.find("transport", "other.py", relative_to=tmp_path)
     use = PluginUse(other, {p.name: p.convert(p.default) for p in other.params})
-    told = "datagram and other.py and mine.py both have the field stamp in PACKET_FIELDS"
+    told = "have different fields stamp in PACKET_FIELDS"
     with pytest.raises(InputError, match=re.escape(told)):
         build(
             NETWORK,

@@ -19,7 +19,16 @@ from netsim.engine.compiling.discipline import Discipline
 from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.compiling.reach import Reached, is_group, reached
 from netsim.engine.compiling.specialise import Compiled, Entry, Specialiser
-from netsim.engine.kernels import coupled_switch, host, layout, loop, several_ports, switch, trace
+from netsim.engine.kernels import (
+    coupled_switch,
+    host,
+    layout,
+    loop,
+    loose_switch,
+    several_ports,
+    switch,
+    trace,
+)
 from netsim.engine.kernels.holes import HOLES
 
 ENTRY_POINTS: tuple[Any, ...] = (loop.run_windows, loop.set_up_flows)
@@ -49,6 +58,8 @@ class Code:
     ) -> None:
         self._protocol, self._discipline, self._jit = protocol, discipline, jit
         step = coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
+        if constants["FORESEES"]:
+            step = loose_switch.switch_step
         of_host: Any = host.host_step
         if constants["PLANES"] != layout.ONE_PORT:
             of_host = several_ports.host_step

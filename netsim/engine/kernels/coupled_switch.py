@@ -25,6 +25,7 @@ from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.holes import (
     FAULTS,
     FOLLOWS,
+    FORESEES,
     LETS_IN,
     N_CLASSES,
     PAUSES,
@@ -45,8 +46,16 @@ from netsim.engine.kernels.layout import (
     Wires,
 )
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.kernels.places import FRAME_DUE, PFC_FRAME, WAITS, queue_of, ring_slot
-from netsim.engine.kernels.port_sets import exclude, include, next_port
+from netsim.engine.kernels.places import (
+    ALL_IN_ORDER,
+    FRAME_DUE,
+    JOINT,
+    PFC_FRAME,
+    WAITS,
+    queue_of,
+    ring_slot,
+)
+from netsim.engine.kernels.port_sets import exclude, include, includes, next_port
 from netsim.engine.kernels.ports import (
     check_prio,
     has_event,
@@ -58,6 +67,7 @@ from netsim.engine.kernels.ports import (
 from netsim.engine.kernels.queue_handlers import IN_ON_ARRIVAL, IN_ON_DEPARTURE
 from netsim.engine.kernels.queue_services import DROP
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
+from netsim.engine.kernels.rules import NOT_FORESEEN, broken
 from netsim.engine.kernels.series import look_at_port
 from netsim.engine.kernels.switch import (
     KEY_BITS,
@@ -91,10 +101,8 @@ def begin(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
 def note_event(wires: Wires, step: Step, out: LocalPort) -> None:
     """Note that something is to happen at local port ``out``, if it is; in this window, when."""
     port = wires.ports[step.first + out]
-    if not has_event(port):
-        return
     include(wires.busy, step.first_word, out)
-    if port.free_at < step.w1:
+    if has_event(port) and port.free_at < step.w1:
         calendar_add(wires, step, out)
 
 
@@ -181,16 +189,33 @@ def let_in(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
     if verdict == DROP:
         if SAMPLED:
             look_at_port(env.wires, port.number, now)
+        if FORESEES and env.switch.mode != ALL_IN_ORDER:
+            broken(env.switch, NOT_FORESEEN, port.asked & (FRAME_DUE - 1))
         queue = env.wires.queues[queue_of(port.number, int(pkt.prio))]
         count_drop(env.wires, port, queue, pkt, now)
         return False
     return True
 
 
-def receive(net: Net, env: QueueEnv, step: Step, ingress: LocalPort, slot: Slot, now: Ps) -> int:
-    """The packet in pool slot ``slot`` arrives by local port ``ingress``.
+def begin_apart(env: QueueEnv, port: PortRecord, now: Ps) -> None:
+    """Start what a port that is simulated by itself should send, if it is free."""
+    if port.tx_bytes == 0 and port.backlog & ~port.paused != 0:
+        start_next(env, port, now)
 
-    Returns GROW_POOL, and nothing has changed, if there is no room for it.
+
+def receive(
+    net: Net,
+    env: QueueEnv,
+    step: Step,
+    ingress: LocalPort,
+    out: LocalPort,
+    slot: Slot,
+    now: Ps,
+) -> int:
+    """The packet in pool slot ``slot`` arrives by local port ``ingress`` and leaves by ``out``.
+
+    That is chosen here if it is NO_PORT. Returns GROW_POOL, and nothing has changed, if there is
+    no room for the packet.
     """
     wires = env.wires
     p_in = step.first + ingress
@@ -212,15 +237,16 @@ def receive(net: Net, env: QueueEnv, step: Step, ingress: LocalPort, slot: Slot,
                 begin_if_due(env, step, ingress, now)
             return OK
         env.switch.let_in = 0
-    out = output_port(net, wires, step.node, p_in, slot)
-    p = step.first + out
-    if not room_at(wires, p):
-        undo_choice(net, wires, step.node, p_in, slot)
-        env.switch.let_in = 1
-        return GROW_POOL
-    if take_in(env, wires.ports[p], slot, ingress, now):
+    if out < 0:
+        out = output_port(net, wires, step.node, p_in, slot)
+        if not room_at(wires, step.first + out):
+            undo_choice(net, wires, step.node, p_in, slot)
+            env.switch.let_in = 1
+            return GROW_POOL
+    if take_in(env, wires.ports[step.first + out], slot, ingress, now):
         note_event(wires, step, out)
     else:
+        include(wires.busy, step.first_word, out)
         begin(env, step, out, now)
     if PAUSES:
         begin_if_due(env, step, ingress, now)
@@ -265,12 +291,16 @@ def run_events(
     first = step.first
     out = next_port(net, wires.busy, node, NO_PORT)
     while out >= 0:
-        if wires.ports[first + out].free_at < step.w1:
-            calendar_add(wires, step, out)
+        mine = True
+        if FORESEES:
+            mine = env.switch.mode != JOINT or includes(scratch.joint[worker], 0, out)
+        if mine:
+            note_event(wires, step, out)
         out = next_port(net, wires.busy, node, out)
     keys = scratch.keys[worker, 1]
     slots = scratch.slots[worker]
-    ins = scratch.outs[worker]
+    ins = scratch.ins[worker]
+    outs = scratch.outs[worker]
     word = 0
     i = 0
     while True:
@@ -292,7 +322,8 @@ def run_events(
             return OK
         k = keys[i] & KEY_MASK
         ingress = LocalPort(ins[k])
-        status = receive(net, env, step, ingress, slots[k], t_arrival)
+        out = LocalPort(outs[k])
+        status = receive(net, env, step, ingress, out, slots[k], t_arrival)
         if status != OK:
             return status
         wires.inbox[first + ingress].head += 1
@@ -309,7 +340,34 @@ def switch_step(
         clock.what[node] = -n
         return GROW_SCRATCH
     sort_by_time(clock, scratch, worker, n)
+    return in_order(net, env, clock, scratch, worker, node, n, next_event)
+
+
+def in_order(
+    net: Net,
+    env: QueueEnv,
+    clock: Clock,
+    scratch: Scratch,
+    worker: int,
+    node: NodeId,
+    n: int,
+    following: Ps,
+) -> int:
+    """Simulate all ports of a switch together, with its ``n`` sorted arrivals."""
     status = run_events(net, env, clock, scratch, worker, node, n)
+    end = wind_up(net, env, clock, node, following)
+    if status == OK:
+        return end
+    return status
+
+
+def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) -> int:
+    """Say what a switch has read and sent in a step, and when it has to be stepped again.
+
+    That is at ``following``, when the next packet arrives, or before. Returns the step's status.
+    """
+    wires = env.wires
+    next_event = following
     settle_reading(net, wires, node)
     out = next_port(net, wires.busy, node, NO_PORT)
     while out >= 0:
@@ -318,7 +376,7 @@ def switch_step(
         include(wires.touched, net.first_word[node], out)
         if has_event(port):
             next_event = min(next_event, port.free_at)
-        else:
+        elif port.backlog == 0:
             exclude(wires.busy, net.first_word[node], out)
         if port.tail > wires.new_tail[p]:
             if wires.first_new[p] == INF:
@@ -327,6 +385,4 @@ def switch_step(
             wires.new_tail[p] = port.tail
         out = next_port(net, wires.busy, node, out)
     clock.next_event[node] = next_event
-    if status == OK:
-        return settled(env)
-    return status
+    return settled(env)

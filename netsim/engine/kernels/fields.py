@@ -149,7 +149,11 @@ class SwitchRecord(Declared):
     in_hand: int  # 1: `admit` took a waiting packet out, and has not yet pushed or dropped it
     in_hand_from: LocalPort  # by which that one came in
     pushed: int  # bit c: `admit` put such a packet into class c
-    fault: int  # the rule that it broke (rules.py) ...
+    first_port: GlobalPort
+    first_word: int  # of its sets of ports
+    mode: int  # how its ports are being simulated: one of places.py
+    fault: int  # the rule that was broken (rules.py) ...
+    fault_in: int  # ... by which handler ...
     fault_value: int  # ... with what
 
 
@@ -218,7 +222,8 @@ class HostRecord(Declared):
     counted_bytes: Bytes  # ... of which the clock has counted so many
     n_timers: int
     doing: int  # the handler that runs, or ran last in this step: one of DOING
-    fault: int  # the rule that it broke (rules.py) ...
+    fault: int  # the rule that was broken (rules.py) ...
+    fault_in: int  # ... by which handler ...
     fault_value: int  # ... with what
 
 

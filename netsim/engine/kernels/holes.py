@@ -90,6 +90,8 @@ PICKS: bool = _feature("PICKS")
 WRITES: bool = _feature("WRITES")
 FOLLOWS: bool = _feature("FOLLOWS")
 """Has it `on_arrival`, `choose`, `pick`, `on_send`, `on_departure`?"""
+FORESEES: bool = _feature("FORESEES")
+"""Has it `foresee`, and is it heeded (loose_switch.py)?"""
 MOVES: bool = _feature("MOVES")
 """Does it take packets out of a queue to put them into another?"""
 SHAPES: bool = _feature("SHAPES")
@@ -123,7 +125,7 @@ HISTOGRAM: bool = _feature("HISTOGRAM")
 host_step = _function("host_step")
 """That of host.py or, where a host has several ports, of several_ports.py."""
 switch_step = _function("switch_step")
-"""That of switch.py or, with COUPLED, of coupled_switch.py."""
+"""That of switch.py, with COUPLED of coupled_switch.py, and with FORESEES of loose_switch.py."""
 
 setup = _handler(handlers.setup)
 on_start = _handler(handlers.on_start)
@@ -146,4 +148,5 @@ choose = _handler(queue_handlers.choose)
 pick = _handler(queue_handlers.pick)
 on_send = _handler(queue_handlers.on_send)
 on_departure = _handler(queue_handlers.on_departure)
+foresee = _handler(queue_handlers.foresee)
 """The queue discipline's."""

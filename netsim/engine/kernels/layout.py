@@ -39,6 +39,7 @@ from netsim.engine.kernels.fields import (
     TxRecord,
 )
 from netsim.engine.kernels.ids import (
+    Bytes,
     FlowId,
     GlobalPort,
     HostId,
@@ -214,7 +215,8 @@ class Wires(NamedTuple):
     first_new: Numbers[GlobalPort, Ps]  # int64[n_ports]: first arrival sent in this window, or INF
     unread: Numbers[int, int]  # int64[words]: ports of switches with packets that came in ...
     busy: Numbers[int, int]  # ... ports at work when the last window ended ...
-    touched: Numbers[int, int]  # ... ports that read or sent in this window
+    touched: Numbers[int, int]  # ... ports that read or sent in this window ...
+    asking: Numbers[int, int]  # ... and ports whose neighbours are asked to hold classes back
     pool_used: Numbers[int, int]  # int64[1]: slots of the pool that belong to rings, or did
     moved_links: Numbers[int, int]  # int64[1]: links whose rings moved in this window
     fabric: Records[int, FabricRecord]  # FABRIC[1]
@@ -285,6 +287,10 @@ class Scratch(NamedTuple):
     keys: Numbers[tuple[int, int], Numbers[int, int]]  # int64[workers, 2, capacity]
     slots: Numbers[int, Numbers[int, Slot]]  # int64[workers, capacity]
     outs: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
+    ins: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
+    came: Numbers[int, Numbers[int, Bytes]]  # int64[workers, max ports * CLASSES]
+    stirred: Numbers[int, Numbers[int, int]]  # int64[workers, words]: a set of ports
+    joint: Numbers[int, Numbers[int, int]]  # int64[workers, words]: likewise
     buckets: Numbers[int, Numbers[int, int]]  # int64[workers, N_BUCKETS + 1]
     starts: Numbers[int, Numbers[int, int]]  # int64[workers, max ports of a node + 2]
     undo: Numbers[int, Numbers[int, int]]  # int64[workers, UNDO * max ports]

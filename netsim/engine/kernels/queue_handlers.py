@@ -21,7 +21,8 @@ FIRST = 32
     IN_PICK,
     IN_ON_SEND,
     IN_ON_DEPARTURE,
-) = range(FIRST, FIRST + 6)
+    IN_FORESEE,
+) = range(FIRST, FIRST + 7)
 """What a switch is doing (``switch.doing``): the handler that runs, or ran last in this step."""
 
 COMING, LEAVING = "pkt coming", "pkt leaving"
@@ -92,3 +93,13 @@ def on_send(env, now, port, queue, pkt):
 )
 def on_departure(env, now, port, cls, size):
     """Nobody counts."""
+
+
+@QUEUE_HANDLERS.row(
+    IN_FORESEE,
+    SWITCH,
+    "what may `size` bytes of `cls` by `port` lead to?",
+    returns="COUNTS, MAY_PAUSE or MAY_DROP",
+)
+def foresee(env, port, cls, size):
+    """Nobody knows: all is simulated in the order of time."""

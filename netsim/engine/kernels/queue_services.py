@@ -17,16 +17,18 @@ from netsim.engine.kernels.class_queues import (
 )
 from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
-from netsim.engine.kernels.holes import FOLLOWS, N_CLASSES, SAMPLED, TRACE
+from netsim.engine.kernels.holes import FOLLOWS, FORESEES, N_CLASSES, SAMPLED, TRACE
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
 from netsim.engine.kernels.packets import TRIMMED
-from netsim.engine.kernels.places import FRAME_DUE, WAITS, queue_of, ring_slot
+from netsim.engine.kernels.places import APART, FRAME_DUE, WAITS, queue_of, ring_slot
+from netsim.engine.kernels.port_sets import include
 from netsim.engine.kernels.queue_handlers import IN_ADMIT, IN_CHOOSE
 from netsim.engine.kernels.rules import (
     IN_HAND,
     LOST_TRACK,
     NO_CLASS,
     NO_PLACE,
+    NOT_FORESEEN,
     NOT_LATER,
     ONLY_IN_ADMIT,
     ONLY_IN_CHOOSE,
@@ -40,6 +42,10 @@ from netsim.engine.kernels.trace import trace_record
 ACCEPT, DROP, NOTHING = 0, -1, -1
 """What handlers return: of a packet that it may come in, that it is dropped, and of a port that it
 sends nothing for now."""
+
+COUNTS, MAY_PAUSE, MAY_DROP = range(3)
+"""What `foresee` returns: whatever the order in which they are called, `on_arrival` and
+`on_departure` only count; they may pause or resume; or anything may come of it."""
 
 
 def _known_class(env: QueueEnv, cls: int) -> int:
@@ -171,12 +177,24 @@ def pause(env: QueueEnv, port: PortRecord, cls: int) -> None:
     if not pauses(port, _known_class(env, cls)):
         port.asked |= 1 << cls | FRAME_DUE
         class_of(env, port, cls).pauses += 1
+        _foreseen(env, port)
 
 
 def resume(env: QueueEnv, port: PortRecord, cls: int) -> None:
     """Let the neighbour send class ``cls`` again: port owes it a PFC frame."""
     if pauses(port, _known_class(env, cls)):
         port.asked = port.asked & ~(1 << cls) | FRAME_DUE
+        _foreseen(env, port)
+
+
+def _foreseen(env: QueueEnv, port: PortRecord) -> None:
+    """What is asked of the neighbour changes. Among ports that are simulated apart that would be
+    out of order: a broken rule."""
+    if FORESEES:
+        switch = env.switch
+        if switch.mode == APART:
+            broken(switch, NOT_FORESEEN, port.asked & (FRAME_DUE - 1))
+        include(env.wires.asking, switch.first_word, port.number - switch.first_port)
 
 
 def wait_until(env: QueueEnv, now: Ps, port: PortRecord, time: Ps) -> None:

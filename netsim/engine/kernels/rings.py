@@ -15,8 +15,8 @@ from netsim.engine.kernels.instructions import take_tickets
 from netsim.engine.kernels.layout import Clock, Net, Wires
 from netsim.engine.kernels.places import ports_of, ring_slot
 
-FACTOR = 4
-"""By which a full ring gets longer; so the rings that were left are a third of the last one."""
+FACTOR = 2
+"""By which a full ring gets longer; so the rings that were left take as much as the last one."""
 
 
 def take_stretch(wires: Wires, n_slots: int) -> Slot:

@@ -31,7 +31,8 @@ from netsim.engine.kernels.fields import HostRecord, SwitchRecord
     IN_HAND,
     PUSHED_TWICE,
     LOST_TRACK,
-) = range(1, 20)
+    NOT_FORESEEN,
+) = range(1, 21)
 
 TEXTS = {
     TOO_MANY_CONTROL: "sent more control packets in one call than its host's FIFO has room for",
@@ -53,6 +54,7 @@ TEXTS = {
     IN_HAND: "took a packet out of a queue and did not push or drop it before it went on",
     PUSHED_TWICE: "put two packets into class {value} for one that arrived",
     LOST_TRACK: "pushed or dropped a packet that it had not taken out of a queue",
+    NOT_FORESEEN: "did what foresee had ruled out (classes paused then, as bits: {value})",
 }
 
 MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER = 10_000, 100
@@ -63,4 +65,5 @@ def broken(node: HostRecord | SwitchRecord, rule: int, value: int) -> None:
     """Note that the handler that runs on a host or a switch broke a rule; the first one counts."""
     if node.fault == 0:
         node.fault = rule
+        node.fault_in = node.doing
         node.fault_value = value

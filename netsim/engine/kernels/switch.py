@@ -10,8 +10,8 @@ from __future__ import annotations
 from netsim.engine.kernels.balance import has_route, lose_way, output_port
 from netsim.engine.kernels.env import QueueEnv, queue_env_of
 from netsim.engine.kernels.handlers import NOTHING as NO_HANDLER
-from netsim.engine.kernels.holes import COUPLED, FAULTS, N_CLASSES
-from netsim.engine.kernels.ids import NO_PORT, GlobalPort, NodeId, Numbers, Ps
+from netsim.engine.kernels.holes import COUPLED, FAULTS, FORESEES, N_CLASSES
+from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, NodeId, Numbers, Ps
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
     BROKEN,
@@ -26,6 +26,7 @@ from netsim.engine.kernels.layout import (
     Scratch,
     Wires,
 )
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.places import local_ports_of, queue_of, ring_slot
 from netsim.engine.kernels.port_sets import exclude, include, includes, next_port
 from netsim.engine.kernels.ports import advance, arrive, has_event
@@ -40,8 +41,8 @@ def gather(
 ) -> tuple[int, Ps]:
     """Collect the arrivals of the window in the worker's scratch.
 
-    Arrival k gets ``slots[k]`` (where it lies), ``outs[k]`` (the local port it leaves by, or
-    comes in by if ports are coupled: then it is routed when its time comes) and the sort key
+    Arrival k gets ``slots[k]`` (where it lies), ``outs[k]`` (the local port it leaves by) or, if
+    ports are coupled, ``ins[k]`` (the one it came in by, and is routed later), and the sort key
     (time - w0) << 32 | k: ingress ports are visited in ascending order, so keys
     order arrivals by (time, ingress port, position). Returns how many there are
     and the first arrival after the window, or (-needed, INF) if scratch is too small.
@@ -52,6 +53,8 @@ def gather(
     keys = scratch.keys[worker, 0]
     slots = scratch.slots[worker]
     outs = scratch.outs[worker]
+    ins = scratch.ins[worker]
+    came = scratch.came[worker]
     undo = scratch.undo[worker]
     waiting = 0
     port = next_port(net, wires.unread, node, NO_PORT)
@@ -73,6 +76,9 @@ def gather(
         undo[u + 1] = balance.data_choices
         undo[u + 2] = balance.other_choices
         undo[u + 4] = 0
+        if FORESEES:
+            for cls in range(N_CLASSES):
+                came[port * N_CLASSES + cls] = Bytes(0)
         if beside >= 0:
             ring = wires.inbox[first + beside]
             prefetch(wires.pool, ring_slot(ring.ring_off, ring.ring_mask, ring.head))
@@ -85,8 +91,13 @@ def gather(
                 break
             keys[k] = ((time - w0) << KEY_BITS) | k
             slots[k] = slot
+            if FORESEES:
+                pkt = wires.pool[slot]
+                if int(pkt.kind) != PFC:
+                    came[port * N_CLASSES + int(pkt.prio)] += int(pkt.size_bytes)
             if COUPLED:
-                outs[k] = port
+                ins[k] = port
+                outs[k] = NO_PORT
             else:
                 if FAULTS:
                     if not has_route(net, node, wires.pool[slot]):
@@ -167,14 +178,14 @@ def group_by_output(scratch: Scratch, worker: int, n: int, n_ports: int) -> None
         starts[behind] += 1
 
 
-def has_room(wires: Wires, p: GlobalPort, n: int) -> bool:
+def has_room(wires: Wires, p: GlobalPort, n: int, frames: int) -> bool:
     """Make room for ``n`` arrivals at port ``p``, and on its link for all that it may send.
 
-    False if the pool is used up.
+    There may be so many PFC ``frames`` among it. False if the pool is used up.
     """
     port = wires.ports[p]
     enough = True
-    waiting = n
+    waiting = n + frames
     for cls in range(N_CLASSES):
         queue = wires.queues[queue_of(p, cls)]
         length = queue.tail - queue.head
@@ -261,7 +272,7 @@ def switch_step(
     for out in local_ports_of(net, node):
         arrivals = starts[out + 1] - starts[out]
         if arrivals > 0 or includes(wires.busy, net.first_word[node], out):
-            enough = has_room(wires, first + out, arrivals) and enough
+            enough = has_room(wires, first + out, arrivals, 0) and enough
     if not enough:
         undo_choices(net, wires, scratch, worker, node)
         return GROW_POOL
