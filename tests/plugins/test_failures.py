@@ -138,7 +138,7 @@ def test_what_a_function_returns(tmp_path, returned):
             "one",
             TRAFFIC.replace("FlowTable([0]", f"{returned} or FlowTable([0]"),
             "flows",
-            "FlowTable",
+            "FlowTable or a Workload",
         ),
         ("pair", TOPOLOGY.replace('builder.build("pair")', returned), "build", "Network"),
     ):

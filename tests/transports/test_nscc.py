@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +14,7 @@ from engine_runs import (
     bdp_queues,
     build,
     counter,
+    fabric_with,
     fat_tree,
     fct_ps,
     flow_table,
@@ -133,7 +133,7 @@ def test_incast(rate: str, queue: tuple[int, int, int], n: int) -> None:
 
 
 def test_drops_are_repaired_after_a_timeout() -> None:
-    drops = replace(bdp_queues(4), model="drop_tail", ecn=None)
+    drops = fabric_with("drop_tail", n_classes=2, queue_bytes=4 * PACKET, ecn_from_class=1)
     flows = flow_table([(h, 0, 60 * PAYLOAD, 0) for h in range(1, 5)])
     engine = run(build(fat_tree(8, 2, "100Gbps"), flows, "nscc", drops, jit=False))
     assert_conserved(engine)

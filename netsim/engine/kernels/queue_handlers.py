@@ -98,7 +98,7 @@ def on_departure(env, now, port, cls, size):
 @QUEUE_HANDLERS.row(
     IN_FORESEE,
     SWITCH,
-    "what may `size` bytes of `cls` by `port` lead to?",
+    "what `size` bytes by `port` may lead to",
     returns="COUNTS, MAY_PAUSE or MAY_DROP",
 )
 def foresee(env, port, cls, size):
