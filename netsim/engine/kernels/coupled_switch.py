@@ -73,7 +73,7 @@ from netsim.engine.kernels.switch import (
     KEY_BITS,
     KEY_MASK,
     gather,
-    settle_reading,
+    have_read,
     settled,
     sort_by_time,
 )
@@ -195,12 +195,6 @@ def let_in(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
         count_drop(env.wires, port, queue, pkt, now)
         return False
     return True
-
-
-def begin_apart(env: QueueEnv, port: PortRecord, now: Ps) -> None:
-    """Start what a port that is simulated by itself should send, if it is free."""
-    if port.tx_bytes == 0 and port.backlog & ~port.paused != 0:
-        start_next(env, port, now)
 
 
 def receive(
@@ -355,6 +349,10 @@ def in_order(
 ) -> int:
     """Simulate all ports of a switch together, with its ``n`` sorted arrivals."""
     status = run_events(net, env, clock, scratch, worker, node, n)
+    port = next_port(net, env.wires.unread, node, NO_PORT)
+    while port >= 0:
+        have_read(net, env.wires, node, port)
+        port = next_port(net, env.wires.unread, node, port)
     end = wind_up(net, env, clock, node, following)
     if status == OK:
         return end
@@ -362,13 +360,12 @@ def in_order(
 
 
 def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) -> int:
-    """Say what a switch has read and sent in a step, and when it has to be stepped again.
+    """Say what a switch has sent in a step, and when it has to be stepped again.
 
     That is at ``following``, when the next packet arrives, or before. Returns the step's status.
     """
     wires = env.wires
     next_event = following
-    settle_reading(net, wires, node)
     out = next_port(net, wires.busy, node, NO_PORT)
     while out >= 0:
         p = net.first_port[node] + out

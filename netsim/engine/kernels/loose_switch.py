@@ -9,7 +9,7 @@ coupled_switch.py, which is also how everything is done if a packet may be dropp
 from __future__ import annotations
 
 from netsim.engine.kernels.balance import output_port
-from netsim.engine.kernels.coupled_switch import begin_apart, in_order, let_in, run_events, wind_up
+from netsim.engine.kernels.coupled_switch import in_order, let_in, run_events, wind_up
 from netsim.engine.kernels.env import QueueEnv, queue_env_of
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.holes import N_CLASSES, foresee, on_departure
@@ -36,6 +36,7 @@ from netsim.engine.kernels.switch import (
     gather,
     group_by_output,
     has_room,
+    have_read_all,
     sort_by_time,
     undo_choices,
 )
@@ -50,36 +51,40 @@ def outlook_of(env: QueueEnv, port: PortRecord, came: Bytes, cls: int) -> int:
     return outlook
 
 
-def look_ahead(net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: NodeId) -> int:
-    """The worst that `foresee` says of any ingress.
+def stir(
+    env: QueueEnv, scratch: Scratch, worker: int, first: GlobalPort, port: LocalPort, arrived: bool
+) -> int:
+    """The worst that `foresee` says of ingress ``port``: of more than COUNTS it is ``stirred``.
 
-    Those of which it is more than COUNTS become ``stirred``.
+    ``arrived`` says whether anything comes in by it in this window.
     """
+    worst = COUNTS
+    for cls in range(N_CLASSES):
+        came = Bytes(0)
+        if arrived:
+            came = scratch.came[worker][port * N_CLASSES + cls]
+        worst = max(worst, outlook_of(env, env.wires.ports[first + port], came, cls))
+    if worst > COUNTS:
+        include(scratch.stirred[worker], 0, port)
+    return worst
+
+
+def look_ahead(net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: NodeId) -> int:
+    """The worst that `foresee` says of any ingress."""
     wires = env.wires
     first = net.first_port[node]
-    stirred = scratch.stirred[worker]
-    stirred[:] = 0
-    came = scratch.came[worker]
+    scratch.stirred[worker][:] = 0
     worst = COUNTS
     port = next_port(net, wires.unread, node, NO_PORT)
     while port >= 0:
-        for cls in range(N_CLASSES):
-            at = port * N_CLASSES + cls
-            outlook = outlook_of(env, wires.ports[first + port], came[at], cls)
-            if outlook > COUNTS:
-                include(stirred, 0, port)
-                worst = max(worst, outlook)
+        worst = max(worst, stir(env, scratch, worker, first, port, True))
         port = next_port(net, wires.unread, node, port)
     port = next_port(net, wires.asking, node, NO_PORT)
     while port >= 0:
         if wires.ports[first + port].asked & (FRAME_DUE - 1) == 0:
             exclude(wires.asking, net.first_word[node], port)
         elif not includes(wires.unread, net.first_word[node], port):
-            for cls in range(N_CLASSES):
-                outlook = outlook_of(env, wires.ports[first + port], Bytes(0), cls)
-                if outlook > COUNTS:
-                    include(stirred, 0, port)
-                    worst = max(worst, outlook)
+            worst = max(worst, stir(env, scratch, worker, first, port, False))
         port = next_port(net, wires.asking, node, port)
     return worst
 
@@ -175,6 +180,12 @@ def pass_time(env: QueueEnv, first: GlobalPort, port: PortRecord, until: Ps) -> 
         start_next(env, port, now)
 
 
+def begin(env: QueueEnv, port: PortRecord, now: Ps) -> None:
+    """Start what a port that is served apart should send, if it is free."""
+    if port.tx_bytes == 0 and port.backlog & ~port.paused != 0:
+        start_next(env, port, now)
+
+
 def serve_apart(
     net: Net,
     env: QueueEnv,
@@ -201,12 +212,12 @@ def serve_apart(
         pkt = wires.pool[slots[k]]
         if int(pkt.kind) == PFC:
             set_paused(wires, port, int(pkt.aux), now)
-            begin_apart(env, port, now)
+            begin(env, port, now)
         else:
             ingress = LocalPort(ins[k])
             let_in(env, wires.ports[first + ingress], slots[k], now)
             if not take_in(env, port, slots[k], ingress, now):
-                begin_apart(env, port, now)
+                begin(env, port, now)
     pass_time(env, first, port, clock.clock[0].w1 - 1)
     include(wires.busy, net.first_word[node], out)
 
@@ -253,9 +264,5 @@ def switch_step(
         env.switch.mode = JOINT
         run_events(net, env, clock, scratch, worker, node, keep_joint(scratch, worker, n))
     env.switch.mode = ALL_IN_ORDER
-    undo = scratch.undo[worker]
-    port = next_port(net, wires.unread, node, NO_PORT)
-    while port >= 0:
-        wires.inbox[net.first_port[node] + port].head = undo[UNDO * port + 3]
-        port = next_port(net, wires.unread, node, port)
+    have_read_all(net, wires, scratch, worker, node)
     return wind_up(net, env, clock, node, following)

@@ -188,8 +188,10 @@ def resume(env: QueueEnv, port: PortRecord, cls: int) -> None:
 
 
 def _foreseen(env: QueueEnv, port: PortRecord) -> None:
-    """What is asked of the neighbour changes. Among ports that are simulated apart that would be
-    out of order: a broken rule."""
+    """What is asked of the neighbour changes: a broken rule where ports are served apart.
+
+    Their order is not that of time.
+    """
     if FORESEES:
         switch = env.switch
         if switch.mode == APART:

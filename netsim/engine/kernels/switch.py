@@ -11,7 +11,7 @@ from netsim.engine.kernels.balance import has_route, lose_way, output_port
 from netsim.engine.kernels.env import QueueEnv, queue_env_of
 from netsim.engine.kernels.handlers import NOTHING as NO_HANDLER
 from netsim.engine.kernels.holes import COUPLED, FAULTS, FORESEES, N_CLASSES
-from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, NodeId, Numbers, Ps
+from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Numbers, Ps
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
     BROKEN,
@@ -212,14 +212,26 @@ def undo_choices(net: Net, wires: Wires, scratch: Scratch, worker: int, node: No
         port = next_port(net, wires.unread, node, port)
 
 
-def settle_reading(net: Net, wires: Wires, node: NodeId) -> None:
-    """The ports that had packets to read have read; those that have more keep that mark."""
+def have_read(net: Net, wires: Wires, node: NodeId, port: LocalPort) -> None:
+    """A port that had packets to read has read; it keeps that mark if it has more."""
+    inbox = wires.inbox[net.first_port[node] + port]
+    include(wires.touched, net.first_word[node], port)
+    if inbox.head == inbox.tail:
+        exclude(wires.unread, net.first_word[node], port)
+
+
+def have_read_all(net: Net, wires: Wires, scratch: Scratch, worker: int, node: NodeId) -> None:
+    """All ports have read what `gather` found, also what found no way on."""
+    first = net.first_port[node]
+    undo = scratch.undo[worker]
     port = next_port(net, wires.unread, node, NO_PORT)
     while port >= 0:
-        inbox = wires.inbox[net.first_port[node] + port]
-        include(wires.touched, net.first_word[node], port)
-        if inbox.head == inbox.tail:
-            exclude(wires.unread, net.first_word[node], port)
+        end = undo[UNDO * port + 3]
+        if FAULTS:
+            if undo[UNDO * port + 4] > 0:
+                forget_strays(net, wires, node, first + port, end)
+        wires.inbox[first + port].head = end
+        have_read(net, wires, node, port)
         port = next_port(net, wires.unread, node, port)
 
 
@@ -288,14 +300,6 @@ def switch_step(
                 next_event = min(next_event, port.free_at)
             else:
                 exclude(wires.busy, net.first_word[node], out)
-    undo = scratch.undo[worker]
-    port_in = next_port(net, wires.unread, node, NO_PORT)
-    while port_in >= 0:
-        if FAULTS:
-            if undo[UNDO * port_in + 4] > 0:
-                forget_strays(net, wires, node, first + port_in, undo[UNDO * port_in + 3])
-        wires.inbox[first + port_in].head = undo[UNDO * port_in + 3]
-        port_in = next_port(net, wires.unread, node, port_in)
-    settle_reading(net, wires, node)
+    have_read_all(net, wires, scratch, worker, node)
     clock.next_event[node] = next_event
     return settled(env)
