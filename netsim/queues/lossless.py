@@ -10,44 +10,18 @@ from netsim.errors import InputError
 from netsim.limits import ALPHA
 from netsim.model.fabric import longest_headroom_bytes
 from netsim.params import Param
-from netsim.queue import (
-    ACCEPT,
-    COUNTS,
-    DROP,
-    MAY_DROP,
-    MAY_PAUSE,
-    class_of,
-    pause,
-    pauses,
-    resume,
-)
+from netsim.queue import ACCEPT, COUNTS, DROP, MAY_DROP, MAY_PAUSE, class_of, pause, pauses, resume
 from netsim.units import format_bytes
 
 PARAMS = [
     Param("xoff_bytes", "queue", "15pkt", "an ingress port and class pauses above this"),
     Param("xon_bytes", "queue", "12pkt", "and resumes below this"),
     Param(
-        "headroom_bytes",
-        "queue",
-        None,
-        "room above XOFF; auto is what the longest cable needs",
-        none="auto",
+        "headroom_bytes", "queue", None, "room above XOFF; auto: for the longest cable", none="auto"
     ),
     Param("shared_buffer_bytes", "queue", None, "per switch; XOFF is then alpha * what is free"),
-    Param(
-        "alpha",
-        "ratio",
-        0.125,
-        "with a shared buffer: the share of what is free that a port and class may hold",
-        minimum=1e-6,
-        maximum=ALPHA,
-    ),
-    Param(
-        "xon_gap_bytes",
-        "queue",
-        "3KB",
-        "with a shared buffer: resumes this far below the moving XOFF",
-    ),
+    Param("alpha", "ratio", 0.125, "XOFF as a share of what is free", minimum=1e-6, maximum=ALPHA),
+    Param("xon_gap_bytes", "queue", "3KB", "with a shared buffer: resumes so far below XOFF"),
 ]
 
 COUPLED = True
@@ -59,11 +33,9 @@ def no_effect(params):
     if params["shared_buffer_bytes"] is None:
         why = ("without a shared buffer", "remove it, or set shared_buffer_bytes")
         return {"alpha": why, "xon_gap_bytes": why}
-    why = (
-        "with a shared buffer, whose thresholds move",
-        'remove it, or set shared_buffer_bytes = "none"',
-    )
-    return {"xoff_bytes": why, "xon_bytes": why}
+    why = "with a shared buffer, whose thresholds move"
+    remedy = 'remove it, or set shared_buffer_bytes = "none"'
+    return {"xoff_bytes": (why, remedy), "xon_bytes": (why, remedy)}
 
 
 def check(params, fabric, packets):
