@@ -33,9 +33,9 @@ def no_effect(params):
     if params["shared_buffer_bytes"] is None:
         why = ("without a shared buffer", "remove it, or set shared_buffer_bytes")
         return {"alpha": why, "xon_gap_bytes": why}
-    why = "with a shared buffer, whose thresholds move"
     remedy = 'remove it, or set shared_buffer_bytes = "none"'
-    return {"xoff_bytes": (why, remedy), "xon_bytes": (why, remedy)}
+    why = ("with a shared buffer, whose thresholds move", remedy)
+    return {"xoff_bytes": why, "xon_bytes": why}
 
 
 def check(params, fabric, packets):
