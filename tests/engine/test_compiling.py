@@ -24,9 +24,13 @@ def summed(numbers):
     return total
 
 
-def entry() -> Entry:
-    """A function that calls another with several types of integers; as in a new process."""
-    return Entry(Compiled(summed, Bindings({}, []), "compiling_test", None))
+def from_behind(numbers, records, at):
+    return numbers[at] * 10 + records[0].three[at]
+
+
+def entry(function=summed, *, checked=False) -> Entry:
+    """By default one that calls another with several types of integers; as in a new process."""
+    return Entry(Compiled(function, Bindings({}, [], checked=checked), "compiling_test", None))
 
 
 def compiled_types(monkeypatch: pytest.MonkeyPatch) -> list[type]:
@@ -49,6 +53,22 @@ def test_a_function_is_the_same_both_ways(monkeypatch, plain):
     numbers = np.array([5, 2])
     assert entry()(numbers) == summed(numbers)
     assert (compiling.DeferredLibrary in made) == (plain != "1")
+
+
+@pytest.mark.parametrize("plain", ["0", "1"])
+def test_negative_indices_are_for_arrays_in_records(monkeypatch, plain):
+    """Elsewhere, where bounds are checked, they are a mistake that is found."""
+    monkeypatch.setenv("NETSIM_PLAIN_NUMBA", plain)
+    records = np.array([((7, 8, 9),)], np.dtype([("three", "i8", (3,))]))
+    checked = entry(from_behind, checked=True)
+    assert checked(np.array([1, 2, 3]), records, 2) == 39
+    if plain == "1":
+        assert checked(np.array([1, 2, 3]), records, -1) == 39
+    else:
+        with pytest.raises(IndexError):
+            checked(np.array([1, 2, 3]), records, -1)
+    two_rows = np.array([[1, 2, 3], [4, 5, 6]])[1]
+    assert entry(from_behind)(two_rows, records, 1) == 58
 
 
 def test_this_numba_is_one_that_is_leant_on():

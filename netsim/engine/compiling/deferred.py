@@ -9,6 +9,7 @@ nearly all of that is thrown away. Here
   as part of an entry point (``DeferredLibrary``);
 - functions are compiled for 64-bit integers only, not again for each constant and
   each narrower type that a caller passes (``widen_arguments``);
+- an index is not asked whether it is negative (``indices.py``);
 - the garbage collector rests meanwhile.
 
 This leans on parts of Numba that it does not document (a code library's methods, a
@@ -30,6 +31,8 @@ from numba import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
+
+from netsim.engine.compiling.indices import never_negative, supported
 
 NEEDED = (
     "_ensure_finalized",
@@ -124,9 +127,10 @@ def _supported() -> bool:
     if os.environ.get("NETSIM_PLAIN_NUMBA", "0") not in ("", "0"):
         return False
     codegen = cpu_target.target_context.codegen()
-    return getattr(codegen, "_library_class", None) is JITCodeLibrary and all(
+    libraries = getattr(codegen, "_library_class", None) is JITCodeLibrary and all(
         hasattr(JITCodeLibrary, name) for name in NEEDED
     )
+    return libraries and supported()
 
 
 @contextmanager
@@ -142,7 +146,8 @@ def deferred() -> Iterator[None]:
         codegen._library_class = DeferredLibrary
         DeferredLibrary.active = True
         try:
-            yield
+            with never_negative():
+                yield
         finally:
             DeferredLibrary.active = False
             codegen._library_class = JITCodeLibrary
