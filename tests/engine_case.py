@@ -223,20 +223,21 @@ def kept(engine: Engine) -> Snapshot:
     return {place: one._replace(raw=one.raw.copy()) for place, one in taken.items()}
 
 
-def run_in_pieces(case: Case, seed: int, windows: int) -> Engine:
+def run_in_pieces(case: Case, seed: int, windows: int, **options: Any) -> Engine:
     """Run a case to its end in several engines, each of which goes on where one before it was.
 
     They change within the first `windows`, at some that the seed decides; the one before goes on
     for a while, which changes nothing.
     """
     rng = random.Random(seed)
+    options = {"sizes": NARROW, "jit": False, **options}
     until_ps = INF if case.until_ps is None else case.until_ps
-    engine = engine_for(case, trace=False, sizes=NARROW, jit=False)
-    for _ in range(3):
+    engine = engine_for(case, trace=False, **options)
+    for _ in range(rng.randint(1, 3)):
         engine.advance(rng.randint(0, max(1, windows // 2)), until_ps)
         snapshot, digest = kept(engine), engine.digest()
         engine.advance(rng.randint(0, 5), until_ps)
-        engine = engine_for(case, trace=False, sizes=NARROW, jit=False)
+        engine = engine_for(case, trace=False, **options)
         engine.restore(snapshot)
         assert engine.digest() == digest
     return run(engine, until_ps)

@@ -6,9 +6,12 @@ from dataclasses import fields
 
 import numpy as np
 from reference.model import Case
+from reference.series import Held, area, largest, percentile
+from reference.simulator import Simulator
+from reference.switch import SwitchPort
 
 from netsim.engine.engine import Engine
-from netsim.engine.series_reading import SeriesReading
+from netsim.engine.series_reading import QueueLevels, SeriesReading
 from netsim.model.sampling import Sampling
 
 FIELDS = {
@@ -45,3 +48,74 @@ def equal(a: SeriesReading, b: SeriesReading, besides: tuple[str, ...] = ()) -> 
             pairs = zip(mine.values(), other.values(), strict=True) if mine is a.fields else ()
             for one, two in pairs or [(mine, other)]:
                 assert np.array_equal(one, two), field.name
+
+
+def compare_series(case: Case, simulator: Simulator, engine: Engine) -> None:
+    """Series of everything of a run on both simulators."""
+    found, levels = reading(engine), engine.queue_levels()
+    assert levels is not None
+    moments = simulator.series.up_to(engine.now_ps)
+    assert found.end_ps.tolist() == [moment.time_ps for moment in moments]
+    n_classes = engine.fabric.n_classes
+    for k, queue in enumerate(found.queues.tolist()):
+        port, c = divmod(queue, n_classes)
+        counters = [moment.counters[port, c] for moment in moments]
+        for ours, name in (
+            (found.queue_sent_bytes, "bytes"),
+            (found.drops, "drops"),
+            (found.trims, "trims"),
+            (found.marks, "marks"),
+            (found.paused_ps, "paused_ps"),
+        ):
+            expected = [getattr(each, name) for each in counters]
+            assert np.cumsum(ours[:, k]).tolist() == expected, (name, port, c)
+        _compare_levels(simulator, engine, levels, found, (k, port, c))
+    for name, ours in (("delivered", found.flow_delivered_bytes), ("sent", found.flow_sent_bytes)):
+        expected = [getattr(moment, name) for moment in moments]
+        assert np.cumsum(ours, axis=0).tolist() == expected, name
+    for name, values in found.fields.items():
+        assert values.tolist() == [[s[name] for s in moment.senders] for moment in moments]
+    _compare_hosts(case, found, engine)
+
+
+def _compare_levels(
+    simulator: Simulator,
+    engine: Engine,
+    levels: QueueLevels,
+    found: SeriesReading,
+    at: tuple[int, int, int],
+) -> None:
+    """What a queue held: nothing at a host; at a switch as the reference noted it."""
+    k, port, c = at
+    queue = port * engine.fabric.n_classes + c
+    where = simulator.ports[port]
+    if not isinstance(where, SwitchPort):
+        assert not found.max_bytes[:, k].any()
+        assert levels.mean_bytes[queue] == 0
+        return
+    assert isinstance(where.held, Held)
+    history, begin = where.held.history[c], 0
+    for j, end in enumerate(found.end_ps.tolist()):
+        assert found.max_bytes[j, k] == largest(history, begin, end), (port, c, j)
+        assert found.mean_bytes[j, k] == area(history, begin, end) / (end - begin)
+        begin = end
+    assert levels.mean_bytes[queue] == area(history, 0, engine.now_ps) / engine.now_ps
+    exact = percentile(history, engine.now_ps)
+    bound = exact // 32
+    assert abs(levels.p99_bytes[queue] - exact) <= bound, (port, c)
+
+
+def _compare_hosts(case: Case, found: SeriesReading, engine: Engine) -> None:
+    """A host's bytes are those of its ports, and of the flows that end there."""
+    n_classes = engine.fabric.n_classes
+    ports = found.queues // n_classes
+    dst = np.array([flow[1] for flow in case.flows])
+    for host in range(case.n_hosts):
+        first, end = engine.network.node_first_port[host : host + 2].tolist()
+        own = (first <= ports) & (ports < end)
+        sent = found.queue_sent_bytes[:, own].sum(axis=1)
+        assert found.host_sent_bytes[:, host].tolist() == sent.tolist()
+        delivered = found.flow_delivered_bytes[:, dst == host].sum(axis=1)
+        assert found.host_delivered_bytes[:, host].tolist() == delivered.tolist()
+    received = engine.conservation().bytes.received
+    assert found.host_received_bytes.sum() == received

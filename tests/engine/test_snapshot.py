@@ -6,44 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_case import NARROW, engine_for, kept, run, run_in_pieces
+from engine_case import kept
 from engine_runs import DROP_TAIL, LOSSLESS, build, fat_tree, flow_table
-from reference.cases import COMBINATIONS, LOAD_BALANCING, random_case
 
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF
 from netsim.engine.snapshot import ForeignSnapshotError
-
-CASES = 1
-MORE_CASES = 60
-
-
-def check(seed: int, transport: str, model: str, load_balancing: str) -> None:
-    """Stop a case at random windows, several times over, each time going on in a new engine."""
-    case = random_case(seed, transport, model, load_balancing)
-    whole = run(engine_for(case, trace=False, sizes=NARROW, jit=False), case.until_ps)
-    pieces = run_in_pieces(case, seed, whole.counts.windows)
-    assert pieces.digest() == whole.digest()
-    assert pieces.counts == whole.counts
-    assert pieces.conservation() == whole.conservation()
-    ours, theirs = pieces.link_counters(), whole.link_counters()
-    for name, counter in vars(theirs).items():
-        assert np.array_equal(getattr(ours, name), counter), name
-
-
-@pytest.mark.parametrize("load_balancing", LOAD_BALANCING)
-@pytest.mark.parametrize(("transport", "model"), COMBINATIONS)
-def test_at_any_window(transport: str, model: str, load_balancing: str) -> None:
-    for seed in range(CASES):
-        check(seed, transport, model, load_balancing)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("load_balancing", LOAD_BALANCING)
-@pytest.mark.parametrize(("transport", "model"), COMBINATIONS)
-def test_at_any_window_of_many(transport: str, model: str, load_balancing: str) -> None:
-    for seed in range(CASES, MORE_CASES):
-        check(seed, transport, model, load_balancing)
 
 
 def small(transport: str = "datagram", **given: Any) -> Engine:

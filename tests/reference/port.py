@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from .model import PFC, Counters, Departure, Packet, rand32, serialisation_ps
@@ -134,8 +135,7 @@ class Port:
                 self.counters[c].paused_ps += now - self.paused_since[c]
             self.paused[c] = becomes
 
-    def close(self, end_ps: int) -> None:
-        """Count pauses that still last at the end of the run."""
-        for c, paused in enumerate(self.paused):
-            if paused:
-                self.counters[c].paused_ps += end_ps - self.paused_since[c]
+    def counters_at(self, c: int, time_ps: int) -> Counters:
+        """A copy of a class's counters, with a pause that still lasts at a time."""
+        lasting = time_ps - self.paused_since[c] if self.paused[c] else 0
+        return replace(self.counters[c], paused_ps=self.counters[c].paused_ps + lasting)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .model import Counters
@@ -72,7 +72,7 @@ class Recorder:
         senders = [hosts[flow.src].senders[flow.index] for flow in flows]
         return Moment(
             time_ps,
-            {(port.index, c): _paused_to(port, c, time_ps) for port, c in self._classes()},
+            {(port.index, c): port.counters_at(c, time_ps) for port, c in self._classes()},
             [_delivered(hosts[flow.dst].receivers[flow.index]) for flow in flows],
             [sender.bytes_sent for sender in senders],
             [_state(sender) for sender in senders],
@@ -82,13 +82,6 @@ class Recorder:
         for port in self.sim.ports:
             for c in range(len(port.counters)):
                 yield port, c
-
-
-def _paused_to(port: Port, c: int, time_ps: int) -> Counters:
-    """A copy of counters, with a pause that still lasts."""
-    lasting = time_ps - port.paused_since[c] if port.paused[c] else 0
-    counters = port.counters[c]
-    return replace(counters, paused_ps=counters.paused_ps + lasting)
 
 
 def _delivered(receiver: Receiver) -> int:

@@ -157,15 +157,13 @@ class Simulator:
                     receiver.fct_ps, sender.acked_ps, sender.retransmits, sender.packets_sent
                 )
             )
-        for each in self.ports:
-            each.close(self.now)
         return Outcome(
             departures={port.index: port.departures for port in self.ports},
             flows=results,
             counters={
-                (port.index, c): counters
+                (port.index, c): port.counters_at(c, self.now)
                 for port in self.ports
-                for c, counters in enumerate(port.counters)
+                for c in range(len(port.counters))
             },
             balance=self.balance,
             tasks=self.tasks.results(),

@@ -10,6 +10,7 @@ import dis
 import inspect
 import types
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from netsim.errors import InputError
@@ -63,8 +64,16 @@ def _refused(function: types.FunctionType, what: str, hint: str) -> InputError:
     return at_line(*place, f"{function.__name__} {what}, which cannot be compiled", hint)
 
 
-def _set_outside(code: types.CodeType) -> Iterator[tuple[int, str]]:
-    """Where a function, or one within it, sets a name that is not its own; and the name."""
+@cache
+def _set_outside(code: types.CodeType) -> tuple[tuple[int, str], ...]:
+    """Where a function, or one within it, sets a name that is not its own; and the name.
+
+    Kept, because each engine asks of all its functions, which takes longer than to copy them.
+    """
+    return tuple(_settings(code))
+
+
+def _settings(code: types.CodeType) -> Iterator[tuple[int, str]]:
     for step in dis.get_instructions(code):
         outside = step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") or (
             step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in code.co_freevars
@@ -75,4 +84,4 @@ def _set_outside(code: types.CodeType) -> Iterator[tuple[int, str]]:
             yield line or code.co_firstlineno, str(step.argval)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _set_outside(constant)
+            yield from _settings(constant)

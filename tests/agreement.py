@@ -1,0 +1,118 @@
+"""One case on both simulators, compared in every departure, in ways that must not matter.
+
+The engine's code runs as plain Python, since every fabric would otherwise be compiled.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine_case import (
+    counters_of,
+    departures,
+    engine_for,
+    flow_results,
+    network_of,
+    run,
+    run_in_pieces,
+    task_results,
+)
+from reference.cases import random_case
+from reference.model import Case, Counters, Outcome
+from reference.simulator import Simulator, simulate
+from series_case import compare_series, equal, reading, sampled
+
+from netsim.engine.engine import Engine
+from netsim.engine.series import intervals
+from netsim.model.sampling import LEAST_INTERVALS, Sampling
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the engine runs a case."""
+
+    window_ps: int | None
+    """None: as long as it may be."""
+    sampling: Sampling | None
+    pieces: bool
+    """Once more in narrow rings, in several engines that go on where one before was."""
+
+
+def way_of(case: Case, rng: random.Random) -> Way:
+    """A way to run a case."""
+    shorter = shortened(case, rng.choice((1, 1, 3, 8)))
+    sampling = _sampling(case, rng) if rng.random() < 0.3 else None
+    return Way(shorter, sampling, pieces=rng.random() < 0.5)
+
+
+def shortened(case: Case, divisor: int) -> int | None:
+    """A window that is not the longest possible one, or None for that."""
+    lookahead = min(min(c.delay_ab_ps, c.delay_ba_ps) for c in case.cables)
+    return lookahead // divisor + 1 if divisor > 1 else None
+
+
+def _sampling(case: Case, rng: random.Random) -> Sampling:
+    """Series of everything, in some cases with so little room that intervals become longer."""
+    assert case.until_ps is not None
+    every = case.until_ps // rng.choice((9, 25, 60)) + rng.randrange(3)
+    sampling = sampled(case, every)
+    if rng.random() < 0.5:
+        return sampling
+    in_budget = intervals(sampling, network_of(case), case.fabric["n_classes"])
+    each = sampling.budget_bytes // in_budget
+    return replace(sampling, interval_ps=every // 16 + 1, budget_bytes=each * (LEAST_INTERVALS + 2))
+
+
+def cut_short(case: Case, transmissions: int) -> Case:
+    """The case up to about so many transmissions, if it has more."""
+    starts = sorted(one.start_ps for port in simulate(case).departures.values() for one in port)
+    if len(starts) <= transmissions:
+        return case
+    return replace(case, until_ps=starts[transmissions])
+
+
+def check(rng_seed: int, transmissions: int = 2000, **named: Any) -> None:
+    """The case of that number, with what is named (see `random_case`) and else whatever it has.
+
+    It ends after about so many transmissions.
+    """
+    case = cut_short(random_case(rng_seed, **named), transmissions)
+    compare(case, way_of(case, random.Random(f"way {rng_seed}")))
+
+
+def compare(case: Case, way: Way) -> None:
+    """Run a case on both simulators and compare all there is to see."""
+    given = {"jit": False, "window_ps": way.window_ps, "sampling": way.sampling}
+    engine = run(engine_for(case, **given), case.until_ps)
+    every_ps = reading(engine).interval_ps if way.sampling else None
+    simulator = Simulator(replace(case, sample_ps=every_ps))
+    expected = simulator.run()
+    for port in range(engine.network.n_ports):
+        assert departures(engine, port) == [tuple(d)[1:] for d in expected.departures[port]]
+    compare_totals(engine, expected)
+    if way.sampling:
+        compare_series(case, simulator, engine)
+    if way.pieces:
+        pieces = run_in_pieces(case, case.seed, engine.counts.windows, **given)
+        assert pieces.digest() == engine.digest()
+        assert pieces.counts == engine.counts
+        compare_totals(pieces, expected)
+        if way.sampling:
+            equal(reading(pieces), reading(engine))
+
+
+def compare_totals(engine: Engine, expected: Outcome) -> None:
+    """Compare what is left of a run when its packets are forgotten: flows and counters."""
+    assert flow_results(engine) == [tuple(flow) for flow in expected.flows]
+    assert task_results(engine) == [tuple(task) for task in expected.tasks]
+    ours = counters_of(engine, expected.end_ps)
+    classes = engine.fabric.n_classes
+    for (port, c), counters in expected.counters.items():
+        assert Counters(**ours[port * classes + c]) == counters, (port, c)
+    found, balance = engine.conservation(), expected.balance
+    assert found.bytes.sent == balance.sent.bytes
+    assert found.packets.received == balance.received.packets
+    assert found.bytes.received == balance.received.bytes
+    assert engine.counts.hops == sum(map(len, expected.departures.values()))

@@ -1,0 +1,116 @@
+"""Random small networks: which nodes cables join, their rates and delays."""
+
+from __future__ import annotations
+
+import random
+from itertools import permutations
+from typing import NamedTuple
+
+from .model import Cable
+
+GBPS = (10, 25, 40, 100, 200, 400, 800)
+NS = 1_000
+US = 1_000_000
+Pairs = list[tuple[int, int]]
+
+
+class Graph(NamedTuple):
+    """Which nodes cables join; hosts come first."""
+
+    n_switches: int
+    pairs: Pairs
+    nics: dict[tuple[int, int], int]
+    """Of a host's cable the number of its NIC, if hosts have several."""
+    reach: dict[tuple[int, int], list[int]]
+    """By which of its NICs a host reaches another one."""
+
+
+def _switches(rng: random.Random) -> tuple[int, int, list[tuple[int, int]]]:
+    """Number of switches, of those with hosts, and the pairs of them that cables join."""
+    shape = rng.choice(("star", "line", "leaf_spine", "leaf_spine", "random", "random"))
+    if shape == "star":
+        n_switches, links = 1, []
+    elif shape == "line":
+        n_switches = rng.randint(2, 5)
+        links = [(i, i + 1) for i in range(n_switches - 1)]
+        links += [pair for pair in links if rng.random() < 0.3]  # parallel cables
+    elif shape == "leaf_spine":
+        n_leaves, n_spines = rng.randint(2, 4), rng.randint(2, 5)
+        n_switches = n_leaves + n_spines
+        links = [(i, n_leaves + j) for i in range(n_leaves) for j in range(n_spines)]
+    else:
+        n_switches = rng.randint(3, 8)
+        links = [(rng.randrange(i), i) for i in range(1, n_switches)]
+        for _ in range(rng.randint(0, 2 * n_switches)):
+            a, b = rng.sample(range(n_switches), 2)
+            links.append((a, b))
+    edge = n_leaves if shape == "leaf_spine" else n_switches
+    return n_switches, edge, links
+
+
+def one_network(rng: random.Random, n_hosts: int) -> Graph:
+    """A network in which each host has one cable."""
+    n_switches, edge, links = _switches(rng)
+    pairs = [(host, n_hosts + rng.randrange(edge)) for host in range(n_hosts)]
+    pairs += [(n_hosts + a, n_hosts + b) for a, b in links]
+    if rng.random() < 0.5:  # port numbers that do not follow the node numbers
+        rng.shuffle(pairs)
+        pairs = [pair if rng.random() < 0.5 else pair[::-1] for pair in pairs]
+    reach = {pair: [0] for pair in permutations(range(n_hosts), 2)}
+    return Graph(n_switches, pairs, {}, reach)
+
+
+def several_networks(rng: random.Random, n_hosts: int) -> Graph:
+    """Up to three networks, in which hosts have several ports.
+
+    A host has up to two ports in most of them, and the ports in different networks are planes of
+    one NIC or belong to two of them.
+    """
+    first, pairs = n_hosts, []
+    n_networks = rng.randint(1, 3)
+    groups = [rng.randrange(2) if rng.random() < 0.4 else 0 for _ in range(n_networks)]
+    ports: list[list[tuple[int, int]]] = [[] for _ in range(n_hosts)]  # (network, switch)
+    for network in range(n_networks):
+        n_switches, edge, links = _switches(rng)
+        pairs += [(first + a, first + b) for a, b in links]
+        surely = range(n_hosts) if network == 0 else [rng.randrange(n_hosts)]
+        for host in range(n_hosts):
+            further = rng.choice((0, 0, 1)) if network == 0 else rng.choice((0, 1, 1, 2))
+            for _ in range((host in surely) + further):
+                ports[host].append((network, first + rng.randrange(edge)))
+        first += n_switches
+    nics: dict[tuple[int, int], int] = {}
+    reach: dict[tuple[int, int], list[int]] = {}
+    for host, of_host in enumerate(ports):
+        numbers = sorted({groups[network] for network, _ in of_host})
+        for network, switch in of_host:
+            pairs.append((host, switch))
+            nics[host, switch] = numbers.index(groups[network])
+        for other in range(n_hosts):
+            shared = {network for network, _ in ports[other]}
+            found = {nics[host, switch] for network, switch in of_host if network in shared}
+            if found and other != host:
+                reach[host, other] = sorted(found)
+    if rng.random() < 0.5:
+        rng.shuffle(pairs)
+    return Graph(first - n_hosts, pairs, nics, reach)
+
+
+def cables(rng: random.Random, graph: Graph) -> list[Cable]:
+    """Half of the networks are uniform, so that many things happen at the same time."""
+    if rng.random() < 0.5:
+        rate = rng.choice(GBPS) * 10**9
+        delay = rng.choice((NS, 100 * NS, 600 * NS, US, 5 * US))
+        return [Cable(a, b, rate, delay, delay, graph.nics.get((a, b), 0)) for a, b in graph.pairs]
+    rates = rng.sample(GBPS, rng.randint(1, 4))
+    return [
+        Cable(
+            a,
+            b,
+            rng.choice(rates) * 10**9,
+            rng.choice((NS, 50 * NS, 500 * NS, rng.randint(NS, 5 * US))),
+            rng.choice((NS, 50 * NS, 500 * NS, rng.randint(NS, 5 * US))),
+            graph.nics.get((a, b), 0),
+        )
+        for a, b in graph.pairs
+    ]
