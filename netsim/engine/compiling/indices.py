@@ -1,8 +1,8 @@
 """Indices that are never negative.
 
-In Python ``a[-1]`` is the last element, so Numba asks of every index whether it is below zero: three
-instructions and a load for each access to an array, of which a packet needs hundreds. No index of
-the engine is ever negative. Within `never_negative` they are taken as they are.
+In Python ``a[-1]`` is the last element, so Numba asks of every index whether it is below zero:
+three instructions and a load for each access to an array, of which a packet needs hundreds. No
+index of the engine is ever negative. Within `never_negative` they are taken as they are.
 
 Fields of a record that are arrays keep Python's meaning, since a transport may well write
 ``tx.history[-1]``; of these the length is a constant, which costs next to nothing.
@@ -33,7 +33,7 @@ def never_negative() -> Iterator[None]:
     """
     indexing, fix = arrayobj.basic_indexing, arrayobj.fix_integer_index
 
-    def as_it_is(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
+    def as_it_is(context: Any, builder: Any, kind: Any, index: Any, _: Any) -> Any:
         return context.cast(builder, index, kind, types.intp)
 
     def indexing_so(context: Any, builder: Any, array: Any, *args: Any, **kwargs: Any) -> Any:
