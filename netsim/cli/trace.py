@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import click
 
 from netsim.cli.interrupt import Interruption
 from netsim.errors import InputError, did_you_mean
+from netsim.units import written
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 SLOWEST = "slowest"
 LIMIT = 60
+WHOLE = re.compile("[0-9]{1,18}")
 EVENTS = (
     "send", "arrive", "forward", "drop", "trim", "mark", "lose", "receive", "create", "timer",
     "pause", "resume",
@@ -123,23 +126,23 @@ def command(
         raise SystemExit(interruption.exit_code)
 
 
-def flow_number(result: Result, written: str) -> int:
+def flow_number(result: Result, text: str) -> int:
     """The number of the flow that is meant."""
-    if written != SLOWEST:
-        if not written.isdecimal():
+    if text != SLOWEST:
+        if not WHOLE.fullmatch(text):
             hint = f'a whole number, or "{SLOWEST}"'
-            raise InputError(f'"{written}" is not a flow', key="--flow", hint=hint)
-        return int(written)
+            raise InputError(f"{written(text)} is not a flow", key="--flow", hint=hint)
+        return int(text)
     flows = result.flows.drop_nulls("slowdown")
     if not len(flows):
         raise InputError("no flow is finished, so none is the slowest", key="--flow")
     return int(flows.sort("slowdown", descending=True)["flow"][0])
 
 
-def _event_names(written: str | None) -> tuple[str, ...]:
-    if written is None:
+def _event_names(text: str | None) -> tuple[str, ...]:
+    if text is None:
         return SHOWN
-    names = tuple(name.strip() for name in written.split(",") if name.strip())
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in EVENTS:
             hint = did_you_mean(name, EVENTS)
@@ -147,22 +150,22 @@ def _event_names(written: str | None) -> tuple[str, ...]:
     return names
 
 
-def _seq_range(written: str | None) -> tuple[int, int] | None:
-    if written is None:
+def _seq_range(text: str | None) -> tuple[int, int] | None:
+    if text is None:
         return None
-    first, dots, last = written.partition("..")
-    if not first.strip().isdecimal() or (dots and not last.strip().isdecimal()):
-        raise InputError(f'"{written}" is no packet number', key="--seq", hint='"3" or "3..7"')
+    first, dots, last = text.partition("..")
+    if not WHOLE.fullmatch(first.strip()) or (dots and not WHOLE.fullmatch(last.strip())):
+        raise InputError(f"{written(text)} is no packet number", key="--seq", hint='"3" or "3..7"')
     return int(first), int(last if dots else first)
 
 
-def _state(trace: FlowTrace, written: str | None) -> list[str]:
+def _state(trace: FlowTrace, text: str | None) -> list[str]:
     """The state columns to show."""
-    if written is None:
+    if text is None:
         return list(trace.state)
     known = [name for name in trace.events.columns if name.startswith(("tx.", "rx."))]
     chosen: list[str] = []
-    for name in (name.strip() for name in written.split(",") if name.strip()):
+    for name in (name.strip() for name in text.split(",") if name.strip()):
         found = [k for k in known if name in (k, k.partition(".")[2], k.partition("[")[0])]
         if not found:
             hint = did_you_mean(name, known)

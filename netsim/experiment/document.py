@@ -61,7 +61,7 @@ def require_plain(value: Any, at: Sequence[str] = ()) -> None:
     pending: list[tuple[tuple[str, ...], Any]] = [(tuple(at), value)]
     while pending:
         path, value = pending.pop()
-        key = ".".join(path[:MAX_DEPTH]) or None
+        key = ".".join(name for name in path[:MAX_DEPTH] if name) or None
         if len(path) > MAX_DEPTH:
             hint = f"at most {MAX_DEPTH} levels"
             raise InputError("is nested too deeply", key=key, hint=hint)

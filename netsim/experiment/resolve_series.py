@@ -28,6 +28,7 @@ AUTO, NONE = "auto", "none"
 ENGINE_FIELDS = {"tx": ("sent_packets", "retransmits"), "rx": ("got_bytes",)}
 """State that the engine keeps for every transport."""
 
+_PORT = re.compile("[0-9]{1,10}")
 _RANGE = re.compile(r"\s*([0-9]{1,10})\s*\.\.\s*([0-9]{1,10})\s*", re.ASCII)
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -159,7 +160,7 @@ def _ports_named(text: str, names: list[str], network: Network) -> Numbers:
         number = np.arange(network.n_ports) - network.node_first_port[node]
         there = of(name)[node]
         if local not in ("", "*"):
-            there &= number == (int(local) if local.isdecimal() else -1)
+            there &= number == (int(local) if _PORT.fullmatch(local) else -1)
     if not there.any():
         raise _nothing("ports", text, names, network)
     return np.flatnonzero(there)

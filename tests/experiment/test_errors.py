@@ -271,11 +271,11 @@ DEEP = "[" * 3000 + "]" * 3000
     [
         ("seed = " + "9" * 5000, "e.toml: is not valid TOML: a number of thousands of digits"),
         ("seed = 0x" + "f" * 5000, "e.toml: seed: a number of 20000 bits has more than 64 bits"),
-        (f"seed = [1, {2**63}]", "e.toml: seed.: 9223372036854775808 has more than 64 bits"),
+        (f"seed = [1, {2**63}]", "e.toml: seed: 9223372036854775808 has more than 64 bits"),
         (f"seed = {DEEP}", "e.toml: is nested too deeply (at most 20 levels)"),
         (
             "seed = " + "[" * 30 + "]" * 30,
-            f"e.toml: seed{'.' * 19}: is nested too deeply (at most 20 levels)",
+            "e.toml: seed: is nested too deeply (at most 20 levels)",
         ),
         (
             ".".join("a" * 25) + " = 1",
@@ -306,7 +306,7 @@ def test_what_toml_allows_and_no_experiment_has(tmp_path, line, message):
         ("seed=0x" + "f" * 5000, "--set: seed: a number of 20000 bits has more than 64 bits"),
         (f"seed={DEEP}", "--set: is nested too deeply (at most 20 levels)"),
         (".".join("a" * 5000) + "=1", f'--set: "{"a." * 38}a..." is nested too deeply'),
-        ("seed=[1979-05-27]", "--set: seed.: 1979-05-27 is a date, which nothing here is"),
+        ("seed=[1979-05-27]", "--set: seed: 1979-05-27 is a date, which nothing here is"),
         ("x" * 5000, f'--set: "{"x" * 77}..." is not path=value'),
         ('outputs.directory="a\\u0000b"', "cannot name a file: it contains a NUL"),
         (f"outputs.directory='results/{'x' * 300}'", "cannot name a file: longer than 225 bytes"),

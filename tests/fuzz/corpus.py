@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.model.fabric import LOAD_BALANCING
+from netsim.model.lanes import PLANES
 from netsim.plugins import registry
 from netsim.plugins.params import Param
 
@@ -28,6 +29,7 @@ LISTS = ("pfc_victim.csv", "pfc_victim_alone.csv", "wan_beside.csv")
 FABRIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "model": ("choice", tuple(registry.names("queue"))),
     "load_balancing": ("choice", LOAD_BALANCING),
+    "planes": ("choice", PLANES),
     "n_classes": ("count", ()),
     "ecn_from_class": ("count", ()),
     **{
@@ -45,7 +47,17 @@ FIXED: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
     "fabric": FABRIC,
     "routing": {"converge": ("time", ())},
     "stop": {"time": ("time", ()), "flow_deadline": ("time", ()), "drain": ("bool", ())},
-    "outputs": {"directory": ("text", ()), "links": ("bool", ())},
+    "outputs": {
+        "directory": ("text", ()),
+        "links": ("bool", ()),
+        "sample": ("time", ()),
+        "ports": ("ports", ()),
+        "hosts": ("hosts", ()),
+        "flows": ("flows", ()),
+        "fields": ("fields", ()),
+        "budget": ("bytes", ()),
+        "queues": ("bool", ()),
+    },
 }
 """Sections, their keys, and the unit and choices of each."""
 
@@ -103,6 +115,9 @@ def small(rng: random.Random) -> Tree:
             "hosts_per_leaf": 2,
             "leaves": rng.choice([1, 2, 4]),
         }
+        if rng.random() < 0.25:
+            tree["topology"]["planes"] = rng.choice([2, 4])
+            tree["fabric"] = {"planes": rng.choice(PLANES)}
     else:
         tree["topology"] = {"kind": "dumbbell", "hosts": 2, "bottleneck_delay": "50us"}
     size = rng.choice(["1B", "4KB", "20KB", "50KB"])
@@ -113,8 +128,12 @@ def small(rng: random.Random) -> Tree:
             {"kind": "all_to_all", "size": "4KB", "group_size": 2},
             {"kind": "pipeline", "size": size, "stage_hosts": 1},
             {"kind": "poisson", "sizes": size, "load": 0.3, "n_flows": 4},
+            {"kind": "ring_all_reduce", "size": size, "group_size": 2},
+            {"kind": "pipeline_1f1b", "stages": 2, "microbatches": 3, "activations": size},
         ]
     )
+    if rng.random() < 0.2:
+        tree["outputs"] = {"sample": rng.choice(["auto", "1us", "20us"])}
     return tree
 
 

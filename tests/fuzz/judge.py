@@ -80,13 +80,18 @@ def message(text: str, *, plugin: bool = False) -> Iterator[Finding]:
         yield Finding("message", "too long", text[:200])
 
 
+def _escaped(control: re.Match[str]) -> str:
+    """A control character as messages write it."""
+    return f"\\x{ord(control[0]):02x}"
+
+
 def names_place(text: str, key: str) -> Iterator[Finding]:
     """Does every error begin with a path or an option, and does one of them name the key?"""
     lines = [line for line in text.splitlines() if line.startswith("error: ")]
     for line in lines:
         if not re.match("error: (/|--)", line):
             yield Finding("message", "names no file", line[:300])
-    words = [word for word in key.split(".") if word]
+    words = [CONTROL.sub(_escaped, word) for word in key.split(".") if word]
     if "is not valid TOML" in text or "nested too deeply" in text:
         return  # the file as a whole
     if words and lines and not any(word in text for word in words):

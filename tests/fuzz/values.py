@@ -26,6 +26,10 @@ PLAUSIBLE: dict[str, tuple[Any, ...]] = {
     "text": ("some text", "", "π ≈ 3"),
     "file": ("pfc_victim.csv", "wan_beside.csv", "none.csv"),
     "sizes": ("4KB", "1B", "web_search", "homa_w1", [["1KB", 0.5], ["9KB", 1.0]]),
+    "ports": ("all", ["leaf0:*", "leaf0 -> spine*"], ["leaf0:1", "h1"], ["h0 - leaf*"], 3, 0, []),
+    "hosts": (["h0"], ["h*"], 1, 0, "h1"),
+    "flows": ([0], [0, "1..2"], "0..3", 2, 0, []),
+    "fields": (["cwnd"], ["rate", "una"], ["tx.retransmits", "rx.got_bytes"], "next_seq", []),
 }
 """What a user may well write, by the unit of a parameter ("queue" is of the fabric's sizes)."""
 
@@ -78,6 +82,15 @@ ODD: dict[str, tuple[Any, ...]] = {
         [["1MB", 0.5], ["1KB", 1.0]], [["1KB", 0.5], ["1KB", 0.4]], [["1KB", True]], "/dev/zero",
         [["1KB", 0.0], ["1TB", 1.0]], [[1000, 1.0]], "a\x00b", [["0B", 1.0]],
     ),
+    "ports": (
+        ["leaf0:" + "9" * 5000], ["leaf0:99"], ["leaf0:-1"], [":"], ["*:*"], ["[:0"], "h0 ->", -1,
+        [["all"]], [0], ["leaf0:\u0661"], ["all", "all"], 2**70, ["-"], [""],
+    ),
+    "hosts": (["h" * 300], ["["], [""], [1], -1, 2**70, ["leaf0"], [["h0"]], {"h0": 1}, "h[0-1]"),
+    "flows": (
+        ["3..1"], ["0..99999999999"], [2**70], ["-1"], [-1], [1.0], ["a"], "..", [True], [[0]],
+    ),
+    "fields": (["x"], [""], [1], ["tx."], ["tx.tx.cwnd"], "flow", ["cwnd", "cwnd"], 3, ["\x00"]),
 }  # fmt: skip
 """What is at a limit, beyond it, or spelt in a way that is nearly right."""
 

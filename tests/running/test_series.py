@@ -97,6 +97,7 @@ def test_without_series_there_are_none(tmp_path: Path) -> None:
         ('sample = "1us"\nflows = ["a"]', "outputs.flows", "does not name flows"),
         ('sample = "1us"\nflows = ["0..2"]', "outputs.flows", "out of range"),
         ('sample = "1us"\nports = ["leaf7:*"]', "outputs.ports", "matches nothing"),
+        (f'sample = "1us"\nports = ["leaf0:{"9" * 5000}"]', "outputs.ports", "matches nothing"),
         ('sample = "1us"\nhosts = ["x"]', "outputs.hosts", "matches nothing"),
         ('sample = "1us"\nfields = ["credti"]', "outputs.fields", 'did you mean "credit"'),
         ('sample = "1us"\nbudget = "1KB"', "outputs.budget", "hold 0 intervals"),

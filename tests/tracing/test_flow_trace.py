@@ -108,6 +108,7 @@ class TestCommand:
     def test_wrong_input(self, netsim, result):
         assert fails(netsim("trace", result, "--flow", "6"), "no flow 6", "0 to 5")
         assert fails(netsim("trace", result, "--flow", "two"), '"two" is not a flow')
+        assert fails(netsim("trace", result, "--flow", "9" * 5000), "is not a flow")
         assert fails(netsim("trace", result, "--flow", "1", "--events", "sned"), "send")
         assert fails(netsim("trace", result, "--flow", "1", "--fields", "cwnd"), "cwnd")
         assert fails(netsim("trace", result, "--flow", "1", "--seq", "x"), "packet number")
