@@ -11,14 +11,18 @@ network = builder.build("pair")
 from __future__ import annotations
 
 from netsim.model.builder import NetworkBuilder
+from netsim.model.circuits import CircuitSwitch, Schedule, tournament
 from netsim.model.network import Network
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
 
 __all__ = [
+    "CircuitSwitch",
     "Network",
     "NetworkBuilder",
     "Routing",
     "RoutingTable",
+    "Schedule",
     "Wiring",
     "shortest_paths",
+    "tournament",
 ]

@@ -17,7 +17,8 @@ from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
 from netsim.engine.snapshot import Snapshot
 from netsim.model.builder import NetworkBuilder
-from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_use
+from netsim.model.circuits import Schedule
+from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat, queue_use
 from netsim.model.faults import NOMINAL, LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -45,7 +46,14 @@ def network_of(case: Case) -> Network:
     for _ in range(case.n_switches):
         builder.add_switch()
     for c in case.cables:
-        builder.cable(c.a, c.b, c.rate_bps, 1, nic=c.nic)
+        if c.circuit is None:
+            builder.cable(c.a, c.b, c.rate_bps, 1, nic=c.nic)
+    for number, one in enumerate(case.circuits):
+        times = {name: getattr(one, name) for name in ("switching_ps", "sync_ps", "offset_ps")}
+        schedule = Schedule(one.slots_ps, one.matchings, repeats=one.repeats, **times)
+        switch = builder.add_circuit_switch(f"ocs{number}", schedule)
+        for edge, delay_ps in one.fibres:
+            builder.fibre(edge, switch, one.rate_bps, delay_ps)
     network = builder.build("case")
     delay = np.zeros(network.n_ports, np.int64)
     free = list(network.node_first_port[:-1])
@@ -74,14 +82,15 @@ def transport_of(case: Case) -> Plugin:
 
 def fabric_of(case: Case) -> Fabric:
     given = {k: v for k, v in case.fabric.items() if v is not None and k != "ecn"}
-    ecn = case.fabric.get("ecn")
+    ecn, circuits = case.fabric.get("ecn"), given.pop("circuits", None)
     given = {NAMES.get(name, name): value for name, value in given.items()}
     shared = {one.name: given.pop(one.name) for one in fields(Fabric) if one.name in given}
     model = given.pop("model")
     queue = queue_use(str(MIXED) if model == "mixed" else model)
     own = {name: value for name, value in given.items() if name in queue.params}
     queue = replace(queue, params={**queue.params, **own})
-    return Fabric(queue, **shared, ecn=Ecn(**ecn) if ecn else None)
+    rules = CircuitRules(**circuits) if circuits else None
+    return Fabric(queue, **shared, ecn=Ecn(**ecn) if ecn else None, circuits=rules)
 
 
 def params_of(case: Case) -> dict[str, Any]:
@@ -289,6 +298,8 @@ COUNTERS = {
     "paused_ps": "paused_ps",
     "lost": "lost_packets",
     "lost_bytes": "lost_bytes",
+    "dark": "dark_packets",
+    "dark_bytes": "dark_bytes",
     "unroutable": "unroutable_packets",
     "unroutable_bytes": "unroutable_bytes",
 }

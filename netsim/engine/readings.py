@@ -121,6 +121,8 @@ class LinkCounters:
     marks: Ints
     lost_packets: Ints
     lost_bytes: Ints
+    dark_packets: Ints  # of the lost ones those that met no circuit
+    dark_bytes: Ints
     unroutable_packets: Ints
     unroutable_bytes: Ints
     pauses: Ints
@@ -216,7 +218,7 @@ def link_counters(state: State, n_classes: int) -> LinkCounters:
     paused_ps = np.array(queues["paused_ps"])
     still = (paused_classes(state)[port] >> cls) & 1 == 1
     paused_ps[still] += counts(state).now_ps - queues["paused_since"][still]
-    # Without faults there is one record for all.
+    # Where nothing is lost there is one record for all.
     lost = {name: np.array(np.broadcast_to(losses[name], n)) for name in LOST}
     return LinkCounters(
         sent_packets=np.array(queues["sent_packets"]),
@@ -230,6 +232,8 @@ def link_counters(state: State, n_classes: int) -> LinkCounters:
         marks=np.array(queues["marks"]),
         lost_packets=lost["packets"],
         lost_bytes=lost["bytes"],
+        dark_packets=lost["dark_packets"],
+        dark_bytes=lost["dark_bytes"],
         unroutable_packets=lost["unroutable_packets"],
         unroutable_bytes=lost["unroutable_bytes"],
         pauses=np.array(queues["pauses"]),

@@ -31,6 +31,12 @@ class Parts:
     several_ports: bool = False
     sampled: bool = False
     histogram: bool = False
+    circuits: bool = False
+
+    @property
+    def loses(self) -> bool:
+        """May links lose packets?"""
+        return self.faults or self.circuits
 
     @classmethod
     def of(
@@ -47,6 +53,7 @@ class Parts:
             several_ports=network.has_several_ports,
             sampled=sampling is not None,
             histogram=sampling is not None and sampling.queues,
+            circuits=network.circuits is not None and network.circuits.change,
         )
 
 

@@ -42,6 +42,7 @@ from netsim.engine.records import attribute_access
 from netsim.engine.simulation import Options, Parts, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
 from netsim.engine.wires import build_wires, first_words
+from netsim.errors import InputError
 from netsim.limits import CLASSES
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
 from netsim.model.fabric import Fabric
@@ -106,7 +107,16 @@ def build_state(
 
 
 def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, Any]:
-    """The constants for which the engine is specialised, those of the transports apart."""
+    """The constants for which the engine is specialised, those of the transports apart.
+
+    Raises InputError, without a file, for what a discipline cannot do in such a network.
+    """
+    if parts.circuits and discipline.features["PAUSES"]:
+        raise InputError(
+            "pauses cannot cross a circuit in time, and this discipline asks for them",
+            key="fabric.model",
+            hint="one that does not pause, such as drop_tail or trim",
+        )
     at = fabric.ecn.at if fabric.ecn is not None else None
     return {
         "N_CLASSES": fabric.n_classes,
@@ -117,6 +127,8 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         "COUPLED": discipline.coupled or fabric.load_balancing == "least_loaded",
         "BALANCING": BALANCING[fabric.load_balancing],
         "FAULTS": parts.faults,
+        "CIRCUITS": parts.circuits,
+        "LOOKS": discipline.features["SHAPES"] or parts.circuits,
         "TASKS": parts.tasks,
         "PLANES": HASH + PLANES.index(fabric.planes) if parts.several_ports else ONE_PORT,
         "SAMPLED": parts.sampled,
@@ -130,8 +142,10 @@ def foresees(fabric: Fabric, discipline: Discipline, parts: Parts) -> bool:
     Not if routes depend on queues or are lost, nor if ports wait without having to.
     """
     has = discipline.features
-    bound = fabric.load_balancing == "least_loaded" or parts.faults or has["SHAPES"]
-    return has["FORESEES"] and not bound
+    waits = has["SHAPES"] or parts.circuits
+    return has["FORESEES"] and not (
+        fabric.load_balancing == "least_loaded" or parts.faults or waits
+    )
 
 
 def build_net(simulation: Simulation) -> Net:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.engine.circuits import build_circuits
 from netsim.engine.compiling.discipline import Discipline
 from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.protocol import Protocol
@@ -97,7 +98,9 @@ def build_wires(
         fabric=_fabric_record(fabric, seed),
         trace=trace,
         **build_series(simulation.sampling, network, simulation.flows, c, protocol),
-        **_fault_state(simulation.faults, network, c),
+        losses=np.zeros(n * c if simulation.parts.loses else 1, LOSS),
+        **_fault_state(simulation.faults, network),
+        **build_circuits(simulation),
     )
 
 
@@ -108,14 +111,12 @@ def first_words(network: Network) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(words)])
 
 
-def _fault_state(
-    faults: LinkFaults | None, network: Network, n_classes: int
-) -> dict[str, np.ndarray]:
+def _fault_state(faults: LinkFaults | None, network: Network) -> dict[str, np.ndarray]:
     """The arrays of Wires that say what goes wrong on which link; without faults, one of each."""
     if faults is None:
         none = combine([], 1)
         arrays = {"loss_table": none.loss_table, "outages": none.outages_ps}
-        kinds = {"faults": FAULT, "phases": PHASE, "losses": LOSS}
+        kinds = {"faults": FAULT, "phases": PHASE}
         return {**arrays, **{name: np.zeros(1, kind) for name, kind in kinds.items()}}
     n = network.n_ports
     phases = np.zeros(faults.phase_from_ps.size, PHASE)
@@ -132,7 +133,6 @@ def _fault_state(
     return {
         "faults": state,
         "phases": phases,
-        "losses": np.zeros(n * n_classes, LOSS),
         "loss_table": faults.loss_table,
         "outages": faults.outages_ps,
     }

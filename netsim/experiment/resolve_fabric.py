@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -14,11 +14,19 @@ from pydantic import ValidationError
 from netsim.errors import CombinedInputError, InputError, did_you_mean, raise_all
 from netsim.experiment.schema import FabricSection, PacketsSection, problems
 from netsim.limits import PACKET_BYTES
-from netsim.model.fabric import DROP_TAIL, Ecn, Fabric, Key, PacketFormat, keys_of
+from netsim.model.fabric import (
+    DROP_TAIL,
+    CircuitRules,
+    Ecn,
+    Fabric,
+    Key,
+    PacketFormat,
+    keys_of,
+)
 from netsim.plugins import calls, registry
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import Plugin, PluginUse
-from netsim.units import format_bytes, written
+from netsim.units import format_bytes, format_time, written
 
 COMMON = tuple(keys_of(Fabric))
 """The keys of [fabric] that every discipline shares."""
@@ -173,11 +181,13 @@ def _common(
         raise CombinedInputError(problems(error, FabricSection, "fabric")) from None
     values = section.model_dump()
     del values["model"]
-    ecn = values.pop("ecn")
+    ecn, circuits = values.pop("ecn"), values.pop("circuits")
     if values["n_classes"] is None:  # which stands for the default, unless the file says it
         values["n_classes"] = getattr(module, "CLASSES", None)
     values = _with_defaults(values, keys_of(Fabric))
-    return {**values, "ecn": None if ecn is None else _ecn(ecn)}
+    values["ecn"] = None if ecn is None else _ecn(ecn)
+    values["circuits"] = None if circuits is None else _circuits(circuits)
+    return values
 
 
 def _own(
@@ -208,6 +218,13 @@ def _ecn(written: dict[str, Any]) -> Ecn:
     return Ecn(**_with_defaults(written, keys_of(Ecn)))
 
 
+def _circuits(written: dict[str, Any]) -> CircuitRules:
+    given = {
+        one.name: written[one.metadata.get("written", one.name)] for one in fields(CircuitRules)
+    }
+    return CircuitRules(**{name: value for name, value in given.items() if value is not None})
+
+
 def without_effect(fabric: Fabric) -> dict[str, InputError]:
     """The keys that make no difference in this fabric, with the error that says why."""
     found = {}
@@ -222,7 +239,8 @@ def without_effect(fabric: Fabric) -> dict[str, InputError]:
 
 def used_keys(fabric: Fabric) -> set[str]:
     """The keys of [fabric] that make a difference in this fabric."""
-    return {*COMMON, *fabric.queue.params} - without_effect(fabric).keys()
+    keys = {*COMMON, *fabric.queue.params} - without_effect(fabric).keys()
+    return keys if fabric.circuits is not None else keys - {"circuits"}
 
 
 def describe_packets(packets: PacketFormat) -> dict[str, Any]:
@@ -255,6 +273,12 @@ def _as_written(value: Any, key: Key) -> Any:
         return key.none
     if isinstance(value, Ecn):
         return _described(value)
+    if isinstance(value, CircuitRules):
+        return {
+            "guard": format_time(value.guard_ps),
+            "clock_error": format_time(value.clock_error_ps),
+            "in_flight": value.in_flight,
+        }
     return format_bytes(value) if key.unit == "queue" else value
 
 

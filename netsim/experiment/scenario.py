@@ -13,6 +13,7 @@ from netsim.experiment.place_faults import link_faults
 from netsim.experiment.resolve_series import sampling_of
 from netsim.limits import TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
+from netsim.model.circuit_times import check_rules
 from netsim.model.fabric import ECMP_SYMMETRIC, PATH_FOR_LIFE, Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
@@ -60,6 +61,7 @@ def prepare(point: Point) -> Scenario:
         _check_transports(point)
         network = _made(point.topology, "build", (Network,), point.topology.params)
         checks.check_links(network, point.packets, point.fabric, point.topology.params)
+        check_rules(network, point.fabric.circuits, point.packets)
         if point.fabric.load_balancing == ECMP_SYMMETRIC:
             check_symmetric(network)
         context = TrafficContext(

@@ -25,7 +25,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from netsim.errors import InputError, did_you_mean
 from netsim.limits import PACKET_BYTES
 from netsim.model.fabric import REQUIRED as REQUIRED_KEY
-from netsim.model.fabric import Ecn, Fabric, Key, keys_of
+from netsim.model.fabric import CircuitRules, Ecn, Fabric, Key, keys_of
 from netsim.model.routing import NEVER
 from netsim.plugins.params import REQUIRED, Param
 from netsim.units import parse_queue, written
@@ -118,7 +118,9 @@ def _converted(key: Key) -> Any:
     return Annotated[Any, BeforeValidator(convert)]
 
 
-def _section_of(name: str, table: type[Fabric] | type[Ecn], **tables: Any) -> type[_Section]:
+def _section_of(
+    name: str, table: type[Fabric] | type[Ecn] | type[CircuitRules], **tables: Any
+) -> type[_Section]:
     """A section with the keys of a table; of what is not written the value is None."""
     types: dict[str, Any] = {}
     for key, row in keys_of(table).items():
@@ -130,8 +132,14 @@ def _section_of(name: str, table: type[Fabric] | type[Ecn], **tables: Any) -> ty
 EcnSection = _section_of("EcnSection", Ecn)
 """[fabric.ecn]"""
 
+CircuitsSection = _section_of("CircuitsSection", CircuitRules)
+"""[fabric.circuits]"""
+
 FabricSection = _section_of(
-    "FabricSection", Fabric, ecn=Annotated[EcnSection | None, BeforeValidator(_no_ecn)]
+    "FabricSection",
+    Fabric,
+    ecn=Annotated[EcnSection | None, BeforeValidator(_no_ecn)],
+    circuits=CircuitsSection,
 )
 """[fabric], but for the keys of its queue discipline"""
 
@@ -241,7 +249,8 @@ def _problem(detail: ErrorDetails, model: type[BaseModel], section: str) -> Inpu
         context = detail["ctx"]
         return InputError(context["message"], key=key, hint=context["hint"] or None)
     if detail["type"] == "extra_forbidden":
-        known = EcnSection if "ecn" in path[:-1] else model
+        tables = {"ecn": EcnSection, "circuits": CircuitsSection}
+        known = tables.get(path[0], model) if len(path) > 1 else model
         return InputError("unknown key", key=key, hint=did_you_mean(name, known.model_fields))
     if detail["type"] == "missing":
         return InputError("missing", key=key, hint=f"such as {_MISSING[name]}")

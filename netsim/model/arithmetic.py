@@ -25,6 +25,7 @@ PURPOSE_LOSS = 8
 PURPOSE_SYMMETRIC = 9
 PURPOSE_PLANE = 10
 PURPOSE_PLANE_PERMUTATION = 11
+PURPOSE_CLOCK = 12
 
 RATE_MASK = (1 << RATE_SHIFT) - 1
 
@@ -77,8 +78,8 @@ def rand32(seed: int, purpose: int, entity: int, counter: int) -> int:
     return draw
 
 
-def below(h: int, n: int) -> int:
-    """Map 32 random bits to 0 .. n-1."""
+def below(h: Any, n: int) -> Any:
+    """Map 32 random bits to 0 .. n-1. Takes an array of them as well."""
     return (h * n) >> 32
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS, INT64
 from netsim.memory import require_room
+from netsim.model.circuits import CircuitSwitch, Schedule, cables_of, circuits_of
 from netsim.model.network import HOST_TIER, Network
 from netsim.model.routing import COUNT_MASK, Routing, Wiring, shortest_paths
 from netsim.units import format_time, written
@@ -32,6 +33,7 @@ class NetworkBuilder:
         self._names: list[str] = []
         self._tiers: list[int] = []
         self._latency_ps: list[int] = []
+        self._circuit_switches: list[CircuitSwitch] = []
         self._cables: list[NDArray[np.int64]] = []
         self._single: list[tuple[int, int, int, int, int]] = []
 
@@ -125,6 +127,33 @@ class NetworkBuilder:
         block[:, 4] = _nic(nic)
         self._cables.append(block)
 
+    def add_circuit_switch(self, name: str, schedule: Schedule) -> CircuitSwitch:
+        """Adds a circuit switch, which is joined by `fibre` to others, and returns it.
+
+        Every two of its ports that the schedule ever joins become a cable between the switches
+        that their fibres lead to: with the fibres' rate, with the delay of both of them, and there
+        when light passes. These cables come behind all others, circuit switch by circuit switch,
+        in ascending order of the ports that they join.
+        """
+        self._circuit_switches.append(CircuitSwitch(name, schedule))
+        return self._circuit_switches[-1]
+
+    def fibre(self, edge: int, to: CircuitSwitch, rate_bps: int, delay_ps: int) -> int:
+        """Joins switch `edge` to the next port of a circuit switch; returns that port, from 0 on.
+
+        All fibres of a circuit switch have one rate.
+        """
+        edge = _integer(edge, "a node id")
+        n_nodes = self._n_hosts + len(self._names)
+        if not self._n_hosts <= edge < n_nodes:
+            what = f"host {edge}" if 0 <= edge < self._n_hosts else f"node {edge}"
+            raise InputError(
+                f"a fibre joins {what} to circuit switch {to.name}",
+                hint="put a switch between hosts and circuits, where packets wait for them",
+            )
+        rate_bps = _integer(rate_bps, "a fibre's rate in bit/s")
+        return to.add(edge, self._name(edge), rate_bps, _integer(delay_ps, "a fibre's delay in ps"))
+
     def build(self, name: str, routing: Routing | None = None) -> Network:
         """The finished network.
 
@@ -139,6 +168,10 @@ class NetworkBuilder:
         self._flush()
         n_nodes = self._n_hosts + len(self._names)
         cables = np.concatenate([np.zeros((0, 5), np.int64), *self._cables])
+        n_plain = len(cables)
+        by_circuit = cables_of(self._circuit_switches) if self._circuit_switches else None
+        if by_circuit is not None:
+            cables = np.concatenate([cables, by_circuit.cables])
         self._check_nodes(cables, n_nodes)
         self._check_links(cables)
         # Both ends of each cable in the order added; a stable sort by node numbers the ports.
@@ -213,6 +246,9 @@ class NetworkBuilder:
             route=table.route,
             route_ports=table.route_ports,
             routing=routing,
+            circuits=None
+            if by_circuit is None
+            else circuits_of(self._circuit_switches, by_circuit, order - 2 * n_plain),
         )
 
     def _flush(self) -> None:
@@ -226,8 +262,9 @@ class NetworkBuilder:
     def _check_nodes(self, cables: NDArray[np.int64], n_nodes: int) -> None:
         if not self._n_hosts:
             raise InputError("the network has no hosts")
-        if len(set(self._names)) < len(self._names):
-            twice, _ = Counter(self._names).most_common(1)[0]
+        names = [*self._names, *(one.name for one in self._circuit_switches)]
+        if len(set(names)) < len(names):
+            twice, _ = Counter(names).most_common(1)[0]
             raise InputError(f"two switches are named {twice!r}")
         ends = cables[:, :2]
         for index in np.flatnonzero(((ends < 0) | (ends >= n_nodes)).any(axis=1))[:1].tolist():

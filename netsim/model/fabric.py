@@ -91,7 +91,33 @@ class Ecn:
     at: str = _key("choice", "enqueue", 'or "dequeue"', choices=("enqueue", "dequeue"))
 
 
+HELD, LOST = IN_FLIGHT = ("held", "lost")
+"""What becomes of light under way when a circuit ends: there is none, or it is lost."""
+
+GUARD = Key("time", "0ps", "for so long nothing is started at either end of a day")
+CLOCK_ERROR = Key(
+    "time", "0ps", "the most that edge switches' clocks are wrong", rules={"maximum": "1ms"}
+)
+
+
+@dataclass(frozen=True)
+class CircuitRules:
+    """How edge switches use circuits that are there on some days only (netsim/engine/MODEL.md).
+
+    Nothing is started for `guard_ps` at both ends of a day, as each switch's own clock has it,
+    which is wrong by up to `clock_error_ps`.
+    """
+
+    guard_ps: int = field(default=0, metadata={"key": GUARD, "written": "guard"})
+    clock_error_ps: int = field(default=0, metadata={"key": CLOCK_ERROR, "written": "clock_error"})
+    in_flight: str = _key(
+        "choice", HELD, 'or "lost": what is under way as a circuit ends', choices=IN_FLIGHT
+    )
+
+
 ECN = Key("table", "none", "or ecn = false where the transport asks for ECN", none="none")
+
+CIRCUITS = Key("table", None, "how edge switches use circuits that are there at times only")
 
 
 MODEL = Key("text", "drop_tail", "the queue discipline, with keys of its own: see below")
@@ -143,6 +169,7 @@ class Fabric:
     )
     ecn: Ecn | None = field(default=None, metadata={"key": ECN})
     ecn_from_class: int = _key("count", 0, "classes below are not marked")
+    circuits: CircuitRules | None = field(default=None, metadata={"key": CIRCUITS})
 
     @property
     def model(self) -> str:
@@ -164,8 +191,8 @@ class Fabric:
         return replace(self, queue=settled(self.queue, network, packets))
 
 
-def keys_of(table: type[Fabric] | type[Ecn]) -> dict[str, Key]:
-    """The keys of [fabric] that every discipline shares, or of its table `ecn`, in order."""
+def keys_of(table: type[Fabric] | type[Ecn] | type[CircuitRules]) -> dict[str, Key]:
+    """The keys of [fabric] that every discipline shares, or of one of its tables, in order."""
     return {one.metadata.get("written", one.name): one.metadata["key"] for one in fields(table)}
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS
+from netsim.model.circuits import Circuits
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, Routing, Wiring, shortest_paths
 from netsim.units import format_time
 
@@ -58,6 +59,7 @@ class Network:
         route_first: int64[n_switches], where a switch's row of the routing table begins.
         route, route_ports: see `netsim.model.routing.RoutingTable`.
         routing: what made them, and makes others when links are down.
+        circuits: of cables that go through circuit switches; None if there are no such switches.
 
     The ports of hosts come first. Packets are addressed to them, and where every host has one
     they are numbered as the hosts are.
@@ -84,6 +86,7 @@ class Network:
     route: NDArray[np.int64]
     route_ports: NDArray[np.int32]
     routing: Routing = shortest_paths
+    circuits: Circuits | None = None
 
     @property
     def n_switches(self) -> int:

@@ -10,7 +10,7 @@ import pytest
 from netsim.engine.kernels.fields import FabricRecord
 from netsim.engine.kernels.layout import fields_of
 from netsim.experiment.resolve_fabric import describe_fabric, resolve_fabric, used_keys
-from netsim.model.fabric import REQUIRED, Ecn, Fabric, PacketFormat, keys_of
+from netsim.model.fabric import REQUIRED, CircuitRules, Ecn, Fabric, PacketFormat, keys_of
 from netsim.plugins import registry
 
 PAGE = Path(__file__).parents[2] / "experiments" / "README.md"
@@ -25,7 +25,10 @@ def lines_of(section: str) -> dict[str, tuple[str, str]]:
     return {key: (value, said) for key, value, said in rows}
 
 
-@pytest.mark.parametrize(("section", "table"), [("fabric", Fabric), ("fabric.ecn", Ecn)])
+TABLES = [("fabric", Fabric), ("fabric.ecn", Ecn), ("fabric.circuits", CircuitRules)]
+
+
+@pytest.mark.parametrize(("section", "table"), TABLES)
 def test_the_page_has_the_table(section, table):
     keys = {name: key for name, key in keys_of(table).items() if key.unit != "table"}
     lines = lines_of(section)
@@ -70,6 +73,7 @@ def test_kernels_are_given_no_key_that_there_is_not():
 @pytest.mark.parametrize("shared", ["none", "1MB"])
 def test_what_is_written_back_is_the_same_fabric(model, shared):
     table = {"model": model, "ecn": {"kmin_bytes": "10pkt", "pmax": 0.5}}
+    table |= {"circuits": {"guard": "1us", "in_flight": "lost"}}
     table |= {"shared_buffer_bytes": shared} if model == "lossless" else {}
     fabric = resolve_fabric(table, PacketFormat())
     described = describe_fabric(fabric)

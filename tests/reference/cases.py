@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .model import Case
+from .random_circuits import with_circuits
 from .random_faults import with_faults, with_reroutes
 from .random_graphs import NS, US, Graph, Pairs, cables, one_network, several_networks
 from .random_tasks import with_tasks
@@ -52,6 +53,7 @@ PLANES = (None, "hash", "round_robin", "permutation", "free", "entropy")
 """How packets are spread over a host's ports; None: hosts have one."""
 
 FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
+    "circuits": (0.4, with_circuits),
     "faults": (0.33, with_faults),
     "reroutes": (0.25, with_reroutes),
     "tasks": (0.4, with_tasks),

@@ -39,6 +39,25 @@ class Cable:
     delay_ab_ps: int
     delay_ba_ps: int
     nic: int = 0  # which one of its host, if one end is a host's
+    circuit: tuple[int, int, int] | None = None  # a circuit switch, and its ports towards a and b
+
+
+@dataclass(frozen=True)
+class CircuitSwitch:
+    """A circuit switch: what it joins in each slot, and the fibres that lead to it.
+
+    In a matching stands for each port the one that it is joined to, or -1; ``fibres`` are (node,
+    delay_ps), port by port.
+    """
+
+    slots_ps: tuple[int, ...]
+    matchings: tuple[tuple[int, ...], ...]
+    fibres: tuple[tuple[int, int], ...]
+    rate_bps: int
+    switching_ps: int = 0
+    sync_ps: int = 0
+    offset_ps: int = 0
+    repeats: bool = True
 
 
 @dataclass(frozen=True)
@@ -115,7 +134,9 @@ class Case:
     ``packets`` has payload_bytes, header_bytes and control_bytes.
     ``params`` holds the transport's own parameters, see ``transports.py``.
     ``flows`` are (source host, destination host, bytes, start_ps); ``nics`` has the NIC that a flow
-    leaves by, of those that name one. ``fabric`` may have planes, see ``lanes.py``.
+    leaves by, of those that name one. ``fabric`` may have planes, see ``lanes.py``, and circuits
+    (guard_ps, clock_error_ps, in_flight). Cables through ``circuits`` come behind the others, in
+    the order of (circuit switch, its ports), one for each pair that is ever joined.
     ``tasks`` are known by their place in the list; a flow that has a send task, or waits for others
     by ``after`` (flow -> flows), has as its start the delay after that.
     ``faults`` are those of links, by the global port that feeds the link.
@@ -139,6 +160,7 @@ class Case:
     tasks: list[Task] = field(default_factory=list)
     after: dict[int, tuple[int, ...]] = field(default_factory=dict)
     nics: dict[int, int] = field(default_factory=dict)
+    circuits: list[CircuitSwitch] = field(default_factory=list)
 
 
 @dataclass
@@ -231,6 +253,8 @@ class Counters:
     max_queue_bytes: int = 0
     lost: int = 0
     lost_bytes: int = 0
+    dark: int = 0  # of those that are lost
+    dark_bytes: int = 0
     unroutable: int = 0
     unroutable_bytes: int = 0
     pauses_sent: int = 0

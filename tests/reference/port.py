@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from .circuits import Circuit
 from .model import PFC, Counters, Departure, Packet, rand32, serialisation_ps
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Port:
         self.rate_bps = rate_bps
         self.delay_ps = delay_ps
         self.peer: Port
+        self.circuit: Circuit | None = None
         self.busy = False
         self.last_end_ps = 0
         self.loss_draws = 0
@@ -71,7 +73,11 @@ class Port:
         if packet.kind != PFC:
             self.counters[c].packets += 1
             self.counters[c].bytes += packet.size
-            if self._loses(packet, arrival_ps):
+            dark = self.circuit is not None and not self.circuit.passes(sim.now, done_ps)
+            if dark:
+                self.counters[c].dark += 1
+                self.counters[c].dark_bytes += packet.size
+            if dark or self._loses(packet, arrival_ps):
                 self.counters[c].lost += 1
                 self.counters[c].lost_bytes += packet.size
                 sim.balance.lost.add(packet.size)

@@ -6,6 +6,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 
+from .circuits import Circuit
 from .host import Host, HostPort
 from .model import Balance, Case, Flow, FlowResult, Outcome, Packet
 from .port import Port
@@ -99,6 +100,10 @@ class Simulator:
                 else:
                     port = SwitchPort(self, node, local, len(ports), cable.rate_bps, delay)
                     node.ports.append(port)
+                    if cable.circuit is not None:
+                        number_of, *both = cable.circuit
+                        near, far = both if node.index == cable.a else both[::-1]
+                        port.circuit = Circuit(self, self.case.circuits[number_of], near, far)
                 if number in unpaired:
                     port.peer = unpaired[number]
                     port.peer.peer = port

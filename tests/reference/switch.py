@@ -214,6 +214,13 @@ class Switch:
         if not classes:
             return
         port.forget_look()
+        if port.circuit is not None:
+            first = port.circuit.first_start(port, self.sim.now)
+            if first is None:
+                return
+            if first > self.sim.now:
+                port.wait_until(first)
+                return
         c: int | None = classes[0]
         if len(classes) > 1 or self.discipline.may_wait:
             c = self.discipline.choose(port)

@@ -27,10 +27,10 @@ from netsim.engine.kernels.holes import (
     FOLLOWS,
     FORESEES,
     LETS_IN,
+    LOOKS,
     N_CLASSES,
     PAUSES,
     SAMPLED,
-    SHAPES,
     on_arrival,
     on_departure,
 )
@@ -88,7 +88,7 @@ def begin(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
     due = PAUSES and port.asked >= FRAME_DUE
     if port.tx_bytes > 0 or not (due or port.backlog & ~port.paused != 0):
         return
-    if SHAPES:
+    if LOOKS:
         forget_look(wires, step, out)
     if due:
         port.asked &= ~FRAME_DUE

@@ -124,6 +124,21 @@ class FaultRecord(Declared):
     last_phase: int
 
 
+class CircuitRecord(Declared):
+    """When a port that feeds a circuit may send: rows of `days`, by the port's own time, of one
+    period; and of these what holds now, or is next. Of other ports: always."""
+
+    first_lit: int  # when what the port sends passes the circuit switch ...
+    last_lit: int
+    first_start: int  # ... and when it may start to send
+    last_start: int
+    period_ps: Ps
+    lit_ps: Ps
+    dark_ps: Ps
+    opens_ps: Ps
+    shuts_ps: Ps
+
+
 class PhaseRecord(Declared):
     """What a link is like from a time on, for transmissions that start then."""
 
@@ -137,6 +152,8 @@ class LossRecord(Declared):
 
     packets: int
     bytes: Bytes
+    dark_packets: int  # of them those that met no circuit
+    dark_bytes: Bytes
     unroutable_packets: int
     unroutable_bytes: Bytes
 

@@ -81,6 +81,10 @@ PLANES: int = _feature("PLANES")
 """Has every host one port, or how do flows go by several (lanes.py)?"""
 FAULTS: bool = _feature("FAULTS")
 """Do links lose packets, or go down?"""
+CIRCUITS: bool = _feature("CIRCUITS")
+"""Are there cables that are there on some days only (circuits.py)?"""
+LOOKS: bool = _feature("LOOKS")
+"""May a port wait though it has something to send, for its circuit or as the discipline says?"""
 
 # --- what the queue discipline makes use of (`features` in discipline.py) ------------------------
 
@@ -95,7 +99,7 @@ FORESEES: bool = _feature("FORESEES")
 MOVES: bool = _feature("MOVES")
 """Does it take packets out of a queue to put them into another?"""
 SHAPES: bool = _feature("SHAPES")
-"""May a port wait though it has something to send?"""
+"""May it have a port wait though that has something to send?"""
 PAUSES: bool = _feature("PAUSES")
 """Are senders paused by PFC?"""
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from netsim.engine.kernels.fields import (
     BalanceRecord,
+    CircuitRecord,
     ClockRecord,
     CommonParameters,
     Declared,
@@ -131,6 +132,7 @@ QUEUE = record_of(QueueRecord)
 INBOX = record_of(InboxRecord)
 BALANCE = record_of(BalanceRecord)
 FAULT = record_of(FaultRecord)
+CIRCUIT = record_of(CircuitRecord)
 PHASE = record_of(PhaseRecord)
 LOSS = record_of(LossRecord)
 OUTLET = record_of(OutletRecord)
@@ -222,7 +224,9 @@ class Wires(NamedTuple):
     fabric: Records[int, FabricRecord]  # FABRIC[1]
     faults: Records[GlobalPort, FaultRecord]  # FAULT[n_ports], if any link has faults
     phases: Records[int, PhaseRecord]  # PHASE[...]: of each link one behind the other, likewise
-    losses: Records[QueueId, LossRecord]  # LOSS[n_ports * n_classes], likewise
+    losses: Records[QueueId, LossRecord]  # LOSS[n_ports * n_classes], likewise, or circuits
+    circuits: Records[GlobalPort, CircuitRecord]  # CIRCUIT[n_ports], if there are circuits
+    days: Numbers[tuple[int, int], Ps]  # int64[..., 2], likewise: from ... until ...
     trace: Any  # trace.Trace; without tracing an array that is not used
     # Series, of some queues, hosts and flows (series.py). Samples and copies have a row for each of
     # an interval, and the intervals follow one another. Without series next to nothing.

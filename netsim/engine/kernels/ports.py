@@ -9,6 +9,7 @@ link's ring receives it when transmission starts.
 
 from __future__ import annotations
 
+from netsim.engine.kernels.circuits import goes_dark, waits_for_circuit
 from netsim.engine.kernels.class_queues import (
     close_gap,
     count_drop,
@@ -23,9 +24,11 @@ from netsim.engine.kernels.fields import PacketRecord, PortRecord
 from netsim.engine.kernels.handlers import IN_ON_FORWARD
 from netsim.engine.kernels.holes import (
     CHOOSES,
+    CIRCUITS,
     ECN_DEQUEUE,
     FAULTS,
     FOLLOWS,
+    LOOKS,
     MOVES,
     N_CLASSES,
     PAUSES,
@@ -163,8 +166,11 @@ def launch(
     if TRACE:
         trace_packet(wires, FORWARDED, port.number, slot, now, queue.bytes)
     arrives = True
+    if CIRCUITS:
+        arrives = not goes_dark(wires, port.number, cls, size, now, end)
     if FAULTS:
-        arrives = not lost_on_wire(wires, port.number, cls, size, now, pkt.time)
+        if arrives:
+            arrives = not lost_on_wire(wires, port.number, cls, size, now, pkt.time)
     if arrives:
         port.tail += 1
     elif TRACE:
@@ -218,6 +224,9 @@ def transmit(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> None:
 
 def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
     """Start what a port that is idle should send, if there is anything."""
+    if CIRCUITS:
+        if waits_for_circuit(env.wires, port, now):
+            return
     cls = choose_class(env, port, now)
     if cls >= 0:
         transmit(env, port, cls, now)
@@ -225,14 +234,14 @@ def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
 
 def has_event(port: PortRecord) -> bool:
     """Does something happen at the port at ``free_at``: the end of a transmission, or a look?"""
-    if SHAPES:
+    if LOOKS:
         return port.tx_bytes > 0 or port.tx_class == WAITS
     return port.tx_bytes > 0
 
 
 def retire(env: QueueEnv, port: PortRecord) -> None:
     """The current transmission has ended, or the wait: its bytes leave the port."""
-    if SHAPES and port.tx_bytes == 0:
+    if LOOKS and port.tx_bytes == 0:
         port.tx_class = 0
         return
     if SAMPLED:
@@ -270,7 +279,7 @@ def admitted(env: QueueEnv, port: PortRecord, pkt: PacketRecord, now: Ps) -> int
 
 def goes_straight(port: PortRecord, cls: int) -> bool:
     """May a packet of class ``cls`` be sent the moment that it arrives, with nothing asked?"""
-    if PICKS or SHAPES:
+    if PICKS or LOOKS:
         return False
     if PAUSES:
         if port.asked >= FRAME_DUE or (port.paused >> cls) & 1 == 1:

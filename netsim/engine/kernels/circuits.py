@@ -1,0 +1,69 @@
+"""Circuits: when a port may start to send into one, and which light passes the circuit switch.
+
+Behind ``CIRCUITS``. A port asks in the order of time, so that the day that holds, or the next one,
+is kept until it is over.
+"""
+
+from __future__ import annotations
+
+from netsim.engine.kernels.fields import PortRecord
+from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps
+from netsim.engine.kernels.layout import INF, Wires
+from netsim.engine.kernels.places import WAITS, queue_of
+from netsim.limits import HORIZON_PS
+
+
+def next_day(wires: Wires, first: int, last: int, period: Ps, now: Ps) -> tuple[Ps, Ps]:
+    """Of the rows ``first`` to ``last`` of `days`, which repeat, the first that ends after ``now``.
+
+    Returns when it begins and ends; INF, both, if there are no rows.
+    """
+    if first == last:
+        return INF, INF
+    days = wires.days
+    # The first period whose last day ends after now, and the first such day in it.
+    past = ((now - days[last - 1, 1]) // period + 1) * period
+    lo = first
+    hi = last - 1
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if days[middle, 1] + past > now:
+            hi = middle
+        else:
+            lo = middle + 1
+    return days[lo, 0] + past, days[lo, 1] + past
+
+
+def waits_for_circuit(wires: Wires, port: PortRecord, now: Ps) -> bool:
+    """Has an idle port something to send, and may not start? It is looked at when it may."""
+    if port.backlog & ~port.paused == 0:
+        return False
+    circuit = wires.circuits[port.number]
+    if now >= circuit.shuts_ps:
+        circuit.opens_ps, circuit.shuts_ps = next_day(
+            wires, circuit.first_start, circuit.last_start, circuit.period_ps, now
+        )
+    if now >= circuit.opens_ps:
+        return False
+    port.tx_class = 0
+    if circuit.opens_ps < HORIZON_PS:
+        port.free_at = circuit.opens_ps
+        port.tx_class = WAITS
+    return True
+
+
+def goes_dark(wires: Wires, p: GlobalPort, cls: int, size: Bytes, begin: Ps, end: Ps) -> bool:
+    """Does light that port ``p`` sends from ``begin`` to ``end`` meet no circuit? Counts it."""
+    circuit = wires.circuits[p]
+    if begin >= circuit.dark_ps:
+        circuit.lit_ps, circuit.dark_ps = next_day(
+            wires, circuit.first_lit, circuit.last_lit, circuit.period_ps, begin
+        )
+    if circuit.lit_ps <= begin and end <= circuit.dark_ps:
+        return False
+    loss = wires.losses[queue_of(p, cls)]
+    loss.packets += 1
+    loss.bytes += size
+    loss.dark_packets += 1
+    loss.dark_bytes += size
+    return True

@@ -1,0 +1,158 @@
+"""Circuits against closed forms: what waits for how long, what a day carries, what goes dark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, LOSSLESS, NS, US, build, counter, fct_ps, flow_table, run
+
+from netsim.bounds.ideal import ideal_times
+from netsim.engine.engine import Engine
+from netsim.errors import InputError
+from netsim.model.fabric import CircuitRules, Fabric, PacketFormat
+from netsim.model.network import Network
+from netsim.network import NetworkBuilder, Schedule, tournament
+
+GBPS = 10**9
+PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
+FULL_PS = 80 * NS
+"""A full packet of 1,000 bytes at 100 Gbps."""
+SLOT, DARK = 20 * US, 2 * US
+NEAR, FAR = 800 * NS, 300 * NS
+"""Delays of fibres: of the first port of a circuit switch, and of all others."""
+
+
+def racks(schedule: Schedule, host_gbps: int = 100) -> Network:
+    """A host at a switch at each port of a circuit switch; cables of 1 us, 100 Gbps."""
+    builder = NetworkBuilder()
+    builder.add_hosts(schedule.n_ports)
+    edges = builder.add_switches([f"tor{k}" for k in range(schedule.n_ports)])
+    circuits = builder.add_circuit_switch("ocs", schedule)
+    for host, edge in enumerate(edges):
+        builder.cable(host, edge, host_gbps * GBPS, US)
+        builder.fibre(edge, circuits, 100 * GBPS, FAR if host else NEAR)
+    return builder.build("racks")
+
+
+def rotor(n: int = 4, **given: int) -> Network:
+    return racks(Schedule(SLOT, tournament(n), switching_ps=DARK, **given))
+
+
+def on(network: Network, flows: list[tuple[int, int, int, int]], **rules: object) -> Engine:
+    """An engine in plain Python for datagrams, with queues that never overflow."""
+    fabric = replace(DROP_TAIL, circuits=CircuitRules(**rules)) if rules else DROP_TAIL
+    return build(network, flow_table(flows), "datagram", fabric, packets=PACKETS, jit=False)
+
+
+def test_a_circuit_that_is_always_there_is_a_cable() -> None:
+    always = racks(Schedule(SLOT, [[1, 0]] * 3, switching_ps=DARK))
+    builder = NetworkBuilder()
+    builder.add_hosts(2)
+    edges = builder.add_switches(["tor0", "tor1"])
+    for host, edge in enumerate(edges):
+        builder.cable(host, edge, 100 * GBPS, US)
+    builder.cable(*edges, 100 * GBPS, NEAR + FAR)
+    flows = [(0, 1, 100_000, 0), (1, 0, 50_000, 7)]
+    found = [run(on(one, flows)) for one in (always, builder.build("cable"))]
+    assert found[0].digest() == found[1].digest()
+    assert not found[0].parts.circuits
+    table = flow_table(flows)
+    assert fct_ps(found[0]).tolist() == ideal_times(always, table, PACKETS).fct_ps.tolist()
+
+
+@pytest.mark.parametrize("rules", [{}, {"guard_ps": 500 * NS}, {"in_flight": "lost"}])
+def test_a_lone_packet_waits_what_its_slot_says(rules: dict[str, object]) -> None:
+    """From host 0 to each of the others, at any phase of the period."""
+    network = rotor(offset_ps=3 * US)
+    period = 3 * SLOT
+    rng = np.random.Generator(np.random.Philox(1))
+    # Two periods apart, so that no packet is in another's way.
+    phases = rng.integers(0, period, 60).tolist()
+    flows = [(0, int(rng.integers(1, 4)), 936, k * 2 * period + t) for k, t in enumerate(phases)]
+    engine = run(on(network, flows, **rules))
+    guard = int(rules.get("guard_ps", 0))
+    held = rules.get("in_flight") != "lost"
+    slot_of = {int(row[0]): slot for slot, row in enumerate(tournament(4))}
+    expected = []
+    for _, dst, _, start in flows:
+        there = start + FULL_PS + US  # at the queue of the circuit
+        opens = 3 * US + slot_of[dst] * SLOT + DARK + guard
+        shuts = 3 * US + (slot_of[dst] + 1) * SLOT - guard
+        if held:
+            opens, shuts = opens - NEAR, shuts - NEAR - FULL_PS + 1
+        wait = (opens - there) % period
+        if (there - opens) % period < shuts - opens:
+            wait = 0
+        ends = 3 * US + (slot_of[dst] + 1) * SLOT
+        in_time = (ends - there - wait) % period >= FULL_PS + NEAR
+        expected.append(2 * US + NEAR + FAR + 3 * FULL_PS + wait if in_time else -1)
+    assert fct_ps(engine).tolist() == expected
+    assert counter(engine, "dark_packets") == expected.count(-1)
+    assert (expected.count(-1) > 0) == (not held)
+
+
+GUARDS = [(0, 0), (1, 400 * NS), (500 * NS, 400 * NS)]
+
+
+@pytest.mark.parametrize(("guard_ps", "clock_error_ps"), GUARDS)
+def test_a_day_carries_as_many_packets_as_fit(guard_ps: int, clock_error_ps: int) -> None:
+    """From rack 0 to rack 1, more than there is time for: (day - 2 guards) div packet."""
+    network = rotor()
+    flows = [(0, 1, 936 * 1200, 0)]
+    engine = on(network, flows, guard_ps=guard_ps, clock_error_ps=clock_error_ps)
+    port = int(network.path(0, 1)[1])
+    sent = []
+    for slot in range(1, 6):
+        # A clock may be wrong; between two days it is not by as much as a slot.
+        run(engine, slot * 3 * SLOT - SLOT)
+        sent.append(int(engine.link_counters().sent_packets[port]))
+    a_day = (SLOT - DARK - 2 * guard_ps) // FULL_PS
+    assert np.diff(sent).tolist() == [a_day] * 4
+    dark = int(engine.link_counters().dark_packets[port])
+    assert (dark > 0) == (clock_error_ps > guard_ps)
+
+
+@pytest.mark.parametrize("near_ps", [NEAR, FAR])
+def test_light_under_way_is_lost_to_the_packet(near_ps: int) -> None:
+    """Of each day: the delay to the circuit switch at line rate, no more and no less."""
+    network = rotor()
+    src, dst = (0, 1) if near_ps == NEAR else (1, 0)
+    days = 4
+    engine = run(on(network, [(src, dst, 936 * 1000, 0)], in_flight="lost"), days * 3 * SLOT)
+    counters = engine.link_counters()
+    port = int(network.path(src, dst)[1])
+    under_way = -(-near_ps // FULL_PS)
+    assert (SLOT - DARK) % FULL_PS == 0
+    assert counters.dark_packets[port] == days * under_way
+    assert counters.dark_bytes[port] == counters.lost_bytes[port] == days * under_way * 1000
+    assert near_ps != NEAR or under_way * 1000 == 100 * GBPS * NEAR // (8 * 10**12)
+    assert counters.sent_packets[port] == days * (SLOT - DARK) // FULL_PS
+    assert engine.conservation().packets.missing == 0
+
+
+def test_all_to_all_takes_what_duty_and_share_say() -> None:
+    """Each pair has its circuit for a third of the time, and of that for nine tenths."""
+    network = racks(Schedule(SLOT, tournament(3), switching_ps=DARK), host_gbps=400)
+    packets = 3 * (SLOT - DARK) // FULL_PS
+    flows = [(a, b, 936 * packets, 0) for a in range(3) for b in range(3) if a != b]
+    engine = run(on(network, flows))
+    share = (SLOT - DARK) / (3 * SLOT)
+    assert fct_ps(engine).max() == pytest.approx(packets * FULL_PS / share, rel=0.02)
+    assert counter(engine, "lost_packets") == 0
+
+
+def test_what_waits_for_a_circuit_that_does_not_come_back_has_no_event() -> None:
+    network = racks(Schedule([SLOT, SLOT], [[1, 0], [-1, -1]], repeats=False))
+    engine = run(on(network, [(0, 1, 936, 0), (0, 1, 936, SLOT + US)]))
+    assert fct_ps(engine)[0] > 0
+    assert fct_ps(engine)[1] == -1
+    assert engine.now_ps < 2 * SLOT
+    assert engine.conservation().packets.in_flight == 1
+
+
+def test_disciplines_that_pause_are_refused() -> None:
+    fabric: Fabric = LOSSLESS
+    with pytest.raises(InputError, match="pauses cannot cross a circuit in time"):
+        build(rotor(), flow_table([(0, 1, 936, 0)]), "roce", fabric, jit=False)

@@ -1,0 +1,264 @@
+"""Circuit switches: what schedules are refused, the days of each pair, the cables of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netsim.errors import InputError
+from netsim.model.circuit_times import check_rules, clock_errors
+from netsim.model.circuits import END_PS, NONE, Schedule, days_of, tournament
+from netsim.model.fabric import CircuitRules, PacketFormat
+from netsim.model.network import Network
+from netsim.network import NetworkBuilder
+
+GBPS = 10**9
+NS, US = 10**3, 10**6
+SWAP = [[1, 0, NONE], [2, NONE, 0], [NONE, 2, 1]]
+"""Three ports, two of which are joined in each of three slots."""
+
+
+def network_with(schedule: Schedule, rate_bps: int = 100 * GBPS) -> Network:
+    """A host at a switch at each port of a circuit switch, with fibres of 1 us, 2 us, ..."""
+    builder = NetworkBuilder()
+    n = schedule.n_ports
+    builder.add_hosts(n)
+    edges = builder.add_switches([f"tor{k}" for k in range(n)], latency_ps=300 * NS)
+    circuits = builder.add_circuit_switch("ocs", schedule)
+    for k, edge in enumerate(edges):
+        builder.cable(k, edge, 100 * GBPS, US)
+        assert builder.fibre(edge, circuits, rate_bps, (k + 1) * US) == k
+    return builder.build("circuits")
+
+
+@pytest.mark.parametrize("n", range(1, 12))
+def test_in_a_tournament_each_meets_each_other_one_once(n: int) -> None:
+    matchings = tournament(n)
+    assert matchings.shape == (n - 1 if n % 2 == 0 else n, n)
+    Schedule(1, matchings)
+    for port in range(n):
+        met = sorted(matchings[:, port].tolist())
+        alone = [NONE] if n % 2 else []
+        assert met == alone + [other for other in range(n) if other != port]
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> Schedule:
+    n = draw(st.integers(1, 5))
+    matchings = []
+    for _ in range(draw(st.integers(1, 6))):
+        matching = np.full(n, NONE)
+        ports = draw(st.permutations(range(n)))
+        for a, b in zip(ports[::2], ports[1::2], strict=False):
+            if draw(st.booleans()):
+                matching[[a, b]] = b, a
+        matchings.append(matching)
+    dark = draw(st.integers(0, 3)), draw(st.integers(0, 2))
+    lengths = [sum(dark) + draw(st.integers(1, 5)) for _ in matchings]
+    return Schedule(
+        lengths,
+        matchings,
+        switching_ps=dark[0],
+        sync_ps=dark[1],
+        offset_ps=draw(st.integers(0, 9)),
+        repeats=draw(st.booleans()),
+    )
+
+
+def lit(schedule: Schedule, pair: tuple[int, int], end_ps: int) -> list[bool]:
+    """Whether light passes in each picosecond, by going through them one by one."""
+    found = []
+    ends = np.cumsum(schedule.slots_ps)
+    since = None
+    begin_ps = schedule.offset_ps - 3 * int(ends[-1])
+    for now in range(begin_ps, end_ps):
+        at = now - schedule.offset_ps
+        slot = int(np.searchsorted(ends, at % ends[-1], side="right"))
+        joined = schedule.matchings[slot, pair[0]] == pair[1]
+        if not schedule.repeats:
+            slot = min(int(np.searchsorted(ends, at, side="right")), len(ends) - 1)
+            joined = at >= 0 and bool(schedule.matchings[slot, pair[0]] == pair[1])
+        if not joined:
+            since = None
+        elif since is None:
+            since = now
+        # What has been joined since before it is looked at is so for a whole period, or for ever.
+        was = since == begin_ps or (since is not None and now - since >= schedule.dark_ps)
+        if now >= 0:
+            found.append(joined and was)
+    return found
+
+
+@given(schedules())
+@settings(max_examples=150, deadline=None)
+def test_days_are_when_light_passes(schedule: Schedule) -> None:
+    days = days_of(schedule)
+    pairs = [tuple(pair) for pair in days.pairs.tolist()]
+    joined = schedule.matchings
+    slots, ports = np.nonzero(joined > np.arange(schedule.n_ports))
+    assert pairs == sorted({(p, int(joined[s, p])) for s, p in zip(slots, ports, strict=True)})
+    end_ps = 4 * int(schedule.slots_ps.sum())
+    for number, pair in enumerate(pairs):
+        own = days.days_ps[days.first_day[number] : days.first_day[number + 1]]
+        assert (own[:, 0] < own[:, 1]).all()
+        assert (own[1:, 0] >= own[:-1, 1]).all()
+        up = np.full(end_ps, not len(own))
+        for shift in range(-4, 5):
+            for begin, end in (own + shift * schedule.period_ps).tolist():
+                up[max(0, begin) : max(0, end)] = True
+        assert up.tolist() == lit(schedule, pair, end_ps)
+
+
+def test_a_schedule_that_does_not_repeat_stays_as_it_ends() -> None:
+    days = days_of(Schedule([10, 20], [[1, 0], [1, 0]], switching_ps=3, offset_ps=5, repeats=False))
+    assert days.days_ps.tolist() == [[8, END_PS]]
+
+
+def test_each_pair_that_is_ever_joined_is_a_cable_behind_the_others() -> None:
+    network = network_with(Schedule(10 * US, SWAP, switching_ps=US))
+    circuits = network.circuits
+    assert circuits is not None
+    ports = np.flatnonzero(circuits.of_port >= 0)
+    joined = [
+        (network.port_name(p), network.port_name(int(network.port_peer[p]))) for p in ports.tolist()
+    ]
+    assert joined == [
+        ("tor0:1", "tor1:1"),
+        ("tor0:2", "tor2:1"),
+        ("tor1:1", "tor0:1"),
+        ("tor1:2", "tor2:2"),
+        ("tor2:1", "tor0:2"),
+        ("tor2:2", "tor1:2"),
+    ]
+    latency = 300 * NS
+    assert network.port_delay_ps[ports].tolist() == [
+        delay + latency for delay in (3 * US, 4 * US, 3 * US, 5 * US, 4 * US, 5 * US)
+    ]
+    assert circuits.near_ps[ports].tolist() == [US, US, 2 * US, 2 * US, 3 * US, 3 * US]
+    assert circuits.fibre[ports].tolist() == [0, 0, 1, 1, 2, 2]
+    days = [circuits.days_ps[circuits.first_day[c]].tolist() for c in circuits.calendar[ports]]
+    assert [begin // US for begin, _ in days] == [1, 11, 1, 21, 11, 21]
+
+
+def test_a_pair_that_is_always_joined_is_a_cable_like_any_other() -> None:
+    circuits = network_with(Schedule(10 * US, [[1, 0], [1, 0]], switching_ps=US)).circuits
+    assert circuits is not None
+    assert not circuits.change
+    assert (circuits.calendar == NONE).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"matchings": [[1, 2, 0]]}, "slot 0 joins port 0 to port 1, and port 1 to port 2"),
+        ({"matchings": [[1, NONE]]}, "slot 0 joins port 0 to port 1, and port 1 to none"),
+        ({"matchings": [[1, 0], [2, 0]]}, "slot 1 joins port 0 to port 2"),
+        ({"matchings": [[-2, 0]]}, "slot 0 joins port 0 to port -2"),
+        ({"matchings": [1, 0]}, "no table of whole numbers"),
+        ({"matchings": [[1.0, 0.0]]}, "no table of whole numbers"),
+        ({"matchings": [[1, 0], [0]]}, "no table of whole numbers"),
+        ({"matchings": np.zeros((0, 2), int)}, "no table of whole numbers"),
+        ({"slots_ps": [US, US]}, "2 lengths for 1 slots"),
+        ({"slots_ps": 0}, "a slot of 0 ps"),
+        ({"slots_ps": 1.5}, "not whole numbers"),
+        ({"switching_ps": US}, "slot 0 of 1us ends before light passes: switching and sync"),
+        ({"sync_ps": -1}, "sync_ps is -1"),
+        ({"offset_ps": 0.5}, "offset_ps is 0.5"),
+        ({"slots_ps": 2**56 - 1, "offset_ps": 1}, "longer together than a run's clock"),
+    ],
+)
+def test_what_is_no_schedule_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Schedule(**{"slots_ps": US, "matchings": [[1, 0]], **given})
+
+
+def test_what_fibres_cannot_be_is_refused() -> None:
+    builder = NetworkBuilder()
+    builder.add_hosts(2)
+    edge, other = builder.add_switch("edge"), builder.add_switch("other")
+    for host in range(2):
+        builder.cable(host, edge, 100 * GBPS, US)
+    circuits = builder.add_circuit_switch("ocs", Schedule(US, [[1, 0]]))
+    for fibre, message in (
+        ((0, circuits, 100 * GBPS, US), "a fibre joins host 0 to circuit switch ocs"),
+        ((9, circuits, 100 * GBPS, US), "a fibre joins node 9"),
+        ((edge, circuits, 0, US), "the fibre edge - ocs has 0 bit/s"),
+        ((edge, circuits, 100 * GBPS, 0), "a delay of 0 ps"),
+    ):
+        with pytest.raises(InputError, match=message):
+            builder.fibre(*fibre)
+    builder.fibre(edge, circuits, 100 * GBPS, US)
+    with pytest.raises(InputError, match="other - ocs has 50Gbps, but those before it 100Gbps"):
+        builder.fibre(other, circuits, 50 * GBPS, US)
+    with pytest.raises(InputError, match="port 1 of circuit switch ocs has no fibre"):
+        builder.build("one fibre")
+    builder.fibre(edge, circuits, 100 * GBPS, US)
+    with pytest.raises(InputError, match="other - ocs is one more than ocs has ports, 2"):
+        builder.fibre(other, circuits, 100 * GBPS, US)
+    with pytest.raises(InputError, match="joins its ports 0 and 1, which lead to one switch"):
+        builder.build("a loop")
+
+
+def test_names_of_circuit_switches_are_not_those_of_switches() -> None:
+    builder = NetworkBuilder()
+    builder.add_hosts(1)
+    edge = builder.add_switch("core")
+    builder.cable(0, edge, 100 * GBPS, US)
+    circuits = builder.add_circuit_switch("core", Schedule(US, [[0]]))
+    builder.fibre(edge, circuits, 100 * GBPS, US)
+    with pytest.raises(InputError, match="two switches are named 'core'"):
+        builder.build("twice")
+
+
+FULL = PacketFormat()
+FULL_PS = 4160 * 80
+"""A full packet at 100 Gbps, in ps."""
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        # Days of 9 us, nights of 1 us.
+        (CircuitRules(guard_ps=(9 * US - FULL_PS) // 2), None),
+        (CircuitRules(guard_ps=(9 * US - FULL_PS) // 2 + 1), "nothing can be sent in the shortest"),
+        (CircuitRules(in_flight="lost"), None),
+        (CircuitRules(guard_ps=9 * US // 2, in_flight="lost"), "two guard times take 9us"),
+    ],
+)
+def test_rules_that_leave_no_time_are_refused(rules: CircuitRules, message: str | None) -> None:
+    network = network_with(Schedule(10 * US, SWAP, switching_ps=600 * NS, sync_ps=400 * NS))
+    if message is None:
+        check_rules(network, rules, FULL)
+        return
+    with pytest.raises(InputError, match=message):
+        check_rules(network, rules, FULL)
+
+
+def test_two_transmissions_of_one_port_are_refused() -> None:
+    for dark_ps, fits in ((FULL_PS, True), (FULL_PS - 1, False)):
+        network = network_with(Schedule(10 * US, SWAP, switching_ps=dark_ps))
+        rules = CircuitRules(in_flight="lost")
+        if fits:
+            check_rules(network, rules, FULL)
+        else:
+            with pytest.raises(InputError, match="would send to two switches at once"):
+                check_rules(network, rules, FULL)
+        check_rules(network, CircuitRules(guard_ps=1, in_flight="lost"), FULL)
+        check_rules(network, CircuitRules(), FULL)
+
+
+def test_rules_for_circuits_that_are_not_there_are_refused() -> None:
+    network = network_with(Schedule(10 * US, [[1, 0]]))
+    check_rules(network, None, FULL)
+    with pytest.raises(InputError, match="no circuit of this network ever changes"):
+        check_rules(network, CircuitRules(), FULL)
+
+
+def test_clocks_are_wrong_by_no_more_than_they_may_be() -> None:
+    errors = clock_errors(5, 2000, seed=3)
+    assert np.unique(errors).tolist() == list(range(-5, 6))
+    assert not clock_errors(0, 10, seed=3).any()

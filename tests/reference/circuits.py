@@ -1,0 +1,126 @@
+"""Circuits: when a pair of a circuit switch's ports is joined, and what its edges do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from .model import CircuitSwitch, below, rand32, serialisation_ps
+
+if TYPE_CHECKING:
+    from .port import Port
+    from .simulator import Simulator
+
+CLOCK = 12
+"""Purpose of the random draws that say how wrong clocks are."""
+
+FOR_EVER = 1 << 60
+
+
+class Day(NamedTuple):
+    """From when until when light passes, in the time of the circuit switch."""
+
+    up_ps: int
+    down_ps: int
+
+
+@dataclass
+class Circuit:
+    """What a port that feeds a circuit knows of it: two ports of a circuit switch."""
+
+    sim: Simulator
+    switch: CircuitSwitch
+    near: int
+    far: int
+
+    # -- slots, which are counted on through all periods ---------------------------------------
+
+    def _begin(self, slot: int) -> int:
+        switch = self.switch
+        n = len(switch.slots_ps)
+        if switch.repeats:
+            period = sum(switch.slots_ps)
+            return switch.offset_ps + slot // n * period + sum(switch.slots_ps[: slot % n])
+        return FOR_EVER if slot >= n else switch.offset_ps + sum(switch.slots_ps[:slot])
+
+    def _joined(self, slot: int) -> bool:
+        switch = self.switch
+        n = len(switch.slots_ps)
+        if not switch.repeats and not 0 <= slot < n:
+            return False
+        return switch.matchings[slot % n][self.near] == self.far
+
+    def _slot_at(self, time: int) -> int:
+        switch = self.switch
+        n = len(switch.slots_ps)
+        if switch.repeats:
+            slot = (time - switch.offset_ps) // sum(switch.slots_ps) * n
+        else:
+            slot = -1
+            if time < switch.offset_ps:
+                return slot
+            slot = 0
+        while self._begin(slot + 1) <= time:
+            slot += 1
+        return slot
+
+    @property
+    def changes(self) -> bool:
+        """Is the pair dark at any time?"""
+        slots = range(len(self.switch.slots_ps))
+        return not (self.switch.repeats and all(self._joined(slot) for slot in slots))
+
+    def _day_with(self, slot: int) -> Day | None:
+        """The day that a slot is a part of, of a pair that is dark at some time."""
+        if not self._joined(slot):
+            return None
+        first = last = slot
+        while self._joined(first - 1):
+            first -= 1
+        while self._joined(last + 1):
+            last += 1
+        dark = self.switch.switching_ps + self.switch.sync_ps
+        return Day(self._begin(first) + dark, self._begin(last + 1))
+
+    # -- what the port at this end does --------------------------------------------------------
+
+    def passes(self, start: int, end: int) -> bool:
+        """Does light that the port sends between two times pass the circuit switch?"""
+        if not self.changes:
+            return True
+        away = self.switch.fibres[self.near][1]
+        day = self._day_with(self._slot_at(start + away))
+        return day is not None and day.up_ps <= start + away and end + away <= day.down_ps
+
+    def _starts_in(self, day: Day, port: Port) -> tuple[int, int]:
+        """The first and the last time at which the port may start for a day."""
+        case = self.sim.case
+        rules = case.fabric["circuits"]
+        most, guard = rules["clock_error_ps"], rules["guard_ps"]
+        error = below(rand32(case.seed, CLOCK, port.node.index, 0), 2 * most + 1) - most
+        first, last = day.up_ps + error + guard, day.down_ps + error - guard
+        if rules["in_flight"] == "lost":
+            return first, last - 1
+        packets = case.packets
+        largest = max(packets["payload_bytes"] + packets["header_bytes"], packets["control_bytes"])
+        away = self.switch.fibres[self.near][1]
+        return first - away, last - away - serialisation_ps(largest, port.rate_bps)
+
+    def first_start(self, port: Port, now: int) -> int | None:
+        """The first time from now on at which the port may start; None if there is none."""
+        if not self.changes:
+            return now
+        # No clock is wrong by more than some slots, which are looked at on both sides.
+        here = self._slot_at(now)
+        reach = 3 * len(self.switch.slots_ps) + 3
+        shortest = min(self.switch.slots_ps)
+        rules = self.sim.case.fabric["circuits"]
+        away = rules["clock_error_ps"] + self.switch.fibres[self.near][1]
+        reach += away // shortest
+        for slot in range(here - reach, here + reach):
+            day = self._day_with(slot)
+            if day is not None:
+                first, last = self._starts_in(day, port)
+                if first <= last and now <= last:
+                    return max(now, first)
+        return None
