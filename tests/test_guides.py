@@ -62,7 +62,7 @@ def test_trace_is_explained_once():
 
 def test_the_scaffold_says_how_to_get_pytest():
     scaffold = (ROOT / "netsim" / "scaffold" / "test_my_transport.py").read_text("utf-8")
-    command = (ROOT / "netsim" / "cli" / "new_transport.py").read_text("utf-8")
+    command = (ROOT / "netsim" / "cli" / "new_files.py").read_text("utf-8")
     for text in (GUIDE, QUEUES, scaffold, command):
         assert "pip install pytest" in text
 

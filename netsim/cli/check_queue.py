@@ -27,10 +27,10 @@ def command(
 
     A row is printed as soon as its case is done. Ctrl-C stops at once.
     """
-    from netsim.conformance import each_queue
+    from netsim.conformance import QueueLab, each
     from netsim.experiment.document import Tree, apply_overrides
 
     given: Tree = {}
     apply_overrides(given, overrides)
-    tried = partial(each_queue, queue, keys=given, seed=seed, full=full, cases=cases or None)
-    print_findings(queue, tried)
+    lab = QueueLab.with_queue(queue, keys=given, seed=seed, full=full)
+    print_findings(queue, partial(each, lab, cases or None))

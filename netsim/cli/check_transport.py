@@ -28,10 +28,10 @@ def command(
 
     A row is printed as soon as its case is done. Ctrl-C stops at once.
     """
-    from netsim.conformance import each
+    from netsim.conformance import Lab, each
     from netsim.experiment.document import Tree, apply_overrides
 
     given: Tree = {}
     apply_overrides(given, overrides)
-    tried = partial(each, transport, params=given, seed=seed, full=full, cases=cases or None)
-    print_findings(transport, tried)
+    lab = Lab.of(transport, params=given, seed=seed, full=full)
+    print_findings(transport, partial(each, lab, cases or None))

@@ -3,12 +3,57 @@
 from __future__ import annotations
 
 import keyword
+import os
 import re
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
+import click
+
 from netsim.errors import InputError
+
+NEXT = """\
+Wrote {plugin}, {test} and {experiment}. They work as they are; next:
+
+  netsim check-{kind} {plugin}
+  netsim run {experiment} --plot
+  pytest {test}
+
+Then change {plugin}. Nothing has to be registered; what netsim does not bring is pytest
+(pip install pytest). The guide is {page}: {guide}
+"""
+
+
+def new_command(kind: str, about: str, page: str, package: str) -> click.Command:
+    """The command that writes a plugin of that kind to begin with, "transport" or "queue".
+
+    `about` says what it writes. The guide is README.md of `package`, in the tree `page`.
+    """
+
+    told = (
+        f"Write NAME.py, {about}, with its test and an experiment.\n\n"
+        "Nothing is overwritten and no other file is touched."
+    )
+
+    @click.command(f"new-{kind}", help=told)
+    @click.argument("name")
+    @click.option(
+        "--directory",
+        type=click.Path(path_type=Path, file_okay=False, exists=True),
+        default=".",
+        help="Where to write; here by default.",
+    )
+    def command(name: str, directory: Path) -> None:
+        paths = written_files(f"my_{kind}", name, directory)
+        for path, text in paths.items():
+            path.write_text(text, "utf-8")
+        plugin, test, experiment = (os.path.relpath(path) for path in paths)
+        names = {"kind": kind, "plugin": plugin, "test": test, "experiment": experiment}
+        guide = files(package) / "README.md"
+        click.echo(NEXT.format(**names, page=page, guide=guide), nl=False)
+
+    return command
 
 
 def written_files(word: str, name: str, directory: Path) -> dict[Path, str]:

@@ -1,46 +1,7 @@
 """`netsim new-queue`: the files of a queue discipline to begin with, which work as they are."""
 
-from __future__ import annotations
+from netsim.cli.new_files import new_command
 
-import os
-from importlib.resources import files
-from pathlib import Path
-
-import click
-
-from netsim.cli.new_files import written_files
-
-WORD = "my_queue"
-"""What stands for the name in the files of netsim/scaffold."""
-
-NEXT = """\
-Wrote {queue}, {test} and {experiment}. They work as they are; next:
-
-  netsim check-queue {queue}
-  netsim run {experiment} --plot
-  pytest {test}
-
-Then change {queue}. Nothing has to be registered; what netsim does not bring is pytest
-(pip install pytest). The guide is netsim/queues/README.md: {guide}
-"""
-
-
-@click.command("new-queue")
-@click.argument("name")
-@click.option(
-    "--directory",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    default=".",
-    help="Where to write; here by default.",
+command = new_command(
+    "queue", "a small queue discipline that works", "netsim/queues/README.md", "netsim.queues"
 )
-def command(name: str, directory: Path) -> None:
-    """Write NAME.py, a small queue discipline that works, with its test and an experiment.
-
-    Nothing is overwritten and no other file is touched.
-    """
-    paths = written_files(WORD, name, directory)
-    for path, text in paths.items():
-        path.write_text(text, "utf-8")
-    queue, test, experiment = (os.path.relpath(path) for path in paths)
-    guide = files("netsim.queues") / "README.md"
-    click.echo(NEXT.format(queue=queue, test=test, experiment=experiment, guide=guide), nl=False)

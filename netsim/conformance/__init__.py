@@ -16,7 +16,7 @@ that never arrived. The others need the compiled engine.
 """
 
 from netsim.conformance.cases import CASES, QUEUE_CASES, Case
-from netsim.conformance.check import check, check_queue, each, each_queue, failures
+from netsim.conformance.check import check, check_queue, each, failures
 from netsim.conformance.finding import Finding
 from netsim.conformance.lab import Lab
 from netsim.conformance.queue_lab import QueueLab
@@ -31,6 +31,5 @@ __all__ = [
     "check",
     "check_queue",
     "each",
-    "each_queue",
     "failures",
 ]

@@ -43,26 +43,7 @@ def check(
 
     Raises InputError if there is no such transport, parameter or case.
     """
-    return list(each(transport, params=params, seed=seed, full=full, cases=cases))
-
-
-def each(
-    transport: str | Path,
-    *,
-    params: Mapping[str, Any] | None = None,
-    seed: int = 1,
-    full: bool = False,
-    cases: Sequence[str] | None = None,
-    starting: Callable[[Case], None] = lambda _: None,
-    on_hang: Callable[[Finding], None] | None = None,
-) -> Iterator[Finding]:
-    """The findings of `check`, each as soon as it is there; `starting` is told of every case.
-
-    `on_hang` is given, in another thread, the finding of a case whose compiled code does not come
-    back: only the end of the process ends that.
-    """
-    lab = Lab.of(transport, params=params, seed=seed, full=full)
-    yield from _each_of(lab, _chosen(CASES, cases), starting, on_hang)
+    return list(each(Lab.of(transport, params=params, seed=seed, full=full), cases))
 
 
 def check_queue(
@@ -81,32 +62,24 @@ def check_queue(
     keys : of [fabric], as an experiment writes them, such as {"queue_bytes": "20pkt"}.
     seed, full, cases : as for `check`; the cases are `QUEUE_CASES`.
     """
-    return list(each_queue(queue, keys=keys, seed=seed, full=full, cases=cases))
+    return list(each(QueueLab.with_queue(queue, keys=keys, seed=seed, full=full), cases))
 
 
-def each_queue(
-    queue: str | Path,
-    *,
-    keys: Mapping[str, Any] | None = None,
-    seed: int = 1,
-    full: bool = False,
+def each(
+    lab: Lab,
     cases: Sequence[str] | None = None,
+    *,
     starting: Callable[[Case], None] = lambda _: None,
     on_hang: Callable[[Finding], None] | None = None,
 ) -> Iterator[Finding]:
-    """The findings of `check_queue`, as `each` gives those of `check`."""
-    lab = QueueLab.with_queue(queue, keys=keys, seed=seed, full=full)
-    yield from _each_of(lab, _chosen(QUEUE_CASES, cases), starting, on_hang)
+    """The findings on what a lab is for, each as soon as it is there.
 
-
-def _each_of(
-    lab: Lab,
-    cases: Iterable[Case],
-    starting: Callable[[Case], None],
-    on_hang: Callable[[Finding], None] | None,
-) -> Iterator[Finding]:
+    `starting` is told of every case. `on_hang` is given, in another thread, the finding of a case
+    whose compiled code does not come back: only the end of the process ends that.
+    Raises InputError if there is no such case.
+    """
     seen: dict[str, str] = {}
-    for case in cases:
+    for case in _chosen(QUEUE_CASES if isinstance(lab, QueueLab) else CASES, cases):
         starting(case)
         finding = _run(case, _telling(on_hang, case, lab))
         if finding.failed:

@@ -219,9 +219,14 @@ class Lab:
         run = Run(engine)
         lost = run.total("drops") + run.total("trims") + run.lost + run.strays > 0
         _untouched(before, engine)
-        if until_ps is None and (self.reliable or not lost):
-            _all_complete(engine, why)
+        if until_ps is None:
+            if self.reliable or not lost:
+                _all_complete(engine, why)
+            self.look_at_end(run)
         return run
+
+    def look_at_end(self, run: Run) -> None:
+        """Check what else is true of a run that went to its end; nothing is, of transports."""
 
 
 def run_to_end(engine: Engine, most_hops: int) -> str:

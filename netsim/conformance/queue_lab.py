@@ -14,7 +14,6 @@ from netsim.errors import raise_all
 from netsim.experiment.resolve_fabric import fabric_of, written_by
 from netsim.lint import check_queue
 from netsim.model.fabric import DROP_TAIL, Fabric, PacketFormat
-from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -83,32 +82,14 @@ class QueueLab(Lab):
         """The same discipline with other keys of [fabric]."""
         return replace(self, keys={**self.keys, **keys})
 
-    def run(
-        self,
-        flows: FlowTable,
-        network: Network | None = None,
-        changes: Mapping[str, Any] | None = None,
-        *,
-        params: Mapping[str, Any] | None = None,
-        jit: bool = False,
-        until_ps: int | None = None,
-        **options: Any,
-    ) -> Run:
-        """As `Lab.run`; in the end, switches have to be empty, and nobody paused."""
-        more = {"params": params, "jit": jit, "until_ps": until_ps, **options}
-        run = super().run(flows, network, changes, **more)
-        if until_ps is None:
-            run_until(run.engine, run.engine.now_ps + QUIET_PS)
-            _is_empty(run)
-        return run
-
-
-def _is_empty(run: Run) -> None:
-    held = run.engine.conservation().packets.in_flight
-    if held:
-        raise ConformanceError(
-            f"{held} packets wait in switches for ever: a `choose` that says NOTHING has to ask to "
-            "be looked at again (wait_until)"
-        )
-    if run.engine.paused_classes().any():
-        raise ConformanceError("a neighbour stays paused for ever though switches are empty")
+    def look_at_end(self, run: Run) -> None:
+        """Switches have to become empty, and nobody stay paused."""
+        run_until(run.engine, run.engine.now_ps + QUIET_PS)
+        held = run.engine.conservation().packets.in_flight
+        if held:
+            raise ConformanceError(
+                f"{held} packets wait in switches for ever: a `choose` that says NOTHING has to "
+                "ask to be looked at again (wait_until)"
+            )
+        if run.engine.paused_classes().any():
+            raise ConformanceError("a neighbour stays paused for ever though switches are empty")
