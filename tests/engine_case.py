@@ -22,6 +22,7 @@ from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat, queue_u
 from netsim.model.faults import NOMINAL, LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
+from netsim.model.programs import ProgramUse, program_use
 from netsim.model.reroute import RowWriter
 from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, TableWriter
 from netsim.model.sampling import Sampling
@@ -30,6 +31,7 @@ from netsim.plugins import registry
 from netsim.plugins.registry import Plugin, PluginUse
 
 MIXED = Path(__file__).parent / "mixed_queue.py"
+MIXED_PROGRAM = Path(__file__).parent / "mixed_program.py"
 SIZED = Path(__file__).parent / "sized_datagram.py"
 
 NARROW = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4, spare_slots=8)
@@ -118,10 +120,23 @@ def tasks_of(case: Case) -> TaskTable | None:
         stream=[task.stream for task in case.tasks],
         flow=[task.flow for task in case.tasks],
         done_when=[ACKED * task.acked for task in case.tasks],
+        held=[task.held for task in case.tasks],
     )
     table.wait_for([task.after for task in case.tasks])
     table.validate(flows_of(case), case.n_hosts)
     return table
+
+
+def program_of(case: Case) -> ProgramUse | None:
+    """The program of the case's last tasks."""
+    if case.program is None:
+        return None
+    given = {NAMES.get(name, name): value for name, value in case.program.items()}
+    first = given.pop("first")
+    n_tasks = len(case.tasks) - first
+    use = PluginUse(registry.find("traffic", str(MIXED_PROGRAM)), given)
+    state = {"weight": 7 * np.arange(n_tasks), "share": 0.25}
+    return replace(program_use(use, n_tasks, case.n_hosts, state, {}), first_task=first)
 
 
 def faults_of(case: Case) -> LinkFaults | None:
@@ -184,6 +199,7 @@ def engine_for(
         case.seed,
         faults=faults_of(case),
         tasks=tasks_of(case),
+        program=program_of(case),
         sampling=sampling,
     )
     engine = Engine(simulation, Options(**options))
@@ -279,10 +295,10 @@ def flow_results(engine: Engine) -> list[tuple[int, int, int, int]]:
     return results
 
 
-def task_results(engine: Engine) -> list[tuple[int, int, int]]:
-    """Of every task: (ready_ps, start_ps, end_ps), -1 for never."""
+def task_results(engine: Engine) -> list[tuple[int, ...]]:
+    """Of every task: (ready_ps, start_ps, end_ps), -1 for never, and (runs, busy_ps)."""
     states = engine.task_states()
-    columns = (states.ready_ps, states.start_ps, states.end_ps)
+    columns = (states.ready_ps, states.start_ps, states.end_ps, states.runs, states.busy_ps)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 

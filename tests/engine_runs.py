@@ -103,7 +103,7 @@ def build(
     fabric = fabric.for_network(network, packets)
     parameters = resolve(plugin, params or {})
     uses = (PluginUse(plugin, parameters), *beside)
-    parts = ("transport_of_flow", "faults", "tasks", "sampling")
+    parts = ("transport_of_flow", "faults", "tasks", "program", "sampling")
     simulated = {name: more.pop(name) for name in parts if name in more}
     simulation = Simulation(network, flows, fabric, packets, uses, seed, **simulated)
     return Engine(simulation, Options(**more))

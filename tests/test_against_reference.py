@@ -2,8 +2,8 @@
 
 Random small networks in which queues overflow, packets are trimmed and links are paused often, of
 all that a case may have (`reference/cases.py`), alone and together: transports, queue disciplines,
-load balancing, hosts with several ports, faults, routes that change, tasks, series. Shorter
-windows, rings that grow and runs in pieces are among the ways to run them (`agreement.py`).
+load balancing, hosts with several ports, faults, routes that change, tasks, programs, series.
+Shorter windows, rings that grow and runs in pieces are among the ways to run them (`agreement.py`).
 
 The engine's code runs as plain Python here, since every fabric would otherwise be compiled; that
 compiled code does the same, with any number of threads, is tested in ``engine/test_compiled.py``.

@@ -88,8 +88,11 @@ def test_the_foundations_import_nothing_else() -> None:
         assert imported(module) <= foundations
 
 
-STATE = {f"netsim.engine.{name}" for name in ("kernels.fields", "kernels.layout", "state")}
-TELL_OF_RECORDS = ("netsim.lint.records", "netsim.queue", "netsim.transport")
+STATE = {
+    f"netsim.engine.{name}"
+    for name in ("kernels.fields", "kernels.task_fields", "kernels.layout", "state")
+}
+TELL_OF_RECORDS = ("netsim.lint.records", "netsim.program", "netsim.queue", "netsim.transport")
 """What a plugin's author may read of records, and the "never" that handlers return, stand there."""
 
 GROUPS = ("clock", "ends", "scratch", "wires")

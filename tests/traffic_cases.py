@@ -12,7 +12,7 @@ from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
 from netsim.model.tasks import Workload
 from netsim.plugins.params import resolve_params
-from netsim.plugins.registry import find
+from netsim.plugins.registry import PluginUse, find
 
 GBPS = 10**9
 
@@ -49,6 +49,7 @@ def made(
     network = star(n_hosts)
     flows = plugin.module.flows(params, network, np.random.default_rng(seed), context)
     load = flows if isinstance(flows, Workload) else Workload(flows)
+    load = load.with_program(PluginUse(plugin, params), n_hosts)
     load.validate(n_hosts)
     return load
 

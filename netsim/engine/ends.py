@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from netsim.bounds.ideal import round_trips
+from netsim.engine.compiling.program import Program
 from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import (
@@ -15,6 +16,8 @@ from netsim.engine.kernels.layout import (
     OUTLET,
     SPREAD,
     TIMER,
+    TIMER_BEGIN,
+    TIMER_PROGRAM,
     TIMER_RX,
     TIMER_START,
     TIMER_TASK,
@@ -24,7 +27,7 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings
-from netsim.engine.tasks import build_tasks, waiting
+from netsim.engine.tasks import Tasks, build_tasks, waiting
 from netsim.limits import RATE_SHIFT
 from netsim.model.arithmetic import (
     PURPOSE_ENTROPY,
@@ -42,6 +45,7 @@ from netsim.model.network import Network
 def build_ends(
     simulation: Simulation,
     protocol: Protocol,
+    program: Program,
     pars: Sequence[Mapping[str, int | float]],
     rings: Rings,
 ) -> Ends:
@@ -54,11 +58,11 @@ def build_ends(
     nics = tuple(network.nic_of_port[side[lanes.first[:-1]]] for side in _ports_of(lanes))
     found = waiting(simulation)
     next_flow, next_flows = _successors(flows, found.elsewhere)
-    built = build_tasks(found.tasks, flows)
+    built = build_tasks(found.tasks, simulation, program)
     tx["waits_for"] = np.bincount(next_flows[:-1], minlength=len(flows))
     if found.tasks is not None:
         tx["waits_for"][built.send_task >= 0] = 1
-    timers, heap = _build_timers(hosts, (tx, rx), nics, built.tasks, protocol)
+    timers, heap = _build_timers(hosts, (tx, rx), nics, built, (protocol, program))
     return grouped(
         Ends,
         hosts=hosts,
@@ -213,14 +217,21 @@ def _successors(flows: FlowTable, elsewhere: Array) -> tuple[np.ndarray, np.ndar
 
 
 def _build_timers(
-    hosts: Any, sides: tuple[Any, Any], nics: Sequence[Array], tasks: Any, protocol: Protocol
+    hosts: Any,
+    sides: tuple[Any, Any],
+    nics: Sequence[Array],
+    built: Tasks,
+    files: tuple[Protocol, Program],
 ) -> tuple[Any, np.ndarray]:
     """Number the timers, host by host.
 
     Those of its NICs come first, of each NIC its own, then those of what it sends and receives;
-    behind them are the tasks'. ``nics`` are those of the flows' ``sides``. Flows and tasks that
-    wait for nothing have theirs set.
+    behind them are the tasks', between the one by which a program begins and the program's own.
+    ``nics`` are those of the flows' ``sides``. Flows and tasks that wait for nothing have theirs
+    set.
     """
+    protocol, program = files
+    tasks: Any = built.tasks
     n_nics, h = hosts.shape[0], int(hosts["host"][-1]) + 1
     (tx, rx), (tx_nic, rx_nic) = sides, nics
     n = tx.shape[0]
@@ -230,10 +241,14 @@ def _build_timers(
     n_rx = np.bincount(rx_nic, minlength=n_nics)
     per_nic = own + n_tx * per_tx + n_rx * per_rx
     n_tasks = np.bincount(tasks["host"], minlength=h)
-    per_host = np.bincount(hosts["host"], per_nic, h).astype(np.int64) + n_tasks
+    begins = np.zeros(h, np.int64)
+    if program.modules:
+        begins[built.program_hosts["n_tasks"] > 0] = 1
+    behind = n_tasks + begins * (1 + program.timers)
+    per_host = np.bincount(hosts["host"], per_nic, h).astype(np.int64) + behind
     first_of_host = np.cumsum(per_host) - per_host
-    tasks_before = np.cumsum(n_tasks) - n_tasks
-    first = np.cumsum(per_nic) - per_nic + tasks_before[hosts["host"]]
+    behind_before = np.cumsum(behind) - behind
+    first = np.cumsum(per_nic) - per_nic + behind_before[hosts["host"]]
     heap_off = 1 + np.arange(h) + first_of_host
     hosts["first_timer"] = first
     hosts["n_timers"] = per_nic
@@ -249,8 +264,9 @@ def _build_timers(
     start = first[tx_nic] + own + rank(tx_nic, n_tx) * per_tx
     tx["first_timer"] = start + 1
     rx["first_timer"] = first[rx_nic] + own + (n_tx * per_tx)[rx_nic] + rank(rx_nic, n_rx) * per_rx
-    after_nics = first_of_host + per_host - n_tasks
-    tasks["timer"] = after_nics[tasks["host"]] + rank(tasks["host"], n_tasks)
+    after_nics = first_of_host + per_host - behind
+    tasks["timer"] = (after_nics + begins)[tasks["host"]] + rank(tasks["host"], n_tasks)
+    begin, begin_host = after_nics[begins == 1], np.flatnonzero(begins)
     # So many more than there are that looking for one that does not exist stays inside.
     timers = np.zeros(int(per_host.sum()) + TIMER_RX, TIMER)
     timers["owner"] = -1
@@ -271,16 +287,21 @@ def _build_timers(
 
     timers["owner"][tasks["timer"]] = np.arange(tasks.size)
     timers["code"][tasks["timer"]] = TIMER_TASK
+    if program.modules:
+        built.program_hosts["first_timer"] = own_timers = after_nics + begins + n_tasks
+        timers["code"][begin] = TIMER_BEGIN
+        for k in range(program.timers):
+            timers["code"][own_timers[begin_host] + k] = TIMER_PROGRAM - k
 
     heap = np.zeros(h + int(per_host.sum()), np.int64)
     free = np.flatnonzero(tx["waits_for"] == 0)
     first_tasks = tasks[(tasks["edges"] == 0) & (tasks["held"] == 0)]
-    slots = np.concatenate([start[free], first_tasks["timer"]])
-    at = np.concatenate([tx["start_ps"][free], np.zeros(first_tasks.size, np.int64)])
+    slots = np.concatenate([start[free], begin, first_tasks["timer"]])
+    at = np.concatenate([tx["start_ps"][free], np.zeros(slots.size - free.size, np.int64)])
     timers["deadline"][slots] = at
     timers["key"][slots] = at
     # Sorted by (host, time, slot), each stretch is a valid heap. Its length stands before it.
-    hosts_of = np.concatenate([tx["host"][free], first_tasks["host"]])
+    hosts_of = np.concatenate([tx["host"][free], begin_host, first_tasks["host"]])
     order = np.lexsort((slots, at, hosts_of))
     host = hosts_of[order]
     counts = np.bincount(host, minlength=h)

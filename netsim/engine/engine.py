@@ -14,6 +14,12 @@ from netsim.engine.compiling.code import Code
 from netsim.engine.compiling.discipline import Discipline, read_discipline
 from netsim.engine.compiling.join import join, with_discipline
 from netsim.engine.compiling.plugin_file import plugin_parameters
+from netsim.engine.compiling.program import (
+    NO_PROGRAM,
+    Program,
+    program_parameters,
+    read_program,
+)
 from netsim.engine.compiling.protocol import Protocol, read_protocol
 from netsim.engine.compiling.specialise import Entry, jit_enabled
 from netsim.engine.failures import Failures
@@ -56,6 +62,7 @@ class Engine:
     def __init__(self, simulation: Simulation, options: Options = DEFAULT) -> None:
         self.network = simulation.network
         self.flows, self.tasks = simulation.flows, simulation.tasks
+        self.has_program = simulation.program is not None
         self.fabric, self.parts = simulation.fabric, simulation.parts
         self.faults = simulation.faults
         self.threads = options.workers
@@ -64,24 +71,26 @@ class Engine:
         self.name = simulation.name
         pars, self.protocol, self.discipline = _plugins(simulation.uses, self.fabric.queue)
         self.sampling = simulation.sampling
+        self.program = _program(self.parts)
         tracing = bool(options.trace)
         self._compile(tracing=tracing, profile=options.profile, checked=options.checked)
         self.state = build_state(
-            simulation, self.protocol, self.discipline, pars, options, jit=self.jit
+            simulation, self.protocol, self.discipline, self.program, pars, options, jit=self.jit
         )
         self._failures = Failures(
-            self.state, self.protocol, self.discipline, self.name, self.fabric
+            self.state, self.protocol, self.discipline, simulation.program, self.name, self.fabric
         )
         self._call(self._set_up, self.state.ends, self.state.wires, self.state.clock)
         self._failures.look()
 
     def _compile(self, *, tracing: bool, profile: bool, checked: bool) -> None:
         constants = _constants(
-            self.protocol, self.discipline, self.fabric, self.parts, tracing=tracing
+            self.protocol, self.discipline, self.program, self.fabric, self.parts
         )
-        constants["PROFILE"] = profile
+        constants |= {"TRACE": tracing, "PROFILE": profile}
         began = time.perf_counter()
-        code = Code(self.protocol, self.discipline, constants, jit=self.jit, checked=checked)
+        files = self.protocol, self.discipline, self.program
+        code = Code(*files, constants, jit=self.jit, checked=checked)
         self._run, self._set_up = code.entries()
         self.code_s = time.perf_counter() - began
         """Seconds that it took to find the compiled code, and to load or to make it."""
@@ -224,8 +233,9 @@ def code_of(
 ) -> Code:
     """The compiled code for these transports, this fabric and these parts of the engine."""
     _, protocol, discipline = _plugins(uses, fabric.queue)
-    constants = _constants(protocol, discipline, fabric, parts, tracing=tracing)
-    return Code(protocol, discipline, constants, jit=jit_enabled(), checked=checked)
+    program = _program(parts)
+    constants = _constants(protocol, discipline, program, fabric, parts) | {"TRACE": tracing}
+    return Code(protocol, discipline, program, constants, jit=jit_enabled(), checked=checked)
 
 
 def _plugins(uses: Sequence[PluginUse], queue: PluginUse) -> tuple[list[Any], Protocol, Discipline]:
@@ -247,13 +257,22 @@ def _plugins(uses: Sequence[PluginUse], queue: PluginUse) -> tuple[list[Any], Pr
     return pars, with_discipline(joined, discipline, [*names, queue.plugin.name]), discipline
 
 
+def _program(parts: Parts) -> Program:
+    """The program of a run, if it has one."""
+    use = parts.program
+    if use is None:
+        return NO_PROGRAM
+    return read_program(use.module, program_parameters(use.plugin, use.params), use.plugin.name)
+
+
 def _constants(
-    protocol: Protocol, discipline: Discipline, fabric: Fabric, parts: Parts, *, tracing: bool
+    protocol: Protocol, discipline: Discipline, program: Program, fabric: Fabric, parts: Parts
 ) -> dict[str, Any]:
-    """The constants for which the engine is specialised."""
+    """The constants for which the engine is specialised, of a run that is not looked at closer."""
     return {
         **features(fabric, discipline, parts),
         **protocol.features,
-        "TRACE": tracing,
+        **program.features,
+        "TRACE": False,
         "PROFILE": False,
     }

@@ -16,11 +16,14 @@ from netsim.engine.compiling.discipline import Discipline
 from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.layout import UNFINISHED
+from netsim.engine.kernels.program_handlers import FIRST as FIRST_OF_PROGRAMS
+from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.queue_handlers import FIRST, QUEUE_HANDLERS
 from netsim.engine.kernels.rules import TEXTS
 from netsim.engine.state import State
 from netsim.errors import RunError
 from netsim.model.fabric import Fabric
+from netsim.model.programs import ProgramUse
 from netsim.plugins.files import words
 
 HOST, SWITCH = "host", "switch"
@@ -38,12 +41,14 @@ def as_it_is(path: str, line: int) -> tuple[str, int]:
 class Failures:
     """Finds failures in ``state`` and words them; ``transport`` is what the transports are called.
 
-    A failure is of the transport, on a host, or of the queue discipline, at a switch.
+    A failure is of the transport or the program, on a host, or of the queue discipline, at a
+    switch.
     """
 
     state: State
     protocol: Protocol
     discipline: Discipline
+    program: ProgramUse | None
     transport: str
     fabric: Fabric
 
@@ -98,6 +103,8 @@ class Failures:
 
     def _whose(self, number: int) -> str:
         """The plugin that has the handler of a number."""
+        if self.program is not None and number >= FIRST_OF_PROGRAMS:
+            return f"program {self.program.name}"
         if number >= FIRST:
             return f"queue discipline {self.fabric.queue.name}"
         return f"transport {self.transport}"
@@ -113,7 +120,9 @@ class Failures:
 
     def _place_of(self, error: BaseException, present: Present) -> str:
         """Where in a plugin's file an error was raised, if that is known."""
-        plugins = (*self.protocol.modules, self.discipline.module)
+        plugins = [*self.protocol.modules, self.discipline.module]
+        if self.program is not None:
+            plugins.append(self.program.use.module)
         files = [module.__file__ for module in plugins]
         frames = traceback.extract_tb(error.__traceback__)
         places = [present(frame.filename, frame.lineno or 0) for frame in frames]
@@ -126,4 +135,5 @@ class Failures:
 
 def _name(number: int) -> str:
     """The handler of a number."""
-    return HANDLERS.name_of(number) or QUEUE_HANDLERS.name_of(number)
+    tables = (HANDLERS, QUEUE_HANDLERS, PROGRAM_HANDLERS)
+    return next((name for table in tables if (name := table.name_of(number))), "")

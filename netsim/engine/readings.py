@@ -22,10 +22,11 @@ from netsim.engine.kernels.fields import LossRecord
 from netsim.engine.kernels.layout import (
     HOST_FIELDS,
     PORT_FIELDS,
+    PROGRAM_HOST_FIELDS,
+    PROGRAM_TASK_FIELDS,
     QUEUE_FIELDS,
     RX_FIELDS,
     SWITCH_FIELDS,
-    TASK_FIELDS,
     TX_FIELDS,
     fields_of,
 )
@@ -90,13 +91,17 @@ class FlowStates:
 class TaskStates:
     """The tasks, in the order of their table: copies, int64[n_tasks], -1 where there is no time.
 
-    A task is ready when the tasks that it waits for are done, and starts when its stream is free
-    or its flow delivered as well.
+    A task is ready when the tasks that it waits for are done, and starts when its stream is free,
+    its flow delivered, or its program says so as well. Of one that a program ran several times,
+    these are the first start and the last end, -1 while it runs again; it was done ``runs`` times,
+    and under way for ``busy_ps`` until it was done last.
     """
 
     ready_ps: Ints
     start_ps: Ints
     end_ps: Ints
+    runs: Ints
+    busy_ps: Ints
 
 
 @dataclass(frozen=True)
@@ -194,10 +199,21 @@ def flow_states(state: State) -> FlowStates:
 def task_states(state: State, n_tasks: int) -> TaskStates:
     """When each task was what; those behind the first ``n_tasks`` are the engine's own."""
     records: Any = np.asarray(state.ends.tasks)
-    times = {name: np.empty(records.size, np.int64) for name in ("ready_ps", "start_ps", "end_ps")}
-    for name, column in times.items():
-        column[records["number"]] = records[name]
-    return TaskStates(**{name: column[:n_tasks] for name, column in times.items()})
+    found = {name: records[name] for name in ("ready_ps", "start_ps", "end_ps")}
+    if "runs" in records.dtype.names:
+        found |= {name: records[name] for name in ("runs", "busy_ps")}
+        found["start_ps"] = np.where(
+            records["runs"] > 0, records["first_start_ps"], records["start_ps"]
+        )
+    else:
+        done = records["end_ps"] >= 0
+        found["runs"] = done.astype(np.int64)
+        found["busy_ps"] = np.where(done, records["end_ps"] - records["start_ps"], 0)
+    numbered = {}
+    for name, column in found.items():
+        numbered[name] = np.empty(records.size, np.int64)
+        numbered[name][records["number"]] = column
+    return TaskStates(**{name: column[:n_tasks] for name, column in numbered.items()})
 
 
 def _view(records: Any, field: str) -> Ints:
@@ -304,7 +320,8 @@ SAME = {
     "hosts": (("sent_packets", "sent_bytes", "received_packets", "received_bytes"), HOST_FIELDS),
     "tx": (("start_ps", "acked_ps", "sent_packets", "retransmits"), TX_FIELDS),
     "rx": (("done_ps", "got_bytes"), RX_FIELDS),
-    "tasks": (("ready_ps", "start_ps", "end_ps"), TASK_FIELDS),
+    "tasks": (("ready_ps", "start_ps", "end_ps"), PROGRAM_TASK_FIELDS),
+    "program_hosts": ((), PROGRAM_HOST_FIELDS),
 }
 """What a digest is made of: of the engine's fields these, and all that are not the engine's."""
 

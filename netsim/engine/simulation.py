@@ -14,6 +14,7 @@ from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
+from netsim.model.programs import ProgramUse
 from netsim.model.sampling import Sampling
 from netsim.model.tasks import TaskTable, Workload
 from netsim.plugins.registry import PluginUse
@@ -28,6 +29,7 @@ class Parts:
 
     faults: bool = False
     tasks: bool = False
+    program: PluginUse | None = None
     several_ports: bool = False
     sampled: bool = False
     histogram: bool = False
@@ -50,6 +52,7 @@ class Parts:
         return cls(
             faults=faults is not None,
             tasks=load.has_tasks,
+            program=None if load.program is None else load.program.use,
             several_ports=network.has_several_ports,
             sampled=sampling is not None,
             histogram=sampling is not None and sampling.queues,
@@ -63,8 +66,8 @@ class Simulation:
 
     ``uses`` are the run's transports; ``transport_of_flow`` (int64[n_flows]) says which of them
     each flow has, the first if it is left out. ``faults`` are what goes wrong on links,
-    ``tasks`` what hosts do beside sending. ``sampling`` are the series that are kept, which change
-    nothing else.
+    ``tasks`` what hosts do beside sending, some of which a ``program`` may start. ``sampling`` are
+    the series that are kept, which change nothing else.
     """
 
     network: Network
@@ -76,12 +79,14 @@ class Simulation:
     transport_of_flow: npt.NDArray[np.int64] | None = None
     faults: LinkFaults | None = None
     tasks: TaskTable | None = None
+    program: ProgramUse | None = None
     sampling: Sampling | None = None
 
     @property
     def parts(self) -> Parts:
         """What of the engine it makes use of."""
-        return Parts.of(self.network, Workload(self.flows, self.tasks), self.faults, self.sampling)
+        load = Workload(self.flows, self.tasks, program=self.program)
+        return Parts.of(self.network, load, self.faults, self.sampling)
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from netsim.engine.compiling.discipline import Discipline
+from netsim.engine.compiling.program import Program
 from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.ends import build_ends
 from netsim.engine.kernels.balance import (
@@ -76,6 +77,7 @@ def build_state(
     simulation: Simulation,
     protocol: Protocol,
     discipline: Discipline,
+    program: Program,
     pars: Sequence[Mapping[str, int | float]],
     options: Options,
     *,
@@ -92,7 +94,7 @@ def build_state(
     if options.trace:
         records = (protocol.packet, protocol.tx, protocol.rx)
         trace = build_trace(len(simulation.flows), options.trace, records, options.trace_capacity)
-    ends = build_ends(simulation, protocol, pars, rings)
+    ends = build_ends(simulation, protocol, program, pars, rings)
     state = State(
         net=build_net(simulation),
         wires=build_wires(simulation, protocol, discipline, rings, trace),
@@ -185,6 +187,7 @@ def build_clock(network: Network, ends: Ends, window_ps: int | None) -> Clock:
     clock = np.zeros(1, CLOCK)
     longest_ps = longest_window_ps(network)
     clock["lookahead_ps"] = network.lookahead_ps
+    clock["expected"] = np.count_nonzero(ends.send_task < 0)
     clock["window_ps"] = min(longest_ps, window_ps or longest_ps)
     next_event = np.full(network.n_nodes, INF, np.int64)
     hosts = ends.hosts

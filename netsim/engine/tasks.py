@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netsim.engine.compiling.program import Program, program_parameters
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import TASK
 from netsim.engine.simulation import Simulation
 from netsim.model.flows import FlowTable
+from netsim.model.programs import ProgramUse
 from netsim.model.tasks import ACKED, RECEIVE, SEND, TaskTable, Workload
 
 
@@ -26,6 +28,8 @@ class Tasks:
     next_tasks: Array
     send_task: Array
     receive_task: Array
+    program: Array
+    program_hosts: Array
 
 
 @dataclass(frozen=True)
@@ -73,15 +77,17 @@ def _with_flows(simulation: Simulation, waiter: Array, here: Array) -> TaskTable
     return both
 
 
-def build_tasks(table: TaskTable | None, flows: FlowTable) -> Tasks:
-    """The arrays of these tasks. Timers are given numbers later."""
+def build_tasks(table: TaskTable | None, simulation: Simulation, program: Program) -> Tasks:
+    """The arrays of these tasks, and of the program. Timers are given numbers later."""
+    flows = simulation.flows
+    of_program = np.zeros(1, program.par), np.zeros(1, program.host)
     if table is None:
         one = np.zeros(1, np.int64)
-        return Tasks(np.zeros(0, TASK), one, one, one, one)
+        return Tasks(np.zeros(0, TASK), one, one, one, one, *of_program)
     order = np.argsort(table.host, kind="stable")
     place = np.empty(order.size, np.int64)
     place[order] = np.arange(order.size)
-    tasks = np.zeros(order.size, TASK)
+    tasks = np.zeros(order.size, program.task)
     tasks["number"] = order
     for name in ("kind", "host", "flow", "duration_ps"):
         tasks[name] = getattr(table, name)[order]
@@ -95,6 +101,9 @@ def build_tasks(table: TaskTable | None, flows: FlowTable) -> Tasks:
     tasks["in_stream"][before] = behind
     tasks["held"][behind] = 1
     tasks["held"][tasks["kind"] == RECEIVE] = 1
+    if simulation.program is not None:
+        tasks["held"] += table.held[order]
+        of_program = _program_arrays(simulation, simulation.program, program, tasks)
     counts = np.bincount(first, minlength=order.size)
     return Tasks(
         tasks=tasks,
@@ -102,7 +111,50 @@ def build_tasks(table: TaskTable | None, flows: FlowTable) -> Tasks:
         next_tasks=np.concatenate([then[np.argsort(first, kind="stable")], [-1]]),
         send_task=_places(table, SEND, place, len(flows)),
         receive_task=_places(table, RECEIVE, place, len(flows)),
+        program=of_program[0],
+        program_hosts=of_program[1],
     )
+
+
+def _program_arrays(
+    simulation: Simulation, use: ProgramUse, program: Program, tasks: Array
+) -> tuple[Array, Array]:
+    """The parameters of a program and its hosts; sets in ``tasks`` what is the program's."""
+    assert simulation.tasks is not None
+    end = use.first_task + use.n_tasks
+    its = np.flatnonzero((tasks["number"] >= use.first_task) & (tasks["number"] < end))
+    row = tasks["number"][its] - use.first_task
+    tasks["of_program"][its] = 1
+    tasks["waits_for_start"][its] = simulation.tasks.held[use.first_task : end][row]
+    for name, column in use.task_state.items():
+        tasks[name][its] = column[row]
+    hosts = np.zeros(simulation.network.n_hosts, program.host)
+    hosts["host"] = np.arange(hosts.size)
+    hosts["n_tasks"] = np.bincount(tasks["host"][its], minlength=hosts.size)
+    hosts["calls_at"] = -1
+    # Those of a host are side by side: they are sorted by host, then by number.
+    here, first = np.unique(tasks["host"][its], return_index=True)
+    hosts["first_task"][here] = its[first]
+    tasks["index"][its] = its - hosts["first_task"][tasks["host"][its]]
+    for name, column in use.host_state.items():
+        hosts[name] = column
+    return _parameters(simulation, program, use), hosts
+
+
+def _parameters(simulation: Simulation, program: Program, use: ProgramUse) -> Array:
+    """The record of a program's parameters."""
+    packets = simulation.packets
+    par = np.zeros(1, program.par)
+    values = {
+        **program_parameters(use.use.plugin, use.use.params),
+        "payload_bytes": packets.payload_bytes,
+        "header_bytes": packets.header_bytes,
+        "control_bytes": packets.control_bytes,
+        "seed": simulation.seed,
+    }
+    for name, value in values.items():
+        par[name] = value
+    return par
 
 
 def _places(table: TaskTable, kind: int, place: Array, n_flows: int) -> Array:

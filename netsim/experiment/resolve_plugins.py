@@ -12,7 +12,7 @@ from netsim.experiment.mistakes import Mistakes
 from netsim.experiment.model import FlowClass
 from netsim.inputs import is_file, path_problem, user_path
 from netsim.limits import TRANSPORTS
-from netsim.lint import check_transport
+from netsim.lint import check_program, check_transport
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import Plugin, PluginUse
@@ -105,6 +105,8 @@ class PluginResolver:
             raise CombinedInputError(errors)
         if category(section) == "transport":
             check_transport(plugin, params)
+        elif category(section) == "traffic":
+            check_program(plugin, params)
         for param in plugin.params:
             value = params[param.name]
             if isinstance(value, str) and param.unit in ("file", "sizes"):

@@ -116,6 +116,7 @@ def _workload(
     kinds: tuple[type[Any], ...] = FlowTable, Workload
     made = _made(traffic, "flows", kinds, traffic.params, network, rng, context)
     load = made if isinstance(made, Workload) else Workload(made)
+    load = load.with_program(traffic, network.n_hosts)
     load.validate(network.n_hosts)
     assert context.n_classes is not None
     checks.check_classes(load.flows, context.n_classes, key)

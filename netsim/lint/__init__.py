@@ -1,4 +1,4 @@
-"""What can be said of transports and queue disciplines without running them.
+"""What can be said of transports, queue disciplines and programs without running them.
 
 It is done whenever one is about to be used.
 """
@@ -12,16 +12,23 @@ from typing import Any
 
 from netsim.engine.compiling.discipline import QUEUE_DECLARATIONS, read_discipline
 from netsim.engine.compiling.plugin_file import plugin_parameters
+from netsim.engine.compiling.program import (
+    PROGRAM_DECLARATIONS,
+    program_parameters,
+    read_program,
+)
 from netsim.engine.compiling.protocol import DECLARATIONS, read_protocol
 from netsim.engine.kernels.handlers import HANDLERS
+from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 from netsim.errors import InputError, raise_all
 from netsim.lint.handlers import mistakes
 from netsim.lint.names import lookalikes
-from netsim.lint.records import queue_records, transport_records
+from netsim.lint.records import program_records, queue_records, transport_records
+from netsim.model.programs import is_program
 from netsim.plugins.registry import Plugin
 
-__all__ = ["check_queue", "check_transport"]
+__all__ = ["check_program", "check_queue", "check_transport"]
 
 Types = tuple[tuple[str, type], ...]
 """The parameters of a plugin by name; the points of a sweep have the same types, most of them."""
@@ -39,6 +46,14 @@ def check_transport(plugin: Plugin, params: Mapping[str, Any]) -> None:
 def check_queue(plugin: Plugin, params: Mapping[str, Any]) -> None:
     """As `check_transport`, of a queue discipline."""
     raise_all(_in_queue(plugin.module, plugin.name, _types(plugin, params)))
+
+
+def check_program(plugin: Plugin, params: Mapping[str, Any]) -> None:
+    """As `check_transport`, of a traffic pattern, if its file has handlers."""
+    if is_program(plugin.module):
+        numbers = program_parameters(plugin, params)
+        types = tuple((name, type(value)) for name, value in numbers.items())
+        raise_all(_in_program(plugin.module, plugin.name, types))
 
 
 def _types(plugin: Plugin, params: Mapping[str, Any]) -> Types:
@@ -61,6 +76,16 @@ def _in_queue(module: ModuleType, name: str, types: Types) -> tuple[InputError, 
         return mistakes(discipline.handlers, QUEUE_HANDLERS, queue_records(discipline))
 
     return (*lookalikes(module, QUEUE_HANDLERS, QUEUE_DECLARATIONS), *_told(module, followed))
+
+
+@lru_cache(maxsize=64)
+def _in_program(module: ModuleType, name: str, types: Types) -> tuple[InputError, ...]:
+    def followed() -> list[InputError]:
+        program = read_program(module, {name: kind() for name, kind in types}, name)
+        return mistakes(program.handlers, PROGRAM_HANDLERS, program_records(program))
+
+    known = (*PROGRAM_HANDLERS, "flows")
+    return (*lookalikes(module, known, PROGRAM_DECLARATIONS), *_told(module, followed))
 
 
 def _told(module: ModuleType, followed: Callable[[], list[InputError]]) -> tuple[InputError, ...]:

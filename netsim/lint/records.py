@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.engine.compiling.discipline import QUEUE_SETTABLE, Discipline
+from netsim.engine.compiling.program import PROGRAM_SETTABLE, Program
 from netsim.engine.compiling.protocol import SETTABLE, Protocol
 from netsim.engine.kernels.env import Env, QueueEnv
 from netsim.engine.kernels.handler_table import Handler
@@ -17,6 +18,8 @@ from netsim.engine.kernels.layout import (
     PACKET_FIELDS,
     PORT,
     PORT_FIELDS,
+    PROGRAM_HOST_FIELDS,
+    PROGRAM_TASK_FIELDS,
     QUEUE,
     QUEUE_FIELDS,
     RX_FIELDS,
@@ -144,8 +147,8 @@ class Records:
             return f"what changes is kept in {self.state}"
         if not kind.declared_in:
             return "what a switch has is only read"
-        fields = "".join(f"{name}, " for name in settable)
-        return f"to be set{kind.place} are {fields}and the fields in {kind.declared_in}"
+        fields = f"{', '.join(settable)}, and " if settable else ""
+        return f"to be set{kind.place} are {fields}the fields in {kind.declared_in}"
 
 
 def transport_records(protocol: Protocol) -> Records:
@@ -196,6 +199,22 @@ def queue_records(discipline: Discipline) -> Records:
         sides=(),
         gives={"class_of": "queue", "peek": WAITING, "take_last": COMING},
         state="PORT_STATE, CLASS_STATE and SWITCH_STATE",
+    )
+
+
+def program_records(program: Program) -> Records:
+    """The records of a program."""
+    return Records(
+        kinds={
+            "task": Kind(program.task, PROGRAM_TASK_FIELDS, "TASK_STATE", "task"),
+            "host": Kind(program.host, PROGRAM_HOST_FIELDS, "HOST_STATE", "env.host"),
+            "par": _parameters(program.par),
+        },
+        settable=PROGRAM_SETTABLE,
+        env=("par", "host"),
+        sides=(),
+        gives={"task_of": "task"},
+        state="HOST_STATE and TASK_STATE",
     )
 
 

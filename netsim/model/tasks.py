@@ -6,8 +6,8 @@ do, to the picosecond, stands in `netsim/engine/MODEL.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,8 @@ from netsim.errors import InputError
 from netsim.limits import COUNT, HORIZON_PS
 from netsim.model.columns import column_of, find_cycle, first_of
 from netsim.model.flows import FlowTable
+from netsim.model.programs import ProgramUse, is_program, program_use
+from netsim.plugins.registry import PluginUse
 
 COMPUTE, SEND, RECEIVE, JOIN = range(4)
 KINDS = ("compute", "send", "receive", "join")
@@ -45,6 +47,8 @@ class TaskTable:
         stream: int32[n]; compute tasks of one stream of a host run in the order of their rows.
         flow: int64[n]; what a send task starts and a receive task waits for, of others -1.
         done_when: int8[n]; of send tasks SENT or ACKED.
+        held: bool[n]; tasks that wait until the workload's program starts them. A held compute task
+            is in no stream.
         after_ptr, after_task: int64[n + 1], int64[m], or None if no task waits for another. Task k
             starts when all of `after_task[after_ptr[k]:after_ptr[k + 1]]`, of its host, are done.
         label: one text for each task, or None.
@@ -56,6 +60,7 @@ class TaskTable:
     stream: NDArray[np.int32]
     flow: NDArray[np.int64]
     done_when: NDArray[np.int8]
+    held: NDArray[np.bool_]
     after_ptr: NDArray[np.int64] | None
     after_task: NDArray[np.int64] | None
     label: Sequence[str] | None
@@ -69,6 +74,7 @@ class TaskTable:
         stream: ArrayLike = 0,
         flow: ArrayLike = -1,
         done_when: ArrayLike = SENT,
+        held: ArrayLike = False,
         label: Sequence[str] | None = None,
     ) -> None:
         n = np.asarray(kind).size
@@ -78,6 +84,7 @@ class TaskTable:
         self.stream = column_of(stream, n, np.int32, "task table: stream")
         self.flow = column_of(flow, n, np.int64, "task table: flow")
         self.done_when = column_of(done_when, n, np.int8, "task table: done_when")
+        self.held = column_of(np.asarray(held, np.int8), n, np.int8, "task table: held") != 0
         self.after_ptr = self.after_task = None
         if label is not None and len(label) != n:
             raise InputError(f"a task table has {len(label)} labels for {n} tasks")
@@ -85,6 +92,14 @@ class TaskTable:
 
     def __len__(self) -> int:
         return int(self.kind.size)
+
+    def places(self) -> NDArray[np.int64]:
+        """int64[n]: the place of each task among those of its host, by which a program knows it."""
+        order = np.argsort(self.host, kind="stable")
+        counts = np.bincount(self.host) if len(self) else np.zeros(0, np.int64)
+        places = np.empty(len(self), np.int64)
+        places[order] = np.arange(len(self)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return places
 
     def wait_for(self, after: Sequence[Iterable[int]]) -> None:
         """Makes task k wait for the tasks `after[k]`; one entry for each task."""
@@ -110,7 +125,7 @@ class TaskTable:
 
     def in_streams(self) -> Edges:
         """The pairs of compute tasks that follow one another in a stream of a host."""
-        compute = np.flatnonzero(self.kind == COMPUTE)
+        compute = np.flatnonzero((self.kind == COMPUTE) & ~self.held)
         order = compute[np.lexsort((compute, self.stream[compute], self.host[compute]))]
         first, then = order[:-1], order[1:]
         same = (self.host[first] == self.host[then]) & (self.stream[first] == self.stream[then])
@@ -232,10 +247,20 @@ class TaskTable:
 
 @dataclass(frozen=True)
 class Workload:
-    """Flows, and tasks that start them and wait for them."""
+    """Flows, and tasks that start them and wait for them.
+
+    Attributes:
+        task_state, host_state: of a program (`netsim.program`), values of its fields as the run
+            begins: a column for each name, an entry for each task or each host, or a lone value
+            for all. What is not given is 0.
+        program: the program that starts held tasks; whoever calls `flows` fills it in.
+    """
 
     flows: FlowTable
     tasks: TaskTable | None = None
+    task_state: Mapping[str, ArrayLike] = field(default_factory=dict)
+    host_state: Mapping[str, ArrayLike] = field(default_factory=dict)
+    program: ProgramUse | None = None
 
     @property
     def has_tasks(self) -> bool:
@@ -245,15 +270,36 @@ class Workload:
     def validate(self, n_hosts: int) -> None:
         """Raises InputError, naming the first flow or task that is at fault."""
         self.flows.validate(n_hosts)
-        if self.tasks is not None:
-            self.tasks.validate(self.flows, n_hosts)
+        if self.tasks is None:
+            return
+        self.tasks.validate(self.flows, n_hosts)
+        for task in first_of(self.tasks.held if self.program is None else self.tasks.held[:0]):
+            raise InputError(
+                f"{self.tasks.name(task)}: is held, and no program is there to start it",
+                hint="a handler, on_begin, on_task or on_timer, in the file of the traffic pattern",
+            )
+
+    def with_program(self, use: PluginUse, n_hosts: int) -> Workload:
+        """The workload with its program, if ``use`` is one. Raises InputError if it cannot be."""
+        if not is_program(use.module):
+            for what, given in (("task", self.task_state), ("host", self.host_state)):
+                for name in given:
+                    raise InputError(
+                        f"{what}_state gives {name}, and there is no handler to read it"
+                    )
+            return self
+        if self.tasks is None or not len(self.tasks):
+            raise InputError("is a program and has no tasks", file=str(use.plugin.path))
+        program = program_use(use, len(self.tasks), n_hosts, self.task_state, self.host_state)
+        return replace(self, program=program)
 
     @staticmethod
     def join(loads: Sequence[Workload]) -> Workload:
         """Several workloads in one, in order.
 
         Flows and tasks wait for those of their own workload. So do streams: a host's in one
-        workload are numbered on from those of the workloads before it.
+        workload are numbered on from those of the workloads before it. Raises InputError if
+        several are programs.
         """
         flows = FlowTable.join([load.flows for load in loads])
         if all(load.tasks is None for load in loads):
@@ -262,7 +308,17 @@ class Workload:
             return loads[0]
         first_flow = np.cumsum([0, *(len(load.flows) for load in loads)])
         parts = [(load.tasks, int(at)) for load, at in zip(loads, first_flow, strict=False)]
-        return Workload(flows, _joined([(one, at) for one, at in parts if one is not None]))
+        tasks = _joined([(one, at) for one, at in parts if one is not None])
+        first_task = np.cumsum([0, *(len(load.tasks or ()) for load in loads)]).tolist()
+        programs = [
+            replace(load.program, first_task=at)
+            for load, at in zip(loads, first_task, strict=False)
+            if load.program is not None
+        ]
+        if len(programs) > 1:
+            both = " and ".join(program.name for program in programs[:2])
+            raise InputError(f"{both} are both programs", hint="a run has one program at most")
+        return Workload(flows, tasks, program=programs[0] if programs else None)
 
 
 def _joined(parts: Sequence[tuple[TaskTable, int]]) -> TaskTable:
@@ -277,6 +333,7 @@ def _joined(parts: Sequence[tuple[TaskTable, int]]) -> TaskTable:
         stream=np.concatenate([np.where(t.kind == COMPUTE, t.stream + k, 0) for t, k in streams]),
         flow=np.concatenate([np.where(t.flow >= 0, t.flow + at, -1) for t, at in parts]),
         done_when=np.concatenate([table.done_when for table in tables]),
+        held=np.concatenate([table.held for table in tables]),
     )
     if any(table.label is not None for table in tables):
         joined.label = [text for table in tables for text in (table.label or [""] * len(table))]

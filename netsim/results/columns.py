@@ -81,6 +81,8 @@ TASKS = (
         null_below_zero=True,
     ),
     Column("end_ps", "ps", "time at which it was done; null if it is not", null_below_zero=True),
+    Column("runs", "runs", "how often it was done; start_ps is that of the first time"),
+    Column("busy_ps", "ps", "time for which it was under way, each time that it was done"),
     Column("label", "", "name that the traffic gave the task"),
 )
 

@@ -168,6 +168,7 @@ def task_table(engine: Engine) -> Table | None:
         "ready_ps": states.ready_ps,
         "start_ps": states.start_ps,
         "end_ps": states.end_ps,
+        **({"runs": states.runs, "busy_ps": states.busy_ps} if engine.has_program else {}),
         **({"label": np.array(tasks.label)} if tasks.label is not None else {}),
     }
 

@@ -128,6 +128,7 @@ def build_engine(point: Point, scenario: Scenario, options: Options) -> Engine:
         faults=scenario.faults,
         sampling=scenario.sampling,
         tasks=scenario.load.tasks,
+        program=scenario.load.program,
     )
     try:
         return Engine(simulation, options)
@@ -243,8 +244,8 @@ class _Run:
         return Ending(why, complete=False, reason=explain(self.engine, flows, what))
 
     def _all_delivered(self) -> bool:
-        delivered = self.engine.counts.delivered == len(self.scenario.flows)
-        return delivered and not not_done(self.engine).size
+        never = np.zeros(len(self.scenario.flows), bool)
+        return not missing(self.engine, never).size and not not_done(self.engine).size
 
     def _stalled(self, what: str, flows: np.ndarray) -> str:
         self.stall = explain(self.engine, flows, what)

@@ -99,11 +99,12 @@ def missing(engine: Engine, may_lose: np.ndarray) -> Ints:
     """Flows that are not delivered, without those of which nothing more can be expected.
 
     Where `may_lose` (bool[n_flows]) the transport is not reliable: once its sender has finished
-    and the network is empty, what is lost stays lost.
+    and the network is empty, what is lost stays lost. What a program has not started, it may never.
     """
     flows = engine.flow_states()
     given_up = may_lose & (flows.finished != 0)
-    return np.flatnonzero((flows.done_ps < 0) & ~given_up)
+    left = (flows.waits_for > 0) & engine.has_program
+    return np.flatnonzero((flows.done_ps < 0) & ~given_up & ~left)
 
 
 def unaware(engine: Engine) -> Ints:

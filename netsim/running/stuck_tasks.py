@@ -19,8 +19,9 @@ NAMED = 5
 
 
 def not_done(engine: Engine) -> Ints:
-    """Tasks that are not done."""
-    return np.flatnonzero(engine.task_states().end_ps < 0)
+    """Tasks that are not done, but those that a program may leave: it has not let them start."""
+    states = engine.task_states()
+    return np.flatnonzero((states.end_ps < 0) & ((states.start_ps >= 0) | ~engine.has_program))
 
 
 def stuck(engine: Engine) -> str:

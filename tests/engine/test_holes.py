@@ -9,6 +9,7 @@ import pytest
 from netsim.engine.kernels import holes, ports
 from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.holes import HOLES, UnfilledError
+from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 
 USES = (
@@ -36,7 +37,9 @@ def test_a_hole_stands_under_its_name_and_cannot_be_used(name):
 
 def test_every_handler_has_one():
     steps = {"host_step", "switch_step"}
-    assert {name for name in HOLES if name.islower()} == {*HANDLERS, *QUEUE_HANDLERS, *steps}
+    programs = {f"program_{name}" for name in PROGRAM_HANDLERS}
+    expected = {*HANDLERS, *QUEUE_HANDLERS, *programs, *steps}
+    assert {name for name in HOLES if name.islower()} == expected
 
 
 def test_a_kernel_that_is_not_specialised_does_not_run():

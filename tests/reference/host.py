@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # No transport has receiver timers, which would be the third group.
 HOST_TIMERS = 0
 SENDER_TIMERS = 1
-TASK_TIMERS = 1000
+BEGIN_TIMER, TASK_TIMERS, PROGRAM_TIMERS = 999, 1000, 1001
 """In the place of a NIC's number, which is the first of a timer slot."""
 
 

@@ -109,7 +109,8 @@ class Task:
     """A task: ``kind`` is "compute", "send", "receive" or "join".
 
     ``flow`` is that of a send or a receive task; a send task is done when its flow is ``acked``, or
-    else sent. ``after`` are the numbers of tasks of the same host.
+    else sent. A ``held`` task waits for the case's program to start it. ``after`` are the numbers
+    of tasks of the same host.
     """
 
     kind: str
@@ -119,6 +120,7 @@ class Task:
     flow: int = -1
     acked: bool = False
     after: tuple[int, ...] = ()
+    held: bool = False
 
 
 @dataclass
@@ -139,6 +141,8 @@ class Case:
     the order of (circuit switch, its ports), one for each pair that is ever joined.
     ``tasks`` are known by their place in the list; a flow that has a send task, or waits for others
     by ``after`` (flow -> flows), has as its start the delay after that.
+    ``program`` has what the program of `mixed_program.py` takes, gap_ps, most_runs and most_draws,
+    and ``first``: the tasks from that number on are its own.
     ``faults`` are those of links, by the global port that feeds the link.
     ``reroutes`` are what becomes of switches' routes, in any order.
     Only events before ``until_ps`` take place; None means run until nothing is left to do.
@@ -161,6 +165,7 @@ class Case:
     after: dict[int, tuple[int, ...]] = field(default_factory=dict)
     nics: dict[int, int] = field(default_factory=dict)
     circuits: list[CircuitSwitch] = field(default_factory=list)
+    program: dict[str, int] | None = None
 
 
 @dataclass
@@ -233,11 +238,16 @@ class FlowResult(NamedTuple):
 
 
 class TaskResult(NamedTuple):
-    """When a task was ready, started and was done; -1 for never."""
+    """When a task was ready, started first and was done last; -1 for never.
+
+    How often it was done, and for how long it was under way in all.
+    """
 
     ready_ps: int
     start_ps: int
     end_ps: int
+    runs: int
+    busy_ps: int
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .host import TASK_TIMERS, Timer
+from .mixed_program import Mixed
 from .model import Flow, Task, TaskResult
 
 if TYPE_CHECKING:
@@ -19,14 +20,26 @@ class Running:
         self.task = task
         self.host = sim.hosts[task.host]
         self.timer: Timer
+        self.duration_ps = task.duration_ps
+        self.held = task.held
         self.ready_ps = -1
         self.start_ps = -1
         self.end_ps = -1
+        self.first_start_ps = -1
+        self.runs = 0
+        self.busy_ps = 0
+        self.to_be_told = False
 
     @property
     def done(self) -> bool:
-        """Whether it is over."""
+        """Whether it is over, and does not run again."""
         return self.end_ps >= 0
+
+    @property
+    def result(self) -> TaskResult:
+        """When it was what."""
+        times = self.ready_ps, self.first_start_ps, self.end_ps
+        return TaskResult(*times, self.runs, self.busy_ps)
 
 
 class Tasks:
@@ -43,17 +56,19 @@ class Tasks:
                 one.ready_ps = 0
                 if self._free(one):
                     one.timer.set(0)
+        given = sim.case.program
+        self.program = None if given is None else Mixed(self, given["first"])
 
     def results(self) -> list[TaskResult]:
         """When each was what."""
-        return [TaskResult(one.ready_ps, one.start_ps, one.end_ps) for one in self.all]
+        return [one.result for one in self.all]
 
     # -- what happens ------------------------------------------------------------------------
 
     def on_delivered(self, flow: Flow) -> None:
         """A flow's receiver has every byte."""
         self.delivered[flow.index] = self.sim.now
-        self._settle(flow.dst)
+        self.settle(flow.dst)
         for other in self.sim.flows:
             if flow.index in self.sim.case.after.get(other.index, ()):
                 self._flow_may_start(other)
@@ -76,24 +91,23 @@ class Tasks:
 
     def _senders_of(self, flow: Flow) -> list[Running]:
         found = [one for one in self.all if one.task.kind == "send"]
-        return [one for one in found if one.task.flow == flow.index and not one.done]
+        return [one for one in found if one.task.flow == flow.index and not one.runs]
 
     def _free(self, one: Running) -> bool:
         """Is there nothing besides edges that it waits for?"""
         task = one.task
+        if one.held:
+            return False
         if task.kind == "receive":
             return task.flow in self.delivered
-        if task.kind == "compute":
+        if task.kind == "compute" and not task.held:
             before = self.all[: one.number]
             stream = (task.host, task.stream)
-            return all(
-                other.done
-                for other in before
-                if other.task.kind == "compute" and (other.task.host, other.task.stream) == stream
-            )
+            in_stream = [o for o in before if o.task.kind == "compute" and not o.task.held]
+            return all(o.runs for o in in_stream if (o.task.host, o.task.stream) == stream)
         return True
 
-    def _settle(self, host: int) -> None:
+    def settle(self, host: int) -> None:
         """Start whatever of a host can start, until nothing can."""
         moved = True
         while moved:
@@ -101,7 +115,7 @@ class Tasks:
             for one in self.all:
                 if one.task.host != host or one.start_ps >= 0 or one.timer.armed:
                     continue
-                if one.ready_ps < 0 and all(self.all[k].done for k in one.task.after):
+                if one.ready_ps < 0 and all(self.all[k].runs for k in one.task.after):
                     one.ready_ps = self.sim.now
                 if one.ready_ps >= 0 and self._free(one):
                     self._start(one)
@@ -109,25 +123,49 @@ class Tasks:
 
     def _start(self, one: Running) -> None:
         one.start_ps = self.sim.now
-        end_ps = self.sim.now + one.task.duration_ps
+        if not one.runs:
+            one.first_start_ps = self.sim.now
+        end_ps = self.sim.now + one.duration_ps
         if one.task.kind == "send":
             self.sim.start_flow(self.sim.flows[one.task.flow], end_ps)
         elif end_ps > self.sim.now:
             one.timer.set(end_ps)
         else:
-            one.end_ps = self.sim.now
+            self._end(one)
+
+    def start_again(self, one: Running) -> None:
+        """A task that is done runs once more."""
+        one.end_ps = -1
+        self._start(one)
+        self.settle(one.task.host)
 
     def _fire(self, one: Running) -> None:
-        """The timer of a task that is ready at 0 starts it, any other ends it."""
+        """The timer of a task that is ready at 0 starts it, any other ends it.
+
+        Where it is done already, its program is told.
+        """
         if one.start_ps < 0:
             self._start(one)
-            self._settle(one.task.host)
-        else:
+            self.settle(one.task.host)
+        elif not one.done:
             self._done(one)
+        else:
+            assert one.to_be_told
+            assert self.program is not None
+            one.to_be_told = False
+            self.program.on_task(one.task.host, one)
 
     def _done(self, one: Running) -> None:
+        self._end(one)
+        self.settle(one.task.host)
+
+    def _end(self, one: Running) -> None:
         one.end_ps = self.sim.now
-        self._settle(one.task.host)
+        one.runs += 1
+        one.busy_ps += one.end_ps - one.start_ps
+        if self.program is not None and one in self.program.tasks:
+            one.to_be_told = True
+            one.timer.set(self.sim.now)
 
     # -- flows that wait for flows -----------------------------------------------------------
 

@@ -16,6 +16,7 @@ import numpy as np
 from netsim.engine.compiling import cache
 from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.discipline import Discipline
+from netsim.engine.compiling.program import Program
 from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.compiling.reach import Reached, is_group, reached
 from netsim.engine.compiling.specialise import Compiled, Entry, Specialiser
@@ -40,7 +41,7 @@ _loaded: OrderedDict[str, tuple[Compiled, ...]] = OrderedDict()
 
 
 class Code:
-    """The entry points of the engine with its holes filled, for transports and a discipline.
+    """The entry points of the engine with its holes filled: transports, a discipline, a program.
 
     ``constants`` are the features of the fabric and the transports (`features` in
     state.py and protocol.py). Without ``jit`` they stay plain Python; with ``checked``
@@ -51,12 +52,14 @@ class Code:
         self,
         protocol: Protocol,
         discipline: Discipline,
+        program: Program,
         constants: Mapping[str, Any],
         *,
         jit: bool = True,
         checked: bool = False,
     ) -> None:
         self._protocol, self._discipline, self._jit = protocol, discipline, jit
+        self._program = program
         step = coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
         if constants["FORESEES"]:
             step = loose_switch.switch_step
@@ -64,9 +67,10 @@ class Code:
         if constants["PLANES"] != layout.ONE_PORT:
             of_host = several_ports.host_step
         handlers = {**protocol.handlers, **discipline.handlers}
+        handlers |= {f"program_{name}": one for name, one in program.handlers.items()}
         filling = {**constants, **handlers, "switch_step": step, "host_step": of_host}
         assert filling.keys() == HOLES.keys()
-        plugins = (*protocol.modules, discipline.module)
+        plugins = (*protocol.modules, discipline.module, *program.modules)
         self._bindings = Bindings(filling, plugins, checked=checked)
 
     @property
@@ -79,6 +83,7 @@ class Code:
         protocol, discipline = self._protocol, self._discipline
         records = (protocol.tx, protocol.rx, protocol.host, protocol.packet, *protocol.pars)
         records += (discipline.port, discipline.queue, discipline.switch, discipline.par)
+        records += (self._program.host, self._program.task, self._program.par)
         return reached(self._bindings, ENTRY_POINTS, [*records, *_layouts()])
 
     def is_kept(self) -> bool:

@@ -14,11 +14,11 @@ from netsim.engine.kernels.fields import (
     RxRecord,
     SpreadRecord,
     SwitchRecord,
-    TaskRecord,
     TxRecord,
 )
-from netsim.engine.kernels.ids import FlowId, GlobalPort, Numbers, Records, Slot, TaskId
+from netsim.engine.kernels.ids import FlowId, GlobalPort, HostId, Numbers, Records, Slot, TaskId
 from netsim.engine.kernels.layout import Ends, Heap, Timers, Wires
+from netsim.engine.kernels.task_fields import ProgramHostRecord, TaskRecord
 
 
 class Env(NamedTuple):
@@ -39,6 +39,8 @@ class Env(NamedTuple):
     next_tasks: Numbers[int, TaskId]
     send_task: Numbers[FlowId, TaskId]
     receive_task: Numbers[FlowId, TaskId]
+    program: Records[int, Any]
+    program_hosts: Records[HostId, ProgramHostRecord]
     ports: Records[GlobalPort, PortRecord]
     outlets: Records[GlobalPort, OutletRecord]
     spreads: Records[int, SpreadRecord]
@@ -68,11 +70,26 @@ def env_of(host: HostRecord, par: ParameterRecord, ends: Ends | Env, wires: Wire
         next_tasks=ends.next_tasks,
         send_task=ends.send_task,
         receive_task=ends.receive_task,
+        program=ends.program,
+        program_hosts=ends.program_hosts,
         ports=wires.ports,
         outlets=ends.outlets,
         spreads=ends.spreads,
         lanes=ends.lanes,
     )
+
+
+class ProgramEnv(NamedTuple):
+    """A host, for the handlers of a program."""
+
+    par: CommonParameters  # and the program's own
+    host: ProgramHostRecord
+    engine: Env
+
+
+def program_env_of(env: Env) -> ProgramEnv:
+    """The `ProgramEnv` of a host; copied to where it is called, as `env_of` is."""
+    return ProgramEnv(par=env.program[0], host=env.program_hosts[env.host.host], engine=env)
 
 
 class QueueEnv(NamedTuple):

@@ -26,7 +26,6 @@ from netsim.engine.kernels.ids import (
     NicId,
     Ps,
     Slot,
-    TaskId,
     TimerSlot,
 )
 
@@ -315,23 +314,6 @@ class RxRecord(FlowRecord):
     next_done: FlowId
 
 
-class TaskRecord(Declared):
-    number: int  # in the table of tasks; those that flows wait by have the numbers behind it
-    kind: int
-    host: HostId
-    flow: FlowId  # of a send task
-    duration_ps: Ps
-    until_acked: int  # of a send task: 1 if it is done when the transport finishes its flow
-    timer: TimerSlot
-    edges: int  # tasks of this host that are to be done before it is ready
-    held: int  # 1 until its flow is delivered, or the task before it in its stream is done
-    in_stream: TaskId  # the task behind it in its stream
-    next_done: TaskId  # while tasks that are done together are gone through
-    ready_ps: Ps
-    start_ps: Ps
-    end_ps: Ps
-
-
 class FabricRecord(Declared):
     """What the engine itself reads of [fabric]."""
 
@@ -370,6 +352,10 @@ class ClockRecord(Declared):
     delivered: int
     finished: int
     tasks_done: int
+    under_way: (
+        int  # of a program: tasks that started and are not done and told, timers that are set
+    )
+    expected: int  # with a program: flows that have begun, or will by themselves
     payload_bytes: Bytes
 
 

@@ -112,6 +112,10 @@ TELEMETRY: bool = _feature("TELEMETRY")
 
 TASKS: bool = _feature("TASKS")
 """Have hosts tasks (tasks.py)?"""
+PROGRAM: bool = _feature("PROGRAM")
+"""Does a program start some of them (programs.py)?"""
+N_PROGRAM_TIMERS: int = _feature("N_PROGRAM_TIMERS")
+"""Timers that it has on each host."""
 
 # --- what is asked of a run -----------------------------------------------------------------------
 
@@ -154,3 +158,8 @@ on_send = _handler(queue_handlers.on_send)
 on_departure = _handler(queue_handlers.on_departure)
 foresee = _handler(queue_handlers.foresee)
 """The queue discipline's."""
+
+program_on_begin = _function("program_on_begin")
+program_on_task = _function("program_on_task")
+program_on_timer = _function("program_on_timer")
+"""The program's, whose names begin with what others have, too."""

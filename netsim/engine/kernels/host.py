@@ -18,6 +18,7 @@ from netsim.engine.kernels.handlers import (
     NOTHING,
 )
 from netsim.engine.kernels.holes import (
+    PROGRAM,
     SAMPLED,
     TASKS,
     TRACE,
@@ -58,6 +59,7 @@ from netsim.engine.kernels.nic import check_control, pick, transmit_control, tra
 from netsim.engine.kernels.packets import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.places import ring_slot
 from netsim.engine.kernels.ports import set_paused
+from netsim.engine.kernels.programs import program_timer
 from netsim.engine.kernels.rings import lengthen_control, lengthen_link
 from netsim.engine.kernels.rules import ENDLESS, MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER, broken
 from netsim.engine.kernels.series import look_at_host
@@ -114,13 +116,16 @@ def receive(env: Env, wires: Wires, p: GlobalPort, slot: Slot, now: Ps) -> None:
 
 
 def fire(env: Env, slot: TimerSlot, now: Ps) -> int:
-    """Run the handler of a timer that is due; returns 1, or 0 for a task's.
+    """Run the handler of a timer that is due; returns 1, or 0 for a task's or a program's.
 
-    A task's fires twice at most, whatever a transport does.
+    A task's fires twice at most, whatever a transport does; a program's calls are counted apart.
     """
     host = env.host
     timer = env.timers[slot]
     code = timer.code
+    if PROGRAM:
+        if code <= TIMER_TASK and program_timer(env, now, timer):
+            return 0
     if TASKS:
         if code == TIMER_TASK:
             task_timer(env, now, TaskId(timer.owner))

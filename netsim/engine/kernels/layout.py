@@ -35,7 +35,6 @@ from netsim.engine.kernels.fields import (
     SeriesClockRecord,
     SpreadRecord,
     SwitchRecord,
-    TaskRecord,
     TimerRecord,
     TxRecord,
 )
@@ -55,6 +54,7 @@ from netsim.engine.kernels.ids import (
     TaskId,
     TimerSlot,
 )
+from netsim.engine.kernels.task_fields import ProgramHostRecord, ProgramTaskRecord, TaskRecord
 from netsim.limits import INT64
 
 INF: Ps = Ps(INT64)
@@ -119,7 +119,8 @@ PACKET_FIELDS = fields_of(PacketRecord)
 HOST_FIELDS = fields_of(HostRecord)
 TX_FIELDS = fields_of(TxRecord)
 RX_FIELDS = fields_of(RxRecord)
-TASK_FIELDS = fields_of(TaskRecord)
+PROGRAM_TASK_FIELDS = fields_of(ProgramTaskRecord)
+PROGRAM_HOST_FIELDS = fields_of(ProgramHostRecord)
 PARAMETER_FIELDS = fields_of(ParameterRecord)
 COMMON_PARAMETERS = fields_of(CommonParameters)
 PORT_FIELDS = fields_of(PortRecord)
@@ -139,6 +140,8 @@ OUTLET = record_of(OutletRecord)
 SPREAD = record_of(SpreadRecord)
 TIMER = record_of(TimerRecord)
 TASK = record_of(TaskRecord)
+PROGRAM_TASK = record_of(ProgramTaskRecord)
+PROGRAM_HOST = record_of(ProgramHostRecord)
 FABRIC = record_of(FabricRecord)
 CLOCK = record_of(ClockRecord)
 PARTS = record_of(PartsRecord)
@@ -152,8 +155,9 @@ TIMER_START = TIMER_RX - 1
 """``code`` of a timer: its kind, one of these, plus its number k of that kind; TIMER_START is a
 flow's start and pacing."""
 
-TIMER_TASK = -1
-"""``code`` of a task's timer: none that a transport could take for its own."""
+TIMER_TASK, TIMER_BEGIN, TIMER_PROGRAM = -1, -2, -3
+"""``code`` of a task's timer, of the one by which a program begins, and, less k, of its timer k:
+none that a transport could take for its own."""
 
 MAX_TIMERS = TIMERS_OF_A_KIND - 1
 """The most timers that may be declared of a kind, a flow's start included."""
@@ -265,11 +269,14 @@ class Ends(NamedTuple):
     pars: Records[int, Any]  # one record of records: the parameters of each transport of the run
     next_flow: Numbers[FlowId, int]  # int64[n_flows + 1]: CSR of flows that wait for a flow ...
     next_flows: Numbers[int, FlowId]  # int64[...]: ... and who they are
-    tasks: Records[TaskId, TaskRecord]  # TASK[n_tasks]
+    tasks: Records[TaskId, TaskRecord]  # TASK[n_tasks], or PROGRAM_TASK and its own fields
     next_task: Numbers[TaskId, int]  # int64[n_tasks + 1]: CSR of tasks that wait for a task ...
     next_tasks: Numbers[int, TaskId]  # int64[...]: ... and who they are
     send_task: Numbers[FlowId, TaskId]  # int64[n_flows], if there are tasks: or NO_TASK
     receive_task: Numbers[FlowId, TaskId]  # int64[n_flows], likewise
+    # Of a program (programs.py); without one next to nothing.
+    program: Records[int, Any]  # one record: its parameters
+    program_hosts: Records[HostId, ProgramHostRecord]  # PROGRAM_HOST[n_hosts], and its own fields
 
 
 class Clock(NamedTuple):

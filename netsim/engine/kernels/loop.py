@@ -14,6 +14,7 @@ from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
 from netsim.engine.kernels.holes import (
     PLANES,
     PROFILE,
+    PROGRAM,
     SAMPLED,
     TASKS,
     TRACE,
@@ -247,6 +248,12 @@ def collect(net: Net, ends: Ends, clock: Clock) -> None:
             if TASKS:
                 window.tasks_done += host.tasks_done
                 host.tasks_done = 0
+            if PROGRAM:
+                own = ends.program_hosts[host.host]
+                window.under_way += own.under_way
+                window.expected += own.begun_flows
+                own.under_way = 0
+                own.begun_flows = 0
             release(ends, clock, host)
 
 
@@ -267,8 +274,15 @@ def release(ends: Ends, clock: Clock, host: HostRecord) -> None:
 
 
 def all_done(ends: Ends, clock: Clock) -> bool:
-    """Is every flow delivered and finished, and every task done?"""
+    """Is every flow delivered and finished, and every task done?
+
+    With a program, of all these only what has begun; and no timer of its own is set.
+    """
     window = clock.clock[0]
+    if PROGRAM:
+        if window.under_way > 0 or window.delivered < window.expected:
+            return False
+        return window.finished == window.expected
     n_flows: int = ends.tx.shape[0]
     if TASKS:
         if window.tasks_done < ends.tasks.shape[0]:

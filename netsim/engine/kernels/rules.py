@@ -1,10 +1,10 @@
 """What handlers may not do, because the engine's memory depends on it.
 
-A transport's handler that breaks a rule marks its host, whose step ends there, before the packet
-or the timer is used, and the run with it. A queue discipline's marks its switch, which takes
-something harmless for what it was told and ends the run with its step. What is checked is what is
-at hand anyway, once for each packet at its source; whatever else a handler may write past,
-`checked` engines find.
+A handler of a transport or a program that breaks a rule marks its host, whose step ends there,
+before the packet or the timer is used, and the run with it. A queue discipline's marks its switch,
+which takes something harmless for what it was told and ends the run with its step. What is checked
+is what is at hand anyway, once for each packet at its source; whatever else a handler may write
+past, `checked` engines find.
 """
 
 from __future__ import annotations
@@ -32,7 +32,13 @@ from netsim.engine.kernels.fields import HostRecord, SwitchRecord
     PUSHED_TWICE,
     LOST_TRACK,
     NOT_FORESEEN,
-) = range(1, 21)
+    NO_TASK_THERE,
+    UNDER_WAY,
+    NOT_AGAIN,
+    NO_DURATION,
+    NO_ALARM,
+    OVER_AND_OVER,
+) = range(1, 27)
 
 TEXTS = {
     TOO_MANY_CONTROL: "sent more control packets in one call than its host's FIFO has room for",
@@ -55,6 +61,13 @@ TEXTS = {
     PUSHED_TWICE: "put two packets into class {value} for one that arrived",
     LOST_TRACK: "pushed or dropped a packet that it had not taken out of a queue",
     NOT_FORESEEN: "did what foresee had ruled out (classes paused then, as bits: {value})",
+    NO_TASK_THERE: "named task {value} of this host, which has not got so many",
+    UNDER_WAY: "started, or changed, task {value} of this host, which has started, or is to start, "
+    "and is not yet done and told",
+    NOT_AGAIN: "started task {value} of this host again, which sends or receives a flow",
+    NO_DURATION: "gave a task a duration of {value} ps: a join has none, any other 0 to 20 h",
+    NO_ALARM: "used timer {value}, which is not declared in TIMERS, or set it beyond 20 h",
+    OVER_AND_OVER: "was called {value} times at one instant, for what it starts there for ever",
 }
 
 MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER = 10_000, 100

@@ -7,9 +7,13 @@ are tasks and timers only, and no handler is called.
 
 from __future__ import annotations
 
+from typing import Any
+
 from netsim.engine.kernels.env import Env
-from netsim.engine.kernels.fields import RxRecord, TaskRecord, TxRecord
+from netsim.engine.kernels.fields import RxRecord, TxRecord
+from netsim.engine.kernels.holes import PROGRAM
 from netsim.engine.kernels.ids import NO_TASK, Ps, TaskId
+from netsim.engine.kernels.task_fields import TaskRecord
 from netsim.engine.kernels.timers import arm, start_timer
 from netsim.model.tasks import SEND
 
@@ -17,6 +21,8 @@ from netsim.model.tasks import SEND
 def begin(env: Env, now: Ps, task: TaskRecord) -> bool:
     """A task that waits for nothing more starts. Returns whether it is done as well."""
     task.start_ps = now
+    if PROGRAM:
+        note_begin(env, task)
     if task.kind == SEND:
         tx = env.tx[task.flow]
         tx.waits_for = 0
@@ -45,23 +51,53 @@ def complete_task(env: Env, now: Ps, first: TaskId) -> None:
         task = env.tasks[done]
         task.end_ps = now
         env.host.tasks_done += 1
-        for i in range(env.next_task[done], env.next_task[TaskId(done + 1)]):
-            k = env.next_tasks[i]
-            follower = env.tasks[k]
-            follower.edges -= 1
-            if follower.edges == 0:
-                follower.ready_ps = now
-            if waits_for_nothing(follower) and begin(env, now, follower):
-                env.tasks[last].next_done = k
-                last = k
-        if task.in_stream >= 0:
-            k = task.in_stream
-            follower = env.tasks[k]
-            follower.held = 0
-            if waits_for_nothing(follower) and begin(env, now, follower):
-                env.tasks[last].next_done = k
-                last = k
+        holds_up = True
+        if PROGRAM:
+            holds_up = note_end(env, now, done)
+        if holds_up:
+            for i in range(env.next_task[done], env.next_task[TaskId(done + 1)]):
+                k = env.next_tasks[i]
+                follower = env.tasks[k]
+                follower.edges -= 1
+                if follower.edges == 0:
+                    follower.ready_ps = now
+                if waits_for_nothing(follower) and begin(env, now, follower):
+                    env.tasks[last].next_done = k
+                    last = k
+            if task.in_stream >= 0:
+                k = task.in_stream
+                follower = env.tasks[k]
+                follower.held -= 1
+                if waits_for_nothing(follower) and begin(env, now, follower):
+                    env.tasks[last].next_done = k
+                    last = k
         done = task.next_done
+
+
+def note_begin(env: Env, task: TaskRecord) -> None:
+    """Note, for the end of the run, that a task starts."""
+    host = env.program_hosts[env.host.host]
+    host.under_way += 1
+    if task.kind == SEND:
+        host.begun_flows += 1
+
+
+def note_end(env: Env, now: Ps, k: TaskId) -> bool:
+    """Note that a task is done, of which its program is told by the task's timer.
+
+    Returns whether that is so for the first time, and others may have waited for it.
+    """
+    task: Any = env.tasks[k]
+    if task.of_program == 1:
+        task.untold = 1
+        arm(env.timers, env.heap, env.host, task.timer, now)
+    else:
+        env.program_hosts[env.host.host].under_way -= 1
+    if task.runs == 0:
+        task.first_start_ps = task.start_ps
+    task.runs += 1
+    task.busy_ps += now - task.start_ps
+    return bool(task.runs == 1)
 
 
 def task_timer(env: Env, now: Ps, k: TaskId) -> None:
@@ -76,7 +112,7 @@ def flow_delivered(env: Env, now: Ps, rx: RxRecord) -> None:
     k = env.receive_task[rx.flow]
     if k >= 0:
         task = env.tasks[k]
-        task.held = 0
+        task.held -= 1
         if waits_for_nothing(task) and begin(env, now, task):
             complete_task(env, now, k)
 

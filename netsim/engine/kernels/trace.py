@@ -208,8 +208,8 @@ def trace_rx(wires: Wires, env: Env, flow: FlowId, p: GlobalPort, now: Ps, cause
 def trace_timer(wires: Wires, env: Env, timer: TimerRecord, p: GlobalPort, now: Ps) -> None:
     """Copy what a timer's handler may have changed: a host's timer, any flow that ends there."""
     code = timer.code
-    if code == TIMER_TASK:
-        return  # of tasks nothing is recorded
+    if code <= TIMER_TASK:
+        return  # of tasks and programs nothing is recorded
     if code >= TIMER_RX:
         trace_rx(wires, env, FlowId(timer.owner), p, now, code)
     elif code >= TIMER_TX:

@@ -1,0 +1,89 @@
+"""A program's file as the engine sees it: its declarations, checked, and its handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from netsim.engine.compiling.plugin_file import MAX_STATE_BYTES, PluginFile, parameter_value
+from netsim.engine.kernels.fields import CommonParameters
+from netsim.engine.kernels.layout import (
+    COMMON_PARAMETERS,
+    MAX_TIMERS,
+    PROGRAM_HOST,
+    PROGRAM_HOST_FIELDS,
+    PROGRAM_TASK_FIELDS,
+    TASK,
+    record_of,
+)
+from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
+from netsim.engine.kernels.task_fields import ProgramHostRecord, ProgramTaskRecord
+from netsim.plugins.registry import Plugin
+
+PROGRAM_SETTABLE: Mapping[str, tuple[str, ...]] = {}
+"""Of the engine's fields a program sets none; services change them."""
+
+PROGRAM_DECLARATIONS = ("PARAMS", "PRESETS", "HOST_STATE", "TASK_STATE", "TIMERS")
+"""All that a program may declare."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a program declares: state, timers of each host, parameters, handlers.
+
+    ``modules`` has the one of its file, or nothing if there is no program.
+    """
+
+    modules: tuple[ModuleType, ...]
+    host: np.dtype
+    task: np.dtype
+    par: np.dtype
+    timers: int
+    handlers: Mapping[str, FunctionType]
+
+    @property
+    def features(self) -> dict[str, int]:
+        """What of the engine it makes use of."""
+        return {"PROGRAM": bool(self.modules), "N_PROGRAM_TIMERS": self.timers}
+
+
+NO_PROGRAM = Program(
+    modules=(),
+    host=PROGRAM_HOST,
+    task=TASK,
+    par=record_of(CommonParameters),
+    timers=0,
+    handlers={name: row.default for name, row in PROGRAM_HANDLERS.items()},
+)
+"""Of a run without one."""
+
+
+def program_parameters(plugin: Plugin, params: Mapping[str, Any]) -> dict[str, int | float]:
+    """The resolved parameters of a traffic pattern that handlers see: its numbers and choices."""
+    choices = {param.name: param.choices for param in plugin.params}
+    return {
+        name: parameter_value(value, choices[name])
+        for name, value in params.items()
+        if value is None
+        or isinstance(value, (int, float))
+        or (isinstance(value, str) and value in choices[name])
+    }
+
+
+def read_program(module: ModuleType, params: Mapping[str, Any], name: str) -> Program:
+    """Check a program's declarations. Raises InputError naming what is wrong."""
+    declared = PluginFile(module, name)
+    host = declared.fields("HOST_STATE", PROGRAM_HOST_FIELDS, MAX_STATE_BYTES)
+    task = declared.fields("TASK_STATE", PROGRAM_TASK_FIELDS, MAX_STATE_BYTES)
+    return Program(
+        modules=(module,),
+        host=record_of(ProgramHostRecord, *host),
+        task=record_of(ProgramTaskRecord, *task),
+        par=record_of(CommonParameters, *declared.parameters(params, COMMON_PARAMETERS)),
+        timers=declared.count("TIMERS", MAX_TIMERS),
+        handlers={name: declared.handler(row) for name, row in PROGRAM_HANDLERS.items()},
+    )

@@ -1,0 +1,120 @@
+"""What the handlers of a program may ask of the engine.
+
+Programs import these from `netsim.program`. A handler that asks for what there is not breaks a
+rule (rules.py), and nothing happens.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from netsim.engine.kernels.env import ProgramEnv
+from netsim.engine.kernels.holes import N_PROGRAM_TIMERS
+from netsim.engine.kernels.ids import NO_TASK, Bytes, HostId, Ps, TaskId, TimerSlot
+from netsim.engine.kernels.layout import INF
+from netsim.engine.kernels.rules import (
+    NO_ALARM,
+    NO_DURATION,
+    NO_TASK_THERE,
+    NOT_AGAIN,
+    UNDER_WAY,
+    broken,
+)
+from netsim.engine.kernels.task_fields import ProgramTaskRecord
+from netsim.engine.kernels.tasks import begin, complete_task, waits_for_nothing
+from netsim.engine.kernels.timers import arm
+from netsim.limits import HORIZON_PS
+from netsim.model.tasks import JOIN, RECEIVE, SEND
+
+
+def task_of(env: ProgramEnv, index: int) -> Any:
+    """The record of task ``index`` of this host, counted from 0 among the program's."""
+    if not 0 <= index < env.host.n_tasks:
+        broken(env.engine.host, NO_TASK_THERE, index)
+        return env.engine.tasks[env.host.first_task]
+    return env.engine.tasks[TaskId(env.host.first_task + index)]
+
+
+def start(env: ProgramEnv, now: Ps, task: ProgramTaskRecord) -> None:
+    """Start a task that is held, or once more a compute task or a join that is done.
+
+    A held one that waits for other tasks or its flow as well starts when it no longer does.
+    """
+    if task.waits_for_start == 1:
+        task.waits_for_start = 0
+        task.held -= 1
+    elif task.end_ps < 0 or task.untold == 1:
+        broken(env.engine.host, UNDER_WAY, task.index)
+        return
+    elif task.kind == SEND or task.kind == RECEIVE:
+        broken(env.engine.host, NOT_AGAIN, task.index)
+        return
+    else:
+        task.end_ps = Ps(-1)
+        task.next_done = NO_TASK
+    if waits_for_nothing(task) and begin(env.engine, now, task):
+        complete_task(env.engine, now, TaskId(env.host.first_task + task.index))
+
+
+def set_duration(env: ProgramEnv, task: ProgramTaskRecord, duration_ps: Ps) -> None:
+    """How long a task takes that is not under way, from its next start on: 0 to 20 h."""
+    if task.start_ps >= 0 and task.end_ps < 0:
+        broken(env.engine.host, UNDER_WAY, task.index)
+    elif task.kind == JOIN or not 0 <= duration_ps < HORIZON_PS:
+        broken(env.engine.host, NO_DURATION, duration_ps)
+    else:
+        task.duration_ps = duration_ps
+
+
+def size_of(env: ProgramEnv, task: ProgramTaskRecord) -> Bytes:
+    """Bytes of the flow that a task sends or receives; 0 of any other task."""
+    if task.kind == SEND:
+        return env.engine.tx[task.flow].size_bytes
+    if task.kind == RECEIVE:
+        return env.engine.rx[task.flow].size_bytes
+    return Bytes(0)
+
+
+def peer_of(env: ProgramEnv, task: ProgramTaskRecord) -> HostId:
+    """The host at the other end of a task's flow; -1 of any other task."""
+    if task.kind == SEND:
+        return env.engine.tx[task.flow].peer
+    if task.kind == RECEIVE:
+        return env.engine.rx[task.flow].peer
+    return HostId(-1)
+
+
+def _timer(env: ProgramEnv, k: int) -> TimerSlot:
+    """Timer ``k`` of the program on this host; the first, and a broken rule, if there is none.
+
+    Where none is declared, nothing is done with it.
+    """
+    if not 0 <= k < N_PROGRAM_TIMERS:
+        broken(env.engine.host, NO_ALARM, k)
+        return env.host.first_timer
+    return env.host.first_timer + k
+
+
+def set_timer(env: ProgramEnv, now: Ps, k: int, deadline: Ps) -> None:
+    """Set timer ``k`` of the program on this host; it fires once, at ``deadline`` or now."""
+    if deadline > now + HORIZON_PS:
+        broken(env.engine.host, NO_ALARM, k)
+        return
+    slot = _timer(env, k)
+    if env.engine.host.fault == 0:
+        if env.engine.timers[slot].deadline == INF:
+            env.host.under_way += 1
+        arm(env.engine.timers, env.engine.heap, env.engine.host, slot, max(now, deadline))
+
+
+def cancel_timer(env: ProgramEnv, k: int) -> None:
+    """Timer ``k`` of the program on this host will not fire."""
+    slot = _timer(env, k)
+    if env.engine.host.fault == 0 and env.engine.timers[slot].deadline < INF:
+        env.host.under_way -= 1
+        env.engine.timers[slot].deadline = INF
+
+
+def armed(env: ProgramEnv, k: int) -> bool:
+    """Is timer ``k`` of the program on this host going to fire?"""
+    return env.engine.timers[_timer(env, k)].deadline < INF

@@ -1,0 +1,68 @@
+"""Calling a program: as its run begins, of tasks that are done, and of timers that it set.
+
+It happens as timers of the host fire, and so never within a transport's handler.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from netsim.engine.kernels.env import Env, program_env_of
+from netsim.engine.kernels.fields import TimerRecord
+from netsim.engine.kernels.holes import (
+    N_PROGRAM_TIMERS,
+    program_on_begin,
+    program_on_task,
+    program_on_timer,
+)
+from netsim.engine.kernels.ids import Ps, TaskId
+from netsim.engine.kernels.layout import TIMER_BEGIN, TIMER_PROGRAM, TIMER_TASK
+from netsim.engine.kernels.program_handlers import IN_ON_BEGIN, IN_ON_TASK, IN_ON_TIMER
+from netsim.engine.kernels.rules import (
+    MOST_FIRINGS,
+    MOST_FIRINGS_OF_A_TIMER,
+    OVER_AND_OVER,
+    broken,
+)
+from netsim.engine.kernels.task_fields import ProgramHostRecord
+
+
+def program_timer(env: Env, now: Ps, timer: TimerRecord) -> bool:
+    """Call the program for a timer that fires, of a task or its own; False if it is not for it."""
+    code = timer.code
+    if code == TIMER_TASK:
+        return tell(env, now, TaskId(timer.owner))
+    own = program_env_of(env)
+    count_call(env, own.host, now)
+    if code == TIMER_BEGIN:
+        env.host.doing = IN_ON_BEGIN
+        program_on_begin(own, now)
+    else:
+        own.host.under_way -= 1
+        env.host.doing = IN_ON_TIMER
+        program_on_timer(own, now, TIMER_PROGRAM - code)
+    return True
+
+
+def tell(env: Env, now: Ps, k: TaskId) -> bool:
+    """Tell the program of a task that is done; False if it is not to be told."""
+    task: Any = env.tasks[k]
+    if task.untold == 0:
+        return False
+    own = program_env_of(env)
+    count_call(env, own.host, now)
+    task.untold = 0
+    own.host.under_way -= 1
+    env.host.doing = IN_ON_TASK
+    program_on_task(own, now, task)
+    return True
+
+
+def count_call(env: Env, host: ProgramHostRecord, now: Ps) -> None:
+    """Break a rule if the program is called at one instant for ever."""
+    if now > host.calls_at:
+        host.calls_at = now
+        host.calls = 0
+    host.calls += 1
+    if host.calls > MOST_FIRINGS + MOST_FIRINGS_OF_A_TIMER * (host.n_tasks + N_PROGRAM_TIMERS):
+        broken(env.host, OVER_AND_OVER, host.calls)

@@ -1,0 +1,93 @@
+"""Programs: workloads whose handlers start tasks while they run, as checked data.
+
+What they do, to the picosecond, stands in `netsim/engine/MODEL.md`; what their files are made of in
+`netsim/program.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.errors import InputError, did_you_mean
+from netsim.plugins.registry import PluginUse
+
+HANDLER_NAMES = ("on_begin", "on_task", "on_timer")
+"""A traffic pattern whose file has one of these functions is a program."""
+
+Columns = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class ProgramUse:
+    """A program in a run: its file with its parameters, its tasks, and what its fields begin as.
+
+    Its tasks are ``n_tasks`` of the run's from ``first_task`` on; ``task_state`` has an entry for
+    each of them, ``host_state`` for each host.
+    """
+
+    use: PluginUse
+    first_task: int
+    n_tasks: int
+    task_state: Columns
+    host_state: Columns
+
+    @property
+    def name(self) -> str:
+        """What the program is called in messages."""
+        return self.use.name
+
+
+def is_program(module: ModuleType) -> bool:
+    """Is the traffic pattern in this file a program?"""
+    return any(hasattr(module, name) for name in HANDLER_NAMES)
+
+
+def program_use(
+    use: PluginUse,
+    n_tasks: int,
+    n_hosts: int,
+    task_state: Mapping[str, ArrayLike],
+    host_state: Mapping[str, ArrayLike],
+) -> ProgramUse:
+    """A program with the tasks of a workload. Raises InputError for values that fit no field."""
+    module, file = use.module, str(use.plugin.path)
+    return ProgramUse(
+        use=use,
+        first_task=0,
+        n_tasks=n_tasks,
+        task_state=_columns(module, "TASK_STATE", task_state, n_tasks, file),
+        host_state=_columns(module, "HOST_STATE", host_state, n_hosts, file),
+    )
+
+
+def _columns(
+    module: ModuleType, declared: str, given: Mapping[str, ArrayLike], n: int, file: str
+) -> Columns:
+    """What the fields of a kind of record begin as. That they are declared well was checked."""
+    declarations = getattr(module, declared, ())
+    fields: dict[str, Any] = dict(
+        field if isinstance(field, tuple) else (field, int) for field in declarations
+    )
+    columns = {}
+    for name, values in given.items():
+        key = f"{declared.lower()}.{name}"
+        if name not in fields:
+            hint = did_you_mean(name, fields) if fields else f'{declared} = ("{name}",)'
+            raise InputError(f"{declared} has no such field", file=file, key=key, hint=hint)
+        column, kind = np.asarray(values), fields[name]
+        shape = (n, kind) if isinstance(kind, int) else (n,)
+        if column.ndim and column.shape != shape:
+            message = f"has the shape {column.shape}, and {shape} is expected"
+            raise InputError(message, file=file, key=key)
+        allowed = (np.integer, np.bool_, np.floating) if kind is float else (np.integer, np.bool_)
+        if column.size and not any(np.issubdtype(column.dtype, one) for one in allowed):
+            raise InputError(f"holds {column.dtype}, and the field does not", file=file, key=key)
+        dtype = np.float64 if kind is float else np.int64
+        columns[name] = np.broadcast_to(column.astype(dtype), shape)
+    return columns

@@ -1,0 +1,103 @@
+"""A program without sense that uses all there is, for comparing with the reference.
+
+What happens is decided by chance. Its twin is `reference/mixed_program.py`.
+"""
+
+import numpy as np
+
+from netsim.flows import FlowTable, TaskTable, Workload
+from netsim.params import Param
+from netsim.program import (
+    COMPUTE,
+    JOIN,
+    RECEIVE,
+    SEND,
+    armed,
+    cancel_timer,
+    peer_of,
+    rand32,
+    set_duration,
+    set_timer,
+    size_of,
+    start,
+    task_of,
+)
+
+PARAMS = [
+    Param("gap", "time", "3us", "durations and waits are shorter"),
+    Param("most_runs", "count", 3, "times that a task runs"),
+    Param("most_draws", "count", 200, "after which a host does nothing more"),
+]
+
+HOST_STATE = ("draws", ("told", 2))
+TASK_STATE = ("weight", ("share", float))
+TIMERS = 3
+
+CHANCE = 96
+
+
+def flows(params, network, rng, context):
+    """Each host sends to the next one, and computes."""
+    n = network.n_hosts
+    flow = np.arange(4 * n)
+    table = FlowTable(flow % n, (flow + 1) % n, 1 + rng.integers(40_000, size=4 * n))
+    tasks = TaskTable(
+        np.repeat([SEND, RECEIVE, COMPUTE, JOIN], 4 * n),
+        np.concatenate([table.src, table.dst, flow % n, flow % n]),
+        np.repeat([0, 0, params["gap"], 0], 4 * n),
+        flow=np.concatenate([flow, flow, flow * 0 - 1, flow * 0 - 1]),
+        held=rng.random(16 * n) < 0.6,
+    )
+    return Workload(table, tasks, {"weight": np.arange(16 * n), "share": 0.25})
+
+
+def draw(env):
+    env.host.draws += 1
+    return rand32(env.par.seed, CHANCE, env.host.host, env.host.draws)
+
+
+def on_begin(env, now):
+    for index in range(env.host.n_tasks):
+        act(env, now, task_of(env, index))
+    set_timer(env, now, draw(env) % TIMERS, draw(env) % env.par.gap)
+
+
+def on_task(env, now, task):
+    env.host.told[0] += task.index
+    env.host.told[1] += now % 1000
+    act(env, now, task)
+    if draw(env) % 3 > 0:
+        act_on_any(env, now)
+
+
+def on_timer(env, now, k):
+    if env.host.draws > env.par.most_draws:
+        return
+    act_on_any(env, now)
+    act_on_any(env, now)
+    chance = draw(env)
+    if chance % 4 > 0:
+        set_timer(env, now, (k + chance) % TIMERS, now + draw(env) % env.par.gap)
+    elif armed(env, chance % TIMERS):
+        cancel_timer(env, chance % TIMERS)
+    else:
+        set_timer(env, now, k, now - 1)
+
+
+def act_on_any(env, now):
+    act(env, now, task_of(env, draw(env) % env.host.n_tasks))
+
+
+def act(env, now, task):
+    if env.host.draws > env.par.most_draws:
+        return
+    chance = draw(env) + task.weight + size_of(env, task) + peer_of(env, task)
+    task.weight = chance % 1000 + int(task.share * 8)
+    under_way = task.start_ps >= 0 and task.end_ps < 0
+    if chance % 4 == 0 and task.kind != JOIN and not under_way:
+        set_duration(env, task, (chance >> 4) % 3 // 2 * ((chance >> 6) % env.par.gap))
+    may_again = task.kind in (COMPUTE, JOIN)
+    if task.end_ps < 0 or task.untold == 1 or task.runs >= env.par.most_runs:
+        may_again = False
+    if chance % 4 < 3 and (task.waits_for_start == 1 or may_again):
+        start(env, now, task)

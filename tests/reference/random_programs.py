@@ -1,0 +1,30 @@
+"""A program for the tasks of a random case."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from .model import Case
+
+NS = 1_000
+US = 1_000_000
+
+
+def with_program(case: Case, rng: random.Random) -> Case:
+    """The case with a program, whose tasks are the last ones; some of these are held."""
+    if not case.tasks:
+        return case
+    first = rng.choice((0, rng.randrange(len(case.tasks))))
+    share = rng.random()
+    held = [number >= first and rng.random() < share for number in range(len(case.tasks))]
+    return replace(
+        case,
+        tasks=[replace(task, held=one) for task, one in zip(case.tasks, held, strict=True)],
+        program={
+            "first": first,
+            "gap_ps": rng.choice((1, NS, 3 * US, 20 * US)),
+            "most_runs": rng.choice((1, 2, 5)),
+            "most_draws": rng.choice((20, 200)),
+        },
+    )

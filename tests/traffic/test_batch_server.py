@@ -1,0 +1,144 @@
+"""A server that forms batches: closed forms, queueing theory, and that nobody is forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, build, run
+from traffic_cases import made, star
+
+from netsim.engine.engine import Engine
+from netsim.errors import InputError
+
+NS, US = 10**3, 10**6
+SER = 4160 * 80
+"""Picoseconds of a full packet at 100 Gbps."""
+WIRE = 2 * SER + 2 * US
+"""Of a packet alone, through one switch: sent twice, two links."""
+
+
+def served(n_hosts: int, jit: bool = False, **given: Any) -> Engine:
+    """A run of the pattern with datagrams around one switch; `given` as a user writes it."""
+    load = made("batch_server", n_hosts, **given)
+    simulated = {"tasks": load.tasks, "program": load.program, "jit": jit}
+    network = star(n_hosts)
+    engine = build(network, load.flows, transport="datagram", fabric=DROP_TAIL, **simulated)
+    return run(engine)
+
+
+def times(engine: Engine, n: int, servers: int = 1) -> dict[str, np.ndarray]:
+    """Of n requests: arrival at the server, start of the reply, arrival of the reply."""
+    states = engine.task_states()
+    assert (states.end_ps >= 0).all()
+    return {
+        "arrived": states.end_ps[:n],
+        "replied": states.start_ps[n : 2 * n],
+        "back": states.end_ps[2 * n + servers :],
+    }
+
+
+def test_a_request_alone_and_its_reply() -> None:
+    engine = served(2, requests=1, arrivals="even", request="4096B", reply="4096B", base="7us")
+    found = times(engine, 1)
+    assert found["arrived"] == WIRE
+    assert found["replied"] == WIRE + 12 * US
+    assert found["back"] == 2 * WIRE + 12 * US
+
+
+def test_batches_of_what_has_arrived() -> None:
+    # A request every 2 us by one client: the first is worked on alone, for 11 us. What came
+    # meanwhile, five more, makes the next batch, of four at most.
+    engine = served(
+        2,
+        requests=7,
+        arrivals="even",
+        interval="2us",
+        request="4096B",
+        reply="4096B",
+        max_batch=4,
+        base="10us",
+        per_item="1us",
+    )
+    found = times(engine, 7)
+    first = WIRE + 11 * US
+    second = first + 14 * US
+    assert found["arrived"].tolist() == [WIRE + 2 * US * k for k in range(7)]
+    assert found["replied"].tolist() == [first] + [second] * 4 + [second + 12 * US] * 2
+    states = engine.task_states()
+    assert states.runs[14] == 3
+    assert states.busy_ps[14] == (11 + 14 + 12) * US
+
+
+@pytest.mark.parametrize(("wait_us", "batches"), [(0, [1, 2, 1]), (3, [2, 2]), (9, [3, 1])])
+def test_a_server_may_wait_for_more(wait_us: int, batches: list[int]) -> None:
+    # Requests at 0, 3, 6 and 9 us; three make a batch. One that comes as the time is up is in it.
+    engine = served(
+        2,
+        requests=4,
+        arrivals="even",
+        interval="3us",
+        max_batch=3,
+        max_wait=f"{wait_us}us",
+        base="7us",
+        per_item="0us",
+    )
+    found = times(engine, 4)
+    _, sizes = np.unique(found["replied"], return_counts=True)
+    assert sizes.tolist() == batches
+    begin = {0: 0, 3: 3, 9: 6}[wait_us] * US
+    assert found["replied"][0] == found["arrived"][0] + begin + 7 * US
+
+
+def test_every_request_is_answered_once_and_in_the_order_of_arrival() -> None:
+    engine = served(9, servers=3, requests=200, interval="4us", max_batch=4, base="5us")
+    assert engine.counts.delivered == engine.counts.finished == 400
+    found, states = times(engine, 200, servers=3), engine.task_states()
+    for server in range(3):
+        arrived, replied = found["arrived"][server::3], found["replied"][server::3]
+        order = np.argsort(arrived, kind="stable")
+        assert (np.diff(replied[order]) >= 0).all()
+        _, sizes = np.unique(replied, return_counts=True)
+        assert len(set(sizes.tolist())) > 1
+        assert sizes.max() <= 4
+        assert states.runs[400 + server] == sizes.size
+        assert states.busy_ps[400 + server] == (sizes.size + arrived.size) * 5 * US
+
+
+def queue_wait(arrived: np.ndarray, service_ps: int) -> np.ndarray:
+    """Lindley's recursion: what each of those that arrive waits for a single server."""
+    waits = np.zeros(arrived.size, np.int64)
+    for k in range(1, arrived.size):
+        gap = arrived[k] - arrived[k - 1]
+        waits[k] = max(0, waits[k - 1] + service_ps - gap)
+    return waits
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("load", [0.5, 0.8])
+def test_one_by_one_it_is_the_m_d_1_queue(load: float) -> None:
+    n, service = 200_000, 100 * US
+    engine = served(
+        65,
+        jit=True,
+        requests=n,
+        interval=f"{round(100_000 / load)}ns",
+        request="64B",
+        reply="64B",
+        max_batch=1,
+        base="100us",
+        per_item="0us",
+    )
+    found = times(engine, n)
+    order = np.argsort(found["arrived"], kind="stable")
+    waited = (found["replied"] - found["arrived"] - service)[order]
+    assert (waited == queue_wait(found["arrived"][order], service)).all()
+    assert waited.mean() == pytest.approx(load / (1 - load) / 2 * service, rel=0.03)
+
+
+def test_what_it_is_refused_for() -> None:
+    with pytest.raises(InputError, match="leaves no host for a client"):
+        made("batch_server", 2, servers=2)
+    with pytest.raises(InputError, match="take too long to come"):
+        made("batch_server", 2, requests=10, interval="9000s")
