@@ -56,6 +56,9 @@ def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
             # What happened is kept for longer than what did not.
             rank = 4 if any_of(rows, name) else 11
             columns.append(Column(name, [count(row.get(name)) for row in rows], rank=rank))
+    if any_of(rows, "duty"):
+        columns.append(Column("duty", [number(row.get("duty")) for row in rows], rank=6))
+        columns.append(Column("dark", [count(row.get("dark")) for row in rows], rank=4))
     speeds = [number(row.get("packet_hops_per_s"), 1e6) for row in rows]
     columns.append(Column("M packet-\nhops/s", speeds, rank=10))
     columns.append(Column("wall", [wall(row) for row in rows], rank=5))
@@ -155,6 +158,9 @@ def _lines(row: Row, axes: Sequence[str]) -> list[tuple[str, str]]:
     slowdowns = " / ".join(number(row.get(name)) for name in SLOWDOWNS)
     lines.append(("slowdown p50 / p99 / max", slowdowns))
     lines += [(name, count(row.get(name))) for name in COUNTS]
+    if row.get("duty") is not None:
+        dark = f"{count(row.get('dark'))} packets lost in the dark"
+        lines.append(("circuits", f"there {100 * row['duty']:.3g} % of the time, {dark}"))
     lines.append(("simulated", _time(row.get("simulated_ps"))))
     speed = row.get("packet_hops_per_s")
     hops = count(row.get("packet_hops"))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.engine.kernels.layout import CIRCUIT, INF
+from netsim.engine.kernels.layout import CIRCUIT, INF, LOSS
 from netsim.engine.simulation import Simulation
 from netsim.model.circuit_times import light_times, start_times
 from netsim.model.circuits import NONE
 from netsim.model.fabric import CircuitRules
+from netsim.model.network import Network
 
 
 def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
@@ -33,3 +34,11 @@ def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
     state["lit_ps"], state["opens_ps"] = -INF, -INF
     state["dark_ps"] = state["shuts_ps"] = np.where(dated, -INF, INF)
     return {"circuits": state, "days": np.concatenate([light.spans_ps, starts.spans_ps])}
+
+
+def memory_bytes(network: Network, n_classes: int) -> int:
+    """What circuits take: a record of each port, what each class lost, and both ends' days."""
+    if network.circuits is None or not network.circuits.change:
+        return 0
+    per_port = CIRCUIT.itemsize + n_classes * LOSS.itemsize
+    return network.n_ports * per_port + 2 * 2 * network.circuits.days_ps.nbytes

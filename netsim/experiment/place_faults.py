@@ -72,6 +72,9 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
 def _parts(use: FaultUse, network: Network) -> list[Ints]:
     """The ports that a section means, in parts that fail together: cables, directions, nodes."""
     names = np.array([network.node_name(node) for node in range(network.n_nodes)])
+    through = _by_circuit_switch(use, network, names)
+    if through:
+        return through
     node, neighbour = network.port_node, network.port_node[network.port_peer]
     if use.node is not None:
         nodes = np.flatnonzero(_fitting(names, use.node))
@@ -97,10 +100,53 @@ def _parts(use: FaultUse, network: Network) -> list[Ints]:
     return parts
 
 
+def _by_circuit_switch(use: FaultUse, network: Network, names: Ints) -> list[Ints]:
+    """The ports of a section that names a circuit switch by a pattern that fits no node.
+
+    As a node that is all circuits through it, at one end of a link those through a fibre to it.
+    """
+    circuits = network.circuits
+    if circuits is None:
+        return []
+    own = np.array(circuits.names)
+
+    def chosen(pattern: str) -> Ints:
+        """Which ports' cables go through a circuit switch that the pattern means."""
+        if _fitting(names, pattern).any():
+            return np.zeros(network.n_ports, bool)
+        return np.isin(circuits.of_port, np.flatnonzero(_fitting(own, pattern)))
+
+    if use.node is not None:
+        through = chosen(use.node)
+        numbers = np.unique(circuits.of_port[through])
+        return [np.flatnonzero(circuits.of_port == number) for number in numbers.tolist()]
+    assert use.links is not None
+    match = LINK_PATTERN.fullmatch(use.links)
+    assert match is not None
+    parts: list[Ints] = []
+    for end, other, forth in ((match["a"], match["b"], True), (match["b"], match["a"], False)):
+        if end is None:
+            break
+        here = chosen(other) & _fitting(names, end)[network.port_node]
+        for fibre in np.unique(circuits.fibre[here]).tolist():
+            out = np.flatnonzero(circuits.fibre == fibre)
+            back = network.port_peer[out]
+            both = np.concatenate([out, back])
+            parts.append(both if match["arrow"] == "-" else out if forth else back)
+    return parts
+
+
 def _check_rate(use: FaultUse, ports: Ints, network: Network, point: Point) -> None:
     """Refuse a rate that the links of the network could not be built with."""
     if use.rate_bps == NOMINAL:
         return
+    circuits = network.circuits
+    for port in ports[circuits.calendar[ports] >= 0][:1].tolist() if circuits else ():
+        raise InputError(
+            f"the link {network.port_name(port)} is a circuit, which has the rate of its light",
+            key=f"faults.{use.name}.rate",
+            hint="other links; circuits may lose packets or go down",
+        )
     rates_bps = network.port_rate_bps.copy()
     rates_bps[ports] = use.rate_bps
     try:
@@ -117,7 +163,9 @@ def _fitting(names: np.ndarray, pattern: str) -> np.ndarray:
 
 
 def _no_match(pattern: str, what: str, key: str, names: np.ndarray, network: Network) -> InputError:
-    shown = ", ".join([*names[:1], *names[network.n_hosts : network.n_hosts + 1], names[-1]])
+    circuits = () if network.circuits is None else network.circuits.names[:1]
+    ends = [*names[:1], *names[network.n_hosts : network.n_hosts + 1], names[-1], *circuits]
+    shown = ", ".join(ends)
     hint = f"its nodes are named like {shown}"
     return InputError(f'"{pattern}" matches {what} of this network', key=key, hint=hint)
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.limits import HORIZON_PS
 from netsim.model.arithmetic import PURPOSE_CLOCK, below, byte_quotient, mix, salt, send_time
 from netsim.model.circuits import Circuits
 from netsim.model.fabric import HELD, CircuitRules, PacketFormat
@@ -57,6 +58,42 @@ def clock_errors(most_ps: int, n_nodes: int, seed: int) -> Ints:
     draws = mix(salt(seed, PURPOSE_CLOCK, np.arange(n_nodes, dtype=np.int64)))
     errors: Ints = below(draws, 2 * most_ps + 1) - most_ps
     return errors
+
+
+def lit_ps(circuits: Circuits, end_ps: int) -> Ints:
+    """int64[n_calendars]: for how long light passes from time 0 to `end_ps`."""
+    begin, end = circuits.days_ps.T
+    period_ps = np.repeat(circuits.period_ps, np.diff(circuits.first_day))
+
+    def until(time_ps: int) -> Ints:
+        whole, rest = np.divmod(time_ps - begin, period_ps)
+        lit: Ints = whole * (end - begin) + np.minimum(rest, end - begin)
+        return lit
+
+    of_calendar: Ints = np.add.reduceat(until(end_ps) - until(0), circuits.first_day[:-1])
+    return of_calendar
+
+
+def longest_period_ps(circuits: Circuits | None) -> int:
+    """After which every circuit has been there at the latest; 0 if none comes again."""
+    if circuits is None:
+        return 0
+    return int(circuits.period_ps[circuits.period_ps < HORIZON_PS].max(initial=0))
+
+
+def duty(circuits: Circuits) -> NDArray[np.float64]:
+    """float64[n_ports]: the share of the time in which each cable is there.
+
+    Of one whose schedule does not repeat that is 1, as of those that are no circuits.
+    """
+    share = np.ones(circuits.period_ps.size + 1)
+    if circuits.change:
+        lengths = np.diff(circuits.days_ps, axis=1).reshape(-1)
+        lit = np.add.reduceat(lengths, circuits.first_day[:-1])
+        repeat = circuits.period_ps < HORIZON_PS
+        share[:-1][repeat] = lit[repeat] / circuits.period_ps[repeat]
+    found: NDArray[np.float64] = share[circuits.calendar]
+    return found
 
 
 def longest_send_ps(network: Network, packets: PacketFormat) -> Ints:

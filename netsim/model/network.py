@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS
-from netsim.model.circuits import Circuits
+from netsim.model.circuits import NONE, Circuits
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, Routing, Wiring, shortest_paths
 from netsim.units import format_time
 
@@ -238,11 +238,17 @@ class Network:
         node = int(self.port_node[port])
         return f"{self.node_name(node)}:{port - int(self.node_first_port[node])}"
 
+    def circuit_switch(self, port: int) -> str:
+        """The name of the circuit switch that a port's cable goes through; "" if there is none."""
+        number = NONE if self.circuits is None else int(self.circuits.of_port[port])
+        return "" if self.circuits is None or number == NONE else self.circuits.names[number]
+
     def to_networkx(self) -> networkx.MultiGraph[int]:
         """The graph, one edge for each cable.
 
         Node attributes: kind ("host" or "switch"), tier, name. Edge attributes: ports (at the
-        lower and at the higher node), rate_bps, and delay_ps as a pair of the two directions.
+        lower and at the higher node), rate_bps, delay_ps as a pair of the two directions, and
+        circuit_switch, its name or "".
         """
         import networkx
 
@@ -258,5 +264,6 @@ class Network:
                 ports=(port, peer),
                 rate_bps=int(self.port_rate_bps[port]),
                 delay_ps=(int(self.port_delay_ps[port]), int(self.port_delay_ps[peer])),
+                circuit_switch=self.circuit_switch(port),
             )
         return graph

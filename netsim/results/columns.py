@@ -100,6 +100,9 @@ LINKS = (
     Column("drop_bytes", "B", "bytes of the dropped packets"),
     Column("lost", "packets", "packets lost on the link: bit errors, random loss, link down"),
     Column("lost_bytes", "B", "bytes of the lost packets"),
+    Column("circuit_switch", "", "name of the circuit switch that the link goes through, or empty"),
+    Column("dark", "packets", "of the lost packets those that met no circuit"),
+    Column("dark_bytes", "B", "bytes of these packets"),
     Column("unroutable", "packets", "packets that came in by the port and had no route onwards"),
     Column("unroutable_bytes", "B", "bytes of the packets without a route"),
     Column("trims", "packets", "packets cut to their header at the port's queue"),
@@ -177,6 +180,10 @@ SWEEP = (
     Column("marks", "packets", "packets marked by ECN"),
     Column("retransmits", "packets", "data packets sent again"),
     Column("pauses", "frames", "PFC frames that pause"),
+    Column("dark", "packets", "of the lost packets those that met no circuit, if there are any"),
+    Column(
+        "duty", "1", "share of the time in which circuits were there, on average, if there are any"
+    ),
     Column("packet_hops", "packet-hops", "packets, data and control, times links crossed"),
     Column("packet_hops_per_s", "packet-hops/s", "speed of the simulation, compilation left out"),
     Column("simulated_ps", "ps", "simulated time at the end"),

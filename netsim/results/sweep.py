@@ -46,6 +46,8 @@ def sweep_row(point: Point, summary: Mapping[str, Any]) -> dict[str, Any]:
         row[f"slowdown_{key}"] = summary["slowdown"].get(key)
     for key in ("ideal_max_ps", *COUNTERS, "simulated_ps", "wall_s", "compile_s", "hash"):
         row[key] = summary.get(key)
+    circuits = summary.get("circuits") or {}
+    row["dark"], row["duty"] = circuits.get("dark"), circuits.get("duty")
     return row
 
 

@@ -12,6 +12,7 @@ from netsim.errors import RunError
 from netsim.model.fabric import packet_counts
 from netsim.model.tasks import COMPUTE, KINDS
 from netsim.results.run_result import Ending, RunResult, Table
+from netsim.running.circuits import circuit_columns, circuit_figures
 from netsim.running.drive import FINISHED
 from netsim.running.fault_log import fault_figures, fault_table
 from netsim.running.series import series_figures, series_table
@@ -80,6 +81,7 @@ def engine_result(
         **{name: int(links[name].sum()) for name in SUMS},
         "pauses": int(links["pauses_sent"].sum()),
         "conservation": conservation,
+        **circuit_figures(engine),
         **series_figures(engine),
     }
     series = series_table(engine)
@@ -208,6 +210,7 @@ def link_table(engine: Engine) -> Table:
     table["lost"], table["lost_bytes"] = counters.lost_packets, counters.lost_bytes
     table["unroutable"] = counters.unroutable_packets
     table["unroutable_bytes"] = counters.unroutable_bytes
+    table.update(circuit_columns(engine))
     table["paused_ps"] = counters.paused_ps
     line_rate_bits = table["rate_bps"] * float(max(1, engine.now_ps))
     table["utilisation"] = table["bytes"] * 8e12 / line_rate_bits

@@ -173,7 +173,7 @@ def _memory(scenario: Scenario, point: Point, todo: Work | None) -> int:
     n_bytes = BASE_BYTES + len(scenario.flows) * STATE_BYTES_PER_FLOW
     if todo is None:
         return n_bytes
-    from netsim.engine import sizes
+    from netsim.engine import circuits, sizes
 
     network, classes = scenario.network, scenario.fabric.n_classes
     queue_bytes = classes * (sizes.QUEUE_BYTES + ROW_BYTES)
@@ -183,6 +183,7 @@ def _memory(scenario: Scenario, point: Point, todo: Work | None) -> int:
         + network.n_hosts * HOST_BYTES
         + network.n_ports * (sizes.PORT_BYTES + queue_bytes)
         + network.route.nbytes
+        + circuits.memory_bytes(network, classes)
         + _pool_bytes(scenario, point, todo)
         + _bitmap_bytes(scenario, point)
         + _series_bytes(scenario, point, todo)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.limits import INT64
+from netsim.model.circuit_times import longest_period_ps
+from netsim.model.circuits import NONE
 from netsim.running.stuck_tasks import stuck
 from netsim.units import format_time
 
@@ -23,14 +25,15 @@ NAMED = 5
 PATIENCE_PS = 100 * 10**9
 """Simulated time without a delivered byte, while flows are under way, that counts as a stall ..."""
 
-PATIENCE_RTTS = 20
-"""... or this many of the longest round trips, if that is more."""
+PATIENCE_RTTS = PATIENCE_PERIODS = 20
+"""... or this many of the longest round trips, or periods of circuit switches, if that is more."""
 
 
 def patience_ps(engine: Engine) -> int:
     """Simulated time without progress after which a run is stalled."""
     rtt = int(engine.flow_states().base_rtt_ps.max(initial=0))
-    return max(PATIENCE_PS, PATIENCE_RTTS * rtt)
+    period = longest_period_ps(engine.network.circuits)
+    return max(PATIENCE_PS, PATIENCE_RTTS * rtt, PATIENCE_PERIODS * period)
 
 
 @dataclass
@@ -69,14 +72,16 @@ class Patience:
 
 
 def hopes(engine: Engine) -> bool:
-    """May what has not moved for long move again: a link come back, or a switch have new routes?
+    """May what has not moved for long move again? A link or a circuit may come, or new routes.
 
     Also if one just did, less than the run's patience ago.
     """
-    faults = engine.faults
+    faults, circuits = engine.faults, engine.network.circuits
+    since_ps = engine.now_ps - patience_ps(engine)
+    if circuits is not None and (circuits.days_ps[:, 0] > since_ps).any():
+        return True
     if faults is None:
         return False
-    since_ps = engine.now_ps - patience_ps(engine)
     down, up = faults.outages_ps.T
     if ((down <= engine.now_ps) & (up > since_ps) & (up < INT64)).any():
         return True
@@ -132,6 +137,7 @@ def explain(engine: Engine, flows: Ints, what: str) -> str:
     text = f"{what} at {format_time(engine.now_ps, 4)}: {', '.join(named) or 'no flow is left'}"
     if engine.faults is not None and engine.faults.routes is not None:
         text += _cut_off(engine.network, engine.faults.routes.cut_off)
+    text += _in_the_dark(engine)
     if tasks := stuck(engine):
         text += f"; {tasks}"
     circle = pause_cycle(engine.network, engine.paused_classes())
@@ -148,6 +154,20 @@ def _cut_off(network: Network, hosts: Ints) -> str:
     names = [network.node_name(host) for host in hosts[:NAMED].tolist()]
     more = [f"and {hosts.size - NAMED} more"] if hosts.size > NAMED else []
     return f"; cut off for a time: {', '.join([*names, *more])}"
+
+
+def _in_the_dark(engine: Engine) -> str:
+    """Where packets wait for circuits."""
+    circuits = engine.network.circuits
+    if circuits is None:
+        return ""
+    held = engine.link_counters().queue_bytes.reshape(engine.network.n_ports, -1).sum(axis=1)
+    ports = np.flatnonzero((held > 0) & (circuits.calendar != NONE)).tolist()
+    if not ports:
+        return ""
+    names = [engine.network.port_name(port) for port in ports[:NAMED]]
+    more = [f"and {len(ports) - NAMED} more"] if len(ports) > NAMED else []
+    return f"; packets at circuits: {', '.join([*names, *more])}"
 
 
 def pause_cycle(network: Network, paused: Ints) -> list[int]:

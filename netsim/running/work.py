@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.bounds.fair_shares import NO_LINK, ecmp_paths
+from netsim.model.circuit_times import duty, longest_period_ps
 from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
 from netsim.model.paths import walk
 
@@ -109,8 +110,9 @@ class Work:
 def work(point: Point, scenario: Scenario) -> Work:
     """The work of a point whose network and traffic are built.
 
-    The simulated time is taken to be what the busiest link needs for its bytes, or the last
-    flow's start and its time alone, and what the busiest host computes, if that is later.
+    The simulated time is taken to be what the busiest link needs for its bytes while it is there,
+    or the last flow's start, its time alone and a wait for its circuit, and what the busiest host
+    computes, if that is later.
     """
     network, flows = scenario.network, scenario.flows
     packets = packet_counts(flows.size_bytes, point.packets)
@@ -119,7 +121,7 @@ def work(point: Point, scenario: Scenario) -> Work:
     control = _per_flow(point, scenario, "CONTROL_PER_DATA", 1.0)
     all_hops = float((packets * links * (1 + control) * resent).sum())
     longest_ps = int(scenario.ideal.fct_ps.max(initial=0))
-    last_ps = int(flows.start_ps.max(initial=0)) + longest_ps
+    last_ps = int(flows.start_ps.max(initial=0)) + longest_ps + longest_period_ps(network.circuits)
     if scenario.load.tasks is not None:
         last_ps += scenario.load.tasks.busiest_stream_ps()
     simulated_ps = max(int(load_ps.max(initial=0)), last_ps, 1)
@@ -207,6 +209,8 @@ def _loads(scenario: Scenario, packets: Ints, header_bytes: int) -> tuple[Ints, 
     hosts = np.union1d(flows.src, flows.dst).size
     nodes = hosts + min(network.n_switches, hosts)
     links, busy_ps = crossed // scenario.lanes.counts, 8e12 * n_bytes / network.port_rate_bps
+    if network.circuits is not None:
+        busy_ps /= duty(network.circuits)
     return links, busy_ps, nodes, min(int(ports), network.n_ports)
 
 

@@ -1,0 +1,170 @@
+"""Experiments with circuits: what is refused, which links faults mean, what results tell."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from experiment_text import load, text
+
+from netsim.errors import InputError
+from netsim.experiment import Point
+from netsim.experiment.place_faults import link_faults
+from netsim.experiment.scenario import prepare
+from netsim.network import Network
+from netsim.results import load_result, write_result
+from netsim.results.columns import LINKS
+from netsim.results.sweep import sweep_row
+from netsim.running.estimate import code_needed, estimate, parts_of
+from netsim.running.point import simulate
+
+US = 10**6
+
+ROTOR = {
+    "top": 'transport = "datagram"',
+    "topology": 'kind = "rotor"\nracks = 4\nhosts_per_rack = 1\nslot = "20us"\nswitching = "2us"',
+    "traffic": 'kind = "all_to_all"\nsize = "100KB"',
+    "fabric": 'queue_bytes = "1GB"',
+}
+STAR = {
+    **ROTOR,
+    "topology": 'kind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\nhost_rate = "100Gbps"',
+}
+
+
+@pytest.fixture(autouse=True)
+def plain_python(monkeypatch):
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+
+
+def point_of(tmp_path: Path, sections: dict[str, str] = ROTOR, **more: str) -> Point:
+    (point,) = load(tmp_path, text(**{**sections, **more})).points()
+    return point
+
+
+@pytest.mark.parametrize(
+    ("sections", "table", "message"),
+    [
+        (ROTOR, 'gard = "1us"', 'fabric.circuits.gard: unknown key (did you mean "guard"?)'),
+        (ROTOR, "guard = 1", "fabric.circuits.guard: 1 has no unit"),
+        (ROTOR, 'clock_error = "2ms"', 'fabric.circuits.clock_error: "2ms" is too large'),
+        (ROTOR, 'in_flight = "kept"', 'fabric.circuits.in_flight: "kept" is not a choice'),
+        (ROTOR, 'guard = "9us"', "fabric.circuits.guard: nothing can be sent in the shortest day"),
+        (STAR, "", "fabric.circuits: has no effect: no circuit of this network ever changes"),
+    ],
+)  # fmt: skip
+def test_rules_of_circuits_that_make_no_sense(tmp_path, sections, table, message):
+    with pytest.raises(InputError) as caught:
+        prepare(point_of(tmp_path, sections, **{"fabric.circuits": table}))
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(str(tmp_path))
+
+
+def test_a_fabric_that_pauses_is_refused_before_the_run(tmp_path):
+    point = point_of(tmp_path, top='transport = "roce"', fabric='model = "lossless"')
+    with pytest.raises(InputError, match=r"fabric\.model: pauses cannot cross a circuit in time"):
+        code_needed([point], [parts_of(prepare(point))])
+
+
+def ports_of(tmp_path: Path, fault: str) -> tuple[Network, list[str]]:
+    """The links that a fault means, as "tor0-tor3"."""
+    topology = ROTOR["topology"].replace("racks = 4", "racks = 7\nrotors = 3")
+    point = point_of(tmp_path, topology=topology, **{"faults.dead": fault})
+    network = prepare(point).network
+    faults = link_faults(point, network)
+    assert faults is not None
+    struck = np.flatnonzero(np.diff(faults.outage_ptr))
+    names = [network.node_name(n) for n in network.port_node]
+    links = [f"{names[p]}-{names[network.port_peer[p]]}" for p in struck.tolist()]
+    return network, links
+
+
+def through(network: Network, rotor: int) -> set[str]:
+    circuits = network.circuits
+    assert circuits is not None
+    names = [network.node_name(n) for n in network.port_node]
+    ports = np.flatnonzero(circuits.of_port == rotor).tolist()
+    return {f"{names[p]}-{names[network.port_peer[p]]}" for p in ports}
+
+
+def test_faults_of_circuit_switches_and_fibres(tmp_path):
+    down = '\ndown = "1us"\nup = "2us"'
+    network, links = ports_of(tmp_path, 'node = "rotor1"' + down)
+    assert set(links) == through(network, 1)
+    own = {link for link in through(network, 1) if "tor2" in link}
+    away = {link for link in own if link.startswith("tor2-")}
+    for pattern, expected in (
+        ("tor2 - rotor1", own),
+        ("rotor1 - tor2", own),
+        ("tor2 -> rotor1", away),
+        ("rotor1 -> tor2", own - away),
+        ("tor2 - tor3", {"tor2-tor3", "tor3-tor2"}),
+    ):
+        assert set(ports_of(tmp_path, f'links = "{pattern}"' + down)[1]) == expected, pattern
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ('links = "all"\nrate = "10Gbps"', "faults.dead.rate: the link tor0:1 is a circuit"),
+        ('node = "rotr0"\nloss = 0.1', '"rotr0" matches no node of this network'),
+    ],
+)  # fmt: skip
+def test_faults_that_circuits_cannot_have(tmp_path, fault, message):
+    with pytest.raises(InputError) as caught:
+        prepare(point_of(tmp_path, **{"faults.dead": fault}))
+    assert message in str(caught.value)
+
+
+def test_a_fibre_fails_and_is_repaired_as_a_whole(tmp_path):
+    fault = 'links = "tor1 - rotor0"\nmtbf = "30us"\nmttr = "10us"\nuntil = "200us"'
+    point = point_of(tmp_path, **{"faults.worn": fault})
+    scenario = prepare(point)
+    assert scenario.faults is not None
+    ends = scenario.faults.outage_ptr
+    times = {scenario.faults.outages_ps[a:b].tobytes() for a, b in pairwise(ends.tolist()) if b > a}
+    assert len(times) == 1
+
+
+def test_what_a_result_tells_of_circuits(tmp_path):
+    lost = {"fabric.circuits": 'in_flight = "lost"', "stop": 'time = "200us"'}
+    point = point_of(tmp_path, **lost)
+    result = simulate(point)
+    figures = result.summary["circuits"]
+    assert (figures["switches"], figures["circuits"]) == (1, 6)
+    assert figures["dark"] == result.links["dark"].sum() == result.summary["lost"] > 0
+    # Of the time the circuits of one slot in three have the days.
+    end = int(result.summary["simulated_ps"])
+    days = [(slot * 20 * US + 2 * US, (slot + 1) * 20 * US) for slot in range(20)]
+    lit = sum(min(end, down) - min(end, up) for up, down in days)
+    assert figures["duty"] == pytest.approx(lit / 3 / end)
+    write_result(tmp_path / "result", point, result)
+    read = load_result(tmp_path / "result")
+    assert {"circuit_switch", "dark", "dark_bytes"} <= set(read.links.columns)
+    assert {column.name for column in LINKS} >= set(read.links.columns)
+    row = sweep_row(point, read.summary)
+    assert (row["dark"], row["duty"]) == (figures["dark"], figures["duty"])
+
+
+def test_without_circuits_a_result_tells_nothing_of_them(tmp_path):
+    result = simulate(point_of(tmp_path, STAR))
+    assert "circuits" not in result.summary
+    assert "dark" not in result.links
+
+
+def test_waiting_for_a_long_cycle_is_no_stall(tmp_path):
+    """Nothing moves for two slots of 80 ms, longer than other runs may stand still."""
+    topology = ROTOR["topology"].replace('"20us"', '"80ms"')
+    result = simulate(
+        point_of(tmp_path, topology=topology, traffic='kind = "all_to_all"\nsize = "4KB"')
+    )
+    assert (result.stopped_because, result.complete) == ("finished", True)
+    assert result.flows["fct_ps"].max() > 160 * 10**9
+
+
+def test_the_prediction_knows_that_circuits_are_not_always_there(tmp_path):
+    point = point_of(tmp_path)
+    predicted, found = estimate(point), simulate(point)
+    assert predicted.simulated_ps == pytest.approx(found.summary["simulated_ps"], rel=0.2)
