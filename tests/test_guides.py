@@ -6,17 +6,27 @@ from pathlib import Path
 
 import pytest
 
+import netsim.program
 import netsim.queue
 import netsim.transport
 from netsim.engine.compiling.discipline import QUEUE_DECLARATIONS, QUEUE_SETTABLE
-from netsim.engine.kernels import queue_services
-from netsim.engine.kernels.layout import PACKET, PORT, QUEUE
+from netsim.engine.compiling.program import PROGRAM_DECLARATIONS
+from netsim.engine.kernels import program_services, queue_services
+from netsim.engine.kernels.layout import (
+    PACKET,
+    PORT,
+    PROGRAM_HOST_FIELDS,
+    PROGRAM_TASK_FIELDS,
+    QUEUE,
+)
+from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 from netsim.plugins.declarations import QUEUE_FUNCTIONS
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "transports" / "README.md").read_text("utf-8")
 QUEUES = (ROOT / "netsim" / "queues" / "README.md").read_text("utf-8")
+PROGRAMS = (ROOT / "netsim" / "traffic" / "README.md").read_text("utf-8")
 BLOCKS = sorted(
     path.stem for path in (ROOT / "netsim" / "blocks").glob("*.py") if path.stem != "__init__"
 )
@@ -67,35 +77,63 @@ def test_the_scaffold_says_how_to_get_pytest():
         assert "pip install pytest" in text
 
 
-def cells(title):
-    """The rows of the table in a section of the guide to queue disciplines, as lists of cells."""
-    rows = re.findall(r"^\| (.*) \|$", section(title, QUEUES), re.MULTILINE)
+def cells(title, guide=QUEUES):
+    """The rows of the table in a section of a guide, of queue disciplines, as lists of cells."""
+    rows = re.findall(r"^\| (.*) \|$", section(title, guide), re.MULTILINE)
     return [re.split(r" \| ", row) for row in rows[1:]]
 
 
-def test_the_guide_has_every_handler_of_queue_disciplines():
-    expected = [[f"`{row.form}`", row.called] for row in QUEUE_HANDLERS.values()]
-    assert cells("Handlers") == expected
-    front = netsim.queue.__doc__
-    for row in QUEUE_HANDLERS.values():
-        assert re.search(
-            rf"^``{re.escape(row.form)}`` +{row.called.replace('`', '``')}$", front, re.M
-        )
+KINDS = {
+    "queues": (QUEUES, QUEUE_HANDLERS, netsim.queue, queue_services),
+    "programs": (PROGRAMS, PROGRAM_HANDLERS, netsim.program, program_services),
+}
+"""The guides to what is compiled beside transports, and what each is compared with."""
 
 
-def test_the_guide_has_every_service_of_queue_disciplines():
-    rows = cells("What handlers may ask for")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_guide_has_every_handler(kind):
+    guide, handlers, front, _ = KINDS[kind]
+    told = cells("Handlers", guide)
+    assert told == [[f"`{row.form}`", row.called] for row in handlers.values()]
+    for row in handlers.values():
+        line = rf"^``{re.escape(row.form)}`` +{row.called.replace('`', '``')}$"
+        assert re.search(line, front.__doc__, re.M)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_guide_has_every_service(kind):
+    guide, _, front, services = KINDS[kind]
+    rows = cells("What handlers may ask for", guide)
     told = {form for row in rows for form in re.findall(r"`(\w+\([^)]*\))`", row[0])}
-    tree = ast.parse(Path(queue_services.__file__).read_text("utf-8"))
+    tree = ast.parse(Path(services.__file__).read_text("utf-8"))
     offered = {
         f"{one.name}({', '.join(argument.arg for argument in one.args.args)})"
         for one in tree.body
-        if isinstance(one, ast.FunctionDef) and one.name in netsim.queue.__all__
+        if isinstance(one, ast.FunctionDef) and one.name in front.__all__
     }
     assert told == offered
-    text = section("What handlers may ask for", QUEUES)
-    others = {name for name in re.findall(r"`(\w+)`", text) if name not in ("choose", "admit")}
-    assert others <= set(netsim.queue.__all__)
+    text = section("What handlers may ask for", guide)
+    others = set(re.findall(r"`(\w+)`", text)) - {"choose", "admit", "k"}
+    assert others <= set(front.__all__)
+
+
+def test_the_guide_has_what_programs_declare_and_may_read():
+    text = section("State, and who may touch it", PROGRAMS)
+    declared = set(PROGRAM_DECLARATIONS) - {"PARAMS", "PRESETS"}
+    assert all(re.search(rf"^    {name} = ", text, re.M) for name in declared)
+    rows = cells("State, and who may touch it", PROGRAMS)
+    host, task = (set(re.findall(r"`(\w+)`", row[1])) for row in rows)
+    assert host <= set(PROGRAM_HOST_FIELDS)
+    assert task <= set(PROGRAM_TASK_FIELDS)
+    assert all(f"``{name}``" in netsim.program.__doc__ for name in host | task)
+
+
+def test_the_example_of_the_guide_to_programs_is_one_that_comes_with_netsim():
+    code = re.findall(r"^    ((?:def |    ).*)$", PROGRAMS, re.M)
+    program = (ROOT / "netsim" / "traffic" / "batch_server.py").read_text("utf-8")
+    known = {*program.splitlines(), "    ..."}
+    assert len(code) > 10
+    assert [line for line in code if line not in known] == []
 
 
 def test_the_guide_has_what_queue_disciplines_declare_and_may_set():

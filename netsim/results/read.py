@@ -46,6 +46,7 @@ DAMAGED = "the result is damaged or was changed"
 OPTIONAL = (
     *("flow_class", "label", "unroutable", "unroutable_bytes"),
     *("mean_queue_bytes", "p99_queue_bytes"),
+    *("runs", "busy_ps"),
     *("circuit_switch", "dark", "dark_bytes", "duty"),
 )
 """Columns that a table need not have."""

@@ -1,0 +1,304 @@
+"""Programs: what they may not do, told by file, handler and host, and how runs with one end."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, TRIM, US, build, fat_tree, run
+from traffic_cases import GBPS, star
+
+from netsim.engine.engine import Engine
+from netsim.engine.kernels.layout import DONE, IDLE, INF, RUNNING
+from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
+from netsim.errors import InputError, RunError
+from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
+from netsim.model.flows import TrafficContext
+from netsim.model.network import Network
+from netsim.model.programs import HANDLER_NAMES
+from netsim.plugins import registry
+from netsim.plugins.params import resolve_params
+from netsim.plugins.registry import PluginUse
+
+HEAD = """
+from netsim.program import *
+
+PARAMS = []
+TIMERS = 2
+HOST_STATE = ("seen",)
+
+
+def flows(params, network, rng, context):
+    raise NotImplementedError
+"""
+
+# On host 0: a join, two compute tasks, a send; on host 1 the receive task, and one that computes.
+KINDS = [JOIN, COMPUTE, COMPUTE, SEND, RECEIVE, COMPUTE]
+HOSTS = [0, 0, 0, 0, 1, 1]
+
+
+def load_of(folder: Path, text: str, held: list[int], **more: Any) -> Workload:
+    """Tasks of a program whose handlers are ``text``, some of them held."""
+    (folder / "mine.py").write_text(HEAD + text, "utf-8")
+    plugin = registry.find("traffic", "mine.py", relative_to=folder)
+    is_held = [k in held for k in range(len(KINDS))]
+    durations = [0, 1000, 2000, 0, 0, 500]
+    flow = [-1, -1, -1, 0, 0, -1]
+    tasks = TaskTable(KINDS, HOSTS, durations, flow=flow, held=is_held)
+    load = Workload(FlowTable([0], [1], 4096), tasks, **more)
+    load = load.with_program(PluginUse(plugin, {}), 2)
+    load.validate(2)
+    return load
+
+
+def engine(network: Network, load: Workload, **options: Any) -> Engine:
+    given = {"jit": False, "tasks": load.tasks, "program": load.program, **options}
+    return build(network, load.flows, "datagram", DROP_TAIL, **given)
+
+
+def body(handler: str, *lines: str) -> str:
+    """A handler with these lines, on host 0."""
+    arguments = {"on_begin": "", "on_task": ", task", "on_timer": ", k"}[handler]
+    text = "".join(f"        {line}\n" for line in lines)
+    return f"\n\ndef {handler}(env, now{arguments}):\n    if env.host.host == 0:\n{text}"
+
+
+STARTED = "started, or changed, task {} of this host, which has started, or is to start, and is not"
+RULES = {
+    "another host's task": (
+        body("on_begin", "start(env, now, task_of(env, 4))"),
+        "on_begin named task 4 of this host, which has not got so many",
+    ),
+    "no task": (
+        body("on_begin", "start(env, now, task_of(env, -1))"),
+        "on_begin named task -1 of this host",
+    ),
+    "a task that starts by itself": (
+        body("on_begin", "start(env, now, task_of(env, 1))"),
+        "on_begin " + STARTED.format(1),
+    ),
+    "a task under way": (
+        body("on_begin", "start(env, now, task_of(env, 2))", "start(env, now, task_of(env, 2))"),
+        "on_begin " + STARTED.format(2),
+    ),
+    "a task that is not told yet": (
+        body("on_begin", "start(env, now, task_of(env, 0))", "start(env, now, task_of(env, 0))"),
+        "on_begin " + STARTED.format(0),
+    ),
+    "a flow twice": (
+        body("on_task", "if task.index == 3:", "    start(env, now, task)"),
+        "on_task started task 3 of this host again, which sends or receives a flow",
+    ),
+    "the duration of a join": (
+        body("on_begin", "set_duration(env, task_of(env, 0), 5)"),
+        "on_begin gave a task a duration of 5 ps: a join has none, any other 0 to 20 h",
+    ),
+    "a negative duration": (
+        body("on_begin", "set_duration(env, task_of(env, 2), -5)"),
+        "on_begin gave a task a duration of -5 ps",
+    ),
+    "a duration of 20 hours": (
+        body("on_begin", "set_duration(env, task_of(env, 2), 1 << 56)"),
+        "on_begin gave a task a duration of 72057594037927936 ps",
+    ),
+    "the duration of a task under way": (
+        body(
+            "on_begin", "start(env, now, task_of(env, 2))", "set_duration(env, task_of(env, 2), 1)"
+        ),
+        "on_begin " + STARTED.format(2),
+    ),
+    "a timer that is not there": (
+        body("on_begin", "set_timer(env, now, 2, 5)"),
+        "on_begin used timer 2, which is not declared in TIMERS, or set it beyond 20 h",
+    ),
+    "a timer that is not there, cancelled": (
+        body("on_begin", "cancel_timer(env, -1)"),
+        "on_begin used timer -1, which is not declared in TIMERS",
+    ),
+    "a timer that is not there, asked for": (
+        body("on_begin", "env.host.seen = armed(env, 7)"),
+        "on_begin used timer 7, which is not declared in TIMERS",
+    ),
+    "a timer beyond all time": (
+        body("on_timer", "set_timer(env, now, 0, INF)")
+        + body("on_begin", "set_timer(env, now, 1, 7)"),
+        "on_timer used timer 0, which is not declared in TIMERS, or set it beyond 20 h",
+    ),
+    "timers without end": (
+        body("on_begin", "set_timer(env, now, 0, 5)")
+        + body("on_timer", "set_timer(env, now, k, 0)"),
+        "on_timer was called 10601 times at one instant, for what it starts there for ever",
+    ),
+    "tasks without end": (
+        body("on_begin", "start(env, now, task_of(env, 0))")
+        + body("on_task", "if task.index == 0:", "    start(env, now, task)"),
+        "on_task was called 10601 times at one instant",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_what_a_handler_may_not_do(name: str, tmp_path: Path) -> None:
+    text, said = RULES[name]
+    held = [0, 2, 3] if "twice" not in name else []
+    one = engine(star(2), load_of(tmp_path, text, held))
+    expected = re.escape(f"program mine.py: {said}") + ".*" + re.escape("(host 0)")
+    with pytest.raises(RunError, match=expected):
+        run(one)
+
+
+def test_what_a_handler_raises_is_told_with_its_line(tmp_path: Path) -> None:
+    text = body("on_begin", "env.host.seen = 1 // env.host.seen")
+    with pytest.raises(RunError, match=r"^program mine.py: on_begin on host 0: .*mine.py, line 15"):
+        run(engine(star(2), load_of(tmp_path, text, [])))
+
+
+def done(one: Engine) -> int:
+    """Run as `netsim run` does, to where all is done."""
+    while (status := one.advance(100, INF, stop_when_done=True)) == RUNNING:
+        pass
+    return status
+
+
+def test_what_is_never_started_is_not_waited_for(tmp_path: Path) -> None:
+    one = engine(star(2), load_of(tmp_path, body("on_begin", "pass"), [0, 2, 3]))
+    assert done(one) == DONE
+    states, flows = one.task_states(), one.flow_states()
+    assert states.runs.tolist() == [0, 1, 0, 0, 0, 1]
+    assert states.start_ps.tolist() == [-1, 0, -1, -1, -1, 0]
+    assert flows.waits_for.tolist() == [1]
+    assert one.counts.delivered == 0
+
+
+def test_a_run_goes_on_while_a_timer_is_set(tmp_path: Path) -> None:
+    text = body(
+        "on_begin", "set_timer(env, now, 0, 5_000_000)", "set_timer(env, now, 1, 7_000_000)"
+    )
+    text += body("on_timer", "start(env, now, task_of(env, 0))", "cancel_timer(env, 1)")
+    one = engine(star(2), load_of(tmp_path, text, [0, 2, 3]))
+    assert done(one) == DONE
+    assert one.task_states().start_ps[0] == 5 * US
+    assert 5 * US < one.now_ps <= 7 * US
+
+
+def test_a_task_may_run_again_with_another_duration(tmp_path: Path) -> None:
+    text = body(
+        "on_task",
+        "if task.index == 1 and task.runs < 4:",
+        "    set_duration(env, task, 1000 * task.runs)",
+        "    start(env, now, task)",
+    )
+    load = load_of(tmp_path, text, [0, 3])
+    assert load.tasks is not None
+    load.tasks.wait_for([[], [], [1], [], [], []])
+    one = engine(star(2), load)
+    assert done(one) == DONE
+    states = one.task_states()
+    assert states.runs[1] == 4
+    assert states.busy_ps[1] == 1000 + 1000 + 2000 + 3000
+    assert (states.start_ps[1], states.end_ps[1]) == (0, 7000)
+    # Who waited for it was let go the first time; its stream, too.
+    assert states.start_ps[2] == 1000
+
+
+def test_a_held_task_waits_for_others_as_well(tmp_path: Path) -> None:
+    load = load_of(tmp_path, body("on_begin", "start(env, now, task_of(env, 3))"), [3])
+    assert load.tasks is not None
+    load.tasks.wait_for([[], [], [], [2], [], []])
+    one = engine(star(2), load)
+    assert done(one) == DONE
+    assert one.task_states().start_ps[3] == 3000  # the second in its stream
+
+
+def test_fields_begin_as_the_workload_says(tmp_path: Path) -> None:
+    text = "\nTASK_STATE = ('weight', ('share', float), ('three', 3))\n" + body("on_begin", "pass")
+    state = {"weight": np.arange(6), "share": 0.5, "three": np.arange(18).reshape(6, 3)}
+    load = load_of(tmp_path, text, [0], task_state=state, host_state={"seen": [4, 5]})
+    records = engine(star(2), load).state.ends
+    assert records.tasks["weight"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert records.tasks["share"].tolist() == [0.5] * 6
+    assert records.tasks["three"][4].tolist() == [12, 13, 14]
+    assert records.program_hosts["seen"].tolist() == [4, 5]
+
+
+WRONG_STATE: dict[str, tuple[dict[str, Any], str]] = {
+    "no such field": ({"host_state": {"sen": 1}}, r"host_state.sen: HOST_STATE has no such field"),
+    "none declared": (
+        {"task_state": {"a": 1}},
+        r'TASK_STATE has no such field \(TASK_STATE = \("a",\)',
+    ),
+    "too few": (
+        {"host_state": {"seen": [1, 2, 3]}},
+        r"has the shape \(3,\), and \(2,\) is expected",
+    ),
+    "no whole numbers": ({"host_state": {"seen": 0.5}}, r"holds float64, and the field does not"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_STATE)
+def test_values_that_fit_no_field(name: str, tmp_path: Path) -> None:
+    more, said = WRONG_STATE[name]
+    with pytest.raises(InputError, match=said):
+        load_of(tmp_path, body("on_begin", "pass"), [], **more)
+
+
+def test_who_may_hold_tasks(tmp_path: Path) -> None:
+    tasks = TaskTable([COMPUTE, JOIN], 0, held=[False, True])
+    load = Workload(FlowTable([0], [1], 1), tasks)
+    with pytest.raises(InputError, match=r"task 1 .* is held, and no program is there to start it"):
+        load.validate(2)
+    ring = PluginUse(registry.find("traffic", "ring_all_reduce"), {})
+    with pytest.raises(InputError, match="host_state gives x, and there is no handler to read it"):
+        Workload(load.flows, tasks, host_state={"x": 1}).with_program(ring, 2)
+    mine = load_of(tmp_path, body("on_begin", "pass"), []).program
+    assert mine is not None
+    with pytest.raises(InputError, match="is a program and has no tasks"):
+        Workload(load.flows).with_program(mine.use, 2)
+
+
+def test_a_run_has_one_program_beside_other_tasks(tmp_path: Path) -> None:
+    text = "\nTASK_STATE = ('weight',)\n"
+    text += body("on_begin", "start(env, now, task_of(env, 3))")
+    text += "\n\ndef on_task(env, now, task):\n    env.host.seen += task.weight\n"
+    load = load_of(tmp_path, text, [3], task_state={"weight": [1, 10, 100, 1000, 10_000, 100_000]})
+    other = Workload(
+        FlowTable([1], [0], 5), TaskTable([SEND, RECEIVE, JOIN], [1, 0, 0], flow=[0, 0, -1])
+    )
+    both = Workload.join([other, load])
+    one = engine(star(2), both)
+    assert done(one) == DONE
+    assert one.state.ends.program_hosts["seen"].tolist() == [1111, 110_000]
+    assert one.counts.delivered == 2
+    with pytest.raises(InputError, match=r"mine.py and mine.py are both programs"):
+        Workload.join([load, load])
+
+
+def test_threads_windows_and_compiling_change_nothing(tmp_path: Path) -> None:
+    """A program that uses all there is, on hosts and flows enough for several threads."""
+    plugin = registry.find("traffic", str(Path(__file__).parents[1] / "mixed_program.py"))
+    params = resolve_params(plugin.params, {}, {}, None, file=None, key="traffic")
+    network = fat_tree(4, 4, "100Gbps")
+    context = TrafficContext(tmp_path, 1, 100 * GBPS)
+    load = plugin.module.flows(params, network, np.random.default_rng(1), context)
+    load = load.with_program(PluginUse(plugin, params), network.n_hosts)
+    load.validate(network.n_hosts)
+    found = set()
+    for options in ({"jit": False}, {"threads": 1}, {"threads": 2, "window_ps": 300_000}):
+        given = {"tasks": load.tasks, "program": load.program, **options}
+        one = build(network, load.flows, "ndp", TRIM, **given)
+        assert done(one) == DONE
+        assert (one.task_states().runs > 1).any()
+        found.add(one.digest())
+        # Beside cancelled timers of the transport nothing is left.
+        while (status := one.advance(10_000, INF)) == RUNNING:
+            pass
+        assert status == IDLE
+        assert one.digest() in found
+    assert len(found) == 1
+
+
+def test_the_names_of_handlers() -> None:
+    assert tuple(PROGRAM_HANDLERS) == HANDLER_NAMES

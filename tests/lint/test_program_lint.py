@@ -1,0 +1,115 @@
+"""A program that breaks a rule is refused when its experiment is read, with the line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lint_case import line_of
+
+from netsim.errors import InputError
+from netsim.lint import check_program
+from netsim.plugins import registry
+from netsim.plugins.params import resolve_params
+
+SOUND = '''
+"""Whoever is done starts the next one."""
+
+from netsim.params import Param
+from netsim.program import armed, cancel_timer, set_duration, set_timer
+from netsim.program import peer_of, size_of, start, task_of
+
+PARAMS = [Param("gap", "time", "1us", "waits"), Param("file", "file", "a.csv", "no number")]
+TASK_STATE = ("next", ("weights", 4))
+HOST_STATE = ("seen", ("mean", float))
+TIMERS = 2
+
+
+def flows(params, network, rng, context):
+    raise NotImplementedError
+
+
+def on_begin(env, now):
+    set_timer(env, now, 0, now + env.par.gap)
+    pass  # on_begin
+
+
+def on_task(env, now, task):
+    env.host.seen += task.runs + size_of(env, task) + peer_of(env, task)
+    task.weights[1] = env.host.host
+    following = task_of(env, task.next)
+    set_duration(env, following, env.par.gap)
+    start(env, now, following)
+    pass  # on_task
+
+
+def on_timer(env, now, k):
+    if armed(env, 1 - k):
+        cancel_timer(env, 1 - k)
+    env.host.mean = 0.5
+    helper(env, task_of(env, 0))
+    pass  # on_timer
+
+
+def helper(env, other):
+    pass  # helper
+'''
+
+
+def check(folder: Path, source: str) -> list[InputError]:
+    """The mistakes of a program with that source."""
+    path = folder / "mine.py"
+    path.write_text(source)
+    plugin = registry.find("traffic", str(path))
+    params = resolve_params(plugin.params, plugin.presets, {}, None, file=None, key="")
+    try:
+        check_program(plugin, params)
+    except InputError as error:
+        return list(error.errors)
+    return []
+
+
+def test_what_is_sound_is_not_refused(tmp_path: Path) -> None:
+    assert check(tmp_path, SOUND) == []
+    for name in registry.names("traffic"):
+        plugin = registry.find("traffic", name)
+        check_program(plugin, {one.name: 0 for one in plugin.params})
+
+
+MISTAKES = [
+    ("on_task", "task.duration_ps = 5", "task.duration_ps belongs to the engine"),
+    ("on_task", "following.held = 0", "task.held belongs to the engine"),
+    ("on_task", "env.host.n_tasks = 1", "env.host.n_tasks belongs to the engine"),
+    ("on_begin", "env.par.gap = 1", "env.par.gap does not change in a run"),
+    ("helper", "other.start_ps = 1", "task.start_ps belongs to the engine"),
+    ("on_begin", "a = env.host.sen", "env.host has no field sen"),
+    ("on_begin", "a = env.par.file", "env.par has no field file"),
+    ("on_begin", "a = env.engine", "env has no engine"),
+    ("on_timer", "start(env, now)", "start(): missing a required argument: 'task'"),
+    ("on_timer", "global SEEN; SEEN = 1", "SEEN cannot be set by a handler"),
+]
+
+
+@pytest.mark.parametrize(("where", "statement", "expected"), MISTAKES)
+def test_a_mistake_is_told_with_its_line(
+    tmp_path: Path, where: str, statement: str, expected: str
+) -> None:
+    source = SOUND.replace(f"pass  # {where}\n", f"{statement}  # {where}\n")
+    (found,) = check(tmp_path, source)
+    assert found.message == expected
+    assert found.file == f"{tmp_path / 'mine.py'}:{line_of(source, f'# {where}')}"
+
+
+FILES = [
+    ("def on_timer(env, now, k)", "def on_timer(env, now)", "on_timer takes 2 arguments"),
+    ("def on_begin(", "def on_began(", "on_began is not a handler, and nothing uses it"),
+    ("TIMERS = 2", "TIMERS = 99", "99 is not a whole number from 0 to 15"),
+    ('("seen",', '("n_tasks", "seen",', "the engine has a field n_tasks itself"),
+    ("HOST_STATE", "HOST_STATES", "HOST_STATES is not a declaration, and nothing uses it"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), FILES)
+def test_what_is_wrong_in_the_file(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    messages = [one.message for one in check(tmp_path, SOUND.replace(old, new, 1))]
+    assert any(message.startswith(expected) for message in messages)

@@ -1,0 +1,117 @@
+"""Programs from an experiment's file to its result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from experiment_text import load
+
+from netsim.errors import InputError, RunError
+from netsim.experiment import Point
+from netsim.results import load_result, write_result
+from netsim.running.estimate import estimate
+from netsim.running.point import simulate
+from netsim.tracing.record import trace_flow
+
+EXPERIMENT = """
+name = "small"
+transport = "{transport}"
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = 2
+leaves = 2
+host_rate = "100Gbps"
+{more}
+[traffic]
+kind = "{kind}"
+"""
+
+SERVER = """requests = 12
+interval = "3us"
+max_batch = 3
+servers = 1
+"""
+
+MINE = '''
+"""Two of four flows are sent."""
+
+from netsim.flows import RECEIVE, SEND, FlowTable, TaskTable, Workload
+from netsim.program import start, task_of
+
+PARAMS = []
+
+
+def flows(params, network, rng, context):
+    table = FlowTable([0] * 4, [1] * 4, 5000)
+    kinds, hosts = [SEND] * 4 + [RECEIVE] * 4, [0] * 4 + [1] * 4
+    tasks = TaskTable(kinds, hosts, flow=[*range(4)] * 2, held={held})
+    return Workload(table, tasks)
+
+
+def on_begin(env, now):
+    if env.host.host == 0:
+        start(env, now, task_of(env, 1))
+        start(env, now, task_of(env, {last}))
+'''
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+
+
+def server(tmp_path: Path, transport: str = "ndp", more: str = "") -> Point:
+    text = EXPERIMENT.format(transport=transport, kind="batch_server", more=more) + SERVER
+    return load(tmp_path, text).points()[0]
+
+
+def mine(tmp_path: Path, held: str = "[True] * 4 + [False] * 4", last: int = 3) -> Point:
+    (tmp_path / "mine.py").write_text(MINE.format(held=held, last=last))
+    text = EXPERIMENT.format(transport="ndp", kind="./mine.py", more="")
+    return load(tmp_path, text).points()[0]
+
+
+def test_a_result_says_how_often_tasks_were_done(tmp_path: Path) -> None:
+    one = server(tmp_path)
+    result = simulate(one)
+    assert (result.complete, result.stopped_because) == (True, "finished")
+    loaded = load_result(write_result(tmp_path / "out", one, result))
+    assert loaded.hash_fits()
+    tasks = loaded.tasks
+    assert tasks is not None
+    batches = tasks.row(24, named=True)
+    assert (batches["kind"], batches["host"]) == ("compute", 0)
+    assert 4 <= batches["runs"] < 12
+    assert batches["busy_ps"] == batches["runs"] * 10**7 + 12 * 5 * 10**6
+    assert loaded.summary["tasks"] == loaded.summary["tasks_done"] == 37
+    assert estimate(one).memory_bytes > 0
+    assert not trace_flow(loaded, 14).warnings  # a reply
+
+
+def test_what_is_not_started_does_not_keep_a_run_from_being_complete(tmp_path: Path) -> None:
+    result = simulate(mine(tmp_path))
+    assert (result.complete, result.stopped_because) == (True, "finished")
+    assert result.summary["flows"] == 4
+    assert result.summary["flows_finished"] == 2
+    assert result.flows["start_ps"].tolist() == [-1, 0, -1, 0]
+    assert result.summary["tasks_done"] == 4
+    assert result.summary["fct_ps"]["max"] > 0
+
+
+def test_what_is_lost_for_good_does(tmp_path: Path) -> None:
+    lossy = '[faults.all]\nlinks = "all"\nloss = 0.3'
+    result = simulate(server(tmp_path, "datagram", lossy))
+    # What a datagram loses stays lost: nothing more can happen, and nobody waits for it.
+    assert (result.complete, result.stopped_because) == (True, "idle")
+    assert result.summary["flows_finished"] < 24
+    cut = '[faults.all]\nlinks = "all"\ndown = "20us"\n[stop]\nflow_deadline = "1ms"'
+    result = simulate(server(tmp_path, "ndp", cut))
+    assert (result.complete, result.stopped_because) == (False, "stalled")
+
+
+def test_a_program_that_breaks_a_rule_or_holds_what_it_cannot(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"program ./mine.py: on_begin named task 9 of this host"):
+        simulate(mine(tmp_path, last=9))
+    with pytest.raises(InputError, match="task table: held"):
+        simulate(mine(tmp_path, held="[True]"))
