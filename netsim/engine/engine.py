@@ -14,12 +14,7 @@ from netsim.engine.compiling.code import Code
 from netsim.engine.compiling.discipline import Discipline, read_discipline
 from netsim.engine.compiling.join import join, with_discipline
 from netsim.engine.compiling.plugin_file import plugin_parameters
-from netsim.engine.compiling.program import (
-    NO_PROGRAM,
-    Program,
-    program_parameters,
-    read_program,
-)
+from netsim.engine.compiling.program import Program, program_of
 from netsim.engine.compiling.protocol import Protocol, read_protocol
 from netsim.engine.compiling.specialise import Entry, jit_enabled
 from netsim.engine.failures import Failures
@@ -71,7 +66,7 @@ class Engine:
         self.name = simulation.name
         pars, self.protocol, self.discipline = _plugins(simulation.uses, self.fabric.queue)
         self.sampling = simulation.sampling
-        self.program = _program(self.parts)
+        self.program = program_of(self.parts.program)
         tracing = bool(options.trace)
         self._compile(tracing=tracing, profile=options.profile, checked=options.checked)
         self.state = build_state(
@@ -233,7 +228,7 @@ def code_of(
 ) -> Code:
     """The compiled code for these transports, this fabric and these parts of the engine."""
     _, protocol, discipline = _plugins(uses, fabric.queue)
-    program = _program(parts)
+    program = program_of(parts.program)
     constants = _constants(protocol, discipline, program, fabric, parts) | {"TRACE": tracing}
     return Code(protocol, discipline, program, constants, jit=jit_enabled(), checked=checked)
 
@@ -255,14 +250,6 @@ def _plugins(uses: Sequence[PluginUse], queue: PluginUse) -> tuple[list[Any], Pr
     )
     joined = join(protocols, names)
     return pars, with_discipline(joined, discipline, [*names, queue.plugin.name]), discipline
-
-
-def _program(parts: Parts) -> Program:
-    """The program of a run, if it has one."""
-    use = parts.program
-    if use is None:
-        return NO_PROGRAM
-    return read_program(use.module, program_parameters(use.plugin, use.params), use.plugin.name)
 
 
 def _constants(

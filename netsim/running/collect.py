@@ -77,6 +77,7 @@ def engine_result(
         "makespan_ps": makespan_ps(flows, tasks),
         **flow_figures(flows),
         **task_figures(tasks),
+        **({"flows_held": int((flows["start_ps"] < 0).sum())} if engine.has_program else {}),
         **class_figures(point, flows),
         **{name: int(links[name].sum()) for name in SUMS},
         "pauses": int(links["pauses_sent"].sum()),

@@ -160,6 +160,8 @@ def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
         parts.append("packets that shared paths trim are sent again at the same rate")
     else:
         parts.append("no retransmissions")
+    if scenario.load.program is not None:
+        parts.append("no time for what the program has hosts do")
     if scenario.faults is not None:
         parts.append("no slowing down after losses and failures")
     if scenario.fabric.load_balancing in PATH_FOR_LIFE:
@@ -180,6 +182,7 @@ def _memory(scenario: Scenario, point: Point, todo: Work | None) -> int:
     return (
         n_bytes
         + (0 if scenario.load.tasks is None else len(scenario.load.tasks)) * STATE_BYTES_PER_TASK
+        + _program_bytes(scenario)
         + network.n_hosts * HOST_BYTES
         + network.n_ports * (sizes.PORT_BYTES + queue_bytes)
         + network.route.nbytes
@@ -188,6 +191,18 @@ def _memory(scenario: Scenario, point: Point, todo: Work | None) -> int:
         + _bitmap_bytes(scenario, point)
         + _series_bytes(scenario, point, todo)
     )
+
+
+def _program_bytes(scenario: Scenario) -> int:
+    """What the state of a program takes."""
+    from netsim.engine.compiling.program import NO_PROGRAM, program_of
+
+    program = scenario.load.program
+    if program is None:
+        return 0
+    read, none = program_of(program.use), NO_PROGRAM
+    of_tasks = program.n_tasks * (read.task.itemsize - none.task.itemsize)
+    return of_tasks + scenario.network.n_hosts * read.host.itemsize
 
 
 def _series_bytes(scenario: Scenario, point: Point, todo: Work) -> int:

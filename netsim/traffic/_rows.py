@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,58 @@ def read_csv(path: Path) -> Rows:
         len(body),
         lambda row, message: at_line(path, lines[row + 1], message),
     )
+
+
+def read_json(path: Path) -> Rows:
+    """The rows of a JSON file: a list of objects, whose keys are columns and may be left out.
+
+    Cells are texts, as in a CSV file: a number as it is written, the items of a list with spaces
+    between them.
+    """
+    try:
+        # Numbers stay as they are written.
+        body = json.loads(
+            read_text(path), parse_int=str, parse_float=str, object_pairs_hook=_Object
+        )
+    except json.JSONDecodeError as mistake:
+        raise at_line(path, mistake.lineno, f"is not JSON: {mistake.msg}") from None
+    except RecursionError:
+        raise InputError("is nested too deeply", file=str(path)) from None
+    is_list = isinstance(body, list) and not isinstance(body, _Object)
+    if not is_list or not all(isinstance(row, _Object) for row in body):
+        hint = 'such as [{"kind": "join", "host": 0}]'
+        raise InputError("is not a list of objects", file=str(path), hint=hint)
+
+    def error(row: int, message: str) -> InputError:
+        return InputError(message, file=str(path), key=f"[{row}]")
+
+    names = dict.fromkeys(name for row in body for name, _ in row)
+    columns = {name: [""] * len(body) for name in names}
+    for number, row in enumerate(body):
+        if len(dict(row)) < len(row):
+            raise error(number, "names a key twice")
+        for name, value in row:
+            cell = _cell(value)
+            if cell is None:
+                what = written(str(value))
+                raise error(number, f"{written(name)}: {what} is neither text nor a number")
+            columns[name][number] = cell
+    return Rows(path, dict(columns), len(body), error)
+
+
+class _Object(list[Any]):
+    """An object of a JSON file: its pairs of a key and a value, as they are written."""
+
+
+def _cell(value: Any) -> str | None:
+    """A value of a JSON file as a cell of a table; None for what has no place in one."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and not isinstance(value, _Object):
+        return " ".join(value) if all(isinstance(one, str) for one in value) else None
+    return None
 
 
 def integers(table: Rows, name: str) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Tasks of hosts, and the flows between them, listed in a CSV file.
+"""Tasks of hosts, and the flows between them, listed in a CSV or JSON file.
 
 One row is one task, known by its number, from 0. A host's tasks start at the instant in which all
 that they wait for is done; hosts see nothing of one another but flows. A cell that does not
@@ -18,8 +18,10 @@ concern a task is empty, and a column that concerns none may be left out:
 - after: tasks of the same host, separated by spaces, that it waits for;
 - label: a name, for the results.
 
-The file names its columns in the first line; lines that begin with # and empty lines are left out.
-The flows are those of the send tasks, in the order of their rows.
+A CSV file names its columns in the first line; lines that begin with # and empty lines are left
+out. A JSON file is a list of objects, one for each task, with these columns as keys, of which a
+task has those that concern it; `after` may be a list of numbers. The flows are those of the send
+tasks, in the order of their rows.
 """
 
 from __future__ import annotations
@@ -37,10 +39,10 @@ from netsim.limits import CLASSES, COUNT
 from netsim.model.tasks import DONE_WHEN, KINDS
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
-from netsim.traffic._rows import Rows, each, fail_at, read_csv
+from netsim.traffic._rows import Rows, each, fail_at, read_csv, read_json
 from netsim.units import parse_bytes, parse_time_ps, written
 
-PARAMS = [Param("file", "file", REQUIRED, "the list, a .csv file")]
+PARAMS = [Param("file", "file", REQUIRED, "the list, a .csv or a .json file")]
 
 NEEDED = {"compute": ("duration",), "send": ("to", "size"), "receive": ("of",), "join": ()}
 ALLOWED = {
@@ -59,7 +61,8 @@ def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
     """The tasks in the order of the file, and the flows of its send tasks."""
-    rows = read_csv(user_path(params["file"], context.directory))
+    path = user_path(params["file"], context.directory)
+    rows = read_json(path) if path.suffix == ".json" else read_csv(path)
     _check_columns(rows)
     context.expect(rows.n_rows, key="traffic.file")
     kinds = np.array(each(rows, "kind", _one_of(KINDS)), np.int64)

@@ -85,7 +85,6 @@ def test_a_result_says_how_often_tasks_were_done(tmp_path: Path) -> None:
     assert 4 <= batches["runs"] < 12
     assert batches["busy_ps"] == batches["runs"] * 10**7 + 12 * 5 * 10**6
     assert loaded.summary["tasks"] == loaded.summary["tasks_done"] == 37
-    assert estimate(one).memory_bytes > 0
     assert not trace_flow(loaded, 14).warnings  # a reply
 
 
@@ -95,8 +94,20 @@ def test_what_is_not_started_does_not_keep_a_run_from_being_complete(tmp_path: P
     assert result.summary["flows"] == 4
     assert result.summary["flows_finished"] == 2
     assert result.flows["start_ps"].tolist() == [-1, 0, -1, 0]
+    assert result.summary["flows_held"] == 2
     assert result.summary["tasks_done"] == 4
     assert result.summary["fct_ps"]["max"] > 0
+
+
+def test_what_a_program_keeps_is_part_of_the_memory_that_is_predicted(tmp_path: Path) -> None:
+    small = estimate(mine(tmp_path)).memory_bytes
+    (tmp_path / "mine.py").write_text(
+        MINE.format(held="False", last=3) + 'TASK_STATE = ("one", ("thousand", 1000))\n'
+    )
+    text = EXPERIMENT.format(transport="ndp", kind="./mine.py", more="")
+    large = estimate(load(tmp_path, text).points()[0])
+    assert large.memory_bytes - small == 8 * 1001 * 8
+    assert "no time for what the program has hosts do" in large.assumptions
 
 
 def test_what_is_lost_for_good_does(tmp_path: Path) -> None:

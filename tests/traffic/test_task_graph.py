@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from traffic_cases import made
 
@@ -99,6 +100,74 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, mes
 def test_a_file_that_is_none(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         graph(tmp_path, text)
+
+
+JSON = """[
+{"kind": "compute", "host": 0, "duration": "10us", "stream": 1, "label": "forward"},
+{"kind": "send", "host": 0, "duration": "1us", "to": 2, "size": "2MB", "after": [0],
+ "done_when": "acked"},
+{"kind": "receive", "host": 2, "of": 1, "label": null},
+{"kind": "send", "host": 2, "to": 0, "size": "100B", "after": "2"},
+{"kind": "join", "host": 2, "after": [2, 3]},
+{"kind": "receive", "host": 0, "duration": "500ns", "of": 3}
+]"""
+"""What `GOOD` says."""
+
+
+def json_graph(tmp_path: Path, text: str) -> Workload:
+    (tmp_path / "tasks.json").write_text(text)
+    return made("task_graph", 4, directory=tmp_path, file="tasks.json")
+
+
+def test_a_json_file_says_the_same(tmp_path: Path) -> None:
+    one, other = json_graph(tmp_path, JSON), graph(tmp_path, GOOD)
+    assert one.tasks is not None
+    assert other.tasks is not None
+    for name in ("kind", "host", "duration_ps", "stream", "flow", "done_when", "label"):
+        assert list(getattr(one.tasks, name)) == list(getattr(other.tasks, name))
+    assert np.array_equal(one.tasks.edges(), other.tasks.edges())
+    for name in ("src", "dst", "size_bytes"):
+        assert list(getattr(one.flows, name)) == list(getattr(other.flows, name))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"compute", "host": 0', '"compute", "host": 4', r"tasks\.json: \[0\]: host 4: hosts are"),
+        ('"compute", "host": 0', '"compute", "host": 0.5', r'\[0\]: host: "0\.5" is not a number'),
+        (
+            '"compute", "host": 0',
+            '"compute", "host": true',
+            r"\[0\]: .*host.*: .* is neither text nor",
+        ),
+        ('"compute", "host": 0', '"compute"', r"\[0\]: host -1: hosts are"),
+        ('"stream": 1', '"stream": 1, "stream": 2', r"\[0\]: names a key twice"),
+        ('"stream": 1', '"steam": 1', 'column "?steam"? is not known.*stream'),
+        (
+            '"after": [2, 3]',
+            '"after": [[2], 3]',
+            r"\[4\]: .*after.*: .* is neither text nor a number",
+        ),
+        ('"after": [2, 3]', '"after": [2, 4]', r"\[4\]: waits, through others, for itself"),
+        ('"after": [2, 3]', '"after": {}', r"\[4\]: .*after.*: .* is neither text"),
+        ('"duration": "10us"', '"duration": 10', r"\[0\]: duration: .*unit"),
+        ('"10us", ', '"10us" ', r"tasks\.json:2: is not JSON: Expecting ',' delimiter"),
+        (JSON, "", r"tasks\.json:1: is not JSON"),
+        (JSON, "[]", "has no tasks|there is no column kind"),
+        (JSON, "{}", "is not a list of objects"),
+        (JSON, "[3]", "is not a list of objects"),
+        (JSON, "[" * 100_000, "is nested too deeply"),
+        (
+            JSON,
+            '[{"kind": "join", "host": 1' + "0" * 5000 + "}]",
+            r"\[0\]: host: .*is not a number",
+        ),
+    ],
+)
+def test_a_mistake_in_json_is_told(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in JSON
+    with pytest.raises(InputError, match=message):
+        json_graph(tmp_path, JSON.replace(old, new, 1))
 
 
 def test_tasks_behind_themselves_across_hosts(tmp_path: Path) -> None:

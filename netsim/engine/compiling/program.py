@@ -22,7 +22,7 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.task_fields import ProgramHostRecord, ProgramTaskRecord
-from netsim.plugins.registry import Plugin
+from netsim.plugins.registry import Plugin, PluginUse
 
 PROGRAM_SETTABLE: Mapping[str, tuple[str, ...]] = {}
 """Of the engine's fields a program sets none; services change them."""
@@ -87,3 +87,10 @@ def read_program(module: ModuleType, params: Mapping[str, Any], name: str) -> Pr
         timers=declared.count("TIMERS", MAX_TIMERS),
         handlers={name: declared.handler(row) for name, row in PROGRAM_HANDLERS.items()},
     )
+
+
+def program_of(use: PluginUse | None) -> Program:
+    """The program of a run, or `NO_PROGRAM`. Raises InputError as `read_program` does."""
+    if use is None:
+        return NO_PROGRAM
+    return read_program(use.module, program_parameters(use.plugin, use.params), use.plugin.name)
