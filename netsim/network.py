@@ -6,6 +6,14 @@ switch = builder.add_switch("tor")
 for host in hosts:
     builder.cable(host, switch, rate_bps=100_000_000_000, delay_ps=1_000_000)
 network = builder.build("pair")
+
+With circuit switches, which change what they join (`topologies/rotor.py` is an example; `tors` are
+switches with hosts):
+
+schedule = Schedule(100_000_000, tournament(len(tors)), switching_ps=10_000_000)
+rotor = builder.add_circuit_switch("rotor", schedule)
+for tor in tors:
+    builder.fibre(tor, rotor, rate_bps=100_000_000_000, delay_ps=500_000)
 """
 
 from __future__ import annotations

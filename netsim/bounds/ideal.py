@@ -14,6 +14,8 @@ If packets may take different paths, the last and shorter packet can overtake, a
 inside the network need not carry all of them. Then the time is that of packets which queue
 only at the first and at the last link: no work-conserving order of arrival is faster.
 
+Circuits that are there at times only count as if they were there always.
+
 A flow that goes by several lanes has its packets dealt to them in the best way (`_striped`).
 """
 

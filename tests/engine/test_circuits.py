@@ -156,3 +156,16 @@ def test_disciplines_that_pause_are_refused() -> None:
     fabric: Fabric = LOSSLESS
     with pytest.raises(InputError, match="pauses cannot cross a circuit in time"):
         build(rotor(), flow_table([(0, 1, 936, 0)]), "roce", fabric, jit=False)
+
+
+def test_compiled_code_does_the_same_with_any_number_of_threads() -> None:
+    network = racks(Schedule(SLOT, tournament(6), switching_ps=DARK))
+    flows = [(a, b, 936 * 100, 0) for a in range(6) for b in range(6) if a != b]
+    rules = CircuitRules(guard_ps=100 * NS, clock_error_ps=300 * NS)
+    given = (flow_table(flows), "datagram", replace(DROP_TAIL, circuits=rules))
+    engines = [
+        run(build(network, *given, packets=PACKETS, jit=jit, threads=threads))
+        for jit, threads in ((False, 1), (True, 1), (True, 2))
+    ]
+    assert len({engine.digest() for engine in engines}) == 1
+    assert counter(engines[0], "dark_packets") > 0

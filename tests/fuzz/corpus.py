@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from netsim.model.fabric import LOAD_BALANCING
+from netsim.model.fabric import IN_FLIGHT, LOAD_BALANCING
 from netsim.model.lanes import PLANES
 from netsim.plugins import registry
 from netsim.plugins.params import Param
@@ -19,6 +19,7 @@ Tree = dict[str, Any]
 
 SMALL = {
     "hosts_per_leaf": 4, "leaves": 3, "spines": 2, "uplinks": 2, "fan_in": 3, "n_flows": 5,
+    "racks": 5, "hosts_per_rack": 2, "rotors": 2,
     "size": "9KB", "sizes": "9KB", "load": [0.5, 0.8], "seed": 1, "bottleneck_delay": "100us",
 }  # fmt: skip
 """Values that make an experiment small, wherever their keys stand."""
@@ -62,14 +63,26 @@ FIXED: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
 """Sections, their keys, and the unit and choices of each."""
 
 ECN = {"kmin_bytes": "queue", "kmax_bytes": "queue", "pmax": "fraction", "at": "choice"}
+CIRCUITS = {"guard": "time", "clock_error": "time", "in_flight": "choice"}
 FAULT = {
     "loss": "fraction",
     "bit_error_rate": "fraction",
     "rate": "rate",
     **dict.fromkeys(("down", "up", "at", "until", "mtbf", "mttr"), "time"),
 }
-NODES = ("h0", "leaf*", "spine0", "left", "*", "")
-PATTERNS = ("all", "*", "h0 -> *", "leaf0 - spine*", "left - right", "h0 - h1", "", "->", "h* - h*")
+NODES = ("h0", "leaf*", "spine0", "left", "rotor*", "*", "")
+PATTERNS = (
+    "tor1 - rotor*",
+    "all",
+    "*",
+    "h0 -> *",
+    "leaf0 - spine*",
+    "left - right",
+    "h0 - h1",
+    "",
+    "->",
+    "h* - h*",
+)
 
 
 @cache
@@ -118,8 +131,20 @@ def small(rng: random.Random) -> Tree:
         if rng.random() < 0.25:
             tree["topology"]["planes"] = rng.choice([2, 4])
             tree["fabric"] = {"planes": rng.choice(PLANES)}
-    else:
+    elif rng.random() < 0.5:
         tree["topology"] = {"kind": "dumbbell", "hosts": 2, "bottleneck_delay": "50us"}
+    else:
+        racks, rotors = rng.choice([(2, 1), (3, 1), (4, 2), (5, 2)])
+        tree["topology"] = {
+            "kind": "rotor",
+            "racks": racks,
+            "hosts_per_rack": 4 // racks + 1,
+            "rotors": rotors,
+            "slot": "20us",
+            "switching": "1us",
+        }
+        if rotors > 1:
+            tree["fabric"] = {"circuits": {"in_flight": rng.choice(IN_FLIGHT)}}
     size = rng.choice(["1B", "4KB", "20KB", "50KB"])
     tree["traffic"] = rng.choice(
         [

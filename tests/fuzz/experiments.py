@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from netsim.model.fabric import IN_FLIGHT
+
 from . import corpus, toml_text, values
 from .corpus import Tree
 
@@ -176,6 +178,11 @@ def _fixed(rng: random.Random, tree: Tree) -> Change:
         path, choices = ("fabric", "ecn", key), ("enqueue", "dequeue")
         if not isinstance(_section(tree, "fabric").get("ecn"), dict):
             tree["fabric"]["ecn"] = {"kmin_bytes": "5pkt"}
+    elif name == "fabric" and rng.random() < 0.15:
+        key, unit = rng.choice(list(corpus.CIRCUITS.items()))
+        path, choices = ("fabric", "circuits", key), IN_FLIGHT
+        if not isinstance(_section(tree, "fabric").get("circuits"), dict):
+            tree["fabric"]["circuits"] = {}
     value = copy.deepcopy(values.of_unit(rng, unit, choices))
     _section(tree, name)
     put(tree, path, value)
