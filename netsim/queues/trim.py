@@ -8,6 +8,7 @@ stacks for low latency and high performance" (NDP), SIGCOMM 2017, section 3.1.
 from netsim.errors import InputError
 from netsim.params import Param
 from netsim.queue import (
+    ACK,
     DROP,
     PURPOSE_TRIM,
     class_of,
@@ -60,11 +61,18 @@ def admit(env, now, port, pkt):
         size = int(pkt.size_bytes)
         if bulk.bytes + size <= env.par.queue_bytes or makes_room(env, now, port, bulk, size):
             return BULK
+        if to_sender(pkt):
+            return DROP
         cut(env, now, port, pkt)
         pkt.prio = HEADERS
     if header_fits(env, port, pkt):
         return HEADERS
     return DROP
+
+
+def to_sender(pkt):
+    """Is it a control packet, of which there is no payload to cut?"""
+    return int(pkt.kind) >= ACK
 
 
 def header_fits(env, port, pkt):
@@ -83,7 +91,8 @@ def makes_room(env, now, port, bulk, size):
     n = waiting(bulk)
     if coin == 0 or n == 0:
         return False
-    if bulk.bytes - int(peek(env, bulk, n - 1).size_bytes) + size > env.par.queue_bytes:
+    tail = peek(env, bulk, n - 1)
+    if to_sender(tail) or bulk.bytes - int(tail.size_bytes) + size > env.par.queue_bytes:
         return False
     last = take_last(env, port, bulk)
     cut(env, now, port, last)

@@ -28,12 +28,14 @@ NETWORK = fat_tree(2, 2, "100Gbps")
 FLOWS = [(0, 2, 40_000, 0), (1, 2, 40_000, 0), (3, 2, 40_000, 0)]
 
 
-def engine(folder: Path, text: str, n_classes: int = 2, **options: object) -> Engine:
+def engine(
+    folder: Path, text: str, n_classes: int = 2, transport: str = "datagram", **options: object
+) -> Engine:
     """An engine whose switches do what `HEAD` and `text` say, of which later functions count."""
     (folder / "mine.py").write_text(HEAD + text, "utf-8")
     plugin = registry.find("queue", "mine.py", relative_to=folder)
     fabric = Fabric(PluginUse(plugin, {}), n_classes=n_classes)
-    return build(NETWORK, flow_table(FLOWS), "datagram", fabric, jit=False, **options)
+    return build(NETWORK, flow_table(FLOWS), transport, fabric, jit=False, **options)
 
 
 def in_handler(handler: str, *lines: str, coupled: bool = False) -> str:
@@ -127,6 +129,14 @@ def test_a_rule_that_is_broken_is_told_by_discipline_handler_and_switch(rule, tm
     where = r"^queue discipline mine\.py: {} \(switch \d\)$"
     with pytest.raises(RunError, match=where.format(what)):
         run(engine(tmp_path, text))
+
+
+def test_only_what_goes_to_a_receiver_may_be_cut(tmp_path):
+    """A NACK that is cut would be a header of data, and come to the sender of that."""
+    text = in_handler("admit", "cut(env, now, port, pkt)", "return 0")
+    told = r"admit cut a packet of kind 9, which goes to a sender and has no payload \(switch \d\)$"
+    with pytest.raises(RunError, match=told):
+        run(engine(tmp_path, text, transport="ndp"), 50_000_000)
 
 
 def test_what_a_handler_raises_is_told_with_its_line(tmp_path):

@@ -41,6 +41,7 @@ PAIRS = (
     ("datagram", "trim"),
     ("datagram", "lossless"),
     ("roce", "drop_tail"),
+    ("roce", "trim"),
     ("roce", "lossless"),
     ("ndp", "drop_tail"),
     ("ndp", "trim"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .model import DATA, TRIM_COIN, Packet, rand32, serialisation_ps
+from .model import ACK, DATA, TRIM_COIN, Packet, rand32, serialisation_ps
 
 if TYPE_CHECKING:
     from .switch import Switch, SwitchPort
@@ -86,8 +86,10 @@ class Trim(Discipline):
                 return BULK
             if self._toss(out) and out.fifos[BULK]:
                 tail = out.fifos[BULK][-1].packet
-                if self.fits(out, BULK, packet.size - tail.size):
+                if tail.kind < ACK and self.fits(out, BULK, packet.size - tail.size):
                     return self._trim_the_last(out)
+            if packet.kind >= ACK:
+                return None
             self._trim(out, packet)
         return HEADERS if self.fits(out, HEADERS, packet.size, "header_queue_bytes") else None
 

@@ -204,7 +204,9 @@ class RoceReceiver(Receiver):
         self.since_ack = 0
 
     def on_packet(self, packet: Packet) -> None:
-        """DATA(seq)."""
+        """DATA(seq); a header is nothing."""
+        if packet.kind != DATA:
+            return
         if packet.seq == self.expected:
             self.expected += 1
             self.nacked = False

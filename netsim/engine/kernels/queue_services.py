@@ -19,7 +19,7 @@ from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
 from netsim.engine.kernels.holes import FOLLOWS, FORESEES, N_CLASSES, SAMPLED, TRACE
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
-from netsim.engine.kernels.packets import TRIMMED
+from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
 from netsim.engine.kernels.places import APART, FRAME_DUE, WAITS, queue_of, ring_slot
 from netsim.engine.kernels.port_sets import include
 from netsim.engine.kernels.queue_handlers import IN_ADMIT, IN_CHOOSE
@@ -27,6 +27,7 @@ from netsim.engine.kernels.rules import (
     IN_HAND,
     LOST_TRACK,
     NO_CLASS,
+    NO_PAYLOAD,
     NO_PLACE,
     NOT_FORESEEN,
     NOT_LATER,
@@ -152,6 +153,9 @@ def drop(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
 
 def cut(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
     """Cut the payload off a packet that arrives or was taken; its class counts a trim."""
+    if int(pkt.kind) >= FIRST_CONTROL:
+        broken(env.switch, NO_PAYLOAD, int(pkt.kind))
+        return
     queue = class_of(env, port, int(pkt.prio))
     header = env.par.control_bytes
     queue.trims += 1

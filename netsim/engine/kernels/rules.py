@@ -38,7 +38,8 @@ from netsim.engine.kernels.fields import HostRecord, SwitchRecord
     NO_DURATION,
     NO_ALARM,
     OVER_AND_OVER,
-) = range(1, 27)
+    NO_PAYLOAD,
+) = range(1, 28)
 
 TEXTS = {
     TOO_MANY_CONTROL: "sent more control packets in one call than its host's FIFO has room for",
@@ -68,6 +69,7 @@ TEXTS = {
     NO_DURATION: "gave a task a duration of {value} ps: a join has none, any other 0 to 20 h",
     NO_ALARM: "used timer {value}, which is not declared in TIMERS, or set it beyond 20 h",
     OVER_AND_OVER: "was called {value} times at one instant, for what it starts there for ever",
+    NO_PAYLOAD: "cut a packet of kind {value}, which goes to a sender and has no payload",
 }
 
 MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER = 10_000, 100
