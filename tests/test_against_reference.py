@@ -14,9 +14,10 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from agreement import check
+from agreement import Way, check, compare
 from engine_case import NARROW, engine_for
 from reference.cases import FEATURES, LOAD_BALANCING, PAIRS, PLANES, random_case
+from reference.small import FULL, PAYLOAD, cable, case, fabric
 
 from netsim.engine.kernels.layout import RUNNING
 
@@ -65,6 +66,18 @@ def test_cases_have_everything_together() -> None:
         met |= set(itertools.product(features, kinds | features))
     kinds = {*itertools.chain(*PAIRS), *LOAD_BALANCING, *PLANES, *FEATURES}
     assert set(itertools.product(FEATURES, kinds)) <= met
+
+
+@pytest.mark.parametrize("sizes", [(20, 20), (40, 10, 25), (5, 5, 5, 5, 30)])
+def test_a_finished_flow_leaves_as_its_port_comes_to_it_paused_or_not(
+    sizes: tuple[int, ...],
+) -> None:
+    """Flows of two ports, which take the one with the fewer of them, into a slow one."""
+    lossless = fabric("lossless", planes="free", xoff_bytes=4 * FULL, xon_bytes=FULL)
+    flows = [(0, 1, n * PAYLOAD, i * 600_000) for i, n in enumerate(sizes)]
+    cables = [cable(0, 2), cable(0, 2), cable(1, 2, 50)]
+    slow = case(2, cables, flows, "roce", {"rto_ps": 10**7}, lossless, until_ps=10**8)
+    compare(slow, Way(None, None, pieces=False))
 
 
 def test_a_call_simulates_no_more_windows_than_asked_for_however_often_rings_grow() -> None:

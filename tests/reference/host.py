@@ -76,9 +76,11 @@ class HostPort(Port):
             self._send(self.control.popleft())
             return True
         for sender in list(self.ready):
-            if self.paused[sender.data_class]:
+            if self.paused[sender.data_class] and not sender.finished:
                 continue  # passed over, it keeps its place
             self.ready.remove(sender)
+            if sender.finished:
+                continue
             lane, sender.lane = sender.lane, None
             answer = sender.ready()
             if answer is None:  # blocked
