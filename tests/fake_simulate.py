@@ -47,6 +47,8 @@ class FakeProgress:
     wall_s: float = 0.0
     bytes_done: int = 0
     bytes_total: int = 1000
+    tasks_done: int = 0
+    tasks_total: int = 0
 
 
 @dataclass

@@ -79,6 +79,8 @@ def describe(progress: Progress, speed: Speed, *, eta_first: bool = False) -> st
         f"simulated {format_time(int(progress.simulated_ps), 4)}",
         f"{progress.flows_done:,} of {progress.flows_total:,} flows",
     ]
+    if progress.tasks_total:
+        parts.append(f"{progress.tasks_done:,} of {progress.tasks_total:,} tasks")
     if speed.hops_per_s is not None:
         parts.append(format_speed(speed.hops_per_s))
     if speed.eta_s is not None:

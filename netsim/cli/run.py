@@ -172,10 +172,11 @@ def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool)
     rows = [_marked(outcome) for outcome in outcomes]
     if sweep:
         show(sweep_table(rows, axes))
-    elif outcomes and outcomes[0].written:
-        show(result_table(rows[0], axes))
     written = [outcome for outcome in outcomes if outcome.written]
-    classes = [load_result(outcome.directory).summary.get("classes", []) for outcome in written]
+    summaries = [load_result(outcome.directory).summary for outcome in written]
+    if summaries and not sweep:
+        show(result_table(rows[0], summaries[0], axes))
+    classes = [summary.get("classes", []) for summary in summaries]
     if any(classes):
         show(class_table([outcome.row for outcome in written], classes, axes if sweep else []))
 

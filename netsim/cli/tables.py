@@ -24,18 +24,21 @@ TIME_RANKS = (1, 7, 0, 0, 6)
 
 SLOWDOWNS = ("slowdown_p50", "slowdown_p99", "slowdown_max")
 COUNTS = ("drops", "lost", "unroutable", "trims", "marks", "retransmits", "pauses")
+FAULTS = {"down": "outages", "rate": "other rates", "loss": "losses", "reroute": "new routes"}
+"""What happened to links and routes ("faults" of the summary), and how it is told."""
+
 UNITS = (("ps", 1), ("ns", 10**3), ("us", 10**6), ("ms", 10**9), ("s", 10**12))
 
 Row = Mapping[str, Any]
 
 
-def result_table(row: Row, axes: Sequence[str] = ()) -> Table:
-    """The figures of one point, one below the other."""
+def result_table(row: Row, summary: Mapping[str, Any], axes: Sequence[str] = ()) -> Table:
+    """The figures of one point, one below the other; `summary` is that of its result."""
     from rich.text import Text
 
     table = plain_table("", "", title=str(row["point"]))
     table.show_header = False
-    for name, value in _lines(row, axes):
+    for name, value in _lines(row, summary, axes):
         table.add_row(name, Text(value))
     return table
 
@@ -148,7 +151,7 @@ def _time(value: float | None, digits: int = 5) -> str:
     return "-" if value is None else format_time(round(value), digits)
 
 
-def _lines(row: Row, axes: Sequence[str]) -> list[tuple[str, str]]:
+def _lines(row: Row, summary: Mapping[str, Any], axes: Sequence[str]) -> list[tuple[str, str]]:
     lines = [(axis, _axis(row.get(axis))) for axis in axes]
     lines += [("transport", str(row["transport"]))] if "transport" not in axes else []
     lines += [("status", str(row["status"])), ("flows", flows(row))]
@@ -161,6 +164,7 @@ def _lines(row: Row, axes: Sequence[str]) -> list[tuple[str, str]]:
     if row.get("duty") is not None:
         dark = f"{count(row.get('dark'))} packets lost in the dark"
         lines.append(("circuits", f"there {100 * row['duty']:.3g} % of the time, {dark}"))
+    lines += _of_some_points(summary)
     lines.append(("simulated", _time(row.get("simulated_ps"))))
     speed = row.get("packet_hops_per_s")
     hops = count(row.get("packet_hops"))
@@ -168,6 +172,21 @@ def _lines(row: Row, axes: Sequence[str]) -> list[tuple[str, str]]:
     compiled = row.get("compile_s")
     extra = f" and {format_duration(compiled)} of compilation" if compiled else ""
     lines.append(("wall", wall(row) + extra))
+    return lines
+
+
+def _of_some_points(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Lines on what not every experiment has: tasks, faults, series."""
+    lines = []
+    if "tasks" in summary:
+        done = {"flows": summary["tasks"], "flows_finished": summary["tasks_done"]}
+        lines.append(("tasks", flows(done)))
+    if "faults" in summary:
+        numbers = [(summary["faults"][kind], name) for kind, name in FAULTS.items()]
+        told = ", ".join(f"{name}: {n:,}" for n, name in numbers if n)
+        lines.append(("faults", told or "none yet"))
+    if "series" in summary:
+        lines.append(("series", summary["series"]["said"]))
     return lines
 
 

@@ -197,13 +197,13 @@ def link_table(engine: Engine) -> Table:
     network, classes = engine.network, engine.fabric.n_classes
     counters = engine.link_counters()
     port = np.repeat(np.arange(network.n_ports), classes)
-    names = node_names(network)
+    names = end_names(network)
     table: Table = {
         "link": port,
         "from_node": network.port_node[port],
         "to_node": network.port_node[network.port_peer[port]],
-        "from_name": names[network.port_node[port]],
-        "to_name": names[network.port_node[network.port_peer[port]]],
+        "from_name": names[port],
+        "to_name": names[network.port_peer[port]],
         "class": np.tile(np.arange(classes), network.n_ports),
         "rate_bps": network.port_rate_bps[port],
     }
@@ -222,9 +222,15 @@ def link_table(engine: Engine) -> Table:
     return table
 
 
-def node_names(network: Network) -> np.ndarray:
-    """Names of all nodes, as text."""
-    return np.array([network.node_name(n) for n in range(network.n_nodes)])
+def end_names(network: Network) -> np.ndarray:
+    """Of every port: its node's name; if that is a host with several, the port's, as in "h3:1"."""
+    names = np.array([network.node_name(n) for n in range(network.n_nodes)])[network.port_node]
+    several = np.diff(network.node_first_port)[network.port_node] > 1
+    own = np.flatnonzero(several[: network.n_host_ports])
+    of_ports = np.array([network.port_name(port) for port in own.tolist()], str)
+    names = names.astype(np.result_type(names, of_ports))
+    names[own] = of_ports
+    return names
 
 
 def conserve(engine: Engine) -> dict[str, dict[str, int]]:

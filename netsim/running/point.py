@@ -33,6 +33,7 @@ from netsim.running.stuck_tasks import not_done
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
+    from netsim.model.tasks import Workload
     from netsim.running.keeper import Keeper
 
 STALLED = "stalled"
@@ -58,19 +59,24 @@ class Progress:
     wall_s: float
     bytes_done: int
     bytes_total: int
+    tasks_done: int
+    tasks_total: int
 
     @classmethod
-    def at(cls, phase: str, chunk: Chunk, n_flows: int, n_bytes: tuple[int, int]) -> Progress:
-        """The progress after a chunk; `n_bytes` are those done and those in all."""
+    def at(cls, phase: str, chunk: Chunk, load: Workload) -> Progress:
+        """The progress after a chunk of simulating `load`."""
+        counts, n_tasks = chunk.counts, 0 if load.tasks is None else len(load.tasks)
         return cls(
             phase=phase,
-            simulated_ps=chunk.counts.now_ps,
-            flows_done=chunk.counts.delivered,
-            flows_total=n_flows,
-            packet_hops=chunk.counts.hops,
+            simulated_ps=counts.now_ps,
+            flows_done=counts.delivered,
+            flows_total=len(load.flows),
+            packet_hops=counts.hops,
             wall_s=chunk.wall_s,
-            bytes_done=n_bytes[0],
-            bytes_total=n_bytes[1],
+            bytes_done=counts.payload_bytes,
+            bytes_total=load.flows.total_bytes,
+            tasks_done=min(counts.tasks_done, n_tasks),  # flows that wait for flows add some
+            tasks_total=n_tasks,
         )
 
 
@@ -252,6 +258,4 @@ class _Run:
         return STALLED
 
     def _tell(self, phase: str, chunk: Chunk = BEFORE) -> None:
-        flows = self.scenario.flows
-        n_bytes = chunk.counts.payload_bytes, flows.total_bytes
-        self.report(Progress.at(phase, chunk, len(flows), n_bytes))
+        self.report(Progress.at(phase, chunk, self.scenario.load))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,5 +165,6 @@ class _Session:
         if self.progress is None:
             return
         # What is waited for is a time, not bytes.
-        waited = min(chunk.counts.now_ps, self.goal_ps), self.goal_ps
-        self.progress(Progress.at(phase, chunk, len(self.scenario.flows), waited))
+        waited = min(chunk.counts.now_ps, self.goal_ps)
+        progress = Progress.at(phase, chunk, self.scenario.load)
+        self.progress(replace(progress, bytes_done=waited, bytes_total=self.goal_ps))

@@ -34,6 +34,11 @@ def test_a_line_of_progress():
     )
 
 
+def test_tasks_are_told_where_there_are_some():
+    progress = FakeProgress(tasks_done=4321, tasks_total=5000)
+    assert describe(progress, Speed()) == "simulated 0ps, 0 of 8 flows, 4,321 of 5,000 tasks"
+
+
 def test_the_bar_begins_with_the_time_to_go():
     speed = Speed()
     speed.update(FakeProgress())

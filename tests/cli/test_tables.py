@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from netsim.cli.tables import class_table, comparison_table, sweep_table
+from netsim.cli.tables import class_table, comparison_table, result_table, sweep_table
 from netsim.cli.wide import Column, Wide, needed_width, wide_lines
 from netsim.plots import sweeps
 
@@ -40,6 +40,25 @@ def test_a_table_of_a_sweep_fits_into_a_terminal(width):
     assert "sweep.parquet has all" in lines[-1]
     assert "slowdown p50, slowdown" in lines[-1]
     assert "packet-hops/s" in lines[-1]
+
+
+def test_what_only_some_points_have_is_a_line_where_they_have_it():
+    def lines(summary):
+        table = result_table(ROW, summary)
+        names, texts = (list(map(str, column.cells)) for column in table.columns)
+        return dict(zip(names, texts, strict=True))
+
+    plain = lines({})
+    assert plain["flows"] == "65,536"
+    faults = {"down": 2, "rate": 0, "loss": 1200, "reroute": 0, "hosts_cut_off": []}
+    summary = {"tasks": 5000, "tasks_done": 4321, "faults": faults}
+    found = lines({**summary, "series": {"interval_ps": 10**7, "said": "sampled every 10us"}})
+    assert {name: found[name] for name in found.keys() - plain.keys()} == {
+        "tasks": "4,321/5,000",
+        "faults": "outages: 2, losses: 1,200",
+        "series": "sampled every 10us",
+    }
+    assert lines({"faults": dict.fromkeys(faults, 0)})["faults"] == "none yet"
 
 
 def test_without_a_terminal_a_table_is_complete():

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from experiment_text import load, text
+from several_ports import rails, two_nics
 
 from netsim.engine.simulation import Parts
 from netsim.errors import InputError
 from netsim.experiment import Point
 from netsim.results import load_result, summary_of, write_result
 from netsim.results.sweep import sweep_row
+from netsim.running.collect import end_names
 from netsim.running.estimate import Code, code_needed, estimate
 from netsim.running.point import Progress, simulate
 
@@ -77,6 +79,15 @@ def test_drain_goes_on_until_nothing_is_under_way(tmp_path: Path) -> None:
     assert drained.summary["conservation"]["packets"]["in_flight"] == 0
     assert drained.summary["simulated_ps"] >= stopped.summary["simulated_ps"]
     assert (drained.flows["fct_ps"] == stopped.flows["fct_ps"]).all()
+
+
+def test_links_of_a_host_with_several_ports_have_names_of_their_own() -> None:
+    network = two_nics()
+    names = end_names(network).tolist()
+    assert names[:4] == ["h0:0", "h0:1", "h0:2", "h1:0"]
+    assert len(set(names[: network.n_host_ports])) == network.n_host_ports
+    assert set(names[network.n_host_ports :]) == set(network.switch_names)
+    assert end_names(rails(3, [100])).tolist() == ["h0", "h1", "h2", *["plane0"] * 3]
 
 
 def test_the_estimate_of_packet_hops_is_close(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ PLAIN = (
 
 HINT = (
     "handlers are compiled by Numba: numbers, records, tuples and the functions of "
-    "netsim.transport, if, while and for, and functions of your own"
+    "netsim.transport or netsim.queue, if, while and for, and functions of your own"
 )
 
 

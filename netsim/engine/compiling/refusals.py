@@ -16,7 +16,10 @@ from pathlib import Path
 from netsim.errors import InputError
 from netsim.inputs import at_line
 
-STATE = "state is kept in TX_STATE, RX_STATE and HOST_STATE"
+STATE = (
+    "state is kept in TX_STATE, RX_STATE and HOST_STATE, of a queue discipline in PORT_STATE, "
+    "CLASS_STATE and SWITCH_STATE"
+)
 LOOP = "a loop can be compiled"
 
 KINDS = (
