@@ -1,9 +1,16 @@
 """Settings for all tests."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
 
 settings.register_profile("netsim", deadline=None)  # compilation makes first examples slow
 settings.load_profile("netsim")
@@ -15,3 +22,11 @@ def _compiled_code(request: pytest.FixtureRequest) -> None:
     cache = request.config.cache
     assert cache is not None
     os.environ.setdefault("NETSIM_CACHE_DIR", str(cache.mkdir("compiled")))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """The tests of a file go to one worker: two would compile at the same time what these share."""
+    from xdist.scheduler import LoadFileScheduling
+
+    return LoadFileScheduling(config, log) if config.getvalue("dist") == "load" else None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from engine_runs import NARROW
 from reference.model import Case
 
 from netsim.engine.engine import Engine
@@ -33,9 +34,6 @@ from netsim.plugins.registry import Plugin, PluginUse
 MIXED = Path(__file__).parent / "mixed_queue.py"
 MIXED_PROGRAM = Path(__file__).parent / "mixed_program.py"
 SIZED = Path(__file__).parent / "sized_datagram.py"
-
-NARROW = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4, spare_slots=8)
-"""So little room that everything that can grow does, more than once."""
 
 TRACE_SLOTS = 1 << 14
 """Slots of every link's ring: so many that nothing is overwritten."""

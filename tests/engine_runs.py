@@ -13,6 +13,7 @@ from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.simulation import Options, Simulation
+from netsim.engine.sizes import Sizes
 from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_use
 from netsim.model.faults import LinkFault
 from netsim.model.flows import FlowTable
@@ -49,6 +50,9 @@ TRIM = fabric_with(
     header_queue_bytes=1_000_000,
 )
 DROP_TAIL = fabric_with(queue_bytes=10**12)
+
+NARROW = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4, spare_slots=8)
+"""Rings that have to grow at once."""
 
 
 def bdp_queues(queue: int = 29, kmin: int = 6, kmax: int = 24) -> Fabric:

@@ -22,12 +22,12 @@ def rails(n_hosts: int, rates: Sequence[int], delay_ps: int = US) -> Network:
     return builder.build("rails")
 
 
-def two_nics() -> Network:
-    """Four hosts: NIC 0 has two ports of 400 Gbit/s to the two switches of the host's domain of
-    two, the scale-up network, NIC 1 one of 100 Gbit/s to a switch for all, the scale-out one."""
+def two_nics(domains: int = 2) -> Network:
+    """Two hosts in each domain: NIC 0 has two ports of 400 Gbit/s to the two switches of the host's
+    domain, the scale-up network, NIC 1 one of 100 Gbit/s to a switch for all, the scale-out one."""
     builder = NetworkBuilder()
-    hosts = builder.add_hosts(4)
-    up = [[builder.add_switch(f"up{d}.{k}") for k in range(2)] for d in range(2)]
+    hosts = builder.add_hosts(2 * domains)
+    up = [[builder.add_switch(f"up{d}.{k}") for k in range(2)] for d in range(domains)]
     out = builder.add_switch("out")
     for host in hosts:
         for switch in up[host // 2]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,18 +15,19 @@ from netsim.cli import app
 from netsim.plugins import registry
 
 FILES = ["mine.py", "mine.toml", "test_mine.py"]
+PLAIN = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
 
 
 def new_transport(*arguments: str):
     return CliRunner().invoke(app, ["new-transport", *arguments])
 
 
-def python(folder: Path, *arguments: str) -> str:
+def python(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> str:
     """What a command prints, which has to end well."""
-    command = [sys.executable, "-m", *arguments]
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, check=False, text=True, timeout=400
-    )
+        [sys.executable, "-m", *arguments],
+        cwd=folder, capture_output=True, check=False, text=True, timeout=400, env=env,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
 
@@ -33,14 +35,14 @@ def python(folder: Path, *arguments: str) -> str:
 def test_from_nothing_to_a_plot(tmp_path: Path) -> None:
     said = python(tmp_path, "netsim", "new-transport", "mine")
     assert sorted(path.name for path in tmp_path.iterdir()) == FILES
-    commands = [line.split() for line in said.splitlines() if line.startswith("  ")]
-    assert [command[0] for command in commands] == ["netsim", "netsim", "pytest"]
-    for command in commands:
-        said = python(tmp_path, *command)
-        assert "FAIL" not in said
+    check, run, test = [line.split() for line in said.splitlines() if line.startswith("  ")]
+    assert (check[:2], run[:2]) == (["netsim", "check-transport"], ["netsim", "run"])
+    assert "pass" in python(tmp_path, *check, "--case", "sizes", "--case", "random loss", env=PLAIN)
+    python(tmp_path, *run)
+    python(tmp_path, *test, "-p", "no:cacheprovider", env=PLAIN)  # it tries all cases
     assert load(tmp_path / "results" / "mine").complete
     assert (tmp_path / "results" / "mine" / "fct.png").stat().st_size > 1000
-    run = ("netsim", "run", "mine.toml")
+    run = ["netsim", "run", "mine.toml"]
     python(tmp_path, *run, "--out", "careful", "--set", "transport=./mine.py:careful")
     changed = load(tmp_path / "careful").experiment["resolved"]["transport"]
     assert changed["target_delay"] == "1us"

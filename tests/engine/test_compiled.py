@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from engine_runs import (
     DROP_TAIL,
     LOSSLESS,
+    NARROW,
     PACKET,
     TRIM,
     US,
@@ -25,7 +22,7 @@ from engine_runs import (
 )
 
 from netsim.engine.kernels.layout import INF
-from netsim.engine.sizes import Sizes
+from netsim.errors import RunError
 from netsim.model.fabric import Ecn, Fabric
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -36,7 +33,7 @@ KINDS = {
     "roce": ("roce", LOSSLESS),
     "ndp": ("ndp", TRIM),
 }
-# Two more with all that those leave out.
+# One more with much that those leave out; `test_tasks.py` has another.
 FEATURES = {
     "roce, dynamic thresholds": (
         "roce",
@@ -47,12 +44,7 @@ FEATURES = {
             ecn=Ecn(PACKET, 5 * PACKET, 0.7, at="dequeue"),
         ),
     ),
-    "ndp, marked and sprayed": (
-        "ndp",
-        replace(TRIM, load_balancing="spray_random", ecn=Ecn(PACKET, 5 * PACKET, 0.7)),
-    ),
 }
-NARROW = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4, spare_slots=8)
 
 
 def random_flows(network: Network, rng: np.random.Generator, n: int, most_bytes: int) -> FlowTable:
@@ -79,6 +71,7 @@ def tight(fabric: Fabric, rng: np.random.Generator) -> Fabric:
 
 @pytest.mark.parametrize("kind", [*KINDS, *FEATURES])
 def test_compiled_and_plain_runs_agree(kind: str) -> None:
+    """Bounds of arrays are checked as well, but where others share the code."""
     transport, fabric = (KINDS | FEATURES)[kind]
     for seed in range(4):
         rng = np.random.Generator(np.random.Philox(seed))
@@ -87,6 +80,7 @@ def test_compiled_and_plain_runs_agree(kind: str) -> None:
         params = {} if transport == "datagram" else {"rto": "100us"}
         until = 2000 * US
         given = {"fabric": tight(fabric, rng), "seed": seed, "params": params}
+        given["checked"] = kind in FEATURES
         engines = [
             build(network, flows, transport, jit=jit, sizes=sizes, **given)
             for jit, sizes in ((False, None), (True, None), (True, NARROW))
@@ -142,38 +136,18 @@ def test_stopping_and_going_on_changes_nothing() -> None:
     assert run(parts).digest() == whole.digest()
 
 
-BOUNDS_CHECKED = """
-from netsim.errors import RunError
-from test_compiled import *
-for kind in ("roce", "ndp"):
-    transport, fabric = KINDS[kind]
+def test_with_bounds_checking() -> None:
+    """No index is negative or too large: of switches some of whose ports are simulated together."""
     rng = np.random.Generator(np.random.Philox(5))
     network = fat_tree(3, 3, "100Gbps", spines=2)
     flows = random_flows(network, rng, 40, 60 * 4096)
     for sizes in (None, NARROW):
-        engine = build(network, flows, transport, tight(fabric, rng), sizes=sizes)
+        given = {"sizes": sizes, "checked": True}
+        engine = build(network, flows, "roce", tight(LOSSLESS, rng), **given)
         assert_conserved(run(engine, 3000 * US))
-# And the check itself works: with too short an array it objects.
-short = np.zeros((1, 1), np.int32)
-engine = build(network, flows, transport, fabric)
-engine.state.scratch = engine.state.scratch._replace(outs=short)
-try:
-    run(engine)
-except RunError as error:
-    print("within bounds" if isinstance(error.__cause__, IndexError) else error)
-"""
-
-
-def test_with_bounds_checking() -> None:
-    """No index is out of its array; compiled for this in a process of its own."""
-    modules = os.pathsep.join(map(str, Path(__file__).parents[:2]))
-    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "PYTHONPATH": modules}
-    done = subprocess.run(
-        [sys.executable, "-c", BOUNDS_CHECKED],
-        env=env,
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=300,
-    )
-    assert done.stdout.strip() == "within bounds", done.stderr[-2000:]
+    # And the check itself works: with too short an array it objects.
+    engine = build(network, flows, "roce", LOSSLESS, checked=True)
+    engine.state.scratch = engine.state.scratch._replace(outs=np.zeros((1, 1), np.int32))
+    with pytest.raises(RunError) as raised:
+        run(engine)
+    assert isinstance(raised.value.__cause__, IndexError)

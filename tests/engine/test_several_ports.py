@@ -170,22 +170,6 @@ def test_completion_times_are_not_below_the_ideal_ones(planes: str) -> None:
     assert (fct_ps(engine) >= ideal.fct_ps).all()
 
 
-def test_compiled_and_plain_runs_agree_with_any_number_of_threads() -> None:
-    """And with rings that grow, and in shorter windows."""
-    network = two_nics()
-    rng = np.random.default_rng(3)
-    pairs = [rng.choice(4, 2, replace=False) for _ in range(12)]
-    flows = flow_table([(int(a), int(b), int(rng.integers(1, 10**5)), 0) for a, b in pairs])
-    fabric = replace(changed(TRIM, queue_bytes=4 * PACKET), planes="free")
-    narrow = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4, spare_slots=8)
-    given = ({"jit": False}, {"jit": True}, {"jit": True, "threads": 2, "window_ps": 20 * NS})
-    digests = {
-        run(build(network, flows, "ndp", fabric, sizes=sizes, **more)).digest()
-        for more, sizes in zip(given, (None, narrow, None), strict=True)
-    }
-    assert len(digests) == 1
-
-
 @pytest.mark.parametrize("transport", ["nscc", "smartt"])
 def test_entropies_of_packets_spread_them_over_the_planes(transport: str) -> None:
     """Each packet leaves by the port that its entropy says."""

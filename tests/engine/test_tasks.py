@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from engine_runs import DROP_TAIL, TRIM, build, fat_tree, run
-from traffic_cases import GBPS, made, star
+from engine_runs import DROP_TAIL, NARROW, PACKET, TRIM, build, changed, counter, run
+from several_ports import two_nics
+from traffic_cases import made, star
 
 from netsim.engine.engine import Engine
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
+from netsim.model.fabric import Ecn
 from netsim.model.network import Network
 
 US = 10**6
@@ -133,7 +136,7 @@ def test_a_run_lasts_until_its_tasks_are_done() -> None:
 
 
 def random_load(network: Network) -> Workload:
-    """Chains over random flows of a tree: as each is delivered, its receiver sends another."""
+    """Chains over random flows: as each is delivered, its receiver sends another."""
     rng = np.random.default_rng(3)
     path = [rng.permutation(network.n_hosts)[:5] for _ in range(20)]
     src = np.concatenate([hosts[:-1] for hosts in path])
@@ -151,14 +154,29 @@ def random_load(network: Network) -> Workload:
 
 
 def test_threads_windows_and_compiling_change_nothing() -> None:
-    network = fat_tree(4, 2, "100Gbps")
+    """Of tasks on hosts with several ports, below switches that trim, mark and spray at random.
+
+    It is all compiled at once, with bounds of arrays checked, and nowhere by itself.
+    """
+    network = two_nics(domains=4)
     load = random_load(network)
-    ndp = {"transport": "ndp", "fabric": TRIM}
-    ways = ({"jit": False}, {"jit": True, "threads": 2}, {"jit": True, "window_ps": 300_000})
-    engines = [run(engine(network, load, **ndp, **way)) for way in ways]
+    fabric = replace(
+        changed(TRIM, queue_bytes=4 * PACKET),
+        planes="free",
+        load_balancing="spray_random",
+        ecn=Ecn(PACKET, 5 * PACKET, 0.7),
+    )
+    compiled = {"jit": True, "checked": True}
+    ways: tuple[dict[str, Any], ...] = (
+        {},
+        {**compiled, "threads": 2, "sizes": NARROW},
+        {**compiled, "window_ps": 20_000},
+    )
+    engines = [run(engine(network, load, transport="ndp", fabric=fabric, **way)) for way in ways]
     assert len({one.digest() for one in engines}) == 1
+    assert counter(engines[0], "trims") > 0
+    assert counter(engines[0], "marks") > 0
     assert (engines[0].task_states().end_ps >= 0).all()
-    assert network.port_rate_bps[0] == 100 * GBPS
 
 
 def test_more_tasks_may_begin_at_once_than_a_transport_may_set_timers() -> None:

@@ -62,11 +62,10 @@ def on_forward(now, pkt, port, queue):
 )
 
 
-@pytest.mark.parametrize("jit", [False, True])
-def test_packets_collect_what_switches_tell(tmp_path, jit):
+def test_packets_collect_what_switches_tell(tmp_path):
     """Two hosts send to a third of the other leaf: their leaf's uplinks and its downlink queue."""
     flows = [(0, 4, 40 * 4096, 0), (1, 4, 40 * 4096, 0)]
-    rx = engine(tmp_path, TELEMETRY, flows, jit=jit).state.ends.rx
+    rx = engine(tmp_path, TELEMETRY, flows, jit=False).state.ends.rx
     most = np.asarray(rx["most_bytes"])
     assert (most[:, :3] >= PACKET).all()
     assert (most[:, 3] == 0).all()  # three switches on the path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -123,7 +124,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for all tests, so that the transport is compiled once."""
+    """One for all tests."""
     path = tmp_path_factory.mktemp("plugins")
     for name, content in FILES.items():
         (path / name).write_text(content)
@@ -131,9 +132,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def netsim(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run as plain Python; that files named by a path are compiled is tested with the cache."""
     command = [sys.executable, "-m", "netsim", *arguments]
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     return subprocess.run(
-        command, cwd=folder, capture_output=True, check=False, text=True, timeout=300
+        command, cwd=folder, capture_output=True, check=False, text=True, timeout=300, env=env
     )
 
 

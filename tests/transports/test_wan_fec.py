@@ -56,6 +56,8 @@ def wan(network: Network, flows: list[tuple[int, int, int, int]], **given: Any) 
     transport = given.pop("transport", "wan_fec")
     fabric = fabric_with(queue_bytes=given.pop("queue", 100) * PACKET)
     options = {name: given.pop(name) for name in ("faults", "seed") if name in given}
+    # With faults in any case, if of no effect: without, the engine would be compiled once more.
+    options.setdefault("faults", lossy(network, 0.0))
     return build(network, flow_table(flows), transport, fabric, params=given, **options)
 
 
