@@ -1,12 +1,12 @@
-"""Racks joined by rotors: circuit switches that go through fixed matchings, so that each rack is
-joined to each other one for a while in every cycle.
+"""Racks joined by rotors: circuit switches that join each rack to each other one in turn.
 
-Hosts are numbered rack by rack. A rack's switch has its hosts and an uplink to each rotor. The
-matchings are the rounds of a tournament (the circle method): `racks - 1` of them in which every
-rack has a partner or, if their number is odd, `racks` with one rack left out in each. The rotors
-share them, rotor r has rounds r, r + rotors, r + 2 rotors, ..., and stays in each for `slot`, of
-which the mirrors take `switching` and receivers `sync` before light passes. So the circuit of two
-racks is there once in a rotor's cycle of about `(racks - 1) / rotors` slots.
+They go through fixed matchings, again and again. Hosts are numbered rack by rack. A rack's switch
+has its hosts and an uplink to each rotor. The matchings are the rounds of a tournament (the
+circle method): `racks - 1` of them in which every rack has a partner or, if their number is odd,
+`racks` with one rack left out in each. The rotors share them, rotor r has rounds r, r + rotors, r
++ 2 rotors, ..., and stays in each for `slot`, of which the mirrors take `switching` and receivers
+`sync` before light passes. So the circuit of two racks is there once in a rotor's cycle of about
+`(racks - 1) / rotors` slots.
 
 With `stagger` rotor r begins `r / rotors` of a slot later, so that they never turn all at once.
 Packets take the direct circuit and wait for it in a queue of their own; nothing goes by way of

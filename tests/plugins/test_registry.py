@@ -43,7 +43,8 @@ def test_every_built_in_plugin_loads():
     for kind in registry.KINDS:
         assert registry.broken(kind) == {}
         assert [plugin.name for plugin in registry.all(kind)] == registry.names(kind)
-        assert all(plugin.summary for plugin in registry.all(kind))
+        for plugin in registry.all(kind):
+            assert plugin.summary.endswith("."), "its first line is not a sentence of its own"
 
 
 def test_listing_plugins_does_not_load_the_compiler():
