@@ -32,6 +32,7 @@ from netsim.plugins import registry
 from netsim.plugins.registry import Plugin, PluginUse
 
 MIXED = Path(__file__).parent / "mixed_queue.py"
+MIXED_TRANSPORT = Path(__file__).parent / "mixed_transport.py"
 MIXED_PROGRAM = Path(__file__).parent / "mixed_program.py"
 SIZED = Path(__file__).parent / "sized_datagram.py"
 
@@ -76,6 +77,8 @@ NAMES = {
 
 def transport_of(case: Case) -> Plugin:
     """The case's transport; with pFabric, one that says what remains of a flow."""
+    if case.transport == "mixed":
+        return registry.find("transport", str(MIXED_TRANSPORT))
     sized = case.transport == "datagram" and case.fabric["model"] == "pfabric"
     return registry.find("transport", str(SIZED) if sized else case.transport)
 

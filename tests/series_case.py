@@ -18,6 +18,7 @@ FIELDS = {
     "datagram": (),
     "roce": ("tx.next_seq", "tx.una"),
     "ndp": ("tx.pulled", "tx.n_nacks"),
+    "mixed": ("tx.draws", "tx.sent"),
 }
 
 

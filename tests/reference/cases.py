@@ -36,6 +36,7 @@ LOAD_BALANCING = (
 )
 
 TRANSPORTS = ("datagram", "roce", "ndp")
+BESIDES = ("pfabric", "codel", "credit_shaper", "mixed")
 PAIRS = (
     ("datagram", "drop_tail"),
     ("datagram", "trim"),
@@ -46,8 +47,8 @@ PAIRS = (
     ("ndp", "drop_tail"),
     ("ndp", "trim"),
     ("ndp", "lossless"),
-    *((each, model) for model in ("pfabric", "codel", "credit_shaper") for each in TRANSPORTS),
-    *((each, "mixed") for each in TRANSPORTS),
+    *((each, model) for model in BESIDES for each in TRANSPORTS),
+    *(("mixed", model) for model in ("drop_tail", "trim", "lossless", *BESIDES)),
 )
 """Transports, and the queue disciplines that make sense with them."""
 
@@ -192,6 +193,13 @@ def _params(
         rate = None if rng.random() < 0.5 else rng.choice((3, 7, 10, 90)) * 10**9 + 1
         data_class = 1 if model == "trim" else rng.randrange(n_classes)
         return {"rate_bps": rate, "data_class": data_class}
+    if transport == "mixed":
+        return {
+            "classes": n_classes,
+            "gap_ps": rng.choice((0, 1, NS, 3 * US)),
+            "most": rng.choice((0, 5, 50)),
+            "data_class": rng.randrange(n_classes),
+        }
     if transport == "roce":
         return {
             "ack_every": rng.choice((1, 1, 2, 5)),

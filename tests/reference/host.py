@@ -11,13 +11,13 @@ from .port import SENDING, TIMER, Port
 
 if TYPE_CHECKING:
     from .lanes import Spread
+    from .sides import Receiver, Sender
     from .simulator import Event, Simulator
-    from .transports import Receiver, Sender
 
 # First number of a timer slot of a NIC; they sort as (group, flow, number in the flow).
-# No transport has receiver timers, which would be the third group.
 HOST_TIMERS = 0
 SENDER_TIMERS = 1
+RECEIVER_TIMERS = 2
 BEGIN_TIMER, TASK_TIMERS, PROGRAM_TIMERS = 999, 1000, 1001
 """In the place of a NIC's number, which is the first of a timer slot."""
 
@@ -91,7 +91,6 @@ class HostPort(Port):
             packet = sender.build()
             assert lane is not None
             packet.dst = lane[1].index
-            packet.entropy = sender.spread.entropy
             end_ps = self._send(packet)
             if sender.all_sent and not sender.handed_over:
                 sender.handed_over = True
@@ -124,20 +123,24 @@ class Nic:
         return Timer(self.host, (self.number, *slot), action)
 
     def join(self, sender: Sender) -> None:
-        """Put a flow at the tail of the list of the port that it uses next.
+        """Put a flow into the list of the port that it uses next, behind those of its rank.
 
         Unless it is in one or finished.
         """
         if not sender.finished and sender.lane is None:
             sender.lane = sender.spread.of_data(sender.packets_sent)
-            sender.lane[0].ready.append(sender)
+            sender.joined_with = sender.rank
+            ready = sender.lane[0].ready
+            before = [k for k, one in enumerate(ready) if one.joined_with <= sender.rank]
+            ready.insert(before[-1] + 1 if before else 0, sender)
 
-    def send_control(self, packet: Packet, spread: Spread) -> None:
+    def send_control(self, packet: Packet, spread: Spread) -> Packet:
         """Queue a control packet at the port of its lane."""
         here, there = spread.of_control()
         packet.dst = there.index
         packet.entropy = spread.entropy
         here.control.append(packet)
+        return packet
 
 
 class Host:
@@ -181,6 +184,6 @@ class Host:
         self.sim.at(self.sim.now, self.index, SENDING, (), self._start)
 
     def _start(self) -> None:
-        """The lowest free port that has something to send starts, until there is none."""
-        while any(port.start() for port in self.ports):
-            pass
+        """The lowest free port with something to send starts; then it is the next one's turn."""
+        if any(port.start() for port in self.ports):
+            self.wake()

@@ -18,6 +18,7 @@ PULL = 10
 PFC = 15
 
 FLAG_CE = 1
+FLAG_ECHO = 2
 PFC_BYTES = 64
 
 # Purposes of random numbers.
@@ -182,6 +183,7 @@ class Packet:
     flags: int = 0
     entropy: int = 0
     remaining: int = 0
+    note: int = 0
     arrived_ps: int = 0
     hops: int = 0
 

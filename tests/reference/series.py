@@ -7,16 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .mixed_transport import MixedReceiver, MixedSender
 from .model import Counters
-from .transports import (
-    DatagramReceiver,
-    NdpReceiver,
-    NdpSender,
-    Receiver,
-    RoceReceiver,
-    RoceSender,
-    Sender,
-)
+from .sides import Receiver, Sender
+from .transports import DatagramReceiver, NdpReceiver, NdpSender, RoceReceiver, RoceSender
 
 if TYPE_CHECKING:
     from .port import Port
@@ -91,7 +85,7 @@ def _delivered(receiver: Receiver) -> int:
         return flow.size_bytes - receiver.missing_bytes
     if isinstance(receiver, RoceReceiver):
         return sum(map(flow.payload_of, range(receiver.expected)))
-    assert isinstance(receiver, NdpReceiver)
+    assert isinstance(receiver, NdpReceiver | MixedReceiver)
     return sum(map(flow.payload_of, receiver.received))
 
 
@@ -100,6 +94,8 @@ def _state(sender: Sender) -> dict[str, int]:
         return {"tx.next_seq": sender.next, "tx.una": sender.una}
     if isinstance(sender, NdpSender):
         return {"tx.pulled": sender.pulled, "tx.n_nacks": sender.nacks}
+    if isinstance(sender, MixedSender):
+        return {"tx.draws": sender.draws, "tx.sent": sender.sent}
     return {}
 
 

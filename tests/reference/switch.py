@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from .balancing import Balancer
 from .mixed import Mixed
+from .mixed_transport import on_forward
 from .model import DATA, ECN_DRAW, FLAG_CE, PFC, PFC_BYTES, TRIMMED, Packet, rand32
 from .port import COMPLETION, Port
 from .queues import DISCIPLINES
@@ -230,6 +231,8 @@ class Switch:
         port.latest_rate_bps = port.rate_now()
         self.mark_by_ecn("dequeue", port, c, waiting.packet)
         self.discipline.on_send(port, c, waiting.packet)
+        if self.sim.case.transport == "mixed" and waiting.packet.kind == DATA:
+            on_forward(waiting.packet, port, c)
         port.sending = waiting, c
         port.transmit(waiting.packet, c)
 

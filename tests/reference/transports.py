@@ -1,4 +1,4 @@
-"""The transports: what the two sides of a flow do."""
+"""The transports: what the two sides of a flow do in each of them."""
 
 from __future__ import annotations
 
@@ -6,98 +6,13 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from .host import HOST_TIMERS, SENDER_TIMERS, Nic
-from .lanes import Lane, Spread, lanes_of
+from .lanes import Spread, lanes_of
+from .mixed_transport import MixedReceiver, MixedSender, Pacer
 from .model import ACK, DATA, NACK, PULL, TRIMMED, Flow, Packet, serialisation_ps
+from .sides import Receiver, Sender
 
 if TYPE_CHECKING:
     from .simulator import Simulator
-
-
-class Sender:
-    """The sending side of a flow."""
-
-    spread: Spread
-
-    def __init__(self, nic: Nic, flow: Flow, data_class: int) -> None:
-        self.nic = nic
-        self.sim = nic.sim
-        self.flow = flow
-        self.n = flow.n_packets
-        self.data_class = data_class
-        self.header_bytes = nic.sim.case.packets["header_bytes"]
-        self.lane: Lane | None = None  # by which it is about to send
-        self.finished = False
-        self.acked_ps = -1
-        self.packets_sent = 0
-        self.bytes_sent = 0
-        self.retransmits = 0
-        self.seqs_sent: set[int] = set()
-        self.pacing_timer = nic.timer((SENDER_TIMERS, flow.index, 0), lambda: nic.join(self))
-        self.handed_over = False
-        if flow.start_ps >= 0:
-            self.pacing_timer.set(flow.start_ps)
-
-    def ready(self) -> int | None:
-        """When the next packet may go: a time (now if it has passed), or None for blocked."""
-        raise NotImplementedError
-
-    def build(self) -> Packet:
-        """The packet to send now."""
-        raise NotImplementedError
-
-    def on_control(self, packet: Packet) -> None:
-        """A control packet of the flow has arrived."""
-        raise NotImplementedError
-
-    def data_packet(self, seq: int) -> Packet:
-        """Data packet ``seq``, counted as sent."""
-        self.packets_sent += 1
-        self.retransmits += seq in self.seqs_sent
-        self.seqs_sent.add(seq)
-        size = self.flow.payload_of(seq) + self.header_bytes
-        self.bytes_sent += size
-        return Packet(DATA, self.flow.index, seq, self.flow.dst, size, self.data_class)
-
-    @property
-    def all_sent(self) -> bool:
-        """Whether every packet was sent at least once."""
-        return len(self.seqs_sent) == self.n
-
-    def finish(self) -> None:
-        """All packets are acknowledged, or there is nothing more to do."""
-        if not self.finished:
-            self.finished = True
-            self.acked_ps = self.sim.now - self.flow.start_ps
-            self.sim.tasks.on_finished(self.flow, all_sent=self.all_sent)
-
-
-class Receiver:
-    """The receiving side of a flow."""
-
-    spread: Spread
-
-    def __init__(self, nic: Nic, flow: Flow, control_class: int = 0) -> None:
-        self.nic = nic
-        self.sim = nic.sim
-        self.flow = flow
-        self.n = flow.n_packets
-        self.control_class = control_class
-        self.fct_ps = -1
-
-    def on_packet(self, packet: Packet) -> None:
-        """A packet of the flow (DATA or TRIMMED) has arrived."""
-        raise NotImplementedError
-
-    def send_control(self, kind: int, seq: int, aux: int = 0) -> None:
-        """Send a control packet to the flow's sender."""
-        size = self.sim.case.packets["control_bytes"]
-        packet = Packet(kind, self.flow.index, seq, self.flow.src, size, self.control_class, aux)
-        self.nic.send_control(packet, self.spread)
-
-    def complete(self) -> None:
-        """Every byte is here."""
-        self.fct_ps = self.sim.now - self.flow.start_ps
-        self.sim.tasks.on_delivered(self.flow)
 
 
 # -- datagram: params rate_bps (None: as fast as the NIC), data_class ----------------------------
@@ -361,8 +276,9 @@ class PullPacer:
 
 def attach(sim: Simulator) -> None:
     """Give the hosts the senders and receivers of all flows."""
+    pull_pacers: dict[Nic, PullPacer] = {}
+    mixed_pacers: dict[Nic, Pacer] = {}
     transport, params = sim.case.transport, sim.case.params
-    pacers: dict[Nic, PullPacer] = {}
     for flow in sim.flows:
         lanes = lanes_of(sim, flow.src, flow.dst, sim.case.nics.get(flow.index))
         there = [(b, a) for a, b in lanes]
@@ -376,10 +292,15 @@ def attach(sim: Simulator) -> None:
         elif transport == "roce":
             sender, receiver = RoceSender(src, flow, params), RoceReceiver(dst, flow, params)
         elif transport == "ndp":
-            if dst not in pacers:
-                pacers[dst] = PullPacer(dst)
+            if dst not in pull_pacers:
+                pull_pacers[dst] = PullPacer(dst)
             sender = NdpSender(src, flow, params)
-            receiver = NdpReceiver(dst, flow, pacers[dst])
+            receiver = NdpReceiver(dst, flow, pull_pacers[dst])
+        elif transport == "mixed":
+            if dst not in mixed_pacers:
+                mixed_pacers[dst] = Pacer(dst)
+            sender = MixedSender(src, flow, params)
+            receiver = MixedReceiver(dst, flow, params, mixed_pacers[dst])
         else:
             raise ValueError(f"unknown transport {transport}")
         sender.spread, receiver.spread = spreads

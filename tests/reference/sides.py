@@ -1,0 +1,117 @@
+"""The two sides of a flow, whatever the transport."""
+
+from __future__ import annotations
+
+from .host import SENDER_TIMERS, Nic
+from .lanes import Lane, Spread
+from .model import DATA, Flow, Packet
+
+
+class Sender:
+    """The sending side of a flow."""
+
+    spread: Spread
+
+    def __init__(self, nic: Nic, flow: Flow, data_class: int) -> None:
+        self.nic = nic
+        self.sim = nic.sim
+        self.flow = flow
+        self.n = flow.n_packets
+        self.data_class = data_class
+        self.header_bytes = nic.sim.case.packets["header_bytes"]
+        self.lane: Lane | None = None  # by which it is about to send
+        self.finished = False
+        self.acked_ps = -1
+        self.packets_sent = 0
+        self.bytes_sent = 0
+        self.retransmits = 0
+        self.seqs_sent: set[int] = set()
+        self.joined_with = 0  # its rank
+        self.pacing_timer = nic.timer((SENDER_TIMERS, flow.index, 0), self._on_pacing)
+        self.handed_over = False
+        if flow.start_ps >= 0:
+            self.pacing_timer.set(flow.start_ps)
+
+    @property
+    def rank(self) -> int:
+        """Flows of a smaller one are before it in a ready list."""
+        return 0
+
+    def on_start(self) -> None:
+        """The flow starts."""
+
+    def _on_pacing(self) -> None:
+        if not self.finished and self.sim.now == self.flow.start_ps:
+            self.on_start()
+        self.nic.join(self)
+
+    def ready(self) -> int | None:
+        """When the next packet may go: a time (now if it has passed), or None for blocked."""
+        raise NotImplementedError
+
+    def build(self) -> Packet:
+        """The packet to send now."""
+        raise NotImplementedError
+
+    def on_control(self, packet: Packet) -> None:
+        """A control packet of the flow has arrived."""
+        raise NotImplementedError
+
+    def data_packet(self, seq: int) -> Packet:
+        """Data packet ``seq``, counted as sent."""
+        self.retransmits += seq in self.seqs_sent
+        self.seqs_sent.add(seq)
+        return self._packet(DATA, seq, self.flow.payload_of(seq))
+
+    def other_packet(self, kind: int, seq: int) -> Packet:
+        """A packet of full size that is no data."""
+        return self._packet(kind, seq, self.flow.payload_bytes)
+
+    def _packet(self, kind: int, seq: int, payload: int) -> Packet:
+        size = payload + self.header_bytes
+        self.packets_sent += 1
+        self.bytes_sent += size
+        packet = Packet(kind, self.flow.index, seq, self.flow.dst, size, self.data_class)
+        packet.entropy = self.spread.entropy
+        return packet
+
+    @property
+    def all_sent(self) -> bool:
+        """Whether every packet was sent at least once."""
+        return len(self.seqs_sent) == self.n
+
+    def finish(self) -> None:
+        """All packets are acknowledged, or there is nothing more to do."""
+        if not self.finished:
+            self.finished = True
+            self.acked_ps = self.sim.now - self.flow.start_ps
+            self.sim.tasks.on_finished(self.flow, all_sent=self.all_sent)
+
+
+class Receiver:
+    """The receiving side of a flow."""
+
+    spread: Spread
+
+    def __init__(self, nic: Nic, flow: Flow, control_class: int = 0) -> None:
+        self.nic = nic
+        self.sim = nic.sim
+        self.flow = flow
+        self.n = flow.n_packets
+        self.control_class = control_class
+        self.fct_ps = -1
+
+    def on_packet(self, packet: Packet) -> None:
+        """A packet of the flow (DATA or TRIMMED) has arrived."""
+        raise NotImplementedError
+
+    def send_control(self, kind: int, seq: int, aux: int = 0) -> Packet:
+        """Send a control packet to the flow's sender."""
+        size = self.sim.case.packets["control_bytes"]
+        packet = Packet(kind, self.flow.index, seq, self.flow.src, size, self.control_class, aux)
+        return self.nic.send_control(packet, self.spread)
+
+    def complete(self) -> None:
+        """Every byte is here."""
+        self.fct_ps = self.sim.now - self.flow.start_ps
+        self.sim.tasks.on_delivered(self.flow)
