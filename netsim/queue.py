@@ -14,7 +14,7 @@ handler                                      called
 ``pick(env, now, port, queue)``              ``queue`` is served: returns the place of a packet
 ``on_send(env, now, port, queue, pkt)``      a packet of ``queue`` begins to be sent
 ``on_departure(env, now, port, cls, size)``  a packet that came in by ``port`` has been sent
-``foresee(env, port, cls, size)``            what ``size`` bytes by ``port`` may lead to
+``foresee(env, port, cls, size, change)``    what ``size`` bytes by ``port`` may lead to
 ===========================================  =======================================================
 
 Only ``admit`` is required. ``env.par`` holds the parameters declared in ``PARAMS`` in engine units

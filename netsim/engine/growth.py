@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from netsim.engine.kernels.layout import GROW_POOL, GROW_SCRATCH
-from netsim.engine.records import RecordArray, aligned_zeros
+from netsim.engine.records import RecordArray, aligned_zeros, attribute_access
 from netsim.engine.state import State, build_scratch
 from netsim.model.network import Network
 
@@ -27,7 +27,9 @@ def give_room(state: State, network: Network, threads: int) -> None:
         _grow_pool(state)
     need = int(clock.what[active[status == GROW_SCRATCH]].max(initial=0))
     if need > state.scratch.slots.shape[1]:
-        state.scratch = build_scratch(network, threads, 1 << (need - 1).bit_length())
+        planned = state.wires.queues.dtype if state.scratch.plan.accounts.size else None
+        scratch = build_scratch(network, planned, threads, 1 << (need - 1).bit_length())
+        state.scratch = attribute_access(scratch) if _in_plain_python(state) else scratch
 
 
 def _grow_pool(state: State) -> None:
@@ -37,10 +39,15 @@ def _grow_pool(state: State) -> None:
     pool: Any = aligned_zeros(2 * slots, wires.pool.dtype)
     # As bytes: NumPy copies records field by field, thirty times slower.
     pool.view(np.uint8)[: used * pool.itemsize] = np.asarray(wires.pool[:used]).view(np.uint8)
-    if isinstance(wires.pool, RecordArray):  # in plain Python
+    if _in_plain_python(state):
         pool = pool.view(RecordArray)
     ingress: Any = wires.ingress
     if ingress.shape[0] > 1:
         ingress = np.zeros(2 * slots, ingress.dtype)
         ingress[:used] = wires.ingress[:used]
     state.wires = wires._replace(pool=pool, ingress=ingress)
+
+
+def _in_plain_python(state: State) -> bool:
+    """Are its records for plain Python?"""
+    return isinstance(state.wires.pool, RecordArray)

@@ -26,20 +26,24 @@ from netsim.engine.kernels.layout import (
     CLOCK,
     HASH,
     INF,
+    MOST_DUES,
     N_BUCKETS,
     ONE_PORT,
     PARTS,
     PORTS_OF_A_WORD,
+    QUEUE,
+    SLICES,
     UNDO,
     Clock,
     Ends,
     Net,
+    Plan,
     Scratch,
     Wires,
     grouped,
 )
 from netsim.engine.kernels.trace import Trace, build_trace
-from netsim.engine.records import attribute_access
+from netsim.engine.records import aligned_zeros, attribute_access
 from netsim.engine.simulation import Options, Parts, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
 from netsim.engine.wires import build_wires, first_words
@@ -88,6 +92,8 @@ def build_state(
     Without ``jit``, records can be used as ``record.field`` by plain Python.
     """
     network = simulation.network
+    plans = foresees(simulation.fabric, discipline, simulation.parts)
+    planned = discipline.queue if plans else None
     sizes = options.sizes or initial_sizes(network, simulation.packets)
     rings = Rings.of(network, simulation.fabric.n_classes, sizes)
     trace: Trace | Array = np.zeros(1, np.int64)
@@ -100,11 +106,11 @@ def build_state(
         wires=build_wires(simulation, protocol, discipline, rings, trace),
         ends=ends,
         clock=build_clock(network, ends, options.window_ps),
-        scratch=build_scratch(network, options.workers, sizes.scratch),
+        scratch=build_scratch(network, planned, options.workers, sizes.scratch),
     )
     if not jit:
-        groups = (state.wires, state.ends, state.clock)
-        state.wires, state.ends, state.clock = map(attribute_access, groups)
+        groups = (state.wires, state.ends, state.clock, state.scratch)
+        state.wires, state.ends, state.clock, state.scratch = map(attribute_access, groups)
     return state
 
 
@@ -141,13 +147,13 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
 def foresees(fabric: Fabric, discipline: Discipline, parts: Parts) -> bool:
     """Is what the discipline's `foresee` says enough to serve ports apart (loose_switch.py)?
 
-    Not if routes depend on queues or are lost, nor if ports wait without having to.
+    Not if routes depend on queues or are lost, nor if what ports send is not in order of arrival
+    and class.
     """
     has = discipline.features
-    waits = has["SHAPES"] or parts.circuits
-    return has["FORESEES"] and not (
-        fabric.load_balancing == "least_loaded" or parts.faults or waits
-    )
+    own_order = any(has[feature] for feature in ("SHAPES", "CHOOSES", "PICKS", "MOVES"))
+    bound = fabric.load_balancing == "least_loaded" or parts.faults or parts.circuits
+    return has["FORESEES"] and not (bound or own_order)
 
 
 def build_net(simulation: Simulation) -> Net:
@@ -208,8 +214,13 @@ def build_clock(network: Network, ends: Ends, window_ps: int | None) -> Clock:
     )
 
 
-def build_scratch(network: Network, n_workers: int, capacity: int) -> Scratch:
-    """Working memory for ``n_workers`` and ``capacity`` arrivals in a window at one switch."""
+def build_scratch(
+    network: Network, queue: np.dtype | None, n_workers: int, capacity: int
+) -> Scratch:
+    """Working memory for ``n_workers`` and ``capacity`` arrivals in a window at one switch.
+
+    ``queue`` is the type of the records of class queues where pauses are planned, or None.
+    """
     most_ports = int(np.diff(network.node_first_port).max())
     w = n_workers
     return grouped(
@@ -219,12 +230,42 @@ def build_scratch(network: Network, n_workers: int, capacity: int) -> Scratch:
         outs=np.zeros((w, capacity), np.int32),
         ins=np.zeros((w, capacity), np.int32),
         came=np.zeros((w, most_ports * CLASSES), np.int64),
-        stirred=np.zeros((w, most_ports // PORTS_OF_A_WORD + 1), np.int64),
-        joint=np.zeros((w, most_ports // PORTS_OF_A_WORD + 1), np.int64),
+        plan=build_plan(w, most_ports, capacity, queue),
         buckets=np.zeros((w, N_BUCKETS + 1), np.int64),
         starts=np.zeros((w, most_ports + 2), np.int64),
         undo=np.zeros((w, UNDO * most_ports), np.int64),
         calendar=np.zeros((w, N_BUCKETS), np.int64),
         later=np.zeros((w, most_ports), np.int64),
         words=np.zeros((w, N_BUCKETS // 32), np.int64),
+    )
+
+
+def build_plan(w: int, ports: int, capacity: int, queue: np.dtype | None) -> Plan:
+    """That of planned pauses, for switches of up to ``ports`` ports; next to nothing if unused."""
+    if queue is None:
+        ports, capacity, queue = 0, 0, QUEUE
+    words = ports // PORTS_OF_A_WORD + 1
+    return grouped(
+        Plan,
+        stirred=np.zeros((w, words), np.int64),
+        mattering=np.zeros((w, words), np.int64),
+        framed=np.zeros((w, words), np.int64),
+        stale=np.zeros((w, words), np.int64),
+        moved=np.zeros((w, words), np.int64),
+        accounts=aligned_zeros(w * ports * CLASSES, queue),
+        asked=np.zeros((w, ports), np.int64),
+        lines=np.zeros((w, CLASSES, 3), np.int64),
+        behind=np.zeros((w, capacity), np.int64),
+        log_time=np.zeros((w, capacity), np.int64),
+        log_what=np.zeros((w, capacity), np.int64),
+        log_first=np.zeros((w, ports), np.int64),
+        log_end=np.zeros((w, ports), np.int64),
+        log_limit=np.zeros((w, ports), np.int64),
+        account_keys=np.zeros((w, capacity), np.int64),
+        account_first=np.zeros((w, ports + 2), np.int64),
+        due_keys=np.zeros((w, MOST_DUES * ports), np.int64),
+        due_masks=np.zeros((w, MOST_DUES * ports), np.int64),
+        n_dues=np.zeros((w, ports), np.int64),
+        tallies=np.zeros((w, 2 * ports * CLASSES, SLICES), np.int64),
+        slice_shift=np.zeros(w, np.int64),
     )

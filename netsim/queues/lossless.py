@@ -76,7 +76,8 @@ def on_arrival(env, now, port, pkt):
     if paused and ingress.headroom_used + size > env.par.headroom_bytes:
         return DROP
     ingress.came_in_bytes += size
-    env.switch.used_bytes += size
+    if env.par.shared_buffer_bytes >= 0:
+        env.switch.used_bytes += size
     if paused:
         ingress.headroom_used += size
     elif ingress.came_in_bytes > xoff(env):
@@ -92,7 +93,8 @@ def admit(env, now, port, pkt):
 def on_departure(env, now, port, cls, size):
     ingress = class_of(env, port, cls)
     ingress.came_in_bytes -= size
-    env.switch.used_bytes -= size
+    if env.par.shared_buffer_bytes >= 0:
+        env.switch.used_bytes -= size
     if not pauses(port, cls):
         return
     # An empty class must not stay paused: no later event would look at it again.
@@ -105,12 +107,14 @@ def on_departure(env, now, port, cls, size):
         resume(env, port, cls)
 
 
-def foresee(env, port, cls, size):
+def foresee(env, port, cls, size, change):
     ingress, par = class_of(env, port, cls), env.par
     paused = pauses(port, cls)
     above_xoff = size + (ingress.headroom_used if paused else 0)
     if par.shared_buffer_bytes >= 0 or above_xoff > par.headroom_bytes:
         return MAY_DROP
-    if paused or ingress.came_in_bytes + size > par.xoff_bytes:
-        return MAY_PAUSE
-    return COUNTS
+    if paused:
+        turns = ingress.came_in_bytes - change < par.xon_bytes
+    else:
+        turns = ingress.came_in_bytes + change > par.xoff_bytes
+    return MAY_PAUSE if turns else COUNTS

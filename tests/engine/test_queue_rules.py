@@ -46,7 +46,7 @@ def in_handler(handler: str, *lines: str, coupled: bool = False) -> str:
     return f"\n\n{declared}def {handler}(env, now, {arguments.get(handler, 'port, pkt')}):\n{body}"
 
 
-CALM = "\n\ndef foresee(env, port, cls, size):\n    return COUNTS\n"
+CALM = "\n\ndef foresee(env, port, cls, size, change):\n    return COUNTS\n"
 """It promises that nobody is paused, and that nothing is dropped."""
 
 WAITS = "if waiting(class_of(env, port, 0)) > 2:"

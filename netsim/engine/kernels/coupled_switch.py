@@ -49,13 +49,12 @@ from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.places import (
     ALL_IN_ORDER,
     FRAME_DUE,
-    JOINT,
     PFC_FRAME,
     WAITS,
     queue_of,
     ring_slot,
 )
-from netsim.engine.kernels.port_sets import exclude, include, includes, next_port
+from netsim.engine.kernels.port_sets import exclude, include, next_port
 from netsim.engine.kernels.ports import (
     check_prio,
     has_event,
@@ -202,14 +201,12 @@ def receive(
     env: QueueEnv,
     step: Step,
     ingress: LocalPort,
-    out: LocalPort,
     slot: Slot,
     now: Ps,
 ) -> int:
-    """The packet in pool slot ``slot`` arrives by local port ``ingress`` and leaves by ``out``.
+    """The packet in pool slot ``slot`` arrives by local port ``ingress``.
 
-    That is chosen here if it is NO_PORT. Returns GROW_POOL, and nothing has changed, if there is
-    no room for the packet.
+    Returns GROW_POOL, and nothing has changed, if there is no room for it.
     """
     wires = env.wires
     p_in = step.first + ingress
@@ -231,12 +228,11 @@ def receive(
                 begin_if_due(env, step, ingress, now)
             return OK
         env.switch.let_in = 0
-    if out < 0:
-        out = output_port(net, wires, step.node, p_in, slot)
-        if not room_at(wires, step.first + out):
-            undo_choice(net, wires, step.node, p_in, slot)
-            env.switch.let_in = 1
-            return GROW_POOL
+    out = output_port(net, wires, step.node, p_in, slot)
+    if not room_at(wires, step.first + out):
+        undo_choice(net, wires, step.node, p_in, slot)
+        env.switch.let_in = 1
+        return GROW_POOL
     if take_in(env, wires.ports[step.first + out], slot, ingress, now):
         note_event(wires, step, out)
     else:
@@ -285,16 +281,11 @@ def run_events(
     first = step.first
     out = next_port(net, wires.busy, node, NO_PORT)
     while out >= 0:
-        mine = True
-        if FORESEES:
-            mine = env.switch.mode != JOINT or includes(scratch.joint[worker], 0, out)
-        if mine:
-            note_event(wires, step, out)
+        note_event(wires, step, out)
         out = next_port(net, wires.busy, node, out)
     keys = scratch.keys[worker, 1]
     slots = scratch.slots[worker]
     ins = scratch.ins[worker]
-    outs = scratch.outs[worker]
     word = 0
     i = 0
     while True:
@@ -316,8 +307,7 @@ def run_events(
             return OK
         k = keys[i] & KEY_MASK
         ingress = LocalPort(ins[k])
-        out = LocalPort(outs[k])
-        status = receive(net, env, step, ingress, out, slots[k], t_arrival)
+        status = receive(net, env, step, ingress, slots[k], t_arrival)
         if status != OK:
             return status
         wires.inbox[first + ingress].head += 1

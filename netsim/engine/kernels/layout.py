@@ -292,6 +292,32 @@ class Clock(NamedTuple):
     parts: Records[int, PartsRecord]  # PARTS[1], for profiles
 
 
+class Plan(NamedTuple):
+    """Working memory of planned pauses (pause_plan.py), a row per worker; else of no length."""
+
+    stirred: Numbers[int, Numbers[int, int]]  # int64[workers, words]: ingresses that matter ...
+    mattering: Numbers[int, Numbers[int, int]]  # ... those that might have mattered ...
+    framed: Numbers[int, Numbers[int, int]]  # ... ports that PFC frames came to ...
+    stale: Numbers[int, Numbers[int, int]]  # ... ingresses to be replayed ...
+    moved: Numbers[int, Numbers[int, int]]  # ... and ports to be planned again
+    accounts: Records[int, QueueRecord]  # QUEUE[workers * max ports * CLASSES]: of stirred ones
+    asked: Numbers[int, Numbers[LocalPort, int]]  # int64[workers, max ports]: as the window began
+    lines: Numbers[int, Numbers[tuple[int, int], int]]  # int64[workers, CLASSES, 3]: of a port
+    behind: Numbers[int, Numbers[int, int]]  # int64[workers, capacity]: an arrival
+    log_time: Numbers[int, Numbers[int, Ps]]  # int64[workers, capacity]: since the window began
+    log_what: Numbers[int, Numbers[int, int]]  # int64[workers, capacity]
+    log_first: Numbers[int, Numbers[LocalPort, int]]  # int64[workers, max ports]
+    log_end: Numbers[int, Numbers[LocalPort, int]]  # int64[workers, max ports]
+    log_limit: Numbers[int, Numbers[LocalPort, int]]  # int64[workers, max ports]
+    account_keys: Numbers[int, Numbers[int, int]]  # int64[workers, capacity]
+    account_first: Numbers[int, Numbers[int, int]]  # int64[workers, max ports + 2]
+    due_keys: Numbers[int, Numbers[int, int]]  # int64[workers, MOST_DUES * max ports]
+    due_masks: Numbers[int, Numbers[int, int]]  # int64[workers, MOST_DUES * max ports]
+    n_dues: Numbers[int, Numbers[LocalPort, int]]  # int64[workers, max ports]
+    tallies: Numbers[int, Numbers[tuple[int, int], int]]  # int64[workers, ..., SLICES]
+    slice_shift: Numbers[int, int]  # int64[workers]
+
+
 class Scratch(NamedTuple):
     """Working memory of one step, a row per worker."""
 
@@ -300,8 +326,7 @@ class Scratch(NamedTuple):
     outs: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
     ins: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
     came: Numbers[int, Numbers[int, Bytes]]  # int64[workers, max ports * CLASSES]
-    stirred: Numbers[int, Numbers[int, int]]  # int64[workers, words]: a set of ports
-    joint: Numbers[int, Numbers[int, int]]  # int64[workers, words]: likewise
+    plan: Plan
     buckets: Numbers[int, Numbers[int, int]]  # int64[workers, N_BUCKETS + 1]
     starts: Numbers[int, Numbers[int, int]]  # int64[workers, max ports of a node + 2]
     undo: Numbers[int, Numbers[int, int]]  # int64[workers, UNDO * max ports]
@@ -316,9 +341,15 @@ PORTS_OF_A_WORD = 32
 BLOCK = 64
 """So many nodes at a time are passed over that have no event in a window."""
 
-UNDO = 5
+UNDO = 7
 """Per ingress port of a step: three load-balancing counters to restore, the new head of its ring,
-and how many of its packets have no route."""
+how many of its packets have no route, and which arrivals are its own: from ... up to."""
+
+SLICES = 16
+"""Parts of a window, for which what comes and leaves by an ingress is added up."""
+
+MOST_DUES = 32
+"""The most PFC frames of a port in a window that are planned."""
 
 N_BUCKETS = 1024
 """Time slots into which one window's events are sorted."""

@@ -1,35 +1,61 @@
-"""A coupled switch most of whose ports can be served one after the other, though not all.
+"""A coupled switch whose ports can be served one after the other all the same.
 
 PFC couples ports only where somebody may be paused or let go. A discipline with `foresee` says of
-each ingress whether that can happen in this window. The ports that hold or get nothing of one
-where it can are served apart, as in switch.py; the others in the order of time, as in
-coupled_switch.py, which is also how everything is done if a packet may be dropped on arrival.
+each ingress whether that can happen in this window; those are ``stirred``. For these it is found
+out beforehand when it happens (pause_plan.py), and so each port can be served apart, as in
+switch.py: `on_arrival` and `on_departure` of stirred ingresses have been called by then, those of
+all others only count, and sums do not depend on the order. If a packet may be dropped on arrival,
+or there is no plan, everything is done in the order of time, as in coupled_switch.py.
 """
 
 from __future__ import annotations
 
 from netsim.engine.kernels.balance import output_port
-from netsim.engine.kernels.coupled_switch import in_order, let_in, run_events, wind_up
+from netsim.engine.kernels.coupled_switch import in_order, let_in, send_pfc, wind_up
 from netsim.engine.kernels.env import QueueEnv, queue_env_of
-from netsim.engine.kernels.fields import PortRecord
-from netsim.engine.kernels.holes import N_CLASSES, foresee, on_departure
+from netsim.engine.kernels.fields import PacketRecord, PortRecord
+from netsim.engine.kernels.holes import N_CLASSES, on_departure
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Ps
-from netsim.engine.kernels.layout import GROW_POOL, GROW_SCRATCH, UNDO, Clock, Net, Scratch, Wires
+from netsim.engine.kernels.layout import (
+    GROW_POOL,
+    GROW_SCRATCH,
+    INF,
+    MOST_DUES,
+    Clock,
+    Net,
+    Scratch,
+    Wires,
+)
 from netsim.engine.kernels.packets import PFC
+from netsim.engine.kernels.pause_plan import (
+    NO_PLAN,
+    PLANNED,
+    outlook_of,
+    plan_pauses,
+    restore_accounts,
+    settle_others,
+)
 from netsim.engine.kernels.places import (
     ALL_IN_ORDER,
     APART,
+    AS_PLANNED,
     FRAME_DUE,
-    JOINT,
     PFC_FRAME,
+    PLANNING,
     local_ports_of,
-    queue_of,
-    ring_slot,
 )
-from netsim.engine.kernels.port_sets import Words, exclude, include, includes, next_port
+from netsim.engine.kernels.port_plan import (
+    ARRIVAL,
+    INGRESS_AT,
+    clear_tallies,
+    from_outside,
+    tally,
+)
+from netsim.engine.kernels.port_sets import exclude, include, includes, next_port
 from netsim.engine.kernels.ports import retire, set_paused, start_next, take_in
-from netsim.engine.kernels.queue_handlers import IN_FORESEE, IN_ON_DEPARTURE
+from netsim.engine.kernels.queue_handlers import IN_ON_DEPARTURE
 from netsim.engine.kernels.queue_services import COUNTS, MAY_DROP
+from netsim.engine.kernels.rules import NOT_FORESEEN, broken
 from netsim.engine.kernels.switch import (
     KEY_BITS,
     KEY_MASK,
@@ -40,15 +66,6 @@ from netsim.engine.kernels.switch import (
     sort_by_time,
     undo_choices,
 )
-
-
-def outlook_of(env: QueueEnv, port: PortRecord, came: Bytes, cls: int) -> int:
-    """What may come of ``came`` bytes that arrive by ingress ``port`` in class ``cls``."""
-    if came == 0 and (port.asked >> cls) & 1 == 0:
-        return COUNTS
-    env.switch.doing = IN_FORESEE
-    outlook: int = foresee(env, port, cls, came)
-    return outlook
 
 
 def stir(
@@ -63,9 +80,13 @@ def stir(
         came = Bytes(0)
         if arrived:
             came = scratch.came[worker][port * N_CLASSES + cls]
-        worst = max(worst, outlook_of(env, env.wires.ports[first + port], came, cls))
+        port_in = env.wires.ports[first + port]
+        change = came
+        if (port_in.asked >> cls) & 1 == 1:
+            change = Bytes(INF)
+        worst = max(worst, outlook_of(env, port_in, cls, came, change))
     if worst > COUNTS:
-        include(scratch.stirred[worker], 0, port)
+        include(scratch.plan.stirred[worker], 0, port)
     return worst
 
 
@@ -73,7 +94,7 @@ def look_ahead(net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: Nod
     """The worst that `foresee` says of any ingress."""
     wires = env.wires
     first = net.first_port[node]
-    scratch.stirred[worker][:] = 0
+    scratch.plan.stirred[worker][:] = 0
     worst = COUNTS
     port = next_port(net, wires.unread, node, NO_PORT)
     while port >= 0:
@@ -89,101 +110,134 @@ def look_ahead(net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: Nod
     return worst
 
 
-def holds_stirred(wires: Wires, port: PortRecord, stirred: Words) -> bool:
-    """Does a port hold a packet that came in by a stirred ingress?"""
-    if includes(stirred, 0, port.tx_ingress):
-        return True
-    for cls in range(N_CLASSES):
-        queue = wires.queues[queue_of(port.number, cls)]
-        for position in range(queue.head, queue.tail):
-            slot = ring_slot(queue.off, queue.mask, position)
-            if includes(stirred, 0, LocalPort(wires.ingress[slot])):
-                return True
-    return False
+def route_all(
+    net: Net, wires: Wires, clock: Clock, scratch: Scratch, worker: int, node: NodeId, n: int
+) -> None:
+    """Choose the output of each of the ``n`` arrivals, and add them up in the tallies.
 
-
-def route_all(net: Net, wires: Wires, scratch: Scratch, worker: int, node: NodeId, n: int) -> None:
-    """Choose the output of each of the ``n`` arrivals; that of a PFC frame is where it came in.
-
-    The outputs of what came by a stirred ingress are ``joint``.
+    The output of a PFC frame is where it came in; these ports are ``framed``.
     """
+    w0 = clock.clock[0].w0
     first = net.first_port[node]
     ins = scratch.ins[worker]
     outs = scratch.outs[worker]
     slots = scratch.slots[worker]
-    stirred = scratch.stirred[worker]
-    joint = scratch.joint[worker]
+    framed = scratch.plan.framed[worker]
+    framed[:] = 0
     for k in range(n):
         ingress = LocalPort(ins[k])
-        out = ingress
-        if int(wires.pool[slots[k]].kind) != PFC:
-            out = output_port(net, wires, node, first + ingress, slots[k])
-            if includes(stirred, 0, ingress):
-                include(joint, 0, out)
-        outs[k] = out
+        pkt = wires.pool[slots[k]]
+        if int(pkt.kind) == PFC:
+            outs[k] = ingress
+            include(framed, 0, ingress)
+        else:
+            outs[k] = output_port(net, wires, node, first + ingress, slots[k])
+            entry = int(ingress) * N_CLASSES + int(pkt.prio)
+            tally(scratch, worker, entry, pkt.time - w0, int(pkt.size_bytes))
 
 
-def find_joint(
-    net: Net, wires: Wires, scratch: Scratch, worker: int, node: NodeId, outlook: int
-) -> bool:
-    """Which ports have to be simulated together, besides those already known; are there any?
-
-    Stirred ones, those that hold what came by one, and those that send a PFC frame or owe one.
-    """
-    stirred = scratch.stirred[worker]
-    joint = scratch.joint[worker]
-    for word in range(joint.shape[0]):
-        joint[word] |= stirred[word]
-    out = next_port(net, wires.busy, node, NO_PORT)
-    while out >= 0:
-        port = wires.ports[net.first_port[node] + out]
-        frame = port.tx_class == PFC_FRAME or port.asked >= FRAME_DUE
-        if frame or (outlook > COUNTS and holds_stirred(wires, port, stirred)):
-            include(joint, 0, out)
-        out = next_port(net, wires.busy, node, out)
-    some = 0
-    for word in range(joint.shape[0]):
-        some |= joint[word]
-    return some != 0
+def has_work(net: Net, wires: Wires, scratch: Scratch, worker: int, p: GlobalPort) -> bool:
+    """Does port ``p`` get packets in the window, or sends any, or PFC frames?"""
+    node = net.port_node[p]
+    out = p - net.first_port[node]
+    starts = scratch.starts[worker]
+    if starts[out + 1] > starts[out] or scratch.plan.n_dues[worker][out] > 0:
+        return True
+    return includes(wires.busy, net.first_word[node], out)
 
 
 def room_for_all(net: Net, wires: Wires, scratch: Scratch, worker: int, node: NodeId) -> bool:
-    """Make room for whatever ports may get and send in the window; False if there is none.
-
-    Who is asked to pause or to go on is told by a frame for each arrival and each departure.
-    """
+    """Make room for whatever ports may get and send in the window; False if there is none."""
     first = net.first_port[node]
     starts = scratch.starts[worker]
-    undo = scratch.undo[worker]
     enough = True
     for out in local_ports_of(net, node):
-        n = starts[out + 1] - starts[out]
-        frames = 0
-        if includes(scratch.joint[worker], 0, out):
-            frames = N_CLASSES + 1
-            if includes(wires.unread, net.first_word[node], out):
-                frames += 2 * (undo[UNDO * out + 3] - wires.inbox[first + out].head)
-        if n + frames > 0 or includes(wires.busy, net.first_word[node], out):
-            enough = has_room(wires, first + out, n, frames) and enough
+        if has_work(net, wires, scratch, worker, first + out):
+            frames = 1 + scratch.plan.n_dues[worker][out]
+            enough = has_room(wires, first + out, starts[out + 1] - starts[out], frames) and enough
     return enough
 
 
-def pass_time(env: QueueEnv, first: GlobalPort, port: PortRecord, until: Ps) -> None:
-    """Complete and start transmissions of a port up to and including time ``until``."""
+def begin_apart(env: QueueEnv, port: PortRecord, now: Ps) -> None:
+    """Start what a port that is simulated by itself should send, if it is free."""
+    if port.tx_bytes > 0:
+        return
+    if port.asked >= FRAME_DUE:
+        port.asked &= ~FRAME_DUE
+        send_pfc(env.wires, port, now)
+    elif port.backlog & ~port.paused != 0:
+        start_next(env, port, now)
+
+
+def check_plan(
+    env: QueueEnv, scratch: Scratch, worker: int, w0: Ps, out: LocalPort, port: PortRecord
+) -> None:
+    """A transmission must end as planned; otherwise the discipline broke a rule.
+
+    It does if it admits a packet to another class than its own, or to none.
+    """
+    plan = scratch.plan
+    at = plan.log_first[worker][out]
+    plan.log_first[worker][out] = at + 1
+    planned = at < plan.log_end[worker][out]
+    if planned:
+        ingress = plan.log_what[worker][at] >> INGRESS_AT
+        planned = plan.log_time[worker][at] == port.free_at - w0 and ingress == port.tx_ingress
+    if not planned:
+        broken(env.switch, NOT_FORESEEN, port.asked & (FRAME_DUE - 1))
+
+
+def pass_time(
+    env: QueueEnv, scratch: Scratch, worker: int, w0: Ps, out: LocalPort, until: Ps
+) -> None:
+    """Complete and start transmissions of port ``out`` up to and including time ``until``."""
+    first = env.switch.first_port
+    port = env.wires.ports[first + out]
     while port.tx_bytes > 0 and port.free_at <= until:
         now = port.free_at
         cls = port.tx_class
         size = port.tx_bytes
-        retire(env, port)
-        env.switch.doing = IN_ON_DEPARTURE
-        on_departure(env, now, env.wires.ports[first + port.tx_ingress], cls, size)
-        start_next(env, port, now)
+        if cls == PFC_FRAME:
+            port.tx_bytes = Bytes(0)
+        else:
+            if env.switch.mode == AS_PLANNED:
+                check_plan(env, scratch, worker, w0, out, port)
+            retire(env, port)
+            if env.switch.mode == APART:
+                env.switch.doing = IN_ON_DEPARTURE
+                on_departure(env, now, env.wires.ports[first + port.tx_ingress], cls, size)
+        begin_apart(env, port, now)
 
 
-def begin(env: QueueEnv, port: PortRecord, now: Ps) -> None:
-    """Start what a port that is served apart should send, if it is free."""
-    if port.tx_bytes == 0 and port.backlog & ~port.paused != 0:
-        start_next(env, port, now)
+def is_let_in_here(scratch: Scratch, worker: int, ingress: LocalPort, pkt: PacketRecord) -> bool:
+    """Has a packet still to be let in, where all is planned? (See `settle_others`.)"""
+    plan = scratch.plan
+    if includes(plan.stirred[worker], 0, ingress):
+        return False
+    return (plan.asked[worker][ingress] >> int(pkt.prio)) & 1 == 0
+
+
+def arrive_apart(
+    env: QueueEnv, scratch: Scratch, worker: int, w0: Ps, out: LocalPort, key: int
+) -> None:
+    """The arrival of a sort key comes to port ``out``, after what completes there until then."""
+    wires = env.wires
+    first = env.switch.first_port
+    port = wires.ports[first + out]
+    k = key & KEY_MASK
+    now = w0 + (key >> KEY_BITS)
+    pass_time(env, scratch, worker, w0, out, now)
+    slot = scratch.slots[worker][k]
+    pkt = wires.pool[slot]
+    if int(pkt.kind) == PFC:
+        set_paused(wires, port, int(pkt.aux), now)
+        begin_apart(env, port, now)
+        return
+    ingress = LocalPort(scratch.ins[worker][k])
+    if env.switch.mode == APART or is_let_in_here(scratch, worker, ingress, pkt):
+        let_in(env, wires.ports[first + ingress], slot, now)
+    if not take_in(env, port, slot, ingress, now):
+        begin_apart(env, port, now)
 
 
 def serve_apart(
@@ -196,48 +250,42 @@ def serve_apart(
     out: LocalPort,
 ) -> None:
     """Run output port ``out`` through the window, whatever the others do."""
+    plan = scratch.plan
     wires = env.wires
     first = net.first_port[node]
+    n_ports = net.first_port[node + 1] - first
     port = wires.ports[first + out]
-    keys = scratch.keys[worker, 0]
-    slots = scratch.slots[worker]
-    ins = scratch.ins[worker]
-    starts = scratch.starts[worker]
+    i = scratch.starts[worker][out]
+    end = scratch.starts[worker][out + 1]
+    due = MOST_DUES * out
+    dues_end = due + plan.n_dues[worker][out]
     w0 = clock.clock[0].w0
-    for i in range(starts[out], starts[out + 1]):
-        key = keys[i]
-        k = key & KEY_MASK
+    span = clock.clock[0].w1 - w0
+    while due < dues_end:
+        event, key = from_outside(scratch, worker, n_ports, due, dues_end, i, end, span)
         now = w0 + (key >> KEY_BITS)
-        pass_time(env, first, port, now)
-        pkt = wires.pool[slots[k]]
-        if int(pkt.kind) == PFC:
-            set_paused(wires, port, int(pkt.aux), now)
-            begin(env, port, now)
+        if event == ARRIVAL:
+            arrive_apart(env, scratch, worker, w0, out, scratch.keys[worker, 0][i])
+            i += 1
         else:
-            ingress = LocalPort(ins[k])
-            let_in(env, wires.ports[first + ingress], slots[k], now)
-            if not take_in(env, port, slots[k], ingress, now):
-                begin(env, port, now)
-    pass_time(env, first, port, clock.clock[0].w1 - 1)
+            completed = now
+            if key & KEY_MASK <= out:
+                completed = now - 1
+            pass_time(env, scratch, worker, w0, out, completed)
+            port.asked = plan.due_masks[worker][due] | FRAME_DUE
+            due += 1
+            begin_apart(env, port, now)
+    for later in range(i, end):
+        arrive_apart(env, scratch, worker, w0, out, scratch.keys[worker, 0][later])
+    pass_time(env, scratch, worker, w0, out, w0 + span - 1)
     include(wires.busy, net.first_word[node], out)
-
-
-def keep_joint(scratch: Scratch, worker: int, n: int) -> int:
-    """Leave, of the ``n`` sorted arrivals, those for joint ports; returns how many these are."""
-    keys = scratch.keys[worker, 1]
-    outs = scratch.outs[worker]
-    kept = 0
-    for i in range(n):
-        if includes(scratch.joint[worker], 0, LocalPort(outs[keys[i] & KEY_MASK])):
-            keys[kept] = keys[i]
-            kept += 1
-    return kept
 
 
 def switch_step(
     net: Net, wires: Wires, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> int:
     """Advance switch ``node`` to the end of the window. Returns a status of layout.py."""
+    plan = scratch.plan
     env = queue_env_of(wires.switches[node - net.n_hosts], wires)
     n, following = gather(net, wires, clock, scratch, worker, node)
     if n < 0:
@@ -247,22 +295,36 @@ def switch_step(
     sort_by_time(clock, scratch, worker, n)
     if outlook >= MAY_DROP:
         return in_order(net, env, clock, scratch, worker, node, n, following)
-    scratch.joint[worker][:] = 0
-    route_all(net, wires, scratch, worker, node, n)
-    some_joint = find_joint(net, wires, scratch, worker, node, outlook)
-    group_by_output(scratch, worker, n, net.first_port[node + 1] - net.first_port[node])
+    first = net.first_port[node]
+    n_ports = net.first_port[node + 1] - first
+    clear_tallies(net, clock, scratch, worker, node)
+    route_all(net, wires, clock, scratch, worker, node, n)
+    group_by_output(scratch, worker, n, n_ports)
+    plan.n_dues[worker][:n_ports] = 0
+    if outlook > COUNTS:
+        env.switch.mode = PLANNING
+        outcome = plan_pauses(net, env, clock, scratch, worker, node)
+        env.switch.mode = ALL_IN_ORDER
+        if outcome != PLANNED:
+            undo_choices(net, wires, scratch, worker, node)
+            if outcome == NO_PLAN:
+                return in_order(net, env, clock, scratch, worker, node, n, following)
+            clock.what[node] = 2 * plan.log_time.shape[1]
+            return GROW_SCRATCH
     if not room_for_all(net, wires, scratch, worker, node):
         undo_choices(net, wires, scratch, worker, node)
+        if outlook > COUNTS:
+            restore_accounts(net, env, scratch, worker, node)
         return GROW_POOL
-    starts = scratch.starts[worker]
     env.switch.mode = APART
+    if outlook > COUNTS:
+        env.switch.mode = AS_PLANNED
+        settle_others(net, env, clock, scratch, worker, node)
     for out in local_ports_of(net, node):
-        if starts[out + 1] > starts[out] or includes(wires.busy, net.first_word[node], out):
-            if not includes(scratch.joint[worker], 0, out):
-                serve_apart(net, env, clock, scratch, worker, node, out)
-    if some_joint:
-        env.switch.mode = JOINT
-        run_events(net, env, clock, scratch, worker, node, keep_joint(scratch, worker, n))
+        if has_work(net, wires, scratch, worker, first + out):
+            if includes(plan.stirred[worker], 0, out):
+                wires.ports[first + out].asked = plan.asked[worker][out]
+            serve_apart(net, env, clock, scratch, worker, node, out)
     env.switch.mode = ALL_IN_ORDER
     have_read_all(net, wires, scratch, worker, node)
     return wind_up(net, env, clock, node, following)

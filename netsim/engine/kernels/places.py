@@ -23,9 +23,9 @@ PFC_FRAME, WAITS = -1, -2
 """In the place of the class that a port transmits (``tx_class``): a PFC frame, or, of an idle port,
 that it is looked at again at ``free_at``."""
 
-ALL_IN_ORDER, APART, JOINT = range(3)
-"""How a switch is being simulated (``mode``): its ports in one order of time, one after the other,
-and those in one order that are left over then (loose_switch.py)."""
+ALL_IN_ORDER, APART, PLANNING, AS_PLANNED = range(4)
+"""How a switch is being simulated (``mode``): its ports in one order of time, one after the other
+where nobody may be paused, or, while it is found out beforehand who is, and once that is known."""
 
 FRAME_DUE = 1 << 8
 """In ``asked``, above the bits of the classes: the neighbour is still to be told."""

@@ -101,5 +101,5 @@ def on_departure(env, now, port, cls, size):
     "what `size` bytes by `port` may lead to",
     returns="COUNTS, MAY_PAUSE or MAY_DROP",
 )
-def foresee(env, port, cls, size):
+def foresee(env, port, cls, size, change):
     """Nobody knows: all is simulated in the order of time."""

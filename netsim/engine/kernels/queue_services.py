@@ -20,7 +20,7 @@ from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
 from netsim.engine.kernels.holes import FOLLOWS, FORESEES, N_CLASSES, SAMPLED, TRACE
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
 from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
-from netsim.engine.kernels.places import APART, FRAME_DUE, WAITS, queue_of, ring_slot
+from netsim.engine.kernels.places import APART, AS_PLANNED, FRAME_DUE, WAITS, queue_of, ring_slot
 from netsim.engine.kernels.port_sets import include
 from netsim.engine.kernels.queue_handlers import IN_ADMIT, IN_CHOOSE
 from netsim.engine.kernels.rules import (
@@ -198,7 +198,7 @@ def _foreseen(env: QueueEnv, port: PortRecord) -> None:
     """
     if FORESEES:
         switch = env.switch
-        if switch.mode == APART:
+        if switch.mode == APART or switch.mode == AS_PLANNED:
             broken(switch, NOT_FORESEEN, port.asked & (FRAME_DUE - 1))
         include(env.wires.asking, switch.first_word, port.number - switch.first_port)
 

@@ -77,6 +77,7 @@ def gather(
         undo[u + 2] = balance.other_choices
         undo[u + 4] = 0
         if FORESEES:
+            undo[u + 5] = k
             for cls in range(N_CLASSES):
                 came[port * N_CLASSES + cls] = Bytes(0)
         if beside >= 0:
@@ -97,7 +98,6 @@ def gather(
                     came[port * N_CLASSES + int(pkt.prio)] += int(pkt.size_bytes)
             if COUPLED:
                 ins[k] = port
-                outs[k] = NO_PORT
             else:
                 if FAULTS:
                     if not has_route(net, node, wires.pool[slot]):
@@ -108,6 +108,8 @@ def gather(
             k += 1
             head += 1
         undo[u + 3] = head
+        if FORESEES:
+            undo[u + 6] = k
         port = beside
     return k, following
 

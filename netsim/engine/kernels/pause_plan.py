@@ -1,0 +1,378 @@
+"""When the neighbours of a lossless switch are told to pause in a window, found out beforehand.
+
+PFC joins the ports of a switch in one way only: what leaves by any of them lowers the account of
+the ingress that it came in by, and when that pauses its neighbour, or lets it go, one port, the
+ingress' own, has a frame to send. A frame takes 64 bytes of time. So first each port's departures
+in the window are computed as if no frame were sent (port_plan.py). From these and the arrivals
+follows by how much each account rises and falls at most, and so which of them may matter
+(``stirred``): few. These go through their arrivals and departures in the order of time (`replay`),
+which says when their ports owe a frame. Those ports are planned again with their frames, and what
+changes by that is replayed again, until nothing does.
+
+A frame changes only what comes after it, so each round settles at least one frame more, and what
+it ends with is what happens in the order of time. Few frames are sent in a window, and there are
+few rounds. What was found are the ``dues`` of each port; then every port can be served by itself
+(loose_switch.py).
+"""
+
+from __future__ import annotations
+
+from netsim.engine.kernels.coupled_switch import let_in
+from netsim.engine.kernels.env import QueueEnv
+from netsim.engine.kernels.fields import PortRecord
+from netsim.engine.kernels.holes import N_CLASSES, foresee, on_departure
+from netsim.engine.kernels.ids import Bytes, LocalPort, NodeId
+from netsim.engine.kernels.layout import INF, MOST_DUES, SLICES, UNDO, Clock, Net, Scratch
+from netsim.engine.kernels.packets import PFC
+from netsim.engine.kernels.places import FRAME_DUE, local_ports_of, queue_of
+from netsim.engine.kernels.port_plan import (
+    CLASS_AT,
+    CLASS_MASK,
+    INGRESS_AT,
+    OUT_AT,
+    PORT_MASK,
+    SIZE_MASK,
+    account_of,
+    plan_all,
+    plan_port,
+    tally,
+)
+from netsim.engine.kernels.port_sets import exclude, include, includes
+from netsim.engine.kernels.queue_handlers import IN_FORESEE, IN_ON_DEPARTURE
+from netsim.engine.kernels.queue_services import COUNTS
+from netsim.engine.kernels.switch import KEY_BITS, KEY_MASK, insertion_sort
+
+PLANNED, NO_PLAN, NO_LOG = range(3)
+"""How planning ended: dues are known; there are too many, or they do not settle; and the log of
+departures is full."""
+
+MOST_ROUNDS = 64
+"""Of planning again; more than there ever are, unless a discipline contradicts itself."""
+
+
+def outlook_of(env: QueueEnv, port: PortRecord, cls: int, came: Bytes, change: Bytes) -> int:
+    """What may come of ``came`` bytes that arrive by ingress ``port`` in class ``cls``.
+
+    The bytes held of it rise by ``change`` at most or, if the class is held back, fall by that.
+    """
+    if came == 0 and (port.asked >> cls) & 1 == 0:
+        return COUNTS
+    env.switch.doing = IN_FORESEE
+    outlook: int = foresee(env, port, cls, came, change)
+    return outlook
+
+
+def largest_change(scratch: Scratch, worker: int, entry: int, sign: int) -> Bytes:
+    """By how much the bytes held of an ingress and class rise (1) or fall (-1) in the window.
+
+    At most: within a part of the window all that helps is taken to come first.
+    """
+    tallies = scratch.plan.tallies[worker]
+    half = tallies.shape[0] // 2
+    held = 0
+    most = 0
+    for part in range(SLICES):
+        came = tallies[entry, part]
+        left = tallies[half + entry, part]
+        helps = came if sign > 0 else left
+        most = max(most, held + helps)
+        held += sign * (came - left)
+    return Bytes(most)
+
+
+def take_back_departures(scratch: Scratch, worker: int, out: LocalPort) -> None:
+    """Take what port ``out`` has in the log out of the tallies; who it came in by is replayed."""
+    plan = scratch.plan
+    log_what = plan.log_what[worker]
+    for at in range(plan.log_first[worker][out], plan.log_end[worker][out]):
+        what = log_what[at]
+        cls = (what >> CLASS_AT) & CLASS_MASK
+        entry = account_of(scratch, LocalPort(what >> INGRESS_AT), cls)
+        tally(scratch, worker, entry, plan.log_time[worker][at], -(what & SIZE_MASK))
+    mark_stale(scratch, worker, out)
+
+
+def look_closer(
+    net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: NodeId, port: LocalPort
+) -> None:
+    """Is an ingress that may matter one that does, as far as is planned? It becomes stirred then.
+
+    Its account is kept.
+    """
+    plan = scratch.plan
+    p = net.first_port[node] + port
+    wires = env.wires
+    for cls in range(N_CLASSES):
+        sign = 1
+        if (wires.ports[p].asked >> cls) & 1 == 1:
+            sign = -1
+        entry = port * N_CLASSES + cls
+        change = largest_change(scratch, worker, entry, sign)
+        came = scratch.came[worker][entry]
+        if not includes(wires.unread, net.first_word[node], port):
+            came = Bytes(0)
+        if outlook_of(env, wires.ports[p], cls, came, change) > COUNTS:
+            include(plan.stirred[worker], 0, port)
+    if includes(plan.stirred[worker], 0, port):
+        for cls in range(N_CLASSES):
+            kept = kept_account(scratch, worker, port, cls)
+            plan.accounts[kept] = wires.queues[queue_of(p, cls)]
+
+
+def departures_by_ingress(net: Net, scratch: Scratch, worker: int, node: NodeId) -> None:
+    """Put together, in the order of time, what the log has of each ingress to be replayed.
+
+    Of ingress i that is in ``account_keys``, from ``account_first[i]`` on: sort keys whose lower
+    part is the place in the log.
+    """
+    plan = scratch.plan
+    n_ports = net.first_port[node + 1] - net.first_port[node]
+    first = plan.account_first[worker]
+    accounts = plan.account_keys[worker]
+    log_what = plan.log_what[worker]
+    stale = plan.stale[worker]
+    first[: n_ports + 2] = 0
+    for out in local_ports_of(net, node):
+        for at in range(plan.log_first[worker][out], plan.log_end[worker][out]):
+            ingress = LocalPort(log_what[at] >> INGRESS_AT)
+            if includes(stale, 0, ingress):
+                first[ingress + 2] += 1
+    for port in local_ports_of(net, node):
+        first[port + 2] += first[port + 1]
+    for out in local_ports_of(net, node):
+        for at in range(plan.log_first[worker][out], plan.log_end[worker][out]):
+            ingress = LocalPort(log_what[at] >> INGRESS_AT)
+            if includes(stale, 0, ingress):
+                accounts[first[ingress + 1]] = plan.log_time[worker][at] << KEY_BITS | at
+                first[ingress + 1] += 1
+    for port in local_ports_of(net, node):
+        if includes(stale, 0, port):
+            insertion_sort(accounts, first[port], first[port + 1])
+
+
+def kept_account(scratch: Scratch, worker: int, port: LocalPort, cls: int) -> int:
+    """Where the account of an ingress and class is kept."""
+    most_ports: int = scratch.plan.asked.shape[1]
+    return (worker * most_ports + port) * N_CLASSES + cls
+
+
+def restore_account(
+    net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: NodeId, port: LocalPort
+) -> None:
+    """Make the account of a stirred ingress what it was before the window."""
+    plan = scratch.plan
+    p = net.first_port[node] + port
+    env.wires.ports[p].asked = plan.asked[worker][port]
+    for cls in range(N_CLASSES):
+        kept = kept_account(scratch, worker, port, cls)
+        env.wires.queues[queue_of(p, cls)] = plan.accounts[kept]
+
+
+def restore_accounts(net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: NodeId) -> None:
+    """Likewise for all of them."""
+    for port in local_ports_of(net, node):
+        if includes(scratch.plan.stirred[worker], 0, port):
+            restore_account(net, env, scratch, worker, node, port)
+
+
+def note_due(scratch: Scratch, worker: int, port: LocalPort, n: int, key: int, mask: int) -> bool:
+    """Due number ``n`` of a port is of this time, and to say this; is that new?"""
+    plan = scratch.plan
+    at = MOST_DUES * port + n
+    keys = plan.due_keys[worker]
+    masks = plan.due_masks[worker]
+    known = n < plan.n_dues[worker][port] and keys[at] == key and masks[at] == mask
+    keys[at] = key
+    masks[at] = mask
+    return not known
+
+
+def replay(
+    net: Net,
+    env: QueueEnv,
+    clock: Clock,
+    scratch: Scratch,
+    worker: int,
+    node: NodeId,
+    ingress: LocalPort,
+) -> tuple[bool, bool]:
+    """Take an ingress through its arrivals and departures; its dues are what it asks for.
+
+    Returns whether there is room for them, and whether they are others than before.
+    """
+    plan = scratch.plan
+    wires = env.wires
+    restore_account(net, env, scratch, worker, node, ingress)
+    port = wires.ports[net.first_port[node] + ingress]
+    n_ports = net.first_port[node + 1] - net.first_port[node]
+    w0 = clock.clock[0].w0
+    arrival, arrivals_end = arrivals_by(net, env, scratch, worker, node, ingress)
+    departure = plan.account_first[worker][ingress]
+    departures_end = plan.account_first[worker][ingress + 1]
+    n_dues = 0
+    changed = False
+    while arrival < arrivals_end or departure < departures_end:
+        slot = scratch.slots[worker][arrival]
+        arrives = INF
+        if arrival < arrivals_end:
+            arrives = wires.pool[slot].time - w0
+        at = 0
+        leaves = INF
+        if departure < departures_end:
+            at = plan.account_keys[worker][departure] & KEY_MASK
+            leaves = plan.log_time[worker][at]
+        asked = port.asked & (FRAME_DUE - 1)
+        if leaves <= arrives:
+            what = plan.log_what[worker][at]
+            env.switch.doing = IN_ON_DEPARTURE
+            cls = (what >> CLASS_AT) & CLASS_MASK
+            on_departure(env, w0 + leaves, port, cls, Bytes(what & SIZE_MASK))
+            key = leaves << KEY_BITS | (what >> OUT_AT) & PORT_MASK
+            departure += 1
+        else:
+            if int(wires.pool[slot].kind) != PFC:
+                let_in(env, port, slot, w0 + arrives)
+            key = arrives << KEY_BITS | (n_ports + ingress)
+            arrival += 1
+        mask = port.asked & (FRAME_DUE - 1)
+        if mask != asked:
+            if n_dues == MOST_DUES:
+                return False, True
+            changed = note_due(scratch, worker, ingress, n_dues, key, mask) or changed
+            n_dues += 1
+    changed = changed or n_dues != plan.n_dues[worker][ingress]
+    plan.n_dues[worker][ingress] = n_dues
+    return True, changed
+
+
+def arrivals_by(
+    net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: NodeId, ingress: LocalPort
+) -> tuple[int, int]:
+    """The arrivals of the window that came in by an ingress: the first one, and behind the last."""
+    if includes(env.wires.unread, net.first_word[node], ingress):
+        at = UNDO * ingress
+        return scratch.undo[worker][at + 5], scratch.undo[worker][at + 6]
+    return 0, 0
+
+
+def mark_stale(scratch: Scratch, worker: int, out: LocalPort) -> None:
+    """What leaves by port ``out`` is about to change, or has: who it came in by is replayed."""
+    plan = scratch.plan
+    for at in range(plan.log_first[worker][out], plan.log_end[worker][out]):
+        include(
+            plan.stale[worker],
+            0,
+            LocalPort(plan.log_what[worker][at] >> INGRESS_AT),
+        )
+
+
+def plan_again(
+    net: Net, env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, node: NodeId
+) -> bool:
+    """Plan the ports whose dues have changed, and find out whose accounts change by that."""
+    plan = scratch.plan
+    plan.stale[worker][:] = 0
+    for out in local_ports_of(net, node):
+        if includes(plan.moved[worker], 0, out):
+            take_back_departures(scratch, worker, out)
+            end = plan_port(net, env.wires, clock, scratch, worker, node, out)
+            if end < 0:
+                return False
+            plan.log_end[worker][out] = end
+            mark_stale(scratch, worker, out)
+    return True
+
+
+def replay_stale(
+    net: Net, env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, node: NodeId
+) -> tuple[bool, bool]:
+    """Replay the stirred ones of the stale ingresses; their ports with other dues are ``moved``.
+
+    Returns whether there is room for all dues, and whether any port is moved.
+    """
+    plan = scratch.plan
+    stirred = plan.stirred[worker]
+    plan.moved[worker][:] = 0
+    some = False
+    for port in local_ports_of(net, node):
+        if includes(plan.stale[worker], 0, port):
+            if includes(plan.mattering[worker], 0, port) and not includes(stirred, 0, port):
+                look_closer(net, env, scratch, worker, node, port)
+            if not includes(stirred, 0, port):
+                exclude(plan.stale[worker], 0, port)
+    departures_by_ingress(net, scratch, worker, node)
+    for port in local_ports_of(net, node):
+        if includes(plan.stale[worker], 0, port):
+            fits, changed = replay(net, env, clock, scratch, worker, node, port)
+            if not fits:
+                return False, True
+            if changed:
+                include(plan.moved[worker], 0, port)
+                some = True
+    return True, some
+
+
+def plan_pauses(
+    net: Net, env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, node: NodeId
+) -> int:
+    """Find out what the switch's ports owe their neighbours in the window, and when.
+
+    Arrivals must have been grouped by output port, and those ingresses be ``stirred`` that may
+    matter. With PLANNED these are the ones that do, and their accounts are those of the window's
+    end; otherwise nothing has changed.
+    """
+    plan = scratch.plan
+    for port in local_ports_of(net, node):
+        plan.asked[worker][port] = env.wires.ports[net.first_port[node] + port].asked
+    if not plan_all(net, env.wires, clock, scratch, worker, node):
+        return NO_LOG
+    for word in range(plan.stirred[worker].shape[0]):
+        plan.mattering[worker][word] = plan.stirred[worker][word]
+        plan.stale[worker][word] = plan.stirred[worker][word]
+        plan.stirred[worker][word] = 0
+    for _ in range(MOST_ROUNDS):
+        fits, some = replay_stale(net, env, clock, scratch, worker, node)
+        if not some:
+            return PLANNED
+        if not fits or not plan_again(net, env, clock, scratch, worker, node):
+            break
+    restore_accounts(net, env, scratch, worker, node)
+    return NO_PLAN
+
+
+def settle_others(
+    net: Net, env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, node: NodeId
+) -> None:
+    """Bring the accounts of ingresses that are not stirred to where they are at the window's end.
+
+    But for what arrives by those that nobody is held back for, which is let in as it arrives at
+    its output port. So accounts that must not rise too far fall first, and the other way round.
+    """
+    plan = scratch.plan
+    wires = env.wires
+    first = net.first_port[node]
+    w0 = clock.clock[0].w0
+    for ingress in local_ports_of(net, node):
+        if holds_back(scratch, worker, ingress):
+            arrival, end = arrivals_by(net, env, scratch, worker, node, ingress)
+            for k in range(arrival, end):
+                pkt = wires.pool[scratch.slots[worker][k]]
+                if int(pkt.kind) != PFC and (plan.asked[worker][ingress] >> int(pkt.prio)) & 1:
+                    let_in(env, wires.ports[first + ingress], scratch.slots[worker][k], pkt.time)
+    env.switch.doing = IN_ON_DEPARTURE
+    for out in local_ports_of(net, node):
+        for at in range(plan.log_first[worker][out], plan.log_end[worker][out]):
+            what = plan.log_what[worker][at]
+            ingress = LocalPort(what >> INGRESS_AT)
+            if not includes(plan.stirred[worker], 0, ingress):
+                now = w0 + plan.log_time[worker][at]
+                cls = (what >> CLASS_AT) & CLASS_MASK
+                on_departure(env, now, wires.ports[first + ingress], cls, Bytes(what & SIZE_MASK))
+
+
+def holds_back(scratch: Scratch, worker: int, ingress: LocalPort) -> bool:
+    """Is the neighbour of an ingress that is not stirred asked to hold a class back?"""
+    plan = scratch.plan
+    if includes(plan.stirred[worker], 0, ingress):
+        return False
+    return plan.asked[worker][ingress] & (FRAME_DUE - 1) != 0
