@@ -27,7 +27,7 @@ def give_room(state: State, network: Network, threads: int) -> None:
         _grow_pool(state)
     need = int(clock.what[active[status == GROW_SCRATCH]].max(initial=0))
     if need > state.scratch.slots.shape[1]:
-        planned = state.wires.queues.dtype if state.scratch.plan.accounts.size else None
+        planned = state.wires.queues.dtype if state.scratch.accounts.size else None
         scratch = build_scratch(network, planned, threads, 1 << (need - 1).bit_length())
         state.scratch = attribute_access(scratch) if _in_plain_python(state) else scratch
 

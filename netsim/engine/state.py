@@ -37,7 +37,6 @@ from netsim.engine.kernels.layout import (
     Clock,
     Ends,
     Net,
-    Plan,
     Scratch,
     Wires,
     grouped,
@@ -230,7 +229,7 @@ def build_scratch(
         outs=np.zeros((w, capacity), np.int32),
         ins=np.zeros((w, capacity), np.int32),
         came=np.zeros((w, most_ports * CLASSES), np.int64),
-        plan=build_plan(w, most_ports, capacity, queue),
+        **plan_scratch(w, most_ports, capacity, queue),
         buckets=np.zeros((w, N_BUCKETS + 1), np.int64),
         starts=np.zeros((w, most_ports + 2), np.int64),
         undo=np.zeros((w, UNDO * most_ports), np.int64),
@@ -240,32 +239,33 @@ def build_scratch(
     )
 
 
-def build_plan(w: int, ports: int, capacity: int, queue: np.dtype | None) -> Plan:
+def plan_scratch(
+    w: int, ports: int, capacity: int, queue: np.dtype | None
+) -> dict[str, np.ndarray]:
     """That of planned pauses, for switches of up to ``ports`` ports; next to nothing if unused."""
     if queue is None:
         ports, capacity, queue = 0, 0, QUEUE
     words = ports // PORTS_OF_A_WORD + 1
-    return grouped(
-        Plan,
-        stirred=np.zeros((w, words), np.int64),
-        mattering=np.zeros((w, words), np.int64),
-        framed=np.zeros((w, words), np.int64),
-        stale=np.zeros((w, words), np.int64),
-        moved=np.zeros((w, words), np.int64),
-        accounts=aligned_zeros(w * ports * CLASSES, queue),
-        asked=np.zeros((w, ports), np.int64),
-        lines=np.zeros((w, CLASSES, 3), np.int64),
-        behind=np.zeros((w, capacity), np.int64),
-        log_time=np.zeros((w, capacity), np.int64),
-        log_what=np.zeros((w, capacity), np.int64),
-        log_first=np.zeros((w, ports), np.int64),
-        log_end=np.zeros((w, ports), np.int64),
-        log_limit=np.zeros((w, ports), np.int64),
-        account_keys=np.zeros((w, capacity), np.int64),
-        account_first=np.zeros((w, ports + 2), np.int64),
-        due_keys=np.zeros((w, MOST_DUES * ports), np.int64),
-        due_masks=np.zeros((w, MOST_DUES * ports), np.int64),
-        n_dues=np.zeros((w, ports), np.int64),
-        tallies=np.zeros((w, 2 * ports * CLASSES, SLICES), np.int64),
-        slice_shift=np.zeros(w, np.int64),
-    )
+    return {
+        "stirred": np.zeros((w, words), np.int64),
+        "mattering": np.zeros((w, words), np.int64),
+        "framed": np.zeros((w, words), np.int64),
+        "stale": np.zeros((w, words), np.int64),
+        "moved": np.zeros((w, words), np.int64),
+        "accounts": aligned_zeros(w * ports * CLASSES, queue),
+        "asked": np.zeros((w, ports), np.int64),
+        "lines": np.zeros((w, CLASSES, 3), np.int64),
+        "behind": np.zeros((w, capacity), np.int64),
+        "log_time": np.zeros((w, capacity), np.int64),
+        "log_what": np.zeros((w, capacity), np.int64),
+        "log_first": np.zeros((w, ports), np.int64),
+        "log_end": np.zeros((w, ports), np.int64),
+        "log_limit": np.zeros((w, ports), np.int64),
+        "account_keys": np.zeros((w, capacity), np.int64),
+        "account_first": np.zeros((w, ports + 2), np.int64),
+        "due_keys": np.zeros((w, MOST_DUES * ports), np.int64),
+        "due_masks": np.zeros((w, MOST_DUES * ports), np.int64),
+        "n_dues": np.zeros((w, ports), np.int64),
+        "tallies": np.zeros((w, 2 * ports * CLASSES, SLICES), np.int64),
+        "slice_shift": np.zeros(w, np.int64),
+    }

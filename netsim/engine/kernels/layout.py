@@ -292,9 +292,21 @@ class Clock(NamedTuple):
     parts: Records[int, PartsRecord]  # PARTS[1], for profiles
 
 
-class Plan(NamedTuple):
-    """Working memory of planned pauses (pause_plan.py), a row per worker; else of no length."""
+class Scratch(NamedTuple):
+    """Working memory of one step, a row per worker."""
 
+    keys: Numbers[tuple[int, int], Numbers[int, int]]  # int64[workers, 2, capacity]
+    slots: Numbers[int, Numbers[int, Slot]]  # int64[workers, capacity]
+    outs: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
+    ins: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
+    came: Numbers[int, Numbers[int, Bytes]]  # int64[workers, max ports * CLASSES]
+    buckets: Numbers[int, Numbers[int, int]]  # int64[workers, N_BUCKETS + 1]
+    starts: Numbers[int, Numbers[int, int]]  # int64[workers, max ports of a node + 2]
+    undo: Numbers[int, Numbers[int, int]]  # int64[workers, UNDO * max ports]
+    calendar: Numbers[int, Numbers[int, LocalPort]]  # int64[workers, N_BUCKETS]
+    later: Numbers[int, Numbers[LocalPort, LocalPort]]  # int64[workers, max ports]
+    words: Numbers[int, Numbers[int, int]]  # int64[workers, N_BUCKETS / 32]
+    # Of planned pauses (pause_plan.py); where none are planned next to nothing.
     stirred: Numbers[int, Numbers[int, int]]  # int64[workers, words]: ingresses that matter ...
     mattering: Numbers[int, Numbers[int, int]]  # ... those that might have mattered ...
     framed: Numbers[int, Numbers[int, int]]  # ... ports that PFC frames came to ...
@@ -316,23 +328,6 @@ class Plan(NamedTuple):
     n_dues: Numbers[int, Numbers[LocalPort, int]]  # int64[workers, max ports]
     tallies: Numbers[int, Numbers[tuple[int, int], int]]  # int64[workers, ..., SLICES]
     slice_shift: Numbers[int, int]  # int64[workers]
-
-
-class Scratch(NamedTuple):
-    """Working memory of one step, a row per worker."""
-
-    keys: Numbers[tuple[int, int], Numbers[int, int]]  # int64[workers, 2, capacity]
-    slots: Numbers[int, Numbers[int, Slot]]  # int64[workers, capacity]
-    outs: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
-    ins: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
-    came: Numbers[int, Numbers[int, Bytes]]  # int64[workers, max ports * CLASSES]
-    plan: Plan
-    buckets: Numbers[int, Numbers[int, int]]  # int64[workers, N_BUCKETS + 1]
-    starts: Numbers[int, Numbers[int, int]]  # int64[workers, max ports of a node + 2]
-    undo: Numbers[int, Numbers[int, int]]  # int64[workers, UNDO * max ports]
-    calendar: Numbers[int, Numbers[int, LocalPort]]  # int64[workers, N_BUCKETS]
-    later: Numbers[int, Numbers[LocalPort, LocalPort]]  # int64[workers, max ports]
-    words: Numbers[int, Numbers[int, int]]  # int64[workers, N_BUCKETS / 32]
 
 
 PORTS_OF_A_WORD = 32

@@ -86,7 +86,7 @@ def stir(
             change = Bytes(INF)
         worst = max(worst, outlook_of(env, port_in, cls, came, change))
     if worst > COUNTS:
-        include(scratch.plan.stirred[worker], 0, port)
+        include(scratch.stirred[worker], 0, port)
     return worst
 
 
@@ -94,7 +94,7 @@ def look_ahead(net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: Nod
     """The worst that `foresee` says of any ingress."""
     wires = env.wires
     first = net.first_port[node]
-    scratch.plan.stirred[worker][:] = 0
+    scratch.stirred[worker][:] = 0
     worst = COUNTS
     port = next_port(net, wires.unread, node, NO_PORT)
     while port >= 0:
@@ -122,7 +122,7 @@ def route_all(
     ins = scratch.ins[worker]
     outs = scratch.outs[worker]
     slots = scratch.slots[worker]
-    framed = scratch.plan.framed[worker]
+    framed = scratch.framed[worker]
     framed[:] = 0
     for k in range(n):
         ingress = LocalPort(ins[k])
@@ -141,7 +141,7 @@ def has_work(net: Net, wires: Wires, scratch: Scratch, worker: int, p: GlobalPor
     node = net.port_node[p]
     out = p - net.first_port[node]
     starts = scratch.starts[worker]
-    if starts[out + 1] > starts[out] or scratch.plan.n_dues[worker][out] > 0:
+    if starts[out + 1] > starts[out] or scratch.n_dues[worker][out] > 0:
         return True
     return includes(wires.busy, net.first_word[node], out)
 
@@ -153,7 +153,7 @@ def room_for_all(net: Net, wires: Wires, scratch: Scratch, worker: int, node: No
     enough = True
     for out in local_ports_of(net, node):
         if has_work(net, wires, scratch, worker, first + out):
-            frames = 1 + scratch.plan.n_dues[worker][out]
+            frames = 1 + scratch.n_dues[worker][out]
             enough = has_room(wires, first + out, starts[out + 1] - starts[out], frames) and enough
     return enough
 
@@ -176,13 +176,12 @@ def check_plan(
 
     It does if it admits a packet to another class than its own, or to none.
     """
-    plan = scratch.plan
-    at = plan.log_first[worker][out]
-    plan.log_first[worker][out] = at + 1
-    planned = at < plan.log_end[worker][out]
+    at = scratch.log_first[worker][out]
+    scratch.log_first[worker][out] = at + 1
+    planned = at < scratch.log_end[worker][out]
     if planned:
-        ingress = plan.log_what[worker][at] >> INGRESS_AT
-        planned = plan.log_time[worker][at] == port.free_at - w0 and ingress == port.tx_ingress
+        ingress = scratch.log_what[worker][at] >> INGRESS_AT
+        planned = scratch.log_time[worker][at] == port.free_at - w0 and ingress == port.tx_ingress
     if not planned:
         broken(env.switch, NOT_FORESEEN, port.asked & (FRAME_DUE - 1))
 
@@ -211,10 +210,9 @@ def pass_time(
 
 def is_let_in_here(scratch: Scratch, worker: int, ingress: LocalPort, pkt: PacketRecord) -> bool:
     """Has a packet still to be let in, where all is planned? (See `settle_others`.)"""
-    plan = scratch.plan
-    if includes(plan.stirred[worker], 0, ingress):
+    if includes(scratch.stirred[worker], 0, ingress):
         return False
-    return (plan.asked[worker][ingress] >> int(pkt.prio)) & 1 == 0
+    return (scratch.asked[worker][ingress] >> int(pkt.prio)) & 1 == 0
 
 
 def arrive_apart(
@@ -250,7 +248,6 @@ def serve_apart(
     out: LocalPort,
 ) -> None:
     """Run output port ``out`` through the window, whatever the others do."""
-    plan = scratch.plan
     wires = env.wires
     first = net.first_port[node]
     n_ports = net.first_port[node + 1] - first
@@ -258,7 +255,7 @@ def serve_apart(
     i = scratch.starts[worker][out]
     end = scratch.starts[worker][out + 1]
     due = MOST_DUES * out
-    dues_end = due + plan.n_dues[worker][out]
+    dues_end = due + scratch.n_dues[worker][out]
     w0 = clock.clock[0].w0
     span = clock.clock[0].w1 - w0
     while due < dues_end:
@@ -272,7 +269,7 @@ def serve_apart(
             if key & KEY_MASK <= out:
                 completed = now - 1
             pass_time(env, scratch, worker, w0, out, completed)
-            port.asked = plan.due_masks[worker][due] | FRAME_DUE
+            port.asked = scratch.due_masks[worker][due] | FRAME_DUE
             due += 1
             begin_apart(env, port, now)
     for later in range(i, end):
@@ -285,7 +282,6 @@ def switch_step(
     net: Net, wires: Wires, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> int:
     """Advance switch ``node`` to the end of the window. Returns a status of layout.py."""
-    plan = scratch.plan
     env = queue_env_of(wires.switches[node - net.n_hosts], wires)
     n, following = gather(net, wires, clock, scratch, worker, node)
     if n < 0:
@@ -300,7 +296,7 @@ def switch_step(
     clear_tallies(net, clock, scratch, worker, node)
     route_all(net, wires, clock, scratch, worker, node, n)
     group_by_output(scratch, worker, n, n_ports)
-    plan.n_dues[worker][:n_ports] = 0
+    scratch.n_dues[worker][:n_ports] = 0
     if outlook > COUNTS:
         env.switch.mode = PLANNING
         outcome = plan_pauses(net, env, clock, scratch, worker, node)
@@ -309,7 +305,7 @@ def switch_step(
             undo_choices(net, wires, scratch, worker, node)
             if outcome == NO_PLAN:
                 return in_order(net, env, clock, scratch, worker, node, n, following)
-            clock.what[node] = 2 * plan.log_time.shape[1]
+            clock.what[node] = 2 * scratch.log_time.shape[1]
             return GROW_SCRATCH
     if not room_for_all(net, wires, scratch, worker, node):
         undo_choices(net, wires, scratch, worker, node)
@@ -322,8 +318,8 @@ def switch_step(
         settle_others(net, env, clock, scratch, worker, node)
     for out in local_ports_of(net, node):
         if has_work(net, wires, scratch, worker, first + out):
-            if includes(plan.stirred[worker], 0, out):
-                wires.ports[first + out].asked = plan.asked[worker][out]
+            if includes(scratch.stirred[worker], 0, out):
+                wires.ports[first + out].asked = scratch.asked[worker][out]
             serve_apart(net, env, clock, scratch, worker, node, out)
     env.switch.mode = ALL_IN_ORDER
     have_read_all(net, wires, scratch, worker, node)

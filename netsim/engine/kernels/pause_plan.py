@@ -67,7 +67,7 @@ def largest_change(scratch: Scratch, worker: int, entry: int, sign: int) -> Byte
 
     At most: within a part of the window all that helps is taken to come first.
     """
-    tallies = scratch.plan.tallies[worker]
+    tallies = scratch.tallies[worker]
     half = tallies.shape[0] // 2
     held = 0
     most = 0
@@ -82,13 +82,12 @@ def largest_change(scratch: Scratch, worker: int, entry: int, sign: int) -> Byte
 
 def take_back_departures(scratch: Scratch, worker: int, out: LocalPort) -> None:
     """Take what port ``out`` has in the log out of the tallies; who it came in by is replayed."""
-    plan = scratch.plan
-    log_what = plan.log_what[worker]
-    for at in range(plan.log_first[worker][out], plan.log_end[worker][out]):
+    log_what = scratch.log_what[worker]
+    for at in range(scratch.log_first[worker][out], scratch.log_end[worker][out]):
         what = log_what[at]
         cls = (what >> CLASS_AT) & CLASS_MASK
         entry = account_of(scratch, LocalPort(what >> INGRESS_AT), cls)
-        tally(scratch, worker, entry, plan.log_time[worker][at], -(what & SIZE_MASK))
+        tally(scratch, worker, entry, scratch.log_time[worker][at], -(what & SIZE_MASK))
     mark_stale(scratch, worker, out)
 
 
@@ -99,7 +98,6 @@ def look_closer(
 
     Its account is kept.
     """
-    plan = scratch.plan
     p = net.first_port[node] + port
     wires = env.wires
     for cls in range(N_CLASSES):
@@ -112,11 +110,11 @@ def look_closer(
         if not includes(wires.unread, net.first_word[node], port):
             came = Bytes(0)
         if outlook_of(env, wires.ports[p], cls, came, change) > COUNTS:
-            include(plan.stirred[worker], 0, port)
-    if includes(plan.stirred[worker], 0, port):
+            include(scratch.stirred[worker], 0, port)
+    if includes(scratch.stirred[worker], 0, port):
         for cls in range(N_CLASSES):
             kept = kept_account(scratch, worker, port, cls)
-            plan.accounts[kept] = wires.queues[queue_of(p, cls)]
+            scratch.accounts[kept] = wires.queues[queue_of(p, cls)]
 
 
 def departures_by_ingress(net: Net, scratch: Scratch, worker: int, node: NodeId) -> None:
@@ -125,25 +123,24 @@ def departures_by_ingress(net: Net, scratch: Scratch, worker: int, node: NodeId)
     Of ingress i that is in ``account_keys``, from ``account_first[i]`` on: sort keys whose lower
     part is the place in the log.
     """
-    plan = scratch.plan
     n_ports = net.first_port[node + 1] - net.first_port[node]
-    first = plan.account_first[worker]
-    accounts = plan.account_keys[worker]
-    log_what = plan.log_what[worker]
-    stale = plan.stale[worker]
+    first = scratch.account_first[worker]
+    accounts = scratch.account_keys[worker]
+    log_what = scratch.log_what[worker]
+    stale = scratch.stale[worker]
     first[: n_ports + 2] = 0
     for out in local_ports_of(net, node):
-        for at in range(plan.log_first[worker][out], plan.log_end[worker][out]):
+        for at in range(scratch.log_first[worker][out], scratch.log_end[worker][out]):
             ingress = LocalPort(log_what[at] >> INGRESS_AT)
             if includes(stale, 0, ingress):
                 first[ingress + 2] += 1
     for port in local_ports_of(net, node):
         first[port + 2] += first[port + 1]
     for out in local_ports_of(net, node):
-        for at in range(plan.log_first[worker][out], plan.log_end[worker][out]):
+        for at in range(scratch.log_first[worker][out], scratch.log_end[worker][out]):
             ingress = LocalPort(log_what[at] >> INGRESS_AT)
             if includes(stale, 0, ingress):
-                accounts[first[ingress + 1]] = plan.log_time[worker][at] << KEY_BITS | at
+                accounts[first[ingress + 1]] = scratch.log_time[worker][at] << KEY_BITS | at
                 first[ingress + 1] += 1
     for port in local_ports_of(net, node):
         if includes(stale, 0, port):
@@ -152,7 +149,7 @@ def departures_by_ingress(net: Net, scratch: Scratch, worker: int, node: NodeId)
 
 def kept_account(scratch: Scratch, worker: int, port: LocalPort, cls: int) -> int:
     """Where the account of an ingress and class is kept."""
-    most_ports: int = scratch.plan.asked.shape[1]
+    most_ports: int = scratch.asked.shape[1]
     return (worker * most_ports + port) * N_CLASSES + cls
 
 
@@ -160,28 +157,26 @@ def restore_account(
     net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: NodeId, port: LocalPort
 ) -> None:
     """Make the account of a stirred ingress what it was before the window."""
-    plan = scratch.plan
     p = net.first_port[node] + port
-    env.wires.ports[p].asked = plan.asked[worker][port]
+    env.wires.ports[p].asked = scratch.asked[worker][port]
     for cls in range(N_CLASSES):
         kept = kept_account(scratch, worker, port, cls)
-        env.wires.queues[queue_of(p, cls)] = plan.accounts[kept]
+        env.wires.queues[queue_of(p, cls)] = scratch.accounts[kept]
 
 
 def restore_accounts(net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: NodeId) -> None:
     """Likewise for all of them."""
     for port in local_ports_of(net, node):
-        if includes(scratch.plan.stirred[worker], 0, port):
+        if includes(scratch.stirred[worker], 0, port):
             restore_account(net, env, scratch, worker, node, port)
 
 
 def note_due(scratch: Scratch, worker: int, port: LocalPort, n: int, key: int, mask: int) -> bool:
     """Due number ``n`` of a port is of this time, and to say this; is that new?"""
-    plan = scratch.plan
     at = MOST_DUES * port + n
-    keys = plan.due_keys[worker]
-    masks = plan.due_masks[worker]
-    known = n < plan.n_dues[worker][port] and keys[at] == key and masks[at] == mask
+    keys = scratch.due_keys[worker]
+    masks = scratch.due_masks[worker]
+    known = n < scratch.n_dues[worker][port] and keys[at] == key and masks[at] == mask
     keys[at] = key
     masks[at] = mask
     return not known
@@ -200,15 +195,14 @@ def replay(
 
     Returns whether there is room for them, and whether they are others than before.
     """
-    plan = scratch.plan
     wires = env.wires
     restore_account(net, env, scratch, worker, node, ingress)
     port = wires.ports[net.first_port[node] + ingress]
     n_ports = net.first_port[node + 1] - net.first_port[node]
     w0 = clock.clock[0].w0
     arrival, arrivals_end = arrivals_by(net, env, scratch, worker, node, ingress)
-    departure = plan.account_first[worker][ingress]
-    departures_end = plan.account_first[worker][ingress + 1]
+    departure = scratch.account_first[worker][ingress]
+    departures_end = scratch.account_first[worker][ingress + 1]
     n_dues = 0
     changed = False
     while arrival < arrivals_end or departure < departures_end:
@@ -219,11 +213,11 @@ def replay(
         at = 0
         leaves = INF
         if departure < departures_end:
-            at = plan.account_keys[worker][departure] & KEY_MASK
-            leaves = plan.log_time[worker][at]
+            at = scratch.account_keys[worker][departure] & KEY_MASK
+            leaves = scratch.log_time[worker][at]
         asked = port.asked & (FRAME_DUE - 1)
         if leaves <= arrives:
-            what = plan.log_what[worker][at]
+            what = scratch.log_what[worker][at]
             env.switch.doing = IN_ON_DEPARTURE
             cls = (what >> CLASS_AT) & CLASS_MASK
             on_departure(env, w0 + leaves, port, cls, Bytes(what & SIZE_MASK))
@@ -240,8 +234,8 @@ def replay(
                 return False, True
             changed = note_due(scratch, worker, ingress, n_dues, key, mask) or changed
             n_dues += 1
-    changed = changed or n_dues != plan.n_dues[worker][ingress]
-    plan.n_dues[worker][ingress] = n_dues
+    changed = changed or n_dues != scratch.n_dues[worker][ingress]
+    scratch.n_dues[worker][ingress] = n_dues
     return True, changed
 
 
@@ -257,12 +251,11 @@ def arrivals_by(
 
 def mark_stale(scratch: Scratch, worker: int, out: LocalPort) -> None:
     """What leaves by port ``out`` is about to change, or has: who it came in by is replayed."""
-    plan = scratch.plan
-    for at in range(plan.log_first[worker][out], plan.log_end[worker][out]):
+    for at in range(scratch.log_first[worker][out], scratch.log_end[worker][out]):
         include(
-            plan.stale[worker],
+            scratch.stale[worker],
             0,
-            LocalPort(plan.log_what[worker][at] >> INGRESS_AT),
+            LocalPort(scratch.log_what[worker][at] >> INGRESS_AT),
         )
 
 
@@ -270,15 +263,14 @@ def plan_again(
     net: Net, env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> bool:
     """Plan the ports whose dues have changed, and find out whose accounts change by that."""
-    plan = scratch.plan
-    plan.stale[worker][:] = 0
+    scratch.stale[worker][:] = 0
     for out in local_ports_of(net, node):
-        if includes(plan.moved[worker], 0, out):
+        if includes(scratch.moved[worker], 0, out):
             take_back_departures(scratch, worker, out)
             end = plan_port(net, env.wires, clock, scratch, worker, node, out)
             if end < 0:
                 return False
-            plan.log_end[worker][out] = end
+            scratch.log_end[worker][out] = end
             mark_stale(scratch, worker, out)
     return True
 
@@ -290,24 +282,23 @@ def replay_stale(
 
     Returns whether there is room for all dues, and whether any port is moved.
     """
-    plan = scratch.plan
-    stirred = plan.stirred[worker]
-    plan.moved[worker][:] = 0
+    stirred = scratch.stirred[worker]
+    scratch.moved[worker][:] = 0
     some = False
     for port in local_ports_of(net, node):
-        if includes(plan.stale[worker], 0, port):
-            if includes(plan.mattering[worker], 0, port) and not includes(stirred, 0, port):
+        if includes(scratch.stale[worker], 0, port):
+            if includes(scratch.mattering[worker], 0, port) and not includes(stirred, 0, port):
                 look_closer(net, env, scratch, worker, node, port)
             if not includes(stirred, 0, port):
-                exclude(plan.stale[worker], 0, port)
+                exclude(scratch.stale[worker], 0, port)
     departures_by_ingress(net, scratch, worker, node)
     for port in local_ports_of(net, node):
-        if includes(plan.stale[worker], 0, port):
+        if includes(scratch.stale[worker], 0, port):
             fits, changed = replay(net, env, clock, scratch, worker, node, port)
             if not fits:
                 return False, True
             if changed:
-                include(plan.moved[worker], 0, port)
+                include(scratch.moved[worker], 0, port)
                 some = True
     return True, some
 
@@ -321,15 +312,14 @@ def plan_pauses(
     matter. With PLANNED these are the ones that do, and their accounts are those of the window's
     end; otherwise nothing has changed.
     """
-    plan = scratch.plan
     for port in local_ports_of(net, node):
-        plan.asked[worker][port] = env.wires.ports[net.first_port[node] + port].asked
+        scratch.asked[worker][port] = env.wires.ports[net.first_port[node] + port].asked
     if not plan_all(net, env.wires, clock, scratch, worker, node):
         return NO_LOG
-    for word in range(plan.stirred[worker].shape[0]):
-        plan.mattering[worker][word] = plan.stirred[worker][word]
-        plan.stale[worker][word] = plan.stirred[worker][word]
-        plan.stirred[worker][word] = 0
+    for word in range(scratch.stirred[worker].shape[0]):
+        scratch.mattering[worker][word] = scratch.stirred[worker][word]
+        scratch.stale[worker][word] = scratch.stirred[worker][word]
+        scratch.stirred[worker][word] = 0
     for _ in range(MOST_ROUNDS):
         fits, some = replay_stale(net, env, clock, scratch, worker, node)
         if not some:
@@ -348,7 +338,6 @@ def settle_others(
     But for what arrives by those that nobody is held back for, which is let in as it arrives at
     its output port. So accounts that must not rise too far fall first, and the other way round.
     """
-    plan = scratch.plan
     wires = env.wires
     first = net.first_port[node]
     w0 = clock.clock[0].w0
@@ -357,22 +346,21 @@ def settle_others(
             arrival, end = arrivals_by(net, env, scratch, worker, node, ingress)
             for k in range(arrival, end):
                 pkt = wires.pool[scratch.slots[worker][k]]
-                if int(pkt.kind) != PFC and (plan.asked[worker][ingress] >> int(pkt.prio)) & 1:
+                if int(pkt.kind) != PFC and (scratch.asked[worker][ingress] >> int(pkt.prio)) & 1:
                     let_in(env, wires.ports[first + ingress], scratch.slots[worker][k], pkt.time)
     env.switch.doing = IN_ON_DEPARTURE
     for out in local_ports_of(net, node):
-        for at in range(plan.log_first[worker][out], plan.log_end[worker][out]):
-            what = plan.log_what[worker][at]
+        for at in range(scratch.log_first[worker][out], scratch.log_end[worker][out]):
+            what = scratch.log_what[worker][at]
             ingress = LocalPort(what >> INGRESS_AT)
-            if not includes(plan.stirred[worker], 0, ingress):
-                now = w0 + plan.log_time[worker][at]
+            if not includes(scratch.stirred[worker], 0, ingress):
+                now = w0 + scratch.log_time[worker][at]
                 cls = (what >> CLASS_AT) & CLASS_MASK
                 on_departure(env, now, wires.ports[first + ingress], cls, Bytes(what & SIZE_MASK))
 
 
 def holds_back(scratch: Scratch, worker: int, ingress: LocalPort) -> bool:
     """Is the neighbour of an ingress that is not stirred asked to hold a class back?"""
-    plan = scratch.plan
-    if includes(plan.stirred[worker], 0, ingress):
+    if includes(scratch.stirred[worker], 0, ingress):
         return False
-    return plan.asked[worker][ingress] & (FRAME_DUE - 1) != 0
+    return scratch.asked[worker][ingress] & (FRAME_DUE - 1) != 0

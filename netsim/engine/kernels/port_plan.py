@@ -27,15 +27,14 @@ WINDOW_ENDS, FRAME_OWED, ARRIVAL = range(3)
 
 def clear_tallies(net: Net, clock: Clock, scratch: Scratch, worker: int, node: NodeId) -> None:
     """Begin to add up what comes and leaves by each ingress in each part of the window."""
-    plan = scratch.plan
     n = (net.first_port[node + 1] - net.first_port[node]) * N_CLASSES
-    half = plan.tallies.shape[1] // 2
-    plan.tallies[worker][:n] = 0
-    plan.tallies[worker][half : half + n] = 0
+    half = scratch.tallies.shape[1] // 2
+    scratch.tallies[worker][:n] = 0
+    scratch.tallies[worker][half : half + n] = 0
     shift = 0
     while (clock.clock[0].w1 - clock.clock[0].w0) >> shift >= SLICES:
         shift += 1
-    plan.slice_shift[worker] = shift
+    scratch.slice_shift[worker] = shift
 
 
 def tally(scratch: Scratch, worker: int, entry: int, time: Ps, size: int) -> None:
@@ -43,13 +42,12 @@ def tally(scratch: Scratch, worker: int, entry: int, time: Ps, size: int) -> Non
 
     That is for what comes in by an ingress in a class, or for what leaves again (`account_of`).
     """
-    plan = scratch.plan
-    plan.tallies[worker][entry, time >> plan.slice_shift[worker]] += size
+    scratch.tallies[worker][entry, time >> scratch.slice_shift[worker]] += size
 
 
 def account_of(scratch: Scratch, ingress: LocalPort, cls: int) -> int:
     """The entry of the tallies for what leaves that came in by an ingress in a class."""
-    half: int = scratch.plan.tallies.shape[1] // 2
+    half: int = scratch.tallies.shape[1] // 2
     return half + int(ingress) * N_CLASSES + cls
 
 
@@ -62,28 +60,26 @@ def from_outside(
     completion has the number of its port there, an arrival ``n_ports`` more than that of its own.
     The window is ``span`` long.
     """
-    plan = scratch.plan
     event = WINDOW_ENDS
     key = span << KEY_BITS
     if i < end:
         arrival = scratch.keys[worker, 0][i]
         key = (arrival & ~KEY_MASK) | (n_ports + scratch.ins[worker][arrival & KEY_MASK])
         event = ARRIVAL
-    if due < dues_end and plan.due_keys[worker][due] <= key:
-        key = plan.due_keys[worker][due]
+    if due < dues_end and scratch.due_keys[worker][due] <= key:
+        key = scratch.due_keys[worker][due]
         event = FRAME_OWED
     return event, key
 
 
 def join_line(scratch: Scratch, worker: int, cls: int, k: int) -> None:
     """Arrival ``k`` is queued in class ``cls`` of the port that is being planned."""
-    plan = scratch.plan
-    lines = plan.lines[worker]
-    plan.behind[worker][k] = -1
+    lines = scratch.lines[worker]
+    scratch.behind[worker][k] = -1
     if lines[cls, 1] < 0:
         lines[cls, 1] = k
     else:
-        plan.behind[worker][lines[cls, 2]] = k
+        scratch.behind[worker][lines[cls, 2]] = k
     lines[cls, 2] = k
 
 
@@ -91,8 +87,7 @@ def leave_line(
     wires: Wires, scratch: Scratch, worker: int, p: GlobalPort, cls: int
 ) -> tuple[LocalPort, Bytes, bool]:
     """Ingress and size of the packet that leaves class ``cls``; and whether none is behind it."""
-    plan = scratch.plan
-    lines = plan.lines[worker]
+    lines = scratch.lines[worker]
     queue = wires.queues[queue_of(p, cls)]
     if lines[cls, 0] < queue.tail:
         slot = ring_slot(queue.off, queue.mask, lines[cls, 0])
@@ -102,7 +97,7 @@ def leave_line(
         k = lines[cls, 1]
         slot = scratch.slots[worker][k]
         ingress = LocalPort(scratch.ins[worker][k])
-        lines[cls, 1] = plan.behind[worker][k]
+        lines[cls, 1] = scratch.behind[worker][k]
     empty = lines[cls, 0] == queue.tail and lines[cls, 1] < 0
     return ingress, Bytes(wires.pool[slot].size_bytes), empty
 
@@ -114,35 +109,32 @@ def log_departure(
 
     ``sent`` is its class and size: cls << CLASS_AT | size.
     """
-    plan = scratch.plan
-    plan.log_time[worker][at] = time
-    plan.log_what[worker][at] = int(ingress) << INGRESS_AT | int(out) << OUT_AT | sent
+    scratch.log_time[worker][at] = time
+    scratch.log_what[worker][at] = int(ingress) << INGRESS_AT | int(out) << OUT_AT | sent
     entry = account_of(scratch, ingress, sent >> CLASS_AT)
     tally(scratch, worker, entry, time, sent & SIZE_MASK)
 
 
 def undisturbed(scratch: Scratch, worker: int, port: PortRecord, out: LocalPort) -> bool:
     """Does a port have nothing to do with PFC frames in this window?"""
-    plan = scratch.plan
-    if port.paused != 0 or port.tx_class == PFC_FRAME or plan.n_dues[worker][out] > 0:
+    if port.paused != 0 or port.tx_class == PFC_FRAME or scratch.n_dues[worker][out] > 0:
         return False
-    owes = plan.asked[worker][out] >= FRAME_DUE
-    return not (owes or includes(plan.framed[worker], 0, out))
+    owes = scratch.asked[worker][out] >= FRAME_DUE
+    return not (owes or includes(scratch.framed[worker], 0, out))
 
 
 def plan_line(
     wires: Wires, clock: Clock, scratch: Scratch, worker: int, port: PortRecord, out: LocalPort
 ) -> int:
     """`plan_port` for a port of one class that neither gets, sends nor owes a PFC frame."""
-    plan = scratch.plan
     pool = wires.pool
     slots = scratch.slots[worker]
     ins = scratch.ins[worker]
     keys = scratch.keys[worker, 0]
     q20 = port.ps_per_byte_q20
     span = clock.clock[0].w1 - clock.clock[0].w0
-    at = plan.log_first[worker][out]
-    limit = plan.log_limit[worker][out]
+    at = scratch.log_first[worker][out]
+    limit = scratch.log_limit[worker][out]
     free_in = Ps(0)
     size = port.tx_bytes
     ingress = port.tx_ingress
@@ -189,7 +181,6 @@ def plan_port(
     From place ``log_first[out]`` on. Returns the place behind it, or -1 if that would be beyond
     ``log_limit[out]``.
     """
-    plan = scratch.plan
     p = net.first_port[node] + out
     port = wires.ports[p]
     n_ports = net.first_port[node + 1] - net.first_port[node]
@@ -198,11 +189,11 @@ def plan_port(
     if N_CLASSES == 1 and undisturbed(scratch, worker, port, out):
         return plan_line(wires, clock, scratch, worker, port, out)
     for c in range(N_CLASSES):
-        plan.lines[worker][c, 0] = wires.queues[queue_of(p, c)].head
-        plan.lines[worker][c, 1] = -1
+        scratch.lines[worker][c, 0] = wires.queues[queue_of(p, c)].head
+        scratch.lines[worker][c, 1] = -1
     backlog = port.backlog
     paused = port.paused
-    owed = plan.asked[worker][out] >= FRAME_DUE
+    owed = scratch.asked[worker][out] >= FRAME_DUE
     free_in = INF
     if port.tx_bytes > 0:
         free_in = port.free_at - w0
@@ -210,11 +201,11 @@ def plan_port(
     size = port.tx_bytes
     ingress = port.tx_ingress
     due = MOST_DUES * out
-    dues_end = due + plan.n_dues[worker][out]
+    dues_end = due + scratch.n_dues[worker][out]
     i = scratch.starts[worker][out]
     end = scratch.starts[worker][out + 1]
-    at = plan.log_first[worker][out]
-    limit = plan.log_limit[worker][out]
+    at = scratch.log_first[worker][out]
+    limit = scratch.log_limit[worker][out]
     while True:
         event, key = from_outside(scratch, worker, n_ports, due, dues_end, i, end, span)
         now = key >> KEY_BITS
@@ -257,18 +248,17 @@ def plan_all(
     net: Net, wires: Wires, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> bool:
     """Plan every port that has something to do, without dues; False if the log is full."""
-    plan = scratch.plan
     at = 0
     for out in local_ports_of(net, node):
-        plan.log_first[worker][out] = at
-        plan.log_limit[worker][out] = plan.log_time.shape[1]
+        scratch.log_first[worker][out] = at
+        scratch.log_limit[worker][out] = scratch.log_time.shape[1]
         arrivals = scratch.starts[worker][out + 1] - scratch.starts[worker][out]
         if arrivals > 0 or includes(wires.busy, net.first_word[node], out):
             at = plan_port(net, wires, clock, scratch, worker, node, out)
             if at < 0:
                 return False
-        plan.log_end[worker][out] = at
+        scratch.log_end[worker][out] = at
         # With frames there are fewer; if there were more, small ones of a class that goes first,
         # they would not be taken.
-        plan.log_limit[worker][out] = at
+        scratch.log_limit[worker][out] = at
     return True
