@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,9 @@ from engine_runs import DROP_TAIL, LOSSLESS, NS, US, build, counter, fct_ps, flo
 
 from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
+from netsim.engine.kernels.circuits import next_day
+from netsim.engine.kernels.ids import Ps
+from netsim.engine.kernels.layout import INF
 from netsim.errors import InputError
 from netsim.model.fabric import CircuitRules, Fabric, PacketFormat
 from netsim.model.network import Network
@@ -169,3 +174,22 @@ def test_compiled_code_does_the_same_with_any_number_of_threads() -> None:
     ]
     assert len({engine.digest() for engine in engines}) == 1
     assert counter(engines[0], "dark_packets") > 0
+
+
+def test_the_next_day_is_the_first_that_ends_later() -> None:
+    rng = np.random.Generator(np.random.Philox(4))
+    for _ in range(20):
+        ends = np.sort(rng.choice(40, 2 * int(rng.integers(1, 5)), replace=False)) - 10
+        days = ends.reshape(-1, 2)
+        period = int(days[-1, 1] - days[0, 0] + rng.integers(0, 5))
+        wires: Any = SimpleNamespace(days=np.concatenate([[[7, 8]], days]))
+        for now in range(-60, 120):
+            found = next_day(wires, 1, 1 + len(days), Ps(period), Ps(now))
+            later = [
+                (begin + k * period, end + k * period)
+                for k in range((now - 80) // period, (now + 80) // period + 1)
+                for begin, end in days.tolist()
+                if end + k * period > now
+            ]
+            assert found == min(later, key=lambda day: day[1])
+    assert next_day(wires, 1, 1, Ps(5), Ps(0)) == (INF, INF)

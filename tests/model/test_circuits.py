@@ -74,7 +74,7 @@ def lit(schedule: Schedule, pair: tuple[int, int], end_ps: int) -> list[bool]:
     found = []
     ends = np.cumsum(schedule.slots_ps)
     since = None
-    begin_ps = schedule.offset_ps - 3 * int(ends[-1])
+    begin_ps = -3 * int(ends[-1])
     for now in range(begin_ps, end_ps):
         at = now - schedule.offset_ps
         slot = int(np.searchsorted(ends, at % ends[-1], side="right"))
@@ -107,7 +107,7 @@ def test_days_are_when_light_passes(schedule: Schedule) -> None:
         assert (own[:, 0] < own[:, 1]).all()
         assert (own[1:, 0] >= own[:-1, 1]).all()
         up = np.full(end_ps, not len(own))
-        for shift in range(-4, 5):
+        for shift in range(-schedule.offset_ps - 2, 5):
             for begin, end in (own + shift * schedule.period_ps).tolist():
                 up[max(0, begin) : max(0, end)] = True
         assert up.tolist() == lit(schedule, pair, end_ps)

@@ -34,20 +34,24 @@ def next_day(wires: Wires, first: int, last: int, period: Ps, now: Ps) -> tuple[
     return days[lo, 0] + past, days[lo, 1] + past
 
 
-def waits_for_circuit(wires: Wires, port: PortRecord, now: Ps) -> bool:
-    """Has an idle port something to send, and may not start? It is looked at when it may."""
-    if port.backlog & ~port.paused == 0:
-        return False
+def may_start(wires: Wires, port: PortRecord, now: Ps) -> bool:
+    """May a port start to send, as far as its circuit goes? If not, ``opens_ps`` is when it may."""
     circuit = wires.circuits[port.number]
     if now >= circuit.shuts_ps:
         circuit.opens_ps, circuit.shuts_ps = next_day(
             wires, circuit.first_start, circuit.last_start, circuit.period_ps, now
         )
-    if now >= circuit.opens_ps:
+    return now >= circuit.opens_ps
+
+
+def waits_for_circuit(wires: Wires, port: PortRecord, now: Ps) -> bool:
+    """Has an idle port something to send, and may not start? It is looked at when it may."""
+    if port.backlog & ~port.paused == 0 or may_start(wires, port, now):
         return False
+    opens_ps = wires.circuits[port.number].opens_ps
     port.tx_class = 0
-    if circuit.opens_ps < HORIZON_PS:
-        port.free_at = circuit.opens_ps
+    if opens_ps < HORIZON_PS:
+        port.free_at = opens_ps
         port.tx_class = WAITS
     return True
 

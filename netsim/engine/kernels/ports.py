@@ -9,7 +9,7 @@ link's ring receives it when transmission starts.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.circuits import goes_dark, waits_for_circuit
+from netsim.engine.kernels.circuits import goes_dark, may_start, waits_for_circuit
 from netsim.engine.kernels.class_queues import (
     close_gap,
     count_drop,
@@ -277,10 +277,13 @@ def admitted(env: QueueEnv, port: PortRecord, pkt: PacketRecord, now: Ps) -> int
     return cls
 
 
-def goes_straight(port: PortRecord, cls: int) -> bool:
+def goes_straight(wires: Wires, port: PortRecord, cls: int, now: Ps) -> bool:
     """May a packet of class ``cls`` be sent the moment that it arrives, with nothing asked?"""
-    if PICKS or LOOKS:
+    if PICKS or SHAPES:
         return False
+    if CIRCUITS:
+        if not may_start(wires, port, now):
+            return False
     if PAUSES:
         if port.asked >= FRAME_DUE or (port.paused >> cls) & 1 == 1:
             return False
@@ -305,7 +308,7 @@ def take_in(env: QueueEnv, port: PortRecord, arrived: Slot, ingress: LocalPort, 
         queue = wires.queues[queue_of(port.number, int(pkt.prio))]
         count_drop(wires, port, queue, pkt, now)
         return False
-    if goes_straight(port, cls):
+    if goes_straight(wires, port, cls, now):
         # With nothing held there is nothing to mark at enqueue either.
         hold(wires.queues[queue_of(port.number, cls)], Bytes(pkt.size_bytes))
         launch(env, port, cls, pkt, ingress, now)
