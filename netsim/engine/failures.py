@@ -60,7 +60,7 @@ class Failures:
             raise self.raised(None)
         for nodes, whose in ((hosts, HOST), (self.state.wires.switches, SWITCH)):
             for node in np.flatnonzero(nodes["fault"])[:1].tolist():
-                raise self._broken(np.asarray(nodes)[node], f"{whose} {node}")
+                raise self._broken(np.asarray(nodes)[node], _where(nodes, whose, node))
 
     def _broken(self, record: Any, where: str) -> RunError:
         """A handler that ran on a node broke a rule of the engine."""
@@ -115,7 +115,8 @@ class Failures:
         for records, whose in nodes:
             for node in np.flatnonzero(records["doing"]).tolist():
                 number = int(records["doing"][node])
-                return f"{self._whose(number)}: {_name(number)} on {whose} {node}"
+                where = _where(records, whose, node)
+                return f"{self._whose(number)}: {_name(number)} on {where}"
         return f"transport {self.transport}: {otherwise}" if otherwise else ""
 
     def _place_of(self, error: BaseException, present: Present) -> str:
@@ -131,6 +132,11 @@ class Failures:
             return "`netsim check-transport` names the line, if it comes upon the same"
         path, line = found[-1]
         return f"{Path(path).name}, line {line}: {linecache.getline(path, line).strip()}"
+
+
+def _where(records: Any, whose: str, place: int) -> str:
+    """What the record at a place is of: "host 3", each of whose NICs has one, or "switch 0"."""
+    return f"{whose} {records['host'][place] if whose == HOST else place}"
 
 
 def _name(number: int) -> str:

@@ -16,6 +16,7 @@ from netsim.engine.kernels.layout import DONE, IDLE, INF, RUNNING
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.errors import InputError, RunError
 from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
+from netsim.model.builder import NetworkBuilder
 from netsim.model.flows import TrafficContext
 from netsim.model.network import Network
 from netsim.model.programs import HANDLER_NAMES
@@ -147,6 +148,19 @@ def test_what_a_handler_may_not_do(name: str, tmp_path: Path) -> None:
     one = engine(star(2), load_of(tmp_path, text, held))
     expected = re.escape(f"program mine.py: {said}") + ".*" + re.escape("(host 0)")
     with pytest.raises(RunError, match=expected):
+        run(one)
+
+
+def test_a_host_of_several_nics_is_told_by_its_number(tmp_path: Path) -> None:
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(2)
+    for nic in range(2):
+        switch = builder.add_switch()
+        for host in hosts:
+            builder.cable(host, switch, 100 * GBPS, US, nic=nic)
+    text = "\n\ndef on_task(env, now, task):\n    task_of(env, 9 * env.host.host)\n"
+    one = engine(builder.build("two"), load_of(tmp_path, text, []))
+    with pytest.raises(RunError, match=r"on_task named task 9 of this host.*\(host 1\)"):
         run(one)
 
 

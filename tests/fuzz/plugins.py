@@ -57,6 +57,13 @@ OF_QUEUES = {
     "no_effect": ("3", "lambda _: 3", "lambda _: {1: 2}", 'lambda _: {"queue_bytes": ("a", "b")}'),
     "settle": ("3", "lambda *_: None", "lambda *_: {}", "lambda params, *_: {**params, 'x': 1}"),
 }
+OF_PROGRAMS = {
+    **{name: DECLARATIONS[name] for name in ("PARAMS", "PRESETS")},
+    "TASK_STATE": ("3", '"abc"', '("a", "a")', '("held",)', '(("a", "x"),)', '("reply",)', "()"),
+    "HOST_STATE": ("None", '("n_tasks",)', '(("a", 5, 5),)', '(("first", float), "last")'),
+    "TIMERS": ("-1", '"x"', "10**9", "True", "0", "1.5"),
+    "on_task": ("3", "None", "flows", "lambda env, now: 0", "lambda *_: 0"),
+}
 """Names that a plugin may declare, and values that are wrong for each."""
 
 STATEMENTS = (
@@ -112,6 +119,24 @@ QUEUE_STATEMENTS = (
 )  # fmt: skip
 """The same in a handler of a queue discipline."""
 
+PROGRAM_STATEMENTS = (
+    "raise ValueError('mine')", "while True: pass", "return None", "import sys; sys.exit(0)",
+    "1 // 0", "x = 1 // (now - now)", "return 'x'", "yield 1", "assert False", "del now", "pass",
+    "start(env, now, task_of(env, 0))", "start(env, now, task_of(env, 10**9))", "task_of(env, -1)",
+    "start(env, now - 1, task_of(env, 1))", "set_duration(env, task_of(env, 0), -1)",
+    "set_duration(env, task_of(env, 0), 2**62)", "set_timer(env, now, 0, now)",
+    "set_timer(env, now, 0, 2**62)", "set_timer(env, now, 9, now)", "env.host.nosuch = 1",
+    "env.host.n_tasks = 5", "env.host.waiting = 2**62", "env.host.first = -1", "env.par.base = 0",
+    "env.host.in_batch = 10**9", "env.engine.host.fault = 0", "task.held = 5", "task.next = 10**9",
+    "global PARAMS; PARAMS = 3", "raise SystemExit(3)", "for i in range(10**12): pass",
+    "env.nosuch()", "x = [0] * 10**9", "return Workload(FlowTable([0], [1], [1]))",
+    "return Workload(FlowTable([0], [1], [1]), TaskTable([0], 0, held=True))",
+    "return Workload(FlowTable([0], [1], [1]), TaskTable([0], 0), {'next': 0.5})",
+    "return Workload(FlowTable([0], [1], [1]), TaskTable([0], 0), {'nosuch': 1})",
+    "return Workload(FlowTable([0], [1], [1]), TaskTable([0], 0), 3)",
+)  # fmt: skip
+"""The same in a program."""
+
 EXPERIMENT = """
 transport = {transport}
 [topology]
@@ -120,7 +145,6 @@ hosts_per_leaf = 2
 leaves = 2
 [traffic]
 kind = {traffic}
-size = "20KB"
 [fabric]
 {fabric}
 """
@@ -142,6 +166,8 @@ def _sources(kind: str) -> tuple[str, ...]:
         "transport": ("datagram", "dctcp", "ndp", "roce"),
         "queue": ("drop_tail", "trim", "lossless"),
     }.get(kind)
+    if kind == "program":
+        return (registry.find("traffic", "batch_server").path.read_text("utf-8"),)
     if names is not None:
         folder = Path(next(iter(scaffold.__path__)))
         template = (folder / f"my_{kind}.py").read_text("utf-8")
@@ -157,7 +183,7 @@ def _sources(kind: str) -> tuple[str, ...]:
 def case(number: int) -> Case:
     """Plugin `number`."""
     rng = random.Random(f"plugin {number}")
-    kind = rng.choice(["transport"] * 4 + ["queue"] * 2 + ["topology", "traffic"])
+    kind = rng.choice(["transport"] * 4 + ["queue"] * 2 + ["program", "topology", "traffic"])
     source, what = rng.choice(_sources(kind)), []
     for _ in range(rng.choice([1, 1, 1, 2])):
         mutate = rng.choices(_MUTATIONS, _WEIGHTS)[0]
@@ -165,7 +191,8 @@ def case(number: int) -> Case:
         what.append(did)
     uses = {"transport": '"ndp"', "topology": '"fat_tree"', "traffic": '"permutation"'}
     uses["fabric"] = ""
-    uses[kind] = '"./mine.py"'
+    uses["traffic" if kind == "program" else kind] = '"./mine.py"'
+    uses["traffic"] += "\nrequests = 40" if kind == "program" else '\nsize = "20KB"'
     if kind == "queue":  # of roce: what a discipline wants of classes is up to its file
         uses |= {"transport": '"roce"', "fabric": 'model = "./mine.py"'}
     return Case(kind, source, EXPERIMENT.format(**uses), "; ".join(what))
@@ -176,7 +203,7 @@ def case(number: int) -> Case:
 
 def _declared(rng: random.Random, source: str, kind: str) -> tuple[str, str]:
     """A declaration of the wrong kind, after the right one."""
-    declarations = OF_QUEUES if kind == "queue" else DECLARATIONS
+    declarations = {"queue": OF_QUEUES, "program": OF_PROGRAMS}.get(kind, DECLARATIONS)
     name = rng.choice(list(declarations))
     value = rng.choice(declarations[name])
     return f"{source}\n\n{name} = {value}\n", f"{name} = {value}"
@@ -285,6 +312,10 @@ _WEIGHTED: list[tuple[Callable[[random.Random, str, str], tuple[str, str]], int]
     (_lines, 2),
     (_names, 4),
 ]
-_STATEMENTS = {"transport": STATEMENTS, "queue": QUEUE_STATEMENTS}
+_STATEMENTS = {
+    "transport": STATEMENTS,
+    "queue": QUEUE_STATEMENTS,
+    "program": PROGRAM_STATEMENTS,
+}
 _MUTATIONS = [mutation for mutation, _ in _WEIGHTED]
 _WEIGHTS = [weight for _, weight in _WEIGHTED]

@@ -61,7 +61,8 @@ def _summary(result: object) -> Iterator[Finding]:
         yield _wrong("negative time", summary["simulated_ps"])
     if summary["hash"] != result.experiment["hash"]:
         yield _wrong("two hashes", "")
-    done = summary["flows_finished"] == summary["flows"]
+    held = summary.get("flows_held", 0)  # by a program, to the end
+    done = summary["flows_finished"] + held == summary["flows"]
     if summary["complete"] and not done and _reliable(result):
         yield _wrong("complete with flows missing", summary)
     if summary["complete"] and summary["stopped_because"] != "finished":
