@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, PACKET, build, fat_tree, fct_ps, flow_table, run
+from several_ports import rails
 
 from netsim.engine.engine import Engine
 from netsim.errors import InputError
@@ -41,6 +43,28 @@ def engine(
     path.write_text(HEAD + source)
     network: Network = fat_tree(4, 2, "100Gbps")
     return run(build(network, flow_table(flows), str(path), DROP_TAIL, jit=jit))
+
+
+ASKS = DATAGRAM.replace(
+    "    tx.next_seq += 1",
+    "    tx.next_seq += 1\n    for i in range(8):\n        send(env, tx, 2 + i % 6, 0, 0, 0)",
+)
+
+
+@pytest.mark.parametrize("network", [fat_tree(2, 2, "100Gbps"), rails(4, [100, 100])])
+def test_what_is_sent_while_a_packet_is_filled_finds_room(network: Network, tmp_path: Path) -> None:
+    """Eight for each of 40 packets, which all wait, since the neighbour has paused their class."""
+    path = tmp_path / "mine.py"
+    asks = "from netsim.transport import send\nTX_STATE = ('next_seq',)\n" + ASKS
+    path.write_text(HEAD + asks + "\ndef setup(env, tx, rx):\n    tx.prio = 1\n")
+    fabric = replace(DROP_TAIL, n_classes=2)
+    one = build(network, flow_table([(0, 2, 40 * 4096, 0)]), str(path), fabric, jit=False)
+    ports = range(int(network.node_first_port[1]))
+    for p in ports:
+        one.state.wires.ports[p].paused = 1
+    assert int(fct_ps(run(one))[0]) > 0
+    assert sum(int(one.state.ends.outlets[p].ctrl_tail) for p in ports) == 8 * 40
+    assert one.conservation().packets.sent == 40
 
 
 TELEMETRY = (

@@ -6,6 +6,7 @@ Its step is for hosts of one port; several_ports.py has that of hosts with more.
 from __future__ import annotations
 
 from netsim.engine.kernels.env import Env, env_of
+from netsim.engine.kernels.fields import OutletRecord
 from netsim.engine.kernels.handlers import (
     IN_ON_CONTROL,
     IN_ON_DATA,
@@ -115,6 +116,13 @@ def receive(env: Env, wires: Wires, p: GlobalPort, slot: Slot, now: Ps) -> None:
             trace_tx(wires, env, flow, p, now, HANDLER)
 
 
+def room_for_control(wires: Wires, outlet: OutletRecord) -> bool:
+    """Is there room in a port's FIFO for what a handler may send, or made if not?"""
+    if outlet.ctrl_tail - outlet.ctrl_head + CONTROL_BURST > outlet.ctrl_mask + 1:
+        return lengthen_control(wires, outlet)
+    return True
+
+
 def fire(env: Env, slot: TimerSlot, now: Ps) -> int:
     """Run the handler of a timer that is due; returns 1, or 0 for a task's or a program's.
 
@@ -196,6 +204,9 @@ def host_step(_: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -
                     break
             if control:
                 transmit_control(wires, host, outlet, port, p, now)
+            elif not room_for_control(wires, outlet):
+                status = GROW_POOL
+                break
             else:
                 flow = pick(env, outlet, port, now)
                 if flow >= 0:
@@ -203,10 +214,9 @@ def host_step(_: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -
                 else:
                     stuck = outlet.ready_head >= 0
             continue
-        if outlet.ctrl_tail - outlet.ctrl_head + CONTROL_BURST > outlet.ctrl_mask + 1:
-            if not lengthen_control(wires, outlet):
-                status = GROW_POOL
-                break
+        if not room_for_control(wires, outlet):
+            status = GROW_POOL
+            break
         created = outlet.ctrl_tail
         if now == t_arrival:
             slot = ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)

@@ -10,7 +10,7 @@ from netsim.engine.kernels.env import Env, env_of
 from netsim.engine.kernels.fields import OutletRecord, PortRecord
 from netsim.engine.kernels.handlers import NOTHING
 from netsim.engine.kernels.holes import SAMPLED, TRACE
-from netsim.engine.kernels.host import fire, receive
+from netsim.engine.kernels.host import fire, receive, room_for_control
 from netsim.engine.kernels.ids import (
     NO_TIMER,
     FlowId,
@@ -32,9 +32,9 @@ from netsim.engine.kernels.layout import (
     Wires,
 )
 from netsim.engine.kernels.nic import check_control, pick, transmit_control, transmit_data
-from netsim.engine.kernels.packets import CONTROL_BURST, FIRST_CONTROL, PFC
+from netsim.engine.kernels.packets import FIRST_CONTROL, PFC
 from netsim.engine.kernels.places import nic_of, nics_of, ports_of, ring_slot
-from netsim.engine.kernels.rings import lengthen_control, lengthen_link
+from netsim.engine.kernels.rings import lengthen_link
 from netsim.engine.kernels.rules import ENDLESS, MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER, broken
 from netsim.engine.kernels.series import look_at_host
 from netsim.engine.kernels.timers import first_key, surface
@@ -124,13 +124,12 @@ def nic_of_arrival(wires: Wires, ends: Ends, p: GlobalPort, slot: Slot) -> NicId
     return nic_of(ends, ends.tx[flow])
 
 
-def room_for_control(net: Net, wires: Wires, ends: Ends, host_id: HostId) -> bool:
+def room_at_all_ports(net: Net, wires: Wires, ends: Ends, host_id: HostId) -> bool:
     """Is there room in the FIFOs of all ports for what a handler may send, or made if not?"""
     for p in ports_of(net, host_id):
         outlet = ends.outlets[p]
-        if outlet.ctrl_tail - outlet.ctrl_head + CONTROL_BURST > outlet.ctrl_mask + 1:
-            if not lengthen_control(wires, outlet):
-                return False
+        if not room_for_control(wires, outlet):
+            return False
     return True
 
 
@@ -176,6 +175,9 @@ def host_step(net: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId)
         now = t_next
         if SAMPLED:
             look_at_host(wires, ends, host_id, now)
+        if not room_at_all_ports(net, wires, ends, host_id):
+            status = GROW_POOL
+            break
         if now == t_send and now < t_arrival and now < t_timer:
             port = wires.ports[p_out]
             if port.tail - wires.head_seen[p_out] > port.ring_mask:
@@ -188,9 +190,6 @@ def host_step(net: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId)
             start_to_send(env, wires, outlet, port, p_out, now)
             look_at_control(env, net, wires, host_id, now)
             continue
-        if not room_for_control(net, wires, ends, host_id):
-            status = GROW_POOL
-            break
         arrives = now == t_arrival
         slot = Slot(0)
         timer = NO_TIMER
