@@ -130,6 +130,10 @@ class Engine:
         """int64[n_ports]: bit c is set where PFC has paused class c of the port."""
         return readings.paused_classes(self.state)
 
+    def waiting_classes(self) -> Ints:
+        """int64[n_ports]: bit c is set where packets of class c wait at the port of a switch."""
+        return readings.waiting_classes(self.state)
+
     def conservation(self) -> Conservation:
         """What became of every packet and byte that hosts sent."""
         return readings.conservation(self.state)

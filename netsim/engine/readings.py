@@ -262,6 +262,11 @@ def paused_classes(state: State) -> Ints:
     return np.array(state.wires.ports["paused"])
 
 
+def waiting_classes(state: State) -> Ints:
+    """int64[n_ports]: bit c is set where packets of class c wait at the port of a switch."""
+    return np.array(state.wires.ports["backlog"])
+
+
 def conservation(state: State) -> Conservation:
     """Account for every packet and byte."""
     hosts, queues, losses = state.ends.hosts, state.wires.queues, state.wires.losses

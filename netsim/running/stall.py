@@ -104,10 +104,11 @@ def missing(engine: Engine, may_lose: np.ndarray) -> Ints:
     """Flows that are not delivered, without those of which nothing more can be expected.
 
     Where `may_lose` (bool[n_flows]) the transport is not reliable: once its sender has finished
-    and the network is empty, what is lost stays lost. What a program has not started, it may never.
+    and the network is empty, what is lost stays lost; it is not while packets wait for circuits.
+    What a program has not started, it may never.
     """
     flows = engine.flow_states()
-    given_up = may_lose & (flows.finished != 0)
+    given_up = may_lose & (flows.finished != 0) & (not _at_circuits(engine).size)
     left = (flows.waits_for > 0) & engine.has_program
     return np.flatnonzero((flows.done_ps < 0) & ~given_up & ~left)
 
@@ -156,18 +157,22 @@ def _cut_off(network: Network, hosts: Ints) -> str:
     return f"; cut off for a time: {', '.join([*names, *more])}"
 
 
-def _in_the_dark(engine: Engine) -> str:
-    """Where packets wait for circuits."""
+def _at_circuits(engine: Engine) -> Ints:
+    """Ports of circuits at which packets wait."""
     circuits = engine.network.circuits
     if circuits is None:
+        return np.zeros(0, np.int64)
+    return np.flatnonzero((engine.waiting_classes() != 0) & (circuits.calendar != NONE))
+
+
+def _in_the_dark(engine: Engine) -> str:
+    """Where packets wait for circuits."""
+    ports = _at_circuits(engine)
+    if not ports.size:
         return ""
-    held = engine.link_counters().queue_bytes.reshape(engine.network.n_ports, -1).sum(axis=1)
-    ports = np.flatnonzero((held > 0) & (circuits.calendar != NONE)).tolist()
-    if not ports:
-        return ""
-    names = [engine.network.port_name(port) for port in ports[:NAMED]]
-    more = [f"and {len(ports) - NAMED} more"] if len(ports) > NAMED else []
-    return f"; packets at circuits: {', '.join([*names, *more])}"
+    names = [engine.network.port_name(port) for port in ports[:NAMED].tolist()]
+    more = [f"and {ports.size - NAMED} more"] if ports.size > NAMED else []
+    return f"; packets wait for circuits: {', '.join([*names, *more])}"
 
 
 def pause_cycle(network: Network, paused: Ints) -> list[int]:

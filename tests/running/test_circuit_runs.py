@@ -16,6 +16,7 @@ from netsim.experiment.scenario import prepare
 from netsim.network import Network
 from netsim.results import load_result, write_result
 from netsim.results.columns import LINKS
+from netsim.results.run_result import RunResult
 from netsim.results.sweep import sweep_row
 from netsim.running.estimate import code_needed, estimate, parts_of
 from netsim.running.point import simulate
@@ -162,6 +163,39 @@ def test_waiting_for_a_long_cycle_is_no_stall(tmp_path):
     )
     assert (result.stopped_because, result.complete) == ("finished", True)
     assert result.flows["fct_ps"].max() > 160 * 10**9
+
+
+ONCE = '''
+"""Two racks whose circuit is there for 20 us, and not again."""
+from netsim.network import NetworkBuilder, Schedule
+
+PARAMS = []
+
+def build(params):
+    builder = NetworkBuilder()
+    builder.add_hosts(2)
+    tors = builder.add_switches(["tor0", "tor1"])
+    schedule = Schedule(20_000_000, [[1, 0], [-1, -1]], repeats=False)
+    circuits = builder.add_circuit_switch("ocs", schedule)
+    for host, tor in enumerate(tors):
+        builder.cable(host, tor, 100 * 10**9, 1_000_000)
+        builder.fibre(tor, circuits, 100 * 10**9, 1_000_000)
+    return builder.build("once")
+'''
+
+
+def test_what_waits_for_a_circuit_that_does_not_come_back_is_told(tmp_path):
+    (tmp_path / "once.py").write_text(ONCE)
+
+    def run_of(size: str) -> RunResult:
+        traffic = f'kind = "all_to_all"\nsize = "{size}"'
+        return simulate(point_of(tmp_path, topology='kind = "./once.py"', traffic=traffic))
+
+    assert run_of("4KB").complete
+    result = run_of("300KB")
+    assert (result.stopped_because, result.complete) == ("idle", False)
+    assert result.reason is not None
+    assert "; packets wait for circuits: tor0:1, tor1:1" in result.reason
 
 
 def test_the_prediction_knows_that_circuits_are_not_always_there(tmp_path):
