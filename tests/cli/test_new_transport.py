@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from as_a_user import PLAIN, python
 from click.testing import CliRunner
 
 from netsim import load, load_sweep
@@ -15,21 +13,10 @@ from netsim.cli import app
 from netsim.plugins import registry
 
 FILES = ["mine.py", "mine.toml", "test_mine.py"]
-PLAIN = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
 
 
 def new_transport(*arguments: str):
     return CliRunner().invoke(app, ["new-transport", *arguments])
-
-
-def python(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> str:
-    """What a command prints, which has to end well."""
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=folder, capture_output=True, check=False, text=True, timeout=400, env=env,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return done.stdout
 
 
 def test_from_nothing_to_a_plot(tmp_path: Path) -> None:

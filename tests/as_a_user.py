@@ -1,0 +1,21 @@
+"""Commands as a user gives them, in a folder and a process of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PLAIN = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+"""An environment in which nothing is compiled."""
+
+
+def python(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> str:
+    """What `python -m` prints, which has to end well."""
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=folder, capture_output=True, check=False, text=True, timeout=400, env=env,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
