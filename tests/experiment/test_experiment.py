@@ -14,7 +14,14 @@ from experiment_text import TRANSPORT, load, messages, text
 
 from netsim.errors import InputError
 from netsim.experiment import Experiment, built_in, locate
-from netsim.model.fabric import Ecn, Fabric, PacketFormat, pfc_headroom_bytes, queue_use
+from netsim.model.fabric import (
+    CircuitRules,
+    Ecn,
+    Fabric,
+    PacketFormat,
+    pfc_headroom_bytes,
+    queue_use,
+)
 
 
 def test_a_minimal_file_is_complete(tmp_path):
@@ -351,6 +358,7 @@ def test_the_documented_file_says_the_defaults(tmp_path):
             queue_use(model),
             n_classes=n_classes,
             ecn=Ecn(20 * 4160, 80 * 4160),
+            circuits=CircuitRules(),
         )
 
 
