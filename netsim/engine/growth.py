@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.kernels.layout import GROW_POOL, GROW_SCRATCH
+from netsim.engine.kernels.layout import GROW_POOL, GROW_SCRATCH, Scratch
 from netsim.engine.records import RecordArray, aligned_zeros, attribute_access
 from netsim.engine.state import State, build_scratch
 from netsim.model.network import Network
@@ -27,7 +27,7 @@ def give_room(state: State, network: Network, threads: int) -> None:
         _grow_pool(state)
     need = int(clock.what[active[status == GROW_SCRATCH]].max(initial=0))
     if need > state.scratch.slots.shape[1]:
-        planned = state.wires.queues.dtype if state.scratch.accounts.size else None
+        planned = state.wires.queues.dtype if isinstance(state.scratch, Scratch) else None
         scratch = build_scratch(network, planned, threads, 1 << (need - 1).bit_length())
         state.scratch = attribute_access(scratch) if _in_plain_python(state) else scratch
 

@@ -31,12 +31,12 @@ from netsim.engine.kernels.layout import (
     ONE_PORT,
     PARTS,
     PORTS_OF_A_WORD,
-    QUEUE,
     SLICES,
     UNDO,
     Clock,
     Ends,
     Net,
+    PlainScratch,
     Scratch,
     Wires,
     grouped,
@@ -222,29 +222,28 @@ def build_scratch(
     """
     most_ports = int(np.diff(network.node_first_port).max())
     w = n_workers
-    return grouped(
-        Scratch,
+    planned = {} if queue is None else plan_scratch(w, most_ports, capacity, queue)
+    group: Any = PlainScratch if queue is None else Scratch
+    scratch: Scratch = grouped(
+        group,
         keys=np.zeros((w, 2, capacity), np.int64),
         slots=np.zeros((w, capacity), np.int64),
         outs=np.zeros((w, capacity), np.int32),
         ins=np.zeros((w, capacity), np.int32),
         came=np.zeros((w, most_ports * CLASSES), np.int64),
-        **plan_scratch(w, most_ports, capacity, queue),
         buckets=np.zeros((w, N_BUCKETS + 1), np.int64),
         starts=np.zeros((w, most_ports + 2), np.int64),
         undo=np.zeros((w, UNDO * most_ports), np.int64),
         calendar=np.zeros((w, N_BUCKETS), np.int64),
         later=np.zeros((w, most_ports), np.int64),
         words=np.zeros((w, N_BUCKETS // 32), np.int64),
+        **planned,
     )
+    return scratch
 
 
-def plan_scratch(
-    w: int, ports: int, capacity: int, queue: np.dtype | None
-) -> dict[str, np.ndarray]:
-    """That of planned pauses, for switches of up to ``ports`` ports; next to nothing if unused."""
-    if queue is None:
-        ports, capacity, queue = 0, 0, QUEUE
+def plan_scratch(w: int, ports: int, capacity: int, queue: np.dtype) -> dict[str, np.ndarray]:
+    """That of planned pauses, for switches of up to ``ports`` ports."""
     words = ports // PORTS_OF_A_WORD + 1
     return {
         "stirred": np.zeros((w, words), np.int64),
