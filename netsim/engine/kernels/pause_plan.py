@@ -21,7 +21,7 @@ from netsim.engine.kernels.coupled_switch import let_in
 from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.holes import N_CLASSES, foresee, on_departure
-from netsim.engine.kernels.ids import Bytes, LocalPort, NodeId
+from netsim.engine.kernels.ids import Bytes, LocalPort, NodeId, Slot
 from netsim.engine.kernels.layout import INF, MOST_DUES, SLICES, UNDO, Clock, Net, Scratch
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.places import FRAME_DUE, local_ports_of, queue_of
@@ -206,9 +206,10 @@ def replay(
     n_dues = 0
     changed = False
     while arrival < arrivals_end or departure < departures_end:
-        slot = scratch.slots[worker][arrival]
+        slot = Slot(0)
         arrives = INF
         if arrival < arrivals_end:
+            slot = scratch.slots[worker][arrival]
             arrives = wires.pool[slot].time - w0
         at = 0
         leaves = INF
