@@ -1,11 +1,12 @@
 """A coupled switch whose ports can be served one after the other all the same.
 
 PFC couples ports only where somebody may be paused or let go. A discipline with `foresee` says of
-each ingress whether that can happen in this window; those are ``stirred``. For these it is found
-out beforehand when it happens (pause_plan.py), and so each port can be served apart, as in
-switch.py: `on_arrival` and `on_departure` of stirred ingresses have been called by then, those of
-all others only count, and sums do not depend on the order. If a packet may be dropped on arrival,
-or there is no plan, everything is done in the order of time, as in coupled_switch.py.
+each ingress whether that can happen in this window; those are ``stirred``. If there are any, it is
+found out beforehand when it happens (pause_plan.py), which also brings their accounts, and those
+of all others as far as need be, to the window's end. So each port can be served apart, as in
+switch.py. If none is, `on_arrival` and `on_departure` only count, and are called as the ports are
+served. If a packet may be dropped on arrival, or there is no plan, everything is done in the order
+of time, as in coupled_switch.py.
 """
 
 from __future__ import annotations
@@ -111,13 +112,22 @@ def look_ahead(net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: Nod
 
 
 def route_all(
-    net: Net, wires: Wires, clock: Clock, scratch: Scratch, worker: int, node: NodeId, n: int
+    net: Net,
+    wires: Wires,
+    clock: Clock,
+    scratch: Scratch,
+    worker: int,
+    node: NodeId,
+    n: int,
+    tallied: bool,
 ) -> None:
-    """Choose the output of each of the ``n`` arrivals, and add them up in the tallies.
+    """Choose the output of each of the ``n`` arrivals; if ``tallied``, add them up in the tallies.
 
     The output of a PFC frame is where it came in; these ports are ``framed``.
     """
     w0 = clock.clock[0].w0
+    if tallied:
+        clear_tallies(net, clock, scratch, worker, node)
     first = net.first_port[node]
     ins = scratch.ins[worker]
     outs = scratch.outs[worker]
@@ -132,8 +142,9 @@ def route_all(
             include(framed, 0, ingress)
         else:
             outs[k] = output_port(net, wires, node, first + ingress, slots[k])
-            entry = int(ingress) * N_CLASSES + int(pkt.prio)
-            tally(scratch, worker, entry, pkt.time - w0, int(pkt.size_bytes))
+            if tallied:
+                entry = int(ingress) * N_CLASSES + int(pkt.prio)
+                tally(scratch, worker, entry, pkt.time - w0, int(pkt.size_bytes))
 
 
 def has_work(net: Net, wires: Wires, scratch: Scratch, worker: int, p: GlobalPort) -> bool:
@@ -275,6 +286,9 @@ def serve_apart(
     for later in range(i, end):
         arrive_apart(env, scratch, worker, w0, out, scratch.keys[worker, 0][later])
     pass_time(env, scratch, worker, w0, out, w0 + span - 1)
+    if env.switch.mode == AS_PLANNED:
+        if scratch.log_first[worker][out] < scratch.log_end[worker][out]:
+            broken(env.switch, NOT_FORESEEN, port.asked & (FRAME_DUE - 1))
     include(wires.busy, net.first_word[node], out)
 
 
@@ -293,8 +307,7 @@ def switch_step(
         return in_order(net, env, clock, scratch, worker, node, n, following)
     first = net.first_port[node]
     n_ports = net.first_port[node + 1] - first
-    clear_tallies(net, clock, scratch, worker, node)
-    route_all(net, wires, clock, scratch, worker, node, n)
+    route_all(net, wires, clock, scratch, worker, node, n, outlook > COUNTS)
     group_by_output(scratch, worker, n, n_ports)
     scratch.n_dues[worker][:n_ports] = 0
     if outlook > COUNTS:
