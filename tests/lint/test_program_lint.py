@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lint_case import line_of
+from lint_case import line_of, mistakes
 
 from netsim.errors import InputError
 from netsim.lint import check_program
 from netsim.plugins import registry
-from netsim.plugins.params import resolve_params
 
 SOUND = '''
 """Whoever is done starts the next one."""
@@ -58,15 +57,7 @@ def helper(env, other):
 
 def check(folder: Path, source: str) -> list[InputError]:
     """The mistakes of a program with that source."""
-    path = folder / "mine.py"
-    path.write_text(source)
-    plugin = registry.find("traffic", str(path))
-    params = resolve_params(plugin.params, plugin.presets, {}, None, file=None, key="")
-    try:
-        check_program(plugin, params)
-    except InputError as error:
-        return list(error.errors)
-    return []
+    return mistakes(folder, source, "traffic", check_program)
 
 
 def test_what_is_sound_is_not_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from lint_case import line_of
+from lint_case import line_of, mistakes
 
 from netsim.cli import app
 from netsim.errors import InputError
@@ -77,14 +77,7 @@ def helper(env, port, other):
 
 def check(folder: Path, source: str) -> list[InputError]:
     """The mistakes of a discipline with that source."""
-    path = folder / "mine.py"
-    path.write_text(source)
-    use = queue_use(str(path))
-    try:
-        check_queue(use.plugin, use.params)
-    except InputError as error:
-        return list(error.errors)
-    return []
+    return mistakes(folder, source, "queue", check_queue)
 
 
 def test_what_is_sound_is_not_refused(tmp_path):
