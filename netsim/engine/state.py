@@ -31,12 +31,12 @@ from netsim.engine.kernels.layout import (
     ONE_PORT,
     PARTS,
     PORTS_OF_A_WORD,
+    QUEUE,
     SLICES,
     UNDO,
     Clock,
     Ends,
     Net,
-    PlainScratch,
     Scratch,
     Wires,
     grouped,
@@ -222,10 +222,11 @@ def build_scratch(
     """
     most_ports = int(np.diff(network.node_first_port).max())
     w = n_workers
-    planned = {} if queue is None else plan_scratch(w, most_ports, capacity, queue)
-    group: Any = PlainScratch if queue is None else Scratch
-    scratch: Scratch = grouped(
-        group,
+    planned = plan_scratch(w, 1, 1, QUEUE)
+    if queue is not None:
+        planned = plan_scratch(w, most_ports, capacity, queue)
+    return grouped(
+        Scratch,
         keys=np.zeros((w, 2, capacity), np.int64),
         slots=np.zeros((w, capacity), np.int64),
         outs=np.zeros((w, capacity), np.int32),
@@ -239,7 +240,6 @@ def build_scratch(
         words=np.zeros((w, N_BUCKETS // 32), np.int64),
         **planned,
     )
-    return scratch
 
 
 def plan_scratch(w: int, ports: int, capacity: int, queue: np.dtype) -> dict[str, np.ndarray]:

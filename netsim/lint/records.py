@@ -44,6 +44,9 @@ Value = frozenset[Ref]
 NOTHING: Value = frozenset()
 
 CHANGED_BY = {"bits": "bit_set and bit_clear", "timers": "set_timer and cancel_timer"}
+OF_THE_ENGINE = ("ends", "wires")
+"""Of `env`, what handlers have no business with."""
+
 NUMBERS = ("now", "k", "cls", "size")
 """Arguments of handlers that are no records."""
 
@@ -171,7 +174,7 @@ def transport_records(protocol: Protocol) -> Records:
             FORWARDED: packet("in on_forward"),
         },
         settable=SETTABLE,
-        env=Env._fields,
+        env=tuple(name for name in Env._fields if name not in OF_THE_ENGINE),
         sides=("tx", "rx"),
         gives={"send": SENT},
         state="TX_STATE, RX_STATE and HOST_STATE",

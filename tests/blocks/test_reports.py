@@ -30,9 +30,9 @@ def receiver() -> tuple[SimpleNamespace, SimpleNamespace]:
     outlet = SimpleNamespace(ctrl_off=0, ctrl_mask=255, ctrl_head=0, ctrl_tail=0)
     par = SimpleNamespace(header_bytes=64, control_bytes=64)
     blank = [SimpleNamespace()]
-    env = SimpleNamespace(
-        pool=pool, blank=blank, host=host, outlets=[outlet], par=par, bits=[0] * WORDS
-    )
+    ends = SimpleNamespace(outlets=[outlet])
+    wires = SimpleNamespace(pool=pool, blank=blank)
+    env = SimpleNamespace(host=host, par=par, bits=[0] * WORDS, ends=ends, wires=wires)
     names = [*reports.RX_STATE, "flow", "peer", "entropy", "bits", "got_bytes"]
     rx = SimpleNamespace(**dict.fromkeys(names, 0), n_packets=N, size_bytes=N * 4096, done_ps=-1)
     rx.bits_end = WORDS
@@ -43,21 +43,21 @@ def arrive(
     env: SimpleNamespace, rx: SimpleNamespace, seq: int, *, ask: bool = False, marked: bool = False
 ) -> SimpleNamespace | None:
     """The acknowledgement that a data packet causes."""
-    before = env.outlets[0].ctrl_tail
-    env.pool[before] = SimpleNamespace()
-    env.blank[0] = SimpleNamespace()
+    before = env.ends.outlets[0].ctrl_tail
+    env.wires.pool[before] = SimpleNamespace()
+    env.wires.blank[0] = SimpleNamespace()
     pkt = SimpleNamespace(
         seq=seq, aux=1000 + seq, entropy=seq, ecn=ECN_CE * marked, size_bytes=PACKET, report=ask
     )
     reports.on_data(env, 0, rx, pkt, ACK_BYTES, 0)
-    return env.pool[before] if env.outlets[0].ctrl_tail > before else None
+    return env.wires.pool[before] if env.ends.outlets[0].ctrl_tail > before else None
 
 
 def sender() -> tuple[SimpleNamespace, SimpleNamespace]:
     timers = [SimpleNamespace(deadline=INF, owner=0, code=TIMER_TX)]
-    env = SimpleNamespace(
-        bits=[0] * (2 * WORDS), timers=timers, host=SimpleNamespace(first_timer=0, n_timers=1)
-    )
+    host = SimpleNamespace(first_timer=0, n_timers=1)
+    ends = SimpleNamespace(timers=timers)
+    env = SimpleNamespace(bits=[0] * (2 * WORDS), host=host, ends=ends)
     names = [*selective.TX_STATE, *timeouts.TX_STATE, "bits", "first_timer", "flow", "host"]
     tx = SimpleNamespace(**dict.fromkeys(names, 0), n_packets=N, bits_end=2 * WORDS)
     tx.next_seq = N

@@ -9,6 +9,7 @@ nearly all of that is thrown away. Here
   as part of an entry point (``DeferredLibrary``);
 - functions are compiled for 64-bit integers only, not again for each constant and
   each narrower type that a caller passes (``widen_arguments``);
+- groups of arrays are handed on by reference (``references.py``);
 - an index is not asked whether it is negative (``indices.py``);
 - the garbage collector rests meanwhile.
 
@@ -33,6 +34,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
 from netsim.engine.compiling.indices import never_negative, supported
+from netsim.engine.compiling.references import by_reference
 
 NEEDED = (
     "_ensure_finalized",
@@ -158,11 +160,12 @@ def deferred() -> Iterator[None]:
 def _wide(arg: Any) -> Any:
     """The type to compile for: int64 in place of every integer type that it can hold."""
     arg = types.unliteral(arg)
-    return types.int64 if isinstance(arg, types.Integer) and arg != types.uint64 else arg
+    narrower = isinstance(arg, types.Integer) and arg != types.uint64
+    return types.int64 if narrower else by_reference(arg)
 
 
 def widen_arguments(dispatcher: Any) -> None:
-    """Have a function compiled once for all integers that its callers pass."""
+    """Have a function compiled once for all integers that its callers pass, and for references."""
     template: Callable[..., Any] | None = getattr(dispatcher, "get_call_template", None)
     if template is None or not _supported():
         return

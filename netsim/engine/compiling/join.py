@@ -23,7 +23,7 @@ from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.layout import HOST_FIELDS, MAX_TIMERS, PACKET_FIELDS
 from netsim.errors import InputError
 
-ENV = "env_of(env.host, env.pars[0].transport{i}, env, env)"
+ENV = "env_of(env.host, env.ends.pars[0].transport{i}, env.ends, env.wires)"
 
 
 def join(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:

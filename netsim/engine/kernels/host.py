@@ -129,7 +129,7 @@ def fire(env: Env, slot: TimerSlot, now: Ps) -> int:
     A task's fires twice at most, whatever a transport does; a program's calls are counted apart.
     """
     host = env.host
-    timer = env.timers[slot]
+    timer = env.ends.timers[slot]
     code = timer.code
     if PROGRAM:
         if code <= TIMER_TASK and program_timer(env, now, timer):

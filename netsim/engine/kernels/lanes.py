@@ -17,7 +17,7 @@ from netsim.model.arithmetic import mix, permuted
 
 def data_port(env: Env, tx: TxRecord) -> GlobalPort:
     """The port by which the next data packet of a flow leaves; notes its lane."""
-    spread = env.spreads[tx.spread]
+    spread = env.ends.spreads[tx.spread]
     n = spread.n_lanes
     lane = 0
     if PLANES == ROUND_ROBIN:
@@ -29,12 +29,12 @@ def data_port(env: Env, tx: TxRecord) -> GlobalPort:
     elif PLANES == FREE:
         lane = freest(env, spread, True)
     spread.lane = lane
-    return GlobalPort(env.lanes[spread.first_lane + lane, 0])
+    return GlobalPort(env.ends.lanes[spread.first_lane + lane, 0])
 
 
 def control_lane(env: Env, side: FlowRecord) -> int:
-    """The row of ``env.lanes`` that the next control packet from ``side`` takes."""
-    spread = env.spreads[side.spread]
+    """The row of ``env.ends.lanes`` that the next control packet from ``side`` takes."""
+    spread = env.ends.spreads[side.spread]
     n = spread.n_lanes
     count = spread.sent_control
     spread.sent_control = count + 1
@@ -54,9 +54,9 @@ def may_use(env: Env, tx: TxRecord, p: GlobalPort) -> bool:
     """Has a flow from this host a lane by port ``p`` of it?"""
     if PLANES == ONE_PORT:
         return True
-    spread = env.spreads[tx.spread]
+    spread = env.ends.spreads[tx.spread]
     for lane in range(spread.first_lane, spread.first_lane + spread.n_lanes):
-        if GlobalPort(env.lanes[lane, 0]) == p:
+        if GlobalPort(env.ends.lanes[lane, 0]) == p:
             return True
     return False
 
@@ -76,12 +76,12 @@ def freest(env: Env, spread: SpreadRecord, of_flows: bool) -> int:
     fewest = 0
     earliest = 0
     for lane in range(spread.n_lanes):
-        p = GlobalPort(env.lanes[spread.first_lane + lane, 0])
-        outlet = env.outlets[p]
+        p = GlobalPort(env.ends.lanes[spread.first_lane + lane, 0])
+        outlet = env.ends.outlets[p]
         waiting = outlet.ctrl_tail - outlet.ctrl_head
         if of_flows:
             waiting = outlet.n_ready
-        free_at = int(env.ports[p].free_at)
+        free_at = int(env.wires.ports[p].free_at)
         if lane == 0 or waiting < fewest or (waiting == fewest and free_at < earliest):
             best = lane
             fewest = waiting

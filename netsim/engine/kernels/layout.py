@@ -6,7 +6,6 @@ The fields of the records are in `fields.py`.
 from __future__ import annotations
 
 import inspect
-from collections import namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -307,7 +306,7 @@ class Scratch(NamedTuple):
     calendar: Numbers[int, Numbers[int, LocalPort]]  # int64[workers, N_BUCKETS]
     later: Numbers[int, Numbers[LocalPort, LocalPort]]  # int64[workers, max ports]
     words: Numbers[int, Numbers[int, int]]  # int64[workers, N_BUCKETS / 32]
-    # Of planned pauses (pause_plan.py); where none are planned there is none of this.
+    # Of planned pauses (pause_plan.py); where none are planned next to nothing.
     stirred: Numbers[int, Numbers[int, int]]  # int64[workers, words]: ingresses that matter ...
     mattering: Numbers[int, Numbers[int, int]]  # ... those that might have mattered ...
     framed: Numbers[int, Numbers[int, int]]  # ... ports that PFC frames came to ...
@@ -329,12 +328,6 @@ class Scratch(NamedTuple):
     n_dues: Numbers[int, Numbers[LocalPort, int]]  # int64[workers, max ports]
     tallies: Numbers[int, Numbers[tuple[int, int], int]]  # int64[workers, ..., SLICES]
     slice_shift: Numbers[int, int]  # int64[workers]
-
-
-N_PLAIN = Scratch._fields.index("stirred")
-PlainScratch = namedtuple("PlainScratch", Scratch._fields[:N_PLAIN])  # type: ignore[misc]
-"""A `Scratch` without what is for planned pauses, where none are planned: every array that is
-handed from function to function takes its time to compile."""
 
 
 PORTS_OF_A_WORD = 32

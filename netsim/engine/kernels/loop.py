@@ -349,29 +349,33 @@ def run_windows(
 
 def check_set_up(env: Env, p: GlobalPort) -> None:
     """Check what a transport has queued at port ``p`` before the run."""
-    outlet = env.outlets[p]
+    outlet = env.ends.outlets[p]
     check_control(env, outlet, outlet.checked)
     outlet.checked = outlet.ctrl_tail
 
 
-def set_up_flows(ends: Ends, wires: Wires, clock: Clock) -> None:
-    """Let the transport initialise both sides of every flow, before the run.
+def set_up_flow(ends: Ends, wires: Wires, flow: FlowId) -> bool:
+    """Let the transport initialise both sides of a flow; False if it breaks a rule."""
+    tx = ends.tx[flow]
+    host = ends.hosts[nic_of(ends, tx)]
+    env = env_of(host, ends.pars[0].transport0, ends, wires)
+    host.doing = IN_SETUP
+    setup(env, tx, ends.rx[flow])
+    if PLANES == ONE_PORT:
+        check_set_up(env, host.port)
+    else:
+        spread = ends.spreads[tx.spread]
+        for lane in range(spread.first_lane, spread.first_lane + spread.n_lanes):
+            check_set_up(env, GlobalPort(ends.lanes[lane, 0]))
+    if host.fault != 0:
+        return False
+    host.doing = NOTHING
+    return True
 
-    Ends at a flow whose setup breaks a rule.
-    """
+
+def set_up_flows(ends: Ends, wires: Wires, clock: Clock) -> None:
+    """Set up every flow, before the run, up to one that cannot be."""
     for flow in span(FlowId(0), FlowId(ends.tx.shape[0])):
         clock.tickets[0] = flow
-        tx = ends.tx[flow]
-        host = ends.hosts[nic_of(ends, tx)]
-        env = env_of(host, ends.pars[0].transport0, ends, wires)
-        host.doing = IN_SETUP
-        setup(env, tx, ends.rx[flow])
-        if PLANES == ONE_PORT:
-            check_set_up(env, host.port)
-        else:
-            spread = ends.spreads[tx.spread]
-            for lane in range(spread.first_lane, spread.first_lane + spread.n_lanes):
-                check_set_up(env, GlobalPort(ends.lanes[lane, 0]))
-        if host.fault != 0:
+        if not set_up_flow(ends, wires, flow):
             return
-        host.doing = NOTHING

@@ -53,7 +53,7 @@ def wake(env: Env, tx: TxRecord) -> None:
     p = host.port
     if PLANES != ONE_PORT:
         p = data_port(env, tx)
-    outlet = env.outlets[p]
+    outlet = env.ends.outlets[p]
     if PLANES != ONE_PORT:
         outlet.n_ready += 1
         outlet.stuck = 0
@@ -118,7 +118,7 @@ def pick(env: Env, outlet: OutletRecord, port: PortRecord, now: Ps) -> FlowId:
             if at <= now:
                 return flow
             if at < INF:
-                arm(env.timers, env.heap, host, start_timer(tx), at)
+                arm(env.ends.timers, env.ends.heap, host, start_timer(tx), at)
         flow = following
     return NO_FLOW
 
@@ -175,7 +175,7 @@ def check_control(env: Env, outlet: OutletRecord, first: int) -> None:
     smallest = min(par.control_bytes, par.header_bytes + 1)
     largest = max(par.control_bytes, par.header_bytes + par.payload_bytes)
     for i in range(first, outlet.ctrl_tail):
-        pkt = env.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i)]
+        pkt = env.wires.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i)]
         kind = int(pkt.kind)
         if kind <= TRIMMED or kind >= PFC:
             broken(host, NOT_CONTROL, kind)
@@ -237,8 +237,8 @@ def transmit_data(
     pkt.flow = flow
     pkt.dst = tx.peer
     if PLANES != ONE_PORT:
-        spread = env.spreads[tx.spread]
-        pkt.dst = int(env.lanes[spread.first_lane + spread.lane, 1])
+        spread = env.ends.spreads[tx.spread]
+        pkt.dst = int(env.ends.lanes[spread.first_lane + spread.lane, 1])
     pkt.entropy = tx.entropy
     pkt.prio = tx.prio
     host.doing = IN_FILL

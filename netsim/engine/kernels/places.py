@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.fields import FlowRecord
 from netsim.engine.kernels.holes import N_CLASSES, PLANES
 from netsim.engine.kernels.ids import (
@@ -56,7 +55,7 @@ def nics_of(ends: Ends, host: HostId) -> Iterable[NicId]:
     return span(ends.first_nic[host], ends.first_nic[HostId(host + 1)])
 
 
-def nic_of(ends: Ends | Env, side: FlowRecord) -> NicId:
+def nic_of(ends: Ends, side: FlowRecord) -> NicId:
     """The NIC that one side of a flow is on."""
     if PLANES == ONE_PORT:
         return NicId(side.host)

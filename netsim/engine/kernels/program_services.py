@@ -31,8 +31,8 @@ def task_of(env: ProgramEnv, index: int) -> Any:
     """The record of task ``index`` of this host, counted from 0 among the program's."""
     if not 0 <= index < env.host.n_tasks:
         broken(env.engine.host, NO_TASK_THERE, index)
-        return env.engine.tasks[env.host.first_task]
-    return env.engine.tasks[TaskId(env.host.first_task + index)]
+        return env.engine.ends.tasks[env.host.first_task]
+    return env.engine.ends.tasks[TaskId(env.host.first_task + index)]
 
 
 def start(env: ProgramEnv, now: Ps, task: ProgramTaskRecord) -> None:
@@ -102,19 +102,19 @@ def set_timer(env: ProgramEnv, now: Ps, k: int, deadline: Ps) -> None:
         return
     slot = _timer(env, k)
     if env.engine.host.fault == 0:
-        if env.engine.timers[slot].deadline == INF:
+        if env.engine.ends.timers[slot].deadline == INF:
             env.host.under_way += 1
-        arm(env.engine.timers, env.engine.heap, env.engine.host, slot, max(now, deadline))
+        arm(env.engine.ends.timers, env.engine.ends.heap, env.engine.host, slot, max(now, deadline))
 
 
 def cancel_timer(env: ProgramEnv, k: int) -> None:
     """Timer ``k`` of the program on this host will not fire."""
     slot = _timer(env, k)
-    if env.engine.host.fault == 0 and env.engine.timers[slot].deadline < INF:
+    if env.engine.host.fault == 0 and env.engine.ends.timers[slot].deadline < INF:
         env.host.under_way -= 1
-        env.engine.timers[slot].deadline = INF
+        env.engine.ends.timers[slot].deadline = INF
 
 
 def armed(env: ProgramEnv, k: int) -> bool:
     """Is timer ``k`` of the program on this host going to fire?"""
-    return env.engine.timers[_timer(env, k)].deadline < INF
+    return env.engine.ends.timers[_timer(env, k)].deadline < INF

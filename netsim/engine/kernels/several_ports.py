@@ -136,7 +136,7 @@ def room_at_all_ports(net: Net, wires: Wires, ends: Ends, host_id: HostId) -> bo
 def look_at_control(env: Env, net: Net, wires: Wires, host_id: HostId, now: Ps) -> None:
     """Check, and record, what a handler has put into the FIFOs."""
     for p in ports_of(net, host_id):
-        outlet = env.outlets[p]
+        outlet = env.ends.outlets[p]
         if TRACE:
             trace_created(wires, outlet, outlet.checked, p, now)
         check_control(env, outlet, outlet.checked)
