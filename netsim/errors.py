@@ -54,6 +54,13 @@ class InputError(Exception):
         """The same error with its place filled in where it has none yet."""
         return InputError(self.message, file=self.file or file, key=self.key or key, hint=self.hint)
 
+    def telling(self, words: str) -> InputError:
+        """The same error with more words to its message, or to each of its messages."""
+        return CombinedInputError(
+            InputError(f"{one.message} {words}", file=one.file, key=one.key, hint=one.hint)
+            for one in self.errors
+        )
+
 
 class CombinedInputError(InputError):
     """Several mistakes reported at once; `str()` has one line for each."""

@@ -144,6 +144,8 @@ def wall(row: Row) -> str:
 
 
 def _axis(value: Any) -> str:
+    if value is None:
+        return "-"  # an axis of other tables of plugins than this point's
     return value if isinstance(value, str) else written(value)
 
 

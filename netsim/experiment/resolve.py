@@ -62,10 +62,10 @@ class Resolver:
         tree = variant.value
         plugins = self._plugins
         topology, transport, traffic = (
-            plugins.use(section, tree.get(section)) for section in PLUGIN_SECTIONS
+            plugins.use(section, tree.get(section), variant.axes) for section in PLUGIN_SECTIONS
         )
         packets = self._section(tree, "packets", resolve_packets)
-        classes = plugins.classes(tree.get("classes", {}))
+        classes = plugins.classes(tree.get("classes", {}), variant.axes)
         fabric = None
         if packets is not None and transport is not None and classes is not None:
             transports = {"transport": transport}

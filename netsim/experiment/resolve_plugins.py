@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,11 @@ class PluginResolver:
         place = key if section == "fabric" else section
         return self._mistakes.once(place, f"plugin {section} {kind}", resolve)
 
-    def use(self, section: str, table: Any) -> PluginUse | None:
-        """The plugin of a section with its parameters; None after noting what is wrong."""
+    def use(self, section: str, table: Any, axes: Mapping[str, Any]) -> PluginUse | None:
+        """The plugin of a section with its parameters; None after noting what is wrong.
+
+        Where the section is one of the `axes` of the point, that says in which of its tables.
+        """
         if not isinstance(table, dict):
             return None  # missing, or noted when sweeps were expanded
         kind = table.get("kind")
@@ -63,10 +66,21 @@ class PluginResolver:
         if plugin is None:
             return None
         return self._mistakes.once(
-            section, f"{section} {table!r}", lambda: self._checked(section, plugin, kind, table)
+            section,
+            f"{section} {table!r}",
+            lambda: self._of_table(axes.get(section), section, plugin, table),
         )
 
-    def classes(self, tables: Any) -> tuple[FlowClass, ...] | None:
+    def _of_table(self, label: str | None, section: str, plugin: Plugin, table: Tree) -> PluginUse:
+        """The plugin with its parameters; errors say which of several tables they stand in."""
+        try:
+            return self._checked(section, plugin, table)
+        except InputError as error:
+            if label is None:
+                raise
+            raise error.telling(f"in {written(label)}") from None
+
+    def classes(self, tables: Any, axes: Mapping[str, Any]) -> tuple[FlowClass, ...] | None:
         """The tables [classes.NAME], or None after noting what is wrong with them."""
         if not isinstance(tables, dict):
             return None  # noted when the top level was checked
@@ -75,7 +89,7 @@ class PluginResolver:
             if not isinstance(table, dict):
                 return None
             transport, traffic = (
-                self.use(f"classes.{name}.{section}", table.get(section))
+                self.use(f"classes.{name}.{section}", table.get(section), axes)
                 for section in CLASS_SECTIONS
             )
             if transport is None or traffic is None:
@@ -85,8 +99,8 @@ class PluginResolver:
             return self._mistakes.once("classes", "too many classes", lambda: _too_many(classes))
         return tuple(classes)
 
-    def _checked(self, section: str, plugin: Plugin, kind: str, table: Tree) -> PluginUse:
-        _, preset = registry.split_preset(kind)
+    def _checked(self, section: str, plugin: Plugin, table: Tree) -> PluginUse:
+        _, preset = registry.split_preset(table["kind"])
         given = {name: value for name, value in table.items() if name != "kind"}
         errors = []
         for name in TOP_LEVEL_VALUES:

@@ -23,7 +23,7 @@ from netsim.model.sampling import Sampling
 from netsim.model.symmetry import check_symmetric
 from netsim.model.tasks import Workload
 from netsim.plugins.calls import call
-from netsim.units import format_rate, format_time, shortened
+from netsim.units import format_rate, format_time, shortened, written
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
@@ -92,7 +92,7 @@ def prepare(point: Point) -> Scenario:
         modules = [use.module for use in point.transport_of_class]
         sampling = sampling_of(point.outputs.series, network, flows, modules)
     except InputError as error:
-        raise error.at(file=point.file) from None
+        raise _placed(error, point) from None
     except MemoryError as error:
         raise InputError(
             "the network or its traffic does not fit into memory",
@@ -107,6 +107,14 @@ def prepare(point: Point) -> Scenario:
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
     class_of_flow = np.repeat(np.arange(len(loads)), [len(one.flows) for one in loads])
     return Scenario(network, load, lanes, fabric, faults, ideal, class_of_flow, sampling)
+
+
+def _placed(error: InputError, point: Point) -> InputError:
+    """An error with the experiment's file, and with the topology where that is an axis."""
+    label = point.axes.get("topology")
+    if label is not None:
+        error = error.telling(f"with topology {written(label)}")
+    return error.at(file=point.file)
 
 
 def _workload(

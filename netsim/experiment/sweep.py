@@ -3,7 +3,8 @@
 A list where one value belongs is an axis, "1..10" where a whole number belongs a
 range, and a list of transports (by name, or as [[transport]] tables) the axis
 "transport". Points are the cartesian product in the order of the file, the first
-axis outermost, except that the seed is innermost.
+axis outermost, except that the seed is innermost. So is a list of topologies, or of traffic
+patterns. On its axis a plugin is called by its `label`, or by its kind and what sets it apart.
 """
 
 from __future__ import annotations
@@ -147,29 +148,57 @@ def _alternatives(section: str, items: Sequence[Any], find: Finder) -> list[Vari
     """The variants of each of several plugins, one after the other, as one axis."""
     if not items:
         raise InputError("an empty list", key=section, hint="an axis needs a value")
-    variants: list[Variant] = []
-    for item, label in zip(items, _labels(items), strict=True):
+    for item in items:
         if isinstance(item, list):
             raise InputError("a list inside a list", key=section, hint="names or tables")
-        variants += [
-            Variant(variant.value, {section: label} | variant.axes)
-            for variant in _plugin(section, item, find)
-        ]
-    _refuse_repetition(section, _labels(items))
-    return variants
-
-
-def _labels(items: Sequence[Any]) -> list[str]:
-    """A name for each plugin of an axis: its kind, with its values where kinds repeat."""
-    kinds = [str(item.get("kind")) if isinstance(item, dict) else str(item) for item in items]
-    if len(set(kinds)) == len(kinds):
-        return kinds
+    tables = [dict(item) if isinstance(item, dict) else {"kind": item} for item in items]
+    given = [_own_label(section, table, find) for table in tables]
+    labels = [own or made for own, made in zip(given, _labels(tables), strict=True)]
+    _refuse_repetition(section, labels)
     return [
-        " ".join([kind, *(f"{k}={_plain(v)}" for k, v in item.items() if k != "kind")])
-        if isinstance(item, dict)
-        else kind
-        for kind, item in zip(kinds, items, strict=True)
+        Variant(variant.value, {section: label} | variant.axes)
+        for table, item, label in zip(tables, items, labels, strict=True)
+        for variant in _plugin(section, table if isinstance(item, dict) else item, find)
     ]
+
+
+def _own_label(section: str, table: Tree, find: Finder) -> str | None:
+    """Take the label out of one of several tables of plugins; None if there is none."""
+    kind = table.get("kind")
+    if "label" not in table or not isinstance(kind, str):
+        return None  # the table of several kinds becomes one for each of them
+    plugin = find(section, kind)
+    if plugin is not None and plugin.param("label"):
+        return None
+    label = table.pop("label")
+    if not isinstance(label, str) or not label.strip():
+        hint = 'text in quotes, such as "4 planes"'
+        raise InputError(f"{written(label)} is no label", key=f"{section}.label", hint=hint)
+    return label
+
+
+def _labels(tables: Sequence[Tree]) -> list[str]:
+    """A name for each plugin of an axis: its kind, with what sets it apart from others of it.
+
+    A list is an axis of its own, and is told only where nothing else sets two apart.
+    """
+    short = [_label(table, tables, tell_lists=False) for table in tables]
+    return [
+        label if short.count(label) == 1 else _label(table, tables, tell_lists=True)
+        for label, table in zip(short, tables, strict=True)
+    ]
+
+
+def _label(table: Tree, tables: Sequence[Tree], *, tell_lists: bool) -> str:
+    kind = table.get("kind")
+    alike = [other for other in tables if other.get("kind") == kind]
+    told = [
+        f"{key}={_plain(value)}"
+        for key, value in table.items()
+        if any(repr(other.get(key)) != repr(value) for other in alike)
+        and (tell_lists or not isinstance(value, list))
+    ]
+    return " ".join([str(kind), *told])
 
 
 def _plain(value: Any) -> str:

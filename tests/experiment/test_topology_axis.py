@@ -1,0 +1,109 @@
+"""Topologies, or other plugins, side by side: an axis of tables, and what each is called."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+from experiment_text import load, messages
+
+from netsim.errors import InputError
+from netsim.experiment.scenario import prepare
+
+REST = """
+transport = "ndp"
+[traffic]
+kind = "permutation"
+"""
+
+
+def experiment(*tables: str, rest: str = REST) -> str:
+    return rest + "".join(f"[[topology]]\n{dedent(table)}\n" for table in tables)
+
+
+TREE = 'kind = "fat_tree"\nhosts_per_leaf = 4\nleaves = 4\n'
+PLANES = TREE + "planes = 4\n"
+DUMBBELL = 'kind = "dumbbell"\nhosts = 4\n'
+
+
+def labels(tmp_path, *tables: str) -> list[str]:
+    return [point.axes["topology"] for point in load(tmp_path, experiment(*tables)).points()]
+
+
+def test_each_topology_is_a_point_with_its_own_network(tmp_path):
+    points = load(tmp_path, experiment(TREE, DUMBBELL + 'label = "two switches"')).points()
+    assert [point.name for point in points] == ["topology=fat_tree", "topology=two-switches"]
+    assert points[1].axes == {"topology": "two switches"}
+    assert "label" not in points[1].resolved["topology"]
+    scenarios = [prepare(point) for point in points]
+    assert [one.network.n_hosts for one in scenarios] == [16, 8]
+    assert [len(one.flows) for one in scenarios] == [16, 8]
+
+
+def test_tables_of_one_kind_are_called_by_what_sets_them_apart(tmp_path):
+    assert labels(tmp_path, TREE, PLANES, DUMBBELL) == [
+        "fat_tree",
+        "fat_tree planes=4",
+        "dumbbell",
+    ]
+    slow, fast = TREE + 'host_rate = "100Gbps"', TREE + 'host_rate = "800Gbps"'
+    assert labels(tmp_path, slow, fast) == [
+        "fat_tree host_rate=100Gbps",
+        "fat_tree host_rate=800Gbps",
+    ]
+
+
+def test_an_axis_inside_a_table_is_told_only_where_nothing_else_is(tmp_path):
+    both = TREE + 'host_rate = ["100Gbps", "200Gbps"]'
+    points = load(tmp_path, experiment(both, PLANES)).points()
+    assert [point.name for point in points] == [
+        "topology=fat_tree,host_rate=100Gbps",
+        "topology=fat_tree,host_rate=200Gbps",
+        "topology=fat_tree-planes=4",
+    ]
+    assert labels(tmp_path, both, TREE + 'host_rate = ["400Gbps"]') == [
+        'fat_tree host_rate=["100Gbps", "200Gbps"]',
+        'fat_tree host_rate=["100Gbps", "200Gbps"]',
+        'fat_tree host_rate=["400Gbps"]',
+    ]
+
+
+def test_overrides_set_a_value_in_every_table(tmp_path):
+    points = load(tmp_path, experiment(TREE, PLANES), "topology.leaves=2").points()
+    assert [point.topology.params["leaves"] for point in points] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("tables", "expected"),
+    [
+        (
+            [TREE, DUMBBELL + "leaves = 4"],
+            'e.toml: topology.leaves: unknown parameter in "dumbbell" (there are: hosts, ',
+        ),
+        (
+            [TREE + 'label = "a"', PLANES + 'label = "a"'],
+            "e.toml: topology: a stands twice (each value once)",
+        ),
+        ([TREE + "label = 4"], 'e.toml: topology.label: 4 is no label (text in quotes, such as "'),
+        (
+            ['kind = ["fat_tree", "dumbbell"]\nlabel = "both"'],
+            "e.toml: topology: both stands twice (each value once)",
+        ),
+    ],
+)
+def test_messages(tmp_path, tables, expected):
+    (line,) = messages(tmp_path, experiment(*tables))[:1]
+    assert line.replace('"a" stands', "a stands").replace('"both"', "both").startswith(expected)
+
+
+def test_what_does_not_fit_one_of_the_networks_names_it(tmp_path):
+    rest = REST + '[faults.worn]\nlinks = "leaf0 - spine0"\nloss = 0.1\n'
+    tree, dumbbell = load(tmp_path, experiment(TREE, DUMBBELL, rest=rest)).points()
+    assert prepare(tree).faults is not None
+    with pytest.raises(InputError) as caught:
+        prepare(dumbbell)
+    told = str(caught.value).replace(f"{tmp_path}/", "")
+    assert told.startswith(
+        'e.toml: faults.worn.links: "leaf0 - spine0" matches no link of this network '
+        'with topology "dumbbell" ('
+    )
