@@ -14,6 +14,12 @@ schedule = Schedule(100_000_000, tournament(len(tors)), switching_ps=10_000_000)
 rotor = builder.add_circuit_switch("rotor", schedule)
 for tor in tors:
     builder.fibre(tor, rotor, rate_bps=100_000_000_000, delay_ps=500_000)
+
+Of networks of other topologies (`topologies/multi_plane.py` is an example; "plane" is a parameter
+of unit "topology"):
+
+plane = build_part(params, "plane")
+builder.add_network(plane, hosts, prefix="plane0.")
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ from __future__ import annotations
 from netsim.model.builder import NetworkBuilder
 from netsim.model.circuits import CircuitSwitch, Schedule, tournament
 from netsim.model.network import Network
+from netsim.model.parts import build_part
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
 
 __all__ = [
@@ -31,6 +38,7 @@ __all__ = [
     "RoutingTable",
     "Schedule",
     "Wiring",
+    "build_part",
     "shortest_paths",
     "tournament",
 ]

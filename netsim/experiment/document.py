@@ -25,7 +25,12 @@ CLASS_SECTIONS = ("transport", "traffic")
 
 
 def category(key: str) -> str:
-    """The kind of plugin that a section holds: "transport" for "classes.wan.transport"."""
+    """The kind of plugin that a section holds: "transport" for "classes.wan.transport".
+
+    What stands inside [topology], such as [topology.plane], are topologies, too.
+    """
+    if key.startswith("topology."):
+        return "topology"
     return "queue" if key == "fabric" else key.rpartition(".")[2]
 
 

@@ -124,4 +124,5 @@ class Point:
     def uses(self) -> tuple[PluginUse, ...]:
         """Every plugin that the run takes."""
         more = [use for c in self.classes for use in (c.transport, c.traffic)]
-        return (self.topology, self.transport, self.traffic, *more, self.fabric.queue)
+        topology = (self.topology, *self.topology.parts)
+        return (*topology, self.transport, self.traffic, *more, self.fabric.queue)

@@ -123,9 +123,22 @@ class PluginResolver:
             check_program(plugin, params)
         for param in plugin.params:
             value = params[param.name]
+            key = f"{section}.{param.name}"
             if isinstance(value, str) and param.unit in ("file", "sizes"):
-                params[param.name] = self._file(f"{section}.{param.name}", value, param.unit)
+                params[param.name] = self._file(key, value, param.unit)
+            elif param.unit == "topology" and value is not None:
+                params[param.name] = self._part(key, value)
         return PluginUse(plugin, params, preset)
+
+    def _part(self, key: str, table: Tree) -> PluginUse:
+        """The topology that a parameter of a topology names, checked as one of its own."""
+        kind = table.get("kind")
+        if not isinstance(kind, str):
+            return _no_kind(key, kind)
+        plugin = self.find(key, kind)
+        if plugin is None:
+            raise CombinedInputError([])  # what is wrong has been noted
+        return self._checked(key, plugin, table)
 
     def _file(self, key: str, name: str, unit: str) -> str:
         """The path of a file that a parameter names: relative to what says so.
@@ -165,7 +178,10 @@ class PluginResolver:
         for param in use.plugin.params:
             value = use.params[param.name]
             written_value = table.get(param.name)
-            if (
+            if isinstance(value, PluginUse):
+                inner = written_value if isinstance(written_value, dict) else {}
+                described[param.name] = self.describe(value, inner)
+            elif (
                 param.unit == "file"
                 and isinstance(written_value, str)
                 and value == str(user_path(written_value, self._directory))

@@ -127,20 +127,24 @@ def _plugin(section: str, value: Any, find: Finder) -> list[Variant]:
     parts: list[list[Variant]] = []
     for name, written_value in value.items():
         try:
-            parts.append(_parameter(f"{section}.{name}", name, written_value, plugin))
+            parts.append(_parameter(f"{section}.{name}", name, written_value, plugin, find))
         except InputError as error:
             errors.append(error)
     raise_all(errors)
     return _tables(value, parts)
 
 
-def _parameter(key: str, name: str, value: Any, plugin: Plugin | None) -> list[Variant]:
+def _parameter(
+    key: str, name: str, value: Any, plugin: Plugin | None, find: Finder
+) -> list[Variant]:
     param = plugin.param(name) if plugin else None
     if param is None:
         # An unknown parameter is reported once the point is resolved, and then only once.
         return [Variant(value)]
     if isinstance(value, list) and value and not param.is_axis(value):
         return [Variant(value)]
+    if param.unit == "topology" and isinstance(value, (dict, list)):
+        return _plugin(key, value, find)
     return _values(key, value, is_count=param.unit == "count")
 
 

@@ -14,6 +14,8 @@ from netsim.limits import DELAY_PS, INT64
 from netsim.memory import require_room
 from netsim.model.circuits import CircuitSwitch, Schedule, cables_of, circuits_of
 from netsim.model.network import HOST_TIER, Network
+from netsim.model.parts import placed
+from netsim.model.plan import Plan
 from netsim.model.routing import COUNT_MASK, Routing, Wiring, shortest_paths
 from netsim.units import format_time, written
 
@@ -138,6 +140,33 @@ class NetworkBuilder:
         self._circuit_switches.append(CircuitSwitch(name, schedule))
         return self._circuit_switches[-1]
 
+    def add_network(
+        self, part: Network, hosts: ArrayLike, *, prefix: str = "", nic: int = 0, rate: float = 1.0
+    ) -> range:
+        """Adds the switches and cables of a finished network, beside what is there.
+
+        Args:
+            part: its routes are found anew.
+            hosts: in the place of each of its hosts a host that is here already.
+            prefix: of the names of its switches.
+            nic: its hosts' NICs are counted from this one on.
+            rate: its links have this share of their rates.
+
+        Returns the ids of its switches here, in its own order. Raises InputError: not as many hosts
+        as it has, or routes of its own making.
+        """
+        first = self._n_hosts + len(self._names)
+        plan = placed(part, np.asarray(hosts), first, nic=nic, rate=rate)
+        self._names += [prefix + name for name in plan.names]
+        self._tiers += plan.tiers
+        self._latency_ps += plan.latency_ps
+        self._flush()
+        self._cables.append(plan.cables)
+        for one in plan.circuit_switches:
+            one.name = prefix + one.name
+            self._circuit_switches.append(one)
+        return range(first, first + len(plan.names))
+
     def fibre(self, edge: int, to: CircuitSwitch, rate_bps: int, delay_ps: int) -> int:
         """Joins switch `edge` to the next port of a circuit switch; returns that port, from 0 on.
 
@@ -249,6 +278,13 @@ class NetworkBuilder:
             circuits=None
             if by_circuit is None
             else circuits_of(self._circuit_switches, by_circuit, order - 2 * n_plain),
+            plan=Plan(
+                names=self._names,
+                tiers=self._tiers,
+                latency_ps=self._latency_ps,
+                cables=cables[:n_plain],
+                circuit_switches=self._circuit_switches,
+            ),
         )
 
     def _flush(self) -> None:

@@ -7,7 +7,7 @@ with the egress port that feeds it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS
 from netsim.model.circuits import NONE, Circuits
+from netsim.model.plan import Plan
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, Routing, Wiring, shortest_paths
 from netsim.units import format_time
 
@@ -60,6 +61,7 @@ class Network:
         route, route_ports: see `netsim.model.routing.RoutingTable`.
         routing: what made them, and makes others when links are down.
         circuits: of cables that go through circuit switches; None if there are no such switches.
+        plan: what it was built from, for a network that it becomes a part of.
 
     The ports of hosts come first. Packets are addressed to them, and where every host has one
     they are numbered as the hosts are.
@@ -87,6 +89,7 @@ class Network:
     route_ports: NDArray[np.int32]
     routing: Routing = shortest_paths
     circuits: Circuits | None = None
+    plan: Plan = field(default_factory=Plan, repr=False)
 
     @property
     def n_switches(self) -> int:

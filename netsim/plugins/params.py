@@ -20,6 +20,7 @@ second, counts; floats; bools; text).
 | file | "flows.csv" | str, the path; relative ones start at the experiment's directory |
 | sizes | "2MB" or [["1KB", 0.5], ["1MB", 1.0]] | tuple of (bytes, cumulative probability) |
 | sizes | "web_search" or "sizes.csv" | str, the name of a distribution or of a file |
+| topology | a table with kind and parameters, or a kind | a topology in use; of topologies only |
 """
 
 from __future__ import annotations
@@ -268,6 +269,16 @@ def _choice(param: Param, value: object) -> str:
     return value
 
 
+def _topology(_: Param, value: object) -> dict[str, Any]:
+    """The table of a topology; whoever resolves the experiment finds the topology itself."""
+    if isinstance(value, str):
+        return {"kind": value}
+    if not isinstance(value, Mapping):
+        hint = 'a table such as [topology.plane] with kind = "fat_tree"'
+        raise InputError(f"{written(value)} is no topology", hint=hint)
+    return dict(value)
+
+
 def _sizes(param: Param, value: object) -> str | tuple[tuple[int, float], ...]:
     if isinstance(value, str):
         if value[:1].isdigit():
@@ -321,6 +332,7 @@ _CONVERTERS: dict[str, Callable[[Param, Any], Any]] = {
     "text": _text,
     "file": _text,
     "sizes": _sizes,
+    "topology": _topology,
 }
 UNITS = (*_CONVERTERS, "queue")
 
@@ -340,4 +352,5 @@ _EXAMPLES = {
     "ratio": "1.0",
     "file": '"flows.csv"',
     "sizes": '"2MB"',
+    "topology": '"fat_tree"',
 }

@@ -77,6 +77,12 @@ class PluginUse:
         """The plugin's module."""
         return self.plugin.module
 
+    @property
+    def parts(self) -> tuple[PluginUse, ...]:
+        """The plugins that its parameters name, and those that theirs name."""
+        own = [value for value in self.params.values() if isinstance(value, PluginUse)]
+        return tuple(use for one in own for use in (one, *one.parts))
+
 
 def find(kind: str, name: str, *, relative_to: Path | None = None) -> Plugin:
     """The plugin of that kind and name; `InputError` if there is none or it is broken.

@@ -142,11 +142,10 @@ def _places(result: Result) -> Iterator[Path]:
 def _plugin_files(tree: Mapping[str, Any]) -> list[str]:
     """Plugins that are given by a path."""
     tables = [tree, *tree.get("classes", {}).values()]
-    kinds = [
-        str(table.get(section, {}).get("kind", ""))
-        for table in tables
-        for section in PLUGIN_SECTIONS
-    ]
+    sections = [table.get(section, {}) for table in tables for section in PLUGIN_SECTIONS]
+    for section in sections:  # which grow by what stands inside of a topology
+        sections += [value for value in section.values() if isinstance(value, dict)]
+    kinds = [str(section.get("kind", "")) for section in sections]
     files = [registry.split_preset(kind)[0] for kind in kinds]
     return [name for name in files if name.endswith(".py")]
 

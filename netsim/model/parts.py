@@ -1,0 +1,74 @@
+"""Networks as parts of other networks: the one is built, and gets its place in the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import CombinedInputError, InputError
+from netsim.model.plan import Plan
+from netsim.model.routing import shortest_paths
+from netsim.plugins.calls import call
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from netsim.model.network import Network
+    from netsim.plugins.registry import PluginUse
+
+
+def build_part(params: Mapping[str, Any], name: str) -> Network:
+    """The network of the topology that the parameter `name` of a topology names.
+
+    Raises InputError as that topology does; keys are those of the table that it stands in.
+    """
+    use: PluginUse = params[name]
+    try:
+        network: Network = call(use, "build", use.params)
+    except InputError as error:
+        raise CombinedInputError(_inside(one, name) for one in error.errors) from None
+    return network
+
+
+def _inside(error: InputError, name: str) -> InputError:
+    """The error of a topology, in the table that it has inside another one."""
+    section, dot, rest = (error.key or "topology").partition(".")
+    if section != "topology":
+        return error
+    key = f"topology.{name}{dot}{rest}"
+    return InputError(error.message, file=error.file, key=key, hint=error.hint)
+
+
+def placed(part: Network, hosts: NDArray[Any], first: int, *, nic: int, rate: float) -> Plan:
+    """The plan of a network in another one.
+
+    Its hosts become `hosts`, its switches are numbered from `first` on, its hosts' NICs from `nic`
+    on, and its links have the share `rate` of their rates. Raises InputError if that cannot be.
+    """
+    if hosts.shape != (part.n_hosts,):
+        raise InputError(f"{part.name} has {part.n_hosts} hosts, not {hosts.size}")
+    if part.routing is not shortest_paths:
+        raise InputError(
+            f"{part.name} has routes of its own making, and cannot be a part of another network",
+            hint="one whose routes are all shortest paths",
+        )
+    n_switches = len(part.plan.names)
+    node = np.concatenate([hosts.astype(np.int64), first + np.arange(n_switches)])
+    cables = part.plan.cables.copy()
+    cables[:, :2] = node[cables[:, :2]]
+    cables[:, 4] += nic
+    if rate != 1:
+        cables[:, 2] = np.maximum(np.round(cables[:, 2] * rate), 1)
+    circuits = [
+        replace(
+            one,
+            edges=node[np.array(one.edges)].tolist(),
+            delays_ps=list(one.delays_ps),
+            rate_bps=max(round(one.rate_bps * rate), 1),
+        )
+        for one in part.plan.circuit_switches
+    ]
+    return replace(part.plan, cables=cables, circuit_switches=circuits)

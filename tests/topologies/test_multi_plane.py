@@ -1,0 +1,165 @@
+"""Planes: the same as networks of their own, and one of them slower or broken."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from experiment_text import load, messages, text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_networks import networks
+from topology_of import check_routes, topology_of
+
+from netsim.errors import InputError
+from netsim.flows import FlowTable
+from netsim.model.lanes import lanes_of
+from netsim.network import Network, NetworkBuilder
+
+GBPS = 10**9
+TREE = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 3, "host_rate": "200Gbps"}
+TOML = """
+kind = "multi_plane"
+planes = 2
+[topology.plane]
+kind = "fat_tree"
+hosts_per_leaf = 2
+leaves = 2
+"""
+
+
+def planes(n: int, plane: Any, **given: Any) -> Network:
+    return topology_of({"kind": "multi_plane", "planes": n, "plane": plane, **given})
+
+
+def arrays(network: Network) -> dict[str, Any]:
+    """All that is in a network but its name and what it was built from."""
+    kept = {f.name: getattr(network, f.name) for f in fields(network)}
+    return {k: v for k, v in kept.items() if k not in ("name", "plan", "routing")}
+
+
+def assert_equal(one: Network, other: Network) -> None:
+    for name, value in arrays(one).items():
+        np.testing.assert_array_equal(value, getattr(other, name), err_msg=name)
+
+
+@given(
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(1, 2),
+)
+@settings(max_examples=25, deadline=None)
+def test_planes_of_trees_are_the_planes_that_trees_have(
+    n: int, hosts_per_leaf: int, leaves: int, spines: int, parallel: int
+) -> None:
+    shape = {"hosts_per_leaf": hosts_per_leaf, "leaves": leaves}
+    shape |= {"spines": spines, "uplinks": spines * parallel}
+    tree = {"kind": "fat_tree", **shape}
+    side_by_side = planes(n, {**tree, "host_rate": "100Gbps"})
+    own = topology_of({**tree, "planes": n, "host_rate": f"{100 * n}Gbps"})
+    if n > 1:
+        assert_equal(side_by_side, own)
+    check_routes(side_by_side)
+    assert np.diff(side_by_side.node_first_port)[: own.n_hosts].tolist() == [n] * own.n_hosts
+
+
+@given(networks(), st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_a_network_of_any_shape_is_the_same_as_a_part(part: Network, n: int) -> None:
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(part.n_hosts)
+    for number in range(n):
+        builder.add_network(part, hosts, prefix=f"{number}.")
+    network = builder.build("several")
+    check_routes(network)
+    for number in range(n):
+        of_plane = np.flatnonzero(network.switch_network == number)
+        assert [network.switch_names[s] for s in of_plane] == [
+            f"{number}.{name}" for name in part.switch_names
+        ]
+        ports = np.isin(network.port_node, of_plane + network.n_hosts)
+        own = part.port_node >= part.n_hosts
+        for name in ("port_rate_bps", "port_delay_ps"):
+            assert getattr(network, name)[ports].tolist() == getattr(part, name)[own].tolist()
+        for group in range(part.n_groups):
+            for k, switch in enumerate(of_plane.tolist()):
+                wanted = part.candidates(k, group).tolist()
+                assert network.candidates(switch, group).tolist() == wanted
+
+
+def test_a_degraded_plane_is_slower_and_a_broken_one_is_not_used() -> None:
+    slow = planes(3, TREE, degraded=0.25)
+    ports = np.arange(3)
+    assert slow.port_rate_bps[ports].tolist() == [200 * GBPS, 200 * GBPS, 50 * GBPS]
+    last = np.flatnonzero(slow.switch_network == 2)[0] + slow.n_hosts
+    assert (slow.port_rate_bps[slow.port_node == last] == 50 * GBPS).all()
+    assert_equal(planes(3, TREE, degraded=0), planes(2, TREE))
+    with pytest.raises(InputError, match=r"topology\.degraded: the only plane is broken"):
+        planes(1, TREE, degraded=0)
+
+
+def test_planes_of_planes_and_of_circuits() -> None:
+    inner = {"kind": "multi_plane", "planes": 2, "plane": TREE}
+    network = planes(2, inner)
+    np.testing.assert_array_equal(network.port_peer, planes(4, TREE).port_peer)
+    assert network.switch_names[0] == "plane0.plane0.leaf0"
+    rotor = {"kind": "rotor", "racks": 4, "hosts_per_rack": 2, "rotors": 3}
+    alone, twice = topology_of(rotor), planes(2, rotor, degraded=0.5)
+    assert alone.circuits is not None
+    assert twice.circuits is not None
+    assert twice.circuits.names == tuple(f"plane{k}.rotor{r}" for k in range(2) for r in range(3))
+    one, two = (net.circuits.of_port >= 0 for net in (alone, twice) if net.circuits)
+    assert two.sum() == 2 * one.sum()
+    rates = twice.port_rate_bps[two].reshape(2, -1)
+    assert (rates[0] == alone.port_rate_bps[one]).all()
+    assert (2 * rates[1] == rates[0]).all()
+    check_routes(twice)
+
+
+def test_a_flow_has_a_lane_in_every_plane() -> None:
+    network = planes(4, TREE)
+    lanes = lanes_of(network, FlowTable([0, 5], [3, 0], 1))
+    assert lanes.counts.tolist() == [4, 4]
+    assert network.port_network[lanes.src_port].tolist() == [0, 1, 2, 3] * 2
+    assert network.nic_rate_bps.tolist() == [800 * GBPS] * 6
+
+
+def test_mistakes_are_those_of_a_topology_of_its_own(tmp_path: Path) -> None:
+    def wrong(toml: str, *overrides: str) -> list[str]:
+        return messages(tmp_path, text(topology=toml), *overrides)
+
+    assert wrong(TOML + 'spins = 3\nhost_rate = "fast"') == [
+        'e.toml: topology.plane.spins: unknown parameter (did you mean "spines"?)',
+        'e.toml: topology.plane.host_rate: "fast" is not a rate (write it like "800Gbps")',
+    ]
+    assert wrong(TOML.replace("fat_tree", "fat_three")) == [
+        'e.toml: topology.plane: unknown topology "fat_three" (did you mean "fat_tree"?)'
+    ]
+    without = TOML.replace('kind = "fat_tree"', "")
+    assert wrong(without)[0].startswith("e.toml: topology.plane.kind: missing (there are: ")
+    assert wrong(TOML, "topology.plane=7")[0].startswith("--set: topology.plane: 7 is no topology")
+    assert "topology.plane: missing" in wrong('kind = "multi_plane"\nplanes = 2')[0]
+
+
+def test_mistakes_that_show_as_it_is_built_name_the_inner_table() -> None:
+    with pytest.raises(InputError, match=r"^topology\.plane\.plane\.oversubscription: 3 would"):
+        planes(2, {"kind": "multi_plane", "planes": 2, "plane": {**TREE, "oversubscription": 3}})
+    with pytest.raises(InputError, match=r"^topology\.plane\.leaves: missing"):
+        planes(2, {"kind": "fat_tree", "hosts_per_leaf": 2})
+
+
+def test_parameters_of_planes_are_axes_and_are_written_back(tmp_path: Path) -> None:
+    content = text(topology=TOML.replace("leaves = 2", 'leaves = "2..3"'))
+    experiment = load(tmp_path, content)
+    assert experiment.axes == {"topology.plane.leaves": (2, 3)}
+    point = experiment.points()[1]
+    plane = point.resolved["topology"]["plane"]
+    assert (plane["kind"], plane["leaves"], plane["planes"]) == ("fat_tree", 3, 1)
+    again = type(experiment).from_tree(point.resolved, "e.toml", tmp_path).points()[0]
+    assert again.resolved == point.resolved
+    assert [use.name for use in again.uses][:2] == ["multi_plane", "fat_tree"]

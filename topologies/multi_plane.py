@@ -1,0 +1,61 @@
+"""Planes: a NIC with a port in each of several networks of one kind, which have nothing in common.
+
+[topology.plane] is a topology of any kind, and each plane is one of them: host i is host i in all
+of them, and its port p leads to plane p. The rates are those of the plane: with 4 planes of
+`host_rate = "200Gbps"` a host has 800 Gbps. The names of switches begin with their plane's, as in
+`plane2.leaf0`.
+
+`fabric.planes` says how packets go by the planes: a flow stays on one (`hash`), its packets take
+them all in turn (`round_robin`, `permutation`) or the one whose port is free first (`free`), or its
+transport chooses (`entropy`).
+
+With `degraded` the last plane is slower: all of its links have that share of their rates. With 0 it
+is broken and known to be: hosts use the others. For a plane that breaks while hosts do not know,
+there are faults, of `node = "plane3.*"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from netsim.errors import InputError
+from netsim.network import Network, NetworkBuilder, build_part
+from netsim.params import REQUIRED, Param
+
+PARAMS = [
+    Param("planes", "count", REQUIRED, "networks side by side", minimum=1),
+    Param("plane", "topology", REQUIRED, "what each of them is"),
+    Param("degraded", "fraction", 1.0, "share of its rates that the last plane has; 0: broken"),
+]
+
+
+def build(params: Mapping[str, Any]) -> Network:
+    """The network of `params` (see PARAMS).
+
+    Raises:
+        InputError: no plane is left, or as the topology of the planes does.
+    """
+    planes = params["planes"] - (params["degraded"] == 0)
+    if not planes:
+        raise InputError(
+            "the only plane is broken", key="topology.degraded", hint="more planes, or more than 0"
+        )
+    plane = build_part(params, "plane")
+    builder = NetworkBuilder()
+    builder.expect(
+        hosts=plane.n_hosts,
+        switches=planes * plane.n_switches,
+        cables=planes * plane.n_ports // 2,
+        edges=plane.n_groups,
+    )
+    hosts = builder.add_hosts(plane.n_hosts)
+    for number in range(planes):
+        is_degraded = number == params["planes"] - 1
+        builder.add_network(
+            plane,
+            hosts,
+            prefix=f"plane{number}.",
+            rate=params["degraded"] if is_degraded else 1.0,
+        )
+    return builder.build(f"{planes}_planes_of_{plane.name}")
