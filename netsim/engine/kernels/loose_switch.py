@@ -1,12 +1,11 @@
 """A coupled switch whose ports can be served one after the other all the same.
 
 PFC couples ports only where somebody may be paused or let go. A discipline with `foresee` says of
-each ingress whether that can happen in this window; those are ``stirred``. If there are any, it is
-found out beforehand when it happens (pause_plan.py), which also brings their accounts, and those
-of all others as far as need be, to the window's end. So each port can be served apart, as in
-switch.py. If none is, `on_arrival` and `on_departure` only count, and are called as the ports are
-served. If a packet may be dropped on arrival, or there is no plan, everything is done in the order
-of time, as in coupled_switch.py.
+each ingress whether that can happen in this window; those are ``mattering``. If there are any, it
+is found out beforehand when it happens (pause_plan.py), which also brings their accounts to the
+window's end. So each port can be served apart, as in switch.py. Of all others, `on_arrival` and
+`on_departure` only count, and are called as the ports are served. If a packet may be dropped on
+arrival, or there is no plan, everything is done in the order of time, as in coupled_switch.py.
 """
 
 from __future__ import annotations
@@ -69,10 +68,10 @@ from netsim.engine.kernels.switch import (
 )
 
 
-def stir(
+def look(
     env: QueueEnv, scratch: Scratch, worker: int, first: GlobalPort, port: LocalPort, arrived: bool
 ) -> int:
-    """The worst that `foresee` says of ingress ``port``: of more than COUNTS it is ``stirred``.
+    """The worst that `foresee` says of ingress ``port``: of more than COUNTS it is ``mattering``.
 
     ``arrived`` says whether anything comes in by it in this window.
     """
@@ -87,7 +86,7 @@ def stir(
             change = Bytes(INF)
         worst = max(worst, outlook_of(env, port_in, cls, came, change))
     if worst > COUNTS:
-        include(scratch.stirred[worker], 0, port)
+        include(scratch.mattering[worker], 0, port)
     return worst
 
 
@@ -95,18 +94,19 @@ def look_ahead(net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: Nod
     """The worst that `foresee` says of any ingress."""
     wires = env.wires
     first = net.first_port[node]
+    scratch.mattering[worker][:] = 0
     scratch.stirred[worker][:] = 0
     worst = COUNTS
     port = next_port(net, wires.unread, node, NO_PORT)
     while port >= 0:
-        worst = max(worst, stir(env, scratch, worker, first, port, True))
+        worst = max(worst, look(env, scratch, worker, first, port, True))
         port = next_port(net, wires.unread, node, port)
     port = next_port(net, wires.asking, node, NO_PORT)
     while port >= 0:
         if wires.ports[first + port].asked & (FRAME_DUE - 1) == 0:
             exclude(wires.asking, net.first_word[node], port)
         elif not includes(wires.unread, net.first_word[node], port):
-            worst = max(worst, stir(env, scratch, worker, first, port, False))
+            worst = max(worst, look(env, scratch, worker, first, port, False))
         port = next_port(net, wires.asking, node, port)
     return worst
 
@@ -121,7 +121,7 @@ def route_all(
     n: int,
     tallied: bool,
 ) -> None:
-    """Choose the output of each of the ``n`` arrivals; if ``tallied``, add them up in the tallies.
+    """Choose the output of each of the ``n`` arrivals; if ``tallied``, add up those that matter.
 
     The output of a PFC frame is where it came in; these ports are ``framed``.
     """
@@ -142,7 +142,7 @@ def route_all(
             include(framed, 0, ingress)
         else:
             outs[k] = output_port(net, wires, node, first + ingress, slots[k])
-            if tallied:
+            if tallied and includes(scratch.mattering[worker], 0, ingress):
                 entry = int(ingress) * N_CLASSES + int(pkt.prio)
                 tally(scratch, worker, entry, pkt.time - w0, int(pkt.size_bytes))
 
@@ -183,7 +183,7 @@ def begin_apart(env: QueueEnv, port: PortRecord, now: Ps) -> None:
 def check_plan(
     env: QueueEnv, scratch: Scratch, worker: int, w0: Ps, out: LocalPort, port: PortRecord
 ) -> None:
-    """A transmission must end as planned; otherwise the discipline broke a rule.
+    """A transmission that matters must end as planned; otherwise the discipline broke a rule.
 
     It does if it admits a packet to another class than its own, or to none.
     """
@@ -207,20 +207,23 @@ def pass_time(
         now = port.free_at
         cls = port.tx_class
         size = port.tx_bytes
+        ingress = port.tx_ingress
         if cls == PFC_FRAME:
             port.tx_bytes = Bytes(0)
         else:
-            if env.switch.mode == AS_PLANNED:
-                check_plan(env, scratch, worker, w0, out, port)
             retire(env, port)
-            if env.switch.mode == APART:
+            if includes(scratch.mattering[worker], 0, ingress):
+                check_plan(env, scratch, worker, w0, out, port)
+            else:
                 env.switch.doing = IN_ON_DEPARTURE
-                on_departure(env, now, env.wires.ports[first + port.tx_ingress], cls, size)
+                on_departure(env, now, env.wires.ports[first + ingress], cls, size)
         begin_apart(env, port, now)
 
 
 def is_let_in_here(scratch: Scratch, worker: int, ingress: LocalPort, pkt: PacketRecord) -> bool:
-    """Has a packet still to be let in, where all is planned? (See `settle_others`.)"""
+    """Has a packet still to be let in, or was it when that was planned (`settle_others`)?"""
+    if not includes(scratch.mattering[worker], 0, ingress):
+        return True
     if includes(scratch.stirred[worker], 0, ingress):
         return False
     return (scratch.asked[worker][ingress] >> int(pkt.prio)) & 1 == 0
@@ -243,7 +246,7 @@ def arrive_apart(
         begin_apart(env, port, now)
         return
     ingress = LocalPort(scratch.ins[worker][k])
-    if env.switch.mode == APART or is_let_in_here(scratch, worker, ingress, pkt):
+    if is_let_in_here(scratch, worker, ingress, pkt):
         let_in(env, wires.ports[first + ingress], slot, now)
     if not take_in(env, port, slot, ingress, now):
         begin_apart(env, port, now)

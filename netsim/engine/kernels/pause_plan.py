@@ -4,10 +4,10 @@ PFC joins the ports of a switch in one way only: what leaves by any of them lowe
 the ingress that it came in by, and when that pauses its neighbour, or lets it go, one port, the
 ingress' own, has a frame to send. A frame takes 64 bytes of time. So first each port's departures
 in the window are computed as if no frame were sent (port_plan.py). From these and the arrivals
-follows by how much each account rises and falls at most, and so which of them may matter
-(``stirred``): few. These go through their arrivals and departures in the order of time (`replay`),
-which says when their ports owe a frame. Those ports are planned again with their frames, and what
-changes by that is replayed again, until nothing does.
+follows by how much each account that may matter (``mattering``) rises and falls at most, and so
+which of them do (``stirred``): few. These go through their arrivals and departures in the order of
+time (`replay`), which says when their ports owe a frame. Those ports are planned again with their
+frames, and what changes by that is replayed again, until nothing does.
 
 A frame changes only what comes after it, so each round settles at least one frame more, and what
 it ends with is what happens in the order of time. Few frames are sent in a window, and there are
@@ -288,7 +288,7 @@ def replay_stale(
     some = False
     for port in local_ports_of(net, node):
         if includes(scratch.stale[worker], 0, port):
-            if includes(scratch.mattering[worker], 0, port) and not includes(stirred, 0, port):
+            if not includes(stirred, 0, port):
                 look_closer(net, env, scratch, worker, node, port)
             if not includes(stirred, 0, port):
                 exclude(scratch.stale[worker], 0, port)
@@ -309,8 +309,8 @@ def plan_pauses(
 ) -> int:
     """Find out what the switch's ports owe their neighbours in the window, and when.
 
-    Arrivals must have been grouped by output port, and those ingresses be ``stirred`` that may
-    matter. With PLANNED these are the ones that do, and their accounts are those of the window's
+    Arrivals must have been grouped by output port, and those ingresses be ``mattering`` that may
+    matter. With PLANNED those are ``stirred`` that do, and their accounts are those of the window's
     end; otherwise nothing has changed.
     """
     for port in local_ports_of(net, node):
@@ -318,9 +318,7 @@ def plan_pauses(
     if not plan_all(net, env.wires, clock, scratch, worker, node):
         return NO_LOG
     for word in range(scratch.stirred[worker].shape[0]):
-        scratch.mattering[worker][word] = scratch.stirred[worker][word]
-        scratch.stale[worker][word] = scratch.stirred[worker][word]
-        scratch.stirred[worker][word] = 0
+        scratch.stale[worker][word] = scratch.mattering[worker][word]
     for _ in range(MOST_ROUNDS):
         fits, some = replay_stale(net, env, clock, scratch, worker, node)
         if not some:
@@ -334,7 +332,7 @@ def plan_pauses(
 def settle_others(
     net: Net, env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> None:
-    """Bring the accounts of ingresses that are not stirred to where they are at the window's end.
+    """Bring accounts that might have mattered, and do not, to where they are at the window's end.
 
     But for what arrives by those that nobody is held back for, which is let in as it arrives at
     its output port. So accounts that must not rise too far fall first, and the other way round.
@@ -361,7 +359,9 @@ def settle_others(
 
 
 def holds_back(scratch: Scratch, worker: int, ingress: LocalPort) -> bool:
-    """Is the neighbour of an ingress that is not stirred asked to hold a class back?"""
+    """Is the neighbour of an ingress that might have mattered asked to hold a class back?"""
+    if not includes(scratch.mattering[worker], 0, ingress):
+        return False
     if includes(scratch.stirred[worker], 0, ingress):
         return False
     return scratch.asked[worker][ingress] & (FRAME_DUE - 1) != 0

@@ -1,5 +1,7 @@
 """What a port of a lossless switch will have sent by when in a window, before it does it.
 
+Of that are logged departures of packets whose ingress may matter (pause_plan.py).
+
 Nothing but times, sizes and who a packet came in by are looked at, and nothing is changed but the
 log of departures. How a port gets there is as in loose_switch.py, which does it then.
 """
@@ -130,6 +132,7 @@ def plan_line(
     pool = wires.pool
     slots = scratch.slots[worker]
     ins = scratch.ins[worker]
+    mattering = scratch.mattering[worker]
     keys = scratch.keys[worker, 0]
     q20 = port.ps_per_byte_q20
     span = clock.clock[0].w1 - clock.clock[0].w0
@@ -145,7 +148,7 @@ def plan_line(
     i = scratch.starts[worker][out]
     end = scratch.starts[worker][out + 1]
     while free_in < span:
-        if size > 0:
+        if size > 0 and includes(mattering, 0, ingress):
             if at == limit:
                 return -1
             log_departure(scratch, worker, at, free_in, ingress, out, size)
@@ -176,7 +179,7 @@ def plan_port(
     node: NodeId,
     out: LocalPort,
 ) -> int:
-    """Log what port ``out`` completes in the window, given its dues.
+    """Log what port ``out`` completes in the window that came in by who may matter, given its dues.
 
     From place ``log_first[out]`` on. Returns the place behind it, or -1 if that would be beyond
     ``log_limit[out]``.
@@ -204,6 +207,7 @@ def plan_port(
     dues_end = due + scratch.n_dues[worker][out]
     i = scratch.starts[worker][out]
     end = scratch.starts[worker][out + 1]
+    mattering = scratch.mattering[worker]
     at = scratch.log_first[worker][out]
     limit = scratch.log_limit[worker][out]
     while True:
@@ -212,7 +216,7 @@ def plan_port(
         if free_in < now or (free_in == now and (key & KEY_MASK) > out):
             now = free_in
             free_in = INF
-            if cls != PFC_FRAME:
+            if cls != PFC_FRAME and includes(mattering, 0, ingress):
                 if at == limit:
                     return -1
                 log_departure(scratch, worker, at, now, ingress, out, cls << CLASS_AT | size)
