@@ -17,6 +17,7 @@ COMMANDS = {
     "run": ("netsim.cli.run", "Run an experiment and write its results."),
     "resume": ("netsim.cli.resume", "Go on with a run from its checkpoint."),
     "check": ("netsim.cli.check", "Check an experiment and predict what it takes."),
+    "topo": ("netsim.cli.topo", "Count, price and draw an experiment's network."),
     "list": ("netsim.cli.list", "List what there is to build experiments of."),
     "show": ("netsim.cli.show", "Show a plugin or an experiment."),
     "plot": ("netsim.cli.plot", "Draw a result."),

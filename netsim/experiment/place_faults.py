@@ -41,7 +41,7 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
         return None
     found, outages = [], []
     for use in point.faults:
-        parts = _parts(use, network)
+        parts = parts_named(use.links, use.node, f"faults.{use.name}", network)
         ports = np.concatenate(parts)
         _check_rate(use, ports, network, point)
         fault = LinkFault(
@@ -69,26 +69,42 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
     return faults
 
 
-def _parts(use: FaultUse, network: Network) -> list[Ints]:
-    """The ports that a section means, in parts that fail together: cables, directions, nodes."""
-    names = np.array([network.node_name(node) for node in range(network.n_nodes)])
-    through = _by_circuit_switch(use, network, names)
+def ports_named(written: str, network: Network) -> Ints:
+    """The ports of all links that a pattern of links, or of nodes, means as [faults] has them.
+
+    Raises InputError, without a key, if there are none.
+    """
+    is_links = LINK_PATTERN.fullmatch(written) is not None
+    links, node = (written, None) if is_links else (None, written.strip())
+    try:
+        return np.unique(np.concatenate(parts_named(links, node, "", network)))
+    except InputError as error:
+        raise InputError(error.message, hint=error.hint) from None
+
+
+def parts_named(links: str | None, node: str | None, section: str, network: Network) -> list[Ints]:
+    """The ports that a section means, in parts that fail together: cables, directions, nodes.
+
+    One of the patterns `links` and `node` is None; `section` is what errors name.
+    """
+    names = np.array([network.node_name(one) for one in range(network.n_nodes)])
+    through = _by_circuit_switch(links, node, network, names)
     if through:
         return through
-    node, neighbour = network.port_node, network.port_node[network.port_peer]
-    if use.node is not None:
-        nodes = np.flatnonzero(_fitting(names, use.node))
+    own, neighbour = network.port_node, network.port_node[network.port_peer]
+    if node is not None:
+        nodes = np.flatnonzero(_fitting(names, node))
         if not nodes.size:
-            raise _no_match(use.node, "no node", f"faults.{use.name}.node", names, network)
-        return [np.flatnonzero((node == one) | (neighbour == one)) for one in nodes.tolist()]
-    assert use.links is not None
-    match = LINK_PATTERN.fullmatch(use.links)
+            raise _no_match(node, "no node", f"{section}.node", names, network)
+        return [np.flatnonzero((own == one) | (neighbour == one)) for one in nodes.tolist()]
+    assert links is not None
+    match = LINK_PATTERN.fullmatch(links)
     assert match is not None
     if match["arrow"] is None:
         chosen = np.ones(network.n_ports, bool)
     else:
         near, far = _fitting(names, match["a"]), _fitting(names, match["b"])
-        chosen = near[node] & far[neighbour]
+        chosen = near[own] & far[neighbour]
     if match["arrow"] == "->":
         parts = list(np.flatnonzero(chosen)[:, None])
     else:
@@ -96,11 +112,13 @@ def _parts(use: FaultUse, network: Network) -> list[Ints]:
         cables = cables[cables < network.port_peer[cables]]
         parts = list(np.stack([cables, network.port_peer[cables]], axis=1))
     if not parts:
-        raise _no_match(use.links, "no link", f"faults.{use.name}.links", names, network)
+        raise _no_match(links, "no link", f"{section}.links", names, network)
     return parts
 
 
-def _by_circuit_switch(use: FaultUse, network: Network, names: Ints) -> list[Ints]:
+def _by_circuit_switch(
+    links: str | None, node: str | None, network: Network, names: Ints
+) -> list[Ints]:
     """The ports of a section that names a circuit switch by a pattern that fits no node.
 
     As a node that is all circuits through it, at one end of a link those through a fibre to it.
@@ -108,20 +126,20 @@ def _by_circuit_switch(use: FaultUse, network: Network, names: Ints) -> list[Int
     circuits = network.circuits
     if circuits is None:
         return []
-    own = np.array(circuits.names)
+    switches = np.array(circuits.names)
 
     def chosen(pattern: str) -> Ints:
         """Which ports' cables go through a circuit switch that the pattern means."""
         if _fitting(names, pattern).any():
             return np.zeros(network.n_ports, bool)
-        return np.isin(circuits.of_port, np.flatnonzero(_fitting(own, pattern)))
+        return np.isin(circuits.of_port, np.flatnonzero(_fitting(switches, pattern)))
 
-    if use.node is not None:
-        through = chosen(use.node)
+    if node is not None:
+        through = chosen(node)
         numbers = np.unique(circuits.of_port[through])
         return [np.flatnonzero(circuits.of_port == number) for number in numbers.tolist()]
-    assert use.links is not None
-    match = LINK_PATTERN.fullmatch(use.links)
+    assert links is not None
+    match = LINK_PATTERN.fullmatch(links)
     assert match is not None
     parts: list[Ints] = []
     for end, other, forth in ((match["a"], match["b"], True), (match["b"], match["a"], False)):

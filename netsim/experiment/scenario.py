@@ -55,11 +55,21 @@ class Scenario:
         return self.load.flows
 
 
+def network_of(point: Point) -> Network:
+    """Build the network alone. Raises InputError naming the experiment's file."""
+    try:
+        return _network(point)
+    except InputError as error:
+        raise _placed(error, point) from None
+    except MemoryError as error:
+        raise _no_room("the network", error, point) from None
+
+
 def prepare(point: Point) -> Scenario:
     """Build network and traffic. Raises InputError naming the experiment's file."""
     try:
         _check_transports(point)
-        network = _made(point.topology, "build", (Network,), point.topology.params)
+        network = _network(point)
         checks.check_links(network, point.packets, point.fabric, point.topology.params)
         check_rules(network, point.fabric.circuits, point.packets)
         if point.fabric.load_balancing == ECMP_SYMMETRIC:
@@ -94,11 +104,7 @@ def prepare(point: Point) -> Scenario:
     except InputError as error:
         raise _placed(error, point) from None
     except MemoryError as error:
-        raise InputError(
-            "the network or its traffic does not fit into memory",
-            file=point.file,
-            hint=str(error) or "fewer hosts, switches or flows",
-        ) from None
+        raise _no_room("the network or its traffic", error, point) from None
     fastest = network
     if faults is not None:
         fastest = replace(network, port_rate_bps=faults.fastest_bps(network))
@@ -107,6 +113,15 @@ def prepare(point: Point) -> Scenario:
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
     class_of_flow = np.repeat(np.arange(len(loads)), [len(one.flows) for one in loads])
     return Scenario(network, load, lanes, fabric, faults, ideal, class_of_flow, sampling)
+
+
+def _network(point: Point) -> Network:
+    return _made(point.topology, "build", (Network,), point.topology.params)
+
+
+def _no_room(what: str, error: MemoryError, point: Point) -> InputError:
+    hint = str(error) or "fewer hosts, switches or flows"
+    return InputError(f"{what} does not fit into memory", file=point.file, hint=hint)
 
 
 def _placed(error: InputError, point: Point) -> InputError:

@@ -99,7 +99,7 @@ def follow_failures(network: Network, faults: LinkFaults, converge_ps: Ints) -> 
     for time, down in _states(network, faults):
         table = network.routing(network.wiring(~down))
         writer.add(table.route, table.route_ports, np.minimum(time + converge_ps, NEVER))
-        alone |= _cut_off(network, table, down)
+        alone |= cut_off(network, table, down)
     return writer.changes(np.flatnonzero(alone))
 
 
@@ -132,7 +132,7 @@ def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, NDArray
             yield int(at[begin]), down
 
 
-def _cut_off(network: Network, table: RoutingTable, down: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def cut_off(network: Network, table: RoutingTable, down: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """bool[n_hosts]: which hosts are joined to the largest part of none of their networks.
 
     To be joined is to be so both ways.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LIBRARIES = ("numba", "llvmlite", "numpy")
 """Libraries that can change a result."""
 
-PRESENTATION = ("cli", "conformance", "lint", "plots", "results", "scaffold", "tracing")
+PRESENTATION = ("census", "cli", "conformance", "lint", "plots", "results", "scaffold", "tracing")
 """Folders of netsim that decide nothing: a run does not come by them, but for lint, which refuses
 transports and changes none, and for DECISIVE."""
 

@@ -1,0 +1,87 @@
+"""Cables by what they join, by rate and by length.
+
+A network has delays and no lengths, so a length is a delay at 5 ns a metre.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.model.network import Network
+
+Ints = NDArray[np.int64]
+
+PS_PER_METRE = 5_000
+
+RACK, ROW, HALL, WAN = LENGTHS = ("rack", "row", "hall", "wan")
+LONGEST_M = (3, 100, 2_000)
+"""How long a cable of each class but the last may be: passive copper, multimode fibre, single-mode
+fibre within a datacenter; what is longer leaves it."""
+
+HOST, SWITCH, FIBRE = "host to switch", "switch to switch", "switch to circuit switch"
+
+
+@dataclass(frozen=True)
+class CableRow:
+    """Cables of one kind. `length` is one of LENGTHS, `joins` what is at their ends."""
+
+    joins: str
+    rate_bps: int
+    length: str
+    count: int
+
+
+def latencies_ps(network: Network) -> Ints:
+    """int64[n_nodes]: the latency of each switch, which the delays of links into it include.
+
+    A host adds nothing, so the difference of a cable's two directions is the latency of the switch
+    at one end once that of the other is known.
+    """
+    latency = np.full(network.n_nodes, -1, np.int64)
+    latency[: network.n_hosts] = 0
+    node, far = network.port_node, network.port_node[network.port_peer]
+    back_ps = network.port_delay_ps[network.port_peer]
+    while (latency < 0).any():
+        new = (latency[node] >= 0) & (latency[far] < 0)
+        own = latency[node[new]]
+        latency[far[new]] = network.port_delay_ps[new] - (back_ps[new] - own)
+    return latency
+
+
+def propagation_ps(network: Network) -> Ints:
+    """int64[n_ports]: the delay of each port's cable, without the latency of what it leads to."""
+    far = network.port_node[network.port_peer]
+    delay_ps: Ints = network.port_delay_ps - latencies_ps(network)[far]
+    return delay_ps
+
+
+def length_class(delay_ps: Ints) -> Ints:
+    """The number in LENGTHS of cables of these delays."""
+    limits_ps = np.array(LONGEST_M) * PS_PER_METRE
+    return np.searchsorted(limits_ps, delay_ps, side="left")
+
+
+def cables(network: Network) -> tuple[CableRow, ...]:
+    """All cables of a network, for circuits the fibres that lead to their switches."""
+    ports = np.arange(network.n_ports)
+    plain = ports < network.port_peer
+    joins = np.where(network.port_node < network.n_hosts, 0, 1)
+    delay_ps = propagation_ps(network)
+    circuits = network.circuits
+    if circuits is not None:
+        plain &= circuits.of_port < 0
+        lit = np.flatnonzero(circuits.fibre >= 0)
+        _, first = np.unique(circuits.fibre[lit], return_index=True)
+        plain[lit[first]] = True
+        joins[lit] = 2
+        delay_ps[lit] = circuits.near_ps[lit]
+    chosen = np.flatnonzero(plain)
+    columns = (joins[chosen], network.port_rate_bps[chosen], length_class(delay_ps[chosen]))
+    found, counts = np.unique(np.stack(columns), axis=1, return_counts=True)
+    return tuple(
+        CableRow((HOST, SWITCH, FIBRE)[kind], rate, LENGTHS[length], count)
+        for (kind, rate, length), count in zip(found.T.tolist(), counts.tolist(), strict=True)
+    )

@@ -1,0 +1,86 @@
+"""Circuit switches: their ports, what they join in turn, and for how much of the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.model.circuits import END_PS, Circuits
+from netsim.model.network import Network
+
+
+@dataclass(frozen=True)
+class CircuitRow:
+    """Circuit switches that are alike.
+
+    Attributes:
+        names: of the first and the last of them.
+        count: how many there are.
+        ports: fibres that lead to each.
+        rate_bps: of a fibre.
+        matchings: what each goes through before it begins again; 1 if it never changes.
+        period_ps: how long that takes; 0 if it never changes.
+        dark_ps: how long a port is dark that gets another partner.
+        duty: share of the time in which light passes a port, on average.
+    """
+
+    names: tuple[str, str]
+    count: int
+    ports: int
+    rate_bps: int
+    matchings: int
+    period_ps: int
+    dark_ps: int
+    duty: float
+
+
+def lit_shares(circuits: Circuits) -> NDArray[np.float64]:
+    """float64[n_ports]: for what share of the time a port's cable is there; 1 if it always is.
+
+    Of a schedule that does not repeat the last slot is what counts: it stays.
+    """
+    day_ps = np.diff(circuits.days_ps, axis=1).reshape(-1)
+    of_day = np.repeat(np.arange(circuits.period_ps.size), np.diff(circuits.first_day))
+    lit_ps = np.bincount(of_day, day_ps, circuits.period_ps.size)
+    share = lit_ps / circuits.period_ps
+    ends_ps = circuits.days_ps[circuits.first_day[1:] - 1, 1]
+    share = np.where(circuits.period_ps >= END_PS, ends_ps >= END_PS, share)
+    shares = np.ones(circuits.calendar.size)
+    dated = circuits.calendar >= 0
+    shares[dated] = share[circuits.calendar[dated]]
+    return shares
+
+
+def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
+    """The circuit switches of a network, those that are alike together."""
+    circuits = network.circuits
+    if circuits is None:
+        return ()
+    shares = lit_shares(circuits)
+    rows: dict[tuple[object, ...], list[CircuitRow]] = {}
+    for number, name in enumerate(circuits.names):
+        ports = np.flatnonzero(circuits.of_port == number)
+        n_fibres = np.unique(circuits.fibre[ports]).size
+        calendars = np.unique(circuits.calendar[ports])
+        calendars = calendars[calendars >= 0]
+        days = [np.arange(*circuits.first_day[one : one + 2]) for one in calendars.tolist()]
+        starts = circuits.days_ps[np.concatenate(days), 0] if days else np.zeros(0)
+        period_ps = int(circuits.period_ps[calendars].max(initial=0))
+        row = CircuitRow(
+            names=(name, name),
+            count=1,
+            ports=n_fibres,
+            rate_bps=int(network.port_rate_bps[ports].max(initial=0)),
+            matchings=max(1, np.unique(starts % max(period_ps, 1)).size),
+            period_ps=0 if period_ps >= END_PS else period_ps,
+            dark_ps=int(circuits.dark_ps[number]),
+            duty=float(shares[ports].sum() / max(n_fibres, 1)),
+        )
+        alike = (n_fibres, row.rate_bps, row.matchings, row.period_ps, row.dark_ps)
+        rows.setdefault((*alike, round(row.duty, 9)), []).append(row)
+    return tuple(
+        replace(these[0], names=(these[0].names[0], these[-1].names[0]), count=len(these))
+        for these in rows.values()
+    )

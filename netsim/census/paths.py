@@ -1,0 +1,115 @@
+"""By how many ways, and over how many links, hosts reach one another.
+
+A way is one that the routing table allows: with the usual routing a shortest path.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.model.network import Network
+from netsim.model.routing import COUNT_BITS, COUNT_MASK, NO_ROUTE, RoutingTable
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MOST_STEPS = 3_000_000
+"""Candidates that are looked at; in a larger network only the ways to some edge switches."""
+
+
+class Ways(NamedTuple):
+    """Pairs of hosts that are `links` apart: their share of all pairs, fewest and most ways."""
+
+    links: int
+    share: float
+    fewest: float
+    most: float
+
+
+class Reach(NamedTuple):
+    """From each switch of a network to some of its edge switches.
+
+    `groups` are their numbers in the network. `hops` (int64[switches, groups]) are links between
+    switches, -1 where there is no way; `ways` (float64, likewise) their number.
+    """
+
+    groups: Ints
+    hops: Ints
+    ways: Floats
+
+
+def reach(network: Network, number: int, most: int = MOST_STEPS) -> Reach:
+    """How switches of one network reach its edge switches, or as many of them as `most` allows."""
+    n_groups = int(np.diff(network.first_group)[number])
+    switches = np.flatnonzero(network.switch_network == number)
+    rows = network.route_first[switches][:, None] + np.arange(n_groups)
+    steps = int(_counts(network.route[rows]).sum())
+    n_chosen = min(n_groups, max(1, n_groups * most // max(steps, 1)))
+    groups = np.unique(np.linspace(0, n_groups - 1, n_chosen).round().astype(np.int64))
+    own = RoutingTable(network.route, network.route_ports)
+    return reach_by(network, number, own, groups)
+
+
+def reach_by(network: Network, number: int, table: RoutingTable, groups: Ints) -> Reach:
+    """How switches of one network reach some of its edge switches, by a routing table."""
+    switches = np.flatnonzero(network.switch_network == number)
+    entries = table.route[network.route_first[switches][:, None] + groups].reshape(-1)
+    return Reach(groups, *_walk(network, switches, entries, table.route_ports))
+
+
+def _counts(entries: Ints) -> Ints:
+    return np.where(entries == NO_ROUTE, 0, entries & COUNT_MASK)
+
+
+def _walk(
+    network: Network, switches: Ints, entries: Ints, route_ports: NDArray[np.int32]
+) -> tuple[Ints, Floats]:
+    """Hops and ways for each entry of the table, switch by switch: from the ends backwards."""
+    n_groups = entries.size // switches.size
+    place = np.zeros(network.n_switches, np.int64)
+    place[switches] = np.arange(switches.size)
+    counts = _counts(entries)
+    open_pairs = np.flatnonzero(counts > 0)
+    count = counts[open_pairs]
+    begin = np.cumsum(count) - count
+    within = np.arange(int(count.sum())) - np.repeat(begin, count)
+    offset = entries[open_pairs] >> COUNT_BITS
+    local = route_ports[np.repeat(offset, count) + within]
+    own_first = network.node_first_port[switches[open_pairs // n_groups] + network.n_hosts]
+    onward = place[network.next_switch(np.repeat(own_first, count) + local)]
+    onward = onward * n_groups + np.repeat(open_pairs % n_groups, count)
+    hops = np.where((counts == 0) & (entries != NO_ROUTE), 0, -1)
+    ways = np.where(hops == 0, 1.0, 0.0)
+    while open_pairs.size:
+        ready = np.logical_and.reduceat(hops[onward] >= 0, begin) & (hops[open_pairs] < 0)
+        if not ready.any():
+            break
+        done = open_pairs[ready]
+        hops[done] = np.maximum.reduceat(hops[onward], begin)[ready] + 1
+        ways[done] = np.add.reduceat(ways[onward], begin)[ready]
+    shape = (switches.size, n_groups)
+    return hops.reshape(shape), ways.reshape(shape)
+
+
+def ways_between_hosts(network: Network, number: int, found: Reach) -> tuple[Ways, ...]:
+    """All pairs of hosts of a network (to the edge switches of `found`) by their distance."""
+    edges = network.wiring().edges_of(number)
+    switches = np.flatnonzero(network.switch_network == number)
+    rows = np.searchsorted(switches, edges)
+    ports = np.flatnonzero(network.port_network == number)
+    hosts = np.bincount(network.host_group[ports], minlength=edges.size).astype(float)
+    pairs = hosts[:, None] * hosts[found.groups]
+    pairs[found.groups, np.arange(found.groups.size)] -= hosts[found.groups]
+    hops, ways = found.hops[rows], found.ways[rows]
+    there = (pairs > 0) & (hops >= 0)
+    total = float(pairs.sum())
+    rows_found = []
+    for n in np.unique(hops[there]).tolist():
+        these = there & (hops == n)
+        some = ways[these]
+        share = float(pairs[these].sum()) / total
+        rows_found.append(Ways(n + 2, share, float(some.min()), float(some.max())))
+    return tuple(rows_found)

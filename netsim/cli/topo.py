@@ -1,0 +1,144 @@
+"""`netsim topo`: count the network that an experiment builds, price it, fail parts of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netsim.cli.options import experiment_options, load_experiment
+from netsim.errors import InputError
+
+if TYPE_CHECKING:
+    from netsim.census.failure import Failure
+    from netsim.cli.topo_table import Counted
+    from netsim.experiment import Point
+    from netsim.model.network import Network
+
+FAIL = "--fail"
+
+
+@click.command("topo")
+@experiment_options
+@click.option(
+    "--prices",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A TOML file with prices that replace those of netsim, part by part.",
+)
+@click.option(
+    FAIL,
+    "failing",
+    multiple=True,
+    metavar="NAME",
+    help="What becomes of hosts and flows without a link or a node, named as in [faults]: "
+    '"spine0", "plane1.*", "leaf0 - spine*". May be given many times.',
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
+def command(
+    experiment: str,
+    overrides: tuple[str, ...],
+    seed: str | None,
+    prices: Path | None,
+    failing: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Count the network that EXPERIMENT builds: what it is made of, what it carries, what it costs.
+
+    Of a sweep every distinct network is a column.
+
+    \b
+    netsim topo p2p_8192 --set 'topology.oversubscription=[1, 2, 4]'
+    netsim topo p2p_512 --fail spine0 --fail 'h3 - leaf0'
+    """
+    from netsim.census.prices import read_prices
+
+    table_of_prices = read_prices(prices)
+    chosen = distinct(load_experiment(experiment, overrides, seed).points())
+    counted = [_counted(point, label, table_of_prices, failing) for label, point in chosen]
+    if as_json:
+        click.echo(json.dumps([_plain(one) for one in counted], indent=2, ensure_ascii=False))
+        return
+    from netsim.cli.topo_table import notes, topo_table
+    from netsim.cli.wide import show
+
+    show(topo_table(counted))
+    for note in notes(counted):
+        click.echo(note)
+
+
+def distinct(points: Sequence[Point]) -> list[tuple[str, Point]]:
+    """The first point with each network, and what tells that one from the others."""
+    first: dict[str, Point] = {}
+    for point in points:
+        first.setdefault(repr((str(point.topology.plugin.path), point.topology.params)), point)
+    chosen = list(first.values())
+    axes = [axis for axis in chosen[0].axes if axis.partition(".")[0] == "topology"]
+    names = [
+        ", ".join(_told(axis, point.axes[axis]) for axis in axes) or point.topology.name
+        for point in chosen
+    ]
+    return list(zip(names, chosen, strict=True))
+
+
+def _told(axis: str, value: Any) -> str:
+    name = axis.rpartition(".")[2]
+    return str(value) if name == "topology" else f"{name} {value}"
+
+
+def _counted(point: Point, label: str, prices: Any, failing: Sequence[str]) -> Counted:
+    from netsim.census.census import census
+    from netsim.census.prices import bill
+    from netsim.cli.topo_table import Counted
+    from netsim.experiment.scenario import network_of
+
+    network = network_of(point)
+    found = census(network)
+    failures = tuple(_failures(point, network, failing)) if failing else ()
+    return Counted(label, found, bill(found, prices), failures)
+
+
+def _failures(point: Point, network: Network, failing: Sequence[str]) -> Iterator[Failure]:
+    from netsim.census.failure import failure
+    from netsim.experiment.place_faults import ports_named
+    from netsim.experiment.scenario import prepare
+
+    lanes = prepare(point).lanes
+    for name in failing:
+        try:
+            ports = ports_named(name, network)
+        except InputError as error:
+            raise error.at(file=point.file, key=FAIL) from None
+        yield failure(network, name, ports, lanes)
+
+
+def _plain(one: Counted) -> Any:
+    from dataclasses import asdict
+
+    from netsim.results.files import plain
+
+    figures = {
+        "label": one.label,
+        **asdict(one.census),
+        "bisection": one.census.bisection,
+        "oversubscription": one.census.oversubscription,
+        "diameter": one.census.diameter,
+        "tiers": one.census.tiers,
+        "bill": [asdict(row) for row in one.bill],
+        "failures": [asdict(row) for row in one.failures],
+    }
+    return plain(_with_names(figures))
+
+
+def _with_names(value: Any) -> Any:
+    """Named tuples as tables, wherever they stand."""
+    if hasattr(value, "_asdict"):
+        return {key: _with_names(item) for key, item in value._asdict().items()}
+    if isinstance(value, dict):
+        return {key: _with_names(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_names(item) for item in value]
+    return value

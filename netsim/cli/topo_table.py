@@ -1,0 +1,187 @@
+"""The table of `netsim topo`: a line for each figure, a column for each network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from netsim.cli.wide import plain_table
+from netsim.units import format_number, format_rate, format_time
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from netsim.census.census import Census, NetworkRow
+    from netsim.census.circuits import CircuitRow
+    from netsim.census.failure import Failure
+    from netsim.census.prices import BillRow
+
+
+class Counted(NamedTuple):
+    """One network of an experiment and all that is told of it."""
+
+    label: str
+    census: Census
+    bill: tuple[BillRow, ...]
+    failures: tuple[Failure, ...]
+
+
+Lines = dict[tuple[str, str], str]
+"""Part and name of a figure -> its value as text; a part's own line has no name."""
+
+
+def topo_table(counted: Sequence[Counted]) -> Table:
+    """All figures of all networks."""
+    from rich.text import Text
+
+    columns = [_lines(one) for one in counted]
+    table = plain_table("", *(one.label for one in counted))
+    for part, name in _order(columns):
+        cells = [column.get((part, name), "") for column in columns]
+        title = Text(f"  {name}") if name else Text(part, style="bold")
+        table.add_row(title, *(Text(cell, justify="right", no_wrap=True) for cell in cells))
+    return table
+
+
+def notes(counted: Sequence[Counted]) -> Iterator[str]:
+    """What the figures mean, and where prices are from."""
+    from netsim.census.bisection import MAX_FLOW, TIERS
+    from netsim.census.cables import LONGEST_M
+
+    rack, row, hall = LONGEST_M
+    yield (
+        f"Lengths are delays at 5 ns a metre: rack up to {rack} m, row {row} m, hall {hall:,} m, "
+        "wan beyond."
+    )
+    hows = {one.census.bisection.how for one in counted}
+    if MAX_FLOW in hows:
+        yield (
+            "Bisection: what the first half of the hosts, by number, can send to the second at "
+            "once, one way, by max-flow; circuits count for the share of time in which they are "
+            "there."
+        )
+    if TIERS in hows:
+        yield f"Bisection ({TIERS}): half of the least capacity between two tiers."
+    rows = [row for one in counted for row in one.census.networks if row.to_edges < row.edges]
+    if rows:
+        yield (
+            "Ways and diameter: to the hosts of "
+            + "; ".join(f"{row.to_edges} of {row.edges:,} edge switches" for row in rows)
+            + "."
+        )
+    sources = {row.part: row.source for one in counted for row in one.bill}
+    for part, source in sources.items():
+        yield f"Price of {part}: {source}."
+
+
+def _order(columns: Sequence[Lines]) -> list[tuple[str, str]]:
+    """All lines of all columns, those of a part together, in the order of the columns."""
+    parts = dict.fromkeys(part for column in columns for part, _ in column)
+    keys = dict.fromkeys(key for column in columns for key in column)
+    return [key for part in parts for key in keys if key[0] == part]
+
+
+def _lines(one: Counted) -> Lines:
+    found = dict(_network_lines(one.census))
+    kinds = one.census.networks
+    for number, row in enumerate(kinds):
+        found |= _kind_lines(row, f"network {number + 1}" if len(kinds) > 1 else "network")
+    for circuit in one.census.circuit_switches:
+        found |= _circuit_lines(circuit)
+    found |= _bill_lines(one)
+    for failed in one.failures:
+        found |= _failure_lines(failed)
+    return found
+
+
+def _network_lines(census: Census) -> Iterator[tuple[tuple[str, str], str]]:
+    yield ("hosts", ""), f"{census.hosts:,}"
+    for nic in census.nics:
+        some = "" if nic.hosts == census.hosts else f", {nic.hosts:,} hosts"
+        shown = f"{nic.ports} x {format_rate(nic.port_rate_bps)}{some}"
+        yield ("hosts", f"NIC {nic.nic}" + (f" ({some[2:]})" if some else "")), shown
+    yield ("switches", ""), f"{census.switch_count:,}"
+    for switch in census.switches:
+        yield (
+            ("switches", f"tier {switch.tier}: {switch.name}, {switch.ports:,} ports"),
+            f"{switch.count:,}",
+        )
+    yield ("cables", ""), f"{census.cable_count:,}"
+    for cable in census.cables:
+        name = f"{cable.joins}, {format_rate(cable.rate_bps)}, {cable.length}"
+        yield ("cables", name), f"{cable.count:,}"
+    yield ("all networks", ""), f"{sum(row.count for row in census.networks):,}"
+    yield ("all networks", "tiers"), str(census.tiers)
+    yield ("all networks", "bisection"), _rate(census.bisection.rate_bps)
+    yield ("all networks", "oversubscription"), _ratio(census.oversubscription)
+    yield ("all networks", "diameter"), f"{census.diameter} links"
+
+
+def _kind_lines(row: NetworkRow, part: str) -> Lines:
+    name = row.name.rpartition(".")[0] or row.name
+    found: Lines = {(part, ""): f"{name} and {row.count - 1:,} alike" if row.count > 1 else name}
+    found[part, "hosts"] = f"{row.hosts:,}"
+    found[part, "switches"] = f"{row.switches:,} in {row.tiers} tier{'s' * (row.tiers != 1)}"
+    if row.bisection is not None:
+        found[part, "bisection"] = _rate(row.bisection.rate_bps)
+        found[part, "oversubscription"] = _ratio(row.oversubscription)
+    for way in row.ways:
+        fewest, most = format_number(way.fewest), format_number(way.most)
+        shown = fewest if way.fewest == way.most else f"{fewest} to {most}"
+        found[part, f"ways over {way.links} links"] = f"{shown}, {100 * way.share:.3g} % of pairs"
+    return found
+
+
+def _circuit_lines(row: CircuitRow) -> Lines:
+    name = " to ".join(row.names) if row.count > 1 else row.names[0]
+    part = f"circuit switch {name}"
+    turns = f"{row.matchings:,} in {format_time(row.period_ps, 4)}"
+    return {
+        (part, ""): f"{row.count:,} x {row.ports:,} x {format_rate(row.rate_bps)}",
+        (part, "matchings"): turns if row.period_ps else "never changes",
+        (part, "dark at a change"): format_time(row.dark_ps, 4),
+        (part, "duty"): f"{100 * row.duty:.4g} %",
+    }
+
+
+def _bill_lines(one: Counted) -> Lines:
+    usd, watts = sum(row.usd for row in one.bill), sum(row.watts for row in one.bill)
+    hosts = one.census.hosts
+    found: Lines = {("cost and power", ""): _bill(usd, watts)}
+    for row in one.bill:
+        found["cost and power", f"{row.part}"] = f"{row.count:,}: {_bill(row.usd, row.watts)}"
+    found["cost and power", "per host"] = _bill(usd / hosts, watts / hosts)
+    return found
+
+
+def _failure_lines(failed: Failure) -> Lines:
+    part = f"without {failed.name}"
+    found: Lines = {(part, ""): f"{failed.cables:,} cable{'s' * (failed.cables != 1)} down"}
+    found[part, "hosts cut off"] = f"{failed.hosts_cut_off:,}"
+    found[part, "others with fewer ports"] = f"{failed.hosts_fewer_ports:,}"
+    found[part, "others with fewer ways"] = f"{failed.hosts_fewer_ways:,}"
+    found[part, "ways left, at least"] = f"{100 * failed.ways_left:.3g} %"
+    if failed.flows_cut_off is not None:
+        found[part, "flows cut off"] = f"{failed.flows_cut_off:,}"
+        found[part, "other flows touched"] = f"{failed.flows_touched:,}"
+    return found
+
+
+def _bill(usd: float, watts: float) -> str:
+    return f"{_short(usd, '')} USD, {_short(watts, 'W')}"
+
+
+def _short(value: float, unit: str) -> str:
+    """Three digits with a prefix, so that nobody reads more into an assumption."""
+    for scale, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= scale:
+            return f"{format_number(value / scale, 3)} {prefix}{unit}"
+    return f"{format_number(value, 3)} {unit}".rstrip()
+
+
+def _rate(rate_bps: int) -> str:
+    return format_rate(rate_bps, 5) if rate_bps else "none"
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{format_number(value)} : 1"

@@ -1,0 +1,54 @@
+"""`netsim topo`: its table, its JSON, and what it refuses."""
+
+import json
+
+from cli_outcome import fails
+
+
+def test_the_table_has_a_column_for_each_network(netsim):
+    result = netsim("topo", "sweep.toml", "--set", "topology.planes=[1, 2]")
+    assert result.exit_code == 0, result.output
+    text = result.stdout
+    for told in ("planes 1", "planes 2", "1 x 800Gbps", "2 x 400Gbps", "plane0 and 1 alike"):
+        assert told in text
+    lines = [line.split() for line in text.splitlines()]
+    assert ["hosts", "8", "8"] in lines
+    # Half of eight hosts at 800 Gbps, of which there are two to a leaf.
+    assert ["bisection", "3.2Tbps", "3.2Tbps"] in lines
+    assert ["tier", "0:", "leaf,", "4", "ports", "4", "8"] in lines
+    assert "Price of nic_port: assumption" in text
+
+
+def test_seeds_and_transports_make_no_other_network(netsim):
+    result = netsim("topo", "sweep.toml", "--json", "--set", "transport=['ndp', 'roce']")
+    (only,) = json.loads(result.stdout)
+    assert only["label"] == "fat_tree"
+    assert (only["hosts"], only["diameter"], only["oversubscription"]) == (8, 4, 1)
+    assert only["bisection"] == {"rate_bps": 3_200_000_000_000, "how": "max-flow"}
+    assert [row["ports"] for row in only["switches"]] == [4, 4]
+    assert only["networks"][0]["ways"][1]["most"] == 2
+    assert {row["part"] for row in only["bill"]} == {"nic_port", "switch_port", "cable.hall"}
+
+
+def test_failures(netsim):
+    result = netsim("topo", "small.toml", "--fail", "spine0", "--fail", "h3 - leaf1", "--json")
+    assert result.exit_code == 0, result.output
+    spine, link = json.loads(result.stdout)[0]["failures"]
+    assert (spine["name"], spine["cables"], spine["hosts_fewer_ways"]) == ("spine0", 4, 8)
+    assert (link["cables"], link["hosts_cut_off"], link["flows_cut_off"]) == (1, 1, 2)
+    text = netsim("topo", "small.toml", "--fail", "spine0").stdout
+    assert "without spine0" in text
+    assert "50 %" in text
+
+
+def test_what_is_wrong_is_named(netsim, tmp_path):
+    wrong = netsim("topo", "small.toml", "--fail", "core7")
+    assert fails(wrong, 2, "--fail", '"core7" matches no node', "spine")
+    (tmp_path / "mine.toml").write_text("[nic_port]\nusd = 'much'\nsource = 'me'")
+    wrong = netsim("topo", "small.toml", "--prices", "mine.toml")
+    assert fails(wrong, 2, "mine.toml: nic_port.usd")
+    assert fails(netsim("topo", "small.toml", "--prices", "gone.toml"), 2, "gone.toml")
+    wrong = netsim(
+        "topo", "small.toml", "--set", "topology.spines=3", "--set", "topology.uplinks=4"
+    )
+    assert fails(wrong, 2, "small.toml")
