@@ -61,6 +61,11 @@ class InputError(Exception):
             for one in self.errors
         )
 
+    def under(self, key: str) -> InputError:
+        """The same error, in a table of that key."""
+        key = f"{key}.{self.key}" if self.key else key
+        return InputError(self.message, file=self.file, key=key, hint=self.hint)
+
 
 class CombinedInputError(InputError):
     """Several mistakes reported at once; `str()` has one line for each."""
@@ -79,6 +84,9 @@ class CombinedInputError(InputError):
 
     def at(self, *, file: str | None = None, key: str | None = None) -> InputError:
         return CombinedInputError(e.at(file=file, key=key) for e in self._errors)
+
+    def under(self, key: str) -> InputError:
+        return CombinedInputError(e.under(key) for e in self._errors)
 
 
 class RunError(Exception):

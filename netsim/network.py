@@ -26,19 +26,26 @@ from __future__ import annotations
 
 from netsim.model.builder import NetworkBuilder
 from netsim.model.circuits import CircuitSwitch, Schedule, tournament
+from netsim.model.htsim_topo import read_topo
 from netsim.model.network import Network
 from netsim.model.parts import build_part
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
+from netsim.model.trees import TIERS, Tree, add_tree, expect_trees
 
 __all__ = [
+    "TIERS",
     "CircuitSwitch",
     "Network",
     "NetworkBuilder",
     "Routing",
     "RoutingTable",
     "Schedule",
+    "Tree",
     "Wiring",
+    "add_tree",
     "build_part",
+    "expect_trees",
+    "read_topo",
     "shortest_paths",
     "tournament",
 ]

@@ -1,15 +1,29 @@
-"""Two-tier fat tree (leaf-spine), fully provisioned or oversubscribed.
+"""Fat tree of two (leaf-spine), three or four tiers, fully provisioned or oversubscribed.
 
-Hosts are numbered leaf by leaf: leaf l holds hosts l*hosts_per_leaf and following. A leaf's
-ports are its hosts, then its uplinks in the order of spines; a spine's ports are in the order
-of leaves. A leaf may have several parallel cables to each spine.
+Two tiers are leaves under spines. Three tiers are several of these, called pods, under cores; four
+are several of those, called zones, under supercores. It is sized in one of three ways:
 
-Of `spines`, `uplinks` (cables from one leaf to all spines) and `oversubscription` it is
-enough to give one; what is given must agree:
+    tiers = 3, radix = 32              switches of 32 ports: 2 (radix/2)^tiers hosts, here 8,192
+    hosts_per_leaf, leaves             the leaves of a pod;  tiers = 3: pods, tiers = 4: zones, too
+    topo_file                          what an htsim .topo file of two or three tiers describes
 
-    uplinks * fabric_rate * oversubscription = hosts_per_leaf * host_rate
+What differs from tier to tier is one value for all of them or a table by the lower end of a cable,
+`fabric_rate = {leaf = "400Gbps", spine = "1.6Tbps"}`. Of `spines`, `uplinks` (cables from one leaf
+to all its spines) and `oversubscription` it is enough to give one, of `cores`, `uplinks` and
+`oversubscription` of a spine, and of `supercores` and those of a core; what is given must agree:
 
-With only `spines`, a leaf has one cable to each. With none, the tree is fully provisioned.
+    uplinks * fabric_rate * oversubscription = capacity of a switch's cables down
+
+With `spines` alone a leaf has `bundle` cables to each, one by default; with none of them the tier
+is fully provisioned. With `radix` a switch's ports are divided accordingly.
+
+A leaf is joined to every spine of its pod. Every spine has cores of its own, the same ones in all
+pods of its zone: spine j of a pod those from j * cores / spines on; and supercores likewise. So one
+switch above leads to a leaf by one way but for the `bundle` of parallel cables.
+
+Hosts are numbered leaf by leaf: leaf l holds hosts l*hosts_per_leaf and following. Switches are
+leaf0, spine0, core0, supercore0 and so on, those of a pod or zone one after the other. A switch's
+ports are those to what is below it, then its uplinks, both in the order of what they lead to.
 
 With several `planes` there are as many trees of that shape side by side, and every host has a port
 in each, of its share of `host_rate`; `fabric.planes` says how packets are spread over them.
@@ -17,35 +31,67 @@ in each, of its share of `host_rate`; `fabric.planes` says how packets are sprea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import pairwise
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_lines, whole
-from netsim.limits import COUNT, DELAY_PS, RATE_BPS
-from netsim.network import Network, NetworkBuilder
+from netsim.network import TIERS, Network, NetworkBuilder, Tree, add_tree, expect_trees, read_topo
 from netsim.params import Param
-from netsim.units import format_rate, written
+from netsim.units import format_rate
+
+LOWER = TIERS[:-1]
+"""Tiers that have another one above them."""
 
 PARAMS = [
+    Param("tiers", "count", 2, "tiers of switches", minimum=2, maximum=len(TIERS)),
+    Param(
+        "radix",
+        "count",
+        None,
+        "ports of every switch, in place of all counts below",
+        minimum=2,
+        optional=True,
+    ),
     Param("hosts_per_leaf", "count", None, "hosts under each leaf", minimum=1, optional=True),
-    Param("leaves", "count", None, "leaf switches", minimum=1, optional=True),
-    Param("spines", "count", None, "spine switches", minimum=1, optional=True),
-    Param("uplinks", "count", None, "cables from a leaf to the spines", minimum=1, optional=True),
+    Param("leaves", "count", None, "leaf switches of a pod", minimum=1, optional=True),
+    Param("spines", "count", None, "spine switches of a pod", minimum=1, optional=True),
+    Param("pods", "count", None, "pods of a zone, from three tiers on", minimum=1, optional=True),
+    Param("cores", "count", None, "core switches of a zone", minimum=1, optional=True),
+    Param("zones", "count", None, "zones, with four tiers", minimum=1, optional=True),
+    Param("supercores", "count", None, "switches above the zones", minimum=1, optional=True),
+    Param(
+        "uplinks",
+        "count",
+        None,
+        "cables from a switch to those above it",
+        minimum=1,
+        optional=True,
+        each=LOWER,
+    ),
     Param(
         "oversubscription",
         "ratio",
         None,
-        "capacity of a leaf's hosts over that of its uplinks; 1 is fully provisioned",
+        "capacity of a switch's cables down over that of its uplinks; 1 is fully provisioned",
         minimum=0.001,
         maximum=1000,
         optional=True,
+        each=LOWER,
+    ),
+    Param(
+        "bundle",
+        "count",
+        None,
+        "parallel cables between two switches; what follows from the rest, or 1, by default",
+        minimum=1,
+        optional=True,
+        each=LOWER,
     ),
     Param("host_rate", "rate", "800Gbps", "line rate of a host, of all its ports together"),
     Param("planes", "count", 1, "trees side by side, each with a port of every host", minimum=1),
@@ -53,46 +99,36 @@ PARAMS = [
         "fabric_rate",
         "rate",
         None,
-        "line rate between leaf and spine; that of a host's port by default",
+        "line rate of uplinks; that of a host's port by default",
         optional=True,
+        each=LOWER,
     ),
-    Param("link_latency", "time", "1us", "propagation of a cable"),
+    Param("link_latency", "time", "1us", "propagation of a cable, by its lower end", each=LOWER),
     Param(
         "host_link_latency",
         "time",
         None,
-        "propagation between host and leaf; link_latency by default",
+        "propagation between host and leaf; that of a leaf's uplinks by default",
         optional=True,
     ),
-    Param("switch_latency", "time", "0ns", "from a packet's last bit in to its output queue"),
+    Param(
+        "switch_latency",
+        "time",
+        "0ns",
+        "from a packet's last bit in to its output queue",
+        each=TIERS,
+    ),
     Param(
         "topo_file",
         "file",
         None,
-        "an htsim .topo file of two tiers, in place of all other parameters",
+        "an htsim .topo file, in place of all other parameters",
         optional=True,
     ),
 ]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A two-tier tree with everything settled. `parallel` cables join each leaf and spine.
-
-    There are `planes` of them; all else is of one.
-    """
-
-    hosts_per_leaf: int
-    leaves: int
-    spines: int
-    parallel: int
-    host_rate_bps: int
-    fabric_rate_bps: int
-    host_delay_ps: int
-    fabric_delay_ps: int
-    leaf_latency_ps: int
-    spine_latency_ps: int
-    planes: int = 1
+BELOW = ("hosts_per_leaf", "leaves", "pods", "zones")
+ABOVE = ("spines", "cores", "supercores")
+"""The counts of what is below a switch of each tier, and above one of each."""
 
 
 def build(params: Mapping[str, Any]) -> Network:
@@ -102,66 +138,29 @@ def build(params: Mapping[str, Any]) -> Network:
         InputError: numbers that contradict one another or leave something open.
     """
     if params["topo_file"] is not None:
-        for name in ("hosts_per_leaf", "leaves", "spines", "uplinks", "oversubscription"):
-            if params[name] is not None:
-                raise InputError("cannot be given with topo_file", key=f"topology.{name}")
-        if params["planes"] != 1:
-            raise InputError("cannot be given with topo_file", key="topology.planes")
-        return build_shape(read_topo(Path(params["topo_file"])))
-    return build_shape(_shape(params))
+        _refuse_beside("topo_file", [one for one in PARAMS if one.name != "topo_file"], params)
+        return build_tree(read_topo(Path(params["topo_file"])))
+    return build_tree(settle(params), params["planes"])
 
 
-def build_shape(shape: Shape) -> Network:
-    """The network of a settled shape."""
+def build_tree(tree: Tree, planes: int = 1) -> Network:
+    """The network of several trees of one shape, with a port of every host in each."""
     builder = NetworkBuilder()
-    n_hosts = shape.hosts_per_leaf * shape.leaves
-    uplinks_per_leaf = shape.spines * shape.parallel
-    builder.expect(
-        hosts=n_hosts,
-        switches=shape.planes * (shape.leaves + shape.spines),
-        cables=shape.planes * (n_hosts + shape.leaves * uplinks_per_leaf),
-        edges=shape.leaves,
-        ports=max(shape.hosts_per_leaf + uplinks_per_leaf, shape.leaves * shape.parallel),
-    )
-    hosts = _ids(builder.add_hosts(n_hosts))
-    for plane in range(shape.planes):
-        _add_plane(builder, shape, hosts, "" if shape.planes == 1 else f"plane{plane}.")
-    return builder.build(f"fat_tree_{n_hosts}")
+    expect_trees(builder, tree, planes)
+    hosts = np.array(builder.add_hosts(tree.n_hosts))
+    for plane in range(planes):
+        add_tree(builder, tree, hosts, "" if planes == 1 else f"plane{plane}.")
+    return builder.build(f"fat_tree_{tree.n_hosts}")
 
 
-def _add_plane(
-    builder: NetworkBuilder, shape: Shape, hosts: NDArray[np.int64], prefix: str
-) -> None:
-    """Add a tree, with a port of every host. Switches' names begin with ``prefix``."""
-    names = [f"{prefix}leaf{i}" for i in range(shape.leaves)]
-    leaves = _ids(builder.add_switches(names, 0, shape.leaf_latency_ps))
-    names = [f"{prefix}spine{i}" for i in range(shape.spines)]
-    spines = _ids(builder.add_switches(names, 1, shape.spine_latency_ps))
-    builder.cables(
-        hosts,
-        np.repeat(leaves, shape.hosts_per_leaf),
-        shape.host_rate_bps,
-        shape.host_delay_ps,
-    )
-    uplinks = np.repeat(spines, shape.parallel)
-    builder.cables(
-        np.repeat(leaves, uplinks.size),
-        np.tile(uplinks, shape.leaves),
-        shape.fabric_rate_bps,
-        shape.fabric_delay_ps,
-    )
+def settle(params: Mapping[str, Any]) -> Tree:
+    """The shape that `params` (see PARAMS, without `topo_file`) ask for, of one plane.
 
-
-def _ids(nodes: range) -> NDArray[np.int64]:
-    return np.arange(nodes.start, nodes.stop)
-
-
-def _shape(params: Mapping[str, Any]) -> Shape:
-    hosts_per_leaf, leaves = params["hosts_per_leaf"], params["leaves"]
-    for name in ("hosts_per_leaf", "leaves"):
-        if params[name] is None:
-            raise InputError("missing", key=f"topology.{name}", hint=f"such as {name} = 16")
-    planes = params["planes"]
+    Raises:
+        InputError: numbers that contradict one another or leave something open.
+    """
+    tiers, planes = params["tiers"], params["planes"]
+    _refuse_missing_tiers(params)
     if params["host_rate"] % planes:
         raise InputError(
             f"{format_rate(params['host_rate'])} cannot be divided evenly among {planes} planes",
@@ -169,44 +168,75 @@ def _shape(params: Mapping[str, Any]) -> Shape:
             hint=f"a host_rate that is a multiple of {planes} bps",
         )
     host_rate = params["host_rate"] // planes
-    fabric_rate = params["fabric_rate"] or host_rate
+    lower = LOWER[: tiers - 1]
+    rates = (host_rate, *(params["fabric_rate"][name] or host_rate for name in lower))
+    sized = _by_counts if params["radix"] is None else _by_radix
+    children, parents, bundles = sized(params, rates)
+    delays = [params["link_latency"][name] for name in lower]
     host_delay = params["host_link_latency"]
-    uplinks = _uplinks(params, hosts_per_leaf * host_rate, fabric_rate)
-    spines = params["spines"] or uplinks
-    if uplinks % spines:
-        raise InputError(
-            f"{uplinks} uplinks of a leaf cannot be spread evenly over {spines} spines",
-            key="topology.spines",
-            hint=f"use a divisor of {uplinks}",
-        )
-    return Shape(
-        hosts_per_leaf=hosts_per_leaf,
-        leaves=leaves,
-        spines=spines,
-        parallel=uplinks // spines,
-        host_rate_bps=host_rate,
-        fabric_rate_bps=fabric_rate,
-        host_delay_ps=params["link_latency"] if host_delay is None else host_delay,
-        fabric_delay_ps=params["link_latency"],
-        leaf_latency_ps=params["switch_latency"],
-        spine_latency_ps=params["switch_latency"],
-        planes=planes,
+    return Tree(
+        children=children,
+        parents=parents,
+        bundles=bundles,
+        rates_bps=rates,
+        delays_ps=(delays[0] if host_delay is None else host_delay, *delays),
+        latencies_ps=tuple(params["switch_latency"][name] for name in TIERS[:tiers]),
     )
 
 
-def _uplinks(params: Mapping[str, Any], host_bps: int, fabric_rate_bps: int) -> int:
-    """Uplinks of a leaf, whose hosts send host_bps altogether."""
-    spines, uplinks, ratio = params["spines"], params["uplinks"], params["oversubscription"]
-    if ratio is None:
-        if uplinks is None and spines is None:
-            ratio = 1.0
-        else:
-            return int(uplinks if uplinks is not None else spines)
-    needed = Fraction(host_bps) / (fabric_rate_bps * Fraction(ratio).limit_denominator(10_000))
-    if needed.denominator != 1:
+Sizes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Children, parents and bundles of a Tree."""
+
+
+def _by_counts(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
+    """Sizes from the counts of each tier; `rates` are those of the cables below each."""
+    for name in BELOW[: len(rates)]:
+        if params[name] is None:
+            raise InputError("missing", key=f"topology.{name}", hint=f"such as {name} = 16")
+    children = tuple(params[name] for name in BELOW[: len(rates)])
+    parents: list[int] = []
+    bundles = [1]
+    for tier, (below_bps, rate_bps) in enumerate(pairwise(rates)):
+        down_bps = children[tier] * bundles[-1] * below_bps
+        above, bundle = params[ABOVE[tier]], params["bundle"][TIERS[tier]]
+        if above is not None:
+            above = _shared(above, prod(parents), tier)
+        uplinks = _uplinks(params, tier, down_bps, rate_bps, above)
+        _check_division(uplinks, above, bundle, tier)
+        parents.append(above or uplinks // (bundle or 1))
+        bundles.append(uplinks // parents[-1])
+    return children, tuple(parents), tuple(bundles[1:])
+
+
+def _shared(above: int, below: int, tier: int) -> int:
+    """How many of the switches above are joined to each of those of a subtree."""
+    if above % below:
         raise InputError(
-            f"{ratio:g} would need {float(needed):g} uplinks of {fabric_rate_bps / 1e9:g} Gbps "
-            f"for {host_bps / 1e9:g} Gbps of hosts under each leaf",
+            f"{above} {ABOVE[tier]} cannot be shared out evenly among {below} {ABOVE[tier - 1]}",
+            key=f"topology.{ABOVE[tier]}",
+            hint=f"a multiple of {below}",
+        )
+    return above // below
+
+
+def _uplinks(
+    params: Mapping[str, Any], tier: int, down_bps: int, rate_bps: int, above: int | None
+) -> int:
+    """Uplinks of a switch whose cables down carry `down_bps`; `above` of them lead elsewhere."""
+    name = TIERS[tier]
+    uplinks, ratio = params["uplinks"][name], params["oversubscription"][name]
+    if ratio is None:
+        if uplinks is not None:
+            return int(uplinks)
+        if above is not None:
+            return int(above * (params["bundle"][name] or 1))
+        ratio = 1.0
+    needed = Fraction(down_bps) / (rate_bps * _exact(ratio))
+    if needed.denominator != 1:
+        below = "hosts under each leaf" if tier == 0 else f"cables down from each {name}"
+        raise InputError(
+            f"{ratio:g} would need {float(needed):g} uplinks of {rate_bps / 1e9:g} Gbps "
+            f"for {down_bps / 1e9:g} Gbps of {below}",
             key="topology.oversubscription",
             hint="the number of uplinks must be whole",
         )
@@ -219,95 +249,92 @@ def _uplinks(params: Mapping[str, Any], host_bps: int, fabric_rate_bps: int) -> 
     return int(needed)
 
 
-@dataclass(frozen=True)
-class _Tier:
-    """One tier of a .topo file; the downlinks are the cables towards the hosts."""
-
-    rate_bps: int = 0
-    radix_down: int = 0
-    radix_up: int = 0
-    bundle: int = 1
-    delay_ps: int = 0
-    latency_ps: int = 0
-
-
-_TIER_KEYS = {
-    "downlink_speed_gbps": ("rate_bps", 10**9),
-    "radix_down": ("radix_down", 1),
-    "radix_up": ("radix_up", 1),
-    "bundle": ("bundle", 1),
-    "downlink_latency_ns": ("delay_ps", 1000),
-    "switch_latency_ns": ("latency_ps", 1000),
-}
-_TIER_LIMITS = {"rate_bps": RATE_BPS, "delay_ps": DELAY_PS, "latency_ps": DELAY_PS}
-# Queues belong to the fabric; oversubscription follows from the radices.
-_IGNORED_KEYS = {"queue_down", "queue_up", "oversubscribed", "podsize"}
-
-
-def read_topo(path: Path) -> Shape:
-    """The shape that an htsim .topo file of two tiers describes.
-
-    Raises:
-        InputError: an unreadable file, an unknown word, missing or contradictory numbers; it
-            names the file and the line.
-    """
-    totals: dict[str, int] = {}
-    tiers: dict[int, _Tier] = {}
-    current: int | None = None
-    for number, line in read_lines(path):
-        words = line.split()
-        key = words[0].lower()
-        try:
-            value = whole(words[1]) if len(words) == 2 else -1
-        except ValueError:
-            value = -1
-        if value < 0:
-            message = f"expected a word and a whole number, not {written(line)}"
-            raise at_line(path, number, message)
-        if key == "tier":
-            current = value
-            tiers[current] = _Tier()
-        elif key in ("nodes", "tiers"):
-            totals[key] = value
-        elif key in _TIER_KEYS and current is not None:
-            name, scale = _TIER_KEYS[key]
-            limit = _TIER_LIMITS.get(name, COUNT)
-            if value * scale > limit:
-                message = f"{words[0]} {value} is too large"
-                raise at_line(path, number, message, f"at most {limit // scale}")
-            tiers[current] = replace(tiers[current], **{name: value * scale})
-        elif key not in _IGNORED_KEYS:
-            raise at_line(path, number, f"{written(words[0])} is not known here")
-    return _topo_shape(path, totals, tiers)
-
-
-def _topo_shape(path: Path, totals: Mapping[str, int], tiers: Mapping[int, _Tier]) -> Shape:
-    if totals.get("tiers") != 2 or set(tiers) != {0, 1} or not totals.get("nodes"):
-        raise InputError("must give Nodes, Tiers 2, Tier 0 and Tier 1", file=str(path))
-    leaf, spine = tiers[0], tiers[1]
-    for number, tier in tiers.items():
-        if not (tier.radix_down and tier.rate_bps and tier.bundle):
-            raise InputError(
-                f"tier {number} must give Downlink_speed_Gbps and Radix_Down", file=str(path)
-            )
-    leaves, rest = divmod(totals["nodes"], leaf.radix_down)
-    spines, over = divmod(leaves * leaf.radix_up, spine.radix_down)
-    uneven = rest or over or not spines or leaf.radix_up % spines
-    if uneven or leaf.radix_up != spines * spine.bundle:
+def _check_division(uplinks: int, above: int | None, bundle: int | None, tier: int) -> None:
+    """Refuse uplinks that cannot be spread over the switches above, or not in such bundles."""
+    name = TIERS[tier]
+    if above is not None and uplinks % above:
         raise InputError(
-            f"{totals['nodes']} hosts with radices {leaf.radix_down} down, {leaf.radix_up} up, "
-            f"{spine.radix_down} down do not make an even two-tier tree",
-            file=str(path),
+            f"{uplinks} uplinks of a {name} cannot be spread evenly over {above} {ABOVE[tier]}",
+            key=f"topology.{ABOVE[tier]}",
+            hint=f"use a divisor of {uplinks}",
         )
-    return Shape(
-        hosts_per_leaf=leaf.radix_down,
-        leaves=leaves,
-        spines=spines,
-        parallel=leaf.radix_up // spines,
-        host_rate_bps=leaf.rate_bps,
-        fabric_rate_bps=spine.rate_bps,
-        host_delay_ps=leaf.delay_ps,
-        fabric_delay_ps=spine.delay_ps,
-        leaf_latency_ps=leaf.latency_ps,
-        spine_latency_ps=spine.latency_ps,
-    )
+    if bundle is None:
+        return
+    if uplinks % bundle or (above is not None and uplinks != above * bundle):
+        over = "bundles" if above is None else f"{above} bundles"
+        raise InputError(
+            f"{uplinks} uplinks of a {name} do not make {over} of {bundle} cables",
+            key="topology.bundle",
+            hint="leave it out, and it follows" if above else f"use a divisor of {uplinks}",
+        )
+
+
+def _by_radix(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
+    """Sizes of the largest tree of switches with a number of ports; `rates` as in `_by_counts`."""
+    radix = params["radix"]
+    taken = (*BELOW, *ABOVE, "uplinks")
+    _refuse_beside("radix", [one for one in PARAMS if one.name in taken], params)
+    lower = TIERS[: len(rates) - 1]
+    bundles = [params["bundle"][name] or 1 for name in lower]
+    up: list[int] = []
+    for name, (below_bps, rate_bps) in zip(lower, pairwise(rates), strict=True):
+        ratio = params["oversubscription"][name]
+        up_bps = rate_bps * _exact(1.0 if ratio is None else ratio)
+        wanted = radix * below_bps / (up_bps + below_bps)
+        if wanted.denominator != 1:
+            raise InputError(
+                f"of {radix} ports of a {name} {float(wanted):g} would lead up",
+                key="topology.radix",
+                hint="the number of uplinks must be whole; see oversubscription and fabric_rate",
+            )
+        up.append(int(wanted))
+    down = [radix - one for one in (*up, 0)]
+    for name, ports, bundle in (
+        *zip(lower, up, bundles, strict=True),
+        *zip(TIERS[1:], down[1:], bundles, strict=False),
+    ):
+        if ports % bundle:
+            raise InputError(
+                f"{ports} ports of a {name} do not make bundles of {bundle} cables",
+                key="topology.bundle",
+                hint=f"use a divisor of {ports}",
+            )
+    children = (down[0], *(ports // one for ports, one in zip(down[1:], bundles, strict=True)))
+    parents = tuple(ports // one for ports, one in zip(up, bundles, strict=True))
+    return children, parents, tuple(bundles)
+
+
+def _exact(ratio: float) -> Fraction:
+    """A ratio as a person means it: 1.6 is 8/5."""
+    return Fraction(ratio).limit_denominator(10_000)
+
+
+def _refuse_beside(name: str, others: Sequence[Param], params: Mapping[str, Any]) -> None:
+    """Refuse what a given parameter decides alone, unless it has its default."""
+    for other in others:
+        if params[other.name] != other.convert(other.default):
+            raise InputError(f"cannot be given with {name}", key=f"topology.{other.name}")
+
+
+def _refuse_missing_tiers(params: Mapping[str, Any]) -> None:
+    """Refuse what is said of tiers that the tree has not got."""
+    tiers = params["tiers"]
+    for names, least in ((BELOW, 1), (ABOVE, 2)):
+        for needed, name in enumerate(names, least):
+            if params[name] is not None and tiers < needed:
+                raise InputError(
+                    f"there are none in {tiers} tiers",
+                    key=f"topology.{name}",
+                    hint=f"tiers = {needed}",
+                )
+    for param in PARAMS:
+        values = params[param.name] if param.each else {}
+        default = param.convert(param.default) if param.each else {}
+        for part in param.each[tiers - (param.each == LOWER) :]:
+            if values[part] != default[part] and len(set(values.values())) > 1:
+                what = "" if param.each == TIERS else "uplinks of a "
+                raise InputError(
+                    f"{tiers} tiers have no {what}{part}",
+                    key=f"topology.{param.name}.{part}",
+                    hint=f"tiers = {TIERS.index(part) + 1 + (param.each == LOWER)}",
+                )

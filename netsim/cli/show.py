@@ -105,6 +105,7 @@ def _print_fabric(title: str, fabric: Mapping[str, object]) -> None:
 def _print_param(param: Param, values: Mapping[str, Any]) -> None:
     """A parameter, with its value in a preset if that has one."""
     unit = ", ".join(param.choices) if param.choices else param.unit
+    unit += f", or a table of {', '.join(param.each)}" if param.each else ""
     value = _written(values.get(param.name, param.default), param.none)
     default = f" (default {_written(param.default, param.none)})" if param.name in values else ""
     click.echo(f"{param.name} = {value}{default}  [{unit}]")

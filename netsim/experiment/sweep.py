@@ -2,9 +2,10 @@
 
 A list where one value belongs is an axis, "1..10" where a whole number belongs a
 range, and a list of transports (by name, or as [[transport]] tables) the axis
-"transport". Points are the cartesian product in the order of the file, the first
-axis outermost, except that the seed is innermost. So is a list of topologies, or of traffic
-patterns. On its axis a plugin is called by its `label`, or by its kind and what sets it apart.
+"transport". So is a list of topologies, or of traffic patterns. On its axis a plugin is
+called by its `label`, or by its kind and what sets it apart. Where a table has a value for
+each part of a parameter, each of them may be a list. Points are the cartesian product in the
+order of the file, the first axis outermost, except that the seed is innermost.
 """
 
 from __future__ import annotations
@@ -145,7 +146,14 @@ def _parameter(
         return [Variant(value)]
     if param.unit == "topology" and isinstance(value, (dict, list)):
         return _plugin(key, value, find)
-    return _values(key, value, is_count=param.unit == "count")
+    is_count = param.unit == "count"
+    if param.each and isinstance(value, dict):
+        parts = [_values(f"{key}.{one}", value[one], is_count=is_count) for one in value]
+        return _tables(value, parts)
+    if param.each and isinstance(value, list) and any(isinstance(one, dict) for one in value):
+        hint = f"lists in one table, such as {{{param.each[0]} = [...]}}"
+        raise InputError("a table inside a list", key=key, hint=hint)
+    return _values(key, value, is_count=is_count)
 
 
 def _alternatives(section: str, items: Sequence[Any], find: Finder) -> list[Variant]:

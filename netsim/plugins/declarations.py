@@ -42,6 +42,9 @@ def read_params(module: ModuleType, kind: str, file: str) -> tuple[Param, ...]:
         if kind != "queue" and param.unit == "queue":
             message = "only queue disciplines have sizes in packets"
             raise InputError(message, file=file, key=f"PARAMS.{param.name}", hint='"bytes"')
+        if kind in ("queue", "transport") and param.each:
+            message = "only topologies and traffic patterns have a value for each part"
+            raise InputError(message, file=file, key=f"PARAMS.{param.name}", hint="leave out each")
         params.append(param)
     return tuple(params)
 

@@ -21,6 +21,10 @@ second, counts; floats; bools; text).
 | sizes | "2MB" or [["1KB", 0.5], ["1MB", 1.0]] | tuple of (bytes, cumulative probability) |
 | sizes | "web_search" or "sizes.csv" | str, the name of a distribution or of a file |
 | topology | a table with kind and parameters, or a kind | a topology in use; of topologies only |
+
+A parameter with `each` may have a value for each of several parts, such as the tiers of a tree. A
+person writes one for all of them, or a table of some, `{leaf = "400Gbps", spine = "1.6Tbps"}`; the
+others have the default. The plugin receives a dict with every part.
 """
 
 from __future__ import annotations
@@ -63,7 +67,8 @@ class Param:
     """One parameter of a plugin. `default`, `minimum` and `maximum` are as a user writes them.
 
     A default of None makes the parameter optional: it stays None unless given, and the word
-    `none` may be written for it. A wrong declaration raises `InputError`.
+    `none` may be written for it. `each` names the parts that may differ, if it is not one value.
+    A wrong declaration raises `InputError`.
     """
 
     name: str
@@ -76,6 +81,7 @@ class Param:
     maximum: object = None
     optional: bool = False
     none: str = "none"
+    each: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_types()
@@ -106,10 +112,18 @@ class Param:
             value = getattr(self, what)
             if not isinstance(value, str):
                 raise InputError(f"{what} is not text but {value!r}", key=name)
-        is_list = isinstance(self.choices, (list, tuple))
-        if not is_list or not all(isinstance(one, str) for one in self.choices):
-            hint = 'choices=("one", "other")'
-            raise InputError(f"{self.choices!r} is not a tuple of texts", key=name, hint=hint)
+        for what, example in (("choices", '("one", "other")'), ("each", '("leaf", "spine")')):
+            value = getattr(self, what)
+            is_list = isinstance(value, (list, tuple))
+            if not is_list or not all(isinstance(one, str) for one in value):
+                hint = f"{what}={example}"
+                raise InputError(f"{value!r} is not a tuple of texts", key=name, hint=hint)
+        if self.each and (self.unit in UNITS_OF_ONE or self.default is REQUIRED):
+            raise InputError(
+                "cannot have a value for each part",
+                key=name,
+                hint=f"a default, and a unit other than {', '.join(UNITS_OF_ONE)}",
+            )
 
     @property
     def required(self) -> bool:
@@ -121,6 +135,24 @@ class Param:
 
         `packet_bytes` is a full packet on the wire, for sizes that are written in packets.
         """
+        if not self.each:
+            return self._one(value, packet_bytes)
+        if not isinstance(value, Mapping):
+            return dict.fromkeys(self.each, self._one(value, packet_bytes))
+        values = dict.fromkeys(self.each, self._one(self.default, packet_bytes))
+        errors: list[InputError] = []
+        for part, of_part in value.items():
+            try:
+                if part not in self.each:
+                    raise InputError("unknown", hint=did_you_mean(str(part), self.each))
+                values[part] = self._one(of_part, packet_bytes)
+            except InputError as error:
+                errors.append(error.at(key=part))
+        raise_all(errors)
+        return values
+
+    def _one(self, value: object, packet_bytes: int) -> Any:
+        """The converted value of a parameter, or of one of its parts."""
         if self.optional and (value is None or value == self.none):
             return None
         converted = self._converted(value, packet_bytes)
@@ -141,6 +173,14 @@ class Param:
 
     def format(self, value: Any) -> Any:
         """A converted value as a user would write it; `convert` of it gives `value` again."""
+        if self.each:
+            values = list(value.values())
+            if values.count(values[0]) == len(values):
+                return self._format_one(values[0])
+            return {part: self._format_one(one) for part, one in value.items()}
+        return self._format_one(value)
+
+    def _format_one(self, value: Any) -> Any:
         if value is None:
             return self.none
         if self.unit == "sizes" and not isinstance(value, str):
@@ -193,7 +233,7 @@ def resolve_params(
             written_value = _written_value(param, given, chosen)
             values[param.name] = param.convert(written_value, packet_bytes)
         except InputError as error:
-            errors.append(error.at(file=file, key=f"{key}.{param.name}"))
+            errors.append(error.under(f"{key}.{param.name}").at(file=file))
     raise_all(errors)
     return values
 
@@ -342,6 +382,9 @@ _FORMATTERS: dict[str, Callable[[Any], Any]] = {
     "queue": format_bytes,
     "rate": format_rate,
 }
+UNITS_OF_ONE = ("queue", "file", "sizes", "topology")
+"""Units of parameters that have no value for each part."""
+
 _EXAMPLES = {
     "time": '"1.5us"',
     "bytes": '"2MB"',

@@ -8,15 +8,10 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from tree_case import GBPS, US, build, ports_of
 
 from netsim.errors import InputError
 from netsim.model.builder import NetworkBuilder
-from netsim.model.network import Network
-from netsim.plugins.params import resolve_params
-from netsim.topologies import fat_tree
-
-GBPS = 10**9
-US = 10**6
 
 TOPO = """\
 # two tiers, 128 hosts
@@ -37,18 +32,6 @@ Radix_Down 16
 Downlink_Latency_ns 500
 Switch_Latency_ns 50
 """
-
-
-def build(**given) -> Network:
-    params = resolve_params(fat_tree.PARAMS, {}, given, None, file=None, key="topology")
-    return fat_tree.build(params)
-
-
-def ports_of(network: Network, name: str) -> list[str]:
-    """Names of the nodes that a node's ports lead to, in the order of ports."""
-    names = [network.node_name(node) for node in range(network.n_nodes)]
-    first, end = network.node_first_port[names.index(name) :][:2].tolist()
-    return [names[node] for node in network.port_node[network.port_peer[first:end]]]
 
 
 def test_ports_are_in_the_documented_order() -> None:
@@ -146,6 +129,10 @@ def test_a_topo_file(tmp_path: Path) -> None:
         ("Radix_Down 16", "Radix_Down 12", "do not make an even two-tier tree"),
         ("Nodes 128", "Nodes 127", "do not make an even two-tier tree"),
         ("Tiers 2", "Tiers 3", "must give Nodes, Tiers 2"),
+        ("Podsize 128", "Podsize 64", "Podsize 64, but two tiers are one pod"),
+        ("Radix_Up 8", "Radix_Up 8\nradix_up 4", "topo:10: radix_up is given twice"),
+        ("Tier 1", "Tier 0", "topo:13: tier 0 is given twice"),
+        ("Radix_Up 8", "Radix_Up 8\nBundle 2", "Bundle of tier 0 must be 1"),
         ("Radix_Down 16", "", "tier 1 must give"),
     ],
 )
@@ -205,9 +192,14 @@ def test_a_topology_that_announces_nothing_is_refused_as_it_grows() -> None:
             builder.cable(0, switches[0], 2**70, 1)
 
 
-def test_a_topo_file_and_a_shape_are_too_much() -> None:
-    with pytest.raises(InputError, match=r"topology.leaves: cannot be given with topo_file"):
-        build(topo_file="any.topo", leaves=3)
+@pytest.mark.parametrize(
+    "given",
+    [{"leaves": 3}, {"tiers": 3}, {"link_latency": {"spine": "2us"}}, {"host_rate": "1Gbps"}],
+)
+def test_a_topo_file_and_a_shape_are_too_much(given: dict) -> None:
+    (key,) = given
+    with pytest.raises(InputError, match=rf"topology.{key}: cannot be given with topo_file"):
+        build(topo_file="any.topo", **given)
 
 
 def test_a_missing_topo_file() -> None:

@@ -1,0 +1,138 @@
+"""htsim's `.topo` files: fat trees of two and three tiers.
+
+Lines of a word and a whole number, in any case; `#` begins a comment. `Nodes`, `Tiers` and
+`Podsize` (the hosts of a pod) are followed by a section for each tier, `Tier 0` at the hosts:
+
+    Downlink_speed_Gbps, Downlink_Latency_ns    of the cables towards the hosts
+    Radix_Down, Radix_Up                        ports of a switch; none up in the top tier
+    Bundle                                      parallel cables to each switch below, 1 by default
+    Switch_Latency_ns
+    Queue_Down, Queue_Up, Oversubscribed        read past: queues belong to the fabric,
+                                                oversubscription follows from the radices
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+from netsim.errors import InputError
+from netsim.inputs import at_line, read_lines, whole
+from netsim.limits import COUNT, DELAY_PS, RATE_BPS
+from netsim.model.trees import Tree
+from netsim.units import written
+
+
+@dataclass(frozen=True)
+class _Tier:
+    """One tier of a .topo file; the downlinks are the cables towards the hosts."""
+
+    rate_bps: int = 0
+    radix_down: int = 0
+    radix_up: int = 0
+    bundle: int = 1
+    delay_ps: int = 0
+    latency_ps: int = 0
+
+
+_TIER_KEYS = {
+    "downlink_speed_gbps": ("rate_bps", 10**9),
+    "radix_down": ("radix_down", 1),
+    "radix_up": ("radix_up", 1),
+    "bundle": ("bundle", 1),
+    "downlink_latency_ns": ("delay_ps", 1000),
+    "switch_latency_ns": ("latency_ps", 1000),
+}
+_TIER_LIMITS = {"rate_bps": RATE_BPS, "delay_ps": DELAY_PS, "latency_ps": DELAY_PS}
+_TOTALS = ("nodes", "tiers", "podsize")
+_IGNORED_KEYS = ("queue_down", "queue_up", "oversubscribed")
+
+
+def read_topo(path: Path) -> Tree:
+    """The tree that an htsim .topo file describes.
+
+    Raises:
+        InputError: an unreadable file, an unknown or repeated word, missing or contradictory
+            numbers; it names the file and, if there is one, the line.
+    """
+    totals: dict[str, int] = {}
+    tiers: dict[int, _Tier] = {}
+    current: int | None = None
+    seen: set[tuple[int | None, str]] = set()
+    for number, line in read_lines(path):
+        words = line.split()
+        key = words[0].lower()
+        try:
+            value = whole(words[1]) if len(words) == 2 else -1
+        except ValueError:
+            value = -1
+        if value < 0:
+            message = f"expected a word and a whole number, not {written(line)}"
+            raise at_line(path, number, message)
+        place = None if key in _TOTALS else value if key == "tier" else current
+        if (place, key) in seen:
+            what = f"tier {value}" if key == "tier" else words[0]
+            raise at_line(path, number, f"{what} is given twice")
+        seen.add((place, key))
+        if key == "tier":
+            current = value
+            tiers[current] = _Tier()
+        elif key in _TOTALS:
+            totals[key] = value
+        elif key in _TIER_KEYS and current is not None:
+            name, scale = _TIER_KEYS[key]
+            limit = _TIER_LIMITS.get(name, COUNT)
+            if value * scale > limit:
+                message = f"{words[0]} {value} is too large"
+                raise at_line(path, number, message, f"at most {limit // scale}")
+            tiers[current] = replace(tiers[current], **{name: value * scale})
+        elif key not in _IGNORED_KEYS:
+            raise at_line(path, number, f"{written(words[0])} is not known here")
+    return _tree(path, totals, tiers)
+
+
+def _tree(path: Path, totals: Mapping[str, int], by_number: Mapping[int, _Tier]) -> Tree:
+    count, nodes = totals.get("tiers", 0), totals.get("nodes", 0)
+    if count not in (2, 3) or set(by_number) != set(range(count)) or not nodes:
+        message = "must give Nodes, Tiers 2, Tier 0 and Tier 1, or Tiers 3 and Tier 2 as well"
+        raise InputError(message, file=str(path))
+    tiers = [by_number[number] for number in range(count)]
+    for number, tier in enumerate(tiers):
+        if not (tier.radix_down and tier.rate_bps and tier.bundle):
+            raise InputError(
+                f"tier {number} must give Downlink_speed_Gbps and Radix_Down", file=str(path)
+            )
+    if tiers[0].bundle != 1:
+        raise InputError("Bundle of tier 0 must be 1: a host has one cable", file=str(path))
+    pod = totals.get("podsize", 0)
+    if count == 3 and not pod:
+        raise InputError("must give Podsize, the hosts of a pod", file=str(path))
+    # What divides evenly into what, from the hosts up: subtrees below a switch, switches above.
+    sizes = [tiers[0].radix_down, *([pod] if count == 3 else []), nodes]
+    children = [sizes[0], *(larger // size for size, larger in pairwise(sizes))]
+    parents = [low.radix_up // high.bundle for low, high in pairwise(tiers)]
+    bundles = [high.bundle for high in tiers[1:]]
+    even = all(larger % size == 0 for size, larger in pairwise(sizes)) and all(
+        low.radix_up and low.radix_up % high.bundle == 0 and high.radix_down == below * high.bundle
+        for below, (low, high) in zip(children[1:], pairwise(tiers), strict=True)
+    )
+    if not even:
+        radices = ", ".join(f"{one.radix_down} down and {one.radix_up} up" for one in tiers[:-1])
+        raise InputError(
+            f"{nodes} hosts with radices {radices}, {tiers[-1].radix_down} down do not make an "
+            f"even {'two' if count == 2 else 'three'}-tier tree",
+            file=str(path),
+        )
+    if count == 2 and pod not in (0, nodes):
+        message = f"Podsize {pod}, but two tiers are one pod"
+        raise InputError(message, file=str(path), hint=f"Podsize {nodes}, or Tiers 3")
+    return Tree(
+        children=tuple(children),
+        parents=tuple(parents),
+        bundles=tuple(bundles),
+        rates_bps=tuple(tier.rate_bps for tier in tiers),
+        delays_ps=tuple(tier.delay_ps for tier in tiers),
+        latencies_ps=tuple(tier.latency_ps for tier in tiers),
+    )

@@ -1,0 +1,87 @@
+"""Parameters with a value for each part, as a tree's tiers: written, swept, written back, wrong."""
+
+from __future__ import annotations
+
+import pytest
+from experiment_text import load, messages, text
+
+from netsim.errors import InputError
+from netsim.plugins.params import REQUIRED, Param, resolve_params
+
+TREE = 'kind = "fat_tree"\ntiers = 3\nhosts_per_leaf = 4\nleaves = 2\npods = 2\n'
+PARAM = Param("delay", "time", "1us", "", minimum="1ns", each=("leaf", "spine"))
+
+
+def tree(lines: str) -> str:
+    return text(topology=TREE + lines)
+
+
+def test_one_value_is_for_all_parts_and_a_table_for_some() -> None:
+    assert PARAM.convert("2us") == {"leaf": 2 * 10**6, "spine": 2 * 10**6}
+    assert PARAM.convert({"spine": "2us"}) == {"leaf": 10**6, "spine": 2 * 10**6}
+    assert PARAM.convert({}) == PARAM.convert("1us")
+    rate = Param("rate", "rate", None, "", each=("leaf", "spine"))
+    assert rate.convert({"leaf": "none", "spine": "8bps"}) == {"leaf": None, "spine": 8}
+
+
+@pytest.mark.parametrize("value", ["2us", {"leaf": "3us"}, {"leaf": "3us", "spine": "3us"}])
+def test_what_is_written_back_is_the_same(value) -> None:
+    converted = PARAM.convert(value)
+    assert PARAM.convert(PARAM.format(converted)) == converted
+    assert PARAM.format(PARAM.convert({"leaf": "3us", "spine": "3us"})) == "3us"
+
+
+def test_a_wrong_part_is_named_with_its_key() -> None:
+    given = {"delay": {"leef": "1us", "leaf": "0ps", "spine": 3}}
+    with pytest.raises(InputError) as caught:
+        resolve_params([PARAM], {}, given, None, file="a.toml", key="topology")
+    assert str(caught.value).splitlines() == [
+        'a.toml: topology.delay.leef: unknown (did you mean "leaf"?)',
+        'a.toml: topology.delay.leaf: "0ps" is too small (at least 1ns)',
+        'a.toml: topology.delay.spine: 3 has no unit (write it like "1.5us")',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"unit": "file", "default": None}, "p: cannot have a value for each part"),
+        ({"unit": "time", "default": REQUIRED}, "p: cannot have a value for each part"),
+        ({"unit": "time", "default": "1us", "each": "leaf"}, "p: 'leaf' is not a tuple of texts"),
+    ],
+)
+def test_a_wrong_declaration(arguments, message) -> None:
+    with pytest.raises(InputError, match=message):
+        Param("p", **{"doc": "", "each": ("leaf",)} | arguments)
+
+
+def test_a_point_says_the_same_again(tmp_path) -> None:
+    written = 'fabric_rate = {spine = "1.6Tbps"}\noversubscription = 2'
+    (point,) = load(tmp_path, tree(written)).points()
+    described = point.resolved["topology"]
+    assert described["fabric_rate"] == {"leaf": "none", "spine": "1.6Tbps", "core": "none"}
+    assert described["oversubscription"] == 2.0
+    assert described["link_latency"] == "1us"
+
+
+def test_each_value_of_a_table_may_be_an_axis(tmp_path) -> None:
+    lines = "oversubscription = {leaf = [1, 2], spine = 2}\nuplinks = {spine = '1..2'}"
+    experiment = load(tmp_path, tree(lines), "topology.bundle.leaf=[1, 2]")
+    assert experiment.axes == {
+        "topology.oversubscription.leaf": (1, 2),
+        "topology.uplinks.spine": (1, 2),
+        "topology.bundle.leaf": (1, 2),
+    }
+    last = experiment.points()[-1].topology.params
+    assert last["oversubscription"] == {"leaf": 2.0, "spine": 2.0, "core": None}
+    assert last["uplinks"]["spine"] == 2
+    assert load(tmp_path, tree("oversubscription = [1, 2]")).axes == {
+        "topology.oversubscription": (1, 2)
+    }
+
+
+def test_an_axis_of_tables_is_refused(tmp_path) -> None:
+    assert messages(tmp_path, tree("bundle = [1, {leaf = 2}]")) == [
+        "e.toml: topology.bundle: a table inside a list "
+        "(lists in one table, such as {leaf = [...]})"
+    ]

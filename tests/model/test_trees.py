@@ -1,0 +1,178 @@
+"""Trees of every number of tiers against networkx: degrees, distances, cuts, paths, routes."""
+
+from __future__ import annotations
+
+import itertools
+from math import prod
+
+import networkx
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netsim.model.builder import NetworkBuilder
+from netsim.model.network import Network
+from netsim.model.routing import COUNT_MASK
+from netsim.model.trees import Tree, add_tree, expect_trees
+
+GBPS = 10**9
+NS = 10**3
+MOST_HOSTS = 36
+
+
+def build(tree: Tree, planes: int = 1) -> Network:
+    builder = NetworkBuilder()
+    expect_trees(builder, tree, planes)
+    hosts = np.array(builder.add_hosts(tree.n_hosts))
+    for plane in range(planes):
+        add_tree(builder, tree, hosts, f"plane{plane}.")
+    return builder.build("tree")
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Tree:
+    """Two to four tiers of at least two children each, with at most MOST_HOSTS hosts."""
+    tiers = draw(st.integers(2, 4))
+    children: list[int] = []
+    for tier in range(tiers):
+        room = MOST_HOSTS // (prod(children) * 2 ** (tiers - tier - 1))
+        children.append(draw(st.integers(2, max(2, min(4, room)))))
+    counts = st.lists(st.integers(1, 3), min_size=tiers - 1, max_size=tiers - 1).map(tuple)
+    rates = st.sampled_from([100 * GBPS, 200 * GBPS, 400 * GBPS])
+    times = st.integers(1, 5000 * NS)
+    of_tiers = [
+        tuple(draw(st.lists(values, min_size=tiers, max_size=tiers)))
+        for values in (rates, times, times)
+    ]
+    return Tree(tuple(children), draw(counts), draw(counts), *of_tiers)
+
+
+@given(trees(), st.integers(1, 2))
+@settings(max_examples=60, deadline=None)
+def test_counts_degrees_rates_and_delays(tree: Tree, planes: int) -> None:
+    network = build(tree, planes)
+    graph = network.to_networkx()
+    tier = network.tier[network.n_hosts :]
+    assert network.n_host_ports == planes * tree.n_hosts
+    assert np.bincount(tier).tolist() == [planes * count for count in tree.switches]
+    for node in range(network.n_hosts, network.n_nodes):
+        assert graph.degree(node) == tree.ports[network.tier[node]]
+    found = [0] * tree.tiers
+    for a, b, cable in graph.edges(data=True):
+        lower, upper = sorted((a, b), key=lambda node: network.tier[node])
+        level = int(network.tier[upper])
+        assert network.tier[lower] == level - 1
+        found[level] += 1
+        assert cable["rate_bps"] == tree.rates_bps[level]
+        up, down = sorted(cable["ports"], key=lambda port: network.port_node[port] != lower)
+        below = tree.latencies_ps[level - 1] if level else 0
+        assert network.port_delay_ps[up] == tree.delays_ps[level] + tree.latencies_ps[level]
+        assert network.port_delay_ps[down] == tree.delays_ps[level] + below
+    assert found == [planes * count for count in tree.cables]
+
+
+@given(trees())
+@settings(max_examples=60, deadline=None)
+def test_hosts_are_as_far_apart_as_the_lowest_tree_that_has_both(tree: Tree) -> None:
+    network = build(tree)
+    graph = networkx.Graph(network.to_networkx())
+    sizes = [prod(tree.children[: tier + 1]) for tier in range(tree.tiers)]
+    for src in (0, tree.n_hosts // 2):
+        distances = networkx.single_source_shortest_path_length(graph, src)
+        for dst in range(tree.n_hosts):
+            common = next(tier for tier, size in enumerate(sizes) if src // size == dst // size)
+            if src != dst:
+                assert distances[dst] == 2 * (common + 1)
+    assert network.diameter == 2 * tree.tiers
+
+
+@given(trees())
+@settings(max_examples=40, deadline=None)
+def test_routes_are_all_shortest_paths(tree: Tree) -> None:
+    network = build(tree)
+    graph = network.to_networkx()
+    for group, edge in enumerate((network.n_hosts + network.edge_switch).tolist()):
+        distance = networkx.single_source_shortest_path_length(graph, edge)
+        for switch in range(network.n_switches):
+            node = network.n_hosts + switch
+            first, end = network.node_first_port[node : node + 2].tolist()
+            expected = [
+                port - first
+                for port in range(first, end)
+                if distance[peer := int(network.port_node[network.port_peer[port]])]
+                == distance[node] - 1
+                and peer >= network.n_hosts
+            ]
+            assert network.candidates(switch, group).tolist() == expected
+
+
+@given(trees())
+@settings(max_examples=40, deadline=None)
+def test_ways_up_are_all_uplinks_and_ways_down_one_bundle(tree: Tree) -> None:
+    network = build(tree)
+    switch = 0
+    for tier, count in enumerate(tree.switches):
+        below = prod(tree.children[1 : tier + 1])  # leaves of a subtree
+        for place in range(count):
+            subtree = place // prod(tree.parents[:tier])
+            first = int(network.route_first[switch])
+            ways = network.route[first : first + network.n_groups] & COUNT_MASK
+            own = np.arange(network.n_groups) // below == subtree
+            assert (ways[own] == (tree.bundles[tier - 1] if tier else 0)).all()
+            assert own.all() if tier == tree.tiers - 1 else (ways[~own] == tree.uplinks[tier]).all()
+            switch += 1
+
+
+@given(trees(), st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_paths_that_share_no_cable(tree: Tree, planes: int) -> None:
+    """As many as planes between hosts; between leaves what the narrowest tier lets through."""
+    network = build(tree, planes)
+    cables = networkx.Graph()
+    for a, b in network.to_networkx().edges():
+        more = cables.get_edge_data(a, b, {"capacity": 0})["capacity"]
+        cables.add_edge(a, b, capacity=more + 1)
+    assert networkx.maximum_flow_value(cables, 0, tree.n_hosts - 1) == planes
+    cables.remove_nodes_from(range(network.n_hosts))
+    leaf, last = network.n_hosts, network.n_hosts + tree.switches[0] - 1
+    through = [prod(tree.parents[:tier]) * up for tier, up in enumerate(tree.uplinks)]
+    spread = networkx.maximum_flow_value(cables, leaf, last)
+    assert spread == min(tree.uplinks[0], *through)
+
+
+@given(trees())
+@settings(max_examples=40, deadline=None)
+def test_bisection_is_what_flows_from_half_of_the_hosts_to_the_others(tree: Tree) -> None:
+    """Cut through the top, all of it, where the top switches have an even number of subtrees."""
+    network = build(tree)
+    flat = networkx.DiGraph()
+    for a, b, cable in network.to_networkx().edges(data=True):
+        for one, other in ((a, b), (b, a)):
+            more = flat.get_edge_data(one, other, {"capacity": 0})["capacity"]
+            flat.add_edge(one, other, capacity=more + cable["rate_bps"])
+    half = tree.n_hosts // tree.children[-1] * (tree.children[-1] // 2)
+    for host in range(tree.n_hosts):
+        flat.add_edge(*(("from", host) if host < half else (host, "to")))  # no limit of their own
+    flow = networkx.maximum_flow_value(flat, "from", "to")
+    if tree.children[-1] % 2 == 0:
+        assert flow == network.bisection_bps
+    by_tier = [a * b for a, b in zip(tree.cables, tree.rates_bps, strict=True)]
+    assert network.bisection_bps == min(by_tier) // 2
+
+
+@given(trees(), st.integers(2, 3))
+@settings(max_examples=20, deadline=None)
+def test_planes_are_copies_that_share_hosts_alone(tree: Tree, planes: int) -> None:
+    one, several = build(tree), build(tree, planes)
+    graph = several.to_networkx()
+    graph.remove_nodes_from(range(several.n_hosts))
+    parts = list(networkx.connected_components(graph))
+    assert len(parts) == planes
+    assert several.bisection_bps == planes * one.bisection_bps
+    assert several.diameter == one.diameter
+    for plane, switch in itertools.product(range(planes), range(one.n_switches)):
+        there = plane * one.n_switches + switch
+        for group in range(one.n_groups):
+            assert (
+                several.candidates(there, group).tolist() == one.candidates(switch, group).tolist()
+            )

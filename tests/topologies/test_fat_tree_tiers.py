@@ -1,0 +1,244 @@
+"""Fat trees of three and four tiers: their shape, what follows from what, what is refused."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tree_case import GBPS, US, build, ports_of, tree_params
+
+from netsim.errors import InputError
+from netsim.model.symmetry import check_symmetric
+from netsim.model.trees import Tree
+from netsim.topologies import fat_tree
+
+TOPO = """\
+# three tiers, 432 hosts in 12 pods, which are far apart
+Nodes 432
+Tiers 3
+Podsize 36
+Tier 0
+Downlink_speed_Gbps 100
+Radix_Down 6
+Radix_Up 6
+Downlink_Latency_ns 1000
+Tier 1
+Downlink_speed_Gbps 200
+Radix_Down 6
+Radix_Up 6
+Downlink_Latency_ns 2000
+Switch_Latency_ns 50
+Tier 2
+Downlink_speed_Gbps 400
+Radix_Down 36
+Downlink_Latency_ns 600000
+Bundle 3
+"""
+
+
+def settle(**given) -> Tree:
+    return fat_tree.settle(tree_params(**given))
+
+
+def test_three_tiers_are_joined_as_documented() -> None:
+    network = build(tiers=3, hosts_per_leaf=2, leaves=2, pods=3, cores=4, bundle={"spine": 2})
+    assert network.n_hosts == 12
+    assert ports_of(network, "leaf3") == ["h6", "h7", "spine2", "spine3"]
+    assert ports_of(network, "spine2") == ["leaf2", "leaf3", "core0", "core0", "core1", "core1"]
+    assert ports_of(network, "spine3") == ["leaf2", "leaf3", "core2", "core2", "core3", "core3"]
+    assert ports_of(network, "core2") == ["spine1"] * 2 + ["spine3"] * 2 + ["spine5"] * 2
+    assert network.diameter == 6
+    assert [network.port_name(port) for port in network.path(0, 11)] == [
+        "h0:0", "leaf0:2", "spine0:2", "core0:4", "spine4:1", "leaf5:1",
+    ]  # fmt: skip
+
+
+def test_four_tiers_are_joined_as_documented() -> None:
+    network = build(tiers=4, radix=4)
+    assert network.n_hosts == 32
+    assert ports_of(network, "spine5") == ["leaf4", "leaf5", "core6", "core7"]
+    assert ports_of(network, "core6") == ["spine5", "spine7", "supercore4", "supercore5"]
+    assert ports_of(network, "supercore4") == ["core2", "core6", "core10", "core14"]
+    assert network.diameter == 8
+
+
+@pytest.mark.parametrize(("tiers", "radix", "hosts"), [(2, 16, 128), (3, 16, 1024), (4, 8, 512)])
+def test_a_radix_gives_a_full_tree(tiers: int, radix: int, hosts: int) -> None:
+    network = build(tiers=tiers, radix=radix)
+    assert network.n_hosts == hosts
+    assert set(np.diff(network.node_first_port[hosts:]).tolist()) == {radix}
+    assert network.bisection_bps == hosts * 800 * GBPS // 2
+
+
+@pytest.mark.parametrize(
+    ("given", "children", "parents", "bundles"),
+    [
+        ({"radix": 8}, (4, 4, 8), (4, 4), (1, 1)),
+        ({"radix": 8, "bundle": 2}, (4, 2, 4), (2, 2), (2, 2)),
+        ({"radix": 8, "oversubscription": 3}, (6, 6, 8), (2, 2), (1, 1)),
+        ({"radix": 8, "oversubscription": {"leaf": 3}}, (6, 4, 8), (2, 4), (1, 1)),
+        ({"radix": 12, "fabric_rate": {"spine": "1.6Tbps"}}, (6, 8, 12), (6, 4), (1, 1)),
+    ],
+)
+def test_a_radix_is_divided_as_asked(given, children, parents, bundles) -> None:
+    tree = settle(tiers=3, **given)
+    assert (tree.children, tree.parents, tree.bundles) == (children, parents, bundles)
+    assert set(tree.ports) == {given["radix"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "spines", "cores", "bundles"),
+    [
+        ({}, 4, 32, (1, 1)),
+        ({"oversubscription": 2}, 2, 8, (1, 1)),
+        ({"oversubscription": {"spine": 2}}, 4, 16, (1, 1)),
+        ({"spines": 2}, 2, 16, (1, 1)),
+        ({"spines": 2, "oversubscription": 1}, 2, 32, (2, 1)),
+        ({"uplinks": {"spine": 2}}, 4, 8, (1, 1)),
+        ({"uplinks": {"spine": 2}, "bundle": {"spine": 2}}, 4, 4, (1, 2)),
+        ({"cores": 4}, 4, 4, (1, 1)),
+        ({"cores": 4, "oversubscription": 1}, 4, 4, (1, 8)),
+        ({"cores": 4, "bundle": {"spine": 3}}, 4, 4, (1, 3)),
+        ({"fabric_rate": "1.6Tbps"}, 2, 16, (1, 1)),
+        ({"fabric_rate": {"spine": "1.6Tbps"}}, 4, 16, (1, 1)),
+    ],
+)
+def test_what_is_left_out_follows(given: dict, spines: int, cores: int, bundles) -> None:
+    tree = settle(tiers=3, hosts_per_leaf=4, leaves=8, pods=5, **given)
+    assert tree.switches == (40, 5 * spines, cores)
+    assert tree.bundles == bundles
+
+
+def test_values_of_each_tier() -> None:
+    network = build(
+        tiers=3,
+        radix=8,
+        host_rate="400Gbps",
+        planes=2,
+        fabric_rate={"spine": "600Gbps"},
+        oversubscription={"leaf": 1, "spine": "none"},
+        link_latency={"leaf": "2us", "spine": "3us"},
+        host_link_latency="500ns",
+        switch_latency={"leaf": "100ns", "core": "300ns"},
+    )
+    path = network.path(0, 2 * network.n_hosts - 2)
+    rates = [200, 200, 600, 600, 200, 200]
+    assert network.port_rate_bps[path].tolist() == [rate * GBPS for rate in rates]
+    delays = [600_000, 2 * US, 3 * US + 300_000, 3 * US, 2 * US + 100_000, 500_000]
+    assert network.port_delay_ps[path].tolist() == delays
+
+
+COUNTS = {"tiers": 3, "hosts_per_leaf": 4, "leaves": 8, "pods": 4}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"tiers": 5}, r"topology.tiers: 5 is too large \(at most 4\)"),
+        ({"tiers": 1}, r"topology.tiers: 1 is too small \(at least 2\)"),
+        ({"tiers": 3, "hosts_per_leaf": 4, "leaves": 8}, r"pods: missing \(such as pods = 16\)"),
+        ({"tiers": 4} | COUNTS | {"tiers": 4}, "topology.zones: missing"),
+        (COUNTS | {"tiers": 2}, r"topology.pods: there are none in 2 tiers \(tiers = 3\)"),
+        (COUNTS | {"zones": 2}, r"topology.zones: there are none in 3 tiers \(tiers = 4\)"),
+        (COUNTS | {"supercores": 2}, r"supercores: there are none in 3 tiers \(tiers = 4\)"),
+        (COUNTS | {"cores": 6}, r"6 cores cannot be shared out evenly among 4 spines"),
+        (COUNTS | {"cores": 6}, r"topology.cores: .* \(a multiple of 4\)"),
+        (
+            COUNTS | {"oversubscription": {"spine": 3}},
+            r"3 would need 2\.66667 uplinks of 800 Gbps for 6400 Gbps of cables down from each",
+        ),
+        (
+            COUNTS | {"uplinks": {"spine": 5}, "oversubscription": {"spine": 2}},
+            "topology.uplinks: an oversubscription of 2 needs 4 uplinks, not 5",
+        ),
+        (
+            COUNTS | {"uplinks": {"spine": 6}, "cores": 16},
+            "6 uplinks of a spine cannot be spread evenly over 4 cores",
+        ),
+        (
+            COUNTS | {"uplinks": {"spine": 6}, "bundle": {"spine": 4}},
+            r"topology.bundle: 6 uplinks of a spine do not make bundles of 4 cables",
+        ),
+        (
+            COUNTS | {"uplinks": {"spine": 8}, "cores": 8, "bundle": {"spine": 2}},
+            r"8 uplinks of a spine do not make 2 bundles of 2 cables \(leave it out",
+        ),
+        (
+            COUNTS | {"fabric_rate": {"core": "1Tbps"}},
+            r"topology.fabric_rate.core: 3 tiers have no uplinks of a core \(tiers = 4\)",
+        ),
+        (
+            COUNTS | {"switch_latency": {"supercore": "1us"}},
+            r"switch_latency.supercore: 3 tiers have no supercore \(tiers = 4\)",
+        ),
+        (COUNTS | {"radix": 8}, "topology.hosts_per_leaf: cannot be given with radix"),
+        ({"radix": 8, "uplinks": {"leaf": 4}}, "topology.uplinks: cannot be given with radix"),
+        ({"radix": 7}, r"topology.radix: of 7 ports of a leaf 3\.5 would lead up"),
+        (
+            {"radix": 8, "tiers": 3, "oversubscription": {"spine": 2}},
+            r"topology.radix: of 8 ports of a spine 2\.66667 would lead up",
+        ),
+        (
+            {"radix": 8, "bundle": 3},
+            "topology.bundle: 4 ports of a leaf do not make bundles of 3 cables",
+        ),
+        (
+            {"radix": 16, "tiers": 3, "bundle": 8, "oversubscription": {"spine": 3}},
+            "topology.bundle: 4 ports of a spine do not make bundles of 8 cables",
+        ),
+        ({"radix": 70_000}, r"a switch of 70,000 ports \(at most 65,535\)"),
+        ({"radix": 65_534, "tiers": 4}, "cables need about .* of memory"),
+    ],
+)
+def test_contradictions_are_errors(given: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        build(**given)
+
+
+def test_a_topo_file_of_three_tiers(tmp_path: Path) -> None:
+    path = tmp_path / "regions.topo"
+    path.write_text(TOPO)
+    network = build(topo_file=str(path))
+    assert (network.n_hosts, network.n_switches) == (432, 72 + 72 + 12)
+    route = network.path(0, 431)
+    rates = [100, 200, 400, 400, 200, 100]
+    assert network.port_rate_bps[route].tolist() == [rate * GBPS for rate in rates]
+    assert ports_of(network, "spine0")[6:] == ["core0"] * 3 + ["core1"] * 3
+    delays = [US, 2 * US + 50_000, 600 * US, 600 * US + 50_000, 2 * US, US]
+    assert network.port_delay_ps[route].tolist() == delays
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("Podsize 36", "", "must give Podsize, the hosts of a pod"),
+        ("Podsize 36", "Podsize 40", "do not make an even three-tier tree"),
+        ("Bundle 3", "Bundle 4", "do not make an even three-tier tree"),
+        ("Nodes 432", "Nodes 430", "430 hosts with radices 6 down and 6 up, 6 down and 6 up, 36"),
+        ("Tiers 3", "Tiers 2", "must give Nodes, Tiers 2, .* or Tiers 3 and Tier 2 as well"),
+    ],
+)
+def test_a_faulty_topo_file_of_three_tiers(tmp_path: Path, old, new, message) -> None:
+    path = tmp_path / "faulty.topo"
+    path.write_text(TOPO.replace(old, new))
+    with pytest.raises(InputError, match=message):
+        build(topo_file=str(path))
+
+
+@pytest.mark.parametrize("tiers", [3, 4])
+def test_the_way_back_may_be_that_of_the_way_there(tiers: int) -> None:
+    check_symmetric(build(tiers=tiers, radix=4))
+    with pytest.raises(InputError, match="joined by several cables"):
+        check_symmetric(build(tiers=tiers, radix=8, bundle=2))
+
+
+def test_65536_hosts_take_seconds() -> None:
+    begin = time.perf_counter()
+    network = build(tiers=3, radix=64)
+    assert time.perf_counter() - begin < 20
+    assert network.n_hosts == 65_536
+    assert network.n_switches == 5 * 65_536 // 64
+    assert network.n_links == 2 * 3 * 65_536
+    assert network.route_ports.size < 10_000  # equal lists are stored once
