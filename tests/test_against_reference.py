@@ -37,6 +37,13 @@ def test_every_departure(first: int) -> None:
         check(seed, SHORT)
 
 
+@pytest.mark.parametrize("planes", [None, "hash", "entropy"])
+def test_trees_of_three_tiers_and_several_of_them(planes: str | None) -> None:
+    """They are among the cases above as well."""
+    for seed in range(8):
+        check(seed, SHORT, trees=True, planes=planes)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(CASES, MORE_CASES, AT_ONCE))
 def test_every_departure_of_many(first: int) -> None:

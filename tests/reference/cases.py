@@ -55,6 +55,9 @@ PAIRS = (
 PLANES = (None, "hash", "round_robin", "permutation", "free", "entropy")
 """How packets are spread over a host's ports; None: hosts have one."""
 
+TREES = 0.15
+"""How often all networks of a case are trees of three tiers."""
+
 FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
     "circuits": (0.4, with_circuits),
     "faults": (0.33, with_faults),
@@ -68,19 +71,23 @@ FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
 def random_case(rng_seed: int, **named: Any) -> Case:
     """A case of 2 to 12 hosts and 1 to 15 flows; the arguments determine it.
 
-    ``transport``, ``model``, ``load_balancing``, ``planes`` and, as bools, the names of FEATURES
-    may be named. Raises ValueError for what is no such name, or makes no sense together.
+    ``transport``, ``model``, ``load_balancing``, ``planes`` and, as bools, ``trees`` and the names
+    of FEATURES may be named. Raises ValueError for what is no such name, or makes no sense
+    together.
     """
     pairs = [
         (transport, model)
         for transport, model in PAIRS
         if named.get("transport", transport) == transport and named.get("model", model) == model
     ]
-    if not pairs or named.keys() - {"load_balancing", "planes", "transport", "model", *FEATURES}:
+    known = {"load_balancing", "planes", "transport", "model", "trees", *FEATURES}
+    if not pairs or named.keys() - known:
         raise ValueError(f"there are no cases with {named}")
     rng = random.Random(f"{rng_seed} {sorted(named.items())}")
     transport, model = rng.choice(pairs)
     drawn = {"load_balancing": rng.choice(LOAD_BALANCING), "planes": rng.choice((None, *PLANES))}
+    trees = random.Random(f"{rng_seed} trees")
+    drawn["trees"] = trees if named.pop("trees", trees.random() < TREES) else None
     case = _plain(rng, {**drawn, **named, "transport": transport, "model": model})
     for name, (share, give) in FEATURES.items():
         own = random.Random(f"{rng_seed} {name}")
@@ -94,7 +101,8 @@ def _plain(rng: random.Random, drawn: dict[str, Any]) -> Case:
     """A case without any of FEATURES."""
     transport, model = drawn["transport"], drawn["model"]
     n_hosts = rng.randint(2, 12)
-    graph = (one_network if drawn["planes"] is None else several_networks)(rng, n_hosts)
+    networks = one_network if drawn["planes"] is None else several_networks
+    graph = networks(rng, n_hosts, drawn["trees"])
     packets = {
         "payload_bytes": rng.choice((256, 1000, 1024, 4096)),
         "header_bytes": rng.choice((64, 66, 78)),

@@ -25,8 +25,15 @@ class Graph(NamedTuple):
     """By which of its NICs a host reaches another one."""
 
 
-def _switches(rng: random.Random) -> tuple[int, int, list[tuple[int, int]]]:
-    """Number of switches, of those with hosts, and the pairs of them that cables join."""
+def _switches(
+    rng: random.Random, trees: random.Random | None
+) -> tuple[int, int, list[tuple[int, int]]]:
+    """Number of switches, of those with hosts, and the pairs of them that cables join.
+
+    They are a tree of three tiers, drawn by ``trees``, if that is there.
+    """
+    if trees is not None:
+        return _tree(trees)
     shape = rng.choice(("star", "line", "leaf_spine", "leaf_spine", "random", "random"))
     if shape == "star":
         n_switches, links = 1, []
@@ -48,9 +55,24 @@ def _switches(rng: random.Random) -> tuple[int, int, list[tuple[int, int]]]:
     return n_switches, edge, links
 
 
-def one_network(rng: random.Random, n_hosts: int) -> Graph:
-    """A network in which each host has one cable."""
-    n_switches, edge, links = _switches(rng)
+def _tree(rng: random.Random) -> tuple[int, int, list[tuple[int, int]]]:
+    """Two or three pods, each spine with cores of its own, some cables in parallel."""
+    pods, leaves, spines, up = (rng.randint(2, 3), *(rng.randint(1, 2) for _ in range(3)))
+    first_spine, first_core = pods * leaves, pods * (leaves + spines)
+    links = []
+    for pod in range(pods):
+        for spine in range(spines):
+            above = first_spine + pod * spines + spine
+            links += [(pod * leaves + leaf, above) for leaf in range(leaves)]
+            links += [(above, first_core + spine * up + core) for core in range(up)]
+    if rng.random() < 0.3:
+        links += [pair for pair in links if pair[1] >= first_core or rng.random() < 0.5]
+    return first_core + spines * up, pods * leaves, links
+
+
+def one_network(rng: random.Random, n_hosts: int, trees: random.Random | None) -> Graph:
+    """A network in which each host has one cable; with `trees` one of three tiers."""
+    n_switches, edge, links = _switches(rng, trees)
     pairs = [(host, n_hosts + rng.randrange(edge)) for host in range(n_hosts)]
     pairs += [(n_hosts + a, n_hosts + b) for a, b in links]
     if rng.random() < 0.5:  # port numbers that do not follow the node numbers
@@ -60,8 +82,8 @@ def one_network(rng: random.Random, n_hosts: int) -> Graph:
     return Graph(n_switches, pairs, {}, reach)
 
 
-def several_networks(rng: random.Random, n_hosts: int) -> Graph:
-    """Up to three networks, in which hosts have several ports.
+def several_networks(rng: random.Random, n_hosts: int, trees: random.Random | None) -> Graph:
+    """Up to three networks, in which hosts have several ports; with `trees` of three tiers.
 
     A host has up to two ports in most of them, and the ports in different networks are planes of
     one NIC or belong to two of them.
@@ -71,7 +93,7 @@ def several_networks(rng: random.Random, n_hosts: int) -> Graph:
     groups = [rng.randrange(2) if rng.random() < 0.4 else 0 for _ in range(n_networks)]
     ports: list[list[tuple[int, int]]] = [[] for _ in range(n_hosts)]  # (network, switch)
     for network in range(n_networks):
-        n_switches, edge, links = _switches(rng)
+        n_switches, edge, links = _switches(rng, trees)
         pairs += [(first + a, first + b) for a, b in links]
         surely = range(n_hosts) if network == 0 else [rng.randrange(n_hosts)]
         for host in range(n_hosts):
