@@ -29,6 +29,7 @@ from netsim.model.circuits import CircuitSwitch, Schedule, tournament
 from netsim.model.htsim_topo import read_topo
 from netsim.model.network import Network
 from netsim.model.parts import build_part
+from netsim.model.relays import RelayRule
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
 from netsim.model.trees import TIERS, Tree, add_tree, expect_trees
 
@@ -37,6 +38,7 @@ __all__ = [
     "CircuitSwitch",
     "Network",
     "NetworkBuilder",
+    "RelayRule",
     "Routing",
     "RoutingTable",
     "Schedule",

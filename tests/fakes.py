@@ -28,6 +28,7 @@ class FakeResult:
     faults: None = None
     tasks: dict[str, np.ndarray] | None = None
     series: dict[str, np.ndarray] | None = None
+    legs: dict[str, np.ndarray] | None = None
 
 
 @dataclass

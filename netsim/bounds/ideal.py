@@ -91,6 +91,22 @@ def ideal_times(
     return IdealTimes(fct, fct + ack)
 
 
+def hand_over_times(
+    network: Network, flows: FlowTable, packets: PacketFormat, lanes: Lanes
+) -> Ints:
+    """Until the last packet of each flow has left its source, at the least: alone, at line rate.
+
+    Exact for flows of one lane that send at line rate; of several, as if they were one link.
+    """
+    count = packet_counts(flows.size_bytes, packets)
+    last = flows.size_bytes - (count - 1) * packets.payload_bytes + packets.header_bytes
+    rates = network.port_rate_bps[lanes.src_port]
+    quotient = byte_quotient(rates)[lanes.first[:-1]]
+    alone: Ints = (count - 1) * send_time(packets.data_bytes, quotient) + send_time(last, quotient)
+    share = rates[lanes.first[:-1]] / np.add.reduceat(rates, lanes.first[:-1])
+    return np.where(lanes.counts == 1, alone, (alone * share).astype(np.int64))
+
+
 def round_trips(network: Network, lanes: Lanes, packets: PacketFormat) -> Ints:
     """A full packet out and a control packet back on empty links: the longest of a flow's lanes."""
     times = PathTimes(network, packets.data_bytes, multipath=False)

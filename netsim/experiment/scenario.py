@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from netsim.bounds.ideal import IdealTimes, ideal_times
+from netsim.bounds.ideal import IdealTimes, hand_over_times, ideal_times
 from netsim.errors import InputError
 from netsim.experiment.place_faults import link_faults
 from netsim.experiment.resolve_series import sampling_of
@@ -19,6 +19,7 @@ from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.lanes import Lanes, lanes_used
 from netsim.model.network import Network
+from netsim.model.relays import Legs, relayed
 from netsim.model.sampling import Sampling
 from netsim.model.symmetry import check_symmetric
 from netsim.model.tasks import Workload
@@ -37,7 +38,10 @@ TRAFFIC_STREAM = 0x7261
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a point asks to be simulated. `fabric` has its headroom settled; `lanes` are used."""
+    """What a point asks to be simulated. `fabric` has its headroom settled; `lanes` are used.
+
+    Where messages are relayed, `legs` says which flows they became, and `alone` how long they take.
+    """
 
     network: Network
     load: Workload
@@ -48,11 +52,18 @@ class Scenario:
     class_of_flow: np.ndarray
     """int64[n_flows]: 0, or 1 + the index of its flow class."""
     sampling: Sampling | None = None
+    legs: Legs | None = None
+    alone: IdealTimes | None = None
 
     @property
     def flows(self) -> FlowTable:
-        """The flows of its workload."""
+        """The flows of its workload, which are simulated."""
         return self.load.flows
+
+    @property
+    def messages(self) -> FlowTable:
+        """The flows as the traffic gave them."""
+        return self.flows if self.legs is None else self.legs.flows
 
 
 def network_of(point: Point) -> Network:
@@ -89,13 +100,17 @@ def prepare(point: Point) -> Scenario:
             for k, (key, use) in enumerate(uses)
         ]
         load = Workload.join(loads)
-        flows = load.flows
-        lanes = lanes_used(network, flows, point.fabric.planes, point.seed)
+        class_of_flow = np.repeat(np.arange(len(loads)), [len(one.flows) for one in loads])
         if load.tasks is not None and is_closed_form(point):
             raise InputError(
                 f"{point.transport.name} is not simulated, and tasks take a simulation",
                 key="transport",
             )
+        legs = None
+        if network.relays is not None:
+            load, legs = relayed(load, network.relays)
+        flows = load.flows
+        lanes = lanes_used(network, flows, point.fabric.planes, point.seed)
         checks.check_sizes(flows, point.packets, "traffic")
         checks.check_durations(network, flows, point.packets, "traffic")
         faults = link_faults(point, network)
@@ -111,8 +126,16 @@ def prepare(point: Point) -> Scenario:
     fabric = point.fabric.for_network(fastest, point.packets)
     multipath = fabric.load_balancing not in PATH_FOR_LIFE
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
-    class_of_flow = np.repeat(np.arange(len(loads)), [len(one.flows) for one in loads])
-    return Scenario(network, load, lanes, fabric, faults, ideal, class_of_flow, sampling)
+    made = Scenario(network, load, lanes, fabric, faults, ideal, class_of_flow, sampling)
+    return made if legs is None else _with_legs(made, legs, point.packets)
+
+
+def _with_legs(made: Scenario, legs: Legs, packets: PacketFormat) -> Scenario:
+    """A scenario in which messages are relayed: their legs have classes and ideal times, too."""
+    left = hand_over_times(made.network, made.flows, packets, made.lanes)
+    fct, acked = made.ideal.fct_ps, made.ideal.acked_ps
+    alone = IdealTimes(legs.ideal_ps(fct, fct, left), legs.ideal_ps(fct, acked, left))
+    return replace(made, class_of_flow=made.class_of_flow[legs.message], legs=legs, alone=alone)
 
 
 def _network(point: Point) -> Network:

@@ -18,6 +18,7 @@ from netsim.errors import InputError
 from netsim.limits import DELAY_PS
 from netsim.model.circuits import NONE, Circuits
 from netsim.model.plan import Plan
+from netsim.model.relays import RelayRule
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, Routing, Wiring, shortest_paths
 from netsim.units import format_time
 
@@ -61,6 +62,8 @@ class Network:
         route, route_ports: see `netsim.model.routing.RoutingTable`.
         routing: what made them, and makes others when links are down.
         circuits: of cables that go through circuit switches; None if there are no such switches.
+        relays: which messages go by way of a peer; None: those without a network in common are
+            refused.
         plan: what it was built from, for a network that it becomes a part of.
 
     The ports of hosts come first. Packets are addressed to them, and where every host has one
@@ -89,6 +92,7 @@ class Network:
     route_ports: NDArray[np.int32]
     routing: Routing = shortest_paths
     circuits: Circuits | None = None
+    relays: RelayRule | None = None
     plan: Plan = field(default_factory=Plan, repr=False)
 
     @property

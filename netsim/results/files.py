@@ -24,6 +24,7 @@ FLOWS = "flows.parquet"
 LINKS = "links.parquet"
 FAULTS = "faults.parquet"
 TASKS = "tasks.parquet"
+LEGS = "legs.parquet"
 SERIES = "series.parquet"
 SUMMARY = "summary.json"
 EXPERIMENT = "experiment.json"
@@ -41,7 +42,10 @@ OTHERS = re.compile(
     r"|\.(sweep\.parquet|checkpoint\.netsim)\.[0-9]+\.tmp"  # left by a run that was killed
 )
 SINGLE = frozenset(
-    (FLOWS, LINKS, TASKS, FAULTS, SERIES, SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *PICTURES)
+    (
+        *(FLOWS, LEGS, LINKS, TASKS, FAULTS, SERIES),
+        *(SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *PICTURES),
+    )
 )
 
 

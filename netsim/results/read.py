@@ -112,6 +112,13 @@ class Result:
         return _read_table(self.path / files.TASKS, "tasks")
 
     @cached_property
+    def legs(self) -> pl.DataFrame | None:
+        """One row for each chunk of a relayed message on each leg; None if none was relayed."""
+        if "relays" not in self.summary:
+            return None
+        return _read_table(self.path / files.LEGS, "legs")
+
+    @cached_property
     def series(self) -> pl.DataFrame | None:
         """What queues, hosts and flows were like over time; None if nothing was sampled."""
         if "series" not in self.summary:

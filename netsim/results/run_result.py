@@ -33,7 +33,8 @@ class Ending:
 class RunResult:
     """The tables and figures of a run, and how it ended (`Ending`).
 
-    `faults` is what went wrong on links and became of routes, None if nothing was to.
+    `faults` is what went wrong on links and became of routes, None if nothing was to; `legs` are
+    those of relayed messages, None if there are none.
     """
 
     flows: Table
@@ -46,6 +47,7 @@ class RunResult:
     faults: Table | None = None
     tasks: Table | None = None
     series: Table | None = None
+    legs: Table | None = None
 
     @classmethod
     def of(
@@ -58,6 +60,7 @@ class RunResult:
         tasks: Table | None = None,
         series: Table | None = None,
         faults: Table | None = None,
+        legs: Table | None = None,
     ) -> RunResult:
         """A result with the hash of flows, links, tasks, series, which enters its summary."""
         digest = result_hash(*(one for one in (flows, links, tasks, series) if one is not None))
@@ -72,6 +75,7 @@ class RunResult:
             faults=faults,
             tasks=tasks,
             series=series,
+            legs=legs,
         )
 
 

@@ -58,6 +58,8 @@ def write_result(
             files.write_table(scratch / files.FAULTS, "faults", result.faults)
         if result.tasks is not None:
             files.write_table(scratch / files.TASKS, "tasks", result.tasks)
+        if result.legs is not None:
+            files.write_table(scratch / files.LEGS, "legs", result.legs)
         if result.series is not None:
             files.write_table(scratch / files.SERIES, "series", result.series)
         files.write_json(scratch / files.SUMMARY, summary_of(result))

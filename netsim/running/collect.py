@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.errors import RunError
-from netsim.model.fabric import packet_counts
 from netsim.model.tasks import COMPUTE, KINDS
 from netsim.results.run_result import Ending, RunResult, Table
 from netsim.running.circuits import circuit_columns, circuit_figures
 from netsim.running.drive import FINISHED
 from netsim.running.fault_log import fault_figures, fault_table
+from netsim.running.flow_tables import ideal_flows, simulated_flows
 from netsim.running.series import series_figures, series_table
 
 if TYPE_CHECKING:
@@ -56,19 +56,9 @@ def engine_result(
     Raises RunError if packets or bytes are not conserved.
     """
     conservation = conserve(engine)
-    states, counts = engine.flow_states(), engine.counts
-    start_ps, done_ps, acked_ps = states.start_ps, states.done_ps, states.acked_ps
-    flows = flow_table(
-        point,
-        scenario,
-        start_ps=np.where(states.waits_for > 0, -1, start_ps),
-        fct_ps=np.where(done_ps >= 0, done_ps - start_ps, -1),
-        acked_ps=np.where((acked_ps >= 0) & (done_ps >= 0), acked_ps - start_ps, -1),
-        packets_sent=np.array(states.sent_packets),
-        retransmits=np.array(states.retransmits),
-        cls=np.array(states.traffic_class),
-    )
-    links, tasks = link_table(engine), task_table(engine)
+    counts = engine.counts
+    flows, legs = simulated_flows(point, scenario, engine.flow_states())
+    links, tasks = link_table(engine), task_table(engine, scenario)
     summary = {
         "simulated_ps": counts.now_ps,
         **timings,
@@ -84,33 +74,23 @@ def engine_result(
         "conservation": conservation,
         **circuit_figures(engine),
         **series_figures(engine),
+        **relay_figures(scenario),
     }
     series = series_table(engine)
     if engine.faults is None:
-        return RunResult.of(flows, links, summary, ending, tasks=tasks, series=series)
+        return RunResult.of(flows, links, summary, ending, tasks=tasks, series=series, legs=legs)
     log = fault_table(engine.network, engine.faults, counts.now_ps)
     summary["faults"] = fault_figures(log, engine.network, engine.faults)
-    return RunResult.of(flows, links, summary, ending, tasks=tasks, series=series, faults=log)
+    more = {"tasks": tasks, "series": series, "faults": log, "legs": legs}
+    return RunResult.of(flows, links, summary, ending, **more)
 
 
 def closed_form_result(point: Point, scenario: Scenario) -> RunResult:
     """The result of a transport whose completion times are the ideal ones."""
-    ideal = scenario.ideal
-    table = scenario.flows
-    packets = packet_counts(table.size_bytes, point.packets)
-    flows = flow_table(
-        point,
-        scenario,
-        start_ps=table.start_ps,
-        fct_ps=ideal.fct_ps,
-        acked_ps=ideal.acked_ps,
-        packets_sent=packets,
-        retransmits=np.zeros(len(table), np.int64),
-        cls=table.cls,
-    )
+    flows = ideal_flows(point, scenario)
     links = {name: np.zeros(0, np.int64) for name in ("link", "class", *LINK_COUNTERS)}
     summary = {
-        "simulated_ps": int((table.start_ps + ideal.fct_ps).max()),
+        "simulated_ps": makespan_ps(flows, None),
         "wall_s": 0.0,
         "compile_s": 0.0,
         "threads": 0,
@@ -124,56 +104,24 @@ def closed_form_result(point: Point, scenario: Scenario) -> RunResult:
     return RunResult.of(flows, links, summary, Ending(FINISHED, complete=True))
 
 
-def flow_table(
-    point: Point,
-    scenario: Scenario,
-    *,
-    start_ps: np.ndarray,
-    fct_ps: np.ndarray,
-    acked_ps: np.ndarray,
-    packets_sent: np.ndarray,
-    retransmits: np.ndarray,
-    cls: np.ndarray,
-) -> Table:
-    """One row a flow; the columns are documented in `netsim.results.columns`."""
-    flows, ideal = scenario.flows, scenario.ideal
-    names = np.array(["", *(flow_class.name for flow_class in point.classes)])
-    slowdown = np.where(fct_ps >= 0, fct_ps / ideal.fct_ps, np.nan)
-    return {
-        "flow": np.arange(len(flows)),
-        "src": flows.src,
-        "dst": flows.dst,
-        "size_bytes": flows.size_bytes,
-        "start_ps": start_ps,
-        "fct_ps": fct_ps,
-        "acked_ps": acked_ps,
-        "ideal_ps": ideal.fct_ps,
-        "slowdown": slowdown,
-        "packets": packet_counts(flows.size_bytes, point.packets),
-        "packets_sent": packets_sent,
-        "retransmits": retransmits,
-        "class": cls,
-        **({"flow_class": names[scenario.class_of_flow]} if point.classes else {}),
-    }
-
-
-def task_table(engine: Engine) -> Table | None:
-    """One row a task, if there are tasks."""
-    tasks, states = engine.tasks, engine.task_states()
-    if tasks is None:
+def task_table(engine: Engine, scenario: Scenario) -> Table | None:
+    """One row a task, if there are tasks; without those by which messages are relayed."""
+    tasks, states, legs = engine.tasks, engine.task_states(), scenario.legs
+    if tasks is None or (legs is not None and legs.tasks is None):
         return None
-    return {
+    table: Table = {
         "task": np.arange(len(tasks)),
         "host": tasks.host,
         "kind": np.array(KINDS)[tasks.kind],
         "stream": np.where(tasks.kind == COMPUTE, tasks.stream, -1),
-        "flow": tasks.flow,
+        "flow": tasks.flow if legs is None else legs.of_flows(tasks.flow),
         "ready_ps": states.ready_ps,
         "start_ps": states.start_ps,
         "end_ps": states.end_ps,
         **({"runs": states.runs, "busy_ps": states.busy_ps} if engine.has_program else {}),
         **({"label": np.array(tasks.label)} if tasks.label is not None else {}),
     }
+    return table if legs is None else {k: column[: legs.tasks] for k, column in table.items()}
 
 
 def makespan_ps(flows: Table, tasks: Table | None) -> int:
@@ -246,6 +194,15 @@ def conserve(engine: Engine) -> dict[str, dict[str, int]]:
         if account.missing != 0:
             raise RunError(f"the engine lost {what}: {sums[what]} ({WHOSE_FAULT})")
     return sums
+
+
+def relay_figures(scenario: Scenario) -> dict[str, dict[str, int]]:
+    """The relayed messages' part of the summary, if there are any."""
+    legs = scenario.legs
+    if legs is None:
+        return {}
+    counts = {"messages": int((legs.peer >= 0).sum()), "legs": int((legs.leg > 0).sum())}
+    return {"relays": counts}
 
 
 def flow_figures(flows: Table) -> dict[str, Any]:

@@ -57,6 +57,11 @@ def trace_flow(
         )
     require_memory(estimate(point), what=point.file)
     scenario = prepare(point)
+    if scenario.legs is not None and scenario.legs.peer[flow] >= 0:
+        peer = int(scenario.legs.peer[flow])
+        hint = "legs.parquet has the times of its legs"
+        message = f"flow {flow} is relayed by host {peer}, and has no packets of its own"
+        raise InputError(message, file=str(result.path), hint=hint)
     _same_flow(result, recorded, scenario)
     end_ps = min(until_ps or HORIZON_PS, int(result.summary["simulated_ps"]))
     session = _Session(point, scenario, flow, end_ps, progress, should_stop)
@@ -94,7 +99,7 @@ def _last_ps(recorded: dict[str, Any]) -> int | None:
 
 def _same_flow(result: Result, recorded: dict[str, Any], scenario: Scenario) -> None:
     """Raise InputError if the experiment's traffic is not the result's any more."""
-    flows, flow = scenario.flows, recorded["flow"]
+    flows, flow = scenario.messages, recorded["flow"]
     ends = ("src", "dst", "size_bytes")
     if len(flows) != len(result.flows) or any(
         int(getattr(flows, name)[flow]) != recorded[name] for name in ends

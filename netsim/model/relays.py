@@ -1,0 +1,379 @@
+"""Relays: messages between hosts that have no network in common go by way of a peer, in two legs.
+
+Hosts stand in racks, and a rack's hosts in rails: of two hosts of different racks those of one rail
+have a network in common, and within a rack everybody has. So a message from rank r of one rack to
+rank s of another, on different rails, crosses the rack of its source first, to the peer of rank s
+there, and then that one's rail; or first its own rail, to the peer of rank r in the rack of its
+destination, and then that rack. Each leg is a flow of its own.
+
+A message may be cut into chunks. Its source sends chunk k + 1 as soon as the last packet of chunk k
+has left for the first time; the peer sends chunk k on when it has all of it and has handed over the
+chunk before it likewise. That is what tasks say ("Tasks" in `netsim/engine/MODEL.md`):
+
+    source       send A0 ------> send A1 ------> send A2 ...
+                    :               :               :
+    peer       receive A0      receive A1      receive A2 ...
+                    |               |               |
+                 send B0 ------> send B1 ------> send B2 ...
+
+What waited for the message waits for all of its last legs, and what waited for it to be sent or
+acknowledged for the last of its first legs: a host knows of the leg that it takes part in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.model.flows import FlowTable
+from netsim.model.tasks import RECEIVE, SEND, SENT, TaskTable, Workload
+
+Ints = NDArray[np.int64]
+
+SOURCE, DESTINATION = AT = ("source", "destination")
+"""In whose rack the peer is."""
+
+
+@dataclass(frozen=True)
+class RelayRule:
+    """Which messages of a network are relayed, and how.
+
+    Attributes:
+        rack: so many hosts stand together, host h in rack h // rack, as its rank h % rack.
+        rail: so many neighbouring ranks have their networks in common.
+        at: SOURCE or DESTINATION.
+        chunk_bytes: of the chunks into which a message is cut; None: it goes in one.
+    """
+
+    rack: int
+    rail: int = 1
+    at: str = SOURCE
+    chunk_bytes: int | None = None
+
+    def peers(self, flows: FlowTable) -> Ints:
+        """int64[n]: the peer of each flow, -1 where it needs none (or names its NIC)."""
+        src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
+        src_rank, dst_rank = src % self.rack, dst % self.rack
+        apart = (src // self.rack != dst // self.rack) & (flows.nic < 0)
+        apart &= src_rank // self.rail != dst_rank // self.rail
+        peer = src - src_rank + dst_rank if self.at == SOURCE else dst - dst_rank + src_rank
+        return np.where(apart, peer, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Legs:
+    """The flows that messages became.
+
+    The first flow of message m has its number; further ones come behind those of all messages.
+
+    Attributes:
+        flows: the messages, as the traffic gave them.
+        tasks: how many tasks the traffic gave, None if it gave none.
+        peer: int64[n], by whom a message is relayed, or -1.
+        message, leg, chunk: int64[n_flows]. A message that is not relayed is a flow of leg 0, of
+            others there are legs 1 and 2.
+    """
+
+    flows: FlowTable
+    tasks: int | None
+    peer: Ints
+    message: Ints
+    leg: Ints
+    chunk: Ints
+
+    def of_flows(self, flows: Ints) -> Ints:
+        """The messages of some flows; -1 stays -1."""
+        return np.where(flows < 0, -1, self.message[flows])
+
+    def latest(self, values: Ints) -> Ints:
+        """int64[n]: the largest value of a message's last legs; -1 if one of them is negative."""
+        last = self.leg != 1
+        found = np.zeros(len(self.flows), np.int64)
+        np.maximum.at(found, self.message[last], values[last])
+        found[self.message[last & (values < 0)]] = -1
+        return found
+
+    def total(self, values: Ints) -> Ints:
+        """int64[n]: the sum over all flows of a message."""
+        found = np.zeros(len(self.flows), np.int64)
+        np.add.at(found, self.message, values)
+        return found
+
+    def ideal_ps(self, leg_ps: Ints, last_ps: Ints, handed_over_ps: Ints) -> Ints:
+        """int64[n]: how long each message takes at the least if it is alone; that is exact but for
+        chunks of which the last is shorter, and waits for full packets of the one before it.
+
+        Of each flow: `leg_ps` how long it takes, `last_ps` the same or, of last legs, until what is
+        asked for, and `handed_over_ps` until its last packet has left.
+        """
+        found = np.where(self.peer < 0, last_ps[: self.peer.size], 0)
+        first, second = (np.flatnonzero(self.leg == leg) for leg in (1, 2))
+        order = np.argsort(self.message[first] + self.chunk[first] * self.peer.size, kind="stable")
+        first = first[order]
+        order = np.argsort(self.message[second] + self.chunk[second] * self.peer.size)
+        second = second[order]
+        starts = np.searchsorted(self.chunk[first], np.arange(self.chunk.max(initial=-1) + 2))
+        source, peer = np.zeros((2, self.peer.size), np.int64)  # when each is free for the next one
+        for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+            a, b = first[begin:end], second[begin:end]
+            m = self.message[a]
+            at_peer = np.maximum(source[m] + leg_ps[a], peer[m])
+            source[m] += handed_over_ps[a]
+            peer[m] = at_peer + handed_over_ps[b]
+            found[m] = np.maximum(found[m], at_peer + last_ps[b])
+        return found
+
+
+def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, Legs | None]:
+    """The workload in which messages that need it are relayed, and which flow is what of them.
+
+    None if there are none. Raises InputError, naming the first one, for messages that cannot be cut
+    into chunks: of programs, and those that wait for what another host is to be told of.
+    """
+    flows, peer = load.flows, rule.peers(load.flows)
+    apart = np.flatnonzero(peer >= 0)
+    if not apart.size:
+        return load, None
+    n = len(flows)
+    chunk_bytes = rule.chunk_bytes or int(flows.size_bytes.max())
+    chunks = -(-flows.size_bytes[apart] // chunk_bytes)
+    _refuse(load, apart[chunks > 1])
+
+    # Chunk by chunk: its message, its place there, and its two flows.
+    message = np.repeat(apart, chunks)
+    place = np.arange(message.size) - np.repeat(np.cumsum(chunks) - chunks, chunks)
+    n_new = 1 + (place > 0)
+    second = n + np.cumsum(n_new) - 1
+    first = np.where(place > 0, second - 1, message)
+    size = np.minimum(chunk_bytes, flows.size_bytes[message] - place * chunk_bytes)
+
+    n_all = n + int(n_new.sum())
+    legs = Legs(
+        flows=flows,
+        tasks=None if load.tasks is None else len(load.tasks),
+        peer=peer,
+        message=np.arange(n_all),
+        leg=np.zeros(n_all, np.int64),
+        chunk=np.zeros(n_all, np.int64),
+    )
+    for ends, leg in ((first, 1), (second, 2)):
+        legs.message[ends], legs.leg[ends], legs.chunk[ends] = message, leg, place
+    cut = np.repeat(chunks > 1, chunks)
+    table = _flows(legs, size, first, second)
+    _wait(table, legs, first[~cut], second[~cut])
+    tasks = _received(load.tasks, message, place, second, np.repeat(chunks, chunks))
+    if cut.any():
+        tasks = _in_chunks(tasks, table, _Chunks(message, place, first, second).of(cut))
+    return replace(load, flows=table, tasks=tasks), legs
+
+
+@dataclass(frozen=True)
+class _Chunks:
+    """Chunks of messages, in order: the message and the place there, and the two flows of each."""
+
+    message: Ints
+    place: Ints
+    first: Ints
+    second: Ints
+
+    def of(self, which: NDArray[np.bool_]) -> _Chunks:
+        """Some of them."""
+        columns = (self.message, self.place, self.first, self.second)
+        return _Chunks(*(column[which] for column in columns))
+
+
+def _refuse(load: Workload, cut: Ints) -> None:
+    """Raise InputError if messages that cannot be cut are."""
+    flows, hint = load.flows, 'relay_chunk = "none": messages are relayed whole'
+    if cut.size and load.program is not None:
+        message = f"flow {cut[0]} is relayed in chunks, and {load.program.name} is a program"
+        raise InputError(message, key="topology.relay_chunk", hint=hint)
+    if flows.after_ptr is None or flows.after_flow is None:
+        return
+    waiter = np.repeat(np.arange(len(flows)), np.diff(flows.after_ptr))
+    for i in np.flatnonzero(np.isin(waiter, cut) & ~flows.waits_here())[:1].tolist():
+        raise InputError(
+            f"flow {waiter[i]} is relayed in chunks, and waits for flow {flows.after_flow[i]}, "
+            "which is delivered at another host",
+            key="topology.relay_chunk",
+            hint=hint,
+        )
+
+
+def _flows(legs: Legs, size: Ints, first: Ints, second: Ints) -> FlowTable:
+    """All flows; those of messages start as these do, others at once."""
+    old, message = legs.flows, legs.message
+    src, dst, sizes = (
+        column[message].astype(np.int64) for column in (old.src, old.dst, old.size_bytes)
+    )
+    dst[first] = src[second] = legs.peer[message[first]]
+    sizes[first] = sizes[second] = size
+    start = np.zeros(message.size, np.int64)
+    start[: len(old)] = old.start_ps
+    label = None if old.label is None else [old.label[m] for m in message.tolist()]
+    table = FlowTable(src, dst, sizes, start, cls=old.cls[message], label=label)
+    table.use_nics(old.nic[message])
+    table.start_ps = start  # which may change
+    return table
+
+
+def _wait(table: FlowTable, legs: Legs, whole: Ints, onward: Ints) -> None:
+    """Let flows wait for all last legs of what they waited for, and `onward` for `whole`."""
+    old, n = legs.flows, len(legs.flows)
+    waiter, awaited = onward, whole
+    if old.after_ptr is not None and old.after_flow is not None:
+        last = np.flatnonzero(legs.leg != 1)
+        last = last[np.argsort(legs.message[last], kind="stable")]
+        counts = np.bincount(legs.message[last], minlength=n)
+        begin = np.cumsum(counts) - counts
+        m = old.after_flow
+        each = np.repeat(begin[m] - np.cumsum(counts[m]) + counts[m], counts[m])
+        awaited = np.concatenate([last[each + np.arange(each.size)], awaited])
+        of_old = np.repeat(np.arange(n), np.diff(old.after_ptr))
+        waiter = np.concatenate([np.repeat(of_old, counts[m]), waiter])
+    if not waiter.size:
+        return
+    order = np.argsort(waiter, kind="stable")
+    counts = np.bincount(waiter, minlength=len(table))
+    table.after_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    table.after_flow = awaited[order]
+
+
+def _received(
+    tasks: TaskTable | None, message: Ints, place: Ints, second: Ints, chunks: Ints
+) -> TaskTable | None:
+    """Tasks that wait for the last chunk of what they waited for; for the others: `_in_chunks`."""
+    if tasks is None:
+        return None
+    tasks = _copy(tasks)
+    last = place == chunks - 1
+    of_message = np.full(int(max(tasks.flow.max(initial=0), message.max())) + 1, -1)
+    of_message[message[last]] = second[last]
+    receives = np.flatnonzero(tasks.kind == RECEIVE)
+    new = of_message[tasks.flow[receives]]
+    tasks.flow[receives] = np.where(new >= 0, new, tasks.flow[receives])
+    return tasks
+
+
+def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> TaskTable:
+    """Add the tasks by which messages are relayed in chunks, and make `table` wait for none.
+
+    Flows that wait for flows, and all of that at their own host, do so by tasks from now on.
+    """
+    n, n_flows = 0 if tasks is None else len(tasks), len(table)
+    new = _New(n)
+    none = np.full(n_flows, -1, np.int64)
+    send = none.copy() if tasks is None else tasks.of_flows(SEND, n_flows)
+    receive = none if tasks is None else tasks.of_flows(RECEIVE, n_flows)
+
+    # The first leg, chunk by chunk. Its first flow starts when the message would have.
+    starting = of.first[(of.place == 0) & (send[of.first] < 0)]
+    send[starting] = new.add(SEND, table.src[starting], starting, table.start_ps[starting])
+    table.start_ps[starting] = 0
+    later = of.first[of.place > 0]
+    send[later] = new.add(SEND, table.src[later], later)
+    # The second one: what has come goes on, in order.
+    here = new.add(RECEIVE, table.dst[of.first], of.first)
+    send[of.second] = new.add(SEND, table.src[of.second], of.second)
+    before = np.flatnonzero(of.place > 0) - 1
+    behind = before + 1
+    edges = [
+        (send[of.first[before]], send[of.first[behind]]),
+        (send[of.second[before]], send[of.second[behind]]),
+        (here, send[of.second]),
+    ]
+    # Whoever waits for the message, by a task that now waits for its last chunk.
+    is_last = np.append(of.message[1:] != of.message[:-1], True)
+    final = of.second[is_last][np.cumsum(is_last) - is_last]  # of each chunk's message
+    others = ~is_last & (receive[final] >= 0)
+    arrived = new.add(RECEIVE, table.dst[of.second[others]], of.second[others])
+    edges.append((arrived, receive[final[others]]))
+    edges += _by_tasks(table, send, new, of.first[of.place == 0])
+    joined = new.joined(tasks)
+    if tasks is not None:
+        # Of the traffic's send tasks, those that waited for one wait for the last chunk's.
+        sends, last = send[of.first[of.place == 0]], send[of.first[is_last]]
+        own = sends < n
+        joined.done_when = joined.done_when.copy()
+        joined.done_when[last[own]] = joined.done_when[sends[own]]
+        joined.done_when[sends[own & (last != sends)]] = SENT
+        moved = np.arange(len(joined))
+        moved[sends[own]] = last[own]
+        before_, then = tasks.edges()
+        edges.insert(0, (moved[before_], then))
+    joined.wait_for_pairs(*(np.concatenate(side) for side in zip(*edges, strict=True)))
+    return joined
+
+
+def _by_tasks(table: FlowTable, send: Ints, new: _New, starting: Ints) -> list[tuple[Ints, Ints]]:
+    """Makes flows wait by tasks that waited at their own host; returns the edges.
+
+    Only if there are any among `starting`: otherwise the engine does the same.
+    """
+    if table.after_ptr is None or table.after_flow is None:
+        return []
+    waiter = np.repeat(np.arange(len(table)), np.diff(table.after_ptr))
+    here, awaited = table.waits_here(), table.after_flow
+    if not np.isin(starting, waiter).any():
+        return []
+    received, which = np.unique(awaited[here], return_inverse=True)
+    tasks = new.add(RECEIVE, table.dst[received], received)
+    waiting = np.unique(waiter[here])
+    own = waiting[send[waiting] < 0]
+    send[own] = new.add(SEND, table.src[own], own, table.start_ps[own])
+    table.start_ps[own] = 0
+    counts = np.bincount(waiter[~here], minlength=len(table))
+    table.after_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    table.after_flow = awaited[~here]
+    return [(tasks[which.reshape(-1)], send[waiter[here]])]
+
+
+class _New:
+    """Tasks that come behind the first `n`."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._parts: list[tuple[Ints, ...]] = []
+
+    def add(self, kind: int, host: NDArray[np.int32], flow: Ints, duration: Ints | int = 0) -> Ints:
+        """Add a task for each flow; returns their numbers."""
+        columns = np.broadcast_arrays(np.full(flow.size, kind), host, flow, duration)
+        self._parts.append(tuple(np.array(column, np.int64) for column in columns))
+        self._n += flow.size
+        return np.arange(self._n - flow.size, self._n)
+
+    def joined(self, tasks: TaskTable | None) -> TaskTable:
+        """One table of `tasks` and these, without edges."""
+        kind, host, flow, duration = (
+            np.concatenate(column) for column in zip(*self._parts, strict=True)
+        )
+        added = TaskTable(kind, host, duration, flow=flow)
+        if tasks is None:
+            return added
+        names = ("kind", "host", "duration_ps", "stream", "flow", "done_when", "held")
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(tasks, name), getattr(added, name)]) for name in names
+        }
+        if tasks.label is not None:
+            columns["label"] = [*tasks.label, *[""] * len(added)]
+        return TaskTable(**columns)
+
+
+def _copy(tasks: TaskTable) -> TaskTable:
+    """The same tasks, in a table whose flows may be changed."""
+    copy = TaskTable(
+        tasks.kind,
+        tasks.host,
+        tasks.duration_ps,
+        stream=tasks.stream,
+        done_when=tasks.done_when,
+        held=tasks.held,
+        label=tasks.label,
+    )
+    copy.flow = tasks.flow.copy()
+    copy.after_ptr, copy.after_task = tasks.after_ptr, tasks.after_task
+    return copy

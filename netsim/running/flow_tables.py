@@ -1,0 +1,118 @@
+"""The tables of flows, and of the legs of those that are relayed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netsim.model.fabric import packet_counts
+
+if TYPE_CHECKING:
+    from netsim.engine.readings import FlowStates
+    from netsim.experiment import Point
+    from netsim.experiment.scenario import Scenario
+    from netsim.model.relays import Legs
+    from netsim.results.run_result import Table
+
+
+def simulated_flows(
+    point: Point, scenario: Scenario, states: FlowStates
+) -> tuple[Table, Table | None]:
+    """The flows of the traffic as they were simulated, and the legs of those that were relayed."""
+    done_ps, legs = states.done_ps, scenario.legs
+    start_ps = np.where(states.waits_for > 0, -1, states.start_ps)
+    acked_ps = np.where(done_ps >= 0, states.acked_ps, -1)
+    counts = np.array(states.sent_packets), np.array(states.retransmits)
+    cls = np.array(states.traffic_class)
+    table = None
+    if legs is not None:
+        table = _legs(scenario, legs, start_ps, done_ps)
+        n = len(legs.flows)
+        start_ps, cls = start_ps[:n], cls[:n]
+        done_ps, acked_ps = legs.latest(done_ps), legs.latest(acked_ps)
+        counts = legs.total(counts[0]), legs.total(counts[1])
+    flows = _table(
+        point,
+        scenario,
+        start_ps=start_ps,
+        fct_ps=np.where(done_ps >= 0, done_ps - start_ps, -1),
+        acked_ps=np.where(acked_ps >= 0, acked_ps - start_ps, -1),
+        packets_sent=counts[0],
+        retransmits=counts[1],
+        cls=cls,
+    )
+    return flows, table
+
+
+def ideal_flows(point: Point, scenario: Scenario) -> Table:
+    """The flows of a transport whose completion times are the ideal ones."""
+    flows, ideal, legs = scenario.flows, scenario.ideal, scenario.legs
+    packets = packet_counts(flows.size_bytes, point.packets)
+    if legs is not None and scenario.alone is not None:
+        flows, ideal, packets = legs.flows, scenario.alone, legs.total(packets)
+    return _table(
+        point,
+        scenario,
+        start_ps=flows.start_ps,
+        fct_ps=ideal.fct_ps,
+        acked_ps=ideal.acked_ps,
+        packets_sent=packets,
+        retransmits=np.zeros(len(flows), np.int64),
+        cls=flows.cls,
+    )
+
+
+def _legs(scenario: Scenario, legs: Legs, start_ps: np.ndarray, done_ps: np.ndarray) -> Table:
+    """One row for each chunk of a relayed message on each of its two legs."""
+    of = np.flatnonzero(legs.leg > 0)
+    of = of[np.lexsort((legs.leg[of], legs.chunk[of], legs.message[of]))]
+    flows = scenario.flows
+    return {
+        "leg": of,
+        "flow": legs.message[of],
+        "chunk": legs.chunk[of],
+        "hop": legs.leg[of],
+        "src": flows.src[of],
+        "dst": flows.dst[of],
+        "size_bytes": flows.size_bytes[of],
+        "start_ps": start_ps[of],
+        "fct_ps": np.where(done_ps >= 0, done_ps - start_ps, -1)[of],
+        "ideal_ps": scenario.ideal.fct_ps[of],
+    }
+
+
+def _table(
+    point: Point,
+    scenario: Scenario,
+    *,
+    start_ps: np.ndarray,
+    fct_ps: np.ndarray,
+    acked_ps: np.ndarray,
+    packets_sent: np.ndarray,
+    retransmits: np.ndarray,
+    cls: np.ndarray,
+) -> Table:
+    """One row a flow of the traffic; the columns are documented in `netsim.results.columns`."""
+    legs, flows, ideal = scenario.legs, scenario.flows, scenario.ideal
+    packets = packet_counts(flows.size_bytes, point.packets)
+    if legs is not None and scenario.alone is not None:
+        flows, ideal, packets = legs.flows, scenario.alone, legs.total(packets)
+    names = np.array(["", *(flow_class.name for flow_class in point.classes)])
+    slowdown = np.where(fct_ps >= 0, fct_ps / ideal.fct_ps, np.nan)
+    return {
+        "flow": np.arange(len(flows)),
+        "src": flows.src,
+        "dst": flows.dst,
+        "size_bytes": flows.size_bytes,
+        "start_ps": start_ps,
+        "fct_ps": fct_ps,
+        "acked_ps": acked_ps,
+        "ideal_ps": ideal.fct_ps,
+        "slowdown": slowdown,
+        "packets": packets,
+        "packets_sent": packets_sent,
+        "retransmits": retransmits,
+        "class": cls,
+        **({"flow_class": names[scenario.class_of_flow[: len(flows)]]} if point.classes else {}),
+    }

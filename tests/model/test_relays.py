@@ -1,0 +1,262 @@
+"""Relayed messages: closed forms to the picosecond, and what waits for what in random workloads."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, build, run
+
+from netsim.bounds.ideal import hand_over_times, ideal_times
+from netsim.engine.engine import Engine
+from netsim.errors import InputError
+from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
+from netsim.model.builder import NetworkBuilder
+from netsim.model.fabric import PacketFormat
+from netsim.model.lanes import lanes_of
+from netsim.model.network import Network
+from netsim.model.relays import DESTINATION, SOURCE, Legs, RelayRule, relayed
+
+GBPS = 10**9
+US = 10**6
+UP_DELAY, OUT_DELAY = US // 10, US
+PACKET, WIRE = 4096, 4160
+DEEP = replace(DROP_TAIL, queue=replace(DROP_TAIL.queue, params={"queue_bytes": 10**9}))
+
+
+def rails(racks: int, gpus: int, up: int = 400, out: int = 100, rail: int = 1) -> Network:
+    """A switch for each rack, and one for each rail; rates in Gbit/s."""
+    builder = NetworkBuilder()
+    hosts = np.array(builder.add_hosts(racks * gpus)).reshape(racks, gpus)
+    for rack in range(racks):
+        builder.cables(hosts[rack], builder.add_switch(f"up{rack}"), up * GBPS, UP_DELAY)
+    for first in range(0, gpus, rail):
+        switch = builder.add_switch(f"out{first}")
+        group = hosts[:, first : first + rail].reshape(-1)
+        builder.cables(group, switch, out * GBPS, OUT_DELAY, nic=1)
+    return builder.build("rails")
+
+
+def ser(rate: int) -> int:
+    """Picoseconds of a full packet at a rate in Gbit/s."""
+    return WIRE * 8000 // rate
+
+
+def alone(packets: int, rate: int, delay: int) -> int:
+    """Of so many full packets through one switch."""
+    return packets * ser(rate) + delay + ser(rate) + delay
+
+
+def go(
+    network: Network, load: Workload, rule: RelayRule, **given: Any
+) -> tuple[Engine, Legs | None]:
+    load.validate(network.n_hosts)
+    made, legs = relayed(load, rule)
+    given = {"transport": "datagram", "fabric": DEEP, "jit": False, **given}
+    engine = run(build(network, made.flows, tasks=made.tasks, **given))
+    return engine, legs
+
+
+def completion(network: Network, rule: RelayRule, packets: int, src: int, dst: int) -> int:
+    """Of one message at time 0."""
+    load = Workload(FlowTable([src], [dst], packets * PACKET))
+    engine, legs = go(network, load, rule)
+    assert legs is not None
+    return int(legs.latest(engine.flow_states().done_ps)[0])
+
+
+@pytest.mark.parametrize("at", [SOURCE, DESTINATION])
+def test_a_message_in_one_chunk_takes_the_sum_of_its_legs(at: str) -> None:
+    found = completion(rails(2, 3), RelayRule(3, 1, at), 7, 1, 5)
+    assert found == alone(7, 400, UP_DELAY) + alone(7, 100, OUT_DELAY)
+
+
+@pytest.mark.parametrize("at", [SOURCE, DESTINATION])
+@pytest.mark.parametrize(("up", "out"), [(400, 100), (100, 100), (50, 200)])
+def test_chunks_are_pipelined(at: str, up: int, out: int) -> None:
+    # The faster leg counts with one chunk, the slower one with all of them, back to back.
+    chunks, packets = 5, 3
+    rule = RelayRule(3, 1, at, packets * PACKET)
+    found = completion(rails(2, 3, up, out), rule, chunks * packets, 1, 5)
+    legs = [(up, UP_DELAY), (out, OUT_DELAY)]
+    (one, d1), (two, d2) = legs if at == SOURCE else legs[::-1]
+    waiting = (chunks - 1) * packets * max(ser(one), ser(two))
+    assert found == alone(packets, one, d1) + waiting + alone(packets, two, d2)
+
+
+def test_the_peer_is_of_the_other_ones_rank() -> None:
+    flows = FlowTable([1, 1, 1, 1], [5, 4, 2, 6], 1)
+    assert RelayRule(3, 1, SOURCE).peers(flows).tolist() == [2, -1, -1, 0]
+    assert RelayRule(3, 1, DESTINATION).peers(flows).tolist() == [4, -1, -1, 7]
+    # Of four ranks two and two have a network in common.
+    flows = FlowTable([0, 0, 0], [5, 6, 7], 1)
+    assert RelayRule(4, 2, SOURCE).peers(flows).tolist() == [-1, 2, 3]
+    flows.use_nics(1)
+    assert RelayRule(4, 2, SOURCE).peers(flows).tolist() == [-1, -1, -1]
+
+
+def test_without_messages_between_rails_nothing_changes() -> None:
+    load = Workload(FlowTable([0, 1], [3, 2], 5000))
+    same, legs = relayed(load, RelayRule(3))
+    assert same is load
+    assert legs is None
+
+
+def test_several_messages_and_their_sizes() -> None:
+    load = Workload(FlowTable([0, 0, 3], [4, 1, 1], [10_000, 50, 4_001], [0, 7, 9]))
+    made, legs = relayed(load, RelayRule(3, 1, SOURCE, 4_000))
+    assert legs is not None
+    assert len(made.flows) == 3 + 5 + 3
+    assert legs.total(made.flows.size_bytes).tolist() == [20_000, 50, 8_002]
+    assert made.flows.size_bytes[legs.chunk == 2].tolist() == [2_000, 2_000]
+    # Those of a chunk: to the peer, and on from there.
+    for message, peer in ((0, 1), (2, 4)):
+        of = legs.message == message
+        one, two = of & (legs.leg == 1), of & (legs.leg == 2)
+        assert set(made.flows.src[one].tolist()) == {int(load.flows.src[message])}
+        assert set(made.flows.dst[one].tolist()) == set(made.flows.src[two].tolist()) == {peer}
+        assert set(made.flows.dst[two].tolist()) == {int(load.flows.dst[message])}
+
+
+def random_load(rng: random.Random, n_hosts: int, wait: bool) -> Workload:
+    """Flows of which some wait for flows that are delivered where they start, or anywhere."""
+    n = rng.randint(1, 8)
+    rows, after = [], []
+    for f in range(n):
+        waits = [g for g in range(f) if rng.random() < 0.4] if wait else []
+        src = int(rows[waits[0]][1]) if waits and rng.random() < 0.7 else rng.randrange(n_hosts)
+        waits = [g for g in waits if rows[g][1] == src] if rng.random() < 0.7 else waits
+        dst = rng.choice([h for h in range(n_hosts) if h != src])
+        rows.append((src, dst, rng.randint(1, 40_000), rng.choice((0, rng.randint(1, 9 * US)))))
+        after.append(waits)
+    flows = FlowTable(*(np.array(column) for column in zip(*rows, strict=True)))
+    flows.set_dependencies(after)
+    return Workload(flows)
+
+
+@pytest.mark.parametrize("chunk_bytes", [None, 8192, 5000])
+def test_flows_wait_for_messages_as_for_flows(chunk_bytes: int | None) -> None:
+    rng, chunked, refused = random.Random(chunk_bytes), 0, 0
+    network = rails(2, 3)
+    for _ in range(60):
+        load = random_load(rng, 6, wait=True)
+        rule = RelayRule(3, 1, rng.choice((SOURCE, DESTINATION)), chunk_bytes)
+        try:
+            engine, legs = go(network, load, rule)
+        except InputError as error:
+            assert "which is delivered at another host" in str(error)  # noqa: PT017
+            refused += 1
+            continue
+        states = engine.flow_states()
+        assert (states.finished == 1).all()
+        if legs is None:
+            continue
+        chunked += int(legs.chunk.max() > 0)
+        done = legs.latest(states.done_ps)
+        for f in range(len(load.flows)):
+            waits = load.flows.waits_for(f)
+            ends = [int(done[g]) for g in waits]
+            away = any(load.flows.dst[g] != load.flows.src[f] for g in waits)
+            begin = max(ends, default=0) + away * network.lookahead_ps
+            assert states.start_ps[f] == begin + load.flows.start_ps[f]
+        check_legs(engine, legs)
+    assert (chunked > 10) == (chunk_bytes is not None)
+    assert (refused > 0) == (chunk_bytes is not None)
+
+
+def check_legs(engine: Engine, legs: Legs) -> None:
+    """The peer sends a chunk on as it has it, or as the chunk before has gone."""
+    states, n = engine.flow_states(), len(legs.flows)
+    at = {
+        key: i
+        for i, key in enumerate(
+            zip(legs.message.tolist(), legs.leg.tolist(), legs.chunk.tolist(), strict=True)
+        )
+    }
+    for m in np.flatnonzero(legs.peer >= 0).tolist():
+        chunks = 1 + int(legs.chunk[legs.message == m].max())
+        for k in range(chunks):
+            one, two = at[m, 1, k], at[m, 2, k]
+            assert states.start_ps[two] >= states.done_ps[one]
+            if k == 0:
+                assert one == m < n
+                assert states.start_ps[two] == states.done_ps[one]
+            else:
+                assert states.start_ps[one] > states.start_ps[at[m, 1, k - 1]]
+                assert states.start_ps[two] > states.start_ps[at[m, 2, k - 1]]
+
+
+@pytest.mark.parametrize("done_when", ["sent", "acked"])
+def test_tasks_wait_for_messages(done_when: str) -> None:
+    # 0 computes and sends to 4, on another rail; 4 computes when it has all.
+    n, chunks = 6, 3
+    network = rails(2, 3)
+    acked = done_when == "acked"
+    tasks = TaskTable(
+        [COMPUTE, SEND, JOIN, RECEIVE, COMPUTE],
+        [0, 0, 0, 4, 4],
+        [US, 2 * US, 0, 3 * US, 4 * US],
+        flow=[-1, 0, -1, 0, -1],
+        done_when=[0, ACKED * acked, 0, 0, 0],
+        label=list("abcde"),
+    )
+    tasks.wait_for([[], [0], [1], [], [3]])
+    load = Workload(FlowTable([0], [4], n * PACKET), tasks)
+    rule = RelayRule(3, 1, SOURCE, n * PACKET // chunks)
+    made, _ = relayed(load, rule)
+    made.validate(network.n_hosts)
+    assert made.tasks is not None
+    assert made.tasks.label is not None
+    assert list(made.tasks.label[:5]) == list("abcde")
+    engine, legs = go(network, load, rule, transport="roce")
+    assert legs is not None
+    states, flows = engine.task_states(), engine.flow_states()
+    done = int(legs.latest(flows.done_ps)[0])
+    assert done == flows.done_ps.max()
+    assert states.start_ps[1] == US
+    assert flows.start_ps[0] == 3 * US
+    assert states.start_ps[3] == done
+    assert states.end_ps[4] == done + 7 * US
+    first = np.flatnonzero(legs.leg == 1)
+    sent = 3 * US + n * ser(400)
+    assert states.end_ps[2] == (flows.acked_ps[first].max() if acked else sent)
+
+
+def test_the_ideal_time_is_what_a_message_alone_takes() -> None:
+    # A short last chunk may wait for full packets of the one before it, for less than one of them.
+    rng, exact = random.Random(3), 0
+    for _ in range(35):
+        network = rails(2, 3, rng.choice((40, 100, 400)), rng.choice((40, 100, 400)))
+        chunk = rng.choice((None, 5000, 2 * PACKET, 3 * PACKET))
+        rule = RelayRule(3, 1, rng.choice((SOURCE, DESTINATION)), chunk)
+        load = Workload(FlowTable([0], [rng.choice((4, 5))], rng.randint(1, 60_000)))
+        made, legs = relayed(load, rule)
+        lanes, packets = lanes_of(network, made.flows), PacketFormat()
+        ideal = ideal_times(network, made.flows, packets, lanes=lanes)
+        engine = run(build(network, made.flows, "datagram", DEEP, tasks=made.tasks, jit=False))
+        done = engine.flow_states().done_ps
+        assert legs is not None
+        left = hand_over_times(network, made.flows, packets, lanes)
+        least = legs.ideal_ps(ideal.fct_ps, ideal.fct_ps, left)
+        late = int((legs.latest(done) - least)[0])
+        assert 0 <= late < ser(40)
+        exact += late == 0
+        if chunk is None:
+            assert late == 0
+    assert exact > 15
+
+
+def test_what_cannot_be_cut_is_refused() -> None:
+    flows = FlowTable([1, 0], [2, 4], 10_000)
+    flows.set_dependencies([[], [0]])
+    rule = RelayRule(3, 1, SOURCE, 4_000)
+    with pytest.raises(
+        InputError, match=r"^topology.relay_chunk: flow 1 is relayed in chunks, and "
+    ):
+        relayed(Workload(flows), rule)
+    made, _ = relayed(Workload(flows), replace(rule, chunk_bytes=None))
+    assert made.flows.waits_for(1) == [0]
+    assert made.flows.waits_for(2) == [1]

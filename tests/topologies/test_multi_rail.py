@@ -1,0 +1,159 @@
+"""Rails: who is in a network with whom, and messages to other rails from file to result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from experiment_text import load
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from topology_of import check_routes, topology_of
+
+from netsim.errors import InputError
+from netsim.flows import FlowTable
+from netsim.model.lanes import lanes_of
+from netsim.model.relays import RelayRule
+from netsim.network import Network
+from netsim.results import load_result, write_result
+from netsim.running.point import simulate
+from netsim.tracing import trace_flow
+
+GBPS = 10**9
+TREE = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2, "host_rate": "200Gbps"}
+TOML = """
+transport = "{transport}"
+[topology]
+kind = "multi_rail"
+gpus = 3
+relay = "{relay}"
+relay_chunk = "8KiB"
+[topology.rail]
+kind = "fat_tree"
+hosts_per_leaf = 2
+leaves = 2
+[traffic]
+kind = "all_to_all"
+size = "20KB"
+[fabric]
+queue_bytes = "10000pkt"
+"""
+
+
+def rails(gpus: int, rail: Any, **given: Any) -> Network:
+    return topology_of({"kind": "multi_rail", "gpus": gpus, "rail": rail, **given})
+
+
+@given(
+    st.sampled_from([(1, 1), (2, 1), (2, 2), (4, 2), (6, 3)]),
+    st.integers(1, 2),
+    st.integers(1, 3),
+    st.integers(1, 3),
+)
+@settings(max_examples=20, deadline=None)
+def test_ports_lead_to_the_rack_and_to_the_rail(
+    gpus: tuple[int, int], racks_per_leaf: int, leaves: int, planes: int
+) -> None:
+    per_rack, group = gpus
+    tree = {**TREE, "hosts_per_leaf": racks_per_leaf * group, "leaves": leaves}
+    rail = {"kind": "multi_plane", "planes": planes, "plane": tree}
+    network = rails(per_rack, rail, gpus_per_rail=group, scale_up_planes=2)
+    racks = racks_per_leaf * leaves
+    assert network.n_hosts == racks * per_rack
+    assert network.first_group.size - 1 == 2 * racks + planes * per_rack // group
+    check_routes(network)
+    ports = np.diff(network.node_first_port)[: network.n_hosts]
+    assert ports.tolist() == [2 + planes] * network.n_hosts
+    assert (
+        network.nic_rate_bps.reshape(-1, 2).tolist()
+        == [[14_400 * GBPS, planes * 200 * GBPS]] * network.n_hosts
+    )
+    # Who has what in common with whom.
+    for a in range(network.n_hosts):
+        for b in range(network.n_hosts):
+            if a == b:
+                continue
+            flow = FlowTable([a], [b], 1)
+            if a // per_rack == b // per_rack:
+                lanes = lanes_of(network, flow)
+                assert lanes.counts.tolist() == [2]
+                assert network.port_nic[lanes.src_port].tolist() == [0, 0]
+            elif a % per_rack // group == b % per_rack // group:
+                lanes = lanes_of(network, flow)
+                assert lanes.counts.tolist() == [planes]
+                assert set(network.port_nic[lanes.src_port].tolist()) == {1}
+            else:
+                with pytest.raises(InputError, match="no network in common"):
+                    lanes_of(network, flow)
+
+
+def test_names_and_the_rule() -> None:
+    network = rails(2, TREE, relay="destination", relay_chunk="1MB")
+    assert network.switch_names[:4] == ("rack0.up0", "rack1.up0", "rack2.up0", "rack3.up0")
+    assert network.switch_names[4:7] == ("rail0.leaf0", "rail0.leaf1", "rail0.spine0")
+    assert network.relays == RelayRule(2, 1, "destination", 10**6)
+    assert rails(2, TREE, relay="none").relays is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"gpus_per_rail": 3}, "topology.gpus_per_rail: 4 GPUs of a rack cannot be divided"),
+        ({"gpus_per_rail": 0}, "topology.gpus_per_rail: 4 GPUs of a rack cannot be divided"),
+        ({"scale_up_planes": 7}, "topology.scale_up_planes: 14.4Tbps cannot be divided evenly"),
+        ({"relay": "sideways"}, 'topology.relay: "sideways" is not a choice'),
+        ({"rail": {**TREE, "leaves": 0}}, "topology.rail.leaves: 0 is too small"),
+        (
+            {"gpus_per_rail": 2, "rail": {**TREE, "hosts_per_leaf": 3, "leaves": 1}},
+            "topology.rail: 3 hosts of a rail are no whole number of racks with 2 in each",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_said(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message.replace(".", r"\.")):
+        rails(4, **{"rail": TREE, **wrong})
+
+
+@pytest.mark.parametrize("relay", ["source", "destination"])
+def test_results_tell_of_messages(
+    tmp_path: Path, relay: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+    point = load(tmp_path, TOML.format(transport="datagram", relay=relay)).points()[0]
+    done = simulate(point)
+    result = load_result(write_result(tmp_path / "out", point, done))
+    assert result.hash_fits()
+    flows, legs = result.flows, result.legs
+    assert legs is not None
+    assert len(flows) == 12 * 11
+    assert flows["size_bytes"].unique().to_list() == [20_000]
+    messages = legs["flow"].n_unique()
+    assert result.summary["relays"] == {"messages": messages, "legs": len(legs)}
+    assert messages == 12 * 9 - 12 * 3  # not to one's rack, nor on one's rail
+    assert len(legs) == messages * 2 * 3
+    assert result.tasks is None
+    # A message is done as the last chunk is there.
+    last = legs.filter(legs["hop"] == 2)
+    end = (last["start_ps"] + last["fct_ps"]).to_numpy().reshape(-1, 3).max(axis=1)
+    of = flows[last["flow"].to_numpy()[::3].tolist()]
+    assert ((of["start_ps"] + of["fct_ps"]).to_numpy() == end).all()
+    assert (flows["slowdown"] >= 1).all()
+    relayed, direct = int(last["flow"][0]), int(np.setdiff1d(flows["flow"], legs["flow"])[0])
+    with pytest.raises(InputError, match=f"flow {relayed} is relayed by host"):
+        trace_flow(result, relayed)
+    assert trace_flow(result, direct).fct_ps == flows["fct_ps"][direct]
+
+
+def test_the_ideal_transport_knows_of_legs(tmp_path: Path) -> None:
+    result = simulate(load(tmp_path, TOML.format(transport="ideal", relay="source")).points()[0])
+    assert result.flows["fct_ps"].size == 132
+    assert (result.flows["slowdown"] == 1).all()
+    assert result.summary["flows"] == 132
+
+
+def test_without_relays_other_rails_cannot_be_reached(tmp_path: Path) -> None:
+    point = load(tmp_path, TOML.format(transport="datagram", relay="none")).points()[0]
+    with pytest.raises(InputError, match=r"host 2 and host 3 have no network in common"):
+        simulate(point)
