@@ -85,7 +85,10 @@ def random_case(rng_seed: int, **named: Any) -> Case:
         raise ValueError(f"there are no cases with {named}")
     rng = random.Random(f"{rng_seed} {sorted(named.items())}")
     transport, model = rng.choice(pairs)
-    drawn = {"load_balancing": rng.choice(LOAD_BALANCING), "planes": rng.choice((None, *PLANES))}
+    drawn: dict[str, Any] = {
+        "load_balancing": rng.choice(LOAD_BALANCING),
+        "planes": rng.choice((None, *PLANES)),
+    }
     trees = random.Random(f"{rng_seed} trees")
     drawn["trees"] = trees if named.pop("trees", trees.random() < TREES) else None
     case = _plain(rng, {**drawn, **named, "transport": transport, "model": model})
