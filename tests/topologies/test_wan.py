@@ -1,0 +1,125 @@
+"""Datacenters joined by long links: who is joined to whom, and how fast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from topology_of import check_routes, topology_of
+
+from netsim.errors import InputError
+from netsim.flows import FlowTable, Workload
+from netsim.model.lanes import lanes_of
+from netsim.model.relays import relayed
+from netsim.network import Network
+
+GBPS, US, MS = 10**9, 10**6, 10**9
+TREE = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 3, "host_rate": "200Gbps"}
+
+
+def wan(datacenter: Any, **given: Any) -> Network:
+    given = {"link_rate": "100Gbps", **given} if "capacity_per_host" not in given else given
+    return topology_of({"kind": "wan", "datacenter": datacenter, **given})
+
+
+def long_links(network: Network) -> np.ndarray:
+    return np.flatnonzero(network.port_delay_ps == 30 * MS)
+
+
+@given(st.integers(2, 4), st.integers(1, 3), st.integers(1, 3), st.integers(1, 2))
+@settings(max_examples=20, deadline=None)
+def test_trees_are_joined_at_their_spines(
+    datacenters: int, leaves: int, spines: int, links: int
+) -> None:
+    tree = {**TREE, "leaves": leaves, "spines": spines}
+    network = wan(tree, datacenters=datacenters, links=links)
+    check_routes(network)
+    alone = topology_of(tree)
+    assert network.n_hosts == datacenters * alone.n_hosts
+    assert network.n_switches == datacenters * (alone.n_switches + 1)
+    assert len(long_links(network)) == datacenters * (datacenters - 1) * links
+    graph = network.to_networkx()
+    inside, across = alone.n_hosts - 1, alone.n_hosts
+    hops = nx.single_source_shortest_path_length(graph, 0)
+    assert hops[inside] == alone.diameter
+    # leaf, spine, border, border, spine, leaf
+    assert hops[across] == 7 == network.diameter
+    names = {network.node_name(n): n for n in graph.nodes}
+    for number in range(datacenters):
+        border = names[f"dc{number}.border0"]
+        assert graph.degree[border] == spines + (datacenters - 1) * links
+    # What one datacenter sends to another is what the links carry, or what its spines do.
+    capacity = nx.DiGraph()
+    for a, b, data in graph.edges(data=True):
+        rate = data["rate_bps"]
+        for x, y in ((a, b), (b, a)):
+            before = capacity.get_edge_data(x, y, {"capacity": 0})["capacity"]
+            capacity.add_edge(x, y, capacity=before + rate)
+    ends = [names[f"dc{number}.border0"] for number in (0, 1)]
+    flow = nx.maximum_flow_value(capacity, *ends)
+    assert flow == links * 100 * GBPS * (datacenters - 1)  # by way of the others as well
+
+
+def test_what_links_carry_for_each_host() -> None:
+    network = wan(TREE, capacity_per_host="5Gbps", links=2)
+    assert network.port_rate_bps[long_links(network)].tolist() == [15 * GBPS] * 4
+    smaller = {**TREE, "leaves": 2}
+    network = wan(TREE, capacity_per_host="5Gbps", others=smaller)
+    assert network.n_hosts == 10
+    assert network.port_rate_bps[long_links(network)].tolist() == [20 * GBPS] * 2
+
+
+def test_planes_and_rails_have_borders_of_their_own() -> None:
+    planes = {"kind": "multi_plane", "planes": 2, "plane": TREE}
+    network = wan(planes)
+    assert [name for name in network.switch_names if "border" in name] == [
+        *("dc0.border0", "dc0.border1", "dc1.border0", "dc1.border1")
+    ]
+    assert network.first_group.size - 1 == 2
+    assert lanes_of(network, FlowTable([0], [11], 1)).counts.tolist() == [2]
+    rails = {"kind": "multi_rail", "gpus": 2, "rail": planes, "relay_chunk": "none"}
+    network = wan(rails)
+    check_routes(network)
+    # Rack networks stay by themselves: 12 of them, and 2 rails of 2 planes.
+    assert network.first_group.size - 1 == 12 + 4
+    assert lanes_of(network, FlowTable([0], [22], 1)).counts.tolist() == [2]
+    with pytest.raises(InputError, match="no network in common"):
+        lanes_of(network, FlowTable([0], [13], 1))
+    assert network.relays is not None
+    made, _ = relayed(Workload(FlowTable([0], [13], 1)), network.relays)
+    assert (made.flows.src.tolist(), made.flows.dst.tolist()) == ([0, 1], [1, 13])
+    assert lanes_of(network, made.flows).counts.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"link_rate": "none"}, "topology.link_rate: either link_rate or capacity_per_host"),
+        ({"others": {**TREE, "leaves": 0}}, "topology.others.leaves: 0 is too small"),
+        (
+            {"others": {**TREE, "planes": 2}},
+            "topology.others: is not like the first datacenter: other networks for other",
+        ),
+        (
+            {"others": {"kind": "multi_rail", "gpus": 1, "rail": TREE}},
+            "topology.others: is not like the first datacenter: other relays",
+        ),
+        ({"datacenters": 1}, "topology.datacenters: 1 is too small"),
+    ],
+)
+def test_what_does_not_fit_is_said(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message.replace(".", r"\.")):
+        wan(TREE, **given)
+
+
+def test_delays_and_rates_of_the_border() -> None:
+    network = wan(TREE, border_rate="400Gbps", border_latency="3us", delay="12ms")
+    path = network.path(0, 6)
+    assert network.port_rate_bps[path].tolist() == [
+        rate * GBPS for rate in (200, 200, 400, 100, 400, 200, 200)
+    ]
+    assert network.port_delay_ps[path].tolist() == [US, US, 3 * US, 12 * MS, 3 * US, US, US]

@@ -1,0 +1,118 @@
+"""Datacenters joined by long links, each a network of any kind.
+
+[topology.datacenter] is what each of the `datacenters` is, or the first one, if [topology.others]
+says what the others are. Hosts are numbered datacenter by datacenter. Each has a border switch,
+joined to all switches of its highest tier by a cable of `border_rate`, and each two border switches
+have `links` cables of `link_rate` between them, `delay` long. Instead of `link_rate`,
+`capacity_per_host` says what all of these cables carry for each host of the smaller of the two.
+
+Where hosts have several ports the networks that those of their last NIC lead to have a border
+switch each (planes; of a `multi_rail` the rails): the first one of a datacenter is joined to the
+first ones of others, and so on. All of them have the same number, and, of a `multi_rail`, the same
+racks and relays.
+
+Switches are called dc0.leaf0 and dc0.border0. Bit errors of long links are faults, of `links =
+"dc*.border* - dc*.border*"`, with a `bit_error_rate`. Buffers are those of [fabric] at all
+switches: what border switches need for a long round trip, all of them have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from netsim.errors import InputError
+from netsim.network import Network, NetworkBuilder, build_part
+from netsim.params import REQUIRED, Param
+
+PARAMS = [
+    Param("datacenters", "count", 2, "how many there are", minimum=2),
+    Param("datacenter", "topology", REQUIRED, "what each of them is, or the first one"),
+    Param("others", "topology", None, "what all but the first one are"),
+    Param("links", "count", 1, "long links between two border switches", minimum=1),
+    Param("link_rate", "rate", None, "line rate of a long link"),
+    Param("capacity_per_host", "rate", None, "of all links of two datacenters, in place of that"),
+    Param("delay", "time", "30ms", "propagation of a long link", minimum="1ps"),
+    Param(
+        "border_rate",
+        "rate",
+        None,
+        "line rate between a border switch and one below; by default that of its fastest port",
+    ),
+    Param("border_latency", "time", "1us", "propagation between these two", minimum="1ps"),
+]
+
+
+def build(params: Mapping[str, Any]) -> Network:
+    """The network of `params` (see PARAMS).
+
+    Raises:
+        InputError: datacenters that cannot be joined, or as their topologies do.
+    """
+    if (params["link_rate"] is None) == (params["capacity_per_host"] is None):
+        raise InputError(
+            "either link_rate or capacity_per_host says what long links carry",
+            key="topology.link_rate",
+            hint='such as link_rate = "400Gbps"',
+        )
+    first = build_part(params, "datacenter")
+    other = first if params["others"] is None else build_part(params, "others")
+    parts = [first] + [other] * (params["datacenters"] - 1)
+    outside = [_outside(first), _outside(other)]
+    if outside[0].size != outside[1].size or first.relays != other.relays:
+        what = "networks for other datacenters" if first.relays == other.relays else "relays"
+        raise InputError(f"is not like the first datacenter: other {what}", key="topology.others")
+    n_networks = outside[0].size
+    builder = NetworkBuilder()
+    builder.expect(
+        hosts=sum(part.n_hosts for part in parts),
+        switches=sum(part.n_switches + n_networks for part in parts),
+        cables=sum(part.n_ports // 2 + part.n_switches for part in parts),
+        edges=sum(part.n_groups for part in parts),
+    )
+    places = [builder.add_hosts(part.n_hosts) for part in parts]
+    borders = []
+    for number, (part, hosts) in enumerate(zip(parts, places, strict=True)):
+        switches = builder.add_network(part, hosts, prefix=f"dc{number}.")
+        borders.append(_borders(builder, params, number, part, switches))
+    for a, b in combinations(range(len(parts)), 2):
+        hosts_there = min(parts[a].n_hosts, parts[b].n_hosts)
+        rate = params["link_rate"]
+        if rate is None:
+            rate = params["capacity_per_host"] * hosts_there // (n_networks * params["links"])
+        here, there = (np.repeat(ends, params["links"]) for ends in (borders[a], borders[b]))
+        builder.cables(here, there, rate, params["delay"])
+    network = builder.build(f"{len(parts)}_datacenters_of_{first.name}")
+    return replace(network, relays=first.relays)
+
+
+def _outside(part: Network) -> np.ndarray:
+    """The networks of a datacenter that reach others: those of its hosts' last NICs."""
+    host = part.port_node[: part.n_host_ports]
+    last = np.diff(part.first_nic)[host] - 1
+    return np.unique(part.port_network[part.port_nic == last])
+
+
+def _borders(
+    builder: NetworkBuilder,
+    params: Mapping[str, Any],
+    number: int,
+    part: Network,
+    switches: range,
+) -> np.ndarray:
+    """Add the border switches of a datacenter, whose own are `switches`; returns their ids."""
+    borders = []
+    for place, network in enumerate(_outside(part).tolist()):
+        inside = np.flatnonzero(part.switch_network == network)
+        tiers = part.tier[part.n_hosts + inside]
+        border = builder.add_switch(f"dc{number}.border{place}", int(tiers.max()) + 1)
+        for switch in inside[tiers == tiers.max()].tolist():
+            rates = part.port_rate_bps[part.port_node == part.n_hosts + switch]
+            rate = params["border_rate"] or int(rates.max())
+            builder.cable(switches[switch], border, rate, params["border_latency"])
+        borders.append(border)
+    return np.array(borders)
