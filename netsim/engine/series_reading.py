@@ -130,8 +130,8 @@ def _in_each(counts: Ints) -> Ints:
 
 
 class _Pending:
-    """What some queues hold since they last were looked at: until ``free_at`` ``held`` bytes,
-    ``after`` that ``after``, where a transmission has ended that nobody has noticed yet."""
+    """What some queues hold since they last changed: until ``free_at`` ``held`` bytes, ``after``
+    that ``after``, where a transmission has ended that nobody has noticed yet."""
 
     def __init__(self, state: State, queues: Ints, n_classes: int, now_ps: int) -> None:
         wires = state.wires
@@ -146,7 +146,7 @@ class _Pending:
 
     def area(self, at_ps: Ints) -> tuple[Ints, Ints]:
         """The area under each queue up to some times, in its two parts."""
-        high, low = self.levels["area_high"], self.levels["area_low"]
+        high, low = self.levels["area_high"], self.levels["area_low"] - self.levels["moment"]
         before = np.minimum(at_ps, self.free_at) - self.levels["since_ps"]
         behind = np.maximum(at_ps - self.free_at, 0)
         for held, span in ((self.held, before), (self.after, behind)):

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
-from netsim.engine.kernels.holes import ECN_ENQUEUE, FOLLOWS, N_CLASSES, TRACE
+from netsim.engine.kernels.holes import ECN_ENQUEUE, FOLLOWS, N_CLASSES, SAMPLED, TRACE
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
 from netsim.engine.kernels.layout import Wires
 from netsim.engine.kernels.packets import DATA, ECN_CE
 from netsim.engine.kernels.places import queue_of, ring_slot
+from netsim.engine.kernels.series import change
 from netsim.engine.kernels.trace import DROPPED, MARKED, trace_record
 from netsim.model.arithmetic import PURPOSE_ECN, rand32
 
@@ -44,8 +45,11 @@ def mark_packet(
         trace_record(wires, MARKED, port.number, pkt, now, queue.bytes)
 
 
-def hold(queue: QueueRecord, size: Bytes) -> None:
+def hold(wires: Wires, port: PortRecord, cls: int, size: Bytes, now: Ps) -> None:
     """Account for ``size`` more bytes in a class."""
+    if SAMPLED:
+        change(wires, port.number, cls, int(size), now)
+    queue = wires.queues[queue_of(port.number, cls)]
     queue.bytes += size
     if queue.bytes > queue.max_bytes:
         queue.max_bytes = queue.bytes
@@ -69,7 +73,7 @@ def enqueue(
         wires.ingress[slot] = ingress
     queue.tail += 1
     port.backlog |= 1 << cls
-    hold(queue, Bytes(pkt.size_bytes))
+    hold(wires, port, cls, Bytes(pkt.size_bytes), now)
     if mark:
         mark_packet(wires, port, queue, wires.pool[slot], now)
 

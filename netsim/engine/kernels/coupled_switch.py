@@ -67,7 +67,7 @@ from netsim.engine.kernels.queue_handlers import IN_ON_ARRIVAL, IN_ON_DEPARTURE
 from netsim.engine.kernels.queue_services import DROP
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 from netsim.engine.kernels.rules import NOT_FORESEEN, broken
-from netsim.engine.kernels.series import look_at_port
+from netsim.engine.kernels.series import close_until
 from netsim.engine.kernels.switch import (
     KEY_BITS,
     KEY_MASK,
@@ -187,7 +187,7 @@ def let_in(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
     check_prio(env, pkt)
     if verdict == DROP:
         if SAMPLED:
-            look_at_port(env.wires, port.number, now)
+            close_until(env.wires, port.number, now)
         if FORESEES and env.switch.mode != ALL_IN_ORDER:
             broken(env.switch, NOT_FORESEEN, port.asked & (FRAME_DUE - 1))
         queue = env.wires.queues[queue_of(port.number, int(pkt.prio))]

@@ -174,15 +174,16 @@ class SwitchRecord(Declared):
 
 
 class LevelRecord(Declared):
-    """A queue of which more is kept than its counters (series.py): since when it has been as it
-    is, and what it was until then."""
+    """A queue of which more is kept than its counters (series.py): what it held until ``since_ps``,
+    and how that has changed."""
 
     since_ps: Ps
     due_ps: Ps  # end of the interval that is under way; INF if there are no intervals
     row: int  # of the samples, for that interval
     peak_bytes: Bytes  # in it
-    area_high: int  # bytes held, times picoseconds, since the run began: in units of 2**24 ...
+    area_high: int  # bytes held, times picoseconds, until then: in units of 2**24 ...
     area_low: int  # ... and the rest
+    moment: int  # bytes that came since, less those that left, each times when, counted from then
     first_bin: int  # of the times at each level
 
 

@@ -145,7 +145,7 @@ PROGRAM_HOST = record_of(ProgramHostRecord)
 FABRIC = record_of(FabricRecord)
 CLOCK = record_of(ClockRecord)
 PARTS = record_of(PartsRecord)
-LEVEL = record_of(LevelRecord)
+LEVEL = padded_record_of(LevelRecord)
 SAMPLE = record_of(SampleRecord)
 SERIES_CLOCK = record_of(SeriesClockRecord)
 

@@ -35,7 +35,7 @@ from netsim.engine.kernels.layout import INF, ONE_PORT, Wires
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.places import queue_of, ring_slot
 from netsim.engine.kernels.rules import NO_CLASS, NO_PACKET, NO_SIZE, NOT_CONTROL, NOT_DATA, broken
-from netsim.engine.kernels.series import look
+from netsim.engine.kernels.series import close_until
 from netsim.engine.kernels.tasks import handed_over
 from netsim.engine.kernels.timers import arm, start_timer
 from netsim.engine.kernels.trace import HANDLER, LOST, SENT, trace_packet, trace_tx
@@ -145,7 +145,7 @@ def launch_from_host(
         trace_packet(wires, LOST, p, slot, now, 0)
     port.free_at = end
     if SAMPLED:
-        look(wires, p, int(pkt.prio), now)
+        close_until(wires, p, now)
     queue = wires.queues[queue_of(p, int(pkt.prio))]
     queue.sent_packets += 1
     queue.sent_bytes += size

@@ -60,7 +60,7 @@ from netsim.engine.kernels.rules import (
     PUSHED_TWICE,
     broken,
 )
-from netsim.engine.kernels.series import look, look_at_port
+from netsim.engine.kernels.series import change, close_until, look_at_port
 from netsim.engine.kernels.trace import ARRIVED, FORWARDED, LOST, trace_packet
 from netsim.model.arithmetic import send_time
 
@@ -70,12 +70,12 @@ def set_paused(wires: Wires, port: PortRecord, paused: int, now: Ps) -> None:
 
     Changes it, and the classes' accounts of the time that they were paused.
     """
+    if SAMPLED:
+        close_until(wires, port.number, now)
     for cls in range(N_CLASSES):
         was = (port.paused >> cls) & 1
         becomes = (paused >> cls) & 1
         if was != becomes:
-            if SAMPLED:
-                look(wires, port.number, cls, now)
             queue = wires.queues[queue_of(port.number, cls)]
             if becomes == 1:
                 queue.paused_since = now
@@ -140,7 +140,8 @@ def launch(
     """
     wires = env.wires
     if SAMPLED:
-        look(wires, port.number, cls, now)
+        if PAUSES or LOOKS:  # else what comes or leaves now, and lets it start, has done so
+            close_until(wires, port.number, now)
     queue = wires.queues[queue_of(port.number, cls)]
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
     wires.pool[slot] = waiting
@@ -245,7 +246,8 @@ def retire(env: QueueEnv, port: PortRecord) -> None:
         port.tx_class = 0
         return
     if SAMPLED:
-        look(env.wires, port.number, port.tx_class, port.free_at)
+        close_until(env.wires, port.number, port.free_at)
+        change(env.wires, port.number, port.tx_class, -int(port.tx_bytes), port.free_at)
     env.wires.queues[queue_of(port.number, port.tx_class)].bytes -= port.tx_bytes
     port.tx_bytes = Bytes(0)
 
@@ -299,7 +301,10 @@ def take_in(env: QueueEnv, port: PortRecord, arrived: Slot, ingress: LocalPort, 
     wires = env.wires
     pkt = wires.pool[arrived]
     if SAMPLED:
-        look_at_port(wires, port.number, now)
+        if MOVES:
+            look_at_port(wires, port.number, now)
+        else:
+            close_until(wires, port.number, now)
     if TRACE:
         held = wires.queues[queue_of(port.number, int(pkt.prio))].bytes
         trace_packet(wires, ARRIVED, port.number, arrived, now, held)
@@ -310,7 +315,7 @@ def take_in(env: QueueEnv, port: PortRecord, arrived: Slot, ingress: LocalPort, 
         return False
     if goes_straight(wires, port, cls, now):
         # With nothing held there is nothing to mark at enqueue either.
-        hold(wires.queues[queue_of(port.number, cls)], Bytes(pkt.size_bytes))
+        hold(wires, port, cls, Bytes(pkt.size_bytes), now)
         launch(env, port, cls, pkt, ingress, now)
         return True
     enqueue(wires, port, cls, pkt, ingress, now)

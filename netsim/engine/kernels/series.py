@@ -1,11 +1,11 @@
 """Series: what queues, hosts and flows were like in each interval of simulated time.
 
 Compiled in with ``SAMPLED``; without it no trace of it is left in the machine code. A queue is
-looked at before anything about it changes (`look`), a host before the first event of an interval
-(`look_at_host`): until then all was as it is, so that the intervals that have ended since are
-written then, and nobody has to be woken for it. What is written are counters as they stood at
-an interval's end, and the largest queue within it: intervals are made longer (series.py of
-the engine) by leaving out every second end. Nothing here changes what is simulated.
+looked at before its bytes change (`change`) or its counters (`close_until`), a host before the
+first event of an interval (`look_at_host`): until then all was as it is, so that the intervals that
+have ended since are written then, and nobody has to be woken for it. What is written are counters
+as they stood at an interval's end, and the largest queue within it: intervals are made longer
+(series.py of the engine) by leaving out every second end. Nothing here changes what is simulated.
 
 With ``HISTOGRAM`` the time that a queue spends at each level is kept as well, for the whole run.
 """
@@ -22,6 +22,9 @@ from netsim.engine.kernels.places import queue_of
 AREA_BITS = 24
 AREA_MASK = (1 << AREA_BITS) - 1
 """An area under a queue, in byte-picoseconds, is ``area_high << AREA_BITS | area_low``."""
+
+MOST_PS = 1 << 33
+"""So long a time, times all bytes of a queue, is an int64 if these are 2**30."""
 
 EXACT_BITS = 5
 STEP_BITS = 4
@@ -45,17 +48,16 @@ def bin_of(held: int) -> int:
     return min(BINS - 1, (1 << EXACT_BITS) + ((power - EXACT_BITS) << STEP_BITS) + step)
 
 
-def stay(wires: Wires, level: LevelRecord, held: Bytes, now: Ps) -> None:
-    """A queue held so many bytes until now."""
+def fold(wires: Wires, level: LevelRecord, held: Bytes, now: Ps) -> None:
+    """Bring the area under a queue, which holds so many bytes, up to now."""
     duration = now - level.since_ps
-    if duration > 0:
-        area = level.area_low + held * (duration & AREA_MASK)
-        level.area_high += held * (duration >> AREA_BITS) + (area >> AREA_BITS)
-        level.area_low = area & AREA_MASK
-        if HISTOGRAM:
-            wires.level_times[level.first_bin + bin_of(held)] += duration
-        level.since_ps = now
-    level.peak_bytes = max(level.peak_bytes, held)
+    area = level.area_low + held * (duration & AREA_MASK) - level.moment
+    level.area_high += held * (duration >> AREA_BITS) + (area >> AREA_BITS)
+    level.area_low = area & AREA_MASK
+    if HISTOGRAM:
+        wires.level_times[level.first_bin + bin_of(held)] += duration
+    level.since_ps = now
+    level.moment = 0
 
 
 def close_interval(wires: Wires, level: LevelRecord, p: GlobalPort, cls: int) -> None:
@@ -63,7 +65,7 @@ def close_interval(wires: Wires, level: LevelRecord, p: GlobalPort, cls: int) ->
     clock = wires.series_clock[0]
     queue = wires.queues[queue_of(p, cls)]
     at = level.due_ps
-    stay(wires, level, queue.bytes, at)
+    fold(wires, level, queue.bytes, at)
     sample = wires.samples[level.row]
     sample.area_high = level.area_high
     sample.area_low = level.area_low
@@ -85,21 +87,43 @@ def paused_until(wires: Wires, queue: QueueRecord, p: GlobalPort, cls: int, at: 
     return queue.paused_ps
 
 
-def look(wires: Wires, p: GlobalPort, cls: int, now: Ps) -> None:
-    """Account for class ``cls`` of port ``p``, about which something is to change now."""
+def close_until(wires: Wires, p: GlobalPort, now: Ps) -> None:
+    """Write what the queues of port ``p``, whose counters are to change, were like until now.
+
+    The intervals of all its classes end together.
+    """
     first = wires.level_of[p]
-    if first >= 0:
-        level = wires.levels[first + cls]
-        while level.due_ps <= now:
-            close_interval(wires, level, p, cls)
-        stay(wires, level, wires.queues[queue_of(p, cls)].bytes, now)
+    if first >= 0 and wires.levels[first].due_ps <= now:
+        for cls in range(N_CLASSES):
+            level = wires.levels[first + cls]
+            while level.due_ps <= now:
+                close_interval(wires, level, p, cls)
+
+
+def change(wires: Wires, p: GlobalPort, cls: int, size: int, now: Ps) -> None:
+    """Class ``cls`` of port ``p`` is to hold ``size`` bytes more now, or less (see `close_until`).
+
+    What it holds, times how long, need not be added up at each change: bytes that come in count
+    from then on, and those that leave no longer.
+    """
+    first = wires.level_of[p]
+    if first < 0:
+        return
+    level = wires.levels[first + cls]
+    held = wires.queues[queue_of(p, cls)].bytes
+    if HISTOGRAM or now - level.since_ps > MOST_PS:
+        fold(wires, level, held, now)
+    level.moment += size * (now - level.since_ps)
+    level.peak_bytes = max(level.peak_bytes, Bytes(held + size))
 
 
 def look_at_port(wires: Wires, p: GlobalPort, now: Ps) -> None:
-    """Likewise, of all classes of a port: a queue discipline may change any of them."""
-    if wires.level_of[p] >= 0:
+    """Where a queue discipline may change any class of port ``p`` now, without saying when."""
+    close_until(wires, p, now)
+    first = wires.level_of[p]
+    if first >= 0:
         for cls in range(N_CLASSES):
-            look(wires, p, cls, now)
+            fold(wires, wires.levels[first + cls], wires.queues[queue_of(p, cls)].bytes, now)
 
 
 def look_at_host(wires: Wires, ends: Ends, host: HostId, now: Ps) -> None:
