@@ -7,6 +7,10 @@ its name in `KINDS`, or `COMPARISONS`, of `netsim/cli/plot.py`.
 `fct_vs_load`, `transports` and `against` compare the points of sweeps: `compare(results)` gives a
 `Comparison`, which holds a table of its figures, and `draw(comparison)` draws it. What these share
 is in `sweeps.py`; `pool.py` makes one curve, with a name and a look, of the seeds of a point.
+
+Networks are drawn by `network_layout.py` (what stands where), `network_drawing.py` and
+`matchings.py`
+(circuit switches); `topology` is that in the colours of a result.
 """
 
 from netsim.plots.style import save

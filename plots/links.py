@@ -32,7 +32,7 @@ def draw(results: Sequence[Result]) -> Figure:
     shown = [result for result in results if result not in left_out]
     if not shown:
         raise InputError(
-            "the result has no links", file=str(results[0].path), hint=_why_none(results[0])
+            "the result has no links", file=str(results[0].path), hint=why_none(results[0])
         )
     curves = pool.curves(shown)
     if len(curves) > len(style.LINES):
@@ -64,7 +64,8 @@ def without_links(results: Sequence[Result]) -> list[Result]:
     ]
 
 
-def _why_none(result: Result) -> str:
+def why_none(result: Result) -> str:
+    """What a user can do for a result to have links."""
     if pool.transport(result) == pool.IDEAL:
         return '"ideal" is not simulated'
     return "links = true in [outputs] of the experiment writes them"

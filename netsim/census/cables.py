@@ -64,6 +64,17 @@ def length_class(delay_ps: Ints) -> Ints:
     return np.searchsorted(limits_ps, delay_ps, side="left")
 
 
+def physical_ports(network: Network) -> NDArray[np.bool_]:
+    """bool[n_ports]: all ports, but one only of those that share a fibre to a circuit switch."""
+    real = np.ones(network.n_ports, bool)
+    if network.circuits is not None:
+        fibre = network.circuits.fibre
+        lit = np.flatnonzero(fibre >= 0)
+        real[lit] = False
+        real[lit[np.unique(fibre[lit], return_index=True)[1]]] = True
+    return real
+
+
 def cables(network: Network) -> tuple[CableRow, ...]:
     """All cables of a network, for circuits the fibres that lead to their switches."""
     ports = np.arange(network.n_ports)
@@ -74,8 +85,7 @@ def cables(network: Network) -> tuple[CableRow, ...]:
     if circuits is not None:
         plain &= circuits.of_port < 0
         lit = np.flatnonzero(circuits.fibre >= 0)
-        _, first = np.unique(circuits.fibre[lit], return_index=True)
-        plain[lit[first]] = True
+        plain[lit] = physical_ports(network)[lit]
         joins[lit] = 2
         delay_ps[lit] = circuits.near_ps[lit]
     chosen = np.flatnonzero(plain)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.census.bisection import MAX_FLOW, TIERS, Bisection, bisection, halves, middle_of
-from netsim.census.cables import CableRow, cables, latencies_ps
+from netsim.census.cables import CableRow, cables, latencies_ps, physical_ports
 from netsim.census.circuits import CircuitRow, circuit_switches
 from netsim.census.paths import Ways, reach, ways_between_hosts
 from netsim.census.symmetry import kinds_of_networks
@@ -47,7 +48,7 @@ class NetworkRow:
 
     Attributes:
         count: how many there are: planes, rails, racks' own networks.
-        name: of its first switch.
+        name: how the names of all its switches begin, such as "plane0", or that of the first one.
         hosts: that have a port in it; `host_rate_bps` is that of all these ports.
         switches, tiers: numbers of each.
         bisection: from the first half of its hosts, by number, to the second; None for one host.
@@ -146,6 +147,13 @@ def stem(name: str) -> str:
     return next((part for part in reversed(parts) if part), name)
 
 
+def common_name(names: Sequence[str]) -> str:
+    """The parts up to dots that switches' names have in common; the first of them if none."""
+    parts = [name.split(".")[:-1] for name in names]
+    common = [part[0] for part in zip(*parts, strict=False) if len(set(part)) == 1]
+    return ".".join(common) or names[0]
+
+
 def _nics(network: Network) -> tuple[NicRow, ...]:
     ports = np.arange(network.n_host_ports)
     own = network.nic_of_port * np.int64(network.port_rate_bps.max() + 1)
@@ -162,12 +170,7 @@ def _nics(network: Network) -> tuple[NicRow, ...]:
 
 def _switches(network: Network) -> tuple[SwitchRow, ...]:
     """Switches by tier; a circuit switch's fibre is one port, whatever it leads to in turn."""
-    real = np.ones(network.n_ports, bool)
-    if network.circuits is not None:
-        fibre = network.circuits.fibre
-        real = fibre < 0
-        lit = np.flatnonzero(~real)
-        real[lit[np.unique(fibre[lit], return_index=True)[1]]] = True
+    real = physical_ports(network)
     node = network.port_node[real]
     ports = np.bincount(node, minlength=network.n_nodes)
     rates = np.bincount(node, network.port_rate_bps[real].astype(float), network.n_nodes)
@@ -201,7 +204,7 @@ def _network(network: Network, alike: Ints) -> NetworkRow:
     across, sent_bps = _across(network, alike, cut)
     return NetworkRow(
         count=int(alike.size),
-        name=network.switch_names[int(inside[0])],
+        name=common_name([network.switch_names[one] for one in inside.tolist()]),
         hosts=hosts,
         host_rate_bps=int(network.port_rate_bps[ports].sum()),
         switches=int(inside.size),

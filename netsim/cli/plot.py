@@ -23,8 +23,12 @@ KINDS = {
     "links": "links",
     "timeline": "timeline",
     "series": "series",
+    "topology": "topology",
 }
 """Kind -> module of netsim.plots that draws results."""
+
+TOPOLOGY = "topology"
+"""The kind that --y is for as well."""
 
 Y = "fct_p99"
 """What --x alone shows."""
@@ -41,15 +45,16 @@ COMPARISONS = {"load": "fct_vs_load", "transports": "transports"}
     "--kind",
     type=click.Choice([*KINDS, *COMPARISONS]),
     help="Completion times (the default), slowdown by flow, how busy the links were, when hosts "
-    "computed and sent, or series over time. Of sweeps "
+    "computed and sent, series over time, or the network in colours. Of sweeps "
     "also: completion times against traffic.load, or transports side by side, with a table.",
 )
 @click.option("--x", metavar="AXIS", help="Of a sweep: draw --y against this axis, with a table.")
 @click.option(
     "--y",
     metavar="COLUMN",
-    help=f"A statistic, such as fct_mean or slowdown_p99, or a number of summary.json, such as "
-    f"drops; {Y} by default.",
+    help=f"With --x a statistic, such as fct_mean or slowdown_p99, or a number of summary.json, "
+    f"such as drops; {Y} by default. With --kind topology what links are coloured by: utilisation, "
+    "drops, trims, marks, lost, pauses or queue.",
 )
 @click.option(
     "--out",
@@ -70,6 +75,7 @@ def command(
     links       utilisation and largest queue of every link
     timeline    of one run with tasks: when each host computed, sent and received
     series      queues, rates and state over time, of a run with [outputs] sample
+    topology    the network, its links coloured by --y, with what failed
     load        sweep over traffic.load: last flow and mean against load, a line per
                 transport, beside single paths with max-min fair shares
     transports  sweep over transport: last flow and mean, a bar per transport, beside
@@ -88,6 +94,11 @@ def command(
         comparison = against.compare(points, x, y or Y)
         default = f"{comparison.y}_{comparison.x.rpartition('.')[2]}.png"
         figure = against.draw(comparison)
+    elif kind == TOPOLOGY:
+        from netsim.plots import topology
+
+        default, comparison = f"{kind}.png" if y is None else f"{kind}_{y}.png", None
+        figure = topology.draw(points, y)
     elif y is not None:
         raise InputError("--y needs an axis to stand against", key="--x", hint="such as --x seed")
     else:

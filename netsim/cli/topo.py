@@ -1,4 +1,4 @@
-"""`netsim topo`: count the network that an experiment builds, price it, fail parts of it."""
+"""`netsim topo`: count the network that an experiment builds, price it, draw it."""
 
 from __future__ import annotations
 
@@ -37,6 +37,12 @@ FAIL = "--fail"
     help="What becomes of hosts and flows without a link or a node, named as in [faults]: "
     '"spine0", "plane1.*", "leaf0 - spine*". May be given many times.',
 )
+@click.option("--plot", is_flag=True, help="Draw it as well.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File for the drawing; its ending chooses the format. EXPERIMENT_topology.png by default.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 def command(
     experiment: str,
@@ -44,6 +50,8 @@ def command(
     seed: str | None,
     prices: Path | None,
     failing: tuple[str, ...],
+    plot: bool,
+    out: Path | None,
     as_json: bool,
 ) -> None:
     """Count the network that EXPERIMENT builds: what it is made of, what it carries, what it costs.
@@ -52,16 +60,35 @@ def command(
 
     \b
     netsim topo p2p_8192 --set 'topology.oversubscription=[1, 2, 4]'
-    netsim topo p2p_512 --fail spine0 --fail 'h3 - leaf0'
+    netsim topo p2p_512 --plot --fail spine0 --fail 'h3 - leaf0'
     """
     from netsim.census.prices import read_prices
+    from netsim.experiment.scenario import network_of
 
     table_of_prices = read_prices(prices)
-    chosen = distinct(load_experiment(experiment, overrides, seed).points())
-    counted = [_counted(point, label, table_of_prices, failing) for label, point in chosen]
+    loaded = load_experiment(experiment, overrides, seed)
+    chosen = distinct(loaded.points())
+    networks = [network_of(point) for _, point in chosen]
+    counted = [
+        _counted(point, network, label, table_of_prices, failing)
+        for (label, point), network in zip(chosen, networks, strict=True)
+    ]
     if as_json:
         click.echo(json.dumps([_plain(one) for one in counted], indent=2, ensure_ascii=False))
-        return
+    else:
+        _show(counted)
+    if plot or out is not None:
+        from netsim.plots import save
+        from netsim.plots.network_drawing import Panel, draw_networks
+
+        panels = [
+            Panel(label, network) for (label, _), network in zip(chosen, networks, strict=True)
+        ]
+        path = save(draw_networks(panels), out or Path(f"{loaded.name}_topology.png"))
+        click.echo(path, err=as_json)
+
+
+def _show(counted: Sequence[Counted]) -> None:
     from netsim.cli.topo_table import notes, topo_table
     from netsim.cli.wide import show
 
@@ -74,7 +101,7 @@ def distinct(points: Sequence[Point]) -> list[tuple[str, Point]]:
     """The first point with each network, and what tells that one from the others."""
     first: dict[str, Point] = {}
     for point in points:
-        first.setdefault(repr((str(point.topology.plugin.path), point.topology.params)), point)
+        first.setdefault(json.dumps(point.resolved["topology"], sort_keys=True), point)
     chosen = list(first.values())
     axes = [axis for axis in chosen[0].axes if axis.partition(".")[0] == "topology"]
     names = [
@@ -89,13 +116,13 @@ def _told(axis: str, value: Any) -> str:
     return str(value) if name == "topology" else f"{name} {value}"
 
 
-def _counted(point: Point, label: str, prices: Any, failing: Sequence[str]) -> Counted:
+def _counted(
+    point: Point, network: Network, label: str, prices: Any, failing: Sequence[str]
+) -> Counted:
     from netsim.census.census import census
     from netsim.census.prices import bill
     from netsim.cli.topo_table import Counted
-    from netsim.experiment.scenario import network_of
 
-    network = network_of(point)
     found = census(network)
     failures = tuple(_failures(point, network, failing)) if failing else ()
     return Counted(label, found, bill(found, prices), failures)

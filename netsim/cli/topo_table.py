@@ -118,8 +118,8 @@ def _network_lines(census: Census) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def _kind_lines(row: NetworkRow, part: str) -> Lines:
-    name = row.name.rpartition(".")[0] or row.name
-    found: Lines = {(part, ""): f"{name} and {row.count - 1:,} alike" if row.count > 1 else name}
+    alike = f" and {row.count - 1:,} alike" if row.count > 1 else ""
+    found: Lines = {(part, ""): row.name + alike}
     found[part, "hosts"] = f"{row.hosts:,}"
     found[part, "switches"] = f"{row.switches:,} in {row.tiers} tier{'s' * (row.tiers != 1)}"
     if row.bisection is not None:

@@ -133,6 +133,7 @@ def test_rails_and_their_racks() -> None:
     counted = census(rail_racks(racks, gpus, planes))
     assert [(nic.nic, nic.ports, nic.hosts) for nic in counted.nics] == [(0, 1, 24), (1, 2, 24)]
     up, rail = counted.networks
+    assert (up.name, rail.name) == ("rack0", "rail0.plane0")
     assert (up.count, up.hosts, up.tiers, up.switches) == (racks, gpus, 1, 1)
     assert (rail.count, rail.hosts, rail.tiers, rail.switches) == (gpus * planes, racks, 2, 6)
     # No rack's own network leads anywhere else.

@@ -41,6 +41,17 @@ def test_failures(netsim):
     assert "50 %" in text
 
 
+def test_a_drawing(netsim, tmp_path):
+    result = netsim("topo", "small.toml", "--plot")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith("small_topology.png\n")
+    assert (tmp_path / "small_topology.png").stat().st_size > 10_000
+    result = netsim("topo", "small.toml", "--json", "--out", "mine.svg")
+    assert json.loads(result.stdout)
+    assert (tmp_path / "mine.svg").exists()
+    assert fails(netsim("topo", "small.toml", "--out", "mine.toml"), 2, "no format for figures")
+
+
 def test_what_is_wrong_is_named(netsim, tmp_path):
     wrong = netsim("topo", "small.toml", "--fail", "core7")
     assert fails(wrong, 2, "--fail", '"core7" matches no node', "spine")

@@ -1,0 +1,217 @@
+"""A network as a picture: hosts, switches by tier, cables by rate, circuits with their matchings.
+
+Small networks are drawn in full, of large ones the first and the last parts of each kind, with how
+many there are beside them (`network_layout.py`). `topology.py` draws those of results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from netsim.census.cables import physical_ports
+from netsim.census.census import stem
+from netsim.plots import style
+from netsim.plots.matchings import draw_matchings
+from netsim.plots.network_layout import Drawing, lay_out
+from netsim.units import format_rate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from netsim.model.network import Network
+
+HOST, SWITCH, CIRCUIT = "#444444", "#F4F1EA", "#E69F00"
+ROW_IN, UNIT_IN = 1.05, 0.17
+"""Inches of a tier, and of a step along the row of hosts."""
+ARC_POINTS = 15
+IN_NO_BLOCK = "#777777"
+
+
+class Panel(NamedTuple):
+    """One network to be drawn, and its title."""
+
+    title: str
+    network: Network
+
+
+def draw_networks(panels: Sequence[Panel]) -> Figure:
+    """Networks side by side; those with circuits have matchings below them."""
+    from matplotlib.figure import Figure
+
+    drawings = [lay_out(panel.network) for panel in panels]
+    with_circuits = any(panel.network.circuits is not None for panel in panels)
+    widths = [min(16.0, max(5.5, drawing.width * UNIT_IN + 2.6)) for drawing in drawings]
+    rows = max(max(drawing.y.values()) + 2 for drawing in drawings)
+    height = ROW_IN * rows + 1.0 + (1.9 if with_circuits else 0.0)
+    figure = Figure(figsize=(sum(widths), height), layout="constrained")
+    ratios = [ROW_IN * rows, 1.7] if with_circuits else [1.0]
+    grid = figure.add_gridspec(len(ratios), len(panels), width_ratios=widths, height_ratios=ratios)
+    for at, (panel, drawing) in enumerate(zip(panels, drawings, strict=True)):
+        axes = figure.add_subplot(grid[0, at])
+        draw_structure(axes, panel.network, drawing)
+        _draw_cables(axes, panel.network, drawing)
+        axes.set_title(panel.title, fontsize="medium")
+        if panel.network.circuits is not None:
+            draw_matchings(figure, grid[1, at], panel.network)
+    return figure
+
+
+def draw_structure(axes: Axes, network: Network, drawing: Drawing) -> None:
+    """Nodes, dots and what is written beside them; cables are drawn by others."""
+    from matplotlib.patches import Rectangle
+
+    low, high = min(drawing.x.values()), max(drawing.x.values())
+    for name, first, last, top in drawing.blocks:
+        frame = Rectangle((first, 0.55), last - first, top - 0.1, facecolor="#EEF3F8", zorder=0)
+        axes.add_patch(frame)
+        axes.text((first + last) / 2, top + 0.48, name, ha="center", fontsize="small")
+    hosts = [(drawing.x[host], drawing.y[host]) for host in drawing.hosts]
+    xs, ys = np.array(hosts).T
+    axes.scatter(xs, ys, s=14, color=HOST, zorder=3)
+    places = [(drawing.x[one], drawing.y[one]) for one in drawing.switches]
+    style_of: dict[str, Any] = {
+        "s": 90,
+        "marker": "s",
+        "facecolor": SWITCH,
+        "edgecolor": HOST,
+        "zorder": 3,
+    }
+    xs, ys = np.array(places).T
+    axes.scatter(xs, ys, **style_of)
+    for x, y in drawing.circuits.values():
+        axes.scatter([x], [y], s=150, marker="D", facecolor=CIRCUIT, edgecolor=HOST, zorder=3)
+    for x, y in drawing.dots:
+        axes.text(x, y, "\u2026", ha="center", va="center", fontsize="large", zorder=4)
+    for height, text in _beside(network, drawing):
+        axes.text(
+            low - 0.03 * (high - low) - 0.6, height, text, ha="right", va="center", fontsize="small"
+        )
+    axes.set_xlim(low - 0.06 * (high - low) - 1, high + 0.02 * (high - low) + 1)
+    tops = [*drawing.y.values(), *(y for _, y in drawing.circuits.values())]
+    axes.set_ylim(min(tops) - 0.5, max(tops) + (0.75 if drawing.blocks else 0.35))
+    axes.set_axis_off()
+
+
+def _beside(network: Network, drawing: Drawing) -> list[tuple[float, str]]:
+    """What stands at each height, and how many there are of it in the whole network."""
+    ports = network.n_host_ports // network.n_hosts
+    real = network.port_node[physical_ports(network)]
+    ports_of = np.bincount(real, minlength=network.n_nodes)[network.n_hosts :]
+    host = f"{network.n_hosts:,} hosts"
+    texts = [(0.0, host if ports == 1 else f"{host}\nof {ports} ports")]
+    kinds: dict[float, dict[str, set[int]]] = {}
+    for node in drawing.switches:
+        name = stem(network.switch_names[node - network.n_hosts])
+        at = kinds.setdefault(drawing.y[node], {}).setdefault(name, set())
+        at.add(int(network.tier[node]))
+    stems = np.array([stem(name) for name in network.switch_names])
+    tier = network.tier[network.n_hosts :]
+    for height, names in sorted(kinds.items()):
+        told = []
+        for name, tiers in names.items():
+            these = np.flatnonzero((stems == name) & np.isin(tier, list(tiers)))
+            sizes = np.unique(ports_of[these])
+            among = " or ".join(f"{n:,}" for n in sizes[:2].tolist())
+            told.append(f"{these.size:,} {name}\n{among} ports" + " or more" * (sizes.size > 2))
+        texts.append((height, "\n".join(told[:2])))
+    if network.circuits is not None:
+        height = next(iter(drawing.circuits.values()))[1]
+        n = len(network.circuits.names)
+        texts.append((height, f"{n:,} circuit switch{'es' * (n != 1)}"))
+    return texts
+
+
+class Wire(NamedTuple):
+    """A line of a drawing: the ports at its first end, its points, and the block that it is in.
+
+    `block` is -1 for what belongs to none of the networks side by side.
+    """
+
+    ports: tuple[int, ...]
+    points: tuple[tuple[float, float], ...]
+    block: int
+
+
+def wires(network: Network, drawing: Drawing) -> list[Wire]:
+    """A line for each two nodes that are drawn and joined by cables, and for each fibre."""
+    found: dict[tuple[int, int], list[int]] = {}
+    circuits = network.circuits
+    for node in drawing.x:
+        first, end = network.node_first_port[node : node + 2].tolist()
+        for port in range(first, end):
+            peer = int(network.port_node[network.port_peer[port]])
+            if circuits is not None and circuits.of_port[port] >= 0:
+                found.setdefault((node, -1 - int(circuits.of_port[port])), []).append(port)
+            elif node < peer:
+                found.setdefault((node, peer), []).append(port)
+    drawn = []
+    for (node, peer), ports in found.items():
+        here = (drawing.x[node], drawing.y[node])
+        if peer in drawing.x:
+            points = _line(here, (drawing.x[peer], drawing.y[peer]))
+        elif -1 - peer in drawing.circuits:
+            points = (here, drawing.circuits[-1 - peer])
+        else:
+            continue
+        block = drawing.block_of.get(max(node, peer), -1)
+        drawn.append(Wire(tuple(ports), points, block))
+    return drawn
+
+
+def _line(here: tuple[float, float], there: tuple[float, float]) -> tuple[tuple[float, float], ...]:
+    """A straight line, or between nodes at one height an arc over those that stand between."""
+    if here[1] != there[1]:
+        return (here, there)
+    share = np.linspace(0, 1, ARC_POINTS)
+    rise = min(0.8, 0.05 * abs(there[0] - here[0]))
+    xs = here[0] + share * (there[0] - here[0])
+    ys = here[1] + rise * 4 * share * (1 - share)
+    return tuple(zip(xs.tolist(), ys.tolist(), strict=True))
+
+
+def _draw_cables(axes: Axes, network: Network, drawing: Drawing) -> None:
+    """Lines, the fastest the widest, coloured by rate, or by the networks side by side."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.lines import Line2D
+
+    drawn = wires(network, drawing)
+    rates = sorted({int(rate) for rate in network.port_rate_bps}, reverse=True)
+    handles = []
+    for at, rate_bps in enumerate(rates):
+        these = [one for one in drawn if int(network.port_rate_bps[one.ports[0]]) == rate_bps]
+        by_block = bool(drawing.blocks)
+        colours = [
+            (style.colour(one.block) if one.block >= 0 else IN_NO_BLOCK)
+            if by_block
+            else style.colour(at)
+            for one in these
+        ]
+        width = 1.6 - 0.9 * at / (len(rates) - 1) if len(rates) > 1 else 0.9
+        look: dict[str, Any] = {"colors": colours, "linewidths": width, "alpha": 0.75, "zorder": 1}
+        axes.add_collection(LineCollection([one.points for one in these], **look))
+        label = f"{format_rate(rate_bps)}: {_cables_of(network, rate_bps):,}"
+        shade = IN_NO_BLOCK if by_block else style.colour(at)
+        handles.append(Line2D([], [], color=shade, linewidth=width, label=label))
+    axes.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.03),
+        ncols=min(4, len(handles)),
+        frameon=False,
+        fontsize="small",
+        title="cables" if network.circuits is None else "cables and fibres",
+        title_fontsize="small",
+    )
+
+
+def _cables_of(network: Network, rate_bps: int) -> int:
+    """Cables, and fibres to circuit switches, of a rate."""
+    these = network.port_rate_bps == rate_bps
+    if network.circuits is None:
+        return int(these.sum()) // 2
+    plain = int((these & (network.circuits.fibre < 0)).sum()) // 2
+    return plain + int((these & (network.circuits.fibre >= 0) & physical_ports(network)).sum())

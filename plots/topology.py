@@ -1,0 +1,233 @@
+"""The network of a result, coloured by what happened on its links, with what failed.
+
+Each half of a line is the link that begins at that end. Of a large network some nodes are drawn,
+those with the highest values and with failures among them; below are all links, sorted, stage by
+stage, as in `links.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.census.census import stem
+from netsim.errors import InputError, did_you_mean
+from netsim.plots import pool, style
+from netsim.plots.links import why_none, without_links
+from netsim.plots.network_drawing import Wire, draw_structure, wires
+from netsim.plots.network_layout import lay_out
+from netsim.tracing.replay import point_of
+from netsim.units import format_number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap, Normalize
+    from matplotlib.figure import Figure
+
+    from netsim.model.network import Network
+    from netsim.plots.network_layout import Drawing
+    from netsim.results import Result
+
+QUANTITIES = {
+    "utilisation": ("utilisation", 1.0),
+    "drops": ("packets dropped", 1.0),
+    "trims": ("packets trimmed", 1.0),
+    "marks": ("packets marked", 1.0),
+    "lost": ("packets lost on the link", 1.0),
+    "pauses": ("time paused (us)", 1e6),
+    "queue": ("largest queue (KB)", 1e3),
+}
+"""What links can be coloured by: what the scale is called, and how much of the column one is."""
+
+COLUMN = {"pauses": "paused_ps", "queue": "max_queue_bytes"}
+DEFAULT = "utilisation"
+NOTHING, FAILED, COLOURS = "#C9C9C9", "#0072B2", "YlOrRd"
+MOST_PANELS, MOST_STAGES, STRIP_POINTS = 3, 8, 300
+HOTTEST = 6
+
+
+def draw(results: Sequence[Result], quantity: str | None = None) -> Figure:
+    """The networks of results, side by side, by one of QUANTITIES.
+
+    Raises InputError for what has no links, too many results, or a topology that has changed.
+    """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.figure import Figure
+
+    quantity = quantity or DEFAULT
+    if quantity not in QUANTITIES:
+        hint = did_you_mean(quantity, QUANTITIES)
+        raise InputError(f'links cannot be coloured by "{quantity}"', key="--y", hint=hint)
+    left_out = without_links(results)
+    shown = [result for result in results if result not in left_out]
+    if not shown:
+        raise InputError(
+            "the result has no links", file=str(results[0].path), hint=why_none(results[0])
+        )
+    if len(shown) > MOST_PANELS:
+        raise InputError(
+            f"{len(shown)} results are too many networks for one figure",
+            hint=f"give the directories of {MOST_PANELS} points at most",
+        )
+    networks = [_network_of(result) for result in shown]
+    values = [
+        _values(result, network, quantity) for result, network in zip(shown, networks, strict=True)
+    ]
+    norm = _norm(quantity, values)
+    figure = Figure(figsize=(7.6 * len(shown), 7.4), layout="constrained")
+    grid = figure.add_gridspec(2, len(shown), height_ratios=[3.2, 1.4])
+    for at, (result, network) in enumerate(zip(shown, networks, strict=True)):
+        failed = _failed(result)
+        drawing = lay_out(network, _remarkable(network, values[at], failed))
+        axes = figure.add_subplot(grid[0, at])
+        draw_structure(axes, network, drawing)
+        _draw_links(axes, wires(network, drawing), network, (values[at], norm))
+        _mark(axes, wires(network, drawing), drawing, network, failed)
+        axes.set_title(pool.title([result]) if len(shown) == 1 else result.name, fontsize="medium")
+        _draw_stages(figure.add_subplot(grid[1, at]), network, values[at], norm)
+    scale = ScalarMappable(norm, _colours())
+    figure.colorbar(scale, ax=figure.axes, label=QUANTITIES[quantity][0], shrink=0.6)
+    return figure
+
+
+def _network_of(result: Result) -> Network:
+    """The network that the result is of, built again."""
+    from netsim.experiment.scenario import network_of
+
+    network = network_of(point_of(result))
+    if network.n_links != result.links["link"].n_unique():
+        raise InputError(
+            f"its topology has {network.n_links:,} links now and had "
+            f"{result.links['link'].n_unique():,}",
+            file=str(result.path),
+            hint="run the experiment again",
+        )
+    return network
+
+
+def _values(result: Result, network: Network, quantity: str) -> np.ndarray:
+    """float64[n_ports]: what is drawn of each link, its classes added up."""
+    links = result.links
+    column = COLUMN.get(quantity, quantity)
+    values = np.zeros(network.n_ports)
+    np.add.at(values, links["link"].to_numpy(), links[column].to_numpy().astype(float))
+    return values / QUANTITIES[quantity][1]
+
+
+def _norm(quantity: str, values: Sequence[np.ndarray]) -> Normalize:
+    """The scale of all panels: a share goes to 1, what is counted to the largest there is."""
+    from matplotlib.colors import Normalize, PowerNorm
+
+    if quantity == DEFAULT:
+        return Normalize(0, 1)
+    top = max(float(one.max(initial=0)) for one in values)
+    return PowerNorm(0.5, 0, top or 1.0)
+
+
+def _failed(result: Result) -> np.ndarray:
+    """The ports whose links were down for a time, or worse than they should be."""
+    faults = result.faults
+    if faults is None:
+        return np.zeros(0, np.int64)
+    links = faults.filter(faults["what"] != "reroute")["link"].drop_nulls()
+    return np.unique(links.to_numpy()).astype(np.int64)
+
+
+def _remarkable(network: Network, values: np.ndarray, failed: np.ndarray) -> set[int]:
+    """Nodes that are to be drawn if any are: those of failures, and of the highest values."""
+    ports = list(failed[:HOTTEST])
+    if values.max(initial=0) > 0:
+        ports += list(np.argsort(-values, kind="stable")[:HOTTEST])
+    ends = [int(network.port_node[port]) for port in ports]
+    return {*ends, *(int(network.port_node[network.port_peer[port]]) for port in ports)}
+
+
+def _colours() -> Colormap:
+    """From what can just be seen on white to the darkest; nothing at all is grey."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    shades = colormaps[COLOURS](np.linspace(0.15, 1, 256))
+    return ListedColormap(shades).with_extremes(bad=NOTHING)
+
+
+def _draw_links(
+    axes: Axes, drawn: Sequence[Wire], network: Network, scale: tuple[np.ndarray, Normalize]
+) -> None:
+    """Both halves of each line, in the colour of the busiest cable there; the highest on top."""
+    from matplotlib.collections import LineCollection
+
+    values, norm = scale
+    colours = _colours()
+    halves: list[tuple[float, Any]] = []
+    for wire in drawn:
+        there, back = _both_ways(wire, network, values)
+        first, second = _halves(wire)
+        halves += [(there, first), (back, second)]
+    halves.sort(key=lambda half: half[0])
+    shades = [colours(norm(value)) if value > 0 else NOTHING for value, _ in halves]
+    lines = [points for _, points in halves]
+    axes.add_collection(LineCollection(lines, colors=shades, linewidths=1.4, zorder=1))
+
+
+def _both_ways(wire: Wire, network: Network, values: np.ndarray) -> tuple[float, float]:
+    """Of the links that begin at the wire's first end, and of those that end there.
+
+    Circuits of one fibre share it, so theirs are added up.
+    """
+    ports = np.array(wire.ports)
+    circuits = network.circuits
+    of_fibre = circuits is not None and circuits.of_port[ports[0]] >= 0
+    combined = np.sum if of_fibre else np.max
+    return float(combined(values[ports])), float(combined(values[network.port_peer[ports]]))
+
+
+def _halves(wire: Wire) -> tuple[Any, Any]:
+    points = np.array(wire.points)
+    if len(points) == 2:
+        middle = points.mean(axis=0)
+        return [points[0], middle], [middle, points[1]]
+    at = len(points) // 2
+    return points[: at + 1], points[at:]
+
+
+def _mark(
+    axes: Axes, drawn: Sequence[Wire], drawing: Drawing, network: Network, failed: np.ndarray
+) -> None:
+    """A cross on each line that failed, and how many links did."""
+    if not failed.size:
+        return
+    both = set(failed.tolist()) | set(network.port_peer[failed].tolist())
+    places = [np.array(wire.points).mean(axis=0) for wire in drawn if both & set(wire.ports)]
+    if places:
+        xs, ys = np.array(places).T
+        axes.scatter(xs, ys, marker="x", s=45, color=FAILED, linewidths=2, zorder=5)
+    low = min(0.0, *drawing.y.values())
+    text = f"\u00d7 {failed.size:,} links with faults, {len(places):,} of the lines drawn"
+    axes.text(min(drawing.x.values()), low - 0.42, text, color=FAILED, fontsize="small")
+
+
+def _draw_stages(axes: Axes, network: Network, values: np.ndarray, norm: Normalize) -> None:
+    """All links of each stage as a strip, the highest first, with mean and maximum."""
+    names = np.array(
+        ["host"] * network.n_hosts + [stem(name) for name in network.switch_names], object
+    )
+    own, far = names[network.port_node], names[network.port_node[network.port_peer]]
+    stages: dict[tuple[str, str], np.ndarray] = {}
+    for key in dict.fromkeys(zip(own.tolist(), far.tolist(), strict=True)):
+        stages[key] = np.sort(values[(own == key[0]) & (far == key[1])])[::-1]
+    shown = list(stages.items())[:MOST_STAGES]
+    for at, ((a, b), these) in enumerate(shown):
+        chosen = np.linspace(0, these.size - 1, STRIP_POINTS).round().astype(np.int64)
+        strip = np.ma.masked_equal(these[chosen], 0)[None, :]
+        extent = (0.0, 1.0, at + 0.4, at - 0.4)
+        axes.imshow(strip, aspect="auto", extent=extent, cmap=_colours(), norm=norm)
+        mean, most = format_number(float(these.mean()), 3), format_number(float(these.max()), 3)
+        axes.text(-0.01, at, f"{a} to {b}", ha="right", va="center", fontsize="small")
+        axes.text(1.01, at, f"mean {mean}, max {most}", va="center", fontsize="small")
+    axes.set(xlim=(-0.25, 1.3), ylim=(len(shown) - 0.4, -0.6))
+    axes.set_axis_off()
+    title = "all links of each stage, the highest first"
+    axes.set_title(title, fontsize="small", color=style.CAPTION)

@@ -1,0 +1,144 @@
+"""Which nodes of a network are drawn, where they stand, and what is written beside them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from engine_runs import resolve
+from small_networks import GBPS, METRE_PS, rail_racks, three_tiers
+
+from netsim.model.builder import NetworkBuilder
+from netsim.model.network import Network
+from netsim.network import tournament
+from netsim.plots import save
+from netsim.plots.matchings import matchings
+from netsim.plots.network_drawing import Panel, draw_networks, wires
+from netsim.plots.network_layout import few, lay_out
+from netsim.plugins import registry
+
+
+def built(kind: str, **given: object) -> Network:
+    plugin = registry.find("topology", kind)
+    network: Network = plugin.module.build(resolve(plugin, given))
+    return network
+
+
+def test_few_are_the_ends_and_what_is_wanted() -> None:
+    assert few(range(4), 4) == [0, 1, 2, 3]
+    assert few(range(9), 3) == [0, 1, 8]
+    assert few(range(9), 3, {5}) == [0, 5, 8]
+    assert few(range(9), 4, {5}) == [0, 1, 5, 8]
+    assert few(range(9), 3, {3, 5, 7}) == [0, 3, 8]
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        three_tiers(4),
+        built("fat_tree", hosts_per_leaf=4, leaves=6, planes=2),
+        built("dumbbell", hosts=3),
+    ],
+    ids=lambda network: network.name,
+)
+def test_a_small_network_is_drawn_in_full(network: Network) -> None:
+    drawing = lay_out(network)
+    assert sorted(drawing.x) == list(range(network.n_nodes))
+    assert sorted([*drawing.hosts, *drawing.switches]) == list(range(network.n_nodes))
+    assert not drawing.dots
+    assert sum(len(wire.ports) for wire in wires(network, drawing)) == network.n_ports // 2
+    places = [(drawing.x[node], drawing.y[node]) for node in drawing.x]
+    assert len(set(places)) == len(places)
+    for node, height in drawing.y.items():
+        assert height == network.tier[node] + 1
+
+
+def test_of_a_large_network_the_ends_of_each_kind_are_drawn() -> None:
+    network = three_tiers(16)  # 1,024 hosts, 128 leaves in 16 pods of 8
+    drawing = lay_out(network)
+    names = {network.node_name(node) for node in drawing.switches}
+    for pod in (0, 1, 15):
+        assert {f"pod{pod}.leaf{i}" for i in (0, 1, 7)} <= names
+    assert not any(name.startswith("pod2.") for name in names)
+    assert "core0" in names
+    assert len(drawing.x) < 80
+    heights = {y for _, y in drawing.dots}
+    assert heights == {0.0, 1.0, 2.0, 3.0}
+    # What is drawn hangs together: every switch has a line to one that is drawn above or below.
+    joined = {end for wire in wires(network, drawing) for end in wire.points}
+    assert all((drawing.x[node], drawing.y[node]) in joined for node in drawing.x)
+
+
+def test_what_is_wanted_is_among_them() -> None:
+    network = built("fat_tree", hosts_per_leaf=32, leaves=64)
+    host, leaf, spine = 40 * 32 + 17, network.n_hosts + 40, network.n_hosts + 64 + 20
+    assert not {host, leaf, spine} & set(lay_out(network).x)
+    assert {host, leaf, spine} <= set(lay_out(network, {host, leaf, spine}).x)
+
+
+def test_planes_stand_side_by_side_and_racks_below() -> None:
+    network = rail_racks(4, 2, planes=2)
+    drawing = lay_out(network)
+    ups = [node for node in drawing.switches if network.node_name(node).endswith(".up")]
+    assert {drawing.y[node] for node in ups} == {-1.0}
+    assert [name for name, *_ in drawing.blocks] == [
+        f"rail{rail}.plane{plane}" for rail in (0, 1) for plane in (0, 1)
+    ]
+    for (_, _, end, _), (_, first, _, _) in pairwise(drawing.blocks):
+        assert end < first
+    for node, block in drawing.block_of.items():
+        _, first, last, _ = drawing.blocks[block]
+        assert first <= drawing.x[node] <= last
+
+
+def test_cables_at_one_height_are_arcs() -> None:
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(3)
+    ring = [builder.add_switch() for _ in hosts]
+    for host, switch in zip(hosts, ring, strict=True):
+        builder.cable(host, switch, GBPS, METRE_PS)
+        builder.cable(switch, ring[(host + 1) % 3], GBPS, METRE_PS)
+    network = builder.build("ring")
+    drawn = [wire for wire in wires(network, lay_out(network)) if len(wire.points) > 2]
+    assert len(drawn) == 3
+    assert all(max(y for _, y in wire.points) > 1 for wire in drawn)
+
+
+@pytest.mark.parametrize("stagger", [False, True])
+def test_matchings_are_those_of_the_schedule(stagger: bool) -> None:
+    network = built("rotor", racks=7, hosts_per_rack=1, rotors=2, stagger=stagger)
+    rounds = tournament(7)
+    for number in (0, 1):
+        expected = {
+            frozenset((i, j) for i, j in enumerate(matching.tolist()) if i < j)
+            for matching in rounds[number::2]
+        }
+        found = matchings(network, number)
+        assert len(found) == len(expected)
+        drawn = {
+            frozenset((min(a, b) - 7 * number, max(a, b) - 7 * number) for a, b in pairs)
+            for _, pairs in found
+        }
+        assert drawn == expected
+    drawing = lay_out(network)
+    assert len(drawing.circuits) == 2
+    fibres = [wire for wire in wires(network, drawing) if wire.points[-1][1] == 2.0]
+    assert len(fibres) == 2 * 7
+
+
+def test_the_figure_says_how_many_there_are(tmp_path) -> None:
+    tree = built("fat_tree", hosts_per_leaf=32, leaves=64)
+    rotor = built("rotor", racks=20, hosts_per_rack=2, rotors=2)
+    figure = draw_networks([Panel("a tree", tree), Panel("rotors", rotor)])
+    first, second, *circles = figure.axes
+    texts = [text.get_text() for text in first.texts]
+    assert {"2,048 hosts", "64 leaf\n64 ports", "32 spine\n64 ports"} <= set(texts)
+    (label,) = first.get_legend().get_texts()
+    assert label.get_text() == "800Gbps: 4,096"
+    assert "2 circuit switches" in [text.get_text() for text in second.texts]
+    assert len(circles) == 6
+    assert "and 4 more" in circles[-1].get_title()
+    path = save(figure, tmp_path / "both.png")
+    assert path.stat().st_size > 10_000
+    assert np.isfinite(figure.get_size_inches()).all()

@@ -1,0 +1,97 @@
+"""Networks of results: what lines are coloured by, and failures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colors import to_rgba
+
+from netsim.errors import InputError
+from netsim.experiment import Experiment
+from netsim.experiment.scenario import network_of
+from netsim.plots import topology
+from netsim.results import files
+
+TREE: dict[str, Any] = {
+    "transport": "ndp",
+    "topology": {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2},
+    "traffic": {"kind": "permutation", "size": "1MB"},
+}
+
+
+class Stub:
+    """A result with made-up links."""
+
+    faults: pl.DataFrame | None = None
+
+    def __init__(self, path, **columns: np.ndarray) -> None:
+        (path / files.LINKS).touch()
+        self.path, self.name = path, "made up"
+        self.experiment = {"resolved": {"name": "made up"}, "axes": {}, "plugins": []}
+        n = len(next(iter(columns.values())))
+        self.links = pl.DataFrame({"link": np.arange(n), **columns})
+
+
+@pytest.fixture
+def network(monkeypatch, tmp_path):
+    (point,) = Experiment.from_tree(TREE, "tree.toml", tmp_path).points()
+    monkeypatch.setattr(topology, "point_of", lambda _: point)
+    return network_of(point)
+
+
+def lines_of(figure) -> LineCollection:
+    (found,) = [one for one in figure.axes[0].collections if isinstance(one, LineCollection)]
+    return found
+
+
+def test_each_half_of_a_line_has_the_colour_of_its_link(network, tmp_path) -> None:
+    busy = np.zeros(network.n_ports)
+    busy[0] = 1.0  # host 0 to its leaf
+    figure = topology.draw([Stub(tmp_path, utilisation=busy)])
+    lines = lines_of(figure)
+    assert len(lines.get_segments()) == network.n_ports
+    grey = to_rgba(topology.NOTHING)
+    shades = [tuple(shade) for shade in lines.get_colors()]
+    assert [shade == grey for shade in shades] == [True] * (network.n_ports - 1) + [False]
+    assert lines.get_segments()[-1][0][1] == 0  # it begins at the host
+    texts = [text.get_text() for text in figure.axes[1].texts]
+    assert "host to leaf" in texts
+    assert "mean 0.25, max 1" in texts
+
+
+def test_what_is_counted_has_a_scale_of_its_own(network, tmp_path) -> None:
+    drops = np.arange(network.n_ports)
+    figure = topology.draw([Stub(tmp_path, drops=drops)], "drops")
+    bar = figure.axes[-1]
+    assert bar.get_ylabel() == "packets dropped"
+    assert bar.get_ylim()[1] == network.n_ports - 1
+    paused = topology.draw([Stub(tmp_path, paused_ps=drops * 10**6)], "pauses")
+    assert paused.axes[-1].get_ylim()[1] == network.n_ports - 1
+
+
+def test_failures_are_marked(network, tmp_path) -> None:
+    result = Stub(tmp_path, utilisation=np.zeros(network.n_ports))
+    peer = int(network.port_peer[0])
+    result.faults = pl.DataFrame({"what": ["down", "down", "reroute"], "link": [0, peer, None]})
+    axes = topology.draw([result]).axes[0]
+    crosses = [one for one in axes.collections if isinstance(one, PathCollection)][-1]
+    assert len(crosses.get_offsets()) == 1
+    assert any("2 links with faults, 1 of the lines" in text.get_text() for text in axes.texts)
+
+
+def test_what_cannot_be_drawn_is_refused(network, tmp_path) -> None:
+    right = Stub(tmp_path, utilisation=np.zeros(network.n_ports))
+    with pytest.raises(InputError, match=r'coloured by "dropps" \(did you mean "drops"\?\)'):
+        topology.draw([right], "dropps")
+    with pytest.raises(InputError, match="4 results are too many"):
+        topology.draw([right] * 4)
+    other = Stub(tmp_path, utilisation=np.zeros(network.n_ports - 2))
+    with pytest.raises(InputError, match="has 16 links now and had 14"):
+        topology.draw([other])
+    (tmp_path / files.LINKS).unlink()
+    with pytest.raises(InputError, match="no links"):
+        topology.draw([right])
