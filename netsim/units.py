@@ -5,6 +5,7 @@
 | time | "1.5us", "10 ms" | int picoseconds |
 | size | "97.39MB" (10^6), "64KiB" (2^10), "4096B" | int bytes |
 | rate | "800Gbps" | int bits per second |
+| size of a queue | a size, "35pkt" or "0.2bdp" | int bytes, or a `Bdp` |
 
 Parsing is exact: a value that is not a whole number of the base unit is an
 error, never rounded. A number without a unit is an error as well, and so is one beyond
@@ -17,10 +18,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 from netsim.errors import InputError, printable
-from netsim.limits import HORIZON_PS, RATE_BPS, SIZE_BYTES
+from netsim.limits import HORIZON_PS, PS_BITS, RATE_BPS, SIZE_BYTES
 
 _NUMBER = re.compile(r"([0-9]{1,30})(?:\.([0-9]{1,30}))?\s*([^\s0-9.+-][^\s]*)?", re.ASCII)
 
@@ -106,12 +108,57 @@ def parse_rate_bps(value: object) -> int:
     return rate
 
 
+@dataclass(frozen=True)
+class Bdp:
+    """A size in products of rate and delay, which is another one at each port: "0.2bdp"."""
+
+    share: Fraction
+
+    def __str__(self) -> str:
+        places = 0
+        while (self.share * 10**places).denominator > 1:
+            places += 1
+        whole, rest = divmod(int(self.share * 10**places), 10**places)
+        return f"{whole}.{rest:0{places}d}bdp" if rest else f"{whole}bdp"
+
+    def at(self, rate_bps: int, round_trip_ps: int) -> int:
+        """Bytes at a port of that rate, in a network of that base round trip, rounded up.
+
+        Raises InputError, without a file, if they are too many.
+        """
+        size_bytes = -(-self.share * rate_bps * round_trip_ps // PS_BITS)
+        if size_bytes >= SIZE_BYTES:
+            raise InputError(
+                f"{self} is too large where a port has {format_rate(rate_bps)} and the base round "
+                f"trip is {format_time(round_trip_ps, 4)}",
+                hint=f"less than {_BYTES.about}",
+            )
+        return size_bytes
+
+
+def parse_port_size(value: object, packet_bytes: int) -> int | Bdp:
+    """As `parse_queue`, of a size that may also be written in products of rate and delay."""
+    match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match and match[3] == "bdp":
+        return Bdp(Fraction(f"{match[1]}.{match[2] or 0}"))
+    try:
+        return parse_queue(value, packet_bytes)
+    except InputError as error:
+        hint = (error.hint or "").replace(' or "35pkt"', ', "35pkt" or "0.2bdp"')
+        raise InputError(error.message, hint=hint) from None
+
+
 def parse_queue(value: object, packet_bytes: int) -> int:
     """Bytes of a queue size, written as a size or in full packets ("35pkt").
 
     `packet_bytes` is what one full data packet takes on the wire (payload and header).
     """
     match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match and match[3] == "bdp":
+        raise InputError(
+            f"{written(value)} is another size at each port, and this is one of a whole switch",
+            hint='write it like "64KB" or "35pkt"',
+        )
     if match and match[3] in ("pkt", "pkts"):
         if match[2] is not None:
             raise InputError(
@@ -149,6 +196,11 @@ def format_bytes(size_bytes: int, digits: int | None = None) -> str:
         if size_bytes and size_bytes % scale == 0
     ]
     return min([written, *whole], key=len)
+
+
+def format_port_size(size: int | Bdp) -> str:
+    """A size that may be in products of rate and delay."""
+    return str(size) if isinstance(size, Bdp) else format_bytes(size)
 
 
 @lru_cache

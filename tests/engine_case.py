@@ -23,6 +23,7 @@ from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat, queue_u
 from netsim.model.faults import NOMINAL, LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
+from netsim.model.port_sizes import PortSizes
 from netsim.model.programs import ProgramUse, program_use
 from netsim.model.reroute import RowWriter
 from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, TableWriter
@@ -94,6 +95,23 @@ def fabric_of(case: Case) -> Fabric:
     queue = replace(queue, params={**queue.params, **own})
     rules = CircuitRules(**circuits) if circuits else None
     return Fabric(queue, **shared, ecn=Ecn(**ecn) if ecn else None, circuits=rules)
+
+
+def sizes_of(case: Case) -> PortSizes | None:
+    """The sizes of single ports; of the kinds neither rate nor round trip is known."""
+    if not case.port_sizes:
+        return None
+    rows = [case.port_sizes.get(port, {}) for port in range(2 * len(case.cables))]
+    kinds = [dict(items) for items in dict.fromkeys(tuple(row.items()) for row in rows)]
+    fabrics = []
+    for own in kinds:
+        ecn = case.fabric["ecn"]
+        if ecn is not None:
+            ecn = {**ecn, **{name: own[name] for name in own if name in ecn}}
+        fabrics.append(fabric_of(replace(case, fabric={**case.fabric, **own, "ecn": ecn})))
+    unknown = (0,) * len(kinds)
+    kind = np.array([kinds.index(row) for row in rows])
+    return PortSizes(tuple(fabrics), unknown, unknown, kind)
 
 
 def params_of(case: Case) -> dict[str, Any]:
@@ -202,6 +220,7 @@ def engine_for(
         tasks=tasks_of(case),
         program=program_of(case),
         sampling=sampling,
+        sizes=sizes_of(case),
     )
     engine = Engine(simulation, Options(**options))
     return keep_sent(engine) if trace else engine

@@ -26,6 +26,7 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None) -> No
     """Check EXPERIMENT, print it with every value explicit, and predict what running it takes."""
     from netsim.cli.tables import estimate_table
     from netsim.cli.wide import show
+    from netsim.experiment.tell_sizes import tell_sizes
     from netsim.results.files import plain
     from netsim.running.estimate import code_needed, estimate, require_memory
 
@@ -37,6 +38,8 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None) -> No
         click.echo(f"\nThis is the first of {len(points)} points; their axes are:")
         for axis, values in loaded.axes.items():
             click.echo(f"  {axis} = {', '.join(str(value) for value in values)}")
+    for line in tell_sizes(points):
+        click.echo(line)
     show(estimate_table([point.name for point in points], estimates))
     click.echo(altogether(estimates, code_needed(points, [one.parts for one in estimates])))
     for names, assumptions in assumed(points, estimates):

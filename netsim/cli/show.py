@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,14 +35,13 @@ KINDS = {
 def command(kind: str, name: str) -> None:
     """Show NAME, a transport, topology, traffic (pattern), queue (discipline) or experiment.
 
+    For an experiment: its file, and what sizes in bdp become at the ports of its network.
     For a plugin: its parameters with unit, default, meaning and source, and its presets. NAME may
     be the path of a Python file. With a preset (ndp:paper), values and fabric are those of the
     preset.
     """
     if KINDS[kind] == "experiment":
-        from netsim.experiment import locate
-
-        click.echo(locate(name).read_text("utf-8"), nl=False)
+        _show_experiment(name)
         return
     from netsim.plugins import registry
 
@@ -53,6 +53,18 @@ def command(kind: str, name: str) -> None:
             hint=did_you_mean(preset, plugin.presets),
         )
     _print(plugin, preset)
+
+
+def _show_experiment(name: str) -> None:
+    """Print the file and, as comments, what sizes in bdp become in it."""
+    from netsim.experiment import Experiment, locate
+    from netsim.experiment.tell_sizes import tell_sizes
+
+    path = locate(name)
+    click.echo(path.read_text("utf-8"), nl=False)
+    with suppress(InputError):  # what is wrong with it is told by `netsim check`
+        for line in tell_sizes(Experiment.load(path).points()):
+            click.echo(f"# {line}")
 
 
 def _print(plugin: Plugin, preset: str | None) -> None:

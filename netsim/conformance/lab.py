@@ -22,6 +22,7 @@ from netsim.model.fabric import PATH_FOR_LIFE, Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
+from netsim.model.port_sizes import settle_sizes
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import Plugin, PluginUse
@@ -177,15 +178,18 @@ class Lab:
         if watch is not None:
             plugin = replace(plugin, module=watched_module(plugin.module, watch))
         flows.validate(network.n_hosts)
+        packets = PacketFormat()
+        fabric, sizes = settle_sizes(self.fabric(changes or {}, network), network, packets)
         simulation = Simulation(
             network,
             flows,
-            self.fabric(changes or {}, network),
-            PacketFormat(),
+            fabric,
+            packets,
             (PluginUse(plugin, {**self.params, **(params or {})}), *beside),
             self.seed,
             transport_of_flow,
             faults,
+            sizes=sizes,
         )
         return Engine(simulation, Options(checked=True, on_hang=self.on_hang, **options))
 

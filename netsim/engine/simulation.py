@@ -14,6 +14,7 @@ from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
+from netsim.model.port_sizes import PortSizes
 from netsim.model.programs import ProgramUse
 from netsim.model.sampling import Sampling
 from netsim.model.tasks import TaskTable, Workload
@@ -34,6 +35,7 @@ class Parts:
     sampled: bool = False
     histogram: bool = False
     circuits: bool = False
+    sized: bool = False
 
     @property
     def loses(self) -> bool:
@@ -47,8 +49,9 @@ class Parts:
         load: Workload,
         faults: LinkFaults | None,
         sampling: Sampling | None,
+        sizes: PortSizes | None,
     ) -> Parts:
-        """What is needed for a network, its flows, tasks and faults, and for series."""
+        """What is needed for a network, its flows, tasks, faults and sizes, and for series."""
         return cls(
             faults=faults is not None,
             tasks=load.has_tasks,
@@ -57,6 +60,7 @@ class Parts:
             sampled=sampling is not None,
             histogram=sampling is not None and sampling.queues,
             circuits=network.circuits is not None and network.circuits.change,
+            sized=sizes is not None,
         )
 
 
@@ -67,7 +71,8 @@ class Simulation:
     ``uses`` are the run's transports; ``transport_of_flow`` (int64[n_flows]) says which of them
     each flow has, the first if it is left out. ``faults`` are what goes wrong on links,
     ``tasks`` what hosts do beside sending, some of which a ``program`` may start. ``sampling`` are
-    the series that are kept, which change nothing else.
+    the series that are kept, which change nothing else. ``sizes`` are those of the fabric where
+    they differ from port to port.
     """
 
     network: Network
@@ -81,12 +86,13 @@ class Simulation:
     tasks: TaskTable | None = None
     program: ProgramUse | None = None
     sampling: Sampling | None = None
+    sizes: PortSizes | None = None
 
     @property
     def parts(self) -> Parts:
         """What of the engine it makes use of."""
         load = Workload(self.flows, self.tasks, program=self.program)
-        return Parts.of(self.network, load, self.faults, self.sampling)
+        return Parts.of(self.network, load, self.faults, self.sampling, self.sizes)
 
     @property
     def name(self) -> str:

@@ -45,6 +45,8 @@ def build_wires(
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
     n, h, c = network.n_ports, network.n_host_ports, fabric.n_classes
     sizes = rings.sizes
+    sized = simulation.sizes
+    kinds = (fabric,) if sized is None else sized.fabrics
     sparse = is_sparse(network, simulation.flows)
 
     ports = aligned_zeros(n, discipline.port)
@@ -85,7 +87,10 @@ def build_wires(
         balance=balance,
         queues=queues,
         switches=switches,
-        discipline=_discipline_record(fabric, discipline, simulation.packets, seed),
+        discipline=np.concatenate(
+            [_discipline_record(one, discipline, simulation.packets, seed) for one in kinds]
+        ),
+        size_kind=np.zeros(1, np.int64) if sized is None else sized.kind.copy(),
         head_seen=np.zeros(n, np.int64),
         new_tail=np.zeros(n, np.int64),
         first_new=np.full(n, INF, np.int64),
@@ -95,7 +100,7 @@ def build_wires(
         asking=np.zeros(words, np.int64),
         pool_used=np.array([rings.used]),
         moved_links=np.zeros(1, np.int64),
-        fabric=_fabric_record(fabric, seed),
+        fabric=np.concatenate([_fabric_record(one, seed) for one in kinds]),
         trace=trace,
         **build_series(simulation.sampling, network, simulation.flows, c, protocol),
         losses=np.zeros(n * c if simulation.parts.loses else 1, LOSS),

@@ -26,7 +26,7 @@ from netsim.model.fabric import (
 from netsim.plugins import calls, registry
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import Plugin, PluginUse
-from netsim.units import format_bytes, format_time, written
+from netsim.units import format_bytes, format_port_size, format_time, written
 
 COMMON = tuple(keys_of(Fabric))
 """The keys of [fabric] that every discipline shares."""
@@ -161,7 +161,10 @@ def fabric_of(source: Written, packets: PacketFormat) -> Fabric:
         errors += error.errors
     raise_all(errors)
     fabric = Fabric(PluginUse(plugin, params, preset), **common)
-    raise_all(_contradictions(fabric, packets))
+    errors = _contradictions(fabric)
+    if not fabric.in_products:  # which are looked at port by port, once there is a network
+        errors += wrong_sizes(fabric, packets)
+    raise_all(errors)
     return fabric
 
 
@@ -179,14 +182,14 @@ def _common(
         section = FabricSection.model_validate(table, context=context)
     except ValidationError as error:
         raise CombinedInputError(problems(error, FabricSection, "fabric")) from None
-    values = section.model_dump()
+    values = dict(section)  # its tables and sizes as they are
     del values["model"]
     ecn, circuits = values.pop("ecn"), values.pop("circuits")
     if values["n_classes"] is None:  # which stands for the default, unless the file says it
         values["n_classes"] = getattr(module, "CLASSES", None)
     values = _with_defaults(values, keys_of(Fabric))
-    values["ecn"] = None if ecn is None else _ecn(ecn)
-    values["circuits"] = None if circuits is None else _circuits(circuits)
+    values["ecn"] = None if ecn is None else _ecn(dict(ecn))
+    values["circuits"] = None if circuits is None else _circuits(dict(circuits))
     return values
 
 
@@ -261,6 +264,12 @@ def describe_fabric(fabric: Fabric) -> dict[str, Any]:
     return {key: value for key, value in table.items() if key in keep}
 
 
+def size_values(fabric: Fabric) -> dict[str, Any]:
+    """The values of a fabric that may be sizes in products, by their keys in [fabric]."""
+    ecn = {} if fabric.ecn is None else vars(fabric.ecn)
+    return {**fabric.queue.params, **{f"ecn.{name}": value for name, value in ecn.items()}}
+
+
 def _described(table: Fabric | Ecn) -> dict[str, Any]:
     """Every key with its value as it is written."""
     return {
@@ -279,11 +288,11 @@ def _as_written(value: Any, key: Key) -> Any:
             "clock_error": format_time(value.clock_error_ps),
             "in_flight": value.in_flight,
         }
-    return format_bytes(value) if key.unit == "queue" else value
+    return format_port_size(value) if key.unit == "queue" else value
 
 
-def _contradictions(fabric: Fabric, packets: PacketFormat) -> list[InputError]:
-    """What is wrong between values that are each right."""
+def _contradictions(fabric: Fabric) -> list[InputError]:
+    """What is wrong between values that are each right, and no sizes."""
     errors, queue = [], fabric.queue
 
     def wrong(key: str, message: str, hint: str) -> None:
@@ -295,10 +304,18 @@ def _contradictions(fabric: Fabric, packets: PacketFormat) -> list[InputError]:
     if fabric.ecn and fabric.ecn_from_class >= fabric.n_classes:
         there = f"classes are numbered 0 to {fabric.n_classes - 1}"
         wrong("ecn_from_class", f"there is no class {fabric.ecn_from_class}", there)
-    if fabric.ecn and fabric.ecn.kmin_bytes > fabric.ecn.kmax_bytes:
-        hint = f"at most kmax_bytes, {format_bytes(fabric.ecn.kmax_bytes)}"
-        wrong("ecn.kmin_bytes", f"{format_bytes(fabric.ecn.kmin_bytes)} is more than kmax", hint)
-    for error in calls.problems(queue, fabric, packets):
+    return errors
+
+
+def wrong_sizes(fabric: Fabric, packets: PacketFormat) -> list[InputError]:
+    """What is wrong between sizes that are each right, none of them in products."""
+    errors = []
+    kmin, kmax = (fabric.ecn.kmin_bytes, fabric.ecn.kmax_bytes) if fabric.ecn else (0, 0)
+    if isinstance(kmin, int) and isinstance(kmax, int) and kmin > kmax:
+        hint = f"at most kmax_bytes, {format_bytes(kmax)}"
+        message = f"{format_bytes(kmin)} is more than kmax"
+        errors.append(InputError(message, key="fabric.ecn.kmin_bytes", hint=hint))
+    for error in calls.problems(fabric.queue, fabric, packets):
         key = error.key if error.key and "." in error.key else f"fabric.{error.key or 'model'}"
         errors.append(InputError(error.message, key=key, hint=error.hint))
     return errors

@@ -10,6 +10,7 @@ import numpy as np
 from netsim.bounds.ideal import IdealTimes, hand_over_times, ideal_times
 from netsim.errors import InputError
 from netsim.experiment.place_faults import link_faults
+from netsim.experiment.resolve_fabric import wrong_sizes
 from netsim.experiment.resolve_series import sampling_of
 from netsim.limits import TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
@@ -19,6 +20,7 @@ from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.lanes import Lanes, lanes_used
 from netsim.model.network import Network
+from netsim.model.port_sizes import PortSizes, port_sizes, settle_sizes
 from netsim.model.relays import Legs, relayed
 from netsim.model.sampling import Sampling
 from netsim.model.symmetry import check_symmetric
@@ -41,6 +43,7 @@ class Scenario:
     """What a point asks to be simulated. `fabric` has its headroom settled; `lanes` are used.
 
     Where messages are relayed, `legs` says which flows they became, and `alone` how long they take.
+    `sizes` are those of the fabric where they differ from port to port.
     """
 
     network: Network
@@ -54,6 +57,7 @@ class Scenario:
     sampling: Sampling | None = None
     legs: Legs | None = None
     alone: IdealTimes | None = None
+    sizes: PortSizes | None = None
 
     @property
     def flows(self) -> FlowTable:
@@ -114,19 +118,18 @@ def prepare(point: Point) -> Scenario:
         checks.check_sizes(flows, point.packets, "traffic")
         checks.check_durations(network, flows, point.packets, "traffic")
         faults = link_faults(point, network)
+        fabric, sizes = _settled(point, network, faults)
         modules = [use.module for use in point.transport_of_class]
         sampling = sampling_of(point.outputs.series, network, flows, modules)
     except InputError as error:
         raise _placed(error, point) from None
     except MemoryError as error:
         raise _no_room("the network or its traffic", error, point) from None
-    fastest = network
-    if faults is not None:
-        fastest = replace(network, port_rate_bps=faults.fastest_bps(network))
-    fabric = point.fabric.for_network(fastest, point.packets)
     multipath = fabric.load_balancing not in PATH_FOR_LIFE
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
-    made = Scenario(network, load, lanes, fabric, faults, ideal, class_of_flow, sampling)
+    made = Scenario(
+        network, load, lanes, fabric, faults, ideal, class_of_flow, sampling, sizes=sizes
+    )
     return made if legs is None else _with_legs(made, legs, point.packets)
 
 
@@ -145,6 +148,27 @@ def _network(point: Point) -> Network:
 def _no_room(what: str, error: MemoryError, point: Point) -> InputError:
     hint = str(error) or "fewer hosts, switches or flows"
     return InputError(f"{what} does not fit into memory", file=point.file, hint=hint)
+
+
+def _settled(
+    point: Point, network: Network, faults: LinkFaults | None
+) -> tuple[Fabric, PortSizes | None]:
+    """The fabric as the network has it, and its sizes where they differ from port to port.
+
+    Raises InputError, without a file, for sizes that do not go together at some ports.
+    """
+    fastest = network
+    if faults is not None:
+        fastest = replace(network, port_rate_bps=faults.fastest_bps(network))
+    settled = point.fabric.for_network(fastest, point.packets)
+    if settled.in_products:
+        sizes = port_sizes(settled, network, point.packets)
+        kinds = zip(sizes.fabrics, sizes.rate_bps, sizes.round_trip_ps, strict=True)
+        for fabric, rate_bps, round_trip_ps in kinds:
+            where = f"at {format_rate(rate_bps)} and a base round trip of"
+            for error in wrong_sizes(fabric, point.packets):
+                raise error.telling(f"{where} {format_time(round_trip_ps, 5)}")
+    return settle_sizes(settled, network, point.packets)
 
 
 def _placed(error: InputError, point: Point) -> InputError:

@@ -28,7 +28,7 @@ from netsim.model.fabric import REQUIRED as REQUIRED_KEY
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, Key, keys_of
 from netsim.model.routing import NEVER
 from netsim.plugins.params import REQUIRED, Param
-from netsim.units import parse_queue, written
+from netsim.units import parse_port_size, written
 
 LARGEST = f"{PACKET_BYTES}B"
 
@@ -47,11 +47,11 @@ class _Convert:
 
 
 class _ConvertQueue:
-    """A validator for a size that may be written in packets ("35pkt")."""
+    """A validator for a size that may be written in packets ("35pkt") or products ("0.2bdp")."""
 
     def __call__(self, value: Any, info: ValidationInfo) -> Any:
         packet_bytes: int = (info.context or {})["packet_bytes"]
-        return _as_pydantic(lambda value: parse_queue(value, packet_bytes), value)
+        return _as_pydantic(lambda value: parse_port_size(value, packet_bytes), value)
 
 
 def _as_pydantic(convert: Callable[[Any], Any], value: Any) -> Any:

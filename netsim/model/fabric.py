@@ -19,6 +19,7 @@ from netsim.plugins import registry
 from netsim.plugins.calls import settled
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import PluginUse
+from netsim.units import Bdp
 
 if TYPE_CHECKING:
     from netsim.model.network import Network
@@ -83,8 +84,10 @@ class Ecn:
     (without the packet) or "dequeue" (with it).
     """
 
-    kmin_bytes: int = field(metadata={"key": Key("queue", REQUIRED, "never marked up to here")})
-    kmax_bytes: int = field(
+    kmin_bytes: int | Bdp = field(
+        metadata={"key": Key("queue", REQUIRED, "never marked up to here")}
+    )
+    kmax_bytes: int | Bdp = field(
         metadata={"key": Key("queue", None, "always above here; kmin_bytes by default")}
     )
     pmax: float = _key("fraction", 1.0, "probability just below kmax")
@@ -177,6 +180,12 @@ class Fabric:
         return self.queue.name
 
     @property
+    def in_products(self) -> bool:
+        """Whether any size is in products of rate and delay (netsim/model/port_sizes.py)."""
+        ecn = () if self.ecn is None else (self.ecn.kmin_bytes, self.ecn.kmax_bytes)
+        return any(isinstance(value, Bdp) for value in (*self.queue.params.values(), *ecn))
+
+    @property
     def trims(self) -> bool:
         """Whether the discipline cuts packets down to their headers, as far as its file tells."""
         return "cut" in vars(self.queue.module)
@@ -187,7 +196,10 @@ class Fabric:
         return bool(getattr(self.queue.module, "COUPLED", False))
 
     def for_network(self, network: Network, packets: PacketFormat) -> Fabric:
-        """This fabric with what its discipline leaves to the network settled."""
+        """This fabric with what its discipline leaves to the network settled.
+
+        Sizes in products of rate and delay stay: they differ from port to port.
+        """
         return replace(self, queue=settled(self.queue, network, packets))
 
 

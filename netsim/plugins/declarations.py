@@ -13,7 +13,10 @@ from netsim.plugins.params import Param, resolve_params
 
 RESERVED_PARAMETERS = ("kind",)
 
-QUEUE_UNITS = ("time", "bytes", "queue", "rate", "count", "fraction", "ratio", "bool", "choice")
+QUEUE_UNITS = (
+    *("time", "bytes", "queue", "buffer", "rate"),
+    *("count", "fraction", "ratio", "bool", "choice"),
+)
 """The parameters that a queue discipline may have."""
 
 MOST_CONTROL_PER_DATA = 64
@@ -39,7 +42,7 @@ def read_params(module: ModuleType, kind: str, file: str) -> tuple[Param, ...]:
             hint = "one of " + ", ".join(QUEUE_UNITS)
             message = f'queue disciplines have no parameters of unit "{param.unit}"'
             raise InputError(message, file=file, key=f"PARAMS.{param.name}", hint=hint)
-        if kind != "queue" and param.unit == "queue":
+        if kind != "queue" and param.unit in ("queue", "buffer"):
             message = "only queue disciplines have sizes in packets"
             raise InputError(message, file=file, key=f"PARAMS.{param.name}", hint='"bytes"')
         if kind in ("queue", "transport") and param.each:

@@ -9,7 +9,8 @@ second, counts; floats; bools; text).
 |---|---|---|
 | time | "1.5us" | int, picoseconds |
 | bytes | "2MB" | int |
-| queue | "35pkt" or "64KB" | int, bytes; of queue disciplines only, which know the packets |
+| queue | "35pkt", "64KB" or "0.2bdp" | int, bytes of a port; of queue disciplines only |
+| buffer | "35pkt" or "64KB" | int, bytes of a whole switch; likewise |
 | rate | "800Gbps" | int, bits per second, > 0 |
 | count | 15 | int, >= 0 unless `minimum` says otherwise, < 2^31 |
 | fraction | 0.25 | float in [0, 1] |
@@ -39,10 +40,13 @@ from typing import Any
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.limits import COUNT, RATIO
 from netsim.units import (
+    Bdp,
     format_bytes,
+    format_port_size,
     format_rate,
     format_time,
     parse_bytes,
+    parse_port_size,
     parse_queue,
     parse_rate_bps,
     parse_time_ps,
@@ -156,6 +160,8 @@ class Param:
         if self.optional and (value is None or value == self.none):
             return None
         converted = self._converted(value, packet_bytes)
+        if isinstance(converted, Bdp):
+            return converted  # how much that is depends on the port
         if self.minimum is not None and converted < self._converted(self.minimum, packet_bytes):
             raise InputError(
                 f"{written(value)} is too small", hint=f"at least {_bare(self.minimum)}"
@@ -168,6 +174,8 @@ class Param:
 
     def _converted(self, value: object, packet_bytes: int) -> Any:
         if self.unit == "queue":
+            return parse_port_size(value, packet_bytes)
+        if self.unit == "buffer":
             return parse_queue(value, packet_bytes)
         return _CONVERTERS[self.unit](self, value)
 
@@ -374,12 +382,13 @@ _CONVERTERS: dict[str, Callable[[Param, Any], Any]] = {
     "sizes": _sizes,
     "topology": _topology,
 }
-UNITS = (*_CONVERTERS, "queue")
+UNITS = (*_CONVERTERS, "queue", "buffer")
 
 _FORMATTERS: dict[str, Callable[[Any], Any]] = {
     "time": format_time,
     "bytes": format_bytes,
-    "queue": format_bytes,
+    "queue": format_port_size,
+    "buffer": format_bytes,
     "rate": format_rate,
 }
 UNITS_OF_ONE = ("queue", "file", "sizes", "topology")
@@ -389,6 +398,7 @@ _EXAMPLES = {
     "time": '"1.5us"',
     "bytes": '"2MB"',
     "queue": '"35pkt"',
+    "buffer": '"12MB"',
     "rate": '"800Gbps"',
     "count": "8",
     "fraction": "0.5",

@@ -19,7 +19,7 @@ PARAMS = [
     Param(
         "headroom_bytes", "queue", None, "room above XOFF; auto: for the longest cable", none="auto"
     ),
-    Param("shared_buffer_bytes", "queue", None, "per switch; XOFF is then alpha * what is free"),
+    Param("shared_buffer_bytes", "buffer", None, "per switch; XOFF is then alpha * what is free"),
     Param("alpha", "ratio", 0.125, "XOFF as a share of what is free", minimum=1e-6, maximum=ALPHA),
     Param("xon_gap_bytes", "queue", "3KB", "with a shared buffer: resumes so far below XOFF"),
 ]

@@ -108,7 +108,9 @@ def code_needed(
 
 def parts_of(scenario: Scenario) -> Parts:
     """What of the engine a scenario makes use of."""
-    return Parts.of(scenario.network, scenario.load, scenario.faults, scenario.sampling)
+    return Parts.of(
+        scenario.network, scenario.load, scenario.faults, scenario.sampling, scenario.sizes
+    )
 
 
 def estimate(point: Point) -> Estimate:

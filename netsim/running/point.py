@@ -135,6 +135,7 @@ def build_engine(point: Point, scenario: Scenario, options: Options) -> Engine:
         sampling=scenario.sampling,
         tasks=scenario.load.tasks,
         program=scenario.load.program,
+        sizes=scenario.sizes,
     )
     try:
         return Engine(simulation, options)

@@ -28,7 +28,7 @@ def test_queue_disciplines_are_listed_and_shown(netsim):
     shown = netsim("show", "queue", "lossless").stdout
     assert shown.startswith("queue lossless (")
     assert "headroom_bytes = auto  [queue]" in shown
-    assert "shared_buffer_bytes = none  [queue]" in shown
+    assert "shared_buffer_bytes = none  [buffer]" in shown
     assert fails(netsim("show", "queue", "trimm"), 2, '"trimm"', '"trim"')
 
 

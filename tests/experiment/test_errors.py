@@ -146,7 +146,8 @@ BAD = {
         text(fabric="n_classes = 9\nqueue_bytes = 35\nheader_ratio = 0\nheader_rato = 1"),
         [
             "e.toml: fabric.n_classes: 9 is too large (at most 8)",
-            'e.toml: fabric.queue_bytes: 35 has no unit (write it like "64KB" or "35pkt")',
+            "e.toml: fabric.queue_bytes: 35 has no unit "
+            '(write it like "64KB", "35pkt" or "0.2bdp")',
             "e.toml: fabric.header_ratio: 0 is too small (at least 1)",
         ],
     ),

@@ -145,6 +145,8 @@ class Case:
     ``program`` has what the program of `mixed_program.py` takes, gap_ps, most_runs and most_draws,
     and ``first``: the tasks from that number on are its own.
     ``faults`` are those of links, by the global port that feeds the link.
+    ``port_sizes`` are sizes of single ports (global port -> name -> bytes), which go before those
+    of ``fabric``: of disciplines, and kmin_bytes and kmax_bytes.
     ``reroutes`` are what becomes of switches' routes, in any order.
     Only events before ``until_ps`` take place; None means run until nothing is left to do.
     """
@@ -167,6 +169,7 @@ class Case:
     nics: dict[int, int] = field(default_factory=dict)
     circuits: list[CircuitSwitch] = field(default_factory=list)
     program: dict[str, int] | None = None
+    port_sizes: dict[int, dict[str, int]] = field(default_factory=dict)
 
 
 @dataclass

@@ -60,7 +60,12 @@ class Discipline:
 
     def fits(self, out: SwitchPort, c: int, size: int, limit: str = "queue_bytes") -> bool:
         """Is there room for so many more bytes in a class?"""
-        return bool(out.held[c] + size <= self.fabric[limit])
+        return bool(out.held[c] + size <= self.size_at(out, limit))
+
+    def size_at(self, port: SwitchPort, name: str) -> int:
+        """A size in bytes, which may be one of the port's own."""
+        own = self.switch.sim.case.port_sizes.get(port.index, {})
+        return int(own.get(name, self.fabric[name]))
 
 
 class DropTail(Discipline):
@@ -140,11 +145,11 @@ class Lossless(Discipline):
         c, s = packet.prio, packet.size
         key = ingress.index, c
         if ingress.holding_back[c]:
-            if self.since_pause[key] + s > self.fabric["headroom_bytes"]:
+            if self.since_pause[key] + s > self.size_at(ingress, "headroom_bytes"):
                 return False
             self.since_pause[key] += s
         self.came_in[key] = self.came_in.get(key, 0) + s
-        if self.came_in[key] > self._xoff() and not ingress.holding_back[c]:
+        if self.came_in[key] > self._xoff(ingress) and not ingress.holding_back[c]:
             ingress.pause(c)
             self.since_pause[key] = 0
         return True
@@ -156,25 +161,25 @@ class Lossless(Discipline):
     def on_departure(self, ingress: SwitchPort, c: int, size: int) -> None:
         """Discount it and decide on the end of a pause."""
         self.came_in[ingress.index, c] -= size
-        if self._may_resume(self.came_in[ingress.index, c]):
+        if self._may_resume(ingress, self.came_in[ingress.index, c]):
             ingress.resume(c)
 
     def _dynamic(self) -> bool:
         limits = self.fabric.get("shared_buffer_bytes"), self.fabric.get("alpha")
         return None not in limits
 
-    def _xoff(self) -> int:
+    def _xoff(self, ingress: SwitchPort) -> int:
         """The pause threshold as things stand."""
         if not self._dynamic():
-            return int(self.fabric["xoff_bytes"])
+            return self.size_at(ingress, "xoff_bytes")
         free = max(0, self.fabric["shared_buffer_bytes"] - sum(self.came_in.values()))
         xoff: int = math.floor(self.fabric["alpha"] * free)
         return xoff
 
-    def _may_resume(self, b: int) -> bool:
+    def _may_resume(self, ingress: SwitchPort, b: int) -> bool:
         if not self._dynamic():
-            return bool(b == 0 or b < self.fabric["xon_bytes"])
-        return bool(b == 0 or b + self.fabric["xon_gap_bytes"] <= self._xoff())
+            return bool(b == 0 or b < self.size_at(ingress, "xon_bytes"))
+        return bool(b == 0 or b + self.size_at(ingress, "xon_gap_bytes") <= self._xoff(ingress))
 
 
 class PFabric(Discipline):

@@ -243,7 +243,8 @@ class Switch:
             return
         if c < self.fabric["ecn_from_class"]:
             return
-        q, kmin, kmax = out.held[c], ecn["kmin_bytes"], ecn["kmax_bytes"]
+        own = {**ecn, **self.sim.case.port_sizes.get(out.index, {})}
+        q, kmin, kmax = out.held[c], own["kmin_bytes"], own["kmax_bytes"]
         mark = q > kmax
         if kmin < q <= kmax:
             threshold = math.floor(ecn["pmax"] * 2**32 * (q - kmin) / (kmax - kmin))

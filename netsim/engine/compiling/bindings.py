@@ -34,7 +34,7 @@ ones that are hardly ever called."""
 PARALLEL = ("step_parallel",)
 """The functions with a parallel loop, which Numba takes a longer way through."""
 
-IN_PLACE = ("env_of", "queue_env_of", "program_env_of")
+IN_PLACE = ("env_of", "queue_env_of", "queue_env_at", "program_env_of")
 """Functions that return a tuple of records, as Numba's functions cannot: their statements are put
 where they are called."""
 

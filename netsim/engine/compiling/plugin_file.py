@@ -13,6 +13,7 @@ from netsim.engine.kernels.handler_table import Handler
 from netsim.engine.kernels.layout import Field
 from netsim.errors import InputError
 from netsim.inputs import at_line
+from netsim.units import Bdp
 
 MAX_STATE_BYTES = 1 << 16
 MAX_PACKET_BYTES = 1 << 10
@@ -132,4 +133,6 @@ def parameter_value(value: Any, choices: tuple[str, ...]) -> int | float:
         return -1
     if isinstance(value, str):
         return choices.index(value) if value in choices else -1
+    if isinstance(value, Bdp):
+        return 0  # it is another number at each port (`PortSizes`)
     return value if isinstance(value, float) else int(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
-from netsim.engine.kernels.holes import ECN_ENQUEUE, FOLLOWS, N_CLASSES, SAMPLED, TRACE
+from netsim.engine.kernels.holes import ECN_ENQUEUE, FOLLOWS, N_CLASSES, SAMPLED, SIZED, TRACE
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
 from netsim.engine.kernels.layout import Wires
 from netsim.engine.kernels.packets import DATA, ECN_CE
@@ -24,7 +24,10 @@ def ecn_marks(wires: Wires, port: PortRecord, held: Bytes) -> bool:
 
     Between Kmin and Kmax, a random draw decides; the port counts it.
     """
-    fabric = wires.fabric[0]
+    kind = 0
+    if SIZED:
+        kind = wires.size_kind[port.number]
+    fabric = wires.fabric[kind]
     if held <= fabric.kmin_bytes:
         return False
     if held > fabric.kmax_bytes:

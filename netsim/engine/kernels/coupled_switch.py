@@ -19,7 +19,7 @@ from netsim.engine.kernels.calendar import (
     open_step,
 )
 from netsim.engine.kernels.class_queues import count_drop
-from netsim.engine.kernels.env import QueueEnv, queue_env_of
+from netsim.engine.kernels.env import QueueEnv, queue_env_at, queue_env_of
 from netsim.engine.kernels.faults import renew_link
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.holes import (
@@ -31,6 +31,7 @@ from netsim.engine.kernels.holes import (
     N_CLASSES,
     PAUSES,
     SAMPLED,
+    SIZED,
     on_arrival,
     on_departure,
 )
@@ -160,13 +161,20 @@ def complete(env: QueueEnv, step: Step, out: LocalPort) -> None:
     if FOLLOWS and size > 0:
         owed = port.tx_ingress
         ingress = env.wires.ports[step.first + owed]
-        env.switch.doing = IN_ON_DEPARTURE
-        on_departure(env, now, ingress, cls, size)
+        notify_departure(env, ingress, cls, size, now)
         begin(env, step, out, now)
         if PAUSES:
             begin_if_due(env, step, owed, now)
     else:
         begin(env, step, out, now)
+
+
+def notify_departure(env: QueueEnv, ingress: PortRecord, cls: int, size: Bytes, now: Ps) -> None:
+    """Tell the discipline that a packet that came in by ``ingress`` has been sent."""
+    if SIZED:
+        env = queue_env_at(env, ingress)
+    env.switch.doing = IN_ON_DEPARTURE
+    on_departure(env, now, ingress, cls, size)
 
 
 def ring_full(wires: Wires, p: GlobalPort) -> bool:
@@ -182,6 +190,8 @@ def ring_full(wires: Wires, p: GlobalPort) -> bool:
 def let_in(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
     """Does the discipline let in what comes by ``port``? If not, it is dropped there."""
     pkt = env.wires.pool[slot]
+    if SIZED:
+        env = queue_env_at(env, port)
     env.switch.doing = IN_ON_ARRIVAL
     verdict = on_arrival(env, now, port, pkt)
     check_prio(env, pkt)

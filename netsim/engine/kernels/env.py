@@ -8,6 +8,7 @@ from netsim.engine.kernels.fields import (
     CommonParameters,
     HostRecord,
     ParameterRecord,
+    PortRecord,
     RxRecord,
     SwitchRecord,
     TxRecord,
@@ -63,3 +64,9 @@ class QueueEnv(NamedTuple):
 def queue_env_of(switch: SwitchRecord, wires: Wires) -> QueueEnv:
     """The `QueueEnv` of a switch; copied to where it is called, as `env_of` is."""
     return QueueEnv(par=wires.discipline[0], switch=switch, wires=wires)
+
+
+def queue_env_at(env: QueueEnv, port: PortRecord) -> QueueEnv:
+    """That of a switch with the sizes of one of its ports; copied likewise."""
+    par = env.wires.discipline[env.wires.size_kind[port.number]]
+    return QueueEnv(par=par, switch=env.switch, wires=env.wires)

@@ -83,6 +83,8 @@ FAULTS: bool = _feature("FAULTS")
 """Do links lose packets, or go down?"""
 CIRCUITS: bool = _feature("CIRCUITS")
 """Are there cables that are there on some days only (circuits.py)?"""
+SIZED: bool = _feature("SIZED")
+"""Do sizes of queues differ from port to port?"""
 LOOKS: bool = _feature("LOOKS")
 """May a port wait though it has something to send, for its circuit or as the discipline says?"""
 

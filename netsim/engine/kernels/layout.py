@@ -215,7 +215,8 @@ class Wires(NamedTuple):
     balance: Records[GlobalPort, BalanceRecord]  # BALANCE[n_ports]
     queues: Records[QueueId, QueueRecord]  # QUEUE[n_ports * n_classes], and its own fields
     switches: Records[int, SwitchRecord]  # SWITCH[n_switches], and the discipline's own fields
-    discipline: Records[int, Any]  # one record: the parameters of the queue discipline
+    discipline: Records[int, Any]  # [kinds of ports]: the parameters of the queue discipline
+    size_kind: Numbers[GlobalPort, int]  # int64[n_ports], if there are several kinds
     head_seen: Numbers[GlobalPort, int]  # int64[n_ports]: read by the far end when the window began
     new_tail: Numbers[GlobalPort, int]  # int64[n_ports]: end of the link's ring, to be published
     first_new: Numbers[GlobalPort, Ps]  # int64[n_ports]: first arrival sent in this window, or INF
@@ -225,7 +226,7 @@ class Wires(NamedTuple):
     asking: Numbers[int, int]  # ... and ports whose neighbours are asked to hold classes back
     pool_used: Numbers[int, int]  # int64[1]: slots of the pool that belong to rings, or did
     moved_links: Numbers[int, int]  # int64[1]: links whose rings moved in this window
-    fabric: Records[int, FabricRecord]  # FABRIC[1]
+    fabric: Records[int, FabricRecord]  # FABRIC[kinds of ports]; 0 has what all have in common
     faults: Records[GlobalPort, FaultRecord]  # FAULT[n_ports], if any link has faults
     phases: Records[int, PhaseRecord]  # PHASE[...]: of each link one behind the other, likewise
     losses: Records[QueueId, LossRecord]  # LOSS[n_ports * n_classes], likewise, or circuits

@@ -11,10 +11,16 @@ arrival, or there is no plan, everything is done in the order of time, as in cou
 from __future__ import annotations
 
 from netsim.engine.kernels.balance import output_port
-from netsim.engine.kernels.coupled_switch import in_order, let_in, send_pfc, wind_up
+from netsim.engine.kernels.coupled_switch import (
+    in_order,
+    let_in,
+    notify_departure,
+    send_pfc,
+    wind_up,
+)
 from netsim.engine.kernels.env import QueueEnv, queue_env_of
 from netsim.engine.kernels.fields import PacketRecord, PortRecord
-from netsim.engine.kernels.holes import N_CLASSES, on_departure
+from netsim.engine.kernels.holes import N_CLASSES
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Ps
 from netsim.engine.kernels.layout import (
     GROW_POOL,
@@ -53,7 +59,6 @@ from netsim.engine.kernels.port_plan import (
 )
 from netsim.engine.kernels.port_sets import exclude, include, includes, next_port
 from netsim.engine.kernels.ports import retire, set_paused, start_next, take_in
-from netsim.engine.kernels.queue_handlers import IN_ON_DEPARTURE
 from netsim.engine.kernels.queue_services import COUNTS, MAY_DROP
 from netsim.engine.kernels.rules import NOT_FORESEEN, broken
 from netsim.engine.kernels.switch import (
@@ -215,8 +220,7 @@ def pass_time(
             if includes(scratch.mattering[worker], 0, ingress):
                 check_plan(env, scratch, worker, w0, out, port)
             else:
-                env.switch.doing = IN_ON_DEPARTURE
-                on_departure(env, now, env.wires.ports[first + ingress], cls, size)
+                notify_departure(env, env.wires.ports[first + ingress], cls, size, now)
         begin_apart(env, port, now)
 
 

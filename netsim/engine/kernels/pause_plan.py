@@ -17,10 +17,10 @@ few rounds. What was found are the ``dues`` of each port; then every port can be
 
 from __future__ import annotations
 
-from netsim.engine.kernels.coupled_switch import let_in
-from netsim.engine.kernels.env import QueueEnv
+from netsim.engine.kernels.coupled_switch import let_in, notify_departure
+from netsim.engine.kernels.env import QueueEnv, queue_env_at
 from netsim.engine.kernels.fields import PortRecord
-from netsim.engine.kernels.holes import N_CLASSES, foresee, on_departure
+from netsim.engine.kernels.holes import N_CLASSES, SIZED, foresee
 from netsim.engine.kernels.ids import Bytes, LocalPort, NodeId, Slot
 from netsim.engine.kernels.layout import INF, MOST_DUES, SLICES, UNDO, Clock, Net, Scratch
 from netsim.engine.kernels.packets import PFC
@@ -38,7 +38,7 @@ from netsim.engine.kernels.port_plan import (
     tally,
 )
 from netsim.engine.kernels.port_sets import exclude, include, includes
-from netsim.engine.kernels.queue_handlers import IN_FORESEE, IN_ON_DEPARTURE
+from netsim.engine.kernels.queue_handlers import IN_FORESEE
 from netsim.engine.kernels.queue_services import COUNTS
 from netsim.engine.kernels.switch import KEY_BITS, KEY_MASK, insertion_sort
 
@@ -57,6 +57,8 @@ def outlook_of(env: QueueEnv, port: PortRecord, cls: int, came: Bytes, change: B
     """
     if came == 0 and (port.asked >> cls) & 1 == 0:
         return COUNTS
+    if SIZED:
+        env = queue_env_at(env, port)
     env.switch.doing = IN_FORESEE
     outlook: int = foresee(env, port, cls, came, change)
     return outlook
@@ -219,9 +221,8 @@ def replay(
         asked = port.asked & (FRAME_DUE - 1)
         if leaves <= arrives:
             what = scratch.log_what[worker][at]
-            env.switch.doing = IN_ON_DEPARTURE
             cls = (what >> CLASS_AT) & CLASS_MASK
-            on_departure(env, w0 + leaves, port, cls, Bytes(what & SIZE_MASK))
+            notify_departure(env, port, cls, Bytes(what & SIZE_MASK), w0 + leaves)
             key = leaves << KEY_BITS | (what >> OUT_AT) & PORT_MASK
             departure += 1
         else:
@@ -347,7 +348,6 @@ def settle_others(
                 pkt = wires.pool[scratch.slots[worker][k]]
                 if int(pkt.kind) != PFC and (scratch.asked[worker][ingress] >> int(pkt.prio)) & 1:
                     let_in(env, wires.ports[first + ingress], scratch.slots[worker][k], pkt.time)
-    env.switch.doing = IN_ON_DEPARTURE
     for out in local_ports_of(net, node):
         for at in range(scratch.log_first[worker][out], scratch.log_end[worker][out]):
             what = scratch.log_what[worker][at]
@@ -355,7 +355,8 @@ def settle_others(
             if not includes(scratch.stirred[worker], 0, ingress):
                 now = w0 + scratch.log_time[worker][at]
                 cls = (what >> CLASS_AT) & CLASS_MASK
-                on_departure(env, now, wires.ports[first + ingress], cls, Bytes(what & SIZE_MASK))
+                port = wires.ports[first + ingress]
+                notify_departure(env, port, cls, Bytes(what & SIZE_MASK), now)
 
 
 def holds_back(scratch: Scratch, worker: int, ingress: LocalPort) -> bool:

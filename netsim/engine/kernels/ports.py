@@ -18,7 +18,7 @@ from netsim.engine.kernels.class_queues import (
     hold,
     mark_packet,
 )
-from netsim.engine.kernels.env import QueueEnv
+from netsim.engine.kernels.env import QueueEnv, queue_env_at
 from netsim.engine.kernels.faults import lost_on_wire, renew_link
 from netsim.engine.kernels.fields import PacketRecord, PortRecord
 from netsim.engine.kernels.handlers import IN_ON_FORWARD
@@ -35,6 +35,7 @@ from netsim.engine.kernels.holes import (
     PICKS,
     SAMPLED,
     SHAPES,
+    SIZED,
     TELEMETRY,
     TRACE,
     WRITES,
@@ -111,6 +112,8 @@ def discipline_chooses(env: QueueEnv, port: PortRecord, now: Ps) -> int:
     """Likewise, as the queue discipline says. What it cannot mean is a broken rule."""
     if SHAPES:
         port.tx_class = 0
+    if SIZED:
+        env = queue_env_at(env, port)
     env.switch.doing = IN_CHOOSE
     cls: int = choose(env, now, port)
     open_classes = port.backlog & ~port.paused
@@ -156,6 +159,8 @@ def launch(
             if ecn_marks(wires, port, queue.bytes):
                 mark_packet(wires, port, queue, pkt, now)
     if WRITES:
+        if SIZED:
+            env = queue_env_at(env, port)
         env.switch.doing = IN_ON_SEND
         on_send(env, now, port, queue, pkt)
         check_prio(env, pkt)
@@ -190,6 +195,8 @@ def launch(
 def picked(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> int:
     """The place of the packet of class ``cls`` that is sent, or -1 if there is none any more."""
     queue = env.wires.queues[queue_of(port.number, cls)]
+    if SIZED:
+        env = queue_env_at(env, port)
     env.switch.doing = IN_PICK
     place: int = pick(env, now, port, queue)
     if place < 0 or place >= queue.tail - queue.head:
@@ -262,6 +269,8 @@ def advance(env: QueueEnv, port: PortRecord, until: Ps) -> None:
 def admitted(env: QueueEnv, port: PortRecord, pkt: PacketRecord, now: Ps) -> int:
     """The class that an arriving packet is queued in, or DROP, as the queue discipline says."""
     switch = env.switch
+    if SIZED:
+        env = queue_env_at(env, port)
     switch.doing = IN_ADMIT
     cls: int = admit(env, now, port, pkt)
     check_prio(env, pkt)

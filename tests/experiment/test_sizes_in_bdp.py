@@ -1,0 +1,92 @@
+"""Sizes in products of rate and delay, as an experiment writes them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from experiment_text import load, messages, text
+
+from netsim.errors import InputError
+from netsim.experiment.resolve_fabric import size_values
+from netsim.experiment.scenario import prepare
+from netsim.experiment.tell_sizes import tell_sizes
+from netsim.units import Bdp
+
+MIXED = """
+kind = "fat_tree"
+hosts_per_leaf = 4
+leaves = 4
+host_rate = "100Gbps"
+fabric_rate = "400Gbps"
+spines = 1
+"""
+
+
+def point_of(tmp_path, *, transport="ndp", topology=MIXED, **sections):
+    content = text(top=f'transport = "{transport}"', topology=topology, **sections)
+    (point,) = load(tmp_path, content).points()
+    return point
+
+
+def test_they_stay_as_they_are_written_until_there_is_a_network(tmp_path):
+    fabric = 'queue_bytes = "1.50bdp"\necn.kmin_bytes = "0.2bdp"'
+    point = point_of(tmp_path, fabric=fabric)
+    values = size_values(point.fabric)
+    assert values["queue_bytes"] == Bdp(Fraction(3, 2))
+    assert values["ecn.kmin_bytes"] == values["ecn.kmax_bytes"] == Bdp(Fraction(1, 5))
+    assert point.resolved["fabric"]["queue_bytes"] == "1.5bdp"
+    assert point.resolved["fabric"]["ecn"]["kmax_bytes"] == "0.2bdp"
+    assert point.resolved["fabric"]["header_queue_bytes"] == "1MB"
+
+
+def test_each_kind_of_port_has_its_own_in_the_run(tmp_path):
+    scenario = prepare(point_of(tmp_path, fabric='queue_bytes = "1bdp"'))
+    assert scenario.sizes is not None
+    assert [one.queue.params["queue_bytes"] for one in scenario.sizes.fabrics] == [110_560, 442_240]
+
+
+@pytest.mark.parametrize("rate", ["100Gbps", "800Gbps"])
+def test_where_all_ports_are_alike_there_are_no_kinds(tmp_path, rate):
+    topology = f'kind = "fat_tree"\nhosts_per_leaf = 4\nleaves = 4\nhost_rate = "{rate}"'
+    scenario = prepare(point_of(tmp_path, topology=topology, fabric='queue_bytes = "1bdp"'))
+    assert scenario.sizes is None
+    # Two ways of 4 us, and 4 transmissions of 4,224 bytes each at 8 links.
+    expected = {"100Gbps": 100_000 + 4 * 4224, "800Gbps": 800_000 + 4 * 4224}
+    assert scenario.fabric.queue.params["queue_bytes"] == expected[rate]
+
+
+def test_what_they_become_is_told(tmp_path):
+    assert list(tell_sizes([point_of(tmp_path)])) == []
+    point = point_of(tmp_path, fabric='queue_bytes = "1bdp"\necn.kmin_bytes = "0.25bdp"')
+    rates = [("100Gbps", "110.56KB", "27.64KB"), ("400Gbps", "442.24KB", "110.56KB")]
+    assert list(tell_sizes([point])) == [
+        "Sizes in bdp:",
+        *(
+            f"  ports of {rate}, base round trip 8.8448us: queue_bytes = {queue}, "
+            f"ecn.kmin_bytes = {mark}, ecn.kmax_bytes = {mark}"
+            for rate, queue, mark in rates
+        ),
+    ]
+
+
+def test_sizes_are_checked_at_each_kind_of_port(tmp_path):
+    point = point_of(tmp_path, fabric='queue_bytes = "0.02bdp"')
+    with pytest.raises(InputError) as caught:
+        prepare(point)
+    told = str(caught.value).replace(f"{tmp_path}/", "")
+    assert told == (
+        "e.toml: fabric.queue_bytes: 2.212KB does not hold one packet "
+        "at 100Gbps and a base round trip of 8.8448us (at least 4.16KB)"
+    )
+    point = point_of(tmp_path, fabric='ecn.kmin_bytes = "0.5bdp"\necn.kmax_bytes = "100KB"')
+    with pytest.raises(InputError, match=r"kmin_bytes: 221\.12KB is more than kmax at 400Gbps"):
+        prepare(point)
+
+
+def test_one_size_of_a_whole_switch_is_refused(tmp_path):
+    content = text(top='transport = "roce"', fabric='shared_buffer_bytes = "1bdp"')
+    assert messages(tmp_path, content) == [
+        'e.toml: fabric.shared_buffer_bytes: "1bdp" is another size at each port, and this is one '
+        'of a whole switch (write it like "64KB" or "35pkt")'
+    ]

@@ -1,0 +1,115 @@
+"""Sizes in products of rate and delay: the base round trip, and the bytes at each kind of port."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from engine_runs import fat_tree
+from hypothesis import given, settings
+from random_networks import networks
+
+from netsim.errors import InputError
+from netsim.model.arithmetic import byte_quotient, send_time
+from netsim.model.builder import NetworkBuilder
+from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_use
+from netsim.model.port_sizes import (
+    base_round_trips,
+    longest_ways,
+    port_sizes,
+    settle_sizes,
+)
+from netsim.units import Bdp
+
+GBPS = 10**9
+PACKETS = PacketFormat()
+ONE = Bdp(Fraction(1))
+
+
+def fabric(**sizes) -> Fabric:
+    ecn = Ecn(sizes.pop("kmin_bytes", 1000), sizes.pop("kmax_bytes", 2000))
+    return Fabric(queue_use("drop_tail", **sizes), ecn=ecn)
+
+
+@given(network=networks())
+@settings(max_examples=60, deadline=None)
+def test_the_longest_way_is_that_of_all_pairs_followed_one_by_one(network):
+    quotient = byte_quotient(network.port_rate_bps)
+    longest = [0] * (network.first_group.size - 1)
+    for src in range(network.n_host_ports):
+        for dst in range(network.n_host_ports):
+            number = int(network.port_network[src])
+            if network.port_network[dst] == number:
+                path = network.path(src, dst)
+                way = sum(
+                    send_time(4160, int(quotient[port])) + int(network.port_delay_ps[port])
+                    for port in path
+                )
+                longest[number] = max(longest[number], way)
+    assert longest_ways(network, 4160).tolist() == longest
+
+
+def test_a_tree_with_faster_links_between_switches():
+    network = fat_tree(4, 4, "100Gbps", fabric_rate="400Gbps", spines=1, link_latency="1us")
+    # 4160 bytes take 332.8 ns on a host's link and 83.2 ns between switches; 64 take 5.12 and 1.28.
+    data_ps = 2 * (332_800 + 83_200) + 4 * 10**6
+    control_ps = 2 * (5_120 + 1_280) + 4 * 10**6
+    assert base_round_trips(network, PACKETS).tolist() == [data_ps + control_ps]
+    sizes = port_sizes(fabric(queue_bytes=ONE, kmin_bytes=Bdp(Fraction(1, 5))), network, PACKETS)
+    assert sizes.rate_bps == (100 * GBPS, 400 * GBPS)
+    rtt_ps = data_ps + control_ps
+    assert [one.queue.params["queue_bytes"] for one in sizes.fabrics] == [
+        rtt_ps * 100 // 8000,  # whole
+        rtt_ps * 400 // 8000,
+    ]
+    assert sizes.fabrics[0].ecn == Ecn(rtt_ps * 100 // 40_000, 2000)
+    switch_ports = network.port_rate_bps[network.n_host_ports :]
+    assert (sizes.kind[network.n_host_ports :] == (switch_ports == 400 * GBPS)).all()
+
+
+def test_each_network_of_a_host_has_a_round_trip_of_its_own():
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(2)
+    near, far = builder.add_switch("near"), builder.add_switch("far")
+    for host in hosts:
+        builder.cable(host, near, 100 * GBPS, 10_000)
+        builder.cable(host, far, 100 * GBPS, 5_000_000)
+    network = builder.build("two")
+    both = 2 * (332_800 + 5_120)
+    assert base_round_trips(network, PACKETS).tolist() == [both + 40_000, both + 20_000_000]
+    sizes = port_sizes(fabric(queue_bytes=ONE), network, PACKETS)
+    assert sizes.kind[4:].tolist() == [0, 0, 1, 1]
+    assert sizes.round_trip_ps == (both + 40_000, both + 20_000_000)
+
+
+def test_bytes_are_rounded_up():
+    assert Bdp(Fraction(1, 3)).at(8 * 10**9, 1000) == 1
+    assert Bdp(Fraction(1)).at(8 * 10**9, 1001) == 2
+    assert Bdp(Fraction(0)).at(8 * 10**9, 1001) == 0
+
+
+def test_sizes_that_are_the_same_everywhere_are_those_of_the_fabric():
+    network = fat_tree(2, 2, "100Gbps")
+    wanted = fabric(queue_bytes=ONE)
+    plain, sizes = settle_sizes(wanted, network, PACKETS)
+    assert sizes is None
+    assert plain == replace(wanted, queue=plain.queue)
+    assert plain.queue.params["queue_bytes"] == ONE.at(
+        100 * GBPS, int(base_round_trips(network, PACKETS)[0])
+    )
+    assert settle_sizes(fabric(queue_bytes=5000), network, PACKETS)[1] is None
+
+
+def test_pairs_are_followed_some_at_a_time(monkeypatch):
+    network = fat_tree(1, 7, "100Gbps", spines=3, host_link_latency="2us")
+    whole = longest_ways(network, 100)
+    monkeypatch.setattr("netsim.model.port_sizes.AT_ONCE", 20)
+    assert np.array_equal(longest_ways(network, 100), whole)
+
+
+def test_a_product_that_is_too_large():
+    with pytest.raises(InputError) as caught:
+        Bdp(Fraction(10**12)).at(800 * GBPS, 10**7)
+    assert "1000000000000bdp is too large where a port has 800Gbps" in str(caught.value)

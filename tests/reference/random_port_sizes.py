@@ -1,0 +1,34 @@
+"""Sizes of queues and of ECN that differ from port to port, for random cases."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from .model import Case
+
+SIZES = ("queue_bytes", "header_queue_bytes", "xoff_bytes", "headroom_bytes", "xon_gap_bytes")
+KINDS = 3
+"""The most kinds of ports that there are."""
+
+
+def with_port_sizes(case: Case, rng: random.Random) -> Case:
+    """Some kinds of ports, each with some multiple of the sizes of the case's fabric."""
+    kinds = [_kind(case, rng) for _ in range(rng.randint(2, KINDS))]
+    sizes = {port: rng.choice(kinds) for port in range(2 * len(case.cables))}
+    return replace(case, port_sizes=sizes)
+
+
+def _kind(case: Case, rng: random.Random) -> dict[str, int]:
+    """What every kind has, or half of the ports would go by the fabric's own sizes."""
+
+    def scaled(size_bytes: int) -> int:
+        return size_bytes * rng.choice((1, 2, 3, 5)) // rng.choice((1, 2, 3))
+
+    sizes = {name: scaled(case.fabric[name]) for name in SIZES}
+    sizes["xon_bytes"] = rng.choice((max(1, sizes["xoff_bytes"]), sizes["xoff_bytes"] // 2 + 1, 1))
+    if case.fabric["ecn"] is not None:
+        sizes["kmin_bytes"] = scaled(case.fabric["ecn"]["kmin_bytes"])
+        room = case.fabric["ecn"]["kmax_bytes"] - case.fabric["ecn"]["kmin_bytes"]
+        sizes["kmax_bytes"] = sizes["kmin_bytes"] + scaled(room)
+    return sizes
