@@ -34,11 +34,11 @@ import keyword
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.limits import COUNT, RATIO
+from netsim.plugins.distribution import Sizes, is_pair, parse_sizes
 from netsim.units import (
     Bdp,
     format_bytes,
@@ -200,7 +200,7 @@ class Param:
         """True if this written list holds several values of the parameter, not one."""
         if not isinstance(value, list):
             return False
-        return self.unit != "sizes" or not any(_is_pair(item) for item in value)
+        return self.unit != "sizes" or not any(is_pair(item) for item in value)
 
 
 def resolve_params(
@@ -327,41 +327,8 @@ def _topology(_: Param, value: object) -> dict[str, Any]:
     return dict(value)
 
 
-def _sizes(param: Param, value: object) -> str | tuple[tuple[int, float], ...]:
-    if isinstance(value, str):
-        if value[:1].isdigit():
-            return ((parse_bytes(value), 1.0),)
-        return value
-    if not isinstance(value, (list, tuple)) or not value:
-        raise _sizes_error(f"{written(value)} is not a distribution of sizes")
-    points = []
-    for item in value:
-        if not _is_pair(item):
-            raise _sizes_error(f"{written(item)} is not a pair of a size and a probability")
-        points.append((parse_bytes(item[0]), _fraction(param, item[1])))
-    for (size, below), (next_size, probability) in pairwise(points):
-        if next_size < size or probability < below:
-            raise _sizes_error("sizes and cumulative probabilities must not fall")
-    if points[-1][1] != 1.0:
-        raise _sizes_error(f"the last cumulative probability is {points[-1][1]}, not 1")
-    return tuple(points)
-
-
-def _sizes_error(message: str) -> InputError:
-    return InputError(
-        message,
-        hint="pairs of size and cumulative probability ending at 1, "
-        'like [["1KB", 0.5], ["1MB", 1.0]]',
-    )
-
-
-def _is_pair(item: object) -> bool:
-    return (
-        isinstance(item, (list, tuple))
-        and len(item) == 2
-        and isinstance(item[1], (int, float))
-        and not isinstance(item[1], bool)
-    )
+def _sizes(param: Param, value: object) -> Sizes:
+    return parse_sizes(value, lambda probability: _fraction(param, probability))
 
 
 def _bare(value: object) -> str:
