@@ -9,7 +9,7 @@ import numpy as np
 from netsim.units import format_time
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
     from netsim.model.network import Network
 
@@ -17,7 +17,7 @@ PORT, LIGHT = "#444444", "#C77700"
 MOST_MATCHINGS = 6
 
 
-def draw_matchings(figure: Figure, place: Any, network: Network) -> None:
+def draw_matchings(figure: Figure | SubFigure, place: Any, network: Network) -> None:
     """The first matchings of the first circuit switch; `place` is part of a grid of the figure."""
     circuits = network.circuits
     assert circuits is not None

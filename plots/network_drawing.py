@@ -28,6 +28,8 @@ HOST, SWITCH, CIRCUIT = "#444444", "#F4F1EA", "#E69F00"
 ROW_IN, UNIT_IN = 1.05, 0.17
 """Inches of a tier, and of a step along the row of hosts."""
 ARC_POINTS = 15
+ABREAST, WIDEST_IN = 3, 14.0
+"""Networks in a row of the figure; inches of one of them."""
 IN_NO_BLOCK = "#777777"
 
 
@@ -44,19 +46,24 @@ def draw_networks(panels: Sequence[Panel]) -> Figure:
 
     drawings = [lay_out(panel.network) for panel in panels]
     with_circuits = any(panel.network.circuits is not None for panel in panels)
-    widths = [min(16.0, max(5.5, drawing.width * UNIT_IN + 2.6)) for drawing in drawings]
-    rows = max(max(drawing.y.values()) + 2 for drawing in drawings)
-    height = ROW_IN * rows + 1.0 + (1.9 if with_circuits else 0.0)
-    figure = Figure(figsize=(sum(widths), height), layout="constrained")
-    ratios = [ROW_IN * rows, 1.7] if with_circuits else [1.0]
-    grid = figure.add_gridspec(len(ratios), len(panels), width_ratios=widths, height_ratios=ratios)
-    for at, (panel, drawing) in enumerate(zip(panels, drawings, strict=True)):
-        axes = figure.add_subplot(grid[0, at])
+    columns = 2 if len(panels) == ABREAST + 1 else min(len(panels), ABREAST)
+    rows = -(-len(panels) // columns)
+    wanted = [min(WIDEST_IN, max(5.0, drawing.width * UNIT_IN + 2.6)) for drawing in drawings]
+    widths = [max(wanted[column::columns]) for column in range(columns)]
+    shrink = min(1.0, WIDEST_IN * 1.5 / sum(widths))
+    tiers = max(max(drawing.y.values()) + 2 for drawing in drawings)
+    ratios = [ROW_IN * tiers + 1.0, *([1.9] if with_circuits else [])]
+    size = (sum(widths) * shrink, sum(ratios) * rows)
+    figure = Figure(figsize=size, layout="constrained")
+    parts = figure.subfigures(rows, columns, squeeze=False, width_ratios=widths).ravel()
+    for panel, drawing, part in zip(panels, drawings, parts, strict=False):
+        grid = part.add_gridspec(len(ratios), 1, height_ratios=ratios)
+        axes = part.add_subplot(grid[0, 0])
         draw_structure(axes, panel.network, drawing)
         _draw_cables(axes, panel.network, drawing)
         axes.set_title(panel.title, fontsize="medium")
         if panel.network.circuits is not None:
-            draw_matchings(figure, grid[1, at], panel.network)
+            draw_matchings(part, grid[1, 0], panel.network)
     return figure
 
 
@@ -92,7 +99,7 @@ def draw_structure(axes: Axes, network: Network, drawing: Drawing) -> None:
         )
     axes.set_xlim(low - 0.06 * (high - low) - 1, high + 0.02 * (high - low) + 1)
     tops = [*drawing.y.values(), *(y for _, y in drawing.circuits.values())]
-    axes.set_ylim(min(tops) - 0.5, max(tops) + (0.75 if drawing.blocks else 0.35))
+    axes.set_ylim(min(tops) - 0.5, max(tops) + (0.75 if drawing.blocks else 0.45))
     axes.set_axis_off()
 
 
@@ -125,6 +132,9 @@ def _beside(network: Network, drawing: Drawing) -> list[tuple[float, str]]:
     return texts
 
 
+Place = tuple[float, float]
+
+
 class Wire(NamedTuple):
     """A line of a drawing: the ports at its first end, its points, and the block that it is in.
 
@@ -132,7 +142,7 @@ class Wire(NamedTuple):
     """
 
     ports: tuple[int, ...]
-    points: tuple[tuple[float, float], ...]
+    points: tuple[Place, ...]
     block: int
 
 
@@ -148,11 +158,13 @@ def wires(network: Network, drawing: Drawing) -> list[Wire]:
                 found.setdefault((node, -1 - int(circuits.of_port[port])), []).append(port)
             elif node < peer:
                 found.setdefault((node, peer), []).append(port)
+    places = {node: (x, drawing.y[node]) for node, x in drawing.x.items()}
+    taken = set(places.values())
     drawn = []
     for (node, peer), ports in found.items():
-        here = (drawing.x[node], drawing.y[node])
+        here = places[node]
         if peer in drawing.x:
-            points = _line(here, (drawing.x[peer], drawing.y[peer]))
+            points = _line(here, places[peer], taken)
         elif -1 - peer in drawing.circuits:
             points = (here, drawing.circuits[-1 - peer])
         else:
@@ -162,12 +174,14 @@ def wires(network: Network, drawing: Drawing) -> list[Wire]:
     return drawn
 
 
-def _line(here: tuple[float, float], there: tuple[float, float]) -> tuple[tuple[float, float], ...]:
-    """A straight line, or between nodes at one height an arc over those that stand between."""
-    if here[1] != there[1]:
+def _line(here: Place, there: Place, taken: set[Place]) -> tuple[Place, ...]:
+    """A straight line, or over nodes that stand between its ends an arc."""
+    low, high = sorted((here[0], there[0]))
+    between = any(y == here[1] and low < x < high for x, y in taken)
+    if here[1] != there[1] or not between:
         return (here, there)
     share = np.linspace(0, 1, ARC_POINTS)
-    rise = min(0.8, 0.05 * abs(there[0] - here[0]))
+    rise = min(0.4, 0.05 * abs(there[0] - here[0]))
     xs = here[0] + share * (there[0] - here[0])
     ys = here[1] + rise * 4 * share * (1 - share)
     return tuple(zip(xs.tolist(), ys.tolist(), strict=True))

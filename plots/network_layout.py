@@ -19,8 +19,11 @@ from netsim.model.network import Network
 
 T = TypeVar("T")
 
-ALL_HOSTS, ALL_SWITCHES, ALL_NETWORKS = 64, 12, 5
+ALL_HOSTS, ALL_SWITCHES, ALL_NETWORKS = 64, 16, 5
 """So many in a network, in a tier, and side by side are all drawn; of more only some."""
+
+ALL_ABREAST = 8
+"""In place of ALL_SWITCHES where networks stand side by side."""
 
 HOST_GAP, GROUP_GAP, DOTS_GAP, BLOCK_GAP = 1.0, 0.9, 1.1, 2.2
 
@@ -115,7 +118,7 @@ def _host_groups(
     for edge in edges.tolist():
         pods.setdefault(frozenset(_above(network, edge)), []).append(edge)
     chosen = list(pods.values())
-    if edges.size > ALL_SWITCHES:
+    if edges.size > (ALL_SWITCHES if len(wide) == 1 else ALL_ABREAST):
         marked = {tuple(pod) for pod in chosen if set(pod) & set(wanted)}
         kept = few([tuple(pod) for pod in chosen], 3, marked)
         chosen = [few(pod, 3 if len(kept) > 1 else 4, wanted) for pod in kept]
@@ -151,7 +154,8 @@ def _tiers(
         groups: dict[tuple[int, ...], list[int]] = {}
         for peer, nodes in sorted(below.items()):
             groups.setdefault(tuple(nodes), []).append(peer)
-        most = ALL_SWITCHES if len(below) <= ALL_SWITCHES else 4 if len(groups) == 1 else 2
+        room = ALL_SWITCHES if network.first_group.size == 2 else ALL_ABREAST
+        most = room if len(below) <= room else 4 if len(groups) == 1 else 2
         level = [one for these in groups.values() for one in few(these, most, wanted)]
         seen |= set(level)
         found += [level] if level else []

@@ -129,12 +129,13 @@ class Census:
 
 
 def census(network: Network) -> Census:
-    """Count a network."""
+    """Count a network. Of its kinds of networks those with the most hosts come first."""
+    rows = [_network(network, these) for these in kinds_of_networks(network)]
     return Census(
         name=network.name,
         hosts=network.n_hosts,
         nics=_nics(network),
-        networks=tuple(_network(network, these) for these in kinds_of_networks(network)),
+        networks=tuple(sorted(rows, key=lambda row: -row.hosts)),
         switches=_switches(network),
         cables=cables(network),
         circuit_switches=circuit_switches(network),

@@ -26,6 +26,12 @@ class Counted(NamedTuple):
     failures: tuple[Failure, ...]
 
 
+PARTS = ("hosts", "switches", "cables", "all", "network", "circuit", "cost", "without")
+"""How parts begin, in their order."""
+
+SORTED = ("switches", "cables")
+PER_HOST = "per host"
+
 Lines = dict[tuple[str, str], str]
 """Part and name of a figure -> its value as text; a part's own line has no name."""
 
@@ -75,17 +81,29 @@ def notes(counted: Sequence[Counted]) -> Iterator[str]:
 
 
 def _order(columns: Sequence[Lines]) -> list[tuple[str, str]]:
-    """All lines of all columns, those of a part together, in the order of the columns."""
-    parts = dict.fromkeys(part for column in columns for part, _ in column)
+    """All lines of all columns: by part, in each the part's own line, the others, totals last."""
     keys = dict.fromkeys(key for column in columns for key in column)
-    return [key for part in parts for key in keys if key[0] == part]
+    parts = sorted(dict.fromkeys(part for part, _ in keys), key=_rank)
+    found = []
+    for part in parts:
+        names = [name for own, name in keys if own == part and name]
+        if part in SORTED:
+            names.sort()
+        names.sort(key=lambda name: name == PER_HOST)
+        found += [(part, name) for name in ("", *names) if (part, name) in keys]
+    return found
+
+
+def _rank(part: str) -> tuple[int, str]:
+    """Where a part stands: networks by their numbers, what there may be none of in its place."""
+    place = next(at for at, begin in enumerate(PARTS) if part.startswith(begin))
+    return place, part if part.startswith("network") else ""
 
 
 def _lines(one: Counted) -> Lines:
     found = dict(_network_lines(one.census))
-    kinds = one.census.networks
-    for number, row in enumerate(kinds):
-        found |= _kind_lines(row, f"network {number + 1}" if len(kinds) > 1 else "network")
+    for number, row in enumerate(one.census.networks, 1):
+        found |= _kind_lines(row, f"network {number}")
     for circuit in one.census.circuit_switches:
         found |= _circuit_lines(circuit)
     found |= _bill_lines(one)
@@ -150,7 +168,7 @@ def _bill_lines(one: Counted) -> Lines:
     found: Lines = {("cost and power", ""): _bill(usd, watts)}
     for row in one.bill:
         found["cost and power", f"{row.part}"] = f"{row.count:,}: {_bill(row.usd, row.watts)}"
-    found["cost and power", "per host"] = _bill(usd / hosts, watts / hosts)
+    found["cost and power", PER_HOST] = _bill(usd / hosts, watts / hosts)
     return found
 
 

@@ -132,7 +132,7 @@ def test_rails_and_their_racks() -> None:
     racks, gpus, planes = 8, 3, 2
     counted = census(rail_racks(racks, gpus, planes))
     assert [(nic.nic, nic.ports, nic.hosts) for nic in counted.nics] == [(0, 1, 24), (1, 2, 24)]
-    up, rail = counted.networks
+    rail, up = counted.networks
     assert (up.name, rail.name) == ("rack0", "rail0.plane0")
     assert (up.count, up.hosts, up.tiers, up.switches) == (racks, gpus, 1, 1)
     assert (rail.count, rail.hosts, rail.tiers, rail.switches) == (gpus * planes, racks, 2, 6)

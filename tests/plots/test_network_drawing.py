@@ -101,8 +101,8 @@ def test_cables_at_one_height_are_arcs() -> None:
         builder.cable(switch, ring[(host + 1) % 3], GBPS, METRE_PS)
     network = builder.build("ring")
     drawn = [wire for wire in wires(network, lay_out(network)) if len(wire.points) > 2]
-    assert len(drawn) == 3
-    assert all(max(y for _, y in wire.points) > 1 for wire in drawn)
+    assert len(drawn) == 1  # of three in a row, over the one in the middle
+    assert max(y for _, y in drawn[0].points) > 1
 
 
 @pytest.mark.parametrize("stagger", [False, True])
