@@ -15,6 +15,7 @@ import click
 
 from netsim.cli.progress import format_duration
 from netsim.errors import InputError
+from netsim.model.clos import most_hosts
 from netsim.units import format_bytes, format_number, parse_bytes
 
 if TYPE_CHECKING:
@@ -27,14 +28,14 @@ HOPS = 240_000_000
 """Packet-hops of a case, by the estimate below: up to half a minute on one core. In less, memory
 is touched for the first time and rings grow, and the speed is not yet that of a long run."""
 
-HOPS_PER_PACKET = 8
-"""A packet to another leaf and its acknowledgement cross four links each."""
+TOPOLOGIES = {"leaf-spine": 2, "three-tier": 3, "four-tier": 4}
+"""Fully provisioned fat trees, and their tiers."""
 
 PAYLOAD_BYTES = 4096
 
 HEADERS = (
-    ("transport", 0), ("hosts", 0), ("bytes\nper host", 2), ("threads", 0), ("packet-\nhops", 1),
-    ("M packet-\nhops/s", 0), ("speed-up", 3), ("wall", 4), ("compile", 5),
+    ("transport", 0), ("topology", 3), ("hosts", 0), ("bytes\nper host", 2), ("threads", 0),
+    ("packet-\nhops", 1), ("M packet-\nhops/s", 0), ("speed-up", 4), ("wall", 5), ("compile", 6),
 )  # fmt: skip
 """Columns of the table, and which of them give way first."""
 
@@ -44,8 +45,7 @@ seed = 1
 
 [topology]
 kind = "fat_tree"
-hosts_per_leaf = {hosts_per_leaf}
-leaves = {leaves}
+{shape}
 
 [transport]
 kind = "{transport}"
@@ -61,6 +61,7 @@ class Case:
     """One measurement."""
 
     transport: str
+    topology: str
     hosts: int
     threads: int
     size: str
@@ -69,6 +70,13 @@ class Case:
 @click.command("bench")
 @click.option(
     "--transport", "transports", multiple=True, help="Transport; ndp and roce by default."
+)
+@click.option(
+    "--topology",
+    "topologies",
+    multiple=True,
+    type=click.Choice(list(TOPOLOGIES)),
+    help="Fat tree; leaf-spine by default.",
 )
 @click.option(
     "--hosts", multiple=True, type=click.IntRange(4), help="Hosts; 128 and 8192 by default."
@@ -84,6 +92,7 @@ class Case:
 )
 def command(
     transports: tuple[str, ...],
+    topologies: tuple[str, ...],
     hosts: tuple[int, ...],
     threads: tuple[int, ...],
     size: str | None,
@@ -94,8 +103,9 @@ def command(
     The eight cases that are measured by default take about four minutes in all on two cores.
 
     A packet-hop is one packet, data or control, that crosses one link. In every case each host of
-    a fully provisioned fat tree sends to one other host, all at once. --transport, --hosts and
-    --threads may be given several times.
+    a fully provisioned fat tree sends to one other host, all at once. In trees of three
+    and four tiers all switches have the same number of ports: 128, 8192 and 65536 hosts make three
+    tiers, 8192 four. --transport, --topology, --hosts and --threads may be given several times.
 
     --profile takes the time of every step of a run and of what is done inside the windows. The
     first run of it with a transport compiles, since the clock is read in code of its own.
@@ -108,46 +118,66 @@ def command(
         if threads:
             hint = "a profile is of one thread"
             raise InputError("does not go with --profile", key="--threads", hint=hint)
-        _profile(cases(transports or TRANSPORTS, hosts or HOSTS, (1,), size))
+        _profile(cases(transports, topologies, hosts, (1,), size))
         return
     chosen = threads or tuple(sorted({1, cores}))
     rows: list[list[str]] = []
-    slowest: dict[tuple[str, int], float] = {}
-    for case in cases(transports or TRANSPORTS, hosts or HOSTS, chosen, size):
-        click.echo(f"{case.transport}, {case.hosts:,} hosts, threads: {case.threads}", err=True)
+    slowest: dict[tuple[str, str, int], float] = {}
+    for case in cases(transports, topologies, hosts, chosen, size):
+        click.echo(f"{_title(case)}, threads: {case.threads}", err=True)
         summary = measure(case).summary
         speed = float(summary["packet_hops_per_s"])
-        base = slowest.setdefault((case.transport, case.hosts), speed)
+        base = slowest.setdefault((case.transport, case.topology, case.hosts), speed)
         rows.append(_cells(case, summary, speed / base))
     columns = [
-        Column(header, [row[index] for row in rows], rank, left=index == 0)
+        Column(header, [row[index] for row in rows], rank, left=index < 2)
         for index, (header, rank) in enumerate(HEADERS)
     ]
     show(Wide(columns, elsewhere="a wider terminal or a pipe shows them"))
 
 
 def cases(
-    transports: tuple[str, ...], hosts: tuple[int, ...], threads: tuple[int, ...], size: str | None
+    transports: tuple[str, ...],
+    topologies: tuple[str, ...],
+    hosts: tuple[int, ...],
+    threads: tuple[int, ...],
+    size: str | None,
 ) -> Iterator[Case]:
-    """Every combination, the number of threads varying fastest."""
-    for transport, count, workers in product(transports, hosts, threads):
-        yield Case(transport, count, workers, size or standard_size(count))
+    """Every combination, the number of threads varying fastest; defaults for what is empty."""
+    standard = (transports or TRANSPORTS, topologies or ("leaf-spine",), hosts or HOSTS)
+    for transport, topology, count, workers in product(*standard, threads):
+        yield Case(transport, topology, count, workers, size or standard_size(topology, count))
 
 
-def standard_size(hosts: int) -> str:
-    """Bytes per host for HOPS packet-hops, written with their unit."""
-    packets = HOPS // (HOPS_PER_PACKET * hosts)
+def standard_size(topology: str, hosts: int) -> str:
+    """Bytes per host for HOPS packet-hops, written with their unit.
+
+    A packet to the far side of the tree and its acknowledgement cross two links a tier each.
+    """
+    packets = HOPS // (4 * TOPOLOGIES[topology] * hosts)
     return f"{max(1, packets) * PAYLOAD_BYTES}B"
 
 
-def tree_shape(hosts: int) -> tuple[int, int]:
-    """(hosts per leaf, leaves) of the most nearly square tree: 8 x 16 for 128 hosts.
+def tree_shape(topology: str, hosts: int) -> str:
+    """The lines of [topology] for a tree of so many hosts.
 
-    Raises InputError if `hosts` has no such division.
+    Of leaves and spines the most nearly square one, 8 x 16 for 128 hosts; of more tiers the one of
+    switches with the same number of ports. Raises InputError if there is none.
     """
+    tiers = TOPOLOGIES[topology]
+    if tiers > 2:
+        radix = 2 * round((hosts / 2) ** (1 / tiers))
+        if most_hosts(tiers, radix) != hosts:
+            near = (f"{most_hosts(tiers, max(4, radix + d)):,}" for d in (-2, 0, 2))
+            raise InputError(
+                f"{hosts:,} hosts make no tree of {tiers} tiers of equal switches",
+                key="--hosts",
+                hint=" or ".join(dict.fromkeys(near)),
+            )
+        return f"tiers = {tiers}\nradix = {radix}"
     for per_leaf in range(int(hosts**0.5), 1, -1):
         if hosts % per_leaf == 0:
-            return per_leaf, hosts // per_leaf
+            return f"hosts_per_leaf = {per_leaf}\nleaves = {hosts // per_leaf}"
     raise InputError(f"{hosts} hosts cannot be shared out evenly among leaves", key="--hosts")
 
 
@@ -155,9 +185,10 @@ def case_point(case: Case, directory: Path) -> Point:
     """The case as an experiment's only point; its file is written to `directory`."""
     from netsim.experiment import Experiment
 
-    per_leaf, leaves = tree_shape(case.hosts)
     text = CASE.format(
-        hosts_per_leaf=per_leaf, leaves=leaves, transport=_from_here(case.transport), size=case.size
+        shape=tree_shape(case.topology, case.hosts),
+        transport=_from_here(case.transport),
+        size=case.size,
     )
     path = directory / "bench.toml"
     path.write_text(text, "utf-8")
@@ -196,10 +227,14 @@ def _profile(chosen: Iterator[Case]) -> None:
         measured = profile(_fitting_point(case))
         size = format_bytes(parse_bytes(case.size), 3)
         hops = format_count(measured.counts.hops)
-        click.echo(f"\n{case.transport}, {case.hosts:,} hosts, {size} each: {hops} packet-hops")
+        click.echo(f"\n{_title(case)}, {size} each: {hops} packet-hops")
         show(profile_table(measured))
         for line in figures(measured):
             click.echo(line)
+
+
+def _title(case: Case) -> str:
+    return f"{case.transport}, {case.topology}, {case.hosts:,} hosts"
 
 
 def measure(case: Case) -> RunResult:
@@ -231,6 +266,7 @@ def processor() -> str:
 def _cells(case: Case, summary: dict[str, Any], speed_up: float) -> list[str]:
     return [
         case.transport,
+        case.topology,
         f"{case.hosts:,}",
         format_bytes(parse_bytes(case.size), 3),
         str(case.threads),

@@ -13,9 +13,9 @@ def test_prints_the_speed_of_each_case(netsim, fake):
     result = netsim("bench", *arguments, "--size", "1MB")
     assert result.exit_code == 0, result.output
     rows = [line.split() for line in result.stdout.splitlines() if line.split()[:1] == ["ndp"]]
-    assert [row[:6] for row in rows] == [
-        ["ndp", "32", "1MB", "1", "1", "M"],
-        ["ndp", "32", "1MB", "2", "1", "M"],
+    assert [row[:7] for row in rows] == [
+        ["ndp", "leaf-spine", "32", "1MB", "1", "1", "M"],
+        ["ndp", "leaf-spine", "32", "1MB", "2", "1", "M"],
     ]
     assert fake.threads == [1, 2]
     assert fake.seen[0].topology.params["leaves"] == 8
@@ -27,6 +27,18 @@ def test_sizes_and_counts_can_be_read(netsim):
     assert format_count(353_398_676) == "353 M"
     assert [format_count(n) for n in (999, 2_500, 10**9)] == ["999", "2.5 k", "1 G"]
     assert "four minutes" in netsim("bench", "--help").stdout
+
+
+def test_trees_of_more_tiers(netsim, fake):
+    arguments = ["--transport", "ndp", "--threads", "1", "--topology", "three-tier"]
+    result = netsim("bench", *arguments, "--topology", "four-tier", "--hosts", "8192")
+    assert result.exit_code == 0, result.output
+    assert [one.topology.params["tiers"] for one in fake.seen] == [3, 4]
+    assert [one.topology.params["radix"] for one in fake.seen] == [32, 16]
+    sizes = [one.traffic.params["size"] for one in fake.seen]
+    assert sizes == [240_000_000 // (links * 8192) * 4096 for links in (12, 16)]
+    result = netsim("bench", *arguments, "--hosts", "1000")
+    assert fails(result, 2, "--hosts", "1,000 hosts make no tree of 3 tiers", "686 or 1,024 or")
 
 
 def test_a_transport_of_ones_own(netsim, fake, tmp_path):
