@@ -26,6 +26,8 @@ from __future__ import annotations
 
 from netsim.model.builder import NetworkBuilder
 from netsim.model.circuits import CircuitSwitch, Schedule, tournament
+from netsim.model.graph_files import read_graph
+from netsim.model.graphs import Defaults, from_networkx
 from netsim.model.htsim_topo import read_topo
 from netsim.model.network import Network
 from netsim.model.parts import build_part
@@ -36,6 +38,7 @@ from netsim.model.trees import TIERS, Tree, add_tree, expect_trees
 __all__ = [
     "TIERS",
     "CircuitSwitch",
+    "Defaults",
     "Network",
     "NetworkBuilder",
     "RelayRule",
@@ -47,6 +50,8 @@ __all__ = [
     "add_tree",
     "build_part",
     "expect_trees",
+    "from_networkx",
+    "read_graph",
     "read_topo",
     "shortest_paths",
     "tournament",

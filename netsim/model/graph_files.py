@@ -1,0 +1,246 @@
+"""Graphs in files: GraphML, node-link JSON, lists of edges, and topologies of the ns-3 family.
+
+All become networkx graphs with the attributes that `netsim.model.graphs` reads.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netsim.errors import InputError
+from netsim.inputs import at_line, read_lines, read_text, whole
+from netsim.model.graphs import HOST, SWITCH
+from netsim.units import parse_rate_bps, parse_time_ps, written
+
+if TYPE_CHECKING:
+    import networkx
+
+SCALE_UP = 1
+"""The NIC of cables to NVSwitches; all others belong to NIC 0."""
+
+HPCC_WORDS, SIMAI_WORDS = 3, 6
+LINK_WORDS = 5
+
+Lines = Sequence[tuple[int, str]]
+
+
+def read_graph(path: Path, form: str) -> networkx.Graph[Any]:
+    """The graph of a file; `form` is one of FORMS, or "auto": the file's ending decides.
+
+    Raises:
+        InputError: it names the file and the line, the node or the edge.
+    """
+    if form == "auto":
+        form = ENDINGS.get(path.suffix.lower(), "edges")
+        if form == "edges" and _begins_as_ns3(path):
+            form = "ns3"
+    try:
+        return FORMS[form](path)
+    except InputError as error:
+        raise error.at(file=str(path)) from None
+
+
+def _read_graphml(path: Path) -> networkx.Graph[Any]:
+    from xml.etree.ElementTree import ParseError
+
+    import networkx
+
+    text = read_text(path)
+    try:
+        graph: networkx.Graph[Any] = networkx.parse_graphml(text)
+    except ParseError as error:
+        message = f"is not GraphML: {error.msg}"
+        raise at_line(path, error.position[0], message) from None
+    except (networkx.NetworkXError, KeyError, ValueError, TypeError) as error:
+        raise InputError(f"is not GraphML: {error}") from None
+    return graph
+
+
+def _read_json(path: Path) -> networkx.Graph[Any]:
+    import networkx
+
+    try:
+        tree = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise at_line(path, error.lineno, f"is not JSON: {error.msg}") from None
+    except RecursionError:
+        raise InputError("is nested too deeply") from None
+    edges = tree.get("edges", tree.get("links")) if isinstance(tree, dict) else None
+    if not isinstance(edges, list) or not isinstance(tree.get("nodes"), list):
+        hint = 'as networkx.node_link_data writes it: {"nodes": [{"id": ...}], "links": [...]}'
+        raise InputError("is not a graph of nodes and links", hint=hint)
+    graph: networkx.Graph[Any] = (
+        networkx.MultiDiGraph() if tree.get("directed") else networkx.MultiGraph()
+    )
+    for index, node in enumerate(tree["nodes"]):
+        if not isinstance(node, dict) or not _is_name(node.get("id")):
+            raise InputError(f"{written(node)} has no id", key=f"nodes[{index}]")
+        if node["id"] in graph:
+            raise InputError("stands twice", key=f"node {node['id']}")
+        graph.add_node(node["id"], **{str(k): v for k, v in node.items() if k != "id"})
+    for index, edge in enumerate(edges):
+        ends = [edge.get(end) for end in ("source", "target")] if isinstance(edge, dict) else []
+        if not ends or not all(_is_name(end) and end in graph for end in ends):
+            hint = "source and target, ids of nodes"
+            raise InputError(
+                f"{written(edge)} joins no two nodes", key=f"links[{index}]", hint=hint
+            )
+        values = {str(k): v for k, v in edge.items() if k not in ("source", "target", "key")}
+        graph.add_edge(*ends, **values)
+    return graph
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _read_edges(path: Path) -> networkx.Graph[Any]:
+    """Lines of two nodes, and then rate and delay, words such as weight=3, or a dict."""
+    import networkx
+
+    graph: networkx.MultiGraph[Any] = networkx.MultiGraph()
+    for number, line in read_lines(path):
+        a, b, rest = (*line.split(None, 2), "", "")[:3]
+        if not b:
+            hint = '"leaf0 spine0", and then perhaps "100Gbps 1us"'
+            raise at_line(path, number, f"{written(line)} is not two nodes", hint)
+        graph.add_edge(a, b, **_edge_values(path, number, rest))
+    if not graph:
+        raise InputError("has no edges")
+    return graph
+
+
+def _edge_values(path: Path, number: int, rest: str) -> dict[str, Any]:
+    if rest.startswith("{"):
+        try:
+            values = ast.literal_eval(rest)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            values = None
+        if not isinstance(values, dict):
+            raise at_line(path, number, f"{written(rest)} is not a dict of values")
+        return {str(key): value for key, value in values.items()}
+    words, found = rest.split(), {}
+    for at, word in enumerate(words):
+        key, equals, value = word.partition("=")
+        if not equals and at < len(POSITIONS):
+            key, value = POSITIONS[at], word
+        elif not equals:
+            raise at_line(path, number, f"{written(word)} is one word too many", "such as weight=3")
+        found[key] = _checked(path, number, key, value)
+    return found
+
+
+POSITIONS = ("rate", "delay")
+"""What the third and the fourth word of a line are."""
+
+PARSERS: dict[str, Callable[[object], int]] = {"rate": parse_rate_bps, "delay": parse_time_ps}
+
+
+def _checked(path: Path, number: int, key: str, value: str) -> Any:
+    """A value of a line; rates and times are looked at here, where the line is known."""
+    try:
+        if key in PARSERS:
+            PARSERS[key](value)
+            return value
+        return whole(value)
+    except InputError as error:
+        raise at_line(path, number, f"{key}: {error.message}", error.hint) from None
+    except ValueError:
+        return value
+
+
+def _begins_as_ns3(path: Path) -> bool:
+    """Is the first line that of a topology of the ns-3 family: 3 numbers, or 5 and a name?"""
+    for _, line in read_lines(path):
+        words = line.split()
+        numbers = words[: SIMAI_WORDS - 1]
+        return len(words) in (HPCC_WORDS, SIMAI_WORDS) and all(word.isdecimal() for word in numbers)
+    return False
+
+
+def _read_ns3(path: Path) -> networkx.Graph[Any]:
+    """The dialect of HPCC (and of ASTRA-sim's ns-3), or that of SimAI, by the first line."""
+    import networkx
+
+    lines = list(read_lines(path))
+    if not lines:
+        raise InputError("is empty")
+    at, line = lines[0]
+    words = line.split()
+    if len(words) not in (HPCC_WORDS, SIMAI_WORDS):
+        hint = "nodes switches links (HPCC), or nodes gpus nvswitches switches links type (SimAI)"
+        raise at_line(path, at, f"has {len(words)} words", hint)
+    counts = [_number(path, at, word) for word in words[: SIMAI_WORDS - 1]]
+    is_simai = len(words) == SIMAI_WORDS
+    n_nodes, n_links = counts[0], counts[-1]
+    n_scale_up, n_switches = (counts[2], counts[3]) if is_simai else (0, counts[1])
+    n_listed = n_scale_up + n_switches
+    has_list = n_listed > 0 and len(lines) > 1
+    listed = [_number(path, lines[1][0], word) for word in lines[1][1].split()] if has_list else []
+    if len(listed) != n_listed or len(set(listed)) != n_listed:
+        message = f"{len(set(listed))} switches are listed, and line {at} says {n_listed}"
+        raise at_line(path, lines[1][0] if has_list else at, message)
+    for node in listed:
+        if node >= n_nodes:
+            raise at_line(path, lines[1][0], f"there is no node {node}", f"0 to {n_nodes - 1}")
+    links = lines[1 + has_list :]
+    if len(links) != n_links:
+        message = f"{len(links)} links follow, and line {at} says {n_links}"
+        raise at_line(path, links[-1][0] if links else at, message)
+    graph: networkx.MultiGraph[Any] = networkx.MultiGraph()
+    switches = set(listed)
+    for node in range(n_nodes):
+        graph.add_node(node, kind=SWITCH if node in switches else HOST)
+    for number, node in enumerate(listed):
+        kind = "nvswitch" if number < n_scale_up else "switch"
+        graph.nodes[node]["name"] = f"{kind}{node}"
+    _add_links(path, graph, links, set(listed[:n_scale_up]))
+    return graph
+
+
+def _add_links(
+    path: Path, graph: networkx.MultiGraph[Any], links: Lines, scale_up: set[int]
+) -> None:
+    for at, line in links:
+        words = line.split()
+        if len(words) != LINK_WORDS:
+            hint = "such as 0 1 100Gbps 0.001ms 0"
+            raise at_line(path, at, f"{written(line)} is not a link", hint)
+        a, b = (_number(path, at, word) for word in words[:2])
+        for node in (a, b):
+            if node not in graph:
+                raise at_line(path, at, f"there is no node {node}", f"0 to {len(graph) - 1}")
+        try:
+            lossless = float(words[4]) == 0
+        except ValueError:
+            raise at_line(path, at, f"{written(words[4])} is not an error rate") from None
+        if not lossless:
+            hint = "0 here, and [faults] with these links and loss in the experiment"
+            raise at_line(path, at, f"an error rate of {words[4]} is not a topology's", hint)
+        values = {key: _checked(path, at, key, words[2 + k]) for k, key in enumerate(POSITIONS)}
+        graph.add_edge(a, b, nic=SCALE_UP if {a, b} & scale_up else 0, **values)
+
+
+def _number(path: Path, at: int, word: str) -> int:
+    try:
+        number = whole(word)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise at_line(path, at, f"{written(word)} is not a whole number")
+    return number
+
+
+ENDINGS = {".graphml": "graphml", ".xml": "graphml", ".json": "json"}
+"""Which form a file has by its ending; others are lists of edges, or ns3 by their first line."""
+
+FORMS: dict[str, Callable[[Path], Any]] = {
+    "graphml": _read_graphml,
+    "json": _read_json,
+    "edges": _read_edges,
+    "ns3": _read_ns3,
+}

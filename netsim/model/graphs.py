@@ -1,0 +1,190 @@
+"""A network from a networkx graph: which nodes are hosts, and what its cables are like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.model.builder import NetworkBuilder
+from netsim.model.network import Network
+from netsim.model.weighted import WeightedPaths
+from netsim.units import parse_rate_bps, parse_time_ps, written
+
+if TYPE_CHECKING:
+    import networkx
+
+AUTO, DEGREE = "auto", "degree"
+HOST, SWITCH = "host", "switch"
+MAX_WEIGHT = 1 << 31
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What nodes and cables are like that do not say it."""
+
+    rate_bps: int
+    delay_ps: int
+    latency_ps: int = 0
+
+
+def from_networkx(
+    graph: networkx.Graph[Any],
+    defaults: Defaults,
+    *,
+    hosts: str = AUTO,
+    weight: str | None = None,
+    name: str = "graph",
+) -> Network:
+    """The network of a graph: each edge is a cable, both ways.
+
+    Hosts are numbered in the order of the nodes, ports in that of `graph.edges`, node by node.
+
+    Args:
+        graph: undirected, with parallel edges or without. Of an edge are read `rate` ("100Gbps") or
+            `rate_bps`, `delay` ("1us") or `delay_ps`, and `nic`; of a node `kind` ("host" or
+            "switch"), `name`, `tier` and `latency` or `latency_ps`.
+        defaults: in place of what is not there.
+        hosts: "auto": the nodes whose `kind` says so or, if no node has one, those with one cable;
+            "degree": those; or a pattern of nodes' names, such as "h*".
+        weight: the edges' attribute by which the shortest paths are found, whole numbers; None:
+            each cable counts as one.
+
+    Raises:
+        InputError: it names the node or the edge.
+    """
+    if graph.is_directed():
+        hint = 'an undirected one: graph.to_undirected(), or edgedefault="undirected"'
+        raise InputError("cables lead both ways, and this graph is directed", hint=hint)
+    is_host = _hosts(graph, hosts)
+    builder = NetworkBuilder()
+    builder.expect(
+        hosts=sum(is_host.values()),
+        switches=len(is_host) - sum(is_host.values()),
+        cables=graph.number_of_edges(),
+    )
+    builder.add_hosts(sum(is_host.values()))
+    number = {node: k for k, node in enumerate(node for node, is_one in is_host.items() if is_one)}
+    for node, is_one in is_host.items():
+        if not is_one:
+            number[node] = _add_switch(builder, node, graph.nodes[node], defaults)
+    weights = []
+    for a, b, values in graph.edges(data=True):
+        place = f"edge {a} - {b}"
+        if is_host[a] and is_host[b]:
+            hint = 'put a switch between them, or say who is one: kind = "switch"'
+            raise InputError("joins two hosts", key=place, hint=hint)
+        rate_bps = _value(place, values, ("rate", "rate_bps"), parse_rate_bps, defaults.rate_bps)
+        delay_ps = _value(place, values, ("delay", "delay_ps"), parse_time_ps, defaults.delay_ps)
+        nic = _whole(place, "nic", values.get("nic", 0), 0)
+        builder.cable(number[a], number[b], rate_bps, delay_ps, nic=nic)
+        weights.append(1 if weight is None else _weight(place, weight, values))
+    _require_connected(graph)
+    if weight is None:
+        return builder.build(name)
+    return builder.build(name, WeightedPaths(_weight_of_port(graph, number, weights)))
+
+
+def _hosts(graph: networkx.Graph[Any], hosts: str) -> dict[Any, bool]:
+    """Which nodes are hosts. Raises InputError if none or all of them are."""
+    kinds = {node: values.get("kind") for node, values in graph.nodes(data=True)}
+    if hosts not in (AUTO, DEGREE):
+        found = {node: fnmatchcase(str(node), hosts) for node in kinds}
+        why, hint = f"the pattern {written(hosts)} fits", "nodes are called as in the file"
+    elif hosts == AUTO and any(kind is not None for kind in kinds.values()):
+        for node, kind in kinds.items():
+            if kind not in (HOST, SWITCH):
+                shown = "has no kind" if kind is None else f"is of kind {written(kind)}"
+                hint = f'"{HOST}" or "{SWITCH}", of every node or of none'
+                raise InputError(shown, key=f"node {node}", hint=hint)
+        found = {node: kind == HOST for node, kind in kinds.items()}
+        why, hint = "their kind says so of", f'kind = "{HOST}"'
+    else:
+        found = {node: graph.degree(node) == 1 for node in kinds}
+        why, hint = (
+            "one cable have",
+            f'kind = "{HOST}" and "{SWITCH}" of the nodes tells them apart',
+        )
+    for nobody, which in ((not any(found.values()), "no"), (all(found.values()), "all")):
+        if nobody:
+            what = "switches" if which == "all" else "hosts"
+            raise InputError(f"there are no {what}: {why} {which} nodes", hint=hint)
+    return found
+
+
+def _add_switch(
+    builder: NetworkBuilder, node: Any, values: Mapping[str, Any], defaults: Defaults
+) -> int:
+    place = f"node {node}"
+    keys = ("latency", "latency_ps")
+    latency_ps = _value(place, values, keys, parse_time_ps, defaults.latency_ps)
+    tier = _whole(place, "tier", values.get("tier", 0), 0)
+    return builder.add_switch(str(values.get("name", node)), tier, latency_ps)
+
+
+def _value(
+    place: str,
+    values: Mapping[str, Any],
+    keys: tuple[str, str],
+    parse: Callable[[object], int],
+    default: int,
+) -> int:
+    """A quantity with its unit, or a whole number of the base unit, or the default."""
+    with_unit, in_base = keys
+    try:
+        if with_unit in values:
+            return parse(values[with_unit])
+    except InputError as error:
+        raise InputError(f"{with_unit}: {error.message}", key=place, hint=error.hint) from None
+    if in_base not in values:
+        return default
+    value = values[in_base]
+    if isinstance(value, list | tuple) and len(set(value)) == 1:
+        value = value[0]  # of both directions, as `Network.to_networkx` says it
+    return _whole(place, in_base, value, 0)
+
+
+def _whole(place: str, key: str, value: object, least: int) -> int:
+    number = int(value) if isinstance(value, int | float | np.integer) else None
+    if number is None or isinstance(value, bool) or number != value or number < least:
+        message = f"{key}: {written(value)} is not a whole number"
+        raise InputError(message, key=place, hint=f"{least} or more")
+    return number
+
+
+def _weight(place: str, key: str, values: Mapping[str, Any]) -> int:
+    """A weight. Sums are compared, so that it is a whole number."""
+    if key not in values:
+        raise InputError(f"has no {key}", key=place, hint="a whole number, for every edge")
+    number = _whole(place, key, values[key], 1)
+    if number > MAX_WEIGHT:
+        raise InputError(f"{key}: {number} is too large", key=place, hint=f"at most {MAX_WEIGHT}")
+    return number
+
+
+def _weight_of_port(
+    graph: networkx.Graph[Any], number: Mapping[Any, int], weights: list[int]
+) -> NDArray[np.int64]:
+    """int64[n_ports]: the weight of the cable at each port, as the builder numbers them."""
+    ends = np.array([[number[a], number[b]] for a, b in graph.edges()], np.int64).reshape(-1)
+    order = np.argsort(ends, kind="stable")
+    of_port: NDArray[np.int64] = np.array(weights, np.int64)[order >> 1]
+    return of_port
+
+
+def _require_connected(graph: networkx.Graph[Any]) -> None:
+    import networkx
+
+    parts = list(networkx.connected_components(graph))
+    if len(parts) > 1:
+        smallest = min(parts, key=len)
+        raise InputError(
+            f"the graph falls into {len(parts)} parts that no cable joins",
+            key=f"node {next(node for node in graph if node in smallest)}",
+            hint="one network, in which every host can reach every other",
+        )

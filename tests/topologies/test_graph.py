@@ -1,0 +1,240 @@
+"""Graphs of any shape: in files of several forms, from networkx, and with weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import dedent
+
+import networkx
+import numpy as np
+import pytest
+from engine_runs import fat_tree, resolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_networks import networks
+
+from netsim.errors import InputError
+from netsim.network import Defaults, Network, from_networkx
+from netsim.plugins import registry
+
+G = 10**9
+US = 10**6
+DEFAULTS = Defaults(100 * G, US)
+
+
+def built(path: Path, **params) -> Network:
+    plugin = registry.find("topology", "graph")
+    return plugin.module.build(resolve(plugin, {"file": str(path), **params}))
+
+
+def written(tmp_path: Path, name: str, text: str) -> Path:
+    path = tmp_path / name
+    path.write_text(dedent(text).lstrip("\n"))
+    return path
+
+
+def same(one: Network, other: Network) -> bool:
+    """Are they one network, but for names?"""
+    arrays = ("node_first_port", "port_peer", "port_rate_bps", "port_delay_ps", "route", "tier")
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays)
+
+
+def test_a_network_as_a_graph_is_that_network():
+    tree = fat_tree(3, 4, "100Gbps", fabric_rate="50Gbps", spines=3, uplinks=6)
+    again = from_networkx(tree.to_networkx(), DEFAULTS)
+    assert same(again, tree)
+    assert again.switch_names == tree.switch_names
+
+
+@pytest.mark.parametrize("form", ["graphml", "links", "edges"])
+def test_files_of_graphs(tmp_path, form):
+    tree = fat_tree(2, 3, "400Gbps", spines=2, uplinks=2)
+    graph = tree.to_networkx()
+    for *_, values in graph.edges(data=True):
+        values["delay_ps"] = values["delay_ps"][0]
+        del values["ports"]
+    path = tmp_path / ("tree.graphml" if form == "graphml" else "tree.json")
+    if form == "graphml":
+        networkx.write_graphml(graph, path)
+    else:
+        nodes = [{"id": node, **values} for node, values in graph.nodes(data=True)]
+        edges = [{"source": a, "target": b, **values} for a, b, values in graph.edges(data=True)]
+        path.write_text(json.dumps({"directed": False, "nodes": nodes, form: edges}))
+    assert same(built(path), tree)
+    assert built(path).switch_names == tree.switch_names
+
+
+EDGES = """
+    # two racks
+    a0 left
+    a1 left 200Gbps
+    left right 50Gbps 3us weight=2   # the long way
+    left right rate=50Gbps delay=3us
+    right b0 {"rate": "25Gbps"}
+"""
+
+
+def test_a_list_of_edges(tmp_path):
+    network = built(written(tmp_path, "racks.txt", EDGES), rate="100Gbps", latency="1us")
+    assert (network.n_hosts, network.switch_names) == (3, ("left", "right"))
+    assert network.name == "racks"
+    assert network.port_rate_bps.tolist()[:3] == [100 * G, 200 * G, 25 * G]
+    between = network.path(0, 2)[1]
+    assert (network.port_rate_bps[between], network.port_delay_ps[between]) == (50 * G, 3 * US)
+    assert network.candidates(0, 1).tolist() == [2, 3]  # both cables
+
+
+def test_which_nodes_are_hosts(tmp_path):
+    path = written(tmp_path, "line.txt", "h0 s0\nh0 s1\nh1 s0\nh1 s1\ns0 s2\n")
+    assert built(path).n_hosts == 1  # s2, which has one cable
+    network = built(path, hosts="h*")
+    assert (network.n_hosts, network.switch_names) == (2, ("s0", "s1", "s2"))
+    assert network.has_several_ports
+
+
+HPCC = """
+    5 1 4
+    4
+    0 4 100Gbps 0.001ms 0
+    1 4 100Gbps 0.001ms 0
+    2 4 25Gbps 1000ns 0.000000
+    3 4 100Gbps 1us 0
+"""
+SIMAI = """
+    8 2 2 2 9 H100
+    4 5 6 7
+    0 4 2880Gbps 0.000025ms 0
+    1 4 2880Gbps 0.000025ms 0
+    2 5 2880Gbps 0.000025ms 0
+    3 5 2880Gbps 0.000025ms 0
+    0 6 400Gbps 0.0005ms 0
+    1 7 400Gbps 0.0005ms 0
+    2 6 400Gbps 0.0005ms 0
+    3 7 400Gbps 0.0005ms 0
+    6 7 400Gbps 0.0005ms 0
+"""
+
+
+def test_a_topology_of_hpcc(tmp_path):
+    network = built(written(tmp_path, "topology.txt", HPCC))
+    assert (network.n_hosts, network.switch_names) == (4, ("switch4",))
+    assert network.port_rate_bps[:4].tolist() == [100 * G, 100 * G, 25 * G, 100 * G]
+    assert set(network.port_delay_ps.tolist()) == {US}
+
+
+def test_a_topology_of_simai(tmp_path):
+    network = built(written(tmp_path, "simai", SIMAI))
+    assert network.n_hosts == 4
+    assert network.switch_names == ("nvswitch4", "nvswitch5", "switch6", "switch7")
+    assert network.port_nic.tolist() == [1, 0] * 4
+    assert network.port_rate_bps[:2].tolist() == [2880 * G, 400 * G]
+    assert network.port_delay_ps[:2].tolist() == [25_000, 500_000]
+
+
+@given(network=networks(), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_weights_choose_all_paths_of_the_least_sum(network, data):
+    graph = network.to_networkx()
+    for *_, values in graph.edges(data=True):
+        values["cost"] = values["delay_ps"] = data.draw(st.integers(1, 4))
+    weighted = from_networkx(graph, DEFAULTS, weight="cost")
+    cost = weighted.port_delay_ps
+    switches = graph.subgraph(range(network.n_hosts, network.n_nodes))
+    for group, edge in enumerate(weighted.edge_switch.tolist()):
+        goal = edge + network.n_hosts
+        away = networkx.single_source_dijkstra_path_length(switches, goal, weight="cost")
+        for switch in range(network.n_switches):
+            node = switch + network.n_hosts
+            expected = [
+                port
+                for port in range(*weighted.node_first_port[node : node + 2].tolist())
+                if (peer := int(weighted.port_node[weighted.port_peer[port]])) in away
+                and away[peer] + cost[port] == away[node]
+            ]
+            first = int(weighted.node_first_port[node])
+            assert weighted.candidates(switch, group).tolist() == [p - first for p in expected]
+
+
+def test_equal_weights_are_shortest_paths():
+    tree = fat_tree(2, 4, "100Gbps", spines=4)
+    graph = tree.to_networkx()
+    networkx.set_edge_attributes(graph, 7, "cost")
+    weighted = from_networkx(graph, DEFAULTS, weight="cost")
+    for switch in range(tree.n_switches):
+        for group in range(tree.n_groups):
+            ours, theirs = weighted.candidates(switch, group), tree.candidates(switch, group)
+            assert ours.tolist() == theirs.tolist()
+
+
+def test_weights_hold_when_links_are_down():
+    graph = networkx.MultiGraph()
+    graph.add_edges_from([("h0", "a"), ("b", "h1")], cost=1)
+    graph.add_edge("a", "b", cost=1)
+    graph.add_edge("a", "b", cost=5)
+    network = from_networkx(graph, DEFAULTS, weight="cost")
+    assert network.candidates(0, 1).tolist() == [1]
+    usable = np.ones(network.n_ports, bool)
+    usable[network.node_first_port[network.n_hosts] + 1] = False
+    table = network.routing(network.wiring(usable))
+    assert table.route_ports[int(table.route[1]) >> 16] == 2
+
+
+MISTAKES = {
+    "one word": ("a.txt", "a b\nc\n", 'a.txt:2: "c" is not two nodes ("leaf0 spine0"'),
+    "a rate": ("a.txt", "a b\nb c 4Gb\n", 'a.txt:2: rate: "4Gb": there is no unit "Gb" ('),
+    "a word too many": ("a.txt", "a b 1Gbps 1us 3\n", 'a.txt:1: "3" is one word too many'),
+    "a dict": ("a.txt", "a b {1\n", 'a.txt:1: "{1" is not a dict of values'),
+    "no edges": ("a.txt", "# nothing\n", "a.txt: has no edges"),
+    "hosts joined": ("a.txt", "a b\n", "a.txt: there are no switches: one cable have all nodes"),
+    "a ring": ("a.txt", "a b\nb c\nc a\n", "a.txt: there are no hosts: one cable have no nodes"),
+    "two parts": ("a.txt", "a b\nb c\nd e\ne f\n", "a.txt: node a: the graph falls into 2 parts"),
+    "not GraphML": ("a.graphml", "<graphml>\n<node</graphml>", "a.graphml:2: is not GraphML: "),
+    "not JSON": ("a.json", '{"nodes": [\n}', "a.json:2: is not JSON: "),
+    "another JSON": ("a.json", "[1, 2]", "a.json: is not a graph of nodes and links ("),
+    "no id": ("a.json", '{"nodes": [{"name": "a"}], "links": []}', "a.json: nodes[0]: a table has"),
+    "nobody": (
+        "a.json",
+        '{"nodes": [{"id": 1}], "links": [{"source": 1, "target": 2}]}',
+        "a.json: links[0]: a table joins no two nodes",
+    ),
+    "directed": (
+        "a.json",
+        '{"directed": true, "nodes": [{"id": 1}], "links": []}',
+        "a.json: cables lead both ways, and this graph is directed",
+    ),
+    "a kind": (
+        "a.json",
+        '{"nodes": [{"id": 1, "kind": "host"}, {"id": 2}], "links": []}',
+        'a.json: node 2: has no kind ("host" or "switch", of every node or of none)',
+    ),
+    "a delay": (
+        "a.json",
+        '{"nodes": [{"id": 1, "kind": "host"}, {"id": 2, "kind": "switch"}],'
+        ' "links": [{"source": 1, "target": 2, "delay_ps": 0.5}]}',
+        "a.json: edge 1 - 2: delay_ps: 0.5 is not a whole number (0 or more)",
+    ),
+    "links missing": ("t", "3 1 2\n2\n0 2 1Gbps 1us 0\n", "t:3: 1 links follow, and line 1 says 2"),
+    "switches": ("t", "3 2 1\n2\n0 2 1Gbps 1us 0\n", "t:2: 1 switches are listed, and line 1 says"),
+    "no such switch": ("t", "3 1 1\n3\n0 2 1Gbps 1us 0\n", "t:2: there is no node 3 (0 to 2)"),
+    "losses": ("t", "2 1 1\n1\n0 1 1Gbps 1us 0.1\n", "t:3: an error rate of 0.1 is not a topology"),
+    "a delay of ns-3": ("t", "2 1 1\n1\n0 1 1Gbps 1 0\n", 't:3: delay: "1" has no unit ('),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_told_with_their_place(tmp_path, name):
+    file, text, expected = MISTAKES[name]
+    path = tmp_path / file
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        built(path)
+    assert str(caught.value).replace(f"{tmp_path}/", "").startswith(expected)
+
+
+def test_weights_are_whole_numbers(tmp_path):
+    path = written(tmp_path, "a.txt", "a s weight=1\ns b weight=0\n")
+    with pytest.raises(InputError, match="edge s - b: weight: 0 is not a whole number"):
+        built(path, weight="weight")
+    with pytest.raises(InputError, match="edge a - s: has no cost"):
+        built(path, weight="cost")
