@@ -22,8 +22,8 @@ from netsim.running.point import simulate
 DIGESTS = Path(__file__).parent / "data" / "completion_times.json"
 """Experiment -> point -> digest; p2p_8192 takes minutes and gigabytes and is left out."""
 
-QUICK = ("all_to_all", "incast", "p2p_512", "p2p_three_tiers", "pfc_victim")
-"""They share two specialisations of the engine, which other tests need as well."""
+QUICK = ("all_to_all", "incast", "p2p_512", "p2p_three_tiers", "pfc_victim", "topologies")
+"""They share two specialisations of the engine, which other tests need as well, or need none."""
 
 LEFT_OUT = ("p2p_8192",)
 

@@ -63,15 +63,14 @@ def command(
     netsim topo p2p_512 --plot --fail spine0 --fail 'h3 - leaf0'
     """
     from netsim.census.prices import read_prices
-    from netsim.experiment.scenario import network_of
 
     table_of_prices = read_prices(prices)
     loaded = load_experiment(experiment, overrides, seed)
     chosen = distinct(loaded.points())
-    networks = [network_of(point) for _, point in chosen]
+    networks = networks_of(chosen)
     counted = [
         _counted(point, network, label, table_of_prices, failing)
-        for (label, point), network in zip(chosen, networks, strict=True)
+        for (_, point), (label, network) in zip(chosen, networks, strict=True)
     ]
     if as_json:
         click.echo(json.dumps([_plain(one) for one in counted], indent=2, ensure_ascii=False))
@@ -81,9 +80,7 @@ def command(
         from netsim.plots import save
         from netsim.plots.network_drawing import Panel, draw_networks
 
-        panels = [
-            Panel(label, network) for (label, _), network in zip(chosen, networks, strict=True)
-        ]
+        panels = [Panel(label, network) for label, network in networks]
         path = save(draw_networks(panels), out or Path(f"{loaded.name}_topology.png"))
         click.echo(path, err=as_json)
 
@@ -109,6 +106,13 @@ def distinct(points: Sequence[Point]) -> list[tuple[str, Point]]:
         for point in chosen
     ]
     return list(zip(names, chosen, strict=True))
+
+
+def networks_of(chosen: Sequence[tuple[str, Point]]) -> list[tuple[str, Network]]:
+    """The networks of points, each with what tells it from the others."""
+    from netsim.experiment.scenario import network_of
+
+    return [(label, network_of(point)) for label, point in chosen]
 
 
 def _told(axis: str, value: Any) -> str:

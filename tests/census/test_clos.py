@@ -1,0 +1,44 @@
+"""Counts by formula: against networks that are built, and against the paper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from engine_runs import resolve
+
+from netsim.census.cables import SWITCH
+from netsim.census.census import census
+from netsim.census.clos import clos
+from netsim.cli.reproduce import STATED
+from netsim.plugins import registry
+
+
+def tree(**given: Any) -> dict[str, Any]:
+    return {"kind": "fat_tree", **given}
+
+
+@pytest.mark.parametrize(
+    ("given", "hosts", "radix", "tiers", "planes"),
+    [
+        (tree(tiers=2, radix=8), 32, 8, 2, 1),
+        (tree(tiers=3, radix=8), 128, 8, 3, 1),
+        (tree(tiers=4, radix=4), 32, 4, 4, 1),
+        (tree(tiers=2, radix=8, planes=4), 32, 8, 2, 4),
+    ],
+)
+def test_networks_that_are_built(given, hosts, radix, tiers, planes) -> None:
+    plugin = registry.find("topology", given.pop("kind"))
+    counted = census(plugin.module.build(resolve(plugin, given)))
+    formula = clos(hosts, radix, tiers, planes)
+    assert (counted.hosts, counted.tiers) == (hosts, tiers)
+    assert counted.switch_count == formula.chips
+    between = sum(row.count for row in counted.cables if row.joins == SWITCH)
+    assert between == planes * formula.cables
+
+
+@pytest.mark.parametrize("stated", STATED, ids=lambda one: one.name)
+def test_the_papers_counts(stated) -> None:
+    ours = clos(stated.hosts, stated.radix, stated.tiers, stated.planes)
+    for mine, paper in ((ours.chips, stated.chips), (ours.cables, stated.cables)):
+        assert paper is None or mine == pytest.approx(paper, rel=0.04)
