@@ -30,7 +30,7 @@ from netsim.model.graph_files import read_graph
 from netsim.model.graphs import Defaults, from_networkx
 from netsim.model.htsim_topo import read_topo
 from netsim.model.network import Network
-from netsim.model.parts import build_part
+from netsim.model.parts import build_part, build_topology
 from netsim.model.relays import RelayRule
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
 from netsim.model.trees import TIERS, Tree, add_tree, expect_trees
@@ -49,6 +49,7 @@ __all__ = [
     "Wiring",
     "add_tree",
     "build_part",
+    "build_topology",
     "expect_trees",
     "from_networkx",
     "read_graph",

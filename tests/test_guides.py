@@ -1,11 +1,13 @@
 """What the guides say of the code holds: signatures, names of fields, how to get what is needed."""
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
+import netsim.network
 import netsim.program
 import netsim.queue
 import netsim.transport
@@ -21,12 +23,14 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
+from netsim.model.builder import MAX_NICS, MAX_SWITCH_PORTS
 from netsim.plugins.declarations import QUEUE_FUNCTIONS
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "transports" / "README.md").read_text("utf-8")
 QUEUES = (ROOT / "netsim" / "queues" / "README.md").read_text("utf-8")
 PROGRAMS = (ROOT / "netsim" / "traffic" / "README.md").read_text("utf-8")
+TOPOLOGIES = (ROOT / "topologies" / "README.md").read_text("utf-8")
 BLOCKS = sorted(
     path.stem for path in (ROOT / "netsim" / "blocks").glob("*.py") if path.stem != "__init__"
 )
@@ -73,7 +77,7 @@ def test_trace_is_explained_once():
 def test_the_scaffold_says_how_to_get_pytest():
     scaffold = (ROOT / "netsim" / "scaffold" / "test_my_transport.py").read_text("utf-8")
     command = (ROOT / "netsim" / "cli" / "new_files.py").read_text("utf-8")
-    for text in (GUIDE, QUEUES, scaffold, command):
+    for text in (GUIDE, QUEUES, TOPOLOGIES, scaffold, command):
         assert "pip install pytest" in text
 
 
@@ -148,10 +152,44 @@ def test_the_guide_has_what_queue_disciplines_declare_and_may_set():
     assert set(re.findall(r"`(\w+)`", named)) - {"queue", "port"} <= {*QUEUE.names, *PORT.names}
 
 
-def test_the_example_of_the_guide_is_the_scaffold():
-    text = section("An example: deficit round robin", QUEUES)
+EXAMPLES = {
+    "my_queue": ("An example: deficit round robin", QUEUES, 20),
+    "my_topology": ("An example: a ring", TOPOLOGIES, 12),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_example_of_the_guide_is_the_scaffold(name):
+    title, guide, least = EXAMPLES[name]
+    text = section(title, guide)
     code = [line.removeprefix("    ") for line in text.splitlines() if line.startswith("    ")]
-    scaffold = (ROOT / "netsim" / "scaffold" / "my_queue.py").read_text("utf-8")
+    scaffold = (ROOT / "netsim" / "scaffold" / f"{name}.py").read_text("utf-8")
     lines = {line.partition("  #")[0] for line in scaffold.splitlines()}
-    assert len(code) > 20
+    assert len(code) > least
     assert [line for line in code if line not in lines] == []
+
+
+def test_the_guide_has_every_call_of_the_builder():
+    builder = netsim.network.NetworkBuilder
+    methods = {name: method for name, method in vars(builder).items() if name[0] != "_"}
+    forms = [
+        f"`{name}({', '.join(list(inspect.signature(method).parameters)[1:])})`"
+        for name, method in methods.items()
+    ]
+    assert sorted(row[0] for row in cells("What NetworkBuilder does", TOPOLOGIES)) == sorted(forms)
+
+
+def test_the_guide_has_all_that_topologies_import():
+    rows = cells("What netsim.network has besides", TOPOLOGIES)
+    told = {name for row in rows for name in re.findall(r"`(\w+)`", row[0])}
+    assert told | {"NetworkBuilder"} == set(netsim.network.__all__)
+    named = re.search(
+        r"flat arrays, (.*?) \|", section("What netsim.network has besides", TOPOLOGIES)
+    )
+    assert all(hasattr(netsim.network.Network, one) for one in re.findall(r"`(\w+)`", named[1]))
+
+
+def test_the_guide_has_the_limits_of_networks():
+    text = section("Limits", TOPOLOGIES)
+    assert f"at most {MAX_SWITCH_PORTS:,} ports" in text
+    assert f"at most {MAX_NICS} NICs" in text

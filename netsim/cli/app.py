@@ -25,6 +25,7 @@ COMMANDS = {
     "trace": ("netsim.cli.trace", "Show what one flow of a result did, packet by packet."),
     "new-transport": ("netsim.cli.new_transport", "Write a transport of your own to begin with."),
     "check-transport": ("netsim.cli.check_transport", "Try a transport on small networks."),
+    "new-topology": ("netsim.cli.new_topology", "Write a topology of your own to begin with."),
     "new-queue": ("netsim.cli.new_queue", "Write a queue discipline of your own to begin with."),
     "check-queue": ("netsim.cli.check_queue", "Try a queue discipline on small networks."),
     "bench": ("netsim.cli.bench", "Measure the speed of standard cases on this machine."),

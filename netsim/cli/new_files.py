@@ -1,4 +1,4 @@
-"""The files that `netsim new-transport` and `netsim new-queue` write."""
+"""The files that `netsim new-transport`, `new-queue` and `new-topology` write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from netsim.errors import InputError
 NEXT = """\
 Wrote {plugin}, {test} and {experiment}. They work as they are; next:
 
-  netsim check-{kind} {plugin}
+  {check}
   netsim run {experiment} --plot
   pytest {test}
 
@@ -25,18 +25,25 @@ Then change {plugin}. Nothing has to be registered; what netsim does not bring i
 """
 
 
-def new_command(kind: str, about: str, page: str, package: str) -> click.Command:
-    """The command that writes a plugin of that kind to begin with, "transport" or "queue".
+def new_command(
+    kind: str,
+    about: str,
+    page: str,
+    package: str,
+    check: str = "netsim check-{kind} {plugin}",
+) -> click.Command:
+    """The command that writes a plugin of that kind to begin with, such as "transport" or "queue".
 
-    `about` says what it writes. The guide is README.md of `package`, in the tree `page`.
+    `about` says what it writes. The guide is README.md of `package`, in the tree `page`. `check` is
+    the command to begin with.
     """
 
-    told = (
+    about_it = (
         f"Write NAME.py, {about}, with its test and an experiment.\n\n"
         "Nothing is overwritten and no other file is touched."
     )
 
-    @click.command(f"new-{kind}", help=told)
+    @click.command(f"new-{kind}", help=about_it)
     @click.argument("name")
     @click.option(
         "--directory",
@@ -51,7 +58,8 @@ def new_command(kind: str, about: str, page: str, package: str) -> click.Command
         plugin, test, experiment = (os.path.relpath(path) for path in paths)
         names = {"kind": kind, "plugin": plugin, "test": test, "experiment": experiment}
         guide = files(package) / "README.md"
-        click.echo(NEXT.format(**names, page=page, guide=guide), nl=False)
+        told = NEXT.format(**names, check=check.format(**names), page=page, guide=guide)
+        click.echo(told, nl=False)
 
     return command
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,13 +12,15 @@ from numpy.typing import NDArray
 from netsim.errors import CombinedInputError, InputError
 from netsim.model.plan import Plan
 from netsim.model.routing import shortest_paths
+from netsim.plugins import registry
 from netsim.plugins.calls import call
+from netsim.plugins.params import resolve_params
+from netsim.plugins.registry import PluginUse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from netsim.model.network import Network
-    from netsim.plugins.registry import PluginUse
 
 
 def build_part(params: Mapping[str, Any], name: str) -> Network:
@@ -30,6 +33,19 @@ def build_part(params: Mapping[str, Any], name: str) -> Network:
         network: Network = call(use, "build", use.params)
     except InputError as error:
         raise CombinedInputError(_inside(one, name) for one in error.errors) from None
+    return network
+
+
+def build_topology(name: str | Path, **given: object) -> Network:
+    """The network of a topology, by its name or the path of its file, as an experiment builds it.
+
+    `given` are its parameters as they are written there, such as host_rate="100Gbps". Raises
+    InputError as the experiment would.
+    """
+    base, preset = registry.split_preset(str(name))
+    plugin = registry.find("topology", base, relative_to=Path.cwd())
+    params = resolve_params(plugin.params, plugin.presets, given, preset, file=None, key="topology")
+    network: Network = call(PluginUse(plugin, params, preset), "build", params)
     return network
 
 

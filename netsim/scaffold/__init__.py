@@ -1,1 +1,1 @@
-"""The files that `netsim new-transport` and `new-queue` copy, with another name put in."""
+"""The files that `netsim new-...` commands copy, with another name put in."""

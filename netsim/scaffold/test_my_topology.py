@@ -1,0 +1,55 @@
+"""Tests of my_topology: pytest test_my_topology.py
+
+pytest does not come with netsim: pip install pytest.
+"""
+
+from pathlib import Path
+
+import networkx
+import pytest
+
+from netsim.conformance import Lab
+from netsim.errors import InputError
+from netsim.flows import FlowTable
+from netsim.network import Network, build_topology
+
+TOPOLOGY = Path(__file__).with_name("my_topology.py")
+PACKET = 4096 + 64  # bytes on the wire
+
+
+def build(**params: object) -> Network:
+    return build_topology(TOPOLOGY, **params)
+
+
+def test_it_has_what_it_should() -> None:
+    network = build(switches=6, hosts_per_switch=2)
+    assert (network.n_hosts, network.n_switches) == (12, 6)
+    assert network.n_links == 2 * (12 + 6)
+    assert network.diameter == 5  # two to and from hosts, three in the ring
+
+
+def test_the_ways_are_all_shortest_ones() -> None:
+    """The ports that a switch may take begin all of the shortest paths that networkx finds."""
+    network = build(switches=6, hosts_per_switch=1)
+    graph = network.to_networkx()
+    for src in range(6):
+        for dst in set(range(6)) - {src}:
+            ways = networkx.all_shortest_paths(graph, 6 + src, 6 + dst)
+            expected = {way[1] for way in ways}
+            first = int(network.node_first_port[6 + src])
+            ports = first + network.candidates(src, dst)
+            assert set(network.port_node[network.port_peer[ports]].tolist()) == expected
+
+
+def test_a_packet_to_the_other_side() -> None:
+    """Two links of hosts at 100 Gbps and two of the ring at 400, of 1 us each."""
+    network = build(switches=4, hosts_per_switch=1)
+    flows = FlowTable(src=[0], dst=[2], size_bytes=[4096])
+    run = Lab.of("datagram").run(flows, network)
+    assert run.fct_ps().tolist() == [PACKET * (2 * 80 + 2 * 20) + 4 * 1_000_000]
+
+
+def test_a_broken_ring_is_a_line() -> None:
+    assert build(switches=6, broken=5).diameter == 7
+    with pytest.raises(InputError, match="there is no switch 6"):
+        build(switches=6, broken=6)
