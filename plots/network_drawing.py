@@ -51,8 +51,10 @@ def draw_networks(panels: Sequence[Panel]) -> Figure:
     wanted = [min(WIDEST_IN, max(5.0, drawing.width * UNIT_IN + 2.6)) for drawing in drawings]
     widths = [max(wanted[column::columns]) for column in range(columns)]
     shrink = min(1.0, WIDEST_IN * 1.5 / sum(widths))
-    tiers = max(max(drawing.y.values()) + 2 for drawing in drawings)
-    ratios = [ROW_IN * tiers + 1.0, *([1.9] if with_circuits else [])]
+    ratios = [
+        ROW_IN * max(drawing.rows for drawing in drawings) + 1.0,
+        *([1.9] if with_circuits else []),
+    ]
     size = (sum(widths) * shrink, sum(ratios) * rows)
     figure = Figure(figsize=size, layout="constrained")
     parts = figure.subfigures(rows, columns, squeeze=False, width_ratios=widths).ravel()
@@ -77,7 +79,7 @@ def draw_structure(axes: Axes, network: Network, drawing: Drawing) -> None:
         axes.add_patch(frame)
         axes.text((first + last) / 2, top + 0.48, name, ha="center", fontsize="small")
     hosts = [(drawing.x[host], drawing.y[host]) for host in drawing.hosts]
-    xs, ys = np.array(hosts).T
+    xs, ys = np.array(hosts).reshape(-1, 2).T
     axes.scatter(xs, ys, s=14, color=HOST, zorder=3)
     places = [(drawing.x[one], drawing.y[one]) for one in drawing.switches]
     style_of: dict[str, Any] = {
@@ -101,6 +103,8 @@ def draw_structure(axes: Axes, network: Network, drawing: Drawing) -> None:
     tops = [*drawing.y.values(), *(y for _, y in drawing.circuits.values())]
     axes.set_ylim(min(tops) - 0.5, max(tops) + (0.75 if drawing.blocks else 0.45))
     axes.set_axis_off()
+    if drawing.is_round:
+        axes.set_aspect("equal")
 
 
 def _beside(network: Network, drawing: Drawing) -> list[tuple[float, str]]:
@@ -109,6 +113,11 @@ def _beside(network: Network, drawing: Drawing) -> list[tuple[float, str]]:
     real = network.port_node[physical_ports(network)]
     ports_of = np.bincount(real, minlength=network.n_nodes)[network.n_hosts :]
     host = f"{network.n_hosts:,} hosts"
+    if drawing.is_round:
+        sizes = np.unique(ports_of)
+        told = f"{network.n_switches:,} switches\n{sizes[0]:,}"
+        told += f" to {sizes[-1]:,} ports" if sizes.size > 1 else " ports"
+        return [(0.0, f"{told}\n{host}")]
     texts = [(0.0, host if ports == 1 else f"{host}\nof {ports} ports")]
     kinds: dict[float, dict[str, set[int]]] = {}
     for node in drawing.switches:
@@ -159,7 +168,7 @@ def wires(network: Network, drawing: Drawing) -> list[Wire]:
             elif node < peer:
                 found.setdefault((node, peer), []).append(port)
     places = {node: (x, drawing.y[node]) for node, x in drawing.x.items()}
-    taken = set(places.values())
+    taken = set() if drawing.is_round else set(places.values())
     drawn = []
     for (node, peer), ports in found.items():
         here = places[node]

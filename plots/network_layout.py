@@ -2,7 +2,8 @@
 
 Hosts stand in a row, switches above them tier by tier, and networks side by side: planes and rails.
 Networks of a few neighbouring hosts, such as a rack's own, stand below the hosts. Where there are
-many of a kind, the first ones and the last one are drawn, and dots for the others.
+many of a kind, the first ones and the last one are drawn, and dots for the others. Switches of one
+tier that are joined to each other stand around a circle, with few hosts outside of it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ T = TypeVar("T")
 
 ALL_HOSTS, ALL_SWITCHES, ALL_NETWORKS = 64, 16, 5
 """So many in a network, in a tier, and side by side are all drawn; of more only some."""
+
+MOST_AROUND = 200
+"""Switches on a circle."""
 
 ALL_ABREAST = 8
 """In place of ALL_SWITCHES where networks stand side by side."""
@@ -45,10 +49,16 @@ class Drawing:
     blocks: list[tuple[str, float, float, float]] = field(default_factory=list)
     block_of: dict[int, int] = field(default_factory=dict)
     circuits: dict[int, tuple[float, float]] = field(default_factory=dict)
+    is_round: bool = False
 
     def place(self, node: int, x: float, y: float) -> None:
         """Put a node somewhere."""
         self.x[node], self.y[node] = x, y
+
+    @property
+    def rows(self) -> float:
+        """How high it is, in tiers."""
+        return 5.0 if self.is_round else max(self.y.values()) + 2
 
     @property
     def width(self) -> float:
@@ -67,6 +77,8 @@ def few(items: Sequence[T], most: int, wanted: Collection[T] = ()) -> list[T]:
 
 def lay_out(network: Network, wanted: Collection[int] = ()) -> Drawing:
     """Choose and place nodes; of many alike rather those that are `wanted`."""
+    if _is_mesh(network):
+        return _around(network)
     local, wide = _local_networks(network)
     groups = _host_groups(network, local, wide, wanted)
     drawing = Drawing(hosts=[host for group in groups for host in group])
@@ -86,6 +98,35 @@ def lay_out(network: Network, wanted: Collection[int] = ()) -> Drawing:
             drawing.place(switch, float(np.mean(under)), -1.0)
             drawing.switches.append(switch)
     _place_circuit_switches(network, drawing)
+    return drawing
+
+
+def _is_mesh(network: Network) -> bool:
+    """Is it one network of a single tier, with as many cables between its switches as switches?"""
+    between = (network.port_node >= network.n_hosts) & (
+        network.port_node[network.port_peer] >= network.n_hosts
+    )
+    if network.circuits is not None:
+        between &= network.circuits.of_port < 0
+    one_tier = np.unique(network.tier[network.n_hosts :]).size == 1
+    single = network.first_group.size == 2
+    few_enough = 3 < network.n_switches <= MOST_AROUND
+    return bool(single and one_tier and few_enough and between.sum() // 2 >= network.n_switches)
+
+
+def _around(network: Network) -> Drawing:
+    """All switches around a circle, and the hosts outside, if they are not too many."""
+    drawing = Drawing(is_round=True)
+    drawing.switches = list(range(network.n_hosts, network.n_nodes))
+    radius = max(3.0, 0.3 * network.n_switches)
+    step = 2 * np.pi / network.n_switches
+    for at, switch in enumerate(drawing.switches):
+        hosts = _hosts_of(network, switch) if network.n_hosts <= ALL_HOSTS else []
+        drawing.place(switch, radius * np.sin(at * step), radius * np.cos(at * step))
+        for host, turn in zip(hosts, _spread(len(hosts), (-0.5, 0.5)), strict=True):
+            angle = (at + 0.8 * turn) * step
+            drawing.place(host, 1.3 * radius * np.sin(angle), 1.3 * radius * np.cos(angle))
+            drawing.hosts.append(host)
     return drawing
 
 
@@ -269,7 +310,7 @@ def _place_above(
 
 def _spread(count: int, span: tuple[float, float]) -> list[float]:
     """Even places in a span, with half a step of room at either end."""
-    step = (span[1] - span[0]) / count
+    step = (span[1] - span[0]) / max(count, 1)
     return [span[0] + (at + 0.5) * step for at in range(count)]
 
 

@@ -92,17 +92,34 @@ def test_planes_stand_side_by_side_and_racks_below() -> None:
         assert first <= drawing.x[node] <= last
 
 
-def test_cables_at_one_height_are_arcs() -> None:
+def ring_of(n: int) -> Network:
+    """Switches in a ring, with a host each."""
     builder = NetworkBuilder()
-    hosts = builder.add_hosts(3)
+    hosts = builder.add_hosts(n)
     ring = [builder.add_switch() for _ in hosts]
     for host, switch in zip(hosts, ring, strict=True):
         builder.cable(host, switch, GBPS, METRE_PS)
-        builder.cable(switch, ring[(host + 1) % 3], GBPS, METRE_PS)
-    network = builder.build("ring")
+        builder.cable(switch, ring[(host + 1) % n], GBPS, METRE_PS)
+    return builder.build("ring")
+
+
+def test_cables_at_one_height_are_arcs() -> None:
+    network = ring_of(3)
     drawn = [wire for wire in wires(network, lay_out(network)) if len(wire.points) > 2]
     assert len(drawn) == 1  # of three in a row, over the one in the middle
     assert max(y for _, y in drawn[0].points) > 1
+
+
+@pytest.mark.parametrize(("n", "hosts"), [(8, 8), (80, 0)])
+def test_a_mesh_stands_around_a_circle(n: int, hosts: int) -> None:
+    network = ring_of(n)
+    drawing = lay_out(network)
+    assert (len(drawing.switches), len(drawing.hosts)) == (n, hosts)
+    far = {round(float(np.hypot(drawing.x[s], drawing.y[s])), 6) for s in drawing.switches}
+    assert len(far) == 1
+    assert len(wires(network, drawing)) == n + hosts
+    figure = draw_networks([Panel("ring", network)])
+    assert f"{n} switches\n3 ports\n{n} hosts" in [one.get_text() for one in figure.axes[0].texts]
 
 
 @pytest.mark.parametrize("stagger", [False, True])
