@@ -28,7 +28,7 @@ from netsim.model.programs import ProgramUse, program_use
 from netsim.model.reroute import RowWriter
 from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, TableWriter
 from netsim.model.sampling import Sampling
-from netsim.model.tasks import ACKED, KINDS, TaskTable
+from netsim.model.tasks import ACKED, KINDS, TaskTable, Workload
 from netsim.plugins import registry
 from netsim.plugins.registry import Plugin, PluginUse
 
@@ -204,20 +204,29 @@ def routes_of(case: Case) -> RouteChanges | None:
 
 
 def engine_for(
-    case: Case, *, trace: bool = True, sampling: Sampling | None = None, **options: Any
+    case: Case,
+    *,
+    trace: bool = True,
+    sampling: Sampling | None = None,
+    load: Workload | None = None,
+    **options: Any,
 ) -> Engine:
-    """An engine for the case; with ``trace`` one that keeps every packet (`keep_sent`)."""
+    """An engine for the case; with ``trace`` one that keeps every packet (`keep_sent`).
+
+    ``load`` stands in the place of its flows and tasks.
+    """
+    load = load or Workload(flows_of(case), tasks_of(case))
     if trace:
         options["sizes"] = Sizes(link_slots=TRACE_SLOTS, queue_slots=4, control_slots=16)
     simulation = Simulation(
         network_of(case),
-        flows_of(case),
+        load.flows,
         fabric_of(case),
         PacketFormat(**case.packets),
         (PluginUse(transport_of(case), params_of(case)),),
         case.seed,
         faults=faults_of(case),
-        tasks=tasks_of(case),
+        tasks=load.tasks,
         program=program_of(case),
         sampling=sampling,
         sizes=sizes_of(case),
