@@ -82,8 +82,9 @@ def draw_structure(axes: Axes, network: Network, drawing: Drawing) -> None:
     xs, ys = np.array(hosts).reshape(-1, 2).T
     axes.scatter(xs, ys, s=14, color=HOST, zorder=3)
     places = [(drawing.x[one], drawing.y[one]) for one in drawing.switches]
+    size = min(90.0, 4000 / len(places)) if drawing.is_round else 90.0
     style_of: dict[str, Any] = {
-        "s": 90,
+        "s": size,
         "marker": "s",
         "facecolor": SWITCH,
         "edgecolor": HOST,
@@ -115,9 +116,9 @@ def _beside(network: Network, drawing: Drawing) -> list[tuple[float, str]]:
     host = f"{network.n_hosts:,} hosts"
     if drawing.is_round:
         sizes = np.unique(ports_of)
-        told = f"{network.n_switches:,} switches\n{sizes[0]:,}"
-        told += f" to {sizes[-1]:,} ports" if sizes.size > 1 else " ports"
-        return [(0.0, f"{told}\n{host}")]
+        most = f" to {sizes[-1]:,}" if sizes.size > 1 else ""
+        switches = f"{network.n_switches:,} switches\n{sizes[0]:,}{most} ports"
+        return [(0.0, f"{switches}\n{host}")]
     texts = [(0.0, host if ports == 1 else f"{host}\nof {ports} ports")]
     kinds: dict[float, dict[str, set[int]]] = {}
     for node in drawing.switches:

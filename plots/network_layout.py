@@ -23,8 +23,8 @@ T = TypeVar("T")
 ALL_HOSTS, ALL_SWITCHES, ALL_NETWORKS = 64, 16, 5
 """So many in a network, in a tier, and side by side are all drawn; of more only some."""
 
-MOST_AROUND = 200
-"""Switches on a circle."""
+MOST_AROUND, RADIUS = 200, 8.0
+"""Switches on a circle, and its size."""
 
 ALL_ABREAST = 8
 """In place of ALL_SWITCHES where networks stand side by side."""
@@ -118,14 +118,13 @@ def _around(network: Network) -> Drawing:
     """All switches around a circle, and the hosts outside, if they are not too many."""
     drawing = Drawing(is_round=True)
     drawing.switches = list(range(network.n_hosts, network.n_nodes))
-    radius = max(3.0, 0.3 * network.n_switches)
     step = 2 * np.pi / network.n_switches
     for at, switch in enumerate(drawing.switches):
         hosts = _hosts_of(network, switch) if network.n_hosts <= ALL_HOSTS else []
-        drawing.place(switch, radius * np.sin(at * step), radius * np.cos(at * step))
+        drawing.place(switch, RADIUS * np.sin(at * step), RADIUS * np.cos(at * step))
         for host, turn in zip(hosts, _spread(len(hosts), (-0.5, 0.5)), strict=True):
             angle = (at + 0.8 * turn) * step
-            drawing.place(host, 1.3 * radius * np.sin(angle), 1.3 * radius * np.cos(angle))
+            drawing.place(host, 1.3 * RADIUS * np.sin(angle), 1.3 * RADIUS * np.cos(angle))
             drawing.hosts.append(host)
     return drawing
 
