@@ -358,7 +358,7 @@ _FORMATTERS: dict[str, Callable[[Any], Any]] = {
     "buffer": format_bytes,
     "rate": format_rate,
 }
-UNITS_OF_ONE = ("queue", "file", "sizes", "topology")
+UNITS_OF_ONE = ("queue", "buffer", "file", "sizes", "topology")
 """Units of parameters that have no value for each part."""
 
 _EXAMPLES = {

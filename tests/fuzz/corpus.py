@@ -19,7 +19,7 @@ Tree = dict[str, Any]
 
 SMALL = {
     "hosts_per_leaf": 4, "leaves": 3, "spines": 2, "uplinks": 2, "fan_in": 3, "n_flows": 5,
-    "racks": 5, "hosts_per_rack": 2, "rotors": 2,
+    "racks": 5, "hosts_per_rack": 2, "rotors": 2, "radix": 4,
     "size": "9KB", "sizes": "9KB", "load": [0.5, 0.8], "seed": 1, "bottleneck_delay": "100us",
 }  # fmt: skip
 """Values that make an experiment small, wherever their keys stand."""
@@ -128,6 +128,8 @@ def small(rng: random.Random) -> Tree:
             "hosts_per_leaf": 2,
             "leaves": rng.choice([1, 2, 4]),
         }
+        if rng.random() < 0.2:
+            tree["topology"] |= {"tiers": 3, "pods": 2}
         if rng.random() < 0.25:
             tree["topology"]["planes"] = rng.choice([2, 4])
             tree["fabric"] = {"planes": rng.choice(PLANES)}

@@ -165,6 +165,9 @@ def _parameter(rng: random.Random, tree: Tree) -> Change:
         return _fixed(rng, tree)
     path, param = rng.choice(known)
     value = copy.deepcopy(values.of_unit(rng, param.unit, param.choices))
+    if param.each and rng.random() < 0.5:
+        parts = rng.sample(param.each, rng.randint(1, len(param.each)))
+        value = {part: copy.deepcopy(values.of_unit(rng, param.unit)) for part in parts}
     put(tree, path, value)
     return Change(_dotted(path), f"= {toml_text.value(value)[:60]}")
 

@@ -18,7 +18,8 @@ PLAUSIBLE: dict[str, tuple[Any, ...]] = {
     "time": ("1ps", "1ns", "100ns", "1us", "2.5us", "50us", "1ms", "30ms", "1s", "none"),
     "bytes": ("1B", "64B", "1000B", "4KiB", "4KB", "9000B", "20KB", "100KB", "1MB"),
     "rate": ("1Mbps", "100Mbps", "1Gbps", "10Gbps", "33.28Gbps", "100Gbps", "800Gbps", "3.2Tbps"),
-    "queue": ("1B", "1pkt", "2pkt", "8pkt", "100pkt", "4KB", "100KB", "12MB", "auto", "none"),
+    "queue": ("1B", "1pkt", "8pkt", "100pkt", "4KB", "12MB", "auto", "none", "1bdp", "0.2bdp"),
+    "buffer": ("1B", "100pkt", "100KB", "12MB", "none"),
     "count": (0, 1, 2, 3, 4, 7, 8, 16),
     "fraction": (0.0, 1e-6, 0.01, 0.3, 0.5, 0.999, 1.0),
     "ratio": (0.0, 0.1, 0.5, 0.8, 1.0, 1.5, 4.0, 100.0),
@@ -26,6 +27,7 @@ PLAUSIBLE: dict[str, tuple[Any, ...]] = {
     "text": ("some text", "", "π ≈ 3"),
     "file": ("pfc_victim.csv", "wan_beside.csv", "none.csv"),
     "sizes": ("4KB", "1B", "web_search", "homa_w1", [["1KB", 0.5], ["9KB", 1.0]]),
+    "topology": ("fat_tree", {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2}),
     "ports": ("all", ["leaf0:*", "leaf0 -> spine*"], ["leaf0:1", "h1"], ["h0 - leaf*"], 3, 0, []),
     "hosts": (["h0"], ["h*"], 1, 0, "h1"),
     "flows": ([0], [0, "1..2"], "0..3", 2, 0, []),
@@ -50,9 +52,11 @@ ODD: dict[str, tuple[Any, ...]] = {
         "1e11bps", 100, "100 Gbps", "12345678901bps",
     ),
     "queue": (
+        "0bdp", "-1bdp", "99999999bdp", "1e3bdp",
         "0pkt", "0B", "-1pkt", "1.5pkt", "99999999999999999999pkt", "1000000000000pkt",
         "4611686018427387903B", "pkt", "1 pkt", "1pkts", "1pktz", 100, "1e3pkt", "2147483648B",
     ),
+    "buffer": ("0pkt", "0B", "-1pkt", "1bdp", "4611686018427387903B", "1 pkt", 100, "2147483648B"),
     "count": (
         -1, 0, 9, 63, 64, 65, 127, 255, 256, 1000, 65535, 65536, 1000000, 2**31 - 1, 2**31, 2**32,
         2**62 - 1, 2**62, 2**63 - 1, 2**63, -(2**63), Raw("9" * 400), Raw("9" * 5000), 1.0, 1.5,
@@ -81,6 +85,10 @@ ODD: dict[str, tuple[Any, ...]] = {
         "1TB", "4611686018427387903B", "0B", [], [[]], [["1KB", 0.5]], [["1KB", 2.0]], "websearch",
         [["1MB", 0.5], ["1KB", 1.0]], [["1KB", 0.5], ["1KB", 0.4]], [["1KB", True]], "/dev/zero",
         [["1KB", 0.0], ["1TB", 1.0]], [[1000, 1.0]], "a\x00b", [["0B", 1.0]],
+    ),
+    "topology": (
+        "", "nosuch", "multi_plane", 1, {}, [], {"kind": 3}, {"kind": "rotor"}, [{"kind": "rotor"}],
+        {"kind": "multi_plane", "planes": 2}, {"kind": "fat_tree", "leef": 1}, "./none.py", True,
     ),
     "ports": (
         ["leaf0:" + "9" * 5000], ["leaf0:99"], ["leaf0:-1"], [":"], ["*:*"], ["[:0"], "h0 ->", -1,
