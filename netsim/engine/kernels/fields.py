@@ -353,9 +353,7 @@ class ClockRecord(Declared):
     delivered: int
     finished: int
     tasks_done: int
-    under_way: (
-        int  # of a program: tasks that started and are not done and told, timers that are set
-    )
+    under_way: int  # of a program: tasks begun and not yet done and told, and timers that are set
     expected: int  # with a program: flows that have begun, or will by themselves
     payload_bytes: Bytes
 
