@@ -235,9 +235,9 @@ def test_the_way_back_may_be_that_of_the_way_there(tiers: int) -> None:
 
 
 def test_65536_hosts_take_seconds() -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     network = build(tiers=3, radix=64)
-    assert time.perf_counter() - begin < 20
+    assert time.process_time() - begin < 10
     assert network.n_hosts == 65_536
     assert network.n_switches == 5 * 65_536 // 64
     assert network.n_links == 2 * 3 * 65_536
