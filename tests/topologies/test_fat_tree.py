@@ -170,9 +170,9 @@ def test_a_network_beyond_reach_is_refused_before_it_is_made(given, message) -> 
 
 def test_switches_that_are_alike_are_looked_at_once() -> None:
     """A quarter of a second; each had its own search for routes, ten times as long."""
-    begin = time.perf_counter()
+    begin = time.process_time()
     network = build(hosts_per_leaf=4, leaves=2, spines=30_000)
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
     assert network.candidates(0, 1).tolist() == list(range(4, 30_004))
     assert [network.candidates(30_001, group).tolist() for group in (0, 1)] == [[0], [1]]
 
