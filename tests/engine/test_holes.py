@@ -43,5 +43,5 @@ def test_every_handler_has_one():
 
 
 def test_a_kernel_that_is_not_specialised_does_not_run():
-    with pytest.raises(UnfilledError, match="N_CLASSES"):
+    with pytest.raises(UnfilledError, match="kernels run as specialised copies"):
         ports.set_paused(None, None, 0, 0)
