@@ -10,8 +10,10 @@ so that flows do not lose theirs in step. When all is sent, the sender says stop
 
 Cho, Jang and Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM
 2017; the control law is that of the authors' ns-2 code (kaist-ina/ns2-xpass, xpass.cc).
-Data is not dropped but by broken links. Then the receiver, told by a request or a stop how much was
-sent, asks for all from the first packet that it misses (NACK), as that code does.
+Data is not dropped but by broken links, and where NICs have several ports: a receiver shapes
+credits for all of them together, and more than their share of flows may use one, whose queue
+overflows. Then the receiver, told by a request or a stop how much was sent, asks for all from the
+first packet that it misses (NACK), as that code does.
 """
 
 from netsim.blocks import rtt

@@ -11,6 +11,9 @@ Packets are paced at W / T. For a lossless fabric, with go-back-N.
 Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, algorithm 1; details from
 the authors' simulation, alibaba-edu/High-Precision-Congestion-Control (rdma-hw.cc).
 
+Five switches of a path write notes, as many as there are in three tiers; what is behind them on a
+longer path is not seen.
+
 The authors' notes take 42 bytes of every data packet and acknowledgement. They are not counted
 here unless they are added to the experiment's header_bytes and control_bytes.
 Shares even out slowly, and not at all where a share is only a few packets per round trip (eight

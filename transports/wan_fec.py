@@ -114,7 +114,7 @@ def capacity_bps(env):
 
 
 def on_start(env, now, tx):
-    tx.rate_bps = capacity_bps(env)
+    tx.rate_bps = min(capacity_bps(env), pacing.line_bps(tx.ps_per_byte_q20))
     if env.par.rate > 0:
         tx.rate_bps = min(env.par.rate, tx.rate_bps)
     admission.ask(env, now, tx, capacity_bps(env), False)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from netsim.conformance import delivery, figures, links, queue_cases, repeat, trouble
+from netsim.conformance import delivery, figures, links, queue_cases, repeat, topologies, trouble
 from netsim.conformance.lab import Lab
+from netsim.model.lanes import ENTROPY, FREE, HASH, PERMUTATION, ROUND_ROBIN
 
 RELIABLE, COMPILED = "reliable", "compiled"
 
@@ -42,6 +43,14 @@ CASES = (
     Case("reordering", "packets overtake", trouble.reordering),
     Case("trimming", "payloads are cut off", trouble.trimming, (RELIABLE,)),
     Case("full header queues", "headers are lost", trouble.full_header_queues, (RELIABLE,)),
+    Case("three tiers", "two pods under cores", topologies.three_tiers),
+    Case("planes", "each flow has one of two planes", topologies.planes(HASH)),
+    Case("planes in turn", "packets take two planes in turn", topologies.planes(ROUND_ROBIN)),
+    Case("shuffled planes", "in random turn", topologies.planes(PERMUTATION)),
+    Case("free planes", "whichever is free first", topologies.planes(FREE)),
+    Case("chosen planes", "as the transport chooses", topologies.planes(ENTROPY)),
+    Case("uneven planes", "one plane is slower", topologies.uneven_planes),
+    Case("plane down", "a plane fails and comes back", topologies.plane_down, (RELIABLE,)),
     Case("windows", "same result for any window length", repeat.windows),
     Case("compiled", "same result compiled and plain", repeat.compiled_as_plain, (COMPILED,)),
     Case("threads", "same result for 1, 2, 4 threads", repeat.threads, (COMPILED,)),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
+from netsim.model.trees import Tree, add_tree
 
 RATE_BPS = 100 * 10**9
 DELAY_PS = 1_000_000
@@ -22,6 +25,25 @@ def tree(leaves: int = 4, per_leaf: int = 2) -> Network:
         for spine in core:
             builder.cable(leaf, spine, RATE_BPS, DELAY_PS)
     return builder.build(f"tree_{leaves * per_leaf}")
+
+
+def three_tiers() -> Network:
+    """Two pods of two leaves with two hosts each, two spines in a pod and two cores for each."""
+    rates_bps, delays_ps = (RATE_BPS,) * 3, (DELAY_PS,) * 3
+    shape = Tree((2, 2, 2), (2, 2), (1, 1), rates_bps, delays_ps, latencies_ps=(0, 0, 0))
+    builder = NetworkBuilder()
+    add_tree(builder, shape, np.array(builder.add_hosts(shape.n_hosts)))
+    return builder.build(f"three_tiers_{shape.n_hosts}")
+
+
+def planes(last: float = 1.0) -> Network:
+    """Two of `tree` with the same hosts; links of the last one have that share of their rate."""
+    plane = tree()
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(plane.n_hosts)
+    for number, rate in enumerate((1.0, last)):
+        builder.add_network(plane, hosts, prefix=f"plane{number}.", rate=rate)
+    return builder.build(f"two_planes_{plane.n_hosts}")
 
 
 def dumbbell(pairs: int) -> Network:

@@ -88,7 +88,7 @@ def prepare(point: Point) -> Scenario:
         checks.check_links(network, point.packets, point.fabric, point.topology.params)
         check_rules(network, point.fabric.circuits, point.packets)
         if point.fabric.load_balancing == ECMP_SYMMETRIC:
-            check_symmetric(network)
+            check_symmetric(network, point.fabric.planes)
         context = TrafficContext(
             directory=point.directory,
             seed=point.seed,

@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.model.lanes import ENTROPY, HASH
 from netsim.model.network import Network
 from netsim.model.routing import COUNT_MASK
 
 KEY = "fabric.load_balancing"
+BOTH_WAYS = (HASH, ENTROPY)
+"""The ways of `fabric.planes` in which packets and what answers them take the same plane."""
 
 
 def heights(network: Network) -> NDArray[np.int64]:
@@ -29,16 +32,25 @@ def heights(network: Network) -> NDArray[np.int64]:
             return height
 
 
-def check_symmetric(network: Network) -> None:
+def check_symmetric(network: Network, planes: str = HASH) -> None:
     """Refuse a network in which a way back may be another one than the way there.
 
     Those are accepted in which no switch has a choice, and trees, layered by height: switches
     without cables to their own layer, one cable at most between two of them, where any two edge
-    switches that share a switch above share that whole layer, in the same order of uplinks.
+    switches that share a switch above share that whole layer, in the same order of uplinks. Where
+    NICs have several ports, both ends have to choose the same one: `planes` is how, as in [fabric].
 
     Raises:
-        InputError: for the key of the load balancing, with what stands in the way.
+        InputError: for the key of the load balancing, or for that of the planes, with what stands
+            in the way.
     """
+    if network.n_host_ports > network.first_nic[-1] and planes not in BOTH_WAYS:
+        raise InputError(
+            f'ecmp_symmetric cannot send packets back the way they came: with "{planes}" each end '
+            "chooses a plane for its own packets",
+            key="fabric.planes",
+            hint=" or ".join(BOTH_WAYS),
+        )
     if int((network.route & COUNT_MASK).max(initial=0)) <= 1:
         return
     height = heights(network)

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from random_networks import networks
+from several_ports import rails
 
 from netsim.errors import InputError
 from netsim.model.builder import NetworkBuilder
+from netsim.model.lanes import PLANES
 from netsim.model.network import Network
 from netsim.model.symmetry import check_symmetric, heights
 
@@ -111,6 +113,29 @@ def test_what_is_refused() -> None:
     assert "the uplinks of s0 and s2" in refusal(4, [*crossed, (10, 13), (10, 12)])
     diamond = [(0, 2), (1, 3), (2, 4), (2, 5), (4, 6), (5, 6), (6, 7), (3, 7), (3, 8), (8, 6)]
     assert "by several shortest paths" in refusal(2, diamond)
+
+
+@pytest.mark.parametrize("way", PLANES)
+def test_ends_that_choose_their_own_planes_are_refused(way: str) -> None:
+    several = rails(2, [100, 100])
+    if way in ("hash", "entropy"):
+        check_symmetric(several, way)
+    else:
+        with pytest.raises(InputError, match=f'with "{way}" each end chooses') as caught:
+            check_symmetric(several, way)
+        assert caught.value.key == "fabric.planes"
+    check_symmetric(two_nics_of_a_port(), way)
+
+
+def two_nics_of_a_port() -> Network:
+    """Two hosts that two switches join, each by a NIC of its own."""
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(2)
+    for nic in range(2):
+        switch = builder.add_switch()
+        for host in hosts:
+            builder.cable(host, switch, RATE, DELAY, nic=nic)
+    return builder.build("two NICs")
 
 
 def test_heights_are_links_to_the_nearest_host() -> None:

@@ -15,6 +15,7 @@ from random_networks import networks
 from topology_of import check_routes, topology_of
 
 from netsim.errors import InputError
+from netsim.experiment.scenario import prepare
 from netsim.flows import FlowTable
 from netsim.model.lanes import lanes_of
 from netsim.network import Network, NetworkBuilder
@@ -151,6 +152,16 @@ def test_mistakes_that_show_as_it_is_built_name_the_inner_table() -> None:
         planes(2, {"kind": "multi_plane", "planes": 2, "plane": {**TREE, "oversubscription": 3}})
     with pytest.raises(InputError, match=r"^topology\.plane\.leaves: missing"):
         planes(2, {"kind": "fat_tree", "hosts_per_leaf": 2})
+
+
+def test_planes_by_which_answers_take_another_way_are_refused(tmp_path: Path) -> None:
+    """Credits of ExpressPass make room where they pass: that is where data has to go."""
+    content = text(top='transport = "expresspass"', topology=TOML)
+    for way in ("hash", "entropy"):
+        prepare(load(tmp_path, content, f"fabric.planes={way}").points()[0])
+    point = load(tmp_path, content, "fabric.planes=round_robin").points()[0]
+    with pytest.raises(InputError, match=r"e\.toml: fabric\.planes: ecmp_symmetric cannot send"):
+        prepare(point)
 
 
 def test_parameters_of_planes_are_axes_and_are_written_back(tmp_path: Path) -> None:
