@@ -179,13 +179,48 @@ class TableWriter:
 
 
 def shortest_paths(wiring: Wiring) -> RoutingTable:
-    """All shortest paths by hop count; parallel cables are separate candidates."""
+    """All shortest paths by hop count; parallel cables are separate candidates.
+
+    Of networks that are wired alike, such as planes, the paths are found once.
+    """
     writer = TableWriter()
     lengths = np.diff(wiring.first_group)[wiring.switch_network]
     route = np.zeros(int(lengths.sum()), np.int64)
+    known: dict[tuple[bytes, ...], NDArray[np.int64]] = {}  # switches of the first of each kind
     for network in range(wiring.n_networks):
-        _write_rows(wiring, network, writer, route)
+        switches = wiring.switches_of(network)
+        like = known.setdefault(_cabling(wiring, network), switches)
+        if like is switches:
+            _write_rows(wiring, network, writer, route)
+        else:
+            _copy_rows(wiring, like, switches, route)
     return writer.table(route)
+
+
+def _cabling(wiring: Wiring, network: int) -> tuple[bytes, ...]:
+    """All that the rows of a network's switches follow from, switches counted within it."""
+    switches = wiring.switches_of(network)
+    place = _places(wiring, switches)
+    ports = [wiring.fabric_ports(switch) for switch in switches.tolist()]
+    peers = [place[wiring.fabric_peers(switch)] for switch in switches.tolist()]
+    counts = np.array([one.size for one in ports])
+    edges = place[wiring.edges_of(network)]
+    return tuple(
+        one.tobytes() for one in (counts, np.concatenate(ports), np.concatenate(peers), edges)
+    )
+
+
+def _copy_rows(
+    wiring: Wiring,
+    known: NDArray[np.int64],
+    switches: NDArray[np.int64],
+    route: NDArray[np.int64],
+) -> None:
+    """Give ``switches`` the rows in ``route`` of those of a network that is wired alike."""
+    length = int(np.diff(wiring.first_group)[wiring.switch_network[switches[0]]])
+    first = wiring.route_first
+    for there, here in zip(first[known].tolist(), first[switches].tolist(), strict=True):
+        route[here : here + length] = route[there : there + length]
 
 
 def _write_rows(

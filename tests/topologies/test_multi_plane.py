@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from topology_of import check_routes, topology_of
 from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
 from netsim.flows import FlowTable
+from netsim.model import routing
 from netsim.model.lanes import lanes_of
 from netsim.network import Network, NetworkBuilder
 
@@ -91,6 +93,38 @@ def test_a_network_of_any_shape_is_the_same_as_a_part(part: Network, n: int) -> 
             for k, switch in enumerate(of_plane.tolist()):
                 wanted = part.candidates(k, group).tolist()
                 assert network.candidates(switch, group).tolist() == wanted
+
+
+@given(st.lists(networks(), min_size=1, max_size=2), st.data())
+@settings(max_examples=60, deadline=None)
+def test_routes_of_networks_wired_alike_are_those_found_one_by_one(
+    kinds: list[Network], data: st.DataObject
+) -> None:
+    parts = data.draw(st.lists(st.sampled_from(kinds), min_size=2, max_size=5))
+    builder = NetworkBuilder()
+    hosts = np.array(builder.add_hosts(max(part.n_hosts for part in parts)))
+    for number, part in enumerate(parts):
+        builder.add_network(part, hosts[: part.n_hosts], prefix=f"{number}.")
+    network = builder.build("several")
+    usable = np.ones(network.n_ports, bool)
+    usable[data.draw(st.lists(st.integers(0, network.n_ports - 1), max_size=4))] = False
+    for wiring in (network.wiring(), network.wiring(usable)):
+        found = routing.shortest_paths(wiring)
+        with mock.patch.object(routing, "_cabling", lambda _, one: (b"%d" % one,)):
+            anew = routing.shortest_paths(wiring)  # as if no two were alike
+        np.testing.assert_array_equal(found.route, anew.route)
+        np.testing.assert_array_equal(found.route_ports, anew.route_ports)
+
+
+def test_routes_of_planes_are_found_once() -> None:
+    network = planes(4, TREE)
+    with mock.patch.object(routing, "switch_distances", wraps=routing.switch_distances) as search:
+        routing.shortest_paths(network.wiring())
+        assert search.call_count == 1
+        usable = np.ones(network.n_ports, bool)
+        usable[-1] = False  # a spine of the last plane
+        routing.shortest_paths(network.wiring(usable))
+        assert search.call_count == 1 + 2
 
 
 def test_a_degraded_plane_is_slower_and_a_broken_one_is_not_used() -> None:
