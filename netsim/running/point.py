@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.engine.simulation import Options, Simulation
-from netsim.errors import InputError
+from netsim.errors import InputError, warn_once
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
-from netsim.limits import HORIZON_PS, THREADS
+from netsim.limits import HORIZON_PS, INT64, THREADS
 from netsim.results.run_result import Ending, RunResult
 from netsim.running.collect import closed_form_result, engine_result
 from netsim.running.drive import BEFORE, FINISHED, IDLE, INTERRUPTED, TIME, Chunk, drive
@@ -25,6 +25,7 @@ from netsim.running.stall import (
     missing,
     overdue,
     patience_ps,
+    sent_again,
     unaware,
     undelivered,
 )
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 
 STALLED = "stalled"
 """Why a run is stopped whose flows get no further."""
+
+FIRST_LOOK_HOPS = 1_000_000
+"""Packet-hops after which it is first looked at whether packets are sent in vain, and then whenever
+they have doubled, until that is so."""
 
 UNAWARE = "these flows are delivered but their senders have not finished"
 """What is said of a transport whose senders never call finish()."""
@@ -180,6 +185,7 @@ class _Run:
         self.report = progress or (lambda _: None)
         self.should_stop = should_stop or (lambda: False)
         self.stall: str | None = None  # what has stalled, in words
+        self.next_look_hops = FIRST_LOOK_HOPS
         self.wall_s = self.earlier_s = keeper.earlier_s if keeper else 0.0
         began = time.perf_counter()
         self.engine = ready_engine(point, scenario, self._tell, options)
@@ -210,12 +216,22 @@ class _Run:
         """Tell how far the run has come, and stop it if it has stalled."""
         self.wall_s = self.earlier_s + chunk.wall_s
         self._tell("run", replace(chunk, wall_s=self.wall_s))
+        self._tell_of_toil(chunk.counts.hops)
         moved = chunk.counts.payload_bytes + chunk.counts.tasks_done
         lost_patience = self.patience.lost(chunk.counts, moved)
         stalled = self._stall(lost_patience) if chunk.goes_on else None
         if chunk.goes_on and not stalled and self.keeper is not None:
             self.keeper.keep_if_due(self.engine, self.wall_s, self.patience)
         return stalled
+
+    def _tell_of_toil(self, hops: int) -> None:
+        """Warn of a run that gets on so slowly that it may never end, since it repeats itself."""
+        if hops < self.next_look_hops:
+            return
+        self.next_look_hops = 2 * hops
+        if again := sent_again(self.engine):
+            self.next_look_hops = INT64
+            warn_once(f"{self.point.name}: {again}")
 
     def _stall(self, lost_patience: bool) -> str | None:
         """STALLED, and the reason, if some flows wait for too long."""

@@ -11,6 +11,8 @@ import numpy as np
 from netsim.limits import INT64
 from netsim.model.circuit_times import longest_period_ps
 from netsim.model.circuits import NONE
+from netsim.model.fabric import PATH_FOR_LIFE
+from netsim.model.lanes import ENTROPY, HASH
 from netsim.running.stuck_tasks import stuck
 from netsim.units import format_time
 
@@ -27,6 +29,9 @@ PATIENCE_PS = 100 * 10**9
 
 PATIENCE_RTTS = PATIENCE_PERIODS = 20
 """... or this many of the longest round trips, or periods of circuit switches, if that is more."""
+
+AGAIN = 0.9
+"""Share of the data packets sent that had been sent before, from which on it is told."""
 
 
 def patience_ps(engine: Engine) -> int:
@@ -139,12 +144,32 @@ def explain(engine: Engine, flows: Ints, what: str) -> str:
     if engine.faults is not None and engine.faults.routes is not None:
         text += _cut_off(engine.network, engine.faults.routes.cut_off)
     text += _in_the_dark(engine)
+    if again := sent_again(engine):
+        text += f"; {again}"
     if tasks := stuck(engine):
         text += f"; {tasks}"
     circle = pause_cycle(engine.network, engine.paused_classes())
     if circle:
         names = " -> ".join(engine.network.port_name(p) for p in circle)
         text += f"; ports paused in a circle: {names}"
+    return text
+
+
+def sent_again(engine: Engine) -> str:
+    """That nearly all data packets are sent again, and why that may be; "" if they are not."""
+    flows = engine.flow_states()
+    sent, again = int(flows.sent_packets.sum()), int(flows.retransmits.sum())
+    if not again or again < AGAIN * sent:
+        return ""
+    text = f"{again / sent:.1%} of {sent:,} data packets had been sent before"
+    fabric = engine.fabric
+    ways = []
+    if engine.network.has_several_ports and fabric.planes not in (HASH, ENTROPY):
+        ways.append(f"fabric.planes = {fabric.planes}")
+    if fabric.load_balancing not in PATH_FOR_LIFE:
+        ways.append(f"fabric.load_balancing = {fabric.load_balancing}")
+    if ways:
+        text += f"; packets overtake each other ({', '.join(ways)}): does the transport bear that?"
     return text
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from experiment_text import load, text
 
 from netsim.experiment import Experiment
 from netsim.running.point import simulate
@@ -95,3 +96,25 @@ def test_a_time_limit_is_no_stall(ring: Path) -> None:
     result = run(ring, "ndp", 'time = "100us"')
     assert (result.stopped_because, result.complete) == ("time", False)
     assert result.summary["simulated_ps"] == 100_000_000
+
+
+@pytest.mark.parametrize("planes", ["permutation", "hash"])
+def test_a_run_that_repeats_itself_is_told(
+    planes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+    monkeypatch.setattr("netsim.running.point.FIRST_LOOK_HOPS", 1)
+    monkeypatch.setattr("netsim.running.stall.AGAIN", 0.5)
+    tree = "hosts_per_leaf = 1\nleaves = 2\nplanes = 4"
+    experiment = text(
+        top='name = "overtaken"\ntransport = "roce"',
+        topology=f'kind = "fat_tree"\n{tree}',
+        traffic='kind = "incast"\nfan_in = 1\nsize = "250KB"',
+        fabric=f'planes = "{planes}"',
+        stop='flow_deadline = "100us"',
+    )
+    (point,) = load(tmp_path, experiment).points()
+    result, told = simulate(point, threads=1), capsys.readouterr().err
+    assert result.complete == (planes == "hash")
+    why = "packets overtake each other (fabric.planes = permutation)"
+    assert told.count(why) == (why in (result.reason or "")) == (planes == "permutation")
