@@ -82,6 +82,15 @@ class TestBroken:
             with pytest.raises(InputError, match=message):
                 tried(tmp_path, ["sizes"], change)
 
+    def test_a_timeout_too_short_for_three_tiers(self, tmp_path: Path) -> None:
+        found = tried(tmp_path, ["three tiers"], ("100_000_000", "12_000_000"))
+        assert "flow 15 is alone, and sent" in found["three tiers"].detail
+
+    def test_what_a_transport_cannot_go_by_is_not_asked_of_it(self) -> None:
+        (found,) = check("expresspass", cases=["planes in turn"])
+        assert found.status == SKIP
+        assert "ecmp_symmetric cannot send packets back the way they came" in found.detail
+
     def test_state_of_another_host(self, tmp_path: Path) -> None:
         change = ("tx.acked += 1", "tx.acked = env.rx[tx.flow].got_bytes // 4096")
         found = tried(tmp_path, ["permutation"], change)
