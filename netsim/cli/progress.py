@@ -72,7 +72,7 @@ def format_speed(hops_per_s: float) -> str:
 def describe(progress: Progress, speed: Speed, *, eta_first: bool = False) -> str:
     """One line that says how far the run is; what comes last is the first to be cut off."""
     if progress.phase == "compile":
-        return "compiling, some 10 s, kept for later runs"
+        return "compiling, 10 to 30 s, kept for later runs"
     if progress.phase == "load":
         return "loading compiled code"
     parts = [
