@@ -22,6 +22,7 @@ acknowledged for the last of its first legs: a host knows of the leg that it tak
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -365,15 +366,6 @@ class _New:
 
 def _copy(tasks: TaskTable) -> TaskTable:
     """The same tasks, in a table whose flows may be changed."""
-    copy = TaskTable(
-        tasks.kind,
-        tasks.host,
-        tasks.duration_ps,
-        stream=tasks.stream,
-        done_when=tasks.done_when,
-        held=tasks.held,
-        label=tasks.label,
-    )
-    copy.flow = tasks.flow.copy()
-    copy.after_ptr, copy.after_task = tasks.after_ptr, tasks.after_task
-    return copy
+    table = copy(tasks)
+    table.flow = tasks.flow.copy()
+    return table
