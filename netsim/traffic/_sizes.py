@@ -24,6 +24,12 @@ from netsim.units import written
 
 Points = tuple[tuple[int, float], ...]
 
+LINEAR, STEP = BETWEEN = ("linear", "step")
+"""What becomes of sizes between two points: spread evenly, or all of them the larger one.
+
+Published tables mean one or the other and rarely say which; their means differ by a third or so.
+"""
+
 _PACKET = 1460
 
 BUILT_IN: dict[str, Points] = {
@@ -124,27 +130,41 @@ class Sizes:
         return 1.0 + float((count * (1.0 - below - reached)).sum())
 
 
-def find_sizes(given: str | Points, directory: Path) -> Sizes:
+def find_sizes(given: str | Points, directory: Path, between: str = LINEAR) -> Sizes:
     """The distribution of a parameter of unit "sizes".
 
     Args:
         given: points, the name of a built-in distribution, or the name of a file.
         directory: where relative file names start.
+        between: LINEAR or STEP.
 
     Raises:
         InputError: an unknown name, or a file with an error in it.
     """
+    points = _points(given, directory)
+    return Sizes.from_points(points if between == LINEAR else in_steps(points))
+
+
+def in_steps(points: Points) -> Points:
+    """The same table with a step at each point, so that there are no sizes between them."""
+    below = [0.0, *(probability for _, probability in points[:-1])]
+    pairs = zip(points, below, strict=True)
+    return tuple(one for (size, up_to), before in pairs for one in ((size, before), (size, up_to)))
+
+
+def _points(given: str | Points, directory: Path) -> Points:
+    """The points of `find_sizes`, as they are written."""
     if not isinstance(given, str):
-        return Sizes.from_points(given)
+        return given
     if given in BUILT_IN:
-        return Sizes.from_points(BUILT_IN[given])
+        return BUILT_IN[given]
     path = user_path(given, directory)
     if not os.path.lexists(path):
         hint = did_you_mean(given, BUILT_IN)
         raise InputError(
             f"{written(given)} is neither a distribution nor a file", key="traffic.sizes", hint=hint
         )
-    return Sizes.from_points(_read_points(path))
+    return _read_points(path)
 
 
 def _read_points(path: Path) -> Points:

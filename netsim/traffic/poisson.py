@@ -2,7 +2,8 @@
 
 How many is given either as `load`, the share of a host's link that its flows fill (headers
 included), or as `rate`, flows per second and host. How long: for a `duration`, or until
-there are `n_flows`. A flow never goes to its own source; every other host is equally likely.
+there are `n_flows`. A flow never goes to its own source; every other host is equally likely, or
+with `rack_hosts` every host of another rack.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from netsim.model.checks import HORIZON
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.traffic._draw import other_hosts
-from netsim.traffic._sizes import Sizes, find_sizes
+from netsim.traffic._sizes import BETWEEN, Sizes, find_sizes
 
 PARAMS = [
     Param(
@@ -30,6 +31,16 @@ PARAMS = [
         "one size, points of a cumulative distribution, the name of one (web_search, hadoop, "
         "data_mining, homa_w1 to homa_w5), or a file with a size in bytes and a probability on "
         "each line",
+    ),
+    Param(
+        "between",
+        "choice",
+        "linear",
+        "sizes between two points are spread evenly, or each is the larger one",
+        choices=BETWEEN,
+    ),
+    Param(
+        "rack_hosts", "count", None, "hosts of a rack, which send to other racks only", minimum=1
     ),
     Param("load", "ratio", None, "share of the hosts' link capacity that is offered"),
     Param("rate", "ratio", None, "flows per second that start at each host", maximum=1e12),
@@ -48,7 +59,7 @@ def flows(
         raise InputError("needs at least two hosts", key="traffic")
     _exactly_one(params, "load", "rate")
     _exactly_one(params, "duration", "n_flows")
-    sizes = find_sizes(params["sizes"], context.directory)
+    sizes = find_sizes(params["sizes"], context.directory, params["between"])
     per_host = params["rate"]
     if per_host is None:
         per_host = params["load"] * context.host_rate_bps / 8 / mean_wire_bytes(sizes, context)
@@ -59,8 +70,24 @@ def flows(
     start_ps = _arrivals(params, per_host * network.n_hosts, rng, context)
     # The sum of equal Poisson processes is one, each of whose arrivals is at any host.
     src = rng.integers(0, network.n_hosts, start_ps.size)
-    dst = other_hosts(src, network.n_hosts, rng)
+    dst = _destinations(src, params["rack_hosts"], network.n_hosts, rng)
     return FlowTable(src, dst, sizes.draw(start_ps.size, rng), start_ps)
+
+
+def _destinations(
+    src: NDArray[np.int64], rack_hosts: int | None, n_hosts: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """For each source another host, or one of another rack, each equally likely."""
+    if rack_hosts is None:
+        return other_hosts(src, n_hosts, rng)
+    if n_hosts % rack_hosts or n_hosts == rack_hosts:
+        raise InputError(
+            f"{n_hosts} hosts are no several racks of {rack_hosts}",
+            key="traffic.rack_hosts",
+            hint=f"a divisor of {n_hosts} that is less",
+        )
+    behind = src - src % rack_hosts + rack_hosts  # the first host of the next rack
+    return (behind + rng.integers(0, n_hosts - rack_hosts, src.size)) % n_hosts
 
 
 def mean_wire_bytes(sizes: Sizes, context: TrafficContext) -> float:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from traffic_cases import make, pairs
 
 from netsim.errors import InputError
-from netsim.traffic._sizes import BUILT_IN, Sizes
+from netsim.traffic._sizes import BUILT_IN, Sizes, find_sizes
 
 # --- pipeline ------------------------------------------------------------------------------------
 
@@ -163,6 +163,17 @@ def test_poisson_gaps_are_exponential_and_pairs_uniform() -> None:
     assert ((counts[~np.eye(10, dtype=bool)] - expected) ** 2 / expected).sum() < 135
 
 
+def test_poisson_between_racks_leaves_out_the_own_one_alone() -> None:
+    flows = make("poisson", 12, sizes="1KB", rate=1e6, n_flows=50_000, rack_hosts=3)
+    counts = np.bincount(flows.src * 12 + flows.dst, minlength=144).reshape(12, 12)
+    racks = np.arange(12) // 3
+    own = racks[:, None] == racks[None, :]
+    assert (counts[own] == 0).all()
+    # Chi squared with 107 degrees of freedom exceeds 157 once in a thousand.
+    expected = 50_000 / 108
+    assert ((counts[~own] - expected) ** 2 / expected).sum() < 157
+
+
 def test_poisson_duration_ends_arrivals() -> None:
     flows = make("poisson", 10, sizes="1KB", rate=1e6, duration="1ms")
     assert len(flows) == pytest.approx(10_000, rel=0.05)
@@ -182,6 +193,8 @@ def test_poisson_duration_ends_arrivals() -> None:
         ({"load": 0.5, "n_flows": 2 * 10**9}, "traffic.n_flows: 2,000,000,000 flows need about"),
         ({"rate": 1e11, "duration": "1s"}, "traffic.duration: 400,000,000,000 flows need about"),
         ({"rate": 1e-300, "n_flows": 9}, "traffic.n_flows: the last of 9 flows would arrive after"),
+        ({"rate": 1.0, "n_flows": 5, "rack_hosts": 3}, "4 hosts are no several racks of 3"),
+        ({"rate": 1.0, "n_flows": 5, "rack_hosts": 4}, "4 hosts are no several racks of 4"),
         ({"load": 0.5, "n_flows": 5, "sizes": "web_serch"}, 'did you mean "web_search"'),
     ],
 )
@@ -230,6 +243,16 @@ def test_a_step_distribution_draws_only_its_sizes() -> None:
     small = int((flows.size_bytes == 1000).sum())
     assert small + int((flows.size_bytes == 10**6).sum()) == 10_000
     assert small == pytest.approx(2500, abs=200)
+
+
+def test_a_table_in_steps_has_no_sizes_between_its_points() -> None:
+    points = [["100B", 0.0], ["180B", 0.085], ["1KB", 0.5], ["1MB", 1.0]]
+    flows = make("poisson", 4, sizes=points, between="step", rate=1.0, n_flows=20_000)
+    sizes, counts = np.unique(flows.size_bytes, return_counts=True)
+    assert sizes.tolist() == [180, 1000, 10**6]
+    assert counts / 20_000 == pytest.approx([0.085, 0.415, 0.5], abs=0.015)
+    found = find_sizes(((100, 0.0), (180, 0.085), (1000, 0.5), (10**6, 1.0)), Path(), "step")
+    assert found.mean_bytes() == pytest.approx(180 * 0.085 + 1000 * 0.415 + 10**6 * 0.5)
 
 
 def test_sizes_from_a_file(tmp_path: Path) -> None:
