@@ -25,7 +25,7 @@ builder.add_network(plane, hosts, prefix="plane0.")
 from __future__ import annotations
 
 from netsim.model.builder import NetworkBuilder
-from netsim.model.circuits import CircuitSwitch, Schedule, tournament
+from netsim.model.circuits import CircuitSwitch
 from netsim.model.graph_files import read_graph
 from netsim.model.graphs import Defaults, from_networkx
 from netsim.model.htsim_topo import read_topo
@@ -33,6 +33,7 @@ from netsim.model.network import Network
 from netsim.model.parts import build_part, build_topology
 from netsim.model.relays import RelayRule
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
+from netsim.model.schedules import Schedule, tournament
 from netsim.model.trees import TIERS, Tree, add_tree, expect_trees
 
 __all__ = [

@@ -18,7 +18,6 @@ from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
 from netsim.engine.snapshot import Snapshot
 from netsim.model.builder import NetworkBuilder
-from netsim.model.circuits import Schedule
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat, queue_use
 from netsim.model.faults import NOMINAL, LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
@@ -28,6 +27,7 @@ from netsim.model.programs import ProgramUse, program_use
 from netsim.model.reroute import RowWriter
 from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, TableWriter
 from netsim.model.sampling import Sampling
+from netsim.model.schedules import Schedule
 from netsim.model.tasks import ACKED, KINDS, TaskTable, Workload
 from netsim.plugins import registry
 from netsim.plugins.registry import Plugin, PluginUse

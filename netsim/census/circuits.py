@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.circuits import END_PS, Circuits
+from netsim.model.circuits import Circuits
 from netsim.model.network import Network
+from netsim.model.schedules import END_PS
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import numpy as np
 from netsim.engine.kernels.layout import CIRCUIT, INF, LOSS
 from netsim.engine.simulation import Simulation
 from netsim.model.circuit_times import light_times, start_times
-from netsim.model.circuits import NONE
 from netsim.model.fabric import CircuitRules
 from netsim.model.network import Network
+from netsim.model.schedules import NONE
 
 
 def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:

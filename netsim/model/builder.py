@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS, INT64
 from netsim.memory import require_room
-from netsim.model.circuits import CircuitSwitch, Schedule, cables_of, circuits_of
+from netsim.model.circuits import CircuitSwitch, cables_of, circuits_of
 from netsim.model.network import HOST_TIER, Network
 from netsim.model.parts import placed
 from netsim.model.plan import Plan
 from netsim.model.routing import COUNT_MASK, Routing, Wiring, shortest_paths
+from netsim.model.schedules import Schedule
 from netsim.units import format_time, written
 
 MAX_SWITCH_PORTS = COUNT_MASK

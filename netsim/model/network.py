@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS
-from netsim.model.circuits import NONE, Circuits
+from netsim.model.circuits import Circuits
 from netsim.model.plan import Plan
 from netsim.model.relays import RelayRule
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, Routing, Wiring, shortest_paths
+from netsim.model.schedules import NONE
 from netsim.units import format_time
 
 if TYPE_CHECKING:

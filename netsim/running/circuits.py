@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.model.circuit_times import lit_ps
-from netsim.model.circuits import NONE
+from netsim.model.schedules import NONE
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine

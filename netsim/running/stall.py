@@ -10,9 +10,9 @@ import numpy as np
 
 from netsim.limits import INT64
 from netsim.model.circuit_times import longest_period_ps
-from netsim.model.circuits import NONE
 from netsim.model.fabric import PATH_FOR_LIFE
 from netsim.model.lanes import ENTROPY, HASH
+from netsim.model.schedules import NONE
 from netsim.running.stuck_tasks import stuck
 from netsim.units import format_time
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from netsim.errors import InputError
 from netsim.model.circuit_times import check_rules, clock_errors
-from netsim.model.circuits import END_PS, NONE, Schedule, days_of, tournament
 from netsim.model.fabric import CircuitRules, PacketFormat
 from netsim.model.network import Network
+from netsim.model.schedules import END_PS, NONE, Schedule, days_of, tournament
 from netsim.network import NetworkBuilder
 
 GBPS = 10**9

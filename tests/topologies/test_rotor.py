@@ -9,7 +9,7 @@ import pytest
 from engine_runs import DROP_TAIL, US, build, fct_ps, flow_table, resolve, run
 
 from netsim.errors import InputError
-from netsim.model.circuits import NONE
+from netsim.model.schedules import NONE
 from netsim.network import Network
 from netsim.plugins import registry
 

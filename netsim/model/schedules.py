@@ -1,0 +1,203 @@
+"""Schedules of circuit switches: what they join slot by slot, and when light passes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.errors import InputError
+from netsim.limits import HORIZON_PS
+from netsim.units import format_time
+
+Ints = NDArray[np.int64]
+
+END_PS = 2 * HORIZON_PS
+"""Until when the last slot of a schedule lasts that does not repeat: behind the end of all runs."""
+
+NONE = -1
+"""In the place of a port that no other is joined to, of a circuit switch, of a calendar."""
+
+
+def tournament(n: int) -> NDArray[np.int64]:
+    """Matchings of `n` ports in which each meets each other one once: int64[rounds, n].
+
+    The circle method: one port stays, the others go round. With an odd number each has one round
+    without a partner.
+    """
+    even = n + n % 2
+    rounds = np.arange(even - 1)[:, None]
+    ports = np.arange(even - 1)[None, :]
+    partner = (rounds - ports) % (even - 1)
+    alone = partner == ports  # meets the one that stays
+    matchings = np.empty((even - 1, even), np.int64)
+    matchings[:, :-1] = np.where(alone, even - 1, partner)
+    matchings[:, -1] = np.nonzero(alone)[1]
+    if n < even:
+        matchings = matchings[:, :n]
+        matchings[matchings == n] = NONE
+    return matchings
+
+
+class Schedule:
+    """What a circuit switch joins, slot by slot.
+
+    Attributes:
+        slots_ps: int64[slots], how long each lasts.
+        matchings: int64[slots, ports], the port that each port is joined to in a slot, which is
+            joined to it as well; -1, or the port itself, if none is.
+        switching_ps, sync_ps: how long the mirrors take to turn, and receivers to find the beat
+            of what they then see. So long, one after the other, ports are dark whose partner
+            is another one than before.
+        offset_ps: when the first slot begins.
+        repeats: whether the slots are gone through again and again, before `offset_ps` as well. If
+            not, nothing is joined before, and the last slot stays.
+    """
+
+    def __init__(
+        self,
+        slots_ps: ArrayLike,
+        matchings: ArrayLike,
+        *,
+        switching_ps: int = 0,
+        sync_ps: int = 0,
+        offset_ps: int = 0,
+        repeats: bool = True,
+    ) -> None:
+        """As the attributes; one length may stand for all slots.
+
+        Raises InputError, without a name, for what cannot be a schedule.
+        """
+        self.matchings = _table(matchings)
+        self.slots_ps = _lengths(slots_ps, len(self.matchings))
+        self.switching_ps = _time(switching_ps, "switching_ps")
+        self.sync_ps = _time(sync_ps, "sync_ps")
+        self.offset_ps = _time(offset_ps, "offset_ps")
+        self.repeats = bool(repeats)
+        self._check()
+
+    @property
+    def n_ports(self) -> int:
+        return int(self.matchings.shape[1])
+
+    @property
+    def dark_ps(self) -> int:
+        """How long a port that gets another partner carries nothing."""
+        return self.switching_ps + self.sync_ps
+
+    @property
+    def period_ps(self) -> int:
+        """After which everything is as it was; one that no run sees the end of, if it never is."""
+        return int(self.slots_ps.sum()) if self.repeats else 2 * END_PS
+
+    def _check(self) -> None:
+        at, n = np.arange(self.n_ports), self.n_ports
+        matchings = self.matchings
+        matchings[matchings == at] = NONE
+        for slot, port in np.argwhere((matchings < NONE) | (matchings >= n))[:1].tolist():
+            raise InputError(
+                f"slot {slot} joins port {port} to port {matchings[slot, port]}",
+                hint=f"its ports are 0 to {n - 1}; -1 for none",
+            )
+        back = np.take_along_axis(matchings, np.maximum(matchings, 0), axis=1)
+        for slot, port in np.argwhere((matchings != NONE) & (back != at))[:1].tolist():
+            other = int(matchings[slot, port])
+            raise InputError(
+                f"slot {slot} joins port {port} to port {other}, and port {other} to "
+                f"{_port(int(matchings[slot, other]))}",
+                hint="light goes both ways: matching[i] = j and matching[j] = i",
+            )
+        for slot in np.flatnonzero(self.slots_ps <= self.dark_ps)[:1].tolist():
+            raise InputError(
+                f"slot {slot} of {format_time(int(self.slots_ps[slot]), 4)} ends before light "
+                f"passes: switching and sync take {format_time(self.dark_ps, 4)}",
+                hint="a longer slot",
+            )
+        if float(self.slots_ps.sum(dtype=float)) + self.offset_ps >= HORIZON_PS:
+            raise InputError("the slots are longer together than a run's clock", hint="2^56 ps")
+
+
+def _table(matchings: ArrayLike) -> Ints:
+    try:
+        table = np.array(matchings)
+    except ValueError:
+        table = np.zeros(0)
+    if table.ndim != 2 or 0 in table.shape or not np.issubdtype(table.dtype, np.integer):
+        raise InputError(
+            "the matchings of a schedule are no table of whole numbers",
+            hint="a row for each slot, in it for each port the one that it is joined to",
+        )
+    return table.astype(np.int64)
+
+
+def _lengths(slots_ps: ArrayLike, n_slots: int) -> Ints:
+    lengths = np.atleast_1d(np.array(slots_ps))
+    if lengths.ndim != 1 or not np.issubdtype(lengths.dtype, np.integer):
+        raise InputError("the lengths of slots are not whole numbers of ps")
+    if lengths.size not in (1, n_slots):
+        raise InputError(f"{lengths.size} lengths for {n_slots} slots", hint="one, or one for each")
+    for length in lengths[(lengths <= 0) | (lengths >= HORIZON_PS)][:1].tolist():
+        raise InputError(f"a slot of {length} ps", hint="more than 0, and less than 2^56")
+    return np.broadcast_to(lengths, n_slots).astype(np.int64)
+
+
+def _time(value: Any, name: str) -> int:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or not 0 <= value < HORIZON_PS:
+        raise InputError(f"{name} is {value!r}", hint="a whole number of ps, at least 0")
+    return int(value)
+
+
+def _port(port: int) -> str:
+    return "none" if port == NONE else f"port {port}"
+
+
+class Days(NamedTuple):
+    """The pairs of ports that a schedule ever joins, and when light passes between them.
+
+    `pairs` is int64[n, 2], the lower port first, in ascending order. `days_ps`, int64[k, 2], are
+    from when until when, in the first period; those of pair i are `first_day[i]` to
+    `first_day[i + 1]`. A pair that is never dark has none.
+    """
+
+    pairs: Ints
+    first_day: Ints
+    days_ps: Ints
+
+
+def days_of(schedule: Schedule) -> Days:
+    """When light passes a circuit switch between which ports.
+
+    A pair that is joined in slots one behind the other is not disturbed in between, nor where the
+    last slot is followed by the first one. The day of such a pair ends in the next period.
+    """
+    n_slots, n = schedule.matchings.shape
+    slot, low = np.nonzero(schedule.matchings > np.arange(n))
+    key = low * n + schedule.matchings[slot, low]
+    order = np.lexsort((slot, key))
+    slot, key = slot[order], key[order]
+    # Runs of slots in which a pair stays joined.
+    begins = np.ones(slot.size, bool)
+    begins[1:] = (key[1:] != key[:-1]) | (slot[1:] != slot[:-1] + 1)
+    ends = np.append(begins[1:], True)[: slot.size]
+    pair, first, last = key[begins], slot[begins], slot[ends]
+    starts_ps = schedule.offset_ps + np.concatenate([[0], np.cumsum(schedule.slots_ps)])
+    up_ps, down_ps = starts_ps[first] + schedule.dark_ps, starts_ps[last + 1]
+    kept = np.ones(pair.size, bool)
+    if schedule.repeats:
+        kept = (first > 0) | (last < n_slots - 1)  # the others are never dark
+        own = np.unique(pair, return_index=True)[1]
+        final = np.append(own, pair.size)[1:] - 1  # the last run of the same pair
+        round_the_end = (own < final) & (first[own] == 0) & (last[final] == n_slots - 1)
+        down_ps[final[round_the_end]] = down_ps[own[round_the_end]] + schedule.period_ps
+        kept[own[round_the_end]] = False
+    else:
+        down_ps[last == n_slots - 1] = END_PS
+    pairs, which = np.unique(pair, return_inverse=True)
+    count = np.bincount(which.reshape(-1), kept, pairs.size).astype(np.int64)
+    return Days(
+        pairs=np.stack([pairs // n, pairs % n], axis=1),
+        first_day=np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
+        days_ps=np.stack([up_ps, down_ps], axis=1)[kept],
+    )
