@@ -18,7 +18,7 @@ MAX_DEPTH = 20
 """Tables and lists in one another; an experiment needs five."""
 
 PLUGIN_SECTIONS = ("topology", "transport", "traffic")
-
+FAULTS = "faults"
 
 CLASS_SECTIONS = ("transport", "traffic")
 """What a table [classes.NAME] holds."""
@@ -120,6 +120,9 @@ def _set(tree: Tree, keys: list[str], value: Any) -> None:
     *tables, last = keys
     places = [tree]
     for depth, key in enumerate(tables):
+        if depth == 1 and tables[0] == FAULTS:
+            # Of several tables of faults those that have the section, or all.
+            places = [place for place in places if key in place] or places
         found = [place.setdefault(key, {}) for place in places]
         if depth == 0 and key in PLUGIN_SECTIONS:
             tree[key] = _as_tables(tree[key])

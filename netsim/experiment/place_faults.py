@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.errors import InputError
+from netsim.experiment.document import FAULTS
 from netsim.experiment.schema import LINK_PATTERN
 from netsim.limits import HORIZON_PS
 from netsim.memory import require_room
@@ -35,7 +36,8 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
     Raises InputError, without a file, if a section means no link, or has no end where it needs one.
     """
     if not point.faults:
-        if any(time != NEVER for _, time in point.converge_ps):
+        some_have_faults = FAULTS in point.axes
+        if not some_have_faults and any(time != NEVER for _, time in point.converge_ps):
             hint = "[faults] says which links do"
             raise InputError("no link goes down", key="routing.converge", hint=hint)
         return None

@@ -9,6 +9,7 @@ import numpy as np
 
 from netsim.bounds.ideal import IdealTimes, hand_over_times, ideal_times
 from netsim.errors import InputError
+from netsim.experiment.document import FAULTS
 from netsim.experiment.place_faults import link_faults
 from netsim.experiment.resolve_fabric import wrong_sizes
 from netsim.experiment.resolve_series import sampling_of
@@ -172,10 +173,10 @@ def _settled(
 
 
 def _placed(error: InputError, point: Point) -> InputError:
-    """An error with the experiment's file, and with the topology where that is an axis."""
-    label = point.axes.get("topology")
-    if label is not None:
-        error = error.telling(f"with topology {written(label)}")
+    """An error with the experiment's file, and with topology and faults where those are axes."""
+    for axis in ("topology", FAULTS):
+        if axis in point.axes:
+            error = error.telling(f"with {axis} {written(point.axes[axis])}")
     return error.at(file=point.file)
 
 

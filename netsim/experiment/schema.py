@@ -206,6 +206,11 @@ class OutputsSection(_Section):
     queues: _Bool = False
 
 
+def _unless_an_axis(value: Any) -> Any:
+    """What a section may be; [[faults]] tables are looked at as their axis is expanded."""
+    return {} if isinstance(value, list) else value
+
+
 class FileSection(_Section):
     """The top level. Sections are checked one by one, once their sweeps are expanded."""
 
@@ -218,7 +223,9 @@ class FileSection(_Section):
     classes: dict[str, ClassSection] = Field(default_factory=dict)
     packets: dict[str, Any] = Field(default_factory=dict)
     fabric: dict[str, Any] = Field(default_factory=dict)
-    faults: dict[str, Any] = Field(default_factory=dict)
+    faults: Annotated[dict[str, Any], BeforeValidator(_unless_an_axis)] = Field(
+        default_factory=dict
+    )
     routing: dict[str, Any] = Field(default_factory=dict)
     stop: dict[str, Any] = Field(default_factory=dict)
     outputs: dict[str, Any] = Field(default_factory=dict)

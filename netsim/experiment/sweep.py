@@ -2,10 +2,11 @@
 
 A list where one value belongs is an axis, "1..10" where a whole number belongs a
 range, and a list of transports (by name, or as [[transport]] tables) the axis
-"transport". So is a list of topologies, or of traffic patterns. On its axis a plugin is
-called by its `label`, or by its kind and what sets it apart. Where a table has a value for
-each part of a parameter, each of them may be a list. Points are the cartesian product in the
-order of the file, the first axis outermost, except that the seed is innermost.
+"transport". So is a list of topologies, of traffic patterns, or of [[faults]] tables. On its
+axis a plugin is called by its `label`, or by its kind and what sets it apart; a table of faults
+by its label, or by the names of its sections. Where a table has a value for each part of a
+parameter, each of them may be a list. Points are the cartesian product in the order of the file,
+the first axis outermost, except that the seed is innermost.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from itertools import product
 from typing import Any
 
 from netsim.errors import InputError, raise_all
-from netsim.experiment.document import CLASS_SECTIONS, PLUGIN_SECTIONS, Tree
+from netsim.experiment.document import CLASS_SECTIONS, FAULTS, PLUGIN_SECTIONS, Tree
 from netsim.experiment.schema import COUNT_FIELDS
 from netsim.plugins import registry
 from netsim.plugins.registry import Plugin
 from netsim.units import written
 
 MAX_POINTS = 10_000
+NO_FAULTS = "none"
+"""What a [[faults]] table without any is called."""
 SWEPT_SECTIONS = (*PLUGIN_SECTIONS, "packets", "fabric", "faults", "routing", "stop")
 
 Finder = Callable[[str, str], "Plugin | None"]
@@ -59,6 +62,8 @@ def _section(key: str, value: Any, find: Finder) -> list[Variant]:
         return _values(key, value, is_count=True)
     if key in PLUGIN_SECTIONS:
         return _plugin(key, value, find)
+    if key == FAULTS and isinstance(value, list):
+        return _faults(value)
     if key == "classes" and isinstance(value, dict):
         return _tables(value, [_flow_class(f"{key}.{name}", value[name], find) for name in value])
     if key in SWEPT_SECTIONS and isinstance(value, dict):
@@ -174,6 +179,28 @@ def _alternatives(section: str, items: Sequence[Any], find: Finder) -> list[Vari
     ]
 
 
+def _faults(items: Sequence[Any]) -> list[Variant]:
+    """The variants of each of several [[faults]] tables, one after the other, as one axis."""
+    if not items:
+        raise InputError("an empty list", key=FAULTS, hint="an axis needs a value")
+    if not all(isinstance(item, dict) for item in items):
+        raise InputError("a list of values", key=FAULTS, hint="[[faults]] tables")
+    tables = [dict(item) for item in items]
+    # A section may be called "label" as well as anything else: then it is a table.
+    labels = [
+        _taken_label(FAULTS, table)
+        if not isinstance(table.get("label", {}), dict)
+        else ", ".join(table) or NO_FAULTS
+        for table in tables
+    ]
+    _refuse_repetition(FAULTS, labels)
+    return [
+        Variant(variant.value, {FAULTS: label} | variant.axes)
+        for table, label in zip(tables, labels, strict=True)
+        for variant in _fixed(FAULTS, table, ())
+    ]
+
+
 def _own_label(section: str, table: Tree, find: Finder) -> str | None:
     """Take the label out of one of several tables of plugins; None if there is none."""
     kind = table.get("kind")
@@ -182,6 +209,11 @@ def _own_label(section: str, table: Tree, find: Finder) -> str | None:
     plugin = find(section, kind)
     if plugin is not None and plugin.param("label"):
         return None
+    return _taken_label(section, table)
+
+
+def _taken_label(section: str, table: Tree) -> str:
+    """Take the label out of a table that has one."""
     label = table.pop("label")
     if not isinstance(label, str) or not label.strip():
         hint = 'text in quotes, such as "4 planes"'

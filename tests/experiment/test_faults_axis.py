@@ -1,0 +1,124 @@
+"""Failures side by side: an axis of [[faults]] tables, and what each is called."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+from experiment_text import load, messages
+
+from netsim.errors import InputError
+from netsim.experiment.scenario import prepare
+
+REST = """
+transport = "ndp"
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = 4
+leaves = 4
+[traffic]
+kind = "permutation"
+[routing]
+converge = "10us"
+"""
+
+NONE = 'label = "none"'
+SPINE = """
+label = "a spine"
+[faults.broken]
+node = "spine0"
+down = "5us"
+up = "20us"
+"""
+HOST = """
+[faults.broken]
+links = "h1 - *"
+down = "5us"
+[faults.worn]
+links = "all"
+loss = 0.1
+"""
+
+
+def experiment(*tables: str, rest: str = REST) -> str:
+    return rest + "".join(f"[[faults]]\n{dedent(table)}\n" for table in tables)
+
+
+def test_each_table_is_a_point_with_its_own_faults(tmp_path):
+    none, spine, host = load(tmp_path, experiment(NONE, SPINE, HOST)).points()
+    assert [point.axes for point in (none, spine, host)] == [
+        {"faults": "none"},
+        {"faults": "a spine"},
+        {"faults": "broken, worn"},
+    ]
+    assert "faults" not in none.resolved
+    assert list(spine.resolved["faults"]) == ["broken"]
+    assert prepare(none).faults is None
+    down = prepare(spine).faults
+    assert down is not None
+    assert len(down.outages_ps) == 2 * 4
+    assert down.routes is not None
+    assert len(host.faults) == 2
+
+
+def test_a_table_without_faults_and_label_is_called_none(tmp_path):
+    points = load(tmp_path, experiment("", SPINE)).points()
+    assert [point.axes["faults"] for point in points] == ["none", "a spine"]
+
+
+def test_a_section_may_be_called_label(tmp_path):
+    section = '[faults.label]\nlinks = "all"\nloss = 0.5\n'
+    (point,) = load(tmp_path, experiment(section)).points()
+    assert point.axes == {"faults": "label"}
+    assert point.faults[0].loss == 0.5
+
+
+def test_lists_in_a_table_are_axes_of_their_own(tmp_path):
+    points = load(tmp_path, experiment(NONE, SPINE.replace('"20us"', '["20us", "30us"]'))).points()
+    assert [point.axes for point in points] == [
+        {"faults": "none"},
+        {"faults": "a spine", "faults.broken.up": "20us"},
+        {"faults": "a spine", "faults.broken.up": "30us"},
+    ]
+
+
+def test_overrides_reach_the_tables_that_have_the_section(tmp_path):
+    text = experiment(NONE, SPINE, HOST)
+    ends = [
+        [fault.outages_ps for fault in point.faults]
+        for point in load(tmp_path, text, "faults.broken.up=40us").points()
+    ]
+    assert ends == [[], [((5_000_000, 40_000_000),)], [((5_000_000, 40_000_000),), ()]]
+    added = load(tmp_path, text, 'faults.more={links="all", loss=0.5}').points()
+    assert [len(point.faults) for point in added] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            experiment(NONE, NONE),
+            'e.toml: faults: "none" stands twice (each value once)',
+        ),
+        (experiment("label = 4"), 'e.toml: faults.label: 4 is no label (text in quotes, such as "'),
+        ("faults = [1, 2]\n" + REST, "e.toml: faults: a list of values ([[faults]] tables)"),
+        ("faults = 3\n" + REST, "e.toml: faults: 3 is not a table ([faults] and its keys below it"),
+        (
+            experiment(NONE, SPINE.replace("down", "dwn")),
+            'e.toml: faults.broken.dwn: unknown key (did you mean "down"?)',
+        ),
+        (experiment(NONE, 'label = "x"\nbroken = 3'), "e.toml: faults.broken: "),
+    ],
+)
+def test_messages(tmp_path, text, expected):
+    assert messages(tmp_path, text)[0].startswith(expected)
+
+
+def test_what_does_not_fit_the_network_names_the_table(tmp_path):
+    _, spine = load(tmp_path, experiment(NONE, SPINE.replace("spine0", "spine9"))).points()
+    with pytest.raises(InputError) as caught:
+        prepare(spine)
+    told = str(caught.value).replace(f"{tmp_path}/", "")
+    assert told.startswith(
+        'e.toml: faults.broken.node: "spine9" matches no node of this network with faults "a spine"'
+    )
