@@ -1,4 +1,7 @@
-"""What circuit switches join: their ports around a circle, matching by matching."""
+"""What circuit switches join: their ports around a circle, matching by matching.
+
+Light that goes one way only is an arrow.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,12 @@ def draw_matchings(figure: Figure | SubFigure, place: Any, network: Network) -> 
         axes = figure.add_subplot(grid[0, at])
         axes.scatter(spots[:, 0], spots[:, 1], s=min(20.0, 200 / ends.size), color=PORT, zorder=2)
         for a, b in pairs:
-            axes.plot(*np.stack([of_end[a], of_end[b]]).T, color=LIGHT, linewidth=width, zorder=1)
+            if (b, a) not in pairs:
+                style = {"color": LIGHT, "linewidth": width, "arrowstyle": "->"}
+                axes.annotate("", of_end[b], of_end[a], arrowprops=style, zorder=1)
+            elif a < b:
+                line = np.stack([of_end[a], of_end[b]])
+                axes.plot(*line.T, color=LIGHT, linewidth=width, zorder=1)
         axes.set(aspect="equal", xlim=(-1.2, 1.2), ylim=(-1.2, 1.2))
         axes.set_axis_off()
         title = f"from {format_time(up_ps, 4)}" if len(found) > 1 else "always"
@@ -44,12 +52,13 @@ def draw_matchings(figure: Figure | SubFigure, place: Any, network: Network) -> 
         axes.set_title(title, fontsize="small")
 
 
-def matchings(network: Network, number: int) -> list[tuple[int, list[tuple[int, int]]]]:
-    """When light begins to pass a circuit switch anew, and the pairs of fibres joined then."""
+def matchings(network: Network, number: int) -> list[tuple[int, set[tuple[int, int]]]]:
+    """When light begins to pass a circuit switch anew, and the fibres joined then: from, to."""
     circuits = network.circuits
     assert circuits is not None
     ports = np.flatnonzero(circuits.of_port == number)
-    ports = ports[ports < network.port_peer[ports]]
+    if circuits.lit is not None:
+        ports = ports[circuits.lit[ports]]
     calendar = circuits.calendar[ports]
     always = ports[calendar < 0]
     first = circuits.first_day
@@ -67,6 +76,6 @@ def matchings(network: Network, number: int) -> list[tuple[int, list[tuple[int, 
             times = (up_ps - these[:, 0]) % period_ps
             if (times < these[:, 1] - these[:, 0]).any():
                 lit.append(port)
-        pairs = [(int(circuits.fibre[p]), int(circuits.fibre[network.port_peer[p]])) for p in lit]
+        pairs = {(int(circuits.fibre[p]), int(circuits.fibre[network.port_peer[p]])) for p in lit}
         found.append((up_ps, pairs))
     return found

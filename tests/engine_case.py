@@ -52,7 +52,8 @@ def network_of(case: Case) -> Network:
             builder.cable(c.a, c.b, c.rate_bps, 1, nic=c.nic)
     for number, one in enumerate(case.circuits):
         times = {name: getattr(one, name) for name in ("switching_ps", "sync_ps", "offset_ps")}
-        schedule = Schedule(one.slots_ps, one.matchings, repeats=one.repeats, **times)
+        ways = {"repeats": one.repeats, "duplex": one.duplex}
+        schedule = Schedule(one.slots_ps, one.matchings, **ways, **times)
         switch = builder.add_circuit_switch(f"ocs{number}", schedule)
         for edge, delay_ps in one.fibres:
             builder.fibre(edge, switch, one.rate_bps, delay_ps)

@@ -38,7 +38,7 @@ class CircuitRow:
 
 
 def lit_shares(circuits: Circuits) -> NDArray[np.float64]:
-    """float64[n_ports]: for what share of the time a port's cable is there; 1 if it always is.
+    """float64[n_ports]: for what share of the time a port's light passes; 1 if it always does.
 
     Of a schedule that does not repeat the last slot is what counts: it stays.
     """
@@ -66,6 +66,7 @@ def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
         n_fibres = np.unique(circuits.fibre[ports]).size
         calendars = np.unique(circuits.calendar[ports])
         calendars = calendars[calendars >= 0]
+        calendars = calendars[circuits.ever[calendars]]
         days = [np.arange(*circuits.first_day[one : one + 2]) for one in calendars.tolist()]
         starts = circuits.days_ps[np.concatenate(days), 0] if days else np.zeros(0)
         period_ps = int(circuits.period_ps[calendars].max(initial=0))

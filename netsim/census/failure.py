@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from netsim.census.paths import reach, reach_by
 from netsim.model.lanes import Lanes
 from netsim.model.network import Network
-from netsim.model.reroute import cut_off
+from netsim.model.reroute import cut_off, never_joined
 from netsim.model.routing import RoutingTable
 
 Ints = NDArray[np.int64]
@@ -82,7 +82,7 @@ def failure(network: Network, name: str, ports: Ints, lanes: Lanes) -> Failure:
         src, dst = (network.host_group[port[lane]] for port in (lanes.src_port, lanes.dst_port))
         lane_cut[lane] |= loss.cut[src, dst]
         lane_fewer[lane] |= loss.fewer[src, dst]
-    alone = cut_off(network, table, down)
+    alone = cut_off(network, table, down) & ~never_joined(network)
     first = network.node_first_port[: network.n_hosts]
     fewer_ports = np.logical_or.reduceat(dead, first) & ~alone
     fewer_ways = np.logical_or.reduceat(fewer, first) & ~alone & ~fewer_ports

@@ -16,7 +16,7 @@ from netsim.model.circuits import CircuitSwitch, cables_of, circuits_of
 from netsim.model.network import HOST_TIER, Network
 from netsim.model.parts import placed
 from netsim.model.plan import Plan
-from netsim.model.routing import COUNT_MASK, Routing, Wiring, shortest_paths
+from netsim.model.routing import COUNT_MASK, Routing, Wiring, networks_of, shortest_paths
 from netsim.model.schedules import Schedule
 from netsim.units import format_time, written
 
@@ -133,10 +133,10 @@ class NetworkBuilder:
     def add_circuit_switch(self, name: str, schedule: Schedule) -> CircuitSwitch:
         """Adds a circuit switch, which is joined by `fibre` to others, and returns it.
 
-        Every two of its ports that the schedule ever joins become a cable between the switches
-        that their fibres lead to: with the fibres' rate, with the delay of both of them, and there
-        when light passes. These cables come behind all others, circuit switch by circuit switch,
-        in ascending order of the ports that they join.
+        Every two of its ports that the schedule ever joins, one way at least, become a cable
+        between the switches that their fibres lead to: with the fibres' rate, with the delay of
+        both of them, and there when light passes. These cables come behind all others, circuit
+        switch by circuit switch, in ascending order of the ports that they join.
         """
         self._circuit_switches.append(CircuitSwitch(name, schedule))
         return self._circuit_switches[-1]
@@ -235,6 +235,9 @@ class NetworkBuilder:
         number = np.empty(len(self._names), np.int64)  # of a switch's group in its network
         number[edge_switch] = np.arange(edge_switch.size)
         number[edge_switch] -= first_group[switch_network[edge_switch]]
+        circuits = None
+        if by_circuit is not None:
+            circuits = circuits_of(self._circuit_switches, by_circuit, order - 2 * n_plain)
         wiring = Wiring(
             n_hosts=self._n_hosts,
             n_nodes=n_nodes,
@@ -244,6 +247,7 @@ class NetworkBuilder:
             edge_switch=edge_switch.astype(np.int32),
             first_group=first_group,
             switch_network=switch_network.astype(np.int32),
+            usable=None if circuits is None else circuits.lit,
         )
         self.expect(
             hosts=self._n_hosts,
@@ -276,9 +280,7 @@ class NetworkBuilder:
             route=table.route,
             route_ports=table.route_ports,
             routing=routing,
-            circuits=None
-            if by_circuit is None
-            else circuits_of(self._circuit_switches, by_circuit, order - 2 * n_plain),
+            circuits=circuits,
             plan=Plan(
                 names=self._names,
                 tiers=self._tiers,
@@ -359,27 +361,6 @@ class NetworkBuilder:
         reached = np.isin(switch_network, switch_network[host_switch])
         for switch in np.flatnonzero(~reached)[:1].tolist():
             raise InputError(f"switch {self._names[switch]} cannot be reached from any host")
-
-
-def networks_of(
-    port_switch: NDArray[np.int64], port_peer: NDArray[np.int64], n_switches: int
-) -> NDArray[np.int64]:
-    """Into which parts the switches fall without the hosts: int64[n_switches], from 0 on.
-
-    `port_switch` is the switch of each port, negative for a host. Parts are counted in the order
-    of their lowest switch.
-    """
-    a, b = port_switch, port_switch[port_peer]
-    inside = (a >= 0) & (b >= 0)
-    a, b = a[inside], b[inside]
-    lowest = np.arange(n_switches)
-    while True:
-        before = lowest.copy()
-        np.minimum.at(lowest, a, before[b])
-        lowest = lowest[lowest]  # jump to where that one already is
-        if (lowest == before).all():
-            break
-    return np.unique(lowest, return_inverse=True)[1].reshape(-1)
 
 
 def _nic(value: Any) -> int:

@@ -84,7 +84,8 @@ def longest_period_ps(circuits: Circuits | None) -> int:
 def duty(circuits: Circuits) -> NDArray[np.float64]:
     """float64[n_ports]: the share of the time in which each cable is there.
 
-    Of one whose schedule does not repeat that is 1, as of those that are no circuits.
+    Of one whose schedule does not repeat that is 1, as of those that are no circuits, and of ways
+    that light never goes.
     """
     share = np.ones(circuits.period_ps.size + 1)
     if circuits.change:
@@ -125,7 +126,7 @@ def check_rules(network: Network, rules: CircuitRules | None, packets: PacketFor
     Raises InputError, without a file, for [fabric.circuits].
     """
     circuits = network.circuits
-    if circuits is None or not circuits.change:
+    if circuits is None or not circuits.ever.any():
         if rules is not None:
             message = "has no effect: no circuit of this network ever changes"
             raise InputError(message, key=KEY, hint="remove it")
@@ -135,6 +136,7 @@ def check_rules(network: Network, rules: CircuitRules | None, packets: PacketFor
     held = rules.in_flight == HELD
     for number, name in enumerate(circuits.names):
         ports = np.flatnonzero((circuits.of_port == number) & (circuits.calendar >= 0))
+        ports = ports[circuits.ever[circuits.calendar[ports]]]
         if not ports.size:
             continue
         full_ps = int(send_ps[ports[0]])

@@ -9,6 +9,7 @@ is no node of it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS
-from netsim.model.schedules import NONE, Schedule, days_of
+from netsim.model.schedules import END_PS, NONE, Schedule, days_of
 from netsim.units import format_rate, format_time
 
 Ints = NDArray[np.int64]
@@ -63,10 +64,11 @@ class Circuits:
         fibre: int32[n_ports], the fibre of a port's cable at its own end, or -1. The cables of one
             fibre are never there at the same time.
         near_ps: int64[n_ports], the delay of that fibre.
-        calendar: int32[n_ports], the days of a port's cable; -1 for one that is always there.
-        first_day: int64[n_calendars + 1], where those of a calendar begin.
+        calendar: int32[n_ports], the days of the light that leaves by a port; -1 if it always
+            passes.
+        first_day: int64[n_calendars + 1], where those of a calendar begin; each has one at least.
         days_ps: int64[k, 2], from when until when light passes the circuit switch, in the first
-            period.
+            period. A way that light never goes has one day, which ends as it begins.
         period_ps: int64[n_calendars], after which it is the same again.
     """
 
@@ -82,15 +84,31 @@ class Circuits:
 
     @property
     def change(self) -> bool:
-        """Is any of the cables dark at any time?"""
+        """Is any of the cables dark at any time, one way at least?"""
         return bool(self.period_ps.size)
+
+    @cached_property
+    def ever(self) -> NDArray[np.bool_]:
+        """bool[n_calendars]: is there any light on these days?"""
+        ever: NDArray[np.bool_] = (
+            self.days_ps[self.first_day[1:] - 1, 1] > (self.days_ps[self.first_day[:-1], 0])
+        )
+        return ever
+
+    @cached_property
+    def lit(self) -> NDArray[np.bool_] | None:
+        """bool[n_ports]: False where light never passes, since the cable goes the other way only.
+
+        None if there is no such port.
+        """
+        return None if self.ever.all() else np.append(self.ever, True)[self.calendar]
 
 
 class CircuitCables(NamedTuple):
     """All cables of circuit switches as rows, before ports are numbered.
 
-    `cables` is as `NetworkBuilder` has them, the others say of each, or of each and its two ends,
-    what `Circuits` says of ports.
+    `cables` is as `NetworkBuilder` has them, the others say of each, or of each and its two ends
+    (`fibre`, `near_ps`, `calendar`), what `Circuits` says of ports.
     """
 
     cables: Ints
@@ -110,7 +128,7 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
     Raises InputError for a port without a fibre, or one that joins a switch to itself.
     """
     parts: list[tuple[Ints, ...]] = []
-    n_fibres, calendars = 0, [np.zeros(1, np.int64)]
+    n_fibres = n_calendars = 0
     for number, one in enumerate(switches):
         if len(one.edges) < one.schedule.n_ports:
             raise InputError(
@@ -118,33 +136,58 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
                 hint=f"its schedule has {one.schedule.n_ports} ports",
             )
         days = days_of(one.schedule)
+        pairs, way = _both_ways(days.pairs, one.schedule.duplex)
         edges, delays = np.array(one.edges), np.array(one.delays_ps)
-        ends, near = edges[days.pairs], delays[days.pairs]
-        for a, b in days.pairs[ends[:, 0] == ends[:, 1]][:1].tolist():
+        ends, near = edges[pairs], delays[pairs]
+        for a, b in pairs[ends[:, 0] == ends[:, 1]][:1].tolist():
             raise InputError(
                 f"circuit switch {one.name} joins its ports {a} and {b}, which lead to one switch"
             )
-        n = len(days.pairs)
-        own = np.full(n, number)
-        count = np.diff(days.first_day)
-        cables = np.zeros((n, 5), np.int64)
+        cables = np.zeros((len(pairs), 5), np.int64)
         cables[:, :2], cables[:, 2], cables[:, 3] = ends, one.rate_bps, near.sum(axis=1)
-        parts.append((cables, own, days.pairs + n_fibres, near, count, days.days_ps))
-        calendars.append(np.full(int((count > 0).sum()), one.schedule.period_ps, np.int64))
+        count = np.diff(days.first_day)
+        dated = count > 0
+        n_dated = int(dated.sum())
+        of_way = np.where(dated, n_calendars + np.cumsum(dated) - 1, NONE)
+        count, days_ps = count[dated], days.days_ps
+        periods = np.full(n_dated, one.schedule.period_ps, np.int64)
+        if (way == len(days.pairs)).any():
+            of_way = np.append(of_way, n_calendars + n_dated)
+            count, periods = np.append(count, 1), np.append(periods, 2 * END_PS)
+            days_ps = np.concatenate([days_ps, np.zeros((1, 2), np.int64)])
+        own = np.full(len(pairs), number)
+        parts.append((cables, own, pairs + n_fibres, near, of_way[way], count, days_ps, periods))
         n_fibres += len(one.edges)
+        n_calendars += count.size
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    cables, of_cable, fibre, near_ps, counts, days_ps = columns
-    dated = counts > 0
+    cables, of_cable, fibre, near_ps, calendar, counts, days_ps, period_ps = columns
     return CircuitCables(
         cables=cables,
         of_cable=of_cable,
         fibre=fibre,
         near_ps=near_ps,
-        calendar=np.where(dated, np.cumsum(dated) - 1, NONE),
-        first_day=np.concatenate([[0], np.cumsum(counts[dated])]).astype(np.int64),
+        calendar=calendar,
+        first_day=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         days_ps=days_ps,
-        period_ps=np.concatenate(calendars)[1:],
+        period_ps=period_ps,
     )
+
+
+def _both_ways(pairs: Ints, duplex: bool) -> tuple[Ints, Ints]:
+    """The pairs of ports that become cables, and which of `pairs` is the light from either end.
+
+    Both are int64[n, 2]. The lower port comes first, in ascending order. A way that light never
+    goes is as if it were one more pair behind the others.
+    """
+    n = len(pairs)
+    if duplex:
+        return pairs, np.repeat(np.arange(n), 2).reshape(n, 2)
+    low, high = pairs.min(axis=1), pairs.max(axis=1)
+    scale = int(high.max(initial=0)) + 1
+    cables, which = np.unique(low * scale + high, return_inverse=True)
+    way = np.full((cables.size, 2), n)
+    way[which.reshape(-1), (pairs[:, 0] > pairs[:, 1]).astype(np.int64)] = np.arange(n)
+    return np.stack([cables // scale, cables % scale], axis=1), way
 
 
 def circuits_of(switches: list[CircuitSwitch], rows: CircuitCables, ends: Ints) -> Circuits:
@@ -163,7 +206,7 @@ def circuits_of(switches: list[CircuitSwitch], rows: CircuitCables, ends: Ints) 
         of_port=by_port(np.repeat(rows.of_cable, 2), np.int32),
         fibre=by_port(rows.fibre, np.int32),
         near_ps=by_port(rows.near_ps, np.int64),
-        calendar=by_port(np.repeat(rows.calendar, 2), np.int32),
+        calendar=by_port(rows.calendar, np.int32),
         first_day=rows.first_day,
         days_ps=rows.days_ps,
         period_ps=rows.period_ps,

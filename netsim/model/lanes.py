@@ -76,8 +76,30 @@ def lanes_used(network: Network, flows: FlowTable, planes: str, seed: int) -> La
 def lanes_of(network: Network, flows: FlowTable) -> Lanes:
     """All lanes of each flow.
 
-    Raises InputError, naming the flow, for a flow that has none.
+    Raises InputError, naming the flow, for a flow that has none, or one that no route leads along,
+    there or back.
     """
+    lanes = _all_lanes(network, flows)
+    if not network.reaches_all:
+        _check_routes(network, lanes)
+    return lanes
+
+
+def _check_routes(network: Network, lanes: Lanes) -> None:
+    """Refuse lanes without a route, there or back."""
+    out, back = lanes.src_port, lanes.dst_port
+    for src, dst in ((out, back), (back, out)):
+        for lane in np.flatnonzero(~network.reaches(src, dst))[:1].tolist():
+            flow = int(np.searchsorted(lanes.first, lane, side="right")) - 1
+            a, b = (int(network.port_node[end[lane]]) for end in (src, dst))
+            back_too = "" if src is out else ", for what answers it"
+            raise InputError(
+                f"flow {flow}: no route leads from host {a} to host {b}{back_too}",
+                hint="circuits that join their switches, be it over others, or other hosts",
+            )
+
+
+def _all_lanes(network: Network, flows: FlowTable) -> Lanes:
     src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
     n, n_networks = len(flows), int(network.first_group.size) - 1
     if not network.has_several_ports:

@@ -19,7 +19,14 @@ from netsim.limits import DELAY_PS
 from netsim.model.circuits import Circuits
 from netsim.model.plan import Plan
 from netsim.model.relays import RelayRule
-from netsim.model.routing import COUNT_BITS, COUNT_MASK, Routing, Wiring, shortest_paths
+from netsim.model.routing import (
+    COUNT_BITS,
+    COUNT_MASK,
+    NO_ROUTE,
+    Routing,
+    Wiring,
+    shortest_paths,
+)
 from netsim.model.schedules import NONE
 from netsim.units import format_time
 
@@ -142,7 +149,15 @@ class Network:
         return int(self.edge_switch.size)
 
     def wiring(self, usable: NDArray[np.bool_] | None = None) -> Wiring:
-        """Who is joined to whom; routes lead out of `usable` ports (bool[n_ports]) only."""
+        """Who is joined to whom; routes lead out of `usable` ports (bool[n_ports]) only.
+
+        In no case do they lead out of ports whose light never passes a circuit switch.
+        """
+        lit = None if self.circuits is None else self.circuits.lit
+        if usable is None or lit is None:
+            usable = lit if usable is None else usable
+        else:
+            usable = usable & lit
         return Wiring(
             n_hosts=self.n_hosts,
             n_nodes=self.n_nodes,
@@ -183,12 +198,13 @@ class Network:
 
     @cached_property
     def diameter(self) -> int:
-        """Links on the longest of all first shortest paths between two hosts."""
+        """Links on the longest of all first shortest paths between two hosts that there are."""
         sizes = np.diff(self.first_group)
         of_network = np.repeat(sizes, sizes)  # groups in the network of each group
         switch = np.repeat(self.edge_switch.astype(np.int64), of_network)
         group = np.concatenate([np.tile(np.arange(n), n) for n in sizes.tolist()])
-        hops = 2
+        joined = self.route[self.route_first[switch] + group] != NO_ROUTE
+        group, switch, hops = group[joined], switch[joined], 2
         while True:
             count = self.route[self.route_first[switch] + group] & COUNT_MASK
             group, switch = group[count > 0], switch[count > 0]
@@ -198,10 +214,30 @@ class Network:
             hops += 1
 
     def candidates(self, switch: int, group: int) -> NDArray[np.int32]:
-        """Local ports of a switch (index) towards a group of its network; empty for its own."""
+        """Local ports of a switch (index) towards a group of its network; empty for its own.
+
+        Raises InputError if there is no route to it.
+        """
         entry = int(self.route[int(self.route_first[switch]) + group])
+        if entry == NO_ROUTE:
+            edges = self.edge_switch[int(self.first_group[self.switch_network[switch]]) :]
+            names = self.switch_names
+            raise InputError(f"no route leads from {names[switch]} to {names[edges[group]]}")
         offset = entry >> COUNT_BITS
         return self.route_ports[offset : offset + (entry & COUNT_MASK)]
+
+    @cached_property
+    def reaches_all(self) -> bool:
+        """Does every switch have a route to every edge switch of its network?"""
+        return not (self.route == NO_ROUTE).any()
+
+    def reaches(self, src: NDArray[np.int64], dst: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """bool[n]: does a route lead from hosts' ports `src` to `dst`, in the same network?"""
+        switch = self.next_switch(src)
+        found: NDArray[np.bool_] = (
+            self.route[self.route_first[switch] + self.host_group[dst]] != NO_ROUTE
+        )
+        return found
 
     def first_port(self, switch: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int64]:
         """Global port of the first candidate of each (switch index, group); none may be own."""
@@ -216,7 +252,8 @@ class Network:
     def path(self, src: int, dst: int) -> list[int]:
         """Global ports that a packet leaves by on the first path between two hosts' ports.
 
-        Raises InputError if they are not ports of hosts, or lead to different networks.
+        Raises InputError if they are not ports of hosts, lead to different networks, or no route
+        leads from the one to the other.
         """
         for port in (src, dst):
             if not 0 <= port < self.n_host_ports:
@@ -256,11 +293,12 @@ class Network:
 
         Node attributes: kind ("host" or "switch"), tier, name. Edge attributes: ports (at the
         lower and at the higher node), rate_bps, delay_ps as a pair of the two directions, and
-        circuit_switch, its name or "".
+        circuit_switch, its name or "", and lit, a pair: does light ever go that way?
         """
         import networkx
 
         graph: networkx.MultiGraph[int] = networkx.MultiGraph(name=self.name)
+        lit = None if self.circuits is None else self.circuits.lit
         for node in range(self.n_nodes):
             kind = "host" if node < self.n_hosts else "switch"
             graph.add_node(node, kind=kind, tier=int(self.tier[node]), name=self.node_name(node))
@@ -273,5 +311,6 @@ class Network:
                 rate_bps=int(self.port_rate_bps[port]),
                 delay_ps=(int(self.port_delay_ps[port]), int(self.port_delay_ps[peer])),
                 circuit_switch=self.circuit_switch(port),
+                lit=(lit is None or bool(lit[port]), lit is None or bool(lit[peer])),
             )
         return graph

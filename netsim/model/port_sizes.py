@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.network import Network
-from netsim.model.routing import COUNT_MASK
+from netsim.model.routing import COUNT_MASK, NO_ROUTE
 from netsim.units import Bdp
 
 Ints = NDArray[np.int64]
@@ -93,7 +93,10 @@ def base_round_trips(network: Network, packets: PacketFormat) -> Ints:
 
 
 def longest_ways(network: Network, size_bytes: int) -> Ints:
-    """int64[n_networks]: the longest that a packet alone takes between two hosts' ports, in ps."""
+    """int64[n_networks]: the longest that a packet alone takes between two hosts' ports, in ps.
+
+    Of those that a route leads from and to.
+    """
     cross_ps = send_time(size_bytes, byte_quotient(network.port_rate_bps)) + network.port_delay_ps
     host_ports = np.arange(network.n_host_ports)
     group = network.first_group[network.port_network] + network.host_group
@@ -102,10 +105,11 @@ def longest_ways(network: Network, size_bytes: int) -> Ints:
     np.maximum.at(down_ps, group, cross_ps[network.port_peer[host_ports]])
     longest = np.zeros(network.first_group.size - 1, np.int64)
     for number, src, dst in _pairs(network):
-        first = int(network.first_group[number])
+        switch = network.edge_switch[src].astype(np.int64)
+        to = dst - int(network.first_group[number])
         time_ps = up_ps[src] + down_ps[dst]
-        going, switch = np.arange(src.size), network.edge_switch[src].astype(np.int64)
-        to = dst - first
+        going = np.flatnonzero(network.route[network.route_first[switch] + to] != NO_ROUTE)
+        switch, to, joined = switch[going], to[going], going
         while True:
             on = network.route[network.route_first[switch] + to] & COUNT_MASK > 0
             going, switch, to = going[on], switch[on], to[on]
@@ -114,7 +118,7 @@ def longest_ways(network: Network, size_bytes: int) -> Ints:
             port = network.first_port(switch, to)
             time_ps[going] += cross_ps[port]
             switch = network.next_switch(port)
-        longest[number] = max(longest[number], int(time_ps.max()))
+        longest[number] = max(longest[number], int(time_ps[joined].max(initial=0)))
     return longest
 
 

@@ -100,7 +100,7 @@ def follow_failures(network: Network, faults: LinkFaults, converge_ps: Ints) -> 
         table = network.routing(network.wiring(~down))
         writer.add(table.route, table.route_ports, np.minimum(time + converge_ps, NEVER))
         alone |= cut_off(network, table, down)
-    return writer.changes(np.flatnonzero(alone))
+    return writer.changes(np.flatnonzero(alone & ~never_joined(network)))
 
 
 def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, NDArray[np.bool_]]]:
@@ -130,6 +130,14 @@ def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, NDArray
         down = depth > 0
         if not np.array_equal(down, before):
             yield int(at[begin]), down
+
+
+def never_joined(network: Network) -> NDArray[np.bool_]:
+    """bool[n_hosts]: which hosts are `cut_off` though nothing is down."""
+    if network.reaches_all:
+        return np.zeros(network.n_hosts, bool)
+    own = RoutingTable(network.route, network.route_ports)
+    return cut_off(network, own, np.zeros(network.n_ports, bool))
 
 
 def cut_off(network: Network, table: RoutingTable, down: NDArray[np.bool_]) -> NDArray[np.bool_]:

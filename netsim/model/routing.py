@@ -149,6 +149,27 @@ class RouteChanges:
         return int(self.row_from_ps.size - self.row_ptr.size + 1)
 
 
+def networks_of(
+    port_switch: NDArray[np.int64], port_peer: NDArray[np.int64], n_switches: int
+) -> NDArray[np.int64]:
+    """Into which parts the switches fall without the hosts: int64[n_switches], from 0 on.
+
+    `port_switch` is the switch of each port, negative for a host. Parts are counted in the order
+    of their lowest switch.
+    """
+    a, b = port_switch, port_switch[port_peer]
+    inside = (a >= 0) & (b >= 0)
+    a, b = a[inside], b[inside]
+    lowest = np.arange(n_switches)
+    while True:
+        before = lowest.copy()
+        np.minimum.at(lowest, a, before[b])
+        lowest = lowest[lowest]  # jump to where that one already is
+        if (lowest == before).all():
+            break
+    return np.unique(lowest, return_inverse=True)[1].reshape(-1)
+
+
 Routing = Callable[[Wiring], RoutingTable]
 
 

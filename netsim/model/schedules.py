@@ -45,8 +45,10 @@ class Schedule:
 
     Attributes:
         slots_ps: int64[slots], how long each lasts.
-        matchings: int64[slots, ports], the port that each port is joined to in a slot, which is
-            joined to it as well; -1, or the port itself, if none is.
+        matchings: int64[slots, ports], the port that each port is joined to in a slot: by that one
+            leaves the light that comes in by this one. -1, or the port itself: none.
+        duplex: whether light goes both ways: the other port is joined to this one as well. If not,
+            it may be joined to any, or to none.
         switching_ps, sync_ps: how long the mirrors take to turn, and receivers to find the beat
             of what they then see. So long, one after the other, ports are dark whose partner
             is another one than before.
@@ -60,6 +62,7 @@ class Schedule:
         slots_ps: ArrayLike,
         matchings: ArrayLike,
         *,
+        duplex: bool = True,
         switching_ps: int = 0,
         sync_ps: int = 0,
         offset_ps: int = 0,
@@ -70,6 +73,7 @@ class Schedule:
         Raises InputError, without a name, for what cannot be a schedule.
         """
         self.matchings = _table(matchings)
+        self.duplex = bool(duplex)
         self.slots_ps = _lengths(slots_ps, len(self.matchings))
         self.switching_ps = _time(switching_ps, "switching_ps")
         self.sync_ps = _time(sync_ps, "sync_ps")
@@ -100,14 +104,7 @@ class Schedule:
                 f"slot {slot} joins port {port} to port {matchings[slot, port]}",
                 hint=f"its ports are 0 to {n - 1}; -1 for none",
             )
-        back = np.take_along_axis(matchings, np.maximum(matchings, 0), axis=1)
-        for slot, port in np.argwhere((matchings != NONE) & (back != at))[:1].tolist():
-            other = int(matchings[slot, port])
-            raise InputError(
-                f"slot {slot} joins port {port} to port {other}, and port {other} to "
-                f"{_port(int(matchings[slot, other]))}",
-                hint="light goes both ways: matching[i] = j and matching[j] = i",
-            )
+        self._check_ways()
         for slot in np.flatnonzero(self.slots_ps <= self.dark_ps)[:1].tolist():
             raise InputError(
                 f"slot {slot} of {format_time(int(self.slots_ps[slot]), 4)} ends before light "
@@ -116,6 +113,29 @@ class Schedule:
             )
         if float(self.slots_ps.sum(dtype=float)) + self.offset_ps >= HORIZON_PS:
             raise InputError("the slots are longer together than a run's clock", hint="2^56 ps")
+
+    def _check_ways(self) -> None:
+        """Light leaves by a port that comes in by one; if both ways, by the same one."""
+        at, matchings = np.arange(self.n_ports), self.matchings
+        ordered = np.sort(matchings, axis=1)
+        twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NONE)
+        if not self.duplex:
+            for slot, place in np.argwhere(twice)[:1].tolist():
+                other = int(ordered[slot, place])
+                a, b = np.flatnonzero(matchings[slot] == other)[:2].tolist()
+                raise InputError(
+                    f"slot {slot} joins both port {a} and port {b} to port {other}",
+                    hint="each port stands once in a matching",
+                )
+            return
+        back = np.take_along_axis(matchings, np.maximum(matchings, 0), axis=1)
+        for slot, port in np.argwhere((matchings != NONE) & (back != at))[:1].tolist():
+            other = int(matchings[slot, port])
+            raise InputError(
+                f"slot {slot} joins port {port} to port {other}, and port {other} to "
+                f"{_port(int(matchings[slot, other]))}",
+                hint="matching[i] = j and matching[j] = i, or duplex=False for light one way",
+            )
 
 
 def _table(matchings: ArrayLike) -> Ints:
@@ -156,9 +176,10 @@ def _port(port: int) -> str:
 class Days(NamedTuple):
     """The pairs of ports that a schedule ever joins, and when light passes between them.
 
-    `pairs` is int64[n, 2], the lower port first, in ascending order. `days_ps`, int64[k, 2], are
-    from when until when, in the first period; those of pair i are `first_day[i]` to
-    `first_day[i + 1]`. A pair that is never dark has none.
+    `pairs` is int64[n, 2] in ascending order: if light goes both ways the lower port comes first,
+    if not, the one by which it comes in. `days_ps`, int64[k, 2], are from when until when, in the
+    first period; those of pair i are `first_day[i]` to `first_day[i + 1]`. A pair that is never
+    dark has none.
     """
 
     pairs: Ints
@@ -173,8 +194,8 @@ def days_of(schedule: Schedule) -> Days:
     last slot is followed by the first one. The day of such a pair ends in the next period.
     """
     n_slots, n = schedule.matchings.shape
-    slot, low = np.nonzero(schedule.matchings > np.arange(n))
-    key = low * n + schedule.matchings[slot, low]
+    slot, port = np.nonzero(schedule.matchings > (np.arange(n) if schedule.duplex else NONE))
+    key = port * n + schedule.matchings[slot, port]
     order = np.lexsort((slot, key))
     slot, key = slot[order], key[order]
     # Runs of slots in which a pair stays joined.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.model.lanes import ENTROPY, HASH
 from netsim.model.network import Network
-from netsim.model.routing import COUNT_MASK
+from netsim.model.routing import COUNT_MASK, NO_ROUTE
 
 KEY = "fabric.load_balancing"
 BOTH_WAYS = (HASH, ENTROPY)
@@ -51,7 +51,12 @@ def check_symmetric(network: Network, planes: str = HASH) -> None:
             key="fabric.planes",
             hint=" or ".join(BOTH_WAYS),
         )
-    if int((network.route & COUNT_MASK).max(initial=0)) <= 1:
+    wiring = network.wiring()
+    if wiring.usable is not None:
+        port = int(np.flatnonzero(~wiring.usable)[0])
+        raise _refusal(f"light never goes from {network.port_name(port)}, but to it")
+    counts = np.where(network.route == NO_ROUTE, 0, network.route & COUNT_MASK)
+    if int(counts.max(initial=0)) <= 1:
         return
     height = heights(network)
     low, high = _fabric_cables(network)
@@ -90,10 +95,13 @@ def _check_layer(network: Network, rows: dict[int, list[list[int]]]) -> None:
 
 
 def _fabric_cables(network: Network) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The two switches (indices) that each port between switches joins, its own first."""
+    """The two switches (indices) that each link between switches joins, its own first."""
     own = network.port_node.astype(np.int64) - network.n_hosts
     far = network.port_node[network.port_peer].astype(np.int64) - network.n_hosts
     between = (own >= 0) & (far >= 0)
+    usable = network.wiring().usable
+    if usable is not None:
+        between &= usable
     return own[between], far[between]
 
 

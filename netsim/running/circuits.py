@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.model.circuit_times import lit_ps
-from netsim.model.schedules import NONE
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -31,15 +30,16 @@ def circuit_columns(engine: Engine) -> Table:
 def circuit_figures(engine: Engine) -> dict[str, Any]:
     """The circuits' part of the summary: for how much of the time they were there on average."""
     circuits = engine.network.circuits
-    if circuits is None or not circuits.change:
+    if circuits is None or not circuits.ever.any():
         return {}
     counters = engine.link_counters()
     end_ps = max(1, engine.now_ps)
+    changes = np.append(circuits.ever, False)[circuits.calendar]
     return {
         "circuits": {
             "switches": len(circuits.names),
-            "circuits": int((circuits.calendar != NONE).sum()) // 2,
-            "duty": float(lit_ps(circuits, end_ps).mean() / end_ps),
+            "circuits": int((changes | changes[engine.network.port_peer]).sum()) // 2,
+            "duty": float(lit_ps(circuits, end_ps)[circuits.ever].mean() / end_ps),
             "dark": int(counters.dark_packets.sum()),
             "dark_bytes": int(counters.dark_bytes.sum()),
         }

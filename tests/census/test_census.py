@@ -22,6 +22,7 @@ from netsim.census.symmetry import kinds_of_networks
 from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
 from netsim.network import Schedule
+from netsim.plots.matchings import matchings
 from netsim.plugins import registry
 
 TBPS = 1000 * GBPS
@@ -195,14 +196,38 @@ def test_circuits_that_do_not_change_are_there_always() -> None:
     for host, tor in enumerate(tors):
         builder.cable(host, tor, 100 * GBPS, METRE_PS)
     ways = [[[1, 0, 3, 2]], [[2, 3, 0, 1]], [[3, 2, 1, 0], [1, 0, 3, 2]]]
-    for name, matchings in zip("fgh", ways, strict=True):
-        schedule = Schedule(10**7, matchings, switching_ps=10**6, repeats=name != "h")
+    for name, joined in zip("fgh", ways, strict=True):
+        schedule = Schedule(10**7, joined, switching_ps=10**6, repeats=name != "h")
         one = builder.add_circuit_switch(name, schedule)
         for tor in tors:
             builder.fibre(tor, one, 100 * GBPS, METRE_PS)
     rows = census(builder.build("fixed")).circuit_switches
     assert [(row.names[0], row.count, row.period_ps) for row in rows] == [("f", 2, 0), ("h", 1, 0)]
     assert [row.duty for row in rows] == [1, 1]
+
+
+def test_ways_that_light_never_goes_count_for_nothing() -> None:
+    """A ring of three in the first slot, 0 to 2 in the second: two fibres of three are lit."""
+    builder = NetworkBuilder()
+    builder.add_hosts(3)
+    tors = [builder.add_switch(f"tor{i}") for i in range(3)]
+    schedule = Schedule(10**7, [[1, 2, 0], [2, -1, -1]], duplex=False)
+    ocs = builder.add_circuit_switch("ocs", schedule)
+    for host, tor in enumerate(tors):
+        builder.cable(host, tor, 100 * GBPS, METRE_PS)
+        builder.fibre(tor, ocs, 100 * GBPS, METRE_PS)
+    network = builder.build("ring")
+    counted = census(network)
+    (row,) = counted.circuit_switches
+    assert (row.ports, row.matchings) == (3, 2)
+    assert row.duty == pytest.approx((2 + 1 + 1) / (2 * 3))
+    assert [(kind.joins, kind.count) for kind in counted.cables] == [(HOST, 3), (FIBRE, 3)]
+    # All are two links between switches apart at most, by the ring or by the short cut.
+    assert [(way.links, way.fewest, way.most) for way in counted.networks[0].ways] == [
+        (3, 1, 1),
+        (4, 1, 1),
+    ]
+    assert matchings(network, 0) == [(0, {(0, 1), (1, 2), (2, 0)}), (10**7, {(0, 2)})]
 
 
 @pytest.mark.parametrize(

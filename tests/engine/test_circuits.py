@@ -18,6 +18,7 @@ from netsim.engine.kernels.layout import INF
 from netsim.errors import InputError
 from netsim.model.fabric import CircuitRules, Fabric, PacketFormat
 from netsim.model.network import Network
+from netsim.model.schedules import NONE
 from netsim.network import NetworkBuilder, Schedule, tournament
 
 GBPS = 10**9
@@ -65,6 +66,28 @@ def test_a_circuit_that_is_always_there_is_a_cable() -> None:
     assert not found[0].parts.circuits
     table = flow_table(flows)
     assert fct_ps(found[0]).tolist() == ideal_times(always, table, PACKETS).fct_ps.tolist()
+
+
+def test_a_ring_of_racks_that_send_one_way() -> None:
+    """0 -> 1 -> 2 -> 3 -> 0 for ever: what waits for nothing crosses as many fibres as it must."""
+    network = racks(Schedule(SLOT, [[1, 2, 3, 0]], duplex=False))
+    flows = [(src, dst, 936, 50 * US * k) for k, (src, dst) in enumerate(((0, 1), (1, 0), (2, 1)))]
+    engine = run(on(network, flows))
+    # Fibres from rack to rack, of which those of rack 0 are longer.
+    fibres = [(NEAR + FAR), (2 * FAR) * 2 + (NEAR + FAR), (2 * FAR) + 2 * (NEAR + FAR)]
+    assert fct_ps(engine).tolist() == [
+        2 * US + fibre + (2 + hops) * FULL_PS for fibre, hops in zip(fibres, (1, 3, 3), strict=True)
+    ]
+    with pytest.raises(InputError, match="pauses cannot cross a circuit in time"):
+        build(network, flow_table(flows), "roce", LOSSLESS, packets=PACKETS, jit=False)
+
+
+def test_the_ways_of_a_circuit_are_there_at_different_times() -> None:
+    """From 0 to 1 in the first slot, back in the second: each waits for its own."""
+    network = racks(Schedule(SLOT, [[1, NONE], [NONE, 0]], duplex=False, switching_ps=DARK))
+    engine = run(on(network, [(0, 1, 936, 0), (1, 0, 936, 0)]))
+    rest = FULL_PS + NEAR + FAR + FULL_PS + US
+    assert fct_ps(engine).tolist() == [DARK - NEAR + rest, SLOT + DARK - FAR + rest]
 
 
 @pytest.mark.parametrize("rules", [{}, {"guard_ps": 500 * NS}, {"in_flight": "lost"}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import networkx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,8 +13,12 @@ from hypothesis import strategies as st
 from netsim.errors import InputError
 from netsim.model.circuit_times import check_rules, clock_errors
 from netsim.model.fabric import CircuitRules, PacketFormat
+from netsim.model.flows import FlowTable
+from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
+from netsim.model.port_sizes import longest_ways
 from netsim.model.schedules import END_PS, NONE, Schedule, days_of, tournament
+from netsim.model.symmetry import check_symmetric
 from netsim.network import NetworkBuilder
 
 GBPS = 10**9
@@ -49,19 +54,24 @@ def test_in_a_tournament_each_meets_each_other_one_once(n: int) -> None:
 @st.composite
 def schedules(draw: st.DrawFn) -> Schedule:
     n = draw(st.integers(1, 5))
+    duplex = draw(st.booleans())
     matchings = []
     for _ in range(draw(st.integers(1, 6))):
         matching = np.full(n, NONE)
         ports = draw(st.permutations(range(n)))
-        for a, b in zip(ports[::2], ports[1::2], strict=False):
+        pairs = zip(ports[::2], ports[1::2], strict=False) if duplex else enumerate(ports)
+        for a, b in pairs:
             if draw(st.booleans()):
-                matching[[a, b]] = b, a
+                matching[a] = b
+                if duplex:
+                    matching[b] = a
         matchings.append(matching)
     dark = draw(st.integers(0, 3)), draw(st.integers(0, 2))
     lengths = [sum(dark) + draw(st.integers(1, 5)) for _ in matchings]
     return Schedule(
         lengths,
         matchings,
+        duplex=duplex,
         switching_ps=dark[0],
         sync_ps=dark[1],
         offset_ps=draw(st.integers(0, 9)),
@@ -99,7 +109,7 @@ def test_days_are_when_light_passes(schedule: Schedule) -> None:
     days = days_of(schedule)
     pairs = [tuple(pair) for pair in days.pairs.tolist()]
     joined = schedule.matchings
-    slots, ports = np.nonzero(joined > np.arange(schedule.n_ports))
+    slots, ports = np.nonzero(joined > (np.arange(schedule.n_ports) if schedule.duplex else NONE))
     assert pairs == sorted({(p, int(joined[s, p])) for s, p in zip(slots, ports, strict=True)})
     end_ps = 4 * int(schedule.slots_ps.sum())
     for number, pair in enumerate(pairs):
@@ -151,9 +161,106 @@ def test_a_pair_that_is_always_joined_is_a_cable_like_any_other() -> None:
     assert (circuits.calendar == NONE).all()
 
 
+def test_each_way_of_a_cable_has_days_of_its_own() -> None:
+    """0 sends to 1, to 2, to 1; 1 to 0 in the second slot only; nobody else to anybody."""
+    ways = [[1, NONE, NONE], [2, 0, NONE], [1, NONE, NONE]]
+    network = network_with(Schedule(10 * US, ways, duplex=False, switching_ps=US))
+    circuits = network.circuits
+    assert circuits is not None
+    days = {
+        network.port_name(port): (
+            circuits.days_ps[slice(*circuits.first_day[number : number + 2])] / US
+        ).tolist()
+        for port in np.flatnonzero(circuits.of_port >= 0).tolist()
+        if (number := int(circuits.calendar[port])) >= 0
+    }
+    assert days == {
+        "tor0:1": [[21, 40]],
+        "tor0:2": [[11, 20]],
+        "tor1:1": [[11, 20]],
+        "tor2:1": [[0, 0]],
+    }
+    assert circuits.lit is not None
+    assert [network.port_name(port) for port in np.flatnonzero(~circuits.lit)] == ["tor2:1"]
+    to = [
+        [network.reaches(np.array([a]), np.array([b])).item() for b in range(3)] for a in range(3)
+    ]
+    assert to == [[True, True, True], [True, True, True], [False, False, True]]
+    assert [network.port_name(port) for port in network.path(1, 2)] == [
+        "h1:0",
+        "tor1:1",
+        "tor0:2",
+        "tor2:0",
+    ]
+    assert network.diameter == 4
+    with pytest.raises(InputError, match="no route leads from tor2 to tor0"):
+        network.path(2, 0)
+
+
+@given(schedules())
+@settings(max_examples=60, deadline=None)
+def test_routes_over_circuits_are_the_shortest_of_directed_paths(schedule: Schedule) -> None:
+    network = network_with(schedule)
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(range(schedule.n_ports))
+    slots, ports = np.nonzero(schedule.matchings != NONE)
+    graph.add_edges_from(
+        (int(port), int(schedule.matchings[slot, port]))
+        for slot, port in zip(slots, ports, strict=True)
+    )
+    for src in graph:
+        for dst in graph:
+            if network.port_network[src] != network.port_network[dst]:
+                assert not networkx.has_path(graph, src, dst)
+                continue
+            there = networkx.has_path(graph, src, dst)
+            assert network.reaches(np.array([src]), np.array([dst])).item() == there
+            if there:
+                hops = networkx.shortest_path_length(graph, src, dst)
+                assert len(network.path(src, dst)) == hops + 2
+
+
+@pytest.mark.parametrize(
+    ("flow", "message"),
+    [
+        ((0, 2), "flow 0: no route leads from host 2 to host 0, for what answers it"),
+        ((2, 1), "flow 0: no route leads from host 2 to host 1 "),
+    ],
+)
+def test_a_flow_without_a_route_is_refused(flow: tuple[int, int], message: str) -> None:
+    network = network_with(Schedule(10 * US, [[1, 2, NONE], [NONE, 0, NONE]], duplex=False))
+    with pytest.raises(InputError, match=message):
+        lanes_of(network, FlowTable([flow[0]], [flow[1]], 1))
+    assert lanes_of(network, FlowTable([0, 1], [1, 0], 1)).dst_port.tolist() == [1, 0]
+
+
+def test_racks_that_a_fixed_matching_leaves_apart_have_no_flows() -> None:
+    network = network_with(Schedule(10 * US, [[1, 0, 3, 2]]))
+    lanes_of(network, FlowTable([0], [1], 1))
+    with pytest.raises(InputError, match="flow 0: host 1 and host 2 have no network in common"):
+        lanes_of(network, FlowTable([1], [2], 1))
+
+
+def test_base_round_trips_are_of_hosts_that_reach_each_other() -> None:
+    """Of 0 -> 1 -> 2 the longest way leads from 0 to 2: fibres of 1, 2, 2 and 3 us."""
+    network = network_with(Schedule(10 * US, [[1, 2, NONE]], duplex=False))
+    packets = PacketFormat()
+    sent = 4 * 80 * packets.data_bytes  # four links of 100 Gbps
+    assert longest_ways(network, packets.data_bytes).tolist() == [
+        sent + 2 * US + 8 * US + 3 * 300 * NS
+    ]
+
+
+def test_symmetric_ecmp_needs_light_both_ways() -> None:
+    check_symmetric(network_with(Schedule(10 * US, [[1, 0, NONE], [NONE, 2, 1]])))
+    with pytest.raises(InputError, match="light never goes from tor0:2, but to it"):
+        check_symmetric(network_with(Schedule(10 * US, [[1, 2, 0]], duplex=False)))
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({"matchings": [[2, 2, 1]], "duplex": False}, "joins both port 0 and port 1 to port 2"),
         ({"matchings": [[1, 2, 0]]}, "slot 0 joins port 0 to port 1, and port 1 to port 2"),
         ({"matchings": [[1, NONE]]}, "slot 0 joins port 0 to port 1, and port 1 to none"),
         ({"matchings": [[1, 0], [2, 0]]}, "slot 1 joins port 0 to port 2"),

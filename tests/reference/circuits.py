@@ -65,13 +65,18 @@ class Circuit:
         return slot
 
     @property
+    def is_ever_there(self) -> bool:
+        """Does light ever go this way?"""
+        return self.switch.ever_joins(self.near, self.far)
+
+    @property
     def changes(self) -> bool:
-        """Is the pair dark at any time?"""
+        """Is it dark at any time?"""
         slots = range(len(self.switch.slots_ps))
         return not (self.switch.repeats and all(self._joined(slot) for slot in slots))
 
     def _day_with(self, slot: int) -> Day | None:
-        """The day that a slot is a part of, of a pair that is dark at some time."""
+        """The day that a slot is a part of, of what is dark at some time."""
         if not self._joined(slot):
             return None
         first = last = slot

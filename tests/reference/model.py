@@ -47,8 +47,8 @@ class Cable:
 class CircuitSwitch:
     """A circuit switch: what it joins in each slot, and the fibres that lead to it.
 
-    In a matching stands for each port the one that it is joined to, or -1; ``fibres`` are (node,
-    delay_ps), port by port.
+    In a matching stands for each port the one that it is joined to, or -1; if ``duplex`` that one
+    is joined to it, too. ``fibres`` are (node, delay_ps), port by port.
     """
 
     slots_ps: tuple[int, ...]
@@ -59,6 +59,11 @@ class CircuitSwitch:
     sync_ps: int = 0
     offset_ps: int = 0
     repeats: bool = True
+    duplex: bool = True
+
+    def ever_joins(self, port: int, other: int) -> bool:
+        """Does light that comes in by a port ever leave by another one?"""
+        return any(matching[port] == other for matching in self.matchings)
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,7 @@ class Case:
     ``flows`` are (source host, destination host, bytes, start_ps); ``nics`` has the NIC that a flow
     leaves by, of those that name one. ``fabric`` may have planes, see ``lanes.py``, and circuits
     (guard_ps, clock_error_ps, in_flight). Cables through ``circuits`` come behind the others, in
-    the order of (circuit switch, its ports), one for each pair that is ever joined.
+    the order of (circuit switch, its ports), one for each pair that is ever joined, either way.
     ``tasks`` are known by their place in the list; a flow that has a send task, or waits for others
     by ``after`` (flow -> flows), has as its start the delay after that.
     ``program`` has what the program of `mixed_program.py` takes, gap_ps, most_runs and most_draws,

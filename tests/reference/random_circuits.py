@@ -16,20 +16,21 @@ PAUSING = ("lossless", "mixed")
 def with_circuits(case: Case, rng: random.Random) -> Case:
     """The case with one to three circuit switches among the switches of its largest network.
 
-    As it is if that is a single switch.
+    They may take the place of cables. As it is if that network is a single switch.
     """
     edges = _largest_network(case)
     if len(edges) < 2:
         return case
     switches, cables = [], []
+    pauses = case.fabric["model"] in PAUSING
     for number in range(rng.choice((1, 1, 2, 3))):
-        switch = _circuit_switch(rng, edges)
-        if case.fabric["model"] in PAUSING:
+        switch = _circuit_switch(rng, edges, duplex=pauses or rng.random() < 0.6)
+        if pauses:
             matchings = switch.matchings[:1] * len(switch.matchings)
             switch = replace(switch, matchings=matchings, repeats=True)
         latency = rng.choice((0, rng.randrange(500 * NS)))
         for a, b in combinations(range(len(switch.fibres)), 2):
-            if any(matching[a] == b for matching in switch.matchings):
+            if switch.ever_joins(a, b) or switch.ever_joins(b, a):
                 (near, one), (far, other) = switch.fibres[a], switch.fibres[b]
                 delay = one + other + latency
                 cables.append(
@@ -41,12 +42,49 @@ def with_circuits(case: Case, rng: random.Random) -> Case:
         "clock_error_ps": rng.choice((0, 0, 1, rng.randrange(1, US))),
         "in_flight": rng.choice(("held", "lost")),
     }
+    plain = case.cables
+    if rng.random() < 0.4:
+        ways = {way for cable in cables for way in _ways(cable, switches)}
+        plain = _needed(plain, edges, ways, rng)
     return replace(
         case,
-        cables=[*case.cables, *cables],
+        cables=[*plain, *cables],
         circuits=switches,
         fabric={**case.fabric, "circuits": rules},
     )
+
+
+def _ways(cable: Cable, switches: list[CircuitSwitch]) -> list[tuple[int, int]]:
+    """From which switch to which one light may go over a circuit."""
+    assert cable.circuit is not None
+    number, a, b = cable.circuit
+    ways = [(a, b, cable.a, cable.b), (b, a, cable.b, cable.a)]
+    return [(near, far) for i, j, near, far in ways if switches[number].ever_joins(i, j)]
+
+
+def _needed(
+    cables: list[Cable], edges: list[int], ways: set[tuple[int, int]], rng: random.Random
+) -> list[Cable]:
+    """The cables without some between `edges`, which reach each other without them, over `ways`."""
+    left = list(cables)
+    for cable in rng.sample(cables, len(cables)):
+        if {cable.a, cable.b} <= set(edges):
+            others = [one for one in left if one is not cable]
+            both = {(one.a, one.b) for one in others} | {(one.b, one.a) for one in others}
+            if _all_reach(edges, ways | both):
+                left = others
+    return left
+
+
+def _all_reach(edges: list[int], ways: set[tuple[int, int]]) -> bool:
+    """Does each of the switches reach each other one?"""
+    for from_one in (ways, {way[::-1] for way in ways}):
+        met = {edges[0]}
+        while more := {b for a, b in from_one if a in met and b in edges} - met:
+            met |= more
+        if len(met) < len(edges):
+            return False
+    return True
 
 
 def _largest_network(case: Case) -> list[int]:
@@ -66,13 +104,14 @@ def _largest_network(case: Case) -> list[int]:
     return sorted(largest)
 
 
-def _circuit_switch(rng: random.Random, edges: list[int]) -> CircuitSwitch:
+def _circuit_switch(rng: random.Random, edges: list[int], *, duplex: bool) -> CircuitSwitch:
     """Fibres to some of the edge switches, to some of them several; up to five slots."""
     n = rng.randint(2, 6)
     nodes = [rng.choice(edges) for _ in range(n)]
     if len(set(nodes)) == 1:
         nodes[0] = next(edge for edge in edges if edge != nodes[1])
-    matchings = [_matching(rng, nodes) for _ in range(rng.randint(1, 5))]
+    draw = _matching if duplex else _permutation
+    matchings = [draw(rng, nodes) for _ in range(rng.randint(1, 5))]
     if rng.random() < 0.4:  # a pair that stays joined
         matchings.insert(rng.randrange(len(matchings)), rng.choice(matchings))
     dark = rng.choice((0, 0, 100 * NS, rng.randrange(2 * US)))
@@ -87,6 +126,7 @@ def _circuit_switch(rng: random.Random, edges: list[int]) -> CircuitSwitch:
         sync_ps=dark - switching,
         offset_ps=rng.choice((0, 0, rng.randrange(30 * US))),
         repeats=rng.random() < 0.8,
+        duplex=duplex,
     )
 
 
@@ -99,3 +139,10 @@ def _matching(rng: random.Random, nodes: list[int]) -> tuple[int, ...]:
         if nodes[a] != nodes[b] and rng.random() < 0.9:
             matching[a], matching[b] = b, a
     return tuple(matching)
+
+
+def _permutation(rng: random.Random, nodes: list[int]) -> tuple[int, ...]:
+    """Where light goes that comes in by each port: to different nodes, or nowhere."""
+    to = list(range(len(nodes)))
+    rng.shuffle(to)
+    return tuple(b if nodes[a] != nodes[b] and rng.random() < 0.9 else -1 for a, b in enumerate(to))

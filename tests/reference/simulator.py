@@ -130,7 +130,7 @@ class Simulator:
             at = frontier.popleft()
             for port in self.switches[at - self.case.n_hosts].ports:
                 node = port.peer.node.index
-                if node >= self.case.n_hosts and node not in hops:
+                if node >= self.case.n_hosts and node not in hops and _leads(port.peer):
                     hops[node] = hops[at] + 1
                     frontier.append(node)
         to.network = min(hops)
@@ -140,7 +140,7 @@ class Simulator:
             switch.routes[to.index] = [
                 port
                 for port in switch.ports
-                if port.peer is to or hops.get(port.peer.node.index) == away - 1
+                if port.peer is to or (hops.get(port.peer.node.index) == away - 1 and _leads(port))
             ]
 
     # -- the end -----------------------------------------------------------------------------
@@ -174,6 +174,12 @@ class Simulator:
             tasks=self.tasks.results(),
             end_ps=self.now,
         )
+
+
+def _leads(port: Port) -> bool:
+    """May a route lead out of a port? Not where light never passes the circuit switch."""
+    circuit = getattr(port, "circuit", None)
+    return circuit is None or circuit.is_ever_there
 
 
 def simulate(case: Case) -> Outcome:
