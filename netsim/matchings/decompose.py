@@ -1,0 +1,52 @@
+"""A stuffed table as a sum of matchings, each for so many bytes."""
+
+from __future__ import annotations
+
+from netsim.matchings.perfect import perfect_matching
+from netsim.matchings.tables import Part, Table, take
+
+
+def birkhoff(table: Table) -> list[Part]:
+    """Matchings whose sum is the table, in which all rows and columns have one sum.
+
+    Any perfect matching is taken for as long as all of its entries last, so that one of them is
+    used up. By the theorem of Birkhoff and von Neumann there is one as long as anything is left,
+    and no more than n^2 - 2 n + 2 are needed for n rows. How many there are is not looked at, so
+    that many may be short.
+    """
+    left = [dict(entries) for entries in table]
+    parts: list[Part] = []
+    known: list[int] = []
+    while any(left):
+        known = perfect_matching(left, known=known)
+        parts.append(_part(left, known))
+    return parts
+
+
+def solstice(table: Table) -> list[Part]:
+    """As `birkhoff`, in fewer parts: long ones first, by thresholds that are halved.
+
+    The threshold begins as the largest power of two that is not above all entries, and is halved
+    when no perfect matching has all of its entries at or above it (H. Liu et al., Scheduling
+    Techniques for Hybrid Circuit/Packet Networks, CoNEXT 2015).
+    """
+    left = [dict(entries) for entries in table]
+    parts: list[Part] = []
+    most = max((amount for entries in left for amount in entries.values()), default=0)
+    least = 1 << most.bit_length() >> 1
+    known: list[int] = []
+    while any(left):
+        found = perfect_matching(left, least, known)
+        if found:
+            known = found
+            parts.append(_part(left, found))
+        else:
+            least >>= 1
+    return parts
+
+
+def _part(left: Table, columns: list[int]) -> Part:
+    """Take a matching from the table for as long as all of its entries last."""
+    amount = min(left[row][column] for row, column in enumerate(columns))
+    take(left, columns, amount)
+    return Part(columns, amount)

@@ -1,0 +1,73 @@
+"""Circuits that stay, as many at each rack as it has uplinks: to whom most is sent first."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.matchings.perfect import FREE
+from netsim.matchings.tables import Table
+
+
+def greedy(table: Table, switches: int, *, duplex: bool) -> NDArray[np.int64]:
+    """What each circuit switch joins for good: int64[switches, n], the column of each row, or -1.
+
+    The next circuit goes to the pair that has most bytes for each circuit that it would then have,
+    as long as both have an uplink that is free; so two racks may have several. With `duplex` pairs
+    are joined both ways, and count by the direction with more bytes.
+
+    A rack has one uplink to each circuit switch, so that circuits have to be shared out among these
+    as colours are among the edges of a graph: where two racks have no free uplink at the same one,
+    two switches change places along a chain of circuits. One way there always is such a chain (D.
+    König, 1916); both ways there may be none, and then the pair does without.
+    """
+    n = len(table)
+    ends = 0 if duplex else n  # columns are ends of their own, or the rows again
+    joined = np.full((n + ends, switches), FREE, np.int64)
+    worth: dict[tuple[int, int], int] = {}
+    for row, entries in enumerate(table):
+        for column, amount in entries.items():
+            if row != column:
+                pair = (min(row, column), max(row, column)) if duplex else (row, column)
+                worth[pair] = max(worth.get(pair, 0), amount)
+    heap = [(-float(amount), pair, 1) for pair, amount in worth.items()]
+    heapq.heapify(heap)
+    while heap:
+        _, pair, count = heapq.heappop(heap)
+        if _join(joined, pair[0], ends + pair[1]):
+            heapq.heappush(heap, (-worth[pair] / (count + 1), pair, count + 1))
+    matchings: NDArray[np.int64] = joined[:n].T.copy()
+    matchings[matchings != FREE] -= ends
+    return matchings
+
+
+def _join(joined: NDArray[np.int64], one: int, other: int) -> bool:
+    """Join two ends by a switch, if both have an uplink that is free. `joined` is modified."""
+    here = np.flatnonzero(joined[one] == FREE).tolist()
+    there = np.flatnonzero(joined[other] == FREE).tolist()
+    switch = next((switch for switch in here if switch in there), None)
+    if switch is None:
+        ways = ((first, second) for first in here for second in there)
+        switch = next((way[0] for way in ways if _change(joined, other, way, one)), None)
+    if switch is not None:
+        joined[one, switch], joined[other, switch] = other, one
+    return switch is not None
+
+
+def _change(joined: NDArray[np.int64], start: int, way: tuple[int, int], avoid: int) -> bool:
+    """Let two switches change places along the chain of their circuits that begins at `start`.
+
+    That end has one at the first of them and none at the second. Returns whether that was done: not
+    if the chain ends at `avoid`, whose free uplink it would take.
+    """
+    chain, turn = [start], 0
+    while (following := int(joined[chain[-1], way[turn]])) != FREE:
+        chain.append(following)
+        turn = 1 - turn
+    if chain[-1] == avoid:
+        return False
+    for end in chain:
+        joined[end, list(way)] = joined[end, list(way[::-1])]
+    return True

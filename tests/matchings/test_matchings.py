@@ -1,0 +1,225 @@
+"""Demand-aware schedules against what theory says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netsim.matchings.decompose import birkhoff, solstice
+from netsim.matchings.greedy import greedy
+from netsim.matchings.perfect import FREE, perfect_matching
+from netsim.matchings.sharing import shared_out
+from netsim.matchings.tables import Part, Table, stuffed, sums, table_of
+from netsim.matchings.weights import heaviest, heaviest_pairs, slot_by_slot
+
+
+@st.composite
+def tables(draw: st.DrawFn, most_rows: int = 7, most: int = 40) -> Table:
+    n = draw(st.integers(1, most_rows))
+    place = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1), st.integers(0, most))
+    return table_of(n, draw(st.lists(place, max_size=n * n)))
+
+
+def sum_of(parts: Iterable[Part], n: int) -> Table:
+    return table_of(
+        n, ((row, column, part.amount) for part in parts for row, column in enumerate(part.columns))
+    )
+
+
+def is_matching(columns: list[int]) -> bool:
+    matched = [column for column in columns if column != FREE]
+    return len(set(matched)) == len(matched)
+
+
+@given(tables())
+def test_a_stuffed_table_has_one_sum_everywhere(table: Table) -> None:
+    found = stuffed(table)
+    rows, columns = sums(table)
+    full = max(rows + columns)
+    assert sums(found) == ([full] * len(table), [full] * len(table))
+    for row, entries in enumerate(table):
+        assert all(found[row][column] >= amount for column, amount in entries.items())
+    assert sum(map(len, found)) <= sum(map(len, table)) + 3 * len(table)
+
+
+@given(tables(), st.integers(1, 20))
+def test_a_perfect_matching_is_found_if_networkx_finds_one(table: Table, least: int) -> None:
+    n = len(table)
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(range(2 * n))
+    graph.add_edges_from(
+        (row, n + column)
+        for row, entries in enumerate(table)
+        for column, amount in entries.items()
+        if amount >= least
+    )
+    known = nx.bipartite.maximum_matching(graph, top_nodes=range(n))
+    found = perfect_matching(table, least)
+    assert bool(found) == (len(known) == 2 * n)
+    if found:
+        assert sorted(found) == list(range(n))
+        assert all(table[row][column] >= least for row, column in enumerate(found))
+
+
+@pytest.mark.parametrize("decompose", [birkhoff, solstice])
+@given(table=tables())
+def test_parts_add_up_to_the_stuffed_table(decompose: type, table: Table) -> None:
+    whole = stuffed(table)
+    n = len(table)
+    parts = decompose(whole)
+    assert sum_of(parts, n) == whole
+    assert len(parts) <= n * n - 2 * n + 2
+    assert all(sorted(part.columns) == list(range(n)) for part in parts)
+    assert sum(part.amount for part in parts) == sums(whole)[0][0]
+
+
+def permutations(n: int, amounts: list[int]) -> Table:
+    """A table that is a sum of cyclic shifts."""
+    return table_of(
+        n,
+        ((row, (row + shift) % n, a) for shift, a in enumerate(amounts, 1) for row in range(n)),
+    )
+
+
+@pytest.mark.parametrize("decompose", [birkhoff, solstice])
+def test_permutations_of_one_length_are_as_few_parts(decompose: type) -> None:
+    parts = decompose(stuffed(permutations(12, [50] * 5)))
+    assert [part.amount for part in parts] == [50] * 5
+
+
+def test_solstice_finds_permutations_that_are_far_apart() -> None:
+    amounts = [1000, 300, 100, 30]
+    parts = solstice(stuffed(permutations(9, amounts)))
+    assert [part.amount for part in parts] == amounts
+    for shift, part in enumerate(parts, 1):
+        assert part.columns == [(row + shift) % 9 for row in range(9)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_solstice_takes_fewer_parts_where_few_racks_send_most(seed: int) -> None:
+    """Four large messages and twelve small ones a rack, as in the paper's experiments."""
+    rng, n = np.random.default_rng(seed), 32
+    entries = [
+        (row, column, int(rng.integers(800, 1200) if turn < 4 else rng.integers(8, 12)))
+        for turn in range(16)
+        for row, column in enumerate(rng.permutation(n).tolist())
+        if row != column
+    ]
+    whole = stuffed(table_of(n, entries))
+    assert len(solstice(whole)) < 0.7 * len(birkhoff(whole))
+
+
+@given(tables(most_rows=6))
+def test_the_heaviest_matching_is_as_heavy_as_that_of_networkx(table: Table) -> None:
+    n = len(table)
+    graph: nx.Graph[int] = nx.Graph()
+    for row, entries in enumerate(table):
+        graph.add_weighted_edges_from((row, n + column, w) for column, w in entries.items())
+    known = sum(graph.edges[edge]["weight"] for edge in nx.max_weight_matching(graph))
+    columns = heaviest(table)
+    assert is_matching(columns)
+    pairs = [(row, column) for row, column in enumerate(columns) if column != FREE]
+    assert sum(table[row][column] for row, column in pairs) == known
+
+
+def test_pairs_count_for_both_ways() -> None:
+    table = table_of(4, [(0, 1, 5), (1, 2, 7), (2, 1, 4), (2, 3, 5), (3, 3, 99)])
+    assert heaviest_pairs(table) == [FREE, 2, 1, FREE]
+    assert heaviest(table) == [1, 2, FREE, 3]
+    table = table_of(4, [(0, 1, 6), (1, 2, 7), (2, 1, 4), (2, 3, 6)])
+    assert heaviest_pairs(table) == [1, 0, 3, 2]
+
+
+@given(tables(), st.integers(1, 15), st.booleans())
+def test_slot_by_slot_everything_is_sent(table: Table, capacity: int, duplex: bool) -> None:
+    for row, entries in enumerate(table):
+        entries.pop(row, None)
+    parts = slot_by_slot(table, capacity, 1000, duplex=duplex)
+    carried = sum_of((part for part in parts), len(table)) if not duplex else None
+    for part in parts:
+        assert part.amount == capacity
+        assert is_matching(part.columns)
+        if duplex:
+            for row, column in enumerate(part.columns):
+                assert column == FREE or part.columns[column] == row
+    if carried is not None:
+        for row, entries in enumerate(table):
+            assert all(carried[row][column] >= amount for column, amount in entries.items())
+    assert slot_by_slot(table, capacity, 2, duplex=duplex) == parts[:2]
+
+
+def test_the_best_matching_comes_first() -> None:
+    parts = slot_by_slot(permutations(5, [3, 2]), 3, 9, duplex=False)
+    assert [part.columns for part in parts] == [
+        [(row + shift) % 5 for row in range(5)] for shift in (1, 2)
+    ]
+
+
+@given(tables(), st.integers(1, 5), st.booleans())
+def test_greedy_circuits_are_matchings(table: Table, switches: int, duplex: bool) -> None:
+    matchings = greedy(table, switches, duplex=duplex)
+    n = len(table)
+    assert matchings.shape == (switches, n)
+    for columns in matchings.tolist():
+        assert is_matching(columns)
+        for row, column in enumerate(columns):
+            assert column != row
+            assert column == FREE or column in table[row] or (duplex and row in table[column])
+            assert not duplex or column == FREE or columns[column] == row
+    if not duplex:
+        # No pair is without a circuit that has an uplink left at both ends.
+        sends, receives = (matchings == FREE).any(axis=0), np.ones(n, bool)
+        for row in range(n):
+            receives[row] = (matchings == row).sum() < switches
+        joined = {(row, c) for columns in matchings.tolist() for row, c in enumerate(columns)}
+        for row, entries in enumerate(table):
+            for column in entries.keys() - {row}:
+                assert (row, column) in joined or not (sends[row] and receives[column])
+
+
+@given(st.integers(2, 9), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_as_many_permutations_as_switches_all_have_circuits(
+    n: int, switches: int, seed: int
+) -> None:
+    """What is a sum of permutations has circuits for all of it, whatever it is called."""
+    rng = np.random.default_rng(seed)
+    entries = [
+        (row, column, 7)
+        for _ in range(switches)
+        for row, column in enumerate(rng.permutation(n).tolist())
+    ]
+    whole = table_of(n, [entry for entry in entries if entry[0] != entry[1]])
+    matchings = greedy(whole, switches, duplex=False)
+    circuits = table_of(
+        n,
+        (
+            (row, column, 7)
+            for columns in matchings.tolist()
+            for row, column in enumerate(columns)
+            if column != FREE
+        ),
+    )
+    for row, column in ((row, column) for row, one in enumerate(whole) for column in one):
+        assert circuits[row].get(column, 0) >= whole[row][column]
+
+
+def test_circuits_follow_the_shares_of_demand() -> None:
+    """Rack 0 sends to two others, three times as much to the one."""
+    matchings = greedy(table_of(3, [(0, 1, 300), (0, 2, 100)]), 4, duplex=False)
+    assert sorted(matchings[:, 0].tolist()) == [1, 1, 1, 2]
+
+
+@given(tables(), st.integers(1, 6))
+def test_shares_are_alike_and_complete(table: Table, switches: int) -> None:
+    whole = stuffed(table)
+    parts = solstice(whole)
+    shares = shared_out(parts, switches)
+    amounts = [sum(part.amount for part in own) for own in shares]
+    assert max(amounts) - min(amounts) <= 1
+    assert sum_of((part for own in shares for part in own), len(table)) == whole
+    assert sum(map(len, shares)) < len(parts) + switches or not parts
