@@ -7,7 +7,7 @@ for host in hosts:
     builder.cable(host, switch, rate_bps=100_000_000_000, delay_ps=1_000_000)
 network = builder.build("pair")
 
-With circuit switches, which change what they join (`topologies/rotor.py` is an example; `tors` are
+With circuit switches, which change what they join (`topologies/ocs.py` is an example; `tors` are
 switches with hosts):
 
 schedule = Schedule(100_000_000, tournament(len(tors)), switching_ps=10_000_000)

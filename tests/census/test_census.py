@@ -177,7 +177,7 @@ def test_lengths() -> None:
 
 def test_a_rotors_fibres_are_counted_and_its_circuits_are_not() -> None:
     network = built(
-        "rotor", racks=9, hosts_per_rack=2, rotors=3, slot="50us", switching="5us", sync="5us"
+        "ocs", racks=9, hosts_per_rack=2, switches=3, slot="50us", switching="5us", sync="5us"
     )
     counted = census(network)
     assert [(row.joins, row.count) for row in counted.cables] == [(HOST, 18), (FIBRE, 27)]

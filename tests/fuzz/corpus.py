@@ -19,7 +19,7 @@ Tree = dict[str, Any]
 
 SMALL = {
     "hosts_per_leaf": 4, "leaves": 3, "spines": 2, "uplinks": 2, "fan_in": 3, "n_flows": 5,
-    "racks": 5, "hosts_per_rack": 2, "rotors": 2, "radix": 4,
+    "racks": 5, "hosts_per_rack": 2, "switches": 2, "radix": 4,
     "size": "9KB", "sizes": "9KB", "load": [0.5, 0.8], "seed": 1, "bottleneck_delay": "100us",
 }  # fmt: skip
 """Values that make an experiment small, wherever their keys stand."""
@@ -136,16 +136,16 @@ def small(rng: random.Random) -> Tree:
     elif rng.random() < 0.5:
         tree["topology"] = {"kind": "dumbbell", "hosts": 2, "bottleneck_delay": "50us"}
     else:
-        racks, rotors = rng.choice([(2, 1), (3, 1), (4, 2), (5, 2)])
+        racks, switches = rng.choice([(2, 1), (3, 1), (4, 2), (5, 2)])
         tree["topology"] = {
-            "kind": "rotor",
+            "kind": "ocs",
             "racks": racks,
             "hosts_per_rack": 4 // racks + 1,
-            "rotors": rotors,
+            "switches": switches,
             "slot": "20us",
             "switching": "1us",
         }
-        if rotors > 1:
+        if switches > 1:
             tree["fabric"] = {"circuits": {"in_flight": rng.choice(IN_FLIGHT)}}
     size = rng.choice(["1B", "4KB", "20KB", "50KB"])
     tree["traffic"] = rng.choice(

@@ -87,7 +87,7 @@ ODD: dict[str, tuple[Any, ...]] = {
         [["1KB", 0.0], ["1TB", 1.0]], [[1000, 1.0]], "a\x00b", [["0B", 1.0]],
     ),
     "topology": (
-        "", "nosuch", "multi_plane", 1, {}, [], {"kind": 3}, {"kind": "rotor"}, [{"kind": "rotor"}],
+        "", "nosuch", "multi_plane", 1, {}, [], {"kind": 3}, {"kind": "ocs"}, [{"kind": "ocs"}],
         {"kind": "multi_plane", "planes": 2}, {"kind": "fat_tree", "leef": 1}, "./none.py", True,
     ),
     "ports": (

@@ -124,7 +124,7 @@ def test_a_mesh_stands_around_a_circle(n: int, hosts: int) -> None:
 
 @pytest.mark.parametrize("stagger", [False, True])
 def test_matchings_are_those_of_the_schedule(stagger: bool) -> None:
-    network = built("rotor", racks=7, hosts_per_rack=1, rotors=2, stagger=stagger)
+    network = built("ocs", racks=7, hosts_per_rack=1, switches=2, stagger=stagger)
     rounds = tournament(7)
     for number in (0, 1):
         expected = {
@@ -146,7 +146,7 @@ def test_matchings_are_those_of_the_schedule(stagger: bool) -> None:
 
 def test_the_figure_says_how_many_there_are(tmp_path) -> None:
     tree = built("fat_tree", hosts_per_leaf=32, leaves=64)
-    rotor = built("rotor", racks=20, hosts_per_rack=2, rotors=2)
+    rotor = built("ocs", racks=20, hosts_per_rack=2, switches=2)
     figure = draw_networks([Panel("a tree", tree), Panel("rotors", rotor)])
     first, second, *circles = figure.axes
     texts = [text.get_text() for text in first.texts]

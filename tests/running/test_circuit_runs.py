@@ -25,7 +25,7 @@ US = 10**6
 
 ROTOR = {
     "top": 'transport = "datagram"',
-    "topology": 'kind = "rotor"\nracks = 4\nhosts_per_rack = 1\nslot = "20us"\nswitching = "2us"',
+    "topology": 'kind = "ocs"\nracks = 4\nhosts_per_rack = 1\nslot = "20us"\nswitching = "2us"',
     "traffic": 'kind = "all_to_all"\nsize = "100KB"',
     "fabric": 'queue_bytes = "1GB"',
 }
@@ -71,7 +71,7 @@ def test_a_fabric_that_pauses_is_refused_before_the_run(tmp_path):
 
 def ports_of(tmp_path: Path, fault: str) -> tuple[Network, list[str]]:
     """The links that a fault means, as "tor0-tor3"."""
-    topology = ROTOR["topology"].replace("racks = 4", "racks = 7\nrotors = 3")
+    topology = ROTOR["topology"].replace("racks = 4", "racks = 7\nswitches = 3")
     point = point_of(tmp_path, topology=topology, **{"faults.dead": fault})
     network = prepare(point).network
     faults = link_faults(point, network)

@@ -1,0 +1,217 @@
+"""Circuit switches: who is joined to whom when, and parameters that make no sense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, US, build, fct_ps, flow_table, resolve, run
+
+from netsim.errors import InputError
+from netsim.model.circuit_times import duty
+from netsim.model.schedules import NONE
+from netsim.network import Network, build_topology
+from netsim.plugins import registry
+
+G = 10**9
+
+
+def ocs(**given: Any) -> Network:
+    """The topology; `given` are its parameters as a user writes them."""
+    plugin = registry.find("topology", "ocs")
+    network: Network = plugin.module.build(resolve(plugin, given))
+    return network
+
+
+@pytest.mark.parametrize("racks", [2, 5, 8])
+@pytest.mark.parametrize("switches", [1, 2])
+def test_every_two_racks_have_one_circuit(racks: int, switches: int) -> None:
+    if racks == 2 and switches == 2:
+        with pytest.raises(InputError, match="2 switches share 1 matchings of 2 racks"):
+            ocs(racks=racks, hosts_per_rack=1, switches=switches)
+        return
+    network = ocs(racks=racks, hosts_per_rack=3, switches=switches)
+    circuits = network.circuits
+    assert circuits is not None
+    assert network.n_hosts == 3 * racks
+    ports = np.flatnonzero(circuits.of_port >= 0)
+    pairs = {
+        (int(network.port_node[p]), int(network.port_node[network.port_peer[p]])) for p in ports
+    }
+    assert len(ports) == len(pairs) == racks * (racks - 1)
+    assert network.diameter == 3
+    assert np.unique(circuits.of_port[ports]).tolist() == list(range(switches))
+    assert set(circuits.names) == {f"rotor{k}" for k in range(switches)}
+
+
+def test_a_rack_is_joined_to_one_other_by_each_rotor_at_a_time() -> None:
+    network = ocs(racks=9, hosts_per_rack=1, switches=3, slot="10us", switching="1us", sync="1us")
+    circuits = network.circuits
+    assert circuits is not None
+    assert circuits.period_ps.tolist() == [30 * US] * 36
+    for fibre in range(27):
+        own = np.flatnonzero(circuits.fibre == fibre)
+        calendars = circuits.calendar[own]
+        days = sorted(circuits.days_ps[circuits.first_day[c]].tolist() for c in calendars)
+        begins = [begin for begin, _ in days]
+        assert len(set(begins)) == len(begins)
+        assert all(end - begin == 8 * US and begin % (10 * US) == 2 * US for begin, end in days)
+
+
+def test_staggered_rotors_turn_one_after_the_other() -> None:
+    network = ocs(racks=6, hosts_per_rack=1, switches=2, slot="10us", switching="1us", stagger=True)
+    circuits = network.circuits
+    assert circuits is not None
+    for number in (0, 1):
+        calendars = circuits.calendar[circuits.of_port == number]
+        begins = circuits.days_ps[circuits.first_day[calendars], 0]
+        assert set(begins % (10 * US)) == {US + number * 5 * US}
+
+
+def test_with_as_many_rotors_as_matchings_every_two_racks_have_a_cable() -> None:
+    network = ocs(racks=6, hosts_per_rack=2, switches=5)
+    circuits = network.circuits
+    assert circuits is not None
+    assert not circuits.change
+    assert (circuits.calendar == NONE).all()
+
+
+def test_a_packet_waits_for_its_slot() -> None:
+    network = ocs(
+        racks=4, hosts_per_rack=1, slot="10us", switching="2us", host_latency="100ns",
+        fibre_latency="300ns", switch_latency="50ns",
+    )  # fmt: skip
+    engine = run(build(network, flow_table([(0, 2, 4096, 0)]), "datagram", DROP_TAIL, jit=False))
+    send = 4160 * 80
+    # Rack 0 meets rack 2 in the third slot; light leaves a fibre's delay before that is there.
+    assert fct_ps(engine).tolist() == [22 * US - 300_000 + send + 650_000 + send + 100_000]
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "message"),
+    [
+        ({"racks": 4, "switches": 4}, "topology.switches", "4 switches share 3 matchings of 4"),
+        ({"racks": 4, "slot": "10us"}, "topology.slot", "slot 0 of 10us ends before light passes"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(given: dict[str, Any], key: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        ocs(hosts_per_rack=1, **given)
+    assert caught.value.key == key
+
+
+def lit_ports(network: Network) -> np.ndarray:
+    """The ports from which light ever passes a circuit switch."""
+    circuits = network.circuits
+    assert circuits is not None
+    ports = np.flatnonzero(circuits.of_port >= 0)
+    return ports if circuits.lit is None else ports[circuits.lit[ports]]
+
+
+def ways_of(network: Network) -> set[tuple[int, str, str]]:
+    """The circuit switch, and the racks at both ends, of every link that light ever passes."""
+    circuits = network.circuits
+    assert circuits is not None
+    lit = lit_ports(network)
+    names = [network.node_name(int(node)) for node in network.port_node]
+    return {(int(circuits.of_port[p]), names[p], names[network.port_peer[p]]) for p in lit}
+
+
+def joined(*pairs: tuple[int, int, int], both: bool = True) -> set[tuple[int, str, str]]:
+    ways = {(switch, f"tor{a}", f"tor{b}") for switch, a, b in pairs}
+    return ways | {(switch, b, a) for switch, a, b in ways} if both else ways
+
+
+def test_named_matchings() -> None:
+    fixed = {"hosts_per_rack": 1, "schedule": "fixed"}
+    ring = ocs(racks=4, switches=2, matching="ring", **fixed)
+    assert ways_of(ring) == joined((0, 0, 1), (0, 2, 3), (1, 1, 2), (1, 3, 0))
+    one_way = ocs(racks=3, matching="ring", duplex=False, **fixed)
+    assert ways_of(one_way) == joined((0, 0, 1), (0, 1, 2), (0, 2, 0), both=False)
+    pairs = ocs(racks=4, switches=2, matching="pairs", **fixed)
+    assert ways_of(pairs) == joined(*((s, a, a + 1) for s in (0, 1) for a in (0, 2)))
+    mesh = ocs(racks=6, switches=5, **fixed)
+    assert {way[1:] for way in ways_of(mesh)} == {
+        (f"tor{a}", f"tor{b}") for a in range(6) for b in range(6) if a != b
+    }
+    assert mesh.circuits is not None
+    assert not mesh.circuits.change
+
+
+def test_rotors_of_single_fibres_send_to_every_rack_in_turn() -> None:
+    network = ocs(racks=5, hosts_per_rack=1, switches=2, duplex=False, slot="20us")
+    assert len(ways_of(network)) == 5 * 4
+    circuits = network.circuits
+    assert circuits is not None
+    dated = circuits.calendar[lit_ports(network)]
+    assert set(circuits.period_ps[dated].tolist()) == {40 * US}
+    assert network.diameter == 3
+
+
+def test_matchings_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "ways.txt"
+    path.write_text("# switch, two racks\n0 0 2\n0 1 3\n1, 0, 1\n")
+    given = {"racks": 4, "hosts_per_rack": 1, "switches": 2, "schedule": "fixed"}
+    network = ocs(matchings=str(path), **given)
+    assert ways_of(network) == joined((0, 0, 2), (0, 1, 3), (1, 0, 1))
+    path.write_text("0 0 2\n0 2 0\n1 3 0\n")
+    network = ocs(matchings=str(path), duplex=False, **given)
+    assert ways_of(network) == joined((0, 0, 2), (0, 2, 0), (1, 3, 0), both=False)
+    for text, message in (
+        ("0 0 1\n\n0 1 2", "ways.txt:3: switch 0 joins rack 1 already"),
+        ("2 0 1", "ways.txt:1: there is no circuit switch 2"),
+        ("0 0 4", "there is no rack 4"),
+        ("0 0", '"0 0" is no circuit'),
+        ("0 zero 1", '"0 zero 1" is no circuit'),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError) as caught:
+            ocs(matchings=str(path), **given)
+        assert message in str(caught.value)
+    path.write_text("0 0 1\n0 2 1")
+    with pytest.raises(InputError, match="joins both port 0 and port 2 to port 1"):
+        ocs(matchings=str(path), duplex=False, **given)
+
+
+@pytest.mark.parametrize("duplex", [True, False])
+def test_a_message_over_a_permanent_circuit_takes_the_closed_form(duplex: bool) -> None:
+    """Ten full packets, one behind the other, over three links of one rate."""
+    network = ocs(
+        racks=4, hosts_per_rack=1, schedule="fixed", switches=2, matching="ring", duplex=duplex,
+        host_latency="100ns", fibre_latency="300ns", switch_latency="50ns",
+    )  # fmt: skip
+    flows = flow_table([(k, (k + 1) % 4, 40960, 0) for k in range(4)])
+    engine = run(build(network, flows, "datagram", DROP_TAIL, jit=False))
+    send = 4160 * 80
+    delays = 150_000 + 650_000 + 100_000
+    assert fct_ps(engine).tolist() == [12 * send + delays] * 4
+
+
+def test_parameters_of_another_schedule_are_refused() -> None:
+    rotor = {"racks": 4, "hosts_per_rack": 1}
+    for given, key in (
+        ({"matching": "ring"}, "matching"),
+        ({"schedule": "fixed", "slot": "1us"}, "slot"),
+        ({"schedule": "fixed", "stagger": True}, "stagger"),
+    ):
+        with pytest.raises(InputError, match="has no effect with schedule") as caught:
+            ocs(**rotor, **given)
+        assert caught.value.key == f"topology.{key}"
+    with pytest.raises(InputError, match="no ring of 5 racks with 1 switches"):
+        ocs(racks=5, hosts_per_rack=1, schedule="fixed", matching="ring")
+
+
+def test_presets_are_those_published() -> None:
+    opera = build_topology("ocs:opera")
+    assert (opera.n_hosts, opera.n_switches) == (648, 108)
+    circuits = opera.circuits
+    assert circuits is not None
+    assert {round(period / 10**9, 1) for period in circuits.period_ps.tolist()} == {10.7, 10.1}
+    assert len(circuits.names) == 6
+    for preset, share in (("rotornet", 0.9), ("sirius", 0.9616)):
+        network = build_topology(f"ocs:{preset}", racks=4, hosts_per_rack=1)
+        assert network.circuits is not None
+        lit = duty(network.circuits)[lit_ports(network)]
+        assert lit == pytest.approx(np.full(12, share / 3))
