@@ -26,8 +26,8 @@ port's state belongs to the port that a handler is given, since the ports of a s
 one after the other. A file that says ``COUPLED = True`` has them simulated in the time order of
 the whole switch: then there may be ``SWITCH_STATE``, in ``env.switch``, and ``on_arrival`` and
 ``on_departure``, in which ``pause`` and ``resume`` act on the neighbour that the port is cabled
-to. ``CLASSES = 2`` is for a discipline that needs so many classes; without it `n_classes` of
-[fabric] decides.
+to. ``CLASSES = 2`` is for a discipline that needs so many classes, (2, 4) for one that needs two
+and may have four; without it `n_classes` of [fabric] decides.
 
 ``on_arrival`` comes before the packet's route is chosen, ``admit`` after. A class is *open* if a
 packet waits in it and it is not paused. ``choose`` must name an open class; it is asked if several

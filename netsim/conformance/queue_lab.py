@@ -15,6 +15,7 @@ from netsim.experiment.resolve_fabric import fabric_of, written_by
 from netsim.lint import check_queue
 from netsim.model.fabric import DROP_TAIL, Fabric, PacketFormat
 from netsim.model.network import Network
+from netsim.plugins.declarations import classes_of
 
 PROBE = Path(__file__).with_name("probe.py")
 CLASSES = 3
@@ -64,7 +65,8 @@ class QueueLab(Lab):
     def n_classes(self) -> int:
         """Traffic classes of the fabric."""
         module = written_by({"model": self.queue}).plugin.module
-        return int(self.keys.get("n_classes", getattr(module, "CLASSES", CLASSES)))
+        least, _ = classes_of(module) or (CLASSES, CLASSES)
+        return int(self.keys.get("n_classes", least))
 
     @property
     def features(self) -> Mapping[str, bool]:

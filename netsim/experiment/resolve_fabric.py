@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from netsim.errors import CombinedInputError, InputError, did_you_mean, raise_all
 from netsim.experiment.schema import FabricSection, PacketsSection, problems
-from netsim.limits import PACKET_BYTES
+from netsim.limits import CLASSES, PACKET_BYTES
 from netsim.model.fabric import (
     DROP_TAIL,
     CircuitRules,
@@ -24,6 +24,7 @@ from netsim.model.fabric import (
     keys_of,
 )
 from netsim.plugins import calls, registry
+from netsim.plugins.declarations import classes_of
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import Plugin, PluginUse
 from netsim.units import format_bytes, format_port_size, format_time, written
@@ -186,7 +187,8 @@ def _common(
     del values["model"]
     ecn, circuits = values.pop("ecn"), values.pop("circuits")
     if values["n_classes"] is None:  # which stands for the default, unless the file says it
-        values["n_classes"] = getattr(module, "CLASSES", None)
+        needed = classes_of(module)
+        values["n_classes"] = None if needed is None else needed[0]
     values = _with_defaults(values, keys_of(Fabric))
     values["ecn"] = None if ecn is None else _ecn(dict(ecn))
     values["circuits"] = None if circuits is None else _circuits(dict(circuits))
@@ -298,9 +300,10 @@ def _contradictions(fabric: Fabric) -> list[InputError]:
     def wrong(key: str, message: str, hint: str) -> None:
         errors.append(InputError(message, key=f"fabric.{key}", hint=hint))
 
-    classes = getattr(queue.module, "CLASSES", fabric.n_classes)
-    if fabric.n_classes != classes:
-        wrong("n_classes", f'{fabric.n_classes} with model "{fabric.model}"', f"exactly {classes}")
+    least, most = classes_of(queue.module) or (1, CLASSES)
+    if not least <= fabric.n_classes <= most:
+        hint = f"exactly {least}" if least == most else f"{least} to {most}"
+        wrong("n_classes", f'{fabric.n_classes} with model "{fabric.model}"', hint)
     if fabric.ecn and fabric.ecn_from_class >= fabric.n_classes:
         there = f"classes are numbered 0 to {fabric.n_classes - 1}"
         wrong("ecn_from_class", f"there is no class {fabric.ecn_from_class}", there)

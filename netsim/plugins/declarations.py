@@ -89,16 +89,29 @@ def check_transport(module: ModuleType, presets: Presets, file: str) -> None:
         )
 
 
+def classes_of(module: Any) -> tuple[int, int] | None:
+    """The fewest and the most classes that a queue discipline can have; None: any number."""
+    classes = getattr(module, "CLASSES", None)
+    if classes is None:
+        return None
+    least, most = classes if isinstance(classes, tuple) else (classes, classes)
+    return int(least), int(most)
+
+
 def check_queue(module: ModuleType, file: str) -> None:
     """Raises InputError if what a queue discipline declares besides its state is wrong."""
     classes = getattr(module, "CLASSES", None)
-    is_count = isinstance(classes, int) and not isinstance(classes, bool)
-    if classes is not None and not (is_count and 1 <= classes <= CLASSES):
+    ends: tuple[Any, ...] = (classes,)
+    if isinstance(classes, tuple) and len(classes) == 2:
+        ends = classes
+    counts = all(isinstance(end, int) and not isinstance(end, bool) for end in ends)
+    if classes is not None and not (counts and 1 <= ends[0] <= ends[-1] <= CLASSES):
         raise InputError(
             f"{_short(classes)} is not a number of classes",
             file=file,
             key="CLASSES",
-            hint=f"1 to {CLASSES}; leave it out if n_classes of [fabric] decides",
+            hint=f"1 to {CLASSES}; or the fewest and the most, (2, 4); leave it out if "
+            "n_classes of [fabric] decides",
         )
     for name in QUEUE_FUNCTIONS:
         if not callable(getattr(module, name, check_queue)):

@@ -1,8 +1,9 @@
 """Packet trimming: of a data packet that does not fit, the header goes on.
 
 Class 0 has headers and control packets, class 1 data. While both wait, `header_ratio` packets of
-class 0 are served for each of class 1. Handley et al., "Re-architecting datacenter networks and
-stacks for low latency and high performance" (NDP), SIGCOMM 2017, section 3.1.
+class 0 are served for each of class 1. Further classes (`n_classes`) are for traffic that nobody
+trims: it waits, or is dropped, behind these two. Handley et al., "Re-architecting datacenter
+networks and stacks for low latency and high performance" (NDP), SIGCOMM 2017, section 3.1.
 """
 
 from netsim.errors import InputError
@@ -22,14 +23,13 @@ from netsim.queue import (
 )
 from netsim.units import format_bytes
 
-CLASSES = 2
+CLASSES = (2, 4)
 
 PARAMS = [
     Param("queue_bytes", "queue", "8pkt", "data, per port"),
     Param("header_queue_bytes", "queue", "100pkt", "headers and control packets, per port"),
-    Param(
-        "header_ratio", "count", 10, "headers served for each data packet if both wait", minimum=1
-    ),
+    Param("header_ratio", "count", 10, "headers served per data packet if both wait", minimum=1),
+    Param("lower_queue_bytes", "queue", "1000pkt", "per port and class behind these two"),
 ]
 
 PORT_STATE = ("header_run", "coins")
@@ -46,7 +46,9 @@ def check(params, fabric, packets):
             key="packets.control_bytes",
             hint="at most header_bytes + 1B",
         )
-    for key, size in (("queue_bytes", packets.data_bytes), ("header_queue_bytes", header)):
+    full = packets.data_bytes
+    sizes = {"queue_bytes": full, "header_queue_bytes": header, "lower_queue_bytes": full}
+    for key, size in sizes.items():
         if params[key] < size:
             yield InputError(
                 f"{format_bytes(params[key])} does not hold one packet",
@@ -56,48 +58,43 @@ def check(params, fabric, packets):
 
 
 def admit(env, now, port, pkt):
-    if int(pkt.prio) == BULK:
-        bulk = class_of(env, port, BULK)
-        size = int(pkt.size_bytes)
-        if bulk.bytes + size <= env.par.queue_bytes or makes_room(env, now, port, bulk, size):
+    cls = int(pkt.prio)
+    if cls > BULK:
+        return cls if fits(env, port, cls, pkt, env.par.lower_queue_bytes) else DROP
+    if cls == BULK:
+        if fits(env, port, BULK, pkt, env.par.queue_bytes) or makes_room(env, now, port, pkt):
             return BULK
-        if to_sender(pkt):
+        if int(pkt.kind) >= ACK:  # there is no payload to cut
             return DROP
         cut(env, now, port, pkt)
         pkt.prio = HEADERS
-    if header_fits(env, port, pkt):
-        return HEADERS
-    return DROP
+    return HEADERS if fits(env, port, HEADERS, pkt, env.par.header_queue_bytes) else DROP
 
 
-def to_sender(pkt):
-    """Is it a control packet, of which there is no payload to cut?"""
-    return int(pkt.kind) >= ACK
+def fits(env, port, cls, pkt, most_bytes):
+    """Is there room for a packet in a class?"""
+    return class_of(env, port, cls).bytes + int(pkt.size_bytes) <= most_bytes
 
 
-def header_fits(env, port, pkt):
-    """Is there room for a header or a control packet?"""
-    held = class_of(env, port, HEADERS).bytes
-    return held + int(pkt.size_bytes) <= env.par.header_queue_bytes
-
-
-def makes_room(env, now, port, bulk, size):
-    """By a coin, the last packet that waits is trimmed in place of one of `size` that arrives.
+def makes_room(env, now, port, pkt):
+    """By a coin, the last packet that waits is trimmed in place of one that arrives.
 
     Without the coin one of several synchronised senders would lose always.
     """
+    bulk = class_of(env, port, BULK)
     coin = rand32(env.par.seed, PURPOSE_TRIM, int(port.number), port.coins) & 1
     port.coins += 1
     n = waiting(bulk)
     if coin == 0 or n == 0:
         return False
     tail = peek(env, bulk, n - 1)
-    if to_sender(tail) or bulk.bytes - int(tail.size_bytes) + size > env.par.queue_bytes:
+    most_bytes = env.par.queue_bytes + int(tail.size_bytes)
+    if int(tail.kind) >= ACK or not fits(env, port, BULK, pkt, most_bytes):
         return False
     last = take_last(env, port, bulk)
     cut(env, now, port, last)
     last.prio = HEADERS
-    if header_fits(env, port, last):
+    if fits(env, port, HEADERS, last, env.par.header_queue_bytes):
         push(env, now, port, HEADERS, last)
     else:
         drop(env, now, port, last)
@@ -105,7 +102,12 @@ def makes_room(env, now, port, bulk, size):
 
 
 def choose(env, now, port):
-    # Both classes wait, or nothing would be asked.
+    open_classes = port.backlog & ~port.paused
+    cls = HEADERS
+    while (open_classes >> cls) & 1 == 0:
+        cls += 1
+    if cls > HEADERS or (open_classes >> BULK) & 1 == 0:
+        return cls
     if port.header_run < env.par.header_ratio:
         port.header_run += 1
         return HEADERS

@@ -180,11 +180,11 @@ BAD = {
         text(top='transport = "roce"', fabric='xon_bytes = "0pkt"'),
         ["e.toml: fabric.xon_bytes: a pause would never end (at least one byte)"],
     ),
-    "trim with three classes": (
-        text(fabric="n_classes = 3\necn_from_class = 3\necn.kmin_bytes = '1pkt'"),
+    "trim with five classes": (
+        text(fabric="n_classes = 5\necn_from_class = 5\necn.kmin_bytes = '1pkt'"),
         [
-            'e.toml: fabric.n_classes: 3 with model "trim" (exactly 2)',
-            "e.toml: fabric.ecn_from_class: there is no class 3 (classes are numbered 0 to 2)",
+            'e.toml: fabric.n_classes: 5 with model "trim" (2 to 4)',
+            "e.toml: fabric.ecn_from_class: there is no class 5 (classes are numbered 0 to 4)",
         ],
     ),
     "queues too small": (
@@ -382,7 +382,7 @@ def test_every_mistake_has_one_line_whatever_its_values_are(tmp_path):
 def test_transports_whose_fabrics_do_not_agree_are_the_experiments_mistake(tmp_path):
     extra = '[classes.b.transport]\nkind = "homa"\n[classes.b.traffic]\nkind = "permutation"'
     assert messages(tmp_path, text(extra, top='transport = "nscc"')) == [
-        'e.toml: fabric.n_classes: 8 with model "trim" (exactly 2)'
+        'e.toml: fabric.n_classes: 8 with model "trim" (2 to 4)'
     ]
 
 

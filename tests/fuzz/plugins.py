@@ -52,7 +52,7 @@ OF_QUEUES = {
     "CLASS_STATE": ("None", '("bytes",)', '(("a", 5, 5),)', '(("x", float, -1),)'),
     "SWITCH_STATE": ("3", '("a", "a")', '("a",)'),
     "COUPLED": ("1", '"x"', "None", "True"),
-    "CLASSES": ("0", "9", "-1", "True", '"x"', "1", "None", "2.0"),
+    "CLASSES": ("(3, 2)", "(1, 9)", "(1,)", "0", "9", "-1", "True", '"x"', "1", "None", "2.0"),
     "check": ("3", "None", "lambda *_: [3]", "lambda *_: 1 // 0", "lambda: ()"),
     "no_effect": ("3", "lambda _: 3", "lambda _: {1: 2}", 'lambda _: {"queue_bytes": ("a", "b")}'),
     "settle": ("3", "lambda *_: None", "lambda *_: {}", "lambda params, *_: {**params, 'x': 1}"),

@@ -116,6 +116,8 @@ def _plain(rng: random.Random, drawn: dict[str, Any]) -> Case:
     full = packets["payload_bytes"] + packets["header_bytes"]
     two = model in ("trim", "credit_shaper") or transport == "ndp"
     n_classes = 2 if two else rng.randint(1, 8)
+    if model == "trim" and transport != "ndp":
+        n_classes = rng.choice((2, 2, 3, 5))
     rto_ps = rng.choice((20 * US, 60 * US, 200 * US))
     flows = _flows(rng, n_hosts, list(graph.reach), packets["payload_bytes"])
     fabric = _fabric(rng, drawn, n_classes, full)
@@ -160,6 +162,7 @@ def _fabric(rng: random.Random, drawn: dict[str, Any], n_classes: int, full: int
         "queue_bytes": rng.choice((full, 2 * full, 3 * full - 1, 5 * full, 12 * full)),
         "header_queue_bytes": CONTROL_BYTES * rng.choice((1, 3, 10, 100)),
         "header_ratio": rng.choice((1, 3, 10, 10)),
+        "lower_queue_bytes": rng.choice((full, 2 * full, 12 * full)),
         "ecn": _ecn(rng, full),
         "ecn_from_class": rng.choice((0, rng.randrange(n_classes))),
         "xoff_bytes": xoff,
@@ -204,7 +207,7 @@ def _params(
 ) -> dict[str, Any]:
     if transport == "datagram":
         rate = None if rng.random() < 0.5 else rng.choice((3, 7, 10, 90)) * 10**9 + 1
-        data_class = 1 if model == "trim" else rng.randrange(n_classes)
+        data_class = rng.randrange(1 if model == "trim" else 0, n_classes)
         return {"rate_bps": rate, "data_class": data_class}
     if transport == "mixed":
         return {

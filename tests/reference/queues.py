@@ -86,6 +86,9 @@ class Trim(Discipline):
 
     def admit(self, out: SwitchPort, packet: Packet) -> int | None:
         """Data that fits, or a header; another one's, perhaps."""
+        if packet.prio > BULK:
+            fits = self.fits(out, packet.prio, packet.size, "lower_queue_bytes")
+            return packet.prio if fits else None
         if packet.prio == BULK:
             if self.fits(out, BULK, packet.size):
                 return BULK
@@ -119,6 +122,9 @@ class Trim(Discipline):
 
     def choose(self, port: SwitchPort) -> int | None:
         """Headers first, but after ``header_ratio`` of them in a row one waiting data packet."""
+        open_classes = port.open_classes()
+        if HEADERS not in open_classes or BULK not in open_classes:
+            return open_classes[0]
         run = self.header_run.get(port.index, 0)
         if run >= self.fabric["header_ratio"]:
             return BULK
