@@ -17,6 +17,7 @@ from engine_case import (
     network_of,
     run,
     run_in_pieces,
+    slot_begins,
     task_results,
 )
 from reference.cases import random_case
@@ -107,6 +108,8 @@ def compare_totals(engine: Engine, expected: Outcome) -> None:
     """Compare what is left of a run when its packets are forgotten: flows and counters."""
     assert flow_results(engine) == [tuple(flow) for flow in expected.flows]
     assert task_results(engine) == [tuple(task) for task in expected.tasks]
+    if engine.parts.steered:  # else no circuit follows the slots
+        assert slot_begins(engine, expected.end_ps) == expected.slots
     ours = counters_of(engine, expected.end_ps)
     classes = engine.fabric.n_classes
     for (port, c), counters in expected.counters.items():

@@ -52,8 +52,12 @@ def network_of(case: Case) -> Network:
             builder.cable(c.a, c.b, c.rate_bps, 1, nic=c.nic)
     for number, one in enumerate(case.circuits):
         times = {name: getattr(one, name) for name in ("switching_ps", "sync_ps", "offset_ps")}
-        ways = {"repeats": one.repeats, "duplex": one.duplex}
-        schedule = Schedule(one.slots_ps, one.matchings, **ways, **times)
+        if one.control_ps is None:
+            ways = {"repeats": one.repeats, "duplex": one.duplex}
+            schedule = Schedule(one.slots_ps, one.matchings, **ways, **times)
+        else:
+            ways = {"control_ps": one.control_ps, "duplex": one.duplex}
+            schedule = Schedule(None, one.matchings, **ways, **times)
         switch = builder.add_circuit_switch(f"ocs{number}", schedule)
         for edge, delay_ps in one.fibres:
             builder.fibre(edge, switch, one.rate_bps, delay_ps)
@@ -64,7 +68,8 @@ def network_of(case: Case) -> Network:
         for node, delay_ps in ((c.a, c.delay_ab_ps), (c.b, c.delay_ba_ps)):
             delay[free[node]] = delay_ps
             free[node] += 1
-    return replace(network, port_delay_ps=delay)
+    network = replace(network, port_delay_ps=delay)
+    return network.with_phases(case.phases) if case.phases else network
 
 
 NAMES = {
@@ -330,6 +335,12 @@ def task_results(engine: Engine) -> list[tuple[int, ...]]:
     states = engine.task_states()
     columns = (states.ready_ps, states.start_ps, states.end_ps, states.runs, states.busy_ps)
     return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def slot_begins(engine: Engine, end_ps: int) -> list[int]:
+    """When the slots of steered circuit switches began that did so before a time."""
+    begins: list[int] = engine.slot_states().begin_ps.tolist()
+    return [begin for begin in begins if 0 <= begin < end_ps]
 
 
 COUNTERS = {

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.engine.kernels.layout import CIRCUIT, INF, LOSS
+from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.layout import CIRCUIT, INF, LOSS, SLOT
 from netsim.engine.simulation import Simulation
 from netsim.model.circuit_times import light_times, start_times
+from netsim.model.circuits import Circuits
 from netsim.model.fabric import CircuitRules
 from netsim.model.network import Network
 from netsim.model.schedules import NONE
 
 
 def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
-    """`circuits` and `days` of Wires; where there are no circuits, one of each."""
+    """`circuits`, `days` and `turning` of Wires; where there are no circuits, one of each."""
     network = simulation.network
     if not simulation.parts.circuits or network.circuits is None:
-        return {"circuits": np.zeros(1, CIRCUIT), "days": np.zeros((1, 2), np.int64)}
+        one = np.zeros(1, np.int64)
+        return {
+            "circuits": np.zeros(1, CIRCUIT),
+            "days": np.zeros((1, 2), np.int64),
+            "turning": one,
+        }
     circuits = network.circuits
     rules = simulation.fabric.circuits or CircuitRules()
     light = light_times(circuits)
@@ -33,7 +40,68 @@ def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
     # What holds now is looked for when it is first asked for, of those that are not always there.
     state["lit_ps"], state["opens_ps"] = -INF, -INF
     state["dark_ps"] = state["shuts_ps"] = np.where(dated, -INF, INF)
-    return {"circuits": state, "days": np.concatenate([light.spans_ps, starts.spans_ps])}
+    for steered, begun in _begun(circuits):
+        state["last_lit"][steered] = state["first_lit"][steered] + begun
+        state["last_start"][steered] = state["first_start"][steered] + begun
+    return {
+        "circuits": state,
+        "days": np.concatenate([light.spans_ps, starts.spans_ps]),
+        "turning": np.concatenate([*(ports for pair in _turning(circuits) for ports in pair), [0]]),
+    }
+
+
+def build_slots(simulation: Simulation) -> Array:
+    """`slots` of Clock: none unless circuit switches are steered."""
+    circuits = simulation.network.circuits
+    if not simulation.parts.steered or circuits is None or circuits.steering is None:
+        return np.zeros(0, SLOT)
+    steering = circuits.steering
+    slots = np.zeros(steering.n_slots, SLOT)
+    slots["control_ps"], slots["dark_ps"] = steering.control_ps, steering.dark_ps
+    slots["begin_ps"][1:] = slots["lit_ps"][1:] = INF
+    of_flows = phases(simulation)
+    slots["waits_for"] = np.bincount(of_flows[of_flows >= 0], minlength=steering.n_slots)
+    sizes = np.array([[ports.size for ports in pair] for pair in _turning(circuits)])
+    ends = np.cumsum(sizes).reshape(-1, 2)
+    slots["first_ending"] = ends[:, 0] - sizes[:, 0]
+    slots["first_beginning"], slots["behind"] = ends.T
+    return slots
+
+
+def phases(simulation: Simulation) -> Array:
+    """`phase` of Ends: int64[n_flows], -1 for none; one entry where no circuit follows them."""
+    circuits = simulation.network.circuits
+    if not simulation.parts.steered or circuits is None or circuits.steering is None:
+        return np.zeros(1, np.int64)
+    given = circuits.steering.phase_of_flow
+    assert given is not None
+    assert given.size == len(simulation.flows)
+    return given
+
+
+def _begun(circuits: Circuits) -> list[tuple[Array, Array]]:
+    """Ports with days that the workload decides, and how many of each are there from the start."""
+    if circuits.steering is None:
+        return []
+    first_slot = circuits.steering.slots[circuits.first_day[:-1], 0]
+    steered = np.flatnonzero(circuits.calendar != NONE)
+    steered = steered[first_slot[circuits.calendar[steered]] != NONE]
+    return [(steered, first_slot[circuits.calendar[steered]] == 0)]
+
+
+def _turning(circuits: Circuits) -> list[tuple[Array, Array]]:
+    """For each slot the ports whose circuits end and begin with it; none with the first one."""
+    steering = circuits.steering
+    if steering is None:
+        return []
+    dated = np.flatnonzero(circuits.calendar != NONE)
+    count = np.diff(circuits.first_day)[circuits.calendar[dated]]
+    port = np.repeat(dated, count)
+    row = np.arange(port.size) - np.repeat(np.cumsum(count) - count, count)
+    begins, ends = steering.slots[circuits.first_day[circuits.calendar[port]] + row].T
+    none = np.zeros(0, np.int64)
+    later = range(1, steering.n_slots)
+    return [(none, none), *((port[ends == slot], port[begins == slot]) for slot in later)]
 
 
 def memory_bytes(network: Network, n_classes: int) -> int:

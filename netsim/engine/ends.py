@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from netsim.bounds.ideal import round_trips
+from netsim.engine.circuits import phases
 from netsim.engine.compiling.program import Program
 from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.kernels.ids import Array
@@ -77,6 +78,7 @@ def build_ends(
         pars=_parameters(simulation, protocol, pars),
         next_flow=next_flow,
         next_flows=next_flows,
+        phase=phases(simulation),
         **vars(built),
     )
 

@@ -30,6 +30,7 @@ from netsim.engine.readings import (
     FlowStates,
     Ints,
     LinkCounters,
+    SlotStates,
     Status,
     TaskStates,
 )
@@ -107,6 +108,10 @@ class Engine:
     def task_states(self) -> TaskStates:
         """When each task of the run was ready, started and was done."""
         return readings.task_states(self.state, 0 if self.tasks is None else len(self.tasks))
+
+    def slot_states(self) -> SlotStates:
+        """When each slot of steered circuit switches began, and what it waits for."""
+        return readings.slot_states(self.state)
 
     def link_counters(self) -> LinkCounters:
         """The counters of every link and class."""

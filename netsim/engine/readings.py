@@ -105,6 +105,21 @@ class TaskStates:
 
 
 @dataclass(frozen=True)
+class SlotStates:
+    """The slots of steered circuit switches: copies, int64[n_slots], -1 where there is no time.
+
+    A slot begins at ``begin_ps``, as the mirrors start to turn, and from ``lit_ps`` on light passes
+    all of the circuit switches. It ends some time after the flows of its phase are delivered, for
+    ``waits_for`` of which it waits; ``done_ps`` is when the last of the others was.
+    """
+
+    begin_ps: Ints
+    lit_ps: Ints
+    done_ps: Ints
+    waits_for: Ints
+
+
+@dataclass(frozen=True)
 class LinkCounters:
     """The links by port and class: copies, int64[n_ports * n_classes], at port * n_classes + class.
 
@@ -214,6 +229,15 @@ def task_states(state: State, n_tasks: int) -> TaskStates:
         numbered[name] = np.empty(records.size, np.int64)
         numbered[name][records["number"]] = column
     return TaskStates(**{name: column[:n_tasks] for name, column in numbered.items()})
+
+
+def slot_states(state: State) -> SlotStates:
+    """When each slot of steered circuit switches began, as far as that is known."""
+    records: Any = np.asarray(state.clock.slots)
+    known = np.arange(records.size) <= state.clock.clock["slot"][0]
+    begin_ps, lit_ps = (np.where(known, records[name], -1) for name in ("begin_ps", "lit_ps"))
+    done_ps = np.where(records["done_ps"] > 0, records["done_ps"], -1)
+    return SlotStates(begin_ps, lit_ps, done_ps, records["waits_for"].copy())
 
 
 def _view(records: Any, field: str) -> Ints:

@@ -35,6 +35,7 @@ class Parts:
     sampled: bool = False
     histogram: bool = False
     circuits: bool = False
+    steered: bool = False
     sized: bool = False
 
     @property
@@ -60,6 +61,7 @@ class Parts:
             sampled=sampling is not None,
             histogram=sampling is not None and sampling.queues,
             circuits=network.circuits is not None and network.circuits.change,
+            steered=network.circuits is not None and network.circuits.follow,
             sized=sizes is not None,
         )
 

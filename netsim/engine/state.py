@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.engine.circuits import build_slots
 from netsim.engine.compiling.discipline import Discipline
 from netsim.engine.compiling.program import Program
 from netsim.engine.compiling.protocol import Protocol
@@ -104,7 +105,7 @@ def build_state(
         net=build_net(simulation),
         wires=build_wires(simulation, protocol, discipline, rings, trace),
         ends=ends,
-        clock=build_clock(network, ends, options.window_ps),
+        clock=build_clock(simulation, ends, options.window_ps),
         scratch=build_scratch(network, planned, options.workers, sizes.scratch),
     )
     if not jit:
@@ -135,6 +136,7 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         "BALANCING": BALANCING[fabric.load_balancing],
         "FAULTS": parts.faults,
         "CIRCUITS": parts.circuits,
+        "STEERED": parts.steered,
         "SIZED": parts.sized,
         "LOOKS": discipline.features["SHAPES"] or parts.circuits,
         "TASKS": parts.tasks,
@@ -188,9 +190,9 @@ def build_net(simulation: Simulation) -> Net:
     )
 
 
-def build_clock(network: Network, ends: Ends, window_ps: int | None) -> Clock:
+def build_clock(simulation: Simulation, ends: Ends, window_ps: int | None) -> Clock:
     """The clock before the first window: hosts wake at their first flow's start."""
-    clock = np.zeros(1, CLOCK)
+    network, clock = simulation.network, np.zeros(1, CLOCK)
     longest_ps = longest_window_ps(network)
     clock["lookahead_ps"] = network.lookahead_ps
     clock["expected"] = np.count_nonzero(ends.send_task < 0)
@@ -211,6 +213,7 @@ def build_clock(network: Network, ends: Ends, window_ps: int | None) -> Clock:
         what=np.zeros(n, np.int64),
         tickets=np.zeros(1, np.int64),
         parts=np.zeros(1, PARTS),
+        slots=build_slots(simulation),
     )
 
 

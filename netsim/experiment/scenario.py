@@ -21,6 +21,7 @@ from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.lanes import Lanes, lanes_used
 from netsim.model.network import Network
+from netsim.model.phases import check_control, check_phases
 from netsim.model.port_sizes import PortSizes, port_sizes, settle_sizes
 from netsim.model.relays import Legs, relayed
 from netsim.model.sampling import Sampling
@@ -88,6 +89,7 @@ def prepare(point: Point) -> Scenario:
         network = _network(point)
         checks.check_links(network, point.packets, point.fabric, point.topology.params)
         check_rules(network, point.fabric.circuits, point.packets)
+        check_control(network, point.fabric.circuits, point.packets)
         if point.fabric.load_balancing == ECMP_SYMMETRIC:
             check_symmetric(network, point.fabric.planes)
         context = TrafficContext(
@@ -116,6 +118,7 @@ def prepare(point: Point) -> Scenario:
             load, legs = relayed(load, network.relays)
         flows = load.flows
         lanes = lanes_used(network, flows, point.fabric.planes, point.seed)
+        check_phases(network, flows, lanes)
         checks.check_sizes(flows, point.packets, "traffic")
         checks.check_durations(network, flows, point.packets, "traffic")
         faults = link_faults(point, network)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS
 from netsim.model.schedules import END_PS, NONE, Schedule, days_of
+from netsim.model.steering import Steering, steering_of
 from netsim.units import format_rate, format_time
 
 Ints = NDArray[np.int64]
@@ -70,6 +71,7 @@ class Circuits:
         days_ps: int64[k, 2], from when until when light passes the circuit switch, in the first
             period. A way that light never goes has one day, which ends as it begins.
         period_ps: int64[n_calendars], after which it is the same again.
+        steering: of circuit switches that follow the workload; None if there are none.
     """
 
     names: tuple[str, ...]
@@ -81,11 +83,17 @@ class Circuits:
     first_day: Ints
     days_ps: Ints
     period_ps: Ints
+    steering: Steering | None = None
 
     @property
     def change(self) -> bool:
         """Is any of the cables dark at any time, one way at least?"""
         return bool(self.period_ps.size)
+
+    @property
+    def follow(self) -> bool:
+        """Is any of them there at times that the workload decides?"""
+        return self.steering is not None and bool((self.steering.slots >= 0).any())
 
     @cached_property
     def ever(self) -> NDArray[np.bool_]:
@@ -119,6 +127,7 @@ class CircuitCables(NamedTuple):
     first_day: Ints
     days_ps: Ints
     period_ps: Ints
+    slots: Ints
 
 
 def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
@@ -150,17 +159,21 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
         n_dated = int(dated.sum())
         of_way = np.where(dated, n_calendars + np.cumsum(dated) - 1, NONE)
         count, days_ps = count[dated], days.days_ps
+        slots = days.slots if one.schedule.steered else np.full_like(days.slots, NONE)
         periods = np.full(n_dated, one.schedule.period_ps, np.int64)
         if (way == len(days.pairs)).any():
             of_way = np.append(of_way, n_calendars + n_dated)
             count, periods = np.append(count, 1), np.append(periods, 2 * END_PS)
             days_ps = np.concatenate([days_ps, np.zeros((1, 2), np.int64)])
+            slots = np.concatenate([slots, np.full((1, 2), NONE)])
         own = np.full(len(pairs), number)
-        parts.append((cables, own, pairs + n_fibres, near, of_way[way], count, days_ps, periods))
+        parts.append(
+            (cables, own, pairs + n_fibres, near, of_way[way], count, days_ps, periods, slots)
+        )
         n_fibres += len(one.edges)
         n_calendars += count.size
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    cables, of_cable, fibre, near_ps, calendar, counts, days_ps, period_ps = columns
+    cables, of_cable, fibre, near_ps, calendar, counts, days_ps, period_ps, slots = columns
     return CircuitCables(
         cables=cables,
         of_cable=of_cable,
@@ -170,6 +183,7 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
         first_day=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         days_ps=days_ps,
         period_ps=period_ps,
+        slots=slots,
     )
 
 
@@ -210,4 +224,5 @@ def circuits_of(switches: list[CircuitSwitch], rows: CircuitCables, ends: Ints) 
         first_day=rows.first_day,
         days_ps=rows.days_ps,
         period_ps=rows.period_ps,
+        steering=steering_of([(one.name, one.schedule) for one in switches], rows.slots),
     )

@@ -7,12 +7,12 @@ with the egress port that feeds it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS
@@ -273,6 +273,25 @@ class Network:
             if not candidates.size:
                 return [*ports, first + int(self.host_port[dst])]
             ports.append(first + int(candidates[0]))
+
+    def with_phases(self, phase_of_flow: ArrayLike) -> Network:
+        """The network, told which phase each flow of the workload has (-1: none).
+
+        Its steered circuit switches go on to slot k + 1 as the flows of phase k are delivered.
+        Raises InputError if it has none, or for what are no phases.
+        """
+        circuits = self.circuits
+        if circuits is None or circuits.steering is None:
+            raise InputError("flows have phases, and no circuit switch is steered by them")
+        phases = np.array(phase_of_flow)
+        last = circuits.steering.n_slots - 1
+        if phases.ndim != 1 or not np.issubdtype(phases.dtype, np.integer):
+            raise InputError("the phases of flows are no list of whole numbers")
+        for flow in np.flatnonzero((phases < -1) | (phases > last))[:1].tolist():
+            message = f"flow {flow} has phase {phases[flow]}"
+            raise InputError(message, hint=f"0 to {last}, one for each slot, or -1 for none")
+        steering = replace(circuits.steering, phase_of_flow=phases.astype(np.int64))
+        return replace(self, circuits=replace(circuits, steering=steering))
 
     def node_name(self, node: int) -> str:
         """Short name of a node: "h7" for host 7, the given name for a switch."""

@@ -43,8 +43,11 @@ def tournament(n: int) -> NDArray[np.int64]:
 class Schedule:
     """What a circuit switch joins, slot by slot.
 
+    It is a timetable, or **steered**: slot k then lasts until the flows of phase k are delivered
+    (`Network.with_phases`), and the last one stays.
+
     Attributes:
-        slots_ps: int64[slots], how long each lasts.
+        slots_ps: int64[slots], how long each lasts; of a steered one 0.
         matchings: int64[slots, ports], the port that each port is joined to in a slot: by that one
             leaves the light that comes in by this one. -1, or the port itself: none.
         duplex: whether light goes both ways: the other port is joined to this one as well. If not,
@@ -55,11 +58,13 @@ class Schedule:
         offset_ps: when the first slot begins.
         repeats: whether the slots are gone through again and again, before `offset_ps` as well. If
             not, nothing is joined before, and the last slot stays.
+        control_ps: of a steered one, the time from when a phase is over until the mirrors turn: to
+            notice that, and to give the order. Of a timetable None.
     """
 
     def __init__(
         self,
-        slots_ps: ArrayLike,
+        slots_ps: ArrayLike | None,
         matchings: ArrayLike,
         *,
         duplex: bool = True,
@@ -67,14 +72,25 @@ class Schedule:
         sync_ps: int = 0,
         offset_ps: int = 0,
         repeats: bool = True,
+        control_ps: int | None = None,
     ) -> None:
-        """As the attributes; one length may stand for all slots.
+        """As the attributes; one length may stand for all slots, and None for a steered one.
 
         Raises InputError, without a name, for what cannot be a schedule.
         """
         self.matchings = _table(matchings)
         self.duplex = bool(duplex)
-        self.slots_ps = _lengths(slots_ps, len(self.matchings))
+        self.control_ps = None
+        if slots_ps is None:
+            self.control_ps = _time(control_ps, "control_ps of slots without lengths")
+            if offset_ps or not repeats:
+                raise InputError("slots without lengths begin when phases are over")
+            self.slots_ps, repeats = np.zeros(len(self.matchings), np.int64), False
+        else:
+            self.slots_ps = _lengths(slots_ps, len(self.matchings))
+            if control_ps is not None:
+                message = "control_ps is of slots without lengths, and these have some"
+                raise InputError(message, hint="None for slots_ps, or no control_ps")
         self.switching_ps = _time(switching_ps, "switching_ps")
         self.sync_ps = _time(sync_ps, "sync_ps")
         self.offset_ps = _time(offset_ps, "offset_ps")
@@ -84,6 +100,11 @@ class Schedule:
     @property
     def n_ports(self) -> int:
         return int(self.matchings.shape[1])
+
+    @property
+    def steered(self) -> bool:
+        """Does it follow the phases of the workload?"""
+        return self.control_ps is not None
 
     @property
     def dark_ps(self) -> int:
@@ -105,6 +126,8 @@ class Schedule:
                 hint=f"its ports are 0 to {n - 1}; -1 for none",
             )
         self._check_ways()
+        if self.steered:
+            return
         for slot in np.flatnonzero(self.slots_ps <= self.dark_ps)[:1].tolist():
             raise InputError(
                 f"slot {slot} of {format_time(int(self.slots_ps[slot]), 4)} ends before light "
@@ -180,11 +203,15 @@ class Days(NamedTuple):
     if not, the one by which it comes in. `days_ps`, int64[k, 2], are from when until when, in the
     first period; those of pair i are `first_day[i]` to `first_day[i + 1]`. A pair that is never
     dark has none.
+
+    Of a steered schedule a day begins as if its slot began at 0, or has no begin (-END_PS), and
+    has no end (END_PS). `slots`, int64[k, 2], are the slots that a day lasts, from ... up to.
     """
 
     pairs: Ints
     first_day: Ints
     days_ps: Ints
+    slots: Ints
 
 
 def days_of(schedule: Schedule) -> Days:
@@ -206,8 +233,12 @@ def days_of(schedule: Schedule) -> Days:
     starts_ps = schedule.offset_ps + np.concatenate([[0], np.cumsum(schedule.slots_ps)])
     up_ps, down_ps = starts_ps[first] + schedule.dark_ps, starts_ps[last + 1]
     kept = np.ones(pair.size, bool)
-    if schedule.repeats:
+    if schedule.repeats or schedule.steered:
         kept = (first > 0) | (last < n_slots - 1)  # the others are never dark
+    if schedule.steered:
+        up_ps[first == 0] = -END_PS
+        down_ps[:] = END_PS
+    elif schedule.repeats:
         own = np.unique(pair, return_index=True)[1]
         final = np.append(own, pair.size)[1:] - 1  # the last run of the same pair
         round_the_end = (own < final) & (first[own] == 0) & (last[final] == n_slots - 1)
@@ -221,4 +252,5 @@ def days_of(schedule: Schedule) -> Days:
         pairs=np.stack([pairs // n, pairs % n], axis=1),
         first_day=np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
         days_ps=np.stack([up_ps, down_ps], axis=1)[kept],
+        slots=np.stack([first, last + 1], axis=1)[kept],
     )

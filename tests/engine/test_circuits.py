@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from circuit_racks import FAR, FULL_PS, GBPS, NEAR, PACKETS, racks
 from engine_runs import DROP_TAIL, LOSSLESS, NS, US, build, counter, fct_ps, flow_table, run
 
 from netsim.bounds.ideal import ideal_times
@@ -16,30 +17,12 @@ from netsim.engine.kernels.circuits import next_day
 from netsim.engine.kernels.ids import Ps
 from netsim.engine.kernels.layout import INF
 from netsim.errors import InputError
-from netsim.model.fabric import CircuitRules, Fabric, PacketFormat
+from netsim.model.fabric import CircuitRules, Fabric
 from netsim.model.network import Network
 from netsim.model.schedules import NONE
 from netsim.network import NetworkBuilder, Schedule, tournament
 
-GBPS = 10**9
-PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
-FULL_PS = 80 * NS
-"""A full packet of 1,000 bytes at 100 Gbps."""
 SLOT, DARK = 20 * US, 2 * US
-NEAR, FAR = 800 * NS, 300 * NS
-"""Delays of fibres: of the first port of a circuit switch, and of all others."""
-
-
-def racks(schedule: Schedule, host_gbps: int = 100) -> Network:
-    """A host at a switch at each port of a circuit switch; cables of 1 us, 100 Gbps."""
-    builder = NetworkBuilder()
-    builder.add_hosts(schedule.n_ports)
-    edges = builder.add_switches([f"tor{k}" for k in range(schedule.n_ports)])
-    circuits = builder.add_circuit_switch("ocs", schedule)
-    for host, edge in enumerate(edges):
-        builder.cable(host, edge, host_gbps * GBPS, US)
-        builder.fibre(edge, circuits, 100 * GBPS, FAR if host else NEAR)
-    return builder.build("racks")
 
 
 def rotor(n: int = 4, **given: int) -> Network:

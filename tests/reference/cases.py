@@ -22,6 +22,7 @@ from .model import Case
 from .random_circuits import with_circuits
 from .random_faults import with_faults, with_reroutes
 from .random_graphs import NS, US, Graph, Pairs, cables, one_network, several_networks
+from .random_phases import with_phases
 from .random_port_sizes import with_port_sizes
 from .random_programs import with_program
 from .random_tasks import with_tasks
@@ -64,6 +65,7 @@ FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
     "faults": (0.33, with_faults),
     "reroutes": (0.25, with_reroutes),
     "tasks": (0.4, with_tasks),
+    "phases": (0.5, with_phases),
     "program": (0.5, with_program),
     "port_sizes": (0.35, with_port_sizes),
 }

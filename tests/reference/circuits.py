@@ -38,6 +38,11 @@ class Circuit:
     def _begin(self, slot: int) -> int:
         switch = self.switch
         n = len(switch.slots_ps)
+        if switch.control_ps is not None:
+            if slot <= 0:
+                return -FOR_EVER
+            known = self.sim.steering.begins_ps
+            return known[slot] if slot < len(known) else FOR_EVER
         if switch.repeats:
             period = sum(switch.slots_ps)
             return switch.offset_ps + slot // n * period + sum(switch.slots_ps[: slot % n])
@@ -45,7 +50,7 @@ class Circuit:
 
     def _joined(self, slot: int) -> bool:
         switch = self.switch
-        n = len(switch.slots_ps)
+        n = len(switch.matchings)
         if not switch.repeats and not 0 <= slot < n:
             return False
         return switch.matchings[slot % n][self.near] == self.far
@@ -72,8 +77,9 @@ class Circuit:
     @property
     def changes(self) -> bool:
         """Is it dark at any time?"""
-        slots = range(len(self.switch.slots_ps))
-        return not (self.switch.repeats and all(self._joined(slot) for slot in slots))
+        slots = range(len(self.switch.matchings))
+        ever = self.switch.repeats or self.switch.control_ps is not None
+        return not (ever and all(self._joined(slot) for slot in slots))
 
     def _day_with(self, slot: int) -> Day | None:
         """The day that a slot is a part of, of what is dark at some time."""
@@ -115,6 +121,18 @@ class Circuit:
         """The first time from now on at which the port may start; None if there is none."""
         if not self.changes:
             return now
+        for slot in self._near(now):
+            day = self._day_with(slot)
+            if day is not None and day.up_ps < FOR_EVER:
+                first, last = self._starts_in(day, port)
+                if first <= last and now <= last:
+                    return max(now, first)
+        return None
+
+    def _near(self, now: int) -> range:
+        """Slots among which the next one is in which the port may start."""
+        if self.switch.control_ps is not None:
+            return range(len(self.switch.matchings))
         # No clock is wrong by more than some slots, which are looked at on both sides.
         here = self._slot_at(now)
         reach = 3 * len(self.switch.slots_ps) + 3
@@ -122,10 +140,4 @@ class Circuit:
         rules = self.sim.case.fabric["circuits"]
         away = rules["clock_error_ps"] + self.switch.fibres[self.near][1]
         reach += away // shortest
-        for slot in range(here - reach, here + reach):
-            day = self._day_with(slot)
-            if day is not None:
-                first, last = self._starts_in(day, port)
-                if first <= last and now <= last:
-                    return max(now, first)
-        return None
+        return range(here - reach, here + reach)

@@ -48,7 +48,8 @@ class CircuitSwitch:
     """A circuit switch: what it joins in each slot, and the fibres that lead to it.
 
     In a matching stands for each port the one that it is joined to, or -1; if ``duplex`` that one
-    is joined to it, too. ``fibres`` are (node, delay_ps), port by port.
+    is joined to it, too. ``fibres`` are (node, delay_ps), port by port. One with a ``control_ps``
+    is steered: its slots have no lengths.
     """
 
     slots_ps: tuple[int, ...]
@@ -60,6 +61,7 @@ class CircuitSwitch:
     offset_ps: int = 0
     repeats: bool = True
     duplex: bool = True
+    control_ps: int | None = None
 
     def ever_joins(self, port: int, other: int) -> bool:
         """Does light that comes in by a port ever leave by another one?"""
@@ -153,6 +155,7 @@ class Case:
     ``port_sizes`` are sizes of single ports (global port -> name -> bytes), which go before those
     of ``fabric``: of disciplines, and kmin_bytes and kmax_bytes.
     ``reroutes`` are what becomes of switches' routes, in any order.
+    ``phases``, if circuit switches are steered, are those of all flows, -1 for none.
     Only events before ``until_ps`` take place; None means run until nothing is left to do.
     """
 
@@ -175,6 +178,7 @@ class Case:
     circuits: list[CircuitSwitch] = field(default_factory=list)
     program: dict[str, int] | None = None
     port_sizes: dict[int, dict[str, int]] = field(default_factory=dict)
+    phases: tuple[int, ...] = ()
 
 
 @dataclass
@@ -326,6 +330,7 @@ class Outcome:
     balance: Balance
     end_ps: int
     tasks: list[TaskResult] = field(default_factory=list)
+    slots: list[int] = field(default_factory=list)  # begins of those that have an order
 
 
 def scaled_ps_per_byte(rate_bps: int) -> int:

@@ -115,3 +115,4 @@ class Receiver:
         """Every byte is here."""
         self.fct_ps = self.sim.now - self.flow.start_ps
         self.sim.tasks.on_delivered(self.flow)
+        self.sim.steering.on_delivered(self.flow)

@@ -11,6 +11,7 @@ from .host import Host, HostPort
 from .model import Balance, Case, Flow, FlowResult, Outcome, Packet
 from .port import Port
 from .series import Recorder
+from .steering import Steering
 from .switch import Switch, SwitchPort
 from .tasks import Tasks
 from .transports import attach
@@ -48,6 +49,7 @@ class Simulator:
                 flow.start_ps = -1
         attach(self)
         self.tasks = Tasks(self)
+        self.steering = Steering(self)
 
     def start_flow(self, flow: Flow, at_ps: int) -> None:
         """Have a flow that waited start."""
@@ -173,6 +175,7 @@ class Simulator:
             balance=self.balance,
             tasks=self.tasks.results(),
             end_ps=self.now,
+            slots=self.steering.begun(),
         )
 
 

@@ -44,6 +44,7 @@ class SwitchPort(Port):
         self.draws = 0
         self.latest_rate_bps = rate_bps  # of the transmission that started last
         self.look: Event | None = None
+        self.without_day = False  # it may not start, and it is not known when it may
         self.holding_back = [False] * n_classes
         self.owes_frame = False
 
@@ -103,8 +104,18 @@ class SwitchPort(Port):
         self.look = None
         self.switch.start(self)
 
+    def hear_of_order(self) -> None:
+        """It is known when another slot of a circuit switch begins."""
+        if self.without_day:
+            assert self.circuit is not None
+            first = self.circuit.first_start(self, self.sim.now)
+            if first is not None:
+                self.without_day = False
+                self.wait_until(first)
+
     def forget_look(self) -> None:
         """Do not look again after all."""
+        self.without_day = False
         if self.look is not None:
             self.look.cancelled = True
             self.look = None
@@ -218,6 +229,7 @@ class Switch:
         if port.circuit is not None:
             first = port.circuit.first_start(port, self.sim.now)
             if first is None:
+                port.without_day = True
                 return
             if first > self.sim.now:
                 port.wait_until(first)

@@ -355,6 +355,7 @@ class ClockRecord(Declared):
     tasks_done: int
     under_way: int  # of a program: tasks begun and not yet done and told, and timers that are set
     expected: int  # with a program: flows that have begun, or will by themselves
+    slot: int  # of steered circuit switches, the last one of which it is known when it begins
     payload_bytes: Bytes
 
 

@@ -83,6 +83,8 @@ FAULTS: bool = _feature("FAULTS")
 """Do links lose packets, or go down?"""
 CIRCUITS: bool = _feature("CIRCUITS")
 """Are there cables that are there on some days only (circuits.py)?"""
+STEERED: bool = _feature("STEERED")
+"""Do some of them come as the flows of a phase are delivered (steering.py)?"""
 SIZED: bool = _feature("SIZED")
 """Do sizes of queues differ from port to port?"""
 LOOKS: bool = _feature("LOOKS")

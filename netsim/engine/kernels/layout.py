@@ -54,6 +54,7 @@ from netsim.engine.kernels.ids import (
     TaskId,
     TimerSlot,
 )
+from netsim.engine.kernels.steering_fields import SlotRecord
 from netsim.engine.kernels.task_fields import ProgramHostRecord, ProgramTaskRecord, TaskRecord
 from netsim.limits import INT64
 
@@ -135,6 +136,7 @@ BALANCE = record_of(BalanceRecord)
 FAULT = record_of(FaultRecord)
 CIRCUIT = record_of(CircuitRecord)
 PHASE = record_of(PhaseRecord)
+SLOT = record_of(SlotRecord)
 LOSS = record_of(LossRecord)
 OUTLET = record_of(OutletRecord)
 SPREAD = record_of(SpreadRecord)
@@ -232,6 +234,7 @@ class Wires(NamedTuple):
     losses: Records[QueueId, LossRecord]  # LOSS[n_ports * n_classes], likewise, or circuits
     circuits: Records[GlobalPort, CircuitRecord]  # CIRCUIT[n_ports], if there are circuits
     days: Numbers[tuple[int, int], Ps]  # int64[..., 2], likewise: from ... until ...
+    turning: Numbers[int, GlobalPort]  # int64[...]: whose circuits end or begin with each slot
     trace: Any  # trace.Trace; without tracing an array that is not used
     # Series, of some queues, hosts and flows (series.py). Samples and copies have a row for each of
     # an interval, and the intervals follow one another. Without series next to nothing.
@@ -270,6 +273,7 @@ class Ends(NamedTuple):
     pars: Records[int, Any]  # one record of records: the parameters of each transport of the run
     next_flow: Numbers[FlowId, int]  # int64[n_flows + 1]: CSR of flows that wait for a flow ...
     next_flows: Numbers[int, FlowId]  # int64[...]: ... and who they are
+    phase: Numbers[FlowId, int]  # int64[n_flows], if circuit switches are steered: or -1
     tasks: Records[TaskId, TaskRecord]  # TASK[n_tasks], or PROGRAM_TASK and its own fields
     next_task: Numbers[TaskId, int]  # int64[n_tasks + 1]: CSR of tasks that wait for a task ...
     next_tasks: Numbers[int, TaskId]  # int64[...]: ... and who they are
@@ -291,6 +295,7 @@ class Clock(NamedTuple):
     what: Numbers[NodeId, int]  # int64[n_nodes]
     tickets: Numbers[int, int]  # int64[1]: active nodes that workers have taken in this window
     parts: Records[int, PartsRecord]  # PARTS[1], for profiles
+    slots: Records[int, SlotRecord]  # SLOT[...]: of circuit switches, if they are steered
 
 
 class Scratch(NamedTuple):

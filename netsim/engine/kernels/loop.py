@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import prange
 
+from netsim.engine.kernels.active import expect, find_active, note_next_events
 from netsim.engine.kernels.env import Env, env_of
 from netsim.engine.kernels.fields import HostRecord
 from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
@@ -16,6 +16,7 @@ from netsim.engine.kernels.holes import (
     PROFILE,
     PROGRAM,
     SAMPLED,
+    STEERED,
     TASKS,
     TRACE,
     host_step,
@@ -33,7 +34,6 @@ from netsim.engine.kernels.ids import (
 )
 from netsim.engine.kernels.instructions import take_tickets
 from netsim.engine.kernels.layout import (
-    BLOCK,
     DONE,
     GROW,
     IDLE,
@@ -42,7 +42,6 @@ from netsim.engine.kernels.layout import (
     ONE_PORT,
     RUNNING,
     THIN,
-    UNFINISHED,
     UNTIL,
     Clock,
     Ends,
@@ -55,6 +54,7 @@ from netsim.engine.kernels.places import nic_of, nics_of, ports_of
 from netsim.engine.kernels.port_sets import empty, include, next_port
 from netsim.engine.kernels.profile import lap
 from netsim.engine.kernels.rings import show_moved_links
+from netsim.engine.kernels.steering import give_orders, note_delivery
 from netsim.engine.kernels.timers import arm, start_timer
 from netsim.engine.kernels.trace import half_full
 
@@ -71,58 +71,6 @@ class Limits(NamedTuple):
     n_windows: int
     until_ps: Ps  # windows begin and end before it
     stop_when_done: bool  # with the window after which all is done
-
-
-def find_active(clock: Clock) -> bool:
-    """Open the next window: its bounds and the nodes with an event in it; False if none has."""
-    window = clock.clock[0]
-    soonest = clock.soonest
-    w0 = INF
-    for block in range(soonest.shape[0]):
-        w0 = min(w0, soonest[block])
-    window.n_active = 0
-    if w0 >= INF:
-        return False
-    window.w0 = w0
-    window.w1 = w0 + window.window_ps
-    w1 = window.w1
-    k = 0
-    for block in range(soonest.shape[0]):
-        if soonest[block] < w1:
-            for node in nodes_of_block(clock, block):
-                if clock.next_event[node] < w1:
-                    clock.active[k] = node
-                    clock.status[node] = UNFINISHED
-                    k += 1
-    window.n_active = k
-    return True
-
-
-def nodes_of_block(clock: Clock, block: int) -> Iterable[NodeId]:
-    """The nodes of a block, in ascending order."""
-    end = min((block + 1) * BLOCK, clock.next_event.shape[0])
-    return span(NodeId(block * BLOCK), NodeId(end))
-
-
-def expect(clock: Clock, node: NodeId, time: Ps) -> None:
-    """Node ``node`` has an event at ``time``, and perhaps earlier ones."""
-    if time < clock.next_event[node]:
-        clock.next_event[node] = time
-        block = node // BLOCK
-        clock.soonest[block] = min(clock.soonest[block], time)
-
-
-def note_next_events(clock: Clock) -> None:
-    """Take in for when the nodes that were active expect to be so again."""
-    done = -1
-    for i in range(clock.clock[0].n_active):
-        block = clock.active[i] // BLOCK
-        if block != done:
-            soonest = INF
-            for node in nodes_of_block(clock, block):
-                soonest = min(soonest, clock.next_event[node])
-            clock.soonest[block] = soonest
-            done = block
 
 
 def step(
@@ -262,6 +210,8 @@ def release(ends: Ends, clock: Clock, host: HostRecord) -> None:
     while host.done_head >= 0:
         rx = ends.rx[host.done_head]
         host.done_head = rx.next_done
+        if STEERED:
+            note_delivery(ends, clock, rx)
         for j in range(ends.next_flow[rx.flow], ends.next_flow[FlowId(rx.flow + 1)]):
             tx = ends.tx[ends.next_flows[j]]
             tx.waits_for -= 1
@@ -308,6 +258,9 @@ def run_windows(
     window = clock.clock[0]
     if PROFILE:
         lap(clock.parts[0])
+    if STEERED:
+        if window.windows == 0:
+            give_orders(net, wires, clock)  # for phases without flows
     for _ in range(limits.n_windows):
         if window.resume == 0:
             if not find_active(clock):
@@ -333,6 +286,8 @@ def run_windows(
             return GROW
         publish(net, wires, clock)
         collect(net, ends, clock)
+        if STEERED:
+            give_orders(net, wires, clock)
         note_next_events(clock)
         window.windows += 1
         if PROFILE:

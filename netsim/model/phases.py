@@ -1,0 +1,108 @@
+"""Can circuit switches follow the phases of a workload? What network and flows together tell."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.model.circuit_times import longest_send_ps
+from netsim.model.circuits import Circuits
+from netsim.model.fabric import CircuitRules, PacketFormat
+from netsim.model.flows import FlowTable
+from netsim.model.lanes import Lanes
+from netsim.model.network import Network
+from netsim.model.routing import COUNT_BITS, COUNT_MASK
+from netsim.model.schedules import NONE
+from netsim.model.steering import Steering
+from netsim.units import format_time
+
+Ints = NDArray[np.int64]
+
+KEY = "topology"
+
+
+def check_phases(network: Network, flows: FlowTable, lanes: Lanes) -> None:
+    """Refuse a workload that steered circuit switches cannot follow.
+
+    Args:
+        lanes: those that its flows use.
+
+    Raises InputError, without a file: flows have no phases, or one waits for a circuit that waits
+    for this flow.
+    """
+    circuits = network.circuits
+    if circuits is None or circuits.steering is None:
+        return
+    steering, names = circuits.steering, circuits.names[0]
+    phase = steering.phase_of_flow
+    if phase is None:
+        raise InputError(
+            f"circuit switches, {names} among them, go on as the flows of a phase are delivered, "
+            "and nothing says which flows those are",
+            key=KEY,
+            hint="a topology calls Network.with_phases",
+        )
+    if phase.size != len(flows):
+        raise InputError(f"{phase.size} phases are given for {len(flows)} flows", key=KEY)
+    comes = _first_slots(network, circuits, steering, lanes)
+    comes = np.minimum.reduceat(comes, lanes.first[:-1])
+    for flow in np.flatnonzero((phase >= 0) & (comes > phase))[:1].tolist():
+        raise InputError(
+            f"flow {flow} (host {flows.src[flow]} to host {flows.dst[flow]}) is of phase "
+            f"{phase[flow]}, and its circuit comes with slot {comes[flow]}, which waits for it",
+            key=KEY,
+            hint="a flow's phase is that of a slot with its circuit, or of a later one",
+        )
+
+
+def _first_slots(network: Network, circuits: Circuits, steering: Steering, lanes: Lanes) -> Ints:
+    """int64[n_lanes]: the first slot in which a packet of a lane can leave its edge switch."""
+    n = lanes.src_port.size
+    first = np.zeros(network.n_ports, np.int64)
+    dated = np.flatnonzero(circuits.calendar != NONE)
+    first[dated] = steering.slots[circuits.first_day[circuits.calendar[dated]], 0]
+    switch = network.next_switch(lanes.src_port)
+    entry = network.route[network.route_first[switch] + network.host_group[lanes.dst_port]]
+    count = entry & COUNT_MASK
+    lane = np.repeat(np.arange(n), count)
+    place = np.arange(lane.size) - np.repeat(np.cumsum(count) - count, count)
+    local = network.route_ports[(entry >> COUNT_BITS)[lane] + place]
+    found = np.where(count > 0, steering.n_slots, 0)
+    np.minimum.at(
+        found, lane, first[network.node_first_port[switch + network.n_hosts][lane] + local]
+    )
+    return found
+
+
+def least_control_ps(network: Network, rules: CircuitRules | None, packets: PacketFormat) -> int:
+    """How long an order of steered circuit switches takes at least; 0 if no circuit follows one.
+
+    What ports do until then must not depend on it (netsim/engine/MODEL.md, "Circuits"). Links
+    through circuit switches have the rate that they were built with (`place_faults.py`).
+    """
+    circuits, rules = network.circuits, rules or CircuitRules()
+    if circuits is None or circuits.steering is None or not circuits.follow:
+        return 0
+    dated = np.flatnonzero(circuits.calendar != NONE)
+    ports = dated[circuits.steering.slots[circuits.first_day[circuits.calendar[dated]], 0] != NONE]
+    send_ps = longest_send_ps(network, packets)[ports]
+    away_ps = int(circuits.near_ps[ports].max()) + int(send_ps.max())
+    return network.lookahead_ps + away_ps + 2 * rules.guard_ps + rules.clock_error_ps
+
+
+def check_control(network: Network, rules: CircuitRules | None, packets: PacketFormat) -> None:
+    """Refuse orders that would be there before anybody can know of them.
+
+    Raises InputError, without a file.
+    """
+    least_ps = least_control_ps(network, rules, packets)
+    steering = None if network.circuits is None else network.circuits.steering
+    if steering is not None and steering.control_ps < least_ps:
+        raise InputError(
+            f"circuit switches turn {format_time(steering.control_ps, 4)} after the last delivery "
+            "of a phase: that is before what is under way has arrived, and who sends has heard of "
+            "it",
+            key=KEY,
+            hint=f"a time for control of at least {format_time(least_ps, 4)}",
+        )

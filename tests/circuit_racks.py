@@ -1,0 +1,27 @@
+"""A host at a switch at each port of a circuit switch, with cables and fibres of odd delays."""
+
+from __future__ import annotations
+
+from engine_runs import NS, US
+
+from netsim.model.fabric import PacketFormat
+from netsim.network import Network, NetworkBuilder, Schedule
+
+GBPS = 10**9
+PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
+FULL_PS = 80 * NS
+"""A full packet of 1,000 bytes at 100 Gbps."""
+NEAR, FAR = 800 * NS, 300 * NS
+"""Delays of fibres: of the first port of a circuit switch, and of all others."""
+
+
+def racks(schedule: Schedule, host_gbps: int = 100) -> Network:
+    """A host at a switch at each port of a circuit switch; cables of 1 us, 100 Gbps."""
+    builder = NetworkBuilder()
+    builder.add_hosts(schedule.n_ports)
+    edges = builder.add_switches([f"tor{k}" for k in range(schedule.n_ports)])
+    circuits = builder.add_circuit_switch("ocs", schedule)
+    for host, edge in enumerate(edges):
+        builder.cable(host, edge, host_gbps * GBPS, US)
+        builder.fibre(edge, circuits, 100 * GBPS, FAR if host else NEAR)
+    return builder.build("racks")

@@ -1,0 +1,177 @@
+"""Circuit switches that follow the workload, against closed forms and against timetables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from circuit_racks import FAR, FULL_PS, NEAR, PACKETS, racks
+from engine_runs import DROP_TAIL, NS, US, build, counter, fct_ps, flow_table, run
+
+from netsim.bounds.ideal import ideal_times
+from netsim.engine.engine import Engine
+from netsim.errors import InputError
+from netsim.model.fabric import CircuitRules
+from netsim.model.lanes import lanes_of
+from netsim.model.network import Network
+from netsim.model.phases import check_control, check_phases, least_control_ps
+from netsim.model.schedules import Schedule, tournament
+
+CONTROL, SWITCHING, SYNC = 10 * US, 3 * US, 500 * NS
+DARK = SWITCHING + SYNC
+PAIRS = [[1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]]
+"""What four ports are joined to in each of three slots."""
+SIZE = 936 * 40
+
+
+def steered(matchings: list[list[int]], control_ps: int = CONTROL) -> Network:
+    """A rack at each port, of which two that are joined change at once."""
+    given = {"switching_ps": SWITCHING, "sync_ps": SYNC}
+    return racks(Schedule(None, matchings, control_ps=control_ps, **given))
+
+
+def on(
+    network: Network, flows: list[tuple[int, int, int, int]], phases: list[int], **rules: object
+) -> Engine:
+    fabric = replace(DROP_TAIL, circuits=CircuitRules(**rules)) if rules else DROP_TAIL
+    told = network.with_phases(phases)
+    return build(told, flow_table(flows), "datagram", fabric, packets=PACKETS, jit=False)
+
+
+@pytest.mark.parametrize("in_flight", ["held", "lost"])
+@pytest.mark.parametrize("guard_ps", [0, 700 * NS])
+def test_a_slot_begins_as_the_phase_before_it_is_over(in_flight: str, guard_ps: int) -> None:
+    """Each of four hosts sends to all others, phase by phase, and all is ready from the start."""
+    flows = [(a, b, SIZE, 0) for row in PAIRS for a, b in enumerate(row)]
+    phases = [phase for phase in range(3) for _ in range(4)]
+    network = steered(PAIRS)
+    engine = run(on(network, flows, phases, guard_ps=guard_ps, in_flight=in_flight))
+    alone = ideal_times(network, flow_table(flows), PACKETS).fct_ps
+    # All three flows of a host leave it one packet after the other, so that a phase's packets
+    # stand at the circuit before it comes, but for those of the first.
+    wait = [0, 0, 0]
+    over, begins = 0, [0]
+    for phase in range(3):
+        ends = []
+        for flow in range(4 * phase, 4 * phase + 4):
+            src, dst, *_ = flows[flow]
+            near = FAR if src else NEAR
+            if phase == 0:
+                ends.append(int(alone[flow]) + 2 * (SIZE // 936 - 1) * FULL_PS)
+                continue
+            opens = begins[phase] + DARK + guard_ps - (near if in_flight == "held" else 0)
+            left = SIZE // 936 * FULL_PS + opens  # the last packet has
+            between = NEAR + FAR if 0 in (src, dst) else 2 * FAR
+            ends.append(left + between + FULL_PS + US)
+        assert fct_ps(engine)[4 * phase : 4 * phase + 4].tolist() == ends
+        over, lit = max(ends), begins[phase] + (DARK if phase else 0)
+        assert over > lit
+        begins.append(over + CONTROL)
+        wait[phase] = over
+    states = engine.slot_states()
+    assert states.begin_ps.tolist() == begins[:3]
+    assert states.lit_ps.tolist() == [0, begins[1] + DARK, begins[2] + DARK]
+    assert states.done_ps.tolist() == wait
+    assert not states.waits_for.any()
+    assert counter(engine, "dark_packets") == 0
+
+
+def test_without_flows_slots_follow_at_the_pace_of_orders() -> None:
+    """Phases 0 and 1 have none: a flow of the third one waits for two turns."""
+    network = steered(PAIRS)
+    engine = run(on(network, [(0, 3, 936, 0)], [2]))
+    opens = 2 * CONTROL + 2 * DARK - NEAR
+    assert fct_ps(engine).tolist() == [opens + 2 * FULL_PS + NEAR + FAR + US]
+    assert engine.slot_states().begin_ps.tolist() == [0, CONTROL, 2 * CONTROL + DARK]
+
+
+def test_what_is_joined_in_the_next_slot_too_is_not_disturbed() -> None:
+    """Ports 0 and 1 stay joined while the others turn, and a cable is all that they see."""
+    network = steered([[1, 0, 3, 2], [1, 0, -1, -1], [1, 0, 3, 2]])
+    flows = [(0, 1, SIZE * 20, 0), (2, 3, 936, 0), (1, 0, 936, 0), (3, 2, 936, 0)]
+    engine = run(on(network, flows, [-1, 0, 1, 2]))
+    alone = ideal_times(network, flow_table(flows), PACKETS).fct_ps
+    assert fct_ps(engine)[:3].tolist() == alone[:3].tolist()
+    # Host 3's packet may go in slot 0, in which it is, and does.
+    assert fct_ps(engine)[3] == alone[3]
+    begins = engine.slot_states().begin_ps
+    assert begins[1] == alone[1] + CONTROL
+    assert begins[2] == begins[1] + DARK + CONTROL  # the flow of phase 1 was delivered long before
+
+
+def test_a_flow_that_never_comes_holds_up_what_follows() -> None:
+    network = steered(PAIRS)
+    engine = run(on(network, [(0, 2, 936, 0), (0, 1, 936, 0), (1, 3, 936, 0)], [0, 0, 1]))
+    assert engine.slot_states().begin_ps.tolist() == [0, -1, -1]
+    assert engine.slot_states().waits_for.tolist() == [1, 1, 0]
+    assert (fct_ps(engine) >= 0).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("in_flight", ["held", "lost"])
+def test_a_timetable_of_the_same_slots_does_the_same(in_flight: str) -> None:
+    """Of random flows, in random phases, over several rounds of a tournament."""
+    rng = np.random.Generator(np.random.Philox(3))
+    matchings = tournament(4)[[0, 1, 2, 1, 0]].tolist()
+    flows, phases = [], []
+    for phase, row in enumerate(matchings):
+        for a, b in enumerate(row):
+            flows.append((a, b, int(rng.integers(1, SIZE)), int(rng.integers(4 * US, 40 * US))))
+            phases.append(phase)
+    # What has no phase is cut off wherever it is.
+    flows += [(0, 1, 20 * SIZE, 4 * US), (2, 0, 20 * SIZE, 4 * US)]
+    phases += [-1, -1]
+    rules = {"in_flight": in_flight, "guard_ps": 100 * NS, "clock_error_ps": 90 * NS}
+    followed = run(on(steered(matchings), flows, phases, **rules))
+    begins = followed.slot_states().begin_ps
+    lengths = np.diff(begins, append=begins[-1] + 100 * US)
+    times = {"switching_ps": SWITCHING, "sync_ps": SYNC}
+    timed = racks(Schedule(lengths, matchings, repeats=False, **times))
+    fabric = replace(DROP_TAIL, circuits=CircuitRules(**rules))
+    other = run(build(timed, flow_table(flows), "datagram", fabric, packets=PACKETS, jit=False))
+    assert fct_ps(other).tolist() == fct_ps(followed).tolist()
+    found = [vars(engine.link_counters()) for engine in (other, followed)]
+    assert all((found[0][name] == found[1][name]).all() for name in found[0])
+    assert (counter(followed, "dark_packets") > 0) == (in_flight == "lost")
+
+
+def test_an_order_takes_longer_than_what_it_would_change() -> None:
+    network = steered(PAIRS)
+    rules = CircuitRules(guard_ps=200 * NS, clock_error_ps=50 * NS)
+    least = least_control_ps(network, rules, PACKETS)
+    assert least == 2 * FAR + NEAR + FULL_PS + 450 * NS
+    check_control(steered(PAIRS, least), rules, PACKETS)
+    with pytest.raises(InputError, match="before what is under way has arrived") as caught:
+        check_control(steered(PAIRS, least - 1), rules, PACKETS)
+    assert "at least" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("phases", "message"),
+    [
+        (None, "nothing says which flows those are"),
+        ([0], "1 phases are given for 2 flows"),
+        ([0, 1], r"flow 1 \(host 0 to host 3\) is of phase 1, and its circuit comes with slot 2"),
+        ([0, 2], None),
+        ([-1, -1], None),
+    ],
+)
+def test_phases_that_cannot_be_followed(phases: list[int] | None, message: str | None) -> None:
+    network = steered(PAIRS)
+    flows = flow_table([(0, 1, 936, 0), (0, 3, 936, 0)])
+    told = network if phases is None else network.with_phases(phases)
+    if message is None:
+        check_phases(told, flows, lanes_of(told, flows))
+        return
+    with pytest.raises(InputError, match=message):
+        check_phases(told, flows, lanes_of(told, flows))
+
+
+def test_phases_are_numbers_of_slots() -> None:
+    with pytest.raises(InputError, match="flow 1 has phase 3") as caught:
+        steered(PAIRS).with_phases([0, 3])
+    assert caught.value.hint == "0 to 2, one for each slot, or -1 for none"
+    with pytest.raises(InputError, match="no list of whole numbers"):
+        steered(PAIRS).with_phases([0.5])
+    with pytest.raises(InputError, match="no circuit switch is steered"):
+        racks(Schedule(20 * US, PAIRS)).with_phases([0])

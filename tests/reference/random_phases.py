@@ -1,0 +1,52 @@
+"""Circuit switches of a random case that follow phases of its flows."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from .model import Case, serialisation_ps
+from .random_graphs import US
+
+
+def with_phases(case: Case, rng: random.Random) -> Case:
+    """The case with its circuit switches steered, or some of them; as it is without any."""
+    if not case.circuits:
+        return case
+    control_ps = _least_control(case) + rng.choice((0, 0, 1, rng.randrange(5 * US)))
+    chosen = {rng.randrange(len(case.circuits))}
+    chosen |= {number for number in range(len(case.circuits)) if rng.random() < 0.8}
+    lengths = [len(case.circuits[number].matchings) for number in chosen]
+    n_slots = max(rng.choice((1, 2, 3, 5)), *lengths)
+    switches = list(case.circuits)
+    for number in sorted(chosen):
+        one = switches[number]
+        more = [rng.choice(one.matchings) for _ in range(n_slots - len(one.matchings))]
+        matchings = (*one.matchings, *more)  # all that it joined before: there are the same cables
+        steered = replace(one, matchings=matchings, control_ps=control_ps)
+        switches[number] = replace(steered, slots_ps=(), offset_ps=0, repeats=False)
+    none = rng.choice((0.2, 0.7))
+    late = sorted(rng.choice((-1, *range(n_slots))) for _ in case.flows)
+    if rng.random() < 0.3:
+        rng.shuffle(late)
+    phases = tuple(-1 if rng.random() < none else phase for phase in late)
+    return replace(case, circuits=switches, phases=phases)
+
+
+def _least_control(case: Case) -> int:
+    """So long takes an order at least, whatever the port."""
+    rules = case.fabric["circuits"]
+    packets = case.packets
+    largest = max(packets["payload_bytes"] + packets["header_bytes"], packets["control_bytes"])
+    rates = [one.rate_bps for one in case.circuits]
+    rates += [
+        phase.rate_bps
+        for fault in case.faults.values()
+        for phase in fault.phases
+        if phase.rate_bps is not None
+    ]
+    lookahead_ps = min(min(c.delay_ab_ps, c.delay_ba_ps) for c in case.cables)
+    away_ps = max(away for one in case.circuits for _, away in one.fibres)
+    guard_ps, error_ps = int(rules["guard_ps"]), int(rules["clock_error_ps"])
+    send_ps = serialisation_ps(largest, min(rates))
+    return lookahead_ps + away_ps + send_ps + 2 * guard_ps + error_ps

@@ -1,0 +1,52 @@
+"""Slots of circuit switches that begin as the flows of a phase are delivered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .model import Flow
+
+if TYPE_CHECKING:
+    from .simulator import Simulator
+
+
+class Steering:
+    """What is known of the slots of all steered circuit switches."""
+
+    def __init__(self, sim: Simulator) -> None:
+        self.sim = sim
+        self.switches = [one for one in sim.case.circuits if one.control_ps is not None]
+        self.begins_ps = [0]  # of the slots that have an order
+        self.last_ps: dict[int, int] = {}  # phase -> its last delivery
+        self.left = [0] * (len(self.switches[0].matchings) if self.switches else 0)
+        for phase in sim.case.phases:
+            if phase >= 0 and self.left:
+                self.left[phase] += 1
+        self._order()
+
+    def on_delivered(self, flow: Flow) -> None:
+        """A flow's receiver has every byte."""
+        phase = self.sim.case.phases[flow.index] if self.left else -1
+        if phase >= 0:
+            self.left[phase] -= 1
+            self.last_ps[phase] = self.sim.now
+            self._order()
+
+    def begun(self) -> list[int]:
+        """When the slots began that did so before now."""
+        return [at for at in self.begins_ps if at < self.sim.now] if self.left else []
+
+    def _order(self) -> None:
+        """Have slots begin whose phases before them are over, and ports hear of it."""
+        while len(self.begins_ps) < len(self.left) and not self.left[len(self.begins_ps) - 1]:
+            phase = len(self.begins_ps) - 1
+            lit_ps = self.begins_ps[-1]
+            if phase:
+                lit_ps += max(one.switching_ps + one.sync_ps for one in self.switches)
+            over_ps = max(lit_ps, self.last_ps.get(phase, 0))
+            control_ps = self.switches[0].control_ps
+            assert control_ps is not None
+            self.begins_ps.append(over_ps + control_ps)
+            for switch in self.sim.switches:
+                for port in switch.ports:
+                    port.hear_of_order()
