@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from netsim.model.builder import NetworkBuilder
 from netsim.model.circuits import CircuitSwitch
+from netsim.model.demand import Demand
 from netsim.model.graph_files import read_graph
 from netsim.model.graphs import Defaults, from_networkx
 from netsim.model.htsim_topo import read_topo
@@ -40,6 +41,7 @@ __all__ = [
     "TIERS",
     "CircuitSwitch",
     "Defaults",
+    "Demand",
     "Network",
     "NetworkBuilder",
     "RelayRule",

@@ -19,6 +19,22 @@ circuit switches itself (co-packaged optics), and the queues for those in its me
   for `slot`. With `stagger` switch r begins `r / switches` of a slot later, so that they never turn
   all at once. A rotor with one matching is never dark.
 
+- "demand": what the traffic needs, bytes on the wire from rack to rack, known before it begins.
+  `algorithm` says how: "greedy" gives each switch one matching, for good, by most bytes for each
+  circuit; with "max_weight" the matching that carries most of what is left has the next `slot`;
+  "bvn" (Birkhoff and von Neumann) and "solstice" cut the demand into matchings that last as long as
+  they are needed, and `margin` longer, since the last packets come after the first ones. These go
+  one way (`duplex = false`). All slots are gone through again and again, in a `period` that
+  they are stretched to. At most `slots` matchings a switch are kept, those with most bytes.
+
+With `control` demand-aware circuits wait for who collects the demand and hands out the matchings:
+those that stay are there so long after time 0, and a night; where they change, each period begins
+with so long a time without light, or with a night if that is longer. Without it the first ones are
+there at time 0.
+
+A prediction may be wrong: `predict_error` is the share of the bytes of each two racks that is
+expected of two others, drawn at random, while the traffic is what it is.
+
 In a new slot the mirrors turn for `switching`, then receivers find the beat of another sender for
 `sync`, before light passes; `fabric.circuits.guard` comes on top of it.
 
@@ -28,28 +44,28 @@ from rack 0 to rack 5 alone; rotors go through the cyclic shifts, in which rack 
 1, i + 2, ...; "ring" is the first of them, and "mesh" gives switch k the k-th.
 
 Packets take the shortest path over circuits, whether they are there at the time or not: the direct
-one if there is any. How racks' switches use them is said in [fabric.circuits].
+one if there is any, and that of several of them if not. Traffic between racks that no path joins is
+refused. How racks' switches use them is said in [fabric.circuits].
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_lines, whole
-from netsim.network import Network, NetworkBuilder, Schedule, tournament
+from netsim.matchings.choose import ALGORITHMS, BVN, GREEDY, MAX_WEIGHT, SOLSTICE
+from netsim.matchings.prediction import mispredicted
+from netsim.matchings.tables import table_of
+from netsim.network import Demand, Network, NetworkBuilder, Schedule
 from netsim.params import REQUIRED, Param
+from netsim.topologies._ocs_schedules import by_demand, fixed, rotors
 
-Ints = NDArray[np.int64]
-
-ROTOR_SLOT_PS = 100 * 10**6
-FOR_GOOD_PS = 10**12
-"""The slot of a switch that has one matching, which it never leaves."""
+FIXED, ROTOR, DEMAND = SCHEDULES = ("fixed", "rotor", "demand")
+PREDICTION_STREAM = 0x6F6373
+"""Keeps the random numbers of predictions apart from other uses of the seed."""
 
 PARAMS = [
     Param("racks", "count", REQUIRED, "racks, each with a switch", minimum=2),
@@ -57,7 +73,7 @@ PARAMS = [
     Param("switches", "count", 1, "circuit switches: uplinks of every rack", minimum=1),
     Param("host_rate", "rate", "100Gbps", "line rate of a host"),
     Param("uplink_rate", "rate", "100Gbps", "line rate of a rack's uplink"),
-    Param("schedule", "choice", "rotor", "what they join, and when", choices=("fixed", "rotor")),
+    Param("schedule", "choice", ROTOR, "what they join, and when", choices=SCHEDULES),
     Param(
         "matching",
         "choice",
@@ -66,10 +82,16 @@ PARAMS = [
         choices=("mesh", "ring", "pairs"),
     ),
     Param("matchings", "file", None, "fixed: a file of lines SWITCH RACK RACK in place of that"),
-    Param("slot", "time", None, "rotor: how long a matching stays, the night included; 100us"),
+    Param("algorithm", "choice", None, "demand: greedy by default", choices=ALGORITHMS),
+    Param("slot", "time", None, "rotor, max_weight: of a matching, the night included; 100us"),
     Param("switching", "time", "10us", "of a slot: the mirrors turn"),
     Param("sync", "time", "0us", "and then: receivers find the beat of another sender"),
     Param("stagger", "bool", False, "rotor: whether the switches turn one after the other"),
+    Param("slots", "count", None, "demand: the most matchings of a switch", minimum=1),
+    Param("period", "time", None, "bvn, solstice: all slots of a switch; as the demand needs"),
+    Param("margin", "ratio", None, "bvn, solstice: so much longer are days; 0.05"),
+    Param("control", "time", None, "demand: to collect it and to hand out matchings"),
+    Param("predict_error", "fraction", 0.0, "demand: share of the bytes expected elsewhere"),
     Param("duplex", "bool", True, "whether light goes both ways by one matching"),
     Param("host_latency", "time", "500ns", "propagation between host and rack", minimum="1ps"),
     Param("fibre_latency", "time", "500ns", "propagation: rack to circuit switch", minimum="1ps"),
@@ -104,20 +126,47 @@ PRESETS = {
         "switching": "3.84ns",
         "duplex": False,
     },
+    # Crossbars of mirrors, of which N. Jouppi et al. (TPU v4, ISCA 2023) say milliseconds, and of
+    # piezoelectric beam steering: assumptions of that order, both.
+    "mems": {"schedule": "demand", "switching": "10ms"},
+    "piezo": {"schedule": "demand", "switching": "25ms"},
 }
 
 
 def build(params: Mapping[str, Any]) -> Network:
-    """The network of `params` (see PARAMS).
+    """The network of `params` (see PARAMS); demand-aware circuits are not there yet.
 
     Raises:
         InputError: a schedule that cannot be, or parameters of another one.
     """
     _check(params)
-    racks, switches = params["racks"], params["switches"]
-    schedules = _rotors(params) if params["schedule"] == "rotor" else _fixed(params)
+    if adapts(params):
+        return _network(params, [])
+    return _network(params, rotors(params) if params["schedule"] == ROTOR else fixed(params))
+
+
+def adapts(params: Mapping[str, Any]) -> bool:
+    """Do the circuits follow the demand?"""
+    return bool(params["schedule"] == DEMAND)
+
+
+def adapt(params: Mapping[str, Any], network: Network, demand: Demand) -> Network:
+    """The network with circuits that follow the demand.
+
+    Raises:
+        InputError: slots or a period in which nothing could be sent.
+    """
+    entries = demand.entries()
+    if params["predict_error"]:
+        rng = np.random.Generator(np.random.Philox([demand.seed, PREDICTION_STREAM]))
+        entries = mispredicted(entries, params["racks"], params["predict_error"], rng)
+    return _network(params, by_demand(params, table_of(params["racks"], entries)))
+
+
+def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Network:
+    """Racks, and a circuit switch for each schedule."""
+    racks, hosts = params["racks"], params["racks"] * params["hosts_per_rack"]
     builder = NetworkBuilder()
-    hosts = racks * params["hosts_per_rack"]
     ways = sum(int((one.matchings >= 0).sum()) for one in schedules)
     cables = hosts + (ways // 2 if params["duplex"] else ways)
     builder.expect(hosts=hosts, switches=racks, cables=cables, edges=racks)
@@ -125,9 +174,9 @@ def build(params: Mapping[str, Any]) -> Network:
     tors = builder.add_switches([f"tor{k}" for k in range(racks)], 0, params["switch_latency"])
     rack_of_host = np.repeat(np.array(tors), params["hosts_per_rack"])
     builder.cables(np.arange(hosts), rack_of_host, params["host_rate"], params["host_latency"])
-    name = "rotor" if params["schedule"] == "rotor" else "ocs"
-    for number in range(switches):
-        switch = builder.add_circuit_switch(f"{name}{number}", schedules[number])
+    name = "rotor" if params["schedule"] == ROTOR else "ocs"
+    for number, schedule in enumerate(schedules):
+        switch = builder.add_circuit_switch(f"{name}{number}", schedule)
         for tor in tors:
             builder.fibre(tor, switch, params["uplink_rate"], params["fibre_latency"])
     return builder.build(f"{name}_{racks}x{params['hosts_per_rack']}")
@@ -135,110 +184,31 @@ def build(params: Mapping[str, Any]) -> Network:
 
 def _check(params: Mapping[str, Any]) -> None:
     """Refuse parameters that mean nothing with the schedule that there is."""
-    schedule = params["schedule"]
-    for key, owner in (
-        ("matching", "fixed"),
-        ("matchings", "fixed"),
-        ("slot", "rotor"),
-        ("stagger", "rotor"),
-    ):
-        if params[key] not in (None, False) and schedule != owner:
-            raise InputError(
-                f'has no effect with schedule = "{schedule}"',
-                key=f"topology.{key}",
-                hint=f'remove it, or schedule = "{owner}"',
-            )
+    schedule, algorithm = params["schedule"], params["algorithm"] or GREEDY
+    what = f'algorithm = "{algorithm}"' if schedule == DEMAND else f'schedule = "{schedule}"'
+    in_turn, cut = (MAX_WEIGHT, BVN, SOLSTICE), (BVN, SOLSTICE)
+    means_something = {
+        "matching": schedule == FIXED,
+        "matchings": schedule == FIXED,
+        "stagger": schedule == ROTOR,
+        "slot": schedule == ROTOR or (schedule == DEMAND and algorithm == MAX_WEIGHT),
+        "slots": schedule == DEMAND and algorithm in in_turn,
+        "period": schedule == DEMAND and algorithm in cut,
+        "margin": schedule == DEMAND and algorithm in cut,
+        "algorithm": schedule == DEMAND,
+        "control": schedule == DEMAND,
+        "predict_error": schedule == DEMAND,
+    }
+    for key, has_effect in means_something.items():
+        if params[key] not in (None, False, 0) and not has_effect:
+            raise InputError(f"has no effect with {what}", key=f"topology.{key}", hint="remove it")
     if params["matching"] is not None and params["matchings"] is not None:
         raise InputError(
             "matchings come from a file", key="topology.matching", hint="one of the two"
         )
-
-
-def _rounds(racks: int, duplex: bool) -> Ints:
-    """Matchings in which each rack meets each other one once, int64[rounds, racks]."""
-    if duplex:
-        return tournament(racks)
-    return (np.arange(racks) + np.arange(1, racks)[:, None]) % racks
-
-
-def _rotors(params: Mapping[str, Any]) -> list[Schedule]:
-    switches = params["switches"]
-    slot_ps = params["slot"] or ROTOR_SLOT_PS
-    rounds = _rounds(params["racks"], params["duplex"])
-    if switches > len(rounds):
+    if algorithm in cut and params["duplex"]:
         raise InputError(
-            f"{switches} switches share {len(rounds)} matchings of {params['racks']} racks",
-            key="topology.switches",
-            hint=f"at most {len(rounds)}",
+            f"{algorithm} is of circuits that go one way",
+            key="topology.algorithm",
+            hint="duplex = false, or max_weight",
         )
-    try:
-        return [
-            Schedule(
-                slot_ps,
-                rounds[number::switches],
-                duplex=params["duplex"],
-                switching_ps=params["switching"],
-                sync_ps=params["sync"],
-                offset_ps=number * slot_ps // switches if params["stagger"] else 0,
-            )
-            for number in range(switches)
-        ]
-    except InputError as error:
-        raise error.at(key="topology.slot") from None
-
-
-def _fixed(params: Mapping[str, Any]) -> list[Schedule]:
-    """Circuits that are there from the beginning, and stay."""
-    if params["matchings"] is not None:
-        matchings = _from_file(params)
-    else:
-        matchings = _by_name(params["matching"] or "mesh", params)
-    return [Schedule(FOR_GOOD_PS, [one], duplex=params["duplex"]) for one in matchings]
-
-
-def _by_name(name: str, params: Mapping[str, Any]) -> Ints:
-    """The matching of each switch, int64[switches, racks]."""
-    racks, switches, duplex = params["racks"], params["switches"], params["duplex"]
-    rack = np.arange(racks)
-    if name == "pairs":
-        wanted = (rack ^ 1)[None, :]
-        wanted[wanted >= racks] = -1
-        ways = np.repeat(wanted, switches, axis=0)
-    elif name == "mesh":
-        rounds = _rounds(racks, duplex)
-        ways = rounds[np.arange(switches) % len(rounds)]
-    elif not duplex:
-        ways = np.repeat(_rounds(racks, duplex)[:1], switches, axis=0)
-    elif racks % 2 or switches % 2:
-        raise InputError(
-            f"circuits both ways make no ring of {racks} racks with {switches} switches",
-            key="topology.matching",
-            hint="even numbers of both, or duplex = false",
-        )
-    else:
-        ways = np.stack([rack ^ 1, ((rack - 1) ^ 1) + 1])[np.arange(switches) % 2] % racks
-    return ways.astype(np.int64)
-
-
-def _from_file(params: Mapping[str, Any]) -> Ints:
-    """As `_by_name`, from lines SWITCH RACK RACK."""
-    path = Path(params["matchings"])
-    ways = np.full((params["switches"], params["racks"]), -1)
-    for line, text in read_lines(path):
-        try:
-            switch, one, other = (whole(word) for word in text.replace(",", " ").split())
-        except ValueError:
-            raise at_line(path, line, f'"{text}" is no circuit', "SWITCH RACK RACK") from None
-        for number, most, what in (
-            (switch, params["switches"], "circuit switch"),
-            (one, params["racks"], "rack"),
-            (other, params["racks"], "rack"),
-        ):
-            if not 0 <= number < most:
-                raise at_line(path, line, f"there is no {what} {number}", f"0 to {most - 1}")
-        for here, there in ((one, other), (other, one))[: 1 + params["duplex"]]:
-            if ways[switch, here] >= 0:
-                message = f"switch {switch} joins rack {here} already"
-                raise at_line(path, line, message, "one circuit each at a switch")
-            ways[switch, here] = there
-    return ways

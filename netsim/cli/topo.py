@@ -96,11 +96,18 @@ def _show(counted: Sequence[Counted]) -> None:
 
 def distinct(points: Sequence[Point]) -> list[tuple[str, Point]]:
     """The first point with each network, and what tells that one from the others."""
+    from netsim.experiment.scenario import adapts
+
     first: dict[str, Point] = {}
     for point in points:
-        first.setdefault(json.dumps(point.resolved["topology"], sort_keys=True), point)
+        said = ["topology", *(("traffic", "classes", "seed") if adapts(point.topology) else ())]
+        made_of = {section: point.resolved.get(section) for section in said}
+        first.setdefault(json.dumps(made_of, sort_keys=True), point)
     chosen = list(first.values())
-    axes = [axis for axis in chosen[0].axes if axis.partition(".")[0] == "topology"]
+    told = {"topology"}
+    if any(adapts(point.topology) for point in chosen):
+        told |= {"traffic", "classes", "seed"}
+    axes = [axis for axis in chosen[0].axes if axis.partition(".")[0] in told]
     names = [
         ", ".join(_told(axis, point.axes[axis]) for axis in axes) or point.topology.name
         for point in chosen

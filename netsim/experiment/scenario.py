@@ -16,6 +16,7 @@ from netsim.experiment.resolve_series import sampling_of
 from netsim.limits import TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
 from netsim.model.circuit_times import check_rules
+from netsim.model.demand import demand_of
 from netsim.model.fabric import ECMP_SYMMETRIC, PATH_FOR_LIFE, Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
@@ -75,11 +76,22 @@ class Scenario:
 def network_of(point: Point) -> Network:
     """Build the network alone. Raises InputError naming the experiment's file."""
     try:
-        return _network(point)
+        network = _network(point)
+        if not adapts(point.topology):
+            return network
+        load, _ = _load(point, network)
+        return _adapted(point, network, load)
     except InputError as error:
         raise _placed(error, point) from None
     except MemoryError as error:
         raise _no_room("the network", error, point) from None
+
+
+def adapts(topology: PluginUse) -> bool:
+    """Does the network of a topology, with these parameters, depend on the traffic?"""
+    if not hasattr(topology.module, "adapt"):
+        return False
+    return not hasattr(topology.module, "adapts") or bool(call(topology, "adapts", topology.params))
 
 
 def prepare(point: Point) -> Scenario:
@@ -88,26 +100,14 @@ def prepare(point: Point) -> Scenario:
         _check_transports(point)
         network = _network(point)
         checks.check_links(network, point.packets, point.fabric, point.topology.params)
+        load, class_of_flow = _load(point, network)
+        if adapts(point.topology):
+            network = _adapted(point, network, load)
+            checks.check_links(network, point.packets, point.fabric, point.topology.params)
         check_rules(network, point.fabric.circuits, point.packets)
         check_control(network, point.fabric.circuits, point.packets)
         if point.fabric.load_balancing == ECMP_SYMMETRIC:
             check_symmetric(network, point.fabric.planes)
-        context = TrafficContext(
-            directory=point.directory,
-            seed=point.seed,
-            host_rate_bps=network.host_rate_bps,
-            payload_bytes=point.packets.payload_bytes,
-            header_bytes=point.packets.header_bytes,
-            n_classes=point.fabric.n_classes,
-        )
-        uses = [("traffic", point.traffic)]
-        uses += [(f"classes.{c.name}.traffic", c.traffic) for c in point.classes]
-        loads = [
-            _workload(use, network, context, TRAFFIC_STREAM + k, key)
-            for k, (key, use) in enumerate(uses)
-        ]
-        load = Workload.join(loads)
-        class_of_flow = np.repeat(np.arange(len(loads)), [len(one.flows) for one in loads])
         if load.tasks is not None and is_closed_form(point):
             raise InputError(
                 f"{point.transport.name} is not simulated, and tasks take a simulation",
@@ -147,6 +147,38 @@ def _with_legs(made: Scenario, legs: Legs, packets: PacketFormat) -> Scenario:
 
 def _network(point: Point) -> Network:
     return _made(point.topology, "build", (Network,), point.topology.params)
+
+
+def _load(point: Point, network: Network) -> tuple[Workload, np.ndarray]:
+    """All flows of a point, and the class of each, as `Scenario` has it."""
+    context = TrafficContext(
+        directory=point.directory,
+        seed=point.seed,
+        host_rate_bps=network.host_rate_bps,
+        payload_bytes=point.packets.payload_bytes,
+        header_bytes=point.packets.header_bytes,
+        n_classes=point.fabric.n_classes,
+    )
+    uses = [("traffic", point.traffic)]
+    uses += [(f"classes.{c.name}.traffic", c.traffic) for c in point.classes]
+    loads = [
+        _workload(use, network, context, TRAFFIC_STREAM + k, key)
+        for k, (key, use) in enumerate(uses)
+    ]
+    class_of_flow = np.repeat(np.arange(len(loads)), [len(one.flows) for one in loads])
+    return Workload.join(loads), class_of_flow
+
+
+def _adapted(point: Point, network: Network, load: Workload) -> Network:
+    """The network as the topology has it that knows what is going to be sent."""
+    demand = demand_of(network, load, point.packets, point.seed)
+    use = point.topology
+    made = _made(use, "adapt", (Network,), use.params, network, demand)
+    before, after = (one.port_rate_bps[: one.n_host_ports] for one in (network, made))
+    if not np.array_equal(before, after):
+        message = "adapt() gives a network of other hosts than build()"
+        raise InputError(message, file=str(use.plugin.path), hint="the same hosts and their ports")
+    return made
 
 
 def _no_room(what: str, error: MemoryError, point: Point) -> InputError:

@@ -1,0 +1,126 @@
+"""What a workload is going to send between the switches of a network that have hosts.
+
+A topology may ask for it (`adapt` of its file): circuits can then follow the traffic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.model.fabric import PacketFormat, packet_counts
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
+from netsim.model.tasks import RECEIVE, SEND, TaskTable, Workload
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Demand:
+    """The bytes of n flows, by the switches that their hosts are joined to.
+
+    Switches with hosts are numbered in the order of their ids, from 0; a host with several ports is
+    at the switch of its first one.
+
+    Attributes:
+        n_edges: switches with hosts.
+        src, dst: int64[n], those of each flow.
+        wire_bytes: int64[n], its data packets, headers included.
+        load: the flows themselves, and tasks if there are any.
+        seed: of the experiment.
+    """
+
+    n_edges: int
+    src: Ints
+    dst: Ints
+    wire_bytes: Ints
+    load: Workload
+    seed: int
+
+    @cached_property
+    def level(self) -> Ints:
+        """int64[n]: the phase of each flow: 0 if it waits for no other, else one more than the
+        highest of those that it waits for."""
+        return levels(self.load.flows, self.load.tasks)
+
+    def entries(self, these: NDArray[np.bool_] | None = None) -> list[tuple[int, int, int]]:
+        """Who sends how many bytes to whom: pairs of different switches, in ascending order.
+
+        All flows count, or `these` (bool[n]), such as `demand.level == 1`.
+        """
+        away = self.src != self.dst
+        these = away if these is None else away & these
+        key = self.src[these] * self.n_edges + self.dst[these]
+        pairs, which = np.unique(key, return_inverse=True)
+        sums = np.zeros(pairs.size, np.int64)
+        np.add.at(sums, which.reshape(-1), self.wire_bytes[these])
+        rows, columns = np.divmod(pairs, self.n_edges)
+        return list(zip(rows.tolist(), columns.tolist(), sums.tolist(), strict=True))
+
+
+def demand_of(network: Network, load: Workload, packets: PacketFormat, seed: int) -> Demand:
+    """What a workload sends between the switches of a network."""
+    flows = load.flows
+    switch = network.port_node[network.port_peer[: network.n_host_ports]]
+    edges = np.unique(switch)
+    of_host = np.searchsorted(edges, switch[network.node_first_port[: network.n_hosts]])
+    counts = packet_counts(flows.size_bytes, packets)
+    return Demand(
+        n_edges=edges.size,
+        src=of_host[flows.src],
+        dst=of_host[flows.dst],
+        wire_bytes=flows.size_bytes + counts * packets.header_bytes,
+        load=load,
+        seed=seed,
+    )
+
+
+def levels(flows: FlowTable, tasks: TaskTable | None) -> Ints:
+    """int64[n_flows]: how many flows are in the longest line of those that each waits for.
+
+    Through tasks as well. Nothing waits for itself, which is checked before.
+    """
+    n = len(flows)
+    first: list[Ints] = []
+    then: list[Ints] = []
+    if flows.after_ptr is not None and flows.after_flow is not None:
+        first.append(flows.after_flow)
+        then.append(np.repeat(np.arange(n), np.diff(flows.after_ptr)))
+    size = n
+    if tasks is not None:
+        # A task is a node as a flow is, behind all of these.
+        size += len(tasks)
+        for before, behind in (tasks.edges(), tasks.in_streams()):
+            first.append(n + before)
+            then.append(n + behind)
+        sends = np.flatnonzero(tasks.kind == SEND)
+        receives = np.flatnonzero(tasks.kind == RECEIVE)
+        first += [n + sends, tasks.flow[receives]]
+        then += [tasks.flow[sends], n + receives]
+    if not first:
+        return np.zeros(n, np.int64)
+    return _longest_lines(np.concatenate(first), np.concatenate(then), size, n)
+
+
+def _longest_lines(first: Ints, then: Ints, size: int, n_flows: int) -> Ints:
+    """As `levels`, along the edges from `first` to `then`; the first nodes are flows."""
+    order = np.argsort(first, kind="stable")
+    then = then[order]
+    ends = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=size))])
+    missing = np.bincount(then, minlength=size)
+    level = np.zeros(size, np.int64)
+    ready = np.flatnonzero(missing == 0)
+    while ready.size:
+        counts = ends[ready + 1] - ends[ready]
+        start = np.repeat(ends[ready] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+        reached = then[start + np.arange(counts.sum())]
+        passed = np.repeat(level[ready] + (ready < n_flows), counts)
+        np.maximum.at(level, reached, passed)
+        np.subtract.at(missing, reached, 1)
+        reached = np.unique(reached)
+        ready = reached[missing[reached] == 0]
+    return level[:n_flows]

@@ -1,0 +1,65 @@
+"""What a workload sends between switches, and in which phases, for topologies that ask for it."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from topology_of import topology_of
+
+from netsim.model.demand import demand_of, levels
+from netsim.model.fabric import PacketFormat
+from netsim.model.flows import FlowTable
+from netsim.model.tasks import COMPUTE, RECEIVE, SEND, TaskTable, Workload
+from netsim.network import build_topology
+
+PACKETS = PacketFormat(payload_bytes=1000, header_bytes=100, control_bytes=64)
+
+
+def test_bytes_between_edge_switches_are_those_on_the_wire() -> None:
+    network = build_topology("fat_tree", hosts_per_leaf=2, leaves=3)
+    flows = FlowTable([0, 1, 4, 2, 3], [2, 3, 5, 0, 1], [1000, 2500, 9000, 1, 1000])
+    flows.set_dependencies([[], [], [0], [0, 1], []])
+    demand = demand_of(network, Workload(flows), PACKETS, seed=7)
+    assert (demand.n_edges, demand.seed) == (3, 7)
+    # Of hosts 4 and 5, of one switch, nothing goes anywhere.
+    assert demand.entries() == [(0, 1, 1100 + 2800), (1, 0, 101 + 1100)]
+    assert demand.level.tolist() == [0, 0, 1, 1, 0]
+    assert demand.entries(demand.level == 1) == [(1, 0, 101)]
+
+
+def test_a_host_of_several_planes_is_where_its_first_port_leads() -> None:
+    plane = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2}
+    network = topology_of({"kind": "multi_plane", "planes": 2, "plane": plane})
+    demand = demand_of(network, Workload(FlowTable([0, 3], [2, 1], [1000, 1])), PACKETS, seed=1)
+    assert demand.n_edges == 4
+    assert demand.entries() == [(0, 1, 1100), (1, 0, 101)]
+
+
+def test_levels_lead_through_tasks() -> None:
+    """Flow 0 is received by host 1, which computes and then sends flow 1; flow 2 waits for it."""
+    flows = FlowTable([0, 1, 2, 0], [1, 2, 0, 1], 1000)
+    flows.set_dependencies([[], [], [1], []])
+    tasks = TaskTable([RECEIVE, COMPUTE, SEND], 1, [0, 5, 0], flow=[0, -1, 1])
+    tasks.wait_for([[], [0], [1]])
+    assert levels(flows, tasks).tolist() == [0, 1, 2, 0]
+    assert levels(flows, None).tolist() == [0, 0, 1, 0]
+    assert levels(FlowTable([0], [1], 1), None).tolist() == [0]
+
+
+@given(st.lists(st.lists(st.integers(0, 20), max_size=4), min_size=1, max_size=20))
+def test_levels_are_the_longest_lines(after: list[list[int]]) -> None:
+    n = len(after)
+    after = [[flow for flow in flows if flow < number] for number, flows in enumerate(after)]
+    flows = FlowTable(np.zeros(n, int), np.ones(n, int), 1)
+    flows.set_dependencies(after)
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(n))
+    graph.add_edges_from((one, number) for number, flows in enumerate(after) for one in flows)
+    known = {
+        node: place
+        for place, nodes in enumerate(nx.topological_generations(graph))
+        for node in nodes
+    }
+    assert levels(flows, None).tolist() == [known[node] for node in range(n)]

@@ -1,0 +1,228 @@
+"""Circuits that follow the traffic: what they join, for how long, and what a message then takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from experiment_text import load, text
+
+from netsim.errors import InputError
+from netsim.experiment.scenario import network_of, prepare
+from netsim.model.circuit_times import duty
+from netsim.network import Network
+from netsim.running.point import simulate
+
+US = 10**6
+FULL = 4160
+"""Bytes of a full packet on the wire."""
+
+
+@pytest.fixture(autouse=True)
+def plain_python(monkeypatch):
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+
+
+def point_of(tmp_path: Path, traffic: str, seed: int = 1, **given: Any):
+    """An experiment of demand-aware circuits; `given` are their parameters."""
+    table = {"kind": "ocs", "hosts_per_rack": 1, "schedule": "demand", **given}
+    topology = "\n".join(
+        f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
+        for key, value in table.items()
+    )
+    top = f'transport = "datagram"\nseed = {seed}'
+    sections = {"traffic": traffic, "fabric": 'queue_bytes = "1GB"'}
+    (point,) = load(tmp_path, text(top=top, topology=topology, **sections)).points()
+    return point
+
+
+def flow_list(tmp_path: Path, rows: list[tuple[int, int, int]]) -> str:
+    lines = ["src,dst,size_bytes", *(",".join(map(str, row)) for row in rows)]
+    (tmp_path / "flows.csv").write_text("\n".join(lines))
+    return 'kind = "flow_list"\nfile = "flows.csv"'
+
+
+def shares(network: Network) -> dict[tuple[int, int], float]:
+    """For what share of the time light passes from a rack to another, by all switches together."""
+    circuits = network.circuits
+    assert circuits is not None
+    share = duty(circuits)
+    found: dict[tuple[int, int], float] = {}
+    for port in np.flatnonzero(circuits.of_port >= 0).tolist():
+        if circuits.lit is None or circuits.lit[port]:
+            ends = network.port_node[[port, int(network.port_peer[port])]] - network.n_hosts
+            pair = (int(ends[0]), int(ends[1]))
+            found[pair] = found.get(pair, 0) + share[port]
+    return found
+
+
+def test_greedy_circuits_join_who_sends_most(tmp_path: Path) -> None:
+    traffic = flow_list(tmp_path, [(0, 1, 900), (1, 2, 500), (2, 3, 800), (3, 0, 100), (0, 2, 10)])
+    network = prepare(point_of(tmp_path, traffic, racks=4, switches=2)).network
+    # All uplinks are in use: 0 and 1, 2 and 3, and with what is left 1 and 2, 3 and 0.
+    assert shares(network) == {
+        pair: 1.0 for a, b in ((0, 1), (2, 3), (1, 2), (3, 0)) for pair in ((a, b), (b, a))
+    }
+    assert network_of(point_of(tmp_path, traffic, racks=4, switches=2)).n_links == network.n_links
+
+
+def test_a_message_over_its_own_circuit_takes_the_closed_form(tmp_path: Path) -> None:
+    """Both ways at once, ten full packets, over three links of one rate."""
+    traffic = flow_list(tmp_path, [(0, 3, 40960), (3, 0, 40960), (1, 2, 40960)])
+    given = {"racks": 4, "host_latency": "100ns", "fibre_latency": "300ns"}
+    result = simulate(point_of(tmp_path, traffic, **given))
+    send = FULL * 80
+    delays = 100_000 + 600_000 + 100_000
+    assert result.flows["fct_ps"].tolist() == [12 * send + delays] * 3
+    # With a control plane light passes 50 us and a night later; its way to the switch is earlier.
+    control = simulate(point_of(tmp_path, traffic, control="50us", switching="7us", **given))
+    first = 57 * US - 300_000
+    assert control.flows["fct_ps"].tolist() == [first + 11 * send + delays - 100_000] * 3
+
+
+@pytest.mark.parametrize("algorithm", ["bvn", "solstice"])
+@pytest.mark.parametrize("switches", [1, 2])
+def test_days_are_as_long_as_the_demand_needs(
+    tmp_path: Path, algorithm: str, switches: int
+) -> None:
+    """Two shifts of five racks, one with three times the bytes of the other."""
+    rows = [(r, (r + k) % 5, size * 4096) for r in range(5) for k, size in ((1, 75), (2, 25))]
+    point = point_of(
+        tmp_path, flow_list(tmp_path, rows), racks=5, switches=switches, duplex=False,
+        algorithm=algorithm, switching="1us", margin=0.0,
+    )  # fmt: skip
+    network = prepare(point).network
+    circuits = network.circuits
+    assert circuits is not None
+    days = 100 * FULL * 80  # of both, one after the other
+    if switches == 1:
+        assert set(circuits.period_ps[circuits.ever].tolist()) == {days + 2 * US}
+        for k, part in ((1, 75), (2, 25)):
+            share = part * FULL * 80 / (days + 2 * US)
+            for rack in range(5):
+                assert shares(network)[rack, (rack + k) % 5] == pytest.approx(share, abs=1e-6)
+    else:
+        # One switch has the first shift for good, the other one its rest and the second shift.
+        assert set(circuits.period_ps[circuits.ever].tolist()) == {days // 2 + 2 * US}
+        for rack in range(5):
+            half = (days / 2) / (days / 2 + 2 * US)
+            assert shares(network)[rack, (rack + 1) % 5] == pytest.approx(1 + half / 2, abs=1e-6)
+            assert shares(network)[rack, (rack + 2) % 5] == pytest.approx(half / 2, abs=1e-6)
+
+
+def test_a_period_stretches_days_and_keeps_nights(tmp_path: Path) -> None:
+    rows = [(r, (r + k) % 5, size * 4096) for r in range(5) for k, size in ((1, 75), (2, 25))]
+    given = {"racks": 5, "duplex": False, "algorithm": "solstice", "switching": "1us"}
+    traffic = flow_list(tmp_path, rows)
+    network = prepare(point_of(tmp_path, traffic, period="10us", **given)).network
+    assert shares(network)[0, 1] == pytest.approx(0.6, abs=1e-6)
+    assert shares(network)[0, 2] == pytest.approx(0.2, abs=1e-6)
+    slow = prepare(point_of(tmp_path, traffic, period="10us", control="2us", **given)).network
+    assert shares(slow)[0, 1] == pytest.approx(0.45, abs=1e-6)
+    with pytest.raises(InputError, match="2 nights are longer than the period") as caught:
+        prepare(point_of(tmp_path, traffic, period="2us", **given))
+    assert caught.value.key == "topology.period"
+
+
+@pytest.mark.parametrize("duplex", [True, False])
+def test_everything_arrives_with_the_best_matching_of_each_slot(
+    tmp_path: Path, duplex: bool
+) -> None:
+    point = point_of(
+        tmp_path, 'kind = "all_to_all"\nsize = "20KB"', racks=5, switches=2, duplex=duplex,
+        algorithm="max_weight", slot="8us", switching="1us",
+    )  # fmt: skip
+    scenario = prepare(point)
+    # Five days of 7 us, of 87.5 KB each, for every rack: two or more of them would be enough.
+    assert set(shares(scenario.network)) == {(a, b) for a in range(5) for b in range(5) if a != b}
+    result = simulate(point)
+    assert result.complete
+    assert result.summary["lost"] == 0
+
+
+def test_at_most_so_many_slots_are_kept(tmp_path: Path) -> None:
+    traffic = 'kind = "all_to_all"\nsize = "20KB"'
+    given = {"racks": 6, "duplex": False, "algorithm": "solstice", "slots": 3}
+    network = prepare(point_of(tmp_path, traffic, **given)).network
+    assert len(shares(network)) == 3 * 6
+
+
+def test_a_wrong_prediction_has_other_circuits_and_the_same_sum(tmp_path: Path) -> None:
+    traffic = flow_list(tmp_path, [(r, (r + 1) % 8, 409600) for r in range(8)])
+    given = {"racks": 8, "duplex": False, "algorithm": "bvn", "switching": "1us"}
+    right = shares(prepare(point_of(tmp_path, traffic, **given)).network)
+    assert right == {(r, (r + 1) % 8): 1.0 for r in range(8)}
+    wrong = [
+        shares(prepare(point_of(tmp_path, traffic, seed, predict_error=0.4, **given)).network)
+        for seed in (1, 1, 2)
+    ]
+    assert wrong[0] == wrong[1] != wrong[2]
+    assert set(wrong[0]) > set(right)
+    assert all(wrong[0][pair] < 0.9 for pair in right)
+
+
+def test_traffic_that_stays_in_racks_has_no_circuits(tmp_path: Path) -> None:
+    traffic = flow_list(tmp_path, [(0, 1, 4096), (2, 3, 4096)])
+    for algorithm in ("greedy", "bvn", "solstice", "max_weight"):
+        point = point_of(
+            tmp_path, traffic, racks=2, hosts_per_rack=2, duplex=False, algorithm=algorithm
+        )
+        assert shares(prepare(point).network) == {}
+        assert simulate(point).complete
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "message"),
+    [
+        ({"stagger": True}, "stagger", 'has no effect with algorithm = "greedy"'),
+        ({"matching": "ring"}, "matching", "has no effect"),
+        ({"slot": "1us"}, "slot", 'has no effect with algorithm = "greedy"'),
+        ({"algorithm": "bvn"}, "algorithm", "bvn is of circuits that go one way"),
+        ({"algorithm": "max_weight", "slot": "10us"}, "slot", "ends before light passes"),
+        ({"schedule": "rotor", "control": "1us"}, "control", 'no effect with schedule = "rotor"'),
+        ({"schedule": "fixed", "predict_error": 0.1}, "predict_error", "has no effect"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(
+    tmp_path: Path, given: dict[str, Any], key: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        prepare(point_of(tmp_path, 'kind = "permutation"', racks=4, **given))
+    assert caught.value.key == f"topology.{key}"
+
+
+def test_racks_that_no_circuit_joins_are_told(tmp_path: Path) -> None:
+    """One uplink each joins 0 and 1, 2 and 3, and nobody else."""
+    traffic = flow_list(tmp_path, [(0, 1, 900), (2, 3, 900), (1, 2, 10)])
+    with pytest.raises(InputError, match="flow 2"):
+        prepare(point_of(tmp_path, traffic, racks=4))
+
+
+OTHER = '''
+"""A topology that changes its mind."""
+from netsim.network import build_topology
+from netsim.params import Param
+
+PARAMS = [Param("leaves", "count", 2, "leaves")]
+
+
+def build(params):
+    return build_topology("fat_tree", hosts_per_leaf=2, leaves=2)
+
+
+def adapt(params, network, demand):
+    assert demand.n_edges == 2
+    return build_topology("fat_tree", hosts_per_leaf=2, leaves=params["leaves"])
+'''
+
+
+def test_any_topology_may_adapt_but_keeps_its_hosts(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text(OTHER)
+    sections = {"traffic": 'kind = "permutation"', "top": 'transport = "datagram"'}
+    experiment = load(tmp_path, text(topology='kind = "./other.py"\nleaves = [2, 3]', **sections))
+    same, more = experiment.points()
+    assert prepare(same).network.n_hosts == 4
+    with pytest.raises(InputError, match="network of other hosts than build"):
+        prepare(more)

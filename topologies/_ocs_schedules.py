@@ -1,0 +1,178 @@
+"""The schedules of circuit switches, as the parameters of `ocs` have them (`params`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.inputs import at_line, read_lines, whole
+from netsim.matchings.choose import GREEDY, MAX_WEIGHT, decomposed, for_good, slots
+from netsim.matchings.tables import Part, Table
+from netsim.network import Schedule, tournament
+
+Ints = NDArray[np.int64]
+
+SLOT_PS, MARGIN = 100 * 10**6, 0.05
+MOST_SLOTS = 1000
+BYTE_BPS_PS = 8 * 10**12
+"""A byte takes so many ps, divided by the rate in bit/s."""
+
+FOR_GOOD_PS = 10**12
+"""The slot of a switch that has one matching, which it never leaves."""
+
+
+def _rounds(racks: int, duplex: bool) -> Ints:
+    """Matchings in which each rack meets each other one once, int64[rounds, racks]."""
+    if duplex:
+        return tournament(racks)
+    return (np.arange(racks) + np.arange(1, racks)[:, None]) % racks
+
+
+def rotors(params: Mapping[str, Any]) -> list[Schedule]:
+    """Rounds in turn, shared by the switches. Raises InputError for slots or switches."""
+    switches = params["switches"]
+    slot_ps = params["slot"] or SLOT_PS
+    rounds = _rounds(params["racks"], params["duplex"])
+    if switches > len(rounds):
+        raise InputError(
+            f"{switches} switches share {len(rounds)} matchings of {params['racks']} racks",
+            key="topology.switches",
+            hint=f"at most {len(rounds)}",
+        )
+    try:
+        return [
+            Schedule(
+                slot_ps,
+                rounds[number::switches],
+                duplex=params["duplex"],
+                switching_ps=params["switching"],
+                sync_ps=params["sync"],
+                offset_ps=number * slot_ps // switches if params["stagger"] else 0,
+            )
+            for number in range(switches)
+        ]
+    except InputError as error:
+        raise error.at(key="topology.slot") from None
+
+
+def fixed(params: Mapping[str, Any]) -> list[Schedule]:
+    """Circuits that are there from the beginning, and stay."""
+    if params["matchings"] is not None:
+        matchings = _from_file(params)
+    else:
+        matchings = _by_name(params["matching"] or "mesh", params)
+    return [Schedule(FOR_GOOD_PS, [one], duplex=params["duplex"]) for one in matchings]
+
+
+def _by_name(name: str, params: Mapping[str, Any]) -> Ints:
+    """The matching of each switch, int64[switches, racks]."""
+    racks, switches, duplex = params["racks"], params["switches"], params["duplex"]
+    rack = np.arange(racks)
+    if name == "pairs":
+        wanted = (rack ^ 1)[None, :]
+        wanted[wanted >= racks] = -1
+        ways = np.repeat(wanted, switches, axis=0)
+    elif name == "mesh":
+        rounds = _rounds(racks, duplex)
+        ways = rounds[np.arange(switches) % len(rounds)]
+    elif not duplex:
+        ways = np.repeat(_rounds(racks, duplex)[:1], switches, axis=0)
+    elif racks % 2 or switches % 2:
+        raise InputError(
+            f"circuits both ways make no ring of {racks} racks with {switches} switches",
+            key="topology.matching",
+            hint="even numbers of both, or duplex = false",
+        )
+    else:
+        ways = np.stack([rack ^ 1, ((rack - 1) ^ 1) + 1])[np.arange(switches) % 2] % racks
+    return ways.astype(np.int64)
+
+
+def _from_file(params: Mapping[str, Any]) -> Ints:
+    """As `_by_name`, from lines SWITCH RACK RACK."""
+    path = Path(params["matchings"])
+    ways = np.full((params["switches"], params["racks"]), -1)
+    for line, text in read_lines(path):
+        try:
+            switch, one, other = (whole(word) for word in text.replace(",", " ").split())
+        except ValueError:
+            raise at_line(path, line, f'"{text}" is no circuit', "SWITCH RACK RACK") from None
+        for number, most, what in (
+            (switch, params["switches"], "circuit switch"),
+            (one, params["racks"], "rack"),
+            (other, params["racks"], "rack"),
+        ):
+            if not 0 <= number < most:
+                raise at_line(path, line, f"there is no {what} {number}", f"0 to {most - 1}")
+        for here, there in ((one, other), (other, one))[: 1 + params["duplex"]]:
+            if ways[switch, here] >= 0:
+                message = f"switch {switch} joins rack {here} already"
+                raise at_line(path, line, message, "one circuit each at a switch")
+            ways[switch, here] = there
+    return ways
+
+
+def by_demand(params: Mapping[str, Any], table: Table) -> list[Schedule]:
+    """The schedules of demand-aware switches. `table` is bytes from rack to rack."""
+    algorithm, switches = params["algorithm"] or GREEDY, params["switches"]
+    duplex, most = params["duplex"], params["slots"] or MOST_SLOTS
+    times = {"duplex": duplex, "switching_ps": params["switching"], "sync_ps": params["sync"]}
+    if algorithm == GREEDY:
+        chosen = for_good(table, switches, duplex=duplex)
+        if params["control"] is None:
+            return [Schedule(FOR_GOOD_PS, [one], duplex=duplex) for one in chosen]
+        begin = {"offset_ps": params["control"], "repeats": False}
+        slot_ps = FOR_GOOD_PS + params["switching"] + params["sync"]
+        return [Schedule(slot_ps, [one], **times, **begin) for one in chosen]
+    night_ps = params["switching"] + params["sync"]
+    if algorithm == MAX_WEIGHT:
+        slot_ps = params["slot"] or SLOT_PS
+        capacity = max(slot_ps - night_ps, 0) * params["uplink_rate"] // BYTE_BPS_PS
+        if not capacity:
+            raise InputError(
+                "ends before light passes",
+                key="topology.slot",
+                hint="longer than switching and sync",
+            )
+        shares = slots(table, switches, capacity, most, duplex=duplex)
+        lengths = [[slot_ps] * len(own) for own in shares]
+    else:
+        shares = decomposed(table, algorithm, switches, most)
+        lengths = [_lengths_ps(params, own, night_ps) for own in shares]
+    found = []
+    for own, slots_ps in zip(shares, lengths, strict=True):
+        matchings = [part.columns for part in own]
+        dark = params["control"] or not own
+        before_ps = [max(params["control"] or 0, night_ps + 1)] * bool(dark)
+        nobody = [[-1] * params["racks"]] * bool(dark)
+        try:
+            found.append(Schedule(before_ps + slots_ps, nobody + matchings, **times))
+        except InputError as error:
+            raise error.at(key="topology.schedule") from None
+    return found
+
+
+def _lengths_ps(params: Mapping[str, Any], parts: Sequence[Part], night_ps: int) -> list[int]:
+    """How long each slot of a switch is: a night, and a day; at least as long without a period."""
+    rate_bps, control_ps = params["uplink_rate"], params["control"] or 0
+    if params["period"] is None or not parts:
+        stretch = 1 + (MARGIN if params["margin"] is None else params["margin"])
+        shortest_ps = max(night_ps, 1)
+    else:
+        shortest_ps = 1
+        left_ps = params["period"] - control_ps - len(parts) * night_ps
+        if left_ps <= 0:
+            raise InputError(
+                f"{len(parts)} nights are longer than the period",
+                key="topology.period",
+                hint="a longer one, or fewer slots",
+            )
+        stretch = left_ps * rate_bps / (BYTE_BPS_PS * sum(part.amount for part in parts))
+    days_ps = [ceil(part.amount * BYTE_BPS_PS * stretch / rate_bps) for part in parts]
+    return [night_ps + max(day_ps, shortest_ps) for day_ps in days_ps]
