@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.engine.kernels.layout import BALANCE, INBOX, PACKET, PORT, QUEUE
+from netsim.limits import HORIZON_PS
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
+from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
 
 SLOT_BYTES = PACKET.itemsize
@@ -89,6 +91,31 @@ def is_sparse(network: Network, flows: FlowTable) -> bool:
     return SPARSE * hosts < network.n_hosts
 
 
-def longest_window_ps(network: Network) -> int:
-    """How long windows may be: as long as what is sent in one cannot arrive in it."""
-    return min(network.lookahead_ps, MAX_WINDOW_PS - 1)
+def longest_window_ps(network: Network, flows: FlowTable) -> int:
+    """How long windows may be: as long as what is sent in one cannot arrive in it.
+
+    Cables of networks that no flow goes by do not count, such as those within racks whose hosts
+    send to other racks only: they may be much shorter than all others.
+    """
+    shortest_ps = network.lookahead_ps
+    if network.has_several_ports and not _told_out_of_band(network, flows):
+        shortest_ps = _shortest_used_ps(network, flows)
+    return min(shortest_ps, MAX_WINDOW_PS - 1)
+
+
+def _told_out_of_band(network: Network, flows: FlowTable) -> bool:
+    """Does anybody learn what happens elsewhere one lookahead later, by no cable?"""
+    if network.circuits is not None and network.circuits.follow:
+        return True
+    return flows.after_ptr is not None and not bool(flows.waits_here().all())
+
+
+def _shortest_used_ps(network: Network, flows: FlowTable) -> int:
+    """The smallest delay of any link of a network that some flow has a lane in."""
+    of_port = network.switch_network[np.maximum(network.port_node - network.n_hosts, 0)]
+    of_port[: network.n_host_ports] = network.port_network
+    delays_ps = np.full(int(network.first_group.size) - 1, HORIZON_PS)
+    np.minimum.at(delays_ps, of_port, network.port_delay_ps)
+    if not len(flows) or (delays_ps == network.lookahead_ps).all():
+        return network.lookahead_ps
+    return int(delays_ps[network.port_network[lanes_of(network, flows).src_port]].min())

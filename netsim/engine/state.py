@@ -193,7 +193,7 @@ def build_net(simulation: Simulation) -> Net:
 def build_clock(simulation: Simulation, ends: Ends, window_ps: int | None) -> Clock:
     """The clock before the first window: hosts wake at their first flow's start."""
     network, clock = simulation.network, np.zeros(1, CLOCK)
-    longest_ps = longest_window_ps(network)
+    longest_ps = longest_window_ps(network, simulation.flows)
     clock["lookahead_ps"] = network.lookahead_ps
     clock["expected"] = np.count_nonzero(ends.send_task < 0)
     clock["window_ps"] = min(longest_ps, window_ps or longest_ps)

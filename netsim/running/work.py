@@ -155,7 +155,7 @@ def _per_flow(point: Point, scenario: Scenario, name: str, default: float) -> Fl
 def _window_ps(scenario: Scenario) -> int:
     from netsim.engine.sizes import longest_window_ps
 
-    return longest_window_ps(scenario.network)
+    return longest_window_ps(scenario.network, scenario.flows)
 
 
 def _windows(most: float, hops: float, nodes: int) -> tuple[float, float]:

@@ -26,7 +26,7 @@ from several_ports import rails, two_nics
 from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.packets import PULL
-from netsim.engine.sizes import Sizes
+from netsim.engine.sizes import Sizes, longest_window_ps
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
 from netsim.model.faults import LinkFault, combine
@@ -181,3 +181,19 @@ def test_entropies_of_packets_spread_them_over_the_planes(transport: str) -> Non
         packets = engine.state.wires.pool[int(ring["ring_off"]) :][: int(ring["tail"])]
         assert {int(p["entropy"]) % 4 for p in packets} == {port}
     assert min(sent(engine, range(4))) > 50
+
+
+def test_windows_are_as_long_as_the_cables_that_are_used() -> None:
+    """The short cables of scale-up networks count if a flow goes by them."""
+    network, fabric = two_nics(), replace(DROP_TAIL, planes="hash")
+    away = flow_table([(h, (h + 2) % 4, 30_000, 0) for h in range(4)])
+    assert longest_window_ps(network, away) == US
+    long, short = (
+        run(build(network, away, "datagram", fabric, jit=False, window_ps=window_ps))
+        for window_ps in (None, US // 10)
+    )
+    assert (fct_ps(long) == fct_ps(short)).all()
+    assert longest_window_ps(network, flow_table([(0, 1, 1, 0)])) == US // 10
+    # A flow that waits for one of another host learns of it one lookahead later, by no cable.
+    away.after_ptr, away.after_flow = np.array([0, 0, 0, 0, 1]), np.array([0])
+    assert longest_window_ps(network, away) == US // 10
