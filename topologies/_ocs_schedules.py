@@ -39,6 +39,8 @@ def rotors(params: Mapping[str, Any]) -> list[Schedule]:
     switches = params["switches"]
     slot_ps = params["slot"] or SLOT_PS
     rounds = _rounds(params["racks"], params["duplex"])
+    if params["order"] is not None:
+        rounds = np.random.default_rng(params["order"]).permutation(rounds)
     if switches > len(rounds):
         raise InputError(
             f"{switches} switches share {len(rounds)} matchings of {params['racks']} racks",

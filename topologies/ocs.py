@@ -17,7 +17,9 @@ circuit switches itself (co-packaged optics), and the queues for those in its me
   every rack has a partner or, if their number is odd, `racks` with one left out in each. The
   switches share them, switch r has rounds r, r + switches, r + 2 switches, ..., and stays in each
   for `slot`. With `stagger` switch r begins `r / switches` of a slot later, so that they never turn
-  all at once. A rotor with one matching is never dark.
+  all at once. A rotor with one matching is never dark. Rounds next to one another are much alike;
+  with `order` they come as this number shuffles them, so that what several switches join at a time
+  is like a random graph, in which nobody is far from anybody.
 
 - "demand": what the traffic needs, bytes on the wire from rack to rack, known before it begins.
   `algorithm` says how: "greedy" gives each switch one matching, for good, by most bytes for each
@@ -86,6 +88,7 @@ PARAMS = [
     Param("slot", "time", None, "rotor, max_weight: of a matching, the night included; 100us"),
     Param("switching", "time", "10us", "of a slot: the mirrors turn"),
     Param("sync", "time", "0us", "and then: receivers find the beat of another sender"),
+    Param("order", "count", None, "rotor: a number that shuffles the matchings"),
     Param("stagger", "bool", False, "rotor: whether the switches turn one after the other"),
     Param("slots", "count", None, "demand: the most matchings of a switch", minimum=1),
     Param("period", "time", None, "bvn, solstice: all slots of a switch; as the demand needs"),
@@ -114,6 +117,7 @@ PRESETS = {
         "uplink_rate": "10Gbps",
         "slot": "594us",
         "switching": "10us",
+        "order": 1,
         "stagger": True,
         "fibre_latency": "250ns",
     },
@@ -190,6 +194,7 @@ def _check(params: Mapping[str, Any]) -> None:
     means_something = {
         "matching": schedule == FIXED,
         "matchings": schedule == FIXED,
+        "order": schedule == ROTOR,
         "stagger": schedule == ROTOR,
         "slot": schedule == ROTOR or (schedule == DEMAND and algorithm == MAX_WEIGHT),
         "slots": schedule == DEMAND and algorithm in in_turn,

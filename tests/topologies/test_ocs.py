@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, US, build, fct_ps, flow_table, resolve, run
@@ -215,3 +216,24 @@ def test_presets_are_those_published() -> None:
         assert network.circuits is not None
         lit = duty(network.circuits)[lit_ports(network)]
         assert lit == pytest.approx(np.full(12, share / 3))
+
+
+def test_shuffled_rounds_join_racks_that_are_near_each_other() -> None:
+    """Of 30 racks, by what four switches join at a time: nearly as in a random graph."""
+
+    def links_between(**given: Any) -> float:
+        network = ocs(racks=30, hosts_per_rack=1, switches=4, slot="10us", switching="1us", **given)
+        graph = nx.Graph()
+        circuits = network.circuits
+        assert circuits is not None
+        for port in np.flatnonzero(circuits.calendar >= 0).tolist():
+            day = circuits.days_ps[circuits.first_day[circuits.calendar[port]]]
+            if day[0] <= 5 * US < day[1]:
+                peer = int(network.port_peer[port])
+                graph.add_edge(int(network.port_node[port]), int(network.port_node[peer]))
+        assert set(dict(graph.degree()).values()) == {4}
+        return float(nx.average_shortest_path_length(graph))
+
+    in_order = links_between()
+    shuffled = [links_between(order=number) for number in range(3)]
+    assert in_order > max(shuffled) and np.mean(shuffled) < 2.6
