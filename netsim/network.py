@@ -36,6 +36,7 @@ from netsim.model.relays import RelayRule
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
 from netsim.model.schedules import Schedule, tournament
 from netsim.model.trees import TIERS, Tree, add_tree, expect_trees
+from netsim.model.ways import Way, Ways, over_cables, over_circuits
 
 __all__ = [
     "TIERS",
@@ -49,12 +50,16 @@ __all__ = [
     "RoutingTable",
     "Schedule",
     "Tree",
+    "Way",
+    "Ways",
     "Wiring",
     "add_tree",
     "build_part",
     "build_topology",
     "expect_trees",
     "from_networkx",
+    "over_cables",
+    "over_circuits",
     "read_graph",
     "read_topo",
     "shortest_paths",

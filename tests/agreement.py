@@ -14,12 +14,12 @@ from engine_case import (
     departures,
     engine_for,
     flow_results,
-    network_of,
     run,
     run_in_pieces,
     slot_begins,
     task_results,
 )
+from network_case import network_of
 from reference.cases import random_case
 from reference.model import Case, Counters, Outcome
 from reference.simulator import Simulator, simulate

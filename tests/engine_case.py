@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import fields, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from engine_runs import NARROW
+from network_case import network_of, routes_of
 from reference.model import Case
 
 from netsim.engine.engine import Engine
@@ -17,17 +17,12 @@ from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
 from netsim.engine.snapshot import Snapshot
-from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat, queue_use
 from netsim.model.faults import NOMINAL, LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
-from netsim.model.network import Network
 from netsim.model.port_sizes import PortSizes
 from netsim.model.programs import ProgramUse, program_use
-from netsim.model.reroute import RowWriter
-from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, TableWriter
 from netsim.model.sampling import Sampling
-from netsim.model.schedules import Schedule
 from netsim.model.tasks import ACKED, KINDS, TaskTable, Workload
 from netsim.plugins import registry
 from netsim.plugins.registry import Plugin, PluginUse
@@ -39,37 +34,6 @@ SIZED = Path(__file__).parent / "sized_datagram.py"
 
 TRACE_SLOTS = 1 << 14
 """Slots of every link's ring: so many that nothing is overwritten."""
-
-
-def network_of(case: Case) -> Network:
-    """The case's network; the builder's cables have one delay, so delays are set afterwards."""
-    builder = NetworkBuilder()
-    builder.add_hosts(case.n_hosts)
-    for _ in range(case.n_switches):
-        builder.add_switch()
-    for c in case.cables:
-        if c.circuit is None:
-            builder.cable(c.a, c.b, c.rate_bps, 1, nic=c.nic)
-    for number, one in enumerate(case.circuits):
-        times = {name: getattr(one, name) for name in ("switching_ps", "sync_ps", "offset_ps")}
-        if one.control_ps is None:
-            ways = {"repeats": one.repeats, "duplex": one.duplex}
-            schedule = Schedule(one.slots_ps, one.matchings, **ways, **times)
-        else:
-            ways = {"control_ps": one.control_ps, "duplex": one.duplex}
-            schedule = Schedule(None, one.matchings, **ways, **times)
-        switch = builder.add_circuit_switch(f"ocs{number}", schedule)
-        for edge, delay_ps in one.fibres:
-            builder.fibre(edge, switch, one.rate_bps, delay_ps)
-    network = builder.build("case")
-    delay = np.zeros(network.n_ports, np.int64)
-    free = list(network.node_first_port[:-1])
-    for c in case.cables:
-        for node, delay_ps in ((c.a, c.delay_ab_ps), (c.b, c.delay_ba_ps)):
-            delay[free[node]] = delay_ps
-            free[node] += 1
-    network = replace(network, port_delay_ps=delay)
-    return network.with_phases(case.phases) if case.phases else network
 
 
 NAMES = {
@@ -178,35 +142,6 @@ def faults_of(case: Case) -> LinkFaults | None:
     if not faults and not case.reroutes:
         return None
     return replace(combine(faults, 2 * len(case.cables)), routes=routes_of(case))
-
-
-def routes_of(case: Case) -> RouteChanges | None:
-    """The rows of switches as they change, from the shortest paths on."""
-    if not case.reroutes:
-        return None
-    network = network_of(case)
-    writer, lists = RowWriter(network), TableWriter()
-    groups = [
-        (network.edge_switch[begin:end] + case.n_hosts).tolist()
-        for begin, end in pairwise(network.first_group.tolist())
-    ]
-    shortest = [
-        lists.entry(network.candidates(switch, group))
-        for switch in range(network.n_switches)
-        for group in range(len(groups[network.switch_network[switch]]))
-    ]
-    route = np.array(shortest, np.int64)
-    for reroute in sorted(case.reroutes, key=lambda one: one.at_ps):
-        switch = reroute.switch - case.n_hosts
-        for edge, ports in reroute.ports.items():
-            entry = lists.entry(np.array(ports)) if ports else NO_ROUTE
-            group = groups[network.switch_network[switch]].index(edge)
-            route[network.route_first[switch] + group] = entry
-        table = lists.table(route)
-        from_ps = np.full(network.n_switches, NEVER)
-        from_ps[switch] = reroute.at_ps
-        writer.add(table.route, table.route_ports, from_ps)
-    return writer.changes(np.zeros(0, np.int64))
 
 
 def engine_for(

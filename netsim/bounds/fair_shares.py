@@ -55,7 +55,7 @@ def completion_times(
     if sizes_differ or np.unique(flows.start_ps).size > 1 or flows.after_ptr is not None:
         raise InputError("fair shares are known only for flows of one size that start together")
     lanes = lanes_of(network, flows) if lanes is None else lanes
-    paths = ecmp_paths(network, lanes.src_port, lanes.dst_port, rng)
+    paths = ecmp_paths(network, lanes.src_port, lanes.data_to, rng)
     rates_bps = network.port_rate_bps.astype(float)
     on_wire = flows.size_bytes + packet_counts(flows.size_bytes, packets) * packets.header_bytes
     of_lanes = np.append(rates_bps, np.inf)[paths].min(axis=1)
@@ -98,7 +98,7 @@ def max_min_rates(links: Ints, capacity: Floats) -> Floats:
 
 
 def ecmp_paths(network: Network, src: Ints, dst: Ints, rng: np.random.Generator) -> Ints:
-    """The global ports on one path between each two ports of hosts, padded with NO_LINK.
+    """The global ports on one path from each host's port to an address, padded with NO_LINK.
 
     int64[n, hops]. At each switch, every port on a shortest path is equally likely.
     """

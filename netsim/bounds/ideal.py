@@ -82,11 +82,11 @@ def ideal_times(
     last = flows.size_bytes - (count - 1) * packets.payload_bytes + packets.header_bytes
     times = PathTimes(network, full, multipath)
     if lanes.src_port.size == n:
-        fct = times.one_way(lanes.src_port, lanes.dst_port, count, last)
+        fct = times.one_way(lanes.src_port, lanes.data_to, count, last)
     else:
         fct = _striped(times, lanes, count, last)
     control = np.full(lanes.src_port.size, packets.control_bytes, np.int64)
-    back = times.alone(lanes.dst_port, lanes.src_port, control)
+    back = times.alone(lanes.dst_port, lanes.control_back, control)
     ack = np.minimum.reduceat(back, lanes.first[:-1])
     return IdealTimes(fct, fct + ack)
 
@@ -114,15 +114,18 @@ def round_trips(network: Network, lanes: Lanes, packets: PacketFormat) -> Ints:
         np.full(lanes.src_port.size, size, np.int64)
         for size in (packets.data_bytes, packets.control_bytes)
     )
-    out = times.alone(lanes.src_port, lanes.dst_port, data)
-    back = times.alone(lanes.dst_port, lanes.src_port, control)
+    out = times.alone(lanes.src_port, lanes.data_to, data)
+    back = times.alone(lanes.dst_port, lanes.control_back, control)
     longest: Ints = np.maximum.reduceat(out + back, lanes.first[:-1])
     return longest
 
 
 @dataclass(frozen=True)
 class PathTimes:
-    """Times on paths between two hosts' ports that nothing else uses; `full` is a full packet."""
+    """Times on paths from a host's port to an address that nothing else uses.
+
+    `full` is a full packet.
+    """
 
     network: Network
     full: int
@@ -164,7 +167,7 @@ def _striped(times: PathTimes, lanes: Lanes, count: Ints, last: Ints) -> Ints:
     """
     first, n_lanes = lanes.first[:-1], lanes.counts
     flow = np.repeat(np.arange(count.size), n_lanes)
-    ends = lanes.src_port, lanes.dst_port
+    ends = lanes.src_port, lanes.data_to
     head = times.alone(*ends, np.full(flow.size, times.full, np.int64))
     gap = times.gap(*ends)
     tail = times.alone(*ends, last[flow])
@@ -281,6 +284,6 @@ def _sprayed(
     return arrival
 
 
-def _exit_ports(network: Network, port: Ints) -> Ints:
-    """Global port at the edge switch of each host's port."""
-    return network.port_peer[port].astype(np.int64)
+def _exit_ports(network: Network, address: Ints) -> Ints:
+    """Global port at the edge switch that leads to each address."""
+    return network.port_peer[address % network.n_host_ports].astype(np.int64)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netsim.census.bisection import MAX_FLOW, TIERS, Bisection, bisection, halves, middle_of
 from netsim.census.cables import CableRow, cables, latencies_ps, physical_ports
 from netsim.census.circuits import CircuitRow, circuit_switches
-from netsim.census.paths import Ways, reach, ways_between_hosts
+from netsim.census.paths import Distance, Reach, reach, ways_between_hosts
 from netsim.census.symmetry import kinds_of_networks
 from netsim.model.network import Network
 
@@ -55,8 +55,8 @@ class NetworkRow:
         oversubscription: what that half can send over the bisection.
         across: what all `count` of them carry from the first half of all hosts to the second.
         across_sent_bps: what that half can send into them.
-        ways: pairs of hosts by their distance; `to_edges` of `edges` switches with hosts were
-            looked at as destinations.
+        ways: pairs of hosts by their distance, where routes are of several kinds by each of them;
+            `to_edges` of `edges` switches with hosts were looked at as destinations.
     """
 
     count: int
@@ -69,7 +69,7 @@ class NetworkRow:
     oversubscription: float | None
     across: Bisection
     across_sent_bps: int
-    ways: tuple[Ways, ...]
+    ways: tuple[Distance, ...]
     edges: int
     to_edges: int
 
@@ -196,7 +196,7 @@ def _network(network: Network, alike: Ints) -> NetworkRow:
     inside = np.flatnonzero(network.switch_network == number)
     ports = np.flatnonzero(network.port_network == number)
     hosts = int(np.unique(network.port_node[ports]).size)
-    found = reach(network, number)
+    found = [reach(network, number, way=way) for way in range(network.n_ways)]
     middle = middle_of(network, number)
     cut = bisection(network, number, middle) if hosts > 1 else None
     over = None
@@ -214,10 +214,19 @@ def _network(network: Network, alike: Ints) -> NetworkRow:
         oversubscription=over,
         across=across,
         across_sent_bps=sent_bps,
-        ways=ways_between_hosts(network, number, found),
+        ways=_distances(network, number, found),
         edges=int(np.diff(network.first_group)[number]),
-        to_edges=int(found.groups.size),
+        to_edges=min(int(one.groups.size) for one in found),
     )
+
+
+def _distances(network: Network, number: int, found: Sequence[Reach]) -> tuple[Distance, ...]:
+    """Of all ways of a network, one behind the other."""
+    names = [""] if network.ways is None else network.ways.names
+    rows: list[Distance] = []
+    for name, one in zip(names, found, strict=True):
+        rows += ways_between_hosts(network, number, one, name)
+    return tuple(rows)
 
 
 def _sent_bps(network: Network, number: int, middle: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -68,18 +69,19 @@ def failure(network: Network, name: str, ports: Ints, lanes: Lanes) -> Failure:
     lane_fewer = lane_cut.copy()
     least, whole = 1.0, True
     numbers = _touched(network, ports)
-    for number in numbers.tolist():
-        loss = _loss(network, number, table)
+    way_of_lane = lanes.data_to // network.n_host_ports
+    for number, way in product(numbers.tolist(), range(network.n_ways)):
+        loss = _loss(network, number, table, way)
         least = min(least, loss.least)
         of_edge: Flags = np.logical_or.reduce(loss.fewer, axis=1)
         of_edge[loss.groups] |= np.logical_or.reduce(loss.fewer, axis=0)
         here = network.port_network == number
-        fewer[here] = of_edge[network.host_group[here]]
+        fewer[here] |= of_edge[network.port_group[here]]
         if loss.groups.size < of_edge.size:
             whole = False
             continue
-        lane = np.flatnonzero(here[lanes.src_port])
-        src, dst = (network.host_group[port[lane]] for port in (lanes.src_port, lanes.dst_port))
+        lane = np.flatnonzero(here[lanes.src_port] & (way_of_lane == way))
+        src, dst = (network.port_group[port[lane]] for port in (lanes.src_port, lanes.dst_port))
         lane_cut[lane] |= loss.cut[src, dst]
         lane_fewer[lane] |= loss.fewer[src, dst]
     alone = cut_off(network, table, down) & ~never_joined(network)
@@ -107,10 +109,10 @@ def _touched(network: Network, ports: Ints) -> Ints:
     return np.unique(network.switch_network[nodes - network.n_hosts]).astype(np.int64)
 
 
-def _loss(network: Network, number: int, table: RoutingTable) -> _Loss:
-    """What the edge switches of a network have lost where routes are those of `table`."""
-    before = reach(network, number)
-    after = reach_by(network, number, table, before.groups)
+def _loss(network: Network, number: int, table: RoutingTable, way: int) -> _Loss:
+    """What the edge switches of a network have lost by one way, where routes are as in `table`."""
+    before = reach(network, number, way=way)
+    after = reach_by(network, number, table, before.groups, way)
     switches = np.flatnonzero(network.switch_network == number)
     rows = np.searchsorted(switches, network.wiring().edges_of(number))
     hops, ways = before.hops[rows], before.ways[rows]

@@ -20,13 +20,17 @@ MOST_STEPS = 3_000_000
 """Candidates that are looked at; in a larger network only the ways to some edge switches."""
 
 
-class Ways(NamedTuple):
-    """Pairs of hosts that are `links` apart: their share of all pairs, fewest and most ways."""
+class Distance(NamedTuple):
+    """Pairs of hosts that are `links` apart: their share of all pairs, fewest and most ways.
+
+    `by` names the routes by which they are, where the network has several (`netsim.model.ways`).
+    """
 
     links: int
     share: float
     fewest: float
     most: float
+    by: str = ""
 
 
 class Reach(NamedTuple):
@@ -41,22 +45,28 @@ class Reach(NamedTuple):
     ways: Floats
 
 
-def reach(network: Network, number: int, most: int = MOST_STEPS) -> Reach:
-    """How switches of one network reach its edge switches, or as many of them as `most` allows."""
+def reach(network: Network, number: int, most: int = MOST_STEPS, way: int = 0) -> Reach:
+    """How switches of one network reach its edge switches, or as many of them as `most` allows.
+
+    By the routes of one of the network's ways.
+    """
     n_groups = int(np.diff(network.first_group)[number])
     switches = np.flatnonzero(network.switch_network == number)
-    rows = network.route_first[switches][:, None] + np.arange(n_groups)
+    rows = network.route_first[switches][:, None] + way * n_groups + np.arange(n_groups)
     steps = int(_counts(network.route[rows]).sum())
     n_chosen = min(n_groups, max(1, n_groups * most // max(steps, 1)))
     groups = np.unique(np.linspace(0, n_groups - 1, n_chosen).round().astype(np.int64))
     own = RoutingTable(network.route, network.route_ports)
-    return reach_by(network, number, own, groups)
+    return reach_by(network, number, own, groups, way)
 
 
-def reach_by(network: Network, number: int, table: RoutingTable, groups: Ints) -> Reach:
-    """How switches of one network reach some of its edge switches, by a routing table."""
+def reach_by(
+    network: Network, number: int, table: RoutingTable, groups: Ints, way: int = 0
+) -> Reach:
+    """How switches of one network reach some of its edge switches by one way of a table."""
     switches = np.flatnonzero(network.switch_network == number)
-    entries = table.route[network.route_first[switches][:, None] + groups].reshape(-1)
+    places = way * np.diff(network.first_group)[number] + groups
+    entries = table.route[network.route_first[switches][:, None] + places].reshape(-1)
     return Reach(groups, *_walk(network, switches, entries, table.route_ports))
 
 
@@ -94,13 +104,15 @@ def _walk(
     return hops.reshape(shape), ways.reshape(shape)
 
 
-def ways_between_hosts(network: Network, number: int, found: Reach) -> tuple[Ways, ...]:
+def ways_between_hosts(
+    network: Network, number: int, found: Reach, by: str = ""
+) -> tuple[Distance, ...]:
     """All pairs of hosts of a network (to the edge switches of `found`) by their distance."""
     edges = network.wiring().edges_of(number)
     switches = np.flatnonzero(network.switch_network == number)
     rows = np.searchsorted(switches, edges)
     ports = np.flatnonzero(network.port_network == number)
-    hosts = np.bincount(network.host_group[ports], minlength=edges.size).astype(float)
+    hosts = np.bincount(network.port_group[ports], minlength=edges.size).astype(float)
     pairs = hosts[:, None] * hosts[found.groups]
     pairs[found.groups, np.arange(found.groups.size)] -= hosts[found.groups]
     hops, ways = found.hops[rows], found.ways[rows]
@@ -111,5 +123,5 @@ def ways_between_hosts(network: Network, number: int, found: Reach) -> tuple[Way
         these = there & (hops == n)
         some = ways[these]
         share = float(pairs[these].sum()) / total
-        rows_found.append(Ways(n + 2, share, float(some.min()), float(some.max())))
+        rows_found.append(Distance(n + 2, share, float(some.min()), float(some.max()), by))
     return tuple(rows_found)

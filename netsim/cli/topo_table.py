@@ -146,7 +146,8 @@ def _kind_lines(row: NetworkRow, part: str) -> Lines:
     for way in row.ways:
         fewest, most = format_number(way.fewest), format_number(way.most)
         shown = fewest if way.fewest == way.most else f"{fewest} to {most}"
-        found[part, f"ways over {way.links} links"] = f"{shown}, {100 * way.share:.3g} % of pairs"
+        over = f"ways over {way.links} links" + (f" by {way.by}" if way.by else "")
+        found[part, over] = f"{shown}, {100 * way.share:.3g} % of pairs"
     return found
 
 

@@ -56,7 +56,8 @@ def build_ends(
     tx, rx = _sides(simulation, protocol, lanes)
     bits = _bitmaps(tx, rx, protocol)
     hosts = _hosts(network, protocol)
-    nics = tuple(network.nic_of_port[side[lanes.first[:-1]]] for side in _ports_of(lanes))
+    ends = lanes.src_port, lanes.dst_port
+    nics = tuple(network.nic_of_port[side[lanes.first[:-1]]] for side in ends)
     found = waiting(simulation)
     next_flow, next_flows = _successors(flows, found.elsewhere)
     built = build_tasks(found.tasks, simulation, program)
@@ -83,11 +84,6 @@ def build_ends(
     )
 
 
-def _ports_of(lanes: Lanes) -> tuple[Array, Array]:
-    """The ports of all lanes at their senders and at their receivers."""
-    return lanes.src_port, lanes.dst_port
-
-
 def _sides(
     simulation: Simulation, protocol: Protocol, lanes: Lanes
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -107,7 +103,7 @@ def _sides(
         side["n_packets"] = n_packets
         side["last_bytes"] = flows.size_bytes - (n_packets - 1) * packets.payload_bytes
         side["prio"] = flows.cls
-    if network.has_several_ports:
+    if network.has_several_ports or network.n_ways > 1:
         tx["spread"], rx["spread"] = np.arange(n), n + np.arange(n)
     rate_bps = np.add.reduceat(network.port_rate_bps[lanes.src_port], lanes.first[:-1])
     q20 = byte_quotient(rate_bps)
@@ -161,9 +157,18 @@ def _outlets(network: Network, rings: Rings) -> np.ndarray:
 
 
 def _spreads(simulation: Simulation, lanes: Lanes, nics: Sequence[Array]) -> dict[str, np.ndarray]:
-    """How both sides of all flows go by their lanes, if a host has several ports."""
+    """How both sides of all flows go by their lanes, if a host has several ports.
+
+    Lanes are there if there are several ways, too.
+    """
+    rows = [
+        np.stack([lanes.src_port, lanes.data_to, lanes.control_to], axis=1),
+        np.stack([lanes.dst_port, lanes.control_back, lanes.control_back], axis=1),
+    ]
+    table = np.concatenate(rows).astype(np.int32)
     if not simulation.network.has_several_ports:
-        return {"spreads": np.zeros(1, SPREAD), "lanes": np.zeros((1, 2), np.int32)}
+        several = simulation.network.n_ways > 1
+        return {"spreads": np.zeros(1, SPREAD), "lanes": table if several else table[:1]}
     n, total = len(simulation.flows), int(lanes.first[-1])
     spreads = np.zeros((2, n), SPREAD)  # of senders, of receivers
     spreads["nic"] = nics
@@ -174,11 +179,7 @@ def _spreads(simulation: Simulation, lanes: Lanes, nics: Sequence[Array]) -> dic
         for side in range(2):
             at = entity + 2 * side + number
             spreads[field][side] = salt(simulation.seed, PURPOSE_PLANE_PERMUTATION, at)
-    there = np.stack(_ports_of(lanes), axis=1)
-    return {
-        "spreads": spreads.reshape(-1),
-        "lanes": np.concatenate([there, there[:, ::-1]]).astype(np.int32),
-    }
+    return {"spreads": spreads.reshape(-1), "lanes": table}
 
 
 def _lane_by_entropy(simulation: Simulation) -> bool:

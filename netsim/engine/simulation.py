@@ -32,6 +32,7 @@ class Parts:
     tasks: bool = False
     program: PluginUse | None = None
     several_ports: bool = False
+    ways: bool = False
     sampled: bool = False
     histogram: bool = False
     circuits: bool = False
@@ -58,6 +59,7 @@ class Parts:
             tasks=load.has_tasks,
             program=None if load.program is None else load.program.use,
             several_ports=network.has_several_ports,
+            ways=network.n_ways > 1,
             sampled=sampling is not None,
             histogram=sampling is not None and sampling.queues,
             circuits=network.circuits is not None and network.circuits.change,

@@ -18,6 +18,7 @@ from netsim.model.parts import placed
 from netsim.model.plan import Plan
 from netsim.model.routing import COUNT_MASK, Routing, Wiring, networks_of, shortest_paths
 from netsim.model.schedules import Schedule
+from netsim.model.ways import Ways
 from netsim.units import format_time, written
 
 MAX_SWITCH_PORTS = COUNT_MASK
@@ -184,12 +185,15 @@ class NetworkBuilder:
         rate_bps = _integer(rate_bps, "a fibre's rate in bit/s")
         return to.add(edge, self._name(edge), rate_bps, _integer(delay_ps, "a fibre's delay in ps"))
 
-    def build(self, name: str, routing: Routing | None = None) -> Network:
+    def build(
+        self, name: str, routing: Routing | None = None, *, ways: Ways | None = None
+    ) -> Network:
         """The finished network.
 
         Args:
             name: shown in messages and results.
             routing: makes the routing table; all shortest paths by default.
+            ways: in its place, several tables and which packets go by which.
 
         Raises:
             InputError: a host without a port or joined to a host, a rate or delay that is not
@@ -247,16 +251,21 @@ class NetworkBuilder:
             edge_switch=edge_switch.astype(np.int32),
             first_group=first_group,
             switch_network=switch_network.astype(np.int32),
+            of_circuit=None if circuits is None else circuits.of_port,
             usable=None if circuits is None else circuits.lit,
         )
+        n_ways = 1 if ways is None else len(ways.ways)
         self.expect(
             hosts=self._n_hosts,
             switches=len(self._names),
             cables=len(cables),
-            edges=int(of_network.max()),
+            edges=n_ways * int(of_network.max()),
         )
-        routing = routing or shortest_paths
+        routing = ways or routing or shortest_paths
         table = routing(wiring)
+        host_network = switch_network[host_switch]
+        of_way = np.arange(n_ways)[:, None] * of_network[host_network]  # where its entries begin
+        own_port = host_peer - first_port[host_switch + self._n_hosts]
         tiers = [HOST_TIER] * self._n_hosts + self._tiers
         return Network(
             name=name,
@@ -270,16 +279,17 @@ class NetworkBuilder:
             tier=np.array(tiers, np.int8),
             switch_names=tuple(self._names),
             port_nic=port_nic.astype(np.int16),
-            port_network=switch_network[host_switch].astype(np.int32),
-            host_group=number[host_switch].astype(np.int32),
-            host_port=(host_peer - first_port[host_switch + self._n_hosts]).astype(np.int32),
+            port_network=host_network.astype(np.int32),
+            host_group=(of_way + number[host_switch]).reshape(-1).astype(np.int32),
+            host_port=np.tile(own_port, n_ways).astype(np.int32),
             edge_switch=wiring.edge_switch,
             first_group=first_group,
             switch_network=wiring.switch_network,
-            route_first=wiring.route_first,
+            route_first=n_ways * wiring.route_first,
             route=table.route,
             route_ports=table.route_ports,
             routing=routing,
+            ways=ways,
             circuits=circuits,
             plan=Plan(
                 names=self._names,

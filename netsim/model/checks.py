@@ -144,7 +144,7 @@ def check_durations(network: Network, flows: FlowTable, packets: PacketFormat, k
         return  # whatever their paths
     lanes = lanes_of(network, flows)
     path_ps, slowest_ps = np.zeros(lanes.src_port.size), np.zeros(lanes.src_port.size)
-    for lane, port, _, _ in walk(network, lanes.src_port, lanes.dst_port):
+    for lane, port, _, _ in walk(network, lanes.src_port, lanes.data_to):
         path_ps[lane] += send_ps[port] + network.port_delay_ps[port]
         slowest_ps[lane] = np.maximum(slowest_ps[lane], send_ps[port])
     on_lane_ps = 2 * path_ps + np.repeat(count, lanes.counts) * slowest_ps

@@ -21,6 +21,7 @@ from netsim.model.arithmetic import PURPOSE_PLANE, mix, salt
 if TYPE_CHECKING:
     from netsim.model.flows import FlowTable
     from netsim.model.network import Network
+    from netsim.model.ways import Ways
 
 Ints = NDArray[np.int64]
 
@@ -44,11 +45,17 @@ class Lanes:
     Attributes:
         first: int64[n + 1], where the lanes of each flow begin; each has at least one.
         src_port, dst_port: int64[...], the ports of each lane, as the network counts them.
+        data_to, control_to: int64[...], the addresses (`Network.address`) of data packets and of
+            the sender's control packets: the destination, by the way that they take.
+        control_back: int64[...], those of the receiver's control packets.
     """
 
     first: Ints
     src_port: Ints
     dst_port: Ints
+    data_to: Ints
+    control_to: Ints
+    control_back: Ints
 
     @property
     def counts(self) -> Ints:
@@ -58,7 +65,8 @@ class Lanes:
     def one_each(self, which: Ints) -> Lanes:
         """Of each flow the lane of that number alone."""
         at = self.first[:-1] + which
-        return Lanes(np.arange(at.size + 1), self.src_port[at], self.dst_port[at])
+        columns = self.src_port, self.dst_port, self.data_to, self.control_to, self.control_back
+        return Lanes(np.arange(at.size + 1), *(column[at] for column in columns))
 
 
 def lanes_used(network: Network, flows: FlowTable, planes: str, seed: int) -> Lanes:
@@ -79,33 +87,68 @@ def lanes_of(network: Network, flows: FlowTable) -> Lanes:
     Raises InputError, naming the flow, for a flow that has none, or one that no route leads along,
     there or back.
     """
-    lanes = _all_lanes(network, flows)
+    first, src, dst = _ends(network, flows)
+    lanes = Lanes(first, src, dst, data_to=dst, control_to=dst, control_back=src)
+    if network.ways is not None:
+        sizes = np.repeat(flows.size_bytes, lanes.counts)
+        data, control = _ways_of(network, network.ways, sizes, (src, dst))
+        to = network.address
+        lanes = Lanes(first, src, dst, to(dst, data), to(dst, control), to(src, control))
     if not network.reaches_all:
         _check_routes(network, lanes)
     return lanes
 
 
+def _ways_of(
+    network: Network, rule: Ways, size_bytes: Ints, ends: tuple[Ints, Ints]
+) -> tuple[Ints, Ints]:
+    """By which ways the data and the control packets go of lanes between pairs of ports.
+
+    `size_bytes` are those of their flows.
+    """
+    src, dst = ends
+
+    def led(way: Ints, leads: NDArray[np.bool_]) -> Ints:
+        return way if rule.otherwise is None else np.where(leads, way, rule.number(rule.otherwise))
+
+    data = np.where(size_bytes >= rule.large_bytes, 0, rule.number(rule.small))
+    data = led(data, network.reaches(src, network.address(dst, data)))
+    control = data
+    if rule.control is not None:
+        control = np.full(data.size, rule.number(rule.control))
+    there = network.reaches(src, network.address(dst, control))
+    back = network.reaches(dst, network.address(src, control))
+    return data, led(control, there & back)
+
+
 def _check_routes(network: Network, lanes: Lanes) -> None:
-    """Refuse lanes without a route, there or back."""
-    out, back = lanes.src_port, lanes.dst_port
-    for src, dst in ((out, back), (back, out)):
-        for lane in np.flatnonzero(~network.reaches(src, dst))[:1].tolist():
+    """Refuse lanes on which some packets have no route."""
+    src, dst = lanes.src_port, lanes.dst_port
+    sorts = (
+        ("", src, dst, lanes.data_to),
+        (", for what answers it", dst, src, lanes.control_back),
+        (", for its control packets", src, dst, lanes.control_to),
+    )
+    for what, here, there, to in sorts:
+        for lane in np.flatnonzero(~network.reaches(here, to))[:1].tolist():
             flow = int(np.searchsorted(lanes.first, lane, side="right")) - 1
-            a, b = (int(network.port_node[end[lane]]) for end in (src, dst))
-            back_too = "" if src is out else ", for what answers it"
+            a, b = (int(network.port_node[end[lane]]) for end in (here, there))
+            way = network.way_name(int(to[lane]))
+            by = f' by way "{way}"' if way else ""
             raise InputError(
-                f"flow {flow}: no route leads from host {a} to host {b}{back_too}",
+                f"flow {flow}: no route leads from host {a} to host {b}{by}{what}",
                 hint="circuits that join their switches, be it over others, or other hosts",
             )
 
 
-def _all_lanes(network: Network, flows: FlowTable) -> Lanes:
+def _ends(network: Network, flows: FlowTable) -> tuple[Ints, Ints, Ints]:
+    """Where the lanes of each flow begin, and the ports of each lane at both its ends."""
     src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
     n, n_networks = len(flows), int(network.first_group.size) - 1
     if not network.has_several_ports:
         apart = network.port_network[src] != network.port_network[dst]
         _refuse(network, flows, apart | (flows.nic > 0))
-        return Lanes(np.arange(n + 1), src, dst)
+        return np.arange(n + 1), src, dst
     # The ports of all hosts, sorted so that those of a host in one network stand together.
     key = network.port_node[: network.n_host_ports] * n_networks + network.port_network
     by_key = np.argsort(key, kind="stable")
@@ -132,7 +175,7 @@ def _all_lanes(network: Network, flows: FlowTable) -> Lanes:
     counts = np.bincount(flow[used], minlength=n)
     _refuse(network, flows, counts == 0)
     to = by_key[begin[used] + rank[port[used]] % m[used]]
-    return Lanes(np.concatenate([[0], np.cumsum(counts)]), port[used], to)
+    return np.concatenate([[0], np.cumsum(counts)]), port[used], to
 
 
 def _refuse(network: Network, flows: FlowTable, bad: NDArray[np.bool_]) -> None:

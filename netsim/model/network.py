@@ -28,6 +28,7 @@ from netsim.model.routing import (
     shortest_paths,
 )
 from netsim.model.schedules import NONE
+from netsim.model.ways import Ways
 from netsim.units import format_time
 
 if TYPE_CHECKING:
@@ -59,9 +60,11 @@ class Network:
         port_nic: int16[n_host_ports], which NIC of its host a port belongs to, from 0 on.
         port_network: int32[n_host_ports], which network a host's port leads to: one of the
             parts into which the switches fall without the hosts.
-        host_group: int32[n_host_ports], the group (edge switch) of a host's port, counted
-            among those of its network.
-        host_port: int32[n_host_ports], the local port at its edge switch that leads to it.
+        host_group: int32[n_ways * n_host_ports], of each address (`address`) the entry in the rows
+            of its network's switches: those of the first way, one for each group (edge switch),
+            then those of the second one.
+        host_port: int32[n_ways * n_host_ports], of each address the local port at its edge switch
+            that leads to it.
         edge_switch: int32[n_groups], switch index (node - n_hosts) of each group, network by
             network.
         first_group: int64[n_networks + 1], where the groups of each network begin.
@@ -69,13 +72,15 @@ class Network:
         route_first: int64[n_switches], where a switch's row of the routing table begins.
         route, route_ports: see `netsim.model.routing.RoutingTable`.
         routing: what made them, and makes others when links are down.
+        ways: several ways and the rule by which packets take them; None: there is one.
         circuits: of cables that go through circuit switches; None if there are no such switches.
         relays: which messages go by way of a peer; None: those without a network in common are
             refused.
         plan: what it was built from, for a network that it becomes a part of.
 
-    The ports of hosts come first. Packets are addressed to them, and where every host has one
-    they are numbered as the hosts are.
+    The ports of hosts come first. Packets are addressed to them, by one of the ways; by the first
+    one an address is the port's number. Where every host has one port they are numbered as hosts
+    are.
     """
 
     name: str
@@ -99,6 +104,7 @@ class Network:
     route: NDArray[np.int64]
     route_ports: NDArray[np.int32]
     routing: Routing = shortest_paths
+    ways: Ways | None = None
     circuits: Circuits | None = None
     relays: RelayRule | None = None
     plan: Plan = field(default_factory=Plan, repr=False)
@@ -115,6 +121,24 @@ class Network:
     def n_host_ports(self) -> int:
         """Ports of all hosts: those below this number."""
         return int(self.node_first_port[self.n_hosts])
+
+    @property
+    def port_group(self) -> NDArray[np.int32]:
+        """int32[n_host_ports]: the group of each host's port."""
+        return self.host_group[: self.n_host_ports]
+
+    @property
+    def n_ways(self) -> int:
+        return 1 if self.ways is None else len(self.ways.ways)
+
+    def address(self, port: NDArray[np.int64], way: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        """How packets are addressed to hosts' ports by a way, or by a way of each."""
+        found: NDArray[np.int64] = port + way * self.n_host_ports
+        return found
+
+    def way_name(self, address: int) -> str:
+        """The name of the way of an address; "" if there is one way only."""
+        return "" if self.ways is None else self.ways.names[address // self.n_host_ports]
 
     @property
     def has_several_ports(self) -> bool:
@@ -167,6 +191,7 @@ class Network:
             edge_switch=self.edge_switch,
             first_group=self.first_group,
             switch_network=self.switch_network,
+            of_circuit=None if self.circuits is None else self.circuits.of_port,
             usable=usable,
         )
 
@@ -198,50 +223,54 @@ class Network:
 
     @cached_property
     def diameter(self) -> int:
-        """Links on the longest of all first shortest paths between two hosts that there are."""
+        """Links on the longest of all first shortest paths between two hosts, by any way."""
         sizes = np.diff(self.first_group)
-        of_network = np.repeat(sizes, sizes)  # groups in the network of each group
-        switch = np.repeat(self.edge_switch.astype(np.int64), of_network)
-        group = np.concatenate([np.tile(np.arange(n), n) for n in sizes.tolist()])
-        joined = self.route[self.route_first[switch] + group] != NO_ROUTE
-        group, switch, hops = group[joined], switch[joined], 2
+        length = self.n_ways * sizes  # of a row
+        switch = np.repeat(self.edge_switch.astype(np.int64), np.repeat(length, sizes))
+        entry = np.concatenate([np.tile(np.arange(self.n_ways * n), n) for n in sizes.tolist()])
+        there = self.route[self.route_first[switch] + entry] != NO_ROUTE
+        entry, switch, hops = entry[there], switch[there], 2
         while True:
-            count = self.route[self.route_first[switch] + group] & COUNT_MASK
-            group, switch = group[count > 0], switch[count > 0]
+            count = self.route[self.route_first[switch] + entry] & COUNT_MASK
+            entry, switch = entry[count > 0], switch[count > 0]
             if not switch.size:
                 return hops
-            switch = self.next_switch(self.first_port(switch, group))
+            switch = self.next_switch(self.first_port(switch, entry))
             hops += 1
 
-    def candidates(self, switch: int, group: int) -> NDArray[np.int32]:
+    def candidates(self, switch: int, group: int, way: int = 0) -> NDArray[np.int32]:
         """Local ports of a switch (index) towards a group of its network; empty for its own.
 
         Raises InputError if there is no route to it.
         """
-        entry = int(self.route[int(self.route_first[switch]) + group])
+        begin, end = self.first_group[self.switch_network[switch] :][:2].tolist()
+        entry = int(self.route[int(self.route_first[switch]) + way * (end - begin) + group])
         if entry == NO_ROUTE:
-            edges = self.edge_switch[int(self.first_group[self.switch_network[switch]]) :]
             names = self.switch_names
-            raise InputError(f"no route leads from {names[switch]} to {names[edges[group]]}")
+            to = names[self.edge_switch[begin + group]]
+            raise InputError(f"no route leads from {names[switch]} to {to}")
         offset = entry >> COUNT_BITS
         return self.route_ports[offset : offset + (entry & COUNT_MASK)]
 
     @cached_property
     def reaches_all(self) -> bool:
-        """Does every switch have a route to every edge switch of its network?"""
+        """Does every switch have a route to every edge switch of its network, by every way?"""
         return not (self.route == NO_ROUTE).any()
 
     def reaches(self, src: NDArray[np.int64], dst: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """bool[n]: does a route lead from hosts' ports `src` to `dst`, in the same network?"""
+        """bool[n]: does a route lead from hosts' ports to addresses, each in the same network?"""
         switch = self.next_switch(src)
         found: NDArray[np.bool_] = (
             self.route[self.route_first[switch] + self.host_group[dst]] != NO_ROUTE
         )
         return found
 
-    def first_port(self, switch: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Global port of the first candidate of each (switch index, group); none may be own."""
-        entry = self.route[self.route_first[switch] + group]
+    def first_port(self, switch: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Global port of the first candidate of each switch (index), by a place in its row.
+
+        That is a group, or what `host_group` says; none may be the switch's own.
+        """
+        entry = self.route[self.route_first[switch] + place]
         local: NDArray[np.int32] = self.route_ports[entry >> COUNT_BITS]
         return self.node_first_port[switch + self.n_hosts] + local
 
@@ -249,8 +278,10 @@ class Network:
         """Index of the switch that each global port leads to."""
         return self.port_node[self.port_peer[port]].astype(np.int64) - self.n_hosts
 
-    def path(self, src: int, dst: int) -> list[int]:
+    def path(self, src: int, dst: int, way: int = 0) -> list[int]:
         """Global ports that a packet leaves by on the first path between two hosts' ports.
+
+        That is by one of the ways.
 
         Raises InputError if they are not ports of hosts, lead to different networks, or no route
         leads from the one to the other.
@@ -268,7 +299,7 @@ class Network:
         group = int(self.host_group[dst])
         while True:
             switch = int(self.port_node[self.port_peer[ports[-1]]]) - self.n_hosts
-            candidates = self.candidates(switch, group)
+            candidates = self.candidates(switch, group, way)
             first = int(self.node_first_port[self.n_hosts + switch])
             if not candidates.size:
                 return [*ports, first + int(self.host_port[dst])]

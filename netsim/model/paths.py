@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 def walk(
     network: Network, src: Ints, dst: Ints
 ) -> Iterator[tuple[Ints, Ints, NDArray[np.bool_], Ints]]:
-    """The first shortest paths between several pairs of hosts' ports, link by link.
+    """The first shortest paths from hosts' ports to addresses of others, link by link.
 
     Yields for each step (flow, port, delivers, parallel), arrays of one length: the flows that
     are still on their way, the global port each leaves by, whether that port leads to its host,

@@ -63,7 +63,7 @@ def _first_slots(network: Network, circuits: Circuits, steering: Steering, lanes
     dated = np.flatnonzero(circuits.calendar != NONE)
     first[dated] = steering.slots[circuits.first_day[circuits.calendar[dated]], 0]
     switch = network.next_switch(lanes.src_port)
-    entry = network.route[network.route_first[switch] + network.host_group[lanes.dst_port]]
+    entry = network.route[network.route_first[switch] + network.host_group[lanes.data_to]]
     count = entry & COUNT_MASK
     lane = np.repeat(np.arange(n), count)
     place = np.arange(lane.size) - np.repeat(np.cumsum(count) - count, count)

@@ -95,18 +95,19 @@ def base_round_trips(network: Network, packets: PacketFormat) -> Ints:
 def longest_ways(network: Network, size_bytes: int) -> Ints:
     """int64[n_networks]: the longest that a packet alone takes between two hosts' ports, in ps.
 
-    Of those that a route leads from and to.
+    Of those that a route leads from and to, by any way.
     """
     cross_ps = send_time(size_bytes, byte_quotient(network.port_rate_bps)) + network.port_delay_ps
     host_ports = np.arange(network.n_host_ports)
-    group = network.first_group[network.port_network] + network.host_group
+    group = network.first_group[network.port_network] + network.port_group
     up_ps, down_ps = np.zeros(network.n_groups, np.int64), np.zeros(network.n_groups, np.int64)
     np.maximum.at(up_ps, group, cross_ps[host_ports])
     np.maximum.at(down_ps, group, cross_ps[network.port_peer[host_ports]])
     longest = np.zeros(network.first_group.size - 1, np.int64)
-    for number, src, dst in _pairs(network):
+    for number, way, src, dst in _pairs(network):
         switch = network.edge_switch[src].astype(np.int64)
-        to = dst - int(network.first_group[number])
+        first, behind = network.first_group[number : number + 2].tolist()
+        to = way * (behind - first) + dst - first
         time_ps = up_ps[src] + down_ps[dst]
         going = np.flatnonzero(network.route[network.route_first[switch] + to] != NO_ROUTE)
         switch, to, joined = switch[going], to[going], going
@@ -122,12 +123,14 @@ def longest_ways(network: Network, size_bytes: int) -> Ints:
     return longest
 
 
-def _pairs(network: Network) -> Iterator[tuple[int, Ints, Ints]]:
-    """A network's number and pairs of its groups, numbered through, some at a time."""
+def _pairs(network: Network) -> Iterator[tuple[int, int, Ints, Ints]]:
+    """A network's number, a way and pairs of its groups, numbered through, some at a time."""
     first = network.first_group.tolist()
     for number, (begin, end) in enumerate(pairwise(first)):
         step = max(1, AT_ONCE // (end - begin))
         every = np.arange(begin, end)
         for at in range(begin, end, step):
             some = every[at - begin : at - begin + step]
-            yield number, np.repeat(some, every.size), np.tile(every, some.size)
+            pairs = np.repeat(some, every.size), np.tile(every, some.size)
+            for way in range(network.n_ways):
+                yield number, way, *pairs

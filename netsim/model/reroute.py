@@ -18,8 +18,6 @@ from netsim.memory import require_room
 from netsim.model.faults import LinkFaults
 from netsim.model.network import Network
 from netsim.model.routing import (
-    COUNT_BITS,
-    COUNT_MASK,
     NEVER,
     NO_ROUTE,
     RouteChanges,
@@ -50,7 +48,7 @@ class RowWriter:
         Times of a switch have to rise; at `NEVER` and later nothing is changed. Raises InputError
         if all rows do not fit into memory.
         """
-        route = self._translated(route, route_ports)
+        route = self._writer.translated(route, route_ports)
         for switch in np.flatnonzero(from_ps < NEVER).tolist():
             row = route[self._first[switch] : self._first[switch + 1]]
             rows = self._rows[switch]
@@ -73,18 +71,6 @@ class RowWriter:
             route_ports=table.route_ports,
             cut_off=cut_off,
         )
-
-    def _translated(self, route: Ints, route_ports: NDArray[np.int32]) -> Ints:
-        """A table's entries as this one numbers its lists of ports."""
-        entries, which = np.unique(route, return_inverse=True)
-        own = [
-            entry
-            if entry == NO_ROUTE
-            else self._writer.entry(route_ports[entry >> COUNT_BITS :][: entry & COUNT_MASK])
-            for entry in entries.tolist()
-        ]
-        translated: Ints = np.array(own, np.int64)[which.reshape(-1)]
-        return translated
 
 
 def follow_failures(network: Network, faults: LinkFaults, converge_ps: Ints) -> RouteChanges:
@@ -143,17 +129,20 @@ def never_joined(network: Network) -> NDArray[np.bool_]:
 def cut_off(network: Network, table: RoutingTable, down: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """bool[n_hosts]: which hosts are joined to the largest part of none of their networks.
 
-    To be joined is to be so both ways.
+    To be joined is to be so there and back, by any of the network's ways.
     """
     uplink = np.arange(network.n_host_ports)
     lone: NDArray[np.bool_] = down[uplink] | down[network.port_peer[uplink]]
     for number, (begin, end) in enumerate(pairwise(network.first_group.tolist())):
         first = network.route_first[network.edge_switch[begin:end]]
-        to = table.route[first[:, None] + np.arange(end - begin)] != NO_ROUTE
-        joined = to & to.T
+        joined = np.zeros((end - begin, end - begin), bool)
+        for way in range(network.n_ways):
+            at = way * (end - begin) + np.arange(end - begin)
+            joined |= table.route[first[:, None] + at] != NO_ROUTE
+        joined &= joined.T
         part = joined[int(joined.sum(axis=1).argmax())]
         here = network.port_network == number
-        lone[here] |= ~part[network.host_group[here]]
+        lone[here] |= ~part[network.port_group[here]]
     of_host: NDArray[np.bool_] = np.logical_and.reduceat(
         lone, network.node_first_port[: network.n_hosts]
     )

@@ -9,7 +9,7 @@ with (switches x groups) and not with the ports of each entry.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -40,6 +40,8 @@ class Wiring:
             network.
         first_group: int64[n_networks + 1], where the groups of each network begin.
         switch_network: int32[n_switches], the network of each switch.
+        of_circuit: int32[n_ports], the circuit switch that a port's cable goes through, -1 if none;
+            None if there are no such switches.
         usable: bool[n_ports], False where no route may lead out of a port; None: everywhere.
     """
 
@@ -51,7 +53,12 @@ class Wiring:
     edge_switch: NDArray[np.int32]
     first_group: NDArray[np.int64]
     switch_network: NDArray[np.int32]
+    of_circuit: NDArray[np.int32] | None = None
     usable: NDArray[np.bool_] | None = None
+
+    def only(self, ports: NDArray[np.bool_]) -> Wiring:
+        """The same with routes that lead out of `ports` (bool[n_ports]) and of no others."""
+        return replace(self, usable=ports if self.usable is None else ports & self.usable)
 
     @property
     def n_switches(self) -> int:
@@ -192,6 +199,20 @@ class TableWriter:
             self._lists.append(ports)
             self._length += ports.size
         return entry
+
+    def translated(
+        self, route: NDArray[np.int64], route_ports: NDArray[np.int32]
+    ) -> NDArray[np.int64]:
+        """The entries of another table as this one numbers its lists of ports."""
+        entries, which = np.unique(route, return_inverse=True)
+        own = [
+            entry
+            if entry == NO_ROUTE
+            else self.entry(route_ports[entry >> COUNT_BITS :][: entry & COUNT_MASK])
+            for entry in entries.tolist()
+        ]
+        found: NDArray[np.int64] = np.array(own, np.int64)[which.reshape(-1)]
+        return found
 
     def table(self, route: NDArray[np.int64]) -> RoutingTable:
         """The finished table; `route` holds what `entry` returned, row by row."""

@@ -49,6 +49,7 @@ FLOWS = (
     Column("retransmits", "packets", "data packets sent again"),
     Column("flow_class", "", "name of the flow's class, empty for the main traffic"),
     Column("class", "index", "traffic class of the flow's data, 0 is the highest"),
+    Column("way", "", "by which of the network's ways its data goes, if there are several"),
     Column("label", "", "name that the traffic gave the flow"),
 )
 

@@ -47,7 +47,7 @@ OPTIONAL = (
     *("flow_class", "label", "unroutable", "unroutable_bytes"),
     *("mean_queue_bytes", "p99_queue_bytes"),
     *("runs", "busy_ps"),
-    *("circuit_switch", "dark", "dark_bytes", "duty"),
+    *("circuit_switch", "dark", "dark_bytes", "duty", "way"),
 )
 """Columns that a table need not have."""
 

@@ -63,6 +63,15 @@ def ideal_flows(point: Point, scenario: Scenario) -> Table:
     )
 
 
+def _ways(scenario: Scenario, n: int) -> Table:
+    """By which way the data of the first `n` flows goes: of each by its first lane."""
+    network, lanes = scenario.network, scenario.lanes
+    if network.ways is None:
+        return {}
+    number = lanes.data_to[lanes.first[:n]] // network.n_host_ports
+    return {"way": np.array(network.ways.names)[number]}
+
+
 def _legs(scenario: Scenario, legs: Legs, start_ps: np.ndarray, done_ps: np.ndarray) -> Table:
     """One row for each chunk of a relayed message on each of its two legs."""
     of = np.flatnonzero(legs.leg > 0)
@@ -114,5 +123,6 @@ def _table(
         "packets_sent": packets_sent,
         "retransmits": retransmits,
         "class": cls,
+        **_ways(scenario, len(flows)),
         **({"flow_class": names[scenario.class_of_flow[: len(flows)]]} if point.classes else {}),
     }

@@ -181,7 +181,7 @@ def _crossings(scenario: Scenario) -> Iterator[tuple[Ints, Ints, Floats]]:
     flow_of = np.repeat(np.arange(lanes.counts.size), lanes.counts)
     part = 1 / lanes.counts[flow_of]
     for begin in range(0, flow_of.size, BLOCK):
-        src, dst = (side[begin : begin + BLOCK] for side in (lanes.src_port, lanes.dst_port))
+        src, dst = (side[begin : begin + BLOCK] for side in (lanes.src_port, lanes.data_to))
         if scenario.fabric.load_balancing in PATH_FOR_LIFE:
             for port in ecmp_paths(network, src, dst, rng).T:
                 lane = np.flatnonzero(port != NO_LINK)

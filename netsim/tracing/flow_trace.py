@@ -84,7 +84,8 @@ class FlowTrace:
 
     `events` is a polars DataFrame whose columns are described in `netsim.results.COLUMNS["trace"]`;
     ``tx.…`` and ``rx.…`` are the state of the sender and the receiver. `state` are those of them
-    that the transport wants to be shown, or that change. `fct_ps` and `acked_ps` are None for what
+    that the transport wants to be shown, or that change. `way` is that of its data, "" if the
+    network has one only. `fct_ps` and `acked_ps` are None for what
     the trace does not reach. `stopped_because` is "finished", "time", "idle" or "interrupted".
     """
 
@@ -99,6 +100,7 @@ class FlowTrace:
     fct_ps: int | None
     acked_ps: int | None
     ideal_ps: int
+    way: str
     events: pl.DataFrame
     state: tuple[str, ...]
     stopped_because: str
@@ -140,6 +142,7 @@ def flow_trace(
         fct_ps=done_ps - start_ps if done_ps >= 0 else None,
         acked_ps=acked_ps - start_ps if acked_ps >= 0 else None,
         ideal_ps=int(ideal.fct_ps[flow]),
+        way=network.way_name(int(lanes.data_to[lanes.first[flow]])),
         events=events,
         state=shown_state(transport.module, changing),
         stopped_because=stopped_because,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from engine_case import engine_for, network_of, run
+from engine_case import engine_for, run
+from network_case import network_of
 from reference.cases import random_case
 from series_case import equal, reading, sampled
 

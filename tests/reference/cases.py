@@ -26,6 +26,7 @@ from .random_phases import with_phases
 from .random_port_sizes import with_port_sizes
 from .random_programs import with_program
 from .random_tasks import with_tasks
+from .random_ways import with_ways
 
 CONTROL_BYTES = 64
 LOAD_BALANCING = (
@@ -62,6 +63,7 @@ TREES = 0.15
 
 FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
     "circuits": (0.4, with_circuits),
+    "ways": (0.25, with_ways),
     "faults": (0.33, with_faults),
     "reroutes": (0.25, with_reroutes),
     "tasks": (0.4, with_tasks),

@@ -66,6 +66,10 @@ class Spread:
         self.queued += 1
         return self._lane(self.queued - 1, self.k + 1, waiting)
 
+    def from_source(self, lane: Lane) -> Lane:
+        """A lane of this side as it leads from the flow's source to its destination."""
+        return lane if self.k == 0 else lane[::-1]
+
     def _lane(self, c: int, k: int, waiting: list[int]) -> Lane:
         n = len(self.lanes)
         if self.planes == "hash":

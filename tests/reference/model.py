@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from .ways import Ways
 
 # Packet kinds: 0..7 go to a flow's receiver, 8..14 to its sender, 15 lives on one link.
 DATA = 0
@@ -104,12 +107,13 @@ class Reroute:
     """From a time on, by which local ports a switch sends to the hosts of other edge switches.
 
     ``ports`` are ascending lists by edge switch (all numbers are of nodes); of an edge switch that
-    is not in it the lists stay.
+    is not in it the lists stay. They are lists of one way.
     """
 
     at_ps: int
     switch: int
     ports: dict[int, tuple[int, ...]]
+    way: int = 0
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,8 @@ class Case:
     ``faults`` are those of links, by the global port that feeds the link.
     ``port_sizes`` are sizes of single ports (global port -> name -> bytes), which go before those
     of ``fabric``: of disciplines, and kmin_bytes and kmax_bytes.
-    ``reroutes`` are what becomes of switches' routes, in any order.
+    ``reroutes`` are what becomes of switches' routes, in any order; ``ways`` are there if there are
+    several.
     ``phases``, if circuit switches are steered, are those of all flows, -1 for none.
     Only events before ``until_ps`` take place; None means run until nothing is left to do.
     """
@@ -179,6 +184,7 @@ class Case:
     program: dict[str, int] | None = None
     port_sizes: dict[int, dict[str, int]] = field(default_factory=dict)
     phases: tuple[int, ...] = ()
+    ways: Ways | None = None
 
 
 @dataclass
@@ -198,6 +204,7 @@ class Packet:
     note: int = 0
     arrived_ps: int = 0
     hops: int = 0
+    way: int = 0
 
 
 @dataclass

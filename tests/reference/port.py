@@ -48,6 +48,7 @@ class Port:
         self.rate_bps = rate_bps
         self.delay_ps = delay_ps
         self.peer: Port
+        self.cable: int  # its place among the case's
         self.circuit: Circuit | None = None
         self.busy = False
         self.last_end_ps = 0

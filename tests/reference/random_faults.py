@@ -68,8 +68,9 @@ def with_reroutes(case: Case, rng: random.Random) -> Case:
             if rng.random() < 0.6
         }
         at = rng.choice((0, 10 * US, rng.randrange(50 * US)))
+        way = rng.randrange(len(case.ways.cables)) if case.ways else 0
         if all((one.at_ps, one.switch) != (at, switch) for one in reroutes):
-            reroutes.append(Reroute(at, switch, ports))
+            reroutes.append(Reroute(at, switch, ports, way))
     return replace(case, reroutes=reroutes)
 
 

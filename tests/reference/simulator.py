@@ -111,39 +111,58 @@ class Simulator:
                     port.peer.peer = port
                 else:
                     unpaired[number] = port
+                port.cable = number
                 ports.append(port)
                 local += 1
         return ports
 
     def _find_routes(self) -> None:
-        """For each host's port, the ports of each switch that lie on a path with the fewest hops.
+        """For each host's port and each way, the ports of each switch that lie on a path with the
+        fewest hops, and how many links a switch is from a host.
 
-        Hosts pass nothing on. The number of the lowest switch that is reached is that of the
-        port's network.
+        Hosts pass nothing on. The number of the lowest switch that a port is joined to by cables,
+        whatever the way, is that of its network.
         """
+        ways = self.case.ways
+        everything = frozenset(range(len(self.case.cables)))
         for host in self.hosts:
-            for port in host.ports:
-                self._find_routes_to(port)
+            for to in host.ports:
+                hops = self._hops(to, everything)
+                to.network = min(hops)
+                for index, away in hops.items():
+                    switch = self.switches[index - self.case.n_hosts]
+                    switch.height = min(switch.height or away, away)
+                for way, cables in enumerate(ways.cables if ways else [everything]):
+                    self._find_routes_to(to, way, cables)
 
-    def _find_routes_to(self, to: HostPort) -> None:
+    def _hops(self, to: HostPort, cables: frozenset[int]) -> dict[int, int]:
+        """How many links each switch is from a host's port, over some of the cables."""
         hops = {to.peer.node.index: 1}
         frontier: deque[int] = deque(hops)
         while frontier:
             at = frontier.popleft()
             for port in self.switches[at - self.case.n_hosts].ports:
                 node = port.peer.node.index
-                if node >= self.case.n_hosts and node not in hops and _leads(port.peer):
+                if node >= self.case.n_hosts and node not in hops and _leads(port.peer, cables):
                     hops[node] = hops[at] + 1
                     frontier.append(node)
-        to.network = min(hops)
+        return hops
+
+    def _find_routes_to(self, to: HostPort, way: int, cables: frozenset[int]) -> None:
+        hops = self._hops(to, cables)
         for index, away in hops.items():
             switch = self.switches[index - self.case.n_hosts]
-            switch.height = min(switch.height or away, away)
-            switch.routes[to.index] = [
+            switch.routes[to.index, way] = [
                 port
                 for port in switch.ports
-                if port.peer is to or (hops.get(port.peer.node.index) == away - 1 and _leads(port))
+                if port.peer is to
+                or (_leads(port, cables) and hops.get(port.peer.node.index) == away - 1)
             ]
+
+    def leads(self, way: int, here: HostPort, there: HostPort) -> bool:
+        """Is there a route from one host's port to another one?"""
+        switch = self.switches[here.peer.node.index - self.case.n_hosts]
+        return (there.index, way) in switch.routes
 
     # -- the end -----------------------------------------------------------------------------
 
@@ -179,10 +198,9 @@ class Simulator:
         )
 
 
-def _leads(port: Port) -> bool:
-    """May a route lead out of a port? Not where light never passes the circuit switch."""
-    circuit = getattr(port, "circuit", None)
-    return circuit is None or circuit.is_ever_there
+def _leads(port: Port, cables: frozenset[int]) -> bool:
+    """May a route over some cables lead out of a port? Not where light never passes."""
+    return port.cable in cables and (port.circuit is None or port.circuit.is_ever_there)
 
 
 def simulate(case: Case) -> Outcome:

@@ -143,7 +143,7 @@ class Switch:
         self.fabric = sim.case.fabric
         self.seed = sim.case.seed
         self.ports: list[SwitchPort] = []
-        self.routes: dict[int, list[SwitchPort]] = {}  # by the host's port that is the destination
+        self.routes: dict[tuple[int, int], list[SwitchPort]] = {}  # by a host's port, and the way
         self.height = 0  # the fewest links to a host
         self.balancer = Balancer(self.fabric["load_balancing"], self.seed, index)
         self.discipline = {**DISCIPLINES, "mixed": Mixed}[self.fabric["model"]](self)
@@ -192,12 +192,12 @@ class Switch:
 
     def _candidates(self, packet: Packet) -> list[SwitchPort]:
         """The ports that lead to a packet's destination now."""
-        found = self.routes[packet.dst]
+        found = self.routes.get((packet.dst, packet.way), [])
         edge = self.sim.ports[packet.dst].peer.node.index
         if edge == self.index:
             return found
         mine = [r for r in self.sim.case.reroutes if r.switch == self.index and edge in r.ports]
-        past = [r for r in mine if r.at_ps <= self.sim.now]
+        past = [r for r in mine if r.at_ps <= self.sim.now and r.way == packet.way]
         if not past:
             return found
         last = max(past, key=lambda reroute: reroute.at_ps)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from experiment_text import load, text
 
+from netsim.cli.trace import summary
 from netsim.errors import InputError
 from netsim.experiment import Point
 from netsim.experiment.place_faults import link_faults
@@ -20,6 +21,7 @@ from netsim.results.run_result import RunResult
 from netsim.results.sweep import sweep_row
 from netsim.running.estimate import code_needed, estimate, parts_of
 from netsim.running.point import simulate
+from netsim.tracing.record import trace_flow
 
 US = 10**6
 
@@ -202,3 +204,35 @@ def test_the_prediction_knows_that_circuits_are_not_always_there(tmp_path):
     point = point_of(tmp_path)
     predicted, found = estimate(point), simulate(point)
     assert predicted.simulated_ps == pytest.approx(found.summary["simulated_ps"], rel=0.2)
+
+
+HYBRID = f"""
+\"\"\"Racks with circuits and a spine.\"\"\"
+
+import sys
+
+sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+from hybrids import hybrid
+
+PARAMS = []
+
+
+def build(params):
+    return hybrid(otherwise="packets")
+"""
+
+
+def test_a_result_says_by_which_way_each_flow_went(tmp_path):
+    (tmp_path / "hybrid.py").write_text(HYBRID.lstrip())
+    traffic = 'kind = "all_to_all"\nsize = "2KB"'
+    point = point_of(tmp_path, topology='kind = "./hybrid.py"', traffic=traffic)
+    result = load_result(write_result(tmp_path / "out", point, simulate(point)))
+    flows = result.flows
+    joined = flows["src"] + flows["dst"] == 3  # by the first round of the tournament
+    ways = ["circuits" if one else "packets" for one in joined]
+    assert flows["way"].to_list() == ways
+    assert set(ways) == {"circuits", "packets"}
+    traced = trace_flow(result, 0)
+    assert traced.way == ways[0]
+    assert f"h{flows['src'][0]} to h{flows['dst'][0]} by {ways[0]}, " in summary(traced)[0]
+    assert "way" not in simulate(point_of(tmp_path)).flows

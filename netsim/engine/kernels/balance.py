@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from netsim.engine.kernels.fields import PacketRecord
 from netsim.engine.kernels.holes import BALANCING, FAULTS, N_CLASSES, TRACE
-from netsim.engine.kernels.ids import Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
+from netsim.engine.kernels.ids import Address, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
 from netsim.engine.kernels.layout import Net, Wires
 from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
 from netsim.engine.kernels.places import queue_of
@@ -61,7 +61,7 @@ def row_of(net: Net, node: NodeId, now: Ps) -> int:
 
 def route_of(net: Net, node: NodeId, pkt: PacketRecord) -> int:
     """The entry of the routing table of switch ``node`` for a packet that has arrived there."""
-    return net.route[row_of(net, node, pkt.time) + net.host_group[GlobalPort(pkt.dst)]]
+    return net.route[row_of(net, node, pkt.time) + net.host_group[Address(pkt.dst)]]
 
 
 def has_route(net: Net, node: NodeId, pkt: PacketRecord) -> bool:
@@ -89,7 +89,7 @@ def output_port(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Sl
     It came in by port ``p_in``, whose counters of choices count this one.
     """
     pkt = wires.pool[slot]
-    dst = GlobalPort(pkt.dst)
+    dst = Address(pkt.dst)
     entry = route_of(net, node, pkt)
     n = entry & 0xFFFF
     if n == 0:

@@ -41,7 +41,7 @@ class PacketRecord(Declared):
     time: Ps  # when the last bit reaches the far end of the link
     flow: I4
     seq: I4
-    dst: I4  # port of the host that the packet travels to
+    dst: I4  # address that the packet travels to
     aux: I4  # free for the transport
     size_bytes: U2  # bytes on the wire
     entropy: U2  # what ECMP hashes besides the flow
@@ -287,7 +287,7 @@ class FlowRecord(Declared):
     first_timer: TimerSlot
     bits: int  # first word of this side's bitmaps
     bits_end: int  # the word behind them
-    spread: int  # how this side goes by its lanes, where hosts have several ports
+    spread: int  # how it goes by its lanes; where hosts have one port and several ways, its lane
 
 
 class TxRecord(FlowRecord):

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
         def __sub__(self, first: GlobalPort) -> LocalPort: ...
         def __lt__(self, other: GlobalPort) -> bool: ...
 
+    class Address(int):
+        """A port of a host, by one of the network's ways: what packets are addressed to."""
+
     class QueueId(int):
         """The queue of one class at one port; see `places.queue_of`."""
 
@@ -123,7 +126,7 @@ if TYPE_CHECKING:
         def __iter__(self) -> Iterator[Key]: ...
 
 else:
-    LocalPort = GlobalPort = QueueId = Slot = TimerSlot = FlowId = TaskId = NodeId = int
+    LocalPort = GlobalPort = Address = QueueId = Slot = TimerSlot = FlowId = TaskId = NodeId = int
     HostId = NicId = int
     Ps = Bytes = I4 = U2 = U1 = int
     Numbers = Records = np.ndarray

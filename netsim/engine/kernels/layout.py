@@ -39,6 +39,7 @@ from netsim.engine.kernels.fields import (
     TxRecord,
 )
 from netsim.engine.kernels.ids import (
+    Address,
     Bytes,
     FlowId,
     GlobalPort,
@@ -195,8 +196,8 @@ class Net(NamedTuple):
     first_word: Numbers[NodeId, int]  # int64[n_nodes + 1]: of a switch's sets of ports
     port_node: Numbers[GlobalPort, NodeId]  # int32[n_ports]
     port_peer: Numbers[GlobalPort, GlobalPort]  # int32[n_ports]
-    host_group: Numbers[GlobalPort, int]  # int32[n_host_ports]: counted in its network
-    host_port: Numbers[GlobalPort, LocalPort]  # int32[n_host_ports]: of the leaf, towards it
+    host_group: Numbers[Address, int]  # int32[n_ways * n_host_ports]: its entry in rows
+    host_port: Numbers[Address, LocalPort]  # int32[n_ways * n_host_ports]: of the leaf, towards it
     route_first: Numbers[NodeId, int]  # int64[n_nodes]: where a switch's row begins
     row_ptr: Numbers[int, int]  # int64[n_switches + 1]: each switch's rows, if links have faults
     row_from: Numbers[int, Ps]  # int64[...]: from when on a row holds, likewise
@@ -264,7 +265,8 @@ class Ends(NamedTuple):
     first_nic: Numbers[HostId, NicId]  # int64[n_hosts + 1]: those of each host
     outlets: Records[GlobalPort, OutletRecord]  # OUTLET[n_host_ports]
     spreads: Records[int, SpreadRecord]  # SPREAD[2 * n_flows], if a host has several ports
-    lanes: Numbers[tuple[int, int], GlobalPort]  # int64[..., 2], likewise: port here, port there
+    lanes: Numbers[tuple[int, int], int]  # int32[..., 3], likewise, or if there are several ways:
+    # the port here, and the addresses of data and of control packets
     tx: Records[FlowId, TxRecord]
     rx: Records[FlowId, RxRecord]
     timers: Timers  # TIMER[...]

@@ -25,6 +25,7 @@ from netsim.engine.kernels.holes import (
     SAMPLED,
     TASKS,
     TRACE,
+    WAYS,
     fill,
     rank,
     ready,
@@ -239,6 +240,8 @@ def transmit_data(
     if PLANES != ONE_PORT:
         spread = env.ends.spreads[tx.spread]
         pkt.dst = int(env.ends.lanes[spread.first_lane + spread.lane, 1])
+    elif WAYS:
+        pkt.dst = int(env.ends.lanes[tx.spread, 1])
     pkt.entropy = tx.entropy
     pkt.prio = tx.prio
     host.doing = IN_FILL

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.fields import FlowRecord, RxRecord, TxRecord
-from netsim.engine.kernels.holes import PLANES, TASKS
+from netsim.engine.kernels.holes import PLANES, TASKS, WAYS
 from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps, TimerSlot
 from netsim.engine.kernels.lanes import control_lane
 from netsim.engine.kernels.layout import INF, ONE_PORT, TIMER_TX, TIMERS_OF_A_KIND
@@ -36,7 +36,9 @@ def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -
     if PLANES != ONE_PORT:
         lane = control_lane(env, side)
         p = GlobalPort(env.ends.lanes[lane, 0])
-        dst = int(env.ends.lanes[lane, 1])
+        dst = int(env.ends.lanes[lane, 2])
+    elif WAYS:
+        dst = int(env.ends.lanes[side.spread, 2])
     outlet = env.ends.outlets[p]
     if outlet.ctrl_tail - outlet.ctrl_head > outlet.ctrl_mask:
         broken(host, TOO_MANY_CONTROL, 0)

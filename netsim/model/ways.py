@@ -1,0 +1,99 @@
+"""Ways: several routing tables over one network, and which flows and packets go by which.
+
+A network in which switches are joined by circuits and by a packet fabric as well has a way over
+each. A packet is addressed to a port of a host by one of the ways: the ports of hosts are counted
+once for each of them, and a switch's row of the routing table has all edge switches for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError, did_you_mean
+from netsim.model.routing import Routing, RoutingTable, TableWriter, Wiring, shortest_paths
+from netsim.model.schedules import NONE
+
+
+def over_circuits(wiring: Wiring) -> RoutingTable:
+    """All shortest paths over circuits, and over nothing else."""
+    return shortest_paths(wiring.only(_by_circuit(wiring)))
+
+
+def over_cables(wiring: Wiring) -> RoutingTable:
+    """All shortest paths over cables that go through no circuit switch."""
+    return shortest_paths(wiring.only(~_by_circuit(wiring)))
+
+
+def _by_circuit(wiring: Wiring) -> NDArray[np.bool_]:
+    """bool[n_ports]: ports whose cables go through circuit switches."""
+    found = np.zeros(wiring.port_node.size, bool)
+    if wiring.of_circuit is not None:
+        found = wiring.of_circuit != NONE
+    return found
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way: its name, which results tell, and what makes its routes."""
+
+    name: str
+    routing: Routing = shortest_paths
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The ways of a network, and the rule by which packets take them; a `Routing` of them all.
+
+    Attributes:
+        ways: at least one. A lane takes one for its data, and one for its control packets
+            (`lanes.py`).
+        large_bytes: flows of so many bytes or more have their data go by the first way.
+        small: the name of the way of smaller ones; None: the first as well.
+        control: of all control packets; None: that of their flow's data.
+        otherwise: of what has no route on its way; None: it is refused.
+    """
+
+    ways: Sequence[Way]
+    large_bytes: int = 0
+    small: str | None = None
+    control: str | None = None
+    otherwise: str | None = None
+
+    def __post_init__(self) -> None:
+        names = self.names
+        if not names or len(set(names)) < len(names):
+            raise InputError("the ways of a network need names, each its own")
+        for what in ("small", "control", "otherwise"):
+            name = getattr(self, what)
+            if name is not None and name not in names:
+                hint = did_you_mean(name, names)
+                raise InputError(f"{what}: no way is named {name!r}", hint=hint)
+
+    @property
+    def names(self) -> list[str]:
+        return [way.name for way in self.ways]
+
+    def __call__(self, wiring: Wiring) -> RoutingTable:
+        """The rows of all switches; in each the entries of all ways, one way behind the other."""
+        return joined(wiring, [way.routing(wiring) for way in self.ways])
+
+    def number(self, name: str | None) -> int:
+        """Of the way of a name; of the first one if it is None."""
+        return 0 if name is None else self.names.index(name)
+
+
+def joined(wiring: Wiring, tables: Sequence[RoutingTable]) -> RoutingTable:
+    """One table of several, the entries of all of them for a switch one behind the other."""
+    writer = TableWriter()
+    length = np.diff(wiring.first_group)[wiring.switch_network]
+    before = np.repeat(wiring.route_first, length)
+    within = np.arange(before.size) - before
+    route = np.empty(before.size * len(tables), np.int64)
+    for way, table in enumerate(tables):
+        place = before * len(tables) + way * np.repeat(length, length) + within
+        route[place] = writer.translated(table.route, table.route_ports)
+    return writer.table(route)

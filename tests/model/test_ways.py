@@ -1,0 +1,218 @@
+"""Ways: routes over parts of a network, which packets go by which, and what is told of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, acked_ps, build, counter, fct_ps, flow_table, run
+from hybrids import CIRCUITS, FIBRE, PACKETS, TO_RACK, TO_SPINE, US, hybrid
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_networks import networks
+
+from netsim.bounds.ideal import ideal_times
+from netsim.census.census import census
+from netsim.census.failure import failure
+from netsim.errors import InputError
+from netsim.model.fabric import CircuitRules, PacketFormat
+from netsim.model.faults import LinkFault, combine
+from netsim.model.lanes import lanes_of
+from netsim.model.network import Network
+from netsim.model.port_sizes import longest_ways
+from netsim.model.reroute import follow_failures
+from netsim.model.routing import NO_ROUTE, RoutingTable, Wiring, shortest_paths
+from netsim.network import NetworkBuilder, Schedule, Way, Ways, tournament
+
+SIZES = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
+FULL_PS, SMALL_PS = 80_000, 5_120
+"""A full packet and a control packet at 100 Gbps; at 10 Gbps ten times as long."""
+JOINED, APART = (0, 3), (0, 1)
+"""Racks that the first round of the tournament of four joins, and some that it does not."""
+
+
+def taken(network: Network, *flows: tuple[int, int, int]) -> list[tuple[str, str, str]]:
+    """The names of the ways of each flow (src, dst, size): data, control there and back."""
+    lanes = lanes_of(network, flow_table([(*flow, 0) for flow in flows]))
+    columns = lanes.data_to, lanes.control_to, lanes.control_back
+    return [
+        tuple(network.way_name(one) for one in row)
+        for row in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "large", "small"),
+    [
+        ({}, "ccc", "ccc"),
+        ({"large_bytes": 1000}, "ccc", "ccc"),
+        ({"large_bytes": 1000, "small": "packets"}, "ccc", "ppp"),
+        ({"control": "packets"}, "cpp", "cpp"),
+        ({"large_bytes": 1000, "small": "packets", "control": "circuits"}, "ccc", "pcc"),
+    ],
+)
+def test_large_flows_small_ones_and_control_packets(
+    rule: dict[str, Any], large: str, small: str
+) -> None:
+    names = {"c": "circuits", "p": "packets"}
+    found = taken(hybrid(**rule), (*JOINED, 1000), (*JOINED, 999))
+    assert found == [tuple(names[one] for one in of) for of in (large, small)]
+
+
+def test_what_no_circuit_joins_goes_otherwise() -> None:
+    network = hybrid(otherwise="packets")
+    assert taken(network, (*JOINED, 1), (*APART, 1)) == [("circuits",) * 3, ("packets",) * 3]
+    with pytest.raises(InputError, match='from host 0 to host 1 by way "circuits" '):
+        taken(hybrid(), (*JOINED, 1), (*APART, 1))
+    with pytest.raises(InputError, match='host 1 to host 0 by way "circuits", for what answers it'):
+        taken(hybrid(Schedule(US, tournament(4)[:1]), small="packets", large_bytes=2,
+                     control="circuits"), (*APART, 1))  # fmt: skip
+
+
+def test_light_one_way_takes_data_and_what_answers_it_goes_otherwise() -> None:
+    ring = Schedule(10 * US, [[3, -1, -1, -1]], duplex=False)
+    network = hybrid(ring, otherwise="packets")
+    assert taken(network, (*JOINED, 1)) == [("circuits", "packets", "packets")]
+    assert taken(network, (*JOINED[::-1], 1)) == [("packets",) * 3]
+
+
+def test_flows_take_the_time_of_their_ways() -> None:
+    """Alone each, by closed forms: over the circuit or the spine, and what answers it."""
+    network = hybrid(large_bytes=900, small="packets", control="packets", otherwise="packets")
+    flows = [(*JOINED, 936, 0), (*JOINED, 836, 100 * US), (*APART, 936, 200 * US)]
+    engine = build(network, flow_table(flows), "roce", DROP_TAIL, packets=SIZES, jit=False)
+    run(engine)
+    by_circuit = 2 * TO_RACK + 2 * FIBRE + 3 * FULL_PS
+    by_spine = 2 * TO_RACK + 2 * TO_SPINE
+    small_ps = FULL_PS * 900 // 1000
+    back = by_spine + 22 * SMALL_PS
+    expected = [by_circuit, by_spine + 22 * small_ps, by_spine + 22 * FULL_PS]
+    assert fct_ps(engine).tolist() == expected
+    assert acked_ps(engine).tolist() == [one + back for one in expected]
+    ideal = ideal_times(network, engine.flows, SIZES)
+    assert ideal.fct_ps.tolist() == expected
+    assert ideal.acked_ps.tolist() == [one + back for one in expected]
+    round_trips = engine.flow_states().base_rtt_ps.tolist()
+    assert round_trips == [by_circuit + back, expected[2] + back, expected[2] + back]
+
+
+def test_circuits_that_change_hold_up_none_of_the_packet_fabric() -> None:
+    schedule = Schedule(100 * US, tournament(4), switching_ps=10 * US)
+    network = hybrid(schedule, large_bytes=900, small="packets")
+    (late,) = (slot for slot, row in enumerate(tournament(4)) if row[0] == 1)
+    assert late > 0
+    flows = flow_table([(0, 1, 936, 0), (0, 1, 836, 0)])
+    fabric = replace(DROP_TAIL, circuits=CircuitRules())
+    engine = run(build(network, flows, "datagram", fabric, packets=SIZES, jit=False))
+    waits, goes = fct_ps(engine).tolist()
+    assert waits == late * 100 * US + 10 * US - FIBRE + FULL_PS + 2 * FIBRE + FULL_PS + TO_RACK
+    assert goes < 10 * US
+    assert counter(engine, "drops") == 0
+
+
+def only(ports: np.ndarray) -> Any:
+    def routing(wiring: Wiring) -> RoutingTable:
+        return shortest_paths(wiring.only(ports))
+
+    return routing
+
+
+@given(networks(), st.data())
+@settings(max_examples=40, deadline=None)
+def test_each_way_has_the_routes_that_it_has_alone(network: Network, data: st.DataObject) -> None:
+    """Two ways over random ports: every entry of the joined table, and every walk's address."""
+    chosen = [
+        np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+        for n in (network.n_ports,) * 2
+    ]
+    ways = Ways([Way("a", only(chosen[0])), Way("b", only(chosen[1])), Way("all")])
+    joined = ways(network.wiring())
+    first = np.append(network.route_first, network.route.size)
+    for number, one in enumerate([*map(only, chosen), shortest_paths]):
+        alone = one(network.wiring())
+        for switch in range(network.n_switches):
+            begin, end = first[switch : switch + 2].tolist()
+            for group in range(end - begin):
+                entries = (
+                    (alone, int(alone.route[begin + group])),
+                    (joined, int(joined.route[3 * begin + number * (end - begin) + group])),
+                )
+                lists = [
+                    entry if entry == NO_ROUTE
+                    else table.route_ports[entry >> 16 :][: entry & 0xFFFF].tolist()
+                    for table, entry in entries
+                ]  # fmt: skip
+                assert lists[0] == lists[1]
+
+
+def test_a_network_with_one_way_is_as_one_without() -> None:
+    given = hybrid()
+    again = NetworkBuilder()
+    again.add_hosts(2)
+    tor = again.add_switch("tor")
+    for host in range(2):
+        again.cable(host, tor, 10**9, US)
+    one, none = again.build("one", ways=Ways([Way("all")])), again.build("none")
+    for name in ("host_group", "host_port", "route_first", "route", "route_ports"):
+        assert np.array_equal(getattr(one, name), getattr(none, name))
+    assert (one.n_ways, none.n_ways, given.n_ways) == (1, 1, 2)
+
+
+def test_paths_diameter_and_base_round_trip_are_of_all_ways() -> None:
+    network = hybrid()
+    assert [network.node_name(int(network.port_node[p])) for p in network.path(0, 3)] == [
+        "h0", "tor0", "tor3",
+    ]  # fmt: skip
+    assert [network.node_name(int(network.port_node[p])) for p in network.path(0, 3, way=1)] == [
+        "h0", "tor0", "spine", "tor3",
+    ]  # fmt: skip
+    assert network.diameter == 4
+    assert longest_ways(network, 1000).tolist() == [2 * TO_RACK + 2 * TO_SPINE + 22 * FULL_PS]
+
+
+def test_the_census_counts_each_way() -> None:
+    (row,) = census(hybrid()).networks
+    assert [(one.by, one.links, one.fewest) for one in row.ways] == [
+        ("circuits", 3, 1),
+        ("packets", 4, 1),
+    ]
+    assert [one.share for one in row.ways] == [pytest.approx(1 / 3), 1]
+
+
+def test_a_spine_that_fails_cuts_off_what_goes_by_it() -> None:
+    network = hybrid(otherwise="packets")
+    spine = np.flatnonzero(network.port_node == network.n_nodes - 1)
+    both = np.concatenate([spine, network.port_peer[spine]])
+    lanes = lanes_of(network, flow_table([(*JOINED, 1, 0), (*APART, 1, 0)]))
+    failed = failure(network, "spine", both, lanes)
+    assert (failed.flows_cut_off, failed.flows_touched) == (1, 0)
+    faults = combine([LinkFault(both, outages_ps=((US, 2 * US),))], network.n_ports)
+    routes = follow_failures(network, faults, np.zeros(network.n_switches, np.int64))
+    rows = routes.row_first[routes.row_ptr[0] : routes.row_ptr[1]].tolist()  # of tor0
+    led = [routes.route[first : first + 8].reshape(2, 4) != NO_ROUTE for first in rows]
+    assert np.sum(led, axis=2).tolist() == [[2, 4], [2, 1], [2, 4]]
+    # Racks that circuits join are whole without the spine, one half apart from the other.
+    assert routes.cut_off.size == 2
+
+
+@pytest.mark.parametrize(
+    ("ways", "rule", "message"),
+    [
+        ((), {}, "the ways of a network need names"),
+        ((CIRCUITS, CIRCUITS), {}, "each its own"),
+        ((CIRCUITS, PACKETS), {"small": "packet"}, 'small: no way .*did you mean "packets"'),
+        ((CIRCUITS, PACKETS), {"otherwise": "spine"}, "otherwise: no way is named 'spine'"),
+    ],
+)
+def test_rules_that_make_no_sense(ways: Any, rule: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Ways(ways, **rule)
+
+
+def test_a_network_with_ways_is_no_part_of_another_one() -> None:
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(4)
+    with pytest.raises(InputError, match="hybrid has routes of its own making"):
+        builder.add_network(hybrid(), np.array(hosts))

@@ -1,0 +1,110 @@
+"""The network of a case of the reference simulator, and its routes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from reference.model import Case
+
+from netsim.model.builder import NetworkBuilder
+from netsim.model.network import Network
+from netsim.model.reroute import RowWriter
+from netsim.model.routing import (
+    NEVER,
+    NO_ROUTE,
+    RouteChanges,
+    RoutingTable,
+    TableWriter,
+    Wiring,
+    shortest_paths,
+)
+from netsim.model.schedules import Schedule
+from netsim.model.ways import Way, Ways
+
+
+def network_of(case: Case) -> Network:
+    """The case's network; the builder's cables have one delay, so delays are set afterwards."""
+    builder = NetworkBuilder()
+    builder.add_hosts(case.n_hosts)
+    for _ in range(case.n_switches):
+        builder.add_switch()
+    for c in case.cables:
+        if c.circuit is None:
+            builder.cable(c.a, c.b, c.rate_bps, 1, nic=c.nic)
+    for number, one in enumerate(case.circuits):
+        times = {name: getattr(one, name) for name in ("switching_ps", "sync_ps", "offset_ps")}
+        if one.control_ps is None:
+            ways = {"repeats": one.repeats, "duplex": one.duplex}
+            schedule = Schedule(one.slots_ps, one.matchings, **ways, **times)
+        else:
+            ways = {"control_ps": one.control_ps, "duplex": one.duplex}
+            schedule = Schedule(None, one.matchings, **ways, **times)
+        switch = builder.add_circuit_switch(f"ocs{number}", schedule)
+        for edge, delay_ps in one.fibres:
+            builder.fibre(edge, switch, one.rate_bps, delay_ps)
+    network = builder.build("case")
+    if case.ways is not None:
+        network = builder.build("case", ways=ways_of(case, network))
+    delay = np.zeros(network.n_ports, np.int64)
+    free = list(network.node_first_port[:-1])
+    for c in case.cables:
+        for node, delay_ps in ((c.a, c.delay_ab_ps), (c.b, c.delay_ba_ps)):
+            delay[free[node]] = delay_ps
+            free[node] += 1
+    network = replace(network, port_delay_ps=delay)
+    return network.with_phases(case.phases) if case.phases else network
+
+
+@dataclass(frozen=True, eq=False)
+class Over:
+    """All shortest paths that lead out of some ports only."""
+
+    ports: np.ndarray
+
+    def __call__(self, wiring: Wiring) -> RoutingTable:
+        return shortest_paths(wiring.only(self.ports))
+
+
+def ways_of(case: Case, network: Network) -> Ways:
+    """The case's ways, for its network without them."""
+    assert case.ways is not None
+    cable_of = np.zeros(network.n_ports, np.int64)
+    free = list(network.node_first_port[:-1])
+    for number, cable in enumerate(case.cables):
+        for node in (cable.a, cable.b):
+            cable_of[free[node]] = number
+            free[node] += 1
+    ways = [
+        Way(str(number), Over(np.isin(cable_of, list(cables))))
+        for number, cables in enumerate(case.ways.cables)
+    ]
+    numbers = case.ways.small, case.ways.control, case.ways.otherwise
+    small, control, otherwise = (None if one is None else str(one) for one in numbers)
+    return Ways(ways, case.ways.large_bytes, small, control, otherwise)
+
+
+def routes_of(case: Case) -> RouteChanges | None:
+    """The rows of switches as they change, from the shortest paths on."""
+    if not case.reroutes:
+        return None
+    network = network_of(case)
+    writer, lists = RowWriter(network), TableWriter()
+    groups = [
+        (network.edge_switch[begin:end] + case.n_hosts).tolist()
+        for begin, end in pairwise(network.first_group.tolist())
+    ]
+    route = lists.translated(network.route, network.route_ports)
+    for reroute in sorted(case.reroutes, key=lambda one: one.at_ps):
+        switch = reroute.switch - case.n_hosts
+        edges = groups[network.switch_network[switch]]
+        first = int(network.route_first[switch]) + reroute.way * len(edges)
+        for edge, ports in reroute.ports.items():
+            entry = lists.entry(np.array(ports)) if ports else NO_ROUTE
+            route[first + edges.index(edge)] = entry
+        table = lists.table(route)
+        from_ps = np.full(network.n_switches, NEVER)
+        from_ps[switch] = reroute.at_ps
+        writer.add(table.route, table.route_ports, from_ps)
+    return writer.changes(np.zeros(0, np.int64))

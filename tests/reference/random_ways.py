@@ -1,0 +1,32 @@
+"""Random ways: routes over some of the cables each, and who goes by which."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from .model import Case
+from .ways import Ways
+
+
+def with_ways(case: Case, rng: random.Random) -> Case:
+    """The case with two or three ways, the last over all cables, for what has no route otherwise.
+
+    The others are over some of them: chosen at random, or circuits, or all that are none.
+    """
+    inner = [k for k, cable in enumerate(case.cables) if min(cable.a, cable.b) >= case.n_hosts]
+    circuits = frozenset(k for k in inner if case.cables[k].circuit is not None)
+    chosen = []
+    for _ in range(rng.randint(1, 2)):
+        some = frozenset(k for k in inner if rng.random() < rng.choice((0.3, 0.8)))
+        chosen.append(rng.choice((some, circuits, frozenset(inner) - circuits)))
+    numbers = [*range(len(chosen)), len(chosen)]
+    sizes = sorted(size for *_, size, _ in case.flows)
+    ways = Ways(
+        cables=(*chosen, frozenset(inner)),
+        large_bytes=rng.choice((0, rng.choice(sizes), sizes[-1] + 1)),
+        small=rng.choice(numbers),
+        control=rng.choice((None, rng.choice(numbers))),
+        otherwise=len(chosen),
+    )
+    return replace(case, ways=ways)

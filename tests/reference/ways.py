@@ -1,0 +1,47 @@
+"""Ways: over which cables each of them has routes, and which one packets take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .lanes import Lane
+    from .simulator import Simulator
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The ways of a case, known by their numbers, and the rule.
+
+    ``cables`` are those that each way has routes over, by their places in the list.
+    """
+
+    cables: tuple[frozenset[int], ...]
+    large_bytes: int = 0
+    small: int = 0
+    control: int | None = None
+    otherwise: int | None = None
+
+
+def data_way(sim: Simulator, flow: int, lane: Lane) -> int:
+    """The way of data packets on a lane, which leads from the flow's source to its destination."""
+    ways = sim.case.ways
+    if ways is None:
+        return 0
+    way = 0 if sim.flows[flow].size_bytes >= ways.large_bytes else ways.small
+    if ways.otherwise is not None and not sim.leads(way, *lane):
+        way = ways.otherwise
+    return way
+
+
+def control_way(sim: Simulator, flow: int, lane: Lane) -> int:
+    """The way of control packets of both sides, of a lane as above."""
+    ways = sim.case.ways
+    if ways is None:
+        return 0
+    way = data_way(sim, flow, lane) if ways.control is None else ways.control
+    there_and_back = sim.leads(way, *lane) and sim.leads(way, *lane[::-1])
+    if ways.otherwise is not None and not there_and_back:
+        way = ways.otherwise
+    return way
