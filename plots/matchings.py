@@ -45,6 +45,8 @@ def draw_matchings(figure: Figure | SubFigure, place: Any, network: Network) -> 
         axes.set(aspect="equal", xlim=(-1.2, 1.2), ylim=(-1.2, 1.2))
         axes.set_axis_off()
         title = f"from {format_time(up_ps, 4)}" if len(found) > 1 else "always"
+        if circuits.follow:
+            title = f"slot {up_ps}"
         if not at:
             title = f"{circuits.names[0]} {title}"
         if at == count - 1 and len(found) > count:
@@ -53,9 +55,12 @@ def draw_matchings(figure: Figure | SubFigure, place: Any, network: Network) -> 
 
 
 def matchings(network: Network, number: int) -> list[tuple[int, set[tuple[int, int]]]]:
-    """When light begins to pass a circuit switch anew, and the fibres joined then: from, to."""
-    circuits = network.circuits
-    assert circuits is not None
+    """When light begins to pass a circuit switch anew, and the fibres joined then: from, to.
+
+    Of one that follows the workload the slot is told in place of the time.
+    """
+    assert network.circuits is not None
+    circuits = network.circuits.in_turn()
     ports = np.flatnonzero(circuits.of_port == number)
     if circuits.lit is not None:
         ports = ports[circuits.lit[ports]]

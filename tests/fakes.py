@@ -29,6 +29,7 @@ class FakeResult:
     tasks: dict[str, np.ndarray] | None = None
     series: dict[str, np.ndarray] | None = None
     legs: dict[str, np.ndarray] | None = None
+    slots: dict[str, np.ndarray] | None = None
 
 
 @dataclass

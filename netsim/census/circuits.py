@@ -23,6 +23,8 @@ class CircuitRow:
         rate_bps: of a fibre.
         matchings: what each goes through before it begins again; 1 if it never changes.
         period_ps: how long that takes; 0 if it never changes.
+        steered: whether it goes on to the next one as the flows of a phase are delivered; the
+            period is of no meaning then.
         dark_ps: how long a port is dark that gets another partner.
         duty: share of the time in which light passes a port, on average.
     """
@@ -33,6 +35,7 @@ class CircuitRow:
     rate_bps: int
     matchings: int
     period_ps: int
+    steered: bool
     dark_ps: int
     duty: float
 
@@ -40,8 +43,10 @@ class CircuitRow:
 def lit_shares(circuits: Circuits) -> NDArray[np.float64]:
     """float64[n_ports]: for what share of the time a port's light passes; 1 if it always does.
 
-    Of a schedule that does not repeat the last slot is what counts: it stays.
+    Of a schedule that does not repeat the last slot is what counts: it stays. Of one that follows
+    the workload each slot counts alike.
     """
+    circuits = circuits.in_turn()
     day_ps = np.diff(circuits.days_ps, axis=1).reshape(-1)
     of_day = np.repeat(np.arange(circuits.period_ps.size), np.diff(circuits.first_day))
     lit_ps = np.bincount(of_day, day_ps, circuits.period_ps.size)
@@ -59,7 +64,8 @@ def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
     circuits = network.circuits
     if circuits is None:
         return ()
-    shares = lit_shares(circuits)
+    shares, steering = lit_shares(circuits), circuits.steering
+    circuits = circuits.in_turn()
     rows: dict[tuple[object, ...], list[CircuitRow]] = {}
     for number, name in enumerate(circuits.names):
         ports = np.flatnonzero(circuits.of_port == number)
@@ -68,7 +74,8 @@ def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
         calendars = calendars[calendars >= 0]
         calendars = calendars[circuits.ever[calendars]]
         days = [np.arange(*circuits.first_day[one : one + 2]) for one in calendars.tolist()]
-        starts = circuits.days_ps[np.concatenate(days), 0] if days else np.zeros(0)
+        here = np.concatenate([np.zeros(0, np.int64), *days])
+        starts = circuits.days_ps[here, 0]
         period_ps = int(circuits.period_ps[calendars].max(initial=0))
         row = CircuitRow(
             names=(name, name),
@@ -77,10 +84,11 @@ def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
             rate_bps=int(network.port_rate_bps[ports].max(initial=0)),
             matchings=max(1, np.unique(starts % max(period_ps, 1)).size),
             period_ps=0 if period_ps >= END_PS else period_ps,
+            steered=steering is not None and bool((steering.slots[here, 0] >= 0).any()),
             dark_ps=int(circuits.dark_ps[number]),
             duty=float(shares[ports].sum() / max(n_fibres, 1)),
         )
-        alike = (n_fibres, row.rate_bps, row.matchings, row.period_ps, row.dark_ps)
+        alike = (n_fibres, row.rate_bps, row.matchings, row.period_ps, row.steered, row.dark_ps)
         rows.setdefault((*alike, round(row.duty, 9)), []).append(row)
     return tuple(
         replace(these[0], names=(these[0].names[0], these[-1].names[0]), count=len(these))

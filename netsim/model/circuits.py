@@ -8,7 +8,7 @@ is no node of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -94,6 +94,39 @@ class Circuits:
     def follow(self) -> bool:
         """Is any of them there at times that the workload decides?"""
         return self.steering is not None and bool((self.steering.slots >= 0).any())
+
+    def in_turn(self) -> Circuits:
+        """The same, had each slot of steered circuit switches a picosecond and they repeated."""
+        if self.steering is None:
+            return self
+        return self._with_days(self.steering.slots, self.steering.n_slots)
+
+    def as_it_came(self, begin_ps: Ints) -> Circuits:
+        """The same, by a timetable of what steered circuit switches did.
+
+        `begin_ps` (int64[n_slots]) is when each of their slots began, -1 if that is not known yet.
+        """
+        if self.steering is None:
+            return self
+        after = np.where(begin_ps < 0, END_PS, begin_ps)
+        first, behind = self.steering.slots.T
+        days_ps = self.days_ps.copy()
+        dark_ps = np.where(first > 0, days_ps[:, 0], 0)
+        days_ps[:, 0] = np.where(first > 0, after[first] + dark_ps, -END_PS)
+        days_ps[:, 1] = np.append(after, END_PS)[behind]
+        days_ps[after[first] == END_PS] = -END_PS
+        return self._with_days(days_ps, 2 * END_PS)
+
+    def _with_days(self, days_ps: Ints, period_ps: int) -> Circuits:
+        """The same with other days in place of those that the workload decides."""
+        assert self.steering is not None
+        follows = self.steering.slots[:, 0] != NONE
+        return replace(
+            self,
+            days_ps=np.where(follows[:, None], days_ps, self.days_ps),
+            period_ps=np.where(follows[self.first_day[:-1]], period_ps, self.period_ps),
+            steering=None,
+        )
 
     @cached_property
     def ever(self) -> NDArray[np.bool_]:

@@ -159,6 +159,38 @@ FAULTS = (
     ),
 )
 
+SLOTS = (
+    Column("slot", "index", "number of the slot, which is also that of its phase"),
+    Column("flows", "flows", "flows of its phase"),
+    Column("bytes", "B", "payload of these flows"),
+    Column(
+        "begin_ps",
+        "ps",
+        "when the mirrors began to turn; null if they have no order yet",
+        null_below_zero=True,
+    ),
+    Column("lit_ps", "ps", "from when on light passes all circuit switches", null_below_zero=True),
+    Column(
+        "start_ps",
+        "ps",
+        "when the first flow of the phase started; null if none did",
+        null_below_zero=True,
+    ),
+    Column(
+        "waited_ps",
+        "ps",
+        "for how long that one had been under way when light passed: 0 if the change was hidden; "
+        "null if one of the two did not happen",
+        null_below_zero=True,
+    ),
+    Column(
+        "done_ps",
+        "ps",
+        "when the last flow of the phase was delivered; null if one is missing",
+        null_below_zero=True,
+    ),
+)
+
 SERIES = (
     Column("time_ps", "ps", "when the interval ends, since the start of the run"),
     Column("interval_ps", "ps", "length of the interval; the last one may be shorter"),
@@ -267,6 +299,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         ("tasks", TASKS),
         ("links", LINKS),
         ("faults", FAULTS),
+        ("slots", SLOTS),
         ("series", SERIES),
         ("sweep", SWEEP),
         ("trace", TRACE),

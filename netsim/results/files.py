@@ -25,6 +25,7 @@ LINKS = "links.parquet"
 FAULTS = "faults.parquet"
 TASKS = "tasks.parquet"
 LEGS = "legs.parquet"
+SLOTS = "slots.parquet"
 SERIES = "series.parquet"
 SUMMARY = "summary.json"
 EXPERIMENT = "experiment.json"
@@ -43,7 +44,7 @@ OTHERS = re.compile(
 )
 SINGLE = frozenset(
     (
-        *(FLOWS, LEGS, LINKS, TASKS, FAULTS, SERIES),
+        *(FLOWS, LEGS, LINKS, TASKS, FAULTS, SLOTS, SERIES),
         *(SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *PICTURES),
     )
 )

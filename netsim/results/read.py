@@ -119,6 +119,13 @@ class Result:
         return _read_table(self.path / files.LEGS, "legs")
 
     @cached_property
+    def slots(self) -> pl.DataFrame | None:
+        """One row for each slot of circuit switches that follow the workload; None without any."""
+        if "slots" not in self.summary.get("circuits", {}):
+            return None
+        return _read_table(self.path / files.SLOTS, "slots")
+
+    @cached_property
     def series(self) -> pl.DataFrame | None:
         """What queues, hosts and flows were like over time; None if nothing was sampled."""
         if "series" not in self.summary:

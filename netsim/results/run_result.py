@@ -34,7 +34,8 @@ class RunResult:
     """The tables and figures of a run, and how it ended (`Ending`).
 
     `faults` is what went wrong on links and became of routes, None if nothing was to; `legs` are
-    those of relayed messages, None if there are none.
+    those of relayed messages, `slots` those of circuit switches that followed the workload, None if
+    there are none.
     """
 
     flows: Table
@@ -48,6 +49,7 @@ class RunResult:
     tasks: Table | None = None
     series: Table | None = None
     legs: Table | None = None
+    slots: Table | None = None
 
     @classmethod
     def of(
@@ -56,14 +58,12 @@ class RunResult:
         links: Table,
         summary: dict[str, Any],
         ending: Ending,
-        *,
-        tasks: Table | None = None,
-        series: Table | None = None,
-        faults: Table | None = None,
-        legs: Table | None = None,
+        **beside: Table | None,
     ) -> RunResult:
-        """A result with the hash of flows, links, tasks, series, which enters its summary."""
-        digest = result_hash(*(one for one in (flows, links, tasks, series) if one is not None))
+        """A result with further tables, and the hash of flows, links, tasks, series, which enters
+        its summary."""
+        hashed = (flows, links, beside.get("tasks"), beside.get("series"))
+        digest = result_hash(*(one for one in hashed if one is not None))
         return cls(
             flows=flows,
             links=links,
@@ -72,10 +72,7 @@ class RunResult:
             stopped_because=ending.stopped_because,
             hash=digest,
             reason=ending.reason,
-            faults=faults,
-            tasks=tasks,
-            series=series,
-            legs=legs,
+            **beside,
         )
 
 

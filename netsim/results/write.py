@@ -60,6 +60,8 @@ def write_result(
             files.write_table(scratch / files.TASKS, "tasks", result.tasks)
         if result.legs is not None:
             files.write_table(scratch / files.LEGS, "legs", result.legs)
+        if result.slots is not None:
+            files.write_table(scratch / files.SLOTS, "slots", result.slots)
         if result.series is not None:
             files.write_table(scratch / files.SERIES, "series", result.series)
         files.write_json(scratch / files.SUMMARY, summary_of(result))

@@ -1,4 +1,4 @@
-"""What circuits did in a run: columns of the table of links, and their figures."""
+"""What circuits did in a run: columns of the table of links, the table of slots, their figures."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.model.circuit_times import lit_ps
+from netsim.model.schedules import NONE
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
+    from netsim.engine.readings import Ints
+    from netsim.model.circuits import Circuits
     from netsim.results.run_result import Table
+
+NAMED = 5
+"""Flows that a message names; of more it gives the number."""
 
 
 def circuit_columns(engine: Engine) -> Table:
@@ -27,20 +33,84 @@ def circuit_columns(engine: Engine) -> Table:
     }
 
 
-def circuit_figures(engine: Engine) -> dict[str, Any]:
-    """The circuits' part of the summary: for how much of the time they were there on average."""
+def circuits_so_far(engine: Engine) -> Circuits | None:
+    """The circuits of a run, with the days that the workload has made by now."""
     circuits = engine.network.circuits
-    if circuits is None or not circuits.ever.any():
+    if circuits is None or not engine.parts.steered:
+        return circuits
+    return circuits.as_it_came(engine.slot_states().begin_ps)
+
+
+def circuit_figures(engine: Engine, slots: Table | None) -> dict[str, Any]:
+    """The circuits' part of the summary: for how much of the time they were there on average.
+
+    With `slots` (`slot_table`) also how many of them began, and how long flows waited for them.
+    """
+    circuits, so_far = engine.network.circuits, circuits_so_far(engine)
+    if circuits is None or so_far is None or not circuits.ever.any():
         return {}
     counters = engine.link_counters()
     end_ps = max(1, engine.now_ps)
     changes = np.append(circuits.ever, False)[circuits.calendar]
-    return {
-        "circuits": {
-            "switches": len(circuits.names),
-            "circuits": int((changes | changes[engine.network.port_peer]).sum()) // 2,
-            "duty": float(lit_ps(circuits, end_ps)[circuits.ever].mean() / end_ps),
-            "dark": int(counters.dark_packets.sum()),
-            "dark_bytes": int(counters.dark_bytes.sum()),
-        }
+    figures = {
+        "switches": len(circuits.names),
+        "circuits": int((changes | changes[engine.network.port_peer]).sum()) // 2,
+        "duty": float(lit_ps(so_far, end_ps)[circuits.ever].mean() / end_ps),
+        "dark": int(counters.dark_packets.sum()),
+        "dark_bytes": int(counters.dark_bytes.sum()),
     }
+    if slots is not None:
+        begun = (slots["begin_ps"] >= 0) & (slots["begin_ps"] < end_ps)
+        figures["slots"] = int(begun.sum())
+        figures["waited_ps"] = int(np.maximum(slots["waited_ps"], 0).sum())
+    return {"circuits": figures}
+
+
+def slot_table(engine: Engine) -> Table | None:
+    """One row for each slot of steered circuit switches; see `netsim.results.columns`."""
+    if not engine.parts.steered:
+        return None
+    states, phase = engine.slot_states(), _phases(engine)
+    n_slots = states.begin_ps.size
+    flows = engine.flow_states()
+    has = phase >= 0
+    started = has & (flows.waits_for == 0) & (flows.start_ps <= engine.now_ps)
+    start_ps = np.full(n_slots, engine.now_ps + 1)
+    np.minimum.at(start_ps, phase[started], flows.start_ps[started])
+    start_ps[start_ps > engine.now_ps] = NONE
+    n_bytes = np.zeros(n_slots, np.int64)
+    np.add.at(n_bytes, phase[has], engine.flows.size_bytes[has])
+    waited_ps = np.maximum(states.lit_ps - start_ps, 0)
+    return {
+        "slot": np.arange(n_slots),
+        "flows": np.bincount(phase[has], minlength=n_slots),
+        "bytes": n_bytes,
+        "begin_ps": states.begin_ps,
+        "lit_ps": states.lit_ps,
+        "start_ps": start_ps,
+        "waited_ps": np.where((start_ps >= 0) & (states.lit_ps >= 0), waited_ps, NONE),
+        "done_ps": np.where(states.waits_for == 0, states.done_ps, NONE),
+    }
+
+
+def waiting_slot(engine: Engine) -> str:
+    """Which slot waits for which flows, in words; "" if none does."""
+    if not engine.parts.steered:
+        return ""
+    states = engine.slot_states()
+    last = int((states.begin_ps >= 0).sum()) - 1
+    flows = np.flatnonzero((_phases(engine) == last) & (engine.flow_states().done_ps < 0))
+    if last + 1 == states.begin_ps.size or not flows.size:
+        return ""
+    named = [f"flow {flow}" for flow in flows[:NAMED].tolist()]
+    more = [f"and {flows.size - NAMED} more"] if flows.size > NAMED else []
+    return f"slot {last + 1} of circuit switches waits for {', '.join([*named, *more])}"
+
+
+def _phases(engine: Engine) -> Ints:
+    """int64[n_flows]: the phase of each flow, -1 for none."""
+    circuits = engine.network.circuits
+    assert circuits is not None
+    assert circuits.steering is not None
+    assert circuits.steering.phase_of_flow is not None
+    return circuits.steering.phase_of_flow

@@ -11,7 +11,7 @@ import numpy as np
 from netsim.errors import RunError
 from netsim.model.tasks import COMPUTE, KINDS
 from netsim.results.run_result import Ending, RunResult, Table
-from netsim.running.circuits import circuit_columns, circuit_figures
+from netsim.running.circuits import circuit_columns, circuit_figures, slot_table
 from netsim.running.drive import FINISHED
 from netsim.running.fault_log import fault_figures, fault_table
 from netsim.running.flow_tables import ideal_flows, simulated_flows
@@ -59,6 +59,7 @@ def engine_result(
     counts = engine.counts
     flows, legs = simulated_flows(point, scenario, engine.flow_states())
     links, tasks = link_table(engine), task_table(engine, scenario)
+    slots = slot_table(engine)
     summary = {
         "simulated_ps": counts.now_ps,
         **timings,
@@ -72,16 +73,15 @@ def engine_result(
         **{name: int(links[name].sum()) for name in SUMS},
         "pauses": int(links["pauses_sent"].sum()),
         "conservation": conservation,
-        **circuit_figures(engine),
+        **circuit_figures(engine, slots),
         **series_figures(engine),
         **relay_figures(scenario),
     }
-    series = series_table(engine)
-    if engine.faults is None:
-        return RunResult.of(flows, links, summary, ending, tasks=tasks, series=series, legs=legs)
-    log = fault_table(engine.network, engine.faults, counts.now_ps)
-    summary["faults"] = fault_figures(log, engine.network, engine.faults)
-    more = {"tasks": tasks, "series": series, "faults": log, "legs": legs}
+    more = {"tasks": tasks, "series": series_table(engine), "legs": legs, "slots": slots}
+    if engine.faults is not None:
+        log = fault_table(engine.network, engine.faults, counts.now_ps)
+        summary["faults"] = fault_figures(log, engine.network, engine.faults)
+        more["faults"] = log
     return RunResult.of(flows, links, summary, ending, **more)
 
 

@@ -13,6 +13,7 @@ from netsim.model.circuit_times import longest_period_ps
 from netsim.model.fabric import PATH_FOR_LIFE
 from netsim.model.lanes import ENTROPY, HASH
 from netsim.model.schedules import NONE
+from netsim.running.circuits import circuits_so_far, waiting_slot
 from netsim.running.stuck_tasks import stuck
 from netsim.units import format_time
 
@@ -81,7 +82,7 @@ def hopes(engine: Engine) -> bool:
 
     Also if one just did, less than the run's patience ago.
     """
-    faults, circuits = engine.faults, engine.network.circuits
+    faults, circuits = engine.faults, circuits_so_far(engine)
     since_ps = engine.now_ps - patience_ps(engine)
     if circuits is not None and (circuits.days_ps[:, 0] > since_ps).any():
         return True
@@ -144,6 +145,8 @@ def explain(engine: Engine, flows: Ints, what: str) -> str:
     if engine.faults is not None and engine.faults.routes is not None:
         text += _cut_off(engine.network, engine.faults.routes.cut_off)
     text += _in_the_dark(engine)
+    if slot := waiting_slot(engine):
+        text += f"; {slot}"
     if again := sent_again(engine):
         text += f"; {again}"
     if tasks := stuck(engine):

@@ -1,0 +1,152 @@
+"""Experiments with circuit switches that follow the workload: refusals, and what results tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from experiment_text import load, text
+
+from netsim.errors import InputError
+from netsim.experiment import Point
+from netsim.results import load_result, write_result
+from netsim.results.columns import SLOTS
+from netsim.running.point import simulate
+
+US = 10**6
+CONTROL, DARK = 10 * US, 5 * US
+
+TOPOLOGY = '''
+"""Four racks of a host, which meet in three slots; the flows of a level are a phase."""
+from netsim.network import NetworkBuilder, Schedule
+from netsim.params import Param
+
+PARAMS = [
+    Param("control", "time", "10us", "of an order"),
+    Param("turned", "bool", False, "whether the second and the third matching change places"),
+]
+PAIRS = [[1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]]
+
+def build(params):
+    builder = NetworkBuilder()
+    builder.add_hosts(4)
+    tors = builder.add_switches(["tor0", "tor1", "tor2", "tor3"])
+    pairs = [PAIRS[0], PAIRS[2], PAIRS[1]] if params["turned"] else PAIRS
+    schedule = Schedule(None, pairs, control_ps=params["control"], switching_ps=5_000_000)
+    ocs = builder.add_circuit_switch("ocs", schedule)
+    for host, tor in enumerate(tors):
+        builder.cable(host, tor, 100 * 10**9, 1_000_000)
+        builder.fibre(tor, ocs, 100 * 10**9, 1_000_000)
+    return builder.build("phases")
+
+def adapt(params, network, demand):
+    return network.with_phases(demand.level)
+'''
+TRAFFIC = '''
+"""Three exchanges, each after what its host was sent in the one before, and so much later."""
+from netsim.flows import FlowTable
+from netsim.params import Param
+
+PARAMS = [
+    Param("size", "bytes", "100KB", "of a flow"),
+    Param("compute", "time", "0us", "between exchanges"),
+]
+
+def flows(params, network, rng, context):
+    src = [host for turn in range(3) for host in range(4)]
+    dst = [host ^ 1 + turn for turn in range(3) for host in range(4)]
+    start = [0] * 4 + [params["compute"]] * 8
+    table = FlowTable(src, dst, params["size"], start)
+    table.set_dependencies([[k for k in range(f - f % 4) if dst[k] == src[f]] for f in range(12)])
+    return table
+'''
+SECTIONS = {
+    "top": 'transport = "datagram"',
+    "topology": 'kind = "./phases.py"',
+    "traffic": 'kind = "./exchanges.py"',
+    "fabric": 'queue_bytes = "1GB"',
+}
+
+
+@pytest.fixture(autouse=True)
+def plain_python(monkeypatch):
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+
+
+def point_of(tmp_path: Path, *overrides: str) -> Point:
+    (tmp_path / "phases.py").write_text(TOPOLOGY)
+    (tmp_path / "exchanges.py").write_text(TRAFFIC)
+    (point,) = load(tmp_path, text(**SECTIONS), *overrides).points()
+    return point
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("topology.control=1us", "circuit switches turn 1us after the last delivery of a phase"),
+        ("topology.turned=true", "flow 4 (host 0 to host 2) is of phase 1, and its circuit comes"),
+    ],
+)
+def test_what_cannot_follow_a_workload(tmp_path, override, message):
+    with pytest.raises(InputError) as caught:
+        simulate(point_of(tmp_path, override))
+    assert message in str(caught.value)
+
+
+def test_a_workload_that_is_not_known_is_refused(tmp_path):
+    point = point_of(tmp_path)
+    (tmp_path / "phases.py").write_text(TOPOLOGY[: TOPOLOGY.index("def adapt")])
+    (point,) = load(tmp_path, text(**SECTIONS)).points()
+    with pytest.raises(InputError, match="nothing says which flows those are"):
+        simulate(point)
+
+
+def test_a_result_tells_when_slots_began_and_who_waited(tmp_path):
+    point = point_of(tmp_path)
+    result = simulate(point)
+    written = load_result(write_result(tmp_path / "out", point, result))
+    slots = written.slots
+    assert slots is not None
+    assert [column.name for column in SLOTS] == slots.columns
+    flows, n = result.flows, slots["slot"].to_numpy()
+    ends = (flows["start_ps"] + flows["fct_ps"]).reshape(3, 4)
+    assert n.tolist() == [0, 1, 2]
+    assert slots["flows"].to_list() == [4, 4, 4]
+    assert slots["bytes"].to_list() == [400_000] * 3
+    assert slots["done_ps"].to_list() == ends.max(axis=1).tolist()
+    begins = slots["begin_ps"].to_list()
+    assert begins == [0, *(ends[:2].max(axis=1) + CONTROL).tolist()]
+    assert slots["start_ps"].to_list() == flows["start_ps"].reshape(3, 4).min(axis=1).tolist()
+    # Flows start with the last delivery; light comes after the order and a turn.
+    waited = slots["waited_ps"].to_list()
+    assert waited == [0, CONTROL + DARK, CONTROL + DARK]
+    circuits = written.summary["circuits"]
+    assert (circuits["slots"], circuits["waited_ps"]) == (3, sum(waited))
+    end = written.summary["simulated_ps"]
+    lit = [ends[0].max() + CONTROL, begins[2] - begins[1] - DARK, end - begins[2] - DARK]
+    # Each pair has its circuit in one slot.
+    assert circuits["duty"] == pytest.approx(sum(lit) / 3 / end)
+
+
+def test_a_turn_is_hidden_by_what_hosts_compute(tmp_path):
+    """No flow has started when light comes, and all take as long as alone."""
+    result = simulate(point_of(tmp_path, "traffic.compute=20us"))
+    assert result.slots is not None
+    assert result.slots["waited_ps"].tolist() == [0, 0, 0]
+    assert (result.flows["fct_ps"] == result.flows["ideal_ps"]).all()
+    waiting = simulate(point_of(tmp_path, "traffic.compute=14us"))
+    assert waiting.slots is not None
+    assert (waiting.slots["waited_ps"][1:] > 0).all()
+
+
+def test_a_phase_that_is_never_over_is_told(tmp_path):
+    """A link loses all packets, and datagrams are not sent again."""
+    point = point_of(tmp_path, "faults.worn.links=tor2 -> tor3", "faults.worn.loss=1")
+    result = simulate(point)
+    assert not result.complete
+    assert result.reason is not None
+    assert "; slot 1 of circuit switches waits for flow 2" in result.reason
+    assert result.slots is not None
+    assert result.slots["begin_ps"].tolist() == [0, -1, -1]
+    assert result.slots["done_ps"].tolist() == [-1, -1, -1]
+    assert result.summary["circuits"]["slots"] == 1
