@@ -36,7 +36,7 @@ from netsim.model.relays import RelayRule
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
 from netsim.model.schedules import Schedule, tournament
 from netsim.model.trees import TIERS, Tree, add_tree, expect_trees
-from netsim.model.ways import Way, Ways, over_cables, over_circuits
+from netsim.model.ways import Way, Ways, over_cables, over_circuits, over_direct_circuits
 
 __all__ = [
     "TIERS",
@@ -60,6 +60,7 @@ __all__ = [
     "from_networkx",
     "over_cables",
     "over_circuits",
+    "over_direct_circuits",
     "read_graph",
     "read_topo",
     "shortest_paths",

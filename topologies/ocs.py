@@ -45,9 +45,13 @@ each rack to which one its light goes, whoever sends to it. Of a file a line "2 
 from rack 0 to rack 5 alone; rotors go through the cyclic shifts, in which rack i sends to rack i +
 1, i + 2, ...; "ring" is the first of them, and "mesh" gives switch k the k-th.
 
-Packets take the shortest path over circuits, whether they are there at the time or not: the direct
-one if there is any, and that of several of them if not. Traffic between racks that no path joins is
-refused. How racks' switches use them is said in [fabric.circuits].
+With a `packet_rate` there is a packet fabric beside the circuits: `packet_switches` to which each
+rack has a cable of that rate. Control packets go by it, and messages smaller than `small`, and
+what is for racks that no circuit ever joins directly.
+
+Without it packets take the shortest path over circuits, whether they are there at the time or not:
+the direct one if there is any, and that of several of them if not. Traffic between racks that no
+path joins is refused. How racks' switches use circuits is said in [fabric.circuits].
 """
 
 from __future__ import annotations
@@ -61,7 +65,16 @@ from netsim.errors import InputError
 from netsim.matchings.choose import ALGORITHMS, BVN, GREEDY, MAX_WEIGHT, SOLSTICE
 from netsim.matchings.prediction import mispredicted
 from netsim.matchings.tables import table_of
-from netsim.network import Demand, Network, NetworkBuilder, Schedule
+from netsim.network import (
+    Demand,
+    Network,
+    NetworkBuilder,
+    Schedule,
+    Way,
+    Ways,
+    over_cables,
+    over_direct_circuits,
+)
 from netsim.params import REQUIRED, Param
 from netsim.topologies._ocs_schedules import by_demand, fixed, rotors
 
@@ -96,8 +109,14 @@ PARAMS = [
     Param("control", "time", None, "demand: to collect it and to hand out matchings"),
     Param("predict_error", "fraction", 0.0, "demand: share of the bytes expected elsewhere"),
     Param("duplex", "bool", True, "whether light goes both ways by one matching"),
+    Param("packet_rate", "rate", None, "line rate of a rack's uplink to each packet switch"),
+    Param(
+        "packet_switches", "count", None, "beside the circuits, if there is a rate; 1", minimum=1
+    ),
+    Param("small", "bytes", None, "smaller messages go by packets, if there are any; 0B"),
     Param("host_latency", "time", "500ns", "propagation between host and rack", minimum="1ps"),
     Param("fibre_latency", "time", "500ns", "propagation: rack to circuit switch", minimum="1ps"),
+    Param("packet_latency", "time", "1us", "propagation: rack to packet switch", minimum="1ps"),
     Param("switch_latency", "time", "0ns", "from a packet's last bit in to its output queue"),
 ]
 
@@ -171,11 +190,18 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
     """Racks, and a circuit switch for each schedule."""
     racks, hosts = params["racks"], params["racks"] * params["hosts_per_rack"]
     builder = NetworkBuilder()
-    ways = sum(int((one.matchings >= 0).sum()) for one in schedules)
-    cables = hosts + (ways // 2 if params["duplex"] else ways)
-    builder.expect(hosts=hosts, switches=racks, cables=cables, edges=racks)
+    lit = sum(int((one.matchings >= 0).sum()) for one in schedules)
+    cables = hosts + (lit // 2 if params["duplex"] else lit)
+    spines = 0 if params["packet_rate"] is None else params["packet_switches"] or 1
+    builder.expect(
+        hosts=hosts,
+        switches=racks + spines,
+        cables=cables + racks * spines,
+        edges=racks,
+    )
     builder.add_hosts(hosts)
-    tors = builder.add_switches([f"tor{k}" for k in range(racks)], 0, params["switch_latency"])
+    latency_ps = params["switch_latency"]
+    tors = builder.add_switches([f"tor{k}" for k in range(racks)], 0, latency_ps)
     rack_of_host = np.repeat(np.array(tors), params["hosts_per_rack"])
     builder.cables(np.arange(hosts), rack_of_host, params["host_rate"], params["host_latency"])
     name = "rotor" if params["schedule"] == ROTOR else "ocs"
@@ -183,7 +209,21 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
         switch = builder.add_circuit_switch(f"{name}{number}", schedule)
         for tor in tors:
             builder.fibre(tor, switch, params["uplink_rate"], params["fibre_latency"])
-    return builder.build(f"{name}_{racks}x{params['hosts_per_rack']}")
+    title = f"{name}_{racks}x{params['hosts_per_rack']}"
+    if params["packet_rate"] is None:
+        return builder.build(title)
+    names = [f"spine{k}" for k in range(spines)]
+    for spine in builder.add_switches(names, 1, latency_ps):
+        builder.cables(np.array(tors), spine, params["packet_rate"], params["packet_latency"])
+    packets = "packets"
+    ways = Ways(
+        [Way("circuits", over_direct_circuits), Way(packets, over_cables)],
+        large_bytes=params["small"] or 0,
+        small=packets,
+        control=packets,
+        otherwise=packets,
+    )
+    return builder.build(title, ways=ways)
 
 
 def _check(params: Mapping[str, Any]) -> None:
@@ -203,10 +243,13 @@ def _check(params: Mapping[str, Any]) -> None:
         "algorithm": schedule == DEMAND,
         "control": schedule == DEMAND,
         "predict_error": schedule == DEMAND,
+        "packet_switches": params["packet_rate"] is not None,
+        "small": params["packet_rate"] is not None,
     }
     for key, has_effect in means_something.items():
         if params[key] not in (None, False, 0) and not has_effect:
-            raise InputError(f"has no effect with {what}", key=f"topology.{key}", hint="remove it")
+            by = "without a packet_rate" if key in ("packet_switches", "small") else f"with {what}"
+            raise InputError(f"has no effect {by}", key=f"topology.{key}", hint="remove it")
     if params["matching"] is not None and params["matchings"] is not None:
         raise InputError(
             "matchings come from a file", key="topology.matching", hint="one of the two"

@@ -14,13 +14,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError, did_you_mean
-from netsim.model.routing import Routing, RoutingTable, TableWriter, Wiring, shortest_paths
+from netsim.model.routing import (
+    COUNT_BITS,
+    NO_ROUTE,
+    Routing,
+    RoutingTable,
+    TableWriter,
+    Wiring,
+    shortest_paths,
+)
 from netsim.model.schedules import NONE
 
 
 def over_circuits(wiring: Wiring) -> RoutingTable:
     """All shortest paths over circuits, and over nothing else."""
     return shortest_paths(wiring.only(_by_circuit(wiring)))
+
+
+def over_direct_circuits(wiring: Wiring) -> RoutingTable:
+    """Circuits that join a switch to the one at which a packet is to arrive, and no others."""
+    table = over_circuits(wiring)
+    lengths = np.diff(wiring.first_group)[wiring.switch_network]
+    switch = np.repeat(np.arange(wiring.n_switches), lengths)
+    place = np.arange(switch.size) - np.repeat(wiring.route_first, lengths)
+    edge = wiring.edge_switch[wiring.first_group[wiring.switch_network[switch]] + place]
+    led = np.flatnonzero(table.route > 0)
+    local = table.route_ports[table.route[led] >> COUNT_BITS]
+    next_switch = wiring.peer_switch[wiring.node_first_port[switch[led] + wiring.n_hosts] + local]
+    route = table.route.copy()
+    route[led[next_switch != edge[led]]] = NO_ROUTE
+    return RoutingTable(route, table.route_ports)
 
 
 def over_cables(wiring: Wiring) -> RoutingTable:

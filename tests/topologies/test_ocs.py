@@ -238,3 +238,19 @@ def test_shuffled_rounds_join_racks_that_are_near_each_other() -> None:
     shuffled = [links_between(order=number) for number in range(3)]
     assert in_order > max(shuffled)
     assert np.mean(shuffled) < 2.6
+
+
+def test_a_packet_fabric_takes_what_is_not_for_the_next_rack() -> None:
+    """On a ring one way: routes of the circuits' way lead to the next rack alone."""
+    ring = {"racks": 5, "hosts_per_rack": 2, "schedule": "fixed", "matching": "ring"}
+    network = ocs(**ring, duplex=False, packet_rate="10Gbps", packet_switches=2)
+    assert network.ways is not None
+    assert network.ways.names == ["circuits", "packets"]
+    hosts = np.arange(10)
+    for way, reached in ((0, {0, 1}), (1, {0, 1, 2, 3, 4})):
+        for host in hosts:
+            to = network.address(hosts, np.full(10, way))
+            found = network.reaches(np.full(10, host), to)
+            assert {(int(h) // 2 - host // 2) % 5 for h in hosts[found]} == reached
+    alone = ocs(**ring, duplex=False)
+    assert alone.reaches(np.zeros(10, int), hosts).all()

@@ -183,6 +183,7 @@ def test_traffic_that_stays_in_racks_has_no_circuits(tmp_path: Path) -> None:
         ({"algorithm": "max_weight", "slot": "10us"}, "slot", "ends before light passes"),
         ({"schedule": "rotor", "control": "1us"}, "control", 'no effect with schedule = "rotor"'),
         ({"schedule": "fixed", "predict_error": 0.1}, "predict_error", "has no effect"),
+        ({"small": "1KB"}, "small", "has no effect without a packet_rate"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(
@@ -191,6 +192,25 @@ def test_what_makes_no_sense_is_refused(
     with pytest.raises(InputError, match=message) as caught:
         prepare(point_of(tmp_path, 'kind = "permutation"', racks=4, **given))
     assert caught.value.key == f"topology.{key}"
+
+
+def test_what_has_no_circuit_goes_by_packets(tmp_path: Path) -> None:
+    """Rack 1 has one uplink in, which is that of rack 0; and a small message takes no circuit."""
+    rows = [(0, 1, 40960), (1, 0, 8192), (2, 1, 20480), (3, 2, 40960)]
+    given = {"racks": 4, "packet_rate": "50Gbps", "small": "10KB", "duplex": False}
+    given |= {"host_latency": "100ns", "fibre_latency": "300ns", "packet_latency": "2us"}
+    point = point_of(tmp_path, flow_list(tmp_path, rows), **given)
+    network = prepare(point).network
+    assert shares(network) == {(0, 1): 1.0, (1, 0): 1.0, (3, 2): 1.0}
+    assert network.switch_names[4:] == ("spine0",)
+    flows = simulate(point).flows
+    assert flows["way"].tolist() == ["circuits", "packets", "packets", "circuits"]
+    send = FULL * 80
+    circuit, small, other, _ = flows["fct_ps"].tolist()
+    assert circuit == 12 * send + 800_000
+    # At half the rate a packet takes twice as long on the two links of the packet fabric.
+    assert small == (2 + 2 * 3) * send + 4_200_000
+    assert other == (2 + 2 * 6) * send + 4_200_000
 
 
 def test_racks_that_no_circuit_joins_are_told(tmp_path: Path) -> None:
