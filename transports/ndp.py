@@ -46,6 +46,7 @@ KEEPS_RATE = True
 FABRIC = {
     "model": "trim",
     "load_balancing": "spray_permutation",
+    "planes": "permutation",
     "n_classes": 2,
     "queue_bytes": "8pkt",
     "header_queue_bytes": "1MB",
@@ -121,8 +122,8 @@ def on_control(env, now, tx, pkt):
 
 
 def on_timer(env, now, tx, k):
-    selective.lose_outstanding(env, tx)
-    tx.credit = max(tx.credit, 1)
+    # What was lost in silence took its pulls with it: as many may go again.
+    tx.credit = max(tx.credit + selective.lose_outstanding(env, tx), 1)
     set_timer(env, now, tx, RTO, now + env.par.rto)
 
 

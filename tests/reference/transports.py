@@ -199,8 +199,9 @@ class NdpSender(Sender):
             self.pulled = packet.aux
 
     def _on_timeout(self) -> None:
-        self.rtx |= set(range(self.next)) - self.acked
-        self.credit = max(self.credit, 1)
+        lost = set(range(self.next)) - self.acked - self.rtx
+        self.rtx |= lost
+        self.credit = max(self.credit + len(lost), 1)
         self._arm()
         self.nic.join(self)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 from engine_runs import TRIM, US, build, fat_tree, flow_table, run
 
 from netsim.engine.kernels.env import env_of
+from netsim.model.faults import LinkFault, combine
 from netsim.transport import ACK, BLOCKED, NACK, PULL
 
 
@@ -34,3 +36,17 @@ def test_a_pull_that_overtakes_its_nack_is_not_lost():
     assert tx.credit == 1  # of one packet nothing is known yet
     control(NACK, 1)
     assert handlers["ready"](env, 3 * US, tx) == 3 * US
+
+
+def test_after_a_timeout_as_many_are_sent_as_were_lost():
+    """Nothing of the first window arrives: it goes again at line rate, not one a round trip."""
+    network = fat_tree(4, 2, "100Gbps")
+    down = LinkFault(np.array([0]), outages_ps=((0, 5 * US),))
+    flows = flow_table([(0, 4, 10 * 4096, 0)])
+    engine = run(
+        build(network, flows, "ndp", TRIM, faults=combine([down], network.n_ports), jit=False)
+    )
+    states = engine.flow_states()
+    rto_ps, last_ps = 4000 * US, 10 * 332_800
+    assert states.retransmits.tolist() == [10]
+    assert rto_ps + last_ps < states.done_ps[0] < rto_ps + last_ps + 10 * US
