@@ -99,6 +99,7 @@ PRESETS = {
 FABRIC = {
     "model": "drop_tail",
     "load_balancing": "spray_permutation",
+    "planes": "permutation",
     "n_classes": 8,
     "queue_bytes": "10000pkt",
 }

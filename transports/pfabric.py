@@ -43,7 +43,13 @@ PARAMS = [
 ]
 
 # Two bandwidth-delay products of four links of 1 us at 100 Gbps.
-FABRIC = {"model": "pfabric", "load_balancing": "spray_rr", "n_classes": 1, "queue_bytes": "60pkt"}
+FABRIC = {
+    "model": "pfabric",
+    "load_balancing": "spray_rr",
+    "planes": "round_robin",
+    "n_classes": 1,
+    "queue_bytes": "60pkt",
+}
 PRESETS: dict[str, dict[str, object]] = {"800g": {}}
 PRESET_FABRIC = {"800g": {"queue_bytes": "400pkt"}}
 

@@ -10,6 +10,7 @@ trimmed headers have class 0 to themselves. `FABRIC` is for four links of 1 us a
 FABRIC = {
     "model": "trim",
     "load_balancing": "ecmp",
+    "planes": "entropy",
     "n_classes": 2,
     "queue_bytes": "29pkt",
     "header_queue_bytes": "1MB",
