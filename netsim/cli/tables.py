@@ -59,6 +59,12 @@ def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
             # What happened is kept for longer than what did not.
             rank = 4 if any_of(rows, name) else 11
             columns.append(Column(name, [count(row.get(name)) for row in rows], rank=rank))
+    if any_of(rows, "silent_flows"):
+        unit, scale = common_unit([row.get("recovery_max_ps") for row in rows])
+        columns.append(Column("silent\nflows", [count(row.get("silent_flows")) for row in rows], 4))
+        for name, title in (("recovery_p50_ps", "p50"), ("recovery_max_ps", "max")):
+            cells = [number(row.get(name), scale) for row in rows]
+            columns.append(Column(f"recovery\n{title} {unit}", cells, rank=3))
     if any_of(rows, "duty"):
         columns.append(Column("duty", [number(row.get("duty")) for row in rows], rank=6))
         columns.append(Column("dark", [count(row.get("dark")) for row in rows], rank=4))
@@ -187,9 +193,25 @@ def _of_some_points(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         numbers = [(summary["faults"][kind], name) for kind, name in FAULTS.items()]
         told = ", ".join(f"{name}: {n:,}" for n, name in numbers if n)
         lines.append(("faults", told or "none yet"))
+    if "recovery" in summary:
+        lines.append(("recovery", _recovery(summary["recovery"])))
     if "series" in summary:
         lines.append(("series", summary["series"]["said"]))
     return lines
+
+
+def _recovery(found: Mapping[str, Any]) -> str:
+    """How long flows got nothing after links went down."""
+    if not found["flows"]:
+        return "no flow was silent"
+    told = f"{found['flows']:,} flows were silent"
+    if found["flows_not_back"]:
+        told += f", {found['flows_not_back']:,} to the end"
+    if found["max_ps"] is not None:
+        told += (
+            f"; back after {_time(found['p50_ps'], 4)} (median), {_time(found['max_ps'], 4)} (max)"
+        )
+    return told
 
 
 def estimate_table(names: Sequence[str], estimates: Sequence[Estimate]) -> Wide:

@@ -211,7 +211,7 @@ def _copies(state: State, end_ps: Ints) -> dict[int, Ints]:
         mine = np.flatnonzero(watched[:, 0] == kind)
         mine = mine[np.argsort(watched[mine, 1], kind="stable")]
         records: Any = np.ascontiguousarray(np.asarray(side)[watched[mine, 1]])
-        now = records.view(np.int64).reshape(mine.size, -1)[:, words[kind]]
+        now = records.view(np.int64).reshape(mine.size, records.itemsize // 8)[:, words[kind]]
         written = np.arange(n)[:, None, None] < closed[mine][None, :, None]
         found[kind] = np.where(written, copies[:, mine], now[None])
     return found

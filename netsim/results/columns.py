@@ -240,6 +240,17 @@ SWEEP = (
     Column(
         "duty", "1", "share of the time in which circuits were there, on average, if there are any"
     ),
+    Column(
+        "silent_flows",
+        "flows",
+        "flows of the series that got nothing for longer than a round trip after a link went down",
+    ),
+    Column(
+        "recovery_p50_ps",
+        "ps",
+        "median of how long after a link went down they got something again, the longest time each",
+    ),
+    Column("recovery_max_ps", "ps", "the longest of these"),
     Column("packet_hops", "packet-hops", "packets, data and control, times links crossed"),
     Column("packet_hops_per_s", "packet-hops/s", "speed of the simulation, compilation left out"),
     Column("simulated_ps", "ps", "simulated time at the end"),

@@ -48,6 +48,9 @@ def sweep_row(point: Point, summary: Mapping[str, Any]) -> dict[str, Any]:
         row[key] = summary.get(key)
     circuits = summary.get("circuits") or {}
     row["dark"], row["duty"] = circuits.get("dark"), circuits.get("duty")
+    recovery = summary.get("recovery") or {}
+    row["silent_flows"] = recovery.get("flows")
+    row["recovery_p50_ps"], row["recovery_max_ps"] = recovery.get("p50_ps"), recovery.get("max_ps")
     return row
 
 

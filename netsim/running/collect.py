@@ -15,6 +15,7 @@ from netsim.running.circuits import circuit_columns, circuit_figures, slot_table
 from netsim.running.drive import FINISHED
 from netsim.running.fault_log import fault_figures, fault_table
 from netsim.running.flow_tables import ideal_flows, simulated_flows
+from netsim.running.recovery import recovery_figures
 from netsim.running.series import series_figures, series_table
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def engine_result(
     if engine.faults is not None:
         log = fault_table(engine.network, engine.faults, counts.now_ps)
         summary["faults"] = fault_figures(log, engine.network, engine.faults)
+        summary |= recovery_figures(engine)
         more["faults"] = log
     return RunResult.of(flows, links, summary, ending, **more)
 

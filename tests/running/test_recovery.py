@@ -1,0 +1,90 @@
+"""How long flows got nothing after links went down, as their series show it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from experiment_text import load, text
+
+from netsim.cli.tables import result_table
+from netsim.results.run_result import RunResult
+from netsim.results.sweep import sweep_row
+from netsim.running.point import simulate
+from netsim.running.recovery import longest_silence
+
+US = 10**6
+NETWORK = {
+    "top": 'transport = {kind = "roce", rto = "200us"}',
+    "topology": 'kind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\nhost_rate = "100Gbps"',
+    "traffic": 'kind = "flow_list"\nfile = "flows.csv"',
+    "outputs": 'sample = "1us"',
+}
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "downs", "expected"),
+    [
+        ([2, 20], [10, 24], [1], (1, 10)),
+        ([2, 20], [10, 40], [1], (1, 40)),
+        ([2, 20], [10, 40], [1, 18], (18, 40)),  # what went down last
+        ([2, 20], [10, 40], [22], (22, 40)),  # in the silence
+        ([2, 20], [10, 40], [41], None),
+        ([2], [7], [1], None),  # no longer than a round trip
+        ([], [], [1], None),
+    ],
+)
+def test_the_longest_silence_counts(begin, end, downs, expected):
+    found = longest_silence(*(np.array(one, np.int64) for one in (begin, end, downs)), 5)
+    assert found == expected
+
+
+def result_of(
+    tmp_path: Path, *overrides: str, **sections: str
+) -> tuple[RunResult, dict[str, object]]:
+    """Two flows of 84 us, of which only the first crosses the links of host 0."""
+    (tmp_path / "flows.csv").write_text("src,dst,size\n0,2,1MB\n1,3,1MB\n")
+    (point,) = load(tmp_path, text(**NETWORK, **sections), *overrides).points()
+    result = simulate(point)
+    return result, sweep_row(
+        point, {**result.summary, "hash": "", "stopped_because": "", "flows": 2}
+    )
+
+
+@pytest.fixture(autouse=True)
+def plain_python(monkeypatch):
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+
+
+DOWN = 'links = "h0 - leaf0"\ndown = "20us"\nup = "40us"'
+
+
+def test_a_flow_is_back_a_round_trip_after_its_link_is(tmp_path):
+    """Go-back-N: the first packet that comes through is refused, and what is missing sent again."""
+    result, row = result_of(tmp_path, **{"faults.dead": DOWN})
+    found = result.summary["recovery"]
+    assert (found["flows"], found["flows_not_back"], found["interval_ps"]) == (1, 0, US)
+    # To the receiver, back, and there again: 12 cables of 1 us, 4 transmissions of a packet twice.
+    back_us = 40 - 20 + 12 + 8 * 0.3328
+    assert back_us - 1 <= found["max_ps"] / US <= back_us + 1.5
+    assert row["silent_flows"] == 1
+    assert row["recovery_max_ps"] == row["recovery_p50_ps"] == found["max_ps"]
+
+
+def test_what_is_not_back_is_told(tmp_path):
+    sections = {"faults.dead": DOWN.replace('"40us"', '"none"'), "stop": 'time = "150us"'}
+    result, row = result_of(tmp_path, **sections)
+    found = result.summary["recovery"]
+    assert (found["flows"], found["flows_not_back"], found["max_ps"]) == (1, 1, None)
+    lines = {**row, "status": "time", "point": "x"}
+    told = [str(cell) for cell in result_table(lines, result.summary).columns[1].cells]
+    assert "1 flows were silent, 1 to the end" in told
+
+
+def test_nothing_is_told_of_what_does_not_go_down_or_is_not_sampled(tmp_path):
+    slow, _ = result_of(tmp_path, **{"faults.slow": 'links = "all"\nrate = "50Gbps"'})
+    assert "recovery" not in slow.summary
+    without, row = result_of(tmp_path, "outputs.flows=0", **{"faults.dead": DOWN})
+    assert "recovery" not in without.summary
+    assert row["silent_flows"] is None
