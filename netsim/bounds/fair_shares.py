@@ -1,9 +1,10 @@
 """Completion times if the flows of one path each shared every link max-min fairly.
 
 A fluid model without packets, queues or losses, as a measure for single-path transports under
-per-flow hashing (ECMP). Each flow takes one of its shortest paths at random, and its rate is its
-max-min fair share (Bertsekas and Gallager, "Data Networks", section 6.5.2). On the same paths no
-other way of sharing lets the last flow end earlier; the mean could be lower.
+per-flow hashing (ECMP). Each flow takes one of its shortest paths, at random or as the switches of
+a run hash it, and its rate is its max-min fair share (Bertsekas and Gallager, "Data Networks",
+section 6.5.2). On the same paths no other way of sharing lets the last flow end earlier; the mean
+could be lower.
 
 Flows that are of one size and start together keep these rates until they end. The link that
 limits a flow carries none that is faster, so none of them leaves that link before the flow is
@@ -12,6 +13,7 @@ done; what others leave elsewhere does not help it. The rates are therefore comp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 
 from netsim.bounds.ideal import ideal_times
 from netsim.errors import InputError
+from netsim.model.arithmetic import PURPOSE_ECMP, mix, salt
 from netsim.model.fabric import packet_counts
 from netsim.model.lanes import lanes_of
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+Choice = Callable[[Ints, Ints, Ints], Ints]
+"""(flow, node, how many ports there are) -> which of them."""
 
 NO_LINK = -1
 TIE = 1 + 1e-12
@@ -51,11 +57,33 @@ def completion_times(
 
     Raises InputError unless the flows are of one size and start together.
     """
+    _require_alike(flows)
+    lanes = lanes_of(network, flows) if lanes is None else lanes
+    paths = ecmp_paths(network, lanes.src_port, lanes.data_to, rng)
+    return _times(network, flows, packets, lanes, paths)
+
+
+def hashed_times(
+    network: Network, flows: FlowTable, packets: PacketFormat, lanes: Lanes, seed: int
+) -> Floats:
+    """As `completion_times`, on the paths that the hash of `ecmp` gives flows in a run of `seed`.
+
+    These are the paths of data with the entropy 0, which is that of a transport that chooses none.
+    """
+    _require_alike(flows)
+    return _times(network, flows, packets, lanes, hashed_paths(network, lanes, seed))
+
+
+def _require_alike(flows: FlowTable) -> None:
     sizes_differ = np.unique(flows.size_bytes).size > 1
     if sizes_differ or np.unique(flows.start_ps).size > 1 or flows.after_ptr is not None:
         raise InputError("fair shares are known only for flows of one size that start together")
-    lanes = lanes_of(network, flows) if lanes is None else lanes
-    paths = ecmp_paths(network, lanes.src_port, lanes.data_to, rng)
+
+
+def _times(
+    network: Network, flows: FlowTable, packets: PacketFormat, lanes: Lanes, paths: Ints
+) -> Floats:
+    """`paths` has a row for each lane."""
     rates_bps = network.port_rate_bps.astype(float)
     on_wire = flows.size_bytes + packet_counts(flows.size_bytes, packets) * packets.header_bytes
     of_lanes = np.append(rates_bps, np.inf)[paths].min(axis=1)
@@ -102,6 +130,21 @@ def ecmp_paths(network: Network, src: Ints, dst: Ints, rng: np.random.Generator)
 
     int64[n, hops]. At each switch, every port on a shortest path is equally likely.
     """
+    return _paths(network, src, dst, lambda _, __, count: rng.integers(0, count))
+
+
+def hashed_paths(network: Network, lanes: Lanes, seed: int) -> Ints:
+    """As `ecmp_paths`, for each lane: the path that `ecmp` gives its flow's data (entropy 0)."""
+    of_flow = mix(np.repeat(np.arange(lanes.counts.size), lanes.counts) * 2)
+
+    def choose(lane: Ints, switch: Ints, count: Ints) -> Ints:
+        chosen: Ints = (mix(salt(seed, PURPOSE_ECMP, switch) ^ of_flow[lane]) * count) >> 32
+        return chosen
+
+    return _paths(network, lanes.src_port, lanes.data_to, choose)
+
+
+def _paths(network: Network, src: Ints, dst: Ints, choose: Choice) -> Ints:
     flow = np.arange(src.size)
     group = network.host_group[dst].astype(np.int64)
     port, hops = src, []
@@ -114,9 +157,10 @@ def ecmp_paths(network: Network, src: Ints, dst: Ints, rng: np.random.Generator)
         switch = network.next_switch(port)
         entry = network.route[network.route_first[switch] + group[flow]]
         count = entry & COUNT_MASK
-        chosen = (entry >> COUNT_BITS) + rng.integers(0, np.maximum(count, 1))
+        at = switch + network.n_hosts
+        chosen = (entry >> COUNT_BITS) + choose(flow, at, np.maximum(count, 1))
         local = network.host_port[dst[flow]].astype(np.int64)
         inside = count > 0
         local[inside] = network.route_ports[chosen[inside]]
-        port = network.node_first_port[switch + network.n_hosts] + local
+        port = network.node_first_port[at] + local
     return np.stack(hops, axis=1)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from netsim.running.estimate import Estimate
 
 STATISTICS = ("mean", "p50", "p99", "max")
-TIMES = (*(f"fct_{name}_ps" for name in STATISTICS), "ideal_max_ps")
-TIME_TITLES = (*(f"FCT {name}" for name in STATISTICS), "ideal max")
-TIME_RANKS = (1, 7, 0, 0, 6)
+TIMES = (*(f"fct_{name}_ps" for name in STATISTICS), "ideal_max_ps", "fair_max_ps")
+TIME_TITLES = (*(f"FCT {name}" for name in STATISTICS), "ideal max", "fair max")
+TIME_RANKS = (1, 7, 0, 0, 6, 5)
 """The sooner a column is left out for want of room, the higher its rank."""
 
 SLOWDOWNS = ("slowdown_p50", "slowdown_p99", "slowdown_max")
@@ -49,6 +49,8 @@ def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
     columns = axis_columns(rows, axes)
     columns.append(Column("flows", [flows(row) for row in rows], rank=3))
     for name, title, rank in zip(TIMES, TIME_TITLES, TIME_RANKS, strict=True):
+        if name == "fair_max_ps" and not any_of(rows, name):
+            continue
         cells = [number(row.get(name), scale) for row in rows]
         columns.append(Column(f"{title}\n{unit}", cells, rank=rank))
     for name, title, rank in zip(SLOWDOWNS, ("p50", "p99", "max"), (9, 2, 8), strict=True):
@@ -166,6 +168,8 @@ def _lines(row: Row, summary: Mapping[str, Any], axes: Sequence[str]) -> list[tu
     for title in STATISTICS:
         lines.append((f"FCT {title}", _time(row.get(f"fct_{title}_ps"))))
     lines.append(("ideal max", _time(row.get("ideal_max_ps"))))
+    if row.get("fair_max_ps") is not None:
+        lines.append(("max-min fair shares, max", _time(row["fair_max_ps"])))
     slowdowns = " / ".join(number(row.get(name)) for name in SLOWDOWNS)
     lines.append(("slowdown p50 / p99 / max", slowdowns))
     lines += [(name, count(row.get(name))) for name in COUNTS]

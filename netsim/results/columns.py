@@ -229,6 +229,12 @@ SWEEP = (
     Column(
         "ideal_max_ps", "ps", "longest ideal completion time: the slowest flow, had it been alone"
     ),
+    Column(
+        "fair_max_ps",
+        "ps",
+        "longest completion time if each flow shared every link of its path max-min fairly; where "
+        "it has one path, by ecmp, and all are of one size and start together",
+    ),
     Column("drops", "packets", "packets dropped by switches"),
     Column("lost", "packets", "packets lost on links"),
     Column("unroutable", "packets", "packets for which a switch had no route"),

@@ -46,6 +46,7 @@ def sweep_row(point: Point, summary: Mapping[str, Any]) -> dict[str, Any]:
         row[f"slowdown_{key}"] = summary["slowdown"].get(key)
     for key in ("ideal_max_ps", *COUNTERS, "simulated_ps", "wall_s", "compile_s", "hash"):
         row[key] = summary.get(key)
+    row["fair_max_ps"] = (summary.get("fair_ps") or {}).get("max")
     circuits = summary.get("circuits") or {}
     row["dark"], row["duty"] = circuits.get("dark"), circuits.get("duty")
     recovery = summary.get("recovery") or {}

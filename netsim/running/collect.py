@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.errors import RunError
+from netsim.bounds.fair_shares import hashed_times
+from netsim.errors import InputError, RunError
+from netsim.model.lanes import ENTROPY
 from netsim.model.tasks import COMPUTE, KINDS
 from netsim.results.run_result import Ending, RunResult, Table
 from netsim.running.circuits import circuit_columns, circuit_figures, slot_table
@@ -74,6 +76,7 @@ def engine_result(
         **{name: int(links[name].sum()) for name in SUMS},
         "pauses": int(links["pauses_sent"].sum()),
         "conservation": conservation,
+        **fair_figures(point, scenario),
         **circuit_figures(engine, slots),
         **series_figures(engine),
         **relay_figures(scenario),
@@ -205,6 +208,24 @@ def relay_figures(scenario: Scenario) -> dict[str, dict[str, int]]:
         return {}
     counts = {"messages": int((legs.peer >= 0).sum()), "legs": int((legs.leg > 0).sum())}
     return {"relays": counts}
+
+
+def fair_figures(point: Point, scenario: Scenario) -> dict[str, dict[str, float]]:
+    """The completion times if all shared links max-min fairly, on the paths of their hashes.
+
+    Where there is one path for each flow, or for each of its lanes, and fair shares are known.
+    """
+    network, fabric, load = scenario.network, scenario.fabric, scenario.load
+    by_hash = fabric.load_balancing == "ecmp"
+    if network.has_several_ports and fabric.planes == ENTROPY:
+        by_hash = False
+    if not by_hash or load.tasks is not None or network.circuits is not None:
+        return {}
+    try:
+        times = hashed_times(network, load.flows, point.packets, scenario.lanes, point.seed)
+    except InputError:
+        return {}
+    return {"fair_ps": {"mean": float(times.mean()), "max": float(times.max())}}
 
 
 def flow_figures(flows: Table) -> dict[str, Any]:

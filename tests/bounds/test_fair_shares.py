@@ -2,13 +2,23 @@
 
 import numpy as np
 import pytest
+from engine_runs import DROP_TAIL, build, run
+from engine_runs import fat_tree as tree_of
 
 from netsim import InputError
-from netsim.bounds.fair_shares import NO_LINK, completion_times, ecmp_paths, max_min_rates
+from netsim.bounds.fair_shares import (
+    NO_LINK,
+    completion_times,
+    ecmp_paths,
+    hashed_paths,
+    hashed_times,
+    max_min_rates,
+)
 from netsim.bounds.ideal import ideal_times
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
+from netsim.model.lanes import lanes_used
 from netsim.plugins.registry import find
 
 G = 10**9
@@ -127,6 +137,21 @@ def test_completion_times_are_ideal_alone_and_twice_the_transfer_for_two():
     both = completion_times(network, FlowTable([0, 1], [2, 3], 2_000_000), PACKETS, rng)
     wire = 2_000_000 + 489 * PACKETS.header_bytes
     np.testing.assert_allclose(both, ideal + wire * 8 * 1e12 / (100 * G))
+
+
+@pytest.mark.parametrize("planes", [1, 2])
+def test_hashed_paths_are_those_of_a_run(planes):
+    """Datagrams, which nothing answers: every link sends the packets of the flows that cross it."""
+    network = tree_of(4, 4, "100Gbps", planes=planes)
+    rng = np.random.default_rng(2)
+    flows = FlowTable(rng.integers(0, 8, 60), rng.integers(8, 16, 60), 4 * 4096)
+    lanes = lanes_used(network, flows, "hash", seed=7)
+    engine = run(build(network, flows, "datagram", DROP_TAIL, seed=7, jit=False))
+    paths = hashed_paths(network, lanes, seed=7)
+    crossed = np.bincount(paths[paths != NO_LINK], minlength=network.n_ports)
+    assert engine.link_counters().sent_packets.tolist() == (4 * crossed).tolist()
+    times = hashed_times(network, flows, PACKETS, lanes, seed=7)
+    assert times.max() > 3 * ideal_times(network, flows, PACKETS, lanes=lanes).fct_ps.max()
 
 
 @pytest.mark.parametrize("flows", [

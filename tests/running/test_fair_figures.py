@@ -1,0 +1,57 @@
+"""Fair shares beside the results of single paths, and of nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from experiment_text import load, text
+
+from netsim.cli.tables import result_table, sweep_table
+from netsim.results.sweep import sweep_row
+from netsim.running.point import simulate
+
+N_BYTES = 40 * 4096
+INCAST = f'kind = "incast"\nfan_in = 3\nsize = "{N_BYTES}B"'
+
+
+@pytest.fixture(autouse=True)
+def plain_python(monkeypatch):
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+
+
+def figures(tmp_path: Path, transport: str, traffic: str, *overrides: str) -> dict[str, object]:
+    made = text(top=f'transport = "{transport}"', traffic=traffic)
+    (point,) = load(tmp_path, made, *overrides).points()
+    summary = simulate(point).summary
+    row = sweep_row(point, {**summary, "hash": "", "stopped_because": "finished"})
+    return {"ideal": summary["ideal_max_ps"], "fair": summary.get("fair_ps"), "row": row}
+
+
+def test_three_that_share_a_link_take_three_times_as_long(tmp_path):
+    found = figures(tmp_path, "roce", INCAST)
+    wire_ps = 40 * 4160 * 10  # at 800 Gbps
+    fair = found["fair"]
+    assert fair["max"] == pytest.approx(found["ideal"] + 2 * wire_ps)
+    row = found["row"]
+    assert row["fair_max_ps"] == fair["max"]
+    assert "fair max" in str([column.header for column in sweep_table([row], []).columns])
+    told = [str(cell) for cell in result_table(row, {}).columns[0].cells]
+    assert "max-min fair shares, max" in told
+
+
+@pytest.mark.parametrize(
+    ("transport", "traffic", "overrides"),
+    [
+        ("ndp", INCAST, ()),  # sprayed
+        ("roce", 'kind = "poisson"\nload = 0.1\nsizes = "8KB"\nn_flows = 5', ()),  # starts of their own
+        ("roce", INCAST, ("topology.planes=2", "fabric.planes=entropy")),  # paths of its choice
+    ],
+)
+def test_what_has_no_one_path_or_no_fair_shares_has_no_figure(
+    tmp_path, transport, traffic, overrides
+):
+    found = figures(tmp_path, transport, traffic, *overrides)
+    assert found["fair"] is None
+    assert found["row"]["fair_max_ps"] is None
+    assert "fair max" not in str([c.header for c in sweep_table([found["row"]], []).columns])
