@@ -188,7 +188,7 @@ def _fair_slowdown(point: Point, network: Network) -> tuple[float, float]:
     from netsim.bounds.fair_shares import completion_times
     from netsim.bounds.ideal import ideal_times
     from netsim.model.flows import FlowTable, TrafficContext
-    from netsim.model.lanes import lanes_used
+    from netsim.model.lanes import DEALT_EVENLY, lanes_used
 
     if point.classes:
         raise InputError("there are several classes of flows")
@@ -203,7 +203,8 @@ def _fair_slowdown(point: Point, network: Network) -> tuple[float, float]:
         if not isinstance(flows, FlowTable):
             raise InputError("the flows start by tasks")
         lanes = lanes_used(network, flows, point.fabric.planes, trial)
-        times = completion_times(network, flows, point.packets, rng, lanes)
+        evenly = point.fabric.planes in DEALT_EVENLY
+        times = completion_times(network, flows, point.packets, rng, lanes, evenly=evenly)
         slowdown = times / ideal_times(network, flows, point.packets, lanes=lanes).fct_ps
         last, mean = last + slowdown.max() / TRIALS, mean + slowdown.mean() / TRIALS
     return float(last), float(mean)

@@ -49,29 +49,39 @@ def completion_times(
     packets: PacketFormat,
     rng: np.random.Generator,
     lanes: Lanes | None = None,
+    *,
+    evenly: bool = False,
 ) -> Floats:
     """Picoseconds from the start to the last byte of each flow, on paths drawn from `rng`.
 
     A flow goes by `lanes`, all that it has by default: one path for each, which share links as
-    flows do, and what it gets is the sum.
+    flows do. What it gets is the sum, or, if its packets are dealt to them `evenly`, what the
+    slowest of them gets as often as there are lanes.
 
     Raises InputError unless the flows are of one size and start together.
     """
     _require_alike(flows)
     lanes = lanes_of(network, flows) if lanes is None else lanes
     paths = ecmp_paths(network, lanes.src_port, lanes.data_to, rng)
-    return _times(network, flows, packets, lanes, paths)
+    return _times(network, flows, packets, lanes, paths, evenly=evenly)
 
 
 def hashed_times(
-    network: Network, flows: FlowTable, packets: PacketFormat, lanes: Lanes, seed: int
+    network: Network,
+    flows: FlowTable,
+    packets: PacketFormat,
+    lanes: Lanes,
+    seed: int,
+    *,
+    evenly: bool = False,
 ) -> Floats:
     """As `completion_times`, on the paths that the hash of `ecmp` gives flows in a run of `seed`.
 
     These are the paths of data with the entropy 0, which is that of a transport that chooses none.
     """
     _require_alike(flows)
-    return _times(network, flows, packets, lanes, hashed_paths(network, lanes, seed))
+    paths = hashed_paths(network, lanes, seed)
+    return _times(network, flows, packets, lanes, paths, evenly=evenly)
 
 
 def _require_alike(flows: FlowTable) -> None:
@@ -81,14 +91,24 @@ def _require_alike(flows: FlowTable) -> None:
 
 
 def _times(
-    network: Network, flows: FlowTable, packets: PacketFormat, lanes: Lanes, paths: Ints
+    network: Network,
+    flows: FlowTable,
+    packets: PacketFormat,
+    lanes: Lanes,
+    paths: Ints,
+    *,
+    evenly: bool,
 ) -> Floats:
     """`paths` has a row for each lane."""
     rates_bps = network.port_rate_bps.astype(float)
     on_wire = flows.size_bytes + packet_counts(flows.size_bytes, packets) * packets.header_bytes
     of_lanes = np.append(rates_bps, np.inf)[paths].min(axis=1)
     alone_bps = np.add.reduceat(of_lanes, lanes.first[:-1])
-    shared_bps = np.add.reduceat(max_min_rates(paths, rates_bps), lanes.first[:-1])
+    shared = max_min_rates(paths, rates_bps)
+    if evenly:
+        shared_bps = lanes.counts * np.minimum.reduceat(shared, lanes.first[:-1])
+    else:
+        shared_bps = np.add.reduceat(shared, lanes.first[:-1])
     longer_ps: Floats = 8e12 * on_wire * (1 / shared_bps - 1 / alone_bps)
     return ideal_times(network, flows, packets, lanes=lanes).fct_ps + longer_ps
 

@@ -37,6 +37,9 @@ HASH, ROUND_ROBIN, PERMUTATION, FREE, ENTROPY = PLANES = (
 )
 """How a flow goes by its lanes, as [fabric] says it: one for life, or the next for each packet."""
 
+DEALT_EVENLY = (ROUND_ROBIN, PERMUTATION)
+"""Those by which every lane has as many packets as the others."""
+
 
 @dataclass(frozen=True, eq=False)
 class Lanes:

@@ -249,7 +249,8 @@ SWEEP = (
     Column(
         "silent_flows",
         "flows",
-        "flows of the series that got nothing for longer than a round trip after a link went down",
+        "flows of the series that sent packets again, and got nothing for longer than a round trip "
+        "after a link went down",
     ),
     Column(
         "recovery_p50_ps",

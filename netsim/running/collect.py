@@ -10,7 +10,7 @@ import numpy as np
 
 from netsim.bounds.fair_shares import hashed_times
 from netsim.errors import InputError, RunError
-from netsim.model.lanes import ENTROPY
+from netsim.model.lanes import DEALT_EVENLY, ENTROPY
 from netsim.model.tasks import COMPUTE, KINDS
 from netsim.results.run_result import Ending, RunResult, Table
 from netsim.running.circuits import circuit_columns, circuit_figures, slot_table
@@ -222,7 +222,8 @@ def fair_figures(point: Point, scenario: Scenario) -> dict[str, dict[str, float]
     if not by_hash or load.tasks is not None or network.circuits is not None:
         return {}
     try:
-        times = hashed_times(network, load.flows, point.packets, scenario.lanes, point.seed)
+        flows, lanes, evenly = load.flows, scenario.lanes, fabric.planes in DEALT_EVENLY
+        times = hashed_times(network, flows, point.packets, lanes, point.seed, evenly=evenly)
     except InputError:
         return {}
     return {"fair_ps": {"mean": float(times.mean()), "max": float(times.max())}}

@@ -78,3 +78,14 @@ def test_fair_shares_are_sums_over_the_lanes() -> None:
     (first, second) = completion_times(network, flows, PACKETS, rng)
     ideal = ideal_times(network, flows, PACKETS).fct_ps[0]
     assert first == second == pytest.approx(ideal + 8e12 * on_wire * (1 / 100e9 - 1 / 200e9))
+
+
+def test_a_flow_dealt_evenly_waits_for_its_slowest_lane() -> None:
+    """Planes of 100 and 25 Gbps: half of it goes by the slow one, as if there were 50 Gbps."""
+    flow = FlowTable([0], [1], 4096 * 100)
+    network, rng = rails(2, (100, 25)), np.random.default_rng(1)
+    ideal = ideal_times(network, flow, PACKETS).fct_ps[0]
+    (best,) = completion_times(network, flow, PACKETS, rng)
+    (even,) = completion_times(network, flow, PACKETS, rng, evenly=True)
+    assert best == pytest.approx(ideal)
+    assert even == pytest.approx(ideal + 8e12 * 4160 * 100 * (1 / 50e9 - 1 / 125e9))

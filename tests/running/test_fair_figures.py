@@ -44,7 +44,11 @@ def test_three_that_share_a_link_take_three_times_as_long(tmp_path):
     ("transport", "traffic", "overrides"),
     [
         ("ndp", INCAST, ()),  # sprayed
-        ("roce", 'kind = "poisson"\nload = 0.1\nsizes = "8KB"\nn_flows = 5', ()),  # starts of their own
+        (
+            "roce",
+            'kind = "poisson"\nload = 0.1\nsizes = "8KB"\nn_flows = 5',
+            (),
+        ),  # starts of their own
         ("roce", INCAST, ("topology.planes=2", "fabric.planes=entropy")),  # paths of its choice
     ],
 )

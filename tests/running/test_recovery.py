@@ -73,7 +73,7 @@ def test_a_flow_is_back_a_round_trip_after_its_link_is(tmp_path):
 
 
 def test_what_is_not_back_is_told(tmp_path):
-    sections = {"faults.dead": DOWN.replace('"40us"', '"none"'), "stop": 'time = "150us"'}
+    sections = {"faults.dead": DOWN.replace('"40us"', '"none"'), "stop": 'time = "350us"'}
     result, row = result_of(tmp_path, **sections)
     found = result.summary["recovery"]
     assert (found["flows"], found["flows_not_back"], found["max_ps"]) == (1, 1, None)
