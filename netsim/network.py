@@ -36,7 +36,14 @@ from netsim.model.relays import RelayRule
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
 from netsim.model.schedules import Schedule, tournament
 from netsim.model.trees import TIERS, Tree, add_tree, expect_trees
-from netsim.model.ways import Way, Ways, over_cables, over_circuits, over_direct_circuits
+from netsim.model.ways import (
+    Way,
+    Ways,
+    in_slot,
+    over_cables,
+    over_circuits,
+    over_direct_circuits,
+)
 
 __all__ = [
     "TIERS",
@@ -58,6 +65,7 @@ __all__ = [
     "build_topology",
     "expect_trees",
     "from_networkx",
+    "in_slot",
     "over_cables",
     "over_circuits",
     "over_direct_circuits",

@@ -82,7 +82,8 @@ def ways_of(case: Case, network: Network) -> Ways:
     ]
     numbers = case.ways.small, case.ways.control, case.ways.otherwise
     small, control, otherwise = (None if one is None else str(one) for one in numbers)
-    return Ways(ways, case.ways.large_bytes, small, control, otherwise)
+    given = {"large_bytes": case.ways.large_bytes, "by_phase": case.ways.by_phase}
+    return Ways(ways, **given, small=small, control=control, otherwise=otherwise)
 
 
 def routes_of(case: Case) -> RouteChanges | None:

@@ -253,6 +253,7 @@ class NetworkBuilder:
             switch_network=switch_network.astype(np.int32),
             of_circuit=None if circuits is None else circuits.of_port,
             usable=None if circuits is None else circuits.lit,
+            lit_in=None if circuits is None else circuits.lit_in,
         )
         n_ways = 1 if ways is None else len(ways.ways)
         self.expect(

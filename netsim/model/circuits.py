@@ -95,6 +95,23 @@ class Circuits:
         """Is any of them there at times that the workload decides?"""
         return self.steering is not None and bool((self.steering.slots >= 0).any())
 
+    @cached_property
+    def lit_in(self) -> NDArray[np.bool_] | None:
+        """bool[n_slots, n_ports]: in which slots of steered circuit switches light that leaves by a
+        port passes; True for all other ports. None if there are no such switches."""
+        if self.steering is None:
+            return None
+        of_day = np.repeat(np.arange(self.period_ps.size), np.diff(self.first_day))
+        lit = np.zeros((self.steering.n_slots + 1, self.period_ps.size + 1), np.int64)
+        follows = self.steering.slots[:, 0] != NONE
+        first, behind = self.steering.slots[follows].T
+        np.add.at(lit, (first, of_day[follows]), 1)
+        np.add.at(lit, (behind, of_day[follows]), -1)
+        found = np.cumsum(lit, axis=0)[:-1] > 0
+        found[:, of_day[~follows]] = True
+        found[:, -1] = True  # of no calendar
+        return found[:, self.calendar]
+
     def in_turn(self) -> Circuits:
         """The same, had each slot of steered circuit switches a picosecond and they repeated."""
         if self.steering is None:

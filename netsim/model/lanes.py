@@ -93,8 +93,8 @@ def lanes_of(network: Network, flows: FlowTable) -> Lanes:
     first, src, dst = _ends(network, flows)
     lanes = Lanes(first, src, dst, data_to=dst, control_to=dst, control_back=src)
     if network.ways is not None:
-        sizes = np.repeat(flows.size_bytes, lanes.counts)
-        data, control = _ways_of(network, network.ways, sizes, (src, dst))
+        data = np.repeat(_wanted_ways(network, network.ways, flows), lanes.counts)
+        data, control = _ways_of(network, network.ways, data, (src, dst))
         to = network.address
         lanes = Lanes(first, src, dst, to(dst, data), to(dst, control), to(src, control))
     if not network.reaches_all:
@@ -102,19 +102,26 @@ def lanes_of(network: Network, flows: FlowTable) -> Lanes:
     return lanes
 
 
+def _wanted_ways(network: Network, rule: Ways, flows: FlowTable) -> Ints:
+    """int64[n_flows]: the way that the data of each flow goes by if it leads there."""
+    first = np.zeros(len(flows), np.int64)
+    if rule.by_phase and network.phase_of_flow is not None:
+        first = np.maximum(network.phase_of_flow, 0)
+    return np.where(flows.size_bytes >= rule.large_bytes, first, rule.number(rule.small))
+
+
 def _ways_of(
-    network: Network, rule: Ways, size_bytes: Ints, ends: tuple[Ints, Ints]
+    network: Network, rule: Ways, data: Ints, ends: tuple[Ints, Ints]
 ) -> tuple[Ints, Ints]:
     """By which ways the data and the control packets go of lanes between pairs of ports.
 
-    `size_bytes` are those of their flows.
+    `data` are the ways that their flows' data should go by.
     """
     src, dst = ends
 
     def led(way: Ints, leads: NDArray[np.bool_]) -> Ints:
         return way if rule.otherwise is None else np.where(leads, way, rule.number(rule.otherwise))
 
-    data = np.where(size_bytes >= rule.large_bytes, 0, rule.number(rule.small))
     data = led(data, network.reaches(src, network.address(dst, data)))
     control = data
     if rule.control is not None:

@@ -193,6 +193,7 @@ class Network:
             switch_network=self.switch_network,
             of_circuit=None if self.circuits is None else self.circuits.of_port,
             usable=usable,
+            lit_in=None if self.circuits is None else self.circuits.lit_in,
         )
 
     @cached_property
@@ -305,6 +306,12 @@ class Network:
                 return [*ports, first + int(self.host_port[dst])]
             ports.append(first + int(candidates[0]))
 
+    @property
+    def phase_of_flow(self) -> NDArray[np.int64] | None:
+        """int64[n_flows]: the phase of each flow (-1: none), if `with_phases` has told."""
+        steering = None if self.circuits is None else self.circuits.steering
+        return None if steering is None else steering.phase_of_flow
+
     def with_phases(self, phase_of_flow: ArrayLike) -> Network:
         """The network, told which phase each flow of the workload has (-1: none).
 
@@ -321,6 +328,9 @@ class Network:
         for flow in np.flatnonzero((phases < -1) | (phases > last))[:1].tolist():
             message = f"flow {flow} has phase {phases[flow]}"
             raise InputError(message, hint=f"0 to {last}, one for each slot, or -1 for none")
+        if self.ways is not None and self.ways.by_phase and last >= self.n_ways:
+            message = f"phases 0 to {last} have no way each: {self.n_ways} ways by phase"
+            raise InputError(message, hint="a way for each slot")
         steering = replace(circuits.steering, phase_of_flow=phases.astype(np.int64))
         return replace(self, circuits=replace(circuits, steering=steering))
 

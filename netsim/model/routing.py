@@ -43,6 +43,8 @@ class Wiring:
         of_circuit: int32[n_ports], the circuit switch that a port's cable goes through, -1 if none;
             None if there are no such switches.
         usable: bool[n_ports], False where no route may lead out of a port; None: everywhere.
+        lit_in: bool[n_slots, n_ports], of steered circuit switches in which slots light that leaves
+            by a port passes, True for all other ports; None if there are no such switches.
     """
 
     n_hosts: int
@@ -55,6 +57,7 @@ class Wiring:
     switch_network: NDArray[np.int32]
     of_circuit: NDArray[np.int32] | None = None
     usable: NDArray[np.bool_] | None = None
+    lit_in: NDArray[np.bool_] | None = None
 
     def only(self, ports: NDArray[np.bool_]) -> Wiring:
         """The same with routes that lead out of `ports` (bool[n_ports]) and of no others."""

@@ -46,6 +46,15 @@ def over_direct_circuits(wiring: Wiring) -> RoutingTable:
     return RoutingTable(route, table.route_ports)
 
 
+def in_slot(slot: int, routing: Routing = over_circuits) -> Routing:
+    """Routes over what is there in one slot of steered circuit switches, by another routing."""
+
+    def found(wiring: Wiring) -> RoutingTable:
+        return routing(wiring if wiring.lit_in is None else wiring.only(wiring.lit_in[slot]))
+
+    return found
+
+
 def over_cables(wiring: Wiring) -> RoutingTable:
     """All shortest paths over cables that go through no circuit switch."""
     return shortest_paths(wiring.only(~_by_circuit(wiring)))
@@ -75,6 +84,8 @@ class Ways:
         ways: at least one. A lane takes one for its data, and one for its control packets
             (`lanes.py`).
         large_bytes: flows of so many bytes or more have their data go by the first way.
+        by_phase: whether flows that have a phase of steered circuit switches have it go by the way
+            of that number instead.
         small: the name of the way of smaller ones; None: the first as well.
         control: of all control packets; None: that of their flow's data.
         otherwise: of what has no route on its way; None: it is refused.
@@ -82,6 +93,7 @@ class Ways:
 
     ways: Sequence[Way]
     large_bytes: int = 0
+    by_phase: bool = False
     small: str | None = None
     control: str | None = None
     otherwise: str | None = None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from circuit_racks import FAR, FULL_PS, NEAR, PACKETS, racks
+from circuit_racks import FAR, FULL_PS, GBPS, NEAR, PACKETS, racks
 from engine_runs import DROP_TAIL, NS, US, build, counter, fct_ps, flow_table, run
 
 from netsim.bounds.ideal import ideal_times
@@ -17,6 +17,7 @@ from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
 from netsim.model.phases import check_control, check_phases, least_control_ps
 from netsim.model.schedules import Schedule, tournament
+from netsim.network import NetworkBuilder, Way, Ways, in_slot
 
 CONTROL, SWITCHING, SYNC = 10 * US, 3 * US, 500 * NS
 DARK = SWITCHING + SYNC
@@ -175,3 +176,50 @@ def test_phases_are_numbers_of_slots() -> None:
         steered(PAIRS).with_phases([0.5])
     with pytest.raises(InputError, match="no circuit switch is steered"):
         racks(Schedule(20 * US, PAIRS)).with_phases([0])
+
+
+TURNS = [[[1, 0, 3, 2], [2, 3, 0, 1]], [[2, 3, 0, 1], [1, 0, 3, 2]]]
+"""What two circuit switches join: in the second slot each has the first matching of the other."""
+
+
+def two_switches(ways: Ways | None) -> Network:
+    """As `racks`, with two circuit switches, each two racks on circuits of both in turn."""
+    builder = NetworkBuilder()
+    builder.add_hosts(4)
+    tors = builder.add_switches([f"tor{k}" for k in range(4)])
+    for host, tor in enumerate(tors):
+        builder.cable(host, tor, 100 * GBPS, US)
+    for number, matchings in enumerate(TURNS):
+        schedule = Schedule(None, matchings, control_ps=CONTROL, switching_ps=SWITCHING)
+        switch = builder.add_circuit_switch(f"ocs{number}", schedule)
+        for tor in tors:
+            builder.fibre(tor, switch, 100 * GBPS, FAR)
+    return builder.build("two", ways=ways)
+
+
+BY_SLOT = Ways([Way(f"slot {k}", in_slot(k)) for k in range(2)], by_phase=True)
+
+
+@pytest.mark.parametrize("ways", [None, BY_SLOT])
+def test_by_phase_packets_take_circuits_that_are_there(ways: Ways | None) -> None:
+    """Two racks have a circuit in either slot, each of another switch: sprayed over both of them
+    packets of either phase wait for the other, and for ever."""
+    network = two_switches(ways)
+    flows = [(a, b, SIZE, 0) for a, b in [(0, 1), (1, 0), (0, 1), (2, 0)]]
+    told = network.with_phases([0, 0, 1, 1])
+    fabric = replace(DROP_TAIL, load_balancing="spray_rr")
+    table = flow_table(flows)
+    engine = run(build(told, table, "datagram", fabric, packets=PACKETS, jit=False))
+    done = fct_ps(engine) >= 0
+    assert done.all() == (ways is not None)
+    if ways is not None:
+        lanes = lanes_of(told, table)
+        assert [told.way_name(to) for to in lanes.data_to.tolist()] == [
+            *("slot 0", "slot 0", "slot 1", "slot 1")
+        ]
+        # That of phase 1 crosses the second switch, alone.
+        through = told.circuits.of_port[told.path(0, 1, 1)[1]]
+        assert through == 1
+        assert engine.slot_states().begin_ps[1] > 0
+        with pytest.raises(InputError, match="phases 0 to 1 have no way each"):
+            two_switches(replace(BY_SLOT, ways=BY_SLOT.ways[:1])).with_phases([0])

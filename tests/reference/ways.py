@@ -19,6 +19,7 @@ class Ways:
 
     cables: tuple[frozenset[int], ...]
     large_bytes: int = 0
+    by_phase: bool = False
     small: int = 0
     control: int | None = None
     otherwise: int | None = None
@@ -29,7 +30,8 @@ def data_way(sim: Simulator, flow: int, lane: Lane) -> int:
     ways = sim.case.ways
     if ways is None:
         return 0
-    way = 0 if sim.flows[flow].size_bytes >= ways.large_bytes else ways.small
+    first = max(0, sim.case.phases[flow]) if ways.by_phase else 0
+    way = first if sim.flows[flow].size_bytes >= ways.large_bytes else ways.small
     if ways.otherwise is not None and not sim.leads(way, *lane):
         way = ways.otherwise
     return way
