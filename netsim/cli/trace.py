@@ -24,7 +24,7 @@ LIMIT = 60
 WHOLE = re.compile("[0-9]{1,18}")
 EVENTS = (
     "send", "arrive", "forward", "drop", "trim", "mark", "lose", "receive", "create", "timer",
-    "pause", "resume",
+    "pause", "resume", "give",
 )  # fmt: skip
 SHOWN = tuple(name for name in EVENTS if name != "create")
 """Events of the text without --events."""

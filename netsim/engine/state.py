@@ -25,10 +25,12 @@ from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import (
     BLOCK,
     CLOCK,
+    DIRECT,
     HASH,
     INF,
     MOST_DUES,
     N_BUCKETS,
+    OFFLOAD,
     ONE_PORT,
     PARTS,
     PORTS_OF_A_WORD,
@@ -46,6 +48,7 @@ from netsim.engine.kernels.trace import Trace, build_trace
 from netsim.engine.records import aligned_zeros, attribute_access
 from netsim.engine.simulation import Options, Parts, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
+from netsim.engine.two_hops import build_ways, indirect
 from netsim.engine.wires import build_wires, first_words
 from netsim.errors import InputError
 from netsim.limits import CLASSES
@@ -125,6 +128,14 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
             key="fabric.model",
             hint="one that does not pause, such as drop_tail or trim",
         )
+    how = indirect(fabric, parts)
+    if parts.steered and how == OFFLOAD:
+        raise InputError(
+            "ports that send packets for each other go by a timetable, which circuits that follow "
+            "the workload have not got",
+            key="fabric.circuits.indirect",
+            hint='"none" or "valiant"',
+        )
     at = fabric.ecn.at if fabric.ecn is not None else None
     return {
         "N_CLASSES": fabric.n_classes,
@@ -132,12 +143,14 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         "ECN_ENQUEUE": at == "enqueue",
         "ECN_DEQUEUE": at == "dequeue",
         "FORESEES": foresees(fabric, discipline, parts),
-        "COUPLED": discipline.coupled or fabric.load_balancing == "least_loaded",
+        "COUPLED": discipline.coupled or fabric.load_balancing == "least_loaded" or how == OFFLOAD,
         "BALANCING": BALANCING[fabric.load_balancing],
         "WAYS": parts.ways,
         "FAULTS": parts.faults,
+        "STRAYS": parts.faults or how != DIRECT,
         "CIRCUITS": parts.circuits,
         "STEERED": parts.steered,
+        "INDIRECT": how,
         "SIZED": parts.sized,
         "LOOKS": discipline.features["SHAPES"] or parts.circuits,
         "TASKS": parts.tasks,
@@ -188,6 +201,7 @@ def build_net(simulation: Simulation) -> Net:
         route=(routes or network).route,
         route_ports=(routes or network).route_ports,
         node_salt=node_salt,
+        **build_ways(simulation),
     )
 
 

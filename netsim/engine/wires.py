@@ -10,7 +10,7 @@ from netsim.engine.circuits import build_circuits
 from netsim.engine.compiling.discipline import Discipline
 from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.protocol import Protocol
-from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.ids import NO_PORT, Array
 from netsim.engine.kernels.layout import (
     BALANCE,
     FABRIC,
@@ -28,6 +28,7 @@ from netsim.engine.records import aligned_zeros
 from netsim.engine.series import build_series
 from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings, is_sparse
+from netsim.engine.two_hops import fibres_of, with_turns
 from netsim.model.arithmetic import PURPOSE_PERMUTATION, PURPOSE_SPRAY, byte_quotient, salt
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import NOMINAL, LinkFaults, combine
@@ -67,6 +68,9 @@ def build_wires(
     switches = aligned_zeros(network.n_switches, discipline.switch)
     switches["first_port"] = network.node_first_port[network.n_hosts : -1]
     switches["first_word"] = first_words(network)[network.n_hosts : -1]
+    circuits = with_turns(simulation, build_circuits(simulation))
+    switches["first_fibre"], switches["last_fibre"] = fibres_of(network, circuits)
+    switches["gave_last"] = switches["took_last"] = NO_PORT
     words = int(first_words(network)[-1])
     entity = np.arange(n, dtype=np.int64)
     balance = np.zeros(n, BALANCE)
@@ -97,6 +101,7 @@ def build_wires(
         unread=np.zeros(words, np.int64),
         busy=np.zeros(words, np.int64),
         touched=np.zeros(words, np.int64),
+        giving=np.zeros(words, np.int64),
         asking=np.zeros(words, np.int64),
         pool_used=np.array([rings.used]),
         moved_links=np.zeros(1, np.int64),
@@ -105,7 +110,7 @@ def build_wires(
         **build_series(simulation.sampling, network, simulation.flows, c, protocol),
         losses=np.zeros(n * c if simulation.parts.loses else 1, LOSS),
         **_fault_state(simulation.faults, network),
-        **build_circuits(simulation),
+        **circuits,
     )
 
 
@@ -158,9 +163,9 @@ def _fabric_record(fabric: Fabric, seed: int) -> Any:
     """The fields of `FabricRecord`; what a fabric does not have is 0."""
     rec = np.zeros(1, FABRIC)
     rec["seed"] = seed
-    ecn = {} if fabric.ecn is None else vars(fabric.ecn)
+    tables = (fabric, *(table for table in (fabric.ecn, fabric.circuits) if table is not None))
     for name in FABRIC.names or ():
-        for table in (vars(fabric), ecn):
+        for table in map(vars, tables):
             if table.get(name) is not None:
                 rec[name] = table[name]
     return rec

@@ -15,7 +15,10 @@ from netsim.errors import CombinedInputError, InputError, did_you_mean, raise_al
 from netsim.experiment.schema import FabricSection, PacketsSection, problems
 from netsim.limits import CLASSES, PACKET_BYTES
 from netsim.model.fabric import (
+    DIRECT,
     DROP_TAIL,
+    ECMP_SYMMETRIC,
+    OFFLOAD,
     CircuitRules,
     Ecn,
     Fabric,
@@ -227,7 +230,14 @@ def _circuits(written: dict[str, Any]) -> CircuitRules:
     given = {
         one.name: written[one.metadata.get("written", one.name)] for one in fields(CircuitRules)
     }
-    return CircuitRules(**{name: value for name, value in given.items() if value is not None})
+    rules = CircuitRules(**{name: value for name, value in given.items() if value is not None})
+    if written["relayed_class"] is not None and rules.indirect != OFFLOAD:
+        raise InputError(
+            f'has no effect with indirect = "{rules.indirect}"',
+            key="fabric.circuits.relayed_class",
+            hint=f'remove it; it belongs to "{OFFLOAD}"',
+        )
+    return rules
 
 
 def without_effect(fabric: Fabric) -> dict[str, InputError]:
@@ -285,11 +295,13 @@ def _as_written(value: Any, key: Key) -> Any:
     if isinstance(value, Ecn):
         return _described(value)
     if isinstance(value, CircuitRules):
-        return {
+        table = {
             "guard": format_time(value.guard_ps),
             "clock_error": format_time(value.clock_error_ps),
             "in_flight": value.in_flight,
+            "indirect": value.indirect,
         }
+        return table | ({"relayed_class": value.relayed_class} if value.indirect == OFFLOAD else {})
     return format_port_size(value) if key.unit == "queue" else value
 
 
@@ -307,6 +319,21 @@ def _contradictions(fabric: Fabric) -> list[InputError]:
     if fabric.ecn and fabric.ecn_from_class >= fabric.n_classes:
         there = f"classes are numbered 0 to {fabric.n_classes - 1}"
         wrong("ecn_from_class", f"there is no class {fabric.ecn_from_class}", there)
+    rules = fabric.circuits or CircuitRules()
+    if rules.indirect == OFFLOAD and rules.relayed_class + 1 >= fabric.n_classes:
+        wrong(
+            "circuits.relayed_class",
+            f"nothing can be offloaded to class {rules.relayed_class}: that is for classes above "
+            f"it, and n_classes is {fabric.n_classes}",
+            "a lower one, or more classes, with data in the higher ones",
+        )
+    if rules.indirect != DIRECT and fabric.load_balancing == ECMP_SYMMETRIC:
+        wrong(
+            "circuits.indirect",
+            f'"{rules.indirect}" takes the two directions of a flow by different ways, '
+            f"load_balancing is {ECMP_SYMMETRIC}",
+            f'indirect = "{DIRECT}", or another load_balancing',
+        )
     return errors
 
 

@@ -97,6 +97,9 @@ class Ecn:
 HELD, LOST = IN_FLIGHT = ("held", "lost")
 """What becomes of light under way when a circuit ends: there is none, or it is lost."""
 
+DIRECT, OFFLOAD, VALIANT = INDIRECT = ("none", "offload", "valiant")
+"""Whether packets go by way of a third switch, and which."""
+
 GUARD = Key("time", "0ps", "for so long nothing is started at either end of a day")
 CLOCK_ERROR = Key(
     "time", "0ps", "the most that edge switches' clocks are wrong", rules={"maximum": "1ms"}
@@ -108,13 +111,20 @@ class CircuitRules:
     """How edge switches use circuits that are there on some days only (netsim/engine/MODEL.md).
 
     Nothing is started for `guard_ps` at both ends of a day, as each switch's own clock has it,
-    which is wrong by up to `clock_error_ps`.
+    which is wrong by up to `clock_error_ps`. Under OFFLOAD what waits in classes above
+    `relayed_class` may go by way of a third switch, in that class.
     """
 
     guard_ps: int = field(default=0, metadata={"key": GUARD, "written": "guard"})
     clock_error_ps: int = field(default=0, metadata={"key": CLOCK_ERROR, "written": "clock_error"})
     in_flight: str = _key(
         "choice", HELD, 'or "lost": what is under way as a circuit ends', choices=IN_FLIGHT
+    )
+    indirect: str = _key(
+        "choice", DIRECT, "offload, valiant: packets go by way of a third switch", choices=INDIRECT
+    )
+    relayed_class: int = _key(
+        "count", 0, "with offload: the class of what is relayed, for those above it"
     )
 
 

@@ -272,7 +272,8 @@ TRACE = (
         "event",
         "",
         "of a packet: create (control, put into its host's FIFO), send (a host begins to), arrive "
-        "(at a switch's output port), forward (the port begins to send it), drop, trim, mark, lose "
+        "(at a switch's output port), forward (the port begins to send it), give (from that "
+        "port; another one sends it, to a third switch), drop, trim, mark, lose "
         "(on the wire, after it left), no route (a switch has none for it), "
         "receive (by a host); of the sender's NIC: pause, resume (by "
         "PFC); sender, receiver: the state of that side after an event or a timer",

@@ -19,9 +19,11 @@ from netsim.engine.kernels.trace import (
     CREATED,
     DROPPED,
     FORWARDED,
+    GIVEN,
     LOST,
     MARKED,
     PAUSED,
+    PORT,
     RECEIVED,
     RESUMED,
     RX,
@@ -62,6 +64,7 @@ EVENTS = {
     PAUSED: "pause",
     RESUMED: "resume",
     UNROUTABLE: "no route",
+    GIVEN: "give",
 }
 """Names of events; sender and receiver are copies of the state of that side."""
 
@@ -200,7 +203,7 @@ def event_table(
 
     entries = recorded.entries
     node = network.port_node[entries[:, 1]].astype(np.int64)
-    order = np.lexsort((entries[:, 1], node, entries[:, 0]))
+    order = np.lexsort((_places(entries), node, entries[:, 0]))
     row = np.empty(len(entries), np.int64)  # of each entry, in the array that it belongs to
     kept = entries[:, WHAT]
     for which in (kept < TX, kept == TX, kept == RX):
@@ -258,6 +261,20 @@ def event_table(
             full[what == which] = column
             table = table.with_columns(_masked(full, what == which).alias(name))
     return table, changing
+
+
+def _places(entries: np.ndarray) -> np.ndarray:
+    """The port of each entry; of a packet that a port sends for another one, that other one."""
+    ports, what = entries[:, PORT].copy(), entries[:, WHAT]
+    for given in np.flatnonzero(what == GIVEN).tolist():
+        behind = given + 1
+        while what[behind] != FORWARDED:  # it may be marked before
+            ports[behind] = ports[given]
+            behind += 1
+        ports[behind] = ports[given]
+        if behind + 1 < what.size and what[behind + 1] == LOST:
+            ports[behind + 1] = ports[given]
+    return ports
 
 
 def _follow(

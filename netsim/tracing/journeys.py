@@ -20,6 +20,7 @@ from netsim.engine.kernels.trace import (
     CREATED,
     DROPPED,
     FORWARDED,
+    GIVEN,
     LOST,
     MARKED,
     RECEIVED,
@@ -62,6 +63,7 @@ class _Tracker:
     count: int = 0
     created: dict[Any, list[_Packet]] = field(default_factory=lambda: defaultdict(list))
     queued: dict[Any, list[_Packet]] = field(default_factory=lambda: defaultdict(list))
+    given: dict[Any, list[_Packet]] = field(default_factory=lambda: defaultdict(list))
     on_link: dict[Any, list[_Packet]] = field(default_factory=lambda: defaultdict(list))
     seen: set[tuple[int, int]] = field(default_factory=set)
 
@@ -119,8 +121,12 @@ def follow(
             if packet is not None:
                 packet.since = now
                 tracker.queued[here].append(packet)
-        elif what == FORWARDED:
+        elif what == GIVEN:
             packet = _take(tracker.queued, here)
+            if packet is not None:
+                tracker.given[node[i], *name].append(packet)
+        elif what == FORWARDED:
+            packet = _take(tracker.given, (node[i], *name)) or _take(tracker.queued, here)
             if packet is not None:
                 journeys.wait_ps[i] = now - packet.since
                 tracker.on_link[far].append(packet)

@@ -64,7 +64,7 @@ def as_written(param):
 
 
 def test_kernels_are_given_no_key_that_there_is_not():
-    known = {*KEYS, *keys_of(Ecn), "seed", "control_bytes"}
+    known = {*KEYS, *keys_of(Ecn), *keys_of(CircuitRules), "seed", "control_bytes"}
     known |= {param.name for plugin in DISCIPLINES.values() for param in plugin.params}
     assert set(fields_of(FabricRecord)) <= known
 

@@ -68,6 +68,10 @@ class Balancer:
         c = self._count(ingress.local)
         return below(rand32(self.seed, RANDOM_SPRAY, ingress.index, c), n)
 
+    def count_choice(self, ingress: SwitchPort) -> int:
+        """Count a choice that something else makes; the number of earlier ones by that port."""
+        return self._count(ingress.local)
+
     def _count(self, *key: int) -> int:
         """Number of earlier choices with this key."""
         self.choices[key] += 1

@@ -21,7 +21,16 @@ from typing import Any
 from .model import Case
 from .random_circuits import with_circuits
 from .random_faults import with_faults, with_reroutes
-from .random_graphs import NS, US, Graph, Pairs, cables, one_network, several_networks
+from .random_graphs import (
+    NS,
+    US,
+    Graph,
+    Pairs,
+    cables,
+    one_network,
+    racks,
+    several_networks,
+)
 from .random_phases import with_phases
 from .random_port_sizes import with_port_sizes
 from .random_programs import with_program
@@ -61,6 +70,9 @@ PLANES = (None, "hash", "round_robin", "permutation", "free", "entropy")
 TREES = 0.15
 """How often all networks of a case are trees of three tiers."""
 
+RACKS = 0.1
+"""How often circuits alone join switches."""
+
 FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
     "circuits": (0.4, with_circuits),
     "ways": (0.25, with_ways),
@@ -77,16 +89,16 @@ FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
 def random_case(rng_seed: int, **named: Any) -> Case:
     """A case of 2 to 12 hosts and 1 to 15 flows; the arguments determine it.
 
-    ``transport``, ``model``, ``load_balancing``, ``planes`` and, as bools, ``trees`` and the names
-    of FEATURES may be named. Raises ValueError for what is no such name, or makes no sense
-    together.
+    ``transport``, ``model``, ``load_balancing``, ``planes`` and, as bools, ``trees``, ``racks`` and
+    the names of FEATURES may be named. Raises ValueError for what is no such name, or makes no
+    sense together.
     """
     pairs = [
         (transport, model)
         for transport, model in PAIRS
         if named.get("transport", transport) == transport and named.get("model", model) == model
     ]
-    known = {"load_balancing", "planes", "transport", "model", "trees", *FEATURES}
+    known = {"load_balancing", "planes", "transport", "model", "trees", "racks", *FEATURES}
     if not pairs or named.keys() - known:
         raise ValueError(f"there are no cases with {named}")
     rng = random.Random(f"{rng_seed} {sorted(named.items())}")
@@ -97,7 +109,10 @@ def random_case(rng_seed: int, **named: Any) -> Case:
     }
     trees = random.Random(f"{rng_seed} trees")
     drawn["trees"] = trees if named.pop("trees", trees.random() < TREES) else None
-    case = _plain(rng, {**drawn, **named, "transport": transport, "model": model})
+    circuits_alone = random.Random(f"{rng_seed} racks").random() < RACKS
+    if named.pop("racks", circuits_alone and not named.keys() & {"planes", "trees", "circuits"}):
+        named |= {"circuits": True, "racks": True, "planes": None}
+    case = _plain(rng, {"racks": False, **drawn, **named, "transport": transport, "model": model})
     for name, (share, give) in FEATURES.items():
         own = random.Random(f"{rng_seed} {name}")
         by_chance = own.random() < share
@@ -111,7 +126,7 @@ def _plain(rng: random.Random, drawn: dict[str, Any]) -> Case:
     transport, model = drawn["transport"], drawn["model"]
     n_hosts = rng.randint(2, 12)
     networks = one_network if drawn["planes"] is None else several_networks
-    graph = networks(rng, n_hosts, drawn["trees"])
+    graph = racks(rng, n_hosts) if drawn["racks"] else networks(rng, n_hosts, drawn["trees"])
     packets = {
         "payload_bytes": rng.choice((256, 1000, 1024, 4096)),
         "header_bytes": rng.choice((64, 66, 78)),

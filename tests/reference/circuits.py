@@ -117,17 +117,25 @@ class Circuit:
         away = self.switch.fibres[self.near][1]
         return first - away, last - away - serialisation_ps(largest, port.rate_bps)
 
+    def _openings(self, port: Port, now: int) -> list[tuple[int, int]]:
+        """The first and the last time at which the port may start, of the days around a time."""
+        days = (self._day_with(slot) for slot in self._near(now))
+        there = [day for day in days if day is not None and day.up_ps < FOR_EVER]
+        starts = (self._starts_in(day, port) for day in there)
+        return [(first, last) for first, last in starts if first <= last]
+
     def first_start(self, port: Port, now: int) -> int | None:
         """The first time from now on at which the port may start; None if there is none."""
         if not self.changes:
             return now
-        for slot in self._near(now):
-            day = self._day_with(slot)
-            if day is not None and day.up_ps < FOR_EVER:
-                first, last = self._starts_in(day, port)
-                if first <= last and now <= last:
-                    return max(now, first)
-        return None
+        there = (max(now, first) for first, last in self._openings(port, now) if now <= last)
+        return next(there, None)
+
+    def next_opening(self, port: Port, now: int) -> int | None:
+        """The next first time of a day at which the port may start; None if there is none."""
+        if not self.changes:
+            return None
+        return min((first for first, _ in self._openings(port, now) if first > now), default=None)
 
     def _near(self, now: int) -> range:
         """Slots among which the next one is in which the port may start."""

@@ -16,15 +16,27 @@ PAUSING = ("lossless", "mixed")
 def with_circuits(case: Case, rng: random.Random) -> Case:
     """The case with one to three circuit switches among the switches of its largest network.
 
-    They may take the place of cables. As it is if that network is a single switch.
+    They may take the place of cables. As it is if that network is a single switch. Where no cables
+    join switches, circuits join all of them.
     """
     edges = _largest_network(case)
+    cabled = any(min(cable.a, cable.b) >= case.n_hosts for cable in case.cables)
+    rounds = None
+    if not cabled and "planes" not in case.fabric:
+        edges = list(range(case.n_hosts, case.n_hosts + case.n_switches))
+        rounds = _rounds(len(edges))
     if len(edges) < 2:
         return case
     switches, cables = [], []
     pauses = case.fabric["model"] in PAUSING
-    for number in range(rng.choice((1, 1, 2, 3))):
-        switch = _circuit_switch(rng, edges, duplex=pauses or rng.random() < 0.6)
+    n_circuit_switches = rng.choice((1, 1, 2, 3))
+    if rounds and pauses:
+        n_circuit_switches = len(rounds)
+    for number in range(n_circuit_switches):
+        if rounds:
+            switch = _rotor(rng, edges, rounds[number::n_circuit_switches])
+        else:
+            switch = _circuit_switch(rng, edges, duplex=pauses or rng.random() < 0.6)
         if pauses:
             matchings = switch.matchings[:1] * len(switch.matchings)
             switch = replace(switch, matchings=matchings, repeats=True)
@@ -41,6 +53,7 @@ def with_circuits(case: Case, rng: random.Random) -> Case:
         "guard_ps": rng.choice((0, 0, 1, rng.randrange(300 * NS))),
         "clock_error_ps": rng.choice((0, 0, 1, rng.randrange(1, US))),
         "in_flight": rng.choice(("held", "lost")),
+        **_two_hops(case, rng),
     }
     plain = case.cables
     if rng.random() < 0.4:
@@ -87,6 +100,17 @@ def _all_reach(edges: list[int], ways: set[tuple[int, int]]) -> bool:
     return True
 
 
+def _two_hops(case: Case, rng: random.Random) -> dict[str, str | int]:
+    """By way of third switches, if there are classes for that."""
+    n_classes = case.fabric["n_classes"]
+    chosen = rng.choice(("none", "valiant", "offload", "offload"))
+    if case.fabric["model"] in PAUSING or chosen == "none":
+        return {}
+    if chosen == "offload" and n_classes > 1:
+        return {"indirect": "offload", "relayed_class": min(rng.choice((0, 0, 1)), n_classes - 2)}
+    return {"indirect": "valiant"}
+
+
 def _largest_network(case: Case) -> list[int]:
     """The switches of the largest part that is joined by cables."""
     left = set(range(case.n_hosts, case.n_hosts + case.n_switches))
@@ -114,6 +138,27 @@ def _circuit_switch(rng: random.Random, edges: list[int], *, duplex: bool) -> Ci
     matchings = [draw(rng, nodes) for _ in range(rng.randint(1, 5))]
     if rng.random() < 0.4:  # a pair that stays joined
         matchings.insert(rng.randrange(len(matchings)), rng.choice(matchings))
+    switch = _rotor(rng, nodes, matchings)
+    return replace(switch, repeats=rng.random() < 0.8, duplex=duplex)
+
+
+def _rounds(n: int) -> list[tuple[int, ...]]:
+    """Matchings in which each of `n` ports meets each other one once, in an order of some kind."""
+    left = [set(pair) for pair in combinations(range(n), 2)]
+    rounds = []
+    while left:
+        matching = [-1] * n
+        for pair in list(left):
+            a, b = sorted(pair)
+            if matching[a] == matching[b] == -1:
+                matching[a], matching[b] = b, a
+                left.remove(pair)
+        rounds.append(tuple(matching))
+    return rounds
+
+
+def _rotor(rng: random.Random, nodes: list[int], matchings: list[tuple[int, ...]]) -> CircuitSwitch:
+    """A circuit switch that goes through some matchings, with odd times."""
     dark = rng.choice((0, 0, 100 * NS, rng.randrange(2 * US)))
     even = rng.choice((US, 5 * US, 20 * US))
     alike = rng.random() < 0.5
@@ -125,8 +170,6 @@ def _circuit_switch(rng: random.Random, edges: list[int], *, duplex: bool) -> Ci
         switching_ps=(switching := rng.randint(0, dark)),
         sync_ps=dark - switching,
         offset_ps=rng.choice((0, 0, rng.randrange(30 * US))),
-        repeats=rng.random() < 0.8,
-        duplex=duplex,
     )
 
 

@@ -82,6 +82,14 @@ def one_network(rng: random.Random, n_hosts: int, trees: random.Random | None) -
     return Graph(n_switches, pairs, {}, reach)
 
 
+def racks(rng: random.Random, n_hosts: int) -> Graph:
+    """Three to six switches that no cable joins: circuits are to (`random_circuits`)."""
+    n_switches = rng.randint(3, 6)
+    pairs = [(host, n_hosts + rng.randrange(n_switches)) for host in range(n_hosts)]
+    reach = {pair: [0] for pair in permutations(range(n_hosts), 2)}
+    return Graph(n_switches, pairs, {}, reach)
+
+
 def several_networks(rng: random.Random, n_hosts: int, trees: random.Random | None) -> Graph:
     """Up to three networks, in which hosts have several ports; with `trees` of three tiers.
 

@@ -10,8 +10,11 @@ from .random_graphs import US
 
 
 def with_phases(case: Case, rng: random.Random) -> Case:
-    """The case with its circuit switches steered, or some of them; as it is without any."""
-    if not case.circuits:
+    """The case with its circuit switches steered, or some of them.
+
+    As it is without any, or if ports send packets for each other, which go by a timetable.
+    """
+    if not case.circuits or case.fabric["circuits"].get("indirect") == "offload":
         return case
     control_ps = _least_control(case) + rng.choice((0, 0, 1, rng.randrange(5 * US)))
     chosen = {rng.randrange(len(case.circuits))}

@@ -13,6 +13,7 @@ from .model import DATA, ECN_DRAW, FLAG_CE, PFC, PFC_BYTES, TRIMMED, Packet, ran
 from .port import COMPLETION, Port
 from .queues import DISCIPLINES
 from .series import Held
+from .two_hops import TwoHops
 
 if TYPE_CHECKING:
     from .simulator import Event, Simulator
@@ -69,9 +70,12 @@ class SwitchPort(Port):
 
     def push(self, c: int, waiting: Waiting) -> None:
         """Put a packet at the tail of a FIFO."""
-        packet = waiting.packet
-        self.switch.mark_by_ecn("enqueue", self, c, packet)
+        self.switch.mark_by_ecn("enqueue", self, c, waiting.packet)
         self.fifos[c].append(waiting)
+        self.hold(c, waiting.packet)
+
+    def hold(self, c: int, packet: Packet) -> None:
+        """Hold a packet's bytes."""
         self.held[c] += packet.size
         counters = self.counters[c]
         counters.max_queue_bytes = max(counters.max_queue_bytes, self.held[c])
@@ -146,6 +150,7 @@ class Switch:
         self.routes: dict[tuple[int, int], list[SwitchPort]] = {}  # by a host's port, and the way
         self.height = 0  # the fewest links to a host
         self.balancer = Balancer(self.fabric["load_balancing"], self.seed, index)
+        self.two_hops = TwoHops(self)
         self.discipline = {**DISCIPLINES, "mixed": Mixed}[self.fabric["model"]](self)
 
     # -- events ------------------------------------------------------------------------------
@@ -161,6 +166,7 @@ class Switch:
         port.held[c] -= waiting.packet.size
         self.discipline.on_departure(waiting.ingress, c, waiting.packet.size)
         self.start(port)
+        self.two_hops.after_completion(port)
         if waiting.ingress.owes_frame:
             self.start(waiting.ingress)
 
@@ -171,26 +177,27 @@ class Switch:
             port.set_paused(packet.aux)
             self.start(port)
             return
-        if packet.hops >= MOST_HOPS or not self._candidates(packet):
+        if packet.hops >= MOST_HOPS or not self.candidates(packet):
             port.counters[packet.prio].unroutable += 1
             port.counters[packet.prio].unroutable_bytes += packet.size
             self.sim.balance.unroutable.add(packet.size)
             return
         packet.arrived_ps = self.sim.now
         if self.discipline.on_arrival(port, packet):
-            out = self._route(packet, port)
+            out = self.two_hops.choose(packet, port) or self._route(packet, port)
             c = self.discipline.admit(out, packet)
             if c is None:
                 out.drop(packet.prio, packet)
             else:
                 out.push(c, Waiting(packet, port))
             self.start(out)
+            self.two_hops.after_arrival(out)
         else:
             port.drop(packet.prio, packet)
         if port.owes_frame:
             self.start(port)
 
-    def _candidates(self, packet: Packet) -> list[SwitchPort]:
+    def candidates(self, packet: Packet) -> list[SwitchPort]:
         """The ports that lead to a packet's destination now."""
         found = self.routes.get((packet.dst, packet.way), [])
         edge = self.sim.ports[packet.dst].peer.node.index
@@ -204,7 +211,7 @@ class Switch:
         return [self.ports[local] for local in last.ports[edge]]
 
     def _route(self, packet: Packet, ingress: SwitchPort) -> SwitchPort:
-        candidates = self._candidates(packet)
+        candidates = self.candidates(packet)
         if len(candidates) == 1:
             return candidates[0]
         return self.balancer.choose(packet, ingress, candidates)
@@ -239,7 +246,10 @@ class Switch:
             c = self.discipline.choose(port)
         if c is None:
             return
-        waiting = port.fifos[c].pop(self.discipline.pick(port, c))
+        self.send(port, c, port.fifos[c].pop(self.discipline.pick(port, c)))
+
+    def send(self, port: SwitchPort, c: int, waiting: Waiting) -> None:
+        """Start the transmission of a packet that has left its FIFO."""
         port.latest_rate_bps = port.rate_now()
         self.mark_by_ecn("dequeue", port, c, waiting.packet)
         self.discipline.on_send(port, c, waiting.packet)

@@ -7,16 +7,19 @@ choice is a pure function of counters of the port by which the packet came in.
 from __future__ import annotations
 
 from netsim.engine.kernels.fields import PacketRecord
-from netsim.engine.kernels.holes import BALANCING, FAULTS, N_CLASSES, TRACE
+from netsim.engine.kernels.holes import BALANCING, FAULTS, INDIRECT, N_CLASSES, TRACE
 from netsim.engine.kernels.ids import Address, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
-from netsim.engine.kernels.layout import Net, Wires
+from netsim.engine.kernels.layout import VALIANT, Net, Wires
 from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
 from netsim.engine.kernels.places import queue_of
 from netsim.engine.kernels.trace import UNROUTABLE, trace_packet
-from netsim.model.arithmetic import below, mix, permuted
+from netsim.model.arithmetic import PURPOSE_THIRD_SWITCH, below, mix, permuted, rand32
 from netsim.model.routing import NO_ROUTE
 
 ECMP, SPRAY_RANDOM, SPRAY_RR, SPRAY_PERMUTATION, LEAST_LOADED, ECMP_SYMMETRIC = range(6)
+
+NO_WAYS = -1
+"""In the place of a list of ports."""
 
 MOST_HOPS = 255
 """The most links that a packet can have crossed."""
@@ -65,7 +68,7 @@ def route_of(net: Net, node: NodeId, pkt: PacketRecord) -> int:
 
 
 def has_route(net: Net, node: NodeId, pkt: PacketRecord) -> bool:
-    """Is there a way on for a packet that has arrived at switch ``node``? (Behind ``FAULTS``.)
+    """Is there a way on for a packet that has arrived at switch ``node``? (Behind ``STRAYS``.)
 
     Not for one that has gone in a circle for so long that it has crossed MOST_HOPS links.
     """
@@ -83,12 +86,47 @@ def lose_way(wires: Wires, p_in: GlobalPort, slot: Slot) -> None:
         trace_packet(wires, UNROUTABLE, p_in, slot, pkt.time, 0)
 
 
+def third_switches(
+    net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, pkt: PacketRecord
+) -> int:
+    """By which ports a packet that came in by ``p_in`` may leave, by way of whatever they lead to.
+
+    A list of ``way_ports``; or NO_WAYS, if it goes as the routing table says.
+    """
+    if net.port_node[net.port_peer[p_in]] >= net.n_hosts:
+        return NO_WAYS
+    entry = route_of(net, node, pkt)
+    if entry & 0xFFFF == 0:
+        return NO_WAYS
+    listed = net.first_port[node] + net.route_ports[entry >> 16]
+    n_host_ports = int(net.first_port[NodeId(net.n_hosts)])
+    to = GlobalPort(int(pkt.dst) % n_host_ports)
+    there = net.edge[net.port_node[net.port_peer[to]]]
+    if wires.circuits[listed].fibre < 0 or there < 0:
+        return NO_WAYS
+    return net.by_way[net.edge[node], there]
+
+
+def drawn_port(net: Net, wires: Wires, p_in: GlobalPort, ways: int) -> LocalPort:
+    """One of a list of ``way_ports``, for a packet that came in by ``p_in``, which counts it."""
+    balance = wires.balance[p_in]
+    first = net.way_first[ways]
+    n = net.way_first[ways + 1] - first
+    draw = rand32(wires.fabric[0].seed, PURPOSE_THIRD_SWITCH, int(p_in), balance.choices)
+    balance.choices += 1
+    return LocalPort(net.way_ports[first + below(draw, n)])
+
+
 def output_port(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Slot) -> LocalPort:
     """Local port by which switch ``node`` sends on the packet in pool slot ``slot``.
 
     It came in by port ``p_in``, whose counters of choices count this one.
     """
     pkt = wires.pool[slot]
+    if INDIRECT == VALIANT:
+        ways = third_switches(net, wires, node, p_in, pkt)
+        if ways != NO_WAYS:
+            return drawn_port(net, wires, p_in, ways)
     dst = Address(pkt.dst)
     entry = route_of(net, node, pkt)
     n = entry & 0xFFFF
@@ -130,6 +168,10 @@ def output_port(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Sl
 def undo_choice(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Slot) -> None:
     """Take back the count, at ``p_in``, of a choice that could not be carried out."""
     pkt = wires.pool[slot]
+    if INDIRECT == VALIANT:
+        if third_switches(net, wires, node, p_in, pkt) != NO_WAYS:
+            wires.balance[p_in].choices -= 1
+            return
     entry = route_of(net, node, pkt)
     if BALANCING == ECMP or BALANCING == ECMP_SYMMETRIC or entry & 0xFFFF <= 1:
         return

@@ -11,6 +11,9 @@ from typing import NamedTuple
 from netsim.engine.kernels.ids import NO_PORT, GlobalPort, LocalPort, NodeId, Numbers, Ps
 from netsim.engine.kernels.instructions import lowest_bit
 from netsim.engine.kernels.layout import N_BUCKETS, Clock, Net, Scratch, Wires
+from netsim.engine.kernels.places import WAITS
+from netsim.engine.kernels.port_sets import include
+from netsim.engine.kernels.ports import has_event
 
 WORD = 32
 
@@ -112,3 +115,20 @@ def calendar_remove(wires: Wires, step: Step, out: LocalPort) -> None:
     while step.later[before] != out:
         before = step.later[before]
     step.later[before] = step.later[out]
+
+
+def note_event(wires: Wires, step: Step, out: LocalPort) -> None:
+    """Note that something is to happen at local port ``out``, if it is; in this window, when."""
+    port = wires.ports[step.first + out]
+    include(wires.busy, step.first_word, out)
+    if has_event(port) and port.free_at < step.w1:
+        calendar_add(wires, step, out)
+
+
+def forget_look(wires: Wires, step: Step, out: LocalPort) -> None:
+    """Local port ``out``, which is idle, is not looked at again."""
+    port = wires.ports[step.first + out]
+    if port.tx_class == WAITS:
+        if port.free_at < step.w1:
+            calendar_remove(wires, step, out)
+        port.tx_class = 0

@@ -21,6 +21,12 @@ def next_day(wires: Wires, first: int, last: int, period: Ps, now: Ps) -> tuple[
     """
     if first == last:
         return INF, INF
+    row, past = first_ending(wires, first, last, period, now)
+    return wires.days[row, 0] + past, wires.days[row, 1] + past
+
+
+def first_ending(wires: Wires, first: int, last: int, period: Ps, now: Ps) -> tuple[int, Ps]:
+    """That row, of at least one, and the whole periods by which its times are past."""
     days = wires.days
     # The first period whose last day ends after now, and the first such day in it.
     past = ((now - days[last - 1, 1]) // period + 1) * period
@@ -32,7 +38,7 @@ def next_day(wires: Wires, first: int, last: int, period: Ps, now: Ps) -> tuple[
             hi = middle
         else:
             lo = middle + 1
-    return days[lo, 0] + past, days[lo, 1] + past
+    return lo, Ps(past)
 
 
 def may_start(wires: Wires, port: PortRecord, now: Ps) -> bool:

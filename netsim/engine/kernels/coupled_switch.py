@@ -12,10 +12,10 @@ from netsim.engine.kernels.balance import has_route, lose_way, output_port, undo
 from netsim.engine.kernels.calendar import (
     WORD,
     Step,
-    calendar_add,
     calendar_first,
-    calendar_remove,
     calendar_take,
+    forget_look,
+    note_event,
     open_step,
 )
 from netsim.engine.kernels.class_queues import count_drop
@@ -26,12 +26,14 @@ from netsim.engine.kernels.holes import (
     FAULTS,
     FOLLOWS,
     FORESEES,
+    INDIRECT,
     LETS_IN,
     LOOKS,
     N_CLASSES,
     PAUSES,
     SAMPLED,
     SIZED,
+    STRAYS,
     on_arrival,
     on_departure,
 )
@@ -40,6 +42,7 @@ from netsim.engine.kernels.layout import (
     GROW_POOL,
     GROW_SCRATCH,
     INF,
+    OFFLOAD,
     OK,
     Clock,
     Net,
@@ -51,7 +54,6 @@ from netsim.engine.kernels.places import (
     ALL_IN_ORDER,
     FRAME_DUE,
     PFC_FRAME,
-    WAITS,
     queue_of,
     ring_slot,
 )
@@ -66,7 +68,7 @@ from netsim.engine.kernels.ports import (
 )
 from netsim.engine.kernels.queue_handlers import IN_ON_ARRIVAL, IN_ON_DEPARTURE
 from netsim.engine.kernels.queue_services import DROP
-from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
+from netsim.engine.kernels.rings import lengthen_queue, ring_full
 from netsim.engine.kernels.rules import NOT_FORESEEN, broken
 from netsim.engine.kernels.series import close_until
 from netsim.engine.kernels.switch import (
@@ -77,6 +79,7 @@ from netsim.engine.kernels.switch import (
     settled,
     sort_by_time,
 )
+from netsim.engine.kernels.two_hops import after_arrival, after_completion, others_have_room
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES
 
@@ -96,23 +99,6 @@ def begin(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
     else:
         start_next(env, port, now)
     note_event(wires, step, out)
-
-
-def note_event(wires: Wires, step: Step, out: LocalPort) -> None:
-    """Note that something is to happen at local port ``out``, if it is; in this window, when."""
-    port = wires.ports[step.first + out]
-    include(wires.busy, step.first_word, out)
-    if has_event(port) and port.free_at < step.w1:
-        calendar_add(wires, step, out)
-
-
-def forget_look(wires: Wires, step: Step, out: LocalPort) -> None:
-    """Local port ``out``, which is idle, is not looked at again."""
-    port = wires.ports[step.first + out]
-    if port.tx_class == WAITS:
-        if port.free_at < step.w1:
-            calendar_remove(wires, step, out)
-        port.tx_class = 0
 
 
 def begin_if_due(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
@@ -144,7 +130,7 @@ def send_pfc(wires: Wires, port: PortRecord, now: Ps) -> None:
     port.tx_class = PFC_FRAME
 
 
-def complete(env: QueueEnv, step: Step, out: LocalPort) -> None:
+def complete(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> None:
     """The transmission of local port ``out`` ends: free its bytes, go on with the next.
 
     Or it is looked at again.
@@ -167,6 +153,8 @@ def complete(env: QueueEnv, step: Step, out: LocalPort) -> None:
             begin_if_due(env, step, owed, now)
     else:
         begin(env, step, out, now)
+    if INDIRECT == OFFLOAD:
+        after_completion(net, env, step, out, now, size == 0)
 
 
 def notify_departure(env: QueueEnv, ingress: PortRecord, cls: int, size: Bytes, now: Ps) -> None:
@@ -175,16 +163,6 @@ def notify_departure(env: QueueEnv, ingress: PortRecord, cls: int, size: Bytes, 
         env = queue_env_at(env, ingress)
     env.switch.doing = IN_ON_DEPARTURE
     on_departure(env, now, ingress, cls, size)
-
-
-def ring_full(wires: Wires, p: GlobalPort) -> bool:
-    """Make room on the link of port ``p`` for a packet and a PFC frame, sent in one event.
-
-    True if there is none, and the pool is used up.
-    """
-    port = wires.ports[p]
-    need = port.tail - wires.head_seen[p] + 2
-    return need > port.ring_mask + 1 and not lengthen_link(wires, port, p, need)
 
 
 def let_in(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
@@ -227,7 +205,7 @@ def receive(
         set_paused(wires, came_by, int(wires.pool[slot].aux), now)
         begin(env, step, ingress, now)
         return OK
-    if FAULTS:
+    if STRAYS:
         if not has_route(net, step.node, wires.pool[slot]):
             lose_way(wires, p_in, slot)
             return OK
@@ -239,7 +217,10 @@ def receive(
             return OK
         env.switch.let_in = 0
     out = output_port(net, wires, step.node, p_in, slot)
-    if not room_at(wires, step.first + out):
+    room = room_at(wires, step.first + out)
+    if INDIRECT == OFFLOAD:
+        room = room and others_have_room(env, step, out, now)
+    if not room:
         undo_choice(net, wires, step.node, p_in, slot)
         env.switch.let_in = 1
         return GROW_POOL
@@ -248,6 +229,8 @@ def receive(
     else:
         include(wires.busy, step.first_word, out)
         begin(env, step, out, now)
+    if INDIRECT == OFFLOAD:
+        after_arrival(net, env, step, out, now)
     if PAUSES:
         begin_if_due(env, step, ingress, now)
     return OK
@@ -311,7 +294,7 @@ def run_events(
                 # No later event can enter the calendar before this one.
                 word = entry // WORD
                 calendar_take(step, entry)
-                complete(env, step, out)
+                complete(net, env, step, out)
                 continue
         if i == n:
             return OK

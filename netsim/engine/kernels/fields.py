@@ -136,6 +136,21 @@ class CircuitRecord(Declared):
     dark_ps: Ps
     opens_ps: Ps
     shuts_ps: Ps
+    fibre: int  # where INDIRECT: the port's fibre, of all; or -1
+
+
+class FibreRecord(Declared):
+    """A switch's fibre to a circuit switch. Its ports take turns: one at a time may start to send,
+    as long as `days` says in its rows from ``first_turn`` on. Kept is what holds, or is next."""
+
+    first_turn: int
+    last_turn: int
+    period_ps: Ps
+    turn: int
+    past_ps: Ps  # from its row's times to those that they stand for now
+    port: LocalPort
+    opens_ps: Ps
+    shuts_ps: Ps
 
 
 class PhaseRecord(Declared):
@@ -168,6 +183,10 @@ class SwitchRecord(Declared):
     first_port: GlobalPort
     first_word: int  # of its sets of ports
     mode: int  # how its ports are being simulated: one of places.py
+    first_fibre: int  # where INDIRECT: its fibres ...
+    last_fibre: int
+    gave_last: LocalPort  # ... the port whose packet another one sent last ...
+    took_last: LocalPort  # ... and that one
     fault: int  # the rule that was broken (rules.py) ...
     fault_in: int  # ... by which handler ...
     fault_value: int  # ... with what
@@ -323,6 +342,7 @@ class FabricRecord(Declared):
     kmax_bytes: Bytes
     ecn_from_class: int
     pmax: float
+    relayed_class: int
 
 
 class CommonParameters(Declared):

@@ -83,10 +83,14 @@ WAYS: bool = _feature("WAYS")
 """Are there several routing tables, so that packets are addressed by one of them?"""
 FAULTS: bool = _feature("FAULTS")
 """Do links lose packets, or go down?"""
+STRAYS: bool = _feature("STRAYS")
+"""May packets come where there is no way on for them?"""
 CIRCUITS: bool = _feature("CIRCUITS")
 """Are there cables that are there on some days only (circuits.py)?"""
 STEERED: bool = _feature("STEERED")
 """Do some of them come as the flows of a phase are delivered (steering.py)?"""
+INDIRECT: int = _feature("INDIRECT")
+"""May packets go by way of a third switch (two_hops.py), and how?"""
 SIZED: bool = _feature("SIZED")
 """Do sizes of queues differ from port to port?"""
 LOOKS: bool = _feature("LOOKS")

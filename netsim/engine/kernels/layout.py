@@ -19,6 +19,7 @@ from netsim.engine.kernels.fields import (
     Declared,
     FabricRecord,
     FaultRecord,
+    FibreRecord,
     HostRecord,
     InboxRecord,
     LevelRecord,
@@ -136,6 +137,7 @@ INBOX = record_of(InboxRecord)
 BALANCE = record_of(BalanceRecord)
 FAULT = record_of(FaultRecord)
 CIRCUIT = record_of(CircuitRecord)
+FIBRE = record_of(FibreRecord)
 PHASE = record_of(PhaseRecord)
 SLOT = record_of(SlotRecord)
 LOSS = record_of(LossRecord)
@@ -168,6 +170,9 @@ MAX_TIMERS = TIMERS_OF_A_KIND - 1
 ONE_PORT, HASH, ROUND_ROBIN, PERMUTATION, FREE, ENTROPY = range(6)
 """Values of ``PLANES``: every host has one port, or how flows go by several. With HASH a flow has
 one lane."""
+
+DIRECT, OFFLOAD, VALIANT = range(3)
+"""Values of ``INDIRECT``: packets go by one circuit, or how they go by two."""
 
 UNFINISHED = -1
 """Status of a node whose step has not ended."""
@@ -205,6 +210,12 @@ class Net(NamedTuple):
     route: Numbers[int, int]  # int64[...]: by group, offset << 16 | count, or NO_ROUTE
     route_ports: Numbers[int, LocalPort]  # int32[...]
     node_salt: Numbers[NodeId, int]  # int64[n_nodes], start of the ECMP hash
+    # Where packets go by way of third switches (two_hops.py); else next to nothing.
+    edge: Numbers[NodeId, int]  # int64[n_nodes]: number of a switch that has circuits, or -1
+    reached: Numbers[tuple[int, int], int]  # int8[edges, edges]: 1 if there is a circuit to it
+    by_way: Numbers[tuple[int, int], int]  # int32[edges, edges]: which ports lead to that ...
+    way_first: Numbers[int, int]  # int64[...]: ... of way_ports those from here on
+    way_ports: Numbers[int, LocalPort]  # int32[...]
 
 
 class Wires(NamedTuple):
@@ -226,6 +237,7 @@ class Wires(NamedTuple):
     unread: Numbers[int, int]  # int64[words]: ports of switches with packets that came in ...
     busy: Numbers[int, int]  # ... ports at work when the last window ended ...
     touched: Numbers[int, int]  # ... ports that read or sent in this window ...
+    giving: Numbers[int, int]  # ... ports that may have packets for others to send ...
     asking: Numbers[int, int]  # ... and ports whose neighbours are asked to hold classes back
     pool_used: Numbers[int, int]  # int64[1]: slots of the pool that belong to rings, or did
     moved_links: Numbers[int, int]  # int64[1]: links whose rings moved in this window
@@ -236,6 +248,8 @@ class Wires(NamedTuple):
     circuits: Records[GlobalPort, CircuitRecord]  # CIRCUIT[n_ports], if there are circuits
     days: Numbers[tuple[int, int], Ps]  # int64[..., 2], likewise: from ... until ...
     turning: Numbers[int, GlobalPort]  # int64[...]: whose circuits end or begin with each slot
+    turns: Numbers[int, LocalPort]  # int64[...]: of a row of days, where it is a turn: the port
+    fibres: Records[int, FibreRecord]  # FIBRE[...], if packets go by way of third switches
     trace: Any  # trace.Trace; without tracing an array that is not used
     # Series, of some queues, hosts and flows (series.py). Samples and copies have a row for each of
     # an interval, and the intervals follow one another. Without series next to nothing.

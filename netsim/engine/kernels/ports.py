@@ -142,9 +142,6 @@ def launch(
     It is of class ``cls``, whose queue counts it, and came in by local port ``ingress``.
     """
     wires = env.wires
-    if SAMPLED:
-        if PAUSES or LOOKS:  # else what comes or leaves now, and lets it start, has done so
-            close_until(wires, port.number, now)
     queue = wires.queues[queue_of(port.number, cls)]
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
     wires.pool[slot] = waiting
@@ -232,6 +229,9 @@ def transmit(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> None:
 
 def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
     """Start what a port that is idle should send, if there is anything."""
+    if SAMPLED:
+        if PAUSES or LOOKS:  # else what comes or leaves now, and lets it start, has done so
+            close_until(env.wires, port.number, now)
     if CIRCUITS:
         if waits_for_circuit(env.wires, port, now):
             return

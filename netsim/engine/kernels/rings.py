@@ -65,6 +65,16 @@ def lengthen_link(wires: Wires, port: PortRecord, p: GlobalPort, need: int) -> b
     return True
 
 
+def ring_full(wires: Wires, p: GlobalPort) -> bool:
+    """Make room on the link of port ``p`` for a packet and a PFC frame, sent in one event.
+
+    True if there is none, and the pool is used up.
+    """
+    port = wires.ports[p]
+    need = port.tail - wires.head_seen[p] + 2
+    return need > port.ring_mask + 1 and not lengthen_link(wires, port, p, need)
+
+
 def lengthen_queue(wires: Wires, queue: QueueRecord, need: int) -> bool:
     """Likewise for a class queue of a switch."""
     slots = slots_for(queue.mask, need)

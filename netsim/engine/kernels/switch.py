@@ -10,7 +10,7 @@ from __future__ import annotations
 from netsim.engine.kernels.balance import has_route, lose_way, output_port
 from netsim.engine.kernels.env import QueueEnv, queue_env_of
 from netsim.engine.kernels.handlers import NOTHING as NO_HANDLER
-from netsim.engine.kernels.holes import COUPLED, FAULTS, FORESEES, N_CLASSES
+from netsim.engine.kernels.holes import COUPLED, FORESEES, N_CLASSES, STRAYS
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Numbers, Ps
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
@@ -99,7 +99,7 @@ def gather(
             if COUPLED:
                 ins[k] = port
             else:
-                if FAULTS:
+                if STRAYS:
                     if not has_route(net, node, wires.pool[slot]):
                         undo[u + 4] += 1
                         head += 1
@@ -229,7 +229,7 @@ def have_read_all(net: Net, wires: Wires, scratch: Scratch, worker: int, node: N
     port = next_port(net, wires.unread, node, NO_PORT)
     while port >= 0:
         end = undo[UNDO * port + 3]
-        if FAULTS:
+        if STRAYS:
             if undo[UNDO * port + 4] > 0:
                 forget_strays(net, wires, node, first + port, end)
         wires.inbox[first + port].head = end

@@ -31,9 +31,11 @@ from netsim.engine.kernels.places import ring_slot
 from netsim.errors import RunError
 
 SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED, UNROUTABLE = range(10)
+GIVEN = 10
 """What happened to a packet: a host's NIC began to send it; it came to a switch's output port;
 that port began to send it; was dropped, trimmed, marked there; was lost on the wire; came to a
-host; was put into a host's control FIFO; came in by a switch's port, and there was no way on."""
+host; was put into a host's control FIFO; came in by a switch's port, and there was no way on; and
+from an output port it was taken by another one, which sends it."""
 
 TX, RX = 16, 17
 """A copy of the state of a flow's sending or receiving side."""
@@ -54,8 +56,8 @@ TIMER_NAMES = (
 
 CAPACITY = 1 << 15
 TIME, PORT, WHAT, VALUE = range(4)
-"""Columns of an entry. The value of ARRIVED, DROPPED, TRIMMED, MARKED and FORWARDED is the bytes
-that the class held there, without the packet on its arrival, with it afterwards."""
+"""Columns of an entry. The value of ARRIVED, DROPPED, TRIMMED, MARKED, FORWARDED and GIVEN is the
+bytes that the class held there, without the packet on its arrival, with it afterwards."""
 
 
 class Trace(NamedTuple):

@@ -1,0 +1,231 @@
+"""Packets that ports send for each other, by way of a third switch.
+
+Behind ``INDIRECT``, if it is OFFLOAD. A port whose circuit is there and that has nothing to send
+takes a packet that waits at another port of its switch. Of a switch's ports that feed circuits no
+more may start now than it has fibres, so that these are gone through in place of the ports
+(`turn_at`). A port that opens with nothing to send has to be looked at as well, while others have
+packets to give: of each fibre the one that opens next (`await_turn`), again after each event that
+may have changed which one that is.
+"""
+
+from __future__ import annotations
+
+from netsim.engine.kernels.calendar import Step, forget_look, note_event
+from netsim.engine.kernels.circuits import first_ending, may_start
+from netsim.engine.kernels.class_queues import hold
+from netsim.engine.kernels.env import QueueEnv
+from netsim.engine.kernels.fields import FibreRecord, PortRecord
+from netsim.engine.kernels.holes import FOLLOWS, SAMPLED, SHAPES, TRACE
+from netsim.engine.kernels.ids import NO_PORT, Bytes, LocalPort, Ps
+from netsim.engine.kernels.layout import Net, Wires
+from netsim.engine.kernels.places import WAITS, queue_of, ring_slot
+from netsim.engine.kernels.port_sets import exclude, include, next_port
+from netsim.engine.kernels.ports import launch, lowest
+from netsim.engine.kernels.rings import ring_full
+from netsim.engine.kernels.series import change, close_until
+from netsim.engine.kernels.trace import GIVEN, trace_packet
+from netsim.limits import HORIZON_PS
+
+NO_FIBRE = -1
+
+
+def offers(wires: Wires, port: PortRecord) -> bool:
+    """Does a packet wait at the port that another one may send?"""
+    return port.backlog >> (wires.fabric[0].relayed_class + 1) != 0
+
+
+def nothing_offered(net: Net, wires: Wires, step: Step) -> bool:
+    """Does no port of the switch offer anything? (Some that have ceased to may be taken for it.)"""
+    for word in range(net.first_word[step.node], net.first_word[step.node + 1]):
+        if wires.giving[word] != 0:
+            return False
+    return True
+
+
+def turn_at(wires: Wires, fibre: FibreRecord, now: Ps) -> None:
+    """Have a fibre know whose turn it is, or is next."""
+    if now < fibre.shuts_ps:
+        return
+    row, past = first_ending(wires, fibre.first_turn, fibre.last_turn, fibre.period_ps, now)
+    fibre.turn = row
+    fibre.past_ps = past
+    fibre.port = wires.turns[row]
+    fibre.opens_ps = wires.days[row, 0] + past
+    fibre.shuts_ps = wires.days[row, 1] + past
+
+
+def opens_now(wires: Wires, step: Step, out: LocalPort, now: Ps) -> bool:
+    """Does the circuit of local port ``out`` open at this instant?"""
+    fibre = wires.fibres[wires.circuits[step.first + out].fibre]
+    turn_at(wires, fibre, now)
+    return fibre.port == out and fibre.opens_ps == now
+
+
+def giver(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> LocalPort:
+    """The port whose packet local port ``out`` takes, or NO_PORT."""
+    wires = env.wires
+    by_way_of = net.edge[net.port_node[net.port_peer[step.first + out]]]
+    last = env.switch.gave_last
+    for before in (last, NO_PORT):
+        other = next_port(net, wires.giving, step.node, before)
+        while other >= 0 and (before == last or other <= last):
+            port = wires.ports[step.first + other]
+            if not offers(wires, port):
+                exclude(wires.giving, step.first_word, other)
+            elif other != out:
+                away = net.edge[net.port_node[net.port_peer[port.number]]]
+                if net.reached[by_way_of, away] != 0:
+                    return other
+            other = next_port(net, wires.giving, step.node, other)
+    return NO_PORT
+
+
+def take(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
+    """Have local port ``out`` send a packet of another port, if it can and there is one.
+
+    There is room for it on its link.
+    """
+    wires = env.wires
+    port = wires.ports[step.first + out]
+    if port.tx_bytes > 0 or port.backlog != 0 or not may_start(wires, port, now):
+        return
+    other = giver(net, env, step, out)
+    if other < 0:
+        return
+    env.switch.gave_last = other
+    env.switch.took_last = out
+    source = wires.ports[step.first + other]
+    relayed = wires.fabric[0].relayed_class
+    cls = relayed + 1 + lowest(source.backlog >> (relayed + 1))
+    queue = wires.queues[queue_of(source.number, cls)]
+    slot = ring_slot(queue.off, queue.mask, queue.head)
+    pkt = wires.pool[slot]
+    size = Bytes(pkt.size_bytes)
+    if SAMPLED:
+        close_until(wires, source.number, now)
+        change(wires, source.number, cls, -int(size), now)
+        close_until(wires, port.number, now)
+    if TRACE:
+        trace_packet(wires, GIVEN, source.number, slot, now, queue.bytes)
+    ingress = LocalPort(0)
+    if FOLLOWS:
+        ingress = LocalPort(wires.ingress[slot])
+    queue.bytes -= size
+    queue.head += 1
+    if queue.head == queue.tail:
+        source.backlog &= ~(1 << cls)
+    pkt.prio = relayed
+    forget_look(wires, step, out)
+    hold(wires, port, relayed, size, now)
+    launch(env, port, relayed, pkt, ingress, now)
+    note_event(wires, step, out)
+    if SHAPES:  # the other one may have been told to wait for what is gone
+        await_turn(net, wires, step, wires.circuits[source.number].fibre, now)
+
+
+def await_turn(net: Net, wires: Wires, step: Step, number: int, now: Ps) -> None:
+    """While anything is offered, have the port of a fibre looked at that opens next.
+
+    Not one that is busy then, or has packets of its own and waits for something else.
+    """
+    if nothing_offered(net, wires, step):
+        return
+    fibre = wires.fibres[number]
+    turn_at(wires, fibre, now)
+    row = fibre.turn
+    past = fibre.past_ps
+    if fibre.opens_ps <= now:
+        row += 1
+    for _ in range(fibre.first_turn, fibre.last_turn):
+        if row == fibre.last_turn:
+            row = fibre.first_turn
+            past += fibre.period_ps
+        opens = wires.days[row, 0] + past
+        if opens >= HORIZON_PS:
+            return
+        out = wires.turns[row]
+        port = wires.ports[step.first + out]
+        if port.tx_bytes > 0:
+            if port.free_at < opens:
+                return
+        elif port.tx_class == WAITS and port.free_at <= opens:
+            return
+        elif port.backlog == 0:
+            forget_look(wires, step, out)
+            port.tx_class = WAITS
+            port.free_at = opens
+            note_event(wires, step, out)
+            return
+        row += 1
+
+
+def after_completion(
+    net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps, waited: bool
+) -> None:
+    """A transmission of local port ``out`` has ended, or a wait; it has started what it had to."""
+    number = env.wires.circuits[step.first + out].fibre
+    if number == NO_FIBRE:
+        return
+    if not waited or opens_now(env.wires, step, out, now):
+        take(net, env, step, out, now)
+    await_turn(net, env.wires, step, number, now)
+
+
+def after_arrival(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
+    """A packet has come to local port ``out``, which has started or not."""
+    wires = env.wires
+    switch = env.switch
+    number = wires.circuits[step.first + out].fibre
+    if number == NO_FIBRE:
+        return
+    if not offers(wires, wires.ports[step.first + out]):
+        await_turn(net, wires, step, number, now)
+        return
+    alone = nothing_offered(net, wires, step)
+    include(wires.giving, step.first_word, out)
+    others_take(net, env, step, out, now)
+    for one in range(switch.first_fibre, switch.last_fibre):
+        if alone or one == number:
+            await_turn(net, wires, step, one, now)
+
+
+def others_take(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
+    """While local port ``out`` offers something, each port that can takes, once."""
+    wires = env.wires
+    switch = env.switch
+    n = net.first_port[step.node + 1] - step.first
+    behind = switch.took_last + 1
+    done = -1
+    while offers(wires, wires.ports[step.first + out]):
+        nearest = n
+        fibre_of_nearest = NO_FIBRE
+        for number in range(switch.first_fibre, switch.last_fibre):
+            fibre = wires.fibres[number]
+            turn_at(wires, fibre, now)
+            port = wires.ports[step.first + fibre.port]
+            if fibre.opens_ps <= now and port.tx_bytes == 0 and port.backlog == 0:
+                away = LocalPort((fibre.port - behind) % n)
+                if done < away < nearest:
+                    nearest = away
+                    fibre_of_nearest = number
+        if fibre_of_nearest == NO_FIBRE:
+            return
+        done = nearest
+        take(net, env, step, wires.fibres[fibre_of_nearest].port, now)
+        await_turn(net, wires, step, fibre_of_nearest, now)
+
+
+def others_have_room(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> bool:
+    """Make room on the links of all ports that may take what comes to local port ``out``.
+
+    False if the pool is used up.
+    """
+    wires = env.wires
+    if wires.circuits[step.first + out].fibre == NO_FIBRE:
+        return True
+    for number in range(env.switch.first_fibre, env.switch.last_fibre):
+        fibre = wires.fibres[number]
+        turn_at(wires, fibre, now)
+        if fibre.opens_ps <= now and ring_full(wires, step.first + fibre.port):
+            return False
+    return True

@@ -1,0 +1,161 @@
+"""The arrays for packets that go by way of a third switch: which one, and whose turn is when."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.engine.kernels.layout import DIRECT, FIBRE, INF, OFFLOAD, VALIANT
+from netsim.engine.simulation import Parts, Simulation
+from netsim.model import fabric as rules_of
+from netsim.model.circuits import Circuits
+from netsim.model.fabric import Fabric
+from netsim.model.network import Network
+from netsim.model.schedules import NONE
+
+Ints = NDArray[np.int64]
+
+INDIRECT = {
+    rules_of.DIRECT: DIRECT,
+    rules_of.OFFLOAD: OFFLOAD,
+    rules_of.VALIANT: VALIANT,
+}
+
+
+def indirect(fabric: Fabric, parts: Parts) -> int:
+    """Whether packets go by one circuit, or how they go by two."""
+    if not parts.circuits or fabric.circuits is None:
+        return DIRECT
+    return INDIRECT[fabric.circuits.indirect]
+
+
+class Reach(NamedTuple):
+    """The switches that have circuits, numbered from 0, and which have one that leads to which.
+
+    `number` is int64[n_nodes], -1 for all other nodes. `reached` is int8[n, n], 1 if light ever
+    passes from the one to the other, or they are the same.
+    """
+
+    number: Ints
+    reached: NDArray[np.int8]
+
+
+def leads(circuits: Circuits) -> NDArray[np.bool_]:
+    """bool[n_ports]: does a port feed a circuit through which light ever passes?"""
+    feeds: NDArray[np.bool_] = circuits.of_port != NONE
+    return feeds if circuits.lit is None else feeds & circuits.lit
+
+
+def reach_of(network: Network, circuits: Circuits) -> Reach:
+    """Of what has a circuit which other one is reached by it."""
+    ports = np.flatnonzero(leads(circuits))
+    node, far = network.port_node[ports], network.port_node[network.port_peer[ports]]
+    edges = np.union1d(node, far)
+    number = np.full(network.n_nodes, NONE, np.int64)
+    number[edges] = np.arange(edges.size)
+    reached = np.eye(edges.size, dtype=np.int8)
+    reached[number[node], number[far]] = 1
+    return Reach(number, reached)
+
+
+def build_ways(simulation: Simulation) -> dict[str, np.ndarray]:
+    """What `Net` has of it."""
+    network, how = simulation.network, indirect(simulation.fabric, simulation.parts)
+    none = np.zeros(1, np.int64)
+    ways: dict[str, np.ndarray] = {"edge": none, "reached": np.zeros((1, 1), np.int8)}
+    ways |= {"by_way": np.zeros((1, 1), np.int32), "way_first": none, "way_ports": none}
+    if how == DIRECT or network.circuits is None:
+        return ways
+    reach = reach_of(network, network.circuits)
+    ways |= {"edge": reach.number, "reached": reach.reached}
+    if how == VALIANT:
+        ways |= _lists(network, network.circuits, reach)
+    return ways
+
+
+def _lists(network: Network, circuits: Circuits, reach: Reach) -> dict[str, np.ndarray]:
+    """By which ports each switch sends what is for each other one by way of any; no list twice."""
+    n = len(reach.reached)
+    by_way = np.full((n, n), NONE, np.int32)
+    lists: dict[tuple[int, bytes], int] = {}
+    ports: list[Ints] = []
+    for here, node in enumerate(np.flatnonzero(reach.number != NONE).tolist()):
+        first, end = network.node_first_port[node : node + 2].tolist()
+        own = first + np.flatnonzero(leads(circuits)[first:end])
+        far = reach.number[network.port_node[network.port_peer[own]]]
+        for there, row in enumerate(np.ascontiguousarray(reach.reached[far].T != 0)):
+            if row.any() and there != here:
+                key = here, row.tobytes()
+                if key not in lists:
+                    lists[key] = len(ports)
+                    ports.append(own[row] - first)
+                by_way[here, there] = lists[key]
+    counts = [one.size for one in ports]
+    return {
+        "by_way": by_way,
+        "way_first": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        "way_ports": np.concatenate([*ports, np.zeros(0, np.int64)]),
+    }
+
+
+def with_turns(simulation: Simulation, wires: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`circuits` and `days` of Wires, with `turns` and `fibres` beside them."""
+    network = simulation.network
+    circuits, state, days = network.circuits, wires["circuits"], wires["days"]
+    state["fibre"] = NONE
+    how, none = indirect(simulation.fabric, simulation.parts), np.zeros(1, np.int64)
+    if how == DIRECT or circuits is None:
+        return {**wires, "turns": none, "fibres": np.zeros(1, FIBRE)}
+    ends = np.flatnonzero(circuits.of_port != NONE)
+    # A switch's fibres stand side by side.
+    key = network.port_node[ends].astype(np.int64) * (circuits.fibre.max() + 1)
+    keys, number = np.unique(key + circuits.fibre[ends], return_inverse=True)
+    state["fibre"][ends] = number.reshape(-1)
+    if how != OFFLOAD:
+        return {**wires, "turns": none, "fibres": np.zeros(keys.size, FIBRE)}
+    count = state["last_start"] - state["first_start"]
+    port = np.repeat(np.arange(network.n_ports), count)
+    behind = np.cumsum(count)
+    row = np.repeat(state["first_start"] - behind + count, count) + np.arange(port.size)
+    spans, fibre = days[row], state["fibre"][port]
+    order = np.lexsort((spans[:, 0], fibre))
+    fibres = np.zeros(keys.size, FIBRE)
+    end = len(days) + np.cumsum(np.bincount(fibre, minlength=keys.size))
+    fibres["first_turn"][1:], fibres["last_turn"] = end[:-1], end
+    fibres["first_turn"][0] = len(days)
+    fibres["period_ps"][fibre] = state["period_ps"][port]
+    _begin(fibres, state, ends, local_ports(network))
+    turns = np.concatenate([np.zeros(len(days), np.int64), local_ports(network)[port[order]]])
+    return {
+        **wires,
+        "days": np.concatenate([days, spans[order]]),
+        "turns": turns,
+        "fibres": fibres,
+    }
+
+
+def _begin(fibres: Any, state: Any, ends: Ints, local: Ints) -> None:
+    """Before the first turn. A fibre whose circuit is always there has none, nor one of no use."""
+    fibres["opens_ps"] = fibres["shuts_ps"] = INF
+    fibres["shuts_ps"][fibres["first_turn"] < fibres["last_turn"]] = -INF
+    always = ends[state["shuts_ps"][ends] == INF]
+    fibres["port"][state["fibre"][always]] = local[always]
+    fibres["opens_ps"][state["fibre"][always]] = -INF
+
+
+def local_ports(network: Network) -> Ints:
+    """int64[n_ports]: the number of each port at its node."""
+    first: Ints = network.node_first_port[network.port_node]
+    return np.arange(network.n_ports) - first
+
+
+def fibres_of(network: Network, wires: dict[str, np.ndarray]) -> tuple[Ints, Ints]:
+    """Of each switch, from which of the fibres on its own are, and up to which."""
+    fibres, state = wires["fibres"], wires["circuits"]
+    ends = np.flatnonzero(state["fibre"] != NONE)
+    node = np.zeros(fibres.size, np.int64)  # no switch's, if packets do not go by third ones
+    node[state["fibre"][ends]] = network.port_node[ends]
+    switches = np.arange(network.n_hosts, network.n_nodes)
+    return np.searchsorted(node, switches), np.searchsorted(node, switches, side="right")
