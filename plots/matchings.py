@@ -5,7 +5,7 @@ Light that goes one way only is an arrow.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,29 +14,39 @@ from netsim.units import format_time
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
+    from netsim.model.circuits import Circuits
     from netsim.model.network import Network
+
+Pairs = set[tuple[int, int]]
 
 PORT, LIGHT = "#444444", "#C77700"
 MOST_MATCHINGS = 6
 
 
+class Circle(NamedTuple):
+    """A matching to be drawn: of which circuit switch, with what above it."""
+
+    switch: int
+    title: str
+    pairs: Pairs
+
+
 def draw_matchings(figure: Figure | SubFigure, place: Any, network: Network) -> None:
-    """The first matchings of the first circuit switch; `place` is part of a grid of the figure."""
+    """Some matchings of a network (`_circles`); `place` is part of a grid of the figure."""
     circuits = network.circuits
     assert circuits is not None
-    found = matchings(network, 0)
-    count = min(len(found), MOST_MATCHINGS)
-    grid = place.subgridspec(1, count)
-    ends = np.unique(circuits.fibre[circuits.of_port == 0])
-    angles = 2 * np.pi * np.arange(ends.size) / ends.size
-    spots = np.stack([np.sin(angles), np.cos(angles)], axis=1)
-    of_end = {int(end): spot for end, spot in zip(ends.tolist(), spots, strict=True)}
-    width = min(1.2, 25 / ends.size)
-    for at, (up_ps, pairs) in enumerate(found[:count]):
+    circles = _circles(network, circuits)
+    grid = place.subgridspec(1, len(circles))
+    for at, circle in enumerate(circles):
+        ends = np.unique(circuits.fibre[circuits.of_port == circle.switch])
+        angles = 2 * np.pi * np.arange(ends.size) / ends.size
+        spots = np.stack([np.sin(angles), np.cos(angles)], axis=1)
+        of_end = {int(end): spot for end, spot in zip(ends.tolist(), spots, strict=True)}
+        width = min(1.2, 25 / ends.size)
         axes = figure.add_subplot(grid[0, at])
         axes.scatter(spots[:, 0], spots[:, 1], s=min(20.0, 200 / ends.size), color=PORT, zorder=2)
-        for a, b in pairs:
-            if (b, a) not in pairs:
+        for a, b in circle.pairs:
+            if (b, a) not in circle.pairs:
                 style = {"color": LIGHT, "linewidth": width, "arrowstyle": "->"}
                 axes.annotate("", of_end[b], of_end[a], arrowprops=style, zorder=1)
             elif a < b:
@@ -44,17 +54,34 @@ def draw_matchings(figure: Figure | SubFigure, place: Any, network: Network) -> 
                 axes.plot(*line.T, color=LIGHT, linewidth=width, zorder=1)
         axes.set(aspect="equal", xlim=(-1.2, 1.2), ylim=(-1.2, 1.2))
         axes.set_axis_off()
-        title = f"from {format_time(up_ps, 4)}" if len(found) > 1 else "always"
-        if circuits.follow:
-            title = f"slot {up_ps}"
-        if not at:
-            title = f"{circuits.names[0]} {title}"
-        if at == count - 1 and len(found) > count:
-            title += f"\nand {len(found) - count:,} more"
-        axes.set_title(title, fontsize="small")
+        axes.set_title(circle.title, fontsize="small")
 
 
-def matchings(network: Network, number: int) -> list[tuple[int, set[tuple[int, int]]]]:
+def _circles(network: Network, circuits: Circuits) -> list[Circle]:
+    """The first matchings of the first circuit switch; if it has one, that of each of the first."""
+    names = circuits.names
+    found = matchings(network, 0)
+    if len(found) > 1:
+        circles = [
+            Circle(
+                0, f"slot {up_ps}" if circuits.follow else f"from {format_time(up_ps, 4)}", pairs
+            )
+            for up_ps, pairs in found
+        ]
+        circles[0] = circles[0]._replace(title=f"{names[0]} {circles[0].title}")
+        count = len(found)
+    else:
+        some = [matchings(network, number)[0][1] for number in range(len(names[:MOST_MATCHINGS]))]
+        circles = [Circle(n, f"{names[n]} always", pairs) for n, pairs in enumerate(some)]
+        count = len(names)
+    circles = circles[:MOST_MATCHINGS]
+    if count > len(circles):
+        more = f"{circles[-1].title}\nand {count - len(circles):,} more"
+        circles[-1] = circles[-1]._replace(title=more)
+    return circles
+
+
+def matchings(network: Network, number: int) -> list[tuple[int, Pairs]]:
     """When light begins to pass a circuit switch anew, and the fibres joined then: from, to.
 
     Of one that follows the workload the slot is told in place of the time.

@@ -144,6 +144,14 @@ def test_matchings_are_those_of_the_schedule(stagger: bool) -> None:
     assert len(fibres) == 2 * 7
 
 
+def test_circuits_that_stay_are_drawn_switch_by_switch() -> None:
+    network = built("ocs", racks=10, hosts_per_rack=1, switches=9, schedule="fixed")
+    *_, first, second, _, _, _, last = draw_networks([Panel("mesh", network)]).axes
+    assert (first.get_title(), second.get_title()) == ("ocs0 always", "ocs1 always")
+    assert last.get_title() == "ocs5 always\nand 3 more"
+    assert [len(circle.lines) for circle in (first, second, last)] == [5, 5, 5]
+
+
 def test_the_figure_says_how_many_there_are(tmp_path) -> None:
     tree = built("fat_tree", hosts_per_leaf=32, leaves=64)
     rotor = built("ocs", racks=20, hosts_per_rack=2, switches=2)
