@@ -51,7 +51,8 @@ what is for racks that no circuit ever joins directly.
 
 Without it packets take the shortest path over circuits, whether they are there at the time or not:
 the direct one if there is any, and that of several of them if not. Traffic between racks that no
-path joins is refused. How racks' switches use circuits is said in [fabric.circuits].
+path joins is refused. How racks' switches use circuits is said in [fabric.circuits],
+as is whether packets go by way of a third rack (`indirect`).
 """
 
 from __future__ import annotations

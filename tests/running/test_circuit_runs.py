@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from experiment_text import load, text
 
@@ -21,7 +22,7 @@ from netsim.results.run_result import RunResult
 from netsim.results.sweep import sweep_row
 from netsim.running.estimate import code_needed, estimate, parts_of
 from netsim.running.point import simulate
-from netsim.tracing.record import trace_flow
+from netsim.tracing import trace_flow
 
 US = 10**6
 
@@ -55,6 +56,9 @@ def point_of(tmp_path: Path, sections: dict[str, str] = ROTOR, **more: str) -> P
         (ROTOR, 'clock_error = "2ms"', 'fabric.circuits.clock_error: "2ms" is too large'),
         (ROTOR, 'in_flight = "kept"', 'fabric.circuits.in_flight: "kept" is not a choice'),
         (ROTOR, 'guard = "9us"', "fabric.circuits.guard: nothing can be sent in the shortest day"),
+        (ROTOR, 'indirect = "rlb"', 'fabric.circuits.indirect: "rlb" is not a choice'),
+        (ROTOR, "relayed_class = 1", "fabric.circuits.relayed_class: has no effect with indirect"),
+        (ROTOR, 'indirect = "offload"', "fabric.circuits.relayed_class: nothing can be offloaded"),
         (STAR, "", "fabric.circuits: has no effect: no circuit of this network ever changes"),
     ],
 )  # fmt: skip
@@ -69,6 +73,37 @@ def test_a_fabric_that_pauses_is_refused_before_the_run(tmp_path):
     point = point_of(tmp_path, top='transport = "roce"', fabric='model = "lossless"')
     with pytest.raises(InputError, match=r"fabric\.model: pauses cannot cross a circuit in time"):
         code_needed([point], [parts_of(prepare(point))])
+
+
+def test_two_hops_are_no_way_back_by_the_same_cables(tmp_path):
+    fabric = ROTOR["fabric"] + '\nload_balancing = "ecmp_symmetric"'
+    with pytest.raises(InputError, match=r"fabric\.circuits\.indirect: .*by different ways"):
+        point_of(tmp_path, fabric=fabric, **{"fabric.circuits": 'indirect = "valiant"'})
+
+
+MOVES = ("send", "forward", "receive")
+
+
+def test_a_trace_shows_what_went_by_way_of_a_third_rack(tmp_path):
+    point = point_of(
+        tmp_path,
+        top='[transport]\nkind = "datagram"\ndata_class = 1',
+        fabric=ROTOR["fabric"] + "\nn_classes = 2",
+        **{"fabric.circuits": 'indirect = "offload"'},
+    )
+    write_result(tmp_path / "result", point, simulate(point))
+    events = trace_flow(load_result(tmp_path / "result"), 0).events
+    given = events.filter(pl.col("event") == "give")
+    assert len(given) > 0
+    assert set(given["node_name"]) == {"tor0"}
+    assert set(given["to_name"]) == {"tor1"}
+    for packet in given["packet"].to_list():
+        way = events.filter((pl.col("packet") == packet) & pl.col("event").is_in(MOVES))
+        names = way["node_name"].to_list()
+        assert names[:2] == ["h0", "tor0"]
+        assert names[2] in ("tor2", "tor3")
+        assert names[3:] == ["tor1", "h1"]
+    assert (events.filter(pl.col("event") == "forward")["wait_ps"].drop_nulls() > 0).any()
 
 
 def ports_of(tmp_path: Path, fault: str) -> tuple[Network, list[str]]:

@@ -1,0 +1,154 @@
+"""Packets that go over two circuits, against closed forms: what they carry, how long one waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from engine_case import TRACE_SLOTS, keep_sent
+from engine_runs import DROP_TAIL, NS, US, build, fct_ps, flow_table, run
+
+from netsim.engine.engine import Engine
+from netsim.engine.sizes import Sizes
+from netsim.model.fabric import CircuitRules, PacketFormat
+from netsim.model.network import Network
+from netsim.network import NetworkBuilder, Schedule, tournament
+
+GBPS = 10**9
+PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
+FULL_PS = 80 * NS
+"""A full packet of 1,000 bytes at 100 Gbps."""
+SLOT, DARK = 10 * FULL_PS, FULL_PS
+DUTY = 0.9
+CYCLES, BEFORE = 30, 10
+"""Periods that are run, and those of them that are not counted."""
+Flows = list[tuple[int, int, int, int]]
+
+
+def rotor(n: int) -> Network:
+    """A host of 100 Gbps at each of the switches that one rotor joins."""
+    builder = NetworkBuilder()
+    builder.add_hosts(n)
+    edges = builder.add_switches([f"tor{k}" for k in range(n)])
+    circuits = builder.add_circuit_switch("ocs", Schedule(SLOT, tournament(n), switching_ps=DARK))
+    for host, edge in enumerate(edges):
+        builder.cable(host, edge, 100 * GBPS, US)
+        builder.fibre(edge, circuits, 100 * GBPS, 300 * NS)
+    return builder.build("rotor")
+
+
+def on(network: Network, flows: Flows, indirect: str, rate: str = "none") -> Engine:
+    """An engine in plain Python for datagrams of class 1, in queues that never overflow."""
+    fabric = replace(DROP_TAIL, n_classes=2, circuits=CircuitRules(indirect=indirect))
+    params = {"data_class": 1, "rate": rate}
+    given = {"packets": PACKETS, "params": params, "jit": False}
+    return build(network, flow_table(flows), "datagram", fabric, **given)
+
+
+def share_of_line_rate(engine: Engine, n: int) -> float:
+    """What the hosts of a rotor get, once all is as it will be, by what their links carry."""
+    period = (n - 1) * SLOT
+    run(engine, BEFORE * period)
+    before = int(engine.flow_states().got_bytes.sum())
+    run(engine, CYCLES * period)
+    got = int(engine.flow_states().got_bytes.sum()) - before
+    assert engine.conservation().packets.missing == 0
+    return got / 936 * FULL_PS / (n * (CYCLES - BEFORE) * period)
+
+
+def patterns(n: int, packets: int) -> tuple[Flows, Flows]:
+    """Everyone sends to the next one, or to all others."""
+    permutation = [(a, (a + 1) % n, 936 * packets, 0) for a in range(n)]
+    uniform = [(a, b, 936 * packets, 0) for a in range(n) for b in range(n) if a != b]
+    return permutation, uniform
+
+
+@pytest.mark.parametrize("n", [4, 6])
+def test_direct_circuits_carry_what_all_send_to_all_and_a_permutation_by_one_in_n(n: int) -> None:
+    permutation, uniform = patterns(n, 10 * CYCLES * (n - 1))
+    network = rotor(n)
+    assert share_of_line_rate(on(network, uniform, "none"), n) == pytest.approx(DUTY, rel=0.02)
+    alone = DUTY / (n - 1)
+    assert share_of_line_rate(on(network, permutation, "none"), n) == pytest.approx(alone, rel=0.02)
+
+
+@pytest.mark.parametrize("n", [4, 6])
+def test_offloading_carries_a_permutation_by_more_than_half_and_loses_nothing_else(n: int) -> None:
+    """Of a cycle one slot is direct. Through the other n - 2 goes as much that is relayed as is
+    offloaded, since each relayed packet was: half of them each."""
+    permutation, uniform = patterns(n, 10 * CYCLES * (n - 1))
+    network = rotor(n)
+    both = DUTY * (1 + (n - 2) / 2) / (n - 1)
+    found = share_of_line_rate(on(network, permutation, "offload"), n)
+    assert found == pytest.approx(both, rel=0.02)
+    assert found > DUTY / 2
+    found = share_of_line_rate(on(network, uniform, "offload"), n)
+    assert found == pytest.approx(DUTY, rel=0.02)
+
+
+def test_by_way_of_any_switch_half_is_carried_whoever_sends_to_whom() -> None:
+    """Valiant: 42 Gbps of the 45 that there are; of a permutation direct circuits carry 30."""
+    n = 4
+    permutation, uniform = patterns(n, 10 * CYCLES * (n - 1))
+    network = rotor(n)
+    for flows, rate in ((permutation, "42Gbps"), (uniform, "14Gbps")):
+        found = share_of_line_rate(on(network, flows, "valiant", rate), n)
+        assert found == pytest.approx(0.42, rel=0.02)
+
+
+@pytest.mark.parametrize("indirect", ["offload", "valiant"])
+def test_no_packet_crosses_more_than_two_circuits(indirect: str) -> None:
+    permutation, uniform = patterns(4, 100)
+    fabric = replace(DROP_TAIL, n_classes=2, circuits=CircuitRules(indirect=indirect))
+    engine = keep_sent(
+        build(
+            rotor(4),
+            flow_table(permutation + uniform),
+            "datagram",
+            fabric,
+            packets=PACKETS,
+            params={"data_class": 1},
+            jit=False,
+            sizes=Sizes(link_slots=TRACE_SLOTS, queue_slots=4, control_slots=16),
+        )
+    )
+    run(engine)
+    assert (fct_ps(engine) > 0).all()
+    by_hop = np.bincount(vars(engine)["sent"]["hops"])
+    assert by_hop.size == 5  # the fourth link is a host's, behind two circuits
+    assert by_hop[1:4].tolist() == [4 * 100 * 4] * 3
+    assert 0 < by_hop[4] < by_hop[3]
+
+
+def test_one_packet_waits_as_long_on_average_by_two_circuits_as_by_one() -> None:
+    """It leaves at once, and may miss its direct circuit for one that comes up to a cycle later."""
+    n = 4
+    network, period = rotor(n), (n - 1) * SLOT
+    rng = np.random.Generator(np.random.Philox(2))
+    pairs = [(a, b) for a in range(n) for b in range(n) if a != b]
+    # One cycle after the other is one packet's, of any pair and at any phase.
+    starts = [3 * k * period + int(rng.integers(period)) for k in range(120)]
+    flows = [(*pairs[k % len(pairs)], 936, start) for k, start in enumerate(starts)]
+    direct, offload = (fct_ps(run(on(network, flows, how))) for how in ("none", "offload"))
+    alone = 2 * US + 600 * NS + 3 * FULL_PS
+    assert (direct - alone).min() >= 0
+    assert (direct - alone).max() <= period
+    assert (offload - alone).min() >= 0
+    assert (offload - alone).max() <= period + SLOT + 600 * NS + FULL_PS
+    assert abs(offload.mean() - direct.mean()) < SLOT / 2
+    assert (offload > direct).any()
+    assert (offload < direct).any()
+
+
+@pytest.mark.parametrize("indirect", ["offload", "valiant"])
+def test_compiled_code_does_the_same_with_any_number_of_threads(indirect: str) -> None:
+    permutation, uniform = patterns(6, 60)
+    rules = CircuitRules(100 * NS, 300 * NS, indirect=indirect)
+    fabric = replace(DROP_TAIL, n_classes=2, circuits=rules)
+    given = (rotor(6), flow_table(permutation + uniform), "datagram", fabric)
+    engines = [
+        run(build(*given, params={"data_class": 1}, packets=PACKETS, jit=jit, threads=threads))
+        for jit, threads in ((False, 1), (True, 1), (True, 2))
+    ]
+    assert len({engine.digest() for engine in engines}) == 1
