@@ -23,6 +23,9 @@ MOST_SLOTS = 1000
 BYTE_BPS_PS = 8 * 10**12
 """A byte takes so many ps, divided by the rate in bit/s."""
 
+CONTROL_PS = 20 * 10**6
+"""From the end of a phase to the order to turn, where nothing else is said."""
+
 FOR_GOOD_PS = 10**12
 """The slot of a switch that has one matching, which it never leaves."""
 
@@ -158,6 +161,34 @@ def by_demand(params: Mapping[str, Any], table: Table) -> list[Schedule]:
         except InputError as error:
             raise error.at(key="topology.schedule") from None
     return found
+
+
+def by_phases(
+    params: Mapping[str, Any], tables: Sequence[Table]
+) -> tuple[list[Schedule], list[int]]:
+    """The schedules of switches that go on as the flows of a level are delivered.
+
+    `tables` are bytes from rack to rack, level by level. Returns also the slot of each level; those
+    one behind the other that need the same circuits share one, as does one that needs none.
+    """
+    slots: list[list[list[int]]] = []
+    of_level = []
+    for table in tables:
+        chosen = for_good(table, params["switches"], duplex=params["duplex"])
+        if any(table) and (not slots or chosen != slots[-1]):
+            slots.append(chosen)
+        of_level.append(max(len(slots) - 1, 0))
+    return [
+        Schedule(
+            None,
+            matchings,
+            duplex=params["duplex"],
+            switching_ps=params["switching"],
+            sync_ps=params["sync"],
+            control_ps=CONTROL_PS if params["control"] is None else params["control"],
+        )
+        for matchings in zip(*slots, strict=True)
+    ], of_level
 
 
 def _lengths_ps(params: Mapping[str, Any], parts: Sequence[Part], night_ps: int) -> list[int]:

@@ -34,6 +34,12 @@ those that stay are there so long after time 0, and a night; where they change, 
 with so long a time without light, or with a night if that is longer. Without it the first ones are
 there at time 0.
 
+With `reconfigure = "phases"` each level of the traffic, of flows that wait for as many others, is a
+demand of its own, and gets "greedy" circuits. Those of the next level come as all flows of one are
+delivered: `control` later (by default 20 us, in which the last acknowledgements have to pass) the
+mirrors begin to turn. Levels one behind the other that need the same circuits are one. Packets take
+the circuits of their own level.
+
 A prediction may be wrong: `predict_error` is the share of the bytes of each two racks that is
 expected of two others, drawn at random, while the traffic is what it is.
 
@@ -65,7 +71,7 @@ import numpy as np
 from netsim.errors import InputError
 from netsim.matchings.choose import ALGORITHMS, BVN, GREEDY, MAX_WEIGHT, SOLSTICE
 from netsim.matchings.prediction import mispredicted
-from netsim.matchings.tables import table_of
+from netsim.matchings.tables import Table, table_of
 from netsim.network import (
     Demand,
     Network,
@@ -73,13 +79,15 @@ from netsim.network import (
     Schedule,
     Way,
     Ways,
+    in_slot,
     over_cables,
     over_direct_circuits,
 )
 from netsim.params import REQUIRED, Param
-from netsim.topologies._ocs_schedules import by_demand, fixed, rotors
+from netsim.topologies._ocs_schedules import by_demand, by_phases, fixed, rotors
 
 FIXED, ROTOR, DEMAND = SCHEDULES = ("fixed", "rotor", "demand")
+PHASES = "phases"
 PREDICTION_STREAM = 0x6F6373
 """Keeps the random numbers of predictions apart from other uses of the seed."""
 
@@ -108,6 +116,7 @@ PARAMS = [
     Param("period", "time", None, "bvn, solstice: all slots of a switch; as the demand needs"),
     Param("margin", "ratio", None, "bvn, solstice: so much longer are days; 0.05"),
     Param("control", "time", None, "demand: to collect it and to hand out matchings"),
+    Param("reconfigure", "choice", None, "greedy: once by default", choices=("once", PHASES)),
     Param("predict_error", "fraction", 0.0, "demand: share of the bytes expected elsewhere"),
     Param("duplex", "bool", True, "whether light goes both ways by one matching"),
     Param("packet_rate", "rate", None, "line rate of a rack's uplink to each packet switch"),
@@ -180,11 +189,23 @@ def adapt(params: Mapping[str, Any], network: Network, demand: Demand) -> Networ
     Raises:
         InputError: slots or a period in which nothing could be sent.
     """
-    entries = demand.entries()
+    rng = np.random.Generator(np.random.Philox([demand.seed, PREDICTION_STREAM]))
+    if params["reconfigure"] != PHASES:
+        return _network(params, by_demand(params, _expected(params, demand.entries(), rng)))
+    levels = range(int(demand.level.max(initial=-1)) + 1)
+    tables = [_expected(params, demand.entries(demand.level == one), rng) for one in levels]
+    schedules, slot_of_level = by_phases(params, tables)
+    made = _network(params, schedules)
+    return made.with_phases(np.array(slot_of_level)[demand.level]) if schedules else made
+
+
+def _expected(
+    params: Mapping[str, Any], entries: list[tuple[int, int, int]], rng: np.random.Generator
+) -> Table:
+    """The bytes from rack to rack that a prediction says, right or wrong."""
     if params["predict_error"]:
-        rng = np.random.Generator(np.random.Philox([demand.seed, PREDICTION_STREAM]))
         entries = mispredicted(entries, params["racks"], params["predict_error"], rng)
-    return _network(params, by_demand(params, table_of(params["racks"], entries)))
+    return table_of(params["racks"], entries)
 
 
 def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Network:
@@ -211,15 +232,19 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
         for tor in tors:
             builder.fibre(tor, switch, params["uplink_rate"], params["fibre_latency"])
     title = f"{name}_{racks}x{params['hosts_per_rack']}"
+    slots = len(schedules[0].matchings) if schedules and schedules[0].steered else 0
     if params["packet_rate"] is None:
-        return builder.build(title)
+        by_slot = [Way(f"slot {k}", in_slot(k)) for k in range(slots)]
+        return builder.build(title, ways=Ways(by_slot, by_phase=True) if slots else None)
     names = [f"spine{k}" for k in range(spines)]
     for spine in builder.add_switches(names, 1, latency_ps):
         builder.cables(np.array(tors), spine, params["packet_rate"], params["packet_latency"])
     packets = "packets"
+    circuits = [Way(f"slot {k}", in_slot(k, over_direct_circuits)) for k in range(slots)]
     ways = Ways(
-        [Way("circuits", over_direct_circuits), Way(packets, over_cables)],
+        [*(circuits or [Way("circuits", over_direct_circuits)]), Way(packets, over_cables)],
         large_bytes=params["small"] or 0,
+        by_phase=slots > 0,
         small=packets,
         control=packets,
         otherwise=packets,
@@ -243,6 +268,7 @@ def _check(params: Mapping[str, Any]) -> None:
         "margin": schedule == DEMAND and algorithm in cut,
         "algorithm": schedule == DEMAND,
         "control": schedule == DEMAND,
+        "reconfigure": schedule == DEMAND and algorithm == GREEDY,
         "predict_error": schedule == DEMAND,
         "packet_switches": params["packet_rate"] is not None,
         "small": params["packet_rate"] is not None,

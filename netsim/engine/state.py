@@ -134,7 +134,7 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
             "ports that send packets for each other go by a timetable, which circuits that follow "
             "the workload have not got",
             key="fabric.circuits.indirect",
-            hint='"none" or "valiant"',
+            hint='"none"',
         )
     at = fabric.ecn.at if fabric.ecn is not None else None
     return {

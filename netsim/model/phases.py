@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.model.circuit_times import KEY as RULES
 from netsim.model.circuit_times import longest_send_ps
 from netsim.model.circuits import Circuits
-from netsim.model.fabric import CircuitRules, PacketFormat
+from netsim.model.fabric import DIRECT, VALIANT, CircuitRules, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.lanes import Lanes
 from netsim.model.network import Network
@@ -92,10 +93,18 @@ def least_control_ps(network: Network, rules: CircuitRules | None, packets: Pack
 
 
 def check_control(network: Network, rules: CircuitRules | None, packets: PacketFormat) -> None:
-    """Refuse orders that would be there before anybody can know of them.
+    """Refuse orders that would be there before anybody can know of them, and rules for switches at
+    the edge that do not go with orders.
 
     Raises InputError, without a file.
     """
+    follows = network.circuits is not None and network.circuits.follow
+    if follows and rules is not None and rules.indirect == VALIANT:
+        raise InputError(
+            "packets would take circuits of later slots, which wait for these packets",
+            key=f"{RULES}.indirect",
+            hint=f'"{DIRECT}" where circuit switches follow the workload',
+        )
     least_ps = least_control_ps(network, rules, packets)
     steering = None if network.circuits is None else network.circuits.steering
     if steering is not None and steering.control_ps < least_ps:

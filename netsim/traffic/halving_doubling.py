@@ -1,0 +1,79 @@
+"""All-reduce by halving and doubling: partners that are ever nearer, and then farther again.
+
+The hosts of a group, blocks of `group_size` (a power of two) next to one another, end with the sum
+of what all of them had. In the first step each exchanges half of its `size` bytes with the host
+half a group away, which adds it to its own half; in the next one half of that with the host a
+quarter of a group away, and so on down to its neighbour, when each has the sum of a share. Then the
+steps come in reverse, in which what is exchanged doubles, until all have all. Reduce-scatter by
+recursive halving, all-gather by recursive doubling: R. Thakur, R. Rabenseifner and W. Gropp,
+International Journal of High Performance Computing Applications 19(1), 49-66, 2005.
+
+So partners change from step to step. A host's next step begins as it has what was sent to it in the
+last one: `compute` later, the time that adding and software take, its flow starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from netsim.errors import InputError
+from netsim.flows import FlowTable, TrafficContext
+from netsim.network import Network
+from netsim.params import Param
+
+PARAMS = [
+    Param("size", "bytes", "8MB", "bytes that each host has", minimum="1B"),
+    Param("group_size", "count", None, "hosts of a group; all hosts by default", minimum=2),
+    Param("compute", "time", "0us", "between what a host was sent and its next step"),
+]
+
+
+def flows(
+    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
+) -> FlowTable:
+    """A flow for each step and host, in this order."""
+    n_hosts, size = network.n_hosts, params["size"]
+    n = params["group_size"] or n_hosts
+    if n_hosts % n or n & (n - 1) or n < 2:
+        raise InputError(
+            f"groups of {n} hosts, which halve again and again, do not fill {n_hosts} hosts",
+            key="traffic.group_size",
+            hint=f"a power of two that divides {n_hosts}",
+        )
+    if size < n:
+        raise InputError(
+            f"{size} bytes cannot be cut into {n} shares",
+            key="traffic.size",
+            hint=f"at least {n} B",
+        )
+    halvings = n.bit_length() - 1
+    context.expect(2 * halvings * n_hosts, key="traffic.group_size")
+    away = n >> np.arange(1, halvings + 1)
+    away = np.concatenate([away, away[::-1]])[:, None]
+    host = np.arange(n_hosts)
+    src = np.broadcast_to(host, (away.size, n_hosts))
+    # What is cut does not divide evenly: the partner with the higher number has the smaller half.
+    held = np.full(n_hosts, size)
+    halves = []
+    for step in range(halvings):
+        upper = (host & int(away[step, 0])) > 0
+        halves.append(np.where(upper, held - held // 2, held // 2))
+        held = np.where(upper, held // 2, held - held // 2)
+    sizes = np.array(halves)
+    # On the way back a host sends all that it has: what its partner sent to it on the way there.
+    back = [half[host ^ int(step)] for half, step in zip(sizes, away[:halvings, 0], strict=True)]
+    table = FlowTable(
+        src.reshape(-1),
+        (src ^ away).reshape(-1),
+        np.concatenate([sizes, back[::-1]]).reshape(-1),
+        np.repeat(np.where(np.arange(away.size) > 0, params["compute"], 0), n_hosts),
+    )
+    before = [
+        (step - 1) * n_hosts + (host ^ int(away[step - 1, 0])) for step in range(1, away.size)
+    ]
+    after = [[]] * n_hosts + [[flow] for flow in np.concatenate(before).tolist()]
+    table.set_dependencies(after)
+    return table

@@ -1,0 +1,130 @@
+"""Circuits that follow the levels of the traffic, as `ocs` has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from experiment_text import load, text
+
+from netsim.errors import InputError
+from netsim.experiment.scenario import prepare
+from netsim.network import Network
+from netsim.results.run_result import RunResult
+from netsim.running.point import simulate
+
+US = 10**6
+SWITCHING, CONTROL = 25 * US, 20 * US
+
+
+@pytest.fixture(autouse=True)
+def plain_python(monkeypatch):
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+
+
+def point_of(tmp_path: Path, transport: str = "datagram", traffic: str = "", **given: Any):
+    """An all-reduce of four hosts in racks of their own, partners 2, 1, 1 and 2 away."""
+    table = {"kind": "ocs", "racks": 4, "hosts_per_rack": 1, "schedule": "demand", "switches": 2}
+    table |= {"switching": "25us", "host_rate": "200Gbps", **given}
+    topology = "\n".join(
+        f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
+        for key, value in table.items()
+    )
+    sections = {"traffic": 'kind = "halving_doubling"\nsize = "400KB"\n' + traffic}
+    top = f'transport = "{transport}"'
+    (point,) = load(tmp_path, text(top=top, topology=topology, **sections)).points()
+    return point
+
+
+def phased(tmp_path: Path, **given: Any) -> RunResult:
+    return simulate(point_of(tmp_path, reconfigure="phases", **given))
+
+
+def joined(network: Network, slot: int) -> dict[int, set[int]]:
+    """The racks that each rack's light goes to in a slot, by any switch."""
+    circuits = network.circuits
+    assert circuits is not None
+    assert circuits.lit_in is not None
+    found: dict[int, set[int]] = {}
+    for port in np.flatnonzero((circuits.of_port >= 0) & circuits.lit_in[slot]).tolist():
+        if circuits.lit is None or circuits.lit[port]:
+            ends = network.port_node[[port, int(network.port_peer[port])]] - network.n_hosts
+            found.setdefault(int(ends[0]), set()).add(int(ends[1]))
+    return found
+
+
+@pytest.mark.parametrize("duplex", [True, False])
+def test_each_level_has_its_circuits_and_all_uplinks(tmp_path: Path, duplex: bool) -> None:
+    network = prepare(point_of(tmp_path, reconfigure="phases", duplex=duplex)).network
+    partners = [2, 1, 2]
+    for slot, away in enumerate(partners):
+        assert joined(network, slot) == {rack: {rack ^ away} for rack in range(4)}
+    assert network.phase_of_flow is not None
+    # The two steps in the middle have the same partners, and no order between them.
+    assert network.phase_of_flow.reshape(4, 4).T.tolist() == [[0, 1, 1, 2]] * 4
+
+
+@pytest.mark.parametrize("transport", ["datagram", "ndp", "nscc", "dctcp"])
+def test_turns_come_as_levels_are_delivered(tmp_path: Path, transport: str) -> None:
+    """With transports that acknowledge, too: acknowledgements come in time."""
+    result = phased(tmp_path, transport=transport)
+    assert result.complete
+    assert result.slots is not None
+    flows = result.flows
+    ends = (flows["start_ps"] + flows["fct_ps"]).reshape(4, 4).max(axis=1)
+    begins = result.slots["begin_ps"].tolist()
+    assert begins == [0, ends[0] + CONTROL, ends[2] + CONTROL]
+    starts = flows["start_ps"].reshape(4, 4).min(axis=1)
+    waited = [
+        begin + SWITCHING - start for begin, start in zip(begins[1:], starts[[1, 3]], strict=True)
+    ]
+    assert result.slots["waited_ps"].tolist() == [0, *waited]
+
+
+def test_what_is_hidden_costs_nothing(tmp_path: Path) -> None:
+    """As long as alone on a network whose two circuits at a time are a single one."""
+    result = phased(tmp_path, traffic='compute = "50us"', uplink_rate="200Gbps", switches=1)
+    assert result.slots is not None
+    assert result.slots["waited_ps"].tolist() == [0, 0, 0]
+    assert (result.flows["fct_ps"] == result.flows["ideal_ps"]).all()
+
+
+def test_a_packet_fabric_takes_what_has_no_circuit_in_its_level(tmp_path: Path) -> None:
+    """With one circuit for two partners at once, one of them goes by packets."""
+    lines = ["src,dst,size_bytes,after", "0,1,40960,", "0,2,4096,", "1,0,8192,0 1", "2,3,9999,"]
+    (tmp_path / "flows.csv").write_text("\n".join(lines))
+    point = point_of(tmp_path, reconfigure="phases", switches=1, packet_rate="10Gbps")
+    traffic = 'kind = "flow_list"\nfile = "flows.csv"'
+    topology = "\n".join(
+        f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
+        for key, value in point.resolved["topology"].items()
+        if value is not None
+    )
+    sections = {"topology": topology, "traffic": traffic, "fabric": 'queue_bytes = "1GB"'}
+    (other,) = load(tmp_path, text(top='transport = "datagram"', **sections)).points()
+    result = simulate(other)
+    assert result.complete
+    assert result.flows["way"].tolist() == ["slot 0", "packets", "slot 1", "slot 0"]
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "message"),
+    [
+        ({"algorithm": "max_weight"}, "reconfigure", 'no effect with algorithm = "max_weight"'),
+        ({"schedule": "rotor"}, "reconfigure", 'no effect with schedule = "rotor"'),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    tmp_path: Path, given: dict[str, Any], key: str, message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        prepare(point_of(tmp_path, reconfigure="phases", **given))
+    assert message in str(caught.value)
+    assert caught.value.key == f"topology.{key}"
+
+
+def test_an_order_takes_its_time(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="turn 1us after the last delivery of a phase"):
+        prepare(point_of(tmp_path, reconfigure="phases", control="1us"))
