@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.inputs import at_line, read_lines, whole
-from netsim.matchings.choose import GREEDY, MAX_WEIGHT, decomposed, for_good, slots
+from netsim.matchings.choose import GREEDY, MAX_WEIGHT, decomposed, for_good
 from netsim.matchings.tables import Part, Table
+from netsim.matchings.weights import slot_by_slot
 from netsim.network import Schedule, tournament
 
 Ints = NDArray[np.int64]
@@ -136,31 +137,29 @@ def by_demand(params: Mapping[str, Any], table: Table) -> list[Schedule]:
         slot_ps = FOR_GOOD_PS + params["switching"] + params["sync"]
         return [Schedule(slot_ps, [one], **times, **begin) for one in chosen]
     night_ps = params["switching"] + params["sync"]
+    rate_bps = switches * params["uplink_rate"]
     if algorithm == MAX_WEIGHT:
         slot_ps = params["slot"] or SLOT_PS
-        capacity = max(slot_ps - night_ps, 0) * params["uplink_rate"] // BYTE_BPS_PS
+        capacity = max(slot_ps - night_ps, 0) * rate_bps // BYTE_BPS_PS
         if not capacity:
             raise InputError(
                 "ends before light passes",
                 key="topology.slot",
                 hint="longer than switching and sync",
             )
-        shares = slots(table, switches, capacity, most, duplex=duplex)
-        lengths = [[slot_ps] * len(own) for own in shares]
+        parts = slot_by_slot(table, capacity, most, duplex=duplex)
+        slots_ps = [slot_ps] * len(parts)
     else:
-        shares = decomposed(table, algorithm, switches, most)
-        lengths = [_lengths_ps(params, own, night_ps) for own in shares]
-    found = []
-    for own, slots_ps in zip(shares, lengths, strict=True):
-        matchings = [part.columns for part in own]
-        dark = params["control"] or not own
-        before_ps = [max(params["control"] or 0, night_ps + 1)] * bool(dark)
-        nobody = [[-1] * params["racks"]] * bool(dark)
-        try:
-            found.append(Schedule(before_ps + slots_ps, nobody + matchings, **times))
-        except InputError as error:
-            raise error.at(key="topology.schedule") from None
-    return found
+        parts = decomposed(table, algorithm, most)
+        slots_ps = _lengths_ps(params, parts, rate_bps)
+    matchings = [part.columns for part in parts]
+    if params["control"] or not parts:
+        slots_ps = [max(params["control"] or 0, night_ps + 1), *slots_ps]
+        matchings = [[-1] * params["racks"], *matchings]
+    try:
+        return [Schedule(slots_ps, matchings, **times) for _ in range(switches)]
+    except InputError as error:
+        raise error.at(key="topology.schedule") from None
 
 
 def by_phases(
@@ -191,9 +190,12 @@ def by_phases(
     ], of_level
 
 
-def _lengths_ps(params: Mapping[str, Any], parts: Sequence[Part], night_ps: int) -> list[int]:
-    """How long each slot of a switch is: a night, and a day; at least as long without a period."""
-    rate_bps, control_ps = params["uplink_rate"], params["control"] or 0
+def _lengths_ps(params: Mapping[str, Any], parts: Sequence[Part], rate_bps: int) -> list[int]:
+    """How long each slot is: a night, and a day; at least as long without a period.
+
+    `rate_bps` is that of all uplinks of a rack together.
+    """
+    night_ps, control_ps = params["switching"] + params["sync"], params["control"] or 0
     if params["period"] is None or not parts:
         stretch = 1 + (MARGIN if params["margin"] is None else params["margin"])
         shortest_ps = max(night_ps, 1)

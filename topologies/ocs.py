@@ -26,8 +26,9 @@ circuit switches itself (co-packaged optics), and the queues for those in its me
   circuit; with "max_weight" the matching that carries most of what is left has the next `slot`;
   "bvn" (Birkhoff and von Neumann) and "solstice" cut the demand into matchings that last as long as
   they are needed, and `margin` longer, since the last packets come after the first ones. These go
-  one way (`duplex = false`). All slots are gone through again and again, in a `period` that
-  they are stretched to. At most `slots` matchings a switch are kept, those with most bytes.
+  one way (`duplex = false`). All slots are gone through again and again, in a `period` that they
+  are stretched to. All switches have the same matching at a time, so that a rack's uplinks are as
+  one. At most `slots` are kept, those with most bytes.
 
 With `control` demand-aware circuits wait for who collects the demand and hands out the matchings:
 those that stay are there so long after time 0, and a night; where they change, each period begins
@@ -112,7 +113,7 @@ PARAMS = [
     Param("sync", "time", "0us", "and then: receivers find the beat of another sender"),
     Param("order", "count", None, "rotor: a number that shuffles the matchings"),
     Param("stagger", "bool", False, "rotor: whether the switches turn one after the other"),
-    Param("slots", "count", None, "demand: the most matchings of a switch", minimum=1),
+    Param("slots", "count", None, "max_weight, bvn, solstice: the most matchings; 1000", minimum=1),
     Param("period", "time", None, "bvn, solstice: all slots of a switch; as the demand needs"),
     Param("margin", "ratio", None, "bvn, solstice: so much longer are days; 0.05"),
     Param("control", "time", None, "demand: to collect it and to hand out matchings"),

@@ -107,12 +107,13 @@ def distinct(points: Sequence[Point]) -> list[tuple[str, Point]]:
     told = {"topology"}
     if any(adapts(point.topology) for point in chosen):
         told |= {"traffic", "classes", "seed"}
-    axes = [axis for axis in chosen[0].axes if axis.partition(".")[0] in told]
-    names = [
-        ", ".join(_told(axis, point.axes[axis]) for axis in axes) or point.topology.name
-        for point in chosen
-    ]
-    return list(zip(names, chosen, strict=True))
+    return [(_name_among(point, told), point) for point in chosen]
+
+
+def _name_among(point: Point, told: set[str]) -> str:
+    """What a point has on the axes of the sections that are `told`."""
+    axes = {axis: value for axis, value in point.axes.items() if axis.partition(".")[0] in told}
+    return ", ".join(_told(*axis) for axis in axes.items()) or point.topology.name
 
 
 def networks_of(chosen: Sequence[tuple[str, Point]]) -> list[tuple[str, Network]]:

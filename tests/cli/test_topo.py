@@ -43,6 +43,17 @@ def test_networks_that_follow_the_traffic_differ_with_it(netsim):
     assert [one["label"] for one in json.loads(result.stdout)] == ["ocs"]
 
 
+def test_topologies_side_by_side_have_axes_of_their_own(netsim):
+    tables = """[
+        {label = 'a tree', kind = 'fat_tree', hosts_per_leaf = 2, leaves = 2},
+        {label = 'rotors', kind = 'ocs', racks = 3, hosts_per_rack = 1, slot = ['20us', '30us']},
+    ]""".replace("\n", " ")
+    result = netsim("topo", "small.toml", "--json", "--set", f"topology={tables}")
+    assert result.exit_code == 0, result.output
+    labels = [one["label"] for one in json.loads(result.stdout)]
+    assert labels == ["a tree", "rotors, slot 20us", "rotors, slot 30us"]
+
+
 def test_failures(netsim):
     result = netsim("topo", "small.toml", "--fail", "spine0", "--fail", "h3 - leaf1", "--json")
     assert result.exit_code == 0, result.output

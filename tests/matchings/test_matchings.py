@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netsim.matchings.choose import decomposed
 from netsim.matchings.decompose import birkhoff, solstice
 from netsim.matchings.greedy import greedy
 from netsim.matchings.perfect import FREE, perfect_matching
-from netsim.matchings.sharing import shared_out
 from netsim.matchings.tables import Part, Table, stuffed, sums, table_of
 from netsim.matchings.weights import heaviest, heaviest_pairs, slot_by_slot
 
@@ -214,12 +214,16 @@ def test_circuits_follow_the_shares_of_demand() -> None:
     assert sorted(matchings[:, 0].tolist()) == [1, 1, 1, 2]
 
 
-@given(tables(), st.integers(1, 6))
-def test_shares_are_alike_and_complete(table: Table, switches: int) -> None:
-    whole = stuffed(table)
-    parts = solstice(whole)
-    shares = shared_out(parts, switches)
-    amounts = [sum(part.amount for part in own) for own in shares]
-    assert max(amounts) - min(amounts) <= 1
-    assert sum_of((part for own in shares for part in own), len(table)) == whole
-    assert sum(map(len, shares)) < len(parts) + switches or not parts
+@pytest.mark.parametrize("algorithm", ["bvn", "solstice"])
+@given(table=tables(), most=st.integers(1, 60))
+def test_the_longest_parts_are_kept_and_join_who_needs_it(
+    algorithm: str, table: Table, most: int
+) -> None:
+    every = decomposed(table, algorithm, 10_000)
+    kept = decomposed(table, algorithm, most)
+    amounts = sorted((part.amount for part in every), reverse=True)
+    assert sorted((part.amount for part in kept), reverse=True) == amounts[:most]
+    carried = sum_of(every, len(table))
+    for row, entries in enumerate(table):
+        assert set(carried[row]) - {FREE} == set(entries)
+        assert all(carried[row][column] >= amount for column, amount in entries.items())

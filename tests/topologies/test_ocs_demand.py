@@ -96,20 +96,12 @@ def test_days_are_as_long_as_the_demand_needs(
     network = prepare(point).network
     circuits = network.circuits
     assert circuits is not None
-    days = 100 * FULL * 80  # of both, one after the other
-    if switches == 1:
-        assert set(circuits.period_ps[circuits.ever].tolist()) == {days + 2 * US}
-        for k, part in ((1, 75), (2, 25)):
-            share = part * FULL * 80 / (days + 2 * US)
-            for rack in range(5):
-                assert shares(network)[rack, (rack + k) % 5] == pytest.approx(share, abs=1e-6)
-    else:
-        # One switch has the first shift for good, the other one its rest and the second shift.
-        assert set(circuits.period_ps[circuits.ever].tolist()) == {days // 2 + 2 * US}
+    period = 100 * FULL * 80 // switches + 2 * US  # of both shifts, and two nights
+    assert set(circuits.period_ps[circuits.ever].tolist()) == {period}
+    for k, part in ((1, 75), (2, 25)):
         for rack in range(5):
-            half = (days / 2) / (days / 2 + 2 * US)
-            assert shares(network)[rack, (rack + 1) % 5] == pytest.approx(1 + half / 2, abs=1e-6)
-            assert shares(network)[rack, (rack + 2) % 5] == pytest.approx(half / 2, abs=1e-6)
+            share = part * FULL * 80 / period  # by all switches together
+            assert shares(network)[rack, (rack + k) % 5] == pytest.approx(share, abs=1e-6)
 
 
 def test_a_period_stretches_days_and_keeps_nights(tmp_path: Path) -> None:
@@ -135,7 +127,6 @@ def test_everything_arrives_with_the_best_matching_of_each_slot(
         algorithm="max_weight", slot="8us", switching="1us",
     )  # fmt: skip
     scenario = prepare(point)
-    # Five days of 7 us, of 87.5 KB each, for every rack: two or more of them would be enough.
     assert set(shares(scenario.network)) == {(a, b) for a in range(5) for b in range(5) if a != b}
     result = simulate(point)
     assert result.complete
