@@ -36,6 +36,7 @@ from netsim.model.relays import RelayRule
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
 from netsim.model.schedules import Schedule, tournament
 from netsim.model.trees import TIERS, Tree, add_tree, expect_trees
+from netsim.model.turns import Expander
 from netsim.model.ways import (
     Way,
     Ways,
@@ -50,6 +51,7 @@ __all__ = [
     "CircuitSwitch",
     "Defaults",
     "Demand",
+    "Expander",
     "Network",
     "NetworkBuilder",
     "RelayRule",

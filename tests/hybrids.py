@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from netsim.network import (
+    Expander,
     Network,
     NetworkBuilder,
     Schedule,
@@ -40,3 +43,42 @@ def hybrid(schedule: Schedule | None = None, **rule: Any) -> Network:
     for tor in tors:
         builder.fibre(tor, ocs, 100 * GBPS, FIBRE)
     return builder.build("hybrid", ways=Ways((CIRCUITS, PACKETS), **rule))
+
+
+def opera(
+    racks: int,
+    rotors: int,
+    *,
+    slot_ps: int = 40 * US,
+    dark_ps: int = 2 * US,
+    drain_ps: int = 3 * US,
+    order: int = 1,
+    **rule: Any,
+) -> Network:
+    """Racks of one host joined by rotors that turn one after the other, with an expander.
+
+    Each has the same number of matchings, in some of which it may join nobody; `order` draws how
+    they are dealt out. All cables have 100 Gbps, and hosts and fibres those delays. The first way
+    is "direct", over one circuit, the second "expander".
+    """
+    matchings = tournament(racks)
+    idle = np.full((-len(matchings) % rotors, racks), -1)
+    matchings = np.concatenate([matchings, idle])
+    np.random.default_rng(order).shuffle(matchings)
+    builder = NetworkBuilder()
+    builder.add_hosts(racks)
+    tors = builder.add_switches([f"tor{k}" for k in range(racks)])
+    for host, tor in enumerate(tors):
+        builder.cable(host, tor, 100 * GBPS, TO_RACK)
+    for number in range(rotors):
+        schedule = Schedule(
+            slot_ps,
+            matchings[number::rotors],
+            switching_ps=dark_ps,
+            offset_ps=number * slot_ps // rotors,
+        )
+        rotor = builder.add_circuit_switch(f"rotor{number}", schedule)
+        for tor in tors:
+            builder.fibre(tor, rotor, 100 * GBPS, FIBRE)
+    ways = Ways([Way("direct", over_circuits), Way("expander", Expander(drain_ps))], **rule)
+    return builder.build("opera", ways=ways)

@@ -21,6 +21,7 @@ from netsim.model.routing import (
     shortest_paths,
 )
 from netsim.model.schedules import Schedule
+from netsim.model.turns import RoutingBySlot, SlotTables
 from netsim.model.ways import Way, Ways
 
 
@@ -67,6 +68,22 @@ class Over:
         return shortest_paths(wiring.only(self.ports))
 
 
+@dataclass(frozen=True, eq=False)
+class OverBySlot(RoutingBySlot):
+    """The same for slots that last so long each; slot 0 begins at ``offset_ps``."""
+
+    by: list[Over]
+    slots_ps: tuple[int, ...]
+    offset_ps: int
+
+    def __call__(self, wiring: Wiring) -> RoutingTable:
+        return self.by[0](wiring)
+
+    def by_slot(self, wiring: Wiring) -> SlotTables:
+        tables = (one(wiring) for one in self.by)
+        return SlotTables(np.array(self.slots_ps), self.offset_ps, tables)
+
+
 def ways_of(case: Case, network: Network) -> Ways:
     """The case's ways, for its network without them."""
     assert case.ways is not None
@@ -76,10 +93,12 @@ def ways_of(case: Case, network: Network) -> Ways:
         for node in (cable.a, cable.b):
             cable_of[free[node]] = number
             free[node] += 1
-    ways = [
-        Way(str(number), Over(np.isin(cable_of, list(cables))))
-        for number, cables in enumerate(case.ways.cables)
-    ]
+    ways = []
+    for number in range(len(case.ways.cables)):
+        by = [Over(np.isin(cable_of, list(cables))) for cables in case.ways.slots_of(number)]
+        turning = number == case.ways.turning
+        slots = OverBySlot(by, case.ways.slots_ps, case.ways.offset_ps)
+        ways.append(Way(str(number), slots if turning else by[0]))
     numbers = case.ways.small, case.ways.control, case.ways.otherwise
     small, control, otherwise = (None if one is None else str(one) for one in numbers)
     given = {"large_bytes": case.ways.large_bytes, "by_phase": case.ways.by_phase}

@@ -33,6 +33,7 @@ class Parts:
     program: PluginUse | None = None
     several_ports: bool = False
     ways: bool = False
+    turns: bool = False
     sampled: bool = False
     histogram: bool = False
     circuits: bool = False
@@ -41,8 +42,8 @@ class Parts:
 
     @property
     def loses(self) -> bool:
-        """May links lose packets?"""
-        return self.faults or self.circuits
+        """May links lose packets, or switches have no route for them?"""
+        return self.faults or self.circuits or self.turns
 
     @classmethod
     def of(
@@ -60,6 +61,7 @@ class Parts:
             program=None if load.program is None else load.program.use,
             several_ports=network.has_several_ports,
             ways=network.n_ways > 1,
+            turns=network.turns is not None,
             sampled=sampling is not None,
             histogram=sampling is not None and sampling.queues,
             circuits=network.circuits is not None and network.circuits.change,

@@ -146,8 +146,9 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         "COUPLED": discipline.coupled or fabric.load_balancing == "least_loaded" or how == OFFLOAD,
         "BALANCING": BALANCING[fabric.load_balancing],
         "WAYS": parts.ways,
+        "TURNS": parts.turns,
         "FAULTS": parts.faults,
-        "STRAYS": parts.faults or how != DIRECT,
+        "STRAYS": parts.faults or parts.turns or how != DIRECT,
         "CIRCUITS": parts.circuits,
         "STEERED": parts.steered,
         "INDIRECT": how,
@@ -168,7 +169,7 @@ def foresees(fabric: Fabric, discipline: Discipline, parts: Parts) -> bool:
     """
     has = discipline.features
     own_order = any(has[feature] for feature in ("SHAPES", "CHOOSES", "PICKS", "MOVES"))
-    bound = fabric.load_balancing == "least_loaded" or parts.faults or parts.circuits
+    bound = fabric.load_balancing == "least_loaded" or parts.loses
     return has["FORESEES"] and not (bound or own_order)
 
 
@@ -184,7 +185,8 @@ def build_net(simulation: Simulation) -> Net:
     routes = None if faults is None else faults.routes
     if routes is None and faults is not None:
         routes = RowWriter(network).changes(np.zeros(0, np.int64))
-    none = np.zeros(1, np.int64)
+    none, turns = np.zeros(1, np.int64), network.turns
+    ends_ps = none if turns is None else np.cumsum(turns.slots_ps)
     return grouped(
         Net,
         n_hosts=network.n_hosts,
@@ -198,8 +200,12 @@ def build_net(simulation: Simulation) -> Net:
         row_ptr=none if routes is None else routes.row_ptr,
         row_from=none if routes is None else routes.row_from_ps,
         row_first=none if routes is None else routes.row_first,
-        route=(routes or network).route,
-        route_ports=(routes or network).route_ports,
+        # No time is before the first slot: it begins up to a period before 0.
+        turns_from=0 if turns is None else turns.offset_ps % ends_ps[-1] - ends_ps[-1],
+        turn_ends=ends_ps,
+        turn_first=none[None] if turns is None else turns.row_first,
+        route=(turns or routes or network).route,
+        route_ports=(turns or routes or network).route_ports,
         node_salt=node_salt,
         **build_ways(simulation),
     )

@@ -251,7 +251,7 @@ class NetworkBuilder:
             edge_switch=edge_switch.astype(np.int32),
             first_group=first_group,
             switch_network=switch_network.astype(np.int32),
-            of_circuit=None if circuits is None else circuits.of_port,
+            circuits=circuits,
             usable=None if circuits is None else circuits.lit,
             lit_in=None if circuits is None else circuits.lit_in,
         )
@@ -291,6 +291,7 @@ class NetworkBuilder:
             route_ports=table.route_ports,
             routing=routing,
             ways=ways,
+            turns=None if ways is None else ways.turns(wiring),
             circuits=circuits,
             plan=Plan(
                 names=self._names,

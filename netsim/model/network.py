@@ -28,6 +28,7 @@ from netsim.model.routing import (
     shortest_paths,
 )
 from netsim.model.schedules import NONE
+from netsim.model.turns import Turns
 from netsim.model.ways import Ways
 from netsim.units import format_time
 
@@ -73,6 +74,7 @@ class Network:
         route, route_ports: see `netsim.model.routing.RoutingTable`.
         routing: what made them, and makes others when links are down.
         ways: several ways and the rule by which packets take them; None: there is one.
+        turns: routes that take turns; what is said above is then of slot 0. None: all stay.
         circuits: of cables that go through circuit switches; None if there are no such switches.
         relays: which messages go by way of a peer; None: those without a network in common are
             refused.
@@ -105,6 +107,7 @@ class Network:
     route_ports: NDArray[np.int32]
     routing: Routing = shortest_paths
     ways: Ways | None = None
+    turns: Turns | None = None
     circuits: Circuits | None = None
     relays: RelayRule | None = None
     plan: Plan = field(default_factory=Plan, repr=False)
@@ -191,7 +194,7 @@ class Network:
             edge_switch=self.edge_switch,
             first_group=self.first_group,
             switch_network=self.switch_network,
-            of_circuit=None if self.circuits is None else self.circuits.of_port,
+            circuits=self.circuits,
             usable=usable,
             lit_in=None if self.circuits is None else self.circuits.lit_in,
         )

@@ -78,8 +78,15 @@ def follow_failures(network: Network, faults: LinkFaults, converge_ps: Ints) -> 
 
     `converge_ps` (int64[n_switches]) is how long after each change a switch has its new row. A link
     that is down one way is not used that way. Links to hosts are in no table, since there is no
-    other way. Raises InputError for too many changes, or if the rows do not fit into memory.
+    other way. Raises InputError for too many changes, for routes that take turns, or if the rows do
+    not fit into memory.
     """
+    if network.turns is not None:
+        raise InputError(
+            "routes that take turns with circuits do not follow failures as well",
+            key="routing.converge",
+            hint='"never"',
+        )
     writer = RowWriter(network)
     alone = np.zeros(network.n_hosts, bool)
     for time, down in _states(network, faults):

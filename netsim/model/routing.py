@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.limits import HORIZON_PS
+from netsim.model.circuits import Circuits
 
 COUNT_BITS = 16
 COUNT_MASK = (1 << COUNT_BITS) - 1
@@ -40,8 +41,7 @@ class Wiring:
             network.
         first_group: int64[n_networks + 1], where the groups of each network begin.
         switch_network: int32[n_switches], the network of each switch.
-        of_circuit: int32[n_ports], the circuit switch that a port's cable goes through, -1 if none;
-            None if there are no such switches.
+        circuits: of cables that go through circuit switches; None if there are no such switches.
         usable: bool[n_ports], False where no route may lead out of a port; None: everywhere.
         lit_in: bool[n_slots, n_ports], of steered circuit switches in which slots light that leaves
             by a port passes, True for all other ports; None if there are no such switches.
@@ -55,7 +55,7 @@ class Wiring:
     edge_switch: NDArray[np.int32]
     first_group: NDArray[np.int64]
     switch_network: NDArray[np.int32]
-    of_circuit: NDArray[np.int32] | None = None
+    circuits: Circuits | None = None
     usable: NDArray[np.bool_] | None = None
     lit_in: NDArray[np.bool_] | None = None
 
@@ -85,6 +85,11 @@ class Wiring:
         lengths = np.diff(self.first_group)[self.switch_network]
         first: NDArray[np.int64] = np.cumsum(lengths) - lengths
         return first
+
+    @property
+    def n_entries(self) -> int:
+        """Entries of a routing table, all rows together."""
+        return int(np.diff(self.first_group)[self.switch_network].sum())
 
     def switches_of(self, network: int) -> NDArray[np.int64]:
         """The switches of a network, ascending."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError, did_you_mean
+from netsim.memory import require_room
 from netsim.model.routing import (
     COUNT_BITS,
     NO_ROUTE,
@@ -24,6 +27,9 @@ from netsim.model.routing import (
     shortest_paths,
 )
 from netsim.model.schedules import NONE
+from netsim.model.turns import RoutingBySlot, SlotTables, Turns
+
+Ints = NDArray[np.int64]
 
 
 def over_circuits(wiring: Wiring) -> RoutingTable:
@@ -63,14 +69,17 @@ def over_cables(wiring: Wiring) -> RoutingTable:
 def _by_circuit(wiring: Wiring) -> NDArray[np.bool_]:
     """bool[n_ports]: ports whose cables go through circuit switches."""
     found = np.zeros(wiring.port_node.size, bool)
-    if wiring.of_circuit is not None:
-        found = wiring.of_circuit != NONE
+    if wiring.circuits is not None:
+        found = wiring.circuits.of_port != NONE
     return found
 
 
 @dataclass(frozen=True)
 class Way:
-    """A way: its name, which results tell, and what makes its routes."""
+    """A way: its name, which results tell, and what makes its routes.
+
+    Those of a `RoutingBySlot` take turns; one way at most has one.
+    """
 
     name: str
     routing: Routing = shortest_paths
@@ -102,6 +111,8 @@ class Ways:
         names = self.names
         if not names or len(set(names)) < len(names):
             raise InputError("the ways of a network need names, each its own")
+        if sum(isinstance(way.routing, RoutingBySlot) for way in self.ways) > 1:
+            raise InputError("the routes of more than one way take turns", hint="one at most")
         for what in ("small", "control", "otherwise"):
             name = getattr(self, what)
             if name is not None and name not in names:
@@ -114,16 +125,28 @@ class Ways:
 
     def __call__(self, wiring: Wiring) -> RoutingTable:
         """The rows of all switches; in each the entries of all ways, one way behind the other."""
-        return joined(wiring, [way.routing(wiring) for way in self.ways])
+        writer = TableWriter()
+        return writer.table(_joined(writer, wiring, [way.routing(wiring) for way in self.ways]))
+
+    def turns(self, wiring: Wiring) -> Turns | None:
+        """Those rows in every slot, if the routes of a way take turns.
+
+        Raises InputError if they do not fit into memory.
+        """
+        for way in self.ways:
+            if isinstance(way.routing, RoutingBySlot):
+                found = way.routing.by_slot(wiring)
+                others = [None if one is way else one.routing(wiring) for one in self.ways]
+                return _turns(wiring, found, others)
+        return None
 
     def number(self, name: str | None) -> int:
         """Of the way of a name; of the first one if it is None."""
         return 0 if name is None else self.names.index(name)
 
 
-def joined(wiring: Wiring, tables: Sequence[RoutingTable]) -> RoutingTable:
-    """One table of several, the entries of all of them for a switch one behind the other."""
-    writer = TableWriter()
+def _joined(writer: TableWriter, wiring: Wiring, tables: Sequence[RoutingTable]) -> Ints:
+    """The entries of several tables for each switch one behind the other, as `writer` has them."""
     length = np.diff(wiring.first_group)[wiring.switch_network]
     before = np.repeat(wiring.route_first, length)
     within = np.arange(before.size) - before
@@ -131,4 +154,26 @@ def joined(wiring: Wiring, tables: Sequence[RoutingTable]) -> RoutingTable:
     for way, table in enumerate(tables):
         place = before * len(tables) + way * np.repeat(length, length) + within
         route[place] = writer.translated(table.route, table.route_ports)
-    return writer.table(route)
+    return route
+
+
+def _turns(wiring: Wiring, found: SlotTables, others: Sequence[RoutingTable | None]) -> Turns:
+    """The rows of all ways, one of which (None among `others`) has a table for each slot."""
+    writer = TableWriter()
+    first = len(others) * np.append(wiring.route_first, wiring.n_entries)
+    known: dict[bytes, int] = {}
+    rows: list[Ints] = []
+    row_first = np.zeros((found.slots_ps.size, wiring.n_switches), np.int64)
+    used = 0
+    for slot, table in enumerate(found.tables):
+        route = _joined(writer, wiring, [table if one is None else one for one in others])
+        for switch, (begin, end) in enumerate(pairwise(first.tolist())):
+            row = route[begin:end]
+            place = known.setdefault(blake2b(row.tobytes(), digest_size=16).digest(), used)
+            if place == used and row.size:
+                rows.append(row)
+                used += row.size
+            row_first[slot, switch] = place
+        require_room(2 * 8 * used, what=f"the routes of {slot + 1:,} slots", key="topology")
+    table = writer.table(np.concatenate(rows))
+    return Turns(found.slots_ps, found.offset_ps, row_first, table.route, table.route_ports)

@@ -6,13 +6,15 @@ import random
 from dataclasses import replace
 
 from .model import Case
+from .random_graphs import NS, US
 from .ways import Ways
 
 
 def with_ways(case: Case, rng: random.Random) -> Case:
     """The case with two or three ways, the last over all cables, for what has no route otherwise.
 
-    The others are over some of them: chosen at random, or circuits, or all that are none.
+    The others are over some of them: chosen at random, or circuits, or all that are none. The first
+    one may have others from slot to slot.
     """
     inner = [k for k, cable in enumerate(case.cables) if min(cable.a, cable.b) >= case.n_hosts]
     circuits = frozenset(k for k in inner if case.cables[k].circuit is not None)
@@ -29,4 +31,22 @@ def with_ways(case: Case, rng: random.Random) -> Case:
         control=rng.choice((None, rng.choice(numbers))),
         otherwise=len(chosen),
     )
+    if rng.random() < 0.5:
+        ways = _turning(ways, inner, rng)
     return replace(case, ways=ways)
+
+
+def _turning(ways: Ways, inner: list[int], rng: random.Random) -> Ways:
+    """The ways, the first of which is over other cables in each slot."""
+    by_slot = [ways.cables[0]]
+    for _ in range(rng.randrange(1, 5)):
+        some = frozenset(k for k in inner if rng.random() < 0.8)
+        by_slot.append(rng.choice((some, *by_slot)))
+    most_ps = rng.choice((2, 100 * NS, US, 10 * US))
+    return replace(
+        ways,
+        turning=0,
+        by_slot=tuple(by_slot),
+        slots_ps=tuple(rng.choice((most_ps, rng.randint(1, most_ps))) for _ in by_slot),
+        offset_ps=rng.choice((0, rng.randrange(30 * US))),
+    )

@@ -132,8 +132,9 @@ class Simulator:
                 for index, away in hops.items():
                     switch = self.switches[index - self.case.n_hosts]
                     switch.height = min(switch.height or away, away)
-                for way, cables in enumerate(ways.cables if ways else [everything]):
-                    self._find_routes_to(to, way, cables)
+                for way in range(len(ways.cables) if ways else 1):
+                    for slot, cables in enumerate(ways.slots_of(way) if ways else [everything]):
+                        self._find_routes_to(to, way, slot, cables)
 
     def _hops(self, to: HostPort, cables: frozenset[int]) -> dict[int, int]:
         """How many links each switch is from a host's port, over some of the cables."""
@@ -148,11 +149,11 @@ class Simulator:
                     frontier.append(node)
         return hops
 
-    def _find_routes_to(self, to: HostPort, way: int, cables: frozenset[int]) -> None:
+    def _find_routes_to(self, to: HostPort, way: int, slot: int, cables: frozenset[int]) -> None:
         hops = self._hops(to, cables)
         for index, away in hops.items():
             switch = self.switches[index - self.case.n_hosts]
-            switch.routes[to.index, way] = [
+            switch.routes[to.index, way, slot] = [
                 port
                 for port in switch.ports
                 if port.peer is to
@@ -160,9 +161,9 @@ class Simulator:
             ]
 
     def leads(self, way: int, here: HostPort, there: HostPort) -> bool:
-        """Is there a route from one host's port to another one?"""
+        """Is there a route from one host's port to another one, in slot 0?"""
         switch = self.switches[here.peer.node.index - self.case.n_hosts]
-        return (there.index, way) in switch.routes
+        return (there.index, way, 0) in switch.routes
 
     # -- the end -----------------------------------------------------------------------------
 

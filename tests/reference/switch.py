@@ -147,7 +147,8 @@ class Switch:
         self.fabric = sim.case.fabric
         self.seed = sim.case.seed
         self.ports: list[SwitchPort] = []
-        self.routes: dict[tuple[int, int], list[SwitchPort]] = {}  # by a host's port, and the way
+        # By a host's port, the way, and its slot.
+        self.routes: dict[tuple[int, int, int], list[SwitchPort]] = {}
         self.height = 0  # the fewest links to a host
         self.balancer = Balancer(self.fabric["load_balancing"], self.seed, index)
         self.two_hops = TwoHops(self)
@@ -199,7 +200,9 @@ class Switch:
 
     def candidates(self, packet: Packet) -> list[SwitchPort]:
         """The ports that lead to a packet's destination now."""
-        found = self.routes.get((packet.dst, packet.way), [])
+        ways = self.sim.case.ways
+        slot = ways.slot_at(self.sim.now) if ways and packet.way == ways.turning else 0
+        found = self.routes.get((packet.dst, packet.way, slot), [])
         edge = self.sim.ports[packet.dst].peer.node.index
         if edge == self.index:
             return found

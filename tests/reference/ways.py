@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 class Ways:
     """The ways of a case, known by their numbers, and the rule.
 
-    ``cables`` are those that each way has routes over, by their places in the list.
+    ``cables`` are those that each way has routes over, by their places in the list. Of the way
+    ``turning``, if there is one, they are those of slot 0; ``by_slot`` has those of all slots,
+    which last ``slots_ps`` and begin at ``offset_ps``.
     """
 
     cables: tuple[frozenset[int], ...]
@@ -23,6 +25,23 @@ class Ways:
     small: int = 0
     control: int | None = None
     otherwise: int | None = None
+    turning: int | None = None
+    by_slot: tuple[frozenset[int], ...] = ()
+    slots_ps: tuple[int, ...] = ()
+    offset_ps: int = 0
+
+    def slot_at(self, time: int) -> int:
+        """The slot at a time."""
+        left = (time - self.offset_ps) % sum(self.slots_ps)
+        for slot, length in enumerate(self.slots_ps):
+            if left < length:
+                return slot
+            left -= length
+        raise AssertionError
+
+    def slots_of(self, way: int) -> tuple[frozenset[int], ...]:
+        """The cables of a way in each of its slots; it has one only, unless they take turns."""
+        return self.by_slot if way == self.turning else (self.cables[way],)
 
 
 def data_way(sim: Simulator, flow: int, lane: Lane) -> int:

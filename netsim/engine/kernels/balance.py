@@ -7,7 +7,7 @@ choice is a pure function of counters of the port by which the packet came in.
 from __future__ import annotations
 
 from netsim.engine.kernels.fields import PacketRecord
-from netsim.engine.kernels.holes import BALANCING, FAULTS, INDIRECT, N_CLASSES, TRACE
+from netsim.engine.kernels.holes import BALANCING, FAULTS, INDIRECT, N_CLASSES, TRACE, TURNS
 from netsim.engine.kernels.ids import Address, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
 from netsim.engine.kernels.layout import VALIANT, Net, Wires
 from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
@@ -46,8 +46,25 @@ def least_loaded(wires: Wires, net: Net, first: GlobalPort, offset: int, n: int,
     return best
 
 
+def turn_at(net: Net, now: Ps) -> int:
+    """The slot of the routes that hold at a time."""
+    last = net.turn_ends.size - 1
+    past = (now - net.turns_from) % net.turn_ends[last]
+    lo = 0
+    hi = last
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if net.turn_ends[middle] > past:
+            hi = middle
+        else:
+            lo = middle + 1
+    return lo
+
+
 def row_of(net: Net, node: NodeId, now: Ps) -> int:
     """Where the row of the routing table begins that switch ``node`` has at a time."""
+    if TURNS:
+        return net.turn_first[turn_at(net, now), node - net.n_hosts]
     if not FAULTS:
         return net.route_first[node]
     switch = node - net.n_hosts

@@ -85,6 +85,8 @@ FAULTS: bool = _feature("FAULTS")
 """Do links lose packets, or go down?"""
 STRAYS: bool = _feature("STRAYS")
 """May packets come where there is no way on for them?"""
+TURNS: bool = _feature("TURNS")
+"""Do routes take turns, slot by slot?"""
 CIRCUITS: bool = _feature("CIRCUITS")
 """Are there cables that are there on some days only (circuits.py)?"""
 STEERED: bool = _feature("STEERED")

@@ -207,6 +207,9 @@ class Net(NamedTuple):
     row_ptr: Numbers[int, int]  # int64[n_switches + 1]: each switch's rows, if links have faults
     row_from: Numbers[int, Ps]  # int64[...]: from when on a row holds, likewise
     row_first: Numbers[int, int]  # int64[...]: where it begins in route, likewise
+    turns_from: Ps  # when the first slot begins of routes that take turns
+    turn_ends: Numbers[int, Ps]  # int64[slots]: and when each ends, from then on
+    turn_first: Numbers[tuple[int, int], int]  # int64[slots, n_switches]: where rows begin in route
     route: Numbers[int, int]  # int64[...]: by group, offset << 16 | count, or NO_ROUTE
     route_ports: Numbers[int, LocalPort]  # int32[...]
     node_salt: Numbers[NodeId, int]  # int64[n_nodes], start of the ECMP hash

@@ -1,0 +1,224 @@
+"""Routes by slot: over circuits that are there and stay, so that nothing waits for one."""
+
+from __future__ import annotations
+
+from time import process_time
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, build, counter, fct_ps, flow_table, run
+from hybrids import FIBRE, GBPS, TO_RACK, US, opera
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netsim.engine.kernels.balance import turn_at
+from netsim.engine.kernels.ids import Ps
+from netsim.errors import InputError
+from netsim.model.fabric import PacketFormat
+from netsim.model.faults import LinkFault, combine
+from netsim.model.network import Network
+from netsim.model.reroute import follow_failures
+from netsim.model.routing import NO_ROUTE
+from netsim.model.turns import MOST_SLOTS, Turns
+from netsim.network import Expander, NetworkBuilder, Schedule, Way, Ways
+
+PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
+FULL_PS = 80_000
+RACKS, ROTORS, SLOT, DARK, DRAIN = 16, 5, 50 * US, 2 * US, 3 * US
+MOST_CIRCUITS = 6
+"""That a packet crosses from rack to rack, of 16 which four circuits or more lead from each."""
+
+
+@pytest.fixture(scope="module")
+def network() -> Network:
+    """16 racks on five rotors of three matchings each, one of which turns every 10 us."""
+    return opera(RACKS, ROTORS, slot_ps=SLOT, dark_ps=DARK, drain_ps=DRAIN, large_bytes=10**6,
+                 small="expander")  # fmt: skip
+
+
+def turns_of(network: Network) -> Turns:
+    assert network.turns is not None
+    return network.turns
+
+
+def candidates(turns: Turns, slot: int, switch: int, place: int) -> list[int] | None:
+    """Local ports by which a switch sends in a slot; None if there is no way."""
+    entry = int(turns.route[turns.row_first[slot, switch] + place])
+    return (
+        None if entry == NO_ROUTE else turns.route_ports[entry >> 16 :][: entry & 0xFFFF].tolist()
+    )
+
+
+def lit(network: Network, port: int, begin_ps: int, end_ps: int) -> bool:
+    """Does light of a port pass all the time between two times?"""
+    circuits = network.circuits
+    assert circuits is not None
+    calendar = int(circuits.calendar[port])
+    days = circuits.days_ps[slice(*circuits.first_day[calendar : calendar + 2])]
+    past = (begin_ps - days[:, 0]) % int(circuits.period_ps[calendar])
+    return bool((past + end_ps - begin_ps <= days[:, 1] - days[:, 0]).any())
+
+
+def test_slots_end_where_rotors_turn_and_where_they_are_about_to(network: Network) -> None:
+    turns = turns_of(network)
+    period = 3 * SLOT
+    assert turns.slots_ps.sum() == period
+    begins = set(((turns.offset_ps + np.cumsum(turns.slots_ps)) % period).tolist())
+    changes = np.arange(0, period, SLOT // ROTORS)
+    assert begins == {*((changes + DARK) % period), *((changes - DRAIN) % period)}
+
+
+def test_in_every_slot_all_racks_are_joined_by_circuits_that_are_there_and_stay(
+    network: Network,
+) -> None:
+    """Every list of every table, against the days of the ports in it; the lists lead on."""
+    turns = turns_of(network)
+    ends = turns.offset_ps + np.cumsum(turns.slots_ps)
+    port_switch = network.port_node[network.port_peer] - network.n_hosts
+    first = network.node_first_port[network.n_hosts :]
+    for slot, (end, slot_ps) in enumerate(zip(ends.tolist(), turns.slots_ps.tolist(), strict=True)):
+        for group in range(RACKS):
+            left = {}
+            for switch in range(RACKS):
+                ports = candidates(turns, slot, switch, RACKS + group)
+                assert ports is not None
+                assert (ports == []) == (switch == network.edge_switch[group])
+                for port in first[switch] + np.array(ports, int):
+                    assert lit(network, port, end - slot_ps, end + DRAIN)
+                left[switch] = {int(port_switch[first[switch] + port]) for port in ports}
+            # Each list is of the neighbours that are nearest: one link less from there.
+            hops = {int(network.edge_switch[group]): 0}
+            while len(hops) < RACKS:
+                nearer = {s for s, to in left.items() if to and to <= hops.keys()} - hops.keys()
+                assert nearer
+                hops |= dict.fromkeys(nearer, 1 + max(hops.values()))
+            assert max(hops.values()) <= MOST_CIRCUITS
+
+
+def test_the_ways_of_circuits_are_not_those_of_the_expander(network: Network) -> None:
+    """The first way stays as it is: one circuit, whether it is there or not."""
+    turns = turns_of(network)
+    for switch in range(RACKS):
+        for group in range(RACKS):
+            alone = {tuple(candidates(turns, slot, switch, group) or ()) for slot in range(30)}
+            assert alone == {tuple(network.candidates(switch, group).tolist())}
+
+
+def test_no_lone_packet_waits_for_a_circuit(network: Network) -> None:
+    """At any phase: it takes the time of some circuits one after the other, to the picosecond."""
+    rng = np.random.default_rng(3)
+    flows = []
+    for k in range(400):
+        src, dst = rng.choice(RACKS, 2, replace=False).tolist()
+        flows.append((src, dst, 936, k * 50 * US + int(rng.integers(50 * US))))
+    table = flow_table(sorted(flows, key=lambda flow: flow[3]))
+    engine = run(build(network, table, "datagram", DROP_TAIL, packets=PACKETS, jit=False))
+    rest, each = 2 * TO_RACK + 2 * FULL_PS, 2 * FIBRE + FULL_PS
+    circuits, more = np.divmod(fct_ps(engine) - rest, each)
+    assert not more.any()
+    assert set(circuits.tolist()) <= set(range(1, MOST_CIRCUITS + 1))
+    assert counter(engine, "dark_packets") == counter(engine, "unroutable_packets") == 0
+
+
+def test_large_flows_wait_for_their_circuit_and_small_ones_do_not(network: Network) -> None:
+    flows = flow_table([(0, 5, 10**6, 0), (0, 5, 936, 0)])
+    engine = run(build(network, flows, "datagram", DROP_TAIL, packets=PACKETS, jit=False))
+    large, small = fct_ps(engine).tolist()
+    assert small < 10 * US
+    assert large >= 10**6 * 80 + 3 * TO_RACK
+    direct = network.path(0, 5)
+    assert len(direct) == 3
+    sent = engine.link_counters().sent_packets[direct[1]]
+    assert sent >= -(-(10**6) // 936)
+
+
+class Few:
+    """What an engine has of routes that take turns: slots of 3, 1 and 7 ps."""
+
+    turn_ends = np.array([3, 4, 11])
+
+    def __init__(self, offset_ps: int) -> None:
+        self.turns_from = offset_ps % 11 - 11
+
+
+@given(st.integers(0, 10**9), st.integers(0, 200))
+def test_the_slot_at_any_time(at_ps: int, offset_ps: int) -> None:
+    slots = [0, 0, 0, 1, 2, 2, 2, 2, 2, 2, 2]
+    found = turn_at(Few(offset_ps), Ps(at_ps))  # type: ignore[arg-type]
+    assert found == slots[(at_ps - offset_ps) % 11]
+
+
+def of(*schedules: Schedule, drain_ps: int = 0) -> Network:
+    """A host at each rack, and circuit switches with these schedules; the expander alone."""
+    builder = NetworkBuilder()
+    racks = schedules[0].n_ports
+    builder.add_hosts(racks)
+    tors = builder.add_switches([f"tor{k}" for k in range(racks)])
+    for host, tor in enumerate(tors):
+        builder.cable(host, tor, 100 * GBPS, US)
+    for number, schedule in enumerate(schedules):
+        one = builder.add_circuit_switch(f"ocs{number}", schedule)
+        for tor in tors:
+            builder.fibre(tor, one, 100 * GBPS, US)
+    return builder.build("few", ways=Ways([Way("expander", Expander(drain_ps))]))
+
+
+ALWAYS = Schedule(US, [[1, 2, 0]], duplex=False)
+
+
+def test_slots_of_switches_with_different_periods_are_those_of_both_together() -> None:
+    """One turns every 2 and 3 us, the other every 4: after 20 us all is as it was."""
+    one = Schedule([2 * US, 3 * US], [[1, 0, -1], [-1, 2, 1]])
+    other = Schedule(4 * US, [[2, -1, 0], [-1, -1, -1]], offset_ps=US)
+    turns = turns_of(of(one, other, ALWAYS))
+    changes = {t + 5 * k for k in range(8) for t in (0, 2)} | {1 + 4 * k for k in range(10)}
+    ends = turns.offset_ps + np.cumsum(turns.slots_ps)
+    assert sorted((ends // US % 40).tolist()) == sorted(one for one in changes if one < 40)
+
+
+def test_circuits_that_never_change_have_one_slot() -> None:
+    turns = turns_of(of(Schedule(US, [[1, 2, 0]] * 2, duplex=False)))
+    assert turns.slots_ps.size == len(turns.row_first) == 1
+
+
+def test_equal_rows_are_there_once() -> None:
+    """Light from 0 to 1 comes and goes: what the others do is the same all the time."""
+    turns = turns_of(of(Schedule(US, [[1, 0, -1], [-1, -1, -1]], duplex=False), ALWAYS))
+    assert [np.unique(column).size for column in turns.row_first.T] == [2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("schedules", "message"),
+    [
+        ([Schedule(US, [[1, 0, 2], [0, 2, 1]])], "from .* on no circuits that are there join edge"),
+        ([Schedule(US, [[1, 0, 2], [0, 2, 1]], repeats=False)], "schedules that repeat"),
+        (
+            [Schedule(n, [[1, 0, 2], [0, 2, 1]]) for n in (US + 3, US + 1, US)],
+            f"more than {MOST_SLOTS:,} times in",
+        ),
+    ],
+)  # fmt: skip
+def test_circuits_that_make_no_expander(schedules: list[Schedule], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        of(*schedules)
+
+
+def test_one_way_at_most_takes_turns() -> None:
+    with pytest.raises(InputError, match="the routes of more than one way take turns"):
+        Ways([Way("a", Expander(0)), Way("b", Expander(1))])
+
+
+def test_links_may_fail_and_routes_do_not_follow(network: Network) -> None:
+    faults = combine([LinkFault(np.array([20]), outages_ps=((0, US),))], network.n_ports)
+    with pytest.raises(InputError, match=r"routing\.converge: routes that take turns"):
+        follow_failures(network, faults, np.zeros(network.n_switches, np.int64))
+
+
+@pytest.mark.slow
+def test_a_hundred_racks_take_some_seconds() -> None:
+    """108 racks and six rotors, as in Opera: 107 matchings and a turn in which one joins nobody."""
+    begin = process_time()
+    turns = turns_of(opera(108, 6, slot_ps=600 * US, dark_ps=10 * US, drain_ps=20 * US))
+    assert process_time() - begin < 30
+    assert turns.slots_ps.size == 2 * 107
+    assert turns.nbytes < 50e6
