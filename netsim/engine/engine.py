@@ -139,6 +139,10 @@ class Engine:
         """int64[n_ports]: bit c is set where packets of class c wait at the port of a switch."""
         return readings.waiting_classes(self.state)
 
+    def offloaded_packets(self) -> int:
+        """How many packets ports of switches have sent for other ports."""
+        return readings.offloaded_packets(self.state)
+
     def conservation(self) -> Conservation:
         """What became of every packet and byte that hosts sent."""
         return readings.conservation(self.state)

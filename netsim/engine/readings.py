@@ -240,6 +240,11 @@ def slot_states(state: State) -> SlotStates:
     return SlotStates(begin_ps, lit_ps, done_ps, records["waits_for"].copy())
 
 
+def offloaded_packets(state: State) -> int:
+    """How many packets ports of switches have sent for other ports, by way of a third switch."""
+    return int(state.wires.switches["n_taken"].sum())
+
+
 def _view(records: Any, field: str) -> Ints:
     """A field of all records, which cannot be written."""
     column = np.asarray(records)[field]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.model.circuit_times import lit_ps
+from netsim.model.fabric import OFFLOAD
 from netsim.model.schedules import NONE
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def circuits_so_far(engine: Engine) -> Circuits | None:
 def circuit_figures(engine: Engine, slots: Table | None) -> dict[str, Any]:
     """The circuits' part of the summary: for how much of the time they were there on average.
 
-    With `slots` (`slot_table`) also how many of them began, and how long flows waited for them.
+    With `slots` (`slot_table`) also how many of them began, and how long flows waited for them; and
+    if packets may be offloaded, how many were.
     """
     circuits, so_far = engine.network.circuits, circuits_so_far(engine)
     if circuits is None or so_far is None or not circuits.ever.any():
@@ -59,11 +61,30 @@ def circuit_figures(engine: Engine, slots: Table | None) -> dict[str, Any]:
         "dark": int(counters.dark_packets.sum()),
         "dark_bytes": int(counters.dark_bytes.sum()),
     }
+    if _offloads(engine):
+        figures["offloaded"] = engine.offloaded_packets()
     if slots is not None:
         begun = (slots["begin_ps"] >= 0) & (slots["begin_ps"] < end_ps)
         figures["slots"] = int(begun.sum())
         figures["waited_ps"] = int(np.maximum(slots["waited_ps"], 0).sum())
     return {"circuits": figures}
+
+
+def offload_in_vain(engine: Engine) -> str:
+    """That no flow's data is of a class that can be offloaded, though it was to be; or ""."""
+    rules, classes = engine.fabric.circuits, engine.flow_states().traffic_class
+    if rules is None or not _offloads(engine) or engine.offloaded_packets():
+        return ""
+    if not classes.size or classes.max() > rules.relayed_class:
+        return ""
+    return (
+        f"nothing was offloaded: data is of class {classes.max()}, which is not above "
+        f"fabric.circuits.relayed_class = {rules.relayed_class}"
+    )
+
+
+def _offloads(engine: Engine) -> bool:
+    return engine.fabric.circuits is not None and engine.fabric.circuits.indirect == OFFLOAD
 
 
 def slot_table(engine: Engine) -> Table | None:

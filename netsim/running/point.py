@@ -15,6 +15,7 @@ from netsim.errors import InputError, warn_once
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.limits import HORIZON_PS, INT64, THREADS
 from netsim.results.run_result import Ending, RunResult
+from netsim.running.circuits import offload_in_vain
 from netsim.running.collect import closed_form_result, engine_result
 from netsim.running.drive import BEFORE, FINISHED, IDLE, INTERRUPTED, TIME, Chunk, drive
 from netsim.running.estimate import code_needed, parts_of
@@ -204,6 +205,8 @@ class _Run:
             stop_when_done=not self.stop.drain,
             should_stop=self.should_stop,
         )
+        if in_vain := offload_in_vain(self.engine):
+            warn_once(f"{self.point.name}: {in_vain}")
         if why == INTERRUPTED and self.keeper is not None:
             self.keeper.keep(self.engine, self.wall_s, self.patience)
         if why == TIME:

@@ -81,6 +81,13 @@ def test_two_hops_are_no_way_back_by_the_same_cables(tmp_path):
         point_of(tmp_path, fabric=fabric, **{"fabric.circuits": 'indirect = "valiant"'})
 
 
+def test_a_run_says_that_nothing_could_be_offloaded(tmp_path, capsys):
+    offload = {"fabric.circuits": 'indirect = "offload"'}
+    result = simulate(point_of(tmp_path, fabric=ROTOR["fabric"] + "\nn_classes = 2", **offload))
+    assert result.summary["circuits"]["offloaded"] == 0
+    assert "nothing was offloaded: data is of class 0, which is not" in capsys.readouterr().err
+
+
 MOVES = ("send", "forward", "receive")
 
 
@@ -91,7 +98,9 @@ def test_a_trace_shows_what_went_by_way_of_a_third_rack(tmp_path):
         fabric=ROTOR["fabric"] + "\nn_classes = 2",
         **{"fabric.circuits": 'indirect = "offload"'},
     )
-    write_result(tmp_path / "result", point, simulate(point))
+    result = simulate(point)
+    assert result.summary["circuits"]["offloaded"] > 0
+    write_result(tmp_path / "result", point, result)
     events = trace_flow(load_result(tmp_path / "result"), 0).events
     given = events.filter(pl.col("event") == "give")
     assert len(given) > 0

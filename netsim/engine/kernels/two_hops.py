@@ -94,6 +94,7 @@ def take(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
         return
     env.switch.gave_last = other
     env.switch.took_last = out
+    env.switch.n_taken += 1
     source = wires.ports[step.first + other]
     relayed = wires.fabric[0].relayed_class
     cls = relayed + 1 + lowest(source.backlog >> (relayed + 1))
