@@ -156,7 +156,7 @@ def _circuit_lines(row: CircuitRow) -> Lines:
     part = f"circuit switch {name}"
     turns = f"{row.matchings:,} in {format_time(row.period_ps, 4)}"
     if row.steered:
-        turns = f"{row.matchings:,}, each until the flows of its phase are delivered"
+        turns = f"{row.matchings:,}, one a phase"
     return {
         (part, ""): f"{row.count:,} x {row.ports:,} x {format_rate(row.rate_bps)}",
         (part, "matchings"): turns if row.period_ps else "never changes",

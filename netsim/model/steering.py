@@ -35,6 +35,11 @@ class Steering:
     slots: Ints
     phase_of_flow: Ints | None = None
 
+    @property
+    def turns_ps(self) -> int:
+        """How long all orders and turns take together."""
+        return (self.n_slots - 1) * (self.control_ps + self.dark_ps)
+
 
 def steering_of(switches: Sequence[tuple[str, Schedule]], slots: Ints) -> Steering | None:
     """That of a network with these circuit switches, by name; None if none is steered.

@@ -111,8 +111,8 @@ def work(point: Point, scenario: Scenario) -> Work:
     """The work of a point whose network and traffic are built.
 
     The simulated time is taken to be what the busiest link needs for its bytes while it is there,
-    or the last flow's start, its time alone and a wait for its circuit, and what the busiest host
-    computes, if that is later.
+    or the last flow's start, its time alone and a wait for its circuit (for all turns, if circuits
+    follow the workload), and what the busiest host computes, if that is later.
     """
     network, flows = scenario.network, scenario.flows
     packets = packet_counts(flows.size_bytes, point.packets)
@@ -122,6 +122,8 @@ def work(point: Point, scenario: Scenario) -> Work:
     all_hops = float((packets * links * (1 + control) * resent).sum())
     longest_ps = int(scenario.ideal.fct_ps.max(initial=0))
     last_ps = int(flows.start_ps.max(initial=0)) + longest_ps + longest_period_ps(network.circuits)
+    if network.circuits is not None and network.circuits.steering is not None:
+        last_ps += network.circuits.steering.turns_ps
     if scenario.load.tasks is not None:
         last_ps += scenario.load.tasks.busiest_stream_ps()
     simulated_ps = max(int(load_ps.max(initial=0)), last_ps, 1)

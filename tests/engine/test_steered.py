@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -223,3 +224,27 @@ def test_by_phase_packets_take_circuits_that_are_there(ways: Ways | None) -> Non
         assert engine.slot_states().begin_ps[1] > 0
         with pytest.raises(InputError, match="phases 0 to 1 have no way each"):
             two_switches(replace(BY_SLOT, ways=BY_SLOT.ways[:1])).with_phases([0])
+
+
+def test_compiled_and_with_any_threads_it_does_the_same() -> None:
+    """Eight racks, of which each meets each other one; orders are found between windows."""
+    matchings = tournament(8).tolist()
+    given = {"switching_ps": SWITCHING, "sync_ps": SYNC, "control_ps": CONTROL}
+    flows = [(a, b, SIZE * (1 + a % 3), 0) for row in matchings for a, b in enumerate(row)]
+    network = racks(Schedule(None, matchings, **given)).with_phases(np.repeat(np.arange(7), 8))
+    table = flow_table(flows)
+
+    def ran(**options: Any) -> Engine:
+        return run(build(network, table, "datagram", DROP_TAIL, packets=PACKETS, **options))
+
+    plain, *others = (
+        ran(jit=False),
+        ran(jit=True),
+        ran(jit=True, threads=2),
+        ran(jit=True, threads=4),
+    )
+    assert (plain.slot_states().begin_ps > 0).sum() == 6
+    shorter = ran(jit=True, threads=2, window_ps=network.lookahead_ps // 3)
+    for other in (*others, shorter):
+        assert other.digest() == plain.digest()
+        assert other.slot_states().begin_ps.tolist() == plain.slot_states().begin_ps.tolist()

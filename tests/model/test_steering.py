@@ -1,0 +1,139 @@
+"""Circuit switches that follow the workload: what is refused, their days, who is lit when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from circuit_racks import racks
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netsim.census.circuits import circuit_switches, lit_shares
+from netsim.errors import InputError
+from netsim.model.circuit_times import lit_ps
+from netsim.model.schedules import END_PS, Schedule, days_of
+from netsim.network import Network, NetworkBuilder
+from netsim.plots.matchings import matchings
+
+US = 10**6
+PAIRS = [[1, 0, 3, 2], [2, 3, 0, 1], [1, 0, 3, 2]]
+
+
+@pytest.mark.parametrize(
+    ("slots_ps", "given", "message"),
+    [
+        (None, {}, "control_ps of slots without lengths is None"),
+        (None, {"control_ps": -1}, "control_ps of slots without lengths is -1"),
+        (None, {"control_ps": 1, "offset_ps": 1}, "begin when phases are over"),
+        (None, {"control_ps": 1, "repeats": False}, "begin when phases are over"),
+        (US, {"control_ps": 1}, "control_ps is of slots without lengths"),
+    ],
+)
+def test_what_is_no_steered_schedule(
+    slots_ps: int | None, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        Schedule(slots_ps, PAIRS, **given)
+
+
+def with_switches(*schedules: Schedule) -> Network:
+    builder = NetworkBuilder()
+    builder.add_hosts(4)
+    tors = builder.add_switches([f"tor{k}" for k in range(4)])
+    for host, tor in enumerate(tors):
+        builder.cable(host, tor, 10**11, US)
+    for number, schedule in enumerate(schedules):
+        switch = builder.add_circuit_switch(f"ocs{number}", schedule)
+        for tor in tors:
+            builder.fibre(tor, switch, 10**11, US)
+    return builder.build("switches")
+
+
+def test_all_of_a_network_change_together() -> None:
+    one = Schedule(None, PAIRS, control_ps=9 * US, switching_ps=US)
+    with pytest.raises(InputError, match="ocs0 has 3 slots, and ocs2 2"):
+        with_switches(one, Schedule(US, PAIRS), Schedule(None, PAIRS[:2], control_ps=9 * US))
+    with pytest.raises(InputError, match="ocs0 is given its orders in 9us, and ocs1 in 8us"):
+        with_switches(one, Schedule(None, PAIRS, control_ps=8 * US))
+    network = with_switches(one, Schedule(US, PAIRS), Schedule(None, PAIRS, control_ps=9 * US))
+    assert network.circuits is not None
+    steering = network.circuits.steering
+    assert steering is not None
+    assert (steering.n_slots, steering.control_ps, steering.dark_ps) == (3, 9 * US, US)
+    assert steering.turns_ps == 2 * 10 * US
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> np.ndarray:
+    """Partial permutations of up to five ports, in up to six slots."""
+    n = draw(st.integers(2, 5))
+    table = np.full((draw(st.integers(1, 6)), n), -1)
+    for row in table:
+        others = draw(st.permutations(range(n)))
+        for port, other in enumerate(others):
+            if port != other and draw(st.booleans()):
+                row[port] = other
+    return table
+
+
+@given(tables())
+@settings(max_examples=80, deadline=None)
+def test_days_are_runs_of_slots(table: np.ndarray) -> None:
+    """Counted one by one; a pair that stays joined has none."""
+    schedule = Schedule(None, table, duplex=False, control_ps=9 * US, switching_ps=3, sync_ps=4)
+    days = days_of(schedule)
+    n_slots = len(table)
+    for k, (a, b) in enumerate(days.pairs.tolist()):
+        own = slice(*days.first_day[k : k + 2])
+        lit = np.zeros(n_slots, bool)
+        for (first, behind), (up_ps, down_ps) in zip(
+            days.slots[own].tolist(), days.days_ps[own].tolist(), strict=True
+        ):
+            assert not lit[max(0, first - 1) : behind + 1].any()
+            lit[first:behind] = True
+            assert (up_ps, down_ps) == (7 if first else -END_PS, END_PS)
+        expected = table[:, a] == b
+        assert expected.any()
+        assert lit.tolist() == (expected & ~expected.all()).tolist()
+
+
+@given(tables(), st.data())
+@settings(max_examples=60, deadline=None)
+def test_what_came_is_a_timetable(table: np.ndarray, data: st.DataObject) -> None:
+    """Of some slots that began, light is counted picosecond by picosecond."""
+    dark_ps, n_slots = 3, len(table)
+    schedule = Schedule(None, table, duplex=False, control_ps=9 * US, switching_ps=dark_ps)
+    circuits = racks(schedule).circuits
+    assert circuits is not None
+    if not circuits.follow:
+        return
+    begun = data.draw(st.integers(1, n_slots))
+    begins = np.cumsum([0, *(data.draw(st.integers(4, 9)) for _ in range(begun - 1))])
+    came = circuits.as_it_came(np.append(begins, np.full(n_slots - begun, -1)))
+    end_ps = int(begins[-1]) + 6
+    found = lit_ps(came, end_ps)
+    assert circuits.lit_in is not None
+    for port in np.flatnonzero(circuits.calendar >= 0).tolist():
+        if not circuits.ever[circuits.calendar[port]]:
+            continue
+        lit = 0
+        for now in range(end_ps):
+            slot = int(np.searchsorted(begins, now, side="right")) - 1
+            there = circuits.lit_in[slot, port]
+            turned = slot > 0 and not circuits.lit_in[slot - 1, port]
+            lit += there and not (turned and now < begins[slot] + dark_ps)
+        assert found[circuits.calendar[port]] == lit
+
+
+def test_counts_and_drawings_go_by_slots() -> None:
+    network = racks(Schedule(None, PAIRS, control_ps=9 * US, switching_ps=US))
+    assert network.circuits is not None
+    (row,) = circuit_switches(network)
+    assert (row.steered, row.matchings, row.dark_ps, row.duty) == (True, 3, US, 1.0)
+    assert sorted(set(lit_shares(network.circuits).tolist())) == [1 / 3, 2 / 3, 1.0]
+    drawn = matchings(network, 0)
+    assert [slot for slot, _ in drawn] == [0, 1, 2]
+    expected = [{(a, b) for a, b in enumerate(row)} for row in PAIRS]
+    assert [pairs for _, pairs in drawn] == expected
