@@ -22,8 +22,9 @@ circuit switches itself (co-packaged optics), and the queues for those in its me
   is like a random graph, in which nobody is far from anybody.
 
 - "demand": what the traffic needs, bytes on the wire from rack to rack, known before it begins.
-  `algorithm` says how: "greedy" gives each switch one matching, for good, by most bytes for each
-  circuit; with "max_weight" the matching that carries most of what is left has the next `slot`;
+  Messages that go by packets do not count. `algorithm` says how: "greedy" gives each switch one
+  matching, for good, by most bytes for each circuit; with "max_weight" the matching that carries
+  most of what is left has the next `slot`;
   "bvn" (Birkhoff and von Neumann) and "solstice" cut the demand into matchings that last as long as
   they are needed, and `margin` longer, since the last packets come after the first ones. These go
   one way (`duplex = false`). All slots are gone through again and again, in a `period` that they
@@ -191,10 +192,11 @@ def adapt(params: Mapping[str, Any], network: Network, demand: Demand) -> Networ
         InputError: slots or a period in which nothing could be sent.
     """
     rng = np.random.Generator(np.random.Philox([demand.seed, PREDICTION_STREAM]))
+    large = demand.load.flows.size_bytes >= (params["small"] or 0)
     if params["reconfigure"] != PHASES:
-        return _network(params, by_demand(params, _expected(params, demand.entries(), rng)))
+        return _network(params, by_demand(params, _expected(params, demand.entries(large), rng)))
     levels = range(int(demand.level.max(initial=-1)) + 1)
-    tables = [_expected(params, demand.entries(demand.level == one), rng) for one in levels]
+    tables = [_expected(params, demand.entries(large & (demand.level == k)), rng) for k in levels]
     schedules, slot_of_level = by_phases(params, tables)
     made = _network(params, schedules)
     return made.with_phases(np.array(slot_of_level)[demand.level]) if schedules else made
@@ -213,8 +215,7 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
     """Racks, and a circuit switch for each schedule."""
     racks, hosts = params["racks"], params["racks"] * params["hosts_per_rack"]
     builder = NetworkBuilder()
-    lit = sum(int((one.matchings >= 0).sum()) for one in schedules)
-    cables = hosts + (lit // 2 if params["duplex"] else lit)
+    cables = hosts + sum(_circuits(one) for one in schedules)
     spines = 0 if params["packet_rate"] is None else params["packet_switches"] or 1
     builder.expect(
         hosts=hosts,
@@ -251,6 +252,14 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
         otherwise=packets,
     )
     return builder.build(title, ways=ways)
+
+
+def _circuits(schedule: Schedule) -> int:
+    """Pairs of racks that a switch ever joins."""
+    slot, rack = np.nonzero(schedule.matchings >= 0)
+    other = schedule.matchings[slot, rack]
+    pairs = np.minimum(rack, other) * schedule.n_ports + np.maximum(rack, other)
+    return int(np.unique(pairs).size)
 
 
 def _check(params: Mapping[str, Any]) -> None:
