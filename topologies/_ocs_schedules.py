@@ -51,6 +51,10 @@ def rotors(params: Mapping[str, Any]) -> list[Schedule]:
             key="topology.switches",
             hint=f"at most {len(rounds)}",
         )
+    if params["drain"] is not None:
+        # As many slots at each switch, or it is long until all is as it was.
+        nobody = np.full((-len(rounds) % switches, params["racks"]), -1)
+        rounds = np.concatenate([rounds, nobody])
     try:
         return [
             Schedule(

@@ -53,6 +53,13 @@ each rack to which one its light goes, whoever sends to it. Of a file a line "2 
 from rack 0 to rack 5 alone; rotors go through the cyclic shifts, in which rack i sends to rack i +
 1, i + 2, ...; "ring" is the first of them, and "mesh" gives switch k the k-th.
 
+With a `drain` rotors are an expander for small messages, as in Opera: control packets, and messages
+smaller than `small`, go at once, over as many circuits as it takes that are there and stay for
+`drain` more, by routes that take turns. Others take the direct circuit. What waits in queues on the
+way has to be out within `drain`. Racks have to hang together at all times: several rotors, which
+turn one after the other (`stagger`). Where they have not as many matchings each, some join nobody
+for a slot, or it would be long until all is as it was.
+
 With a `packet_rate` there is a packet fabric beside the circuits: `packet_switches` to which each
 rack has a cable of that rate. Control packets go by it, and messages smaller than `small`, and
 what is for racks that no circuit ever joins directly.
@@ -76,6 +83,7 @@ from netsim.matchings.prediction import mispredicted
 from netsim.matchings.tables import Table, table_of
 from netsim.network import (
     Demand,
+    Expander,
     Network,
     NetworkBuilder,
     Schedule,
@@ -125,7 +133,8 @@ PARAMS = [
     Param(
         "packet_switches", "count", None, "beside the circuits, if there is a rate; 1", minimum=1
     ),
-    Param("small", "bytes", None, "smaller messages go by packets, if there are any; 0B"),
+    Param("drain", "time", None, "rotor: for how long circuits stay that lead several at once"),
+    Param("small", "bytes", None, "smaller messages go by packets, or over several circuits; 0B"),
     Param("host_latency", "time", "500ns", "propagation between host and rack", minimum="1ps"),
     Param("fibre_latency", "time", "500ns", "propagation: rack to circuit switch", minimum="1ps"),
     Param("packet_latency", "time", "1us", "propagation: rack to packet switch", minimum="1ps"),
@@ -235,6 +244,11 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
             builder.fibre(tor, switch, params["uplink_rate"], params["fibre_latency"])
     title = f"{name}_{racks}x{params['hosts_per_rack']}"
     slots = len(schedules[0].matchings) if schedules and schedules[0].steered else 0
+    if params["drain"] is not None:
+        by = [Way("circuits", over_direct_circuits), Way("expander", Expander(params["drain"]))]
+        large_bytes = params["small"] or 0
+        opera = Ways(by, large_bytes=large_bytes, small="expander", control="expander")
+        return builder.build(title, ways=opera)
     if params["packet_rate"] is None:
         by_slot = [Way(f"slot {k}", in_slot(k)) for k in range(slots)]
         return builder.build(title, ways=Ways(by_slot, by_phase=True) if slots else None)
@@ -281,12 +295,17 @@ def _check(params: Mapping[str, Any]) -> None:
         "reconfigure": schedule == DEMAND and algorithm == GREEDY,
         "predict_error": schedule == DEMAND,
         "packet_switches": params["packet_rate"] is not None,
-        "small": params["packet_rate"] is not None,
+        "drain": schedule == ROTOR,
+        "small": params["packet_rate"] is not None or params["drain"] is not None,
     }
     for key, has_effect in means_something.items():
         if params[key] not in (None, False, 0) and not has_effect:
-            by = "without a packet_rate" if key in ("packet_switches", "small") else f"with {what}"
+            needs = {"packet_switches": "a packet_rate", "small": "a packet_rate or a drain"}
+            by = f"without {needs[key]}" if key in needs else f"with {what}"
             raise InputError(f"has no effect {by}", key=f"topology.{key}", hint="remove it")
+    if params["drain"] is not None and params["packet_rate"] is not None:
+        message = "small messages go by the packet fabric"
+        raise InputError(message, key="topology.drain", hint="one of drain and packet_rate")
     if params["matching"] is not None and params["matchings"] is not None:
         raise InputError(
             "matchings come from a file", key="topology.matching", hint="one of the two"

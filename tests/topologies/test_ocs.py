@@ -254,3 +254,38 @@ def test_a_packet_fabric_takes_what_is_not_for_the_next_rack() -> None:
             assert {(int(h) // 2 - host // 2) % 5 for h in hosts[found]} == reached
     alone = ocs(**ring, duplex=False)
     assert alone.reaches(np.zeros(10, int), hosts).all()
+
+
+def test_small_messages_go_at_once_over_several_circuits() -> None:
+    """Opera: a packet finds a way whenever it comes, and large messages wait for circuits."""
+    network = ocs(
+        racks=8, hosts_per_rack=1, switches=4, stagger=True, slot="80us", switching="2us", order=1,
+        drain="5us", small="8KB", host_latency="100ns", fibre_latency="300ns",
+    )  # fmt: skip
+    circuits = network.circuits
+    assert circuits is not None
+    # Seven rounds on four switches: two slots each, of which the last one joins nobody in one.
+    assert set(circuits.period_ps.tolist()) == {160 * US}
+    starts = [7 * US * k for k in range(23)]
+    small = [(k % 8, (k + 3) % 8, 4096, start) for k, start in enumerate(starts)]
+    large = [(0, other, 8192, 0) for other in range(1, 8)]
+    engine = run(build(network, flow_table(small + large), "datagram", DROP_TAIL, jit=False))
+    fct = fct_ps(engine)
+    send, hop = 4160 * 80, 600_000
+    lone = [2 * send + 200_000 + hops * (send + hop) for hops in range(1, 7)]
+    assert set(fct[:23].tolist()) <= set(lone)
+    assert (fct[23:] > max(lone)).any()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"drain": "1us", "packet_rate": "10Gbps"}, "one of drain and packet_rate"),
+        ({"drain": "1us", "schedule": "fixed"}, 'has no effect with schedule = "fixed"'),
+        ({"small": "1KB"}, "has no effect without a packet_rate or a drain"),
+    ],
+)
+def test_expanders_that_make_no_sense(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ocs(racks=4, hosts_per_rack=1, **given)
+    assert message in str(caught.value)

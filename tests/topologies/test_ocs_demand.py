@@ -174,7 +174,7 @@ def test_traffic_that_stays_in_racks_has_no_circuits(tmp_path: Path) -> None:
         ({"algorithm": "max_weight", "slot": "10us"}, "slot", "ends before light passes"),
         ({"schedule": "rotor", "control": "1us"}, "control", 'no effect with schedule = "rotor"'),
         ({"schedule": "fixed", "predict_error": 0.1}, "predict_error", "has no effect"),
-        ({"small": "1KB"}, "small", "has no effect without a packet_rate"),
+        ({"small": "1KB"}, "small", "has no effect without a packet_rate or a drain"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(
