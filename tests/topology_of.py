@@ -1,4 +1,4 @@
-"""Networks from [topology] as an experiment has it, and what networkx says of their routes."""
+"""Networks from [topology] as an experiment has it, and what networkx says of them."""
 
 from __future__ import annotations
 
@@ -46,3 +46,14 @@ def check_routes(network: Network) -> None:
                     == far[node] - 1
                 ]
                 assert network.candidates(switch, group).tolist() == wanted
+
+
+def largest_flow_bps(network: Network, middle: int) -> int:
+    """From hosts below `middle` to the others, by networkx on every cable of the network."""
+    graph: nx.DiGraph[object] = nx.DiGraph()
+    for port in range(network.n_ports):
+        ends = [int(network.port_node[port]), int(network.port_node[network.port_peer[port]])]
+        a, b = (("low" if n < middle else "high") if n < network.n_hosts else n for n in ends)
+        before = graph.get_edge_data(a, b, {"capacity": 0})["capacity"]
+        graph.add_edge(a, b, capacity=before + int(network.port_rate_bps[port]))
+    return int(nx.maximum_flow_value(graph, "low", "high"))

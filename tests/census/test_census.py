@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from random_networks import networks
 from several_ports import two_nics
 from small_networks import GBPS, METRE_PS, rail_racks, three_tiers
+from topology_of import largest_flow_bps
 
 from netsim.census import paths
 from netsim.census.bisection import MAX_FLOW, TIERS, bisection, middle_of
@@ -33,17 +34,6 @@ def built(kind: str, **given: object) -> Network:
     plugin = registry.find("topology", kind)
     network: Network = plugin.module.build(resolve(plugin, given))
     return network
-
-
-def largest_flow_bps(network: Network, middle: int) -> int:
-    """From hosts below `middle` to the others, by networkx on every cable of the network."""
-    graph: networkx.DiGraph[object] = networkx.DiGraph()
-    for port in range(network.n_ports):
-        ends = [int(network.port_node[port]), int(network.port_node[network.port_peer[port]])]
-        a, b = (("low" if n < middle else "high") if n < network.n_hosts else n for n in ends)
-        before = graph.get_edge_data(a, b, {"capacity": 0})["capacity"]
-        graph.add_edge(a, b, capacity=before + int(network.port_rate_bps[port]))
-    return int(networkx.maximum_flow_value(graph, "low", "high"))
 
 
 @given(networks())
