@@ -27,7 +27,9 @@ from netsim.transport import (
     cancel_timer,
     deliver,
     finish,
+    full_bytes,
     send,
+    serialisation_ps,
     set_timer,
 )
 
@@ -115,6 +117,7 @@ RX_STATE = (
     "granted",
     "n_got",
     "all_before",
+    "ask_from",  # gaps before it have been asked for, and those from it on are yet to be; 0: none
     "first_scheduled",
     "overcommit",
 )
@@ -221,7 +224,7 @@ def on_data(env, now, rx, pkt):
     if rx.done_ps >= 0:
         cancel_timer(env, rx, SILENCE)
         send(env, rx, ACK, 0, 0, HIGHEST)
-    else:
+    elif rx.ask_from == 0:
         set_timer(env, now, rx, SILENCE, now + env.par.resend_timeout)
     if rx.granted < rx.n_packets:
         if is_new:
@@ -240,17 +243,27 @@ def on_request(env, now, rx, pkt):
 
 
 def on_rx_timer(env, now, rx, k):
-    """Ask for the first gaps; what is not granted yet is not missing."""
+    """Ask for all gaps, some at a time; what is not granted yet is not missing."""
     if rx.n_got == rx.granted:
         return
     rx.all_before = next_missing(env, rx, rx.all_before)
-    seq = rx.all_before
+    seq = next_missing(env, rx, max(rx.ask_from, rx.all_before))
     for _ in range(BURST):
         if seq < rx.granted:
             upto = min(bit_first(env, rx, GOT, seq), rx.granted)
             send(env, rx, RESEND, seq, upto, HIGHEST)
             seq = next_missing(env, rx, upto)
-    set_timer(env, now, rx, SILENCE, now + env.par.resend_timeout)
+    if seq < rx.granted:
+        rx.ask_from = seq
+        set_timer(env, now, rx, SILENCE, now + packet_time(env))
+    else:
+        rx.ask_from = 0
+        set_timer(env, now, rx, SILENCE, now + env.par.resend_timeout)
+
+
+def packet_time(env):
+    """Of a full packet at the rate of the host."""
+    return serialisation_ps(full_bytes(env), env.host.ps_per_byte_q20)
 
 
 def next_missing(env, rx, seq):
@@ -278,7 +291,8 @@ def grant(env, now):
             rx.granted = upto
             top = max(rx.first_scheduled, lowest + 1 - host.n_active)
             send(env, rx, GRANT, min(top + i, lowest), upto, HIGHEST)
-            set_timer(env, now, rx, SILENCE, now + env.par.resend_timeout)
+            if rx.ask_from == 0:
+                set_timer(env, now, rx, SILENCE, now + env.par.resend_timeout)
             n_sent += 1
         i += 1
         if rx.granted == rx.n_packets:

@@ -250,6 +250,14 @@ def test_lost_packets_are_asked_for_once(n_packets: int, first: int, n_lost: int
     assert TIMEOUT < fct_ps(engine)[0] < alone_ps(n_packets) + TIMEOUT + 20 * US
 
 
+def test_many_gaps_are_all_asked_for_after_one_silence() -> None:
+    """Every other one of the first packets is lost, in more gaps than one call may ask for."""
+    gaps = [lost(UP, first) for first in range(0, 40, 2)]
+    engine = homa([(0, 7, 200 * PAYLOAD, 0)], faults=gaps)
+    assert retransmits(engine) == len(gaps) == 20
+    assert TIMEOUT < fct_ps(engine)[0] < alone_ps(200) + TIMEOUT + 30 * US
+
+
 @pytest.mark.parametrize("n_packets", [1, 2, 20])
 def test_nothing_arrives_at_all(n_packets: int) -> None:
     """The sender asks, the receiver knows nothing and has all unscheduled packets sent again."""
