@@ -111,10 +111,12 @@ def fill(env, now, tx, pkt):
 
 
 def on_data(env, now, rx, pkt):
+    paths.answer(env, rx, pkt)
     reports.on_data(env, now, rx, pkt, env.par.ack_bytes, CONTROL)
 
 
 def on_trimmed(env, now, rx, pkt):
+    paths.answer(env, rx, pkt)
     if bit_get(env, rx, selective.GOT, int(pkt.seq)) == 1:
         reports.acknowledge(env, rx, pkt, CONTROL)
     else:

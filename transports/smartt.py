@@ -137,6 +137,7 @@ def fill(env, now, tx, pkt):
 
 def on_data(env, now, rx, pkt):
     selective.accept(env, now, rx, pkt)
+    paths.answer(env, rx, pkt)
     ack = send(env, rx, ACK, int(pkt.seq), int(pkt.aux), CONTROL)
     ack.entropy = int(pkt.entropy)
     if int(pkt.ecn) & ECN_CE:
@@ -144,6 +145,7 @@ def on_data(env, now, rx, pkt):
 
 
 def on_trimmed(env, now, rx, pkt):
+    paths.answer(env, rx, pkt)
     nack = send(env, rx, NACK, int(pkt.seq), int(pkt.aux), CONTROL)
     nack.entropy = int(pkt.entropy)
 

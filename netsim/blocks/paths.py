@@ -16,7 +16,8 @@ by picking an entropy. Three ways, the parameter ``paths``:
     def fill(env, now, tx, pkt):
         pkt.entropy = paths.next_entropy(env, tx)
 
-and ``acknowledged`` and ``timed_out`` when that happens. Needs load balancing "ecmp".
+and ``acknowledged`` and ``timed_out`` when that happens; a receiver calls ``answer`` before it
+sends anything. Needs load balancing "ecmp".
 
 Bonato et al., "REPS: Recycled Entropy Packet Spraying for Adaptive Load Balancing and Failure
 Mitigation", arXiv 2407.21625; rules and numbers are those of its simulator, repository
@@ -114,6 +115,15 @@ def _any(env, tx):
     draw = rand32(env.par.seed, PURPOSE, tx.flow, tx.path_draws)
     tx.path_draws += 1
     return below(draw, env.par.entropies)
+
+
+def answer(env, rx, pkt):
+    """What ``rx`` sends next goes by the port that packet ``pkt`` came by, if entropies choose it.
+
+    Else answers to what takes all ports would go by one, whether that is there or not.
+    """
+    if env.par.lane_by_entropy != 0:
+        rx.entropy = int(pkt.entropy)
 
 
 def acknowledged(env, now, tx, entropy, marked):

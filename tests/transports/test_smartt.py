@@ -23,8 +23,10 @@ from engine_runs import (
     resolve,
     run,
 )
+from several_ports import rails
 
 from netsim.engine.engine import Engine
+from netsim.limits import INT64
 from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -250,3 +252,19 @@ def test_few_marks_only_change_the_path() -> None:
 def test_presets() -> None:
     gains = Counter(name for preset in smartt.PRESETS.values() for name in preset)
     assert set(gains) < {p.name for p in smartt.PARAMS}
+
+
+@pytest.mark.parametrize("transport", ["smartt", "nscc"])
+def test_answers_come_by_the_plane_of_what_they_answer(transport: str) -> None:
+    """One of two planes is dead: REPS keeps to entropies that come back, if all do that can."""
+    network = rails(2, (100, 100))
+    of_plane = network.port_network[: network.n_host_ports] == 1
+    ports = np.flatnonzero(of_plane)
+    dead = LinkFault(np.concatenate([ports, network.port_peer[ports]]), outages_ps=((0, INT64),))
+    fabric = replace(bdp_queues(), planes="entropy")
+    flows = flow_table([(0, 1, 30 * 4096, 0)] * 4)
+    faults = combine([dead], network.n_ports)
+    params = {"paths": "reps"}
+    engine = build(network, flows, transport, fabric, params=params, faults=faults, jit=False)
+    run(engine, 20_000 * US)
+    assert (engine.flow_states().acked_ps > 0).all()
