@@ -17,8 +17,9 @@ def recovery_figures(engine: Engine) -> dict[str, Any]:
     """The recovery's part of the summary, if links went down and there are series of flows.
 
     A flow is silent between two intervals in which payload of it was delivered, or until the end of
-    the run, if that is longer than its base round trip. Of each flow that sent something again the
-    longest silence after a link went down counts, from the moment when the last link before it did.
+    the run, if that is longer than its base round trip. Of each flow that sent something again, or
+    is not delivered, the longest silence after a link went down counts, from the moment when the
+    last link before it did.
     """
     found, faults = engine.series(), engine.faults
     if found is None or faults is None or not found.flows.size:
@@ -30,7 +31,8 @@ def recovery_figures(engine: Engine) -> dict[str, Any]:
     states = engine.flow_states()
     times, never = [], 0
     for flow, delivered in zip(found.flows.tolist(), found.flow_delivered_bytes.T, strict=True):
-        if states.waits_for[flow] > 0 or states.retransmits[flow] == 0:
+        lost_nothing = states.retransmits[flow] == 0 and states.done_ps[flow] >= 0
+        if states.waits_for[flow] > 0 or lost_nothing:
             continue
         some = np.flatnonzero(delivered)
         begin = np.concatenate([states.start_ps[flow : flow + 1], found.end_ps[some]])
