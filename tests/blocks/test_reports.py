@@ -19,8 +19,9 @@ PACKET = 4160
 
 @pytest.fixture(autouse=True)
 def _one_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Services that are called outside of an engine: hosts have one port."""
+    """Services that are called outside of an engine: hosts have one port, networks one way."""
     monkeypatch.setattr(services, "PLANES", ONE_PORT)
+    monkeypatch.setattr(services, "WAYS", False)
 
 
 def receiver() -> tuple[SimpleNamespace, SimpleNamespace]:
