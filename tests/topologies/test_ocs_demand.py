@@ -237,3 +237,30 @@ def test_any_topology_may_adapt_but_keeps_its_hosts(tmp_path: Path) -> None:
     assert prepare(same).network.n_hosts == 4
     with pytest.raises(InputError, match="network of other hosts than build"):
         prepare(more)
+
+
+@pytest.mark.parametrize(
+    ("topology", "packets", "circuits"),
+    [
+        ('kind = "ocs:rotornet"\nswitches = 2', "", 'indirect = "offload"'),
+        ('kind = "ocs:opera"\nswitches = 4\ndrain = "20us"\nsmall = "15KB"', "", ""),
+        ('kind = "ocs:sirius"\nswitches = 2', 'payload_bytes = "448B"', 'indirect = "valiant"'),
+        ('kind = "ocs:mems"\nswitches = 2', "", ""),
+        ('kind = "ocs:piezo"\nswitches = 2\ncontrol = "20us"', "", ""),
+    ],
+)
+def test_presets_run_with_what_belongs_to_them(
+    tmp_path: Path, topology: str, packets: str, circuits: str
+) -> None:
+    content = text(
+        top='transport = { kind = "datagram", data_class = 1 }',
+        topology=f"{topology}\nracks = 8\nhosts_per_rack = 1",
+        traffic='kind = "all_to_all"\nsize = "10KB"\ngroup_size = 2',
+        packets=packets,
+        fabric='n_classes = 2\nqueue_bytes = "1GB"',
+        **{"fabric.circuits": circuits} if circuits else {},
+    )
+    (point,) = load(tmp_path, content).points()
+    result = simulate(point)
+    assert result.complete
+    assert result.summary["lost"] == 0

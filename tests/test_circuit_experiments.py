@@ -1,0 +1,56 @@
+"""What the experiments with circuits say, as formulas have it; compiled, and slow."""
+
+from __future__ import annotations
+
+import pytest
+
+from netsim.experiment import Experiment, Point, built_in
+from netsim.running.point import simulate
+from netsim.units import parse_time_ps
+
+US = 10**6
+
+
+def points(name: str) -> list[Point]:
+    return Experiment.load(built_in()[name]).points()
+
+
+@pytest.mark.slow
+def test_a_circuit_carries_for_the_share_of_its_days() -> None:
+    """t / (t + r): each two racks of five meet in one of five slots, of which 10 us are night."""
+    for point in points("ocs_duty"):
+        slot_ps = parse_time_ps(point.axes["topology.slot"])
+        size = point.traffic.params["size"]
+        lone_ps = (size + -(-size // 4096) * 64) * 80
+        expected_ps = 5 * lone_ps * slot_ps / (slot_ps - 10 * US)
+        flows = simulate(point, threads=1).flows
+        assert flows["fct_ps"].max() == pytest.approx(expected_ps, rel=0.02)
+
+
+@pytest.mark.slow
+def test_right_predictions_are_as_good_as_a_packet_switch() -> None:
+    """Within five per cent, for pipeline and ring; the more is wrong, the longer it takes."""
+    took: dict[tuple[str, str], dict[float, int]] = {}
+    for point in points("ocs_demand"):
+        fabric, traffic = point.axes["topology"], point.traffic.name
+        error = point.topology.params.get("predict_error", 0.0)
+        result = simulate(point, threads=1)
+        assert result.complete
+        took.setdefault((fabric, traffic), {})[error] = int(result.summary["simulated_ps"])
+    for traffic in ("pipeline", "ring_all_reduce"):
+        (packets,) = took["packets", traffic].values()
+        assert took["circuits", traffic][0.0] < 1.05 * packets
+    step = took["circuits", "pipeline"]
+    assert [step[error] for error in sorted(step)] == sorted(set(step.values()))
+
+
+@pytest.mark.slow
+def test_every_message_of_a_step_has_a_circuit() -> None:
+    """Nobody meets anybody: nothing is trimmed, and the last flow is no later than on a tree."""
+    last = {}
+    for point in points("p2p_ocs_512"):
+        if point.transport.name != "ideal":
+            result = simulate(point, threads=1)
+            assert result.summary["trims"] == 0
+            last[point.axes["topology"]] = int(result.flows["fct_ps"].max())
+    assert last["circuits"] <= last["tree"]
