@@ -87,5 +87,7 @@ def result_hash(*tables: Table) -> str:
                 values = column.astype(np.int64)
             elif column.dtype.kind == "f":
                 values = np.nan_to_num(column, nan=-1.0).astype(np.float64)
+            elif column.dtype.kind == "U":  # no wider than its longest text
+                values = np.array(column.tolist())
             digest.update(np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()

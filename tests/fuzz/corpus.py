@@ -157,8 +157,14 @@ def small(rng: random.Random) -> Tree:
             {"kind": "poisson", "sizes": size, "load": 0.3, "n_flows": 4},
             {"kind": "ring_all_reduce", "size": size, "group_size": 2},
             {"kind": "pipeline_1f1b", "stages": 2, "microbatches": 3, "activations": size},
+            {"kind": "halving_doubling", "size": "4KB", "group_size": 2, "compute": "1us"},
         ]
     )
+    if "slot" in tree["topology"] and rng.random() < 0.4:
+        del tree["topology"]["slot"]
+        tree["topology"] |= {"schedule": "demand", "packet_rate": "10Gbps"}
+        tree["topology"]["reconfigure"] = rng.choice(["once", "phases"])
+        tree.pop("fabric", None)
     if rng.random() < 0.2:
         tree["outputs"] = {"sample": rng.choice(["auto", "1us", "20us"])}
     return tree

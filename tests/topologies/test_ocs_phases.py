@@ -12,6 +12,7 @@ from experiment_text import load, text
 from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
 from netsim.network import Network
+from netsim.results import load_result, write_result
 from netsim.results.run_result import RunResult
 from netsim.running.point import simulate
 
@@ -107,6 +108,42 @@ def test_a_packet_fabric_takes_what_has_no_circuit_in_its_level(tmp_path: Path) 
     result = simulate(other)
     assert result.complete
     assert result.flows["way"].tolist() == ["slot 0", "packets", "slot 1", "slot 0"]
+
+
+def test_the_hash_is_that_of_what_is_written(tmp_path: Path) -> None:
+    """Also if the longest name, of a way that no flow takes, is not in the tables."""
+    point = point_of(tmp_path, reconfigure="phases", packet_rate="10Gbps")
+    result = simulate(point)
+    assert result.flows["way"].dtype.itemsize > max(map(len, result.flows["way"]))
+    assert load_result(write_result(tmp_path / "out", point, result)).hash_fits()
+
+
+def test_a_ring_may_turn_round(tmp_path: Path) -> None:
+    """One way, each host sends to the next rack, and when all have that to the one before."""
+    rows = [f"{a},{(a + 1) % 4},40960," for a in range(4)]
+    rows += [f"{a},{(a - 1) % 4},40960,{(a - 1) % 4}" for a in range(4)]
+    (tmp_path / "flows.csv").write_text("\n".join(["src,dst,size_bytes,after", *rows]))
+    rates = 'host_rate = "200Gbps"\nuplink_rate = "200Gbps"\nduplex = false'
+    topology = f'kind = "ocs"\nracks = 4\nhosts_per_rack = 1\nschedule = "demand"\n{rates}'
+    sections = {
+        "topology": f'{topology}\nreconfigure = "phases"\nswitching = "25us"',
+        "traffic": 'kind = "flow_list"\nfile = "flows.csv"',
+        "fabric": 'queue_bytes = "1GB"',
+    }
+    (point,) = load(tmp_path, text(top='transport = "datagram"', **sections)).points()
+    network = prepare(point).network
+    for slot, way in enumerate((1, -1)):
+        assert joined(network, slot) == {rack: {(rack + way) % 4} for rack in range(4)}
+    # Ten full packets at 40 ps a byte over three links; cables of 500 ns, and two fibres.
+    send_ps = 4160 * 40
+    alone = 12 * send_ps + 4 * 500_000
+    flows = simulate(point).flows
+    assert flows["fct_ps"][:4].tolist() == [alone] * 4
+    assert flows["start_ps"][4:].tolist() == [alone] * 4
+    # All that is left stands at the rack when light comes, and is sent ahead of it by the fibre.
+    light = alone + CONTROL + SWITCHING
+    left = light - 500_000 + 10 * send_ps
+    assert (flows["start_ps"] + flows["fct_ps"])[4:].tolist() == [left + 1_500_000 + send_ps] * 4
 
 
 @pytest.mark.parametrize(
