@@ -16,7 +16,7 @@ from netsim.errors import InputError
 from netsim.model.fabric import ECMP_SYMMETRIC
 from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable
-from netsim.model.lanes import ROUND_ROBIN
+from netsim.model.lanes import HASH, ROUND_ROBIN
 from netsim.model.network import Network
 from netsim.model.symmetry import check_symmetric
 
@@ -47,7 +47,8 @@ def planes(way: str) -> Callable[[Lab], str]:
 
 def uneven_planes(lab: Lab) -> str:
     """Packets take two planes in turn, and the second has a quarter of the rate."""
-    return _on_planes(lab, networks.planes(0.25), ROUND_ROBIN).line()
+    network = networks.planes(0.25)
+    return _on_planes(lab, network, _in_turn(lab, network)).line()
 
 
 def plane_down(lab: Lab) -> str:
@@ -55,10 +56,17 @@ def plane_down(lab: Lab) -> str:
     network = networks.planes()
     of_switches = network.port_node >= network.n_nodes - network.n_switches // 2
     ports = np.flatnonzero(of_switches | of_switches[network.port_peer])
-    run = _on_planes(lab, network, ROUND_ROBIN, LinkFault(ports, outages_ps=(DOWN_PS,)))
+    fault = LinkFault(ports, outages_ps=(DOWN_PS,))
+    run = _on_planes(lab, network, _in_turn(lab, network), fault)
     if run.lost == 0:
         raise NotApplicableError("nothing was lost")
     return run.line()
+
+
+def _in_turn(lab: Lab, network: Network) -> str:
+    """Both planes for every flow, or one for each if what answers has to come back by it."""
+    balancing = lab.fabric({}, network).load_balancing
+    return HASH if balancing == ECMP_SYMMETRIC else ROUND_ROBIN
 
 
 def _on_planes(lab: Lab, network: Network, way: str, *faults: LinkFault) -> Run:
