@@ -198,7 +198,11 @@ def _fault(rng: random.Random, tree: Tree) -> Change:
         fault = {"node": rng.choice(corpus.NODES)}
     for key in rng.sample(list(corpus.FAULT), rng.choice([0, 1, 1, 2, 4])):
         fault[key] = copy.deepcopy(values.of_unit(rng, corpus.FAULT[key]))
-    _section(tree, "faults")["one"] = fault
+    if rng.random() < 0.2:
+        beside: Tree = rng.choice([{}, {"label": "none"}, {"label": copy.deepcopy(fault)}])
+        tree["faults"] = [beside, {"label": rng.choice(["none", "", "é", 3]), "one": fault}]
+    else:
+        _section(tree, "faults")["one"] = fault
     return Change("faults.one", toml_text.value(fault)[:80])
 
 
