@@ -337,8 +337,7 @@ def test_files_are_relative_to_the_experiment(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", sorted(built_in()))
 def test_built_in_experiments_are_valid(name):
     experiment = Experiment.load(locate(name))
-    assert experiment.name == name
-    assert experiment.description
+    assert (experiment.name, experiment.description != "") == (name, True)
     assert experiment.points()
 
 
