@@ -70,6 +70,7 @@ def build_wires(
     switches["first_word"] = first_words(network)[network.n_hosts : -1]
     circuits = with_turns(simulation, build_circuits(simulation))
     switches["first_fibre"], switches["last_fibre"] = fibres_of(network, circuits)
+    switches["wakes_ps"] = INF
     switches["gave_last"] = switches["took_last"] = NO_PORT
     words = int(first_words(network)[-1])
     entity = np.arange(n, dtype=np.int64)
@@ -101,6 +102,7 @@ def build_wires(
         unread=np.zeros(words, np.int64),
         busy=np.zeros(words, np.int64),
         touched=np.zeros(words, np.int64),
+        asleep=np.zeros(words, np.int64),
         giving=np.zeros(words, np.int64),
         asking=np.zeros(words, np.int64),
         pool_used=np.array([rings.used]),

@@ -71,6 +71,7 @@ from netsim.engine.kernels.queue_services import DROP
 from netsim.engine.kernels.rings import lengthen_queue, ring_full
 from netsim.engine.kernels.rules import NOT_FORESEEN, broken
 from netsim.engine.kernels.series import close_until
+from netsim.engine.kernels.sleepers import falls_asleep, wake
 from netsim.engine.kernels.switch import (
     KEY_BITS,
     KEY_MASK,
@@ -272,6 +273,8 @@ def run_events(
     wires = env.wires
     step = open_step(net, clock, scratch, worker, node)
     first = step.first
+    if LOOKS:
+        wake(net, wires, node, step.w1)
     out = next_port(net, wires.busy, node, NO_PORT)
     while out >= 0:
         note_event(wires, step, out)
@@ -356,6 +359,8 @@ def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) 
         include(wires.touched, net.first_word[node], out)
         if has_event(port):
             next_event = min(next_event, port.free_at)
+            if LOOKS:
+                falls_asleep(wires, env.switch, port, out, clock.clock[0].w1)
         elif port.backlog == 0:
             exclude(wires.busy, net.first_word[node], out)
         if port.tail > wires.new_tail[p]:
@@ -364,5 +369,7 @@ def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) 
                 wires.first_new[p] = wires.pool[slot].time
             wires.new_tail[p] = port.tail
         out = next_port(net, wires.busy, node, out)
+    if LOOKS:
+        next_event = min(next_event, env.switch.wakes_ps)
     clock.next_event[node] = next_event
     return settled(env)

@@ -63,6 +63,8 @@ def turn(net: Net, wires: Wires, clock: Clock, slot: SlotRecord) -> None:
         port = wires.ports[p]
         if port.tx_bytes == 0 and port.tx_class == WAITS and port.free_at >= HORIZON_PS:
             port.free_at = opens_ps
+            switch = wires.switches[net.port_node[p] - net.n_hosts]
+            switch.wakes_ps = min(switch.wakes_ps, opens_ps)
             expect(clock, net.port_node[p], opens_ps)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from netsim.engine.kernels.balance import has_route, lose_way, output_port
 from netsim.engine.kernels.env import QueueEnv, queue_env_of
 from netsim.engine.kernels.handlers import NOTHING as NO_HANDLER
-from netsim.engine.kernels.holes import COUPLED, FORESEES, N_CLASSES, STRAYS
+from netsim.engine.kernels.holes import COUPLED, FORESEES, LOOKS, N_CLASSES, STRAYS
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Numbers, Ps
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
@@ -31,6 +31,7 @@ from netsim.engine.kernels.places import local_ports_of, queue_of, ring_slot
 from netsim.engine.kernels.port_sets import exclude, include, includes, next_port
 from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
+from netsim.engine.kernels.sleepers import falls_asleep, wake
 
 KEY_BITS = 32
 KEY_MASK = (1 << KEY_BITS) - 1
@@ -279,6 +280,8 @@ def switch_step(
     if n < 0:
         clock.what[node] = -n
         return GROW_SCRATCH
+    if LOOKS:
+        wake(net, wires, node, clock.clock[0].w1)
     sort_by_time(clock, scratch, worker, n)
     group_by_output(scratch, worker, n, n_ports)
     starts = scratch.starts[worker]
@@ -297,11 +300,16 @@ def switch_step(
             serve(env, clock, scratch, worker, first + out, lo, hi)
             include(wires.touched, net.first_word[node], out)
             port = wires.ports[first + out]
+            if LOOKS:
+                if falls_asleep(wires, env.switch, port, out, clock.clock[0].w1):
+                    continue
             if port.backlog != 0 and has_event(port):
                 include(wires.busy, net.first_word[node], out)
                 next_event = min(next_event, port.free_at)
             else:
                 exclude(wires.busy, net.first_word[node], out)
     have_read_all(net, wires, scratch, worker, node)
+    if LOOKS:
+        next_event = min(next_event, env.switch.wakes_ps)
     clock.next_event[node] = next_event
     return settled(env)
