@@ -39,14 +39,28 @@ def build_part(params: Mapping[str, Any], name: str) -> Network:
 def build_topology(name: str | Path, **given: object) -> Network:
     """The network of a topology, by its name or the path of its file, as an experiment builds it.
 
-    `given` are its parameters as they are written there, such as host_rate="100Gbps". Raises
-    InputError as the experiment would.
+    `given` are its parameters as they are written there, such as host_rate="100Gbps", or
+    plane={"kind": "fat_tree", ...}. Raises InputError as the experiment would.
     """
-    base, preset = registry.split_preset(str(name))
-    plugin = registry.find("topology", base, relative_to=Path.cwd())
-    params = resolve_params(plugin.params, plugin.presets, given, preset, file=None, key="topology")
-    network: Network = call(PluginUse(plugin, params, preset), "build", params)
+    use = _use("topology", str(name), given)
+    network: Network = call(use, "build", use.params)
     return network
+
+
+def _use(key: str, kind: str, given: Mapping[str, Any]) -> PluginUse:
+    """A topology with its parameters, those that are topologies with theirs."""
+    base, preset = registry.split_preset(kind)
+    plugin = registry.find("topology", base, relative_to=Path.cwd())
+    params = resolve_params(plugin.params, plugin.presets, given, preset, file=None, key=key)
+    for param in plugin.params:
+        table = params[param.name]
+        if param.unit == "topology" and table is not None:
+            inside = f"{key}.{param.name}"
+            if not isinstance(table.get("kind"), str):
+                raise InputError("missing", key=f"{inside}.kind", hint='such as "fat_tree"')
+            own = {name: value for name, value in table.items() if name != "kind"}
+            params[param.name] = _use(inside, table["kind"], own)
+    return PluginUse(plugin, params, preset)
 
 
 def _inside(error: InputError, name: str) -> InputError:

@@ -20,7 +20,7 @@ from netsim.experiment.scenario import prepare
 from netsim.flows import FlowTable
 from netsim.model import routing
 from netsim.model.lanes import lanes_of
-from netsim.network import Network, NetworkBuilder
+from netsim.network import Network, NetworkBuilder, build_topology
 
 GBPS = 10**9
 TREE = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 3, "host_rate": "200Gbps"}
@@ -208,3 +208,15 @@ def test_parameters_of_planes_are_axes_and_are_written_back(tmp_path: Path) -> N
     again = type(experiment).from_tree(point.resolved, "e.toml", tmp_path).points()[0]
     assert again.resolved == point.resolved
     assert [use.name for use in again.uses][:2] == ["multi_plane", "fat_tree"]
+
+
+def test_planes_are_built_from_python_as_an_experiment_builds_them() -> None:
+    assert_equal(build_topology("multi_plane", planes=3, plane=TREE), planes(3, TREE))
+    inner = {"kind": "multi_plane", "planes": 2, "plane": TREE}
+    assert_equal(build_topology("multi_plane", planes=2, plane=inner), planes(2, inner))
+    for plane, message in (
+        ({"leaves": 2}, r"topology\.plane\.kind: missing"),
+        ({**TREE, "leafs": 2}, r"topology\.plane\.leafs: unknown parameter"),
+    ):
+        with pytest.raises(InputError, match=message):
+            build_topology("multi_plane", planes=2, plane=plane)
