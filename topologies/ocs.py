@@ -248,7 +248,10 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
         by = [Way("circuits", over_direct_circuits), Way("expander", Expander(params["drain"]))]
         large_bytes = params["small"] or 0
         opera = Ways(by, large_bytes=large_bytes, small="expander", control="expander")
-        return builder.build(title, ways=opera)
+        try:
+            return builder.build(title, ways=opera)
+        except InputError as error:
+            raise error.at(key="topology.drain") from None
     if params["packet_rate"] is None:
         by_slot = [Way(f"slot {k}", in_slot(k)) for k in range(slots)]
         return builder.build(title, ways=Ways(by_slot, by_phase=True) if slots else None)

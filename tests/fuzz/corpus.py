@@ -145,7 +145,12 @@ def small(rng: random.Random) -> Tree:
             "slot": "20us",
             "switching": "1us",
         }
-        if switches > 1:
+        if rng.random() < 0.3:
+            follows = {"schedule": "demand", "duplex": rng.random() < 0.5, "packet_rate": "50Gbps"}
+            tree["topology"] = {
+                key: value for key, value in tree["topology"].items() if key != "slot"
+            } | follows
+        elif switches > 1:
             tree["fabric"] = {"circuits": {"in_flight": rng.choice(IN_FLIGHT)}}
     size = rng.choice(["1B", "4KB", "20KB", "50KB"])
     tree["traffic"] = rng.choice(

@@ -283,6 +283,7 @@ def test_small_messages_go_at_once_over_several_circuits() -> None:
         ({"drain": "1us", "packet_rate": "10Gbps"}, "one of drain and packet_rate"),
         ({"drain": "1us", "schedule": "fixed"}, 'has no effect with schedule = "fixed"'),
         ({"small": "1KB"}, "has no effect without a packet_rate or a drain"),
+        ({"drain": "1us"}, "topology.drain: from 10us on no circuits that are there join"),
     ],
 )
 def test_expanders_that_make_no_sense(given: dict[str, Any], message: str) -> None:
