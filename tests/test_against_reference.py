@@ -44,6 +44,19 @@ def test_trees_of_three_tiers_and_several_of_them(planes: str | None) -> None:
         check(seed, SHORT, trees=True, planes=planes)
 
 
+def test_racks_that_circuits_alone_join() -> None:
+    """Where ports send packets for each other, or packets take any circuit."""
+    for seed in range(16):
+        check(seed, SHORT, racks=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(16, 1200, AT_ONCE))
+def test_racks_that_circuits_alone_join_of_many(first: int) -> None:
+    for seed in range(first, first + AT_ONCE):
+        check(seed, racks=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(CASES, MORE_CASES, AT_ONCE))
 def test_every_departure_of_many(first: int) -> None:
