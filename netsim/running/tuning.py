@@ -17,6 +17,9 @@ TRIAL_SHARE = 8
 TRIAL_EVERY = 12
 """... and comes once in so many chunks, and three times as often among the first hundred."""
 
+LONG_WINDOW = 100_000
+"""Packet-hops in a window that outweigh any waiting for each other at its end."""
+
 MEMORY = 0.5
 """Weight of the newest measurement in the running mean of a speed."""
 
@@ -29,12 +32,12 @@ class Tuner:
     windows: int = 1
     speeds: dict[int, float] = field(default_factory=dict)
     calls: int = 0
+    hops_per_window: float = 0.0
 
     def next_call(self) -> tuple[int, int]:
         """(workers, windows) of the next call."""
         self.calls += 1
-        if self.threads == 1 or self.windows < TRIAL_SHARE:
-            # Windows as long as that outweigh any waiting for each other.
+        if self.threads == 1 or self.hops_per_window > LONG_WINDOW:
             return self.threads, self.windows
         missing = [w for w in (self.threads, 1) if w not in self.speeds]
         if missing:
@@ -43,7 +46,9 @@ class Tuner:
         every = TRIAL_EVERY // 3 if self.calls < 100 else TRIAL_EVERY
         if self.calls % every == 0:
             other = 1 if best == self.threads else self.threads
-            return other, max(1, self.windows // TRIAL_SHARE)
+            # Many workers on a busy machine may be a thousand times slower.
+            share = self.speeds[other] / self.speeds[best] / TRIAL_SHARE
+            return other, max(1, int(self.windows * share))
         return best, self.windows
 
     def learn(self, workers: int, windows: int, hops: int, seconds: float) -> None:
@@ -52,6 +57,7 @@ class Tuner:
             speed = hops / seconds
             before = self.speeds.get(workers, speed)
             self.speeds[workers] = MEMORY * speed + (1 - MEMORY) * before
+            self.hops_per_window = hops / windows
         if windows < self.windows:
             return
         if seconds < CHUNK_S / 2:

@@ -29,6 +29,21 @@ def test_it_follows_a_machine_that_changes() -> None:
     assert drive(tuner, {1: 1e7, 4: 1e6}, 10_000, 100)[-10:].count(1) >= 9
 
 
+def test_a_busy_machine_is_not_made_to_wait_for_itself() -> None:
+    """Where workers wait 40 ms for each other after each window, one of them does it all."""
+    tuner, hops, seconds = Tuner(2), 0, 0.0
+    for _ in range(300):
+        workers, windows = tuner.next_call()
+        took = windows * (100 / 1e6 if workers == 1 else 0.04 + 100 / 2e6)
+        tuner.learn(workers, windows, 100 * windows, took)
+        hops, seconds = hops + 100 * windows, seconds + took
+    assert hops / seconds > 0.8e6
+
+
+def test_long_windows_are_shared_without_trials() -> None:
+    assert set(drive(Tuner(2), {1: 1e7, 2: 1e6}, 1_000_000, 50)[2:]) == {2}
+
+
 def test_one_thread_is_never_asked_for_more() -> None:
     assert set(drive(Tuner(1), {1: 1e7}, 10_000, 50)) == {1}
 
