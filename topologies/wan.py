@@ -12,8 +12,9 @@ first ones of others, and so on. All of them have the same number, and, of a `mu
 racks and relays.
 
 Switches are called dc0.leaf0 and dc0.border0. Bit errors of long links are faults, of `links =
-"dc*.border* - dc*.border*"`, with a `bit_error_rate`. Buffers are those of [fabric] at all
-switches: what border switches need for a long round trip, all of them have.
+"dc*.border* - dc*.border*"`, with a `bit_error_rate`. Border switches may have deeper queues than
+others, `border_queue`, in place of the `queue_bytes` of [fabric]: a long link's product of rate and
+round trip is more than a datacenter's switches hold.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ PARAMS = [
         "line rate between a border switch and one below; by default that of its fastest port",
     ),
     Param("border_latency", "time", "1us", "propagation between these two", minimum="1ps"),
+    Param(
+        "border_queue", "bytes", None, "queue_bytes of border switches; [fabric]'s", minimum="1B"
+    ),
 ]
 
 
@@ -87,7 +91,11 @@ def build(params: Mapping[str, Any]) -> Network:
         here, there = (np.repeat(ends, params["links"]) for ends in (borders[a], borders[b]))
         builder.cables(here, there, rate, params["delay"])
     network = builder.build(f"{len(parts)}_datacenters_of_{first.name}")
-    return replace(network, relays=first.relays)
+    queues = None
+    if params["border_queue"] is not None:
+        queues = np.zeros(network.n_switches, np.int64)
+        queues[np.concatenate(borders) - network.n_hosts] = params["border_queue"]
+    return replace(network, relays=first.relays, switch_queue_bytes=queues)
 
 
 def _outside(part: Network) -> np.ndarray:

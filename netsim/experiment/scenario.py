@@ -23,7 +23,7 @@ from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.lanes import Lanes, lanes_used
 from netsim.model.network import Network
 from netsim.model.phases import check_control, check_phases
-from netsim.model.port_sizes import PortSizes, port_sizes, settle_sizes
+from netsim.model.port_sizes import PortSizes, port_sizes, settle_sizes, sizes_differ
 from netsim.model.relays import Legs, relayed
 from netsim.model.sampling import Sampling
 from netsim.model.symmetry import check_symmetric
@@ -197,7 +197,7 @@ def _settled(
     if faults is not None:
         fastest = replace(network, port_rate_bps=faults.fastest_bps(network))
     settled = point.fabric.for_network(fastest, point.packets)
-    if settled.in_products:
+    if sizes_differ(settled, network):
         sizes = port_sizes(settled, network, point.packets)
         kinds = zip(sizes.fabrics, sizes.rate_bps, sizes.round_trip_ps, strict=True)
         for fabric, rate_bps, round_trip_ps in kinds:

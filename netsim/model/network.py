@@ -78,6 +78,8 @@ class Network:
         circuits: of cables that go through circuit switches; None if there are no such switches.
         relays: which messages go by way of a peer; None: those without a network in common are
             refused.
+        switch_queue_bytes: int64[n_switches], the queues of switches that have others than [fabric]
+            says, and 0 of all that have not; None: of all.
         plan: what it was built from, for a network that it becomes a part of.
 
     The ports of hosts come first. Packets are addressed to them, by one of the ways; by the first
@@ -110,6 +112,7 @@ class Network:
     turns: Turns | None = None
     circuits: Circuits | None = None
     relays: RelayRule | None = None
+    switch_queue_bytes: NDArray[np.int64] | None = None
     plan: Plan = field(default_factory=Plan, repr=False)
 
     @property
@@ -356,7 +359,7 @@ class Network:
 
         Node attributes: kind ("host" or "switch"), tier, name. Edge attributes: ports (at the
         lower and at the higher node), rate_bps, delay_ps as a pair of the two directions, and
-        circuit_switch, its name or "", and lit, a pair: does light ever go that way?
+        circuit_switch, its name or "". With circuits also lit, a pair: does light ever go that way?
         """
         import networkx
 
@@ -374,6 +377,6 @@ class Network:
                 rate_bps=int(self.port_rate_bps[port]),
                 delay_ps=(int(self.port_delay_ps[port]), int(self.port_delay_ps[peer])),
                 circuit_switch=self.circuit_switch(port),
-                lit=(lit is None or bool(lit[port]), lit is None or bool(lit[peer])),
+                **({} if lit is None else {"lit": (bool(lit[port]), bool(lit[peer]))}),
             )
         return graph

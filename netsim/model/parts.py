@@ -85,6 +85,12 @@ def placed(part: Network, hosts: NDArray[Any], first: int, *, nic: int, rate: fl
             f"{part.name} has routes of its own making, and cannot be a part of another network",
             hint="one whose routes are all shortest paths",
         )
+    if part.switch_queue_bytes is not None:
+        raise InputError(
+            f"{part.name} has switches with queues of their own, and cannot be a part of another "
+            "network",
+            hint="queues as [fabric] says",
+        )
     n_switches = len(part.plan.names)
     node = np.concatenate([hosts.astype(np.int64), first + np.arange(n_switches)])
     cables = part.plan.cables.copy()

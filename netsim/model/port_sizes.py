@@ -1,4 +1,4 @@
-"""Sizes in products of rate and delay: what they become at each port of a network."""
+"""Sizes that differ from port to port: in products of rate and delay, or of switches' own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.errors import InputError
 from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.network import Network
 from netsim.model.routing import COUNT_MASK, NO_ROUTE
-from netsim.units import Bdp
+from netsim.units import Bdp, format_bytes
 
 Ints = NDArray[np.int64]
 
@@ -43,39 +44,65 @@ def settle_sizes(
 
     Raises InputError as `port_sizes`.
     """
-    if not fabric.in_products:
+    if not sizes_differ(fabric, network):
         return fabric, None
     sizes = port_sizes(fabric, network, packets)
     return (sizes.fabrics[0], None) if len(sizes.fabrics) == 1 else (fabric, sizes)
+
+
+def sizes_differ(fabric: Fabric, network: Network) -> bool:
+    """May sizes differ from port to port?"""
+    return fabric.in_products or network.switch_queue_bytes is not None
 
 
 def port_sizes(fabric: Fabric, network: Network, packets: PacketFormat) -> PortSizes:
     """What the sizes of a settled fabric become at each port.
 
     Ports of hosts, which have no queues, are of kind 0. Raises InputError, without a file, for a
-    size that is too large.
+    size that is too large, and for switches with queues of their own where the discipline has no
+    `queue_bytes`.
     """
     round_trips = base_round_trips(network, packets)
     n = network.n_host_ports
-    of_switch = network.switch_network[network.port_node[n:] - network.n_hosts]
-    pairs = np.stack([network.port_rate_bps[n:], round_trips[of_switch]], axis=1)
-    kinds, kind = np.unique(pairs, axis=0, return_inverse=True)
-    rates, trips = kinds.T.tolist()
+    switch = network.port_node[n:] - network.n_hosts
+    own = _own_queues(fabric, network)[switch]
+    columns = [network.port_rate_bps[n:], round_trips[network.switch_network[switch]], own]
+    kinds, kind = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    rates, trips, owns = kinds.T.tolist()
     return PortSizes(
-        fabrics=tuple(map(fabric_at, [fabric] * len(kinds), rates, trips)),
+        fabrics=tuple(map(fabric_at, [fabric] * len(kinds), rates, trips, owns)),
         rate_bps=tuple(rates),
         round_trip_ps=tuple(trips),
         kind=np.concatenate([np.zeros(n, np.int64), kind.reshape(-1).astype(np.int64)]),
     )
 
 
-def fabric_at(fabric: Fabric, rate_bps: int, round_trip_ps: int) -> Fabric:
-    """The fabric of a port of that rate, in a network of that base round trip, in bytes."""
+def _own_queues(fabric: Fabric, network: Network) -> Ints:
+    """int64[n_switches]: the queues of switches that have their own, 0 of others."""
+    own = network.switch_queue_bytes
+    if own is None:
+        return np.zeros(network.n_switches, np.int64)
+    for switch in np.flatnonzero(own)[: "queue_bytes" not in fabric.queue.params].tolist():
+        raise InputError(
+            f"{network.switch_names[switch]} has queues of {format_bytes(int(own[switch]))}, and "
+            f'model "{fabric.model}" has no queue_bytes',
+            key="fabric.model",
+        )
+    return own
+
+
+def fabric_at(fabric: Fabric, rate_bps: int, round_trip_ps: int, own_bytes: int = 0) -> Fabric:
+    """The fabric of a port of that rate, in a network of that base round trip, in bytes.
+
+    Its switch has queues of `own_bytes`, if that is not 0.
+    """
 
     def in_bytes(value: Any) -> Any:
         return value.at(rate_bps, round_trip_ps) if isinstance(value, Bdp) else value
 
     params = {name: in_bytes(value) for name, value in fabric.queue.params.items()}
+    if own_bytes:
+        params["queue_bytes"] = own_bytes
     ecn = fabric.ecn
     if ecn is not None:
         kmin, kmax = in_bytes(ecn.kmin_bytes), in_bytes(ecn.kmax_bytes)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import pytest
+from experiment_text import load
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from topology_of import check_routes, topology_of
 
 from netsim.errors import InputError
+from netsim.experiment.scenario import prepare
 from netsim.flows import FlowTable, Workload
 from netsim.model.lanes import lanes_of
 from netsim.model.relays import relayed
 from netsim.network import Network
+from netsim.running.point import simulate
 
 GBPS, US, MS = 10**9, 10**6, 10**9
 TREE = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 3, "host_rate": "200Gbps"}
@@ -123,3 +127,57 @@ def test_delays_and_rates_of_the_border() -> None:
         rate * GBPS for rate in (200, 200, 400, 100, 400, 200, 200)
     ]
     assert network.port_delay_ps[path].tolist() == [US, US, 3 * US, 12 * MS, 3 * US, US, US]
+
+
+DEEP = """
+transport = "datagram"
+[topology]
+kind = "wan"
+link_rate = "10Gbps"
+delay = "100us"
+border_queue = {queue}
+[topology.datacenter]
+kind = "fat_tree"
+hosts_per_leaf = 2
+leaves = 1
+[traffic]
+kind = "incast"
+fan_in = 2
+senders = "linear"
+receiver = 1
+size = "400KB"
+[fabric]
+queue_bytes = "20pkt"
+"""
+
+
+def test_border_switches_may_have_deep_queues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The senders' 100 Gbps meet a long link of 10 at their border."""
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+
+    def drops(queue: str) -> tuple[int, int]:
+        (point,) = load(tmp_path, DEEP.format(queue=queue)).points()
+        result = simulate(point)
+        links = result.links
+        at_border = np.char.startswith(np.array(links["from_name"], str), "dc1.border")
+        dropped = np.array(links["drops"])
+        return int(dropped[at_border].sum()), int(dropped[~at_border].sum())
+
+    shallow, deep = drops('"none"'), drops('"1MB"')
+    assert shallow[0] > 0
+    assert deep == (0, 0)
+
+
+def test_deep_queues_are_queues_of_a_length(tmp_path: Path) -> None:
+    (point,) = load(tmp_path, DEEP.format(queue='"1MB"'), "transport=roce").points()
+    message = r"dc0\.border0 has queues of 1MB, and model \"lossless\" has no queue_bytes"
+    with pytest.raises(InputError, match=message):
+        prepare(point)
+    (point,) = load(tmp_path, DEEP.format(queue='"1KB"')).points()
+    with pytest.raises(InputError, match="queue_bytes"):
+        prepare(point)
+    part = {"kind": "wan", "datacenter": TREE, "link_rate": "10Gbps", "border_queue": "1MB"}
+    with pytest.raises(InputError, match="switches with queues of their own"):
+        topology_of({"kind": "multi_plane", "planes": 2, "plane": part})
