@@ -242,33 +242,41 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
         switch = builder.add_circuit_switch(f"{name}{number}", schedule)
         for tor in tors:
             builder.fibre(tor, switch, params["uplink_rate"], params["fibre_latency"])
-    title = f"{name}_{racks}x{params['hosts_per_rack']}"
-    slots = len(schedules[0].matchings) if schedules and schedules[0].steered else 0
-    if params["drain"] is not None:
-        by = [Way("circuits", over_direct_circuits), Way("expander", Expander(params["drain"]))]
-        large_bytes = params["small"] or 0
-        opera = Ways(by, large_bytes=large_bytes, small="expander", control="expander")
-        try:
-            return builder.build(title, ways=opera)
-        except InputError as error:
-            raise error.at(key="topology.drain") from None
-    if params["packet_rate"] is None:
-        by_slot = [Way(f"slot {k}", in_slot(k)) for k in range(slots)]
-        return builder.build(title, ways=Ways(by_slot, by_phase=True) if slots else None)
     names = [f"spine{k}" for k in range(spines)]
-    for spine in builder.add_switches(names, 1, latency_ps):
+    for spine in builder.add_switches(names, 1, latency_ps) if names else ():
         builder.cables(np.array(tors), spine, params["packet_rate"], params["packet_latency"])
-    packets = "packets"
-    circuits = [Way(f"slot {k}", in_slot(k, over_direct_circuits)) for k in range(slots)]
-    ways = Ways(
-        [*(circuits or [Way("circuits", over_direct_circuits)]), Way(packets, over_cables)],
-        large_bytes=params["small"] or 0,
+    title = f"{name}_{racks}x{params['hosts_per_rack']}"
+    ways = _ways(params, slots=len(schedules[0].matchings) if _steered(schedules) else 0)
+    try:
+        return builder.build(title, ways=ways)
+    except InputError as error:
+        raise (error if params["drain"] is None else error.at(key="topology.drain")) from None
+
+
+def _steered(schedules: Sequence[Schedule]) -> bool:
+    """Do circuits follow the phases of the workload?"""
+    return bool(schedules) and schedules[0].steered
+
+
+def _ways(params: Mapping[str, Any], slots: int) -> Ways | None:
+    """Which packets go by what, if not all by the same; `slots` are those that follow phases."""
+    circuits, expander, packets = "circuits", "expander", "packets"
+    large_bytes = params["small"] or 0
+    if params["drain"] is not None:
+        by = [Way(circuits, over_direct_circuits), Way(expander, Expander(params["drain"]))]
+        return Ways(by, large_bytes=large_bytes, small=expander, control=expander)
+    if params["packet_rate"] is None:
+        by = [Way(f"slot {k}", in_slot(k)) for k in range(slots)]
+        return Ways(by, by_phase=True) if slots else None
+    by = [Way(f"slot {k}", in_slot(k, over_direct_circuits)) for k in range(slots)]
+    return Ways(
+        [*(by or [Way(circuits, over_direct_circuits)]), Way(packets, over_cables)],
+        large_bytes=large_bytes,
         by_phase=slots > 0,
         small=packets,
         control=packets,
         otherwise=packets,
     )
-    return builder.build(title, ways=ways)
 
 
 def _circuits(schedule: Schedule) -> int:
