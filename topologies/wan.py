@@ -66,7 +66,8 @@ def build(params: Mapping[str, Any]) -> Network:
     first = build_part(params, "datacenter")
     other = first if params["others"] is None else build_part(params, "others")
     parts = [first] + [other] * (params["datacenters"] - 1)
-    outside = [_outside(first), _outside(other)]
+    outside = [_outside(first)]
+    outside += [outside[0] if other is first else _outside(other)] * (len(parts) - 1)
     if outside[0].size != outside[1].size or first.relays != other.relays:
         what = "networks for other datacenters" if first.relays == other.relays else "relays"
         raise InputError(f"is not like the first datacenter: other {what}", key="topology.others")
@@ -82,7 +83,8 @@ def build(params: Mapping[str, Any]) -> Network:
     borders = []
     for number, (part, hosts) in enumerate(zip(parts, places, strict=True)):
         switches = builder.add_network(part, hosts, prefix=f"dc{number}.")
-        borders.append(_borders(builder, params, number, part, switches))
+        prefix = f"dc{number}.border"
+        borders.append(_borders(builder, params, prefix, part, outside[number], switches))
     for a, b in combinations(range(len(parts)), 2):
         hosts_there = min(parts[a].n_hosts, parts[b].n_hosts)
         rate = params["link_rate"]
@@ -108,16 +110,20 @@ def _outside(part: Network) -> np.ndarray:
 def _borders(
     builder: NetworkBuilder,
     params: Mapping[str, Any],
-    number: int,
+    prefix: str,
     part: Network,
+    outside: np.ndarray,
     switches: range,
 ) -> np.ndarray:
-    """Add the border switches of a datacenter, whose own are `switches`; returns their ids."""
+    """Add the border switches of a datacenter, one for each of the networks `outside`.
+
+    Its own switches are `switches`. Returns the ids.
+    """
     borders = []
-    for place, network in enumerate(_outside(part).tolist()):
+    for place, network in enumerate(outside.tolist()):
         inside = np.flatnonzero(part.switch_network == network)
         tiers = part.tier[part.n_hosts + inside]
-        border = builder.add_switch(f"dc{number}.border{place}", int(tiers.max()) + 1)
+        border = builder.add_switch(f"{prefix}{place}", int(tiers.max()) + 1)
         for switch in inside[tiers == tiers.max()].tolist():
             rates = part.port_rate_bps[part.port_node == part.n_hosts + switch]
             rate = params["border_rate"] or int(rates.max())

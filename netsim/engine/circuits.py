@@ -40,9 +40,9 @@ def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
     # What holds now is looked for when it is first asked for, of those that are not always there.
     state["lit_ps"], state["opens_ps"] = -INF, -INF
     state["dark_ps"] = state["shuts_ps"] = np.where(dated, -INF, INF)
-    for steered, begun in _begun(circuits):
-        state["last_lit"][steered] = state["first_lit"][steered] + begun
-        state["last_start"][steered] = state["first_start"][steered] + begun
+    steered, begun = _begun(circuits)
+    state["last_lit"][steered] = state["first_lit"][steered] + begun
+    state["last_start"][steered] = state["first_start"][steered] + begun
     return {
         "circuits": state,
         "days": np.concatenate([light.spans_ps, starts.spans_ps]),
@@ -79,14 +79,15 @@ def phases(simulation: Simulation) -> Array:
     return given
 
 
-def _begun(circuits: Circuits) -> list[tuple[Array, Array]]:
+def _begun(circuits: Circuits) -> tuple[Array, Array]:
     """Ports with days that the workload decides, and how many of each are there from the start."""
     if circuits.steering is None:
-        return []
+        none = np.zeros(0, np.int64)
+        return none, none
     first_slot = circuits.steering.slots[circuits.first_day[:-1], 0]
     steered = np.flatnonzero(circuits.calendar != NONE)
     steered = steered[first_slot[circuits.calendar[steered]] != NONE]
-    return [(steered, first_slot[circuits.calendar[steered]] == 0)]
+    return steered, first_slot[circuits.calendar[steered]] == 0
 
 
 def _turning(circuits: Circuits) -> list[tuple[Array, Array]]:

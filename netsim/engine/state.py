@@ -48,7 +48,7 @@ from netsim.engine.kernels.trace import Trace, build_trace
 from netsim.engine.records import aligned_zeros, attribute_access
 from netsim.engine.simulation import Options, Parts, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
-from netsim.engine.two_hops import build_ways, indirect
+from netsim.engine.two_hops import build_detours, indirect
 from netsim.engine.wires import build_wires, first_words
 from netsim.errors import InputError
 from netsim.limits import CLASSES
@@ -207,7 +207,7 @@ def build_net(simulation: Simulation) -> Net:
         route=(turns or routes or network).route,
         route_ports=(turns or routes or network).route_ports,
         node_salt=node_salt,
-        **build_ways(simulation),
+        **build_detours(simulation),
     )
 
 

@@ -60,25 +60,25 @@ def reach_of(network: Network, circuits: Circuits) -> Reach:
     return Reach(number, reached)
 
 
-def build_ways(simulation: Simulation) -> dict[str, np.ndarray]:
+def build_detours(simulation: Simulation) -> dict[str, np.ndarray]:
     """What `Net` has of it."""
     network, how = simulation.network, indirect(simulation.fabric, simulation.parts)
     none = np.zeros(1, np.int64)
-    ways: dict[str, np.ndarray] = {"edge": none, "reached": np.zeros((1, 1), np.int8)}
-    ways |= {"by_way": np.zeros((1, 1), np.int32), "way_first": none, "way_ports": none}
+    found: dict[str, np.ndarray] = {"edge": none, "reached": np.zeros((1, 1), np.int8)}
+    found |= {"detour": np.zeros((1, 1), np.int32), "detour_first": none, "detour_ports": none}
     if how == DIRECT or network.circuits is None:
-        return ways
+        return found
     reach = reach_of(network, network.circuits)
-    ways |= {"edge": reach.number, "reached": reach.reached}
+    found |= {"edge": reach.number, "reached": reach.reached}
     if how == VALIANT:
-        ways |= _lists(network, network.circuits, reach)
-    return ways
+        found |= _lists(network, network.circuits, reach)
+    return found
 
 
 def _lists(network: Network, circuits: Circuits, reach: Reach) -> dict[str, np.ndarray]:
     """By which ports each switch sends what is for each other one by way of any; no list twice."""
     n = len(reach.reached)
-    by_way = np.full((n, n), NONE, np.int32)
+    detour = np.full((n, n), NONE, np.int32)
     lists: dict[tuple[int, bytes], int] = {}
     ports: list[Ints] = []
     for here, node in enumerate(np.flatnonzero(reach.number != NONE).tolist()):
@@ -91,12 +91,12 @@ def _lists(network: Network, circuits: Circuits, reach: Reach) -> dict[str, np.n
                 if key not in lists:
                     lists[key] = len(ports)
                     ports.append(own[row] - first)
-                by_way[here, there] = lists[key]
+                detour[here, there] = lists[key]
     counts = [one.size for one in ports]
     return {
-        "by_way": by_way,
-        "way_first": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        "way_ports": np.concatenate([*ports, np.zeros(0, np.int64)]),
+        "detour": detour,
+        "detour_first": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        "detour_ports": np.concatenate([*ports, np.zeros(0, np.int64)]),
     }
 
 

@@ -11,7 +11,7 @@ from hybrids import FIBRE, GBPS, TO_RACK, US, opera
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim.engine.kernels.balance import turn_at
+from netsim.engine.kernels.balance import slot_of_routes
 from netsim.engine.kernels.ids import Ps
 from netsim.errors import InputError
 from netsim.model.fabric import PacketFormat
@@ -144,7 +144,7 @@ class Few:
 @given(st.integers(0, 10**9), st.integers(0, 200))
 def test_the_slot_at_any_time(at_ps: int, offset_ps: int) -> None:
     slots = [0, 0, 0, 1, 2, 2, 2, 2, 2, 2, 2]
-    found = turn_at(Few(offset_ps), Ps(at_ps))  # type: ignore[arg-type]
+    found = slot_of_routes(Few(offset_ps), Ps(at_ps))  # type: ignore[arg-type]
     assert found == slots[(at_ps - offset_ps) % 11]
 
 

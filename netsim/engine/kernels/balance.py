@@ -18,7 +18,7 @@ from netsim.model.routing import NO_ROUTE
 
 ECMP, SPRAY_RANDOM, SPRAY_RR, SPRAY_PERMUTATION, LEAST_LOADED, ECMP_SYMMETRIC = range(6)
 
-NO_WAYS = -1
+NO_DETOUR = -1
 """In the place of a list of ports."""
 
 MOST_HOPS = 255
@@ -46,7 +46,7 @@ def least_loaded(wires: Wires, net: Net, first: GlobalPort, offset: int, n: int,
     return best
 
 
-def turn_at(net: Net, now: Ps) -> int:
+def slot_of_routes(net: Net, now: Ps) -> int:
     """The slot of the routes that hold at a time."""
     last = net.turn_ends.size - 1
     past = (now - net.turns_from) % net.turn_ends[last]
@@ -64,7 +64,7 @@ def turn_at(net: Net, now: Ps) -> int:
 def row_of(net: Net, node: NodeId, now: Ps) -> int:
     """Where the row of the routing table begins that switch ``node`` has at a time."""
     if TURNS:
-        return net.turn_first[turn_at(net, now), node - net.n_hosts]
+        return net.turn_first[slot_of_routes(net, now), node - net.n_hosts]
     if not FAULTS:
         return net.route_first[node]
     switch = node - net.n_hosts
@@ -103,35 +103,33 @@ def lose_way(wires: Wires, p_in: GlobalPort, slot: Slot) -> None:
         trace_packet(wires, UNROUTABLE, p_in, slot, pkt.time, 0)
 
 
-def third_switches(
-    net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, pkt: PacketRecord
-) -> int:
+def detour_of(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, pkt: PacketRecord) -> int:
     """By which ports a packet that came in by ``p_in`` may leave, by way of whatever they lead to.
 
-    A list of ``way_ports``; or NO_WAYS, if it goes as the routing table says.
+    A list of ``detour_ports``; or NO_DETOUR, if it goes as the routing table says.
     """
     if net.port_node[net.port_peer[p_in]] >= net.n_hosts:
-        return NO_WAYS
+        return NO_DETOUR
     entry = route_of(net, node, pkt)
     if entry & 0xFFFF == 0:
-        return NO_WAYS
+        return NO_DETOUR
     listed = net.first_port[node] + net.route_ports[entry >> 16]
     n_host_ports = int(net.first_port[NodeId(net.n_hosts)])
     to = GlobalPort(int(pkt.dst) % n_host_ports)
     there = net.edge[net.port_node[net.port_peer[to]]]
     if wires.circuits[listed].fibre < 0 or there < 0:
-        return NO_WAYS
-    return net.by_way[net.edge[node], there]
+        return NO_DETOUR
+    return net.detour[net.edge[node], there]
 
 
-def drawn_port(net: Net, wires: Wires, p_in: GlobalPort, ways: int) -> LocalPort:
-    """One of a list of ``way_ports``, for a packet that came in by ``p_in``, which counts it."""
+def drawn_port(net: Net, wires: Wires, p_in: GlobalPort, detour: int) -> LocalPort:
+    """One of a list of ``detour_ports``, for a packet that came in by ``p_in``, which counts it."""
     balance = wires.balance[p_in]
-    first = net.way_first[ways]
-    n = net.way_first[ways + 1] - first
+    first = net.detour_first[detour]
+    n = net.detour_first[detour + 1] - first
     draw = rand32(wires.fabric[0].seed, PURPOSE_THIRD_SWITCH, int(p_in), balance.choices)
     balance.choices += 1
-    return LocalPort(net.way_ports[first + below(draw, n)])
+    return LocalPort(net.detour_ports[first + below(draw, n)])
 
 
 def output_port(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Slot) -> LocalPort:
@@ -141,9 +139,9 @@ def output_port(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Sl
     """
     pkt = wires.pool[slot]
     if INDIRECT == VALIANT:
-        ways = third_switches(net, wires, node, p_in, pkt)
-        if ways != NO_WAYS:
-            return drawn_port(net, wires, p_in, ways)
+        detour = detour_of(net, wires, node, p_in, pkt)
+        if detour != NO_DETOUR:
+            return drawn_port(net, wires, p_in, detour)
     dst = Address(pkt.dst)
     entry = route_of(net, node, pkt)
     n = entry & 0xFFFF
@@ -186,7 +184,7 @@ def undo_choice(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Sl
     """Take back the count, at ``p_in``, of a choice that could not be carried out."""
     pkt = wires.pool[slot]
     if INDIRECT == VALIANT:
-        if third_switches(net, wires, node, p_in, pkt) != NO_WAYS:
+        if detour_of(net, wires, node, p_in, pkt) != NO_DETOUR:
             wires.balance[p_in].choices -= 1
             return
     entry = route_of(net, node, pkt)

@@ -216,9 +216,9 @@ class Net(NamedTuple):
     # Where packets go by way of third switches (two_hops.py); else next to nothing.
     edge: Numbers[NodeId, int]  # int64[n_nodes]: number of a switch that has circuits, or -1
     reached: Numbers[tuple[int, int], int]  # int8[edges, edges]: 1 if there is a circuit to it
-    by_way: Numbers[tuple[int, int], int]  # int32[edges, edges]: which ports lead to that ...
-    way_first: Numbers[int, int]  # int64[...]: ... of way_ports those from here on
-    way_ports: Numbers[int, LocalPort]  # int32[...]
+    detour: Numbers[tuple[int, int], int]  # int32[edges, edges]: which ports lead to that ...
+    detour_first: Numbers[int, int]  # int64[...]: ... of detour_ports those from here on
+    detour_ports: Numbers[int, LocalPort]  # int32[...]
 
 
 class Wires(NamedTuple):

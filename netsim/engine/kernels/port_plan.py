@@ -179,7 +179,7 @@ def plan_port(
     node: NodeId,
     out: LocalPort,
 ) -> int:
-    """Log what port ``out`` completes in the window that came in by who may matter, given its dues.
+    """Log what port ``out`` completes in the window of what came in by ingresses that may matter.
 
     From place ``log_first[out]`` on. Returns the place behind it, or -1 if that would be beyond
     ``log_limit[out]``.
