@@ -11,14 +11,15 @@ after each backward; `latency` is the time that software takes before each of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.flows import COMPUTE, RECEIVE, SEND, FlowTable, TaskTable, TrafficContext, Workload
+from netsim.job.schedules import FORWARD, Schedule, make_schedule
 from netsim.network import Network
 from netsim.params import Param
 
@@ -45,83 +46,48 @@ def flows(
             hint=f"a divisor of {n_hosts}",
         )
     context.expect(8 * n_hosts * n, key="traffic.microbatches")
-    one = _pipeline(stages, n)
-    first = np.repeat(np.arange(0, n_hosts, stages), len(one.kind))
+    order = make_schedule("1f1b", stages, n)
+    forward = order.kind == FORWARD
+    to = order.stage + np.where(forward, 1, -1)
+    leaves = np.flatnonzero((to >= 0) & (to < stages))
+    n_work, n_flows = len(order), leaves.size
+    n_tasks = n_work + 2 * n_flows
+    # A task for each piece of work, then the send and the receive task of each flow.
+    kind = np.concatenate([np.full(n_work, COMPUTE), np.tile([SEND, RECEIVE], n_flows)])
+    host = np.concatenate([order.stage, np.stack([order.stage[leaves], to[leaves]], 1).ravel()])
+    work_ps = np.where(forward, params["forward"], params["backward"])
+    duration = np.concatenate([work_ps, np.tile([params["latency"], 0], n_flows)])
+    flow = np.concatenate([np.full(n_work, -1), np.repeat(np.arange(n_flows), 2)])
+    work = np.concatenate([np.arange(n_work), np.repeat(leaves, 2)])
+    labels = [f"{'forward' if forward[k] else 'backward'} {order.micro_batch[k]}" for k in work]
+
     pipelines = n_hosts // stages
-    duration = np.array([params["forward"], params["backward"], params["latency"], 0], np.int64)
-    n_flows, n_tasks = len(one.src), len(one.kind)
-    hosts = np.repeat(np.arange(0, n_hosts, stages), n_flows)
+    at = np.arange(pipelines)[:, None]
     table = FlowTable(
-        hosts + np.tile(one.src, pipelines),
-        hosts + np.tile(one.dst, pipelines),
+        (order.stage[leaves] + at * stages).reshape(-1),
+        (to[leaves] + at * stages).reshape(-1),
         params["activations"],
     )
-    flow = np.array(one.flow, np.int64) + np.arange(pipelines)[:, None] * n_flows
     tasks = TaskTable(
-        np.tile(one.kind, pipelines),
-        first + np.tile(one.host, pipelines),
-        np.tile(duration[one.duration], pipelines),
-        flow=np.where(np.array(one.flow) < 0, -1, flow).reshape(-1),
-        label=one.label * pipelines,
+        np.tile(kind, pipelines),
+        (host + at * stages).reshape(-1),
+        np.tile(duration, pipelines),
+        flow=np.where(flow < 0, -1, flow + at * n_flows).reshape(-1),
+        label=labels * pipelines,
     )
-    shift = np.arange(pipelines)[:, None] * n_tasks
-    ends = np.array(one.edges, np.int64).reshape(-1, 2)
-    tasks.wait_for_pairs((ends[:, 0] + shift).reshape(-1), (ends[:, 1] + shift).reshape(-1))
+    first, then = _edges(order, leaves)
+    tasks.wait_for_pairs(
+        (first + at * n_tasks).reshape(-1),
+        (then + at * n_tasks).reshape(-1),
+    )
     return Workload(table, tasks)
 
 
-@dataclass
-class _Pipeline:
-    """The tasks of one pipeline by their columns, and its flows; hosts count from its first one."""
-
-    kind: list[int] = field(default_factory=list)
-    host: list[int] = field(default_factory=list)
-    duration: list[int] = field(default_factory=list)  # forward, backward, latency, none
-    flow: list[int] = field(default_factory=list)
-    label: list[str] = field(default_factory=list)
-    edges: list[tuple[int, int]] = field(default_factory=list)
-    src: list[int] = field(default_factory=list)
-    dst: list[int] = field(default_factory=list)
-
-    def add(self, kind: int, host: int, duration: int, flow: int, label: str) -> int:
-        """Add a task and return its number."""
-        columns = (self.kind, self.host, self.duration, self.flow)
-        for column, value in zip(columns, (kind, host, duration, flow), strict=True):
-            column.append(value)
-        self.label.append(label)
-        return len(self.kind) - 1
-
-
-def _pipeline(stages: int, n: int) -> _Pipeline:
-    """Every stage's work in its order, and the flows between them."""
-    made = _Pipeline()
-    computes: dict[tuple[int, int, bool], int] = {}
-    for stage in range(stages):
-        for batch, backward in _schedule(stages, stage, n):
-            label = f"{'backward' if backward else 'forward'} {batch}"
-            task = made.add(COMPUTE, stage, int(backward), -1, label)
-            computes[stage, batch, backward] = task
-    for (stage, batch, backward), task in computes.items():
-        to = stage - 1 if backward else stage + 1
-        if not 0 <= to < stages:
-            if not backward:  # the last stage turns round
-                made.edges.append((task, computes[stage, batch, True]))
-            continue
-        flow, label = len(made.src), made.label[task]
-        made.src.append(stage)
-        made.dst.append(to)
-        send = made.add(SEND, stage, 2, flow, label)
-        receive = made.add(RECEIVE, to, 3, flow, label)
-        made.edges += [(task, send), (receive, computes[to, batch, backward])]
-    return made
-
-
-def _schedule(stages: int, stage: int, n: int) -> Iterator[tuple[int, bool]]:
-    """The microbatches in the order in which a stage computes them, and whether backward."""
-    ahead = min(n, stages - 1 - stage)
-    for batch in range(ahead):
-        yield batch, False
-    for batch in range(n):
-        if batch + ahead < n:
-            yield batch + ahead, False
-        yield batch, True
+def _edges(order: Schedule, leaves: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    """What waits for what in one pipeline, of whose work `leaves` has a flow each."""
+    send = np.full(len(order), -1, np.int64)
+    send[leaves] = len(order) + 2 * np.arange(leaves.size)
+    first, then = order.waits()
+    # The last stage turns round by itself; all else comes with a flow.
+    at = np.where(send[first] >= 0, send[first] + 1, first)
+    return np.concatenate([leaves, at]), np.concatenate([send[leaves], then])
