@@ -11,7 +11,7 @@ backward for the weights, and transfers that take no time:
 |---|---|---|---|
 | gpipe | (p-1) (F+B+W) | m | Huang et al., GPipe (2019), section 2.3 |
 | 1f1b | (p-1) (F+B+W) | p - s | Narayanan et al., SC 2021, section 2.2 |
-| interleaved_1f1b | (p-1) (F+B+W) / v | (2(p-s-1) + (v-1)p + 1) / v | the same |
+| interleaved | (p-1) (F+B+W) / v | (2(p-s-1) + (v-1)p + 1) / v | the same |
 | zb_h1 | (p-1) max(F+B-W, F, B) | p | Qi et al., Zero Bubble (2024), section 2.2 |
 | zb_h2 | (p-1) max(F+B-2W, F) | 2p - 1 | the same |
 
@@ -86,7 +86,7 @@ class Schedule:
         return tuple(np.concatenate([one.reshape(-1) for one in side]) for side in (first, then))  # type: ignore[return-value]
 
 
-SCHEDULES = ("gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2")
+SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb_h1", "zb_h2")
 """Every schedule by its name."""
 
 
@@ -102,11 +102,11 @@ def make_schedule(name: str, stages: int, micro_batches: int, chunks: int = 1) -
         )
     if min(stages, micro_batches, chunks) < 1:
         raise InputError(f"{stages} stages, {micro_batches} micro-batches and {chunks} chunks")
-    if name != "interleaved_1f1b" and chunks != 1:
+    if name != "interleaved" and chunks != 1:
         raise InputError(
-            f"{chunks} chunks of a stage, which {name} does not have", hint="interleaved_1f1b"
+            f"{chunks} chunks of a stage, which {name} does not have", hint="interleaved"
         )
-    if name == "interleaved_1f1b" and micro_batches % stages:
+    if name == "interleaved" and micro_batches % stages:
         raise InputError(
             f"{micro_batches} micro-batches cannot be interleaved over {stages} stages",
             hint=f"a multiple of {stages}",
@@ -132,12 +132,12 @@ def make_schedule(name: str, stages: int, micro_batches: int, chunks: int = 1) -
 
 
 def _turns(name: str, stages: int, stage: int, micro_batches: int, chunks: int) -> Turns:
-    """The order of a stage. How many forwards `interleaved_1f1b` does first is as in Megatron."""
+    """The order of a stage. How many forwards `interleaved` does first is as in Megatron."""
     behind = stages - 1 - stage
     return {
         "gpipe": ((FORWARD, 0), (BACKWARD, micro_batches)),
         "1f1b": ((FORWARD, -behind), (BACKWARD, 0)),
-        "interleaved_1f1b": ((FORWARD, -2 * behind - (chunks - 1) * stages), (BACKWARD, 0)),
+        "interleaved": ((FORWARD, -2 * behind - (chunks - 1) * stages), (BACKWARD, 0)),
         "zb_h1": ((FORWARD, -behind), (BACKWARD_INPUT, 0), (BACKWARD_WEIGHT, stage)),
         "zb_h2": ((FORWARD, -2 * behind), (BACKWARD_INPUT, 0), (BACKWARD_WEIGHT, 2 * stage)),
     }[name]
@@ -162,7 +162,7 @@ def bubble_ps(
     longest = {
         "gpipe": forward_ps + input_ps + weight_ps,
         "1f1b": forward_ps + input_ps + weight_ps,
-        "interleaved_1f1b": (forward_ps + input_ps + weight_ps) / chunks,
+        "interleaved": (forward_ps + input_ps + weight_ps) / chunks,
         "zb_h1": max(forward_ps + input_ps - weight_ps, forward_ps, input_ps),
         "zb_h2": max(forward_ps + input_ps - 2 * weight_ps, forward_ps),
     }[name]
@@ -177,7 +177,7 @@ def in_flight(name: str, stages: int, stage: int, micro_batches: int, chunks: in
     most = {
         "gpipe": micro_batches,
         "1f1b": stages - stage,
-        "interleaved_1f1b": (2 * (stages - stage - 1) + (chunks - 1) * stages + 1) / chunks,
+        "interleaved": (2 * (stages - stage - 1) + (chunks - 1) * stages + 1) / chunks,
         "zb_h1": stages,
         "zb_h2": 2 * stages - 1,
     }[name]

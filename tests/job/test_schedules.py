@@ -28,7 +28,7 @@ SHAPES = [
     (name, p, m, v)
     for name in SCHEDULES
     for p in (1, 2, 3, 4, 8)
-    for v in ((1, 2, 3) if name == "interleaved_1f1b" else (1,))
+    for v in ((1, 2, 3) if name == "interleaved" else (1,))
     for m in (p, 2 * p, 5 * p)
 ]
 
@@ -62,7 +62,7 @@ def test_any_number_of_micro_batches(name: str, m: int) -> None:
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_every_micro_batch_once_in_each_chunk(name: str) -> None:
-    schedule = make_schedule(name, 4, 8, 3 if name == "interleaved_1f1b" else 1)
+    schedule = make_schedule(name, 4, 8, 3 if name == "interleaved" else 1)
     splits = name.startswith("zb")
     kinds = (FORWARD, BACKWARD_INPUT, BACKWARD_WEIGHT) if splits else (FORWARD, BACKWARD)
     found = list(zip(schedule.kind, schedule.micro_batch, _places(schedule), strict=True))
@@ -79,7 +79,7 @@ def _places(schedule: Schedule) -> np.ndarray:
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_what_operations_wait_for(name: str) -> None:
-    schedule = make_schedule(name, 3, 6, 2 if name == "interleaved_1f1b" else 1)
+    schedule = make_schedule(name, 3, 6, 2 if name == "interleaved" else 1)
     place, kind = _places(schedule), schedule.kind
     first, then = schedule.waits()
     last = place.max()
@@ -96,7 +96,7 @@ def test_what_operations_wait_for(name: str) -> None:
 
 def test_interleaving_goes_by_groups() -> None:
     # Two stages, two chunks, four micro-batches: what Narayanan et al. draw in figure 4.
-    schedule = make_schedule("interleaved_1f1b", 2, 4, 2)
+    schedule = make_schedule("interleaved", 2, 4, 2)
     of_first = schedule.stage == 0
     order = zip(
         schedule.kind[of_first],
@@ -125,7 +125,7 @@ def test_a_large_pipeline_is_made_at_once() -> None:
     [
         (("1f2b", 4, 8), 'no pipeline schedule "1f2b"'),
         (("1f1b", 4, 8, 2), "2 chunks of a stage, which 1f1b does not have"),
-        (("interleaved_1f1b", 4, 6, 2), "6 micro-batches cannot be interleaved over 4 stages"),
+        (("interleaved", 4, 6, 2), "6 micro-batches cannot be interleaved over 4 stages"),
         (("gpipe", 4, 0), "0 micro-batches"),
     ],
 )
