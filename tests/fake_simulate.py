@@ -33,6 +33,7 @@ class FakeEstimate:
     setup_seconds: float = 0.1
     parts: Parts = field(default_factory=Parts)
     assumptions: str = "a machine that does not exist"
+    notes: tuple[str, ...] = ()
 
 
 @dataclass

@@ -40,6 +40,8 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None) -> No
             click.echo(f"  {axis} = {', '.join(str(value) for value in values)}")
     for line in tell_sizes(points):
         click.echo(line)
+    for note in dict.fromkeys(note for one in estimates for note in one.notes):
+        click.echo(f"Traffic: {note}")
     show(estimate_table([point.name for point in points], estimates))
     click.echo(altogether(estimates, code_needed(points, [one.parts for one in estimates])))
     for names, assumptions in assumed(points, estimates):

@@ -176,6 +176,8 @@ def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool)
     summaries = [load_result(outcome.directory).summary for outcome in written]
     if summaries and not sweep:
         show(result_table(rows[0], summaries[0], axes))
+    for note in dict.fromkeys(note for one in summaries for note in one.get("traffic", ())):
+        click.echo(f"traffic: {note}")
     classes = [summary.get("classes", []) for summary in summaries]
     if any(classes):
         show(class_table([outcome.row for outcome in written], classes, axes if sweep else []))

@@ -254,6 +254,9 @@ class Workload:
             begins: a column for each name, an entry for each task or each host, or a lone value
             for all. What is not given is 0.
         program: the program that starts held tasks; whoever calls `flows` fills it in.
+        notes: what is to be known of the traffic beside its flows, a sentence each: the mean of a
+            table of sizes, what of a file is not simulated. `netsim check` and `netsim run` print
+            them, and they stand in the result's summary.
     """
 
     flows: FlowTable
@@ -261,6 +264,7 @@ class Workload:
     task_state: Mapping[str, ArrayLike] = field(default_factory=dict)
     host_state: Mapping[str, ArrayLike] = field(default_factory=dict)
     program: ProgramUse | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def has_tasks(self) -> bool:
@@ -302,8 +306,9 @@ class Workload:
         several are programs.
         """
         flows = FlowTable.join([load.flows for load in loads])
+        notes = tuple(dict.fromkeys(note for load in loads for note in load.notes))
         if all(load.tasks is None for load in loads):
-            return Workload(flows)
+            return Workload(flows, notes=notes)
         if len(loads) == 1:
             return loads[0]
         first_flow = np.cumsum([0, *(len(load.flows) for load in loads)])
@@ -318,7 +323,7 @@ class Workload:
         if len(programs) > 1:
             both = " and ".join(program.name for program in programs[:2])
             raise InputError(f"{both} are both programs", hint="a run has one program at most")
-        return Workload(flows, tasks, program=programs[0] if programs else None)
+        return Workload(flows, tasks, program=programs[0] if programs else None, notes=notes)
 
 
 def _joined(parts: Sequence[tuple[TaskTable, int]]) -> TaskTable:

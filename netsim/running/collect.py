@@ -80,6 +80,7 @@ def engine_result(
         **circuit_figures(engine, slots),
         **series_figures(engine),
         **relay_figures(scenario),
+        **traffic_notes(scenario),
     }
     more = {"tasks": tasks, "series": series_table(engine), "legs": legs, "slots": slots}
     if engine.faults is not None:
@@ -105,6 +106,7 @@ def closed_form_result(point: Point, scenario: Scenario) -> RunResult:
         **flow_figures(flows),
         **dict.fromkeys(SUMS, 0),
         "pauses": 0,
+        **traffic_notes(scenario),
     }
     return RunResult.of(flows, links, summary, Ending(FINISHED, complete=True))
 
@@ -127,6 +129,11 @@ def task_table(engine: Engine, scenario: Scenario) -> Table | None:
         **({"label": np.array(tasks.label)} if tasks.label is not None else {}),
     }
     return table if legs is None else {k: column[: legs.tasks] for k, column in table.items()}
+
+
+def traffic_notes(scenario: Scenario) -> dict[str, list[str]]:
+    """What is to be known of the traffic beside its flows (`Workload.notes`)."""
+    return {"traffic": list(scenario.load.notes)} if scenario.load.notes else {}
 
 
 def makespan_ps(flows: Table, tasks: Table | None) -> int:

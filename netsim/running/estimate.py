@@ -48,7 +48,7 @@ class Estimate:
     """Prediction for one point.
 
     `seconds` are those of the simulation; `setup_seconds` come before and after it, and those of
-    `Code` once for each transport and fabric.
+    `Code` once for each transport and fabric. `notes` are those of its traffic (`Workload`).
     """
 
     n_hosts: int
@@ -63,6 +63,7 @@ class Estimate:
     setup_seconds: float
     assumptions: str
     parts: Parts
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
         setup_seconds=todo.setup_seconds,
         assumptions="nothing is simulated" if closed else _assumptions(point, scenario, todo),
         parts=parts_of(scenario),
+        notes=scenario.load.notes,
     )
 
 

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.flows import FlowTable, TrafficContext
+from netsim.flows import FlowTable, TrafficContext, Workload
 from netsim.limits import HORIZON_PS
 from netsim.model.checks import HORIZON
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.traffic._draw import other_hosts
-from netsim.traffic._sizes import BETWEEN, Sizes, find_sizes
+from netsim.traffic._sizes import BETWEEN, LINEAR, Sizes, find_sizes
+from netsim.units import written
 
 PARAMS = [
     Param(
@@ -53,8 +54,8 @@ PS_PER_SECOND = 10**12
 
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> FlowTable:
-    """Flows in order of arrival."""
+) -> Workload:
+    """Flows in order of arrival, and a note of how large they are on average."""
     if network.n_hosts < 2:
         raise InputError("needs at least two hosts", key="traffic")
     _exactly_one(params, "load", "rate")
@@ -71,7 +72,16 @@ def flows(
     # The sum of equal Poisson processes is one, each of whose arrivals is at any host.
     src = rng.integers(0, network.n_hosts, start_ps.size)
     dst = _destinations(src, params["rack_hosts"], network.n_hosts, rng)
-    return FlowTable(src, dst, sizes.draw(start_ps.size, rng), start_ps)
+    flows = FlowTable(src, dst, sizes.draw(start_ps.size, rng), start_ps)
+    return Workload(flows, notes=(_note(params, sizes),))
+
+
+def _note(params: Mapping[str, Any], sizes: Sizes) -> str:
+    """The mean of the sizes: tables of one name differ, and so do the two ways to read one."""
+    given = params["sizes"]
+    table = f"the table {written(given)}" if isinstance(given, str) else "the table given"
+    read = "between points spread evenly" if params["between"] == LINEAR else "each the next point"
+    return f"sizes of {table}, {read}: {sizes.mean_bytes():,.1f} bytes on average"
 
 
 def _destinations(

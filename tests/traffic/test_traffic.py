@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from traffic_cases import make, pairs
+from traffic_cases import made, make, pairs
 
 from netsim.errors import InputError
 from netsim.traffic._sizes import BUILT_IN, Sizes, find_sizes
@@ -253,6 +253,38 @@ def test_a_table_in_steps_has_no_sizes_between_its_points() -> None:
     assert counts / 20_000 == pytest.approx([0.085, 0.415, 0.5], abs=0.015)
     found = find_sizes(((100, 0.0), (180, 0.085), (1000, 0.5), (10**6, 1.0)), Path(), "step")
     assert found.mean_bytes() == pytest.approx(180 * 0.085 + 1000 * 0.415 + 10**6 * 0.5)
+
+
+WEB_SEARCH = (
+    "0 0\n10000 15\n20000 20\n30000 30\n50000 40\n80000 53\n200000 60\n1000000 70\n"
+    "2000000 80\n5000000 90\n10000000 97\n30000000 100\n"
+)
+DATA_MINING = (
+    "100,0\n180,.085\n250,.14\n560,.33\n900,.47\n1100,.55\n1870,.65\n3160,.7\n10000,.8\n"
+    "100001,.874\n400000,.9\n1850000,.95\n10000000,.97\n30000000,.98\n100000000,.99\n"
+    "250000000,.995\n1000000000,1\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "linear", "step"),
+    [
+        (WEB_SEARCH, "1,711,250.0", "2,434,900.0"),  # as tabulated with HPCC
+        (WEB_SEARCH.replace(" ", "\t"), "1,711,250.0", "2,434,900.0"),
+        (DATA_MINING, "5,036,535.2", "7,861,994.5"),  # as tabulated with opera-sim
+    ],
+)
+def test_the_mean_of_a_table_is_told(tmp_path: Path, text: str, linear: str, step: str) -> None:
+    """Tables of other simulators, in per cent or fractions: the two readings are far apart."""
+    (tmp_path / "t.csv").write_text(text)
+    more = {"directory": tmp_path, "sizes": "t.csv", "rate": 1.0, "n_flows": 1}
+    told = {mean: made("poisson", 4, between=mean, **more).notes for mean in ("linear", "step")}
+    assert told == {
+        "linear": (
+            f'sizes of the table "t.csv", between points spread evenly: {linear} bytes on average',
+        ),
+        "step": (f'sizes of the table "t.csv", each the next point: {step} bytes on average',),
+    }
 
 
 def test_sizes_from_a_file(tmp_path: Path) -> None:

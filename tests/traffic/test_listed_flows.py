@@ -1,0 +1,136 @@
+"""Flows listed by other simulators: flow.txt of HPCC's family, lists of opera-sim."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from traffic_cases import made, make, pairs
+
+from netsim.errors import InputError
+from netsim.model.tasks import Workload
+
+NS3 = "2\n0 2 3 100 1000000 2.000000000\n1 2 3 100 1000000 2.000000000\n"
+
+
+def ns3(directory: Path, text: str, n_hosts: int = 4, **given: object) -> Workload:
+    (directory / "flow.txt").write_text(text)
+    return made("ns3_flows", n_hosts, directory=directory, n_classes=2, file="flow.txt", **given)
+
+
+def test_flow_txt(tmp_path: Path) -> None:
+    load = ns3(tmp_path, NS3)
+    assert pairs(load.flows) == [(0, 2), (1, 2)]
+    assert load.flows.size_bytes.tolist() == [10**6, 10**6]
+    assert load.flows.start_ps.tolist() == [2 * 10**12] * 2
+    assert load.notes == ()
+    assert ns3(tmp_path, NS3, begin="zero").flows.start_ps.tolist() == [0, 0]
+
+
+def test_flow_txt_without_ports_and_with_blanks(tmp_path: Path) -> None:
+    load = ns3(tmp_path, "\ufeff2 \r\n\r\n0 2\t3  1000 2.0000000015\r\n1 2 3 7 2.1")
+    assert load.flows.start_ps.tolist() == [2_000_000_001_500, 2_100_000_000_000]
+    assert load.flows.size_bytes.tolist() == [1000, 7]
+
+
+def test_lines_out_of_order_start_when_they_say_and_are_told(tmp_path: Path) -> None:
+    load = ns3(tmp_path, "3\n0 1 3 1 9 0.2\n1 2 3 1 9 0.1\n2 3 3 1 9 0.2\n")
+    assert load.flows.start_ps.tolist() == [2 * 10**11, 10**11, 2 * 10**11]
+    assert load.notes == (
+        '"flow.txt": 1 of 3 lines are out of order: these flows start when they say, in ns-3 '
+        "they start later",
+    )
+
+
+def test_priority_groups_become_classes_by_name(tmp_path: Path) -> None:
+    text = "3\n0 1 3 1 9 0\n1 2 5 1 9 0\n2 3 3 1 9 0\n"
+    load = ns3(tmp_path, text, classes="5 3")
+    assert load.flows.cls.tolist() == [1, 0, 1]
+    assert load.notes == ()
+    (note,) = ns3(tmp_path, text).notes
+    assert "priority groups 3, 5 are not told apart" in note
+    with pytest.raises(InputError, match=r"flow.txt:2: traffic.classes does not .* group 3"):
+        ns3(tmp_path, text, classes="5")
+    for wrong in ("", "5 5", "high"):
+        with pytest.raises(InputError, match=r"traffic.classes: .* are not priority groups"):
+            ns3(tmp_path, text, classes=wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"flow.txt: is empty"),
+        ("0\n", r"flow.txt:1: .0. is not a number of flows"),
+        ("two\n0 1 3 1 9 0\n", r"flow.txt:1: .two. is not a number of flows"),
+        ("1\n", r"flow.txt: has no flows"),
+        ("2\n0 1 3 1 9 0\n", r"flow.txt:1: 2 flows announced, 1 found"),
+        ("1\n0 1 3 1 9 0\n0 1 3 1 9 0\n", r"flow.txt:1: 1 flows announced, 2 found"),
+        ("1\n0 1 3 1 9 0 7\n", r"flow.txt:2: .* is not a flow \(src dst priority_group dport"),
+        ("2\n0 1 3 1 9 0\n0 1 3 9 0\n", r"flow.txt:3: .* is not a flow"),
+        ("1\n0 1 3 1 9.5 0\n", r"flow.txt:2: .* is not a flow"),
+        ("1\n0 1 3 1 9 soon\n", r"flow.txt:2: .* is not a flow"),
+        ("1\n0 1 3 1 9 nan\n", r"flow.txt:2: flow 0: does not start within 20 h"),
+        ("1\n0 1 3 1 9 -1\n", r"flow.txt:2: flow 0: does not start within 20 h"),
+        ("1\n0 1 3 1 9 1e300\n", r"flow.txt:2: flow 0: does not start within 20 h"),
+        ("1\n0 1 3 1 0 0\n", r"flow.txt:2: flow 0: its size is not 1 B to 1 PiB"),
+        ("1\n1 1 3 1 9 0\n", r"flow.txt:2: flow 0: sends to itself"),
+        ("1\n1 4 3 1 9 0\n", r"flow.txt:2: destination 4 does not exist \(hosts are 0..3\)"),
+        ("1\n-1 2 3 1 9 0\n", r"flow.txt:2: source -1 does not exist"),
+        ("1\n9" + "9" * 30 + " 2 3 1 9 0\n", r"flow.txt:2: .* is not a flow"),
+    ],
+)
+def test_mistakes_in_flow_txt(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ns3(tmp_path, text)
+
+
+def test_opera_flows(tmp_path: Path) -> None:
+    (tmp_path / "f.htsim").write_text("0 3 1000000 0\n3 1 24000 1500\n")
+    flows = make("opera_flows", 4, directory=tmp_path, file="f.htsim")
+    assert pairs(flows) == [(0, 3), (3, 1)]
+    assert flows.size_bytes.tolist() == [1_000_000, 24_000]
+    assert flows.start_ps.tolist() == [0, 1_500_000]
+    for text, message in (
+        ("", r"f.htsim: has no flows \(a line is: src dst bytes start_ns\)"),
+        ("0 3 1 0\n0 3 1\n", r"f.htsim:2: .0 3 1. is not a flow"),
+        ("0 4 1 0\n", r"f.htsim:1: destination 4 does not exist"),
+    ):
+        (tmp_path / "f.htsim").write_text(text)
+        with pytest.raises(InputError, match=message):
+            make("opera_flows", 4, directory=tmp_path, file="f.htsim")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(place=st.integers(0, len(NS3) - 1), byte=st.binary(min_size=0, max_size=1))
+def test_a_cut_or_altered_file_is_one_error_or_other_flows(
+    tmp_path: Path, place: int, byte: bytes
+) -> None:
+    text = NS3.encode()
+    altered = text[:place] + byte + (text[place + 1 :] if byte else b"")
+    (tmp_path / "cut.txt").write_bytes(altered)
+    told = ""
+    try:
+        made("ns3_flows", 4, directory=tmp_path, file="cut.txt")
+    except InputError as error:
+        told = str(error)
+    assert not told or (told.startswith(str(tmp_path / "cut.txt")) and "\n" not in told)
+
+
+def test_long_lists_load_in_seconds(tmp_path: Path) -> None:
+    n = 200_000
+    rng = np.random.default_rng(1)
+    src = rng.integers(0, 16, n)
+    dst = (src + 1 + rng.integers(0, 15, n)) % 16
+    lines = [
+        f"{a} {b} 3 100 1000 {2 + k * 1e-9:.9f}"
+        for k, (a, b) in enumerate(zip(src, dst, strict=True))
+    ]
+    (tmp_path / "flow.txt").write_text("\n".join([str(n), *lines]))
+    began = time.perf_counter()
+    load = made("ns3_flows", 16, directory=tmp_path, file="flow.txt")
+    assert time.perf_counter() - began < 5
+    assert (np.diff(load.flows.start_ps) == 1000).all()

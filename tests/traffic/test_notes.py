@@ -1,0 +1,44 @@
+"""What is to be known of traffic beside its flows: printed, and written into the result."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from netsim.cli import app
+from netsim.model.flows import FlowTable
+from netsim.model.tasks import Workload
+
+EXPERIMENT = """
+transport = "ideal"
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = 2
+leaves = 2
+[traffic]
+kind = "poisson"
+sizes = [["1KB", 0.5], ["3KB", 1.0]]
+rate = 1e6
+n_flows = 10
+"""
+NOTE = "sizes of the table given, between points spread evenly: 1,500.0 bytes on average"
+
+
+def test_notes_are_printed_and_stand_in_the_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("e.toml").write_text(EXPERIMENT)
+    checked = CliRunner().invoke(app, ["check", "e.toml", "--set", "seed='1..2'"])
+    assert checked.output.count(f"Traffic: {NOTE}\n") == 1
+    ran = CliRunner().invoke(app, ["run", "e.toml", "--out", "r"])
+    assert f"traffic: {NOTE}\n" in ran.output
+    assert json.loads(Path("r/summary.json").read_text())["traffic"] == [NOTE]
+
+
+def test_notes_of_several_workloads_are_told_once() -> None:
+    one, other = (Workload(FlowTable([0], [1], 1), notes=notes) for notes in (("a", "b"), ("b",)))
+    assert Workload.join([one, other]).notes == ("a", "b")
