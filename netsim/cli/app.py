@@ -22,7 +22,7 @@ COMMANDS = {
     "list": ("netsim.cli.list", "List what there is to build experiments of."),
     "show": ("netsim.cli.show", "Show a plugin or an experiment."),
     "plot": ("netsim.cli.plot", "Draw a result."),
-    "trace": ("netsim.cli.trace", "Show what one flow of a result did, packet by packet."),
+    "trace": ("netsim.cli.trace", "Show what one flow of a result did, or the critical path."),
     "new-transport": ("netsim.cli.new_transport", "Write a transport of your own to begin with."),
     "check-transport": ("netsim.cli.check_transport", "Try a transport on small networks."),
     "new-topology": ("netsim.cli.new_topology", "Write a topology of your own to begin with."),

@@ -1,15 +1,16 @@
-"""`netsim trace`: what one flow of a result did."""
+"""`netsim trace`: what one flow of a result did, or what its end waited for."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from netsim.cli.interrupt import Interruption
+from netsim.cli.trace_outputs import Outputs, write_tables
+from netsim.cli.trace_text import print_events, summary
 from netsim.errors import InputError, did_you_mean
 from netsim.units import written
 
@@ -29,21 +30,11 @@ EVENTS = (
 SHOWN = tuple(name for name in EVENTS if name != "create")
 """Events of the text without --events."""
 
-BEFELL = {
-    "drop": "dropped",
-    "trim": "trimmed",
-    "mark": "marked",
-    "lose": "lost",
-    "no route": "without a route",
-}
-
-STATE = ("sender", "receiver")
-"""Events that are copies of state: in the text they stand beside what caused them."""
-
 
 @click.command("trace")
 @click.argument("result", type=click.Path(path_type=Path))
-@click.option("--flow", required=True, metavar="N", help='Number of the flow, or "slowest".')
+@click.option("--flow", metavar="N", help='Number of the flow, or "slowest".')
+@click.option("--critical", is_flag=True, help="Show the critical path in place of a flow.")
 @click.option("--from", "since", metavar="TIME", help="Leave out what is earlier, such as 10us.")
 @click.option("--until", metavar="TIME", help="Simulate no further than this.")
 @click.option("--seq", metavar="N", help='Packets with this number only, or these: "3..7".')
@@ -54,7 +45,7 @@ STATE = ("sender", "receiver")
     type=click.IntRange(0),
     default=LIMIT,
     show_default=True,
-    help="Lines of events to print; 0 is all.",
+    help="Lines of events, or of the path, to print; 0 is all.",
 )
 @click.option("--csv", type=click.Path(path_type=Path, dir_okay=False), help="Write all as CSV.")
 @click.option(
@@ -65,7 +56,7 @@ STATE = ("sender", "receiver")
     is_flag=False,
     flag_value="",
     metavar="[FILE]",
-    help="Draw it; trace_N.png beside the result without FILE. Prints no events.",
+    help="Draw it, in place of lines; trace_N.png beside the result without FILE.",
 )
 @click.option(
     "--directory",
@@ -75,7 +66,8 @@ STATE = ("sender", "receiver")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors and warnings.")
 def command(
     result: Path,
-    flow: str,
+    flow: str | None,
+    critical: bool,
     since: str | None,
     until: str | None,
     seq: str | None,
@@ -88,17 +80,31 @@ def command(
     directory: Path | None,
     quiet: bool,
 ) -> None:
-    """Show what one flow of RESULT did: its packets, its state, its round trips and paths.
+    """Show what one flow of RESULT did, or what the end of the run waited for.
 
-    RESULT is a directory that netsim run has written. It holds no trace: its experiment is
-    simulated again, which gives the same run, until the flow is done. Times are counted from the
-    start of the run. Ctrl-C stops and shows what there is.
+    RESULT is a directory that netsim run has written. It holds no trace. With --flow its
+    experiment is simulated again, which gives the same run, until the flow is done: its packets,
+    its state, its round trips and paths. Times are counted from the start of the run. Ctrl-C stops
+    and shows what there is.
+
+    With --critical nothing is simulated. Of the task or flow that ended last it shows which one it
+    waited for, and that one, back to the start, and how long of that time hosts computed, flows
+    took alone in the network or waited there, and software took.
     """
     from netsim.results import load_result
     from netsim.units import parse_time_ps
 
     loaded = load_result(result)
     since_ps = parse_time_ps(since) if since else 0
+    if critical or flow is None:
+        given = {"flow": flow, "until": until, "seq": seq, "events": events, "fields": fields}
+        given["plot"] = plot
+        _check_critical(critical, given)
+        from netsim.cli.critical import show_critical
+
+        outputs = Outputs(limit, csv, parquet, quiet)
+        show_critical(loaded, since_ps, directory, outputs)
+        return
     until_ps = parse_time_ps(until) if until else None
     wanted, first_last = _event_names(events), _seq_range(seq)
     number = flow_number(loaded, flow)
@@ -106,10 +112,7 @@ def command(
     for warning in trace.warnings:
         click.echo(f"warning: {warning}", err=True)
     chosen = select(trace.events, since_ps, first_last)
-    if csv:
-        _write(csv, lambda: chosen.write_csv(csv))
-    if parquet:
-        _write(parquet, lambda: _write_parquet(parquet, chosen))
+    write_tables("trace", chosen, csv, parquet)
     if plot is not None:
         from netsim.plots import save
         from netsim.plots.trace import draw
@@ -118,12 +121,26 @@ def command(
         click.echo(save(draw(trace, chosen, _state(trace, fields)), path))
     if not quiet:
         if plot is None and not csv and not parquet:
-            _print_events(chosen, wanted, _state(trace, fields), limit)
+            print_events(chosen, wanted, _state(trace, fields), limit)
         for line in summary(trace):
             click.echo(line)
     if interruption():
         click.echo("interrupted: this is the trace until then", err=True)
         raise SystemExit(interruption.exit_code)
+
+
+def _check_critical(critical: bool, given: dict[str, str | None]) -> None:
+    """Raise InputError unless the critical path alone is asked for."""
+    if not critical:
+        raise InputError(
+            "says neither of what", key="--flow", hint="--flow N for a flow, or --critical"
+        )
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"--{name} and --critical cannot stand together",
+                hint="leave one of them out",
+            )
 
 
 def flow_number(result: Result, text: str) -> int:
@@ -210,183 +227,3 @@ def select(
         seq = pl.when(pl.col("timer").is_null()).then(pl.col("seq").forward_fill())
         chosen = chosen.filter(seq.is_between(*first_last))
     return chosen
-
-
-def _write(path: Path, write: Any) -> None:
-    try:
-        write()
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from None
-
-
-def _write_parquet(path: Path, events: pl.DataFrame) -> None:
-    from netsim.results.files import write_table
-
-    write_table(path, "trace", {name: events[name].to_arrow() for name in events.columns})
-
-
-def _print_events(
-    events: pl.DataFrame,
-    names: Sequence[str],
-    state: Sequence[str],
-    limit: int,
-) -> None:
-    rows = list(lines(events, names, state))
-    shown = rows[:limit] if limit else rows
-    header = ("time us", "node", "event", "packet", "", "queue", "state")
-    widths = [max(map(len, column)) for column in zip(header, *shown, strict=True)]
-    for row in [header, *shown]:
-        cells = [row[0].rjust(widths[0])]
-        cells += [cell.ljust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        click.echo("  ".join(cells).rstrip())
-    if len(shown) < len(rows):
-        more = len(rows) - len(shown)
-        click.echo(f"... and {more:,} more (--limit 0 prints all; --from, --seq, --events choose)")
-    click.echo()
-
-
-Line = tuple[str, str, str, str, str, str, str]
-
-
-def lines(events: pl.DataFrame, names: Sequence[str], state: Sequence[str]) -> Iterator[Line]:
-    """The cells of each line of text: what happened and how it changed the state."""
-    known: dict[str, Any] = {}
-    rows = events.iter_rows(named=True)
-    row = next(rows, None)
-    while row is not None:
-        changes: list[str] = []
-        event = row["event"]
-        timer = row["timer"]
-        if event in STATE:
-            changes += _changes(row, state, known)
-        following = next(rows, None)
-        while following is not None and _belongs(following, row):
-            changes += _changes(following, state, known)
-            following = next(rows, None)
-        if event not in STATE:
-            if event in names:
-                yield _line(row, event, changes)
-        elif (timer is not None or changes) and "timer" in names:
-            yield _line(row, timer or event, changes)
-        row = following
-
-
-def _belongs(copy: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
-    """Is this a copy of the state that the event before it has led to?"""
-    if copy["event"] not in STATE or copy["node"] != cause["node"]:
-        return False
-    return bool(copy["time_ps"] == cause["time_ps"] and copy["timer"] == cause["timer"])
-
-
-def _changes(row: Mapping[str, Any], state: Sequence[str], known: dict[str, Any]) -> list[str]:
-    changes = []
-    for name in state:
-        value = row[name]
-        if value is not None and known.get(name) != value:
-            known[name] = value
-            changes.append(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}")
-    return changes
-
-
-def _line(row: Mapping[str, Any], event: str, changes: Iterable[str]) -> Line:
-    packet = place = queue = ""
-    notes: list[str] = []
-    if row["kind"] is not None:
-        packet = f"{row['kind']} {row['seq']}"
-        place = f"-> {row['to_name']}" if row["to_name"] else ""
-        if row["again"]:
-            notes.append("again")
-        if row["ecn"] & 1 and event != "mark":
-            notes.append("CE")
-        if row["ecn"] & 2:
-            notes.append("echo of CE")
-        if row["rtt_ps"] is not None:
-            notes.append(f"rtt {microseconds(row['rtt_ps'])} us")
-        if row["wait_ps"]:
-            notes.append(f"waited {microseconds(row['wait_ps'])} us")
-    if row["queue_bytes"] is not None:
-        queue = f"{row['queue_bytes']:,} B"
-    return (
-        microseconds(row["time_ps"]),
-        row["node_name"],
-        event,
-        packet,
-        place,
-        queue,
-        ", ".join([*notes, *changes]),
-    )
-
-
-def microseconds(time_ps: int) -> str:
-    """A time in microseconds, to a tenth of a nanosecond."""
-    return f"{time_ps / 1e6:.4f}"
-
-
-def summary(trace: FlowTrace) -> list[str]:
-    """A few lines: the flow, what became of its packets, round trips and paths."""
-    import polars as pl
-
-    from netsim.units import format_bytes, format_time
-
-    done = f"not done ({trace.stopped_because})"
-    if trace.fct_ps is not None:
-        slowdown = trace.fct_ps / trace.ideal_ps
-        done = f"done after {format_time(trace.fct_ps, 5)}, {slowdown:.3f} times the ideal"
-    size = f"{format_bytes(trace.size_bytes)} in {trace.n_packets:,} packets"
-    by = f" by {trace.way}" if trace.way else ""
-    text = [
-        f"flow {trace.flow} of {trace.point} ({trace.transport}): {trace.src} to {trace.dst}{by}, "
-        f"{size}, start {format_time(trace.start_ps, 5)}, {done}"
-    ]
-    events = trace.events
-    data = events.filter(pl.col("kind").is_in(["DATA", "TRIMMED"]))
-    counts = [(len(data.filter(pl.col("event") == "send")), "data packets sent")]
-    counts.append((int(data["again"].sum()), "of them again"))
-    counts.append((len(data.filter(pl.col("event") == "receive")), "received"))
-    for event, word in BEFELL.items():
-        counts.append((len(events.filter(pl.col("event") == event)), word))
-    text.append(", ".join(f"{n:,} {word}" for n, word in counts))
-    rtt = events["rtt_ps"].drop_nulls()
-    if len(rtt):
-        times = [int(rtt.min()), int(rtt.median()), int(rtt.max())]  # type: ignore[arg-type]
-        shown = " / ".join(format_time(t, 4) for t in times)
-        text.append(f"round trip, least / median / most: {shown}")
-    used = paths(events)
-    if used:
-        most, least = max(used.values()), min(used.values())
-        share = f"{least:,} to {most:,} packets on each" if len(used) > 1 else next(iter(used))
-        text.append(f"paths of data: {len(used)} ({share})")
-    waits = hops(events)
-    if waits:
-        text.append("most waiting of data, by hop: " + ", ".join(waits))
-    return text
-
-
-def paths(events: pl.DataFrame) -> dict[str, int]:
-    """Each path that data took all the way, as its nodes, and the packets that took it."""
-    import polars as pl
-
-    moves = events.filter(
-        pl.col("kind").is_in(["DATA", "TRIMMED"])
-        & pl.col("event").is_in(["send", "forward", "receive"])
-        & pl.col("packet").is_not_null()
-    )
-    whole = moves.group_by("packet", maintain_order=True).agg(
-        pl.col("node_name").str.join(" "), (pl.col("event") == "receive").any().alias("arrived")
-    )
-    counts = whole.filter("arrived")["node_name"].value_counts(sort=True)
-    return dict(counts.iter_rows())
-
-
-def hops(events: pl.DataFrame) -> list[str]:
-    """The longest wait of a data packet at each hop, and where."""
-    import polars as pl
-
-    from netsim.units import format_time
-
-    leaving = events.filter((pl.col("event") == "forward") & (pl.col("kind") == "DATA"))
-    worst = leaving.sort("wait_ps", descending=True).unique("hops", keep="first").sort("hops")
-    return [
-        f"{format_time(row['wait_ps'] or 0, 3)} at {row['node_name']}"
-        for row in worst.iter_rows(named=True)
-    ]

@@ -27,7 +27,7 @@ from netsim.model.port_sizes import PortSizes, port_sizes, settle_sizes, sizes_d
 from netsim.model.relays import Legs, relayed
 from netsim.model.sampling import Sampling
 from netsim.model.symmetry import check_symmetric
-from netsim.model.tasks import Workload
+from netsim.model.tasks import TaskTable, Workload
 from netsim.plugins.calls import call
 from netsim.units import format_rate, format_time, shortened, written
 
@@ -71,6 +71,11 @@ class Scenario:
     def messages(self) -> FlowTable:
         """The flows as the traffic gave them."""
         return self.flows if self.legs is None else self.legs.flows
+
+    @property
+    def tasks(self) -> TaskTable | None:
+        """The tasks as the traffic gave them."""
+        return self.load.tasks if self.legs is None else self.legs.tasks
 
 
 def network_of(point: Point) -> Network:

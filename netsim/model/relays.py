@@ -72,15 +72,14 @@ class Legs:
     The first flow of message m has its number; further ones come behind those of all messages.
 
     Attributes:
-        flows: the messages, as the traffic gave them.
-        tasks: how many tasks the traffic gave, None if it gave none.
+        flows, tasks: the messages and the tasks, as the traffic gave them.
         peer: int64[n], by whom a message is relayed, or -1.
         message, leg, chunk: int64[n_flows]. A message that is not relayed is a flow of leg 0, of
             others there are legs 1 and 2.
     """
 
     flows: FlowTable
-    tasks: int | None
+    tasks: TaskTable | None
     peer: Ints
     message: Ints
     leg: Ints
@@ -155,7 +154,7 @@ def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, Legs | None]:
     n_all = n + int(n_new.sum())
     legs = Legs(
         flows=flows,
-        tasks=None if load.tasks is None else len(load.tasks),
+        tasks=load.tasks,
         peer=peer,
         message=np.arange(n_all),
         leg=np.zeros(n_all, np.int64),

@@ -5,7 +5,8 @@ sweep = load("results/p2p_512")
 print(sweep.table, sweep.points[0].flows)
 """
 
-from netsim.results.columns import COLUMNS, Column, describe
+from netsim.results.column import Column
+from netsim.results.columns import COLUMNS, describe
 from netsim.results.destination import check_destination
 from netsim.results.read import (
     Result,

@@ -5,19 +5,8 @@ The same text is stored in the Parquet files as metadata of the field (keys ``un
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a results table."""
-
-    name: str
-    unit: str
-    doc: str
-    null_below_zero: bool = False
-    """In memory a negative number says "there is none"; on disk that is null."""
-
+from netsim.results.column import Column
+from netsim.results.trace_columns import CRITICAL, TRACE
 
 FLOWS = (
     Column("flow", "index", "number of the flow, in the order in which the traffic gave them"),
@@ -266,50 +255,6 @@ SWEEP = (
     Column("hash", "", "SHA-256 over flows, links, tasks and series"),
 )
 
-TRACE = (
-    Column("time_ps", "ps", "when it happened, since the start of the run"),
-    Column(
-        "event",
-        "",
-        "of a packet: create (control, put into its host's FIFO), send (a host begins to), arrive "
-        "(at a switch's output port), forward (the port begins to send it), give (from that "
-        "port; another one sends it, to a third switch), drop, trim, mark, lose "
-        "(on the wire, after it left), no route (a switch has none for it), "
-        "receive (by a host); of the sender's NIC: pause, resume (by "
-        "PFC); sender, receiver: the state of that side after an event or a timer",
-    ),
-    Column("node", "node", "where; hosts come first"),
-    Column("node_name", "", "name of node"),
-    Column("to_name", "", "name of the node that the packet goes to next"),
-    Column("port", "index", "port that the packet leaves by; at a host, the port of its NIC"),
-    Column("packet", "index", "number of the packet, the same in all events of its journey"),
-    Column("kind", "", "kind of the packet"),
-    Column("seq", "index", "number that the packet carries, of data its place in the flow"),
-    Column("aux", "", "another number that the packet carries; the transport gives it a meaning"),
-    Column("size_bytes", "B", "size on the wire"),
-    Column("class", "index", "traffic class, 0 is the highest"),
-    Column("ecn", "", "bit 0: congestion experienced; bit 1: the echo of it"),
-    Column("entropy", "", "what ECMP hashes beside the flow"),
-    Column("hops", "links", "links crossed, the one that the packet is sent on included"),
-    Column("again", "", "data that was sent before"),
-    Column(
-        "queue_bytes",
-        "B",
-        "bytes that the port held in the packet's class, the packet in transmission included: on "
-        "arrival without this packet, later with it",
-    ),
-    Column("wait_ps", "ps", "time for which the packet waited before it was sent"),
-    Column(
-        "rtt_ps",
-        "ps",
-        "of a control packet that reaches the sender: since it sent the data that this answers",
-    ),
-    Column("timer", "", "timer (or start of the flow) whose handler ran; null after a packet's"),
-    Column("tx.sent_packets", "packets", "data packets that the sender has sent"),
-    Column("tx.retransmits", "packets", "those of them that it had sent before"),
-    Column("rx.got_bytes", "B", "bytes that the receiver has"),
-)
-
 COLUMNS: dict[str, dict[str, Column]] = {
     table: {column.name: column for column in columns}
     for table, columns in (
@@ -322,6 +267,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         ("series", SERIES),
         ("sweep", SWEEP),
         ("trace", TRACE),
+        ("critical", CRITICAL),
     )
 }
 

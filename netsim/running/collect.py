@@ -128,7 +128,9 @@ def task_table(engine: Engine, scenario: Scenario) -> Table | None:
         **({"runs": states.runs, "busy_ps": states.busy_ps} if engine.has_program else {}),
         **({"label": np.array(tasks.label)} if tasks.label is not None else {}),
     }
-    return table if legs is None else {k: column[: legs.tasks] for k, column in table.items()}
+    if legs is None or legs.tasks is None:
+        return table
+    return {name: column[: len(legs.tasks)] for name, column in table.items()}
 
 
 def traffic_notes(scenario: Scenario) -> dict[str, list[str]]:

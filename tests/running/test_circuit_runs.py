@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from experiment_text import load, text
 
-from netsim.cli.trace import summary
+from netsim.cli.trace_text import summary
 from netsim.errors import InputError
 from netsim.experiment import Point
 from netsim.experiment.place_faults import link_faults

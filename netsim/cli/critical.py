@@ -1,0 +1,107 @@
+"""`netsim trace --critical`: what the end of a run waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netsim.cli.tables import common_unit, number
+from netsim.cli.trace_outputs import Outputs, write_tables
+from netsim.cli.wide import Column, Wide, show
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from netsim.results import Result
+    from netsim.tracing.critical_path import CriticalPath
+
+SAID = {
+    "compute": "computing",
+    "join": "joins",
+    "flow": "flows",
+    "send": "flows handed over",
+    "latency": "latency of software",
+    "start": "until flows were to start",
+}
+"""Kinds of pieces (`netsim.tracing.backwards.WHAT`), and how they are told."""
+
+
+def show_critical(result: Result, since_ps: int, directory: Path | None, outputs: Outputs) -> None:
+    """Find the critical path of a result, and write, draw or print it as asked for."""
+    import polars as pl
+
+    from netsim.tracing.critical_path import critical_path
+
+    path = critical_path(result, directory)
+    for warning in path.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    chosen = path.pieces.filter(pl.col("until_ps") >= since_ps)
+    write_tables("critical", chosen, outputs.csv, outputs.parquet)
+    if outputs.quiet:
+        return
+    if not outputs.csv and not outputs.parquet:
+        _print_pieces(chosen.filter(pl.col("until_ps") > pl.col("from_ps")), outputs.limit)
+    show(kinds_table(path))
+    if not result.complete:
+        click.echo("the run is not complete: this is the path to what was done last")
+
+
+def kinds_table(path: CriticalPath) -> Wide:
+    """The time on the path by kind of piece."""
+    kinds = path.by_kind().filter(path.by_kind()["time_ps"] > 0)
+    unit, scale = common_unit([path.end_ps])
+
+    def times(name: str) -> list[str]:
+        return [number(value, scale) for value in kinds[name].to_list()]
+
+    names = [_kind(row, SAID[row["what"]]) for row in kinds.iter_rows(named=True)]
+    share = kinds["time_ps"] / max(1, path.end_ps)
+    columns = [
+        Column("", names, left=True),
+        Column("pieces", [f"{n:,}" for n in kinds["pieces"].to_list()], rank=3),
+        Column(f"time\n{unit}", times("time_ps")),
+        Column("share", [f"{100 * one:.1f} %" for one in share.to_list()]),
+    ]
+    for name, title in (("ideal_ps", "alone"), ("waited_ps", "waiting")):
+        if kinds[name].is_not_null().any():
+            columns.append(Column(f"{title} in the\nnetwork, {unit}", times(name), rank=1))
+    if kinds["stream_ps"].sum():
+        columns.append(Column(f"held up\na stream, {unit}", times("stream_ps"), rank=2))
+    title = f"Critical path of {path.point}, {number(path.end_ps, scale)} {unit}"
+    return Wide(columns, title=title, elsewhere="a wider terminal or a pipe shows them")
+
+
+def _kind(row: Mapping[str, Any], what: str) -> str:
+    return f"{what}, {row['kind']}" if row["kind"] else what
+
+
+def _print_pieces(pieces: pl.DataFrame, limit: int) -> None:
+    """A line for each piece that took time."""
+    shown = pieces.head(limit) if limit else pieces
+    unit, scale = common_unit(pieces["until_ps"].to_list()[-1:])
+    rows = list(shown.iter_rows(named=True))
+    columns = [
+        Column(f"from\n{unit}", [number(row["from_ps"], scale) for row in rows]),
+        Column(f"time\n{unit}", [number(row["until_ps"] - row["from_ps"], scale) for row in rows]),
+        Column("host", [_where(row) for row in rows], left=True),
+        Column("what", [_kind(row, row["what"]) for row in rows], left=True),
+        Column("", [_which(row) for row in rows], left=True),
+        Column("after", [row["after"] for row in rows], left=True),
+    ]
+    show(Wide(columns))
+    if len(shown) < len(pieces):
+        more = len(pieces) - len(shown)
+        click.echo(f"... and {more:,} more (--limit 0 prints all; --from chooses)")
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    return f"h{row['host']}" + (f" -> h{row['to']}" if row["to"] is not None else "")
+
+
+def _which(row: Mapping[str, Any]) -> str:
+    what = "task" if row["flow"] is None else "flow"
+    named = f" ({row['label']})" if row["label"] else ""
+    return f"{what} {row[what]}{named}"

@@ -1,0 +1,195 @@
+"""The critical path of a result: what its end waited for, and that in turn, back to time 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netsim.bounds.ideal import hand_over_times
+from netsim.errors import InputError
+from netsim.experiment.scenario import Scenario, is_closed_form, prepare
+from netsim.model.flows import FlowTable
+from netsim.model.tasks import ACKED, KINDS, SEND, TaskTable
+from netsim.results import COLUMNS
+from netsim.tracing.backwards import Ints, Piece, Times, pieces
+from netsim.tracing.replay import differences, point_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from netsim.experiment import Point
+    from netsim.results import Result
+
+
+@dataclass(frozen=True)
+class CriticalPath:
+    """The critical path of a result.
+
+    Attributes:
+        pieces: one row each, in the order of time; columns as in `COLUMNS["critical"]`.
+        point: name of the result's point.
+        warnings: what is no longer as it was when the result was written.
+    """
+
+    pieces: pl.DataFrame
+    point: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def end_ps(self) -> int:
+        """When the last piece ends; 0 if there is none."""
+        return int(self.pieces["until_ps"][-1]) if len(self.pieces) else 0
+
+    def by_kind(self) -> pl.DataFrame:
+        """The time of each kind of piece (`what`, `kind`), the longest first.
+
+        Columns: `pieces`, how many; `time_ps`, of them all; of that `ideal_ps`, what their flows
+        would have taken alone in the network, and `waited_ps`, the rest (null if there are no
+        flows); and `stream_ps`, the time of those for which the next piece waited because of its
+        stream alone.
+        """
+        import polars as pl
+
+        held = (pl.col("after").shift(-1) == "stream").fill_null(value=False)
+        of_flows = pl.col("ideal_ps").is_not_null().any()
+        return (
+            self.pieces.with_columns(time_ps=pl.col("until_ps") - pl.col("from_ps"))
+            .with_columns(
+                waited_ps=pl.col("time_ps") - pl.col("ideal_ps"),
+                stream_ps=pl.when(held).then("time_ps").otherwise(0),
+            )
+            .group_by("what", "kind", maintain_order=True)
+            .agg(
+                pl.len().alias("pieces"),
+                pl.col("time_ps").sum(),
+                *(pl.when(of_flows).then(pl.col(name).sum()) for name in ("ideal_ps", "waited_ps")),
+                pl.col("stream_ps").sum(),
+            )
+            .sort("time_ps", descending=True, maintain_order=True)
+        )
+
+
+def critical_path(result: Result, directory: Path | None = None) -> CriticalPath:
+    """The critical path of a result; of a run that was cut off, that of what was done by then.
+
+    The experiment says what waited for what, the result when that was; nothing is simulated again.
+    `directory` is where files that the experiment names are, if they are not found.
+
+    Raises InputError for a program, which starts tasks for reasons that are not recorded, where
+    nothing was simulated, and if the experiment is no longer that of the result.
+    """
+    file = str(result.path)
+    point = point_of(result, directory)
+    if is_closed_form(point):
+        raise InputError(
+            f"{point.transport.name} computes completion times without simulating what waits",
+            file=file,
+            hint="a result of another transport",
+        )
+    scenario = prepare(point)
+    if scenario.load.program is not None:
+        raise InputError(
+            f"{scenario.load.program.name} is a program, and why it started a task is not recorded",
+            file=file,
+            hint="traffic whose tasks wait for nothing but tasks and flows",
+        )
+    tasks, flows = scenario.tasks or TaskTable([], []), scenario.messages
+    _same(result, tasks, flows)
+    try:
+        found = pieces(tasks, flows, _times(result))
+    except InputError as error:
+        raise error.at(file=file) from None
+    table = _table(found, scenario, tasks, point)
+    return CriticalPath(table, result.name, tuple(differences(result, point)))
+
+
+def _same(result: Result, tasks: TaskTable, flows: FlowTable) -> None:
+    """Raise InputError if the experiment's traffic is not the result's any more."""
+    rows, n_tasks = result.flows, 0 if result.tasks is None else len(result.tasks)
+    same = len(rows) == len(flows) and n_tasks == len(tasks)
+    for name in ("src", "dst", "size_bytes"):
+        same = same and np.array_equal(rows[name].to_numpy(), getattr(flows, name))
+    if same and result.tasks is not None:
+        for name in ("host", "flow"):
+            column = result.tasks[name].fill_null(-1).to_numpy()
+            same = same and np.array_equal(column, getattr(tasks, name))
+        kinds = result.tasks["kind"].cast(str).to_list()
+        same = same and kinds == [KINDS[kind] for kind in tasks.kind.tolist()]
+    if not same:
+        raise InputError(
+            "its flows or tasks are not what they were: the traffic has changed",
+            file=str(result.path),
+        )
+
+
+def _times(result: Result) -> Times:
+    """When what happened, as the result has it."""
+
+    def column(table: pl.DataFrame | None, name: str) -> Ints:
+        if table is None:
+            return np.zeros(0, np.int64)
+        return table[name].fill_null(-1).to_numpy().astype(np.int64)
+
+    start, fct = column(result.flows, "start_ps"), column(result.flows, "fct_ps")
+    ready, begin, end = (column(result.tasks, f"{name}_ps") for name in ("ready", "start", "end"))
+    return Times(ready, begin, end, start, np.where(fct < 0, -1, start + fct))
+
+
+def _table(
+    found: Sequence[Piece], scenario: Scenario, tasks: TaskTable, point: Point
+) -> pl.DataFrame:
+    """The pieces, with what is known of them beside their times."""
+    import polars as pl
+
+    flows = scenario.messages
+    send = tasks.of_flows(SEND, len(flows))
+    alone = scenario.alone or scenario.ideal
+    left = _handed_over(scenario, point)
+    rows = []
+    for number, one in enumerate(found):
+        crossing = one.what in ("flow", "send")
+        ideal = None
+        if crossing:
+            times = alone.fct_ps
+            if one.what == "send":
+                times = alone.acked_ps if tasks.done_when[one.task] == ACKED else left
+            # Of flows in several parts or lanes the least time is not known to the picosecond.
+            ideal = min(int(times[one.flow]), one.until_ps - one.from_ps)
+        rows.append(
+            {
+                "piece": number,
+                **one._asdict(),
+                "task": one.task if one.task >= 0 else None,
+                "flow": one.flow if one.flow >= 0 else None,
+                "to": int(flows.dst[one.flow]) if crossing else None,
+                "kind": "",
+                "label": _label(one, tasks, flows, send),
+                "ideal_ps": ideal,
+            }
+        )
+    columns = COLUMNS["critical"].values()
+    schema = {one.name: pl.Int64 if one.unit else pl.String for one in columns}
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _handed_over(scenario: Scenario, point: Point) -> Ints:
+    """Until the last packet of each flow of the traffic has left its source, at the least."""
+    left = hand_over_times(scenario.network, scenario.flows, point.packets, scenario.lanes)
+    legs = scenario.legs
+    if legs is None:
+        return left
+    found = np.zeros(len(legs.flows), np.int64)  # parts of a message leave one after the other
+    np.add.at(found, legs.message[legs.leg < 2], left[legs.leg < 2])
+    return found
+
+
+def _label(one: Piece, tasks: TaskTable, flows: FlowTable, send: Ints) -> str:
+    """The name of a task; of a flow its own or that of its send task."""
+    task = one.task if one.task >= 0 or one.flow < 0 else int(send[one.flow])
+    if tasks.label is not None and task >= 0 and tasks.label[task]:
+        return tasks.label[task]
+    return flows.label[one.flow] if flows.label is not None and one.flow >= 0 else ""

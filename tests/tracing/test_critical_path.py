@@ -1,0 +1,243 @@
+"""The critical path: real dependencies, each tight, that fill the time from 0 to the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+from engine_case import engine_for, flows_of, tasks_of
+from engine_runs import DROP_TAIL, build, run
+from reference.cases import random_case
+from traffic_cases import made, star
+
+from netsim.cli import app
+from netsim.engine.engine import Engine
+from netsim.errors import InputError
+from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
+from netsim.results import COLUMNS, load_result
+from netsim.tracing.backwards import AFTER, WHAT, Piece, Times, pieces
+from netsim.tracing.critical_path import critical_path
+
+US = 10**6
+
+
+def times_of(engine: Engine) -> Times:
+    flows, states = engine.flow_states(), engine.task_states()
+    started = np.where(flows.waits_for > 0, -1, flows.start_ps)
+    return Times(states.ready_ps, states.start_ps, states.end_ps, started, flows.done_ps)
+
+
+def path_of(load: Workload, n_hosts: int) -> tuple[list[Piece], Times]:
+    tasks = load.tasks or TaskTable([], [])
+    given: dict[str, Any] = {"tasks": load.tasks} if load.tasks is not None else {}
+    engine = run(build(star(n_hosts), load.flows, "datagram", DROP_TAIL, jit=False, **given))
+    times = times_of(engine)
+    return pieces(tasks, load.flows, times), times
+
+
+def check(path: list[Piece], tasks: TaskTable, flows: FlowTable, times: Times) -> None:
+    """The pieces fill the time to the last end, and each waited for the one before it."""
+    edges = set(zip(*(side.tolist() for side in tasks.edges()), strict=True))
+    streams = set(zip(*(side.tolist() for side in tasks.in_streams()), strict=True))
+    ends = np.concatenate([times.end_ps, times.delivered_ps])
+    assert sum(one.until_ps - one.from_ps for one in path) == ends.max()
+    assert path[0].from_ps == 0
+    assert path[0].after == "begin"
+    for before, one in pairwise(path):
+        assert before.until_ps == one.from_ps <= one.until_ps
+        assert one.host == before.host or before.what == "flow"
+        if one.after == "task":
+            assert before.what != "flow"
+            assert (before.task, one.task) in edges
+        elif one.after == "stream":
+            assert (before.task, one.task) in streams
+        elif one.after == "own":
+            assert one.what in ("flow", "send")
+            assert before.flow == one.flow
+            assert before.what in ("latency", "start")
+        else:
+            assert one.after == "flow"
+            assert before.what == "flow"
+            assert flows.dst[before.flow] == one.host or one.task < 0
+            if one.task < 0:
+                assert before.flow in flows.waits_for(one.flow)
+            else:
+                assert tasks.kind[one.task] == RECEIVE
+                assert tasks.flow[one.task] == before.flow
+
+
+def test_random_tasks_and_flows() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(20):
+        case = random_case(seed, tasks=True, program=False)
+        engine = engine_for(case, trace=False, jit=False)
+        run(engine, *([case.until_ps] if case.until_ps is not None else []))
+        tasks, flows, times = tasks_of(case), flows_of(case), times_of(engine)
+        assert tasks is not None
+        path = pieces(tasks, flows, times)
+        check(path, tasks, flows, times)
+        seen.update(one.after for one in path)
+        seen.update(one.what for one in path)
+    assert seen.keys() >= {*AFTER, *WHAT} - {"stream"}
+
+
+def test_flows_that_wait_for_flows_here_and_elsewhere() -> None:
+    # The second waits at its own host, with a delay; the third is told of it out of band.
+    flows = FlowTable([0, 1, 3], [1, 2, 0], 4096, [3 * US, 2 * US, 0], [0, 0, 1, 2], [0, 1])
+    path, times = path_of(Workload(flows), 4)
+    check(path, TaskTable([], []), flows, times)
+    assert [(one.what, one.flow) for one in path] == [
+        ("start", 0),
+        ("flow", 0),
+        ("latency", 1),
+        ("flow", 1),
+        ("latency", 2),
+        ("flow", 2),
+    ]
+    assert [one.until_ps - one.from_ps for one in path[::2]] == [3 * US, 2 * US, US]
+
+
+def test_a_pipeline_of_two_stages() -> None:
+    times_given = {"forward": "10us", "backward": "20us", "latency": "1us"}
+    load = made("pipeline_1f1b", 2, microbatches=3, activations="4096B", **times_given)
+    path, times = path_of(load, 2)
+    assert load.tasks is not None
+    check(path, load.tasks, load.flows, times)
+    # Forward 0, there, forward 0 and backward 0, back, backward 0 and forward 2 in their stream,
+    # there, forward 2 and backward 2, back, and backward 2.
+    last = [one for one in path if one.until_ps > one.from_ps]
+    forward, backward, transfer = ("compute", 10 * US), ("compute", 20 * US), ("flow", 2665600)
+    there = [("latency", US), transfer]
+    round_trip = [*there, forward, backward, *there, backward]
+    expected = [forward, *round_trip, forward, *round_trip]
+    assert [(one.what, one.until_ps - one.from_ps) for one in last] == expected
+    assert [one.host for one in last if one.after == "stream"] == [0]
+
+
+def test_a_join_of_two_streams_and_a_send_that_nobody_receives() -> None:
+    tasks = TaskTable(
+        [COMPUTE, COMPUTE, JOIN, SEND, COMPUTE],
+        0,
+        [5 * US, 7 * US, 0, 0, US],
+        stream=[0, 1, 0, 0, 0],
+        flow=[-1, -1, -1, 0, -1],
+    )
+    tasks.wait_for([[], [], [0, 1], [2], [3]])
+    load = Workload(FlowTable([0], [1], [4096]), tasks)
+    path, times = path_of(load, 2)
+    check(path, tasks, load.flows, times)
+    # The task behind the send ends before the flow is delivered.
+    kinds = [(one.what, one.task, one.flow) for one in path]
+    assert kinds == [("compute", 1, -1), ("join", 2, -1), ("latency", 3, 0), ("flow", -1, 0)]
+
+
+def test_nothing_is_done_and_times_of_other_tasks() -> None:
+    tasks = TaskTable([COMPUTE, COMPUTE], 0, [US, US], stream=[0, 1])
+    tasks.wait_for([[], [0]])
+    flows, none = FlowTable([0], [1], [1]), np.array([-1])
+    nothing = Times(*np.full((3, 2), -1), none, none)
+    assert pieces(tasks, flows, nothing) == []
+    ready, start, end = np.array([[0, 2], [0, 2], [1, 3]])
+    with pytest.raises(InputError, match=r"nothing that task 1 \(compute\) of host 0 waits for"):
+        pieces(tasks, flows, Times(ready, start, end, none, none))
+
+
+EXPERIMENT = """
+name = "small"
+transport = "{transport}"
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = 2
+leaves = 2
+host_rate = "100Gbps"
+[traffic]
+{traffic}
+"""
+PIPELINE = """
+kind = "pipeline_1f1b"
+microbatches = 2
+activations = "8KB"
+latency = "1us"
+"""
+
+
+@pytest.fixture
+def netsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs `netsim ...` as plain Python in a directory of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    return lambda *arguments: CliRunner().invoke(app, list(arguments))
+
+
+def write(transport: str, traffic: str) -> None:
+    Path("small.toml").write_text(EXPERIMENT.format(transport=transport, traffic=traffic))
+
+
+def test_the_command(netsim: Callable[..., Result]) -> None:
+    write("ndp", PIPELINE)
+    assert netsim("run", "small.toml", "--out", "r").exit_code == 0
+    outcome = netsim("trace", "r", "--critical", "--limit", "3")
+    assert outcome.exit_code == 0, outcome.output
+    lines = [line.split() for line in outcome.stdout.splitlines()]
+    assert ["0", "0.1", "h0", "compute", "task", "0", "(forward", "0)", "begin"] in lines
+    assert "more (--limit 0 prints all" in outcome.stdout
+    assert "Critical path of small" in outcome.stdout
+    assert (
+        netsim("trace", "r", "--critical", "--csv", "c.csv", "--parquet", "c.parquet").exit_code
+        == 0
+    )
+    csv, table = pl.read_csv("c.csv"), pl.read_parquet("c.parquet")
+    assert csv.columns == table.columns == list(COLUMNS["critical"])
+    makespan = load_result("r").summary["makespan_ps"]
+    assert (table["until_ps"] - table["from_ps"]).sum() == makespan
+    found = critical_path(load_result("r")).by_kind()
+    assert found["time_ps"].sum() == makespan
+    flows = found.row(by_predicate=pl.col("what") == "flow", named=True)
+    assert flows["ideal_ps"] + flows["waited_ps"] == flows["time_ps"]
+    assert flows["ideal_ps"] > 0
+
+
+def test_what_has_no_critical_path(netsim: Callable[..., Result]) -> None:
+    def fails(*arguments: str) -> str:
+        outcome = netsim("trace", *arguments)
+        assert outcome.exit_code == 2, outcome.output
+        assert "Traceback" not in outcome.output
+        return str(outcome.stderr)
+
+    write("ideal", 'kind = "permutation"\nsize = "8KB"')
+    assert netsim("run", "small.toml", "--out", "i").exit_code == 0
+    assert "ideal computes completion times" in fails("i", "--critical")
+    write("ndp", 'kind = "batch_server"\nrequests = 2')
+    assert netsim("run", "small.toml", "--out", "p").exit_code == 0
+    assert "batch_server is a program" in fails("p", "--critical")
+    assert "--flow N for a flow, or --critical" in fails("p")
+    assert "--seq and --critical cannot stand together" in fails("p", "--critical", "--seq", "1")
+    write("ndp", PIPELINE)
+    assert netsim("run", "small.toml", "--out", "r").exit_code == 0
+    table = Path("r/experiment.json")
+    table.write_text(table.read_text().replace('"microbatches": 2', '"microbatches": 3'))
+    assert "the traffic has changed" in fails("r", "--critical")
+
+
+def test_messages_in_chunks_by_way_of_a_peer(netsim: Callable[..., Result]) -> None:
+    text = EXPERIMENT.format(transport="ndp", traffic='kind = "ring_all_reduce"\nsize = "80KB"')
+    rail = 'kind = "multi_rail"\ngpus = 2\nrelay_chunk = "8KB"\n[topology.rail]\nkind = "fat_tree"'
+    text = text.replace('kind = "fat_tree"', rail).replace("leaves = 2", "leaves = 1")
+    Path("small.toml").write_text(text)
+    assert netsim("run", "small.toml", "--out", "r").exit_code == 0
+    result = load_result("r")
+    assert result.legs is not None
+    path = critical_path(result).pieces.filter(pl.col("until_ps") > pl.col("from_ps"))
+    # A ring of four hosts in two racks: the two messages between racks change rails.
+    assert path["what"].to_list() == ["flow"] * 6
+    assert path["to"][:-1].to_list() == path["host"][1:].to_list()
+    assert set(zip(path["host"], path["to"], strict=True)) & {(1, 2), (3, 0)}
+    assert (path["until_ps"] - path["from_ps"]).sum() == result.summary["makespan_ps"]
+    assert (path["ideal_ps"] <= path["until_ps"] - path["from_ps"]).all()
