@@ -78,8 +78,8 @@ def draw(comparison: Comparison) -> Figure:
     figure, panels = style.new_figure(columns=2)
     labels = ("last flow", "mean over flows")
     for axes, key, label in zip(panels, STATISTICS, labels, strict=True):
-        for name, points in comparison.ours[key].items():
-            look = comparison.curves[name].look
+        for place, (name, points) in enumerate(comparison.ours[key].items()):
+            look = style.told_in_grey(comparison.curves[name].look, place)
             sweeps.line(axes, list(points), list(points.values()), look, name)
         if comparison.fair[key]:
             fair = comparison.fair[key]

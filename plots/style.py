@@ -104,6 +104,11 @@ def looks(kinds: Sequence[str]) -> list[Look]:
     return found
 
 
+def told_in_grey(look: Look, index: int) -> Look:
+    """The look of curve number `index` of a few, of which no two share line and marker."""
+    return look._replace(line=LINES[index % len(LINES)], marker=MARKERS[1:][index % 6])
+
+
 def _colours(kinds: Iterable[str]) -> dict[str, str]:
     """A colour for each transport: its own, or the next that is free."""
     chosen: dict[str, int] = {}

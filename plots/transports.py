@@ -2,18 +2,17 @@
 
 A bar is the mean over the seeds, a dot one seed. The lines are the ideal and, where the flows are
 of one size and start together, single paths with max-min fair shares (`netsim.bounds.fair_shares`).
-Beside the pipeline step of 8,192 hosts stand the values that its paper states for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
 from netsim.plots import pool, style, sweeps
-from netsim.units import format_number, parse_bytes, parse_rate_bps
+from netsim.units import format_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,23 +21,6 @@ if TYPE_CHECKING:
 
 FAIR = "one path, fair shares"
 STATISTICS = ("max", "mean")
-PAPER = "\"I've Got 99 Problems But FLOPS Ain't One\", HotNets 2024, figure 5"
-PAPER_KINDS = (["fat_tree", "pipeline"], ["fat_tree", "permutation"])
-MS = 1e9
-
-
-@dataclass(frozen=True)
-class Stated:
-    """What the paper states of the last flow."""
-
-    text: str
-    time_ps: float
-
-
-OPTIMUM_PS = 1 * MS
-ROCE = Stated("RoCEv2 9 ms", 9 * MS)
-SINGLE_PATH = Stated("single path 7 ms", 7 * MS)
-SPRAYED = Stated("at most 1.05 ms", 1.05 * OPTIMUM_PS)
 
 
 @dataclass(frozen=True)
@@ -52,7 +34,6 @@ class Comparison:
     ours: dict[str, dict[str, sweeps.Spread]]
     ideal_ps: dict[str, float]
     fair_ps: dict[str, float]
-    stated: dict[str, Stated]
     title: str
     table: sweeps.Table
 
@@ -91,21 +72,23 @@ def compare(results: Sequence[Result]) -> Comparison:
         for slowdowns in found
         for key, slowdown in zip(STATISTICS, slowdowns, strict=True)
     }
-    stated = {
-        name: value
-        for name, curve in curves.items()
-        if (value := _stated(curve.results[0])) is not None
-    }
-    table = _table(ours, ideal_ps, fair_ps, stated, note)
-    return Comparison(curves, ours, ideal_ps, fair_ps, stated, pool.title(results), table)
+    table = _table(ours, ideal_ps, fair_ps, note)
+    return Comparison(curves, ours, ideal_ps, fair_ps, pool.title(results), table)
 
 
-def draw(comparison: Comparison) -> Figure:
-    """A bar for each transport, the dots of its seeds, and the lines."""
+def draw(
+    comparison: Comparison, stated_ps: Mapping[str, float] | None = None, by: str = ""
+) -> Figure:
+    """A bar for each transport, the dots of its seeds, and the lines.
+
+    `stated_ps` are last completion times by transport to be marked beside ours, and `by` says
+    who states them.
+    """
     figure, panels = style.new_figure(columns=2)
     names = list(comparison.ours["max"])
     figure.set_figheight(max(2.6, 1.4 + 0.42 * len(names)))
-    known = [*comparison.ideal_ps.values(), *comparison.fair_ps.values()]
+    stated_ps = stated_ps or {}
+    known = [*comparison.ideal_ps.values(), *comparison.fair_ps.values(), *stated_ps.values()]
     known += [point.high for point in comparison.ours["max"].values()]
     unit, scale = style.time_unit(known)
     for axes, key, label in zip(panels, STATISTICS, ("last flow", "mean over flows"), strict=True):
@@ -125,11 +108,12 @@ def draw(comparison: Comparison) -> Figure:
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_xlim(left=0)
         axes.set_xlabel(f"completion time, {label} ({unit})")
-    for index, (name, value) in enumerate(comparison.stated.items()):
+    if stated_ps:
         panels[0].plot(
-            value.time_ps / scale, names.index(name), marker="D", linestyle="none", markersize=6,
-            markerfacecolor="none", color="black",
-            label="stated in HotNets 2024, figure 5" if index == 0 else "",
+            [time_ps / scale for time_ps in stated_ps.values()],
+            [names.index(name) for name in stated_ps],
+            marker="D", linestyle="none", markersize=6, markerfacecolor="none", color="black",
+            label=by,
         )  # fmt: skip
     figure.suptitle(comparison.title, fontsize="medium")
     several = any(len(point.values) > 1 for point in comparison.ours["max"].values())
@@ -142,14 +126,12 @@ def _table(
     ours: dict[str, dict[str, sweeps.Spread]],
     ideal_ps: dict[str, float],
     fair_ps: dict[str, float],
-    stated: dict[str, Stated],
     note: str,
 ) -> sweeps.Table:
     unit, scale = style.time_unit(point.high for point in ours["max"].values())
     headers = ["transport", "seeds", f"last flow\n{unit}", "± 95 %", "seeds'\nrange"]
     headers.append("over ideal\n%")
     headers += ["over fair\nshares %"] if fair_ps else []
-    headers += ["paper", "difference\n%"] if stated else []
     headers += [f"mean\n{unit}", "over ideal\n%"] + (["over fair\nshares %"] if fair_ps else [])
     rows = []
     for name, last in ours["max"].items():
@@ -158,49 +140,15 @@ def _table(
         row += [sweeps.plus_minus(last, scale), sweeps.span(last, scale)]
         row.append(sweeps.difference(last.mean, ideal_ps["max"]))
         row += [sweeps.difference(last.mean, fair_ps["max"])] if fair_ps else []
-        if stated:
-            value = stated.get(name)
-            row.append("-" if value is None else value.text)
-            row.append(sweeps.difference(last.mean, None if value is None else value.time_ps))
         row += [format_number(mean.mean / scale), sweeps.difference(mean.mean, ideal_ps["mean"])]
         row += [sweeps.difference(mean.mean, fair_ps["mean"])] if fair_ps else []
         rows.append(tuple(row))
     notes = [_both("ideal", ideal_ps, unit, scale)]
     notes += [_both("fair shares", fair_ps, unit, scale)] if fair_ps else []
     notes.append(note)
-    if stated:
-        above = sweeps.difference(ideal_ps["max"], OPTIMUM_PS)
-        notes.append(f"paper: {PAPER}; its optimum is about 1 ms, ours differs by {above} %")
     return sweeps.Table(tuple(headers), rows, tuple(notes))
 
 
 def _both(name: str, times_ps: dict[str, float], unit: str, scale: float) -> str:
     last, mean = (format_number(times_ps[key] / scale) for key in STATISTICS)
     return f"{name}: last flow {last} {unit}, mean {mean} {unit}"
-
-
-def _stated(result: Result) -> Stated | None:
-    """What the paper states for the transport of a result, if it is the paper's scenario."""
-    if not _is_papers(result):
-        return None
-    name = pool.transport(result)
-    if name == "smartt":
-        return SINGLE_PATH if pool.resolved(result, "transport.paths") == "ecmp" else None
-    return {"roce": ROCE, "ndp": SPRAYED, "homa": SPRAYED}.get(name)
-
-
-def _is_papers(result: Result) -> bool:
-    """Do 8,192 hosts of a two-tier tree send 97.39 MB each at 800 Gbps?"""
-    kinds = [pool.resolved(result, f"{section}.kind") for section in ("topology", "traffic")]
-    if kinds not in PAPER_KINDS or len(result.flows) != 8192:
-        return False
-    hosts = [pool.resolved(result, f"topology.{key}") for key in ("leaves", "hosts_per_leaf")]
-    rate, size = (
-        pool.resolved(result, "topology.host_rate"),
-        pool.resolved(result, "traffic.size"),
-    )
-    return (
-        hosts == [128, 64]
-        and parse_rate_bps(rate) == parse_rate_bps("800Gbps")
-        and parse_bytes(size) == parse_bytes("97.39MB")
-    )

@@ -6,6 +6,8 @@ from fakes import FakePoint, fake_result
 from netsim import load
 from netsim.results import write_result
 
+TREE = {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 4, "spines": 4}
+
 
 @pytest.fixture
 def make(tmp_path):
@@ -14,6 +16,23 @@ def make(tmp_path):
         return load(write_result(tmp_path / name, point, fake_result(**options)))
 
     return result
+
+
+@pytest.fixture
+def point(tmp_path):
+    def write(transport, seed=1, traffic=None, topology=None, axes=None, **options):
+        kind = transport.split(":")[0]
+        traffic = {"kind": "permutation", "size": "2MB", "load": 1.0} | (traffic or {})
+        name = f"p{len(list(tmp_path.iterdir()))}"
+        axes = {"transport": transport, "seed": seed} | (axes or {})
+        made = FakePoint(name=name, axes=axes, seed=seed, transport_name=kind)
+        made.resolved["topology"] = TREE | (topology or {})
+        made.resolved["traffic"] = {k: v for k, v in traffic.items() if v is not None}
+        made.resolved["transport"] = {"kind": transport} | options.pop("params", {})
+        faked = fake_result(**({"n_flows": 100, "seed": seed} | options))
+        return load(write_result(tmp_path / name, made, faked))
+
+    return write
 
 
 def curve(figure, label):

@@ -79,7 +79,7 @@ def command(
     load        sweep over traffic.load: last flow and mean against load, a line per
                 transport, beside single paths with max-min fair shares
     transports  sweep over transport: last flow and mean, a bar per transport, beside
-                the ideal, fair shares and (p2p_8192) the values that the paper states
+                the ideal and fair shares
 
     \b
     netsim plot results/incast --x fan_in --y fct_p99

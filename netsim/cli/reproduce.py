@@ -1,114 +1,196 @@
-"""`netsim reproduce`: a figure of the paper, with what the paper states beside it."""
+"""`netsim reproduce`: figures of the paper, with what the paper states beside ours."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.app import FAILED
+from netsim.cli.run import checkpoint_seconds
+from netsim.errors import InputError
+from netsim.limits import THREADS
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from netsim.cli.wide import Wide
+    from netsim.plots.reproduced import Reproduced, Sweep, Value
+    from netsim.results import Result
 
-EXPERIMENT = "topologies"
-FIGURES = ("fig4",)
+FIGURES = ("fig4", "fig5", "fig6")
+"""Each is a module of netsim.plots."""
 
-
-class Stated(NamedTuple):
-    """A topology as the paper describes it, and its counts there; None where it gives none."""
-
-    name: str
-    hosts: int
-    radix: int
-    tiers: int
-    planes: int
-    chips: float | None
-    cables: float | None
-
-
-STATED = (
-    Stated("fat tree, 64 x 800G", 800_000, 64, 4, 1, 87_500, 2.4e6),
-    Stated("4 planes, 256 x 200G", 800_000, 256, 3, 4, None, 2.4e6 * 2 / 3),
-    Stated("76 rails of 4 planes", 800_000, 256, 2, 4, 39_000, 800e3),
-)
-"""Section 6.1 of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024)."""
+ALL = "all"
+QUICK, FULL = "quick", "full"
 
 
 @click.command("reproduce")
-@click.argument("figure", type=click.Choice(FIGURES))
+@click.argument("figures", metavar="FIGURE...", nargs=-1, required=True)
+@click.option(
+    f"--{QUICK}/--{FULL}",
+    default=True,
+    help="Simulate small networks, in minutes (the default), or those of the paper, in hours.",
+)
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write; its ending chooses the format. FIGURE.png by default.",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory for figures and results; results/reproduce_quick or results/reproduce_full "
+    "by default.",
 )
-def command(figure: str, out: Path | None) -> None:
-    """Make FIGURE of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024) again.
+@click.option(
+    "--results",
+    "given",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Draw these results, of netsim run, in place of simulating. May be given many times.",
+)
+@click.option(
+    "--threads", type=click.IntRange(1, THREADS), help="Number of threads; all cores by default."
+)
+@click.option("--again", is_flag=True, help="Simulate points again whose result is there.")
+@click.option(
+    "--checkpoint",
+    metavar="TIME",
+    help="Write so often, such as 60s, and on Ctrl-C, where the point under way stands.",
+)
+def command(
+    figures: tuple[str, ...],
+    quick: bool,
+    out: Path | None,
+    given: tuple[Path, ...],
+    threads: int | None,
+    again: bool,
+    checkpoint: str | None,
+) -> None:
+    """Make figures of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024) again.
 
     \b
     fig4   candidate topologies: a fat tree, planes, rails with scale-up networks,
-           drawn with 128 hosts each; their counts at 800,000 hosts beside the paper's
+           drawn with 128 hosts each; their counts at 800,000 hosts
+    fig5   completion times of the pipeline's transfers, simulated
+    fig6   the tail of a permutation against load, simulated
+    all    all of these
+
+    Each is FIGURE.png and FIGURE.pdf, with what is drawn in FIGURE.csv, and the values that the
+    paper states beside ours as a table and in FIGURE_stated.csv. Simulations are sweeps in the same
+    directory: what is finished stays after Ctrl-C, and the same command goes on from there.
     """
-    from netsim.cli.topo import distinct, networks_of
-    from netsim.cli.wide import show
-    from netsim.experiment import Experiment, built_in
-    from netsim.plots import save
-    from netsim.plots.network_drawing import Panel, draw_networks
+    chosen = _chosen(figures)
+    if given and len(chosen) > 1:
+        raise InputError(f"are given for {len(chosen)} figures", key="--results", hint="name one")
+    form = QUICK if quick else FULL
+    directory = out or Path("results") / f"reproduce_{form}"
+    simulation = _Simulation(directory, form, threads, again, checkpoint_seconds(checkpoint))
+    from netsim.plots.reproduced import write
+    from netsim.results import results_in
 
-    chosen = distinct(Experiment.load(built_in()[EXPERIMENT]).points())
-    panels = [Panel(label, network) for label, network in networks_of(chosen)]
-    path = save(draw_networks(panels), out or Path(f"{figure}.png"))
-    show(counts_table())
-    click.echo(
-        "Chips are planes x (2 tiers - 1) x hosts / ports, cables between switches (tiers - 1) x "
-        "hosts: one of 800 Gbps holds the links of all planes. 76 rails of the paper's 11,000 GPUs "
-        "each are 836,000 hosts, which take 39,188 chips."
-    )
-    click.echo(f"netsim topo {EXPERIMENT} counts the networks that are drawn.")
-    click.echo(path)
-
-
-class Counts(NamedTuple):
-    """Switch chips, and cables between switches, one of which holds the links of all planes."""
-
-    chips: float
-    cables: float
+    for name in chosen:
+        figure = import_module(f"netsim.plots.{name}")
+        if given and not figure.SWEEPS:
+            raise InputError(f"{name} is not drawn from results", key="--results")
+        results = [point for path in given for point in results_in(path)]
+        for sweep in () if given else figure.SWEEPS:
+            results += simulation.results_of(sweep)
+        made: Reproduced = figure.make(results)
+        _show(name, made)
+        for path in write(made, directory, name):
+            click.echo(path)
+    if simulation.failed:
+        raise SystemExit(FAILED)
 
 
-def counts(stated: Stated) -> Counts:
-    """Those of a network by formula.
-
-    Rails only part the hosts among trees of fewer tiers: all of them together have as many chips
-    and cables as one tree of those tiers would.
-    """
-    from netsim.model.clos import fabric_cables_needed, switches_needed
-
-    chips = stated.planes * switches_needed(stated.hosts, stated.tiers, stated.radix)
-    return Counts(float(chips), fabric_cables_needed(stated.hosts, stated.tiers))
+def _chosen(figures: Sequence[str]) -> list[str]:
+    """The figures that are named, each once, in the order of the paper."""
+    if unknown := [name for name in figures if name not in (*FIGURES, ALL)]:
+        known = ", ".join((*FIGURES, ALL))
+        raise InputError(f'there is no figure "{unknown[0]}"', hint=f"one of {known}")
+    return [name for name in FIGURES if name in figures or ALL in figures]
 
 
-def counts_table() -> Wide:
-    """Chips and cables of the paper's networks by formula, beside what it states."""
-    from netsim.cli.wide import Column, Wide
+class _Simulation:
+    """Runs the sweeps of figures, with the options of the command; notes whether a point failed."""
 
-    ours = [counts(one) for one in STATED]
-    columns = [
-        Column("800,000 hosts", [one.name for one in STATED], left=True),
-        Column("tiers", [str(one.tiers) for one in STATED]),
-    ]
-    for name in ("chips", "cables"):
-        mine = [getattr(one, name) for one in ours]
-        paper = [getattr(one, name) for one in STATED]
-        columns.append(Column(name, [f"{value:,.0f}" for value in mine]))
-        columns.append(
-            Column("paper", ["-" if value is None else f"{value:,.0f}" for value in paper])
-        )
-        columns.append(
-            Column(
-                "difference",
-                [
-                    "-" if there is None else f"{100 * (here / there - 1):+.1f} %"
-                    for here, there in zip(mine, paper, strict=True)
-                ],
+    def __init__(
+        self,
+        directory: Path,
+        form: str,
+        threads: int | None,
+        again: bool,
+        checkpoint_s: float | None,
+    ) -> None:
+        self.directory, self.form, self.threads, self.again = directory, form, threads, again
+        self.checkpoint_s = checkpoint_s
+        self.failed = False
+        self._done: dict[Sweep, list[Result]] = {}
+
+    def results_of(self, sweep: Sweep) -> list[Result]:
+        """The complete results of a sweep, simulated where they are not there yet."""
+        if sweep not in self._done:
+            self._done[sweep] = self._simulated(sweep)
+        return self._done[sweep]
+
+    def _simulated(self, sweep: Sweep) -> list[Result]:
+        from netsim.cli.points import simulate_points
+        from netsim.experiment import Experiment, locate
+        from netsim.results import load_result
+        from netsim.running.start import Checkpoints, Start
+
+        loaded = Experiment.load(locate(sweep.experiment), getattr(sweep, self.form))
+        start = None if self.checkpoint_s is None else Start.of(loaded, self.checkpoint_s)
+        options: dict[str, Any] = {
+            "threads": self.threads,
+            "again": self.again,
+            "checkpoints": Checkpoints(start),
+        }
+        points = loaded.points()
+        outcomes, interruption = simulate_points(points, self.directory / sweep.name, options)
+        for outcome in outcomes:
+            if outcome.error:
+                click.echo(f"error: {outcome.error}", err=True)
+                self.failed = True
+        complete = [outcome for outcome in outcomes if outcome.complete]
+        if interruption():
+            click.echo(
+                f"interrupted: {len(complete)} of {len(points)} points complete; "
+                "the same command goes on",
+                err=True,
             )
-        )
-    return Wide(columns)
+            raise SystemExit(interruption.exit_code)
+        return [load_result(outcome.directory) for outcome in complete]
+
+
+def _show(name: str, made: Reproduced) -> None:
+    from netsim.cli.wide import show
+
+    click.echo(f"{name}: {made.about}")
+    show(stated_table(made.values))
+    for note in made.notes:
+        click.echo(note)
+
+
+def stated_table(values: Sequence[Value]) -> Wide:
+    """What the paper states, ours, and the difference."""
+    from netsim.cli.wide import Column, Wide
+    from netsim.units import format_number
+
+    def with_unit(text: str, value: Value) -> str:
+        return f"{text} {value.unit}".strip()
+
+    ours = [with_unit(format_number(value.ours), value) for value in values]
+    columns = [
+        Column("what", [value.what for value in values], left=True),
+        Column("paper", [with_unit(value.stated, value) for value in values]),
+        Column("ours", ours),
+        Column("difference", [_difference(value) for value in values]),
+        Column("section", [value.section for value in values], rank=1, left=True),
+    ]
+    if any(value.standing for value in values):
+        columns.append(Column("standing", [value.standing for value in values], left=True))
+    return Wide(columns, elsewhere="FIGURE_stated.csv has all")
+
+
+def _difference(value: Value) -> str:
+    return "within" if value.within else f"{value.difference:+.1f} %"

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from netsim.cli.app import FAILED
-from netsim.cli.ending import end_now
-from netsim.cli.interrupt import Interruption
 from netsim.cli.options import experiment_options, load_experiment
+from netsim.cli.points import simulate_points
 from netsim.errors import InputError
 from netsim.limits import THREADS
 
 if TYPE_CHECKING:
-    from netsim.experiment import Experiment, Point
+    from netsim.experiment import Experiment
     from netsim.running.sweep import Outcome
 
 
@@ -98,7 +97,7 @@ def run(
     `options` are those of `run_points`.
     """
     points = experiment.points()
-    outcomes, interruption = _simulate(points, directory, quiet, options)
+    outcomes, interruption = simulate_points(points, directory, options, quiet=quiet)
     if not quiet:
         _print_figures(experiment, outcomes, len(points) > 1)
     if plot:
@@ -119,44 +118,6 @@ def run(
         raise SystemExit(interruption.exit_code)
     if any(outcome.error for outcome in outcomes):
         raise SystemExit(FAILED)
-
-
-def _simulate(
-    points: list[Point], directory: Path, quiet: bool, options: dict[str, Any]
-) -> tuple[list[Outcome], Interruption]:
-    from netsim.cli.progress import reporter
-    from netsim.running.sweep import run_points
-
-    interruption = Interruption()
-    outcomes: list[Outcome] = []
-    report = None if quiet else reporter()
-
-    def title(point: Point) -> str:
-        place = f" ({len(outcomes) + 1}/{len(points)})" if len(points) > 1 else ""
-        return f"{point.name}{place}"
-
-    with interruption:
-        try:
-            for outcome in run_points(
-                points,
-                directory,
-                note=lambda text: None if quiet else click.echo(text, err=True),
-                watch=lambda point: report.watch(title(point)) if report else None,
-                should_stop=interruption,
-                on_hang=_end_hung_run,
-                **options,
-            ):
-                outcomes.append(outcome)
-        finally:
-            if report:
-                report.close()
-    return outcomes, interruption
-
-
-def _end_hung_run(message: str) -> NoReturn:
-    """End the process, in which compiled code does not come back."""
-    click.echo(f"error: {message}", err=True)
-    end_now(FAILED)
 
 
 def _done(outcomes: list[Outcome]) -> int:

@@ -9,8 +9,8 @@ from engine_runs import resolve
 
 from netsim.census.cables import SWITCH
 from netsim.census.census import census
-from netsim.cli.reproduce import STATED, counts
 from netsim.model.clos import fabric_cables_needed, switches_needed
+from netsim.plots.fig4 import STATED, counts
 from netsim.plugins import registry
 
 

@@ -124,7 +124,7 @@ class TestFailures:
         assert len(sweep.points) == 1
 
     def test_code_that_does_not_come_back(self, netsim, fake, monkeypatch):
-        monkeypatch.setattr("netsim.cli.run.end_now", sys.exit)
+        monkeypatch.setattr("netsim.cli.points.end_now", sys.exit)
         fake.fate["seed=2"] = "hung"
         assert fails(netsim("run", "sweep.toml"), 1, "seed=2: fill does not come back")
         assert load_sweep("here/small").table["status"].to_list() == ["finished", "failed"]

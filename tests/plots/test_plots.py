@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from fakes import FakePoint, fake_result
-from plot_points import curve, make, varied
+from plot_points import curve, make, point, varied
 
 from netsim import InputError, load
 from netsim.plots import (
@@ -13,14 +13,13 @@ from netsim.plots import (
     pool,
     save,
     slowdown,
-    sweeps,
     timeline,
     transports,
 )
 from netsim.plots.style import MAX_POINTS, thin
 from netsim.results import write_result
 
-__all__ = ["make"]
+__all__ = ["make", "point"]
 
 
 def test_fct_cdf_is_the_distribution(make):
@@ -135,27 +134,8 @@ def test_a_long_legend_stands_beside_the_figure(make):
     assert figure.get_figheight() > 4.2
 
 
-TREE = {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 4, "spines": 4}
-
-
 class TestComparisons:
     """Sweeps of a hundred flows with made-up times, and the figures made of them."""
-
-    @pytest.fixture
-    def point(self, tmp_path):
-        def write(transport, seed=1, traffic=None, topology=None, axes=None, **options):
-            kind = transport.split(":")[0]
-            traffic = {"kind": "permutation", "size": "2MB", "load": 1.0} | (traffic or {})
-            name = f"p{len(list(tmp_path.iterdir()))}"
-            axes = {"transport": transport, "seed": seed} | (axes or {})
-            made = FakePoint(name=name, axes=axes, seed=seed, transport_name=kind)
-            made.resolved["topology"] = TREE | (topology or {})
-            made.resolved["traffic"] = {k: v for k, v in traffic.items() if v is not None}
-            made.resolved["transport"] = {"kind": transport} | options.pop("params", {})
-            faked = fake_result(**({"n_flows": 100, "seed": seed} | options))
-            return load(write_result(tmp_path / name, made, faked))
-
-        return write
 
     @pytest.fixture
     def loads(self, point):
@@ -235,8 +215,6 @@ class TestComparisons:
         assert sorted(dots) == sorted(r.summary["fct_ps"]["max"] / 1e6 for r in results[3:6])
         assert curve(figure, "ideal")[0] == [1.0, 1.0]
         assert curve(figure, "one path, fair shares")[0][0] == comparison.fair_ps["max"] / 1e6
-        assert not comparison.stated
-        assert "paper" not in comparison.table.headers
         row = comparison.table.rows[0]
         assert row[5] == f"{100 * (expected / 1e6 - 1):+.1f}"
         assert all(len(row) == len(comparison.table.headers) for row in comparison.table.rows)
@@ -250,32 +228,6 @@ class TestComparisons:
             "smartt, paths ecmp",
             "smartt, paths reps",
         ]
-
-    def test_the_papers_values_stand_beside_its_scenario_only(self, point, monkeypatch):
-        monkeypatch.setattr(sweeps, "TRIALS", 2)
-        topology = {"hosts_per_leaf": 64, "leaves": 128, "spines": 64, "host_rate": "800Gbps"}
-        traffic = {"kind": "pipeline", "size": "97.39MB", "load": None}
-
-        def compare(size="97.39MB", n_flows=8192):
-            return transports.compare([
-                point(name, topology=topology, traffic=traffic | {"size": size}, n_flows=n_flows,
-                      params={"paths": "reps"})
-                for name in ("roce:800g", "ndp:800g", "homa", "smartt:800g")
-            ])  # fmt: skip
-
-        comparison = compare()
-        assert {name: value.time_ps for name, value in comparison.stated.items()} == {
-            "roce:800g": 9e9,
-            "ndp:800g": 1.05e9,
-            "homa": 1.05e9,
-        }
-        assert "paper" in comparison.table.headers
-        ours = comparison.ours["max"]["roce:800g"].mean
-        assert f"{100 * (ours / 9e9 - 1):+.1f}" in comparison.table.rows[0]
-        figure = transports.draw(comparison)
-        assert curve(figure, "stated in HotNets 2024, figure 5")
-        assert not compare(size="2MB").stated
-        assert not compare(n_flows=4096).stated
 
     def test_what_no_axis_tells_apart_is_named(self, point):
         results = [

@@ -1,0 +1,93 @@
+"""Figure 4: candidate topologies: a fat tree, planes, and rails with scale-up networks.
+
+Networks of 128 hosts each are drawn; what the paper says of 800,000 hosts is counted by formula
+(`netsim.model.clos`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from netsim.experiment import Experiment, built_in
+from netsim.experiment.scenario import network_of
+from netsim.model.clos import fabric_cables_needed, switches_needed
+from netsim.plots.network_drawing import Panel, draw_networks
+from netsim.plots.reproduced import ABOUT, Reproduced, Sweep, Value
+
+if TYPE_CHECKING:
+    from netsim.results import Result
+
+SWEEPS: tuple[Sweep, ...] = ()
+EXPERIMENT = "topologies"
+SECTION = "6.1"
+DRAWN_HOSTS = 128
+
+
+class Stated(NamedTuple):
+    """A topology as the paper describes it, and its counts there; None where it gives none."""
+
+    name: str
+    hosts: int
+    radix: int
+    tiers: int
+    planes: int
+    chips: float | None
+    cables: float | None
+
+
+STATED = (
+    Stated("fat tree, 64 x 800G", 800_000, 64, 4, 1, 87_500, 2.4e6),
+    Stated("4 planes, 256 x 200G", 800_000, 256, 3, 4, None, 2.4e6 * 2 / 3),
+    Stated("76 rails of 4 planes", 800_000, 256, 2, 4, 39_000, 800e3),
+)
+
+
+class Counts(NamedTuple):
+    """Switch chips, and cables between switches, one of which holds the links of all planes."""
+
+    chips: float
+    cables: float
+
+
+def make(_: Sequence[Result]) -> Reproduced:
+    """The drawing, and the paper's counts beside ours. Nothing is simulated."""
+    points = Experiment.load(built_in()[EXPERIMENT]).points()
+    panels = [Panel(str(point.axes["topology"]), network_of(point)) for point in points]
+    ours = [counts(one) for one in STATED]
+    drawn: dict[str, list[Any]] = {
+        "topology": [one.name for one in STATED],
+        "hosts": [one.hosts for one in STATED],
+        "radix": [one.radix for one in STATED],
+        "tiers": [one.tiers for one in STATED],
+        "planes": [one.planes for one in STATED],
+        "chips": [one.chips for one in ours],
+        "cables": [one.cables for one in ours],
+    }
+    notes = [
+        "chips are planes x (2 tiers - 1) x hosts / ports, cables between switches (tiers - 1) x "
+        "hosts: one of 800 Gbps holds the links of all planes",
+        "76 rails of the paper's 11,000 GPUs each are 836,000 hosts, which take 39,188 chips",
+        f"netsim topo {EXPERIMENT} counts the networks that are drawn",
+    ]
+    about = f"candidate topologies, drawn with {DRAWN_HOSTS} hosts each, counted with 800,000"
+    return Reproduced(draw_networks(panels), list(_values()), drawn, about, notes)
+
+
+def counts(stated: Stated) -> Counts:
+    """Those of a network by formula.
+
+    Rails only part the hosts among trees of fewer tiers: all of them together have as many chips
+    and cables as one tree of those tiers would.
+    """
+    chips = stated.planes * switches_needed(stated.hosts, stated.tiers, stated.radix)
+    return Counts(float(chips), fabric_cables_needed(stated.hosts, stated.tiers))
+
+
+def _values() -> Iterator[Value]:
+    for one in STATED:
+        ours = counts(one)
+        if one.chips is not None:
+            yield Value(f"{one.name}: chips", one.chips, ours.chips, "", SECTION, ABOUT)
+        if one.cables is not None:
+            yield Value(f"{one.name}: cables", one.cables, ours.cables, "", SECTION, ABOUT)
