@@ -189,6 +189,7 @@ def _fair_slowdown(point: Point, network: Network) -> tuple[float, float]:
     from netsim.bounds.ideal import ideal_times
     from netsim.model.flows import FlowTable, TrafficContext
     from netsim.model.lanes import DEALT_EVENLY, lanes_used
+    from netsim.model.tasks import Workload
 
     if point.classes:
         raise InputError("there are several classes of flows")
@@ -199,9 +200,11 @@ def _fair_slowdown(point: Point, network: Network) -> tuple[float, float]:
             point.directory, trial, network.host_rate_bps, point.packets.payload_bytes,
             point.packets.header_bytes,
         )  # fmt: skip
-        flows = point.traffic.module.flows(point.traffic.params, network, rng, context)
-        if not isinstance(flows, FlowTable):
+        made = point.traffic.module.flows(point.traffic.params, network, rng, context)
+        load = Workload(made) if isinstance(made, FlowTable) else made
+        if load.has_tasks:
             raise InputError("the flows start by tasks")
+        flows = load.flows
         lanes = lanes_used(network, flows, point.fabric.planes, trial)
         evenly = point.fabric.planes in DEALT_EVENLY
         times = completion_times(network, flows, point.packets, rng, lanes, evenly=evenly)
