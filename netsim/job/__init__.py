@@ -1,1 +1,22 @@
-"""The job that trains a model, as data and formulas: how it is divided, computed and scheduled."""
+"""A training job as a model: how long each stage computes, and who sends what to whom."""
+
+from netsim.job.job import Job
+from netsim.job.load import load_job, presets
+from netsim.job.memory import StageMemory, stage_memory
+from netsim.job.messages import Message, group_sizes, messages, network_of
+from netsim.job.times import LayerTimes, StageTimes, stage_times
+
+__all__ = [
+    "Job",
+    "LayerTimes",
+    "Message",
+    "StageMemory",
+    "StageTimes",
+    "group_sizes",
+    "load_job",
+    "messages",
+    "network_of",
+    "presets",
+    "stage_memory",
+    "stage_times",
+]

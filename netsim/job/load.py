@@ -1,0 +1,151 @@
+"""Jobs from TOML files, presets and tables."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from netsim.errors import InputError, did_you_mean, raise_all
+from netsim.inputs import is_file, path_problem, read_text, user_path
+from netsim.job.checks import mistakes
+from netsim.job.job import Job
+from netsim.job.keys import keys_of, read_part
+from netsim.job.layout import Layout, Optimiser, Overlap, Precision
+from netsim.job.machine import Machine
+from netsim.job.model import Model
+from netsim.units import written
+
+PRESETS = Path(__file__).with_name("presets")
+
+PARTS: dict[str, type[Any]] = {
+    "model": Model,
+    "machine": Machine,
+    "layout": Layout,
+    "precision": Precision,
+    "optimiser": Optimiser,
+    "overlap": Overlap,
+}
+"""The tables of a job's file."""
+
+WITH_PRESETS = {"model": "models", "machine": "machines"}
+"""Tables that may be the name of a preset, or begin with one, and where these stand."""
+
+WORDS = ("name", "description")
+
+Tree = Mapping[str, Any]
+Part = TypeVar("Part")
+
+
+def presets(kind: str = "jobs") -> dict[str, Path]:
+    """Files of presets by name; `kind` is "jobs", "models" or "machines"."""
+    return {path.stem: path for path in sorted((PRESETS / kind).glob("*.toml"))}
+
+
+def load_job(job: str | Path | Tree, directory: Path | None = None, *, fits: bool = True) -> Job:
+    """A job from its file, the name of a preset, or a table; relative paths are of `directory`.
+
+    `fits` is whether a job that needs more memory than its GPUs have is refused.
+
+    Raises
+    ------
+    InputError
+        with everything that is wrong: unknown keys, and what does not divide, contradicts itself
+        or needs more memory than a GPU has.
+    """
+    if isinstance(job, Mapping):
+        return job_from(job, "", directory or Path.cwd(), fits=fits)
+    path = locate_job(str(job), directory or Path.cwd())
+    try:
+        return job_from(read_toml(path), path.stem, path.parent, fits=fits)
+    except InputError as error:
+        raise error.at(file=str(path)) from None
+
+
+def locate_job(name: str, directory: Path) -> Path:
+    """The file that `name` stands for: a path, or a preset."""
+    problem = path_problem(name)
+    if problem:
+        raise InputError(f"{written(name)} {problem}")
+    path = user_path(name, directory)
+    if is_file(path):
+        return path
+    known = presets()
+    if name in known:
+        return known[name]
+    raise InputError("there is no such job", file=name, hint=did_you_mean(name, known))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The table of a TOML file."""
+    try:
+        return tomllib.loads(read_text(path))
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise InputError(f"is not valid TOML: {error}", file=str(path)) from None
+
+
+def job_from(tree: Tree, name: str, directory: Path, *, fits: bool = True) -> Job:
+    """The job of a table."""
+    errors = [
+        InputError("is not known", key=key, hint=did_you_mean(key, (*PARTS, *WORDS)))
+        for key in tree
+        if key not in PARTS and key not in WORDS
+    ]
+    errors += [
+        InputError(f"{written(tree[word])} is not a text", key=word)
+        for word in WORDS
+        if not isinstance(tree.get(word, ""), str)
+    ]
+    parts: dict[str, Any] = {}
+    for key, part in PARTS.items():
+        try:
+            parts[key] = _part(part, key, tree.get(key, {}), directory)
+        except InputError as error:
+            errors += error.errors
+    raise_all(errors)
+    job = Job(name=tree.get("name", name) or "job", file=name, **parts)
+    raise_all(mistakes(job, fits=fits))
+    return job
+
+
+def _part(part: type[Part], key: str, value: Any, directory: Path) -> Part:
+    """A part from its table, which may change some keys of a preset."""
+    if key not in WITH_PRESETS:
+        return read_part(part, value, key)
+    if isinstance(value, str):
+        value = {"preset": value}
+    if not isinstance(value, Mapping):
+        hint = f'[{key}], or {key} = "a preset"'
+        raise InputError(f"{written(value)} is not a table", key=key, hint=hint)
+    if "preset" not in value:
+        if not value:
+            known = ", ".join(presets(WITH_PRESETS[key]))
+            raise InputError("is missing", key=key, hint=f"[{key}], or one of the presets {known}")
+        return read_part(part, value, key)
+    changes = {name: one for name, one in value.items() if name != "preset"}
+    base = _preset(key, value["preset"], directory)
+    return read_part(part, merged(base, changes, part), key)
+
+
+def _preset(key: str, name: Any, directory: Path) -> dict[str, Any]:
+    known = presets(WITH_PRESETS[key])
+    if not isinstance(name, str):
+        raise InputError(f"{written(name)} is not a name", key=f"{key}.preset")
+    if name in known:
+        return read_toml(known[name])
+    path = user_path(name, directory)
+    if is_file(path):
+        return read_toml(path)
+    hint = did_you_mean(name, known) + "; or the path of a file"
+    raise InputError(f"there is no preset {written(name)}", key=key, hint=hint)
+
+
+def merged(base: Tree, changes: Tree, part: type[Any]) -> dict[str, Any]:
+    """A table with changes; tables inside it that are parts of their own key by key."""
+    tables = {name for name, how in keys_of(part).items() if how.unit == "table"}
+    result = dict(base)
+    for name, value in changes.items():
+        inner = name in tables and isinstance(value, Mapping) and name in base
+        result[name] = {**base[name], **value} if inner else value
+    return result
