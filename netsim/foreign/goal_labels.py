@@ -1,0 +1,87 @@
+"""Labels of operations in GOAL texts, and the edges between operations that they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.inputs import at_line
+from netsim.units import written
+
+Ints = NDArray[np.int64]
+Places = list[tuple[Any, Ints, Ints, Ints]]
+
+
+class Labels:
+    """Labels, known within their rank, and edges that name them, until their rank is complete."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.defined: Places = []  # texts, operations, lines, ranks
+        self.waiting: Places = []  # pairs of texts and whether at the start, lines, ranks
+        self.found: list[tuple[Ints, Ints, NDArray[np.bool_]]] = []
+
+    def define(self, labels: Any, ops: Ints, lines: Ints, ranks: Ints) -> None:
+        """Operations that have labels, an array of texts of Arrow."""
+        self.defined.append((labels, ops, lines, ranks))
+
+    def wait(self, edges: Any, lines: Ints, ranks: Ints) -> None:
+        """Edges: of each who waits, "requires" or "irequires", and for whom."""
+        self.waiting.append((edges, lines, lines, ranks))
+
+    def edges(self) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+        """The operations of all edges of complete ranks, and which are edges from a start."""
+        none = np.zeros(0, np.int64)
+        parts = [*self.found, (none, none, none != 0)]
+        first, then, at_start = (np.concatenate(side) for side in zip(*parts, strict=True))
+        return first, then, at_start
+
+    def settle(self, closed: int) -> None:
+        """Find what edges of the ranks below ``closed`` name.
+
+        Raises InputError naming the line of a label that is there twice, or not, or only below.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        self.defined, (labels, ops, defined_at, of) = _taken(self.defined, closed)
+        self.waiting, (edges, _, lines, ranks) = _taken(self.waiting, closed)
+        then, what, first = edges.flatten()
+        encoded = pa.concat_arrays([labels, then, first]).dictionary_encode()
+        codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        codes += np.concatenate([of, ranks, ranks]) * len(encoded.dictionary)
+        defined, waits, awaited = np.split(codes, [ops.size, ops.size + lines.size])
+        order = np.argsort(defined, kind="stable")
+        twice = np.flatnonzero(defined[order[1:]] == defined[order[:-1]])
+        for one, other in zip(order[twice].tolist(), order[twice + 1].tolist(), strict=True):
+            text = f"the label {written(labels[other].as_py())} stands on line {defined_at[one]}"
+            raise at_line(self.path, int(defined_at[other]), f"{text}, too")
+        ends = []
+        for texts, codes in ((then, waits), (first, awaited)):
+            place = np.searchsorted(defined[order], codes)
+            at = np.append(order, -1)[place]
+            there = (at >= 0) & (np.append(defined, -1)[at] == codes)
+            above = there & (np.append(defined_at, 0)[at] <= lines)
+            for k in np.flatnonzero(~above)[:1].tolist():
+                where = f"above, only on line {defined_at[at[k]]}" if there[k] else "in its rank"
+                text = f"there is no label {written(texts[k].as_py())} {where}"
+                raise at_line(self.path, int(lines[k]), text)
+            ends.append(ops[at])
+        for k in np.flatnonzero(ends[0] == ends[1])[:1].tolist():
+            raise at_line(self.path, int(lines[k]), "it waits for itself")
+        at_start = pc.equal(what, "irequires").to_numpy(zero_copy_only=False)
+        self.found.append((ends[1], ends[0], at_start))
+
+
+def _taken(places: Places, closed: int) -> tuple[Places, tuple[Any, Ints, Ints, Ints]]:
+    """What is left, and what is of the ranks below ``closed``, in one."""
+    import pyarrow as pa
+
+    texts = pa.concat_arrays([one[0] for one in places])
+    ops, lines, ranks = (np.concatenate([one[k] for one in places]) for k in (1, 2, 3))
+    cut = int(np.searchsorted(ranks, closed))
+    left = (texts[cut:], ops[cut:], lines[cut:], ranks[cut:])
+    return [left], (texts[:cut], ops[:cut], lines[:cut], ranks[:cut])
