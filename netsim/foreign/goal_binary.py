@@ -58,8 +58,8 @@ class _Rank:
     """The records of a rank, and its edges between their ends and between starts and them."""
 
     nodes: NDArray[np.void]
-    ends: Edges
-    starts: Edges
+    after_end: Edges
+    after_start: Edges
 
 
 def is_binary(path: Path) -> bool:
@@ -145,7 +145,7 @@ def _joined(path: Path, ranks: list[_Rank]) -> GoalSchedule:
     edges = [
         (side[0] + at, side[1] + at, np.full(side[0].size, k == 1))
         for at, one in zip(firsts, ranks, strict=True)
-        for k, side in enumerate((one.ends, one.starts))
+        for k, side in enumerate((one.after_end, one.after_start))
     ]
     first, then, at_start = (np.concatenate(column) for column in zip(*edges, strict=True))
     calc, recv = nodes["kind"] == CALC, nodes["kind"] == RECV
