@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,24 @@ def first_of(bad: NDArray[np.bool_]) -> list[int]:
     return [int(flow) for flow in np.flatnonzero(bad)[:1]]
 
 
-def find_cycle(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> int | None:
-    """One of n in a cycle, where each `waiter[i]` waits for `after[i]`; None if there is none."""
+def join_names(
+    columns: Sequence[tuple[NDArray[np.int16], tuple[str, ...]]],
+) -> tuple[NDArray[np.int16], tuple[str, ...]]:
+    """Several columns of indices into names in one, whose names are those of all, each once."""
+    names = tuple(dict.fromkeys(name for _, own in columns for name in own))
+    place = {name: k for k, name in enumerate(names)}
+    parts = [
+        np.array([place[name] for name in own], np.int16)[column] if own else column
+        for column, own in columns
+    ]
+    return np.concatenate(parts), names
+
+
+def find_cycle(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> list[int]:
+    """A cycle among n, where each `waiter[i]` waits for `after[i]`; empty if there is none.
+
+    Each of those in it waits for the next one, and the last one for the first.
+    """
     waiting = np.bincount(waiter, minlength=n).tolist()
     order = np.argsort(after, kind="stable")
     released = waiter[order].tolist()
@@ -44,12 +61,12 @@ def find_cycle(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) ->
                 free.append(follower)
     blocked = [flow for flow in range(n) if waiting[flow]]
     if not blocked:
-        return None
+        return []
     # Going backwards from a blocked flow along blocked flows must end in the cycle.
     before = {int(w): int(a) for w, a in zip(waiter, after, strict=True) if waiting[int(a)]}
-    seen: set[int] = set()
+    seen: dict[int, int] = {}
     flow = blocked[0]
     while flow not in seen:
-        seen.add(flow)
+        seen[flow] = len(seen)
         flow = before[flow]
-    return flow
+    return list(seen)[seen[flow] :]

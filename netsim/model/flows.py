@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 from netsim.memory import require_room
-from netsim.model.columns import column_of, find_cycle, first_of
+from netsim.model.columns import column_of, find_cycle, first_of, join_names
 
 FLOW_BYTES = 200
 """What a flow takes while its table is made: six columns, and as many arrays they come from."""
@@ -61,6 +61,8 @@ class FlowTable:
         cls: int16[n], traffic class.
         nic: int16[n], the NIC by which it leaves its source; -1, as it is unless `use_nics` is
             called, stands for the lowest-numbered one that reaches the destination.
+        kind, kinds: int16[n] and names; flow f is of kind `kinds[kind[f]]`, such as "tp", by which
+            an experiment may choose its transport. None and () unless `use_kinds` is called.
         label: one text for each flow, or None.
     """
 
@@ -72,6 +74,8 @@ class FlowTable:
     after_flow: NDArray[np.int64] | None
     cls: NDArray[np.int16]
     nic: NDArray[np.int16]
+    kind: NDArray[np.int16] | None
+    kinds: tuple[str, ...]
     label: Sequence[str] | None
 
     def __init__(
@@ -92,6 +96,7 @@ class FlowTable:
         self.start_ps = column_of(start_ps, n, np.int64, "flow table: start_ps")
         self.cls = column_of(cls, n, np.int16, "flow table: cls")
         self.use_nics(-1)
+        self.kind, self.kinds = None, ()
         if (after_ptr is None) != (after_flow is None):
             raise InputError("a flow table needs both after_ptr and after_flow, or neither")
         self.after_ptr = self.after_flow = None
@@ -117,6 +122,8 @@ class FlowTable:
             cls=np.concatenate([table.cls for table in tables]),
         )
         joined.use_nics(np.concatenate([table.nic for table in tables]))
+        if any(table.kind is not None for table in tables):
+            joined.use_kinds(*join_names([table.named_kinds() for table in tables]))
         if any(table.label is not None for table in tables):
             joined.label = [text for table in tables for text in (table.label or [""] * len(table))]
         if any(table.after_ptr is not None for table in tables):
@@ -163,6 +170,19 @@ class FlowTable:
     def use_nics(self, nic: ArrayLike) -> None:
         """Makes each flow leave by NIC `nic` of its source; -1: by any."""
         self.nic = column_of(nic, len(self), np.int16, "flow table: nic")
+
+    def use_kinds(self, kind: ArrayLike, kinds: Sequence[str]) -> None:
+        """Makes flow f one of kind `kinds[kind[f]]`."""
+        self.kind = column_of(kind, len(self), np.int16, "flow table: kind")
+        self.kinds = tuple(kinds)
+        for flow in first_of((self.kind < 0) | (self.kind >= len(self.kinds))):
+            raise InputError(f"flow {flow}: kind {self.kind[flow]} has no name")
+
+    def named_kinds(self) -> tuple[NDArray[np.int16], tuple[str, ...]]:
+        """The kind of each flow, and their names; that of flows without one is ""."""
+        if self.kind is None:
+            return np.zeros(len(self), np.int16), ("",)
+        return self.kind, self.kinds
 
     def set_dependencies(self, after: Sequence[Iterable[int]]) -> None:
         """Makes flow f wait for the flows `after[f]`; one entry for each flow."""
@@ -213,6 +233,5 @@ class FlowTable:
             )
         # Usually flows wait for earlier ones only, and then there is no cycle to look for.
         if (after >= waiter).any():
-            stuck = find_cycle(n, waiter, after)
-            if stuck is not None:
+            for stuck in find_cycle(n, waiter, after)[:1]:
                 raise InputError(f"flow {stuck}: waits, through others, for itself")

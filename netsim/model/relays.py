@@ -166,9 +166,12 @@ def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, Legs | None]:
     table = _flows(legs, size, first, second)
     _wait(table, legs, first[~cut], second[~cut])
     tasks = _received(load.tasks, message, place, second, np.repeat(chunks, chunks))
+    operations = load.operations
     if cut.any():
-        tasks = _in_chunks(tasks, table, _Chunks(message, place, first, second).of(cut))
-    return replace(load, flows=table, tasks=tasks), legs
+        in_chunks = _Chunks(message, place, first, second).of(cut)
+        tasks, ends = _in_chunks(tasks, table, in_chunks)
+        operations = None if operations is None else operations.moved(ends)
+    return replace(load, flows=table, tasks=tasks, operations=operations), legs
 
 
 @dataclass(frozen=True)
@@ -217,6 +220,8 @@ def _flows(legs: Legs, size: Ints, first: Ints, second: Ints) -> FlowTable:
     label = None if old.label is None else [old.label[m] for m in message.tolist()]
     table = FlowTable(src, dst, sizes, start, cls=old.cls[message], label=label)
     table.use_nics(old.nic[message])
+    if old.kind is not None:
+        table.use_kinds(old.kind[message], old.kinds)
     table.start_ps = start  # which may change
     return table
 
@@ -259,10 +264,11 @@ def _received(
     return tasks
 
 
-def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> TaskTable:
+def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[TaskTable, Ints]:
     """Add the tasks by which messages are relayed in chunks, and make `table` wait for none.
 
     Flows that wait for flows, and all of that at their own host, do so by tasks from now on.
+    Returns, too, by which task each one is done: of a message's send task that of its last chunk.
     """
     n, n_flows = 0 if tasks is None else len(tasks), len(table)
     new = _New(n)
@@ -294,6 +300,7 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> TaskTa
     edges.append((arrived, receive[final[others]]))
     edges += _by_tasks(table, send, new, of.first[of.place == 0])
     joined = new.joined(tasks)
+    moved = np.arange(len(joined))
     if tasks is not None:
         # Of the traffic's send tasks, those that waited for one wait for the last chunk's.
         sends, last = send[of.first[of.place == 0]], send[of.first[is_last]]
@@ -301,12 +308,11 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> TaskTa
         joined.done_when = joined.done_when.copy()
         joined.done_when[last[own]] = joined.done_when[sends[own]]
         joined.done_when[sends[own & (last != sends)]] = SENT
-        moved = np.arange(len(joined))
         moved[sends[own]] = last[own]
         before_, then = tasks.edges()
         edges.insert(0, (moved[before_], then))
     joined.wait_for_pairs(*(np.concatenate(side) for side in zip(*edges, strict=True)))
-    return joined
+    return joined, moved
 
 
 def _by_tasks(table: FlowTable, send: Ints, new: _New, starting: Ints) -> list[tuple[Ints, Ints]]:

@@ -16,6 +16,7 @@ from netsim.errors import InputError
 from netsim.limits import COUNT, HORIZON_PS
 from netsim.model.columns import column_of, find_cycle, first_of
 from netsim.model.flows import FlowTable
+from netsim.model.operations import OperationTable
 from netsim.model.programs import ProgramUse, is_program, program_use
 from netsim.plugins.registry import PluginUse
 
@@ -181,8 +182,7 @@ class TaskTable:
                 raise InputError(f"{self.name(task)}: {what}")
         self._check_flows(flows)
         self._check_edges()
-        stuck = self.in_a_cycle(len(flows))
-        if stuck is not None:
+        for stuck in self.find_cycle(len(flows))[:1]:
             raise InputError(f"{self.name(stuck)}: waits, through others, for itself")
 
     def _check_flows(self, flows: FlowTable) -> None:
@@ -234,15 +234,16 @@ class TaskTable:
                 hint="tasks of one host; a send task and a receive task of a flow join two hosts",
             )
 
-    def in_a_cycle(self, n_flows: int) -> int | None:
-        """A task that waits, through edges, streams and flows, for itself; None if none does."""
+    def find_cycle(self, n_flows: int) -> list[int]:
+        """Tasks of which each waits, by an edge, a stream or a flow, for the next one, and the last
+        for the first; empty if there are none."""
         sends, receives = (self.of_flows(kind, n_flows) for kind in (SEND, RECEIVE))
         joined = (sends >= 0) & (receives >= 0)
         pairs = [self.edges(), self.in_streams(), (sends[joined], receives[joined])]
         first = np.concatenate([one for one, _ in pairs])
         then = np.concatenate([other for _, other in pairs])
         # Usually tasks wait for earlier ones only, and then there is no cycle to look for.
-        return find_cycle(len(self), then, first) if (first >= then).any() else None
+        return find_cycle(len(self), then, first) if (first >= then).any() else []
 
 
 @dataclass(frozen=True)
@@ -257,6 +258,7 @@ class Workload:
         notes: what is to be known of the traffic beside its flows, a sentence each: the mean of a
             table of sizes, what of a file is not simulated. `netsim check` and `netsim run` print
             them, and they stand in the result's summary.
+        operations: which tasks are what that ranks do, if the tasks were made of that.
     """
 
     flows: FlowTable
@@ -265,6 +267,7 @@ class Workload:
     host_state: Mapping[str, ArrayLike] = field(default_factory=dict)
     program: ProgramUse | None = None
     notes: tuple[str, ...] = ()
+    operations: OperationTable | None = None
 
     @property
     def has_tasks(self) -> bool:
@@ -323,7 +326,18 @@ class Workload:
         if len(programs) > 1:
             both = " and ".join(program.name for program in programs[:2])
             raise InputError(f"{both} are both programs", hint="a run has one program at most")
-        return Workload(flows, tasks, program=programs[0] if programs else None, notes=notes)
+        operations = [
+            (load.operations, at)
+            for load, at in zip(loads, first_task, strict=False)
+            if load.operations is not None
+        ]
+        return Workload(
+            flows,
+            tasks,
+            program=programs[0] if programs else None,
+            notes=notes,
+            operations=OperationTable.join(operations) if operations else None,
+        )
 
 
 def _joined(parts: Sequence[tuple[TaskTable, int]]) -> TaskTable:

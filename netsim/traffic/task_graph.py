@@ -87,8 +87,7 @@ def flows(
         label=list(rows.columns["label"]) if "label" in rows.columns else None,
     )
     tasks.wait_for(_after(rows, host))
-    task = tasks.in_a_cycle(sends.size)
-    if task is not None:
+    for task in tasks.find_cycle(sends.size)[:1]:
         raise rows.error(task, "waits, through others, for itself")
     return Workload(FlowTable(host[sends], to[sends], size[sends], cls=cls[sends]), tasks)
 

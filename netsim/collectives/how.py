@@ -1,0 +1,33 @@
+"""How a collective is to be done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class How:
+    """The options of a collective; each algorithm takes those that concern it.
+
+    Attributes:
+        algorithm: its name, or "auto": `netsim.collectives.choose` takes one by size and group.
+        chunk_bytes: what is sent on is cut into pieces of at most so many bytes, each of which is
+            sent on as it has arrived; None: it is not cut.
+        channels: so many equal parts of the buffer are treated each by itself, at the same time.
+            The sends of a position in one channel are handed over to the network in order.
+        latency_ps: the time that software takes before each send.
+        reduce_bps: bits per second at which a position adds up what has arrived, before it sends it
+            on; None: that takes no time.
+        window: of `direct`, how many sends a position has under way at most; None: all of them.
+        node: of `hierarchical`, how many neighbouring positions are near to one another.
+        root: the position that broadcasts, scatters, gathers, or ends with the sum.
+    """
+
+    algorithm: str = "auto"
+    chunk_bytes: int | None = None
+    channels: int = 1
+    latency_ps: int = 0
+    reduce_bps: int | None = None
+    window: int | None = None
+    node: int | None = None
+    root: int = 0

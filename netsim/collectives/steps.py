@@ -1,0 +1,202 @@
+"""Collectives as data: who sends what to whom, after what.
+
+A group has n positions. What is moved is cut into pieces: the buffer of an all-reduce, the shards
+of an all-gather one after the other, or the blocks of an all-to-all, that from position i to
+position j in place i * n + j. A send carries some of them, so its size is theirs; what a send
+carries is what makes it possible to check that an algorithm does what it is meant to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The m sends of one group of n positions. A send waits for earlier rows only.
+
+    Attributes:
+        n: positions of the group.
+        src, dst: int32[m], positions.
+        first, count, stride: int64[m]; send k carries the pieces first[k] + i * stride[k], for i
+            below count[k], counted around the end.
+        adds: bool[m]; the receiver adds to what it has of these pieces, or else replaces it.
+        after_ptr, after: int64[m + 1], int64[...]; send k starts when the sends
+            `after[after_ptr[k]:after_ptr[k + 1]]`, all to src[k], have been delivered ...
+        follows: int64[m]; ... and send follows[k], also of src[k], has been handed over to the
+            network; -1: it follows none.
+        piece_bytes: int64[p], of each piece.
+        size_bytes: int64[m], of each send: its pieces', and at least one byte.
+    """
+
+    n: int
+    src: NDArray[np.int32]
+    dst: NDArray[np.int32]
+    first: Ints
+    count: Ints
+    stride: Ints
+    adds: NDArray[np.bool_]
+    after_ptr: Ints
+    after: Ints
+    follows: Ints
+    piece_bytes: Ints
+    size_bytes: Ints
+
+    def __len__(self) -> int:
+        return int(self.src.size)
+
+    def pieces(self, send: int) -> Ints:
+        """The pieces that a send carries."""
+        places = self.first[send] + np.arange(self.count[send]) * self.stride[send]
+        found: Ints = places % self.piece_bytes.size
+        return found
+
+    def waits_for(self, send: int) -> Ints:
+        """The sends that have to be delivered before this one starts."""
+        return self.after[self.after_ptr[send] : self.after_ptr[send + 1]]
+
+    def bytes_of(self, piece_bytes: Ints) -> Ints:
+        """int64[g, m], of each send what it carries, for each of g rows of pieces; 0 is nothing."""
+        if (self.count == 1).all():
+            found: Ints = piece_bytes[:, self.first % piece_bytes.shape[1]]
+            return found
+        carried = (self.first, self.count, self.stride)
+        return np.array([_sizes(row, *carried) for row in piece_bytes]).reshape(-1, len(self))
+
+
+@dataclass
+class Carried:
+    """What sends carry, each an array or one value for all: see `Steps`."""
+
+    first: ArrayLike
+    count: ArrayLike = 1
+    stride: ArrayLike = 1
+    adds: ArrayLike = False
+
+
+def steps(
+    n: int,
+    ends: tuple[ArrayLike, ArrayLike],
+    carried: Carried,
+    piece_bytes: Ints,
+    *,
+    after: tuple[ArrayLike, ArrayLike] | None = None,
+    follows: ArrayLike = -1,
+) -> Steps:
+    """The sends from `ends[0]` to `ends[1]`, flattened.
+
+    ``after`` are pairs of sends: the first ones, and those that wait until these are delivered.
+    """
+    shape = np.broadcast_shapes(*(np.shape(one) for one in (*ends, carried.first)))
+    m = int(np.prod(shape))
+
+    def column(values: ArrayLike, dtype: type = np.int64) -> NDArray[Any]:
+        return np.ascontiguousarray(np.broadcast_to(np.asarray(values, dtype), shape)).reshape(-1)
+
+    pairs = (np.zeros(0, np.int64), np.zeros(0, np.int64)) if after is None else after
+    before, then = (np.asarray(side, np.int64).reshape(-1) for side in pairs)
+    counts = np.bincount(then, minlength=m)
+    first, count, stride = (column(c) for c in (carried.first, carried.count, carried.stride))
+    sizes = _sizes(piece_bytes, first, count, stride)
+    return Steps(
+        n=n,
+        src=column(ends[0], np.int32),
+        dst=column(ends[1], np.int32),
+        first=first,
+        count=count,
+        stride=stride,
+        adds=column(carried.adds, np.bool_),
+        after_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        after=before[np.argsort(then, kind="stable")],
+        follows=column(follows),
+        piece_bytes=piece_bytes,
+        size_bytes=np.maximum(sizes, 1),
+    )
+
+
+def cut(n_bytes: ArrayLike, parts: int) -> Ints:
+    """int64[..., parts]: bytes cut into parts; the first have one more if that does not divide."""
+    whole = np.asarray(n_bytes, np.int64)[..., None]
+    return whole // parts + (np.arange(parts) < whole % parts)
+
+
+def pieces_of(shard_bytes: int, channels: int, chunk_bytes: int | None) -> int:
+    """Into how many chunks each channel cuts its part of a shard."""
+    if chunk_bytes is None:
+        return 1
+    return max(1, -(-shard_bytes // (channels * chunk_bytes)))
+
+
+def one_after_the_other(n: int, parts: Sequence[Steps], piece_bytes: Ints) -> Steps:
+    """Phases, whose sends wait until what came to their position in the phase before is there.
+
+    That is what was delivered to the position and not sent on in that phase. The phases' sends name
+    pieces of `piece_bytes`.
+    """
+    sizes = np.cumsum([0, *map(len, parts)]).tolist()
+    pairs = []
+    for k, part in enumerate(parts):
+        at = sizes[k]
+        waiting = np.repeat(np.arange(len(part)), np.diff(part.after_ptr))
+        pairs.append((at + part.after, at + waiting))
+        if k:
+            first, then = _pairs_at(parts[k - 1].dst, _kept(parts[k - 1]), part.src)
+            pairs.append((sizes[k - 1] + first, at + then))
+
+    def column(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    follows = [
+        np.where(part.follows >= 0, part.follows + at, -1)
+        for part, at in zip(parts, sizes, strict=False)
+    ]
+    return steps(
+        n,
+        (column("src"), column("dst")),
+        Carried(*(column(name) for name in ("first", "count", "stride", "adds"))),
+        piece_bytes,
+        after=(np.concatenate([p for p, _ in pairs]), np.concatenate([p for _, p in pairs])),
+        follows=np.concatenate(follows),
+    )
+
+
+def _kept(part: Steps) -> Ints:
+    """The sends for whose delivery no other one waits."""
+    waited = np.zeros(len(part), bool)
+    waited[part.after] = True
+    return np.flatnonzero(~waited)
+
+
+def _pairs_at(dst: NDArray[np.int32], which: Ints, src: NDArray[np.int32]) -> tuple[Ints, Ints]:
+    """All pairs of one of the sends `which`, to `dst`, and a send from there."""
+    order = which[np.argsort(dst[which], kind="stable")]
+    begin = np.searchsorted(dst[order], src)
+    counts = np.searchsorted(dst[order], src, "right") - begin
+    then = np.repeat(np.arange(src.size), counts)
+    within = np.arange(then.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    return order[begin[then] + within], then
+
+
+def _sizes(piece_bytes: Ints, first: Ints, count: Ints, stride: Ints) -> Ints:
+    """int64[m]: the bytes of the pieces that each send carries."""
+    n = piece_bytes.size
+    if not first.size:
+        return np.zeros(0, np.int64)
+    if (count == 1).all():
+        return piece_bytes[first % n]
+    if (stride == 1).all() and (count <= n).all():
+        until = np.concatenate([[0], np.cumsum(np.concatenate([piece_bytes, piece_bytes]))])
+        start = first % n
+        found: Ints = until[start + count] - until[start]
+        return found
+    found = np.zeros(first.size, np.int64)
+    for i in range(int(count.max())):
+        found += np.where(i < count, piece_bytes[(first + i * stride) % n], 0)
+    return found

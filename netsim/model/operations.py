@@ -1,0 +1,113 @@
+"""Operations: what ranks of a job do, and which tasks of theirs that is.
+
+A rank computes, sends, receives, and takes part in collectives. Each of these, at each rank that
+takes part in it, is an operation: it begins with one task of the rank's host and ends with another
+one, or with the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.model.columns import join_names
+
+COLLECTIVES = (
+    "all_reduce",
+    "reduce_scatter",
+    "all_gather",
+    "all_to_all",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "barrier",
+)
+WHATS = ("compute", "join", "send", "receive", *COLLECTIVES)
+"""What operations are."""
+
+
+@dataclass(frozen=True, eq=False)
+class OperationTable:
+    """A table of n operations of ranks; an operation is known by its row.
+
+    Attributes:
+        rank, host: int32[n], who does it, and where.
+        stream: int16[n]; operations of one stream of a rank run one after the other. -1: in none.
+        kind, kinds: int16[n] and names, such as "tp"; operation k is of kind `kinds[kind[k]]`.
+        what: int8[n], index into WHATS.
+        size_bytes: int64[n], of a message or of a collective's buffer; else 0.
+        group: int64[n], which message or collective it is part of, -1 of those that ranks do alone.
+        n: int32[n], how many ranks take part in it.
+        begin_task, end_task: int64[n], tasks of the workload: it begins as the first one starts and
+            ends as the second one is done.
+        label: one text for each operation, or None.
+    """
+
+    rank: NDArray[np.int32]
+    host: NDArray[np.int32]
+    stream: NDArray[np.int16]
+    kind: NDArray[np.int16]
+    kinds: tuple[str, ...]
+    what: NDArray[np.int8]
+    size_bytes: NDArray[np.int64]
+    group: NDArray[np.int64]
+    n: NDArray[np.int32]
+    begin_task: NDArray[np.int64]
+    end_task: NDArray[np.int64]
+    label: Sequence[str] | None = None
+
+    def __len__(self) -> int:
+        return int(self.rank.size)
+
+    def name(self, operation: int) -> str:
+        """What it is called in messages: "all_reduce tp (gradients) of rank 3"."""
+        words = [WHATS[self.what[operation]], self.kinds[self.kind[operation]]]
+        if self.label is not None and self.label[operation]:
+            words.append(f"({self.label[operation]})")
+        return f"{' '.join(filter(None, words))} of rank {self.rank[operation]}"
+
+    def of_tasks(self, n_tasks: int) -> NDArray[np.int64]:
+        """int64[n_tasks]: the operation that begins or ends with each task, or -1."""
+        found = np.full(n_tasks, -1, np.int64)
+        for tasks in (self.end_task, self.begin_task):
+            found[tasks] = np.arange(len(self))
+        return found
+
+    def moved(self, task: NDArray[np.int64]) -> OperationTable:
+        """The same, with `task[k]` in place of task k as the last one."""
+        return replace(self, end_task=task[self.end_task])
+
+    @staticmethod
+    def join(parts: Sequence[tuple[OperationTable, int]]) -> OperationTable:
+        """The operations of several workloads in one table, each with the number of its first task.
+
+        Groups are numbered on from those of the workloads before; ranks stay as they are.
+        """
+        tables = [table for table, _ in parts]
+        first_group = np.cumsum([0, *(int(t.group.max(initial=-1)) + 1 for t in tables)])
+        kind, kinds = join_names([(table.kind, table.kinds) for table in tables])
+        label = None
+        if any(table.label is not None for table in tables):
+            label = [text for table in tables for text in (table.label or [""] * len(table))]
+        group = [
+            np.where(table.group >= 0, table.group + first, -1)
+            for table, first in zip(tables, first_group.tolist(), strict=False)
+        ]
+        return OperationTable(
+            rank=np.concatenate([table.rank for table in tables]),
+            host=np.concatenate([table.host for table in tables]),
+            stream=np.concatenate([table.stream for table in tables]),
+            kind=kind,
+            kinds=kinds,
+            what=np.concatenate([table.what for table in tables]),
+            size_bytes=np.concatenate([table.size_bytes for table in tables]),
+            group=np.concatenate(group),
+            n=np.concatenate([table.n for table in tables]),
+            begin_task=np.concatenate([table.begin_task + first for table, first in parts]),
+            end_task=np.concatenate([table.end_task + first for table, first in parts]),
+            label=label,
+        )

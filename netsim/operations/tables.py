@@ -1,0 +1,160 @@
+"""The tables of tasks and flows that operations become, filled piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.limits import PS_BITS
+from netsim.model.columns import first_of
+from netsim.model.flows import FlowTable
+from netsim.model.operations import OperationTable
+from netsim.model.tasks import COMPUTE, JOIN, RECEIVE, SEND, Edges, TaskTable, Workload
+from netsim.operations.noted import Ints
+from netsim.operations.rows import Alike, Rows
+
+
+class Tables:
+    """Tasks and flows of operations; whatever is not filled in is a join."""
+
+    def __init__(self, operations: OperationTable, rows: Rows) -> None:
+        self._operations = operations
+        self._rows = rows
+        n = rows.n_tasks
+        self._kind = np.full(n, JOIN, np.int8)
+        self._duration = np.zeros(n, np.int64)
+        self._stream = np.zeros(n, np.int32)
+        self._flow = np.full(n, -1, np.int64)
+        self._operation = rows.operation_of()
+        self._size = np.zeros(rows.n_flows, np.int64)
+        self._ends = np.zeros((2, rows.n_flows), np.int64)  # the operations at both ends
+
+    def compute(self, which: Ints, duration_ps: Ints) -> None:
+        """Operations that compute; each of no stream is in one of its own."""
+        table, task = self._operations, self._rows.end[which]
+        self._kind[task] = COMPUTE
+        self._duration[task] = duration_ps[which]
+        self._stream[task] = _streams(table, which)
+
+    def messages(self, first: int, n: int, flow: int, latency_ps: Ints) -> None:
+        """Messages of `n` operations from `first` on, to as many behind them, in order."""
+        sends = first + np.arange(n)
+        task = self._rows.end[sends]
+        self._send(flow + np.arange(n), (sends, sends + n), (task, self._rows.end[sends + n]))
+        self._duration[task] = latency_ps[sends]
+        self._size[flow : flow + n] = self._operations.size_bytes[sends]
+
+    def collectives(self, of: Alike) -> list[Edges]:
+        """The sends of collectives; returns who waits for whom."""
+        steps, m = of.steps, len(of.steps)
+        operation = of.first[:, None] + np.arange(steps.n)
+        src, dst = operation[:, steps.src], operation[:, steps.dst]
+        flow = of.flow[:, None] + np.arange(m)
+        send = of.task[:, None] + 2 * np.arange(m)
+        receive = send + 1
+        size = np.broadcast_to(of.size_bytes, flow.shape)
+        goes = size > 0
+        self._send(flow[goes], (src[goes], dst[goes]), (send[goes], receive[goes]))
+        self._size[flow] = size
+        self._duration[send[goes]] = of.how.latency_ps
+        if of.how.reduce_bps is not None:
+            adds = goes & steps.adds
+            self._duration[receive[adds]] = size[adds] * PS_BITS // of.how.reduce_bps
+        begin, end = self._rows.begin, self._rows.end
+        starts, later = np.flatnonzero(steps.follows < 0), np.flatnonzero(steps.follows >= 0)
+        waiting = np.repeat(np.arange(m), np.diff(steps.after_ptr))
+        kept = np.setdiff1d(np.arange(m), steps.after)
+        last = np.setdiff1d(np.arange(m), steps.follows)
+        pairs = [
+            (begin[src[:, starts]], send[:, starts]),
+            (send[:, steps.follows[later]], send[:, later]),
+            (receive[:, steps.after], send[:, waiting]),
+            (receive[:, kept], end[dst[:, kept]]),
+            (send[:, last], end[src[:, last]]),
+        ]
+        return [(first.reshape(-1), then.reshape(-1)) for first, then in pairs]
+
+    def workload(self, edges: Sequence[Edges], classes: Mapping[str, int]) -> Workload:
+        """All of it, flows of kind k in class `classes[k]`."""
+        table = self._operations
+        goes = self._size > 0
+        if not goes.all():
+            number = np.cumsum(goes) - 1
+            self._flow = np.where(self._flow >= 0, number[self._flow], -1)
+            self._size, self._ends = self._size[goes], self._ends[:, goes]
+        src, dst = self._ends
+        for flow in first_of(table.host[src] == table.host[dst]):
+            one, other = (table.rank[end[flow]] for end in (src, dst))
+            where = f"ranks {one} and {other} are both on host {table.host[src[flow]]}"
+            raise InputError(
+                f"{table.name(src[flow])}: {where}", hint="ranks on hosts of their own"
+            )
+        flows = FlowTable(
+            table.host[src],
+            table.host[dst],
+            self._size,
+            cls=self._classes(classes)[table.kind[src]],
+            label=_labels(table, src),
+        )
+        flows.use_kinds(table.kind[src], table.kinds)
+        tasks = TaskTable(
+            self._kind,
+            table.host[self._operation],
+            self._duration,
+            stream=self._stream,
+            flow=self._flow,
+            label=_labels(table, self._operation),
+        )
+        first, then = (np.concatenate(side) for side in zip(*edges, strict=True))
+        tasks.wait_for_pairs(first, then)
+        return Workload(flows, tasks, operations=table)
+
+    def _send(self, flow: Ints, ends: tuple[Ints, Ints], tasks: tuple[Ints, Ints]) -> None:
+        for k, kind in enumerate((SEND, RECEIVE)):
+            self._kind[tasks[k]] = kind
+            self._flow[tasks[k]] = flow
+            self._ends[k, flow] = ends[k]
+
+    def _classes(self, classes: Mapping[str, int]) -> NDArray[np.int64]:
+        """The class of each kind."""
+        kinds = self._operations.kinds
+        for kind in classes:
+            if kind not in kinds:
+                named = ", ".join(filter(None, kinds)) or "none"
+                raise InputError(f"there is no kind {kind!r}", hint=f"the kinds are {named}")
+        return np.array([classes.get(kind, 0) for kind in kinds], np.int64)
+
+
+def _labels(table: OperationTable, operation: Ints) -> list[str] | None:
+    if table.label is None:
+        return None
+    found: list[Any] = np.array(table.label, object)[operation].tolist()
+    return found
+
+
+def _streams(table: OperationTable, which: Ints) -> Ints:
+    """The engine's stream of each operation that computes: those of a host are numbered by rank,
+    and then by stream; behind them come those of operations that are in none."""
+    host, rank = table.host[which].astype(np.int64), table.rank[which].astype(np.int64)
+    stream = table.stream[which].astype(np.int64)
+    n_streams = int(stream.max(initial=0)) + 1
+    ranks, of = np.unique(host << 32 | rank, return_inverse=True)
+    slot = _place_among_equals(ranks >> 32)[of.reshape(-1)]
+    found: Ints = slot * n_streams + stream
+    none = np.flatnonzero(stream < 0)
+    beyond = (int(slot.max(initial=0)) + 1) * n_streams
+    found[none] = beyond + _place_among_equals(host[none])
+    return found
+
+
+def _place_among_equals(values: Ints) -> Ints:
+    """int64[n]: how many equal values stand before each one."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    found: Ints = np.empty(values.size, np.int64)
+    found[order] = np.arange(values.size) - np.searchsorted(ordered, ordered)
+    return found

@@ -1,0 +1,101 @@
+"""Play a collective's sends with contributions in place of bytes, in any order that they allow."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.collectives import Steps
+
+Held = NDArray[np.int64]
+"""int64[n, pieces, n]: how often position i has, of a piece, the contribution of each position."""
+
+SUMS = ("all_reduce", "reduce_scatter", "reduce", "barrier")
+
+
+def shard_of(steps: Steps) -> NDArray[np.int64]:
+    """Which of n equal runs of pieces each piece is in."""
+    pieces = steps.piece_bytes.size
+    return np.arange(pieces) * steps.n // pieces
+
+
+def at_first(steps: Steps, what: str, root: int) -> Held:
+    """What positions have before."""
+    n, pieces = steps.n, steps.piece_bytes.size
+    held = np.zeros((n, pieces, n), np.int64)
+    if what in SUMS:
+        held[np.arange(n), :, np.arange(n)] = 1
+    else:  # the pieces are somebody's
+        owner = np.full(pieces, root) if what in ("broadcast", "scatter") else shard_of(steps)
+        held[owner, np.arange(pieces), owner] = 1
+    return held
+
+
+def at_last(steps: Steps, what: str, root: int) -> list[tuple[int, NDArray[np.int64], Held]]:
+    """Of positions, what they are to have of which pieces."""
+    first, n, pieces = at_first(steps, what, root), steps.n, steps.piece_bytes.size
+    shard = shard_of(steps)
+    everything = np.arange(pieces)
+    found = []
+    for i in range(n):
+        mine = {
+            "reduce_scatter": np.flatnonzero(shard == i),
+            "scatter": np.flatnonzero(shard == i),
+            # The blocks that are for it: n pieces, or n runs of them, one from each position.
+            "all_to_all": np.flatnonzero(everything * n * n // pieces % n == i),
+        }.get(what, everything)
+        if what not in ("reduce", "gather") or i == root:
+            found.append((i, mine, first.sum(0)[mine]))
+    return found
+
+
+def play(steps: Steps, what: str, root: int = 0, seed: int = 0) -> Held:
+    """What positions have after all sends, of which several may be under way at any time.
+
+    What a send carries is read either as it starts or as it is handed over, as chance has it.
+    """
+    rng = np.random.default_rng(seed)
+    held = at_first(steps, what, root)
+    m = len(steps)
+    waiting = np.diff(steps.after_ptr) + (steps.follows >= 0)
+    released: list[list[int]] = [[] for _ in range(m)]
+    for k in range(m):
+        for one in steps.waits_for(k).tolist():
+            assert one < k
+            assert steps.dst[one] == steps.src[k]
+            released[one].append(k)
+    followed = {int(one): k for k, one in enumerate(steps.follows) if one >= 0}
+    events = [("starts", k) for k in np.flatnonzero(waiting == 0).tolist()]
+    carried: dict[int, Held] = {}
+    done = 0
+
+    def release(k: int) -> None:
+        waiting[k] -= 1
+        if not waiting[k]:
+            events.append(("starts", k))
+
+    while events:
+        at = int(rng.integers(len(events)))
+        events[at], events[-1] = events[-1], events[at]
+        event, k = events.pop()
+        pieces = steps.pieces(k)
+        if event == "starts":
+            carried[k] = held[steps.src[k], pieces].copy()
+            events.append(("handed over", k))
+        elif event == "handed over":
+            if rng.random() < 0.5:
+                carried[k] = held[steps.src[k], pieces].copy()
+            if k in followed:
+                assert steps.src[followed[k]] == steps.src[k]
+                release(followed[k])
+            events.append(("delivered", k))
+        else:
+            if steps.adds[k]:
+                held[steps.dst[k], pieces] += carried[k]
+            else:
+                held[steps.dst[k], pieces] = carried[k]
+            for one in released[k]:
+                release(one)
+            done += 1
+    assert done == m, "sends wait for one another"
+    return held
