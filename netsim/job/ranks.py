@@ -13,7 +13,7 @@ from netsim.errors import InputError
 AXES = ("pp", "dp", "cp", "tp")
 """The coordinates of a rank, the slowest first."""
 
-GROUPS = ("tp", "cp", "pp", "dp", "ep", "edp", "s1", "s2", "s3", "s4", "s5")
+GROUPS = ("tp", "cp", "pp", "dp", "ep", "expert_dp", "s1", "s2", "s3", "s4", "s5")
 """Kinds of groups; `Ranks.groups` says who is in them."""
 
 
@@ -65,7 +65,7 @@ class Ranks:
         """int64[groups, members]: the groups of a kind, each in the order of its ranks.
 
         `tp`, `cp` and `pp` differ along one axis. `dp` are those that hold the same weights, over
-        dp and cp. `ep` are neighbouring replicas, and `edp` the ranks of the same place in
+        dp and cp. `ep` are neighbouring replicas, and `expert_dp` the ranks of the same place in
         all groups of `ep`, which hold the same experts. `s1`, `s2` and `s3` divide `dp`: within a
         rack, over the racks of a site, over sites; `s4` are those of `s2`, and `s5` of `s1`. Raises
         KeyError for another kind.
@@ -79,7 +79,7 @@ class Ranks:
             "pp": (self.numbers.shape, (0,)),
             "dp": (self.numbers.shape, (1, 2)),
             "ep": (by_expert, (2,)),
-            "edp": (by_expert, (1, 3)),
+            "expert_dp": (by_expert, (1, 3)),
             "s1": (by_level, (3, 4)),
             "s2": (by_level, (2,)),
             "s3": (by_level, (1,)),
