@@ -18,6 +18,7 @@ from netsim.model.columns import column_of, find_cycle, first_of
 from netsim.model.flows import FlowTable
 from netsim.model.operations import OperationTable
 from netsim.model.programs import ProgramUse, is_program, program_use
+from netsim.model.steps import Steps
 from netsim.plugins.registry import PluginUse
 
 COMPUTE, SEND, RECEIVE, JOIN = range(4)
@@ -259,6 +260,7 @@ class Workload:
             table of sizes, what of a file is not simulated. `netsim check` and `netsim run` print
             them, and they stand in the result's summary.
         operations: which tasks are what that ranks do, if the tasks were made of that.
+        steps: to which steps of a job these belong, and what is known of its FLOPs.
     """
 
     flows: FlowTable
@@ -268,6 +270,7 @@ class Workload:
     program: ProgramUse | None = None
     notes: tuple[str, ...] = ()
     operations: OperationTable | None = None
+    steps: Steps | None = None
 
     @property
     def has_tasks(self) -> bool:
@@ -331,12 +334,16 @@ class Workload:
             for load, at in zip(loads, first_task, strict=False)
             if load.operations is not None
         ]
+        steps = [
+            (load.steps, len(load.operations)) for load in loads if load.operations is not None
+        ]
         return Workload(
             flows,
             tasks,
             program=programs[0] if programs else None,
             notes=notes,
             operations=OperationTable.join(operations) if operations else None,
+            steps=Steps.join(steps),
         )
 
 
