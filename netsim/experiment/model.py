@@ -13,11 +13,15 @@ from netsim.plugins.registry import PluginUse
 
 @dataclass(frozen=True)
 class FlowClass:
-    """A table [classes.NAME]: more traffic, with a transport of its own."""
+    """A table [classes.NAME]: flows with a transport of their own.
+
+    Those are more traffic or, without, flows of these `kinds` of the experiment's own traffic.
+    """
 
     name: str
     transport: PluginUse
-    traffic: PluginUse
+    traffic: PluginUse | None
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,6 @@ class Point:
     @property
     def uses(self) -> tuple[PluginUse, ...]:
         """Every plugin that the run takes."""
-        more = [use for c in self.classes for use in (c.transport, c.traffic)]
+        more = [use for c in self.classes for use in (c.transport, c.traffic) if use is not None]
         topology = (self.topology, *self.topology.parts)
         return (*topology, self.transport, self.traffic, *more, self.fabric.queue)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ class PluginResolver:
         """The tables [classes.NAME], or None after noting what is wrong with them."""
         if not isinstance(tables, dict):
             return None  # noted when the top level was checked
-        classes = []
+        classes: list[FlowClass] = []
         for name, table in tables.items():
             if not isinstance(table, dict):
                 return None
@@ -92,9 +93,13 @@ class PluginResolver:
                 self.use(f"classes.{name}.{section}", table.get(section), axes)
                 for section in CLASS_SECTIONS
             )
-            if transport is None or traffic is None:
+            key = f"classes.{name}"
+            kinds = self._mistakes.once(
+                key, f"{key} {table!r}", partial(_kinds, key, table, tuple(classes))
+            )
+            if transport is None or kinds is None or (traffic is None and not kinds):
                 return None
-            classes.append(FlowClass(name, transport, traffic))
+            classes.append(FlowClass(name, transport, traffic, kinds))
         if len(classes) >= TRANSPORTS:
             return self._mistakes.once("classes", "too many classes", lambda: _too_many(classes))
         return tuple(classes)
@@ -162,15 +167,18 @@ class PluginResolver:
             return {}
         return {
             "classes": {
-                flow_class.name: {
-                    section: self.describe(
-                        getattr(flow_class, section), tree["classes"][flow_class.name][section]
-                    )
-                    for section in CLASS_SECTIONS
-                }
+                flow_class.name: self._describe_class(flow_class, tree["classes"][flow_class.name])
                 for flow_class in classes
             }
         }
+
+    def _describe_class(self, flow_class: FlowClass, table: Tree) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            section: self.describe(use, table[section])
+            for section in CLASS_SECTIONS
+            if (use := getattr(flow_class, section)) is not None
+        }
+        return {**found, "kinds": list(flow_class.kinds)} if flow_class.kinds else found
 
     def describe(self, use: PluginUse, table: Tree) -> dict[str, Any]:
         """The table that gives the same plugin and parameters, every one written."""
@@ -197,6 +205,27 @@ def _no_kind(section: str, kind: Any) -> PluginUse:
     if kind is None:
         raise InputError("missing", key=f"{section}.kind", hint=f"there are: {available}")
     raise InputError(f"{written(kind)} is not a name", key=f"{section}.kind", hint=available)
+
+
+def _kinds(key: str, table: Tree, before: Sequence[FlowClass]) -> tuple[str, ...]:
+    """The kinds of flows that a table [classes.NAME] is for; none if it has traffic of its own."""
+    kinds = table.get("kinds")
+    if kinds is None:
+        if "traffic" not in table:
+            hint = 'traffic of its own, or kinds = ["tp"] of flows of the main traffic'
+            raise InputError("missing", key=f"{key}.traffic", hint=hint)
+        return ()
+    if "traffic" in table:
+        message = "stands beside traffic of its own"
+        raise InputError(message, key=f"{key}.kinds", hint="one of both")
+    if not isinstance(kinds, list):
+        raise CombinedInputError([])  # noted when the top level was checked
+    for k, kind in enumerate(kinds):
+        others = [one.name for one in before if kind in one.kinds]
+        if kind in kinds[:k] or others:
+            where = f" (and in classes.{others[0]})" if others else ""
+            raise InputError(f"{written(kind)} is named twice{where}", key=f"{key}.kinds")
+    return tuple(kinds)
 
 
 def _too_many(classes: Sequence[FlowClass]) -> tuple[FlowClass, ...]:

@@ -32,7 +32,10 @@ from netsim.plugins.calls import call
 from netsim.units import format_rate, format_time, shortened, written
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from netsim.experiment import Point
+    from netsim.experiment.model import FlowClass
     from netsim.plugins.registry import PluginUse
 
 T = TypeVar("T")
@@ -164,14 +167,37 @@ def _load(point: Point, network: Network) -> tuple[Workload, np.ndarray]:
         header_bytes=point.packets.header_bytes,
         n_classes=point.fabric.n_classes,
     )
-    uses = [("traffic", point.traffic)]
-    uses += [(f"classes.{c.name}.traffic", c.traffic) for c in point.classes]
+    uses = [(0, "traffic", point.traffic)]
+    for number, one in enumerate(point.classes, 1):
+        if one.traffic is not None:
+            uses.append((number, f"classes.{one.name}.traffic", one.traffic))
     loads = [
-        _workload(use, network, context, TRAFFIC_STREAM + k, key)
-        for k, (key, use) in enumerate(uses)
+        _workload(use, network, context, TRAFFIC_STREAM + number, key) for number, key, use in uses
     ]
-    class_of_flow = np.repeat(np.arange(len(loads)), [len(one.flows) for one in loads])
+    class_of_flow = np.repeat(
+        np.array([number for number, _, _ in uses]), [len(one.flows) for one in loads]
+    )
+    own = loads[0].flows
+    class_of_flow[: len(own)] = class_of_kinds(own, point.classes)
     return Workload.join(loads), class_of_flow
+
+
+def class_of_kinds(flows: FlowTable, classes: Sequence[FlowClass]) -> np.ndarray:
+    """int64[n]: the class of each flow of the main traffic: 0, or that which names its kind."""
+    kind, kinds = flows.named_kinds()
+    there = [kinds[k] for k in np.unique(kind)]
+    of_kind = np.zeros(len(kinds), np.int64)
+    for number, one in enumerate(classes, 1):
+        for name in one.kinds:
+            if name not in there:
+                named = ", ".join(filter(None, there))
+                hint = f"the kinds of the traffic are {named}" if named else "it names no kinds"
+                key = f"classes.{one.name}.kinds"
+                raise InputError(
+                    f"the traffic has no flows of kind {written(name)}", key=key, hint=hint
+                )
+            of_kind[kinds.index(name)] = number
+    return of_kind[kind]
 
 
 def _adapted(point: Point, network: Network, load: Workload) -> Network:

@@ -144,11 +144,19 @@ FabricSection = _section_of(
 """[fabric], but for the keys of its queue discipline"""
 
 
+def _kinds(value: Any) -> Any:
+    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        return value
+    context = {"message": f"{written(value)} is not a list of names", "hint": '["tp", "pp"]'}
+    raise PydanticCustomError("netsim", "{message}", context)
+
+
 class ClassSection(_Section):
-    """[classes.NAME]"""
+    """[classes.NAME], with either `traffic` or `kinds`"""
 
     transport: Any
-    traffic: Any
+    traffic: Any = None
+    kinds: Annotated[list[str] | None, BeforeValidator(_kinds)] = None
 
 
 class FaultSection(_Section):
@@ -256,7 +264,8 @@ def _problem(detail: ErrorDetails, model: type[BaseModel], section: str) -> Inpu
         context = detail["ctx"]
         return InputError(context["message"], key=key, hint=context["hint"] or None)
     if detail["type"] == "extra_forbidden":
-        tables = {"ecn": EcnSection, "circuits": CircuitsSection}
+        tables: dict[str, type[BaseModel]]
+        tables = {"ecn": EcnSection, "circuits": CircuitsSection, "classes": ClassSection}
         known = tables.get(path[0], model) if len(path) > 1 else model
         return InputError("unknown key", key=key, hint=did_you_mean(name, known.model_fields))
     if detail["type"] == "missing":

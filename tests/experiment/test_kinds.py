@@ -1,0 +1,121 @@
+"""Classes of flows by kind: which flows they take, what is said of them, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engine_runs import TRIM, build, run
+from experiment_text import load, messages, text
+
+from netsim.errors import InputError
+from netsim.experiment.scenario import prepare
+from netsim.running.collect import class_figures
+
+JOB = '''
+"""A job of sixteen ranks: all-reduces of two, and messages."""
+
+from netsim.operations import Operations
+
+PARAMS = []
+
+
+def flows(params, network, rng, context):
+    ops = Operations(16)
+    pairs = [[2 * k, 2 * k + 1] for k in range(8)]
+    reduced = ops.collective("all_reduce", pairs, 100_000, "ring", kind="tp")
+    sent, _ = ops.send(range(8), range(8, 16), 50_000, kind="pp")
+    ops.after(reduced.reshape(-1)[:8], sent)
+    return ops.lower(range(16))
+'''
+
+OWN = {
+    "traffic": 'kind = "./job.py"',
+    "classes.up": 'transport = "roce"\nkinds = ["tp"]',
+}
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    (tmp_path / "job.py").write_text(JOB)
+    return tmp_path
+
+
+def test_flows_of_a_kind_use_their_class(there: Path) -> None:
+    extra = {
+        "classes.wan.transport": 'kind = "roce"',
+        "classes.wan.traffic": 'kind = "incast"\nfan_in = 3',
+    }
+    (point,) = load(there, text(**OWN, **extra)).points()
+    scenario = prepare(point)
+    flows = scenario.flows
+    assert flows.kind is not None
+    names = [flows.kinds[k] for k in flows.kind]
+    expected = {"tp": 1, "pp": 0, "": 2}
+    assert scenario.class_of_flow.tolist() == [expected[name] for name in names]
+    assert names.count("tp") == 8 * 4
+    assert point.resolved["classes"]["up"]["kinds"] == ["tp"]
+    assert "traffic" not in point.resolved["classes"]["up"]
+    assert len(point.uses) == len([use for use in point.uses if use is not None])
+
+
+def test_a_run(there: Path) -> None:
+    (point,) = load(there, text(**OWN)).points()
+    scenario = prepare(point)
+    engine = run(
+        build(
+            scenario.network,
+            scenario.flows,
+            "ndp",
+            TRIM,
+            beside=[point.classes[0].transport],
+            transport_of_flow=scenario.class_of_flow,
+            tasks=scenario.load.tasks,
+            jit=False,
+        )
+    )
+    done = engine.flow_states().done_ps
+    assert (done > 0).all()
+    table = {"flow_class": np.where(scenario.class_of_flow == 1, "up", ""), "fct_ps": done}
+    table |= dict.fromkeys(("slowdown", "ideal_ps", "retransmits"), done)
+    table["size_bytes"] = scenario.flows.size_bytes
+    own, up = class_figures(point, table)["classes"]
+    assert (up["flow_class"], up["transport"], up["flows_finished"]) == ("up", "roce", 32)
+    assert own["bytes"] == 8 * 50_000
+
+
+@pytest.mark.parametrize(
+    ("up", "message"),
+    [
+        ('transport = "roce"\nkinds = ["tp"]\ntraffic = "incast"', r"kinds: stands beside traffic"),
+        ('transport = "roce"', r"classes\.up\.traffic: missing.*kinds"),
+        ('transport = "roce"\nkinds = []', r"kinds: .* is not a list of names"),
+        ('transport = "roce"\nkinds = "tp"', r'"tp" is not a list of names'),
+        ('transport = "roce"\nkinds = ["tp", "tp"]', r'kinds: "tp" is named twice$'),
+        ('kinds = ["tp"]', r"classes\.up\.transport: missing"),
+        ('transport = "roce"\nkind = ["tp"]', r'classes\.up\.kind: unknown key .*"kinds"'),
+    ],
+)
+def test_mistakes_of_the_file(there: Path, up: str, message: str) -> None:
+
+    found = messages(there, text(**{**OWN, "classes.up": up}))
+    assert any(re.search(message, line) for line in found), found
+
+
+def test_a_kind_has_one_class(there: Path) -> None:
+    other = {"classes.out": 'transport = "roce"\nkinds = ["pp", "tp"]'}
+    assert messages(there, text(**OWN, **other)) == [
+        'e.toml: classes.out.kinds: "tp" is named twice (and in classes.up)'
+    ]
+
+
+def test_a_kind_that_the_traffic_has_not_is_told_with_those_that_it_has(there: Path) -> None:
+    sections = {**OWN, "classes.up": 'transport = "roce"\nkinds = ["tq"]'}
+    (point,) = load(there, text(**sections)).points()
+    with pytest.raises(InputError, match=r'no flows of kind "tq" .*the traffic are tp, pp'):
+        prepare(point)
+    (point,) = load(there, text(**{"classes.up": OWN["classes.up"]})).points()
+    with pytest.raises(InputError, match="it names no kinds"):
+        prepare(point)
