@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from netsim.job.job import Job
@@ -38,8 +38,16 @@ class Message:
     network: str = "scale_out"
 
     def time_ps(self, job: Job) -> float:
-        """Picoseconds of one of them, alone on its network."""
-        return link_of(job, self.network).time_ps(self.what, self.n, self.size_bytes)
+        """Picoseconds of one of them, alone on its network.
+
+        A ring over several domains leaves each by the ports of all its members there, so that it
+        is as fast as these together, or as the network inside.
+        """
+        link = link_of(job, self.network)
+        if self.network == "scale_out" and self.what not in ("send", "all_to_all"):
+            together = link.rate * members_of_domain(job, self.group)
+            link = replace(link, rate=min(together, max(job.machine.scale_up.rate, link.rate)))
+        return link.time_ps(self.what, self.n, self.size_bytes)
 
 
 def link_of(job: Job, network: str) -> Link:
@@ -51,13 +59,17 @@ def link_of(job: Job, network: str) -> Link:
 
 
 def group_sizes(job: Job) -> dict[str, int]:
-    """GPUs of one group of each kind, as in `netsim.job.ranks`."""
+    """GPUs of one group of each kind, as in `netsim.job.ranks`.
+
+    "embedding" are the first and the last stage, which have the same table if it is tied.
+    """
     layout = job.layout
     sizes = {
         "tp": layout.tp,
         "cp": layout.cp,
         "ep": layout.ep,
         "pp": layout.pp,
+        "embedding": 2 if layout.pp > 1 else 1,
         "dp": layout.replicas * layout.cp,
         "expert_dp": layout.replicas * layout.cp // layout.ep,
     }
@@ -75,11 +87,25 @@ def network_of(job: Job, group: str) -> str:
         "dp": layout.tp * layout.cp * layout.replicas,
         "expert_dp": layout.tp * layout.cp * layout.replicas,
         "pp": layout.gpus,
+        "embedding": layout.gpus,
     }
     fixed = {"s1": "scale_up", "s2": "scale_out", "s3": "wan"}
     if group in fixed:
         return fixed[group]
     return "scale_up" if spans[group] <= job.machine.domain_gpus else "scale_out"
+
+
+def members_of_domain(job: Job, group: str) -> int:
+    """How many members of a group share a scale-up domain, where it spans several."""
+    layout = job.layout
+    stride = {
+        "tp": 1,
+        "cp": layout.tp,
+        "ep": layout.tp * layout.cp,
+        "dp": layout.tp,
+        "expert_dp": layout.tp * layout.cp * layout.ep,
+    }.get(group, job.machine.domain_gpus)
+    return max(1, job.machine.domain_gpus // stride)
 
 
 @cache
@@ -177,8 +203,7 @@ def _data(job: Job) -> Iterator[Message]:
     yield from _gradients(job, head_held(job), "head")
     if model.tied_embeddings and job.layout.pp > 1:  # the first and the last stage add theirs up
         size = embedding_held(job).total * job.precision.bytes_of("reduce")
-        more = {"when": "step", "per": "embedding"}
-        yield _message(job, "embedding", "all_reduce", size, group="pp", **more)
+        yield _message(job, "embedding", "all_reduce", size, when="step", per="embedding")
 
 
 def _gradients(job: Job, held: Held, per: str) -> Iterator[Message]:

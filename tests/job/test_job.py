@@ -188,5 +188,6 @@ def test_groups_are_as_large_as_those_of_the_ranks():
         ranks = Ranks(tp=tp, pp=pp, dp=dp, levels=levels, ep=layout.ep)
         small = replace(layout, tp=tp, pp=pp, dp=0 if levels else dp, dp_levels=levels)
         sizes = group_sizes(replace(job, layout=small))
+        assert sizes.pop("embedding") == 2
         for group, n in sizes.items():
             assert ranks.groups(group).shape[1] == n, group
