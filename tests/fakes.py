@@ -30,6 +30,7 @@ class FakeResult:
     series: dict[str, np.ndarray] | None = None
     legs: dict[str, np.ndarray] | None = None
     slots: dict[str, np.ndarray] | None = None
+    operations: dict[str, np.ndarray] | None = None
 
 
 @dataclass

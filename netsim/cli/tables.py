@@ -67,6 +67,12 @@ def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
         for name, title in (("recovery_p50_ps", "p50"), ("recovery_max_ps", "max")):
             cells = [number(row.get(name), scale) for row in rows]
             columns.append(Column(f"recovery\n{title} {unit}", cells, rank=3))
+    if any_of(rows, "step_ps"):
+        unit, scale = common_unit([row.get("step_ps") for row in rows])
+        columns.append(Column(f"step\n{unit}", [number(row.get("step_ps"), scale) for row in rows]))
+        for name in ("mfu", "exposed", "bubble"):
+            cells = [number(row.get(name)) for row in rows]
+            columns.append(Column(name, cells, rank=2 if any_of(rows, name) else 12))
     if any_of(rows, "duty"):
         columns.append(Column("duty", [number(row.get("duty")) for row in rows], rank=6))
         columns.append(Column("dark", [count(row.get("dark")) for row in rows], rank=4))

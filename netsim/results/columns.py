@@ -99,6 +99,69 @@ TASKS = (
     Column("label", "", "name that the traffic gave the task"),
 )
 
+OPERATIONS = (
+    Column("operation", "index", "number of the operation, in the order in which they were noted"),
+    Column("rank", "index", "rank of the job that does it"),
+    Column("host", "host", "where the rank is"),
+    Column(
+        "stream",
+        "index",
+        "those of one stream of a rank run one after the other; null of what is in none",
+        null_below_zero=True,
+    ),
+    Column("step", "index", "step that it belongs to"),
+    Column("kind", "", "what it is for, such as tp, pp or dp; the kind of its flows"),
+    Column("what", "", "compute, join, send, receive, or a collective, such as all_reduce"),
+    Column("size_bytes", "B", "of the message, or of the collective's buffer"),
+    Column(
+        "group",
+        "index",
+        "number of the message or the collective that it is a part of; null of others",
+        null_below_zero=True,
+    ),
+    Column("ranks", "ranks", "how many take part in that"),
+    Column(
+        "ready_ps",
+        "ps",
+        "time at which what it waits for at its rank was done; null if it is not",
+        null_below_zero=True,
+    ),
+    Column(
+        "begin_ps",
+        "ps",
+        "time at which it began; of a receive when its message left; null if it did not",
+        null_below_zero=True,
+    ),
+    Column(
+        "end_ps",
+        "ps",
+        "time at which it was done: a send when handed over to the network, a receive when "
+        "delivered, a collective when both is so of all of its messages at this rank",
+        null_below_zero=True,
+    ),
+    Column(
+        "waited_for",
+        "index",
+        "operation by the end of which it began, the last one that it waited for; of a receive "
+        "that was ready sooner, the send of its message; null of what waited for none",
+        null_below_zero=True,
+    ),
+    Column("formula", "", "whether it is a collective timed by a formula in place of packets"),
+    Column(
+        "algorithm_bps",
+        "bit/s",
+        "of a message or a collective: its size by its time, from when the last rank began until "
+        "the last one was done",
+    ),
+    Column(
+        "bus_bps",
+        "bit/s",
+        "that, times 2 (n - 1) / n (all_reduce among n ranks), (n - 1) / n (reduce_scatter, "
+        "all_gather, all_to_all, gather, scatter) or 1: comparable with rates of links",
+    ),
+    Column("label", "", "name that the traffic gave the operation"),
+)
+
 LINKS = (
     Column("link", "index", "number of the directed link, the same as of the port that feeds it"),
     Column("from_node", "node", "node whose port feeds the link; hosts come first"),
@@ -252,7 +315,11 @@ SWEEP = (
     Column("simulated_ps", "ps", "simulated time at the end"),
     Column("wall_s", "s", "wall-clock time of the run"),
     Column("compile_s", "s", "wall-clock time of the compilation"),
-    Column("hash", "", "SHA-256 over flows, links, tasks and series"),
+    Column("step_ps", "ps", "mean time of a step, of a job"),
+    Column("mfu", "1", "model FLOPs utilisation: those of a step by what its ranks could do"),
+    Column("exposed", "1", "share of its time in which ranks waited for communication"),
+    Column("bubble", "1", "share of its time in which ranks waited for computes of others"),
+    Column("hash", "", "SHA-256 over flows, links, tasks, operations and series"),
 )
 
 COLUMNS: dict[str, dict[str, Column]] = {
@@ -261,6 +328,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         ("flows", FLOWS),
         ("legs", LEGS),
         ("tasks", TASKS),
+        ("operations", OPERATIONS),
         ("links", LINKS),
         ("faults", FAULTS),
         ("slots", SLOTS),

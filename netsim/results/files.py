@@ -24,6 +24,7 @@ FLOWS = "flows.parquet"
 LINKS = "links.parquet"
 FAULTS = "faults.parquet"
 TASKS = "tasks.parquet"
+OPERATIONS = "operations.parquet"
 LEGS = "legs.parquet"
 SLOTS = "slots.parquet"
 SERIES = "series.parquet"
@@ -44,7 +45,7 @@ OTHERS = re.compile(
 )
 SINGLE = frozenset(
     (
-        *(FLOWS, LEGS, LINKS, TASKS, FAULTS, SLOTS, SERIES),
+        *(FLOWS, LEGS, LINKS, TASKS, OPERATIONS, FAULTS, SLOTS, SERIES),
         *(SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *PICTURES),
     )
 )

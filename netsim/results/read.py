@@ -55,9 +55,9 @@ OPTIONAL = (
 class Result:
     """The result of one run. The tables are read when they are first asked for.
 
-    Attributes: `flows`, `links`, `tasks` and `faults` (polars DataFrames, columns as in
-    `netsim.results.COLUMNS`; of the last two None if there are none), `summary` and `experiment`
-    (dicts), `complete` (False for a partial result), `name`, `path`.
+    Attributes: `flows`, `links`, `tasks`, `operations` and `faults` (polars DataFrames,
+    columns as in `netsim.results.COLUMNS`; of the last three None if there are none), `summary` and
+    `experiment` (dicts), `complete` (False for a partial result), `name`, `path`.
     Raises InputError, also when a table is first asked for, if what is there is damaged.
     """
 
@@ -112,6 +112,13 @@ class Result:
         return _read_table(self.path / files.TASKS, "tasks")
 
     @cached_property
+    def operations(self) -> pl.DataFrame | None:
+        """One row for each operation of a job's ranks; None if the traffic tells of none."""
+        if "operations" not in self.summary:
+            return None
+        return _read_table(self.path / files.OPERATIONS, "operations")
+
+    @cached_property
     def legs(self) -> pl.DataFrame | None:
         """One row for each chunk of a relayed message on each leg; None if none was relayed."""
         if "relays" not in self.summary:
@@ -144,11 +151,11 @@ class Result:
 
     def hash_fits(self) -> bool | None:
         """Whether the hash is that of the tables; None if links were not kept."""
-        from netsim.results.run_result import result_hash
+        from netsim.results.run_result import HASHED, result_hash
 
         if not (self.path / files.LINKS).exists():
             return None
-        tables = (self.flows, self.links, self.tasks, self.series)
+        tables = (getattr(self, name) for name in HASHED)
         arrays = [_arrays(table) for table in tables if table is not None]
         return bool(result_hash(*arrays) == self.summary["hash"])
 

@@ -12,6 +12,10 @@ Table = dict[str, np.ndarray]
 """Columns by name, arrays of one length."""
 
 
+HASHED = ("flows", "links", "tasks", "operations", "series")
+"""Tables over which the hash of a result is taken, in this order, as far as there are any."""
+
+
 @dataclass(frozen=True)
 class Ending:
     """How a run ended.
@@ -35,7 +39,7 @@ class RunResult:
 
     `faults` is what went wrong on links and became of routes, None if nothing was to; `legs` are
     those of relayed messages, `slots` those of circuit switches that followed the workload, None if
-    there are none.
+    there are none. `operations` are those of a job's ranks, None if the traffic tells of none.
     """
 
     flows: Table
@@ -50,6 +54,7 @@ class RunResult:
     series: Table | None = None
     legs: Table | None = None
     slots: Table | None = None
+    operations: Table | None = None
 
     @classmethod
     def of(
@@ -60,9 +65,9 @@ class RunResult:
         ending: Ending,
         **beside: Table | None,
     ) -> RunResult:
-        """A result with further tables, and the hash of flows, links, tasks, series, which enters
-        its summary."""
-        hashed = (flows, links, beside.get("tasks"), beside.get("series"))
+        """A result with further tables, and the hash of those in `HASHED`, which enters its
+        summary."""
+        hashed = (flows, links, *(beside.get(name) for name in HASHED[2:]))
         digest = result_hash(*(one for one in hashed if one is not None))
         return cls(
             flows=flows,
@@ -77,7 +82,7 @@ class RunResult:
 
 
 def result_hash(*tables: Table) -> str:
-    """SHA-256 over flows, links, tasks, series: equal if and only if results are, bit for bit."""
+    """SHA-256 over tables (`HASHED`): equal if and only if results are, bit for bit."""
     digest = hashlib.sha256()
     for table in tables:
         for name, column in table.items():

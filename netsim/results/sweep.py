@@ -47,6 +47,10 @@ def sweep_row(point: Point, summary: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("ideal_max_ps", *COUNTERS, "simulated_ps", "wall_s", "compile_s", "hash"):
         row[key] = summary.get(key)
     row["fair_max_ps"] = (summary.get("fair_ps") or {}).get("max")
+    job = summary.get("job") or {}
+    row["step_ps"] = job.get("step_ps")
+    for key in ("mfu", "exposed", "bubble"):
+        row[key] = job.get(key)
     circuits = summary.get("circuits") or {}
     row["dark"], row["duty"] = circuits.get("dark"), circuits.get("duty")
     recovery = summary.get("recovery") or {}

@@ -58,6 +58,8 @@ def write_result(
             files.write_table(scratch / files.FAULTS, "faults", result.faults)
         if result.tasks is not None:
             files.write_table(scratch / files.TASKS, "tasks", result.tasks)
+        if result.operations is not None:
+            files.write_table(scratch / files.OPERATIONS, "operations", result.operations)
         if result.legs is not None:
             files.write_table(scratch / files.LEGS, "legs", result.legs)
         if result.slots is not None:

@@ -17,6 +17,8 @@ from netsim.running.circuits import circuit_columns, circuit_figures, slot_table
 from netsim.running.drive import FINISHED
 from netsim.running.fault_log import fault_figures, fault_table
 from netsim.running.flow_tables import ideal_flows, simulated_flows
+from netsim.running.job_figures import job_figures
+from netsim.running.operation_table import operation_table
 from netsim.running.recovery import recovery_figures
 from netsim.running.series import series_figures, series_table
 
@@ -62,7 +64,7 @@ def engine_result(
     counts = engine.counts
     flows, legs = simulated_flows(point, scenario, engine.flow_states())
     links, tasks = link_table(engine), task_table(engine, scenario)
-    slots = slot_table(engine)
+    slots, operations = slot_table(engine), _operations(engine, scenario)
     summary = {
         "simulated_ps": counts.now_ps,
         **timings,
@@ -71,6 +73,7 @@ def engine_result(
         "makespan_ps": makespan_ps(flows, tasks),
         **flow_figures(flows),
         **task_figures(tasks),
+        **job_figures(operations, scenario.load.steps),
         **({"flows_held": int((flows["start_ps"] < 0).sum())} if engine.has_program else {}),
         **class_figures(point, flows),
         **{name: int(links[name].sum()) for name in SUMS},
@@ -82,7 +85,8 @@ def engine_result(
         **relay_figures(scenario),
         **traffic_notes(scenario),
     }
-    more = {"tasks": tasks, "series": series_table(engine), "legs": legs, "slots": slots}
+    more = {"tasks": tasks, "operations": operations, "legs": legs, "slots": slots}
+    more["series"] = series_table(engine)
     if engine.faults is not None:
         log = fault_table(engine.network, engine.faults, counts.now_ps)
         summary["faults"] = fault_figures(log, engine.network, engine.faults)
@@ -136,6 +140,17 @@ def task_table(engine: Engine, scenario: Scenario) -> Table | None:
 def traffic_notes(scenario: Scenario) -> dict[str, list[str]]:
     """What is to be known of the traffic beside its flows (`Workload.notes`)."""
     return {"traffic": list(scenario.load.notes)} if scenario.load.notes else {}
+
+
+def _operations(engine: Engine, scenario: Scenario) -> Table | None:
+    """The table of operations, if the traffic tells of any."""
+    operations, steps = scenario.load.operations, scenario.load.steps
+    if operations is None or engine.tasks is None:
+        return None
+    flows = engine.flow_states()
+    started = np.where(flows.waits_for > 0, -1, flows.start_ps)
+    step = None if steps is None else steps.step
+    return operation_table(operations, engine.tasks, engine.task_states(), started, step)
 
 
 def makespan_ps(flows: Table, tasks: Table | None) -> int:

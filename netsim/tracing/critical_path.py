@@ -146,7 +146,7 @@ def _table(
     import polars as pl
 
     flows = scenario.messages
-    send = tasks.of_flows(SEND, len(flows))
+    send, kinds = tasks.of_flows(SEND, len(flows)), _Kinds(scenario, tasks)
     alone = scenario.alone or scenario.ideal
     left = _handed_over(scenario, point)
     rows = []
@@ -166,7 +166,7 @@ def _table(
                 "task": one.task if one.task >= 0 else None,
                 "flow": one.flow if one.flow >= 0 else None,
                 "to": int(flows.dst[one.flow]) if crossing else None,
-                "kind": "",
+                "kind": kinds.of(one),
                 "label": _label(one, tasks, flows, send),
                 "ideal_ps": ideal,
             }
@@ -174,6 +174,27 @@ def _table(
     columns = COLUMNS["critical"].values()
     schema = {one.name: pl.Int64 if one.unit else pl.String for one in columns}
     return pl.DataFrame(rows, schema=schema)
+
+
+class _Kinds:
+    """The kinds of flows and of operations, as far as the traffic names them."""
+
+    def __init__(self, scenario: Scenario, tasks: TaskTable) -> None:
+        self.flow, self.of_flows = scenario.messages.named_kinds()
+        self.operations = scenario.load.operations
+        self.operation = np.full(len(tasks), -1, np.int64)
+        if self.operations is not None:
+            # Of messages in chunks some end with tasks that the traffic did not give.
+            n_tasks = len(scenario.load.tasks or ())
+            self.operation = self.operations.of_tasks(n_tasks)[: len(tasks)]
+
+    def of(self, one: Piece) -> str:
+        """The kind of a piece: of its flow, or of the operation that its task belongs to."""
+        if one.flow >= 0:
+            return str(self.of_flows[self.flow[one.flow]])
+        if self.operations is None or one.task < 0 or self.operation[one.task] < 0:
+            return ""
+        return str(self.operations.kinds[self.operations.kind[self.operation[one.task]]])
 
 
 def _handed_over(scenario: Scenario, point: Point) -> Ints:

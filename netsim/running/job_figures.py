@@ -1,0 +1,92 @@
+"""The figures of a job: step time, model FLOPs utilisation, exposed communication, bandwidths."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.running.operation_table import factors, instances
+from netsim.running.step_times import StepTime, step_times
+
+if TYPE_CHECKING:
+    from netsim.model.steps import Steps
+    from netsim.results.run_result import Table
+
+
+def job_figures(table: Table | None, steps: Steps | None) -> dict[str, Any]:
+    """The operations' part of the summary, if there are any.
+
+    "operations" counts them, and "job" has, of all steps that are done ("steps") and of their sum,
+    the time, and how much of it ranks computed, waited for communication (by kind) and for computes
+    of others, on average over the ranks (`netsim.running.step_times`); the model FLOPs utilisation
+    if FLOPs and peak are known; and the bandwidths of messages and collectives ("collectives").
+    """
+    if table is None:
+        return {}
+    done = int((table["end_ps"] >= 0).sum())
+    found = step_times(table)
+    told = [_step(one, steps) for one in found]
+    job: dict[str, Any] = {"steps": told, "step_ps": None, "mfu": None}
+    if told:
+        total = sum(one["time_ps"] for one in told)
+        job["step_ps"] = total / len(told)
+        job["mfu"] = _utilisation(job["step_ps"], steps)
+        job["exposed"] = sum(sum(one["exposed_ps"].values()) for one in told) / total
+        job["bubble"] = sum(one["bubble_ps"] for one in told) / total
+    job["collectives"] = _collectives(table)
+    return {"operations": table["rank"].size, "operations_done": done, "job": job}
+
+
+def _step(found: StepTime, steps: Steps | None) -> dict[str, Any]:
+    time_ps = found.end_ps - found.begin_ps
+    exposed = zip(found.kinds, found.exposed_ps.mean(0).tolist(), strict=True)
+    return {
+        "time_ps": time_ps,
+        "compute_ps": float(found.compute_ps.mean()),
+        "exposed_ps": dict(sorted(exposed, key=lambda pair: -pair[1])),
+        "bubble_ps": float(found.bubble_ps.mean()),
+        "other_ps": float(found.other_ps.mean()),
+        "mfu": _utilisation(time_ps, steps),
+    }
+
+
+def _utilisation(time_ps: float, steps: Steps | None) -> float | None:
+    """Model FLOPs utilisation of a step."""
+    if steps is None or not steps.model_flops or not steps.peak_flops or time_ps <= 0:
+        return None
+    return steps.model_flops / (time_ps / 1e12 * steps.peak_flops)
+
+
+def _collectives(table: Table) -> list[dict[str, Any]]:
+    """The messages and collectives by kind, by what they are, and by how many ranks take part.
+
+    Bandwidths are those of all of them together: the sum of sizes by the sum of times.
+    """
+    found = instances(table)
+    timed = np.flatnonzero((found.length_ps > 0) & (found.size_bytes > 0))
+    rows = found.first[timed]
+    what = np.where(table["what"][rows] == "receive", "send", table["what"][rows])
+    keys = np.array([table["kind"][rows], what, table["ranks"][rows].astype(str)])
+    _, first, which = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    which = which.reshape(-1)
+    told = []
+    for k, row in enumerate(rows[first].tolist()):
+        these = timed[which == k]
+        size, length = found.size_bytes[these], found.length_ps[these]
+        rate = 8e12 * size.sum() / length.sum()
+        factor = factors(what[first[k] :][:1], table["ranks"][row : row + 1])[0]
+        told.append(
+            {
+                "kind": str(table["kind"][row]),
+                "what": str(what[first[k]]),
+                "ranks": int(table["ranks"][row]),
+                "count": these.size,
+                "size_bytes": float(size.mean()),
+                "time_ps": float(length.mean()),
+                "time_max_ps": int(length.max()),
+                "algorithm_bps": float(rate),
+                "bus_bps": float(rate * factor),
+            }
+        )
+    return told

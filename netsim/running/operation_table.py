@@ -1,0 +1,161 @@
+"""The table of operations: when each was ready, began and ended, and what it waited for last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.model.operations import WHATS, OperationTable
+from netsim.model.tasks import COMPUTE, TaskTable
+
+if TYPE_CHECKING:
+    from netsim.engine.readings import TaskStates
+    from netsim.results.run_result import Table
+
+Ints = NDArray[np.int64]
+
+SEND, RECEIVE = WHATS.index("send"), WHATS.index("receive")
+
+SHARED = ("reduce_scatter", "all_gather", "all_to_all", "gather", "scatter")
+"""Collectives in which a rank has its own share of the buffer already, or keeps it."""
+
+
+def operation_table(
+    operations: OperationTable,
+    tasks: TaskTable,
+    states: TaskStates,
+    flow_start_ps: Ints,
+    step: NDArray[np.int32] | None = None,
+) -> Table:
+    """One row an operation; the columns are documented in `netsim.results.columns`.
+
+    `flow_start_ps` is int64[n_flows], -1 where a flow has not started.
+    """
+    begin, end = operations.begin_task, operations.end_task
+    receive = operations.what == RECEIVE
+    flow = tasks.flow[end]
+    begin_ps = np.where(receive, flow_start_ps[np.maximum(flow, 0)], states.start_ps[begin])
+    table: Table = {
+        "operation": np.arange(len(operations)),
+        "rank": operations.rank,
+        "host": operations.host,
+        "stream": operations.stream,
+        "step": np.zeros(len(operations), np.int32) if step is None else step,
+        "kind": np.array(operations.kinds or ("",))[operations.kind],
+        "what": np.array(WHATS)[operations.what],
+        "size_bytes": operations.size_bytes,
+        "group": operations.group,
+        "ranks": operations.n,
+        "ready_ps": states.ready_ps[begin],
+        "begin_ps": begin_ps,
+        "end_ps": states.end_ps[end],
+        "waited_for": waited_for(operations, tasks, states),
+        "formula": (tasks.kind[end] == COMPUTE) & (operations.what > RECEIVE),
+    }
+    table |= bandwidths(table)
+    if operations.label is not None:
+        table["label"] = np.array(operations.label)
+    return table
+
+
+def waited_for(operations: OperationTable, tasks: TaskTable, states: TaskStates) -> Ints:
+    """int64[n]: the operation of which the end, as the last one, let each one begin; or -1.
+
+    Of a receive that was ready before its message was delivered, it is the send of that. Of
+    several that ended at once it is that with the highest number.
+    """
+    n = len(operations)
+    begin = operations.begin_task
+    last = _last_before(tasks, states.end_ps)[begin]
+    ends, begins = (np.full(len(tasks), -1, np.int64) for _ in range(2))
+    ends[operations.end_task] = begins[begin] = np.arange(n)
+    found = np.where(last < 0, -1, ends[last])
+    # What waited for another one's begin waited for what that one waited for.
+    via = np.where((last >= 0) & (found < 0), begins[last], -1)
+    while (via >= 0).any():
+        open_ = np.flatnonzero(via >= 0)
+        found[open_], via[open_] = found[via[open_]], via[via[open_]]
+    message = np.flatnonzero((operations.what == SEND) | (operations.what == RECEIVE))
+    if message.size:
+        send_of = np.full(int(operations.group[message].max()) + 1, -1, np.int64)
+        sends = message[operations.what[message] == SEND]
+        send_of[operations.group[sends]] = sends
+        late = message[operations.what[message] == RECEIVE]
+        at = operations.end_task[late]
+        late = late[states.start_ps[at] > states.ready_ps[at]]
+        found[late] = send_of[operations.group[late]]
+    return found
+
+
+def _last_before(tasks: TaskTable, end_ps: Ints) -> Ints:
+    """int64[n_tasks]: which of the tasks that each one waits for was done last; -1 without any."""
+    pairs = (tasks.edges(), tasks.in_streams())
+    first = np.concatenate([one for one, _ in pairs])
+    then = np.concatenate([other for _, other in pairs])
+    done = end_ps[first]
+    order = np.lexsort((first, done, then))
+    order = order[done[order] >= 0]
+    is_last = np.append(then[order][1:] != then[order][:-1], True)[: order.size]
+    found = np.full(len(tasks), -1, np.int64)
+    found[then[order][is_last]] = first[order][is_last]
+    return found
+
+
+def bandwidths(table: Table) -> Table:
+    """Of messages and collectives the bandwidth of their algorithm and of the bus, in bit/s; NaN of
+    what is neither, is not done or took no time."""
+    n = table["group"].size
+    algorithm, bus = (np.full(n, np.nan) for _ in range(2))
+    found = instances(table)
+    timed = (found.length_ps > 0) & (found.size_bytes > 0)
+    rate = np.where(timed, 8e12 * found.size_bytes / np.where(timed, found.length_ps, 1), np.nan)
+    rows = found.rows
+    algorithm[rows] = rate[found.of_row]
+    bus[rows] = algorithm[rows] * factors(table["what"][rows], table["ranks"][rows])
+    return {"algorithm_bps": algorithm, "bus_bps": bus}
+
+
+class Instances(NamedTuple):
+    """The g messages and collectives of a table of operations.
+
+    `rows` and `of_row` are int64[m]: the operations that are a part of one, and of which. Of each
+    are `first`, int64[g], one of its operations, `size_bytes`, float64[g], the mean of its ranks,
+    and `length_ps`, int64[g]: from when the last rank began until the last was done; -1: not yet.
+    """
+
+    rows: Ints
+    of_row: Ints
+    first: Ints
+    size_bytes: NDArray[np.float64]
+    length_ps: Ints
+
+
+def instances(table: Table) -> Instances:
+    """The messages and collectives of a table of operations."""
+    rows = np.flatnonzero(table["group"] >= 0)
+    group, first, of_row = np.unique(table["group"][rows], return_index=True, return_inverse=True)
+    begin, end = np.zeros((2, group.size), np.int64)
+    np.maximum.at(begin, of_row, table["begin_ps"][rows])
+    np.maximum.at(end, of_row, table["end_ps"][rows])
+    undone = np.bincount(of_row[table["end_ps"][rows] < 0], minlength=group.size) > 0
+    size = np.bincount(of_row, table["size_bytes"][rows], group.size)
+    return Instances(
+        rows,
+        of_row,
+        rows[first],
+        size / np.maximum(1, np.bincount(of_row, minlength=group.size)),
+        np.where(undone, -1, np.maximum(0, end - begin)),
+    )
+
+
+def factors(what: NDArray[np.str_], ranks: NDArray[np.int32]) -> NDArray[np.float64]:
+    """float64[n]: by what the bandwidth of the algorithm of operations among so many ranks is to be
+    multiplied to be comparable with rates of links: the bytes that each rank has to send at the
+    least for a byte of the size that is stated. As in NVIDIA's nccl-tests (doc/PERFORMANCE.md).
+    """
+    share = (ranks - 1) / ranks
+    found = np.ones(what.size)
+    found = np.where(np.isin(what, SHARED), share, found)
+    return np.where(what == "all_reduce", 2 * share, found)

@@ -1,0 +1,112 @@
+"""A job of a few ranks from the experiment to its figures, on the screen and on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+
+from netsim.cli import app
+from netsim.results import COLUMNS, load_result, load_sweep
+from netsim.tracing.critical_path import critical_path
+
+EXPERIMENT = """
+name = "job"
+transport = "ndp"
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = 2
+leaves = 2
+host_rate = "400Gbps"
+[traffic]
+kind = "./two_stages.py"
+"""
+TRAFFIC = '''"""Two stages of two ranks each, which add up what they have after each batch."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from netsim.model.steps import Steps
+from netsim.operations import Operations
+from netsim.params import Param
+
+PARAMS = [Param("forward", "time", "10us", "of a batch")]
+
+
+def flows(params, network, rng, context):
+    ops = Operations(4)
+    for batch in range(2):
+        told = {"label": f"batch {batch}", "kind": "forward"}
+        first = ops.compute([0, 1], params["forward"], **told)
+        sent, received = ops.send([0, 1], [2, 3], 40_000, stream=1, kind="pp")
+        ops.after(first, sent)
+        second = ops.compute([2, 3], params["forward"], **told)
+        ops.after(received, second)
+        summed = ops.collective("all_reduce", [[0, 1], [2, 3]], 40_000, stream=2, kind="dp")
+        ops.after(first, summed[0])
+        ops.after(second, summed[1])
+    step = np.repeat(np.arange(2, dtype=np.int32), len(ops) // 2)
+    return replace(ops.lower(range(4)), steps=Steps(step, 1e9, 4e14))
+'''
+
+
+@pytest.fixture
+def netsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs `netsim ...` as plain Python in a directory with job.toml."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    Path("job.toml").write_text(EXPERIMENT)
+    Path("two_stages.py").write_text(TRAFFIC)
+    return lambda *arguments: CliRunner().invoke(app, list(arguments))
+
+
+def test_a_job_has_a_table_of_operations_and_figures(netsim: Callable[..., Result]) -> None:
+    outcome = netsim("run", "job.toml", "--out", "r")
+    assert outcome.exit_code == 0, outcome.output
+    for text in ("Steps, mean of the ranks", "MFU", "exposed pp", "bubble", "bus", "all_reduce"):
+        assert text in outcome.stdout
+    result = load_result("r")
+    table = result.operations
+    assert table is not None
+    assert [*table.columns] == [*COLUMNS["operations"]]
+    assert all(column.doc for column in COLUMNS["operations"].values())
+    assert result.hash_fits()
+    assert result.summary["operations"] == result.summary["operations_done"] == len(table) == 24
+    assert table["end_ps"].max() == result.summary["makespan_ps"]
+    first, second = result.summary["job"]["steps"]
+    assert second["time_ps"] > 0
+    for one in (first, second):
+        parts = [one[name] for name in ("compute_ps", "bubble_ps", "other_ps")]
+        assert sum(parts) + sum(one["exposed_ps"].values()) == one["time_ps"]
+        assert one["mfu"] == pytest.approx(1e9 / (one["time_ps"] / 1e12) / 4e14)
+    waited = table.filter(pl.col("what") == "receive")["waited_for"]
+    assert table["what"].gather(waited).unique().to_list() == ["send"]
+    kinds = critical_path(result).by_kind()
+    assert {("compute", "forward"), ("flow", "pp")} <= set(kinds["what", "kind"].rows())
+
+
+def test_a_sweep_has_the_figures_of_each_point(netsim: Callable[..., Result]) -> None:
+    slower = 'traffic.forward=["10us", "20us"]'
+    outcome = netsim("run", "job.toml", "--set", slower, "--out", "s")
+    assert outcome.exit_code == 0, outcome.output
+    table = load_sweep("s").table
+    assert table["step_ps"][0] < table["step_ps"][1]
+    assert table["mfu"][0] > table["mfu"][1]
+    for name in ("exposed", "bubble"):
+        assert table[name].is_between(0, 1).all()
+    assert "mfu" in outcome.stdout
+
+
+def test_a_run_that_is_cut_off_has_the_steps_that_are_done(netsim: Callable[..., Result]) -> None:
+    netsim("run", "job.toml", "--out", "whole")
+    first, _ = load_result("whole").summary["job"]["steps"]
+    netsim("run", "job.toml", "--out", "r", "--set", f"stop.time={first['time_ps'] + 1000}ps")
+    summary = load_result("r").summary
+    assert summary["operations_done"] < summary["operations"]
+    assert summary["job"]["steps"] == [first]
+    netsim("run", "job.toml", "--out", "q", "--set", "stop.time=4us")
+    assert load_result("q").summary["job"]["step_ps"] is None

@@ -1,0 +1,184 @@
+"""The table of operations, and what a job's steps were, of operations that were simulated."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, build, run
+from traffic_cases import star
+
+from netsim.flows import Workload
+from netsim.model.steps import Steps
+from netsim.operations import How, Operations
+from netsim.running.job_figures import job_figures
+from netsim.running.operation_table import factors, operation_table
+from netsim.running.step_times import step_times
+
+US = 10**6
+RANKS = 5
+
+
+def simulated(ops: Operations, step: Any = None) -> dict[str, Any]:
+    """The table of operations, each rank on the host of its number."""
+    load = ops.lower(range(ops.n_ranks))
+    load.validate(ops.n_ranks)
+    return table_of(load, ops.n_ranks, step)
+
+
+def table_of(load: Workload, n_hosts: int, step: Any = None) -> dict[str, Any]:
+    engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
+    flows, states = run(engine).flow_states(), engine.task_states()
+    started = np.where(flows.waits_for > 0, -1, flows.start_ps)
+    assert load.operations is not None
+    assert load.tasks is not None
+    return operation_table(load.operations, load.tasks, states, started, step)
+
+
+def random_operations(seed: int) -> Operations:
+    rng = np.random.default_rng(seed)
+    ops = Operations(RANKS)
+    of_rank: list[list[int]] = [[] for _ in range(RANKS)]
+    for k in range(24):
+        rank, other = rng.permutation(RANKS)[:2].tolist()
+        stream, sort = int(rng.integers(-1, 3)), k % 6
+        if sort < 2:
+            made = {rank: ops.compute(rank, int(rng.integers(3 * US)), stream)}
+        elif sort == 2:
+            made = {rank: ops.join(rank, stream)}
+        elif sort == 3:
+            made = dict(
+                zip(
+                    (rank, other),
+                    ops.send(rank, other, 5000, stream, stream, "pp", US),
+                    strict=True,
+                )
+            )
+        else:
+            group = rng.permutation(RANKS)[: int(rng.integers(1, RANKS + 1))]
+            what = ("all_reduce", "all_gather", "broadcast")[int(rng.integers(3))]
+            took = US if sort == 4 else None
+            ids = ops.collective(what, group, 9000, "auto", stream, ("tp", "dp")[sort % 2], took)
+            made = dict(zip(group.tolist(), ids.tolist(), strict=True))
+        for one, operation in made.items():
+            of_rank[one].append(int(operation))
+    for k in range(20):
+        found = of_rank[int(rng.integers(RANKS))]
+        if len(found) > 1:
+            first, then = sorted(rng.permutation(len(found))[:2].tolist())
+            (ops.after if k % 2 else ops.after_start)(found[first], found[then])
+    return ops
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_each_operation_waited_for_ended_as_it_began(seed: int) -> None:
+    table = simulated(random_operations(seed))
+    before, receive = table["waited_for"], table["what"] == "receive"
+    assert (table["end_ps"] >= table["begin_ps"]).all()
+    assert (table["begin_ps"][~receive] >= table["ready_ps"][~receive]).all()
+    for k in np.flatnonzero(before >= 0).tolist():
+        one = int(before[k])
+        same_message = table["what"][one] == "send" and table["group"][one] == table["group"][k]
+        if receive[k] and same_message:
+            assert table["end_ps"][one] <= table["end_ps"][k] > table["ready_ps"][k]
+        elif receive[k]:
+            assert table["end_ps"][one] == table["ready_ps"][k] == table["end_ps"][k]
+        else:
+            assert table["rank"][one] == table["rank"][k]
+            assert table["end_ps"][one] == table["begin_ps"][k]
+    assert (table["begin_ps"][(before < 0) & ~receive] == 0).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_time_of_a_step_is_accounted_for(seed: int) -> None:
+    (found,) = step_times(simulated(random_operations(seed)))
+    assert not found.other_ps.any()
+    total = found.compute_ps + found.bubble_ps + found.exposed_ps.sum(1)
+    assert (total == found.end_ps).all()
+
+
+@pytest.mark.parametrize("batches", [1, 3, 5])
+def test_the_bubble_of_a_pipeline(batches: int) -> None:
+    # Of all forwards, then all backwards, through three stages: (stages - 1) (F + B).
+    stages, forward, backward = 3, 10 * US, 20 * US
+    ops = Operations(stages)
+    last = {}
+    for up, duration in ((True, forward), (False, backward)):
+        for batch in range(batches):
+            for stage in range(stages) if up else range(stages)[::-1]:
+                last[up, batch, stage] = one = ops.compute(stage, duration)
+                before = stage - 1 if up else stage + 1
+                if 0 <= before < stages:
+                    sent, got = ops.send(before, stage, 4096)
+                    ops.after(last[up, batch, before], sent)
+                    ops.after(got, one)
+    (found,) = step_times(simulated(ops))
+    assert found.kinds == ("pp",)
+    assert (found.compute_ps == batches * (forward + backward)).all()
+    assert (found.bubble_ps == (stages - 1) * (forward + backward)).all()
+    transfers = 2 * (stages - 1) * 2_665_600
+    assert (found.exposed_ps[:, 0] == transfers).all()
+    assert found.end_ps == (batches + stages - 1) * (forward + backward) + transfers
+
+
+def test_bandwidths_and_figures() -> None:
+    ops = Operations(4)
+    grads = ops.compute(range(4), [3 * US, 5 * US, 4 * US, 4 * US], kind="backward")
+    reduced = ops.collective("all_reduce", range(4), 40_960, How("ring"), 1, "dp")
+    ops.after(grads, reduced)
+    steps = Steps(np.zeros(8, np.int32), model_flops=6e9, peak_flops=1e15)
+    table = simulated(ops, steps.step)
+    its = table["what"] == "all_reduce"
+    length = table["end_ps"][its].max() - 5 * US
+    assert np.isnan(table["bus_bps"][~its]).all()
+    assert table["algorithm_bps"][its] == pytest.approx(40_960 * 8e12 / length)
+    assert table["bus_bps"][its] == pytest.approx(1.5 * table["algorithm_bps"][its])
+    figures = job_figures(table, steps)
+    assert (figures["operations"], figures["operations_done"]) == (8, 8)
+    job = figures["job"]
+    (first,) = job["steps"]
+    assert first["time_ps"] == 5 * US + length
+    assert first["compute_ps"] == 4 * US
+    # The rank that computes longest waits for nobody, the others for it.
+    assert first["bubble_ps"] == 1 * US
+    assert first["exposed_ps"] == {"dp": length}
+    assert first["mfu"] == pytest.approx(6e9 / (first["time_ps"] / 1e12 * 1e15))
+    assert job["step_ps"] == first["time_ps"]
+    assert job["exposed"] == length / first["time_ps"]
+    (collective,) = job["collectives"]
+    assert (collective["kind"], collective["what"], collective["ranks"]) == ("dp", "all_reduce", 4)
+    assert collective["time_max_ps"] == length
+    assert collective["bus_bps"] == pytest.approx(table["bus_bps"][its][0])
+    assert job_figures(None, steps) == {}
+    assert job_figures(table, None)["job"]["mfu"] is None
+
+
+def test_factors_of_the_bus() -> None:
+    what = np.array(["all_reduce", "all_gather", "all_to_all", "broadcast", "send"])
+    assert factors(what, np.array([8, 8, 4, 8, 2])).tolist() == [1.75, 0.875, 0.75, 1, 1]
+
+
+def test_half_a_million_operations_take_seconds() -> None:
+    # Chains of computes and collectives of eight ranks, the numbers alone.
+    ranks, n = 64, 4000
+    ops = Operations(ranks)
+    groups = np.arange(ranks).reshape(8, 8)
+    for _ in range(n):
+        ops.compute(range(ranks), 1000)
+        ops.collective("all_reduce", groups, 4096, "auto", 0, "tp", 500)
+    ops.send(0, 1, 1)
+    load = ops.lower(range(ranks))
+    assert load.operations is not None
+    assert load.tasks is not None
+    states: Any = type("States", (), {})()
+    end = np.zeros(len(load.tasks), np.int64)
+    end[load.operations.end_task] = [*np.repeat(np.arange(2 * n), ranks), 0, 0]
+    states.ready_ps = states.start_ps = np.maximum(end - 1, 0)
+    states.end_ps = end
+    begin = time.process_time()
+    table = operation_table(load.operations, load.tasks, states, np.zeros(1, np.int64))
+    figures = job_figures(table, None)
+    assert time.process_time() - begin < 10
+    assert figures["operations"] == 2 * n * ranks + 2
