@@ -1,0 +1,256 @@
+"""Traffic of GOAL schedules: what waits for what, simulated without compiling."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, NS, US, build, run
+from foreign_goal import CALC, RECV, SEND, Op, Rank, as_binary, as_text
+from traffic_cases import made, star
+
+from netsim.errors import InputError
+from netsim.flows import COMPUTE
+from netsim.model.operations import WHATS
+from netsim.model.tasks import Workload
+
+ONE_PACKET = 2 * (4160 * 80 + 1 * US)
+"""From host to host by the switch, 100 Gbps and 1 us each: a packet of 4096 bytes, with header."""
+CONTROL = 2 * ((64 + 64) * 80 + 1 * US)
+"""The same for 64 bytes."""
+
+Times = dict[str, tuple[int, int]]
+
+
+def goal(directory: Path, content: str | bytes, n_hosts: int = 3, **given: Any) -> Workload:
+    path = directory / "s.goal"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return made("goal", n_hosts, directory=directory, file="s.goal", **given)
+
+
+def times(load: Workload, n_hosts: int = 3) -> Times:
+    """When each operation begins and ends, by its sort and line; without control messages."""
+    engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
+    states = run(engine).task_states()
+    table = load.operations
+    assert table is not None
+    assert table.label is not None
+    assert (states.end_ps >= 0).all()
+    begins, ends = states.start_ps[table.begin_task], states.end_ps[table.end_task]
+    return {
+        f"{WHATS[table.what[k]]} {table.label[k]}": (int(begins[k]), int(ends[k]))
+        for k in range(len(table))
+        if table.kinds[table.kind[k]] != "control"
+    }
+
+
+VECTOR = [
+    Rank([Op(CALC, 5000), Op(SEND, 4096, 1, 7)], [(0, 1, False)]),
+    Rank([Op(RECV, 4096, 0, 7), Op(CALC, 2000)], [(0, 1, False)]),
+]
+
+
+@pytest.mark.parametrize("content", [as_text(VECTOR), as_binary(VECTOR)])
+def test_a_message_between_two_calculations(tmp_path: Path, content: str | bytes) -> None:
+    load = goal(tmp_path, content, 2)
+    ends = sorted(end for _, end in times(load, 2).values())
+    assert ends[0] == 5 * US
+    assert ends[-1] == 5 * US + ONE_PACKET + 2 * US
+    assert load.notes == ()
+
+
+def two(*lines: str) -> str:
+    """A schedule of two ranks, the lines of rank 1 behind "|"; rank 0 begins on line 3."""
+    cut = lines.index("|")
+    one, other = lines[:cut], lines[cut + 1 :]
+    return "\n".join(["num_ranks 2", "rank 0 {", *one, "}", "rank 1 {", *other, "}"])
+
+
+def test_overheads_take_time_of_the_cpu(tmp_path: Path) -> None:
+    text = two("s: send 4096b to 1", "c: calc 5000", "c requires s", "|", "recv 4096b from 0")
+    told = times(goal(tmp_path, text, overhead="1us"))
+    assert told["compute line 4"] == (1 * US, 6 * US)
+    assert told["receive line 3 to 8"][1] == 1 * US + ONE_PACKET
+    assert told["compute line 8"] == (1 * US + ONE_PACKET, 2 * US + ONE_PACKET)
+
+
+def test_an_eager_send_is_over_as_it_begins_and_a_large_one_waits(tmp_path: Path) -> None:
+    text = two(
+        *("s: send 4096b to 1", "c: calc 5", "c requires s", "|"),
+        *("a: calc 9000", "r: recv 4096b from 0", "r requires a"),
+    )
+    eager = times(goal(tmp_path, text))
+    assert eager["compute line 4"][0] == 0
+    assert eager["receive line 3 to 9"][1] == 9 * US
+    for limit, waits in (("4096B", False), ("4095B", True), ("none", False)):
+        load = goal(tmp_path, text, eager=limit)
+        late = times(load)
+        assert late["receive line 3 to 9"][1] == 9 * US + waits * (CONTROL + ONE_PACKET)
+        sent = 9 * US + CONTROL + 4160 * 80
+        assert late["compute line 4"][0] == (sent if waits else 0)
+        assert len(load.notes) == waits
+
+
+def test_a_large_send_and_receive_of_both_ranks_at_once_do_not_hang(tmp_path: Path) -> None:
+    """As MPI_Sendrecv: both are posted, and so both go."""
+    lines = ("s: send 100000b to {}", "r: recv 100000b from {}")
+    text = two(*(one.format(1) for one in lines), "|", *(one.format(0) for one in lines))
+    told = times(goal(tmp_path, text))
+    assert told["receive line 3 to 8"][1] == told["receive line 7 to 4"][1] > CONTROL
+
+
+def test_one_that_waits_for_a_start(tmp_path: Path) -> None:
+    text = two(
+        *("a: calc 9000", "s: send 4096b to 1", "s irequires a", "|"),
+        *("r: recv 4096b from 0", "b: calc 1000 cpu 1", "b irequires r"),
+    )
+    told = times(goal(tmp_path, text))
+    assert told["receive line 4 to 8"][1] == ONE_PACKET
+    assert told["compute line 9"] == (0, 1 * US)
+
+
+def test_a_cpu_runs_one_at_a_time_and_several_run_at_once(tmp_path: Path) -> None:
+    text = two(
+        "calc 1000", "calc 2000", "calc 4000 cpu 1", "s: send 1b to 1", "|", "recv 1b from 0"
+    )
+    told = times(goal(tmp_path, text))
+    assert told["compute line 3"] == (0, 1 * US)
+    assert told["compute line 4"] == (1 * US, 3 * US)
+    assert told["compute line 5"] == (0, 4 * US)
+
+
+def test_what_waits_for_a_message_does_not_keep_the_cpu_from_what_sends_it(tmp_path: Path) -> None:
+    """In the order of the file rank 0 would wait for an answer to what it has not sent yet."""
+    text = two(
+        *("r: recv 8b from 1", "late: calc 1000", "late requires r"),
+        *("early: calc 2000", "s: send 8b to 1", "s requires early", "|"),
+        *("r: recv 8b from 0", "s: send 8b to 0", "s requires r"),
+    )
+    told = times(goal(tmp_path, text))
+    assert told["compute line 6"] == (0, 2 * US)
+    assert told["compute line 4"][0] > 2 * US
+
+
+def test_what_is_not_as_in_the_file_is_told(tmp_path: Path) -> None:
+    text = two(
+        *("send 0b to 0 tag 1 nic 1", "recv 0b from 0 tag 1", "send 0b to 1", "|", "recv 5b from 0")
+    )
+    load = goal(tmp_path, text)
+    assert len(load.flows) == 1
+    assert load.notes == (
+        '"s.goal": 2 of 2 messages have 0 bytes and are sent as 1 byte',
+        '"s.goal": 1 of 2 receives have other sizes than sends, which count',
+        '"s.goal": 1 of 2 messages are from a rank to itself and take no time',
+        '"s.goal": 1 operations name a NIC, which is not heeded',
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (("send 8b to 1 tag 3", "|"), "s.goal: sends and receives do not match: from 0 to 1 with"),
+        (("calc 8", "|", "recv 8b from -1"), "1 receives of any source or tag take none"),
+        (
+            (
+                *("a: recv 8b from 1", "b: send 8b to 1", "b requires a", "|"),
+                *("a: recv 8b from 0", "b: send 8b to 0", "b requires a"),
+            ),
+            "receive message (line 4 to 8) of rank 1 -> send message (line 9 to 3) of rank 1",
+        ),
+        (
+            (
+                *("a: calc 1", "b: calc 1", "b requires a", "a requires b", "send 1b to 1", "|"),
+                "recv 1b from 0",
+            ),
+            "compute (line 4) of rank 0 -> compute (line 3) of rank 0 -> compute (line 4)",
+        ),
+    ],
+)
+def test_what_would_hang_is_told(tmp_path: Path, lines: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        goal(tmp_path, two(*lines))
+    assert message in str(caught.value)
+    assert "s.goal" in str(caught.value)
+
+
+def test_too_few_hosts(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="2 ranks, each on a host of its own, and the network has"):
+        goal(tmp_path, as_text(VECTOR), 1)
+
+
+def random_schedule(seed: int, n_ranks: int = 3) -> list[Rank]:
+    """Operations that can all be done: each sort and edge goes forward in one order of them all."""
+    rng = np.random.default_rng(seed)
+    ranks = [Rank() for _ in range(n_ranks)]
+    for tag in range(14):
+        src, dst = rng.permutation(n_ranks)[:2].tolist()
+        cpu = int(rng.integers(2))
+        if rng.random() < 0.5:
+            ranks[src].ops.append(Op(CALC, int(rng.integers(0, 3000)), cpu=cpu))
+        else:
+            size = int(rng.choice([0, 64, 9000]))
+            ranks[src].ops.append(Op(SEND, size, dst, tag % 2, cpu))
+            ranks[dst].ops.append(Op(RECV, size, src, tag % 2, cpu))
+    for rank in ranks:
+        n = len(rank.ops)
+        pairs = [(a, b) for b in range(n) for a in range(b) if rng.random() < 0.3]
+        rank.edges = [(a, b, bool(rng.integers(2))) for a, b in pairs]
+    return ranks
+
+
+def _of_line(told: Times, line: int, op: Op) -> tuple[int, int]:
+    """When the operation of a line begins, and when it ends; both ends of messages name both."""
+    sends, takes = (f" line {line}", f" to {line}")
+    found = [
+        when
+        for name, when in told.items()
+        if name in (f"compute{sends}", f"join{sends}")
+        or (op.kind == SEND and name.startswith(f"send{sends} to"))
+        or (op.kind == RECV and name.startswith("receive") and name.endswith(takes))
+    ]
+    return min(begin for begin, _ in found), max(end for _, end in found)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("given", [{}, {"eager": "100B", "overhead": "1us"}])
+def test_random_schedules_keep_to_their_edges_and_cpus(
+    tmp_path: Path, seed: int, given: dict[str, str]
+) -> None:
+    ranks = random_schedule(seed)
+    load = goal(tmp_path, as_text(ranks), **given)
+    told = times(load)
+    line = 1
+    for rank in ranks:
+        line += 1
+        own = [_of_line(told, line + 1 + k, op) for k, op in enumerate(rank.ops)]
+        for first, then, at_start in rank.edges:
+            op, (begin, end) = rank.ops[first], own[first]
+            eager = op.kind == SEND and not (given and op.size > 100)
+            over = begin + US * bool(given) if eager else end
+            assert own[then][0] >= (begin if at_start else over)
+        line += len(rank.ops) + len(rank.edges) + 1
+    tasks = load.tasks
+    assert tasks is not None
+    computes = np.flatnonzero(tasks.kind == COMPUTE)
+    expected = sum(op.kind == CALC and op.size > 0 for rank in ranks for op in rank.ops)
+    messages = sum(op.kind == SEND for rank in ranks for op in rank.ops)
+    assert computes.size == expected + 2 * messages * bool(given)
+    assert tasks.busiest_stream_ps() >= max(
+        (op.size * NS for rank in ranks for op in rank.ops if op.kind == CALC), default=0
+    )
+
+
+def test_long_schedules_become_tasks_in_seconds(tmp_path: Path) -> None:
+    """Also where the order on the cpus has to be guessed."""
+    n = 15_000
+    ops = [Op(SEND, 4096, 1, k) if k % 3 else Op(CALC, 100) for k in range(n)]
+    takes = [Op(RECV, 4096, 0, k) for k in range(n) if k % 3]
+    content = as_text([Rank(ops, [(k, k + 2, False) for k in range(n - 2)]), Rank(takes, [])])
+    began = time.perf_counter()
+    load = goal(tmp_path, content)
+    assert time.perf_counter() - began < 5
+    assert load.tasks is not None
+    assert len(load.tasks) == len(ops) + len(takes) + len(load.flows) - 2  # starts of sends
