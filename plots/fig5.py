@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from netsim.plots import pool, transports
+from netsim.plots import pool, sweeps, transports
 from netsim.plots.reproduced import ABOUT, AT_MOST, POST_HOC, SMALLER, Reproduced, Sweep, Value
 from netsim.plots.transports import STATISTICS
 from netsim.units import format_bytes, parse_bytes, parse_rate_bps
@@ -83,7 +83,7 @@ def make(results: Sequence[Result]) -> Reproduced:
         else "the paper: 8,192 hosts, 97.39 MB (--full); times as multiples of its optimum of 1 ms",
         *comparison.table.notes,
     ]
-    return Reproduced(figure, values, _drawn(comparison), about, notes)
+    return Reproduced(figure, values, _drawn(comparison), about, notes, comparison.table)
 
 
 def _optimum(ideal_ps: float) -> Value:
@@ -124,7 +124,6 @@ def is_papers(result: Result, size_bytes: int = MESSAGE_BYTES) -> bool:
 
 def stated_of(result: Result) -> Stated | None:
     """What the paper states of the transport of a result; None if nothing."""
-    name = pool.transport(result)
-    if name == "smartt":
-        return SINGLE_PATH if pool.resolved(result, "transport.paths") == "ecmp" else None
-    return {"roce": ROCE, "ndp": SPRAYED, "homa": SPRAYED}.get(name)
+    if pool.transport(result) == "smartt":
+        return SINGLE_PATH if sweeps.on_one_path(result) else None
+    return {"roce": ROCE, "ndp": SPRAYED, "homa": SPRAYED}.get(pool.transport(result))

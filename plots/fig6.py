@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from netsim.plots import fct_vs_load, pool
+from netsim.plots import fct_vs_load, pool, sweeps
 from netsim.plots.fct_vs_load import FAIR, STATISTICS
 from netsim.plots.reproduced import MORE_THAN, SMALLER, Reproduced, Sweep, Value
 from netsim.units import format_bytes, parse_bytes
@@ -25,8 +25,6 @@ PERMUTATION = Sweep("permutation", "fct_vs_load", full=FULL)
 SWEEPS = (PERMUTATION,)
 
 SECTION = "6.3"
-SINGLE_PATH = {"roce": "", "dcqcn": "", "smartt": "ecmp"}
-"""Transports that keep a flow on one path, with their parameter `paths` where they have one."""
 
 
 def make(results: Sequence[Result]) -> Reproduced:
@@ -41,19 +39,13 @@ def make(results: Sequence[Result]) -> Reproduced:
     standing = SMALLER if hosts_of(results[0]) < HOSTS else ""
     values = []
     for name, points in comparison.ours["max"].items():
-        if _is_single_path(comparison.curves[name].results[0]):
+        if sweeps.on_one_path(comparison.curves[name].results[0]):
             load, last = next(iter(points.items()))
             what = f"collisions at load {load:g}: last flow / optimum ({name})"
             values.append(Value(what, 1.0, last.mean, "", SECTION, MORE_THAN, standing))
     notes = ["the paper states no numbers: collisions hurt even at low load"]
     notes += ["--full: 8,192 hosts, ten seeds"] if standing else []
     return Reproduced(figure, values, _drawn(comparison), about, [*notes, *comparison.table.notes])
-
-
-def _is_single_path(result: Result) -> bool:
-    name = pool.transport(result)
-    paths = pool.resolved(result, "transport.paths") or ""
-    return name in SINGLE_PATH and SINGLE_PATH[name] in ("", paths)
 
 
 def _drawn(comparison: fct_vs_load.Comparison) -> dict[str, list[object]]:

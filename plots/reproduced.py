@@ -20,7 +20,8 @@ from netsim.units import format_number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PAPER = "\"I've Got 99 Problems But FLOPS Ain't One\", HotNets 2024"
+    from netsim.plots import sweeps
+
 ENDINGS = ("png", "pdf")
 
 POST_HOC = "POST-HOC"
@@ -84,7 +85,8 @@ class Reproduced:
     """A figure with what it shows.
 
     `drawn` has every value that is drawn, by column, all of one length. `about` says in a line
-    what was computed or simulated; `notes` what is to be known of the values.
+    what was computed or simulated; `notes` what is to be known of the values. `table` has more of
+    ours than there is of the paper's.
     """
 
     figure: Figure
@@ -92,6 +94,7 @@ class Reproduced:
     drawn: Mapping[str, Sequence[Any]]
     about: str
     notes: Sequence[str] = ()
+    table: sweeps.Table | None = None
 
 
 def write(made: Reproduced, directory: Path, name: str) -> list[Path]:

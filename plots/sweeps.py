@@ -31,6 +31,9 @@ STUDENT_95 = (
 
 NORMAL_95 = 1.960
 
+ONE_PATH = ("roce", "dcqcn")
+"""Transports whose flows have one path each, whatever their parameters."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -139,6 +142,12 @@ def span(point: Spread, scale: float) -> str:
 def difference(ours: float, other: float | None) -> str:
     """How much `ours` is above `other`, in per cent."""
     return "-" if other is None else f"{100 * (ours / other - 1):+.1f}"
+
+
+def on_one_path(result: Result) -> bool:
+    """Does the transport of a result keep each flow on the path that a hash gave it?"""
+    name = pool.transport(result)
+    return name in ONE_PATH or (name, resolved(result, "transport.paths")) == ("smartt", "ecmp")
 
 
 def settings(result: Result, apart: Sequence[str] = ()) -> dict[str, Any]:

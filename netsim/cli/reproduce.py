@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from netsim.plots.reproduced import Reproduced, Sweep, Value
     from netsim.results import Result
 
-FIGURES = ("fig4", "fig5", "fig6")
+FIGURES = ("fig1", "fig2", "fig3a", "fig3b", "fig3c", "fig4", "fig5", "fig6", "exposed")
 """Each is a module of netsim.plots."""
 
 ALL = "all"
@@ -68,11 +68,17 @@ def command(
     """Make figures of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024) again.
 
     \b
-    fig4   candidate topologies: a fat tree, planes, rails with scale-up networks,
-           drawn with 128 hosts each; their counts at 800,000 hosts
-    fig5   completion times of the pipeline's transfers, simulated
-    fig6   the tail of a permutation against load, simulated
-    all    all of these
+    fig1     size of the best model against training time, by four scaling laws
+    fig2     a GPU's forward and backward pass, with the communication beside it
+    fig3a    exposed communication against the speed of the scale-up network,
+    fig3b    the scale-out network,
+    fig3c    and the wide area
+    fig4     candidate topologies: a fat tree, planes, rails with scale-up networks,
+             drawn with 128 hosts each; their counts at 800,000 hosts
+    fig5     completion times of the pipeline's transfers, simulated
+    fig6     the tail of a permutation against load, simulated
+    exposed  exposed communication by transport, with simulated transfers
+    all      all of these
 
     Each is FIGURE.png and FIGURE.pdf, with what is drawn in FIGURE.csv, and the values that the
     paper states beside ours as a table and in FIGURE_stated.csv. Simulations are sweeps in the same
@@ -163,10 +169,13 @@ class _Simulation:
 
 
 def _show(name: str, made: Reproduced) -> None:
+    from netsim.cli.tables import comparison_table
     from netsim.cli.wide import show
 
     click.echo(f"{name}: {made.about}")
     show(stated_table(made.values))
+    if made.table is not None:
+        show(comparison_table(made.table))
     for note in made.notes:
         click.echo(note)
 

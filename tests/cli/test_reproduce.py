@@ -6,10 +6,14 @@ from importlib import import_module
 import pytest
 
 from netsim.cli.reproduce import FIGURES
-from netsim.plots import fig5, sweeps
+from netsim.plots import exposed, fig5, sweeps
 from netsim.plots.reproduced import Sweep
 
-SMALL = ("topology.hosts_per_leaf=2", "topology.leaves=4", "topology.spines=2", "traffic.size=1MB")
+TREE = ("topology.hosts_per_leaf=2", "topology.leaves=4", "topology.spines=2")
+SMALL = (*TREE, "traffic.stage_hosts=2", "traffic.size=0.9739MB")
+DENSE = (*TREE, "traffic.stage_hosts=2", "traffic.size=2.17088MB")
+"""Eight hosts with a hundredth of the messages."""
+
 QUICK, FULL = "results/reproduce_quick", "results/reproduce_full"
 
 
@@ -20,6 +24,11 @@ def small(monkeypatch):
     monkeypatch.setattr(fig5, "SWEEPS", (small,))
     monkeypatch.setattr(sweeps, "TRIALS", 2)
     return 7  # points, one of each transport
+
+
+def rows_of(directory, name):
+    with (directory / QUICK / name).open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def test_figure_4(netsim, tmp_path):
@@ -40,8 +49,7 @@ def test_what_is_finished_is_kept(netsim, fake, small, tmp_path):
     assert set(fake.threads) == {2}
     for ending in ("png", "pdf"):
         assert (tmp_path / QUICK / f"fig5.{ending}").is_file()
-    with (tmp_path / QUICK / "fig5_stated.csv").open(newline="") as file:
-        stated = {row["what"]: row for row in csv.DictReader(file)}
+    stated = {row["what"]: row for row in rows_of(tmp_path, "fig5_stated.csv")}
     roce = stated["RoCEv2: last flow / optimum (roce:800g)"]
     assert (roce["paper"], roce["standing"]) == ("9.0", "smaller")
     assert f"{float(roce['difference_percent']):+.1f} %" in result.stdout
@@ -116,4 +124,47 @@ def test_every_figure_can_be_made(name):
     module = import_module(f"netsim.plots.{name}")
     assert callable(module.make)
     assert all(isinstance(sweep, Sweep) for sweep in module.SWEEPS)
-    assert module.__doc__.startswith("Figure")
+
+
+def test_figures_of_the_model_take_no_simulation(netsim, fake, tmp_path):
+    names = ["fig1", "fig2", "fig3a", "fig3b", "fig3c"]
+    result = netsim("reproduce", *reversed(names))
+    assert result.exit_code == 0, result.output
+    assert fake.seen == []
+    written = sorted(path.name for path in (tmp_path / QUICK).iterdir())
+    endings = (".csv", ".pdf", ".png", "_stated.csv")
+    assert written == sorted(name + ending for name in names for ending in endings)
+    told = [line.partition(":")[0] for line in result.stdout.splitlines()]
+    assert [line for line in told if line in names] == names
+    assert result.stdout.count("POST-HOC") > 10
+    assert result.stdout.count("not reproduced") == 6
+
+
+def test_exposed_communication_uses_the_points_of_figure_5(netsim, fake, small, monkeypatch):
+    monkeypatch.setattr(exposed, "SWEEPS", (fig5.SWEEPS[0], Sweep("dense", "p2p_8192", DENSE)))
+    assert netsim("reproduce", "fig5").exit_code == 0
+    assert len(fake.seen) == small
+    result = netsim("reproduce", "exposed")
+    assert result.exit_code == 0, result.output
+    assert len(fake.seen) == 2 * small
+
+
+@pytest.mark.slow
+def test_simulated(netsim, monkeypatch, tmp_path):
+    """Sprayed packets come near the ideal, so that little is exposed; those on one path do not."""
+    few = 'transport=["ideal", "ndp:800g", "roce:800g"]'
+    pipeline, dense = (Sweep(these[-1], "p2p_8192", (*these, few)) for these in (SMALL, DENSE))
+    monkeypatch.setattr(fig5, "SWEEPS", (pipeline,))
+    monkeypatch.setattr(exposed, "SWEEPS", (pipeline, dense))
+    result = netsim("reproduce", "fig5", "exposed")
+    assert result.exit_code == 0, result.output
+    times = {row["transport"]: float(row["last_flow_ps"]) for row in rows_of(tmp_path, "fig5.csv")}
+    assert times["ideal"] < times["ndp:800g"] < 1.3 * times["ideal"]
+    assert times["roce:800g"] > 1.5 * times["ideal"]
+    found = {
+        (row["model"], row["transport"]): float(row["exposed_percent"])
+        for row in rows_of(tmp_path, "exposed.csv")
+        if row["statistic"] == "last flow"
+    }
+    for model, least in (("dense", 4.949), ("MoE", 18.70)):
+        assert least <= found[model, "ndp:800g"] < found[model, "roce:800g"]
