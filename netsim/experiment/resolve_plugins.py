@@ -129,7 +129,7 @@ class PluginResolver:
         for param in plugin.params:
             value = params[param.name]
             key = f"{section}.{param.name}"
-            if isinstance(value, str) and param.unit in ("file", "sizes"):
+            if isinstance(value, str) and param.unit in ("file", "sizes", "job"):
                 params[param.name] = self._file(key, value, param.unit)
             elif param.unit == "topology" and value is not None:
                 params[param.name] = self._part(key, value)
@@ -149,8 +149,8 @@ class PluginResolver:
         """The path of a file that a parameter names: relative to what says so.
 
         That is the experiment, or the current directory where an override names it; then the path
-        is absolute, so that a result can be traced wherever that is done. Of the names of sizes,
-        those are files that are there.
+        is absolute, so that a result can be traced wherever that is done. Of the names of sizes
+        and of jobs, those are files that are there.
         """
         base = Path.cwd() if self._mistakes.is_overridden(key) else self._directory
         try:

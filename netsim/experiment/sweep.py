@@ -151,6 +151,8 @@ def _parameter(
         return [Variant(value)]
     if param.unit == "topology" and isinstance(value, (dict, list)):
         return _plugin(key, value, find)
+    if param.unit == "job" and isinstance(value, dict):
+        return [Variant(value)]  # lists in it belong to the job
     is_count = param.unit == "count"
     if param.each and isinstance(value, dict):
         parts = [_values(f"{key}.{one}", value[one], is_count=is_count) for one in value]

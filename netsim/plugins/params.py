@@ -21,6 +21,7 @@ second, counts; floats; bools; text).
 | file | "flows.csv" | str, the path; relative ones start at the experiment's directory |
 | sizes | "2MB" or [["1KB", 0.5], ["1MB", 1.0]] | tuple of (bytes, cumulative probability) |
 | sizes | "web_search" or "sizes.csv" | str, the name of a distribution or of a file |
+| job | "gpt3_175b", "job.toml" or a table | str or dict, for `netsim.job.load.load_job` |
 | topology | a table with kind and parameters, or a kind | a topology in use; of topologies only |
 
 A parameter with `each` may have a value for each of several parts, such as the tiers of a tree. A
@@ -327,6 +328,16 @@ def _topology(_: Param, value: object) -> dict[str, Any]:
     return dict(value)
 
 
+def _job(_: Param, value: object) -> str | dict[str, Any]:
+    """A job by its name or its table; whoever simulates it reads it."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, Mapping):
+        hint = "a name, a file, or a table such as [traffic.job]"
+        raise InputError(f"{written(value)} is no job", hint=hint)
+    return dict(value)
+
+
 def _sizes(param: Param, value: object) -> Sizes:
     return parse_sizes(value, lambda probability: _fraction(param, probability))
 
@@ -348,6 +359,7 @@ _CONVERTERS: dict[str, Callable[[Param, Any], Any]] = {
     "file": _text,
     "sizes": _sizes,
     "topology": _topology,
+    "job": _job,
 }
 UNITS = (*_CONVERTERS, "queue", "buffer")
 
@@ -358,7 +370,7 @@ _FORMATTERS: dict[str, Callable[[Any], Any]] = {
     "buffer": format_bytes,
     "rate": format_rate,
 }
-UNITS_OF_ONE = ("queue", "buffer", "file", "sizes", "topology")
+UNITS_OF_ONE = ("queue", "buffer", "file", "sizes", "topology", "job")
 """Units of parameters that have no value for each part."""
 
 _EXAMPLES = {
@@ -373,4 +385,5 @@ _EXAMPLES = {
     "file": '"flows.csv"',
     "sizes": '"2MB"',
     "topology": '"fat_tree"',
+    "job": '"gpt3_175b"',
 }

@@ -154,7 +154,8 @@ def data_files(point: Point) -> list[Path]:
         point.directory / Path(value).expanduser()
         for use in point.uses
         for param in use.plugin.params
-        if param.unit in ("file", "sizes") and isinstance(value := use.params[param.name], str)
+        if param.unit in ("file", "sizes", "job")
+        and isinstance(value := use.params[param.name], str)
     ]
     return [path for path in named if path.is_file()]
 

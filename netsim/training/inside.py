@@ -1,0 +1,78 @@
+"""What ranks of a stage exchange between what they compute: of tensors, contexts and experts.
+
+Tensor-parallel ranks share every layer, context-parallel ones every sequence, and expert-parallel
+ones the experts of a layer. Each exchange is an event of a segment: it begins behind the segment's
+computing, or beside it, and unless it is put off the next segment waits for it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.job.schedules import Schedule
+from netsim.training.grid import Grid
+from netsim.training.segments import NO_EVENT, Segments
+
+Ints = NDArray[np.int64]
+
+
+def add_events(
+    grid: Grid, schedule: Schedule, segments: Segments, order: Ints
+) -> tuple[Ints, Ints]:
+    """int64[segments, n], twice: what begins and what ends the event of each; -1 without one."""
+    shape = (len(segments), grid.n)
+    begin, end = (np.full(shape, -1, np.int64) for _ in range(2))
+    for number, event in enumerate(segments.events):
+        rows = np.flatnonzero(segments.event == number)
+        stage = segments.stage[rows]
+        size_bytes = None
+        if event.message.kind == "ep" and grid.part.routing is not None:
+            size_bytes = _exchanged(grid, schedule, segments, rows)
+        begin[rows], end[rows] = grid.collective(
+            event.message, stage, order[rows], times=event.times, size_bytes=size_bytes
+        )
+    return begin, end
+
+
+def _exchanged(grid: Grid, schedule: Schedule, segments: Segments, rows: Ints) -> Ints:
+    """int64[rows, groups, m, m]: bytes between ranks that share experts.
+
+    Every pass through a layer has two exchanges: what goes to the experts, and what comes back.
+    """
+    part, event = grid.part, segments.events[segments.event[rows[0]]]
+    assert part.routing is not None
+    operation, layer = segments.operation[rows], segments.part[rows]
+    fresh = np.ones(rows.size, bool)
+    fresh[1:] = (np.diff(operation) != 0) | (np.diff(layer) != 0)
+    place = np.arange(rows.size) - np.flatnonzero(fresh)[np.cumsum(fresh) - 1]
+    groups = grid.groups(event.message)
+    there = part.routing.bytes_of(
+        layer,
+        schedule.micro_batch[operation].astype(np.int64),
+        groups.shape[0],
+        part.bytes_of(event.message),
+    )
+    back = (place % 2 == 1)[:, None, None, None]
+    return np.where(back, there.swapaxes(-1, -2), there)
+
+
+def add_edges(grid: Grid, segments: Segments, computed: Ints, events: tuple[Ints, Ints]) -> None:
+    """What events wait for, and what waits for them within a stage."""
+    begin, end = events
+    has = segments.event != NO_EVENT
+    beside, blocks = (
+        np.array([getattr(event, name) for event in segments.events] + [False])[segments.event]
+        for name in ("beside", "blocks")
+    )
+    behind = np.flatnonzero(has & ~beside)
+    grid.ops.after(computed[behind], begin[behind])
+    at_once = np.flatnonzero(beside)
+    grid.ops.after_start(computed[at_once], begin[at_once])
+    # The next segment of the same stage: ranks of a row are those of its stage.
+    waiting = np.flatnonzero(has[:-1] & blocks[:-1] & (segments.stage[:-1] == segments.stage[1:]))
+    grid.ops.after(end[waiting], computed[waiting + 1])
+
+
+assert NO_EVENT == -1
+"""It picks the last entry of the flags above."""

@@ -1,0 +1,35 @@
+"""A small job whose times are round, on a machine that nothing is left out of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from netsim.job.job import Job
+from netsim.job.load import load_job
+
+MACHINE: dict[str, Any] = {
+    "memory": "100GB",
+    "matrix": {"peak": {"bf16": "100TFLOP/s"}},
+    "scale_up": {"rate": "800Gbps"},
+    "scale_out": {"rate": "100Gbps"},
+    "domain_gpus": 8,
+}
+
+
+def small_job(
+    layout: dict[str, Any] | None = None,
+    overlap: dict[str, Any] | None = None,
+    machine: dict[str, Any] | None = None,
+    **model: Any,
+) -> Job:
+    """Layers of 256 x 256 and sequences of 128 tokens; keys of parts in place of these."""
+    sizes = {"layers": 8, "hidden": 256, "heads": 8, "sequence": 128, "vocabulary": 1024}
+    return load_job(
+        {
+            "name": "small",
+            "model": {**sizes, **model},
+            "machine": {**MACHINE, **(machine or {})},
+            "layout": {"global_batch": 8, **(layout or {})},
+            "overlap": overlap or {},
+        }
+    )

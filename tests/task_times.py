@@ -1,0 +1,94 @@
+"""A workload in time, slow and obvious, on a network in which no flow disturbs another one.
+
+Every flow takes as long as its bytes at one rate, and a delay; a host sends any number at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.flows import RECEIVE, SEND, Workload
+from netsim.limits import PS_BITS
+from netsim.model.operations import WHATS
+
+Ints = NDArray[np.int64]
+
+
+class Times:
+    """Start and end of every task; of operations, from their tasks."""
+
+    def __init__(self, load: Workload, start: Ints, end: Ints) -> None:
+        self.load = load
+        self.start = start
+        self.end = end
+
+    @property
+    def makespan(self) -> int:
+        return int(self.end.max())
+
+    def rows(self, what: str | None = None, kind: str | None = None) -> Ints:
+        """Operations of a sort."""
+        table = self.load.operations
+        assert table is not None
+        chosen = np.ones(len(table), bool)
+        if what is not None:
+            chosen &= table.what == WHATS.index(what)
+        if kind is not None:
+            chosen &= table.kind == (table.kinds.index(kind) if kind in table.kinds else -1)
+        return np.flatnonzero(chosen)
+
+    def span(self, rows: Ints) -> tuple[Ints, Ints]:
+        """When operations begin and end."""
+        table = self.load.operations
+        assert table is not None
+        return self.start[table.begin_task[rows]], self.end[table.end_task[rows]]
+
+
+def run_alone(
+    load: Workload, rate_bps: Callable[[int, int], int] | None = None, delay_ps: int = 0
+) -> Times:
+    """When every task starts and ends. Without a rate, bytes take no time.
+
+    A send task is done as its bytes are handed over, and they are delivered the delay later.
+    """
+    tasks, flows = load.tasks, load.flows
+    assert tasks is not None
+    n = len(tasks)
+    before: list[list[int]] = [[] for _ in range(n)]
+    for pairs in (tasks.edges(), tasks.in_streams()):
+        for first, then in zip(*(side.tolist() for side in pairs), strict=True):
+            before[then].append(first)
+    of_flow = {}
+    for task in np.flatnonzero(tasks.kind == SEND).tolist():
+        of_flow[int(tasks.flow[task])] = task
+    sender = [
+        of_flow[int(flow)] if kind == RECEIVE else -1
+        for kind, flow in zip(tasks.kind, tasks.flow, strict=True)
+    ]
+    took = tasks.duration_ps.tolist()
+    for task in of_flow.values():
+        flow = int(tasks.flow[task])
+        if rate_bps is not None:
+            rate = rate_bps(int(flows.src[flow]), int(flows.dst[flow]))
+            took[task] += int(flows.size_bytes[flow]) * PS_BITS // rate
+    start, end = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
+    stack = list(range(n))
+    while stack:
+        task = stack[-1]
+        if end[task] >= 0:
+            stack.pop()
+            continue
+        needs = [*before[task], *([sender[task]] if sender[task] >= 0 else [])]
+        missing = [one for one in needs if end[one] < 0]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        ready = max((int(end[one]) for one in before[task]), default=0)
+        if sender[task] >= 0:
+            ready = max(ready, int(end[sender[task]]) + delay_ps)
+        start[task], end[task] = ready, ready + took[task]
+    return Times(load, start, end)
