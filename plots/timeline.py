@@ -1,94 +1,184 @@
-"""When hosts computed, sent and received: a row for each stream of a host, one for its flows.
+"""When hosts computed and communicated: a row for each stream that computes, and for each kind of
+communication; of traffic without operations, one for all flows of a host.
 
-On a stream stands a bar for each compute task. Of a host's flows, those that it sends lie in the
-upper half of the row, from their send task's start to its end; those that it receives in the
-lower half, from the flow's start to the end of their receive task.
+On a row stands a bar for each compute, or collective. Of messages, those that a host sends lie in
+the upper half of the row, until they are handed over; those that it receives in the lower half,
+from when the flow started until it was delivered. A critical path is a line through the bars: level
+while somebody computes or waits for software, and from the sender's row down or up to the
+receiver's while a flow is under way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.errors import InputError
 from netsim.plots import pool, style
+from netsim.plots.timeline_bars import PLACES, Timeline, timeline_of
+from netsim.plots.timeline_path import path_line
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from netsim.results import Result
+    from netsim.tracing.critical_path import CriticalPath
 
 MOST_ROWS = 64
-"""More cannot be told apart; the first hosts are shown."""
+"""More cannot be told apart; the first ones are shown."""
 
-Bars = list[tuple[float, float]]
-"""Where each begins, and how long it is."""
+COMPUTES = ("#9CC3E6", "#1F5C99", "#D5DCE4", "#5B8DB8", "#0B2E4F", "#B7B7B7")
+"""Of what is computed: light and dark in turn."""
 
-COMPUTE, SENT, RECEIVED = "compute", "send", "receive"
-EXTENT = {COMPUTE: (-0.4, 0.8), SENT: (-0.4, 0.4), RECEIVED: (0.0, 0.4)}
-"""Of a kind of bar, within its row: where it begins, from above, and its height."""
+COMMUNICATION = (
+    ("#D55E00", ""), ("#E8C400", "////"), ("#009E73", "\\\\\\\\"), ("#CC79A7", "xxxx"),
+    ("#E69F00", "...."), ("#7A7A00", "----"), ("#8C510A", "++++"), ("#5E3C99", "||||"),
+)  # fmt: skip
+"""Of kinds of communication: colour and hatch, to be told apart in grey."""
+
+MOST_TEXTS = 1000
+TEXT_PT, LETTER = 6.0, 0.62
+"""Of texts in bars: size in points, and width of a letter in that."""
+
+WIDE_IN, MARGIN_IN, ROW_IN = 9.0, 1.6, 0.22
+"""Inches: of a figure's width, of what is beside its panel, of a row's height."""
 
 
-@dataclass
-class Row:
-    """What stands in one row, by kind."""
+@dataclass(frozen=True)
+class View:
+    """What is to be seen: hosts (None: all), times, and the critical path if there is one."""
 
-    name: str
-    bars: dict[str, Bars] = field(default_factory=dict)
+    hosts: Sequence[int] | None = None
+    from_ps: int = 0
+    to_ps: int | None = None
+    path: CriticalPath | None = None
 
 
-def draw(results: Sequence[Result]) -> Figure:
-    """The timeline of one run. Raises InputError if there are several, or it has no tasks."""
+class Look(NamedTuple):
+    """How a category of bars is filled."""
+
+    colour: str
+    hatch: str = ""
+
+    @property
+    def is_dark(self) -> bool:
+        """Is white text read better on it than black?"""
+        red, green, blue = (int(self.colour[k : k + 2], 16) for k in (1, 3, 5))
+        return 0.3 * red + 0.59 * green + 0.11 * blue < 128
+
+
+def draw(results: Sequence[Result], view: View | None = None) -> Figure:
+    """The timeline of one run. Raises InputError if there are several, or nothing is to be seen."""
     if len(results) != 1:
         raise InputError(f"{len(results)} results", hint="a timeline is of one")
     (result,) = results
-    if result.tasks is None:
-        raise InputError("the result has no tasks", file=str(result.path))
-    found = rows(result.tasks, result.flows)
-    if not found:
-        raise InputError("no task is done", file=str(result.path))
-    shown = found[:MOST_ROWS]
-    unit, scale = style.time_unit([result.summary["makespan_ps"]])
+    view = view or View()
+    end_ps = int(result.summary.get("makespan_ps", 0))
+    from_ps, to_ps = view.from_ps, end_ps if view.to_ps is None else view.to_ps
+    if from_ps >= max(1, to_ps):
+        raise InputError("there is nothing between the times", key="--from", hint="a later --to")
+    found = timeline_of(result, view.hosts, from_ps, to_ps, MOST_ROWS)
+    unit, scale = style.time_unit([to_ps])
     figure, (axes,) = style.new_figure()
-    figure.set_figheight(1.5 + 0.22 * max(8, len(shown)))
-    for index, (kind, (top, height)) in enumerate(EXTENT.items()):
-        label = kind
-        for place, row in enumerate(shown):
-            bars = [(start / scale, length / scale) for start, length in row.bars.get(kind, [])]
-            if bars:
-                axes.broken_barh(
-                    bars, (place + top, height), color=style.colour(index), label=label, linewidth=0
-                )
-                label = "_"
-    axes.set_yticks(range(len(shown)), [row.name for row in shown])
-    axes.set_ylim(len(shown) - 0.4, -0.6)
+    figure.set_size_inches(WIDE_IN, 1.3 + ROW_IN * max(6, len(found.rows)))
+    looks = _looks(found.bars)
+    for category, look in looks.items():
+        _fill(axes, found.bars, category, look, scale)
+    _write(axes, found.bars, looks, (from_ps, to_ps), scale)
+    if view.path is not None:
+        _mark(axes, view.path, found, scale)
+    axes.set_yticks(range(len(found.rows)), found.rows["name"].to_list(), fontsize="small")
+    axes.set_ylim(len(found.rows) - 0.4, -0.6)
+    axes.set_xlim(from_ps / scale, to_ps / scale)
     axes.set_xlabel(f"time ({unit})")
+    _part_ranks(axes, found.rows)
     figure.suptitle(pool.title([result]), fontsize="medium")
-    left_out = len(found) - len(shown)
-    caption = f"{left_out} more rows are not shown" if left_out else ""
+    caption = f"{found.left_out:,} more rows are not shown" if found.left_out else ""
     style.legend(figure, axes, style.OUTSIDE, caption)
     return figure
 
 
-def rows(tasks: pl.DataFrame, flows: pl.DataFrame) -> list[Row]:
-    """The rows, host by host: its streams, then its flows. Only what is done has a bar."""
+def _looks(bars: pl.DataFrame) -> dict[str, Look]:
+    """How each category looks: what computes before what communicates, each in order of time."""
     import polars as pl
 
-    starts = flows.select("flow", pl.col("start_ps").alias("flow_start_ps"))
-    done = tasks.filter(pl.col("end_ps").is_not_null() & (pl.col("kind") != "join"))
-    begin = pl.when(pl.col("kind") == RECEIVED).then("flow_start_ps").otherwise("start_ps")
-    bars = (
-        done.join(starts, on="flow", how="left", maintain_order="left")
-        .with_columns(begin.alias("begin_ps"), pl.col("kind").cast(pl.String))
-        .sort("host", "stream", "task", nulls_last=True)
+    first = bars.group_by("category", "communicates").agg(pl.col("begin_ps").min())
+    first = first.sort("communicates", "begin_ps", "category")
+    found: dict[str, Look] = {}
+    counts = [0, 0]
+    for row in first.iter_rows(named=True):
+        index = counts[row["communicates"]]
+        counts[row["communicates"]] += 1
+        if row["communicates"]:
+            found[row["category"]] = Look(*COMMUNICATION[index % len(COMMUNICATION)])
+        else:
+            found[row["category"]] = Look(COMPUTES[index % len(COMPUTES)])
+    return found
+
+
+def _fill(axes: Axes, bars: pl.DataFrame, category: str, look: Look, scale: float) -> None:
+    """The bars of a category, as one collection."""
+    import numpy as np
+    import polars as pl
+    from matplotlib.collections import PolyCollection
+
+    its = bars.filter(pl.col("category") == category)
+    x0, x1 = (its[name].to_numpy() / scale for name in ("begin_ps", "end_ps"))
+    top, height = np.array(PLACES)[its["place"].to_numpy()].T
+    y0 = its["row"].to_numpy() + top
+    y1 = y0 + height
+    corners = np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]).transpose(2, 0, 1)
+    collection = PolyCollection(
+        list(corners),
+        facecolor=look.colour,
+        edgecolor="white",
+        linewidth=0.3,
+        hatch=look.hatch or None,
+        label=category,
+        zorder=2,
     )
-    found: dict[tuple[int, int | None], Row] = {}
-    for one in bars.iter_rows(named=True):
-        key = one["host"], one["stream"]
-        what = "flows" if one["stream"] is None else f"stream {one['stream']}"
-        row = found.setdefault(key, Row(f"h{one['host']} {what}"))
-        length = one["end_ps"] - one["begin_ps"]
-        row.bars.setdefault(one["kind"], []).append((one["begin_ps"], length))
-    return list(found.values())
+    axes.add_collection(collection)
+
+
+def _write(
+    axes: Axes,
+    bars: pl.DataFrame,
+    looks: dict[str, Look],
+    times_ps: tuple[int, int],
+    scale: float,
+) -> None:
+    """The texts of bars that compute, where they fit; none where there are too many to be read."""
+    import polars as pl
+
+    point_ps = (times_ps[1] - times_ps[0]) / (72 * (WIDE_IN - MARGIN_IN))
+    need = (pl.col("text").str.len_chars() * LETTER * TEXT_PT + 2) * point_ps
+    begin, end = pl.col("begin_ps").clip(*times_ps), pl.col("end_ps").clip(*times_ps)
+    fitting = bars.filter(~pl.col("communicates") & (pl.col("text") != "") & (end - begin >= need))
+    if len(fitting) > MOST_TEXTS:
+        return
+    middles = fitting.select((begin + end) / (2 * scale)).to_series()
+    for row, middle in zip(fitting.iter_rows(named=True), middles, strict=True):
+        colour = "white" if looks[row["category"]].is_dark else "black"
+        look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TEXT_PT, "zorder": 3}
+        axes.text(middle, row["row"], row["text"], color=colour, clip_on=True, **look)
+
+
+def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> None:
+    """The critical path: a black line, white around it."""
+    from matplotlib.patheffects import Normal, Stroke
+
+    x, y = path_line(path.pieces, found.rows)
+    around = [Stroke(linewidth=3.2, foreground="white"), Normal()]
+    look: dict[str, Any] = {"color": "black", "linewidth": 1.4, "path_effects": around}
+    axes.plot(x / scale, y, label="critical path", zorder=4, **look)
+
+
+def _part_ranks(axes: Axes, rows: pl.DataFrame) -> None:
+    """Thin lines between the rows of different ranks."""
+    ranks = rows["rank"].to_list()
+    for place in range(1, len(ranks)):
+        if ranks[place] != ranks[place - 1]:
+            axes.axhline(place - 0.5, color="#BBBBBB", linewidth=0.6, zorder=0)

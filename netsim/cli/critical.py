@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SAID = {
     "compute": "computing",
+    "formula": "collectives by formula",
     "join": "joins",
     "flow": "flows",
     "send": "flows handed over",

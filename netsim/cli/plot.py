@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.errors import InputError
+from netsim.units import written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,6 +28,9 @@ KINDS = {
     "topology": "topology",
 }
 """Kind -> module of netsim.plots that draws results."""
+
+TIMELINE = "timeline"
+"""The kind that is of some hosts and times."""
 
 TOPOLOGY = "topology"
 """The kind that --y is for as well."""
@@ -56,6 +61,10 @@ COMPARISONS = {"load": "fct_vs_load", "transports": "transports"}
     f"such as drops; {Y} by default. With --kind topology what links are coloured by: utilisation, "
     "drops, trims, marks, lost, pauses or queue.",
 )
+@click.option("--hosts", metavar="HOSTS", help='Of a timeline: hosts to show, such as "0..3,8".')
+@click.option("--from", "since", metavar="TIME", help="Of a timeline: begin there, such as 10us.")
+@click.option("--to", "until", metavar="TIME", help="Of a timeline: end there.")
+@click.option("--critical", is_flag=True, help="Of a timeline: draw the critical path into it.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -63,7 +72,15 @@ COMPARISONS = {"load": "fct_vs_load", "transports": "transports"}
     "beside the (first) result by default.",
 )
 def command(
-    results: tuple[Path, ...], kind: str | None, x: str | None, y: str | None, out: Path | None
+    results: tuple[Path, ...],
+    kind: str | None,
+    x: str | None,
+    y: str | None,
+    hosts: str | None,
+    since: str | None,
+    until: str | None,
+    critical: bool,
+    out: Path | None,
 ) -> None:
     """Draw RESULT, a directory that netsim run has written; several are drawn as if they were one.
 
@@ -73,7 +90,8 @@ def command(
     fct         share of the flows that are done by each time, beside the ideal
     slowdown    completion time over ideal, by flow size or rank
     links       utilisation and largest queue of every link
-    timeline    of one run with tasks: when each host computed, sent and received
+    timeline    of one run with tasks: when each host computed, sent and received;
+                of some --hosts, --from and --to some time, with the --critical path
     series      queues, rates and state over time, of a run with [outputs] sample
     topology    the network, its links coloured by --y, with what failed
     load        sweep over traffic.load: last flow and mean against load, a line per
@@ -88,6 +106,10 @@ def command(
     from netsim.results import results_in
 
     points = [point for path in results for point in results_in(path)]
+    view = {"hosts": hosts, "from": since, "to": until, "critical": critical or None}
+    given = [name for name, value in view.items() if value is not None]
+    if given and kind != TIMELINE:
+        raise InputError(f"--{given[0]} is of timelines", hint="--kind timeline")
     if x is not None:
         if kind is not None:
             raise InputError("--kind and --x cannot stand together", hint="leave one of them out")
@@ -99,6 +121,9 @@ def command(
 
         default, comparison = f"{kind}.png" if y is None else f"{kind}_{y}.png", None
         figure = topology.draw(points, y)
+    elif kind == TIMELINE and y is None:
+        default, comparison = f"{kind}.png", None
+        figure = _timeline(points, hosts, since, until, critical)
     elif y is not None:
         raise InputError("--y needs an axis to stand against", key="--x", hint="such as --x seed")
     else:
@@ -113,6 +138,40 @@ def command(
         for note in comparison.table.notes:
             click.echo(note)
     click.echo(path)
+
+
+def _timeline(
+    points: list[Result], hosts: str | None, since: str | None, until: str | None, critical: bool
+) -> Figure:
+    """The timeline of the hosts and the time that are asked for."""
+    from netsim.plots.timeline import View, draw
+    from netsim.units import parse_time_ps
+
+    path = None
+    if critical and len(points) == 1:
+        from netsim.tracing.critical_path import critical_path
+
+        path = critical_path(points[0])
+        for warning in path.warnings:
+            click.echo(f"warning: {warning}", err=True)
+    times = [parse_time_ps(text) if text is not None else None for text in (since, until)]
+    return draw(points, View(_hosts(hosts), times[0] or 0, times[1], path))
+
+
+def _hosts(text: str | None) -> list[int] | None:
+    """The hosts of "0..3,8"."""
+    if text is None:
+        return None
+    found: list[int] = []
+    for part in text.split(","):
+        first, dots, last = (one.strip() for one in part.partition(".."))
+        ends = (first, last if dots else first)
+        if not all(re.fullmatch("[0-9]{1,9}", end) for end in ends):
+            raise InputError(
+                f"{written(part.strip())} is no host", key="--hosts", hint='such as "0..3,8"'
+            )
+        found += range(int(ends[0]), int(ends[1]) + 1)
+    return found
 
 
 def _drawn(kind: str, points: list[Result]) -> tuple[Figure, Any]:

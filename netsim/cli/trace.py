@@ -137,10 +137,10 @@ def _check_critical(critical: bool, given: dict[str, str | None]) -> None:
         )
     for name, value in given.items():
         if value is not None:
-            raise InputError(
-                f"--{name} and --critical cannot stand together",
-                hint="leave one of them out",
-            )
+            hint = "leave one of them out"
+            if name == "plot":
+                hint = "netsim plot RESULT --kind timeline --critical"
+            raise InputError(f"--{name} and --critical cannot stand together", hint=hint)
 
 
 def flow_number(result: Result, text: str) -> int:

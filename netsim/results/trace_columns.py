@@ -55,7 +55,8 @@ CRITICAL = (
     Column(
         "what",
         "",
-        "compute: a compute task; join: a task that takes no time; flow: a flow, from its start to "
+        "compute: a compute task; formula: a collective that is timed by one; join: a task that "
+        "takes no time; flow: a flow, from its start to "
         "its delivery; send: a flow until its send task was done (handed over or acknowledged); "
         "latency: of software, before a flow or behind its delivery; start: until a flow was to "
         "start that waits for nothing",
@@ -71,6 +72,8 @@ CRITICAL = (
     Column("to", "host", "destination of a flow; else null"),
     Column("task", "index", "number of the task; null of what is no task"),
     Column("flow", "index", "number of the flow; null of what is none"),
+    Column("operation", "index", "operation that begins or ends with the task; null if none does"),
+    Column("stream", "index", "stream of what computes; null of what is in none"),
     Column("kind", "", "kind of the flow, or of the operation, if the traffic names kinds"),
     Column("label", "", "name that the traffic gave the task or the flow"),
     Column("ideal_ps", "ps", "what the flow takes alone in the network; null of what is no flow"),

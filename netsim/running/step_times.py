@@ -10,6 +10,8 @@ interval's begin. In the chain
   was delivered; a collective from when the last of its ranks began until it ended at the rank from
   which the chain comes. That is **exposed** communication of its kind;
 - a compute, of another rank, is **bubble**: nothing to do for this rank until that one is done;
+- a compute of a kind that messages or collectives have as well, such as the launch of one, is no
+  computing, but communication of that kind;
 - what no operation explains is left over as **other**.
 
 So compute + exposed + bubble + other is the time of the step, for every rank, to the picosecond.
@@ -88,6 +90,8 @@ class _Chains:
         self.what = table["what"]
         self.kinds, self.kind = np.unique(table["kind"], return_inverse=True)
         self.ranks, self.rank = np.unique(table["rank"], return_inverse=True)
+        of_messages = np.setdiff1d(self.kinds[self.kind[table["group"] >= 0]], [""])
+        self.computes = (self.what == "compute") & ~np.isin(table["kind"], of_messages)
         self.packets = np.isin(self.what, COLLECTIVES) & ~table["formula"]
         self.last_to_begin = self._last_to_begin(table["group"])
         receive = (self.what == "receive") & (self.before >= 0)
@@ -112,7 +116,7 @@ class _Chains:
 
     def _idle(self) -> _Idle:
         """All idle intervals of all ranks; behind its last compute each has one until INF."""
-        computes = np.flatnonzero((self.what == "compute") & (self.begin >= 0))
+        computes = np.flatnonzero(self.computes & (self.begin >= 0))
         computes = computes[np.lexsort((self.begin[computes], self.rank[computes]))]
         n, rank, end = computes.size, self.rank[computes], self.end[computes]
         end = np.where(end < 0, INF, end)  # under way as the run was cut off
@@ -160,7 +164,7 @@ class _Chains:
             since = np.clip(self.begin[first], floor, until)
             # A receive for which its message was there already took no time.
             since = np.where((self.what[at] == "receive") & ~message, until, since)
-            computes = self.what[at] == "compute"
+            computes = self.computes[at]
             np.add.at(bubble, of[computes], (until - since)[computes])
             np.add.at(
                 exposed, (of[~computes], self.kind[at[~computes]]), (until - since)[~computes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from netsim.bounds.ideal import hand_over_times
 from netsim.errors import InputError
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.model.flows import FlowTable
+from netsim.model.operations import WHATS
 from netsim.model.tasks import ACKED, KINDS, SEND, TaskTable
 from netsim.results import COLUMNS
 from netsim.tracing.backwards import Ints, Piece, Times, pieces
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
     from netsim.experiment import Point
     from netsim.results import Result
+
+RECEIVE = WHATS.index("receive")
+"""Behind it stand the collectives."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ def _table(
     import polars as pl
 
     flows = scenario.messages
-    send, kinds = tasks.of_flows(SEND, len(flows)), _Kinds(scenario, tasks)
+    send, told = tasks.of_flows(SEND, len(flows)), _Operations(scenario, tasks)
     alone = scenario.alone or scenario.ideal
     left = _handed_over(scenario, point)
     rows = []
@@ -165,8 +169,8 @@ def _table(
                 **one._asdict(),
                 "task": one.task if one.task >= 0 else None,
                 "flow": one.flow if one.flow >= 0 else None,
+                **told.of(one),
                 "to": int(flows.dst[one.flow]) if crossing else None,
-                "kind": kinds.of(one),
                 "label": _label(one, tasks, flows, send),
                 "ideal_ps": ideal,
             }
@@ -176,25 +180,36 @@ def _table(
     return pl.DataFrame(rows, schema=schema)
 
 
-class _Kinds:
-    """The kinds of flows and of operations, as far as the traffic names them."""
+class _Operations:
+    """What is known of pieces from the operations of ranks, or of flows, that they belong to."""
 
     def __init__(self, scenario: Scenario, tasks: TaskTable) -> None:
+        self.tasks = tasks
         self.flow, self.of_flows = scenario.messages.named_kinds()
-        self.operations = scenario.load.operations
-        self.operation = np.full(len(tasks), -1, np.int64)
-        if self.operations is not None:
+        self.table = scenario.load.operations
+        self.of_task = np.full(len(tasks), -1, np.int64)
+        if self.table is not None:
             # Of messages in chunks some end with tasks that the traffic did not give.
             n_tasks = len(scenario.load.tasks or ())
-            self.operation = self.operations.of_tasks(n_tasks)[: len(tasks)]
+            self.of_task = self.table.of_tasks(n_tasks)[: len(tasks)]
 
-    def of(self, one: Piece) -> str:
-        """The kind of a piece: of its flow, or of the operation that its task belongs to."""
-        if one.flow >= 0:
-            return str(self.of_flows[self.flow[one.flow]])
-        if self.operations is None or one.task < 0 or self.operation[one.task] < 0:
-            return ""
-        return str(self.operations.kinds[self.operations.kind[self.operation[one.task]]])
+    def of(self, one: Piece) -> dict[str, Any]:
+        """The operation, the stream and the kind of a piece, and what it is."""
+        operation = int(self.of_task[one.task]) if one.task >= 0 else -1
+        computes = one.what == "compute"
+        what, stream = one.what, int(self.tasks.stream[one.task]) if computes else -1
+        kind = self.of_flows[self.flow[one.flow]] if one.flow >= 0 else ""
+        if self.table is not None and operation >= 0:
+            kind = kind or self.table.kinds[self.table.kind[operation]]
+            stream = int(self.table.stream[operation]) if computes else -1
+            if computes and self.table.what[operation] > RECEIVE:
+                what = "formula"
+        return {
+            "what": what,
+            "operation": operation if operation >= 0 else None,
+            "stream": stream if stream >= 0 else None,
+            "kind": kind,
+        }
 
 
 def _handed_over(scenario: Scenario, point: Point) -> Ints:

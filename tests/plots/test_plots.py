@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from fakes import FakePoint, fake_result
 from plot_points import curve, make, point, varied
 
-from netsim import InputError, load
+from netsim import InputError
 from netsim.plots import (
     fct_cdf,
     fct_vs_load,
@@ -13,11 +12,9 @@ from netsim.plots import (
     pool,
     save,
     slowdown,
-    timeline,
     transports,
 )
 from netsim.plots.style import MAX_POINTS, thin
-from netsim.results import write_result
 
 __all__ = ["make", "point"]
 
@@ -271,49 +268,3 @@ class TestComparisons:
         assert list(compare(results).ours["max"]) == ["ndp (partial)", "homa"]
         with pytest.raises(InputError, match="no flow of any transport is finished"):
             compare(results[2::3] * 2 if compare is transports.compare else results[2::3])
-
-
-TASKS = {
-    "task": np.arange(6),
-    "host": np.array([0, 0, 0, 1, 1, 1]),
-    "kind": np.array(["compute", "compute", "send", "receive", "join", "compute"]),
-    "stream": np.array([0, 3, -1, -1, -1, 0]),
-    "flow": np.array([-1, -1, 0, 0, -1, -1]),
-    "ready_ps": np.array([0, 0, 5, 0, 90, 90]) * 10**6,
-    "start_ps": np.array([0, 0, 5, 80, 90, -1]) * 10**6,
-    "end_ps": np.array([5, 9, 40, 90, 90, -1]) * 10**6,
-}
-
-
-def with_tasks(tmp_path, tasks=TASKS):
-    result = fake_result(2)
-    result.tasks = {name: np.array(column) for name, column in tasks.items()}
-    result.flows["start_ps"][0] = 7 * 10**6
-    result.summary |= {"tasks": 6, "tasks_done": 5, "makespan_ps": 90 * 10**6}
-    return load(write_result(tmp_path / "tasks", FakePoint(), result))
-
-
-def test_a_timeline_has_a_bar_for_each_task_that_is_done(tmp_path):
-    result = with_tasks(tmp_path)
-    rows = timeline.rows(result.tasks, result.flows)
-    assert [(row.name, row.bars) for row in rows] == [
-        ("h0 stream 0", {"compute": [(0, 5 * 10**6)]}),
-        ("h0 stream 3", {"compute": [(0, 9 * 10**6)]}),
-        ("h0 flows", {"send": [(5 * 10**6, 35 * 10**6)]}),
-        ("h1 flows", {"receive": [(7 * 10**6, 83 * 10**6)]}),  # from its flow's start
-    ]
-    axes = timeline.draw([result]).axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == [row.name for row in rows]
-    assert axes.get_xlabel() == "time (us)"
-    ends = [path.get_extents() for bars in axes.collections for path in bars.get_paths()]
-    assert [(box.x0, box.x1) for box in ends] == [(0, 5), (0, 9), (5, 40), (7, 90)]
-
-
-def test_a_timeline_is_of_one_run_with_tasks(make, tmp_path):
-    with pytest.raises(InputError, match="the result has no tasks"):
-        timeline.draw([make()])
-    with pytest.raises(InputError, match="a timeline is of one"):
-        timeline.draw([with_tasks(tmp_path)] * 2)
-    never = {**TASKS, "end_ps": np.full(6, -1)}
-    with pytest.raises(InputError, match="no task is done"):
-        timeline.draw([with_tasks(tmp_path, never)])

@@ -95,6 +95,17 @@ def test_the_last_to_begin_keeps_the_others_waiting() -> None:
     assert check(found) == {"compute": [1, 11], "bubble": [10, 0], "tp": [4, 4]}
 
 
+def test_the_launch_of_a_collective_is_communication() -> None:
+    rows = [
+        (0, 0, "forward", "compute", 0, 10, -1, -1),
+        (0, 1, "tp", "compute", 10, 12, 0, -1),
+        (0, 1, "tp", "all_reduce", 12, 15, 1, 0),
+        (0, 0, "forward", "compute", 15, 20, 2, -1),
+    ]
+    (found,) = step_times(table_of(*rows))
+    assert check(found) == {"compute": [15], "bubble": [0], "tp": [5]}
+
+
 def test_steps_follow_one_another_and_undone_ones_are_left_out() -> None:
     rows = [
         (0, 0, "", "compute", 0, 10, -1, -1),
