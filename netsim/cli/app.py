@@ -18,6 +18,7 @@ COMMANDS = {
     "resume": ("netsim.cli.resume", "Go on with a run from its checkpoint."),
     "check": ("netsim.cli.check", "Check an experiment and predict what it takes."),
     "topo": ("netsim.cli.topo", "Count, price and draw an experiment's network."),
+    "workload": ("netsim.cli.workload", "Show a training job: memory, times, messages, step."),
     "reproduce": ("netsim.cli.reproduce", "Make a figure of the paper, beside what it states."),
     "list": ("netsim.cli.list", "List what there is to build experiments of."),
     "show": ("netsim.cli.show", "Show a plugin or an experiment."),

@@ -109,6 +109,8 @@ def _contradictions(job: Job) -> Iterator[InputError]:
         yield _error("layout.sp", "there is nobody to share a sequence with", "tp of at least 2")
     if layout.ep > 1 and not model.experts:
         yield _error("layout.ep", "the model has no experts", "ep = 1")
+    if layout.ep_domains and layout.ep == 1:
+        yield _error("layout.ep_domains", "nobody shares the experts", "ep of at least 2")
     if layout.recompute == "selective" and model.fused_attention:
         yield _error(
             "layout.recompute",

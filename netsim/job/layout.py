@@ -68,6 +68,12 @@ class Layout:
     )
     zero: int = key(count(0), "ZeRO stage: 1 shares optimiser, 2 gradients, 3 weights", 0)
     ep: int = key(count(), "expert parallelism: GPUs that share the experts of a layer", 1)
+    ep_domains: int = key(
+        count(0),
+        "scale-up domains that a token's experts are in at the most, each of which gets it once; "
+        "0: each expert gets it by itself",
+        0,
+    )
     cp: int = key(count(), "context parallelism: GPUs that share a sequence", 1)
     micro_batch: int = key(count(), "sequences that a stage computes at a time", 1)
     recompute: str = key(
@@ -110,6 +116,7 @@ class Precision:
     activations: str = key(_format(), "of activations and their gradients", "bf16")
     gradients: str = key(_format(), "in which gradients of weights are added up and kept", "fp32")
     reduce: str = key(_format(), "in which gradients travel", "fp32")
+    dispatch: str = key(_format(), "in which tokens go to their experts", "bf16")
     master: str = key(choice((*FORMATS, "none")), "of the copy that the optimiser changes", "fp32")
     optimiser: str = key(_format(), "of each number that the optimiser keeps", "fp32")
     compute: str = key(_format(), "in which matrices are multiplied", "bf16")

@@ -172,12 +172,15 @@ def _context(job: Job) -> Iterator[Message]:
 
 
 def _experts(job: Job) -> Iterator[Message]:
-    """Tokens go to their experts and what these made of them comes back."""
+    """Tokens go to their experts and what these made of them comes back; backward the same."""
     sizes, model, layout = sizes_of(job), job.model, job.layout
-    size = sizes.activation * sizes.own_tokens * model.active_experts * model.hidden
+    copies = min(model.active_experts, layout.ep_domains or model.active_experts)
+    numbers = sizes.own_tokens * copies * model.hidden
+    there, back = (job.precision.bytes_of(name) for name in ("dispatch", "activations"))
     passes = ("forward", "recompute") if layout.recompute == "full" else ("forward",)
     for when in (*passes, "backward_input"):
-        yield _message(job, "ep", "all_to_all", size, when=when, per="moe_layer", times=2)
+        for each in (there, back):
+            yield _message(job, "ep", "all_to_all", each * numbers, when=when, per="moe_layer")
 
 
 def _pipeline(job: Job) -> Iterator[Message]:

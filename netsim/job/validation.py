@@ -123,3 +123,35 @@ def _model(row: Row) -> Any:
 def _without(job: Job) -> Job:
     """The same without sequence parallelism and recomputation, whether or not it fits."""
     return replace(job, layout=replace(job.layout, sp=False, recompute="none"))
+
+
+TRACED = 6
+"""The row of `trace`: one of those that are furthest off, with every kind of part."""
+
+
+@cache
+def trace() -> tuple[tuple[str, float], ...]:
+    """Seconds of the traced row with one assumption after the other changed, and what that is."""
+    job = rows()[TRACED - 1].job
+    machine = job.machine
+    matrix, up = machine.matrix, machine.scale_up
+    capped = replace(matrix.efficiency, shares=tuple(min(0.9, x) for x in matrix.efficiency.shares))
+    changes = {
+        "as it is": job,
+        "no head, no embedding": replace(job, model=replace(job.model, vocabulary=job.layout.tp)),
+        "matrices at 90 % of the peak at most": _on(job, matrix=replace(matrix, efficiency=capped)),
+        "memory traffic hidden by compute": _on(job, memory_overlap=True),
+        "reduce-scatter and all-gather by their closed form": _on(
+            job, scale_up=replace(up, factors=())
+        ),
+        "inputs gathered once more, hidden": replace(
+            job, layout=replace(job.layout, regather=False)
+        ),
+        "pipeline transfers hidden": replace(job, overlap=replace(job.overlap, p2p_comm=True)),
+    }
+    return tuple((what, step_time(one).total_ps / PS_PER_S) for what, one in changes.items())
+
+
+def _on(job: Job, **changes: Any) -> Job:
+    """The same job on a machine that differs."""
+    return replace(job, machine=replace(job.machine, **changes))

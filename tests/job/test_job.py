@@ -156,7 +156,7 @@ def test_zero_stages_send_what_they_share():
 def test_experts_exchange_tokens_and_share_gradients():
     job = load_job("mixtral_8x7b")
     routed = 4096 * 2 * 4096 * 2
-    assert sent(job, kind="ep", when="forward") == [("all_to_all", routed, 2)]
+    assert sent(job, kind="ep", when="forward") == 2 * [("all_to_all", routed, 1)]
     assert (group_sizes(job)["dp"], group_sizes(job)["expert_dp"]) == (32, 4)
     experts = 3 * 4096 * 14336  # one expert a GPU
     assert sent(job, kind="expert_dp", when="step")[0] == ("reduce_scatter", 4 * experts, 1)
@@ -191,3 +191,11 @@ def test_groups_are_as_large_as_those_of_the_ranks():
         assert sizes.pop("embedding") == 2
         for group, n in sizes.items():
             assert ranks.groups(group).shape[1] == n, group
+
+
+def test_a_token_crosses_once_to_each_domain_of_its_experts():
+    job = load_job("deepseek_v3")
+    numbers = 4096 * 4 * 7168  # eight experts in four domains
+    assert sent(job, kind="ep", when="forward") == [
+        *(("all_to_all", numbers, 1), ("all_to_all", 2 * numbers, 1))  # there in FP8
+    ]

@@ -99,6 +99,7 @@ WRONG = {
         "do not stand in one scale-up domain",
     ),
     "experts that are not there": ({"layout__ep": 2}, "layout.ep", "no experts"),
+    "domains of experts": ({"layout__ep_domains": 4}, "layout.ep_domains", "nobody shares"),
     "nobody to share with": ({"layout__sp": True}, "layout.sp", "nobody"),
     "cp and tokens": ({"layout__cp": 3}, "layout.cp", "do not share 1024 tokens"),
     "nothing to compute again": (

@@ -1,9 +1,11 @@
 """Scaling laws and the stages of the paper's models."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
+from netsim.job.figures import AGREEMENTS, computed, figures, fullest_link
 from netsim.job.paper import (
     BASE,
     JOBS,
@@ -93,3 +95,36 @@ def test_the_wide_area_shows_below_the_rate_that_it_needs(name, round_trips):
         assert (exposed_seconds(stages, network) > hidden + 1e-6) == shows
     late = replace(stages, forward_s=WAN_DELAY_S / 4, s2_s=0.0)
     assert wan_needed_bps(late) == float("inf")
+
+
+def test_every_figure_that_is_marked_yes_agrees_to_its_last_digit():
+    found = {one.name: one for one in figures()}
+    assert len(found) == 86
+    wrong = [one for one in found.values() if one.agreement == "yes" and not one.agrees]
+    assert wrong == []
+    assert {one.agreement for one in found.values()} == set(AGREEMENTS)
+    marks = Counter(one.agreement for one in found.values())
+    assert (marks["yes"], marks["approx"], marks["no"]) == (47, 27, 5)
+
+
+def test_what_is_not_reproduced_is_not_claimed():
+    for one in figures():
+        if one.agreement == "no":
+            assert not one.agrees, one.name
+        if one.agreement in ("derived", "input"):
+            assert (one.stated == "") == (one.agreement == "derived"), one.name
+        if one.name.startswith(("exp_", "exposed_")):
+            assert one.post_hoc, one.name
+        assert one.agreement == "yes" or one.note, one.name
+
+
+def test_figures_hold_by_other_ways():
+    ours = computed()
+    assert ours["mem_grad"] + ours["mem_model"] + ours["mem_opt"] == pytest.approx(
+        ours["mem_total_dense"]
+    )
+    assert ours["dp_s4"] == pytest.approx(ours["dp_s2"] / 2)
+    assert ours["dp_s5_moe"] == pytest.approx(ours["dp_s1_moe"] / 2)
+    assert ours["devices_per_dc"] * 2 == paper_job("dense").layout.gpus
+    # The 7 ms of a single path are about as many times the 0.974 ms of a free one.
+    assert 6 < fullest_link(trials=20, seed=5) < 8

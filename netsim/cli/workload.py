@@ -1,0 +1,99 @@
+"""`netsim workload`: a training job as a model, and the model against what others measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netsim.errors import InputError, did_you_mean
+from netsim.units import written
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from netsim.cli.wide import Wide
+    from netsim.job.job import Job
+
+PAPER = "paper"
+
+
+@click.command("workload")
+@click.argument("job", required=False)
+@click.option("--validate", is_flag=True, help="Compare with step times that others measured.")
+@click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
+def command(job: str | None, validate: bool, as_json: bool) -> None:
+    """Show JOB, a training job, as a model: memory, times of compute, messages, the step.
+
+    JOB is a file, a preset, or an experiment whose traffic is a training job. "paper" stands for
+    the figures of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024), with ours beside them.
+
+    \b
+    netsim workload gpt3_175b
+    netsim workload paper
+    netsim workload --validate
+    """
+    from netsim.cli import workload_tables as made
+    from netsim.cli.wide import show
+
+    if validate == (job is not None):
+        raise InputError("one job, or --validate", hint="netsim workload gpt3_175b")
+    tables: Callable[[], Iterator[Table | Wide | str]]
+    figures: Callable[[], Any]
+    if job is None:
+        tables, figures = made.validation, made.validation_figures
+    elif job == PAPER:
+        tables, figures = made.paper, made.paper_figures
+    else:
+        found = find_job(job, Path.cwd())
+        tables, figures = partial(made.job_tables, found), partial(made.job_figures, found)
+    if as_json:
+        click.echo(_written(figures()))
+        return
+    for line in tables():
+        show(line) if not isinstance(line, str) else click.echo(line)
+
+
+def _written(figures: Any) -> str:
+    from netsim.results.files import plain
+
+    return json.dumps(plain(figures), indent=2, ensure_ascii=False)
+
+
+def find_job(name: str, directory: Path) -> Job:
+    """The job of a file, a preset, or an experiment with training traffic."""
+    from netsim.experiment import built_in
+    from netsim.inputs import is_file, path_problem
+    from netsim.job import load_job, presets
+    from netsim.job.load import job_from, read_toml
+
+    if path_problem(name):
+        return load_job(name, directory)
+    path = directory / name
+    if not is_file(path):
+        if name in presets():
+            return load_job(name, directory)
+        if name not in built_in():
+            known = [PAPER, *presets(), *built_in()]
+            raise InputError("there is no such job", file=name, hint=did_you_mean(name, known))
+        path = built_in()[name]
+    tree = read_toml(path)
+    if "traffic" not in tree:
+        return load_job(path)
+    traffic = tree["traffic"]
+    if not isinstance(traffic, Mapping) or "job" not in traffic:
+        hint = 'kind = "training" has one; a file of a job has tables such as [model]'
+        raise InputError("has no job", file=str(path), key="traffic", hint=hint)
+    job = traffic["job"]
+    try:
+        if isinstance(job, Mapping):
+            return job_from(job, path.stem, path.parent)
+        if not isinstance(job, str):
+            raise InputError(f"{written(job)} is no job", hint="a file, a preset or a table")
+        return load_job(job, path.parent)
+    except InputError as error:
+        raise (error if error.file else error.under("traffic.job")).at(file=str(path)) from None

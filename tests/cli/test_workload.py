@@ -1,0 +1,92 @@
+"""`netsim workload`: its tables, its JSON, and what it refuses."""
+
+import json
+
+import pytest
+from cli_outcome import fails
+
+JOB = """
+model = "gpt3_175b"
+machine = "a100_80gb"
+[layout]
+tp = 8
+pp = 8
+global_batch = 32
+recompute = "full"
+"""
+
+
+def lines(result):
+    assert result.exit_code == 0, result.output
+    return [" ".join(line.split()) for line in result.stdout.splitlines()]
+
+
+def test_a_preset(netsim):
+    found = lines(netsim("workload", "gpt3_175b"))
+    assert "parameters 174.6 B" in found
+    assert "GPUs 64: tp 8 with sp, pp 8, dp 1" in found
+    assert any(line.startswith("pp send 8 scale_out forward virtual_stage 1") for line in found)
+    assert any(line.endswith("% MFU") for line in found)
+
+
+def test_figures_as_json(netsim):
+    result = netsim("workload", "mixtral_8x7b", "--json")
+    told = json.loads(result.stdout)
+    assert (told["gpus"], told["layout"]["ep"], told["groups"]["expert_dp"]) == (128, 8, 4)
+    assert len(told["memory_bytes"]) == told["layout"]["pp"]
+    step = told["step"]
+    parts = [step[f"{name}_ps"] for name in ("compute", "recompute", "bubble", "optimiser")]
+    assert sum(parts) + sum(step["exposed"].values()) == pytest.approx(step["total_ps"])
+
+
+@pytest.mark.parametrize("what", ["file", "experiment", "table", "named"])
+def test_files_of_jobs_and_of_experiments(netsim, tmp_path, monkeypatch, what):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text(JOB)
+    file = tmp_path / "run.toml"
+    inside = JOB.replace("[layout]", "[traffic.job.layout]")
+    file.write_text(
+        {
+            "file": JOB,
+            "experiment": '[traffic]\nkind = "training"\njob = "mine.toml"\n',
+            "table": f'[traffic]\nkind = "training"\n[traffic.job]\n{inside}',
+            "named": '[traffic]\nkind = "training"\njob = "gpt3_175b"\n',
+        }[what]
+    )
+    told = json.loads(netsim("workload", "run.toml", "--json").stdout)
+    assert (told["layout"]["global_batch"], told["gpus"]) == (64 if what == "named" else 32, 64)
+
+
+def test_the_papers_figures(netsim):
+    found = lines(netsim("workload", "paper"))
+    assert any(line.startswith("fwd_moe 5 45.18 45.178 ms 0.00 % yes") for line in found)
+    assert any(line.startswith("dp_s4_moe 5 66.1 56.114 ms -15.11 % no") for line in found)
+    assert any(
+        line.startswith("N_50T 3.1 50 52.632 T params +5.26 % approx POST-HOC") for line in found
+    )
+    told = json.loads(netsim("workload", "paper", "--json").stdout)
+    assert len(told) == 86
+    assert sum(one["post_hoc"] for one in told) == sum("POST-HOC" in line for line in found) - 1
+
+
+def test_validation(netsim):
+    found = lines(netsim("workload", "--validate"))
+    assert "mean error 3.5 %, largest 4.9 %" in found
+    told = json.loads(netsim("workload", "--validate", "--json").stdout)
+    assert [row["row"] for row in told["steps"]] == list(range(1, 22))
+
+
+def test_what_is_refused(netsim, tmp_path):
+    assert fails(netsim("workload", "gpt3_17b"), 2, "no such job", 'did you mean "gpt3_175b"')
+    assert fails(netsim("workload"), 2, "one job, or --validate")
+    assert fails(netsim("workload", "gpt3_175b", "--validate"), 2, "one job, or --validate")
+    assert fails(netsim("workload", "p2p_512"), 2, "p2p_512.toml: traffic: has no job")
+    file = tmp_path / "run.toml"
+    file.write_text('[traffic]\nkind = "training"\n[traffic.job]\nmodel = "gpt5"\n')
+    wrong = netsim("workload", str(file))
+    assert fails(wrong, 2, 'run.toml: traffic.job.model: there is no preset "gpt5"')
+    assert fails(wrong, 2, "traffic.job.layout.global_batch: is missing")
+    file.write_text("[traffic]\njob = 3\n")
+    assert fails(netsim("workload", str(file)), 2, "traffic.job: 3 is no job")
+    file.write_text(JOB.replace("tp = 8", "tp = 4").replace("pp = 8", "pp = 2"))
+    assert fails(netsim("workload", str(file)), 2, "machine.memory: a GPU of stage 0 needs")
