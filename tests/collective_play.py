@@ -64,7 +64,12 @@ def play(steps: Steps, what: str, root: int = 0, seed: int = 0) -> Held:
             assert one < k
             assert steps.dst[one] == steps.src[k]
             released[one].append(k)
-    followed = {int(one): k for k, one in enumerate(steps.follows) if one >= 0}
+    followed: list[list[int]] = [[] for _ in range(m)]
+    for k, one in enumerate(steps.follows.tolist()):
+        if one >= 0:
+            assert one < k
+            assert steps.src[one] == steps.src[k]
+            followed[one].append(k)
     events = [("starts", k) for k in np.flatnonzero(waiting == 0).tolist()]
     carried: dict[int, Held] = {}
     done = 0
@@ -85,9 +90,8 @@ def play(steps: Steps, what: str, root: int = 0, seed: int = 0) -> Held:
         elif event == "handed over":
             if rng.random() < 0.5:
                 carried[k] = held[steps.src[k], pieces].copy()
-            if k in followed:
-                assert steps.src[followed[k]] == steps.src[k]
-                release(followed[k])
+            for one in followed[k]:
+                release(one)
             events.append(("delivered", k))
         else:
             if steps.adds[k]:

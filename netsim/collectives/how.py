@@ -10,17 +10,19 @@ class How:
     """The options of a collective; each algorithm takes those that concern it.
 
     Attributes:
-        algorithm: its name, or "auto": `netsim.collectives.choose` takes one by size and group.
+        algorithm: its name, or "auto": one is chosen by size and group, for `rate_bps`.
         chunk_bytes: what is sent on is cut into pieces of at most so many bytes, each of which is
-            sent on as it has arrived; None: it is not cut.
+            sent on as it has arrived; None: it is not cut. Of `pat`, the largest message.
         channels: so many equal parts of the buffer are treated each by itself, at the same time.
             The sends of a position in one channel are handed over to the network in order.
-        latency_ps: the time that software takes before each send.
+        latency_ps: the time that software takes for each send, from when all that it waits for is
+            there; where sends follow one another that passes while the one before is going.
         reduce_bps: bits per second at which a position adds up what has arrived, before it sends it
             on; None: that takes no time.
         window: of `direct`, how many sends a position has under way at most; None: all of them.
         node: of `hierarchical`, how many neighbouring positions are near to one another.
         root: the position that broadcasts, scatters, gathers, or ends with the sum.
+        rate_bps: bits per second of a position's wire, for what "auto" chooses.
     """
 
     algorithm: str = "auto"
@@ -31,3 +33,4 @@ class How:
     window: int | None = None
     node: int | None = None
     root: int = 0
+    rate_bps: int = 400_000_000_000

@@ -62,6 +62,18 @@ class Steps:
         """The sends that have to be delivered before this one starts."""
         return self.after[self.after_ptr[send] : self.after_ptr[send + 1]]
 
+    def software(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """bool[m] twice: which sends, and which deliveries, take the time of software.
+
+        A send takes it before it goes, but where sends follow one another: there it passes while
+        the one before is still going, so that it counts from the delivery that the send waits for.
+        """
+        waiting = np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
+        delivered, told = np.zeros(len(self), bool), np.zeros(len(self), bool)
+        delivered[self.after[self.follows[waiting] >= 0]] = True
+        told[waiting[delivered[self.after]]] = True
+        return (self.follows < 0) & ~told, delivered
+
     def bytes_of(self, piece_bytes: Ints) -> Ints:
         """int64[g, m], of each send what it carries, for each of g rows of pieces; 0 is nothing."""
         if (self.count == 1).all():
@@ -135,13 +147,14 @@ def pieces_of(shard_bytes: int, channels: int, chunk_bytes: int | None) -> int:
 
 
 def one_after_the_other(n: int, parts: Sequence[Steps], piece_bytes: Ints) -> Steps:
-    """Phases, whose sends wait until what came to their position in the phase before is there.
+    """Phases, of which each begins at a position when the one before is over there.
 
-    That is what was delivered to the position and not sent on in that phase. The phases' sends name
-    pieces of `piece_bytes`.
+    It is over as what nobody waited for in it is delivered to the position, and its last send from
+    there is handed over. (So sends of a phase that wait for something follow one another.) The
+    phases' sends name pieces of `piece_bytes`.
     """
     sizes = np.cumsum([0, *map(len, parts)]).tolist()
-    pairs = []
+    pairs, follows = [], []
     for k, part in enumerate(parts):
         at = sizes[k]
         waiting = np.repeat(np.arange(len(part)), np.diff(part.after_ptr))
@@ -149,14 +162,14 @@ def one_after_the_other(n: int, parts: Sequence[Steps], piece_bytes: Ints) -> St
         if k:
             first, then = _pairs_at(parts[k - 1].dst, _kept(parts[k - 1]), part.src)
             pairs.append((sizes[k - 1] + first, at + then))
+        last = np.full(n, -1)
+        if k:
+            last[parts[k - 1].src] = sizes[k - 1] + np.arange(len(parts[k - 1]))
+        follows.append(np.where(part.follows >= 0, part.follows + at, last[part.src]))
 
     def column(name: str) -> NDArray[Any]:
         return np.concatenate([getattr(part, name) for part in parts])
 
-    follows = [
-        np.where(part.follows >= 0, part.follows + at, -1)
-        for part, at in zip(parts, sizes, strict=False)
-    ]
     return steps(
         n,
         (column("src"), column("dst")),
@@ -164,6 +177,22 @@ def one_after_the_other(n: int, parts: Sequence[Steps], piece_bytes: Ints) -> St
         piece_bytes,
         after=(np.concatenate([p for p, _ in pairs]), np.concatenate([p for _, p in pairs])),
         follows=np.concatenate(follows),
+    )
+
+
+def side_by_side(alone: Steps, parts: int, piece_bytes: Ints) -> Steps:
+    """The same for each part of the buffer, independently; piece p of part k is p * parts + k."""
+    m = len(alone)
+    part = np.arange(parts)[:, None]
+    waiting = np.repeat(np.arange(m), np.diff(alone.after_ptr))
+    shape = (parts, m)
+    return steps(
+        alone.n,
+        (np.broadcast_to(alone.src, shape), np.broadcast_to(alone.dst, shape)),
+        Carried(alone.first * parts + part, alone.count, alone.stride * parts, alone.adds),
+        piece_bytes,
+        after=(part * m + alone.after, part * m + waiting),
+        follows=np.where(alone.follows < 0, -1, part * m + alone.follows),
     )
 
 

@@ -16,12 +16,14 @@ class Wire:
         delay_ps: from the moment in which a message has left until it is delivered: cables,
             switches, and its last packet once more for each switch on the way.
         payload_bytes, header_bytes: of a full packet; 0, 0: bytes go without headers.
+        far: between nodes, for algorithms that tell near from far; None: this one.
     """
 
     rate_bps: int
     delay_ps: int = 0
     payload_bytes: int = 0
     header_bytes: int = 0
+    far: Wire | None = None
 
     def send_ps(self, n_bytes: int) -> int:
         """How long it takes to hand over so many bytes."""

@@ -121,7 +121,7 @@ class Operations:
         if sizes.ndim > 1 and (what != "all_to_all" or sizes.shape[-2:] != (n, n)):
             shape = "x".join(map(str, sizes.shape))
             raise InputError(f"sizes of {shape} for a {what} of {n} ranks")
-        algorithm_of(what, how)
+        algorithm_of(what, n, int(sizes.max(initial=0)), how)
         of_rank = sizes.sum(-1) if sizes.ndim > 1 else sizes[..., None]
         made = self._noted.add(
             of_group,

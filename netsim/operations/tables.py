@@ -60,10 +60,12 @@ class Tables:
         goes = size > 0
         self._send(flow[goes], (src[goes], dst[goes]), (send[goes], receive[goes]))
         self._size[flow] = size
-        self._duration[send[goes]] = of.how.latency_ps
+        sends, delivered = (np.where(which, of.how.latency_ps, 0) for which in steps.software())
+        self._duration[send] = np.where(goes, sends, 0)
+        self._duration[receive] = np.where(goes, delivered, 0)
         if of.how.reduce_bps is not None:
             adds = goes & steps.adds
-            self._duration[receive[adds]] = size[adds] * PS_BITS // of.how.reduce_bps
+            self._duration[receive[adds]] += size[adds] * PS_BITS // of.how.reduce_bps
         begin, end = self._rows.begin, self._rows.end
         starts, later = np.flatnonzero(steps.follows < 0), np.flatnonzero(steps.follows >= 0)
         waiting = np.repeat(np.arange(m), np.diff(steps.after_ptr))

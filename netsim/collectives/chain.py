@@ -1,0 +1,45 @@
+"""Chains: from the root to the next position, from there to the one behind it, and so on.
+
+A broadcast goes along the chain chunk by chunk, so that with small chunks it takes little longer
+than one message; a reduction comes along it, added up on its way. It is what NCCL does in both
+cases.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.collectives.how import How
+from netsim.collectives.steps import Carried, Steps, cut, pieces_of, steps
+from netsim.collectives.wire import Wire
+
+WHATS = ("broadcast", "reduce")
+
+
+def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
+    """The sends chunk by chunk and channel by channel, along the chain."""
+    chunks = pieces_of(size_bytes, how.channels, how.chunk_bytes)
+    here = np.arange(chunks * how.channels * (n - 1)).reshape(chunks, how.channels, n - 1)
+    chain = (how.root + np.arange(n)) % n
+    if what == "reduce":
+        chain = chain[::-1]
+    part = np.arange(how.channels)[:, None] * chunks + np.arange(chunks)[:, None, None]
+    follows = here - how.channels * (n - 1) if chunks > 1 else np.array(-1)
+    return steps(
+        n,
+        (np.broadcast_to(chain[:-1], here.shape), np.broadcast_to(chain[1:], here.shape)),
+        Carried(part, adds=what == "reduce"),
+        cut(cut(size_bytes, how.channels), chunks).reshape(-1),
+        after=(here[..., :-1], here[..., 1:]),
+        follows=np.maximum(follows, -1),
+    )
+
+
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:  # noqa: ARG001
+    """How long it takes with one channel, where positions have their wires to themselves.
+
+    Exact if the chunks divide evenly.
+    """
+    chunks = pieces_of(size_bytes, 1, how.chunk_bytes)
+    chunk_ps = wire.send_ps(size_bytes // chunks)
+    return (n - 1) * (how.latency_ps + chunk_ps + wire.delay_ps) + (chunks - 1) * chunk_ps
