@@ -18,7 +18,7 @@ Part = TypeVar("Part")
 
 MISSING: Any = dataclasses.MISSING
 
-MOST = 10**12
+MOST = 10**9
 """No count of a job is larger."""
 
 FLOPS = {"FLOP": 1.0, "GFLOP": 1e9, "TFLOP": 1e12, "PFLOP": 1e15, "EFLOP": 1e18}
@@ -78,14 +78,14 @@ def _joined(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
 
 
-def count(minimum: int = 1) -> tuple[str, Callable[[Any], Any]]:
-    """A whole number, of at least `minimum`."""
+def count(minimum: int = 1, maximum: int = MOST) -> tuple[str, Callable[[Any], Any]]:
+    """A whole number from `minimum` to `maximum`."""
 
     def read(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             raise InputError(f"{written(value)} is not a whole number")
-        if not minimum <= value <= MOST:
-            hint = f"{minimum} to {MOST:.0e}"
+        if not minimum <= value <= maximum:
+            hint = f"{minimum} to {maximum:,}"
             raise InputError(f"{written(value)} is out of range", hint=hint)
         return value
 

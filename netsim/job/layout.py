@@ -10,6 +10,7 @@ from typing import Any
 from netsim.errors import InputError
 from netsim.job.keys import choice, count, flag, key
 from netsim.job.machine import FORMATS
+from netsim.job.model import MOST_LAYERS
 from netsim.job.schedules import SCHEDULES
 from netsim.units import written
 
@@ -53,9 +54,9 @@ class Layout:
         "pipeline transfers carry a tp-th each, gathered where they arrive; with sp they do anyway",
         True,
     )
-    pp: int = key(count(), "stages of the pipeline", 1)
+    pp: int = key(count(1, MOST_LAYERS), "stages of the pipeline", 1)
     schedule: str = key(choice(SCHEDULES), "the order of a stage's work", "1f1b")
-    virtual_stages: int = key(count(), "chunks of layers of a stage, interleaved", 1)
+    virtual_stages: int = key(count(1, MOST_LAYERS), "chunks of layers of a stage, interleaved", 1)
     dp: int = key(count(0), "replicas of the model; 0: the product of dp_levels", 0)
     dp_levels: tuple[int, int, int] | None = key(
         _levels(), "replicas over racks and data centres, for the five stages S1 to S5", None

@@ -71,6 +71,9 @@ def layer_held(job: Job, experts: bool) -> Held:
         narrow = model.hidden * (model.kv_rank + model.rotary_size + model.query_rank)
         copied += narrow + model.kv_rank + model.query_rank
         shared -= narrow
+    else:
+        both = 2 * model.hidden * model.head_width
+        copied += both * (model.kv_heads_of(tp) - model.kv_head_count / tp)
     if experts:
         one = model.feed_forward_matrices * model.hidden * model.expert_width
         copied += model.hidden * model.experts

@@ -162,8 +162,7 @@ def _context(job: Job) -> Iterator[Message]:
     if model.attention == "latent":
         width = float(model.kv_rank + model.rotary_size)
     else:
-        heads = max(model.kv_head_count / layout.tp, 1)
-        width = heads * (model.head_width + model.value_width)
+        width = model.kv_heads_of(layout.tp) * (model.head_width + model.value_width)
     size = sizes.activation * sizes.tokens * width * layout.cp
     passes = ("forward", "recompute") if layout.recompute == "full" else ("forward",)
     for when in (*passes, "backward_input"):

@@ -10,6 +10,9 @@ ATTENTIONS = ("multi_head", "latent")
 NORMS = ("layer", "rms")
 POSITIONS = ("learned", "rotary")
 
+MOST_LAYERS = 10_000
+"""Each layer is looked at by itself, and each stage holds at least one."""
+
 
 @dataclass(frozen=True)
 class Model:
@@ -20,7 +23,7 @@ class Model:
     Latent attention (DeepSeek-V2, section 2.1) takes queries and keys through narrow matrices.
     """
 
-    layers: int = key(count(), "layers")
+    layers: int = key(count(1, MOST_LAYERS), "layers")
     hidden: int = key(count(), "width of what goes from layer to layer")
     heads: int = key(count(), "attention heads")
     sequence: int = key(count(), "tokens of a sequence")
@@ -65,6 +68,10 @@ class Model:
     def kv_head_count(self) -> int:
         """Heads of keys and values."""
         return self.kv_heads or self.heads
+
+    def kv_heads_of(self, tp: int) -> float:
+        """Heads of keys and values at each of `tp` GPUs, of which each has one at least."""
+        return max(self.kv_head_count / tp, 1.0)
 
     @property
     def head_width(self) -> int:

@@ -179,7 +179,8 @@ def _behind(job: Job, sizes: Sizes, name: str) -> tuple[Kernel, ...]:
 
 def _projections(model: Model, sizes: Sizes) -> tuple[Kernel, ...]:
     """Queries, keys and values by one matrix."""
-    width = (model.heads + 2 * model.kv_head_count) * model.head_width / sizes.tp
+    heads = model.heads / sizes.tp + 2 * model.kv_heads_of(sizes.tp)
+    width = heads * model.head_width
     return (_linear("queries, keys, values", sizes, model.hidden, width, shared=True),)
 
 
@@ -207,7 +208,7 @@ def _attention(job: Job) -> tuple[Kernel, ...]:
     """Scores of all pairs of tokens, what they are worth, and the output's matrix."""
     model, sizes = job.model, sizes_of(job)
     a, heads = sizes.activation, model.heads / sizes.tp
-    keys = max(model.kv_head_count / sizes.tp, 1) if model.attention == "multi_head" else heads
+    keys = model.kv_heads_of(sizes.tp) if model.attention == "multi_head" else heads
     pairs = sizes.tokens * model.sequence * heads
     share = model.attention_flops / 4
     back = model.backward_factor

@@ -7,6 +7,7 @@ import pytest
 from netsim.job import group_sizes, load_job, messages, stage_memory, stage_times
 from netsim.job.load import presets as files_of
 from netsim.job.load import read_part, read_toml
+from netsim.job.memory import layer_held
 from netsim.job.model import Model, parameters
 from netsim.job.ranks import Ranks
 from netsim.job.work import head_kernels, layer_kernels
@@ -199,3 +200,17 @@ def test_a_token_crosses_once_to_each_domain_of_its_experts():
     assert sent(job, kind="ep", when="forward") == [
         *(("all_to_all", numbers, 1), ("all_to_all", 2 * numbers, 1))  # there in FP8
     ]
+
+
+def test_heads_of_keys_and_values_are_copied_where_they_are_fewer():
+    tree = read_toml(files_of()["llama3_70b"])
+    held = {}
+    for tp in (8, 16):
+        machine = {"preset": "h100_80gb", "domain_gpus": 16}
+        layout = {"tp": tp, "global_batch": 1}
+        job = load_job({**tree, "machine": machine, "layout": layout}, fits=False)
+        held[tp] = layer_held(job, False).total
+        width = (64 / tp + 2 * max(8 / tp, 1)) * 128
+        assert layer_kernels(job, False)[2].forward.flops == 2 * 8192 * 8192 * width
+    shared = 16 * (held[8] - 2 * 8192) / 2  # without the norms, which all have
+    assert 16 * (held[16] - 2 * 8192) == shared + 16 * 2 * 8192 * 128 / 2
