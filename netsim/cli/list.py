@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-KINDS = ("transports", "topologies", "traffic", "queues", "experiments")
+KINDS = ("transports", "topologies", "traffic", "queues", "jobs", "experiments")
 
 
 @click.command("list")
 @click.argument("kind", type=click.Choice(KINDS), required=False)
 def command(kind: str | None) -> None:
-    """List what there is of KIND: transports, topologies, traffic patterns, queue disciplines or
-    experiments. All of them without KIND.
+    """List what there is of KIND: transports, topologies, traffic patterns, queue disciplines,
+    training jobs or experiments. All of them without KIND.
 
     Plugins that are installed as entry points are among them.
     """
@@ -34,6 +34,10 @@ def lines_of(kind: str) -> list[tuple[str, str]]:
         from netsim.experiment import built_in
 
         return [(name, summary_of(path)) for name, path in built_in().items()]
+    if kind == "jobs":
+        from netsim.job import presets
+
+        return [(name, summary_of(path)) for name, path in presets().items()]
     from netsim.plugins import registry
 
     singular = {
@@ -46,7 +50,7 @@ def lines_of(kind: str) -> list[tuple[str, str]]:
 
 
 def summary_of(path: Path) -> str:
-    """The first line of the description in an experiment file."""
+    """The first line of the description in the file of an experiment or a job."""
     try:
         with path.open("rb") as file:
             description = str(tomllib.load(file).get("description", ""))

@@ -24,6 +24,8 @@ KINDS = {
     "traffic": "traffic",
     "queue": "queue",
     "queues": "queue",
+    "job": "job",
+    "jobs": "job",
     "experiment": "experiment",
     "experiments": "experiment",
 }
@@ -33,15 +35,21 @@ KINDS = {
 @click.argument("kind", type=click.Choice(list(KINDS)), metavar="KIND")
 @click.argument("name")
 def command(kind: str, name: str) -> None:
-    """Show NAME, a transport, topology, traffic (pattern), queue (discipline) or experiment.
+    """Show NAME, a transport, topology, traffic (pattern), queue (discipline), job or experiment.
 
-    For an experiment: its file, and what sizes in bdp become at the ports of its network.
+    For a training job: its file. For an experiment: its file, and what sizes in bdp become at the ports of its network.
     For a plugin: its parameters with unit, default, meaning and source, and its presets. NAME may
     be the path of a Python file. With a preset (ndp:paper), values and fabric are those of the
     preset.
     """
     if KINDS[kind] == "experiment":
         _show_experiment(name)
+        return
+    if KINDS[kind] == "job":
+        from netsim.inputs import read_text
+        from netsim.job.load import locate_job
+
+        click.echo(read_text(locate_job(name, Path.cwd())), nl=False)
         return
     from netsim.plugins import registry
 

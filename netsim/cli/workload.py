@@ -82,13 +82,9 @@ def find_job(name: str, directory: Path) -> Job:
             raise InputError("there is no such job", file=name, hint=did_you_mean(name, known))
         path = built_in()[name]
     tree = read_toml(path)
-    if "traffic" not in tree:
+    if "traffic" not in tree and "classes" not in tree:
         return load_job(path)
-    traffic = tree["traffic"]
-    if not isinstance(traffic, Mapping) or "job" not in traffic:
-        hint = 'kind = "training" has one; a file of a job has tables such as [model]'
-        raise InputError("has no job", file=str(path), key="traffic", hint=hint)
-    job = traffic["job"]
+    key, job = _job_of(tree, path)
     try:
         if isinstance(job, Mapping):
             return job_from(job, path.stem, path.parent)
@@ -96,4 +92,19 @@ def find_job(name: str, directory: Path) -> Job:
             raise InputError(f"{written(job)} is no job", hint="a file, a preset or a table")
         return load_job(job, path.parent)
     except InputError as error:
-        raise (error if error.file else error.under("traffic.job")).at(file=str(path)) from None
+        raise (error if error.file else error.under(key)).at(file=str(path)) from None
+
+
+def _job_of(experiment: Mapping[str, Any], path: Path) -> tuple[str, Any]:
+    """The first job of an experiment's traffic, or of that of its classes, and its key."""
+    traffic = {"traffic": experiment.get("traffic")}
+    classes = experiment.get("classes")
+    if isinstance(classes, Mapping):
+        for name, one in classes.items():
+            if isinstance(one, Mapping):
+                traffic[f"classes.{name}.traffic"] = one.get("traffic")
+    for key, table in traffic.items():
+        if isinstance(table, Mapping) and "job" in table:
+            return f"{key}.job", table["job"]
+    hint = 'kind = "training" has one; a file of a job has tables such as [model]'
+    raise InputError("has no job", file=str(path), key="traffic", hint=hint)

@@ -39,7 +39,7 @@ def test_figures_as_json(netsim):
     assert sum(parts) + sum(step["exposed"].values()) == pytest.approx(step["total_ps"])
 
 
-@pytest.mark.parametrize("what", ["file", "experiment", "table", "named"])
+@pytest.mark.parametrize("what", ["file", "experiment", "table", "named", "class"])
 def test_files_of_jobs_and_of_experiments(netsim, tmp_path, monkeypatch, what):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").write_text(JOB)
@@ -50,6 +50,7 @@ def test_files_of_jobs_and_of_experiments(netsim, tmp_path, monkeypatch, what):
             "file": JOB,
             "experiment": '[traffic]\nkind = "training"\njob = "mine.toml"\n',
             "table": f'[traffic]\nkind = "training"\n[traffic.job]\n{inside}',
+            "class": '[classes.a.traffic]\nkind = "training"\njob = "mine.toml"\n',
             "named": '[traffic]\nkind = "training"\njob = "gpt3_175b"\n',
         }[what]
     )
@@ -90,3 +91,9 @@ def test_what_is_refused(netsim, tmp_path):
     assert fails(netsim("workload", str(file)), 2, "traffic.job: 3 is no job")
     file.write_text(JOB.replace("tp = 8", "tp = 4").replace("pp = 8", "pp = 2"))
     assert fails(netsim("workload", str(file)), 2, "machine.memory: a GPU of stage 0 needs")
+
+
+def test_jobs_are_listed_and_shown(netsim):
+    assert "gpt3_175b GPT-3 on 64 A100" in " ".join(netsim("list", "jobs").stdout.split())
+    assert 'model = "gpt3_175b"' in netsim("show", "job", "gpt3_175b").stdout
+    assert fails(netsim("show", "job", "gpt3"), 2, "there is no such job", "gpt3_175b")
