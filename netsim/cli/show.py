@@ -37,7 +37,8 @@ KINDS = {
 def command(kind: str, name: str) -> None:
     """Show NAME, a transport, topology, traffic (pattern), queue (discipline), job or experiment.
 
-    For a training job: its file. For an experiment: its file, and what sizes in bdp become at the ports of its network.
+    For a training job: its file. For an experiment: its file, and what sizes in bdp become at the
+    ports of its network.
     For a plugin: its parameters with unit, default, meaning and source, and its presets. NAME may
     be the path of a Python file. With a preset (ndp:paper), values and fabric are those of the
     preset.
