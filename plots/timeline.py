@@ -43,6 +43,13 @@ MOST_TEXTS = 1000
 TEXT_PT, LETTER = 6.0, 0.62
 """Of texts in bars: size in points, and width of a letter in that."""
 
+MOST_PARTS = 300
+"""Of a line of a critical path: what is shorter than one of so many parts of the time is drawn
+together."""
+
+THIN = 1000
+"""Bars that take less than one of so many parts of the time have no edges, or these hid them."""
+
 WIDE_IN, MARGIN_IN, ROW_IN = 9.0, 1.6, 0.22
 """Inches: of a figure's width, of what is beside its panel, of a row's height."""
 
@@ -74,6 +81,8 @@ def draw(results: Sequence[Result], view: View | None = None) -> Figure:
     """The timeline of one run. Raises InputError if there are several, or nothing is to be seen."""
     if len(results) != 1:
         raise InputError(f"{len(results)} results", hint="a timeline is of one")
+    import polars as pl
+
     (result,) = results
     view = view or View()
     end_ps = int(result.summary.get("makespan_ps", 0))
@@ -86,10 +95,11 @@ def draw(results: Sequence[Result], view: View | None = None) -> Figure:
     figure.set_size_inches(WIDE_IN, 1.3 + ROW_IN * max(6, len(found.rows)))
     looks = _looks(found.bars)
     for category, look in looks.items():
-        _fill(axes, found.bars, category, look, scale)
+        its = found.bars.filter(pl.col("category") == category)
+        _fill(axes, its, category, look, scale, (to_ps - from_ps) / THIN)
     _write(axes, found.bars, looks, (from_ps, to_ps), scale)
     if view.path is not None:
-        _mark(axes, view.path, found, scale)
+        _mark(axes, view.path, found, (from_ps, to_ps), scale)
     axes.set_yticks(range(len(found.rows)), found.rows["name"].to_list(), fontsize="small")
     axes.set_ylim(len(found.rows) - 0.4, -0.6)
     axes.set_xlim(from_ps / scale, to_ps / scale)
@@ -119,13 +129,13 @@ def _looks(bars: pl.DataFrame) -> dict[str, Look]:
     return found
 
 
-def _fill(axes: Axes, bars: pl.DataFrame, category: str, look: Look, scale: float) -> None:
+def _fill(
+    axes: Axes, its: pl.DataFrame, category: str, look: Look, scale: float, thin_ps: float
+) -> None:
     """The bars of a category, as one collection."""
     import numpy as np
-    import polars as pl
     from matplotlib.collections import PolyCollection
 
-    its = bars.filter(pl.col("category") == category)
     x0, x1 = (its[name].to_numpy() / scale for name in ("begin_ps", "end_ps"))
     top, height = np.array(PLACES)[its["place"].to_numpy()].T
     y0 = its["row"].to_numpy() + top
@@ -135,7 +145,7 @@ def _fill(axes: Axes, bars: pl.DataFrame, category: str, look: Look, scale: floa
         list(corners),
         facecolor=look.colour,
         edgecolor="white",
-        linewidth=0.3,
+        linewidth=np.where((x1 - x0) * scale < thin_ps, 0.0, 0.3),
         hatch=look.hatch or None,
         label=category,
         zorder=2,
@@ -166,11 +176,16 @@ def _write(
         axes.text(middle, row["row"], row["text"], color=colour, clip_on=True, **look)
 
 
-def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> None:
+def _mark(
+    axes: Axes, path: CriticalPath, found: Timeline, times_ps: tuple[int, int], scale: float
+) -> None:
     """The critical path: a black line, white around it."""
+    import polars as pl
     from matplotlib.patheffects import Normal, Stroke
 
-    x, y = path_line(path.pieces, found.rows)
+    seen = (pl.col("from_ps") < times_ps[1]) & (pl.col("until_ps") >= times_ps[0])
+    short_ps = (times_ps[1] - times_ps[0]) / MOST_PARTS
+    x, y = path_line(path.pieces.filter(seen), found.rows, short_ps)
     around = [Stroke(linewidth=3.2, foreground="white"), Normal()]
     look: dict[str, Any] = {"color": "black", "linewidth": 1.4, "path_effects": around}
     axes.plot(x / scale, y, label="critical path", zorder=4, **look)

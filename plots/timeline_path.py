@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,39 +15,67 @@ SENT, RECEIVED, LEVEL = -0.2, 0.2, 0.3
 """Where the line is within a row, from its middle down: with messages, else below the texts."""
 
 
-def path_line(pieces: pl.DataFrame, rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """float64[m] times in ps and places among rows, two for each piece; NaN where none is shown.
+def path_line(
+    pieces: pl.DataFrame, rows: pl.DataFrame, short_ps: float = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """float64[m] times in ps and places among rows, two for each part; NaN where none is shown.
 
-    A flow goes from the row in which its source sends to that in which its destination receives.
+    A flow goes from the row in which its source sends to that in which its destination receives, or
+    stays in the one of these that is shown. Pieces that take less than `short_ps` and follow one
+    another are one part, in the row of those shown in which they are for longest.
     """
     import numpy as np
 
-    of_streams, of_kinds = _places(rows)
-    x, y = np.full((2, 2 * len(pieces)), np.nan)
-    for k, piece in enumerate(pieces.iter_rows(named=True)):
-        x[2 * k : 2 * k + 2] = piece["from_ps"], piece["until_ps"]
-        ends = [(piece["host"], LEVEL)] * 2
-        if piece["what"] == "flow":
-            ends = [(piece["host"], SENT), (piece["to"], RECEIVED)]
-        for end, (host, beside) in enumerate(ends):
-            place = of_kinds.get((host, piece["kind"]))
-            if place is None or (piece["what"] == "compute" and not piece["kind"]):
-                place = of_streams.get((host, piece["stream"]), place)
-            if place is not None:
-                y[2 * k + end] = place + beside
-    return x, y
+    places = _places(rows)
+    x: list[float] = []
+    y: list[float] = []
+    some: dict[float, int] | None = None  # of a part of several pieces, its rows and their times
+    for piece in pieces.iter_rows(named=True):
+        begin, end = piece["from_ps"], piece["until_ps"]
+        here, there = _ends(piece, places)
+        if end - begin >= short_ps:
+            some = None
+            x += [begin, end]
+            y += [here, there]
+            continue
+        if some is None or end - x[-2] > short_ps:
+            some = {}
+            x += [begin, end]
+            y += [math.nan, math.nan]
+        x[-1] = end
+        if not math.isnan(here):
+            place = round(here) + LEVEL
+            some[place] = some.get(place, 0) + end - begin
+            y[-2:] = [max(some, key=some.__getitem__)] * 2
+    return np.array(x, np.float64), np.array(y, np.float64)
 
 
-def _places(rows: pl.DataFrame) -> tuple[dict[tuple[int, int], int], dict[tuple[int, str], int]]:
-    """Where the row of a host's stream is that computes, and that of a kind of communication.
+Places = tuple[dict[tuple[int, int | None], int], dict[tuple[int, str], int]]
+"""Rows of a host's streams that compute, and of its kinds of communication."""
 
-    Of several ranks of a host those of the first one.
-    """
-    of_streams: dict[tuple[int, int], int] = {}
-    of_kinds: dict[tuple[int, str], int] = {}
+
+def _ends(piece: Mapping[str, Any], places: Places) -> tuple[float, float]:
+    """Where a piece begins and ends among the rows."""
+    of_streams, of_kinds = places
+    ends = [(piece["host"], LEVEL)] * 2
+    if piece["what"] == "flow":
+        ends = [(piece["host"], SENT), (piece["to"], RECEIVED)]
+    found = []
+    for host, beside in ends:
+        place = of_kinds.get((host, piece["kind"]))
+        if place is None or (piece["what"] == "compute" and not piece["kind"]):
+            place = of_streams.get((host, piece["stream"]), place)
+        found.append(math.nan if place is None else place + beside)
+    here, there = found
+    return (there if math.isnan(here) else here), (here if math.isnan(there) else there)
+
+
+def _places(rows: pl.DataFrame) -> Places:
+    """Of several ranks of a host the rows of the first one."""
+    found: Places = {}, {}
     for row in rows.iter_rows(named=True):
         if row["communicates"]:
-            of_kinds.setdefault((row["host"], row["kind"]), row["row"])
+            found[1].setdefault((row["host"], row["kind"]), row["row"])
         else:
-            of_streams.setdefault((row["host"], row["stream"]), row["row"])
-    return of_streams, of_kinds
+            found[0].setdefault((row["host"], row["stream"]), row["row"])
+    return found

@@ -56,10 +56,9 @@ CRITICAL = (
         "what",
         "",
         "compute: a compute task; formula: a collective that is timed by one; join: a task that "
-        "takes no time; flow: a flow, from its start to "
-        "its delivery; send: a flow until its send task was done (handed over or acknowledged); "
-        "latency: of software, before a flow or behind its delivery; start: until a flow was to "
-        "start that waits for nothing",
+        "takes no time; flow: a flow, from its start to its delivery; send: a flow until its send "
+        "task was done (handed over or acknowledged); latency: of software, before a flow or a "
+        "collective, or behind a delivery; start: until a flow was to start that waits for nothing",
     ),
     Column(
         "after",

@@ -187,10 +187,13 @@ class _Operations:
         self.tasks = tasks
         self.flow, self.of_flows = scenario.messages.named_kinds()
         self.table = scenario.load.operations
+        self.of_messages: set[str] = set()
         self.of_task = np.full(len(tasks), -1, np.int64)
         if self.table is not None:
             # Of messages in chunks some end with tasks that the traffic did not give.
             n_tasks = len(scenario.load.tasks or ())
+            kinds = np.unique(self.table.kind[self.table.group >= 0])
+            self.of_messages = {self.table.kinds[kind] for kind in kinds.tolist()} - {""}
             self.of_task = self.table.of_tasks(n_tasks)[: len(tasks)]
 
     def of(self, one: Piece) -> dict[str, Any]:
@@ -204,6 +207,8 @@ class _Operations:
             stream = int(self.table.stream[operation]) if computes else -1
             if computes and self.table.what[operation] > RECEIVE:
                 what = "formula"
+            elif computes and kind in self.of_messages:
+                what = "latency"
         return {
             "what": what,
             "operation": operation if operation >= 0 else None,

@@ -193,7 +193,13 @@ def test_the_critical_path_is_a_line_through_the_bars(with_operations: Result) -
     rows = timeline_of(with_operations, None, 0, 90 * US, 64).rows
     x, y = path_line(pieces, rows)
     assert (x / US).tolist() == [0, 10, 10, 16, 16, 38, 38, 40, 40, 60]
-    np.testing.assert_allclose(y, [0.3, 0.3, 0.8, 3.2, 2.3, 2.3, 4.3, 4.3, 3.8, np.nan])
+    np.testing.assert_allclose(y, [0.3, 0.3, 0.8, 3.2, 2.3, 2.3, 4.3, 4.3, 3.8, 3.8])
+    # Pieces of less than 17 us are drawn together, the first two where more of that is.
+    x, y = path_line(pieces, rows, 17 * US)
+    assert (x / US).tolist() == [0, 16, 16, 38, 38, 40, 40, 60]
+    np.testing.assert_allclose(y, [0.3, 0.3, 2.3, 2.3, 4.3, 4.3, 3.8, 3.8])
+    x, y = path_line(pieces, rows.filter(pl.col("host") == 4))
+    np.testing.assert_allclose(y[:5], [0.3, 0.3, 0.8, 0.8, np.nan])
     path: Any = SimpleNamespace(pieces=pieces)
     axes = timeline.draw([with_operations], View(path=path)).axes[0]
     assert [line.get_label() for line in axes.get_lines() if line.get_label()[0] != "_"] == [
