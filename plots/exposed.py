@@ -20,7 +20,7 @@ from netsim.errors import InputError
 from netsim.job.paper import Network
 from netsim.plots import pool, style, sweeps
 from netsim.plots.fig5 import HOSTS, PIPELINE, QUICK
-from netsim.plots.reproduced import ABOUT, POST_HOC, SMALLER, Reproduced, Sweep, Value
+from netsim.plots.reproduced import POST_HOC, SMALLER, Reproduced, Sweep, Value, stated
 from netsim.plots.sensitivity import JOBS, exposed_percent
 from netsim.units import format_bytes, format_number, parse_bytes
 
@@ -48,18 +48,14 @@ STATISTICS = {
 }
 MARKS = {SLOWEST: "s", MEAN: "^"}
 
-SECTION = "6"
 ONE_PATH = "single path"
 
 
-class Stated(NamedTuple):
-    """Exposed communication that the paper states, in per cent: its own, and on single paths."""
-
-    none: float
-    single_path: float
-
-
-STATED = {"dense": Stated(5, 8), "MoE": Stated(20, 25)}
+STATED = {
+    "dense": ("exposed_dense", "exp_singlepath_dense"),
+    "MoE": ("exposed_moe", "exp_singlepath_moe"),
+}
+"""Figures of `netsim.job`: the exposed part without delay, and with a single path."""
 
 
 class Case(NamedTuple):
@@ -148,15 +144,14 @@ def _exposed(model: str, extra_ps: float = 0.0) -> float:
 
 def _values(cases: Sequence[Case], standing: str) -> Iterator[Value]:
     one_path = [case for case in cases if sweeps.on_one_path(case.curve.results[0])]
-    for model, stated in STATED.items():
-        ours = _exposed(model)
-        yield Value(f"{model}: no delay", stated.none, ours, "%", SECTION, ABOUT, POST_HOC)
+    for model, (none, single_path) in STATED.items():
+        yield stated(none, f"{model}: no delay")
         for case in one_path:
             name, carried = case.curve.label, "" if case.model == model else f", {case.model} size"
             if not carried or model == "dense":
                 ours = _exposed(model, case.extra_ps[LAST])
                 what = f"{model}: {ONE_PATH}{carried} ({name})"
-                yield Value(what, stated.single_path, ours, "%", SECTION, ABOUT, standing)
+                yield stated(single_path, what, ours, standing=standing)
 
 
 def _table(cases: Sequence[Case]) -> sweeps.Table:
@@ -193,12 +188,13 @@ def _draw(cases: Sequence[Case], about: str) -> Figure:
     figure, panels = style.new_figure(columns=2)
     names = list(dict.fromkeys(case.curve.label for case in cases))
     figure.set_figheight(max(2.6, 1.4 + 0.42 * len(names)))
-    for axes, (model, stated) in zip(panels, STATED.items(), strict=True):
+    for axes, (model, names_of_stated) in zip(panels, STATED.items(), strict=True):
+        none, single_path = (stated(name, "").paper for name in names_of_stated)
         _draw_model(axes, [case for case in cases if case.model == model], names)
         lines = (
             (_exposed(model), style.IDEAL, "--", "no delay"),
-            (stated.none, "black", ":", "paper: no delay"),
-            (stated.single_path, "black", "-.", f"paper: {ONE_PATH}"),
+            (none, "black", ":", "paper: no delay"),
+            (single_path, "black", "-.", f"paper: {ONE_PATH}"),
         )
         for percent, colour, line, label in lines:
             axes.axvline(percent, color=colour, linestyle=line, linewidth=1.2, label=label)

@@ -10,19 +10,18 @@ import numpy as np
 from netsim.job.paper import Infrastructure
 from netsim.job.scaling import LAWS, YEAR_S, optimal_parameters
 from netsim.plots import style
-from netsim.plots.reproduced import ABOUT, POST_HOC, Reproduced, Sweep, Value
+from netsim.plots.reproduced import POST_HOC, Reproduced, Sweep, stated
 
 if TYPE_CHECKING:
     from netsim.results import Result
 
 SWEEPS: tuple[Sweep, ...] = ()
-SECTION = "3.1"
 NAMES = dict(zip(LAWS, ("Kaplan", *(f"Hoffmann, approach {n}" for n in (1, 2, 3))), strict=True))
 LAW = "hoffmann2"
 """The law that the paper goes on with."""
 
-STATED = ((4.0, 103.8, ""), (1.0, 50.0, ABOUT))
-"""Years, trillions of parameters. The paper states these; for how many years it does not say."""
+STATED = {"N_opt_hoffmann2": 4.0, "N_50T": 1.0}
+"""Figures of `netsim.job`, and years of training; how many they are the paper does not say."""
 
 
 def make(_: Sequence[Result]) -> Reproduced:
@@ -31,13 +30,17 @@ def make(_: Sequence[Result]) -> Reproduced:
     years = np.geomspace(0.1, 10, 81)
     figure, (axes,) = style.new_figure()
     rows: list[tuple[str, float, float]] = []
+    values = [
+        stated(name, f"{NAMES[LAW]}, years: {at:g}", trillions(LAW, flops, at))
+        for name, at in STATED.items()
+    ]
     for place, (law, name) in enumerate(NAMES.items()):
         sizes = [trillions(law, flops, at) for at in years]
         rows += [(name, *pair) for pair in zip(years.tolist(), sizes, strict=True)]
         look = style.told_in_grey(style.Look(style.colour(place)), place)
         axes.plot(years, sizes, label=name, **look.options(len(sizes)))
     axes.plot(
-        [at for at, _, _ in STATED], [paper for _, paper, _ in STATED], marker="D", color="black",
+        list(STATED.values()), [value.paper for value in values], marker="D", color="black",
         linestyle="none", markersize=7, markerfacecolor="none", label="stated in the paper",
     )  # fmt: skip
     style.logarithmic(axes, "x")
@@ -47,13 +50,6 @@ def make(_: Sequence[Result]) -> Reproduced:
     about = f"the model of least loss, trained with {flops / 1e21:.4g}e21 FLOP/s"
     figure.suptitle(f"Figure 1: {about}", fontsize="medium")
     style.legend(figure, axes, "upper left")
-    values = [
-        Value(
-            f"{NAMES[LAW]}, years: {at:g}", paper, trillions(LAW, flops, at), "T parameters",
-            SECTION, bound, POST_HOC,
-        )
-        for at, paper, bound in STATED
-    ]  # fmt: skip
     notes = [
         f"{POST_HOC}: which law, from which point on, and how long were chosen to give these sizes",
         "constants of the laws: netsim/job/scaling.py",

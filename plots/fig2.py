@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from netsim.job import Job, Message, messages
-from netsim.job.paper import paper_job, stage_seconds
+from netsim.job.paper import paper_job
 from netsim.job.times import kernels_ps
 from netsim.job.work import Kernel, layer_kernels
 from netsim.plots import style
-from netsim.plots.reproduced import NOT_REPRODUCED, POST_HOC, Reproduced, Sweep, Value
+from netsim.plots.reproduced import POST_HOC, Reproduced, Sweep, Value, stated
 from netsim.plots.sensitivity import JOBS
 
 if TYPE_CHECKING:
@@ -39,38 +39,14 @@ DELAYED = "S3"
 """The stage between data centres: its delay passes while chunks follow one another."""
 
 
-class Stated(NamedTuple):
-    """The time of a stage as the paper states it; `field` is ours, of `StageSeconds`."""
-
-    what: str
-    field: str
-    ms: float
-    section: str
-    standing: str = ""
-
-
 STATED = {
-    "dense": (
-        Stated("forward", "forward_s", 132.82, "4", POST_HOC),
-        Stated("backward", "backward_s", 264, "6"),
-        Stated("TP, a pass", "tp_s", 8.2, "4.1"),
-        Stated("PP, a transfer", "pp_s", 2.17, "4.1"),
-        Stated("S1", "s1_s", 16.57, "4.1"),
-        Stated("S2", "s2_s", 98.27, "4.1"),
-        Stated("S4", "s4_s", 49.14, "4.1"),
-        Stated("S5", "s5_s", 8.3, "4.1"),
-    ),
-    "MoE": (
-        Stated("forward", "forward_s", 45.18, "5"),
-        Stated("backward", "backward_s", 90, "6"),
-        Stated("TP, a pass", "tp_s", 3.68, "5"),
-        Stated("PP, a transfer", "pp_s", 0.97, "5"),
-        Stated("S1", "s1_s", 18.9, "5"),
-        Stated("S2", "s2_s", 112.23, "5"),
-        Stated("S4", "s4_s", 66.1, "5", NOT_REPRODUCED),
-        Stated("S5", "s5_s", 9.4, "5"),
-    ),
+    "forward": ("fwd_dense", "fwd_moe"),
+    "backward": ("bwd_dense", "dp_masked_moe"),
+    "TP, a pass": ("tp_time", "tp_time_moe"),
+    "PP, a transfer": ("pp_time", "pp_time_moe"),
+    **{row: (f"dp_{row.lower()}", f"dp_{row.lower()}_moe") for row in ("S1", "S2", "S4", "S5")},
 }
+"""Figures of `netsim.job` with the stages' times, dense and MoE."""
 
 
 class Bar(NamedTuple):
@@ -163,11 +139,9 @@ def _ms(job: Job, message: Message) -> float:
 
 
 def _values() -> Iterator[Value]:
-    for model, stated in STATED.items():
-        ours = stage_seconds(paper_job(JOBS[model]))
-        for one in stated:
-            what, ours_ms = f"{model}: {one.what}", 1e3 * getattr(ours, one.field)
-            yield Value(what, one.ms, ours_ms, "ms", one.section, standing=one.standing)
+    for place, model in enumerate(JOBS):
+        for what, names in STATED.items():
+            yield stated(names[place], f"{model}: {what}")
 
 
 def _draw(axes: Axes, model: str, bars: Sequence[Bar]) -> None:

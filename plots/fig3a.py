@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.job.paper import Network
-from netsim.plots.reproduced import MORE_THAN, Reproduced, Sweep
+from netsim.plots.reproduced import Reproduced, Sweep
 from netsim.plots.sensitivity import Line, Sensitivity, Stated, reproduce
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 SWEEPS: tuple[Sweep, ...] = ()
 
 STATED = (
-    Stated("dense", 14.4, 5),
-    Stated("MoE", 14.4, 20),
-    Stated("dense", 0.8, 40, MORE_THAN),
-    Stated("MoE", 0.8, 75),
+    Stated("exposed_dense", "dense", 14.4),
+    Stated("exposed_moe", "MoE", 14.4),
+    Stated("exp_up800_dense", "dense", 0.8),
+    Stated("exp_up800_moe", "MoE", 0.8),
 )
 
 

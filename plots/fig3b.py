@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.job.paper import Network
-from netsim.plots.reproduced import AT_MOST, NOT_REPRODUCED, Reproduced, Sweep
+from netsim.plots.reproduced import Reproduced, Sweep
 from netsim.plots.sensitivity import Line, Sensitivity, Stated, reproduce
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 SWEEPS: tuple[Sweep, ...] = ()
 
 STATED = (
-    Stated("dense", 800, 5),
-    Stated("MoE", 800, 20),
-    Stated("dense", 100, 55),
-    Stated("MoE", 100, 85),
-    Stated("MoE", 1600, 5, AT_MOST, NOT_REPRODUCED),
+    Stated("exposed_dense", "dense", 800),
+    Stated("exposed_moe", "MoE", 800),
+    Stated("exp_out100_dense", "dense", 100),
+    Stated("exp_out100_moe", "MoE", 100),
+    Stated("exp_out1600_moe", "MoE", 1600),
 )
 
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.job.paper import Network, paper_job, stage_seconds, wan_needed_bps
-from netsim.plots.reproduced import NOT_REPRODUCED, Reproduced, Sweep, Value
-from netsim.plots.sensitivity import JOBS, SECTION, Line, Sensitivity, reproduce
+from netsim.plots.reproduced import Reproduced, Sweep, stated
+from netsim.plots.sensitivity import JOBS, Line, Sensitivity, reproduce
 
 if TYPE_CHECKING:
     from netsim.results import Result
 
 SWEEPS: tuple[Sweep, ...] = ()
 
-ENOUGH_GBPS = 20
-"""Of a GPU: with so much, the paper says, the wide area exposes nothing."""
+ENOUGH = "wan_ok_capacity"
+"""What the paper calls sufficient, among figures of `netsim.job`."""
 
 ROUND_TRIPS = ("", ", a round trip more")
 """What the transport adds to the delay of 30 ms, by number."""
@@ -28,17 +28,21 @@ def make(_: Sequence[Result]) -> Reproduced:
     """The figure, from 1 to 100 Gbps a GPU, with a round trip more and without."""
     lines = [Line(name, partial(_network, n)) for n, name in enumerate(ROUND_TRIPS)]
     values = [
-        Value(
-            f"{model}{name}: the least that is enough", ENOUGH_GBPS,
-            wan_needed_bps(stage_seconds(paper_job(job)), n) / 1e9, "Gbps a GPU", SECTION,
-            standing=NOT_REPRODUCED,
+        stated(
+            ENOUGH, f"{model}{name}: the least that is enough",
+            wan_needed_bps(stage_seconds(paper_job(job)), n) / 1e9,
         )
         for model, job in JOBS.items()
         for n, name in enumerate(ROUND_TRIPS)
     ]  # fmt: skip
     capacities = np.geomspace(1, 100, 101).tolist()
     one = Sensitivity(
-        "3c", "capacity between data centres", "Gbps a GPU", capacities, lines, named=ENOUGH_GBPS
+        "3c",
+        "capacity between data centres",
+        "Gbps a GPU",
+        capacities,
+        lines,
+        named=values[0].paper,
     )
     notes = ["the paper calls 20 Gbps sufficient, and does not say how it comes to that"]
     return reproduce(one, values, notes)

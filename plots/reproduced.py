@@ -1,8 +1,8 @@
 """What the figures of the paper share, that netsim makes again: what is stated, ours, and files.
 
 A figure is a file, such as `fig5.py`, with `SWEEPS`, the simulations that it is drawn from, none if
-the model of the job alone gives it, and `make(results) -> Reproduced`. The values that the paper
-states stand in that file, or, where they are results of the model, in `netsim.job`.
+the model of the job alone gives it, and `make(results) -> Reproduced`. What the paper states stands
+in `netsim/job/paper.csv`, and in that file where nothing but a simulation gives ours.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOT_REPRODUCED = "not reproduced"
 SMALLER = "smaller"
 """Simulated at less than the paper's size."""
 
-ABOUT, MORE_THAN, AT_MOST = "about", "more than", "at most"
+MORE_THAN, LESS_THAN, AT_MOST = "more than", "less than", "at most"
 
 
 class Sweep(NamedTuple):
@@ -51,8 +51,8 @@ class Sweep(NamedTuple):
 class Value(NamedTuple):
     """A value that the paper states, beside ours; both in `unit`.
 
-    `bound` says how the paper puts it: "", `ABOUT`, `MORE_THAN` or `AT_MOST`. `standing` is
-    empty, or tells why the two are no validation of each other, such as `POST_HOC`.
+    `bound` says how the paper puts it: "" or one of `MORE_THAN`, `LESS_THAN`, `AT_MOST`. `standing`
+    is empty, or tells why the two are no validation of each other, such as `POST_HOC`.
     """
 
     what: str
@@ -71,13 +71,36 @@ class Value(NamedTuple):
     @property
     def within(self) -> bool:
         """Is the paper's value a bound, and ours within it?"""
-        bounds = {MORE_THAN: self.ours > self.paper, AT_MOST: self.ours <= self.paper}
+        bounds = {
+            MORE_THAN: self.ours > self.paper,
+            LESS_THAN: self.ours < self.paper,
+            AT_MOST: self.ours <= self.paper,
+        }
         return bounds.get(self.bound, False)
 
     @property
     def stated(self) -> str:
         """The paper's value as text."""
         return f"{self.bound} {format_number(self.paper)}".strip()
+
+
+def stated(
+    name: str, what: str, ours: float | None = None, *, standing: str | None = None
+) -> Value:
+    """A value of `netsim.job.figures` by its name there, beside the model's or another of ours.
+
+    `standing` is the model's if it is not given. Raises KeyError for a name that is not there.
+    """
+    from netsim.job.figures import figures
+
+    one = {figure.name: figure for figure in figures()}[name]
+    assert one.number is not None
+    bound = {">": MORE_THAN, "<": LESS_THAN}.get(one.stated[0], "")
+    if standing is None:
+        standing = POST_HOC if one.post_hoc else ""
+        standing = NOT_REPRODUCED if one.agreement == "no" else standing
+    value = one.ours if ours is None else ours
+    return Value(what, one.number, value, one.unit, one.section, bound, standing)
 
 
 @dataclass(frozen=True)

@@ -8,23 +8,20 @@ from typing import NamedTuple
 
 from netsim.job.paper import Network, exposed_fraction, paper_job, stage_seconds
 from netsim.plots import style
-from netsim.plots.reproduced import POST_HOC, Reproduced, Value
+from netsim.plots.reproduced import Reproduced, Value, stated
 
 JOBS = {"dense": "dense", "MoE": "moe"}
 """What the paper calls its models, and their jobs."""
 
-SECTION = "6"
 ABOUT = "exposed communication of a training step, from the model of the job"
 
 
 class Stated(NamedTuple):
-    """Exposed communication that the paper states, in per cent, at a value of the speed."""
+    """A figure of `netsim.job`: its model, and the speed at which the paper states it."""
 
+    name: str
     model: str
     at: float
-    percent: float
-    bound: str = ""
-    standing: str = POST_HOC
 
 
 class Line(NamedTuple):
@@ -60,6 +57,7 @@ def reproduce(
 
     `more` are values of the paper that are no points of the figure.
     """
+    values = [stated(at.name, f"{at.model}, {at.at:g} {one.unit}") for at in one.stated]
     figure, (axes,) = style.new_figure()
     rows: list[tuple[str, float, float]] = []
     place = 0
@@ -72,7 +70,7 @@ def reproduce(
             place += 1
     if one.stated:
         axes.plot(
-            [stated.at for stated in one.stated], [stated.percent for stated in one.stated],
+            [at.at for at in one.stated], [value.paper for value in values],
             marker="D", linestyle="none", markersize=7, markerfacecolor="none", color="black",
             label="stated in the paper",
         )  # fmt: skip
@@ -84,15 +82,6 @@ def reproduce(
     axes.set_ylabel("exposed communication (% of the step)")
     figure.suptitle(f"Figure {one.name}: {one.axis}", fontsize="medium")
     style.legend(figure, axes, "upper right")
-    first = one.lines[0]
-    values = [
-        Value(
-            f"{stated.model}, {stated.at:g} {one.unit}", stated.percent,
-            exposed_percent(JOBS[stated.model], first.network(stated.at)), "%", SECTION,
-            stated.bound, stated.standing,
-        )
-        for stated in one.stated
-    ]  # fmt: skip
     header = ("model", f"{one.axis} {one.unit}".replace(" ", "_"), "exposed_percent")
     drawn = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
     return Reproduced(figure, [*values, *more], drawn, ABOUT, notes)

@@ -37,9 +37,9 @@ def test_figure_4(netsim, tmp_path):
     assert (tmp_path / QUICK / "fig4.png").stat().st_size > 30_000
     lines = [line.split() for line in result.stdout.splitlines()]
     tree = next(line for line in lines if line[:2] == ["fat", "tree,"])
-    assert tree[-6:] == ["about", "87,500", "87,500", "+0.0", "%", "6.1"]
+    assert tree[-7:-1] == ["87,500", "chips", "87,500", "chips", "+0.0", "%"]
     rails = next(line for line in lines if line[:2] == ["76", "rails"])
-    assert rails[-5:-1] == ["39,000", "37,500", "-3.8", "%"]
+    assert rails[-7:-1] == ["39,000", "chips", "37,500", "chips", "-3.8", "%"]
 
 
 def test_what_is_finished_is_kept(netsim, fake, small, tmp_path):
