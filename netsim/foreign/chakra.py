@@ -110,6 +110,13 @@ class ChakraTrace:
     def __len__(self) -> int:
         return int(self.id.size)
 
+    def labels(self) -> list[str]:
+        """The name of each node, "" where it has none."""
+        found = [""] * len(self)
+        for k, node in enumerate(self.names.message.tolist()):
+            found[node] = text_of(self.data, self.names, k)
+        return found
+
     def name(self, node: int) -> str:
         """What a node is called in messages: 'node 7 (COMM_SEND "send 3")'."""
         at = np.flatnonzero(self.names.message == node)[-1:]
@@ -265,5 +272,5 @@ def _edges(trace: ChakraTrace, waiting: Ints, awaited: NDArray[np.uint64]) -> tu
     first = order[place]
     for k in np.flatnonzero(first == waiting)[:1].tolist():
         raise trace.error(int(waiting[k]), "it waits for itself")
-    pairs = np.unique(np.stack([waiting, first], axis=1), axis=0)
-    return pairs[:, 1], pairs[:, 0]
+    then, first = np.divmod(np.unique(waiting * len(trace) + first), max(len(trace), 1))
+    return first, then

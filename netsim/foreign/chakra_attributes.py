@@ -53,6 +53,9 @@ _NAME, _DOUBLE, _FLOAT, _STRING, _BYTES = 1, 3, 5, 29, 31
 _ZIGZAG, _SIGNED_32 = (15, 17), 23
 _FIRST_VALUE = 3
 
+_HEAD = 2
+"""Bytes before a short name, which comes first: its field, its length."""
+
 
 @dataclass(frozen=True)
 class Attributes:
@@ -73,6 +76,7 @@ class Attributes:
 def attributes_of(data: Bytes, nodes: Fields, n: int) -> Attributes:
     """The attributes of n nodes. Raises DamagedMessageError."""
     attribute = nodes.of((nodes.number == ATTRIBUTES) & (nodes.wire == BYTES))
+    attribute = attribute.of(_may_be_read(data, attribute))
     try:
         inner = fields_of(data, attribute.begin, attribute.end)
     except DamagedMessageError as error:
@@ -110,6 +114,21 @@ def attributes_of(data: Bytes, nodes: Fields, n: int) -> Attributes:
         name = str(numbers["comm_group"][node])
         group[node] = groups.setdefault(name, len(groups))
     return Attributes(numbers, group, tuple(groups), partial)
+
+
+def _may_be_read(data: Bytes, attribute: Fields) -> NDArray[np.bool_]:
+    """Attributes that do not begin with a name that is not read, as almost all do."""
+    begin, size = attribute.begin, attribute.end - attribute.begin
+    long = np.flatnonzero(size > _HEAD)
+    may = np.ones(begin.size, np.bool_)
+    length = data[begin[long] + 1]
+    named = (data[begin[long]] == _NAME << 3 | BYTES) & (length < 0x80)
+    for name in (*NUMBERS, GROUP, DIMENSIONS):
+        alike = np.flatnonzero(named & (length == len(name)) & (size[long] >= _HEAD + len(name)))
+        at = begin[long[alike]][:, None] + _HEAD + np.arange(len(name))
+        named[alike] = (data[at] != np.frombuffer(name.encode(), np.uint8)).any(axis=1)
+    may[long] = ~named
+    return may
 
 
 def _numbers(value: Fields, name: str, node: Ints) -> Ints:

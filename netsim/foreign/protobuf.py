@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-WIRES = (VARINT, FIXED64, BYTES, FIXED32)
 """Wire types."""
+
+_KNOWN = np.isin(np.arange(8), (VARINT, FIXED64, BYTES, FIXED32))
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -39,14 +40,14 @@ class Fields:
     Attributes:
         message: int64[f], which message.
         number: int64[f], which field of it.
-        wire: int64[f], its wire type.
+        wire: int8[f], its wire type.
         value: uint64[f], what it holds; 0 of BYTES.
         begin, end: int64[f], where the content of BYTES is.
     """
 
     message: Ints
     number: Ints
-    wire: Ints
+    wire: NDArray[np.int8]
     value: NDArray[np.uint64]
     begin: Ints
     end: Ints
@@ -95,35 +96,32 @@ def framed(data: bytes) -> tuple[Ints, Ints]:
 def fields_of(data: Bytes, begin: Ints, end: Ints) -> Fields:
     """All fields of the messages at ``begin`` to ``end``. Raises DamagedMessageError."""
     live = np.flatnonzero(begin < end)
-    at = begin.copy()
+    at, stop = begin[live], end[live]
     rounds: list[tuple[NDArray[Any], ...]] = []
     while live.size:
-        tag, at_value = _varints(data, at[live], end[live], live)
-        number, wire = (tag >> np.uint64(3)).astype(np.int64), (tag & np.uint64(7)).astype(np.int64)
-        for k in np.flatnonzero((number == 0) | ~np.isin(wire, WIRES))[:1]:
-            raise DamagedMessageError(int(live[k]), f"has field {number[k]} of wire type {wire[k]}")
+        tag, at = _varints(data, at, stop, live)
+        number, wire = (tag >> np.uint64(3)).astype(np.int64), (tag & np.uint64(7)).astype(np.int8)
+        for k in np.flatnonzero((number == 0) | ~_KNOWN[wire])[:1]:
+            what = f"has field {number[k]} of wire type {wire[k]}"
+            raise DamagedMessageError(int(live[k]), what)
         value = np.zeros(live.size, np.uint64)
-        after = at_value.copy()
-        has_varint = (wire == VARINT) | (wire == BYTES)
-        which = live[has_varint]
-        value[has_varint], after[has_varint] = _varints(
-            data, at_value[has_varint], end[which], which
-        )
-        content = after.copy()
+        content = at.copy()
+        counted = np.flatnonzero((wire == VARINT) | (wire == BYTES))
+        value[counted], content[counted] = _varints(data, at[counted], stop[counted], live[counted])
+        after = content.copy()
         is_bytes = wire == BYTES
-        length = np.minimum(value, np.uint64(data.size + 1)).astype(np.int64)
-        after[is_bytes] += length[is_bytes]
+        after[is_bytes] += np.minimum(value[is_bytes], np.uint64(data.size + 1)).astype(np.int64)
         value[is_bytes] = 0
         for kind, width in ((FIXED64, 8), (FIXED32, 4)):
             fixed = np.flatnonzero(wire == kind)
             after[fixed] += width
-            whole = fixed[after[fixed] <= end[live[fixed]]]
-            value[whole] = _fixed(data, at_value[whole], width)
-        for k in np.flatnonzero(after > end[live])[:1]:
+            whole = fixed[after[fixed] <= stop[fixed]]
+            value[whole] = _fixed(data, at[whole], width)
+        for k in np.flatnonzero(after > stop)[:1]:
             raise DamagedMessageError(int(live[k]), f"ends within its field {number[k]}")
         rounds.append((live, number, wire, value, content, after))
-        at[live] = after
-        live = live[after < end[live]]
+        more = after < stop
+        live, at, stop = live[more], after[more], stop[more]
     if not rounds:
         rounds.append((live, live, live, live.astype(np.uint64), live, live))
     columns: list[NDArray[Any]] = [np.concatenate(one) for one in zip(*rounds, strict=True)]
@@ -159,18 +157,24 @@ def equal_text(data: Bytes, fields: Fields, text: str) -> NDArray[np.bool_]:
 
 def _varints(data: Bytes, at: Ints, end: Ints, message: Ints) -> tuple[NDArray[np.uint64], Ints]:
     """The varints at ``at`` and where they end; ``message`` are the messages that they are in."""
-    value, after = np.zeros(at.size, np.uint64), at.copy()
-    live = np.arange(at.size)
-    for digit in range(_DIGITS):
-        for k in np.flatnonzero(after[live] >= end[live])[:1]:
-            raise DamagedMessageError(int(message[live[k]]), "ends within a number")
-        byte = data[after[live]]
-        value[live] |= (byte & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * digit)
-        after[live] += 1
-        live = live[byte >= 0x80]
+    for k in np.flatnonzero(at >= end)[:1]:
+        raise DamagedMessageError(int(message[k]), "ends within a number")
+    byte = data[at]
+    value, after = (byte & np.uint8(0x7F)).astype(np.uint64), at + 1
+    live = np.flatnonzero(byte >= 0x80)
+    for digit in range(1, _DIGITS):
         if not live.size:
             return value, after
-    raise DamagedMessageError(int(message[live[0]]), "has a number of more than 64 bit")
+        here = after[live]
+        for k in np.flatnonzero(here >= end[live])[:1]:
+            raise DamagedMessageError(int(message[live[k]]), "ends within a number")
+        byte = data[here]
+        value[live] |= (byte & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * digit)
+        after[live] = here + 1
+        live = live[byte >= 0x80]
+    if live.size:
+        raise DamagedMessageError(int(message[live[0]]), "has a number of more than 64 bit")
+    return value, after
 
 
 def _fixed(data: Bytes, at: Ints, width: int) -> NDArray[np.uint64]:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.errors import InputError
 from netsim.plugins import files as plugin_files
+from netsim.plugins.calls import call
 from netsim.results.files import plain
 from netsim.version import __version__
 
@@ -149,7 +152,7 @@ def is_built_in(plugin: Plugin) -> bool:
 
 
 def data_files(point: Point) -> list[Path]:
-    """Files that parameters name, that are there."""
+    """Files that parameters name, and those that a plugin `reads` beside them, that are there."""
     named = [
         point.directory / Path(value).expanduser()
         for use in point.uses
@@ -157,8 +160,13 @@ def data_files(point: Point) -> list[Path]:
         if param.unit in ("file", "sizes", "job")
         and isinstance(value := use.params[param.name], str)
     ]
+    for use in point.uses:
+        if hasattr(use.module, "reads"):
+            with suppress(InputError):  # which the run will tell
+                named += call(use, "reads", use.params, point.directory)
     return [path for path in named if path.is_file()]
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import pytest
 from test_structure import imported, modules
 
-from netsim.results.provenance import BY_USE, PRESENTATION, decides
+from netsim.experiment import Experiment
+from netsim.results.provenance import BY_USE, PRESENTATION, data_files, decides, origins
 
 ONLY_REFUSES = "lint"
 """Called as an experiment is resolved. What passes it runs as it would without."""
@@ -59,3 +61,20 @@ def test_what_decides_and_what_does_not() -> None:
     for no in ("cli/show.py", "plots/links.py", "results/read.py", "tracing/record.py"):
         assert not decides(no), no
     assert {"netsim.running.drive", "netsim.engine.kernels.loop", "netsim.blocks.tcp"} < reached()
+
+
+def test_files_that_a_plugin_reads_decide(tmp_path: Path) -> None:
+    """The traces of a prefix, which no parameter names."""
+    experiment = (
+        'transport = "ideal"\n[topology]\nkind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\n'
+        '[traffic]\nkind = "chakra"\nfile = "t"\n'
+    )
+    (tmp_path / "e.toml").write_text(experiment)
+    (point,) = Experiment.load(tmp_path / "e.toml").points()
+    assert data_files(point) == []
+    for rank in range(2):
+        (tmp_path / f"t.{rank}.et").write_bytes(b"")
+    assert [path.name for path in data_files(point)] == ["t.0.et", "t.1.et"]
+    before = origins([point])[0].fingerprint
+    (tmp_path / "t.1.et").write_bytes(b"other")
+    assert origins([point])[0].fingerprint != before

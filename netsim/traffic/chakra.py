@@ -1,0 +1,101 @@
+"""Chakra execution traces (MLCommons), a file `PREFIX.RANK.et` for each rank.
+
+A node starts as all that it depends on, by data or control, is done. COMP takes as long as the
+trace says, or with `tflops` as its operations do, or its bytes at `memory`; what has no duration
+takes no time. COMM_SEND and COMM_RECV are messages, matched by source, destination and
+tag; COMM_COLL are collectives, packet by packet, matched by their order within a process group.
+Groups are those of `groups`, or of METADATA nodes; "", "0" and none are all ranks. comm_size is,
+as ASTRA-sim has it, of an all-gather (and a gather) one rank's shard, else the whole.
+
+With `at_once = "one_each"` a rank runs one node on its CPU, one that computes on its GPU and one
+that communicates there at a time, as ASTRA-sim does; receives do not count. They run in the order
+in which they could start if none kept another waiting; ASTRA-sim takes whichever is ready first.
+With "all" they run as soon as they may.
+
+Ranks that do not issue the same collectives in the same order, sends without receives, nodes that
+are not there: all are errors before the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netsim.errors import InputError
+from netsim.flows import TrafficContext, Workload
+from netsim.foreign.chakra import read_trace, trace_files
+from netsim.foreign.chakra_groups import groups_of, read_groups
+from netsim.inputs import user_path
+from netsim.network import Network
+from netsim.params import REQUIRED, Param
+from netsim.traffic._chakra_nodes import WHATS, nodes_of
+from netsim.traffic._chakra_operations import ChakraOperations, Machine
+from netsim.traffic._collectives import PARAMS as OF_COLLECTIVES
+from netsim.traffic._collectives import how_of
+from netsim.traffic._ranks import PLACEMENT, hosts_of
+
+ONE_EACH, ALL = AT_ONCE = ("one_each", "all")
+
+PARAMS = [
+    Param("file", "text", REQUIRED, "the prefix of the traces, what stands before .0.et"),
+    Param("groups", "file", None, "process groups, a file of JSON, if traces do not have them"),
+    Param("at_once", "choice", ONE_EACH, "how many nodes a rank runs at a time", choices=AT_ONCE),
+    Param(
+        "tflops",
+        "ratio",
+        None,
+        "10^12 operations per second of a rank; nodes with num_ops then last as these take",
+    ),
+    Param("memory", "rate", None, "of a rank's memory, for what moves more than it computes"),
+    *OF_COLLECTIVES,
+    PLACEMENT,
+]
+
+SUFFIX = ".0.et"
+
+
+def reads(params: Mapping[str, Any], directory: Path) -> list[Path]:
+    """The files that are read, beside those that parameters name."""
+    return trace_files(_prefix(params, directory))
+
+
+def flows(
+    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
+) -> Workload:
+    """The nodes of all traces."""
+    prefix = _prefix(params, context.directory)
+    traces = [read_trace(path) for path in trace_files(prefix)]
+    context.expect(sum(map(len, traces)), key="traffic.file")
+    hosts = hosts_of(len(traces), network.n_hosts, params["placement"], rng)
+    machine = _machine(params, context)
+    try:
+        known = groups_of((one for trace in traces for one in trace.tables), len(traces))
+        if params["groups"] is not None:
+            path = user_path(params["groups"], context.directory)
+            known |= read_groups(path, len(traces))
+        nodes = nodes_of(traces, known)
+        hows = {what: how_of(params, what) for what in WHATS.values()}
+        return ChakraOperations(nodes, machine, hows).lower(hosts)
+    except InputError as error:
+        raise error.at(file=str(prefix)) from None
+
+
+def _machine(params: Mapping[str, Any], context: TrafficContext) -> Machine:
+    if params["memory"] is not None and params["tflops"] is None:
+        hint = "how many operations a rank does in a second"
+        raise InputError("needs traffic.tflops", key="traffic.memory", hint=hint)
+    if params["tflops"] is not None and params["tflops"] <= 0:
+        raise InputError("must be positive", key="traffic.tflops")
+    return Machine(
+        one_at_a_time=params["at_once"] == ONE_EACH,
+        flops=None if params["tflops"] is None else params["tflops"] * 1e12,
+        memory_bps=params["memory"],
+        rate_bps=context.host_rate_bps,
+    )
+
+
+def _prefix(params: Mapping[str, Any], directory: Path) -> Path:
+    return user_path(params["file"].removesuffix(SUFFIX), directory)
