@@ -109,12 +109,18 @@ class Grid:
             what, size_bytes = "all_to_all", size_bytes * m
         in_order = order[:, None, None]
         if kind in self.part.formula:
-            time_ps = self.part.time_ps(times * message.time_ps(self.part.job))
+            # What is under way over a long distance does not keep the next one from being sent.
+            away_ps = link.launch if message.network == "wan" else 0
+            time_ps = self.part.time_ps(times * message.time_ps(self.part.job) - away_ps)
             made = self.ops.collective(
                 what, ranks, size_bytes, stream=stream, kind=kind, duration_ps=time_ps
             ).reshape(groups.shape)
             self.ops.set_order(made, 2 * in_order)
-            return made, made
+            if not away_ps:
+                return made, made
+            arrived = self.ops.compute(groups, self.part.time_ps(away_ps), stream=-1, kind=kind)
+            self.ops.after(made, arrived)
+            return made, arrived
         if np.ndim(size_bytes) > 1:
             size_bytes = np.asarray(size_bytes).reshape(-1, m, m)
         latency_ps = self.part.time_ps(link.step_latency)

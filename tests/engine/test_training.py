@@ -1,0 +1,121 @@
+"""Training in packets, on a network that blocks nobody: stages and bubbles take their formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, build, run
+from small_job import small_job
+from task_times import Times
+
+from netsim.job.job import Job
+from netsim.job.schedules import SCHEDULES, bubble_ps
+from netsim.job.times import stage_times
+from netsim.model.builder import NetworkBuilder
+from netsim.model.fabric import PacketFormat
+from netsim.model.network import Network
+from netsim.operations import How
+from netsim.training.part import KINDS, Cut, Part, part_of
+from netsim.training.step import operations_of
+
+GBPS = 10**9
+NS = 1000
+LINKS = {"scale_up": {"rate": "100Gbps"}, "scale_out": {"rate": "100Gbps"}}
+FAST = LINKS | {"wan_rate": "100Gbps", "wan_delay": "0ms"}
+LARGE = ("layer", "dense_layer", "moe_layer", "virtual_stage")
+"""Here, embedding and head are too small to take their formula."""
+RINGS = {kind: How("direct" if kind in ("ep", "dp_s3") else "ring") for kind in KINDS}
+
+
+def switch(n_hosts: int) -> Network:
+    """Hosts around one switch, 100 Gbps and 100 ns to each."""
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(n_hosts)
+    builder.cables(np.array(hosts), builder.add_switch(), 100 * GBPS, 100 * NS)
+    return builder.build("switch")
+
+
+def simulated(part: Part) -> Times:
+    """One step of a part in packets of 32 KiB, with a transport that only sends."""
+    n = len(part.ranks)
+    load = operations_of(part).lower(np.arange(n))
+    load.validate(n)
+    engine = build(
+        switch(n),
+        load.flows,
+        "datagram",
+        DROP_TAIL,
+        tasks=load.tasks,
+        packets=PacketFormat(32768, 64, 64),
+        jit=False,
+    )
+    states = run(engine).task_states()
+    assert (states.end_ps >= 0).all()
+    return Times(load, states.start_ps, states.end_ps)
+
+
+def against_formula(job: Job, kinds: tuple[str, ...], **how: int) -> None:
+    """Every message of some kinds takes what the job's model says, to 2 %, and not less."""
+    part = part_of(job, Cut(), how=RINGS, **how)
+    found = simulated(part)
+    table = found.load.operations
+    assert table is not None
+    for kind in kinds:
+        rows = found.rows(kind=kind)
+        begin, end = found.span(rows)
+        took, size = (end - begin).astype(float), table.size_bytes[rows]
+        for message in (m for m in part.messages if (m.kind == kind and m.per in LARGE)):
+            exchange = message.n if message.what == "send" and kind != "pp" else 1
+            of_size = took[size == message.size_bytes * exchange]
+            assert of_size.size
+            # A rank may begin before those that it waits for: the last ones say how long it took.
+            assert of_size.max() == pytest.approx(message.time_ps(job), rel=0.02)
+            assert of_size.max() >= message.time_ps(job)
+
+
+def test_a_ring_of_tensor_parallel_ranks() -> None:
+    layout = {"tp": 4, "sp": True, "regather": False, "global_batch": 1}
+    job = small_job(layout, machine=FAST, layers=1, hidden=2560, sequence=2048)
+    against_formula(job, ("tp",))
+
+
+def test_a_ring_of_context_parallel_ranks() -> None:
+    layout = {"cp": 3, "global_batch": 1}
+    job = small_job(layout, machine=FAST, layers=1, hidden=640, sequence=3072)
+    against_formula(job, ("cp",))
+
+
+def test_an_exchange_of_experts() -> None:
+    model = {"experts": 4, "active_experts": 2, "layers": 1, "hidden": 512, "sequence": 2048}
+    job = small_job({"dp": 4, "ep": 4, "global_batch": 4}, machine=FAST, **model)
+    against_formula(job, ("ep",))
+
+
+def test_a_transfer_of_the_pipeline() -> None:
+    job = small_job({"pp": 2, "global_batch": 2}, machine=FAST, hidden=1280, sequence=2048)
+    against_formula(job, ("pp",))
+
+
+@pytest.mark.parametrize("accounting", ["hierarchical", "paper"])
+def test_the_five_stages_of_data_parallelism(accounting: str) -> None:
+    layout = {"dp_levels": [2, 3, 2], "accounting": accounting, "global_batch": 12}
+    job = small_job(layout, machine=FAST, layers=1, hidden=608, vocabulary=8)
+    against_formula(job, ("dp_s1", "dp_s2", "dp_s3", "dp_s4", "dp_s5"))
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_bubble_of_each_schedule_in_packets(name: str) -> None:
+    # Transfers of one small packet take next to nothing.
+    chunks = 2 if name == "interleaved" else 1
+    layout = {"pp": 5, "schedule": name, "virtual_stages": chunks, "global_batch": 20}
+    machine = FAST | {"matrix": {"peak": {"bf16": "10GFLOP/s"}}}
+    job = small_job(layout, machine=machine, layers=20, hidden=64, sequence=64)
+    m = 8
+    part = part_of(job, Cut(stages=4, micro_batches=m), scale=1.0)
+    found = simulated(part)
+    layer = stage_times(job).layer
+    f, b, w = (
+        4 * one for one in (layer.forward_ps, layer.backward_input_ps, layer.backward_weight_ps)
+    )
+    bubble = bubble_ps(name, 4, f, b, w, chunks)
+    assert found.makespan - m * (f + b + w) == pytest.approx(bubble, rel=0.01)
