@@ -11,12 +11,10 @@ receiver's while a flow is under way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from netsim.errors import InputError
 from netsim.plots import pool, style
-from netsim.plots.timeline_bars import PLACES, Timeline, timeline_of
+from netsim.plots.timeline_bars import PLACES, Timeline, View, timeline_of
 from netsim.plots.timeline_path import path_line
 
 if TYPE_CHECKING:
@@ -29,6 +27,9 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 64
 """More cannot be told apart; the first ones are shown."""
+
+RESOLUTION = 4000
+"""A picture has no more places from left to right: what lies closer together is one bar."""
 
 COMPUTES = ("#9CC3E6", "#1F5C99", "#D5DCE4", "#5B8DB8", "#0B2E4F", "#B7B7B7")
 """Of what is computed: light and dark in turn."""
@@ -54,16 +55,6 @@ WIDE_IN, MARGIN_IN, ROW_IN = 9.0, 1.6, 0.22
 """Inches: of a figure's width, of what is beside its panel, of a row's height."""
 
 
-@dataclass(frozen=True)
-class View:
-    """What is to be seen: hosts (None: all), times, and the critical path if there is one."""
-
-    hosts: Sequence[int] | None = None
-    from_ps: int = 0
-    to_ps: int | None = None
-    path: CriticalPath | None = None
-
-
 class Look(NamedTuple):
     """How a category of bars is filled."""
 
@@ -79,17 +70,11 @@ class Look(NamedTuple):
 
 def draw(results: Sequence[Result], view: View | None = None) -> Figure:
     """The timeline of one run. Raises InputError if there are several, or nothing is to be seen."""
-    if len(results) != 1:
-        raise InputError(f"{len(results)} results", hint="a timeline is of one")
     import polars as pl
 
-    (result,) = results
     view = view or View()
-    end_ps = int(result.summary.get("makespan_ps", 0))
-    from_ps, to_ps = view.from_ps, end_ps if view.to_ps is None else view.to_ps
-    if from_ps >= max(1, to_ps):
-        raise InputError("there is nothing between the times", key="--from", hint="a later --to")
-    found = timeline_of(result, view.hosts, from_ps, to_ps, MOST_ROWS)
+    whole = timeline_of(results, view)
+    found, from_ps, to_ps = whole.merged(MOST_ROWS, RESOLUTION), whole.from_ps, whole.to_ps
     unit, scale = style.time_unit([to_ps])
     figure, (axes,) = style.new_figure()
     figure.set_size_inches(WIDE_IN, 1.3 + ROW_IN * max(6, len(found.rows)))
@@ -97,16 +82,17 @@ def draw(results: Sequence[Result], view: View | None = None) -> Figure:
     for category, look in looks.items():
         its = found.bars.filter(pl.col("category") == category)
         _fill(axes, its, category, look, scale, (to_ps - from_ps) / THIN)
-    _write(axes, found.bars, looks, (from_ps, to_ps), scale)
+    _write(axes, found, looks, scale)
     if view.path is not None:
-        _mark(axes, view.path, found, (from_ps, to_ps), scale)
-    axes.set_yticks(range(len(found.rows)), found.rows["name"].to_list(), fontsize="small")
+        _mark(axes, view.path, found, scale)
+    axes.set_yticks(range(len(found.rows)), found.rows["title"].to_list(), fontsize="small")
     axes.set_ylim(len(found.rows) - 0.4, -0.6)
     axes.set_xlim(from_ps / scale, to_ps / scale)
     axes.set_xlabel(f"time ({unit})")
     _part_ranks(axes, found.rows)
-    figure.suptitle(pool.title([result]), fontsize="medium")
-    caption = f"{found.left_out:,} more rows are not shown" if found.left_out else ""
+    figure.suptitle(pool.title(results), fontsize="medium")
+    left_out = len(whole.rows) - len(found.rows)
+    caption = f"{left_out:,} more rows are not shown" if left_out else ""
     style.legend(figure, axes, style.OUTSIDE, caption)
     return figure
 
@@ -153,17 +139,12 @@ def _fill(
     axes.add_collection(collection)
 
 
-def _write(
-    axes: Axes,
-    bars: pl.DataFrame,
-    looks: dict[str, Look],
-    times_ps: tuple[int, int],
-    scale: float,
-) -> None:
+def _write(axes: Axes, found: Timeline, looks: dict[str, Look], scale: float) -> None:
     """The texts of bars that compute, where they fit; none where there are too many to be read."""
     import polars as pl
 
-    point_ps = (times_ps[1] - times_ps[0]) / (72 * (WIDE_IN - MARGIN_IN))
+    bars, times_ps = found.bars, (found.from_ps, found.to_ps)
+    point_ps = (found.to_ps - found.from_ps) / (72 * (WIDE_IN - MARGIN_IN))
     need = (pl.col("text").str.len_chars() * LETTER * TEXT_PT + 2) * point_ps
     begin, end = pl.col("begin_ps").clip(*times_ps), pl.col("end_ps").clip(*times_ps)
     fitting = bars.filter(~pl.col("communicates") & (pl.col("text") != "") & (end - begin >= need))
@@ -176,15 +157,13 @@ def _write(
         axes.text(middle, row["row"], row["text"], color=colour, clip_on=True, **look)
 
 
-def _mark(
-    axes: Axes, path: CriticalPath, found: Timeline, times_ps: tuple[int, int], scale: float
-) -> None:
+def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> None:
     """The critical path: a black line, white around it."""
     import polars as pl
     from matplotlib.patheffects import Normal, Stroke
 
-    seen = (pl.col("from_ps") < times_ps[1]) & (pl.col("until_ps") >= times_ps[0])
-    short_ps = (times_ps[1] - times_ps[0]) / MOST_PARTS
+    seen = (pl.col("from_ps") < found.to_ps) & (pl.col("until_ps") >= found.from_ps)
+    short_ps = (found.to_ps - found.from_ps) / MOST_PARTS
     x, y = path_line(path.pieces.filter(seen), found.rows, short_ps)
     around = [Stroke(linewidth=3.2, foreground="white"), Normal()]
     look: dict[str, Any] = {"color": "black", "linewidth": 1.4, "path_effects": around}

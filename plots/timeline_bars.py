@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
@@ -12,12 +12,22 @@ if TYPE_CHECKING:
     import polars as pl
 
     from netsim.results import Result
+    from netsim.tracing.critical_path import CriticalPath
 
 WHOLE, UPPER, LOWER = (-0.4, 0.8), (-0.4, 0.4), (0.0, 0.4)
 """Of a bar within its row: where it begins, from above, and its height."""
 
-RESOLUTION = 4000
-"""A picture has no more places from left to right: what lies closer together is one bar."""
+PLACES = (WHOLE, UPPER, LOWER)
+
+
+@dataclass(frozen=True)
+class View:
+    """What is to be seen: hosts (None: all), times, and the critical path if there is one."""
+
+    hosts: Sequence[int] | None = None
+    from_ps: int = 0
+    to_ps: int | None = None
+    path: CriticalPath | None = None
 
 
 @dataclass(frozen=True)
@@ -25,55 +35,62 @@ class Timeline:
     """Rows, from above, and the bars in them.
 
     Attributes:
-        rows: one each: `row` (its number), `host`, `name`, and by what pieces of a critical path
-            find it: `stream` (of computes) or `kind` (of communication).
-        bars: `row`, `begin_ps`, `end_ps`, `place` (index into PLACES), `category`, `computes`
-            (bool), `text`, in the order of rows and times.
-        left_out: how many rows are not among them.
+        rows: one each: `row` (its number), `host` and `rank` that it is of, `stream` (of computes)
+            or `kind` (of what communicates), `name`, and `title`, with the rank where that is new.
+        bars: `row`, `begin_ps`, `end_ps`, `place` (index into PLACES), `category`, `communicates`
+            and `text`; unless they are merged also `name`, `number` (of the task or operation) and
+            `message` (of a message, else null).
+        from_ps, to_ps: the time that is seen.
     """
 
     rows: pl.DataFrame
     bars: pl.DataFrame
-    left_out: int
+    from_ps: int
+    to_ps: int
+
+    def merged(self, most_rows: int, resolution: int) -> Timeline:
+        """The first rows. Bars of one row and category are one if they are so short, and so close
+        together, that they would not be told apart in so many places from left to right."""
+        import polars as pl
+
+        bars = self.bars.filter(pl.col("row") < most_rows)
+        bars = _merged(bars, (self.to_ps - self.from_ps) // resolution)
+        return replace(self, rows=self.rows.head(most_rows), bars=bars)
 
 
-PLACES = (WHOLE, UPPER, LOWER)
+def timeline_of(results: Sequence[Result], view: View) -> Timeline:
+    """The timeline of one run: of operations, if it has any, else of tasks.
 
-
-def timeline_of(
-    result: Result,
-    hosts: Sequence[int] | None,
-    from_ps: int,
-    to_ps: int,
-    most_rows: int,
-) -> Timeline:
-    """The timeline of a result: of operations, if it has any, else of tasks.
-
-    `hosts` are those shown, None stands for all; the first `most_rows` rows are. Only what is done
-    has a bar, and only what lies between the times.
-
-    Raises InputError if there are no tasks, or none that would be seen.
+    Only what is done has a bar, and only what lies between the times. Raises InputError if there
+    are several runs, or nothing is to be seen.
     """
     import polars as pl
 
+    if len(results) != 1:
+        raise InputError(f"{len(results)} results", hint="a timeline is of one")
+    (result,) = results
+    file = str(result.path)
+    from_ps, to_ps = view.from_ps, view.to_ps
+    to_ps = int(result.summary.get("makespan_ps", 0)) if to_ps is None else to_ps
+    if from_ps >= max(1, to_ps):
+        raise InputError("there is nothing between the times", key="--from", hint="a later --to")
     if result.tasks is None:
-        raise InputError("the result has no tasks", file=str(result.path))
+        raise InputError("the result has no tasks", file=file)
     bars = _operations(result) if result.operations is not None else _tasks(result)
     if not len(bars):
-        raise InputError("no task is done", file=str(result.path))
-    if hosts is not None:
-        bars = bars.filter(pl.col("host").is_in(list(hosts)))
+        raise InputError("no task is done", file=file)
+    if view.hosts is not None:
+        bars = bars.filter(pl.col("host").is_in(list(view.hosts)))
         if not len(bars):
-            raise InputError("nothing was done there", file=str(result.path), key="--hosts")
+            raise InputError("nothing was done there", file=file, key="--hosts")
     keys = ["host", "rank", "communicates", "stream", "kind"]
     rows = bars.select(keys).unique().sort(keys, nulls_last=True).with_row_index("row")
-    rows = rows.with_columns(name=_names(rows))
+    rows = rows.with_columns(_names(rows))
     bars = bars.filter((pl.col("begin_ps") < to_ps) & (pl.col("end_ps") > from_ps))
     if not len(bars):
-        raise InputError("nothing was done in that time", file=str(result.path))
-    shown = rows.head(most_rows)
-    bars = bars.join(shown.select(*keys, "row"), on=keys, nulls_equal=True)
-    return Timeline(shown, _merged(bars, (to_ps - from_ps) // RESOLUTION), len(rows) - len(shown))
+        raise InputError("nothing was done in that time", file=file)
+    bars = bars.join(rows.select(*keys, "row"), on=keys, nulls_equal=True)
+    return Timeline(rows, bars.sort("row", "begin_ps"), from_ps, to_ps)
 
 
 def _tasks(result: Result) -> pl.DataFrame:
@@ -100,6 +117,9 @@ def _tasks(result: Result) -> pl.DataFrame:
             _place(kind).alias("place"),
             pl.when(kind == "compute").then(_word(labels)).otherwise(kind).alias("category"),
             _number(labels).alias("text"),
+            pl.when(labels != "").then(labels).otherwise(kind).alias("name"),
+            pl.col("task").alias("number"),
+            pl.col("flow").alias("message"),
         )
     )
 
@@ -127,6 +147,9 @@ def _operations(result: Result) -> pl.DataFrame:
         _place(what).alias("place"),
         pl.coalesce(named, pl.when(communicates).then(what), _word(labels)).alias("category"),
         _number(labels).alias("text"),
+        pl.when(labels != "").then(labels).otherwise(what).alias("name"),
+        pl.col("operation").alias("number"),
+        pl.when(what.is_in(["send", "receive"])).then("group").alias("message"),
     )
 
 
@@ -149,36 +172,39 @@ def _place(what: pl.Expr) -> pl.Expr:
     )
 
 
-def _names(rows: pl.DataFrame) -> pl.Series:
-    """The names of rows: that of the rank stands before its first one."""
+def _names(rows: pl.DataFrame) -> list[pl.Series]:
+    """The names of rows, and their titles, in which a rank stands before the first of its rows."""
     import polars as pl
 
-    several = len(rows.filter(~pl.col("communicates")).unique(["rank", "stream"])) > len(
-        rows.filter(~pl.col("communicates")).unique("rank")
-    )
-    names, last = [], None
+    computing = rows.filter(~pl.col("communicates"))
+    several = len(computing.unique(["rank", "stream"])) > len(computing.unique("rank"))
+    names, titles, last = [], [], None
     for row in rows.iter_rows(named=True):
         name = row["kind"] or "flows"
         if not row["communicates"]:
             name = f"stream {row['stream']}" if several else "compute"
-        where = f"h{row['host']}"
-        if row["rank"] != row["host"]:
-            where = f"rank {row['rank']} ({where})"
-        names.append(name if (row["host"], row["rank"]) == last else f"{where}  {name}")
-        last = row["host"], row["rank"]
-    return pl.Series("name", names, pl.String)
+        of = rank_name(row["host"], row["rank"])
+        titles.append(name if of == last else f"{of}  {name}")
+        names.append(name)
+        last = of
+    return [pl.Series("name", names, pl.String), pl.Series("title", titles, pl.String)]
+
+
+def rank_name(host: int, rank: int) -> str:
+    """What a rank is called: by its host, and its number if that is another one."""
+    return f"h{host}" if rank == host else f"rank {rank} (h{host})"
 
 
 def _merged(bars: pl.DataFrame, gap_ps: int) -> pl.DataFrame:
-    """The bars; those of one row and category with less than `gap_ps` between them are one."""
+    """The bars, see `Timeline.merged`."""
     import polars as pl
 
     keys = ["row", "category", "place"]
     before = pl.col("end_ps").cum_max().shift(1).over(keys)
     apart = (pl.col("begin_ps") - before > gap_ps) | before.is_null()
-    short = pl.col("end_ps") - pl.col("begin_ps") > gap_ps
+    long = pl.col("end_ps") - pl.col("begin_ps") > gap_ps
     # A long bar stays one of its own, so that bars that touch can be told apart.
-    parted = apart | short | short.shift(1, fill_value=True).over(keys)
+    parted = apart | long | long.shift(1, fill_value=True).over(keys)
     return (
         bars.sort(*keys, "begin_ps")
         .with_columns(part=parted.cum_sum().over(keys))

@@ -15,6 +15,7 @@ from netsim.units import written
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from netsim.plots.timeline_bars import View
     from netsim.results import Result
 
 DEFAULT = "fct"
@@ -68,8 +69,8 @@ COMPARISONS = {"load": "fct_vs_load", "transports": "transports"}
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write; its ending chooses the format (.png, .pdf, .svg). KIND.png, or Y_X.png, "
-    "beside the (first) result by default.",
+    help="File to write; its ending chooses the format (.png, .pdf, .svg; of timelines also "
+    ".pftrace, for ui.perfetto.dev). KIND.png, or Y_X.png, beside the (first) result by default.",
 )
 def command(
     results: tuple[Path, ...],
@@ -122,8 +123,14 @@ def command(
         default, comparison = f"{kind}.png" if y is None else f"{kind}_{y}.png", None
         figure = topology.draw(points, y)
     elif kind == TIMELINE and y is None:
+        from netsim.plots import perfetto, timeline
+
+        seen = _view(points, hosts, since, until, critical)
+        if out is not None and out.suffix == perfetto.ENDING:
+            click.echo(perfetto.write_trace(points, seen, out))
+            return
         default, comparison = f"{kind}.png", None
-        figure = _timeline(points, hosts, since, until, critical)
+        figure = timeline.draw(points, seen)
     elif y is not None:
         raise InputError("--y needs an axis to stand against", key="--x", hint="such as --x seed")
     else:
@@ -140,11 +147,11 @@ def command(
     click.echo(path)
 
 
-def _timeline(
+def _view(
     points: list[Result], hosts: str | None, since: str | None, until: str | None, critical: bool
-) -> Figure:
-    """The timeline of the hosts and the time that are asked for."""
-    from netsim.plots.timeline import View, draw
+) -> View:
+    """The hosts, the time and the path that are asked for."""
+    from netsim.plots.timeline_bars import View
     from netsim.units import parse_time_ps
 
     path = None
@@ -155,7 +162,7 @@ def _timeline(
         for warning in path.warnings:
             click.echo(f"warning: {warning}", err=True)
     times = [parse_time_ps(text) if text is not None else None for text in (since, until)]
-    return draw(points, View(_hosts(hosts), times[0] or 0, times[1], path))
+    return View(_hosts(hosts), times[0] or 0, times[1], path)
 
 
 def _hosts(text: str | None) -> list[int] | None:

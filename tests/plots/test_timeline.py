@@ -15,9 +15,9 @@ from fakes import FakePoint, fake_result
 
 from netsim import InputError, load
 from netsim.cli import app
-from netsim.plots import timeline
-from netsim.plots.timeline import View
-from netsim.plots.timeline_bars import RESOLUTION, timeline_of
+from netsim.plots import perfetto, timeline
+from netsim.plots.timeline import RESOLUTION
+from netsim.plots.timeline_bars import View, timeline_of
 from netsim.plots.timeline_path import path_line
 from netsim.results import COLUMNS, Result, write_result
 
@@ -79,14 +79,14 @@ def with_operations(tmp_path: Path) -> Result:
 
 
 def bars_of(result: Result, *view: Any) -> list[tuple[Any, ...]]:
-    found = timeline_of(result, *(view or (None, 0, 90 * US)), 64)
+    found = timeline_of([result], View(*view)).merged(64, RESOLUTION)
     columns = ("row", "begin_ps", "end_ps", "place", "category", "text")
     return found.bars.select(columns).rows()
 
 
 def test_a_bar_for_each_task_that_is_done(with_tasks: Result) -> None:
-    found = timeline_of(with_tasks, None, 0, 90 * US, 64)
-    assert found.rows["name"].to_list() == [
+    found = timeline_of([with_tasks], View())
+    assert found.rows["title"].to_list() == [
         "h0  stream 0",
         "stream 3",
         "flows",
@@ -100,15 +100,15 @@ def test_a_bar_for_each_task_that_is_done(with_tasks: Result) -> None:
     ]
     axes = timeline.draw([with_tasks]).axes[0]
     names = [label.get_text() for label in axes.get_yticklabels()]
-    assert names == found.rows["name"].to_list()
+    assert names == found.rows["title"].to_list()
     assert axes.get_xlabel() == "time (us)"
     ends = [path.get_extents() for bars in axes.collections for path in bars.get_paths()]
     assert [(box.x0, box.x1) for box in ends] == [(0, 5), (0, 9), (5, 40), (7, 90)]
 
 
 def test_a_bar_for_each_operation_that_is_done(with_operations: Result) -> None:
-    found = timeline_of(with_operations, None, 0, 90 * US, 64)
-    assert found.rows["name"].to_list() == [
+    found = timeline_of([with_operations], View())
+    assert found.rows["title"].to_list() == [
         "rank 0 (h4)  compute",
         "pp",
         "rank 1 (h6)  compute",
@@ -167,7 +167,7 @@ def test_what_is_too_short_to_be_seen_is_drawn_together(tmp_path: Path) -> None:
     rows = [*short, (0, 0, 0, "", "compute", -1, 2 * n, 4 * n, "a 7")]
     result = written(tmp_path, {"tasks": TASKS, "operations": operations(rows)})
     begin = time.process_time()
-    found = timeline_of(result, None, 0, 4 * n * US, 64)
+    found = timeline_of([result], View(to_ps=4 * n * US)).merged(64, RESOLUTION)
     assert time.process_time() - begin < 5
     assert found.bars.select("begin_ps", "end_ps", "text").rows() == [
         (0, n * US, ""),
@@ -190,7 +190,7 @@ def test_the_critical_path_is_a_line_through_the_bars(with_operations: Result) -
         schema=list(names),
         orient="row",
     )
-    rows = timeline_of(with_operations, None, 0, 90 * US, 64).rows
+    rows = timeline_of([with_operations], View()).rows
     x, y = path_line(pieces, rows)
     assert (x / US).tolist() == [0, 10, 10, 16, 16, 38, 38, 40, 40, 60]
     np.testing.assert_allclose(y, [0.3, 0.3, 0.8, 3.2, 2.3, 2.3, 4.3, 4.3, 3.8, 3.8])
@@ -215,6 +215,99 @@ def test_the_command(with_operations: Result) -> None:
     outcome = plot(*given)
     assert outcome.exit_code == 0, outcome.output
     assert (with_operations.path / "timeline.png").stat().st_size > 5000
+    trace = with_operations.path.parent / "a.pftrace"
+    assert plot(*given, "--out", str(trace)).exit_code == 0
+    assert trace.stat().st_size > 200
     assert "--hosts is of timelines" in plot("--hosts", "4").stderr
     assert "is no host" in plot("--kind", "timeline", "--hosts", "4..x").stderr
     assert "nothing was done there" in plot("--kind", "timeline", "--hosts", "1").stderr
+
+
+def decoded(content: bytes) -> dict[int, list[Any]]:
+    """The fields of a protobuf message: numbers, and bytes of what is longer."""
+    fields: dict[int, list[Any]] = {}
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = content[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(content):
+        key = varint()
+        if key & 7 == 0:
+            value: Any = varint()
+        else:
+            length = 8 if key & 7 == 1 else varint()
+            value = content[at : at + length]
+            assert len(value) == length
+            at += length
+        fields.setdefault(key >> 3, []).append(value)
+    return fields
+
+
+def test_a_trace_for_perfetto(with_operations: Result, tmp_path: Path) -> None:
+    path = perfetto.write_trace([with_operations], View(), tmp_path / "run.pftrace")
+    packets = [decoded(packet) for packet in decoded(path.read_bytes())[1]]
+    assert all(packet[10] == [1] for packet in packets)  # of one sequence
+    assert packets[0][13] == [1]
+    tracks = {}
+    for packet in packets:
+        if 60 in packet:
+            track = decoded(packet[60][0])
+            process = decoded(track[3][0])[6][0] if 3 in track else b""
+            tracks[track[1][0]] = (track.get(5, [0])[0], (track.get(2, [process])[0]).decode())
+    assert tracks == {
+        1: (0, "rank 0 (h4)"),
+        2: (1, "compute"),
+        3: (1, "pp"),
+        4: (0, "rank 1 (h6)"),
+        5: (4, "compute"),
+        6: (4, "pp, received"),
+        7: (4, "tp"),
+    }
+    events = [(packet[8][0], decoded(packet[11][0])) for packet in packets if 11 in packet]
+    begins = [(at, one) for at, one in events if one[9] == [1]]
+    ends = [(at, one[11][0]) for at, one in events if one[9] == [2]]
+    told = [(at, one[11][0], one[23][0].decode(), one[22][0].decode()) for at, one in begins]
+    assert sorted(told) == [
+        (0, 2, "forward 0", "forward"),
+        (10_000, 3, "forward 0", "pp"),
+        (10_000, 6, "forward 0", "pp"),
+        (16_000, 5, "backward 0", "backward"),
+        (38_000, 7, "launch", "tp"),
+        (40_000, 7, "all_reduce", "tp"),
+    ]
+    assert sorted(ends) == [
+        (10_000, 2),
+        (14_000, 3),
+        (16_000, 6),
+        (40_000, 5),
+        (40_000, 7),
+        (60_000, 7),
+    ]
+    # The arrow from the send to the receive, in this order though they begin together.
+    (arrow,) = [one for _, one in begins if 47 in one]
+    (last,) = [one for _, one in begins if 48 in one]
+    assert arrow[47] == last[48] == [(1).to_bytes(8, "little")]
+    assert (arrow[11], last[11]) == ([3], [6])
+    assert begins[-1][1] == last
+    notes = [decoded(note) for note in begins[0][1][4]]
+    assert {note[10][0]: note[4][0] for note in notes} == {
+        b"begin_ps": 0,
+        b"duration_ps": 10 * US,
+        b"number": 0,
+    }
+
+
+def test_what_overlaps_lies_in_several_tracks() -> None:
+    spans = [(0, 10), (2, 4), (3, 12), (4, 6), (10, 11)]
+    slices = [perfetto.Slice(*span, "", "", {}) for span in spans]
+    lanes = [[(one.begin_ps, one.end_ps) for one in lane] for lane in perfetto.lanes(slices)]
+    assert lanes == [[(0, 10), (10, 11)], [(2, 4), (4, 6)], [(3, 12)]]
