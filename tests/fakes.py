@@ -61,7 +61,7 @@ class FakePoint:
 def _choice(kind: str, name: str) -> SimpleNamespace:
     module = SimpleNamespace(__name__=f"netsim.{kind}")
     plugin = SimpleNamespace(kind=kind, name=name, path=HERE, module=module, params=())
-    return SimpleNamespace(plugin=plugin, name=name, params={})
+    return SimpleNamespace(plugin=plugin, name=name, params={}, module=module)
 
 
 def fake_result(
