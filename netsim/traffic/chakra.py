@@ -77,7 +77,7 @@ def flows(
             path = user_path(params["groups"], context.directory)
             known |= read_groups(path, len(traces))
         nodes = nodes_of(traces, known)
-        hows = {what: how_of(params, what) for what in WHATS.values()}
+        hows = {one: how_of(params, one, context.host_rate_bps) for one in WHATS.values()}
         return ChakraOperations(nodes, machine, hows).lower(hosts)
     except InputError as error:
         raise error.at(file=str(prefix)) from None

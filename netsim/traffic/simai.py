@@ -1,0 +1,58 @@
+"""A workload of SimAI, as AICB writes it, with a pipeline that is simulated.
+
+Ranks are, as in SimAI: tensor-parallel groups of neighbours, `ep` neighbouring ones of these an
+expert-parallel group, all of a stage a data-parallel one; stages behind one another. A collective
+is of the tensor-parallel group in the columns of the forward pass and of the input's gradient, of
+the data-parallel group in that of the weights' gradient, or of the group that its name ends with.
+
+A micro-batch's forward pass goes down its rows: each computes, then does its collective. Backward
+it goes up: the gradient of the input, its collective, then the gradient of the weights, whose
+collective holds nothing up; those run in order, and the update follows each. A forward collective
+of less than 4096 bytes has 4096. With MICRO the last collectives of all rows are done by all hosts.
+
+With `pp` above 1 each stage does all rows of the file, which are those of one stage, in the order
+of `schedule`, and each rank sends `pp_comm` bytes to its like in the next stage behind each
+forward pass, and in the one before behind each backward pass. SimAI adds a formula in its place.
+With `pp` 1 all forward passes come before all backward ones, as in SimAI. Rows behind the
+micro-batches (cross_entropy, optimizer) stand between these; in a pipeline behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from netsim.flows import TrafficContext, Workload
+from netsim.foreign.aicb import COLLECTIVES, read_aicb
+from netsim.inputs import user_path
+from netsim.network import Network
+from netsim.params import REQUIRED, Param
+from netsim.traffic._collectives import PARAMS as OF_COLLECTIVES
+from netsim.traffic._collectives import how_of
+from netsim.traffic._ranks import PLACEMENT, hosts_of
+from netsim.traffic._simai_operations import SimaiOperations, part_of
+
+PARAMS = [
+    Param("file", "file", REQUIRED, "the workload, a .txt of AICB"),
+    Param(
+        "schedule", "choice", "1f1b", "of a pipeline of several stages", choices=("1f1b", "gpipe")
+    ),
+    Param("micro_batches", "count", None, "the first ones; all by default", minimum=1),
+    Param("replicas", "count", None, "data-parallel ranks, the first ones; or all", minimum=1),
+    *OF_COLLECTIVES,
+    PLACEMENT,
+]
+
+
+def flows(
+    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
+) -> Workload:
+    """One step."""
+    work = read_aicb(user_path(params["file"], context.directory))
+    part = part_of(work, params, network.n_hosts)
+    context.expect(part.n_ranks * part.n_rows, key="traffic.file")
+    hosts = hosts_of(part.n_ranks, network.n_hosts, params["placement"], rng)
+    hows = {one: how_of(params, one, context.host_rate_bps) for one in COLLECTIVES.values()}
+    return SimaiOperations(work, part, hows).lower(hosts)
