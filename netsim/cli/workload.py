@@ -25,8 +25,20 @@ PAPER = "paper"
 @click.command("workload")
 @click.argument("job", required=False)
 @click.option("--validate", is_flag=True, help="Compare with step times that others measured.")
+@click.option(
+    "--placement",
+    metavar="NAME",
+    help="Show which ranks are in which rack instead: consecutive, rail_aligned, paper or random.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --placement: draw it to this file; its ending chooses the format.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
-def command(job: str | None, validate: bool, as_json: bool) -> None:
+def command(
+    job: str | None, validate: bool, placement: str | None, out: Path | None, as_json: bool
+) -> None:
     """Show JOB, a training job, as a model: memory, times of compute, messages, the step.
 
     JOB is a file, a preset, or an experiment whose traffic is a training job. "paper" stands for
@@ -36,6 +48,7 @@ def command(job: str | None, validate: bool, as_json: bool) -> None:
     netsim workload gpt3_175b
     netsim workload paper
     netsim workload --validate
+    netsim workload moe --placement paper --out racks.png
     """
     from netsim.cli import workload_tables as made
     from netsim.cli.wide import show
@@ -44,7 +57,13 @@ def command(job: str | None, validate: bool, as_json: bool) -> None:
         raise InputError("one job, or --validate", hint="netsim workload gpt3_175b")
     tables: Callable[[], Iterator[Table | Wide | str]]
     figures: Callable[[], Any]
-    if job is None:
+    if (placement or out) and (not placement or as_json or job in (None, PAPER)):
+        raise InputError("--placement is of one job", hint="netsim workload moe --placement paper")
+    if placement is not None and job is not None:
+        from netsim.cli.workload_placement import placement_tables
+
+        tables = partial(placement_tables, find_job(job, Path.cwd()), placement, out)
+    elif job is None:
         tables, figures = made.validation, made.validation_figures
     elif job == PAPER:
         tables, figures = made.paper, made.paper_figures

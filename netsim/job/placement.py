@@ -46,7 +46,7 @@ def place(
         hosts = np.arange(len(ranks))
     else:
         message = f'there is no placement "{name}"'
-        raise InputError(message, hint=f"{', '.join(PLACEMENTS)}, or a file")
+        raise InputError(message, hint=", ".join(PLACEMENTS))
     if hosts.max() >= n_hosts:
         message = f"{len(ranks):,} ranks take {hosts.max() + 1:,} hosts, and there are {n_hosts:,}"
         raise InputError(message, hint="a larger network, or a part of the job")
@@ -82,22 +82,28 @@ def _as_in_the_paper(ranks: Ranks, rack_hosts: int) -> NDArray[np.int64]:
     return hosts
 
 
-def describe(ranks: Ranks, hosts: NDArray[np.int64], rack_hosts: int) -> list[tuple[str, ...]]:
-    """Who stands where, as rows of a table: a rack or several alike, and its ranks by coordinates.
+def describe(
+    ranks: Ranks, hosts: NDArray[np.int64], rack_hosts: int, most: int = 16
+) -> tuple[list[tuple[str, ...]], int]:
+    """Who stands where, as rows of a table: racks, and their ranks by coordinates.
 
     The first row names the columns. Coordinates are ranges ("0..7") where a rack has every one of
-    them, else how many there are.
+    them, else how many there are. At most so many racks are told, the last one among them; the
+    second value is how many are left out.
     """
     coordinates = ranks.coordinates()
     order = np.argsort(hosts, kind="stable")
-    rack = hosts[order] // rack_hosts
-    cuts = np.flatnonzero(np.diff(rack)) + 1
+    racks, first = np.unique(hosts[order] // rack_hosts, return_index=True)
+    last = np.append(first[1:], order.size)
+    told = list(range(racks.size))
+    if len(told) > most:
+        told = [*told[: most - 1], told[-1]]
     rows: list[tuple[str, ...]] = [("rack", "hosts", *AXES)]
-    for one in np.split(order, cuts):
-        at = hosts[one]
+    for index in told:
+        one = order[first[index] : last[index]]
         values = [_range(coordinates[axis][one]) for axis in AXES]
-        rows.append((str(at[0] // rack_hosts), _range(at), *values))
-    return rows
+        rows.append((str(racks[index]), _range(hosts[one]), *values))
+    return rows, racks.size - len(told)
 
 
 def _range(values: NDArray[np.int64]) -> str:

@@ -111,20 +111,15 @@ class Part:
 
     @property
     def model_flops(self) -> float:
-        """Operations of matrices of one step of the part, without what is computed again."""
+        """Operations of one step of the part that the model needs, as in `netsim.job.step`."""
         job, layers = self.job, [n for place in self.places for n in self.job.virtual_stages[place]]
         kernels = [
             one for layer in layers for one in layer_kernels(job, job.model.has_experts(layer))
         ]
         if self.places[-1] == len(job.virtual_stages) - 1:
             kernels += head_kernels(job)
-        works = [
-            one.count * work.flops
-            for one in kernels
-            if one.unit == "matrix"
-            for work in (one.forward, one.backward_input, one.backward_weight)
-        ]
-        return sum(works) * self.micro_batches * len(self.ranks) / self.ranks.pp
+        once = sum(one.count * one.forward.flops for one in kernels if one.unit == "matrix")
+        return 3 * once * self.micro_batches * len(self.ranks) / self.ranks.pp
 
     def bytes_of(self, message: Message) -> int:
         """Its bytes, scaled: at least one."""

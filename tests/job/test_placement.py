@@ -98,11 +98,20 @@ def test_a_random_placement_is_that_of_its_seed() -> None:
 
 def test_who_stands_where() -> None:
     ranks = Ranks(tp=4, dp=2, pp=2)
-    assert describe(ranks, placed("consecutive", ranks, 8), 8) == [
-        ("rack", "hosts", "pp", "dp", "cp", "tp"),
-        ("0", "0..7", "0", "0..1", "0", "0..3"),
-        ("1", "8..15", "1", "0..1", "0", "0..3"),
-    ]
+    assert describe(ranks, placed("consecutive", ranks, 8), 8) == (
+        [
+            ("rack", "hosts", "pp", "dp", "cp", "tp"),
+            ("0", "0..7", "0", "0..1", "0", "0..3"),
+            ("1", "8..15", "1", "0..1", "0", "0..3"),
+        ],
+        0,
+    )
+    many = Ranks(tp=2, dp=40, pp=3)
+    hosts = placed("rail_aligned", many, 6)
+    rows, more = describe(many, hosts, 6, most=5)
+    assert [row[0] for row in rows] == ["rack", "0", "1", "2", "3", "39"]
+    assert rows[-1][1:] == ("234..239", "0..2", "39", "0", "0..1")
+    assert more == 35
 
 
 @pytest.mark.parametrize(

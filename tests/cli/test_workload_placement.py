@@ -1,0 +1,39 @@
+"""`netsim workload JOB --placement`: who stands where, as a table and as a picture."""
+
+import pytest
+from cli_outcome import fails
+
+
+def lines(result):
+    assert result.exit_code == 0, result.output
+    return [" ".join(line.split()) for line in result.stdout.splitlines()]
+
+
+def test_the_racks_of_the_paper(netsim, tmp_path):
+    picture = tmp_path / "racks.png"
+    found = lines(netsim("workload", "moe", "--placement", "paper", "--out", str(picture)))
+    assert "0 0..71 0 0..3 0 0..17" in found
+    assert "23127 1665144..1665215 117 780..783 0 0..17" in found
+    assert "23,112 more racks" in found
+    assert picture.stat().st_size > 1000
+
+
+def test_a_job_of_a_few_racks_is_told_whole(netsim):
+    found = lines(netsim("workload", "gpt3_175b", "--placement", "consecutive"))
+    racks = [line for line in found if line[:1].isdigit()]
+    assert racks == [f"{k} {8 * k}..{8 * k + 7} {k} 0 0 0..7" for k in range(8)]
+    assert netsim("workload", "gpt3_175b", "--placement", "random").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["moe", "--placement", "nowhere"], 'there is no placement "nowhere"'),
+        (["moe", "--out", "x.png"], "--placement is of one job"),
+        (["paper", "--placement", "paper"], "--placement is of one job"),
+        (["--validate", "--placement", "paper"], "--placement is of one job"),
+        (["moe", "--placement", "paper", "--json"], "--placement is of one job"),
+    ],
+)
+def test_what_has_no_placement(netsim, options, message):
+    assert fails(netsim("workload", *options), 2, message)
