@@ -41,28 +41,27 @@ class Timeline:
             and `text`; unless they are merged also `name`, `number` (of the task or operation) and
             `message` (of a message, else null).
         from_ps, to_ps: the time that is seen.
+        left_out: how many rows there are beyond these.
     """
 
     rows: pl.DataFrame
     bars: pl.DataFrame
     from_ps: int
     to_ps: int
+    left_out: int = 0
 
-    def merged(self, most_rows: int, resolution: int) -> Timeline:
-        """The first rows. Bars of one row and category are one if they are so short, and so close
+    def merged(self, resolution: int) -> Timeline:
+        """The same with bars of one row and category in one if they are so short, and so close
         together, that they would not be told apart in so many places from left to right."""
-        import polars as pl
-
-        bars = self.bars.filter(pl.col("row") < most_rows)
-        bars = _merged(bars, (self.to_ps - self.from_ps) // resolution)
-        return replace(self, rows=self.rows.head(most_rows), bars=bars)
+        return replace(self, bars=_merged(self.bars, (self.to_ps - self.from_ps) // resolution))
 
 
-def timeline_of(results: Sequence[Result], view: View) -> Timeline:
+def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = None) -> Timeline:
     """The timeline of one run: of operations, if it has any, else of tasks.
 
-    Only what is done has a bar, and only what lies between the times. Raises InputError if there
-    are several runs, or nothing is to be seen.
+    Only the first `most_rows` rows are looked at, if given. Only what is done has a bar, and only
+    what lies between the times. Raises InputError if there are several runs, or nothing is to be
+    seen.
     """
     import polars as pl
 
@@ -77,34 +76,39 @@ def timeline_of(results: Sequence[Result], view: View) -> Timeline:
     if result.tasks is None:
         raise InputError("the result has no tasks", file=file)
     bars = _operations(result) if result.operations is not None else _tasks(result)
-    if not len(bars):
+    keys = ["host", "rank", "communicates", "stream", "kind"]
+    rows = bars.select(keys).unique().sort(keys, nulls_last=True).collect()
+    if not len(rows):
         raise InputError("no task is done", file=file)
     if view.hosts is not None:
-        bars = bars.filter(pl.col("host").is_in(list(view.hosts)))
-        if not len(bars):
+        rows = rows.filter(pl.col("host").is_in(list(view.hosts)))
+        if not len(rows):
             raise InputError("nothing was done there", file=file, key="--hosts")
-    keys = ["host", "rank", "communicates", "stream", "kind"]
-    rows = bars.select(keys).unique().sort(keys, nulls_last=True).with_row_index("row")
+    left_out = 0 if most_rows is None else max(0, len(rows) - most_rows)
+    rows = rows.head(len(rows) - left_out).with_row_index("row")
     rows = rows.with_columns(_names(rows))
-    bars = bars.filter((pl.col("begin_ps") < to_ps) & (pl.col("end_ps") > from_ps))
-    if not len(bars):
+    # Texts are looked at of what is seen alone.
+    seen = pl.col("host").is_in(rows["host"].unique().to_list())
+    seen &= (pl.col("begin_ps") < to_ps) & (pl.col("end_ps") > from_ps)
+    shown = bars.filter(seen).collect().join(rows.select(*keys, "row"), on=keys, nulls_equal=True)
+    if not len(shown):
         raise InputError("nothing was done in that time", file=file)
-    bars = bars.join(rows.select(*keys, "row"), on=keys, nulls_equal=True)
-    return Timeline(rows, bars.sort("row", "begin_ps"), from_ps, to_ps)
+    return Timeline(rows, shown.sort("row", "begin_ps"), from_ps, to_ps, left_out)
 
 
-def _tasks(result: Result) -> pl.DataFrame:
+def _tasks(result: Result) -> pl.LazyFrame:
     """A bar for each task that is done: of one that receives from its flow's start on."""
     import polars as pl
 
     table = result.tasks
     assert table is not None
     labels = pl.col("label").cast(pl.String) if "label" in table.columns else pl.lit("")
-    starts = result.flows.select("flow", pl.col("start_ps").alias("flow_start_ps"))
+    starts = result.flows.lazy().select("flow", pl.col("start_ps").alias("flow_start_ps"))
     kind = pl.col("kind").cast(pl.String)
     begin = pl.when(kind == "receive").then("flow_start_ps").otherwise("start_ps")
     return (
-        table.filter(pl.col("end_ps").is_not_null() & (kind != "join"))
+        table.lazy()
+        .filter(pl.col("end_ps").is_not_null() & (kind != "join"))
         .join(starts, on="flow", how="left", maintain_order="left")
         .select(
             "host",
@@ -124,7 +128,7 @@ def _tasks(result: Result) -> pl.DataFrame:
     )
 
 
-def _operations(result: Result) -> pl.DataFrame:
+def _operations(result: Result) -> pl.LazyFrame:
     """A bar for each operation that is done."""
     import polars as pl
 
@@ -135,7 +139,7 @@ def _operations(result: Result) -> pl.DataFrame:
     kinds = table.filter(pl.col("group").is_not_null())["kind"].cast(pl.String).unique().to_list()
     communicates = (what != "compute") | (kind.is_in(kinds) & (kind != ""))
     named = pl.when(kind != "").then(kind)
-    done = table.filter(pl.col("end_ps").is_not_null() & (what != "join"))
+    done = table.lazy().filter(pl.col("end_ps").is_not_null() & (what != "join"))
     return done.select(
         "host",
         "rank",

@@ -79,7 +79,7 @@ def with_operations(tmp_path: Path) -> Result:
 
 
 def bars_of(result: Result, *view: Any) -> list[tuple[Any, ...]]:
-    found = timeline_of([result], View(*view)).merged(64, RESOLUTION)
+    found = timeline_of([result], View(*view)).merged(RESOLUTION)
     columns = ("row", "begin_ps", "end_ps", "place", "category", "text")
     return found.bars.select(columns).rows()
 
@@ -167,7 +167,7 @@ def test_what_is_too_short_to_be_seen_is_drawn_together(tmp_path: Path) -> None:
     rows = [*short, (0, 0, 0, "", "compute", -1, 2 * n, 4 * n, "a 7")]
     result = written(tmp_path, {"tasks": TASKS, "operations": operations(rows)})
     begin = time.process_time()
-    found = timeline_of([result], View(to_ps=4 * n * US)).merged(64, RESOLUTION)
+    found = timeline_of([result], View(to_ps=4 * n * US)).merged(RESOLUTION)
     assert time.process_time() - begin < 5
     assert found.bars.select("begin_ps", "end_ps", "text").rows() == [
         (0, n * US, ""),
@@ -175,6 +175,13 @@ def test_what_is_too_short_to_be_seen_is_drawn_together(tmp_path: Path) -> None:
     ]
     # Looked at from near, each is there.
     assert len(bars_of(result, None, 0, RESOLUTION // 100 * US)) == RESOLUTION // 100
+
+
+def test_the_first_rows_are_shown_and_the_others_counted(with_operations: Result) -> None:
+    found = timeline_of([with_operations], View(), 3)
+    assert found.rows["row"].to_list() == [0, 1, 2]
+    assert found.bars["row"].unique().to_list() == [0, 1, 2]
+    assert found.left_out == 2
 
 
 def test_the_critical_path_is_a_line_through_the_bars(with_operations: Result) -> None:
