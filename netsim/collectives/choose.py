@@ -24,10 +24,12 @@ from netsim.collectives import (
     pat,
     ring,
 )
+from netsim.collectives.custom import SUFFIX, from_file
 from netsim.collectives.how import How
-from netsim.collectives.steps import Carried, Steps, steps
+from netsim.collectives.steps import Carried, Steps, pieces_of, steps
 from netsim.collectives.wire import Wire
 from netsim.errors import InputError, did_you_mean
+from netsim.memory import require_room
 from netsim.model.operations import COLLECTIVES
 
 ALGORITHMS: dict[str, ModuleType] = {
@@ -60,6 +62,10 @@ TREE_SHARE, PAT_SHARE = 0.92 / 2, 0.75
 """Of the wire's bandwidth, what a tree and PAT make of it for the whole buffer."""
 
 
+SEND_BYTES = 200
+"""What a send takes while its columns are made."""
+
+
 def algorithm_of(what: str, n: int, size_bytes: int, how: How) -> str:
     """The algorithm that `how` names, or, if that is "auto", the one for this size and group.
 
@@ -68,12 +74,14 @@ def algorithm_of(what: str, n: int, size_bytes: int, how: How) -> str:
     if what not in COLLECTIVES:
         hint = did_you_mean(what, COLLECTIVES) or f"one of {', '.join(COLLECTIVES)}"
         raise InputError(f"{what!r} is no collective", hint=hint)
+    if how.algorithm.endswith(SUFFIX):
+        return how.algorithm
     if how.algorithm == "auto":
         return USUAL[what] if what in USUAL else _chosen(what, n, size_bytes, how.rate_bps)
     found = [name for name, module in ALGORITHMS.items() if what in module.WHATS]
     if how.algorithm not in found:
         message = f"no algorithm {how.algorithm!r} for {what}"
-        raise InputError(message, hint=f"one of {', '.join(found)}, auto")
+        raise InputError(message, hint=f"one of {', '.join(found)}, auto, or a {SUFFIX} file")
     return how.algorithm
 
 
@@ -96,14 +104,35 @@ def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
     name, none = algorithm_of(what, n, size_bytes, how), np.zeros(0, np.int64)
     if n == 1:
         return steps(1, (none, none), Carried(none), np.array([size_bytes], np.int64))
+    require_room(most_sends(name, n, size_bytes, how) * SEND_BYTES, what=f"{what} of {n} by {name}")
+    if name.endswith(SUFFIX):
+        return from_file(name, what, n, size_bytes, how.root)
     made: Steps = ALGORITHMS[name].schedule(what, n, size_bytes, how)
     return made
+
+
+def most_sends(name: str, n: int, size_bytes: int, how: How) -> int:
+    """No fewer than the sends that an algorithm takes."""
+    chunk = how.chunk_bytes
+    parts = how.channels * (1 + size_bytes // (chunk or size_bytes or 1))
+    everybody = 2 * n * (n - 1)
+    far = {
+        "ring": everybody * how.channels * pieces_of(-(-size_bytes // n), how.channels, chunk),
+        "direct": everybody,
+        "double_binary_tree": 4 * n * parts,
+        "hierarchical": 2 * n * (n // (how.node or 1) + (how.node or n)) * parts,
+        "pat": everybody + n * parts,
+        "chain": n * parts,
+    }
+    return far.get(name, 2 * n * n.bit_length())
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:
     """How long that takes where nobody else is, in ps; see each algorithm."""
     check(n, size_bytes, how)
     name = algorithm_of(what, n, size_bytes, how)
+    if name.endswith(SUFFIX):
+        raise InputError(f"{name} has no closed form")
     if n == 1:
         return 0
     how = replace(how, algorithm=name)

@@ -10,7 +10,8 @@ class How:
     """The options of a collective; each algorithm takes those that concern it.
 
     Attributes:
-        algorithm: its name, or "auto": one is chosen by size and group, for `rate_bps`.
+        algorithm: its name; "auto": one is chosen by size and group, for `rate_bps`; or the path of
+            a file of sends (`netsim.collectives.custom`), which decides all but the last three.
         chunk_bytes: what is sent on is cut into pieces of at most so many bytes, each of which is
             sent on as it has arrived; None: it is not cut. Of `pat`, the largest message.
         channels: so many equal parts of the buffer are treated each by itself, at the same time.

@@ -8,7 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.collectives import How, Steps, schedule
+from netsim.memory import require_room
 from netsim.operations.noted import Collective, Ints, Noted
+
+TASK_BYTES = 300
+"""What a task takes, with its share of flows and edges, while tables are made."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +85,8 @@ def place(noted: Noted, split: NDArray[np.bool_], by_order: Ints | None) -> Rows
         split[first[call.batch] : first[call.batch] + size[call.batch]] = True
     begins = np.bincount(of_batch[split], minlength=size.size)
     total = begins + inner + size
+    n_tasks = int(total.sum())
+    require_room(n_tasks * TASK_BYTES, what=f"{n_tasks:,} tasks")
     task, flow = np.cumsum(total) - total, np.cumsum(flows) - flows
     end = (task + begins + inner - first)[of_batch] + np.arange(of_batch.size)
     if by_order is not None:
@@ -93,7 +99,7 @@ def place(noted: Noted, split: NDArray[np.bool_], by_order: Ints | None) -> Rows
         operation = first[b] + call.n * np.arange(call.groups)
         sends.add(call, operation, task[b] + begins[b] + 2 * before, flow[b] + before)
     return Rows(
-        n_tasks=int(total.sum()),
+        n_tasks=n_tasks,
         n_flows=int(flows.sum()),
         begin=np.where(split, begin, end),
         end=end,

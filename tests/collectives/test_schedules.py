@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from netsim.collectives import ALGORITHMS, COLLECTIVES, How, algorithm_of, schedule
+from netsim.collectives.choose import most_sends
 from netsim.errors import InputError
 
 CASES = [(name, what) for name, module in ALGORITHMS.items() for what in module.WHATS]
@@ -33,6 +34,7 @@ def test_everybody_ends_with_what_is_due(name: str, what: str, data: st.DataObje
     steps = schedule(what, n, size, how)
     assert not (steps.src == steps.dst).any()
     assert (steps.size_bytes >= 1).all()
+    assert len(steps) <= most_sends(name, n, size, how)
     held = play(steps, what, how.root, data.draw(st.integers(0, 99), "seed"))
     for position, pieces, expected in at_last(steps, what, how.root):
         got = held[position][pieces]
@@ -90,6 +92,11 @@ def test_what_cannot_be_done_is_told() -> None:
         schedule("all_reduce", 6, 100, How("hierarchical", node=4))
     with pytest.raises(InputError, match="no node for a hierarchical"):
         schedule("all_reduce", 6, 100, How("hierarchical"))
+
+
+def test_what_no_machine_holds_is_refused() -> None:
+    with pytest.raises(InputError, match=r"all_to_all of 1000000 by direct need about"):
+        schedule("all_to_all", 10**6, 10**9, How())
 
 
 def test_what_there_is_not_is_told() -> None:

@@ -1,0 +1,145 @@
+"""What groups of hosts do together: an all-reduce, an all-to-all, a broadcast, by any algorithm.
+
+Groups are blocks of `group_size` hosts next to one another, or, `strided`, hosts that are as far
+apart as there are groups. Each does the collective `what`, `repeat` times, one after the other.
+`size` is the whole buffer of an all-reduce, a reduce-scatter or an all-gather, the message of a
+broadcast or a reduction, all shards together of a gather or a scatter, and of an all-to-all what
+one host has for its group; a barrier sends single bytes.
+
+Algorithms are ring, halving_doubling, double_binary_tree, direct, pat, hierarchical (in nodes of
+`node` hosts), chain, binomial_tree and dissemination; auto takes the one that NCCL would, by size
+and group. An algorithm of your own is a file of sends, `algorithm = "mine.csv"`, in which one row
+is one send of a group, known by its number, from 0:
+
+- src, dst: places in the group, from 0;
+- pieces: which of the equal pieces of the buffer it carries: "3", "4-7", or "0-12/4" for 0, 4, 8
+  and 12; those of an all-gather, a reduce-scatter, a gather or a scatter belong to places 0, 1, ...
+  in equal runs, and in an all-to-all of n the first n runs are what place 0 has for places 0, 1,
+  ..., the next n what place 1 has;
+- adds: yes if the receiver adds to what it has, no if that is replaced (no if empty);
+- after: earlier sends to src, separated by spaces, that have to be delivered before;
+- follows: an earlier send of src that has to be handed over to the network before.
+
+A file whose sends do not add up to the collective is refused, with what is missing where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.bounds.ideal import ideal_times
+from netsim.collectives import (
+    ALGORITHMS,
+    COLLECTIVES,
+    How,
+    Wire,
+    algorithm_of,
+    closed_form_ps,
+)
+from netsim.errors import InputError
+from netsim.flows import FlowTable, TrafficContext, Workload
+from netsim.inputs import user_path
+from netsim.limits import PS_BITS
+from netsim.model.fabric import PacketFormat
+from netsim.network import Network
+from netsim.operations import Operations
+from netsim.params import Param
+from netsim.units import format_rate, format_time
+
+MANY = 1000
+"""Packets by which the rate of a way is told."""
+
+BLOCKS, STRIDED = GROUPS = ("blocks", "strided")
+
+PARAMS = [
+    Param("what", "choice", "all_reduce", "what groups do", choices=COLLECTIVES),
+    Param("algorithm", "text", "auto", "how: its name, or auto"),
+    Param("size", "bytes", "8MB", "bytes, see above", minimum="1B"),
+    Param("group_size", "count", None, "hosts of a group; all hosts by default", minimum=2),
+    Param("groups", "choice", BLOCKS, "which hosts are a group", choices=GROUPS),
+    Param("repeat", "count", 1, "times, one after the other", minimum=1),
+    Param("channels", "count", 1, "parts of the buffer that go side by side", minimum=1),
+    Param("chunk", "bytes", None, "of pieces that are sent on as they come", minimum="1B"),
+    Param("latency", "time", "0us", "of software, in each step"),
+    Param("reduce_rate", "rate", None, "at which a host adds up; at once by default"),
+    Param(
+        "window", "count", None, "sends of a host at a time, of direct; all by default", minimum=1
+    ),
+    Param("node", "count", None, "hosts of a node, of hierarchical", minimum=1),
+    Param("root", "count", 0, "place in the group of who broadcasts, gathers, ..."),
+]
+
+
+def flows(
+    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
+) -> Workload:
+    """The collectives of all groups."""
+    n_hosts, what, size = network.n_hosts, params["what"], params["size"]
+    n = params["group_size"] or n_hosts
+    if n_hosts % n or n_hosts < 2:
+        raise InputError(
+            f"groups of {n} hosts do not fill {n_hosts} hosts",
+            key="traffic.group_size",
+            hint=f"a divisor of {n_hosts}",
+        )
+    if params["root"] >= n:
+        raise InputError(
+            f"there is no place {params['root']} in a group of {n}", key="traffic.root"
+        )
+    algorithm = params["algorithm"]
+    if algorithm.endswith(".csv"):
+        algorithm = str(user_path(algorithm, context.directory))
+    how = How(
+        algorithm=algorithm,
+        chunk_bytes=params["chunk"],
+        channels=params["channels"],
+        latency_ps=params["latency"],
+        reduce_bps=params["reduce_rate"],
+        window=params["window"],
+        node=params["node"],
+        root=params["root"],
+        rate_bps=context.host_rate_bps,
+    )
+    size = 0 if what == "barrier" else size
+    hosts = np.arange(n_hosts)
+    groups = hosts.reshape(-1, n) if params["groups"] == BLOCKS else hosts.reshape(n, -1).T
+    ops = Operations(n_hosts)
+    try:
+        for _ in range(params["repeat"]):
+            ops.collective(what, groups, size, how, stream=0, kind=what)
+        load = ops.lower(hosts)
+        wire = _wire(network, groups[0], context)
+        return replace(load, notes=(_note(what, n, size, how, wire),))
+    except InputError as error:
+        raise error.at(key="traffic.algorithm") from None
+
+
+def _wire(network: Network, group: NDArray[np.int64], context: TrafficContext) -> Wire:
+    """From the first host of a group to the farthest other one, where nobody else is."""
+    payload, header = context.payload_bytes, context.header_bytes
+    packets, others = PacketFormat(payload, header), group[1:]
+    here = np.full(others.size, group[0])
+    one, many = (
+        ideal_times(network, FlowTable(here, others, n * payload), packets).fct_ps
+        for n in (1, MANY)
+    )
+    farthest = int(one.argmax())
+    packet_ps = int(many[farthest] - one[farthest]) / (MANY - 1)
+    rate_bps = round((payload + header) * PS_BITS / packet_ps)
+    delay_ps = int(one[farthest]) - Wire(rate_bps, 0, payload, header).send_ps(payload)
+    return Wire(rate_bps, delay_ps, payload, header)
+
+
+def _note(what: str, n: int, size_bytes: int, how: How, wire: Wire) -> str:
+    name = algorithm_of(what, n, size_bytes, how)
+    told = f"{what} of {n} hosts by {name}"
+    if name not in ALGORITHMS:
+        return told
+    took = format_time(closed_form_ps(what, n, size_bytes, wire, how), 4)
+    delay = format_time(wire.delay_ps, 3)
+    return f"{told}: alone it takes {took}, at {format_rate(wire.rate_bps)} with {delay} on the way"

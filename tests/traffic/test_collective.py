@@ -1,0 +1,69 @@
+"""Traffic collective: its groups, its options, and what is told and refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from engine_runs import DROP_TAIL, build, run
+from traffic_cases import made, star
+
+from netsim.errors import InputError
+
+US = 10**6
+
+
+def test_groups_are_blocks_or_strided() -> None:
+    load = made("collective", 6, group_size=3, size="3KB", algorithm="ring")
+    assert {(s // 3, d // 3) for s, d in zip(load.flows.src, load.flows.dst, strict=True)} == {
+        (0, 0),
+        (1, 1),
+    }
+    load = made("collective", 6, group_size=3, size="3KB", groups="strided", algorithm="ring")
+    assert ((load.flows.src - load.flows.dst) % 2 == 0).all()
+    assert load.flows.kinds == ("all_reduce",)
+    assert load.operations is not None
+    assert load.operations.n.tolist() == [3] * 6
+
+
+def test_it_takes_what_its_note_says() -> None:
+    load = made("collective", 4, size="64KiB", algorithm="ring", latency="2us")
+    assert load.notes == (
+        "all_reduce of 4 hosts by ring: alone it takes 33.98us, at 100Gbps with 2.33us on the way",
+    )
+    engine = build(star(4), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
+    took_ps = int(run(engine).task_states().end_ps.max())
+    # Six steps of four packets each, of which the last crosses the switch once more.
+    assert took_ps == 6 * (2 * US + 4 * 332_800 + 2 * US + 332_800)
+
+
+def test_a_barrier_repeats() -> None:
+    load = made("collective", 4, what="barrier", repeat=3)
+    assert load.flows.size_bytes.tolist() == [1] * 3 * 8
+    assert load.operations is not None
+    assert load.operations.group.max() == 2
+
+
+def test_an_algorithm_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("src,dst,pieces,adds\n0,1,0,yes\n")
+    load = made("collective", 4, directory=tmp_path, what="reduce", root=1, group_size=2,
+                algorithm="mine.csv")  # fmt: skip
+    assert load.flows.src.tolist() == [0, 2]
+    assert "mine.csv" in load.notes[0]
+    with pytest.raises(InputError, match="is no reduce: position 0 misses"):
+        made("collective", 4, directory=tmp_path, what="reduce", group_size=2, algorithm="mine.csv")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"group_size": 3}, r"groups of 3 hosts do not fill 4 hosts"),
+        ({"root": 4}, r"there is no place 4 in a group of 4"),
+        ({"algorithm": "rings"}, r"no algorithm 'rings' for all_reduce .*ring, halving_doubling"),
+        ({"algorithm": "hierarchical"}, r"no node for a hierarchical collective of 4"),
+        ({"algorithm": "nowhere.csv"}, r"nowhere\.csv"),
+    ],
+)
+def test_mistakes(given: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        made("collective", 4, **given)
