@@ -30,13 +30,15 @@ SAID = {
 """Kinds of pieces (`netsim.tracing.backwards.WHAT`), and how they are told."""
 
 
-def show_critical(result: Result, since_ps: int, directory: Path | None, outputs: Outputs) -> None:
+def show_critical(
+    result: Result, since_ps: int, step: int | None, directory: Path | None, outputs: Outputs
+) -> None:
     """Find the critical path of a result, and write, draw or print it as asked for."""
     import polars as pl
 
     from netsim.tracing.critical_path import critical_path
 
-    path = critical_path(result, directory)
+    path = critical_path(result, directory, step)
     for warning in path.warnings:
         click.echo(f"warning: {warning}", err=True)
     chosen = path.pieces.filter(pl.col("until_ps") >= since_ps)
@@ -53,13 +55,14 @@ def show_critical(result: Result, since_ps: int, directory: Path | None, outputs
 def kinds_table(path: CriticalPath) -> Wide:
     """The time on the path by kind of piece."""
     kinds = path.by_kind().filter(path.by_kind()["time_ps"] > 0)
-    unit, scale = common_unit([path.end_ps])
+    length_ps = path.end_ps - path.begin_ps
+    unit, scale = common_unit([length_ps])
 
     def times(name: str) -> list[str]:
         return [number(value, scale) for value in kinds[name].to_list()]
 
     names = [_kind(row, SAID[row["what"]]) for row in kinds.iter_rows(named=True)]
-    share = kinds["time_ps"] / max(1, path.end_ps)
+    share = kinds["time_ps"] / max(1, length_ps)
     columns = [
         Column("", names, left=True),
         Column("pieces", [f"{n:,}" for n in kinds["pieces"].to_list()], rank=3),
@@ -71,7 +74,7 @@ def kinds_table(path: CriticalPath) -> Wide:
             columns.append(Column(f"{title} in the\nnetwork, {unit}", times(name), rank=1))
     if kinds["stream_ps"].sum():
         columns.append(Column(f"held up\na stream, {unit}", times("stream_ps"), rank=2))
-    title = f"Critical path of {path.point}, {number(path.end_ps, scale)} {unit}"
+    title = f"Critical path of {path.point}, {number(length_ps, scale)} {unit}"
     return Wide(columns, title=title, elsewhere="a wider terminal or a pipe shows them")
 
 

@@ -35,6 +35,7 @@ SHOWN = tuple(name for name in EVENTS if name != "create")
 @click.argument("result", type=click.Path(path_type=Path))
 @click.option("--flow", metavar="N", help='Number of the flow, or "slowest".')
 @click.option("--critical", is_flag=True, help="Show the critical path in place of a flow.")
+@click.option("--step", type=click.IntRange(0), help="Of a job: the critical path of this step.")
 @click.option("--from", "since", metavar="TIME", help="Leave out what is earlier, such as 10us.")
 @click.option("--until", metavar="TIME", help="Simulate no further than this.")
 @click.option("--seq", metavar="N", help='Packets with this number only, or these: "3..7".')
@@ -68,6 +69,7 @@ def command(
     result: Path,
     flow: str | None,
     critical: bool,
+    step: int | None,
     since: str | None,
     until: str | None,
     seq: str | None,
@@ -103,8 +105,10 @@ def command(
         from netsim.cli.critical import show_critical
 
         outputs = Outputs(limit, csv, parquet, quiet)
-        show_critical(loaded, since_ps, directory, outputs)
+        show_critical(loaded, since_ps, step, directory, outputs)
         return
+    if step is not None:
+        raise InputError("--step is of critical paths", key="--step", hint="--critical")
     until_ps = parse_time_ps(until) if until else None
     wanted, first_last = _event_names(events), _seq_range(seq)
     number = flow_number(loaded, flow)

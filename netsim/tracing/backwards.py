@@ -60,8 +60,11 @@ class Times:
     delivered_ps: Ints
 
 
-def pieces(tasks: TaskTable, flows: FlowTable, times: Times) -> list[Piece]:
-    """The pieces in the order of time; none if nothing is done.
+def pieces(
+    tasks: TaskTable, flows: FlowTable, times: Times, last: int | None = None
+) -> list[Piece]:
+    """The pieces in the order of time, to the end of task `last`, or of what ends last; none if
+    nothing is done.
 
     Of two that would both explain when another began, it is the delivery of a flow rather than a
     task, a task rather than the stream, and the one with the lowest number.
@@ -69,7 +72,8 @@ def pieces(tasks: TaskTable, flows: FlowTable, times: Times) -> list[Piece]:
     Raises InputError where no piece explains when another began: the times are not of these tasks.
     """
     walk = _Walk(tasks, flows, times)
-    return [*walk.backwards()][::-1]
+    end = walk.last() if last is None else _Step("", task=last)
+    return [*walk.backwards(end)][::-1]
 
 
 class _Step(NamedTuple):
@@ -91,8 +95,8 @@ class _Walk:
         self.in_stream = np.full(len(tasks), -1, np.int64)
         self.in_stream[then] = first
 
-    def backwards(self) -> Iterator[Piece]:
-        step = self._last()
+    def backwards(self, step: _Step) -> Iterator[Piece]:
+        """The pieces from the end of a task or flow on, back in time."""
         while step != BEGIN:
             if step.task >= 0:
                 step, found = self._of_task(step.task)
@@ -100,7 +104,7 @@ class _Walk:
                 step, found = self._of_flow(step.flow)
             yield from found
 
-    def _last(self) -> _Step:
+    def last(self) -> _Step:
         """The task or flow that ends last; of several a task, the last one."""
         end, delivered = self.times.end_ps, self.times.delivered_ps
         last_task, last_flow = int(end.max(initial=-1)), int(delivered.max(initial=-1))

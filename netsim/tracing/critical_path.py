@@ -35,18 +35,20 @@ class CriticalPath:
 
     Attributes:
         pieces: one row each, in the order of time; columns as in `COLUMNS["critical"]`.
-        point: name of the result's point.
+        point: name of the result's point, and the step if it is that of one.
+        begin_ps: when the first piece begins: 0, or as the step before ended.
         warnings: what is no longer as it was when the result was written.
     """
 
     pieces: pl.DataFrame
     point: str
+    begin_ps: int = 0
     warnings: tuple[str, ...] = ()
 
     @property
     def end_ps(self) -> int:
-        """When the last piece ends; 0 if there is none."""
-        return int(self.pieces["until_ps"][-1]) if len(self.pieces) else 0
+        """When the last piece ends."""
+        return int(self.pieces["until_ps"][-1]) if len(self.pieces) else self.begin_ps
 
     def by_kind(self) -> pl.DataFrame:
         """The time of each kind of piece (`what`, `kind`), the longest first.
@@ -77,14 +79,19 @@ class CriticalPath:
         )
 
 
-def critical_path(result: Result, directory: Path | None = None) -> CriticalPath:
+def critical_path(
+    result: Result, directory: Path | None = None, step: int | None = None
+) -> CriticalPath:
     """The critical path of a result; of a run that was cut off, that of what was done by then.
 
-    The experiment says what waited for what, the result when that was; nothing is simulated again.
-    `directory` is where files that the experiment names are, if they are not found.
+    Of a `step` it is the path to the end of its last operation, as far back as to the end of the
+    step before. The experiment says what waited for what, the result when that was; nothing is
+    simulated again. `directory` is where files that the experiment names are, if they are not
+    found.
 
     Raises InputError for a program, which starts tasks for reasons that are not recorded, where
-    nothing was simulated, and if the experiment is no longer that of the result.
+    nothing was simulated, if the experiment is no longer that of the result, and for a step that is
+    not there or not done.
     """
     file = str(result.path)
     point = point_of(result, directory)
@@ -103,12 +110,39 @@ def critical_path(result: Result, directory: Path | None = None) -> CriticalPath
         )
     tasks, flows = scenario.tasks or TaskTable([], []), scenario.messages
     _same(result, tasks, flows)
+    last, begin_ps = (None, 0) if step is None else _of_step(result, scenario, tasks, step)
     try:
-        found = pieces(tasks, flows, _times(result))
+        found = pieces(tasks, flows, _times(result), last)
     except InputError as error:
         raise error.at(file=file) from None
+    found = [
+        one._replace(from_ps=max(one.from_ps, begin_ps)) for one in found if one.until_ps > begin_ps
+    ]
     table = _table(found, scenario, tasks, point)
-    return CriticalPath(table, result.name, tuple(differences(result, point)))
+    name = result.name if step is None else f"{result.name}, step {step}"
+    return CriticalPath(table, name, begin_ps, tuple(differences(result, point)))
+
+
+def _of_step(result: Result, scenario: Scenario, tasks: TaskTable, step: int) -> tuple[int, int]:
+    """The task that a step ends with, and when the one before it ended, or 0."""
+    import polars as pl
+
+    file, table = str(result.path), result.operations
+    operations = scenario.load.operations
+    if table is None or operations is None:
+        raise InputError("the traffic tells of no steps", file=file, key="--step")
+    done = len(result.summary["job"]["steps"])
+    if not 0 <= step < done:
+        hint = f"0 to {done - 1}" if done else "none is done"
+        raise InputError(
+            f"step {step} is not there, or not done", file=file, key="--step", hint=hint
+        )
+    # Of messages in chunks some end with tasks that the traffic did not give.
+    known = pl.Series(operations.end_task < len(tasks))
+    before = table.filter(pl.col("step") == step - 1)
+    its = table.filter((pl.col("step") == step) & known)
+    last = its.sort("end_ps", maintain_order=True)["operation"][-1]
+    return int(operations.end_task[last]), int(before["end_ps"].max() or 0)  # type: ignore[arg-type]
 
 
 def _same(result: Result, tasks: TaskTable, flows: FlowTable) -> None:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from netsim.cli import app
+from netsim.errors import InputError
 from netsim.results import COLUMNS, load_result, load_sweep
 from netsim.tracing.critical_path import critical_path
 
@@ -85,6 +86,16 @@ def test_a_job_has_a_table_of_operations_and_figures(netsim: Callable[..., Resul
         assert one["mfu"] == pytest.approx(1e9 / (one["time_ps"] / 1e12) / 4e14)
     waited = table.filter(pl.col("what") == "receive")["waited_for"]
     assert table["what"].gather(waited).unique().to_list() == ["send"]
+    for number, one in enumerate((first, second)):
+        path = critical_path(result, step=number)
+        assert path.by_kind()["time_ps"].sum() == path.end_ps - path.begin_ps == one["time_ps"]
+    with pytest.raises(InputError, match="step 2 is not there, or not done"):
+        critical_path(result, step=2)
+    outcome = netsim("trace", "r", "--critical", "--step", "1")
+    assert "Critical path of job, step 1" in outcome.stdout
+    assert (
+        "--step is of critical paths" in netsim("trace", "r", "--flow", "1", "--step", "1").stderr
+    )
     kinds = critical_path(result).by_kind()
     assert {("compute", "forward"), ("flow", "pp")} <= set(kinds["what", "kind"].rows())
 
