@@ -1,20 +1,23 @@
 """Figure 2: one GPU's forward and backward pass of one layer, with the communication beside it.
 
-From the times of the model of the job: kernels one after the other, tensor-parallel collectives
-between them, a transfer from the neighbouring stage before each pass, and the five stages of the
-gradients' way, pipelined in chunks beneath the backward pass. Each is alone on its network.
+Above from the times of the model of the job: kernels one after the other, tensor-parallel
+collectives between them, a transfer from the neighbouring stage before each pass, and the five
+stages of the gradients' way, pipelined in chunks beneath the backward pass; each is alone on its
+network. Below the same of the last GPU of a simulated step: times there are the job's, divided by
+the scale of its messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from netsim.errors import InputError
 from netsim.job import Job, Message, messages
 from netsim.job.paper import paper_job
 from netsim.job.times import kernels_ps
 from netsim.job.work import Kernel, layer_kernels
-from netsim.plots import style
+from netsim.plots import pool, style
 from netsim.plots.reproduced import POST_HOC, Reproduced, Sweep, Value, stated
 from netsim.plots.sensitivity import JOBS
 
@@ -23,12 +26,21 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
 
-SWEEPS: tuple[Sweep, ...] = ()
+RAIL = ("hosts_per_leaf", "leaves", "spines")
+RACKS = ("traffic.racks=none", *(f"topology.rail.{key}=14" for key in RAIL))
+STEP = Sweep("training_layer", "training_layer", full=RACKS)
+"""In full with all racks of a layer in a data centre, 87 and 98: of two, 196 at most."""
+SWEEPS = (STEP,)
 MS = 1e9
 
 COMPUTE, TP, PP = "compute", "TP", "PP"
 GRADIENTS = tuple(f"S{n}" for n in range(1, 6))
 ROWS = (COMPUTE, TP, PP, *GRADIENTS)
+KINDS = {"forward": COMPUTE, "backward": COMPUTE, "tp": TP, "pp": PP}
+KINDS |= {f"dp_{row.lower()}": row for row in GRADIENTS}
+"""Kinds of operations of a simulated step, and their rows."""
+
+MODEL, SIMULATED = "model", "simulated"
 CHUNKS = 16
 """Of a layer's gradients: each goes through the five stages as the backward pass has made it."""
 
@@ -58,24 +70,75 @@ class Bar(NamedTuple):
     end: float
 
 
-def make(_: Sequence[Result]) -> Reproduced:
-    """The figure, dense beside MoE. Nothing is simulated."""
-    bars = {model: list(timeline(paper_job(job))) for model, job in JOBS.items()}
-    figure, panels = style.new_figure(columns=2)
-    for axes, (model, these) in zip(panels, bars.items(), strict=True):
-        _draw(axes, model, these)
-    about = "forward and backward pass of one layer at one GPU, from the model of the job"
+def make(results: Sequence[Result]) -> Reproduced:
+    """The figure from the results of `STEP`, one for each model; dense beside MoE.
+
+    Raises InputError if there are others, or without a step.
+    """
+    by_job = {str(pool.resolved(result, "traffic.job")): result for result in results}
+    if sorted(by_job) != sorted(JOBS.values()):
+        raise InputError(
+            f"the results are of {', '.join(sorted(by_job)) or 'no job'}",
+            key="traffic.job",
+            hint=f"one each of {' and '.join(JOBS.values())}",
+        )
+    figure, panels = style.new_figure(columns=2, rows=2)
+    rows: list[tuple[object, ...]] = []
+    for column, (model, job) in enumerate(JOBS.items()):
+        both = {MODEL: list(timeline(paper_job(job))), SIMULATED: simulated(by_job[job])}
+        end = max(bar.end for bars in both.values() for bar in bars)
+        for axes, (name, bars) in zip(panels[column::2], both.items(), strict=True):
+            _draw(axes, f"{model}, {name}", bars)
+            axes.set_xlim(0, 1.02 * end)
+            rows += [(model, name, *bar) for bar in bars]
+    about = "forward and backward pass of one layer at one GPU, from the model and simulated"
     figure.suptitle(f"Figure 2: {about}", fontsize="medium")
-    rows = [(model, *bar) for model, these in bars.items() for bar in these]
-    header = ("model", "row", "what", "start_ms", "end_ms")
+    header = ("model", "source", "row", "what", "start_ms", "end_ms")
     drawn = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
     notes = [
         f"S1 to S5: gradients in {CHUNKS} chunks, made evenly over the backward pass; "
         "what is left behind it, other layers' passes can hide",
+        f"{SIMULATED}: {_part(by_job)}",
         f"{POST_HOC}: the GPU's speed was solved from the dense forward pass; the MoE's is a check",
         "half of S2, which S4 is in the dense model, is 56.1 ms in the MoE: 66.1 may be a misprint",
     ]
     return Reproduced(figure, list(_values()), drawn, about, notes)
+
+
+def _part(by_job: Mapping[str, Result]) -> str:
+    """What is simulated of the jobs, in a line."""
+    (result, *_) = by_job.values()
+    scale = pool.resolved(result, "traffic.message_scale")
+    pieces = pool.resolved(result, "traffic.buckets")
+    gpus = [
+        f"{result.operations.n_unique('rank'):,}"
+        for result in by_job.values()
+        if result.operations is not None
+    ]
+    return (
+        f"two stages, {' and '.join(dict.fromkeys(gpus))} GPUs, bytes and times times {scale:g}; "
+        f"gradients in {pieces} pieces, one after the other in each of S1 to S5"
+    )
+
+
+def simulated(result: Result) -> list[Bar]:
+    """The bars of the last GPU of a simulated step, from when its input begins to arrive."""
+    import polars as pl
+
+    if result.operations is None:
+        raise InputError("has no operations of a job", file=str(result.path))
+    named = result.operations.with_columns(pl.col("kind", "what").cast(pl.String))
+    # What is computed for a message is the delay of wires or of software.
+    computes = pl.col("kind").replace_strict(KINDS, default="") == COMPUTE
+    shown = pl.col("kind").is_in(list(KINDS)) & ((pl.col("what") == COMPUTE) == computes)
+    last = named.filter((pl.col("rank") == pl.col("rank").max()) & shown)
+    scale = float(pool.resolved(result, "traffic.message_scale")) * MS
+    spans = last.select("kind", "what", "begin_ps", "end_ps").sort("begin_ps")
+    arrival = spans.filter(pl.col("kind") == "pp")["begin_ps"].min()
+    return [
+        Bar(KINDS[kind], what, (begin - arrival) / scale, (end - arrival) / scale)
+        for kind, what, begin, end in spans.iter_rows()
+    ]
 
 
 def timeline(job: Job) -> Iterator[Bar]:
@@ -144,7 +207,7 @@ def _values() -> Iterator[Value]:
             yield stated(names[place], f"{model}: {what}")
 
 
-def _draw(axes: Axes, model: str, bars: Sequence[Bar]) -> None:
+def _draw(axes: Axes, what: str, bars: Sequence[Bar]) -> None:
     for place, row in enumerate(ROWS):
         colour = style.colour(place)
         axes.broken_barh(
@@ -152,12 +215,9 @@ def _draw(axes: Axes, model: str, bars: Sequence[Bar]) -> None:
             (place - 0.36, 0.72), facecolor=colour, linewidth=0.4,
             edgecolor="white" if row == COMPUTE else colour,
         )  # fmt: skip
-    _, backward = (bar.start for bar in bars if bar.row == PP)
     end = max(bar.end for bar in bars if bar.row in (COMPUTE, TP))
-    for begins, ends, name in ((0, backward, "forward"), (backward, end, "backward")):
-        axes.axvline(ends, color=style.CAPTION, linestyle=":", linewidth=1)
-        axes.text((begins + ends) / 2, -0.55, name, ha="center", va="bottom", fontsize="small")
+    axes.axvline(end, color=style.CAPTION, linestyle=":", linewidth=1)
+    axes.text(end, -0.55, "end of the backward pass ", ha="right", va="bottom", fontsize="small")
     axes.set_yticks(range(len(ROWS)), ROWS)
     axes.set_ylim(len(ROWS) - 0.5, -0.95)
-    axes.set_xlim(left=0)
-    axes.set_xlabel(f"{model}: time (ms)")
+    axes.set_xlabel(f"{what}: time (ms)")

@@ -61,12 +61,13 @@ class Look(NamedTuple):
         return chosen
 
 
-def new_figure(columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """An empty figure with `columns` panels side by side."""
+def new_figure(columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
+    """An empty figure with `columns` panels side by side, and `rows` of these; row by row."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4 if columns == 1 else 5.2 * columns, 4.2), layout="constrained")
-    panels = figure.subplots(1, columns, squeeze=False)[0]
+    size = (6.4 if columns == 1 else 5.2 * columns, 4.2 if rows == 1 else 3.4 * rows)
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes in panels:
         axes.grid(alpha=0.25, linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)

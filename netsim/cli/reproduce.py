@@ -69,7 +69,8 @@ def command(
 
     \b
     fig1     size of the best model against training time, by four scaling laws
-    fig2     a GPU's forward and backward pass, with the communication beside it
+    fig2     a GPU's forward and backward pass, with the communication beside it,
+             from the model and simulated
     fig3a    exposed communication against the speed of the scale-up network,
     fig3b    the scale-out network,
     fig3c    and the wide area
