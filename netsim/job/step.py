@@ -216,8 +216,9 @@ def _overlaps(overlap: Overlap, one: Message) -> bool:
         return overlap.tp_comm
     if one.kind == "ep":
         return overlap.ep_comm
-    reduces = one.what == "reduce_scatter"
-    return overlap.grad_reduce if reduces else overlap.param_gather
+    if one.kind in ("dp", "expert_dp"):  # of ZeRO 3, in each micro-batch
+        return overlap.grad_reduce if one.what == "reduce_scatter" else overlap.param_gather
+    return False
 
 
 def _tail(job: Job, stage: int, compute: LayerTimes) -> dict[str, float]:

@@ -61,15 +61,19 @@ def test_zero_bubble_is_shorter_by_the_weights_gradients():
     assert shorter == pytest.approx(saved, rel=0.01)
 
 
-@pytest.mark.parametrize("what", ["grad_reduce", "tp_comm", "p2p_comm"])
+@pytest.mark.parametrize("what", ["grad_reduce", "param_gather", "tp_comm", "p2p_comm"])
 def test_what_overlaps_shows_less(what):
-    job = laid_out("gpt3_175b", dp=8, global_batch=512)
+    job = laid_out("gpt3_175b", dp=8, global_batch=512, zero=1)
     shown = step_time(job)
     hidden = step_time(replace(job, overlap=replace(job.overlap, **{what: True})))
-    kind = {"grad_reduce": "dp", "tp_comm": "tp", "p2p_comm": "pp"}[what]
+    kind = {"grad_reduce": "dp", "param_gather": "dp", "tp_comm": "tp", "p2p_comm": "pp"}[what]
     assert hidden.exposed.get(kind, 0) < shown.exposed[kind]
     assert hidden.total_ps < shown.total_ps
     assert hidden.compute_ps == shown.compute_ps
+    others = set(shown.exposed) - {kind}
+    assert {one: hidden.exposed[one] for one in others} == {
+        one: shown.exposed[one] for one in others
+    }
 
 
 def test_gradients_of_the_paper_show_what_the_backward_pass_does_not_hide():
