@@ -16,10 +16,14 @@ from netsim.job.job import Job
 from netsim.job.layout import Overlap
 from netsim.job.messages import Message, messages
 from netsim.job.schedules import bubble_ps
+from netsim.job.tail import shown_ps
 from netsim.job.times import LayerTimes, stage_times
 from netsim.job.work import Kernel, head_kernels, layer_kernels
 
 PS_PER_S = 10**12
+
+SPLIT = ("zb_h1", "zb_h2")
+"""Schedules that put off the gradients of weights, and end with them."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +93,11 @@ def step_time(job: Job) -> StepTime:
         for number, one in enumerate(stages)
         if number != slowest
     )
-    last = max(stages, key=lambda one: one.end_ps)
     exposed = _sums({kind: m * time for kind, time in pace.exposed.items()})
-    for kind, time in last.tail.items():
+    tail, optimiser = _end(stages, layout.virtual_stages)
+    for kind, time in tail.items():
         exposed[kind] += time
-    total = m * pace.busy_ps + bubble + last.end_ps
+    total = m * pace.busy_ps + bubble + sum(tail.values()) + optimiser
     flops = model_flops(job)
     peak = job.machine.matrix.rate(job.precision.compute) * layout.gpus
     return StepTime(
@@ -102,11 +106,29 @@ def step_time(job: Job) -> StepTime:
         recompute_ps=m * pace.recompute_ps,
         exposed={kind: time for kind, time in exposed.items() if time > 0},
         bubble_ps=bubble,
-        optimiser_ps=last.optimiser_ps,
+        optimiser_ps=optimiser,
         slowest_stage=slowest,
         model_flops=flops,
         mfu=flops / (peak * total / PS_PER_S),
     )
+
+
+def _end(stages: list[StageStep], chunks: int) -> tuple[dict[str, float], float]:
+    """What comes behind the first stage's last micro-batch: messages by kind, and the optimiser.
+
+    Stages behind the first are done earlier, by the time that a micro-batch takes from them back to
+    it. The latest of all is told.
+    """
+    early, latest = 0.0, (stages[0].tail, stages[0].optimiser_ps)
+    for one in stages:
+        left = one.end_ps - early
+        if left > sum(latest[0].values()) + latest[1]:
+            travel = sum(one.tail.values())
+            share = max(0.0, left - one.optimiser_ps) / travel if travel else 0.0
+            shown = {kind: share * time for kind, time in one.tail.items()}
+            latest = shown, left - sum(shown.values())
+        early += (one.input_ps + one.weight_ps) / chunks
+    return latest
 
 
 def model_flops(job: Job) -> float:
@@ -142,17 +164,22 @@ def _stage(job: Job, stage: int) -> StageStep:
             else:
                 exposed[kind] += time
                 passes[when] += time
+    forward = compute.forward_ps + passes["forward"]
     weight = compute.backward_weight_ps + passes["backward_weight"]
     before = compute.recompute_ps + passes["recompute"]
+    backward = compute.backward_input_ps + before + passes["backward_input"]
+    v = job.layout.virtual_stages
+    ends = weight if job.layout.schedule in SPLIT else backward + weight
+    tail = shown_ps(job, stage, forward / v, ends / v)
     return StageStep(
-        forward_ps=compute.forward_ps + passes["forward"],
-        input_ps=compute.backward_input_ps + before + passes["backward_input"],
+        forward_ps=forward,
+        input_ps=backward,
         weight_ps=weight,
         compute_ps=compute.forward_ps + compute.backward_input_ps + compute.backward_weight_ps,
         recompute_ps=compute.recompute_ps,
         exposed=dict(exposed),
         fill_ps=fill,
-        tail=_tail(job, stage, compute),
+        tail=tail,
         optimiser_ps=times.optimiser_ps[stage],
     )
 
@@ -219,56 +246,6 @@ def _overlaps(overlap: Overlap, one: Message) -> bool:
     if one.kind in ("dp", "expert_dp"):  # of ZeRO 3, in each micro-batch
         return overlap.grad_reduce if one.what == "reduce_scatter" else overlap.param_gather
     return False
-
-
-def _tail(job: Job, stage: int, compute: LayerTimes) -> dict[str, float]:
-    """What shows, once a step, of gradients and weights that travel, by kind of message.
-
-    A chunk's gradients are ready after its last micro-batch; until the stage ends, v - 1 other
-    chunks have p micro-batches each, and its own layers the rest of one. Weights that ZeRO
-    gathers are hidden by the next forward pass in the same way.
-    """
-    layout = job.layout
-    v, p = layout.virtual_stages, layout.pp
-    share = (1 + (v - 1) * p) / v if v > 1 else 1.0
-    room = {True: share * compute.backward_ps, False: share * compute.forward_ps}
-    allowed = {True: job.overlap.grad_reduce, False: job.overlap.param_gather}
-    total: dict[tuple[str, str], float] = defaultdict(float)
-    for number in range(stage, len(job.virtual_stages), p):
-        counts = _places(job, number)
-        for one in messages(job):
-            if one.when == "step":
-                total[one.kind, one.what] += _count(one, counts) * one.time_ps(job)
-    if layout.dp_levels is not None:
-        total = _pipelined(total, layout.accounting)
-    shown = _sums()
-    for (kind, what), time in total.items():
-        reduces = what != "all_gather"
-        hidden = min(time, room[reduces]) if allowed[reduces] and kind != "embedding" else 0.0
-        room[reduces] -= hidden
-        shown[kind] += time - hidden
-    return dict(shown)
-
-
-def _pipelined(
-    total: dict[tuple[str, str], float], accounting: str
-) -> dict[tuple[str, str], float]:
-    """S1 to S5 of layer after layer, in a pipeline: the busiest network is what takes time.
-
-    The paper counts S1, S2 and the wide area alone: its S1 and S2 have what S4 and S5 carry.
-    """
-    times = _sums()
-    for (kind, _), time in total.items():
-        times[kind] += time
-    again = accounting != "paper"
-    networks = {
-        "dp_s1": times["dp_s1"] + again * times["dp_s5"],
-        "dp_s2": times["dp_s2"] + again * times["dp_s4"],
-        "dp_s3": times["dp_s3"],
-    }
-    slowest = max(networks, key=lambda kind: networks[kind])
-    others = {key: time for key, time in total.items() if not key[0].startswith("dp_s")}
-    return others | {(slowest, "all_reduce"): networks[slowest]}
 
 
 def _sums(begin: dict[str, float] | None = None) -> dict[str, float]:
