@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.collectives import How, schedule
 from netsim.errors import InputError
 from netsim.flows import FlowTable, TrafficContext
 from netsim.network import Network
@@ -49,31 +50,24 @@ def flows(
             key="traffic.size",
             hint=f"at least {n} B",
         )
-    halvings = n.bit_length() - 1
-    context.expect(2 * halvings * n_hosts, key="traffic.group_size")
-    away = n >> np.arange(1, halvings + 1)
-    away = np.concatenate([away, away[::-1]])[:, None]
-    host = np.arange(n_hosts)
-    src = np.broadcast_to(host, (away.size, n_hosts))
-    # What is cut does not divide evenly: the partner with the higher number has the smaller half.
-    held = np.full(n_hosts, size)
-    halves = []
-    for step in range(halvings):
-        upper = (host & int(away[step, 0])) > 0
-        halves.append(np.where(upper, held - held // 2, held // 2))
-        held = np.where(upper, held // 2, held - held // 2)
-    sizes = np.array(halves)
-    # On the way back a host sends all that it has: what its partner sent to it on the way there.
-    back = [half[host ^ int(step)] for half, step in zip(sizes, away[:halvings, 0], strict=True)]
-    table = FlowTable(
-        src.reshape(-1),
-        (src ^ away).reshape(-1),
-        np.concatenate([sizes, back[::-1]]).reshape(-1),
-        np.repeat(np.where(np.arange(away.size) > 0, params["compute"], 0), n_hosts),
+    n_steps = 2 * (n.bit_length() - 1)
+    context.expect(n_steps * n_hosts, key="traffic.group_size")
+    steps = schedule("all_reduce", n, size, How("halving_doubling"))
+    # Of each step the flows of all hosts, group by group.
+    group = np.arange(0, n_hosts, n)[:, None]
+    src, dst, sizes = (
+        np.broadcast_to(column.reshape(n_steps, 1, n), (n_steps, n_hosts // n, n))
+        for column in (steps.src, steps.dst, steps.size_bytes)
     )
-    before = [
-        (step - 1) * n_hosts + (host ^ int(away[step - 1, 0])) for step in range(1, away.size)
-    ]
-    after = [[]] * n_hosts + [[flow] for flow in np.concatenate(before).tolist()]
-    table.set_dependencies(after)
+    table = FlowTable(
+        (src + group).reshape(-1),
+        (dst + group).reshape(-1),
+        sizes.reshape(-1),
+        np.repeat(np.where(np.arange(n_steps) > 0, params["compute"], 0), n_hosts),
+    )
+    # A host's next flow waits for what its partner sent to it in the step before.
+    waiting = (n_steps - 1) * n_hosts
+    table.after_ptr = np.concatenate([np.zeros(n_hosts, np.int64), np.arange(waiting + 1)])
+    before = np.arange(n_steps - 1)[:, None, None] * n_hosts
+    table.after_flow = (before + group + steps.after.reshape(-1, 1, n) % n).reshape(-1)
     return table

@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.flows import RECEIVE, SEND, FlowTable, TaskTable, TrafficContext, Workload
+from netsim.flows import TrafficContext, Workload
 from netsim.network import Network
+from netsim.operations import How, Operations
 from netsim.params import Param
 
 PARAMS = [
@@ -34,7 +34,7 @@ PARAMS = [
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """A flow for each step, host and piece, in this order, with its send and its receive task."""
+    """Of each group a flow for each step, host and piece, in this order."""
     n_hosts, chunks = network.n_hosts, params["chunks"]
     n = params["group_size"] or n_hosts
     if n_hosts % n or n_hosts < 2:
@@ -49,38 +49,9 @@ def flows(
             key="traffic.size",
             hint=f"at least {n * chunks} B",
         )
-    steps = 2 * (n - 1)
-    context.expect(3 * steps * n_hosts * chunks, key="traffic.group_size")
-    step = np.arange(steps)[:, None, None]
-    host = np.arange(n_hosts)[None, :, None]
-    piece = np.arange(chunks)[None, None, :]
-    shard = (host % n - step) % n
-    size = _piece_bytes(_piece_bytes(params["size"], n, shard), chunks, piece)
-    src = np.broadcast_to(host, size.shape)
-    dst = src - src % n + (src + 1) % n
-    table = FlowTable(src.reshape(-1), dst.reshape(-1), size.reshape(-1))
-    return Workload(table, _tasks(table, steps, chunks, params["latency"]))
-
-
-def _tasks(flows: FlowTable, steps: int, chunks: int, latency_ps: int) -> TaskTable:
-    """Of each step first the send tasks of its flows, then their receive tasks."""
-    in_step = len(flows) // steps
-    flow = np.repeat(np.arange(len(flows)).reshape(steps, 1, in_step), 2, axis=1)
-    sends = np.zeros(flow.shape, bool)
-    sends[:, 0] = True
-    tasks = TaskTable(
-        np.where(sends, SEND, RECEIVE).reshape(-1),
-        np.where(sends, flows.src[flow], flows.dst[flow]).reshape(-1),
-        np.where(sends, latency_ps, 0).reshape(-1),
-        flow=flow.reshape(-1),
-    )
-    # Who receives a piece in a step sends it on in the next one.
-    onward = flows.dst[:in_step] * chunks + np.arange(in_step) % chunks
-    number = np.arange(len(tasks)).reshape(flow.shape)
-    tasks.wait_for_pairs(number[:-1, 1].reshape(-1), number[1:, 0][:, onward].reshape(-1))
-    return tasks
-
-
-def _piece_bytes(n_bytes: Any, pieces: int, piece: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Of ``n_bytes`` those in a piece: the first ones have one more if it does not divide."""
-    return np.asarray(n_bytes // pieces + (piece < n_bytes % pieces), np.int64)
+    context.expect(4 * (n - 1) * n_hosts * chunks, key="traffic.group_size")
+    hosts = np.arange(n_hosts)
+    ops = Operations(n_hosts)
+    how = How("ring", channels=chunks, latency_ps=params["latency"])
+    ops.collective("all_reduce", hosts.reshape(-1, n), params["size"], how)
+    return ops.lower(hosts)
