@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,13 @@ PAPER = "paper"
 
 @click.command("workload")
 @click.argument("job", required=False)
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change a value of the job: --set layout.tp=4. May be given many times.",
+)
 @click.option("--validate", is_flag=True, help="Compare with step times that others measured.")
 @click.option(
     "--placement",
@@ -37,7 +44,12 @@ PAPER = "paper"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 def command(
-    job: str | None, validate: bool, placement: str | None, out: Path | None, as_json: bool
+    job: str | None,
+    overrides: tuple[str, ...],
+    validate: bool,
+    placement: str | None,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     """Show JOB, a training job, as a model: memory, times of compute, messages, the step.
 
@@ -46,6 +58,7 @@ def command(
 
     \b
     netsim workload gpt3_175b
+    netsim workload llama3_70b --set layout.recompute=full --set machine=a100_80gb
     netsim workload paper
     netsim workload --validate
     netsim workload moe --placement paper --out racks.png
@@ -55,6 +68,8 @@ def command(
 
     if validate == (job is not None):
         raise InputError("one job, or --validate", hint="netsim workload gpt3_175b")
+    if overrides and job in (None, PAPER):
+        raise InputError("--set changes a job, and there is none", hint="netsim workload dense")
     tables: Callable[[], Iterator[Table | Wide | str]]
     figures: Callable[[], Any]
     if (placement or out) and (not placement or as_json or job in (None, PAPER)):
@@ -62,13 +77,13 @@ def command(
     if placement is not None and job is not None:
         from netsim.cli.workload_placement import placement_tables
 
-        tables = partial(placement_tables, find_job(job, Path.cwd()), placement, out)
+        tables = partial(placement_tables, find_job(job, Path.cwd(), overrides), placement, out)
     elif job is None:
         tables, figures = made.validation, made.validation_figures
     elif job == PAPER:
         tables, figures = made.paper, made.paper_figures
     else:
-        found = find_job(job, Path.cwd())
+        found = find_job(job, Path.cwd(), overrides)
         tables, figures = partial(made.job_tables, found), partial(made.job_figures, found)
     if as_json:
         click.echo(_written(figures()))
@@ -83,35 +98,42 @@ def _written(figures: Any) -> str:
     return json.dumps(plain(figures), indent=2, ensure_ascii=False)
 
 
-def find_job(name: str, directory: Path) -> Job:
-    """The job of a file, a preset, or an experiment with training traffic."""
+def find_job(name: str, directory: Path, overrides: Sequence[str] = ()) -> Job:
+    """The job of a file, a preset, or an experiment with training traffic, with changes."""
     from netsim.experiment import built_in
-    from netsim.inputs import is_file, path_problem
-    from netsim.job import load_job, presets
-    from netsim.job.load import job_from, read_toml
+    from netsim.experiment.document import apply_overrides
+    from netsim.inputs import is_file
+    from netsim.job import presets
+    from netsim.job.load import job_from, locate_job, read_toml
 
-    if path_problem(name):
-        return load_job(name, directory)
-    path = directory / name
-    if not is_file(path):
-        if name in presets():
-            return load_job(name, directory)
-        if name not in built_in():
-            known = [PAPER, *presets(), *built_in()]
-            raise InputError("there is no such job", file=name, hint=did_you_mean(name, known))
-        path = built_in()[name]
-    tree = read_toml(path)
-    if "traffic" not in tree and "classes" not in tree:
-        return load_job(path)
-    key, job = _job_of(tree, path)
+    known = presets() | built_in()
+    path = known[name] if name in known and not is_file(directory / name) else None
     try:
-        if isinstance(job, Mapping):
-            return job_from(job, path.stem, path.parent)
-        if not isinstance(job, str):
-            raise InputError(f"{written(job)} is no job", hint="a file, a preset or a table")
-        return load_job(job, path.parent)
+        path = path or locate_job(name, directory)
     except InputError as error:
-        raise (error if error.file else error.under(key)).at(file=str(path)) from None
+        if error.file != name:
+            raise
+        hint = did_you_mean(name, (PAPER, *known))
+        raise InputError("there is no such job", file=name, hint=hint) from None
+    tree, key = read_toml(path), ""
+    if "traffic" in tree or "classes" in tree:
+        key, job = _job_of(tree, path)
+        if isinstance(job, str):
+            path, key = locate_job(job, path.parent), ""
+            job = read_toml(path)
+        if not isinstance(job, dict):
+            message, hint = f"{written(job)} is no job", "a file, a preset or a table"
+            raise InputError(message, file=str(path), key=key, hint=hint)
+        tree = job
+    if overrides:
+        for part in ("model", "machine"):
+            if isinstance(tree.get(part), str):
+                tree[part] = {"preset": tree[part]}
+        apply_overrides(tree, overrides)
+    try:
+        return job_from(tree, path.stem, path.parent)
+    except InputError as error:
+        raise (error.under(key) if key else error).at(file=str(path)) from None
 
 
 def _job_of(experiment: Mapping[str, Any], path: Path) -> tuple[str, Any]:

@@ -97,3 +97,26 @@ def test_jobs_are_listed_and_shown(netsim):
     assert "gpt3_175b GPT-3 on 64 A100" in " ".join(netsim("list", "jobs").stdout.split())
     assert 'model = "gpt3_175b"' in netsim("show", "job", "gpt3_175b").stdout
     assert fails(netsim("show", "job", "gpt3"), 2, "there is no such job", "gpt3_175b")
+
+
+def test_values_are_changed(netsim):
+    changes = ("layout.tp=4", "layout.pp=16", "layout.virtual_stages=2", "machine.memory=200GB")
+    overrides = [one for change in changes for one in ("--set", change)]
+    told = json.loads(netsim("workload", "gpt3_175b", "--json", *overrides).stdout)
+    assert (told["gpus"], told["machine"]["memory"]) == (64, 200 * 10**9)
+    told = json.loads(
+        netsim(
+            "workload",
+            "llama3_70b",
+            "--json",
+            "--set",
+            "model=llama3_8b",
+            "--set",
+            "layout.virtual_stages=8",
+        ).stdout
+    )
+    assert told["model"]["layers"] == 32
+    wrong = netsim("workload", "gpt3_175b", "--set", "layout.tp=5")
+    assert fails(wrong, 2, "layout.tp: groups of 5 do not fill", "layout.tp: 5 GPUs do not share")
+    assert fails(netsim("workload", "gpt3_175b", "--set", "layout.tpp=5"), 2, "layout.tpp: is not")
+    assert fails(netsim("workload", "paper", "--set", "layout.tp=5"), 2, "there is none")
