@@ -171,7 +171,7 @@ def _part(params: Mapping[str, Any], job: Job, context: TrafficContext) -> Part:
             routing=_routing(params, job, context),
         )
     except InputError as error:
-        raise error.under("traffic") from None
+        raise (error if error.file else error.under("traffic")) from None
 
 
 def _routing(params: Mapping[str, Any], job: Job, context: TrafficContext) -> Routing | None:

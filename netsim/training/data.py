@@ -56,7 +56,32 @@ class Reduction:
         for parts, messages in self._sorts():
             for chain in _chains(messages):
                 found += self._chain(parts, chain, computed, event_ends)
+        for message in self._grid.part.messages:
+            if message.kind == "embedding":
+                found += self._shared(message, found, computed, event_ends)
         return found
+
+    def _shared(
+        self,
+        message: Message,
+        reduced: list[tuple[Ints, Ints]],
+        computed: Ints,
+        event_ends: Ints,
+    ) -> list[tuple[Ints, Ints]]:
+        """The first and the last stage add up the gradients of a matrix that both have."""
+        ops, stages = self._grid.ops, np.array([0, self._grid.part.ranks.pp - 1])
+        pairs = self._grid.ranks(stages).T[None]
+        begin, end = self._grid.among(
+            message, pairs, self._order[-1:], size_bytes=self._grid.part.bytes_of(message)
+        )
+        for side, stage in enumerate(stages.tolist()):
+            first, last = begin[0, :, side], self._whole[stage]
+            ops.after(computed[last], first)
+            if self._segments.event[last] != NO_EVENT:
+                ops.after(event_ends[last], first)
+            for stage_of, ends in reduced:
+                ops.after(ends[stage_of == stage], first)
+        return [(stages, end[0].T)]
 
     def gather(self, optimised: Ints) -> Gathered:
         """Add what is gathered of the weights that each stage's optimiser has changed."""
