@@ -20,6 +20,7 @@ left out.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,12 @@ def flows(
     job = _job(params, context)
     part = _part(params, job, context)
     hosts = _hosts(params, part, network, rng, context)
-    ops = operations_of(part, params["steps"])
+    if network.relays is not None:
+        part = replace(part, rack=hosts // network.relays.rack)
+    try:
+        ops = operations_of(part, params["steps"])
+    except InputError as error:
+        raise error.at(key="traffic.algorithm") from None
     if all(one.kind in part.formula for one in part.messages):
         message = "everything is timed by formula, so that there are no packets"
         raise InputError(message, key="traffic.fidelity", hint='"packets" for some kind')

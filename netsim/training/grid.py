@@ -14,12 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.job.machine import Link
 from netsim.job.messages import Message, link_of
 from netsim.job.ranks import Ranks
 from netsim.operations import How, Operations
 from netsim.training.part import KINDS, Part
 
 Ints = NDArray[np.int64]
+
+RINGS = ("all_reduce", "reduce_scatter", "all_gather")
+"""Collectives that a ring does."""
 
 COMPUTE = 0
 """The stream of what is computed; `stream_of` has those of messages."""
@@ -123,8 +127,7 @@ class Grid:
             return made, arrived
         if np.ndim(size_bytes) > 1:
             size_bytes = np.asarray(size_bytes).reshape(-1, m, m)
-        latency_ps = self.part.time_ps(link.step_latency)
-        how = replace(self.part.how.get(kind, How()), latency_ps=latency_ps)
+        how = self._how(message, what, groups, link)
         made = self.ops.collective(what, ranks, size_bytes, how, stream=stream, kind=kind)
         made = made.reshape(groups.shape)
         self.ops.set_order(made, 2 * in_order + 1)
@@ -134,3 +137,15 @@ class Grid:
         begun = self.ops.compute(groups, launch_ps, stream=stream, kind=kind, label="launch")
         self.ops.set_order(begun, 2 * in_order)
         return begun, made
+
+    def _how(self, message: Message, what: str, groups: Ints, link: Link) -> How:
+        """How a collective is done: over several racks, if nothing is said, first within each."""
+        latency_ps = self.part.time_ps(link.step_latency)
+        how = self.part.how.get(message.kind, How())
+        how = replace(how, latency_ps=latency_ps, rate_bps=link.rate)
+        if how.algorithm not in ("auto", "hierarchical"):
+            return how
+        near = self.part.neighbours(groups)
+        if how.algorithm == "auto" and what in RINGS and 1 < near < groups.shape[-1]:
+            how = replace(how, algorithm="hierarchical")
+        return replace(how, node=near) if how.algorithm == "hierarchical" else how

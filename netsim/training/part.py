@@ -13,6 +13,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from netsim.errors import InputError
 from netsim.job.job import Job
 from netsim.job.messages import Message, group_sizes, messages
@@ -52,7 +55,7 @@ class Cut:
     micro_batches: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """A part of a job that is simulated.
 
@@ -65,6 +68,7 @@ class Part:
         how: by kind of messages, how collectives are done; `latency_ps` is the machine's.
         buckets: in which each layer's gradient travels.
         routing: where tokens go that experts are exchanged for; None: as many to each.
+        rack: int64[ranks], whose scale-up network each rank is in; None: there is none.
     """
 
     job: Job
@@ -75,6 +79,7 @@ class Part:
     how: Mapping[str, How] = field(default_factory=dict)
     buckets: int = 1
     routing: Routing | None = None
+    rack: NDArray[np.int64] | None = None
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -120,6 +125,18 @@ class Part:
             kernels += head_kernels(job)
         once = sum(one.count * one.forward.flops for one in kernels if one.unit == "matrix")
         return 3 * once * self.micro_batches * len(self.ranks) / self.ranks.pp
+
+    def neighbours(self, groups: NDArray[np.int64]) -> int:
+        """How many neighbouring members of each of `groups`, int64[g, m], are in one rack."""
+        m = groups.shape[-1]
+        if self.rack is None:
+            return 1
+        racks = self.rack[groups].reshape(-1, m)
+        for size in range(m, 1, -1):
+            blocks = racks.reshape(-1, size) if m % size == 0 else None
+            if blocks is not None and (blocks == blocks[:, :1]).all():
+                return size
+        return 1
 
     def bytes_of(self, message: Message) -> int:
         """Its bytes, scaled: at least one."""

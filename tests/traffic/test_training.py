@@ -187,6 +187,10 @@ def test_a_million_tasks_are_made_in_seconds() -> None:
         ({"placement": "rail_aligned"}, "traffic.placement: 1 ranks of a replica do not fill"),
         ({"n_hosts": 4}, "traffic.placement: 8 ranks take 8 hosts, and there are 4"),
         ({"fidelity": "formula"}, "traffic.fidelity: everything is timed by formula"),
+        (
+            {"job": job(MOE, dp=8, ep=2), "algorithm": "ring"},
+            "traffic.algorithm: no algorithm 'ring' for all_to_all",
+        ),
         ({"fidelity": {"pp": "formula"}}, "traffic.fidelity.pp: unknown"),
     ],
 )

@@ -175,3 +175,22 @@ def test_steps_are_alike() -> None:
     part = part_of(job, Cut(), how=RING)
     spans = [times(part, steps, rate_bps=at_rates).makespan for steps in (1, 2, 3)]
     assert spans[2] - spans[1] == spans[1] - spans[0] == spans[0]
+
+
+def test_groups_over_several_racks_add_up_inside_first() -> None:
+    job = small_job({"dp": 16, "global_batch": 16}, layers=1, vocabulary=8)
+    rack = np.arange(16) // 8
+    part = part_of(job, Cut(), rack=rack)
+    assert part.neighbours(part.ranks.groups("dp")) == 8
+    found = times(part, rate_bps=at_rates)
+    load = found.load
+    away = rack[load.flows.src] != rack[load.flows.dst]
+    assert (load.flows.src[away] % 8 == load.flows.dst[away] % 8).all()
+    took = np.subtract(*found.span(found.rows(kind="dp"))[::-1])
+    message = max(part.messages, key=lambda one: one.size_bytes)
+    # An eighth goes out by each port: 2 (15 / 16) of the bytes, seven eighths of them inside.
+    inside, outside = (message.size_bytes * 8 * 10**12 // rate for rate in (UP, OUT))
+    expected = 2 * 7 / 8 * inside + 2 * 1 / 2 / 8 * outside
+    assert took.max() == pytest.approx(expected, rel=1e-3)
+    apart = part_of(job, Cut(), rack=np.arange(16) % 2)
+    assert apart.neighbours(part.ranks.groups("dp")) == 1
