@@ -8,8 +8,8 @@ its name in `KINDS`, or `COMPARISONS`, of `netsim/cli/plot.py`.
 `Comparison`, which holds a table of its figures, and `draw(comparison)` draws it. What these share
 is in `sweeps.py`; `pool.py` makes one curve, with a name and a look, of the seeds of a point.
 
-The figures of a paper that netsim makes again, `fig4` and on, have the paper's values beside ours:
-`make(results)` gives a `Reproduced` (`reproduced.py`), for `netsim reproduce`.
+The figures of a paper that netsim makes again, `fig1` to `fig6` and `exposed`, have the paper's
+values beside ours: `make(results)` gives a `Reproduced` (`reproduced.py`), for `netsim reproduce`.
 
 Networks are drawn by `network_layout.py` (what stands where), `network_drawing.py` and
 `matchings.py`

@@ -88,6 +88,9 @@ def command(
     chosen = _chosen(figures)
     if given and len(chosen) > 1:
         raise InputError(f"are given for {len(chosen)} figures", key="--results", hint="name one")
+    simulating = {"--again": again, "--threads": threads, "--checkpoint": checkpoint}
+    if given and (useless := [name for name, value in simulating.items() if value]):
+        raise InputError("has no effect with --results, which simulates nothing", key=useless[0])
     form = QUICK if quick else FULL
     directory = out or Path("results") / f"reproduce_{form}"
     simulation = _Simulation(directory, form, threads, again, checkpoint_seconds(checkpoint))

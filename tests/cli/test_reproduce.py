@@ -110,6 +110,7 @@ def test_results_that_are_there_can_be_drawn(netsim, fake, tmp_path):
         (["fig9"], 'there is no figure "fig9" (one of fig'),
         (["fig5", "fig6", "--results", "x"], "--results: are given for 2 figures"),
         (["fig4", "--results", "x"], "--results: fig4 is not drawn from results"),
+        (["fig5", "--results", "x", "--again"], "--again: has no effect with --results"),
         (["fig4", "--checkpoint", "soon"], "--checkpoint"),
     ],
 )
@@ -149,9 +150,9 @@ def test_exposed_communication_uses_the_points_of_figure_5(netsim, fake, small, 
     assert len(fake.seen) == 2 * small
 
 
-@pytest.mark.slow
 def test_simulated(netsim, monkeypatch, tmp_path):
     """Sprayed packets come near the ideal, so that little is exposed; those on one path do not."""
+    monkeypatch.setattr(sweeps, "TRIALS", 2)
     few = 'transport=["ideal", "ndp:800g", "roce:800g"]'
     pipeline, dense = (Sweep(these[-1], "p2p_8192", (*these, few)) for these in (SMALL, DENSE))
     monkeypatch.setattr(fig5, "SWEEPS", (pipeline,))
