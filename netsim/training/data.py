@@ -49,6 +49,9 @@ class Reduction:
         self._n_layers = job.model.layers
         self._triggers = segments.gradients(schedule, self._n_layers + 2, grid.part.buckets)
         self._whole = segments.last_of_stage(schedule)
+        # Weights are gathered in the order in which the next step needs them.
+        needed = segments.first_forward(schedule, self._n_layers + 2)
+        self._turn = np.argsort(np.argsort(needed))
 
     def add(self, computed: Ints, event_ends: Ints) -> list[tuple[Ints, Ints]]:
         """Add the collectives; returns stages and what their optimisers wait for, row by row."""
@@ -91,7 +94,7 @@ class Reduction:
             for message in messages:
                 if not _is_gather(message):
                     continue
-                order = self._order[-1] + 1 + parts
+                order = self._order[-1] + 1 + self._turn[parts]
                 begin, end = self._grid.collective(message, stage, order)
                 self._grid.ops.after(optimised[stage], begin)
                 gathered.add(parts, stage, end)
