@@ -121,17 +121,21 @@ def messages(job: Job) -> tuple[Message, ...]:
     return tuple(one for one in found if one.n > 1 and one.size_bytes > 0)
 
 
-def _message(job: Job, kind: str, what: str, size: float, **more: object) -> Message:
-    group = str(more.pop("group", kind))
-    return Message(
-        kind=kind,
-        what=what,
-        size_bytes=round(size),
-        group=group,
-        n=group_sizes(job)[group],
-        network=network_of(job, group),
-        **more,  # type: ignore[arg-type]
-    )
+def _message(
+    job: Job,
+    kind: str,
+    what: str,
+    size: float,
+    *,
+    when: str,
+    per: str,
+    times: int = 1,
+    group: str = "",
+) -> Message:
+    """A message of the group that has its kind's name, unless `group` says another one."""
+    group = group or kind
+    n, network = group_sizes(job)[group], network_of(job, group)
+    return Message(kind, what, round(size), group, n, when, per, times, network)
 
 
 def _tensor(job: Job) -> Iterator[Message]:

@@ -31,7 +31,7 @@ class Model:
     kv_heads: int = key(count(0), "heads of keys and values; 0: as many as heads", 0)
     head_size: int = key(count(0), "width of a head; 0: hidden / heads", 0)
     feed_forward: int = key(count(0), "width inside the feed-forward; 0: 4 hidden", 0)
-    feed_forward_matrices: int = key(count(2), "2 (GELU), or 3 (with a gate, SwiGLU)", 2)
+    feed_forward_matrices: int = key(count(2, 3), "2 (GELU), or 3 (with a gate, SwiGLU)", 2)
     experts: int = key(count(0), "experts of a layer, without the shared ones; 0: none", 0)
     active_experts: int = key(count(0), "experts that a token goes to", 0)
     shared_experts: int = key(count(0), "experts that every token goes to", 0)

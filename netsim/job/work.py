@@ -93,7 +93,10 @@ def layer_kernels(job: Job, experts: bool) -> tuple[Kernel, ...]:
         _norm(job.model, sizes, "feed-forward norm"),
         *_gather(job.model, sizes, "feed-forward"),
     )
-    inner = _experts(job, sizes) if experts else _feed_forward(job.model, sizes, "feed-forward")
+    if experts:
+        inner = _experts(job, sizes)
+    else:
+        inner = _wide(job.model, sizes, "feed-forward", job.model.width)
     return attention + second + inner + _behind(job, sizes, "feed-forward")
 
 
@@ -246,10 +249,6 @@ def _attention(job: Job) -> tuple[Kernel, ...]:
     return tuple(found)
 
 
-def _feed_forward(model: Model, sizes: Sizes, name: str) -> tuple[Kernel, ...]:
-    return _wide(model, sizes, name, model.width)
-
-
 def _wide(model: Model, sizes: Sizes, name: str, width: float) -> tuple[Kernel, ...]:
     """Two matrices, or three with a gate, with an activation between."""
     gates = model.feed_forward_matrices - 1
@@ -270,10 +269,10 @@ def _experts(job: Job, sizes: Sizes) -> tuple[Kernel, ...]:
     routed = sizes.own_tokens * model.active_experts * model.hidden
     moved = 2 * sizes.activation * routed
     kernels = [
-        _linear("router", _of(sizes, sizes.own_tokens), model.hidden, model.experts),
+        _linear("router", replace(sizes, tokens=sizes.own_tokens), model.hidden, model.experts),
         _elements("tokens sorted", (0, 0), routed, moved),
     ]
-    one = _of(sizes, sizes.tokens * model.active_experts / here)
+    one = replace(sizes, tokens=sizes.tokens * model.active_experts / here)
     inside = _wide(model, one, "expert", model.expert_width)
     kernels += [replace(kernel, count=here) for kernel in inside]
     kernels.append(_elements("tokens put back", (model.active_experts, 1), routed, moved))
@@ -281,8 +280,3 @@ def _experts(job: Job, sizes: Sizes) -> tuple[Kernel, ...]:
         width = model.shared_experts * model.expert_width
         kernels += _wide(model, sizes, "shared experts", width)
     return tuple(kernels)
-
-
-def _of(sizes: Sizes, tokens: float) -> Sizes:
-    """The same with another number of tokens."""
-    return replace(sizes, tokens=tokens)
