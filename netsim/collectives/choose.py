@@ -77,7 +77,10 @@ def algorithm_of(what: str, n: int, size_bytes: int, how: How) -> str:
     if how.algorithm.endswith(SUFFIX):
         return how.algorithm
     if how.algorithm == "auto":
-        return USUAL[what] if what in USUAL else _chosen(what, n, size_bytes, how.rate_bps)
+        if what in USUAL:
+            return USUAL[what]
+        in_a_node = how.node is not None and n <= how.node
+        return "ring" if in_a_node else _chosen(what, n, size_bytes, how.rate_bps)
     found = [name for name, module in ALGORITHMS.items() if what in module.WHATS]
     if how.algorithm not in found:
         message = f"no algorithm {how.algorithm!r} for {what}"

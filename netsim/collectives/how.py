@@ -21,7 +21,7 @@ class How:
         reduce_bps: bits per second at which a position adds up what has arrived, before it sends it
             on; None: that takes no time.
         window: of `direct`, how many sends a position has under way at most; None: all of them.
-        node: of `hierarchical`, how many neighbouring positions are near to one another.
+        node: how many neighbouring positions are near to one another, of `hierarchical` and "auto".
         root: the position that broadcasts, scatters, gathers, or ends with the sum.
         rate_bps: bits per second of a position's wire, for what "auto" chooses.
     """

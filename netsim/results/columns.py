@@ -36,6 +36,7 @@ FLOWS = (
     Column("packets", "packets", "data packets into which the flow is cut"),
     Column("packets_sent", "packets", "data packets sent, retransmissions included"),
     Column("retransmits", "packets", "data packets sent again"),
+    Column("flow_kind", "", "kind of the flow, such as tp or pp; empty if the traffic names none"),
     Column("flow_class", "", "name of the flow's class, empty for those of none"),
     Column("class", "index", "traffic class of the flow's data, 0 is the highest"),
     Column("way", "", "by which of the network's ways its data goes, if there are several"),

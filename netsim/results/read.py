@@ -44,7 +44,7 @@ DAMAGED = "the result is damaged or was changed"
 """Hint of whatever netsim would not have written."""
 
 OPTIONAL = (
-    *("flow_class", "label", "unroutable", "unroutable_bytes"),
+    *("flow_kind", "flow_class", "label", "unroutable", "unroutable_bytes"),
     *("mean_queue_bytes", "p99_queue_bytes"),
     *("runs", "busy_ps"),
     *("circuit_switch", "dark", "dark_bytes", "duty", "way"),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from netsim.engine.readings import FlowStates
     from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
+    from netsim.model.flows import FlowTable
     from netsim.model.relays import Legs
     from netsim.results.run_result import Table
 
@@ -61,6 +62,11 @@ def ideal_flows(point: Point, scenario: Scenario) -> Table:
         retransmits=np.zeros(len(flows), np.int64),
         cls=flows.cls,
     )
+
+
+def _kinds(flows: FlowTable) -> Table:
+    """The column `flow_kind`, if the traffic names kinds."""
+    return {} if flows.kind is None else {"flow_kind": np.array(flows.kinds, str)[flows.kind]}
 
 
 def _ways(scenario: Scenario, n: int) -> Table:
@@ -123,6 +129,7 @@ def _table(
         "packets_sent": packets_sent,
         "retransmits": retransmits,
         "class": cls,
+        **_kinds(flows),
         **_ways(scenario, len(flows)),
         **({"flow_class": names[scenario.class_of_flow[: len(flows)]]} if point.classes else {}),
     }

@@ -70,7 +70,7 @@ PARAMS = [
     Param(
         "window", "count", None, "sends of a host at a time, of direct; all by default", minimum=1
     ),
-    Param("node", "count", None, "hosts of a node, of hierarchical", minimum=1),
+    Param("node", "count", None, "hosts of a node, of hierarchical and auto", minimum=1),
     Param("root", "count", 0, "place in the group of who broadcasts, gathers, ..."),
 ]
 

@@ -148,4 +148,4 @@ class Grid:
         near = self.part.neighbours(groups)
         if how.algorithm == "auto" and what in RINGS and 1 < near < groups.shape[-1]:
             how = replace(how, algorithm="hierarchical")
-        return replace(how, node=near) if how.algorithm == "hierarchical" else how
+        return replace(how, node=near)

@@ -96,5 +96,6 @@ def test_small_all_reduces_go_by_trees_and_large_ones_in_rings() -> None:
     assert algorithm_of("all_reduce", 4, 10**8, auto) == "ring"
     found = [algorithm_of("all_gather", 64, size, auto) for size in (10**5, 10**9)]
     assert found == ["pat", "ring"]
+    assert algorithm_of("all_gather", 8, 10**5, How(node=8)) == "ring"
     # Where bytes take long it is bandwidth that counts.
     assert algorithm_of("all_reduce", 64, 10**7, How(rate_bps=10**9)) == "ring"

@@ -161,6 +161,12 @@ def small(rng: random.Random) -> Tree:
             {"kind": "pipeline", "size": size, "stage_hosts": 1},
             {"kind": "poisson", "sizes": size, "load": 0.3, "n_flows": 4},
             {"kind": "ring_all_reduce", "size": size, "group_size": 2},
+            {
+                "kind": "collective",
+                "what": rng.choice(["all_reduce", "all_to_all", "broadcast", "barrier"]),
+                "size": size,
+                "latency": "1us",
+            },
             {"kind": "pipeline_1f1b", "stages": 2, "microbatches": 3, "activations": size},
             {"kind": "halving_doubling", "size": "4KB", "group_size": 2, "compute": "1us"},
         ]
