@@ -45,9 +45,10 @@ def _steps(job: Job) -> Wide:
     for kind in dict.fromkeys(kind for one in steps for kind in one["exposed_ps"]):
         times = [one["exposed_ps"].get(kind, 0) for one in steps]
         columns.append(column(f"exposed {kind}".rstrip(), times, 2))
-    columns.append(column("bubble", [one["bubble_ps"] for one in steps], 3))
-    if any(one["other_ps"] for one in steps):
-        columns.append(column("other", [one["other_ps"] for one in steps], 4))
+    for name in ("bubble", "skew", "other"):
+        times = [one[f"{name}_ps"] for one in steps]
+        if any(times) or name == "bubble":
+            columns.append(column(name, times, 3))
     return Wide(columns, title="Steps, mean of the ranks", elsewhere="summary.json has all")
 
 

@@ -70,7 +70,7 @@ def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
     if any_of(rows, "step_ps"):
         unit, scale = common_unit([row.get("step_ps") for row in rows])
         columns.append(Column(f"step\n{unit}", [number(row.get("step_ps"), scale) for row in rows]))
-        for name in ("mfu", "exposed", "bubble"):
+        for name in ("mfu", "exposed", "bubble", "skew"):
             cells = [number(row.get(name)) for row in rows]
             columns.append(Column(name, cells, rank=2 if any_of(rows, name) else 12))
     if any_of(rows, "duty"):

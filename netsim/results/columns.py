@@ -143,8 +143,8 @@ OPERATIONS = (
     Column(
         "waited_for",
         "index",
-        "operation by the end of which it began, the last one that it waited for; of a receive "
-        "that was ready sooner, the send of its message; null of what waited for none",
+        "operation of the same rank whose end, as the last one, made it ready; null of what waited "
+        "for none",
         null_below_zero=True,
     ),
     Column("formula", "", "whether it is a collective timed by a formula in place of packets"),
@@ -318,8 +318,9 @@ SWEEP = (
     Column("compile_s", "s", "wall-clock time of the compilation"),
     Column("step_ps", "ps", "mean time of a step, of a job"),
     Column("mfu", "1", "model FLOPs utilisation: those of a step by what its ranks could do"),
-    Column("exposed", "1", "share of its time in which ranks waited for communication"),
-    Column("bubble", "1", "share of its time in which ranks waited for computes of others"),
+    Column("exposed", "1", "share of its time in which ranks waited for communication under way"),
+    Column("bubble", "1", "share of its time in which ranks waited for messages not yet sent"),
+    Column("skew", "1", "share of its time in which ranks waited for others to join a collective"),
     Column("hash", "", "SHA-256 over flows, links, tasks, operations and series"),
 )
 

@@ -49,7 +49,7 @@ def sweep_row(point: Point, summary: Mapping[str, Any]) -> dict[str, Any]:
     row["fair_max_ps"] = (summary.get("fair_ps") or {}).get("max")
     job = summary.get("job") or {}
     row["step_ps"] = job.get("step_ps")
-    for key in ("mfu", "exposed", "bubble"):
+    for key in ("mfu", "exposed", "bubble", "skew"):
         row[key] = job.get(key)
     circuits = summary.get("circuits") or {}
     row["dark"], row["duty"] = circuits.get("dark"), circuits.get("duty")

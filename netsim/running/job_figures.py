@@ -18,9 +18,10 @@ def job_figures(table: Table | None, steps: Steps | None) -> dict[str, Any]:
     """The operations' part of the summary, if there are any.
 
     "operations" counts them, and "job" has, of all steps that are done ("steps") and of their sum,
-    the time, and how much of it ranks computed, waited for communication (by kind) and for computes
-    of others, on average over the ranks (`netsim.running.step_times`); the model FLOPs utilisation
-    if FLOPs and peak are known; and the bandwidths of messages and collectives ("collectives").
+    the time, and how much of it ranks computed, waited for communication that was under way (by
+    kind) and for others, on average over the ranks (`netsim.running.step_times`); the model FLOPs
+    utilisation if FLOPs and peak are known; and the bandwidths of messages and collectives
+    ("collectives").
     """
     if table is None:
         return {}
@@ -33,7 +34,8 @@ def job_figures(table: Table | None, steps: Steps | None) -> dict[str, Any]:
         job["step_ps"] = total / len(told)
         job["mfu"] = _utilisation(job["step_ps"], steps)
         job["exposed"] = sum(sum(one["exposed_ps"].values()) for one in told) / total
-        job["bubble"] = sum(one["bubble_ps"] for one in told) / total
+        for name in ("bubble", "skew"):
+            job[name] = sum(one[f"{name}_ps"] for one in told) / total
     job["collectives"] = _collectives(table)
     return {"operations": table["rank"].size, "operations_done": done, "job": job}
 
@@ -46,6 +48,7 @@ def _step(found: StepTime, steps: Steps | None) -> dict[str, Any]:
         "compute_ps": float(found.compute_ps.mean()),
         "exposed_ps": dict(sorted(exposed, key=lambda pair: -pair[1])),
         "bubble_ps": float(found.bubble_ps.mean()),
+        "skew_ps": float(found.skew_ps.mean()),
         "other_ps": float(found.other_ps.mean()),
         "mfu": _utilisation(time_ps, steps),
     }

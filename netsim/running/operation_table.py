@@ -1,4 +1,4 @@
-"""The table of operations: when each was ready, began and ended, and what it waited for last."""
+"""The table of operations: when each was ready, began and ended, and what made it ready."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 
-SEND, RECEIVE = WHATS.index("send"), WHATS.index("receive")
+RECEIVE = WHATS.index("receive")
 
 SHARED = ("reduce_scatter", "all_gather", "all_to_all", "gather", "scatter")
 """Collectives in which a rank has its own share of the buffer already, or keeps it."""
@@ -61,10 +61,10 @@ def operation_table(
 
 
 def waited_for(operations: OperationTable, tasks: TaskTable, states: TaskStates) -> Ints:
-    """int64[n]: the operation of which the end, as the last one, let each one begin; or -1.
+    """int64[n]: the operation of the same rank whose end, as the last one, made each one ready; -1
+    where that is none's.
 
-    Of a receive that was ready before its message was delivered, it is the send of that. Of
-    several that ended at once it is that with the highest number.
+    Of several that ended at once it is that with the highest number.
     """
     n = len(operations)
     begin = operations.begin_task
@@ -77,29 +77,25 @@ def waited_for(operations: OperationTable, tasks: TaskTable, states: TaskStates)
     while (via >= 0).any():
         open_ = np.flatnonzero(via >= 0)
         found[open_], via[open_] = found[via[open_]], via[via[open_]]
-    message = np.flatnonzero((operations.what == SEND) | (operations.what == RECEIVE))
-    if message.size:
-        send_of = np.full(int(operations.group[message].max()) + 1, -1, np.int64)
-        sends = message[operations.what[message] == SEND]
-        send_of[operations.group[sends]] = sends
-        late = message[operations.what[message] == RECEIVE]
-        at = operations.end_task[late]
-        late = late[states.start_ps[at] > states.ready_ps[at]]
-        found[late] = send_of[operations.group[late]]
     return found
 
 
 def _last_before(tasks: TaskTable, end_ps: Ints) -> Ints:
     """int64[n_tasks]: which of the tasks that each one waits for was done last; -1 without any."""
-    pairs = (tasks.edges(), tasks.in_streams())
-    first = np.concatenate([one for one, _ in pairs])
-    then = np.concatenate([other for _, other in pairs])
+    found, latest = (np.full(len(tasks), -1, np.int64) for _ in range(2))
+    ptr = tasks.after_ptr
+    if ptr is not None:
+        first, then = tasks.edges()
+        done = end_ps[first]
+        waits = np.flatnonzero(np.diff(ptr))
+        latest[waits] = np.maximum.reduceat(done, ptr[waits]) if waits.size else -1
+        last = (done == latest[then]) & (done >= 0)
+        np.maximum.at(found, then[last], first[last])
+    first, then = tasks.in_streams()
     done = end_ps[first]
-    order = np.lexsort((first, done, then))
-    order = order[done[order] >= 0]
-    is_last = np.append(then[order][1:] != then[order][:-1], True)[: order.size]
-    found = np.full(len(tasks), -1, np.int64)
-    found[then[order][is_last]] = first[order][is_last]
+    later = (done > latest[then]) | ((done == latest[then]) & (first > found[then]))
+    later &= done >= 0
+    found[then[later]] = first[later]
     return found
 
 

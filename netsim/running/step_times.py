@@ -1,21 +1,22 @@
-"""Where the time of a step went: computing, exposed communication by kind, bubble.
+"""Where the time of a step went: computing, exposed communication by kind, bubble, skew.
 
 A step ends as the last of its operations ends, and begins as the one before it ended (the first one
-at 0). In that time each rank computes, in whatever streams, or is idle. An idle interval ends
-with a compute of that rank, or with the step. It is divided along the chain of what its end waited
-for: that compute waited for an operation last, this one for another one, and so on, back to the
-interval's begin. In the chain
+at 0). In that time each rank computes, in whatever streams, or is idle. An idle interval ends as a
+compute of the rank begins, or as its last operation of the step ends; what is left then until the
+step ends is bubble. It is divided along what its end waited for at this rank: that compute waited
+for an operation last, this one for another one, and so on, back to the interval's begin:
 
-- a message is under way from when its sender began with it (its software's latency counts) until it
-  was delivered; a collective from when the last of its ranks began until it ended at the rank from
-  which the chain comes. That is **exposed** communication of its kind;
-- a compute, of another rank, is **bubble**: nothing to do for this rank until that one is done;
-- a compute of a kind that messages or collectives have as well, such as the launch of one, is no
-  computing, but communication of that kind;
-- what no operation explains is left over as **other**.
+- a message that it received is **exposed** communication of its kind from when the rank was ready
+  for it and its sender had begun with it (software's latency counts) until it was delivered; if the
+  rank was ready sooner, it is **bubble** until then: nothing to do before others have come so far;
+- a collective is exposed from when the last of its ranks began until it ended at this one; the time
+  before that, from when this rank had begun, is **skew**: others were late;
+- a message that it sent is exposed until it was handed over to the network, and so are computes of
+  a kind that messages or collectives have as well, such as the launch of one;
+- what no operation explains is **other**.
 
-So compute + exposed + bubble + other is the time of the step, for every rank, to the picosecond.
-Communication that computes of its rank cover is in none of them.
+So compute + exposed + bubble + skew + other is the time of the step, for every rank, to the
+picosecond. Communication that computes of its rank cover is in none of them.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ Ints = NDArray[np.int64]
 
 INF = np.iinfo(np.int64).max
 
+OTHERS = -2
+"""In place of an operation that ends an idle interval: those of other ranks."""
+
 
 @dataclass(frozen=True, eq=False)
 class StepTime:
@@ -43,7 +47,7 @@ class StepTime:
     Attributes:
         begin_ps, end_ps: of the step.
         ranks: int64[n], which ranks they are.
-        compute_ps, bubble_ps, other_ps: int64[n].
+        compute_ps, bubble_ps, skew_ps, other_ps: int64[n].
         kinds, exposed_ps: names of kinds, and int64[n, n_kinds].
     """
 
@@ -52,6 +56,7 @@ class StepTime:
     ranks: Ints
     compute_ps: Ints
     bubble_ps: Ints
+    skew_ps: Ints
     other_ps: Ints
     kinds: tuple[str, ...]
     exposed_ps: Ints
@@ -62,12 +67,11 @@ def step_times(table: Table) -> list[StepTime]:
     found: list[StepTime] = []
     chains = _Chains(table)
     for step in range(int(table["step"].max(initial=-1)) + 1):
-        its = np.flatnonzero(table["step"] == step)
-        if not its.size or (table["end_ps"][its] < 0).any():
+        its = table["end_ps"][table["step"] == step]
+        if not its.size or its.min() < 0:
             break
-        last = int(its[np.argmax(table["end_ps"][its])])
         begin = found[-1].end_ps if found else 0
-        found.append(chains.step(begin, int(table["end_ps"][last]), last))
+        found.append(chains.step(step, begin, int(its.max())))
     return found
 
 
@@ -85,37 +89,42 @@ class _Chains:
     """What is the same for all steps of a table."""
 
     def __init__(self, table: Table) -> None:
-        self.begin, self.end = table["begin_ps"], table["end_ps"]
+        self.begin, self.end, self.ready = (
+            table[name] for name in ("begin_ps", "end_ps", "ready_ps")
+        )
         self.before = table["waited_for"]
-        self.what = table["what"]
         self.kinds, self.kind = np.unique(table["kind"], return_inverse=True)
         self.ranks, self.rank = np.unique(table["rank"], return_inverse=True)
-        of_messages = np.setdiff1d(self.kinds[self.kind[table["group"] >= 0]], [""])
-        self.computes = (self.what == "compute") & ~np.isin(table["kind"], of_messages)
-        self.packets = np.isin(self.what, COLLECTIVES) & ~table["formula"]
-        self.last_to_begin = self._last_to_begin(table["group"])
-        receive = (self.what == "receive") & (self.before >= 0)
-        self.message = receive & (self.what[self.before] == "send")
-        self.message &= table["group"][self.before] == table["group"]
+        self.step_of, what, group = table["step"], table["what"], table["group"]
+        of_messages = np.setdiff1d(self.kinds[self.kind[group >= 0]], [""])
+        self.computes = (what == "compute") & ~np.isin(table["kind"], of_messages)
+        self.receives = what == "receive"
+        self.first = self._under_way(what, group, table["formula"])
         self.idle = self._idle()
 
-    def _last_to_begin(self, group: Ints) -> Ints:
-        """int64[n]: of a collective's operation the one of its group that began last; else itself.
+    def _under_way(self, what: NDArray[np.str_], group: Ints, formula: NDArray[np.bool_]) -> Ints:
+        """int64[n], in ps: from when on each operation is under way.
 
-        Itself as well if it ended before that began, as the root of a broadcast may.
+        A collective from when the last of its ranks began; but if it ended before at this one, as
+        at the root of a broadcast, from when this one did. A message from when it was begun to be
+        sent, and its receive was ready.
         """
-        found = np.arange(group.size)
-        its = np.flatnonzero(self.packets)
-        its = its[np.lexsort((self.begin[its], group[its]))]
+        found = self.begin.copy()
+        its = np.flatnonzero(np.isin(what, COLLECTIVES) & ~formula)
         if its.size:
-            ends = np.append(np.flatnonzero(group[its][1:] != group[its][:-1]), its.size - 1)
-            sizes = np.diff(ends, prepend=-1)
-            last = np.repeat(its[ends], sizes)
-            found[its] = np.where(self.begin[last] <= self.end[its], last, its)
+            latest = np.zeros(int(group[its].max()) + 1, np.int64)
+            np.maximum.at(latest, group[its], self.begin[its])
+            late = latest[group[its]]
+            found[its] = np.where(late <= self.end[its], late, self.begin[its])
+        sends, receives = np.flatnonzero(what == "send"), np.flatnonzero(self.receives)
+        if sends.size:
+            sent = np.zeros(int(group[sends].max()) + 1, np.int64)
+            sent[group[sends]] = self.begin[sends]
+            found[receives] = np.maximum(sent[group[receives]], self.ready[receives])
         return found
 
     def _idle(self) -> _Idle:
-        """All idle intervals of all ranks; behind its last compute each has one until INF."""
+        """The idle intervals of all ranks that computes end."""
         computes = np.flatnonzero(self.computes & (self.begin >= 0))
         computes = computes[np.lexsort((self.begin[computes], self.rank[computes]))]
         n, rank, end = computes.size, self.rank[computes], self.end[computes]
@@ -128,58 +137,69 @@ class _Chains:
         is_last = np.append(rank[1:] != rank[:-1], True)[:n]
         free = np.append(0, latest[:-1])[:n]
         free[np.append(True, is_last[:-1])[:n]] = 0
-        after = np.zeros(self.ranks.size, np.int64)
-        after[rank[is_last]] = latest[is_last]
+        self.free = np.zeros(self.ranks.size, np.int64)  # behind its last compute
+        self.free[rank[is_last]] = latest[is_last]
         gap = np.flatnonzero(self.begin[computes] > free)
-        every = np.arange(self.ranks.size)
-        return _Idle(
-            np.concatenate([rank[gap], every]),
-            np.concatenate([free[gap], after]),
-            np.concatenate([self.begin[computes[gap]], np.full(every.size, INF)]),
-            np.concatenate([self.before[computes[gap]], np.full(every.size, -1)]),
+        ended_by = self.before[computes[gap]]
+        return _Idle(rank[gap], free[gap], self.begin[computes[gap]], ended_by)
+
+    def _in_step(self, step: int, begin_ps: int, end_ps: int) -> _Idle:
+        """What is idle in a step: parts of these intervals, and what is behind the last compute.
+
+        The last operation of a rank ends an interval, and so does the end of the step.
+        """
+        idle, n = self.idle, self.ranks.size
+        some = np.flatnonzero((idle.from_ps < end_ps) & (idle.until_ps > begin_ps))
+        whole = idle.until_ps[some] <= end_ps
+        cut = some[~whole]
+        free = self.free.copy()
+        free[idle.rank[cut]] = idle.from_ps[cut]
+        rest = np.flatnonzero(free < end_ps)
+        its = np.flatnonzero(self.step_of == step)
+        its = its[np.lexsort((self.end[its], self.rank[its]))]
+        own = np.full(n, -1, np.int64)
+        own[self.rank[its]] = its
+        done = np.where(own[rest] >= 0, self.end[own[rest]], 0)
+        middle = np.maximum(done, free[rest])
+        inside = some[whole]
+        rank, from_ps, until_ps, ended_by = (
+            np.concatenate(parts)
+            for parts in (
+                (idle.rank[inside], rest, rest),
+                (idle.from_ps[inside], free[rest], middle),
+                (idle.until_ps[inside], middle, np.full(rest.size, end_ps)),
+                (idle.ended_by[inside], own[rest], np.full(rest.size, OTHERS)),
+            )
         )
+        from_ps = np.maximum(from_ps, begin_ps)
+        return _Idle(rank, from_ps, np.maximum(from_ps, until_ps), ended_by)
 
-    def _in_step(self, begin_ps: int, end_ps: int, last: int) -> _Idle:
-        """What of these lies between two times, the second of which is the end of ``last``."""
-        idle = self.idle
-        some = (idle.from_ps < end_ps) & (idle.until_ps > begin_ps)
-        rank, from_ps, until_ps, ended_by = (column[some] for column in idle)
-        ended_by = np.where(until_ps > end_ps, last, ended_by)
-        return _Idle(rank, np.maximum(from_ps, begin_ps), np.minimum(until_ps, end_ps), ended_by)
-
-    def step(self, begin_ps: int, end_ps: int, last: int) -> StepTime:
-        """The step between two times, which ends with operation `last`."""
-        n, n_kinds = self.ranks.size, self.kinds.size
-        idle = self._in_step(begin_ps, end_ps, last)
+    def step(self, step: int, begin_ps: int, end_ps: int) -> StepTime:
+        """What is between the begin and the end of a step."""
+        n = self.ranks.size
+        idle = self._in_step(step, begin_ps, end_ps)
         length = np.bincount(idle.rank, idle.until_ps - idle.from_ps, n).astype(np.int64)
-        exposed, bubble = np.zeros((n, n_kinds), np.int64), np.zeros(n, np.int64)
+        exposed = np.zeros((n, self.kinds.size), np.int64)
+        bubble, skew = np.zeros((2, n), np.int64)
         at, until, floor, of = idle.ended_by, idle.until_ps, idle.from_ps, idle.rank
+        others = at == OTHERS
+        np.add.at(bubble, of[others], (until - floor)[others])
         while True:
             open_ = np.flatnonzero((at >= 0) & (until > floor))
             if not open_.size:
                 break
             at, until, floor, of = at[open_], until[open_], floor[open_], of[open_]
-            message = self.message[at]
-            first = np.where(message, self.before[at], self.last_to_begin[at])
-            since = np.clip(self.begin[first], floor, until)
-            # A receive for which its message was there already took no time.
-            since = np.where((self.what[at] == "receive") & ~message, until, since)
-            computes = self.computes[at]
-            np.add.at(bubble, of[computes], (until - since)[computes])
-            np.add.at(
-                exposed, (of[~computes], self.kind[at[~computes]]), (until - since)[~computes]
-            )
-            at, until = self.before[first], since
-        other = length - bubble - exposed.sum(1)
+            receives = self.receives[at]
+            here = np.where(receives, self.ready[at], self.begin[at])
+            since = np.clip(self.first[at], floor, until)
+            begun = np.clip(here, floor, since)
+            np.add.at(exposed, (of, self.kind[at]), until - since)
+            np.add.at(bubble, of[receives], (since - begun)[receives])
+            np.add.at(skew, of[~receives], (since - begun)[~receives])
+            at, until = self.before[at], begun
         compute = (end_ps - begin_ps) - length
+        other = length - bubble - skew - exposed.sum(1)
         used = exposed.any(0)
-        return StepTime(
-            begin_ps,
-            end_ps,
-            self.ranks,
-            compute,
-            bubble,
-            other,
-            tuple(self.kinds[used].tolist()),
-            exposed[:, used],
-        )
+        kinds = tuple(self.kinds[used].tolist())
+        parts = (compute, bubble, skew, other)
+        return StepTime(begin_ps, end_ps, self.ranks, *parts, kinds, exposed[:, used])

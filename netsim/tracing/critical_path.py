@@ -53,10 +53,10 @@ class CriticalPath:
     def by_kind(self) -> pl.DataFrame:
         """The time of each kind of piece (`what`, `kind`), the longest first.
 
-        Columns: `pieces`, how many; `time_ps`, of them all; of that `ideal_ps`, what their flows
-        would have taken alone in the network, and `waited_ps`, the rest (null if there are no
-        flows); and `stream_ps`, the time of those for which the next piece waited because of its
-        stream alone.
+        Columns: `pieces`, how many that took time; `time_ps`, of them all; of that `ideal_ps`, what
+        their flows would have taken alone in the network, and `waited_ps`, the rest (null if there
+        are no flows); and `stream_ps`, the time of those for which the next piece waited because of
+        its stream alone.
         """
         import polars as pl
 
@@ -70,7 +70,7 @@ class CriticalPath:
             )
             .group_by("what", "kind", maintain_order=True)
             .agg(
-                pl.len().alias("pieces"),
+                (pl.col("time_ps") > 0).sum().alias("pieces"),
                 pl.col("time_ps").sum(),
                 *(pl.when(of_flows).then(pl.col(name).sum()) for name in ("ideal_ps", "waited_ps")),
                 pl.col("stream_ps").sum(),

@@ -82,11 +82,11 @@ def test_a_job_has_a_table_of_operations_and_figures(netsim: Callable[..., Resul
     first, second = result.summary["job"]["steps"]
     assert second["time_ps"] > 0
     for one in (first, second):
-        parts = [one[name] for name in ("compute_ps", "bubble_ps", "other_ps")]
+        parts = [one[name] for name in ("compute_ps", "bubble_ps", "skew_ps", "other_ps")]
         assert sum(parts) + sum(one["exposed_ps"].values()) == one["time_ps"]
         assert one["mfu"] == pytest.approx(1e9 / (one["time_ps"] / 1e12) / 4e14)
-    waited = table.filter(pl.col("what") == "receive")["waited_for"]
-    assert table["what"].gather(waited).unique().to_list() == ["send"]
+    waited = table.filter(pl.col("what") == "send")["waited_for"]
+    assert table["what"].gather(waited).unique().to_list() == ["compute"]
     for number, one in enumerate((first, second)):
         path = critical_path(result, step=number)
         assert path.by_kind()["time_ps"].sum() == path.end_ps - path.begin_ps == one["time_ps"]
@@ -108,7 +108,7 @@ def test_a_sweep_has_the_figures_of_each_point(netsim: Callable[..., Result]) ->
     table = load_sweep("s").table
     assert table["step_ps"][0] < table["step_ps"][1]
     assert table["mfu"][0] > table["mfu"][1]
-    for name in ("exposed", "bubble"):
+    for name in ("exposed", "bubble", "skew"):
         assert table[name].is_between(0, 1).all()
     assert "mfu" in outcome.stdout
 
