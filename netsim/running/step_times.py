@@ -15,6 +15,9 @@ for an operation last, this one for another one, and so on, back to the interval
   a kind that messages or collectives have as well, such as the launch of one;
 - what no operation explains is **other**.
 
+Of bubble and skew it is exposed, too, what communication of the rank takes that is under way then,
+though nothing waits for it here: the sum of a layer, say, that the next stage waits for.
+
 So compute + exposed + bubble + skew + other is the time of the step, for every rank, to the
 picosecond. Communication that computes of its rank cover is in none of them.
 """
@@ -22,6 +25,7 @@ picosecond. Communication that computes of its rank cover is in none of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -85,6 +89,21 @@ class _Idle(NamedTuple):
     ended_by: Ints
 
 
+class _Busy(NamedTuple):
+    """Intervals in order that do not overlap."""
+
+    from_ps: Ints
+    until_ps: Ints
+
+    def until(self, times_ps: Ints) -> Ints:
+        """How much of them lies before each of some times."""
+        sums = np.append(0, np.cumsum(self.until_ps - self.from_ps))
+        place = np.searchsorted(self.until_ps, times_ps)
+        begin = np.append(self.from_ps, INF)[place]
+        found: Ints = sums[place] + np.maximum(0, times_ps - begin)
+        return found
+
+
 class _Chains:
     """What is the same for all steps of a table."""
 
@@ -100,6 +119,7 @@ class _Chains:
         self.computes = (what == "compute") & ~np.isin(table["kind"], of_messages)
         self.receives = what == "receive"
         self.first = self._under_way(what, group, table["formula"])
+        self.communication = self._communication()
         self.idle = self._idle()
 
     def _under_way(self, what: NDArray[np.str_], group: Ints, formula: NDArray[np.bool_]) -> Ints:
@@ -121,6 +141,41 @@ class _Chains:
             sent = np.zeros(int(group[sends].max()) + 1, np.int64)
             sent[group[sends]] = self.begin[sends]
             found[receives] = np.maximum(sent[group[receives]], self.ready[receives])
+        return found
+
+    def _communication(self) -> list[tuple[Ints, Ints, Ints]]:
+        """For each rank when which kinds of its communication were under way: from, until, kind.
+
+        Intervals are in order and do not overlap: of several at once it is the first one's.
+        """
+        its = np.flatnonzero(~self.computes & (self.end > self.first) & (self.first >= 0))
+        its = its[np.lexsort((self.first[its], self.rank[its]))]
+        bounds = np.searchsorted(self.rank[its], np.arange(self.ranks.size + 1))
+        found = []
+        for begin, end in pairwise(bounds.tolist()):
+            those = its[begin:end]
+            latest = np.maximum.accumulate(self.end[those])
+            since = np.maximum(self.first[those], np.append(0, latest[:-1])[: those.size])
+            new = since < self.end[those]
+            found.append((since[new], self.end[those][new], self.kind[those][new]))
+        return found
+
+    def _waiting(self, waits: list[tuple[Ints, Ints, Ints]], exposed: Ints) -> Ints:
+        """int64[n], how long each rank waited in some intervals, which are given by rank, from when
+        and until when; what it communicated in that time is added to ``exposed`` instead."""
+        rank, since, until = (np.concatenate(parts) for parts in zip(*waits, strict=True))
+        found = np.zeros(self.ranks.size, np.int64)
+        np.add.at(found, rank, until - since)
+        order = np.argsort(rank, kind="stable")
+        bounds = np.searchsorted(rank[order], np.arange(self.ranks.size + 1))
+        for r, (begin, end) in enumerate(pairwise(bounds.tolist())):
+            those = order[begin:end]
+            for kind in np.unique(self.communication[r][2]).tolist():
+                its = self.communication[r][2] == kind
+                busy = _Busy(*(side[its] for side in self.communication[r][:2]))
+                covered = int((busy.until(until[those]) - busy.until(since[those])).sum())
+                exposed[r, kind] += covered
+                found[r] -= covered
         return found
 
     def _idle(self) -> _Idle:
@@ -180,10 +235,10 @@ class _Chains:
         idle = self._in_step(step, begin_ps, end_ps)
         length = np.bincount(idle.rank, idle.until_ps - idle.from_ps, n).astype(np.int64)
         exposed = np.zeros((n, self.kinds.size), np.int64)
-        bubble, skew = np.zeros((2, n), np.int64)
         at, until, floor, of = idle.ended_by, idle.until_ps, idle.from_ps, idle.rank
         others = at == OTHERS
-        np.add.at(bubble, of[others], (until - floor)[others])
+        bubble = [(of[others], floor[others], until[others])]
+        skew: list[tuple[Ints, Ints, Ints]] = []
         while True:
             open_ = np.flatnonzero((at >= 0) & (until > floor))
             if not open_.size:
@@ -194,12 +249,13 @@ class _Chains:
             since = np.clip(self.first[at], floor, until)
             begun = np.clip(here, floor, since)
             np.add.at(exposed, (of, self.kind[at]), until - since)
-            np.add.at(bubble, of[receives], (since - begun)[receives])
-            np.add.at(skew, of[~receives], (since - begun)[~receives])
+            for waits, those in ((bubble, receives), (skew, ~receives)):
+                waits.append((of[those], begun[those], since[those]))
             at, until = self.before[at], begun
+        waited, late = (self._waiting(waits, exposed) for waits in (bubble, skew))
         compute = (end_ps - begin_ps) - length
-        other = length - bubble - skew - exposed.sum(1)
+        other = length - waited - late - exposed.sum(1)
         used = exposed.any(0)
         kinds = tuple(self.kinds[used].tolist())
-        parts = (compute, bubble, skew, other)
+        parts = (compute, waited, late, other)
         return StepTime(begin_ps, end_ps, self.ranks, *parts, kinds, exposed[:, used])

@@ -111,12 +111,13 @@ def test_the_bubble_of_a_pipeline(batches: int) -> None:
     (found,) = step_times(simulated(ops))
     assert found.kinds == ("pp",)
     assert (found.compute_ps == batches * (forward + backward)).all()
-    # Of the transfers there and back, the first stage sees one, the others are part of its bubble.
+    # Of the transfers there and back the first stage sees one, after it has handed over its last
+    # message; the others are part of its bubble.
     transfers = 2 * (stages - 1) * transfer
     assert found.end_ps == (batches + stages - 1) * (forward + backward) + transfers
     idle = (stages - 1) * (forward + backward) + transfers
     assert (found.bubble_ps + found.exposed_ps[:, 0] == idle).all()
-    assert found.exposed_ps[0, 0] == transfer
+    assert found.exposed_ps[0, 0] == transfer + 4160 * 80
 
 
 def test_bandwidths_and_figures() -> None:

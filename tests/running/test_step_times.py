@@ -44,8 +44,8 @@ def test_two_stages_that_pass_one_batch() -> None:
         )
     )
     # Stage 1 waits for the message, and before that for who sends it. At the end it hands over its
-    # own, and waits for stage 0, which waited for stage 1 meanwhile.
-    assert check(found) == {"compute": [30, 20], "bubble": [25, 10 + 22], "pp": [5, 5 + 3]}
+    # own, and waits for stage 0, which did the same before.
+    assert check(found) == {"compute": [30, 20], "bubble": [22, 10 + 22], "pp": [3 + 5, 5 + 3]}
 
 
 def test_a_receive_whose_message_was_there_takes_no_time() -> None:
@@ -114,6 +114,23 @@ def test_who_is_done_with_a_collective_before_all_have_begun() -> None:
     ]
     (found,) = step_times(table_of(*rows))
     assert check(found) == {"compute": [7, 9], "tp": [5, 3]}
+
+
+def test_own_communication_while_a_rank_waits_for_a_message() -> None:
+    rows = [
+        (0, "", "compute", 0, 0, 20, -1, -1),
+        (0, "pp", "send", 20, 20, 22, 0, 0),
+        (1, "tp", "all_reduce", 0, 0, 5, -1, -1),
+        (1, "tp", "all_reduce", 4, 4, 8, -1, -1),
+        (1, "dp", "all_reduce", 6, 6, 10, -1, -1),
+        (1, "dp", "all_reduce", 18, 18, 30, -1, -1),
+        (1, "pp", "receive", 0, 20, 24, -1, 0),
+        (1, "", "compute", 24, 24, 30, 6, -1),
+    ]
+    # What it waited for last comes first; then what began first, each time once.
+    (found,) = step_times(table_of(*rows, formula=True))
+    parts = {"compute": [20, 6], "bubble": [8, 8], "pp": [2, 4], "tp": [0, 8], "dp": [0, 4]}
+    assert check(found) == parts
 
 
 def test_the_launch_of_a_collective_is_communication() -> None:
