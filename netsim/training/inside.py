@@ -72,6 +72,8 @@ def add_edges(grid: Grid, segments: Segments, computed: Ints, events: tuple[Ints
     # The next segment of the same stage: ranks of a row are those of its stage.
     waiting = np.flatnonzero(has[:-1] & blocks[:-1] & (segments.stage[:-1] == segments.stage[1:]))
     grid.ops.after(end[waiting], computed[waiting + 1])
+    awaiting = np.flatnonzero(segments.awaits)
+    grid.ops.after(end[awaiting - segments.awaits[awaiting]], computed[awaiting])
 
 
 assert NO_EVENT == -1

@@ -42,6 +42,9 @@ DATA = ("dp", "expert_dp")
 
 NO_EVENT = -1
 
+Columns = tuple[list[int], list[int], list[int], list[int]]
+"""Of segments: duration, event, part, and what is awaited."""
+
 
 @dataclass(frozen=True)
 class Event:
@@ -62,8 +65,12 @@ class Event:
 
 @dataclass(frozen=True)
 class Block:
-    """Segments of a layer, of the embedding or of the head, in one operation of the schedule."""
+    """Segments of a layer, of the embedding or of the head, in one operation of the schedule.
 
+    `gathers` are weights that have to be there before.
+    """
+
+    gathers: tuple[Message, ...]
     duration_ps: tuple[int, ...]
     events: tuple[Event | None, ...]
 
@@ -78,6 +85,8 @@ class Segments:
         duration_ps: int64[n].
         event: int64[n], index into `events`, or NO_EVENT.
         part: int64[n], the layer, or `layers` for the embedding and `layers` + 1 for the head.
+        awaits: int64[n], how many segments before this one is that whose event it waits for beside
+            the last one's; 0 if it waits for none.
         events: what there is of events.
     """
 
@@ -86,6 +95,7 @@ class Segments:
     duration_ps: NDArray[np.int64]
     event: NDArray[np.int64]
     part: NDArray[np.int64]
+    awaits: NDArray[np.int64]
     events: tuple[Event, ...]
 
     def __len__(self) -> int:
@@ -135,8 +145,8 @@ def segments_of(part: Part) -> Segments:
     made = [templates.operation(int(index), int(kind)) for index, kind in of.T]
     length = np.array([len(columns[0]) for columns in made])
     start = np.cumsum(length) - length
-    duration_ps, event, of_part = (
-        np.array([value for columns in made for value in columns[k]], np.int64) for k in range(3)
+    duration_ps, event, of_part, awaits = (
+        np.array([value for columns in made for value in columns[k]], np.int64) for k in range(4)
     )
     count = length[inverse]
     operation = np.repeat(np.arange(len(schedule)), count)
@@ -148,6 +158,7 @@ def segments_of(part: Part) -> Segments:
         duration_ps[row],
         event[row],
         of_part[row],
+        awaits[row],
         tuple(templates.events),
     )
 
@@ -162,25 +173,45 @@ class _Templates:
         self._times = stage_times(part.job)
         self._blocks: dict[tuple[str, int], Block] = {}
 
-    def operation(self, place: int, kind: int) -> tuple[list[int], list[int], list[int]]:
-        """Durations, events and parts of a place in one kind of work."""
+    def operation(self, place: int, kind: int) -> Columns:
+        """Durations, events, parts and what is awaited of a place in one kind of work."""
         n = self._job.model.layers
         index = self._part.places[place]
         last = len(self._job.virtual_stages) - 1
         parts = [(self._name(number), number) for number in self._job.virtual_stages[index]]
         parts = [("embedding", n)] * (index == 0) + parts + [("head", n + 1)] * (index == last)
-        columns: tuple[list[int], list[int], list[int]] = ([], [], [])
+        if kind != FORWARD:
+            parts.reverse()
+        columns: Columns = ([], [], [], [])
         for event in self._arrivals(place, kind):
-            self._add(columns, Block((0,), (event,)), parts[0][1])
-        for name, part in parts if kind == FORWARD else reversed(parts):
-            self._add(columns, self._block(name, kind), part)
+            self._add(columns, 0, event, parts[0][1])
+        blocks = [(self._block(name, kind), part) for name, part in parts]
+        ahead = self._job.overlap.param_gather
+        asked: list[int] = []
+        for number, (block, part) in enumerate(blocks):
+            if number == 0 or not ahead:
+                asked = self._ask(columns, block, part)
+            for row in asked:
+                self._add(columns, 0, None, part, awaits=len(columns[0]) - row)
+            if ahead and number + 1 < len(blocks):
+                asked = self._ask(columns, blocks[number + 1][0], part)
+            for duration, event_of in zip(block.duration_ps, block.events, strict=True):
+                self._add(columns, duration, event_of, part)
         return columns
 
-    def _add(self, columns: tuple[list[int], ...], block: Block, part: int) -> None:
-        for duration, event in zip(block.duration_ps, block.events, strict=True):
-            number = NO_EVENT if event is None else self.events.setdefault(event, len(self.events))
-            for column, value in zip(columns, (duration, number, part), strict=True):
-                column.append(value)
+    def _ask(self, columns: Columns, block: Block, part: int) -> list[int]:
+        """Begin to gather a block's weights, while `part` is computed; gives the segments."""
+        first = len(columns[0])
+        for message in block.gathers:
+            self._add(columns, 0, Event(message, blocks=False), part)
+        return list(range(first, len(columns[0])))
+
+    def _add(
+        self, columns: Columns, duration_ps: int, event: Event | None, part: int, awaits: int = 0
+    ) -> None:
+        number = NO_EVENT if event is None else self.events.setdefault(event, len(self.events))
+        for column, value in zip(columns, (duration_ps, number, part, awaits), strict=True):
+            column.append(value)
 
     def _name(self, layer: int) -> str:
         return "moe_layer" if self._job.model.has_experts(layer) else "dense_layer"
@@ -211,7 +242,7 @@ class _Templates:
         total = self._part.time_ps(sum(getattr(times, f"{one}_ps") for one in PASSES[kind]))
         here = (name, "layer") if name.endswith("layer") else (name,)
         found = [one for one in self._part.messages if one.per in here and one.when in PASSES[kind]]
-        before = [Event(one) for one in found if one.kind in DATA and one.what == "all_gather"]
+        gathers = [one for one in found if one.kind in DATA and one.what == "all_gather"]
         behind = [
             self._reduced(one) for one in found if one.kind in DATA and one.what != "all_gather"
         ]
@@ -227,10 +258,7 @@ class _Templates:
             spread[(number + 1) * pieces // len(events) - 1] = event
         ends = [total * k // pieces for k in range(pieces + 1)]
         durations = [end - start for start, end in pairwise(ends)]
-        return Block(
-            (*(0 for _ in before), *durations, *(0 for _ in behind)),
-            (*before, *spread, *behind),
-        )
+        return Block(tuple(gathers), (*durations, *(0 for _ in behind)), (*spread, *behind))
 
     def _reduced(self, message: Message) -> Event:
         return Event(message, blocks=not self._job.overlap.grad_reduce)
@@ -261,6 +289,7 @@ class _Templates:
     def _event(self, message: Message, times: int = 1) -> Event:
         overlap: Mapping[str, bool] = {
             "tp": self._job.overlap.tp_comm,
+            "cp": self._job.overlap.tp_comm,
             "ep": self._job.overlap.ep_comm,
         }
         return Event(message, times, beside=overlap.get(message.kind, False))

@@ -16,7 +16,8 @@ from netsim.operations import How
 from netsim.training.part import Cut, Part, part_of
 from netsim.training.step import operations_of
 
-UP, OUT = 800 * 10**9, 100 * 10**9
+GBPS = 10**9
+UP, OUT = 800 * GBPS, 100 * GBPS
 RING = {kind: How("ring") for kind in ("tp", "cp", "dp", "expert_dp", "dp_s1", "dp_s2")}
 
 
@@ -168,6 +169,27 @@ def test_weights_are_gathered_before_they_are_needed(overlap: bool) -> None:
     of_first = end[: end.size // 2]
     assert (next_step >= of_first.max()) == (not overlap)
     assert next_step >= of_first.min()
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_zero_3_gathers_each_layer_when_it_is_computed(ahead: bool) -> None:
+    layout = {"dp": 4, "zero": 3, "global_batch": 4}
+    overlap = {"param_gather": ahead, "grad_reduce": ahead}
+    machine = {"scale_up": {"rate": "6.4Tbps"}}  # a layer is gathered faster than computed
+    job = small_job(layout, overlap, machine, vocabulary=8, sequence=2048)
+    part = part_of(job, Cut(), how=RING)
+    found = times(part, rate_bps=lambda *_: 64 * GBPS * 100)
+    sent = {one.what: one.time_ps(job) for one in part.messages if one.per == "dense_layer"}
+    layer = stage_times(job).layer
+    work = 8 * (layer.forward_ps + layer.backward_ps)
+    exposed = found.makespan - work
+    alone = 8 * (2 * sent["all_gather"] + sent["reduce_scatter"])
+    # Beside computing only the first and the last layer's show, and next to nothing of the others.
+    if ahead:
+        assert sent["all_gather"] < layer.forward_ps
+        assert exposed < 0.3 * alone
+    else:
+        assert exposed == pytest.approx(alone, rel=0.05)
 
 
 def test_steps_are_alike() -> None:
