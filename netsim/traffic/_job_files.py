@@ -37,16 +37,35 @@ def placement_of(ranks: Ranks, file: str, directory: Path, n_hosts: int) -> NDAr
         rank = np.ravel_multi_index(
             tuple(given[axis] for axis in AXES), tuple(sizes[axis] for axis in AXES)
         ).astype(np.int64)
-    for what, values in (("rank", rank), ("host", given["host"])):
+    return _hosts(rows, rank, given["host"], len(ranks))
+
+
+def hosts_of_ranks(file: str, directory: Path, n_ranks: int, n_hosts: int) -> NDArray[np.int64]:
+    """int64[n_ranks]: the host of each rank, from a CSV file with the columns rank and host.
+
+    Raises:
+        InputError: naming the file and the line.
+    """
+    rows = read_csv(user_path(file, directory))
+    _check_columns(rows, ("rank", "host"), ("rank", "host"))
+    rank, host = _numbers(rows, "rank", n_ranks - 1), _numbers(rows, "host", n_hosts - 1)
+    return _hosts(rows, rank, host, n_ranks)
+
+
+def _hosts(
+    rows: Rows, rank: NDArray[np.int64], host: NDArray[np.int64], n_ranks: int
+) -> NDArray[np.int64]:
+    """int64[n_ranks]: the host of each, which stand in rows. Each has one, and hosts have one."""
+    for what, values in (("rank", rank), ("host", host)):
         again = np.ones(rows.n_rows, bool)
         again[np.unique(values, return_index=True)[1]] = False
         fail_at(rows, again, lambda row, w=what, v=values: f"{w} {v[row]} is there already")  # type: ignore[misc]
-    if rows.n_rows < len(ranks):
-        missing = np.setdiff1d(np.arange(len(ranks)), rank)[0]
-        message = f"has {rows.n_rows:,} of {len(ranks):,} ranks: rank {missing} is missing"
+    if rows.n_rows < n_ranks:
+        missing = np.setdiff1d(np.arange(n_ranks), rank)[0]
+        message = f"has {rows.n_rows:,} of {n_ranks:,} ranks: rank {missing} is missing"
         raise InputError(message, file=str(rows.path))
-    hosts = np.empty(len(ranks), np.int64)
-    hosts[rank] = given["host"]
+    hosts = np.empty(n_ranks, np.int64)
+    hosts[rank] = host
     return hosts
 
 

@@ -35,7 +35,8 @@ from netsim.traffic._chakra_nodes import WHATS, nodes_of
 from netsim.traffic._chakra_operations import ChakraOperations, Machine
 from netsim.traffic._collectives import PARAMS as OF_COLLECTIVES
 from netsim.traffic._collectives import how_of
-from netsim.traffic._ranks import PLACEMENT, hosts_of
+from netsim.traffic._ranks import PARAMS as OF_RANKS
+from netsim.traffic._ranks import hosts_of
 
 ONE_EACH, ALL = AT_ONCE = ("one_each", "all")
 
@@ -51,7 +52,7 @@ PARAMS = [
     ),
     Param("memory", "rate", None, "of a rank's memory, for what moves more than it computes"),
     *OF_COLLECTIVES,
-    PLACEMENT,
+    *OF_RANKS,
 ]
 
 SUFFIX = ".0.et"
@@ -69,7 +70,7 @@ def flows(
     prefix = _prefix(params, context.directory)
     traces = [read_trace(path) for path in trace_files(prefix)]
     context.expect(sum(map(len, traces)), key="traffic.file")
-    hosts = hosts_of(len(traces), network.n_hosts, params["placement"], rng)
+    hosts = hosts_of(params, len(traces), network.n_hosts, context.directory, rng)
     machine = _machine(params, context)
     try:
         known = groups_of((one for trace in traces for one in trace.tables), len(traces))

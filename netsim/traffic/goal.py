@@ -36,7 +36,8 @@ from netsim.inputs import user_path
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.traffic._goal_operations import Costs, GoalOperations
-from netsim.traffic._ranks import PLACEMENT, hosts_of
+from netsim.traffic._ranks import PARAMS as OF_RANKS
+from netsim.traffic._ranks import hosts_of
 
 PARAMS = [
     Param("file", "file", REQUIRED, "the schedule, a text or what txt2bin makes of one"),
@@ -50,7 +51,7 @@ PARAMS = [
         optional=True,
     ),
     Param("control", "bytes", "64B", "of the message that says that a receive is posted"),
-    PLACEMENT,
+    *OF_RANKS,
 ]
 
 
@@ -61,7 +62,7 @@ def flows(
     path = user_path(params["file"], context.directory)
     schedule = read_goal_binary(path) if is_binary(path) else read_goal_text(path)
     context.expect(len(schedule), key="traffic.file")
-    hosts = hosts_of(schedule.n_ranks, network.n_hosts, params["placement"], rng)
+    hosts = hosts_of(params, schedule.n_ranks, network.n_hosts, context.directory, rng)
     costs = Costs(
         overhead_ps=params["overhead"],
         eager_bytes=params["eager"],

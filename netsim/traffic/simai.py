@@ -31,7 +31,8 @@ from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.traffic._collectives import PARAMS as OF_COLLECTIVES
 from netsim.traffic._collectives import how_of
-from netsim.traffic._ranks import PLACEMENT, hosts_of
+from netsim.traffic._ranks import PARAMS as OF_RANKS
+from netsim.traffic._ranks import hosts_of
 from netsim.traffic._simai_operations import SimaiOperations, part_of
 
 PARAMS = [
@@ -42,7 +43,7 @@ PARAMS = [
     Param("micro_batches", "count", None, "the first ones; all by default", minimum=1),
     Param("replicas", "count", None, "data-parallel ranks, the first ones; or all", minimum=1),
     *OF_COLLECTIVES,
-    PLACEMENT,
+    *OF_RANKS,
 ]
 
 
@@ -53,6 +54,6 @@ def flows(
     work = read_aicb(user_path(params["file"], context.directory))
     part = part_of(work, params, network.n_hosts)
     context.expect(part.n_ranks * part.n_rows, key="traffic.file")
-    hosts = hosts_of(part.n_ranks, network.n_hosts, params["placement"], rng)
+    hosts = hosts_of(params, part.n_ranks, network.n_hosts, context.directory, rng)
     hows = {one: how_of(params, one, context.host_rate_bps) for one in COLLECTIVES.values()}
     return SimaiOperations(work, part, hows).lower(hosts)

@@ -181,6 +181,28 @@ def test_too_few_hosts(tmp_path: Path) -> None:
         goal(tmp_path, as_text(VECTOR), 1)
 
 
+def test_ranks_are_where_a_file_says(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("rank,host\n1,0\n0,2\n")
+    given = {"placement": "file", "placement_file": "p.csv"}
+    load = goal(tmp_path, as_text(VECTOR), **given)
+    assert (load.flows.src.tolist(), load.flows.dst.tolist()) == ([2], [0])
+    load = goal(tmp_path, as_text(VECTOR), placement="random")
+    assert load.flows.src[0] != load.flows.dst[0]
+    for text, message in (
+        ("rank,host\n0,3\n1,0\n", r"p.csv:2: host 3 is not in 0..2"),
+        ("rank,host\n0,1\n1,1\n", r"p.csv:3: host 1 is there already"),
+        ("rank,host\n0,1\n", r"p.csv: has 1 of 2 ranks: rank 1 is missing"),
+        ("rank,node\n0,1\n", r'p.csv: column "node" is not known'),
+    ):
+        (tmp_path / "p.csv").write_text(text)
+        with pytest.raises(InputError, match=message):
+            goal(tmp_path, as_text(VECTOR), **given)
+    with pytest.raises(InputError, match=r"traffic.placement_file: is missing"):
+        goal(tmp_path, as_text(VECTOR), placement="file")
+    with pytest.raises(InputError, match=r"placement_file: is not read with placement = random"):
+        goal(tmp_path, as_text(VECTOR), placement="random", placement_file="p.csv")
+
+
 def random_schedule(seed: int, n_ranks: int = 3) -> list[Rank]:
     """Operations that can all be done: each sort and edge goes forward in one order of them all."""
     rng = np.random.default_rng(seed)
