@@ -131,7 +131,10 @@ def most_sends(name: str, n: int, size_bytes: int, how: How) -> int:
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:
-    """How long that takes where nobody else is, in ps; see each algorithm."""
+    """How long that takes where nobody else is and adding up takes no time, in ps.
+
+    What of it is exact, and where, stands at each algorithm.
+    """
     check(n, size_bytes, how)
     name = algorithm_of(what, n, size_bytes, how)
     if name.endswith(SUFFIX):

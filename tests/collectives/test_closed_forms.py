@@ -11,6 +11,8 @@ from traffic_cases import star
 
 from netsim.collectives import ALGORITHMS, How, Wire, algorithm_of, closed_form_ps
 from netsim.collectives.double_binary_tree import parents
+from netsim.model.builder import NetworkBuilder
+from netsim.model.network import Network
 from netsim.operations import Operations
 
 US = 10**6
@@ -23,12 +25,16 @@ def wire(last_bytes: int) -> Wire:
     return Wire(RATE, (last_bytes + HEADER) * 80 + 2 * US, PAYLOAD, HEADER)
 
 
-def simulated_ps(what: str, n: int, size_bytes: int, how: How) -> int:
+def simulated_ps(
+    what: str, n: int, size_bytes: int, how: How, network: Network | None = None
+) -> int:
     ops = Operations(n)
     ops.collective(what, np.arange(n), size_bytes, how)
     load = ops.lower(np.arange(n))
     load.validate(n)
-    engine = build(star(n), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
+    engine = build(
+        network or star(n), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False
+    )
     return int(run(engine).task_states().end_ps.max())
 
 
@@ -36,6 +42,7 @@ WAYS = {
     "at once": How(),
     "latency": How(latency_ps=1_500_000),
     "short chunks": How(latency_ps=300_000, chunk_bytes=PAYLOAD),
+    "one at a time": How(latency_ps=US, window=1),
     "chunks that wait for software": How(latency_ps=5 * US, chunk_bytes=2 * PAYLOAD),
 }
 POWERS = {("halving_doubling", what) for what in ALGORITHMS["halving_doubling"].WHATS}
@@ -51,6 +58,7 @@ EXACT = [
     if n == 4 or (name, what) not in POWERS
     for way in WAYS
     if WAYS[way].chunk_bytes is None or name in ("ring", "pat", "chain")
+    if WAYS[way].window is None or name == "direct"
 ]
 
 
@@ -62,6 +70,22 @@ def test_a_collective_takes_as_long_as_its_closed_form(
     size = 0 if what == "barrier" else 4 * n * PAYLOAD
     expected = closed_form_ps(what, n, size, wire(PAYLOAD if size else 1), how)
     assert simulated_ps(what, n, size, how) == expected
+
+
+def test_nodes_may_be_far_from_one_another() -> None:
+    # Two racks of four hosts, with a switch each, and four rails at a quarter of their rate.
+    builder = NetworkBuilder()
+    hosts = np.array(builder.add_hosts(8)).reshape(2, 4)
+    for rack in range(2):
+        builder.cables(hosts[rack], builder.add_switch(f"up{rack}"), RATE, US)
+    for rail in range(4):
+        builder.cables(hosts[:, rail], builder.add_switch(f"out{rail}"), RATE // 4, 3 * US, nic=1)
+    network = builder.build("rails")
+    far = Wire(RATE // 4, (PAYLOAD + HEADER) * 320 + 6 * US, PAYLOAD, HEADER)
+    for what in ALGORITHMS["hierarchical"].WHATS:
+        how, size = How("hierarchical", node=4, latency_ps=US), 64 * PAYLOAD
+        expected = closed_form_ps(what, 8, size, replace(wire(PAYLOAD), far=far), how)
+        assert simulated_ps(what, 8, size, how, network) == expected
 
 
 @pytest.mark.parametrize("n", [5, 6, 7])
