@@ -1,16 +1,28 @@
-"""Mutated input files: flow lists, connection matrices, topologies, distributions of sizes."""
+"""Mutated input files: flow lists, topologies, distributions of sizes, files of other tools."""
 
 from __future__ import annotations
 
 import io
 import random
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import netsim.experiments
 
 from . import toml_text
 from .corpus import Tree
 
-KINDS = ("csv", "parquet", "cm", "topo", "sizes")
+FOREIGN = {
+    "goal": ("goal", "all_reduce_8.goal"),
+    "et": ("chakra", "step_8.3.et"),
+    "aicb": ("simai", "pipeline_8.txt"),
+    "ns3": ("ns3_flows", "incast_8.flow.txt"),
+}
+"""Formats of other tools: the traffic pattern, and a file of `netsim.experiments` to begin with."""
+
+KINDS = ("csv", "parquet", "cm", "topo", "sizes", *FOREIGN)
+TRACES = Path(netsim.experiments.__file__).parent / "traces"
 
 ODD_CELLS = (
     "", " ", "-1", "0", "1", "7", "8", "255", "256", "65535", "2147483648", "4611686018427387904",
@@ -63,13 +75,14 @@ STRANGE = (
 
 @dataclass
 class Case:
-    """An input file, and the experiment that names it."""
+    """An input file, the experiment that names it, and files that it needs beside it."""
 
     kind: str
     name: str
     content: bytes
     experiment: str
     what: str
+    beside: tuple[Path, ...] = ()
 
 
 def case(number: int) -> Case:
@@ -77,13 +90,22 @@ def case(number: int) -> Case:
     rng = random.Random(f"file {number}")
     kind = rng.choice(KINDS)
     name = {"sizes": "sizes.txt"}.get(kind, f"flows.{kind}")
-    if kind == "parquet":
+    beside: tuple[Path, ...] = ()
+    if kind in FOREIGN:
+        name = FOREIGN[kind][1]
+        content, what = (TRACES / name).read_bytes(), kind
+        if kind == "et":
+            beside = tuple(path for path in TRACES.glob("step_8*") if path.name != name)
+            content = _bytes(rng, content)
+        else:
+            content, what = _text(rng, content.decode())
+    elif kind == "parquet":
         content, what = _parquet(rng)
     else:
         content, what = _text(rng, rng.choice(TEXTS[kind]))
     if rng.random() < 0.15:
         content, what = _bytes(rng, content), what + ", bytes"
-    return Case(kind, name, content, toml_text.write(_experiment(rng, kind, name)), what)
+    return Case(kind, name, content, toml_text.write(_experiment(rng, kind, name)), what, beside)
 
 
 def _experiment(rng: random.Random, kind: str, name: str) -> Tree:
@@ -99,6 +121,11 @@ def _experiment(rng: random.Random, kind: str, name: str) -> Tree:
         tree["traffic"] = {"kind": "permutation", "size": "4KB"}
     elif kind == "sizes":
         tree["traffic"] = {"kind": "poisson", "sizes": name, "load": 0.3, "n_flows": 4}
+    elif kind in FOREIGN:
+        tree["transport"] = rng.choice(["ndp", "dctcp"])
+        tree["traffic"] = {"kind": FOREIGN[kind][0], "file": name}
+        if kind == "et":
+            tree["traffic"] |= {"file": "step_8", "groups": "step_8_groups.json"}
     return tree
 
 
