@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from netsim.cli.wide import Wide
     from netsim.job.job import Job
+    from netsim.job.plan import Plan
 
-PAPER = "paper"
+PAPER, PLAN = "paper", "plan"
 
 
 @click.command("workload")
@@ -54,12 +55,14 @@ def command(
     """Show JOB, a training job, as a model: memory, times of compute, messages, the step.
 
     JOB is a file, a preset, or an experiment whose traffic is a training job. "paper" stands for
-    the figures of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024), with ours beside them.
+    the figures of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024), with ours beside them,
+    "plan", or a file with [site] and [plan], for what a budget buys and which job it comes to.
 
     \b
     netsim workload gpt3_175b
     netsim workload llama3_70b --set layout.recompute=full --set machine=a100_80gb
     netsim workload paper
+    netsim workload plan --set site.budget_usd=10e9 --set plan.years=1
     netsim workload --validate
     netsim workload moe --placement paper --out racks.png
     """
@@ -82,6 +85,10 @@ def command(
         tables, figures = made.validation, made.validation_figures
     elif job == PAPER:
         tables, figures = made.paper, made.paper_figures
+    elif plan := find_plan(job, Path.cwd(), overrides):
+        from netsim.cli.workload_plan import plan_figures, plan_tables
+
+        tables, figures = partial(plan_tables, plan), partial(plan_figures, plan)
     else:
         found = find_job(job, Path.cwd(), overrides)
         tables, figures = partial(made.job_tables, found), partial(made.job_figures, found)
@@ -96,6 +103,26 @@ def _written(figures: Any) -> str:
     from netsim.results.files import plain
 
     return json.dumps(plain(figures), indent=2, ensure_ascii=False)
+
+
+def find_plan(name: str, directory: Path, overrides: Sequence[str]) -> Plan | None:
+    """The plan that a name or a file stands for, with changes; none if it is one of a job."""
+    from netsim.experiment.document import apply_overrides
+    from netsim.inputs import is_file, path_problem
+    from netsim.job.load import read_toml
+    from netsim.job.plan import is_plan, make_plan
+
+    path = directory / name if not path_problem(name) else None
+    found = path is not None and is_file(path)
+    tree = read_toml(path) if path is not None and found else {}
+    if not is_plan(tree) and (found or name != PLAN):
+        return None
+    apply_overrides(tree, overrides)
+    place = path.parent if path is not None and found else directory
+    try:
+        return make_plan(tree, name, place)
+    except InputError as error:
+        raise error.at(file=name) from None
 
 
 def find_job(name: str, directory: Path, overrides: Sequence[str] = ()) -> Job:
@@ -113,7 +140,7 @@ def find_job(name: str, directory: Path, overrides: Sequence[str] = ()) -> Job:
     except InputError as error:
         if error.file != name:
             raise
-        hint = did_you_mean(name, (PAPER, *known))
+        hint = did_you_mean(name, (PAPER, PLAN, *known))
         raise InputError("there is no such job", file=name, hint=hint) from None
     tree, key = read_toml(path), ""
     if "traffic" in tree or "classes" in tree:

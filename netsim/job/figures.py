@@ -19,9 +19,12 @@ from netsim.job.paper import (
     BASE,
     JOBS,
     Infrastructure,
+    bytes_of_parameter,
     exposed_fraction,
+    layer_activations,
     paper_job,
     stage_seconds,
+    tensor_parallelism,
     wan_needed_bps,
 )
 from netsim.job.scaling import YEAR_S, optimal_parameters, shape
@@ -121,29 +124,6 @@ def _cluster() -> dict[str, float]:
     }
 
 
-def _bytes_each(job: Job) -> float:
-    """Of all copies of a parameter."""
-    precision = job.precision
-    copies = sum(precision.bytes_of(name) for name in ("weights", "master", "gradients"))
-    return copies + job.optimiser.moments * precision.bytes_of("optimiser")
-
-
-def tensor_parallelism(job: Job, rack_gpus: int) -> int:
-    """The fewest GPUs, a divisor of a rack's, whose memory holds a layer and its activations."""
-    model = job.model
-    layer = _bytes_each(job) * 12 * model.hidden**2
-    for t in range(1, rack_gpus + 1):
-        if rack_gpus % t == 0 and (layer + _activations(job)) / t <= job.machine.memory:
-            return t
-    raise ValueError("no rack holds a layer")
-
-
-def _activations(job: Job) -> float:
-    """Of a layer and a sequence, at all GPUs: 16 numbers and two masks for each of its numbers."""
-    each = 16 * job.precision.bytes_of("activations") + 2
-    return each * job.model.sequence * job.model.hidden
-
-
 def _sent(job: Job, kind: str, when: str) -> Message:
     """The first message of a kind and pass of one layer."""
     places = ("layer", "dense_layer", "moe_layer", "virtual_stage")
@@ -191,12 +171,12 @@ def _dense() -> dict[str, float]:
     found["fwd_dense"] = found.pop("fwd")
     return found | {
         "params_dense": total / 1e12,
-        "mem_total_dense": _bytes_each(job) * total / 1e12,
+        "mem_total_dense": bytes_of_parameter(job) * total / 1e12,
         "mem_model": copies * total / 1e12,
         "mem_grad": precision.bytes_of("gradients") * total / 1e12,
         "mem_opt": moments * total / 1e12,
-        "act_per_device": _activations(job) / t / 1e9,
-        "mem_per_device": _bytes_each(job) * total / model.layers / t / 1e9,
+        "act_per_device": layer_activations(job) / t / 1e9,
+        "mem_per_device": bytes_of_parameter(job) * total / model.layers / t / 1e9,
         "t": tensor_parallelism(job, job.machine.domain_gpus),
         "replicas_dense": replicas,
         "replicas_per_dc": replicas / 2,
@@ -223,13 +203,13 @@ def _moe() -> dict[str, float]:
     one_expert = attention_parameters(model) + model.feed_forward_matrices * h * model.expert_width
     activations = s * h * job.precision.bytes_of("activations")
     return _stages(job, "_moe") | {
-        "mem_total_moe": _bytes_each(job) * all_of.total / 1e12,
+        "mem_total_moe": bytes_of_parameter(job) * all_of.total / 1e12,
         "params_moe": all_of.total / 1e12,
         "active_moe": (all_of.active - routers) / 1e12,
         "moe_expert_model": model.layers * one_expert / 1e12,
         "replicas_moe": replicas,
         "peers_moe": peers,
-        "mem_per_device_moe": _bytes_each(job) * held / 1e9,
+        "mem_per_device_moe": bytes_of_parameter(job) * held / 1e9,
         "moe_tensor": activations / 1e9,
         "wan_mb_per_iter": stages.wan_bytes / 1e6,
         "dp_masked_moe": 1e3 * stages.backward_s,

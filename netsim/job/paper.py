@@ -11,9 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 
+from netsim.errors import InputError
 from netsim.job.job import Job
+from netsim.job.keys import count, key, number, parse_flops
 from netsim.job.load import load_job
-from netsim.job.messages import Message, messages
+from netsim.job.messages import messages
 from netsim.job.times import stage_times
 
 PS_PER_S = 10**12
@@ -22,19 +24,20 @@ JOBS = ("dense", "moe")
 
 @dataclass(frozen=True)
 class Infrastructure:
-    """What a budget buys (section 2). A rack is one of 72 GPUs with a scale-up network."""
+    """What a budget buys (section 2). A rack is one scale-up domain."""
 
-    budget_usd: float = 100e9
-    compute_share: float = 0.7
-    rack_usd: float = 3e6
-    rack_gpus: int = 72
-    rack_flops: float = 720e15
-    """Dense FP4, half of the rate with sparsity."""
-    rack_watts: float = 130e3
-    it_share: float = 1.2
-    """All of IT, with storage and network, to compute."""
-    pue: tuple[float, float] = (1.15, 1.30)
-    data_centres: int = 2
+    budget_usd: float = key(number(0), "to be spent", 100e9)
+    compute_share: float = key(number(0, 1), "of it for racks", 0.7)
+    rack_usd: float = key(number(0), "of a rack", 3e6)
+    rack_gpus: int = key(count(), "GPUs of a rack", 72)
+    rack_flops: float = key(
+        ("FLOP/s", lambda value: parse_flops(value, "/s")), "of a rack, without sparsity", 720e15
+    )
+    rack_watts: float = key(number(0), "of a rack", 130e3)
+    it_share: float = key(number(0), "all of IT, with storage and network, to racks", 1.2)
+    pue_low: float = key(number(0), "all power to that of IT, at best", 1.15)
+    pue_high: float = key(number(0), "the same at worst", 1.30)
+    data_centres: int = key(count(), "that share the racks", 2)
 
     @property
     def racks(self) -> float:
@@ -43,8 +46,9 @@ class Infrastructure:
 
     @property
     def stated_racks(self) -> int:
-        """Racks to three digits, with which the paper goes on."""
-        return int(self.racks // 100 * 100)
+        """Racks cut off to three digits, with which the paper goes on."""
+        unit = 10 ** max(0, len(str(int(self.racks))) - 3)
+        return int(self.racks // unit * unit)
 
     @property
     def gpus(self) -> int:
@@ -69,8 +73,7 @@ class Infrastructure:
     @property
     def total_watts(self) -> tuple[float, float]:
         """With cooling and losses, at best and at worst."""
-        low, high = self.pue
-        return self.it_watts * low, self.it_watts * high
+        return self.it_watts * self.pue_low, self.it_watts * self.pue_high
 
     def racks_of_layer(self, layers: int) -> int:
         """Racks that each layer of a model gets."""
@@ -80,6 +83,8 @@ class Infrastructure:
 @dataclass(frozen=True)
 class StageSeconds:
     """What one layer takes at one GPU of the paper's cluster, in seconds; `wan_bytes` of S3.
+
+    Without another data centre there are no bytes of S3, and no delay.
 
     `tp_s` is of one pass, forward or backward; `pp_s` of one transfer to the next layer. S1 to S5
     are those of the gradients.
@@ -137,17 +142,47 @@ def stage_seconds(job: Job) -> StageSeconds:
         found = (one for one in of_layer if (one.kind, one.when) == (kind, when))
         return sum(one.times * one.time_ps(job) for one in found) / PS_PER_S
 
-    wan: Message = next(one for one in of_layer if one.kind == "dp_s3")
+    wan = [one.size_bytes for one in of_layer if one.kind == "dp_s3"]
     return StageSeconds(
         forward_s=layer.forward_ps / PS_PER_S,
         tp_s=total("tp", "forward"),
         pp_s=total("pp", "forward"),
         s1_s=total("dp_s1", "step"),
         s2_s=total("dp_s2", "step"),
-        wan_bytes=wan.size_bytes,
+        wan_bytes=sum(wan),
         s4_s=total("dp_s4", "step"),
         s5_s=total("dp_s5", "step"),
     )
+
+
+def bytes_of_parameter(job: Job) -> float:
+    """Bytes of all copies of a parameter: weights, master, gradients, and the optimiser's."""
+    precision = job.precision
+    copies = sum(precision.bytes_of(name) for name in ("weights", "master", "gradients"))
+    return copies + job.optimiser.moments * precision.bytes_of("optimiser")
+
+
+def tensor_parallelism(job: Job, rack_gpus: int) -> int:
+    """The fewest GPUs, a divisor of a rack's, whose memory holds a layer and its activations.
+
+    Section 4 of the paper. Raises InputError if no rack holds them.
+    """
+    model = job.model
+    layer = bytes_of_parameter(job) * 12 * model.hidden**2
+    for t in range(1, rack_gpus + 1):
+        if rack_gpus % t == 0 and (layer + layer_activations(job)) / t <= job.machine.memory:
+            return t
+    raise InputError(
+        f"{rack_gpus} GPUs of a rack do not hold a layer of {model.hidden:,}",
+        key="machine.memory",
+        hint="more memory, smaller formats or a smaller model",
+    )
+
+
+def layer_activations(job: Job) -> float:
+    """Bytes of a layer and a sequence, at all GPUs: 16 numbers and two masks for each number."""
+    each = 16 * job.precision.bytes_of("activations") + 2
+    return each * job.model.sequence * job.model.hidden
 
 
 BASE = Network()
@@ -162,7 +197,8 @@ def exposed_seconds(stages: StageSeconds, network: Network = BASE) -> float:
     the paper states of its figures 3 and 6.
     """
     up, out = BASE.scale_up_bps / network.scale_up_bps, BASE.scale_out_bps / network.scale_out_bps
-    wan = 8 * stages.wan_bytes / network.wan_bps + WAN_DELAY_S * (1 + 2 * network.wan_round_trips)
+    delay = WAN_DELAY_S * (1 + 2 * network.wan_round_trips) if stages.wan_bytes else 0.0
+    wan = 8 * stages.wan_bytes / network.wan_bps + delay
     slowest = max(stages.s1_s * up, stages.s2_s * out, wan)
     transfer = stages.pp_s * out + network.transfer_delay_s
     return 2 * stages.tp_s * up + 2 * transfer + max(0.0, slowest - stages.backward_s)

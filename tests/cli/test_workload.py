@@ -120,3 +120,16 @@ def test_values_are_changed(netsim):
     assert fails(wrong, 2, "layout.tp: groups of 5 do not fill", "layout.tp: 5 GPUs do not share")
     assert fails(netsim("workload", "gpt3_175b", "--set", "layout.tpp=5"), 2, "layout.tpp: is not")
     assert fails(netsim("workload", "paper", "--set", "layout.tp=5"), 2, "there is none")
+
+
+def test_what_a_budget_comes_to(netsim, tmp_path):
+    found = lines(netsim("workload", "plan", "--set", "plan.parameters=17e12"))
+    assert "shape 118 layers, 109,568 wide" in found
+    assert "racks 23,333, cut off to 23,300" in found
+    file = tmp_path / "mine.toml"
+    file.write_text("[site]\nbudget_usd = 10e9\n[plan]\nyears = 1\n")
+    told = json.loads(netsim("workload", str(file), "--json").stdout)
+    assert (told["site"]["budget_usd"], told["gpus"]) == (10e9, 167_760)
+    assert set(told["parameters_by_law"]) == {"kaplan", "hoffmann1", "hoffmann2", "hoffmann3"}
+    wrong = netsim("workload", "plan", "--set", "site.budget_usd=much")
+    assert fails(wrong, 2, 'plan: site.budget_usd: "much" is not a number')

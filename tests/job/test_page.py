@@ -18,6 +18,8 @@ from netsim.job.layout import Layout, Optimiser, Overlap, Precision
 from netsim.job.load import presets
 from netsim.job.machine import Link, Machine, Unit
 from netsim.job.model import Model
+from netsim.job.paper import Infrastructure
+from netsim.job.plan import Wish
 from netsim.job.step import step_time
 from netsim.job.tables import Efficiency
 from netsim.job.validation import errors, groups, rows
@@ -60,11 +62,16 @@ def default_of(field):
         return f'"{value}"'
     if isinstance(value, Efficiency):
         return "1"
-    return "none" if value in (None, ()) else f"{value:g}"
+    if field.name == "rack_flops":
+        return f'"{value / 1e15:g}PFLOP/s"'
+    if value in (None, ()):
+        return "none"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
 @pytest.mark.parametrize(
-    "part", [Model, Layout, Precision, Optimiser, Overlap, Machine, Unit, Link]
+    "part",
+    [Model, Layout, Precision, Optimiser, Overlap, Machine, Unit, Link, Infrastructure, Wish],
 )
 def test_every_key_has_its_line(part):
     known = keys_of(part)
