@@ -43,30 +43,56 @@ def join_names(
     return np.concatenate(parts), names
 
 
+Ints = NDArray[np.int64]
+
+NARROW = 48
+"""So few that are free at once are gone through one by one; more of them as arrays."""
+
+
 def find_cycle(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> list[int]:
     """A cycle among n, where each `waiter[i]` waits for `after[i]`; empty if there is none.
 
     Each of those in it waits for the next one, and the last one for the first.
     """
-    waiting = np.bincount(waiter, minlength=n).tolist()
-    order = np.argsort(after, kind="stable")
-    released = waiter[order].tolist()
-    first = np.searchsorted(after[order], np.arange(n + 1)).tolist()
-    free = [flow for flow in range(n) if not waiting[flow]]
-    while free:
-        flow = free.pop()
-        for follower in released[first[flow] : first[flow + 1]]:
-            waiting[follower] -= 1
-            if not waiting[follower]:
-                free.append(follower)
-    blocked = [flow for flow in range(n) if waiting[flow]]
-    if not blocked:
+    waiting = np.bincount(waiter, minlength=n)
+    released = np.asarray(waiter, np.int64)[np.argsort(after, kind="stable")]
+    first = np.concatenate([[0], np.cumsum(np.bincount(after, minlength=n))])
+    _release(waiting, released, first)
+    blocked = waiting > 0
+    if not blocked.any():
         return []
-    # Going backwards from a blocked flow along blocked flows must end in the cycle.
-    before = {int(w): int(a) for w, a in zip(waiter, after, strict=True) if waiting[int(a)]}
+    # Going backwards from a blocked one along blocked ones must end in the cycle.
+    inside = blocked[waiter] & blocked[after]
+    before = np.zeros(n, np.int64)
+    before[waiter[inside]] = after[inside]
     seen: dict[int, int] = {}
-    flow = blocked[0]
-    while flow not in seen:
-        seen[flow] = len(seen)
-        flow = before[flow]
-    return list(seen)[seen[flow] :]
+    one = int(blocked.argmax())
+    while one not in seen:
+        seen[one] = len(seen)
+        one = int(before[one])
+    return list(seen)[seen[one] :]
+
+
+def _release(waiting: Ints, released: Ints, first: Ints) -> None:
+    """Take from `waiting` what is released by those that wait for nothing, and so on.
+
+    Number k releases `released[first[k]:first[k + 1]]`.
+    """
+    left, followers, begin = waiting.data, released.data, first.data
+    free = np.flatnonzero(waiting == 0)
+    while free.size:
+        if free.size > NARROW:
+            counts = first[free + 1] - first[free]
+            place = np.repeat(first[free] - np.cumsum(counts) + counts, counts)
+            these = released[place + np.arange(place.size)]
+            np.subtract.at(waiting, these, 1)
+            free = np.unique(these[waiting[these] == 0])
+            continue
+        some = free.tolist()
+        while 0 < len(some) <= NARROW:
+            one = some.pop()
+            for follower in followers[begin[one] : begin[one + 1]]:
+                left[follower] -= 1
+                if not left[follower]:
+                    some.append(follower)
+        free = np.array(some, np.int64)
