@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from netsim.job import schedules
 from netsim.job.job import Job
@@ -102,7 +102,7 @@ def head_held(job: Job) -> Held:
     return Held(matrix + norm_parameters(model), 0.0)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def stage_parameters(job: Job, stage: int) -> StageParameters:
     """The parameters of a stage, from 0."""
     layout = job.layout
@@ -132,7 +132,7 @@ def in_flight(job: Job, stage: int) -> float:
     )
 
 
-@cache
+@lru_cache(maxsize=1024)
 def layer_kept(job: Job, experts: bool) -> float:
     """Bytes of activations that a layer keeps for one micro-batch until its backward pass."""
     kernels = layer_kernels(job, experts)
@@ -152,7 +152,7 @@ def _kept(kernels: Iterable[Kernel]) -> float:
     return sum(kernel.count * kernel.kept_bytes for kernel in kernels)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def stage_memory(job: Job, stage: int) -> StageMemory:
     """What a GPU of a stage, from 0, holds."""
     precision = job.precision

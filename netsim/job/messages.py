@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 
 from netsim.job.job import Job
 from netsim.job.machine import Link
@@ -108,7 +108,7 @@ def members_of_domain(job: Job, group: str) -> int:
     return max(1, job.machine.domain_gpus // stride)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def messages(job: Job) -> tuple[Message, ...]:
     """All messages of a job, by kind; those of groups of one GPU are left out."""
     found = [

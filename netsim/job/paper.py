@@ -9,7 +9,7 @@ share of a step is communication that nothing hides (section 6). Stages are thos
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 
 from netsim.errors import InputError
 from netsim.job.job import Job
@@ -123,14 +123,14 @@ WAN_DELAY_S = 0.030
 """One way between the data centres."""
 
 
-@cache
+@lru_cache(maxsize=1024)
 def paper_job(name: str, accounting: str = "paper") -> Job:
     """The job "dense" or "moe" with one of the two accountings of S1 to S5."""
     job = load_job(name)
     return replace(job, layout=replace(job.layout, accounting=accounting))
 
 
-@cache
+@lru_cache(maxsize=1024)
 def stage_seconds(job: Job) -> StageSeconds:
     """The stages of one layer of a job with `dp_levels`."""
     times = stage_times(job)

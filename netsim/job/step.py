@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from netsim.job.job import Job
 from netsim.job.layout import Overlap
@@ -74,7 +74,7 @@ class StepTime:
     mfu: float
 
 
-@cache
+@lru_cache(maxsize=1024)
 def step_time(job: Job) -> StepTime:
     """The step of a job."""
     layout = job.layout

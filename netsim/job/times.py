@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from netsim.job.job import Job
 from netsim.job.machine import Machine
@@ -63,7 +63,7 @@ class StageTimes:
         return self.layer if layer < self.dense_layers else self.moe_layer
 
 
-@cache
+@lru_cache(maxsize=1024)
 def stage_times(job: Job) -> StageTimes:
     """The times of a job, rounded to picoseconds.
 

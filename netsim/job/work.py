@@ -10,7 +10,7 @@ et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 
 from netsim.job.job import Job
 from netsim.job.model import Model
@@ -81,7 +81,7 @@ def sizes_of(job: Job) -> Sizes:
     )
 
 
-@cache
+@lru_cache(maxsize=1024)
 def layer_kernels(job: Job, experts: bool) -> tuple[Kernel, ...]:
     """The kernels of one layer, with or without experts, in the order of the forward pass."""
     sizes = sizes_of(job)
@@ -100,7 +100,7 @@ def layer_kernels(job: Job, experts: bool) -> tuple[Kernel, ...]:
     return attention + second + inner + _behind(job, sizes, "feed-forward")
 
 
-@cache
+@lru_cache(maxsize=1024)
 def head_kernels(job: Job) -> tuple[Kernel, ...]:
     """Those behind the last layer: its norm, the logits, and the loss in 32 bits."""
     sizes, model = sizes_of(job), job.model
@@ -113,7 +113,7 @@ def head_kernels(job: Job) -> tuple[Kernel, ...]:
     )
 
 
-@cache
+@lru_cache(maxsize=1024)
 def embedding_kernels(job: Job) -> tuple[Kernel, ...]:
     """Those before the first layer: rows of the table are looked up, and added to backward."""
     sizes, model = sizes_of(job), job.model
