@@ -77,14 +77,15 @@ class Figure:
 
     @property
     def agrees(self) -> bool:
-        """Whether ours is the stated value to its last digit, or beyond a stated bound."""
+        """Whether ours, rounded or cut off to its last digit, is as stated; or beyond a bound."""
         if self.number is None:
             return False
         if self.stated[0] in "<>":
             return (self.ours > self.number) == (self.stated[0] == ">")
         digits, _, power = self.stated.partition("e")
         last = 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
-        return abs(self.ours - self.number) <= last
+        steps = (self.ours - self.number) / last
+        return -0.5 <= steps < 1  # what was cut off is up to a digit less
 
 
 @cache
