@@ -233,7 +233,8 @@ class _Chains:
         """What is between the begin and the end of a step."""
         n = self.ranks.size
         idle = self._in_step(step, begin_ps, end_ps)
-        length = np.bincount(idle.rank, idle.until_ps - idle.from_ps, n).astype(np.int64)
+        length = np.zeros(n, np.int64)
+        np.add.at(length, idle.rank, idle.until_ps - idle.from_ps)
         exposed = np.zeros((n, self.kinds.size), np.int64)
         at, until, floor, of = idle.ended_by, idle.until_ps, idle.from_ps, idle.rank
         others = at == OTHERS
