@@ -239,7 +239,7 @@ class _Chains:
         at, until, floor, of = idle.ended_by, idle.until_ps, idle.from_ps, idle.rank
         others = at == OTHERS
         bubble = [(of[others], floor[others], until[others])]
-        skew: list[tuple[Ints, Ints, Ints]] = []
+        skew = [(of[:0], floor[:0], until[:0])]
         while True:
             open_ = np.flatnonzero((at >= 0) & (until > floor))
             if not open_.size:

@@ -169,6 +169,7 @@ def small(rng: random.Random) -> Tree:
             },
             {"kind": "pipeline_1f1b", "stages": 2, "microbatches": 3, "activations": size},
             {"kind": "halving_doubling", "size": "4KB", "group_size": 2, "compute": "1us"},
+            {"kind": "training", "job": tiny_job(rng), "steps": rng.choice([1, 2])},
         ]
     )
     if "slot" in tree["topology"] and rng.random() < 0.4:
@@ -179,6 +180,28 @@ def small(rng: random.Random) -> Tree:
     if rng.random() < 0.2:
         tree["outputs"] = {"sample": rng.choice(["auto", "1us", "20us"])}
     return tree
+
+
+def tiny_job(rng: random.Random) -> Tree:
+    """A training job of two or four ranks."""
+    layout = rng.choice([{"pp": 2}, {"dp": 2, "zero": 1}, {"tp": 2}, {"pp": 2, "tp": 2}])
+    return {
+        "model": {
+            "layers": 4,
+            "hidden": 16,
+            "heads": 2,
+            "sequence": 16,
+            "vocabulary": 16,
+        },
+        "machine": {
+            "memory": "1GB",
+            "matrix": {"peak": {"bf16": "1TFLOP/s"}},
+            "scale_up": {"rate": "100Gbps"},
+            "scale_out": {"rate": "100Gbps"},
+            "domain_gpus": 2,
+        },
+        "layout": {"global_batch": 4, **layout},
+    }
 
 
 def params(tree: Tree) -> Iterator[tuple[tuple[Any, ...], Param]]:

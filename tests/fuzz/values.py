@@ -27,6 +27,7 @@ PLAUSIBLE: dict[str, tuple[Any, ...]] = {
     "text": ("some text", "", "π ≈ 3"),
     "file": ("pfc_victim.csv", "wan_beside.csv", "none.csv"),
     "sizes": ("4KB", "1B", "web_search", "homa_w1", [["1KB", 0.5], ["9KB", 1.0]]),
+    "job": ("gpt3_175b", "moe", "none.toml", {"model": "llama3_8b"}),
     "topology": ("fat_tree", {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2}),
     "ports": ("all", ["leaf0:*", "leaf0 -> spine*"], ["leaf0:1", "h1"], ["h0 - leaf*"], 3, 0, []),
     "hosts": (["h0"], ["h*"], 1, 0, "h1"),
