@@ -71,6 +71,9 @@ BARRIER = COLLECTIVES.index("BARRIER")
 _VERSION = 1
 _ID, _NAME, _KIND, _CTRL, _DATA, _DURATION, _INPUTS = 1, 2, 3, 4, 5, 7, 8
 
+SUFFIX = ".0.et"
+"""Behind the prefix, the name of the first rank's trace."""
+
 PS_PER_US = 10**6
 LONGEST_US = HORIZON_PS // PS_PER_US
 

@@ -10,12 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.flows import Workload
-from netsim.foreign.chakra import COLLECTIVE, COLLECTIVES, COMP, MEM_LOAD, MEM_STORE, RECV, SEND
+from netsim.foreign.chakra import (
+    COLLECTIVE,
+    COLLECTIVES,
+    COMP,
+    MEM_LOAD,
+    MEM_STORE,
+    RECV,
+    SEND,
+    SUFFIX,
+)
 from netsim.foreign.chakra_attributes import MISSING
 from netsim.limits import HORIZON_PS, PS_BITS
 from netsim.operations import How, Operations
 from netsim.traffic._chakra_nodes import OF_SHARDS, WHATS, Nodes, instances, messages, sized
 from netsim.traffic._order import earliest
+from netsim.units import written
 
 Ints = NDArray[np.int64]
 
@@ -54,6 +64,7 @@ class ChakraOperations:
 
     def __init__(self, nodes: Nodes, machine: Machine, hows: Mapping[str, How]) -> None:
         self.nodes, self.machine, self.hows = nodes, machine, hows
+        self.name = written(nodes.traces[0].path.name.removesuffix(SUFFIX))
         self.ops = Operations(len(nodes.traces))
         self.made = np.full(len(nodes), -1, np.int64)
         self.collectives = instances(nodes)
@@ -179,11 +190,11 @@ class ChakraOperations:
         return "" if self.labels is None else [self.labels[node] for node in which.tolist()]
 
     def _notes(self) -> Iterator[str]:
-        """What is not as in the traces."""
+        """What of the traces is not simulated, or not as they say."""
         of, total = self.nodes, len(self.nodes)
         counts = {
             "read or write memory, which takes no time": np.isin(of.kind, (MEM_LOAD, MEM_STORE)),
-            "are on the GPU and take no time": (of.kind == COMP)
+            "compute on the GPU and take no time (traffic.tflops)": (of.kind == COMP)
             & (self.duration_ps == 0)
             & (of.numbers["is_cpu_op"] <= 0),
             "send 0 bytes, and are sent as 1 byte": (of.kind == SEND) & (self.size == 0),
@@ -197,4 +208,4 @@ class ChakraOperations:
             )
         for what, which in counts.items():
             if which.any():
-                yield f"{int(which.sum()):,} of {total:,} nodes {what}"
+                yield f"{self.name}: {int(which.sum()):,} of {total:,} nodes {what}"

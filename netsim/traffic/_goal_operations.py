@@ -170,9 +170,10 @@ class GoalOperations:
         place[self.order] = np.arange(len(one))
         edges = one.first, one.then
         settled = any(is_chain(some, cpu[some], *edges) for some in (computing, self.order))
-        guessed = None if settled else self._guessed()
+        self.is_guessed = not settled
+        order = self._guessed() if self.is_guessed else None
         for made, of, _ in self.computes:
-            self.ops.set_order(made, place[of] if guessed is None else guessed[made])
+            self.ops.set_order(made, place[of] if order is None else order[made])
 
     def _guessed(self) -> Ints:
         """int64[operations]: in which order they could start if all cpus were free.
@@ -233,6 +234,8 @@ class GoalOperations:
         if of.waits.any():
             late = int(of.waits.sum())
             yield f"{name}: {late:,} of {n:,} messages wait until their receive is posted"
+        if self.is_guessed:
+            yield f"{name}: what shares a cpu runs in the order in which it could on idle ones"
         if one.nic.any():
             many = int((one.nic > 0).sum())
             yield f"{name}: {many:,} operations name a NIC, which is not heeded"

@@ -26,7 +26,7 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
-from netsim.foreign.chakra import read_trace, trace_files
+from netsim.foreign.chakra import SUFFIX, read_trace, trace_files
 from netsim.foreign.chakra_groups import groups_of, read_groups
 from netsim.inputs import user_path
 from netsim.network import Network
@@ -54,8 +54,6 @@ PARAMS = [
     *OF_COLLECTIVES,
     *OF_RANKS,
 ]
-
-SUFFIX = ".0.et"
 
 
 def reads(params: Mapping[str, Any], directory: Path) -> list[Path]:

@@ -212,7 +212,7 @@ def test_operations_take_as_long_as_a_roofline_says(tmp_path: Path) -> None:
     load = chakra(tmp_path, [nodes, [Node(0, RECV, takes(0))]], tflops=2, memory="8Tbps")
     lasts = {label: end - begin for (_, _, label), (begin, end) in times(load).items()}
     assert (lasts["dense"], lasts["thin"], lasts["other"]) == (3 * US, 1 * US, 1 * US)
-    assert load.notes == ("1 of 5 nodes have no num_ops, and take as long as the trace says",)
+    assert load.notes == ('"t": 1 of 5 nodes have no num_ops, and take as long as the trace says',)
 
 
 def test_what_is_not_as_in_the_traces_is_told(tmp_path: Path) -> None:
@@ -225,10 +225,10 @@ def test_what_is_not_as_in_the_traces_is_told(tmp_path: Path) -> None:
     ]
     load = chakra(tmp_path, [nodes, [nodes[-1]]])
     assert load.notes == (
-        "1 of 6 nodes read or write memory, which takes no time",
-        "1 of 6 nodes are on the GPU and take no time",
-        "1 of 6 nodes send 0 bytes, and are sent as 1 byte",
-        "2 of 6 nodes do a collective with a root, and the first of the group is it",
+        '"t": 1 of 6 nodes read or write memory, which takes no time',
+        '"t": 1 of 6 nodes compute on the GPU and take no time (traffic.tflops)',
+        '"t": 1 of 6 nodes send 0 bytes, and are sent as 1 byte',
+        '"t": 2 of 6 nodes do a collective with a root, and the first of the group is it',
     )
 
 

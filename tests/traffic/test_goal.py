@@ -129,7 +129,10 @@ def test_what_waits_for_a_message_does_not_keep_the_cpu_from_what_sends_it(tmp_p
         *("early: calc 2000", "s: send 8b to 1", "s requires early", "|"),
         *("r: recv 8b from 0", "s: send 8b to 0", "s requires r"),
     )
-    told = times(goal(tmp_path, text))
+    load = goal(tmp_path, text)
+    (note,) = load.notes
+    assert note.endswith("what shares a cpu runs in the order in which it could on idle ones")
+    told = times(load)
     assert told["compute line 6"] == (0, 2 * US)
     assert told["compute line 4"][0] > 2 * US
 
