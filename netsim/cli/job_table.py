@@ -11,6 +11,9 @@ from netsim.units import format_bytes
 
 Job = Mapping[str, Any]
 
+MOST_STEPS = 6
+"""More would not fit on a screen."""
+
 
 def job_tables(job: Job | None) -> Iterator[Wide]:
     """What summary.json has of a job ("job"), as tables; none if it has nothing."""
@@ -23,33 +26,31 @@ def job_tables(job: Job | None) -> Iterator[Wide]:
 
 
 def _steps(job: Job) -> Wide:
-    """The time of the steps: a column for each part, the mean of all ranks; a row for each step."""
-    steps: Sequence[Mapping[str, Any]] = job["steps"]
+    """The time of the steps: a row for each part, the mean of all ranks; a column for each step."""
+    steps: Sequence[Mapping[str, Any]] = job["steps"][:MOST_STEPS]
     unit, scale = common_unit([one["time_ps"] for one in steps])
-
-    def column(title: str, times: Sequence[float], rank: int = 0) -> Column:
-        cells = [number(time, scale) for time in times]
-        if rank:
-            shares = [100 * time / one["time_ps"] for time, one in zip(times, steps, strict=True)]
-            cells = [f"{cell} ({share:.1f} %)" for cell, share in zip(cells, shares, strict=True)]
-        return Column(f"{title}\n{unit}", cells, rank)
-
-    columns = [
-        Column("step", [str(k) for k in range(len(steps))]),
-        column("time", [one["time_ps"] for one in steps]),
-        column("computing", [one["compute_ps"] for one in steps], 1),
-    ]
-    if any(one["mfu"] is not None for one in steps):
-        cells = ["-" if one["mfu"] is None else f"{100 * one['mfu']:.1f} %" for one in steps]
-        columns.insert(2, Column("MFU", cells))
+    parts: dict[str, list[float]] = {"computing": [one["compute_ps"] for one in steps]}
     for kind in dict.fromkeys(kind for one in steps for kind in one["exposed_ps"]):
         times = [one["exposed_ps"].get(kind, 0) for one in steps]
-        columns.append(column(f"exposed {kind}".rstrip(), times, 2))
+        parts[f"exposed {kind}".rstrip()] = times
     for name in ("bubble", "skew", "other"):
         times = [one[f"{name}_ps"] for one in steps]
-        if any(times) or name == "bubble":
-            columns.append(column(name, times, 3))
-    return Wide(columns, title="Steps, mean of the ranks", elsewhere="summary.json has all")
+        if any(times):
+            parts[name] = times
+    has_mfu = any(one["mfu"] is not None for one in steps)
+    names = [f"time, {unit}", *(["MFU"] if has_mfu else []), *parts]
+    columns = [Column("", names, left=True)]
+    for k, one in enumerate(steps):
+        cells = [number(one["time_ps"], scale)]
+        if has_mfu:
+            cells.append("-" if one["mfu"] is None else f"{100 * one['mfu']:.1f} %")
+        for times in parts.values():
+            share = 100 * times[k] / one["time_ps"]
+            cells.append(f"{number(times[k], scale)} ({share:.1f} %)")
+        columns.append(Column(f"step {k}", cells, rank=k))
+    left_out = len(job["steps"]) - len(steps)
+    title = "Steps, mean of the ranks" + (f", the first {MOST_STEPS}" if left_out else "")
+    return Wide(columns, title=title, elsewhere="summary.json has all")
 
 
 def _collectives(found: Sequence[Mapping[str, Any]]) -> Wide:

@@ -152,7 +152,7 @@ OPERATIONS = (
         "algorithm_bps",
         "bit/s",
         "of a message or a collective: its size by its time, from when the last rank began until "
-        "the last one was done",
+        "the last one was done; null of what is timed by a formula",
     ),
     Column(
         "bus_bps",

@@ -64,7 +64,8 @@ def _utilisation(time_ps: float, steps: Steps | None) -> float | None:
 def _collectives(table: Table) -> list[dict[str, Any]]:
     """The messages and collectives by kind, by what they are, and by how many ranks take part.
 
-    Bandwidths are those of all of them together: the sum of sizes by the sum of times.
+    Bandwidths are those of all of them together: the sum of sizes by the sum of times; None if they
+    are timed by a formula.
     """
     found = instances(table)
     timed = np.flatnonzero((found.length_ps > 0) & (found.size_bytes > 0))
@@ -77,6 +78,7 @@ def _collectives(table: Table) -> list[dict[str, Any]]:
     for k, row in enumerate(rows[first].tolist()):
         these = timed[which == k]
         size, length = found.size_bytes[these], found.length_ps[these]
+        formula = bool(table["formula"][row])
         rate = 8e12 * size.sum() / length.sum()
         factor = factors(what[first[k] :][:1], table["ranks"][row : row + 1])[0]
         told.append(
@@ -88,8 +90,8 @@ def _collectives(table: Table) -> list[dict[str, Any]]:
                 "size_bytes": float(size.mean()),
                 "time_ps": float(length.mean()),
                 "time_max_ps": int(length.max()),
-                "algorithm_bps": float(rate),
-                "bus_bps": float(rate * factor),
+                "algorithm_bps": None if formula else float(rate),
+                "bus_bps": None if formula else float(rate * factor),
             }
         )
     return told

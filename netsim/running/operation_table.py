@@ -101,11 +101,11 @@ def _last_before(tasks: TaskTable, end_ps: Ints) -> Ints:
 
 def bandwidths(table: Table) -> Table:
     """Of messages and collectives the bandwidth of their algorithm and of the bus, in bit/s; NaN of
-    what is neither, is not done or took no time."""
+    what is neither, is not done, took no time or was timed by a formula."""
     n = table["group"].size
     algorithm, bus = (np.full(n, np.nan) for _ in range(2))
     found = instances(table)
-    timed = (found.length_ps > 0) & (found.size_bytes > 0)
+    timed = (found.length_ps > 0) & (found.size_bytes > 0) & ~table["formula"][found.first]
     rate = np.where(timed, 8e12 * found.size_bytes / np.where(timed, found.length_ps, 1), np.nan)
     rows = found.rows
     algorithm[rows] = rate[found.of_row]

@@ -155,6 +155,18 @@ def test_bandwidths_and_figures() -> None:
     assert job_figures(table, None)["job"]["mfu"] is None
 
 
+def test_what_a_formula_says_has_no_bandwidth() -> None:
+    ops = Operations(2)
+    ops.collective("all_reduce", [0, 1], 9000, "auto", 0, "tp", duration_ps=US)
+    ops.send(0, 1, 9000)
+    table = simulated(ops)
+    timed, sent = job_figures(table, None)["job"]["collectives"][::-1]
+    assert (timed["kind"], timed["time_ps"], timed["bus_bps"]) == ("tp", US, None)
+    assert (sent["kind"], sent["what"]) == ("pp", "send")
+    assert sent["bus_bps"] == pytest.approx(table["bus_bps"][-1])
+    assert np.isnan(table["bus_bps"][:2]).all()
+
+
 def test_factors_of_the_bus() -> None:
     what = np.array(["all_reduce", "all_gather", "all_to_all", "broadcast", "send"])
     assert factors(what, np.array([8, 8, 4, 8, 2])).tolist() == [1.75, 0.875, 0.75, 1, 1]
