@@ -1,0 +1,173 @@
+"""Collective algorithms of MSCCL: what every GPU sends and receives, in files of XML.
+
+    <algo name="ring" proto="Simple" nchannels="1" nchunksperloop="8" ngpus="8" coll="allreduce">
+      <gpu id="0" i_chunks="8" o_chunks="0" s_chunks="0">
+        <tb id="0" send="1" recv="7" chan="0">
+          <step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1" depid="-1"
+                deps="-1" hasdep="0"/>
+
+A thread block (tb) has one peer to send to and one to receive from, and does its steps one after
+the other. A step may wait for a step of another thread block of its GPU. TACOS writes such files,
+too. Source: MSCCL's parser; astra-sim/astra-sim, examples/system/custom_collectives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from netsim.errors import InputError
+from netsim.inputs import read_bytes, whole
+from netsim.units import written
+
+SENDS = ("s", "rcs", "rrs", "rrcs")
+RECEIVES = ("r", "rrc", "rcs", "rrs", "rrcs")
+LOCAL = ("cpy", "re", "nop")
+"""Types of steps: those that send, those that receive, some of them both, and the others."""
+
+NONE = -1
+
+
+@dataclass(frozen=True)
+class Step:
+    """Step `number` of a thread block: `count` chunks; it waits for (thread block, step)."""
+
+    number: int
+    type: str
+    count: int
+    after: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class Block:
+    """A thread block, with the peers that it sends to and receives from, NONE or a GPU."""
+
+    gpu: int
+    number: int
+    send: int
+    receive: int
+    channel: int
+    steps: tuple[Step, ...]
+
+    @property
+    def name(self) -> str:
+        return f"gpu {self.gpu}, tb {self.number}"
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """An algorithm for `n_gpus`, of a buffer that is cut into `n_chunks`."""
+
+    path: Path
+    name: str
+    collective: str
+    n_gpus: int
+    n_chunks: int
+    blocks: tuple[Block, ...]
+
+    def error(self, block: Block, message: str) -> InputError:
+        """An error that names a thread block."""
+        return InputError(f"{block.name}: {message}", file=str(self.path))
+
+
+def read_msccl(path: Path) -> Algorithm:
+    """The algorithm of a file. Raises InputError naming the file and what is wrong with it."""
+    content = read_bytes(path)
+    try:
+        root = ElementTree.fromstring(content)
+    except ElementTree.ParseError as error:
+        raise InputError(f"is not XML: {error}", file=str(path)) from None
+    except (ValueError, LookupError):  # of an encoding that is none
+        raise InputError("is not XML", file=str(path)) from None
+    try:
+        return _algorithm(path, root)
+    except InputError as error:
+        raise error.at(file=str(path)) from None
+
+
+def _algorithm(path: Path, root: ElementTree.Element) -> Algorithm:
+    if root.tag != "algo":
+        raise InputError(
+            f"begins with <{root.tag}>", hint='<algo ngpus="8" nchunksperloop="8" ...>'
+        )
+    n_gpus, n_chunks = _number(root, "ngpus", 1), _number(root, "nchunksperloop", 1)
+    blocks: list[Block] = []
+    seen: set[int] = set()
+    for gpu in _children(root, "gpu"):
+        number = _number(gpu, "id")
+        if number >= n_gpus or number in seen:
+            what = "there already" if number in seen else f"not one of {n_gpus}"
+            raise InputError(f"gpu {number} is {what}")
+        seen.add(number)
+        blocks += [_block(number, block, n_gpus) for block in _children(gpu, "tb")]
+    if len(seen) < n_gpus:
+        raise InputError(f"has {len(seen)} of {n_gpus} GPUs (ngpus)")
+    name, collective = (root.get(key, "") for key in ("name", "coll"))
+    made = Algorithm(path, name, collective, n_gpus, n_chunks, tuple(blocks))
+    _check(made)
+    return made
+
+
+def _block(gpu: int, block: ElementTree.Element, n_gpus: int) -> Block:
+    number = _number(block, "id")
+    try:
+        send, receive = _number(block, "send", NONE), _number(block, "recv", NONE)
+        for peer in (send, receive):
+            if peer >= n_gpus or peer == gpu:
+                raise InputError(f"its peer is GPU {peer}")
+        steps = [_step(step) for step in _children(block, "step")]
+        if [step.number for step in steps] != list(range(len(steps))):
+            raise InputError("its steps are not numbered from 0 on")
+        for step in steps:
+            if (step.type in SENDS and send == NONE) or (step.type in RECEIVES and receive == NONE):
+                raise InputError(f"step {step.number} ({step.type}) has no peer")
+        return Block(gpu, number, send, receive, _number(block, "chan"), tuple(steps))
+    except InputError as error:
+        raise InputError(f"gpu {gpu}, tb {number}: {error.message}", hint=error.hint) from None
+
+
+def _step(step: ElementTree.Element) -> Step:
+    number, kind = _number(step, "s"), step.get("type", "")
+    if kind not in (*SENDS, *RECEIVES, *LOCAL):
+        known = ", ".join(dict.fromkeys((*SENDS, *RECEIVES, *LOCAL)))
+        raise InputError(f"step {number}: {written(kind)} is no type", hint=known)
+    block, of = _number(step, "depid", NONE), _number(step, "deps", NONE)
+    after = None if NONE in (block, of) else (block, of)
+    return Step(number, kind, _number(step, "cnt", 0 if kind in LOCAL else 1), after)
+
+
+def _check(made: Algorithm) -> None:
+    """Thread blocks have names of their own, and wait for steps that there are."""
+    steps: dict[tuple[int, int], int] = {}
+    for block in made.blocks:
+        if (block.gpu, block.number) in steps:
+            raise made.error(block, "is there already")
+        steps[block.gpu, block.number] = len(block.steps)
+    for block in made.blocks:
+        for step in block.steps:
+            if step.after is not None and step.after[1] >= steps.get((block.gpu, step.after[0]), 0):
+                what = f"step {step.number} waits for step {step.after[1]} of tb {step.after[0]}"
+                raise made.error(block, f"{what}, which does not exist")
+
+
+def _children(of: ElementTree.Element, tag: str) -> list[ElementTree.Element]:
+    for child in of:
+        if child.tag != tag:
+            raise InputError(f"<{child.tag}> in <{of.tag}>", hint=f"<{tag}>")
+    return list(of)
+
+
+def _number(of: ElementTree.Element, key: str, least: int = 0) -> int:
+    """A whole number among the attributes."""
+    given: Mapping[str, str] = of.attrib
+    try:
+        number = whole(given[key])
+    except KeyError:
+        raise InputError(f"<{of.tag}> has no {key}") from None
+    except ValueError:
+        number = least - 1
+    if not least <= number < 1 << 31:
+        raise InputError(f"{key} of <{of.tag}> is {written(given[key])}", hint=f"{least} or more")
+    return number
