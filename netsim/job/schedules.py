@@ -90,8 +90,8 @@ SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb_h1", "zb_h2")
 """Every schedule by its name."""
 
 
-def make_schedule(name: str, stages: int, micro_batches: int, chunks: int = 1) -> Schedule:
-    """The schedule of a name in SCHEDULES.
+def check_schedule(name: str, stages: int, micro_batches: int, chunks: int = 1) -> None:
+    """Refuse what there is no schedule for.
 
     Raises:
         InputError: an unknown name, or numbers that the schedule cannot have.
@@ -111,6 +111,11 @@ def make_schedule(name: str, stages: int, micro_batches: int, chunks: int = 1) -
             f"{micro_batches} micro-batches cannot be interleaved over {stages} stages",
             hint=f"a multiple of {stages}",
         )
+
+
+def make_schedule(name: str, stages: int, micro_batches: int, chunks: int = 1) -> Schedule:
+    """The schedule of a name in SCHEDULES. Raises InputError as `check_schedule`."""
+    check_schedule(name, stages, micro_batches, chunks)
     pieces = micro_batches * chunks
     turns = [_turns(name, stages, stage, micro_batches, chunks) for stage in range(stages)]
     each = [_in_order(one, pieces) for one in turns]

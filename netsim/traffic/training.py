@@ -106,6 +106,7 @@ def flows(
     _check_files(params)
     job = _job(params, context)
     part = _part(params, job, context)
+    context.expect(2 * params["steps"] * part.n_messages, key="traffic.job")
     hosts = _hosts(params, part, network, rng, context)
     if network.relays is not None:
         part = replace(part, rack=hosts // network.relays.rack)

@@ -20,7 +20,7 @@ from netsim.errors import InputError
 from netsim.job.job import Job
 from netsim.job.messages import Message, group_sizes, messages
 from netsim.job.ranks import Ranks
-from netsim.job.schedules import Schedule, make_schedule
+from netsim.job.schedules import Schedule, check_schedule, make_schedule
 from netsim.job.work import head_kernels, layer_kernels
 from netsim.operations import How
 from netsim.training.routing import Routing
@@ -115,6 +115,21 @@ class Part:
         return int(self.ranks.groups(message.group).shape[1])
 
     @property
+    def n_messages(self) -> int:
+        """About how many messages its ranks send in a step, and pieces of work they compute."""
+        layers = [n for place in self.places for n in self.job.virtual_stages[place]]
+        moe = sum(self.job.model.has_experts(layer) for layer in layers)
+        count = {"layer": len(layers), "moe_layer": moe, "dense_layer": len(layers) - moe}
+        count["virtual_stage"] = len(self.places)
+        pieces = 2 * self.micro_batches * (len(layers) + len(self.places))
+        for one in self.messages:
+            sends = 1 if one.kind in self.formula or one.what == "send" else one.n - 1
+            channels = self.how[one.kind].channels if one.kind in self.how else 1
+            often = self.buckets if one.when == "step" else one.times * self.micro_batches
+            pieces += count.get(one.per, 1) * often * (2 * sends * channels + 1)
+        return pieces * len(self.ranks) // self.ranks.pp
+
+    @property
     def model_flops(self) -> float:
         """Operations of one step of the part that the model needs, as in `netsim.job.step`."""
         job, layers = self.job, [n for place in self.places for n in self.job.virtual_stages[place]]
@@ -183,13 +198,12 @@ def part_of(job: Job, cut: Cut, **how: Any) -> Part:
         )
     pp = _some(cut.stages, layout.pp, "stages", "stages")
     n = _some(cut.micro_batches, layout.micro_batches, "micro_batches", "micro-batches")
-    ranks = Ranks(tp=tp, cp=layout.cp, dp=dp, pp=pp, levels=levels, ep=layout.ep)
-    part = Part(job, ranks, n, **how)
     try:
-        _ = part.schedule
+        check_schedule(layout.schedule, pp, n, layout.virtual_stages)
     except InputError as error:
         raise error.at(key="micro_batches") from None
-    return part
+    ranks = Ranks(tp=tp, cp=layout.cp, dp=dp, pp=pp, levels=levels, ep=layout.ep)
+    return Part(job, ranks, n, **how)
 
 
 def _some(asked: int | None, there_are: int, key: str, what: str) -> int:
