@@ -85,7 +85,7 @@ def test_an_eager_send_is_over_as_it_begins_and_a_large_one_waits(tmp_path: Path
     eager = times(goal(tmp_path, text))
     assert eager["compute line 4"][0] == 0
     assert eager["receive line 3 to 9"][1] == 9 * US
-    for limit, waits in (("4096B", False), ("4095B", True), ("none", False)):
+    for limit, waits in (("4096B", False), ("4095B", True), ("0B", True), ("none", False)):
         load = goal(tmp_path, text, eager=limit)
         late = times(load)
         assert late["receive line 3 to 9"][1] == 9 * US + waits * (CONTROL + ONE_PACKET)
