@@ -33,6 +33,12 @@ KINDS = {
 TIMELINE = "timeline"
 """The kind that is of some hosts and times."""
 
+CRITICAL, PATH_HOSTS = "critical", 8
+"""In place of hosts: so many of the critical path, those that it is at for longest."""
+
+MOST_HOSTS = 1_000_000
+"""More are not looked for."""
+
 TOPOLOGY = "topology"
 """The kind that --y is for as well."""
 
@@ -62,7 +68,11 @@ COMPARISONS = {"load": "fct_vs_load", "transports": "transports"}
     f"such as drops; {Y} by default. With --kind topology what links are coloured by: utilisation, "
     "drops, trims, marks, lost, pauses or queue.",
 )
-@click.option("--hosts", metavar="HOSTS", help='Of a timeline: hosts to show, such as "0..3,8".')
+@click.option(
+    "--hosts",
+    metavar="HOSTS",
+    help='Of a timeline: hosts to show, such as "0..3,8", or "critical", of the critical path.',
+)
 @click.option("--from", "since", metavar="TIME", help="Of a timeline: begin there, such as 10us.")
 @click.option("--to", "until", metavar="TIME", help="Of a timeline: end there.")
 @click.option("--critical", is_flag=True, help="Of a timeline: draw the critical path into it.")
@@ -155,13 +165,17 @@ def _view(
     from netsim.units import parse_time_ps
 
     path = None
-    if critical and len(points) == 1:
+    times = [parse_time_ps(text) if text is not None else None for text in (since, until)]
+    if (critical or hosts == CRITICAL) and len(points) == 1:
         from netsim.tracing.critical_path import critical_path
 
         path = critical_path(points[0])
         for warning in path.warnings:
             click.echo(f"warning: {warning}", err=True)
-    times = [parse_time_ps(text) if text is not None else None for text in (since, until)]
+        if hosts == CRITICAL:
+            return View(
+                path.hosts(PATH_HOSTS, times[0] or 0, times[1]), times[0] or 0, times[1], path
+            )
     return View(_hosts(hosts), times[0] or 0, times[1], path)
 
 
@@ -177,6 +191,8 @@ def _hosts(text: str | None) -> list[int] | None:
             raise InputError(
                 f"{written(part.strip())} is no host", key="--hosts", hint='such as "0..3,8"'
             )
+        if int(ends[1]) - int(ends[0]) >= MOST_HOSTS:
+            raise InputError(f"{written(part.strip())} are too many hosts", key="--hosts")
         found += range(int(ends[0]), int(ends[1]) + 1)
     return found
 

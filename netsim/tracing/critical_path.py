@@ -50,6 +50,19 @@ class CriticalPath:
         """When the last piece ends."""
         return int(self.pieces["until_ps"][-1]) if len(self.pieces) else self.begin_ps
 
+    def hosts(self, most: int, from_ps: int = 0, to_ps: int | None = None) -> list[int]:
+        """The hosts at which the path is for longest between two times, in ascending order; at the
+        source while a flow is under way."""
+        import polars as pl
+
+        end = self.end_ps if to_ps is None else to_ps
+        length = pl.col("until_ps").clip(from_ps, end) - pl.col("from_ps").clip(from_ps, end)
+        found = self.pieces.group_by("host").agg(length.sum().alias("time_ps"))
+        found = found.filter(pl.col("time_ps") > 0).sort(
+            "time_ps", "host", descending=[True, False]
+        )
+        return sorted(found["host"].head(most).to_list())
+
     def by_kind(self) -> pl.DataFrame:
         """The time of each kind of piece (`what`, `kind`), the longest first.
 
