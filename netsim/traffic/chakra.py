@@ -41,7 +41,7 @@ from netsim.traffic._ranks import hosts_of
 ONE_EACH, ALL = AT_ONCE = ("one_each", "all")
 
 PARAMS = [
-    Param("file", "text", REQUIRED, "the prefix of the traces, what stands before .0.et"),
+    Param("file", "file", REQUIRED, "the prefix of the traces, what stands before .0.et"),
     Param("groups", "file", None, "process groups, a file of JSON, if traces do not have them"),
     Param("at_once", "choice", ONE_EACH, "how many nodes a rank runs at a time", choices=AT_ONCE),
     Param(
