@@ -16,9 +16,9 @@ from netsim.errors import InputError
 from netsim.limits import COUNT, HORIZON_PS
 from netsim.model.columns import column_of, find_cycle, first_of
 from netsim.model.flows import FlowTable
+from netsim.model.job_steps import JobSteps
 from netsim.model.operations import OperationTable
 from netsim.model.programs import ProgramUse, is_program, program_use
-from netsim.model.steps import Steps
 from netsim.plugins.registry import PluginUse
 
 COMPUTE, SEND, RECEIVE, JOIN = range(4)
@@ -270,7 +270,7 @@ class Workload:
     program: ProgramUse | None = None
     notes: tuple[str, ...] = ()
     operations: OperationTable | None = None
-    steps: Steps | None = None
+    steps: JobSteps | None = None
 
     @property
     def has_tasks(self) -> bool:
@@ -343,7 +343,7 @@ class Workload:
             program=programs[0] if programs else None,
             notes=notes,
             operations=OperationTable.join(operations) if operations else None,
-            steps=Steps.join(steps),
+            steps=JobSteps.join(steps),
         )
 
 

@@ -11,7 +11,8 @@ load = ops.lower(hosts=[0, 8])
 from __future__ import annotations
 
 from netsim.collectives import How
+from netsim.model.job_steps import JobSteps
 from netsim.operations.operations import Operations
 
-__all__ = ["How", "Operations"]
+__all__ = ["How", "JobSteps", "Operations"]
 """What traffic patterns and readers of traces import."""

@@ -10,11 +10,11 @@ from netsim.running.operation_table import factors, instances
 from netsim.running.step_times import StepTime, step_times
 
 if TYPE_CHECKING:
-    from netsim.model.steps import Steps
+    from netsim.model.job_steps import JobSteps
     from netsim.results.run_result import Table
 
 
-def job_figures(table: Table | None, steps: Steps | None) -> dict[str, Any]:
+def job_figures(table: Table | None, steps: JobSteps | None) -> dict[str, Any]:
     """The operations' part of the summary, if there are any.
 
     "operations" counts them, and "job" has, of all steps that are done ("steps") and of their sum,
@@ -40,7 +40,7 @@ def job_figures(table: Table | None, steps: Steps | None) -> dict[str, Any]:
     return {"operations": table["rank"].size, "operations_done": done, "job": job}
 
 
-def _step(found: StepTime, steps: Steps | None) -> dict[str, Any]:
+def _step(found: StepTime, steps: JobSteps | None) -> dict[str, Any]:
     time_ps = found.end_ps - found.begin_ps
     exposed = zip(found.kinds, found.exposed_ps.mean(0).tolist(), strict=True)
     return {
@@ -54,7 +54,7 @@ def _step(found: StepTime, steps: Steps | None) -> dict[str, Any]:
     }
 
 
-def _utilisation(time_ps: float, steps: Steps | None) -> float | None:
+def _utilisation(time_ps: float, steps: JobSteps | None) -> float | None:
     """Model FLOPs utilisation of a step."""
     if steps is None or not steps.model_flops or not steps.peak_flops or time_ps <= 0:
         return None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.job.schedules import BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT, FORWARD, Schedule
 from netsim.job.times import stage_times
-from netsim.model.steps import Steps
+from netsim.model.job_steps import JobSteps
 from netsim.operations import Operations
 from netsim.training.data import Gathered, Reduction
 from netsim.training.grid import Grid
@@ -46,12 +46,12 @@ def operations_of(part: Part, steps: int = 1) -> Operations:
     return ops
 
 
-def steps_of(part: Part, steps: int, n_operations: int) -> Steps:
+def steps_of(part: Part, steps: int, n_operations: int) -> JobSteps:
     """What is known of these steps. FLOPs are scaled as times are, so that utilisation is right."""
     job, ranks = part.job, part.ranks
     peak = job.machine.matrix.rate(job.precision.compute) * len(ranks)
     step = np.repeat(np.arange(steps, dtype=np.int32), n_operations // steps)
-    return Steps(step, part.scale * part.model_flops, peak)
+    return JobSteps(step, part.scale * part.model_flops, peak)
 
 
 def _add_step(grid: Grid, segments: Segments, order: Ints, gathered: Gathered) -> Gathered:

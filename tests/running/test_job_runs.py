@@ -31,8 +31,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from netsim.model.steps import Steps
-from netsim.operations import Operations
+from netsim.operations import JobSteps, Operations
 from netsim.params import Param
 
 PARAMS = [Param("forward", "time", "10us", "of a batch")]
@@ -51,7 +50,7 @@ def flows(params, network, rng, context):
         ops.after(first, summed[0])
         ops.after(second, summed[1])
     step = np.repeat(np.arange(2, dtype=np.int32), len(ops) // 2)
-    return replace(ops.lower(range(4)), steps=Steps(step, 1e9, 4e14))
+    return replace(ops.lower(range(4)), steps=JobSteps(step, 1e9, 4e14))
 '''
 
 

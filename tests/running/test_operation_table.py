@@ -11,7 +11,7 @@ from engine_runs import DROP_TAIL, build, run
 from traffic_cases import star
 
 from netsim.flows import Workload
-from netsim.model.steps import Steps
+from netsim.model.job_steps import JobSteps
 from netsim.operations import How, Operations
 from netsim.running.job_figures import job_figures
 from netsim.running.operation_table import factors, operation_table
@@ -125,7 +125,7 @@ def test_bandwidths_and_figures() -> None:
     grads = ops.compute(range(4), [3 * US, 5 * US, 4 * US, 4 * US], kind="backward")
     reduced = ops.collective("all_reduce", range(4), 40_960, How("ring"), 1, "dp")
     ops.after(grads, reduced)
-    steps = Steps(np.zeros(8, np.int32), model_flops=6e9, peak_flops=1e15)
+    steps = JobSteps(np.zeros(8, np.int32), model_flops=6e9, peak_flops=1e15)
     table = simulated(ops, steps.step)
     its = table["what"] == "all_reduce"
     length = table["end_ps"][its].max() - 5 * US

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class JobSteps:
     """The steps, such as of training, that a workload's operations belong to.
 
     Attributes:
@@ -30,7 +30,7 @@ class Steps:
         return int(self.step.max(initial=-1)) + 1
 
     @staticmethod
-    def join(parts: Sequence[tuple[Steps | None, int]]) -> Steps | None:
+    def join(parts: Sequence[tuple[JobSteps | None, int]]) -> JobSteps | None:
         """The steps of several workloads' operations, each with how many operations it has.
 
         Those of a workload without steps belong to step 0. FLOPs are known if all workloads that
@@ -42,7 +42,7 @@ class Steps:
         columns = [np.zeros(n, np.int32) if one is None else one.step for one, n in parts]
         work = [one.model_flops for one in known if one.model_flops is not None]
         peak = [one.peak_flops for one in known if one.peak_flops is not None]
-        return Steps(
+        return JobSteps(
             np.concatenate(columns),
             sum(work) if len(work) == len(known) else None,
             sum(peak) if len(peak) == len(known) else None,

@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from netsim.model.steps import Steps
+from netsim.model.job_steps import JobSteps
 
 
 def test_steps_of_several_workloads() -> None:
-    one = Steps(np.array([0, 1, 2], np.int32), 5e12, 1e15)
-    other = Steps(np.array([1, 0], np.int32), 2e12, 3e15)
-    both = Steps.join([(one, 3), (None, 2), (other, 2)])
+    one = JobSteps(np.array([0, 1, 2], np.int32), 5e12, 1e15)
+    other = JobSteps(np.array([1, 0], np.int32), 2e12, 3e15)
+    both = JobSteps.join([(one, 3), (None, 2), (other, 2)])
     assert both is not None
     assert both.step.tolist() == [0, 1, 2, 0, 0, 1, 0]
     assert both.n == 3
     assert (both.model_flops, both.peak_flops) == (7e12, 4e15)
-    unknown = Steps.join([(one, 3), (Steps(other.step, None, 3e15), 2)])
+    unknown = JobSteps.join([(one, 3), (JobSteps(other.step, None, 3e15), 2)])
     assert unknown is not None
     assert (unknown.model_flops, unknown.peak_flops) == (None, 4e15)
-    assert Steps.join([(None, 3), (None, 2)]) is None
+    assert JobSteps.join([(None, 3), (None, 2)]) is None
