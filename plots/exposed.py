@@ -118,7 +118,7 @@ def _by_model(results: Sequence[Result]) -> tuple[Fraction, dict[str, list[Resul
 def _cases(model: str, results: Sequence[Result], scale: Fraction) -> Iterator[Case]:
     if keys := sweeps.differing(results):
         raise InputError(f"the points of the {model} model differ in {', '.join(keys)}")
-    for curve in sweeps.by_transport(results).values():
+    for curve in sweeps.by_transport(results, apart=["traffic.size"]).values():
         each = [extra_times(result) for result in curve.results]
         extra = {
             key: float(np.mean([one[key] for one in each])) / float(scale) for key in STATISTICS

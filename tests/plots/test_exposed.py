@@ -83,3 +83,12 @@ def test_results_that_do_not_fit_are_refused(steps, point):
     other = point("homa", topology={"leaves": 8}, traffic=STEP | {"size": "97.39MB"})
     with pytest.raises(InputError, match=r"the MoE model differ in topology\.leaves"):
         exposed.make([*steps(FULL), other])
+
+
+def test_a_sweep_over_sizes_has_one_name_for_each_transport(point):
+    results = [
+        point(name, traffic=STEP | {"size": size}, axes={"traffic.size": size})
+        for size in FULL
+        for name in ("roce", "ndp")
+    ]
+    assert set(exposed.make(results).drawn["transport"]) == {"roce", "ndp"}
