@@ -10,8 +10,8 @@ of communication has a stream of its own, in which it runs in order:
 - embedding: the gradient of an embedding that the first and the last stage share.
 
 What overlaps is what the job's [overlap] says. A large job is simulated in part: the first `stages`
-of the pipeline, some `replicas` (or `racks` of a stage and `sites`), the first `tensor_ranks` of
-each tensor-parallel group, fewer `micro_batches`. `message_scale` multiplies all bytes and all
+of the pipeline, some `replicas` (or `rack_replicas`, `racks` of a stage and `sites`), the first
+`tensor_ranks` of each tensor-parallel group, fewer `micro_batches`. `message_scale` multiplies all bytes and all
 times of hosts, and kinds whose `fidelity` is "formula" take as long as the job's model says and
 send nothing. `netsim check` and the result's summary say what stands for what, and what is thereby
 left out.
@@ -55,6 +55,7 @@ PARAMS = [
     Param("placement_file", "file", None, "a CSV file of hosts and ranks, for placement = file"),
     Param("stages", "count", None, "of the pipeline, the first ones; all by default", minimum=1),
     Param("replicas", "count", None, "of the model; all by default", minimum=1),
+    Param("rack_replicas", "count", None, "in a rack; all by default", minimum=1),
     Param("racks", "count", None, "of each stage in a site; all by default", minimum=1),
     Param("sites", "count", None, "data centres; all by default", minimum=1),
     Param("tensor_ranks", "count", None, "of each group, the first ones; or all", minimum=1),
@@ -201,7 +202,11 @@ def _hosts(
     if params["placement"] == "file":
         file = params["placement_file"]
         return placement_of(part.ranks, file, context.directory, network.n_hosts)
-    rack_hosts = part.job.machine.domain_gpus * part.ranks.tp // part.job.layout.tp
+    # Without racks in the network, what the part has of the GPUs of one.
+    here, there = part.ranks, part.job.layout
+    rack_hosts = part.job.machine.domain_gpus * here.tp // there.tp
+    if here.levels is not None and there.dp_levels is not None:
+        rack_hosts = max(1, rack_hosts * here.levels[0] // there.dp_levels[0])
     if network.relays is not None:
         rack_hosts = network.relays.rack
     try:

@@ -42,13 +42,15 @@ class Cut:
     Attributes:
         stages: the first ones of the pipeline.
         replicas: of a job whose data parallelism is flat.
-        racks, sites: of one that has levels: racks of a stage and site, and sites.
+        rack_replicas, racks, sites: of one that has levels: replicas in a rack, racks of a stage
+            and site, and sites.
         tensor_ranks: the first ones of each tensor-parallel group.
         micro_batches: of a step.
     """
 
     stages: int | None = None
     replicas: int | None = None
+    rack_replicas: int | None = None
     racks: int | None = None
     sites: int | None = None
     tensor_ranks: int | None = None
@@ -172,7 +174,7 @@ def part_of(job: Job, cut: Cut, **how: Any) -> Part:
     layout = job.layout
     levels = layout.dp_levels
     if levels is None:
-        for key in ("racks", "sites"):
+        for key in ("rack_replicas", "racks", "sites"):
             if getattr(cut, key) is not None:
                 message = "the job's replicas have no levels"
                 raise InputError(message, key=key, hint="replicas, or dp_levels in its [layout]")
@@ -180,11 +182,12 @@ def part_of(job: Job, cut: Cut, **how: Any) -> Part:
     else:
         if cut.replicas is not None:
             message = f"the job's replicas have levels, {list(levels)}"
-            raise InputError(message, key="replicas", hint="racks and sites")
+            raise InputError(message, key="replicas", hint="rack_replicas, racks and sites")
+        within = _some(cut.rack_replicas, levels[0], "rack_replicas", "replicas in a rack")
         racks = _some(cut.racks, levels[1], "racks", "racks of a stage in a site")
         sites = _some(cut.sites, levels[2], "sites", "sites")
-        levels = (levels[0], racks, sites)
-        dp = levels[0] * racks * sites
+        levels = (within, racks, sites)
+        dp = within * racks * sites
     if dp % layout.ep:
         message = f"{dp} replicas cannot be divided into groups of {layout.ep} that share experts"
         key = "replicas" if levels is None else "racks"
@@ -279,6 +282,12 @@ def _of_groups(part: Part) -> list[str]:
         notes.append(
             f"{tp} of {of} ranks of each tensor-parallel group stand for all: their traffic is "
             "alike, on rails of its own; what leaves its rail is left out."
+        )
+    levels = part.job.layout.dp_levels
+    if levels is not None and part.ranks.dp_levels[0] < levels[0]:
+        here = part.ranks.dp_levels[0]
+        notes.append(
+            f"{here} of {levels[0]} replicas in each rack stand{'s' * (here == 1)} for all."
         )
     sizes = group_sizes(part.job)
     told = set()

@@ -20,6 +20,17 @@ def test_a_part_has_what_is_asked_for() -> None:
     assert kinds == {"tp": 2, "pp": 2, "dp_s1": 4, "dp_s2": 2, "dp_s4": 2, "dp_s5": 4}
 
 
+def test_one_rail_of_many() -> None:
+    cut = Cut(tensor_ranks=1, rack_replicas=1, sites=1)
+    part = part_of(small_job(LEVELS), cut, formula=frozenset({"tp", "dp_s1", "dp_s5"}))
+    assert part.ranks.dp_levels == (1, 3, 1)
+    assert len(part.ranks) == 4 * 3
+    sent = {one.kind: one.n for one in part.messages if one.kind not in part.formula}
+    assert sent == {"pp": 4, "dp_s2": 3, "dp_s4": 3}
+    assert {one.n for one in part.messages if one.kind == "dp_s1"} == {4}
+    assert "1 of 4 replicas in each rack stands for all." in notes_of(part, 1)
+
+
 def test_interleaved_stages_keep_their_chunks() -> None:
     job = small_job({"pp": 4, "schedule": "interleaved", "virtual_stages": 2})
     assert part_of(job, Cut(stages=2)).places == (0, 1, 4, 5)
@@ -79,6 +90,7 @@ def test_what_stands_for_what() -> None:
     [
         (LEVELS, Cut(stages=5), "stages", "the job has 4 stages"),
         (LEVELS, Cut(replicas=4), "replicas", "the job's replicas have levels, [4, 3, 2]"),
+        (LEVELS, Cut(rack_replicas=5), "rack_replicas", "the job has 4 replicas in a rack"),
         ({"dp": 4}, Cut(racks=1), "racks", "the job's replicas have no levels"),
         ({"dp": 4}, Cut(replicas=8), "replicas", "the job has 4 replicas"),
         ({"tp": 4}, Cut(tensor_ranks=1), "tensor_ranks", "1 of 4 tensor-parallel ranks"),
