@@ -11,10 +11,10 @@ of communication has a stream of its own, in which it runs in order:
 
 What overlaps is what the job's [overlap] says. A large job is simulated in part: the first `stages`
 of the pipeline, some `replicas` (or `rack_replicas`, `racks` of a stage and `sites`), the first
-`tensor_ranks` of each tensor-parallel group, fewer `micro_batches`. `message_scale` multiplies all bytes and all
-times of hosts, and kinds whose `fidelity` is "formula" take as long as the job's model says and
-send nothing. `netsim check` and the result's summary say what stands for what, and what is thereby
-left out.
+`tensor_ranks` of each tensor-parallel group, fewer `micro_batches`. `message_scale` multiplies all
+bytes and all times of hosts, and kinds whose `fidelity` is "formula" take as long as the job's
+model says and send nothing. `netsim check` and the result's summary say what stands for what, and
+what is thereby left out.
 """
 
 from __future__ import annotations
