@@ -47,7 +47,16 @@ _COMMENT = re.compile(rb"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _PARTS = re.compile(r"(num_ranks[ \t]*[0-9]+|rank[ \t]*[0-9]+[ \t]*\{|\})")
 
 GROUPS = ("label", "kind", "size", "way", "peer", "tag", "cpu", "nic")
-COLUMNS = ("rank", "kind", "peer", "size", "tag", "cpu", "nic", "line")
+COLUMNS: dict[str, type[np.integer[Any]]] = {
+    "rank": np.int32,
+    "kind": np.int8,
+    "peer": np.int64,
+    "size": np.int64,
+    "tag": np.int64,
+    "cpu": np.int16,
+    "nic": np.int16,
+    "line": np.int64,
+}
 
 MANY = 18
 """A number of more digits may not fit an int64."""
@@ -107,7 +116,7 @@ class _Reading:
         self.is_open = False
         self.n_ops = 0
         self.last_line = 1
-        self.columns: dict[str, list[NDArray[np.int64]]] = {name: [] for name in COLUMNS}
+        self.columns: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
         self.labels = Labels(path)
 
     def read(self, number: int, text: bytes) -> None:
@@ -146,13 +155,13 @@ class _Reading:
         return GoalSchedule(
             path=self.path,
             n_ranks=self.n_ranks,
-            rank=column["rank"].astype(np.int32),
-            kind=column["kind"].astype(np.int8),
+            rank=column["rank"],
+            kind=column["kind"],
             peer=column["peer"],
             size=column["size"],
             tag=column["tag"],
-            cpu=column["cpu"].astype(np.int16),
-            nic=column["nic"].astype(np.int16),
+            cpu=column["cpu"],
+            nic=column["nic"],
             first=first,
             then=then,
             at_start=at_start,
@@ -211,10 +220,11 @@ class _Reading:
         for k in np.flatnonzero(wrong)[:1].tolist():
             raise at_line(self.path, int(lines[k]), "is not an operation", HINT)
         defaults = {"size": 0, "peer": ANY, "tag": 0, "cpu": 0, "nic": 0}
+        found = {"kind": kind, "rank": ranks, "line": lines}
         for name, default in defaults.items():
-            self.columns[name].append(_numbers(self.path, lines, name, text[name], default))
-        for name, column in (("kind", kind), ("rank", ranks), ("line", lines)):
-            self.columns[name].append(column)
+            found[name] = _numbers(self.path, lines, name, text[name], default)
+        for name, column in found.items():
+            self.columns[name].append(column.astype(COLUMNS[name]))
         labelled = pc.not_equal(text["label"], "")
         at = np.flatnonzero(labelled.to_numpy(zero_copy_only=False))
         self.labels.define(text["label"].filter(labelled), self.n_ops + at, lines[at], ranks[at])
