@@ -152,6 +152,7 @@ def check(n: int, size_bytes: int, how: How) -> None:
         (size_bytes < 0, f"{size_bytes} bytes"),
         (how.chunk_bytes is not None and how.chunk_bytes < 1, f"chunks of {how.chunk_bytes} bytes"),
         (how.channels < 1, f"{how.channels} channels"),
+        (how.channels > max(1, size_bytes), f"{how.channels} channels for {size_bytes} bytes"),
         (how.latency_ps < 0, f"a latency of {how.latency_ps} ps"),
         (how.reduce_bps is not None and how.reduce_bps < 1, f"{how.reduce_bps} bit/s"),
         (how.window is not None and how.window < 1, f"a window of {how.window}"),

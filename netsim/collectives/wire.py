@@ -26,7 +26,8 @@ class Wire:
     far: Wire | None = None
 
     def send_ps(self, n_bytes: int) -> int:
-        """How long it takes to hand over so many bytes."""
+        """How long it takes to hand over so many bytes; a message has one at least."""
+        n_bytes = max(1, n_bytes)
         packets = -(-n_bytes // self.payload_bytes) if self.payload_bytes else 0
         on_wire = n_bytes + packets * self.header_bytes
         return on_wire * PS_BITS // self.rate_bps

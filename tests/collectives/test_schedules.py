@@ -24,7 +24,7 @@ def test_everybody_ends_with_what_is_due(name: str, what: str, data: st.DataObje
     how = How(
         name,
         chunk_bytes=data.draw(st.none() | st.integers(60, 500), "chunk"),
-        channels=data.draw(st.integers(1, 3), "channels"),
+        channels=data.draw(st.integers(1, min(3, max(1, size))), "channels"),
         window=data.draw(st.none() | st.integers(1, 4), "window"),
         root=data.draw(st.integers(0, n - 1), "root"),
         node=data.draw(st.sampled_from([k for k in range(1, n + 1) if n % k == 0]), "node"),
@@ -106,5 +106,7 @@ def test_what_there_is_not_is_told() -> None:
         schedule("all_to_all", 4, 100, How("ring"))
     with pytest.raises(InputError, match=r"root 4 in a group of 4"):
         schedule("broadcast", 4, 100, How(root=4))
+    with pytest.raises(InputError, match="3 channels for 2 bytes"):
+        schedule("all_reduce", 4, 2, How(channels=3))
     for what in COLLECTIVES:
         assert len(schedule(what, 5, 1000, How()))

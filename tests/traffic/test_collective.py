@@ -37,6 +37,12 @@ def test_it_takes_what_its_note_says() -> None:
     assert took_ps == 6 * (2 * US + 4 * 332_800 + 2 * US + 332_800)
 
 
+def test_a_message_has_a_byte_at_least() -> None:
+    load = made("collective", 4, size="1B", algorithm="ring")
+    assert load.flows.size_bytes.tolist() == [1] * 4 * 6
+    assert "alone it takes 14.03us" in load.notes[0]
+
+
 def test_a_barrier_repeats() -> None:
     load = made("collective", 4, what="barrier", repeat=3)
     assert load.flows.size_bytes.tolist() == [1] * 3 * 8
