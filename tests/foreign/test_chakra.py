@@ -107,7 +107,7 @@ def graphs(draw) -> list[Node]:
     return draw(st.permutations(nodes))
 
 
-@SAME_FILE
+@settings(SAME_FILE, max_examples=50)
 @given(nodes=graphs())
 def test_what_is_written_is_read(tmp_path: Path, nodes: list[Node]) -> None:
     one = read(tmp_path, trace(nodes))

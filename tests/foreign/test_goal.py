@@ -115,7 +115,7 @@ def schedules(draw) -> list[Rank]:
     return ranks
 
 
-@SAME_FILE
+@settings(SAME_FILE, max_examples=50)
 @given(ranks=schedules(), piece=st.integers(1, 200))
 def test_text_and_binary_say_the_same(tmp_path: Path, ranks: list[Rank], piece: int) -> None:
     """Random graphs, the text read in pieces of any size."""
