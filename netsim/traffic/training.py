@@ -187,6 +187,12 @@ def _routing(params: Mapping[str, Any], job: Job, context: TrafficContext) -> Ro
         return None
     if job.layout.ep < 2:
         raise InputError("the job's experts are not shared", key="routing", hint="ep in its layout")
+    if params["fidelity"]["ep"] == "formula":
+        message = "the formula of their exchange takes tokens to be spread evenly"
+        raise InputError(message, key="routing", hint='fidelity = {ep = "packets"}')
+    if job.model.experts % job.layout.ep:
+        message = f"{job.model.experts} experts on {job.layout.ep} ranks are not as many on each"
+        raise InputError(message, key="routing", hint='"uniform"')
     if params["routing"] == "zipf":
         return zipf(job, params["zipf_exponent"], context.seed)
     return routing_of(job, params["routing_file"], context.directory)

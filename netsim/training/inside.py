@@ -23,38 +23,52 @@ def add_events(
     """int64[segments, n], twice: what begins and what ends the event of each; -1 without one."""
     shape = (len(segments), grid.n)
     begin, end = (np.full(shape, -1, np.int64) for _ in range(2))
+    back = None if grid.part.routing is None else _comes_back(segments)
     for number, event in enumerate(segments.events):
         rows = np.flatnonzero(segments.event == number)
         stage = segments.stage[rows]
         size_bytes = None
-        if event.message.kind == "ep" and grid.part.routing is not None:
-            size_bytes = _exchanged(grid, schedule, segments, rows)
+        if event.message.kind == "ep" and back is not None:
+            size_bytes = _exchanged(grid, schedule, segments, rows, back[rows])
         begin[rows], end[rows] = grid.collective(
             event.message, stage, order[rows], times=event.times, size_bytes=size_bytes
         )
     return begin, end
 
 
-def _exchanged(grid: Grid, schedule: Schedule, segments: Segments, rows: Ints) -> Ints:
-    """int64[rows, groups, m, m]: bytes between ranks that share experts.
-
-    Every pass through a layer has two exchanges: what goes to the experts, and what comes back.
-    """
+def _exchanged(
+    grid: Grid, schedule: Schedule, segments: Segments, rows: Ints, back: NDArray[np.bool_]
+) -> Ints:
+    """int64[rows, groups, m, m]: bytes between ranks that share experts, there or back."""
     part, event = grid.part, segments.events[segments.event[rows[0]]]
     assert part.routing is not None
-    operation, layer = segments.operation[rows], segments.part[rows]
-    fresh = np.ones(rows.size, bool)
-    fresh[1:] = (np.diff(operation) != 0) | (np.diff(layer) != 0)
-    place = np.arange(rows.size) - np.flatnonzero(fresh)[np.cumsum(fresh) - 1]
-    groups = grid.groups(event.message)
     there = part.routing.bytes_of(
-        layer,
-        schedule.micro_batch[operation].astype(np.int64),
-        groups.shape[0],
+        segments.part[rows],
+        schedule.micro_batch[segments.operation[rows]].astype(np.int64),
+        grid.groups(event.message).shape[0],
         part.bytes_of(event.message),
     )
-    back = (place % 2 == 1)[:, None, None, None]
-    return np.where(back, there.swapaxes(-1, -2), there)
+    return np.where(back[:, None, None, None], there.swapaxes(-1, -2), there)
+
+
+def _comes_back(segments: Segments) -> NDArray[np.bool_]:
+    """bool[segments]: exchanges of experts that bring back what went there in the one before.
+
+    Every pass through a layer has two of them.
+    """
+    whens = [event.message.when for event in segments.events]
+    of_experts = np.array([event.message.kind == "ep" for event in segments.events], np.bool_)
+    rows = np.flatnonzero(segments.event != NO_EVENT)
+    rows = rows[of_experts[segments.event[rows]]]
+    when = np.unique(whens, return_inverse=True)[1][segments.event[rows]]
+    fresh = np.ones(rows.size, np.bool_)
+    for same in (segments.operation[rows], segments.part[rows], when):
+        fresh[1:] &= same[1:] == same[:-1]
+    fresh[1:] = ~fresh[1:]
+    place = np.arange(rows.size) - np.flatnonzero(fresh)[np.cumsum(fresh) - 1]
+    found = np.zeros(len(segments), np.bool_)
+    found[rows] = place % 2 == 1
+    return found
 
 
 def add_edges(grid: Grid, segments: Segments, computed: Ints, events: tuple[Ints, Ints]) -> None:

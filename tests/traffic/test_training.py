@@ -162,6 +162,24 @@ def test_routing_is_uniform_skewed_or_recorded(tmp_path: Path) -> None:
     assert (1, 2) in pairs  # what comes back
 
 
+@pytest.mark.parametrize("dispatch", ["bf16", "fp8"])
+def test_what_comes_back_is_the_transpose(dispatch: str) -> None:
+    moe = job(MOE, dp=4, ep=4, global_batch=4) | {"precision": {"dispatch": dispatch}}
+    load = made("training", 4, job=moe, routing="zipf")
+    table, flows = load.operations, load.flows
+    assert table is not None
+    assert flows.kind is not None
+    of_ep = flows.kind == flows.kinds.index("ep")
+    sent = np.zeros((of_ep.sum() // 12, 4, 4), np.int64)  # exchanges of four ranks
+    exchange = np.arange(of_ep.sum()) // 12
+    sent[exchange, flows.src[of_ep], flows.dst[of_ep]] = flows.size_bytes[of_ep]
+    assert len(sent) == 2 * 2 * 2  # layers, passes, there and back
+    factor = 2 if dispatch == "fp8" else 1
+    whole = {matrix.tobytes() for matrix in sent}
+    there = [m for m in sent if (factor * m.T).tobytes() in whole and m.tobytes() != m.T.tobytes()]
+    assert len(there) == (8 if factor == 1 else 4)
+
+
 def test_a_million_tasks_are_made_in_seconds() -> None:
     start = time.process_time()
     layout = {"tp": 8, "sp": True, "pp": 8, "dp": 16, "global_batch": 256}
@@ -184,6 +202,10 @@ def test_a_million_tasks_are_made_in_seconds() -> None:
         ({"placement_file": "x.csv"}, "traffic.placement_file: has no effect"),
         ({"routing_file": "x.csv"}, "traffic.routing_file: has no effect"),
         ({"routing": "zipf"}, "traffic.routing: the job's experts are not shared"),
+        (
+            {"job": job(MOE, dp=8, ep=2), "routing": "zipf", "fidelity": {"ep": "formula"}},
+            "traffic.routing: the formula of their exchange",
+        ),
         ({"placement": "rail_aligned"}, "traffic.placement: 1 ranks of a replica do not fill"),
         ({"n_hosts": 4}, "traffic.placement: 8 ranks take 8 hosts, and there are 4"),
         ({"fidelity": "formula"}, "traffic.fidelity: everything is timed by formula"),
