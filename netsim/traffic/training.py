@@ -32,6 +32,7 @@ from netsim.flows import TrafficContext, Workload
 from netsim.job.job import Job
 from netsim.job.load import load_job
 from netsim.job.placement import PLACEMENTS, place
+from netsim.memory import require_room
 from netsim.network import Network
 from netsim.operations import How
 from netsim.params import REQUIRED, Param
@@ -39,6 +40,9 @@ from netsim.traffic._job_files import placement_of, routing_of
 from netsim.training.part import ALWAYS_PACKETS, KINDS, Cut, Part, notes_of, part_of
 from netsim.training.routing import Routing, zipf
 from netsim.training.step import operations_of, steps_of
+
+MESSAGE_BYTES = 400
+"""What a message of a rank, or what it computes between two, takes while all is made."""
 
 COLLECTIVE_KINDS = tuple(kind for kind in KINDS if kind != ALWAYS_PACKETS)
 
@@ -107,10 +111,11 @@ def flows(
     _check_files(params)
     job = _job(params, context)
     part = _part(params, job, context)
-    context.expect(2 * params["steps"] * part.n_messages, key="traffic.job")
     hosts = _hosts(params, part, network, rng, context)
     if network.relays is not None:
         part = replace(part, rack=hosts // network.relays.rack)
+    n = params["steps"] * part.n_messages
+    require_room(n * MESSAGE_BYTES, what=f"about {n:,} operations", key="traffic.job")
     try:
         ops = operations_of(part, params["steps"])
     except InputError as error:
