@@ -54,13 +54,11 @@ def find_cycle(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) ->
 
     Each of those in it waits for the next one, and the last one for the first.
     """
-    waiting = np.bincount(waiter, minlength=n)
-    released = np.asarray(waiter, np.int64)[np.argsort(after, kind="stable")]
-    first = np.concatenate([[0], np.cumsum(np.bincount(after, minlength=n))])
-    _release(waiting, released, first)
-    blocked = waiting > 0
-    if not blocked.any():
+    order = in_order(n, waiter, after)
+    if order.size == n:
         return []
+    blocked = np.ones(n, np.bool_)
+    blocked[order] = False
     # Going backwards from a blocked one along blocked ones must end in the cycle.
     inside = blocked[waiter] & blocked[after]
     before = np.zeros(n, np.int64)
@@ -73,26 +71,34 @@ def find_cycle(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) ->
     return list(seen)[seen[one] :]
 
 
-def _release(waiting: Ints, released: Ints, first: Ints) -> None:
-    """Take from `waiting` what is released by those that wait for nothing, and so on.
+def in_order(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> Ints:
+    """Those of n that wait for no cycle, each behind all that it waits for.
 
-    Number k releases `released[first[k]:first[k + 1]]`.
+    Each `waiter[i]` waits for `after[i]`.
     """
+    waiting = np.bincount(waiter, minlength=n)
+    released = np.asarray(waiter, np.int64)[np.argsort(after, kind="stable")]
+    first = np.concatenate([[0], np.cumsum(np.bincount(after, minlength=n))])
     left, followers, begin = waiting.data, released.data, first.data
     free = np.flatnonzero(waiting == 0)
+    found = [np.zeros(0, np.int64)]
     while free.size:
         if free.size > NARROW:
+            found.append(free)
             counts = first[free + 1] - first[free]
             place = np.repeat(first[free] - np.cumsum(counts) + counts, counts)
             these = released[place + np.arange(place.size)]
             np.subtract.at(waiting, these, 1)
             free = np.unique(these[waiting[these] == 0])
             continue
-        some = free.tolist()
+        some, gone = free.tolist(), []
         while 0 < len(some) <= NARROW:
             one = some.pop()
+            gone.append(one)
             for follower in followers[begin[one] : begin[one + 1]]:
                 left[follower] -= 1
                 if not left[follower]:
                     some.append(follower)
+        found.append(np.array(gone, np.int64))
         free = np.array(some, np.int64)
+    return np.concatenate(found)

@@ -133,13 +133,6 @@ class TaskTable:
         same = (self.host[first] == self.host[then]) & (self.stream[first] == self.stream[then])
         return first[same], then[same]
 
-    def busiest_stream_ps(self) -> int:
-        """The longest time that a host computes in one stream."""
-        compute = self.kind == COMPUTE
-        host, stream = self.host[compute].astype(np.int64), self.stream[compute].astype(np.int64)
-        _, one = np.unique(host << 32 | stream, return_inverse=True)
-        return int(np.bincount(one, self.duration_ps[compute]).max(initial=0))
-
     def of_flows(self, kind: int, n_flows: int) -> NDArray[np.int64]:
         """int64[n_flows]: the send or the receive task of each flow, or -1."""
         tasks = np.flatnonzero(self.kind == kind)

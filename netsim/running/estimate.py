@@ -170,7 +170,9 @@ def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
         parts.append("no slowing down after losses and failures")
     if scenario.fabric.load_balancing in PATH_FOR_LIFE:
         parts.append("other random paths than those of the run")
-    parts.append("as much simulated time as the busiest link or the last flow needs")
+    parts.append(
+        "as much simulated time as the busiest link, the last flow or chain of tasks needs"
+    )
     return ", ".join(parts)
 
 

@@ -26,7 +26,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.bounds.chains import longest_chain_ps
 from netsim.bounds.fair_shares import NO_LINK, ecmp_paths
+from netsim.bounds.ideal import hand_over_times
 from netsim.model.circuit_times import duty, longest_period_ps
 from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
 from netsim.model.paths import walk
@@ -34,6 +36,7 @@ from netsim.model.paths import walk
 if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
+    from netsim.model.tasks import TaskTable
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -112,7 +115,7 @@ def work(point: Point, scenario: Scenario) -> Work:
 
     The simulated time is taken to be what the busiest link needs for its bytes while it is there,
     or the last flow's start, its time alone and a wait for its circuit (for all turns, if circuits
-    follow the workload), and what the busiest host computes, if that is later.
+    follow the workload), and what the longest chain of tasks takes, if that is later.
     """
     network, flows = scenario.network, scenario.flows
     packets = packet_counts(flows.size_bytes, point.packets)
@@ -121,11 +124,12 @@ def work(point: Point, scenario: Scenario) -> Work:
     control = _per_flow(point, scenario, "CONTROL_PER_DATA", 1.0)
     all_hops = float((packets * links * (1 + control) * resent).sum())
     longest_ps = int(scenario.ideal.fct_ps.max(initial=0))
-    last_ps = int(flows.start_ps.max(initial=0)) + longest_ps + longest_period_ps(network.circuits)
+    last_ps = int(flows.start_ps.max(initial=0)) + longest_ps
+    if scenario.load.tasks is not None:
+        last_ps = max(last_ps, _chain_ps(point, scenario, scenario.load.tasks))
+    last_ps += longest_period_ps(network.circuits)
     if network.circuits is not None and network.circuits.steering is not None:
         last_ps += network.circuits.steering.turns_ps
-    if scenario.load.tasks is not None:
-        last_ps += scenario.load.tasks.busiest_stream_ps()
     simulated_ps = max(int(load_ps.max(initial=0)), last_ps, 1)
     share = 1.0
     if point.stop.time_ps is not None and point.stop.time_ps < simulated_ps:
@@ -144,6 +148,12 @@ def work(point: Point, scenario: Scenario) -> Work:
         flows=len(flows),
         lossless=scenario.fabric.coupled,
     )
+
+
+def _chain_ps(point: Point, scenario: Scenario, tasks: TaskTable) -> int:
+    """What the longest chain of tasks takes, with flows alone in the network."""
+    left_ps = hand_over_times(scenario.network, scenario.flows, point.packets, scenario.lanes)
+    return longest_chain_ps(tasks, scenario.flows, scenario.ideal.fct_ps, left_ps)
 
 
 def _per_flow(point: Point, scenario: Scenario, name: str, default: float) -> Floats:

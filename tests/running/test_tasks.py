@@ -97,6 +97,6 @@ def test_what_is_not_simulated_has_no_tasks(tmp_path: Path) -> None:
         simulate(point(tmp_path, "ideal"))
 
 
-def test_a_prediction_knows_what_hosts_compute(tmp_path: Path) -> None:
-    found = estimate(point(tmp_path))
-    assert found.simulated_ps >= 2 * 10**10
+def test_a_prediction_follows_chains_of_tasks_and_flows(tmp_path: Path) -> None:
+    one = point(tmp_path)
+    assert estimate(one).simulated_ps == simulate(one).summary["makespan_ps"]

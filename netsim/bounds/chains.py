@@ -1,0 +1,68 @@
+"""How long the chains of a workload take: tasks that wait for one another, and flows between them.
+
+Every flow takes as long as alone in the network, so that this is less than any run takes, but for
+what a closed form leaves out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.model.columns import in_order
+from netsim.model.flows import FlowTable
+from netsim.model.tasks import RECEIVE, SEND, TaskTable
+
+Ints = NDArray[np.int64]
+
+
+def longest_chain_ps(tasks: TaskTable, flows: FlowTable, fct_ps: Ints, left_ps: Ints) -> int:
+    """When the last task is done, or the last flow that a task starts or waits for is delivered.
+
+    Args:
+        tasks, flows: of one workload, without cycles.
+        fct_ps, left_ps: int64[flows], from a flow's start until its receiver has it, and until it
+            has left its sender.
+    """
+    n, first, then, takes_ps = _links(tasks, flows, fct_ps, left_ps)
+    order = in_order(n, then, first)
+    by_first = np.argsort(first, kind="stable")
+    begin = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=n))]).data
+    follower, step = then[by_first].data, takes_ps[by_first].data
+    done_ps = np.zeros(n, np.int64)
+    done = done_ps.data
+    for one in order.tolist():
+        at = done[one]
+        for k in range(begin[one], begin[one + 1]):
+            done[follower[k]] = max(done[follower[k]], at + step[k])
+    return int(done_ps.max(initial=0))
+
+
+def _links(
+    tasks: TaskTable, flows: FlowTable, fct_ps: Ints, left_ps: Ints
+) -> tuple[int, Ints, Ints, Ints]:
+    """Who comes behind whom, and how much later at the least.
+
+    A task is two nodes: 2k + 1 when it is done, and 2k when it starts; a receive task's is when its
+    flow is delivered and its edges are done.
+    """
+    n = len(tasks)
+    row = np.arange(n)
+    own_ps = tasks.duration_ps.copy()
+    sends, receives = (tasks.of_flows(kind, len(flows)) for kind in (SEND, RECEIVE))
+    own_ps[sends[sends >= 0]] += left_ps[sends >= 0]
+    joined = np.flatnonzero((sends >= 0) & (receives >= 0))
+    alone = np.flatnonzero((sends < 0) & (receives >= 0))
+    latency_ps = tasks.duration_ps[sends[joined]]
+    by_edges, in_streams = tasks.edges(), tasks.in_streams()
+    # A flow that no task starts has its own time, counted from a node at the time 0.
+    origin = 2 * n
+    links = [
+        (2 * row, 2 * row + 1, own_ps),
+        (2 * by_edges[0] + 1, 2 * by_edges[1], np.zeros(by_edges[0].size, np.int64)),
+        (2 * in_streams[0] + 1, 2 * in_streams[1], np.zeros(in_streams[0].size, np.int64)),
+        (2 * sends[joined], 2 * receives[joined], latency_ps + fct_ps[joined]),
+        (np.full(alone.size, origin), 2 * receives[alone], flows.start_ps[alone] + fct_ps[alone]),
+    ]
+    first, then, takes_ps = (np.concatenate(side) for side in zip(*links, strict=True))
+    return origin + 1, first, then, takes_ps

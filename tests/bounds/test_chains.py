@@ -1,0 +1,51 @@
+"""The longest chain of tasks and flows against what is known of small workloads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from netsim.bounds.chains import longest_chain_ps
+from netsim.model.flows import FlowTable
+from netsim.model.tasks import COMPUTE, RECEIVE, SEND, TaskTable
+from netsim.operations import How, Operations
+
+FCT_PS, LEFT_PS = 1_000, 400
+
+
+def longest(tasks: TaskTable, flows: FlowTable) -> int:
+    times = np.full(len(flows), FCT_PS), np.full(len(flows), LEFT_PS)
+    return longest_chain_ps(tasks, flows, *times)
+
+
+@pytest.mark.parametrize("n", [2, 5, 64])
+def test_a_ring_takes_its_steps(n: int) -> None:
+    ops = Operations(n)
+    how = How("ring", latency_ps=7)
+    ops.collective("all_reduce", np.arange(n)[None, :], 1 << 20, how=how)
+    load = ops.lower(np.arange(n))
+    assert load.tasks is not None
+    assert longest(load.tasks, load.flows) == 2 * (n - 1) * (FCT_PS + 7)
+
+
+def test_computes_of_a_stream_and_messages_add_up() -> None:
+    """Host 0 computes twice and sends, which host 1 waits for before it computes."""
+    tasks = TaskTable(
+        [COMPUTE, COMPUTE, SEND, RECEIVE, COMPUTE],
+        [0, 0, 0, 1, 1],
+        [10, 20, 5, 3, 100],
+        flow=[-1, -1, 0, 0, -1],
+    )
+    tasks.wait_for_pairs([1, 3], [2, 4])
+    assert longest(tasks, FlowTable([0], [1], 4096)) == 10 + 20 + 5 + FCT_PS + 3 + 100
+
+
+def test_who_waits_for_a_send_waits_until_it_has_left() -> None:
+    tasks = TaskTable([SEND, COMPUTE], [0, 0], [5, 2_000], flow=[0, -1])
+    tasks.wait_for_pairs([0], [1])
+    assert longest(tasks, FlowTable([0], [1], 4096)) == 5 + LEFT_PS + 2_000
+
+
+def test_a_flow_with_a_start_of_its_own_is_waited_for() -> None:
+    tasks = TaskTable([RECEIVE], [1], 3, flow=[0])
+    assert longest(tasks, FlowTable([0], [1], 4096, 50)) == 50 + FCT_PS + 3
