@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from engine_runs import NARROW
 from network_case import network_of, routes_of
 from reference.model import Case
@@ -84,10 +85,25 @@ def sizes_of(case: Case) -> PortSizes | None:
     return PortSizes(tuple(fabrics), unknown, unknown, kind)
 
 
-def params_of(case: Case) -> dict[str, Any]:
-    given = {NAMES.get(k, k): v for k, v in case.params.items()}
-    plugin = transport_of(case)
+def params_of(plugin: Plugin, params: dict[str, Any]) -> dict[str, Any]:
+    given = {NAMES.get(k, k): v for k, v in params.items()}
     return {p.name: given.get(p.name, p.convert(p.default)) for p in plugin.params}
+
+
+def transports_of(case: Case) -> tuple[tuple[PluginUse, ...], npt.NDArray[np.int64] | None]:
+    """The case's transports, and which of them is that of each flow if there are several."""
+    plugin = transport_of(case)
+    uses = [PluginUse(plugin, params_of(plugin, case.params))]
+    if not case.beside:
+        return tuple(uses), None
+    others = list({name: (name, params) for name, params in case.beside.values()}.values())
+    for name, params in others:
+        plugin = registry.find("transport", name)
+        uses.append(PluginUse(plugin, params_of(plugin, params)))
+    of_flow = np.zeros(len(case.flows), np.int64)
+    for flow, used in case.beside.items():
+        of_flow[flow] = 1 + others.index(used)
+    return tuple(uses), of_flow
 
 
 def flows_of(case: Case) -> FlowTable:
@@ -159,18 +175,20 @@ def engine_for(
     load = load or Workload(flows_of(case), tasks_of(case))
     if trace:
         options["sizes"] = Sizes(link_slots=TRACE_SLOTS, queue_slots=4, control_slots=16)
+    uses, of_flow = transports_of(case)
     simulation = Simulation(
         network_of(case),
         load.flows,
         fabric_of(case),
         PacketFormat(**case.packets),
-        (PluginUse(transport_of(case), params_of(case)),),
+        uses,
         case.seed,
         faults=faults_of(case),
         tasks=load.tasks,
         program=program_of(case),
         sampling=sampling,
         sizes=sizes_of(case),
+        transport_of_flow=of_flow,
     )
     engine = Engine(simulation, Options(**options))
     return keep_sent(engine) if trace else engine

@@ -18,8 +18,8 @@ class How:
             The sends of a position in one channel are handed over to the network in order.
         latency_ps: the time that software takes for each send, from when all that it waits for is
             there; where sends follow one another that passes while the one before is going.
-        reduce_bps: bits per second at which a position adds up what has arrived, before it sends it
-            on; None: that takes no time.
+        reduce_bps: bits per second at which a position adds up what has arrived, no sooner than it
+            begins itself, and before it sends it on; None: that takes no time.
         window: of `direct`, how many sends a position has under way at most; None: all of them.
         node: how many neighbouring positions are near to one another, of `hierarchical` and "auto".
         root: the position that broadcasts, scatters, gathers, or ends with the sum.

@@ -74,6 +74,14 @@ class Steps:
         told[waiting[delivered[self.after]]] = True
         return (self.follows < 0) & ~told, delivered
 
+    def noticed(self) -> NDArray[np.bool_]:
+        """bool[m]: the deliveries of which software tells sends that follow no other one."""
+        sends, delivered = self.software()
+        waiting = np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
+        found = np.zeros(len(self), bool)
+        found[self.after[(self.follows[waiting] < 0) & ~sends[waiting]]] = True
+        return found & delivered
+
     def bytes_of(self, piece_bytes: Ints) -> Ints:
         """int64[g, m], of each send what it carries, for each of g rows of pieces; 0 is nothing."""
         if (self.count == 1).all():

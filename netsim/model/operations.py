@@ -43,7 +43,8 @@ class OperationTable:
         group: int64[n], which message or collective it is part of, -1 of those that ranks do alone.
         n: int32[n], how many ranks take part in it.
         begin_task, end_task: int64[n], tasks of the workload: it begins as the first one starts and
-            ends as the second one is done.
+            ends as the second one is done. (So a receive begins as its message is there, but where
+            another operation waits for its begin: there, as what it waits for itself is done.)
         label: one text for each operation, or None.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,7 +148,9 @@ class _Sends:
     def _of(self, key: _Key) -> Steps:
         if key not in self._steps:
             what, n, size_bytes, how = key
-            self._steps[key] = schedule(what, n, max(size_bytes, 0), how)
+            if size_bytes < 0:  # blocks go as they are
+                size_bytes, how = 0, replace(how, channels=1)
+            self._steps[key] = schedule(what, n, size_bytes, how)
             self._found[key] = []
         return self._steps[key]
 

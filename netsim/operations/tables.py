@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.collectives import Steps
 from netsim.errors import InputError
 from netsim.limits import PS_BITS
 from netsim.model.columns import first_of
@@ -60,19 +61,24 @@ class Tables:
         goes = size > 0
         self._send(flow[goes], (src[goes], dst[goes]), (send[goes], receive[goes]))
         self._size[flow] = size
-        sends, delivered = (np.where(which, of.how.latency_ps, 0) for which in steps.software())
-        self._duration[send] = np.where(goes, sends, 0)
-        self._duration[receive] = np.where(goes, delivered, 0)
+        sends, delivered = steps.software()
+        sends = sends | (~goes.all() and _after_nothing(steps, goes))
+        self._duration[send] = np.where(goes & sends, of.how.latency_ps, 0)
+        self._duration[receive] = np.where(goes & delivered, of.how.latency_ps, 0)
         if of.how.reduce_bps is not None:
-            adds = goes & steps.adds
-            self._duration[receive[adds]] += size[adds] * PS_BITS // of.how.reduce_bps
+            added = goes & steps.adds
+            self._duration[receive[added]] += size[added] * PS_BITS // of.how.reduce_bps
         begin, end = self._rows.begin, self._rows.end
         starts, later = np.flatnonzero(steps.follows < 0), np.flatnonzero(steps.follows >= 0)
         waiting = np.repeat(np.arange(m), np.diff(steps.after_ptr))
         kept = np.setdiff1d(np.arange(m), steps.after)
         last = np.setdiff1d(np.arange(m), steps.follows)
+        adds = steps.adds & (of.how.reduce_bps is not None)
+        # What a rank does about a delivery, it does no sooner than it begins.
+        held = np.flatnonzero(adds | (steps.noticed() & (of.how.latency_ps > 0)))
         pairs = [
             (begin[src[:, starts]], send[:, starts]),
+            (begin[dst[:, held]], receive[:, held]),
             (send[:, steps.follows[later]], send[:, later]),
             (receive[:, steps.after], send[:, waiting]),
             (receive[:, kept], end[dst[:, kept]]),
@@ -129,6 +135,18 @@ class Tables:
                 named = ", ".join(filter(None, kinds)) or "none"
                 raise InputError(f"there is no kind {kind!r}", hint=f"the kinds are {named}")
         return np.array([classes.get(kind, 0) for kind in kinds], np.int64)
+
+
+def _after_nothing(steps: Steps, goes: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """bool[G, m]: the sends that wait for nothing but others before them, none of which goes: no
+    time of software passed while those were going."""
+    follows = steps.follows
+    found: NDArray[np.bool_] = np.where(follows >= 0, ~goes[:, follows], True)
+    while (follows >= 0).any():
+        found &= np.where(follows >= 0, found[:, follows], True)
+        follows = np.where(follows >= 0, follows[follows], -1)
+    found &= (steps.follows >= 0) & (np.diff(steps.after_ptr) == 0)
+    return found
 
 
 def _labels(table: OperationTable, operation: Ints) -> list[str] | None:

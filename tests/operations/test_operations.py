@@ -11,6 +11,7 @@ from engine_runs import DROP_TAIL, build, run
 from numpy.typing import NDArray
 from traffic_cases import star
 
+from netsim.collectives import schedule
 from netsim.errors import InputError
 from netsim.flows import COMPUTE, JOIN, Workload
 from netsim.model.operations import WHATS
@@ -195,6 +196,32 @@ def test_adding_up_takes_its_time() -> None:
 
     # One shard of 4096 bytes is added up, the other handed on.
     assert last(8 * 10**9) - last(None) == 4096 * 1000
+
+
+def test_a_late_rank_adds_up_and_sends_on_no_sooner_than_it_begins() -> None:
+    late, took = 100 * US, 3 * US
+    ops = Operations(2)
+    ops.compute(0, late)
+    summed = ops.collective("reduce", [0, 1], 4096, How("direct", reduce_bps=8 * 10**9), stream=0)
+    assert times(ops.lower([0, 1]), 2)[1][summed].max() == late + 4096 * 1000
+    ops, how = Operations(8), How("binomial_tree", latency_ps=took)
+    ops.compute(np.arange(1, 8), late)
+    made = ops.collective("broadcast", np.arange(8), 4096, how, stream=0)
+    _, end = times(ops.lower(range(8)), 8)
+    steps = schedule("broadcast", 8, 4096, how)
+    sent_on = steps.dst[steps.src != 0]
+    assert (end[made][sent_on] > late + took).all()
+    assert end[made][steps.dst[steps.src == 0]].min() == late  # a leaf next to the root
+
+
+def test_software_takes_its_time_for_what_follows_messages_of_no_bytes() -> None:
+    ops, how = Operations(4), How("direct", window=1, latency_ps=50 * US)
+    matrix = np.zeros((4, 4), int)
+    matrix[0, 3] = 100  # behind two of no bytes
+    made = ops.collective("all_to_all", range(4), matrix, how)
+    _, end = times(ops.lower(range(4)), 4)
+    assert end[made[1]] == 0
+    assert 50 * US < end[made[0]] < end[made[3]] < 60 * US
 
 
 def refused(note: Callable[[Operations], object], hosts: Sequence[int] = (0, 1, 2)) -> str:

@@ -12,6 +12,7 @@ def relay(case: Case, rack: int, rail: int, at: str, chunk: int) -> Case:
     flows = list(case.flows)
     tasks = list(case.tasks)
     after = dict(case.after)
+    beside = dict(case.beside)
     last_legs: dict[int, list[int]] = {}
     sends = {task.flow: n for n, task in enumerate(tasks) if task.kind == "send"}
     receives = {task.flow: n for n, task in enumerate(tasks) if task.kind == "receive"}
@@ -35,6 +36,8 @@ def relay(case: Case, rack: int, rail: int, at: str, chunk: int) -> Case:
             b.append(len(flows))
             flows.append((peer, dst, part, 0))
         last_legs[f] = b
+        if f in beside:
+            beside |= dict.fromkeys((*a, *b), beside[f])
         if len(sizes) == 1:
             after[b[0]] = (f,)
         else:
@@ -78,4 +81,4 @@ def relay(case: Case, rack: int, rail: int, at: str, chunk: int) -> Case:
     for n in range(len(case.tasks)):
         moved = tuple(instead.get(k, k) for k in tasks[n].after)
         tasks[n] = replace(tasks[n], after=moved)
-    return replace(case, flows=flows, tasks=tasks, after=after)
+    return replace(case, flows=flows, tasks=tasks, after=after, beside=beside)

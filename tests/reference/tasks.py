@@ -49,6 +49,7 @@ class Tasks:
         self.sim = sim
         self.all = [Running(sim, k, task) for k, task in enumerate(sim.case.tasks)]
         self.delivered: dict[int, int] = {}  # flow -> when
+        self.handed_over: dict[int, int] = {}  # flow -> when
         for one in self.all:
             slot = (TASK_TIMERS, one.number, 0)
             one.timer = Timer(one.host, slot, lambda one=one: self._fire(one))  # type: ignore[misc]
@@ -75,12 +76,14 @@ class Tasks:
 
     def on_handed_over(self, flow: Flow, end_ps: int) -> None:
         """The last new packet of a flow is in transmission until ``end_ps``."""
+        self.handed_over[flow.index] = end_ps
         for one in self._senders_of(flow):
             if not one.task.acked:
                 one.timer.set(end_ps)
 
     def on_finished(self, flow: Flow, *, all_sent: bool) -> None:
         """The transport finishes a flow, of which each packet has begun to be sent or not."""
+        self.handed_over.setdefault(flow.index, self.sim.now)
         for one in self._senders_of(flow):
             if one.task.acked:
                 self._done(one)

@@ -279,8 +279,9 @@ def attach(sim: Simulator) -> None:
     """Give the hosts the senders and receivers of all flows."""
     pull_pacers: dict[Nic, PullPacer] = {}
     mixed_pacers: dict[Nic, Pacer] = {}
-    transport, params = sim.case.transport, sim.case.params
+    usual = sim.case.transport, sim.case.params
     for flow in sim.flows:
+        transport, params = sim.case.beside.get(flow.index, usual)
         lanes = lanes_of(sim, flow.src, flow.dst, sim.case.nics.get(flow.index))
         there = [(b, a) for a, b in lanes]
         spreads = Spread(sim, flow.index, lanes, 0), Spread(sim, flow.index, there, 2)

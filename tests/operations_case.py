@@ -1,0 +1,131 @@
+"""Calls that note operations, given to `Operations` and to the slow executor of the reference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from reference.model import Case, Task
+from reference.operations import Message, Operation, Plan
+from reference.random_operations import Call, Calls
+
+from netsim.collectives import ALGORITHMS, COLLECTIVES, schedule
+from netsim.model.tasks import KINDS, Workload
+from netsim.operations import How, Operations
+
+KNOWN = {
+    what: [name for name, module in ALGORITHMS.items() if what in module.WHATS]
+    for what in COLLECTIVES
+}
+"""The algorithms of each collective."""
+
+
+def noted(calls: Calls) -> Operations:
+    """The calls, made."""
+    ops = Operations(calls.n_ranks)
+    made = [_make(ops, call) for call in calls.calls]
+    for call, ids in zip(calls.calls, made, strict=True):
+        if call.orders:
+            ops.set_order(ids, call.orders)
+    for pairs, note in ((calls.after, ops.after), (calls.after_start, ops.after_start)):
+        for (one, at), (then, behind) in pairs:
+            note(made[one][at], made[then][behind])
+    return ops
+
+
+def _make(ops: Operations, call: Call) -> list[int]:
+    """The operation of each rank of the call."""
+    if call.what == "compute":
+        return [ops.compute(call.ranks[0], call.duration_ps or 0, call.streams[0])]
+    if call.what == "join":
+        return [ops.join(call.ranks[0], call.streams[0])]
+    if call.what == "send":
+        given = {"kind": call.kind, "latency_ps": call.latency_ps}
+        return list(ops.send(*call.ranks, call.size_bytes, *call.streams, **given))
+    made = ops.collective(
+        call.what,
+        call.ranks,
+        call.size_bytes,
+        How(**dict(call.how)),
+        call.streams,
+        call.kind,
+        call.duration_ps,
+    )
+    return [int(one) for one in made]
+
+
+def plan_of(calls: Calls) -> Plan:
+    """The same for the executor. The sends of a collective are those of its algorithm."""
+    plan, first = Plan(), []
+    for call in calls.calls:
+        first.append(len(plan.operations))
+        packets = call.duration_ps is None and call.what != "send"
+        whats = ("send", "receive") if call.what == "send" else (call.what,) * len(call.ranks)
+        sizes = [call.size_bytes] * len(call.ranks)
+        if isinstance(call.size_bytes, tuple):
+            sizes = [sum(row) for row in call.size_bytes]
+        plan.operations += [
+            Operation(rank, what, call.kind, stream, order, call.duration_ps, size)
+            for rank, what, stream, order, size in zip(
+                call.ranks, whats, call.streams, call.orders or [0] * len(sizes), sizes, strict=True
+            )
+        ]
+        if call.what == "send":
+            ends = first[-1], first[-1] + 1
+            plan.messages.append(Message(*ends, call.size_bytes, call.latency_ps))
+        elif packets:
+            plan.messages += _sends(call, first[-1], len(plan.messages))
+    for ours, pairs in ((plan.after, calls.after), (plan.after_start, calls.after_start)):
+        ours += [(first[a] + i, first[b] + j) for (a, i), (b, j) in pairs]
+    return plan
+
+
+def _sends(call: Call, first: int, number: int) -> list[Message]:
+    """The sends of a collective whose first operation and message have these numbers."""
+    how, n = How(**dict(call.how)), len(call.ranks)
+    matrix = isinstance(call.size_bytes, tuple)
+    if matrix:
+        how = replace(how, channels=1)
+    steps = schedule(call.what, n, 0 if matrix else call.size_bytes, how)
+    blocks = np.ravel(call.size_bytes)
+    found = []
+    for k in range(len(steps)):
+        size = int(blocks[steps.pieces(k)].sum()) if matrix else int(steps.size_bytes[k])
+        follows = int(steps.follows[k])
+        found.append(
+            Message(
+                first + int(steps.src[k]),
+                first + int(steps.dst[k]),
+                size,
+                how.latency_ps,
+                tuple(number + one for one in steps.waits_for(k).tolist()),
+                number + follows if follows >= 0 else -1,
+                how.reduce_bps if steps.adds[k] else None,
+            )
+        )
+    return found
+
+
+def case_of(case: Case, load: Workload) -> Case:
+    """The case with the flows and tasks of a workload in place of its own."""
+    flows, tasks = load.flows, load.tasks
+    assert tasks is not None
+    assert flows.start_ps.max(initial=0) == 0
+    first, then = tasks.edges()
+    after: list[list[int]] = [[] for _ in range(len(tasks))]
+    for one, behind in zip(first.tolist(), then.tolist(), strict=True):
+        after[behind].append(one)
+    columns = (tasks.kind, tasks.host, tasks.duration_ps, tasks.stream, tasks.flow)
+    rows = zip(*(column.tolist() for column in columns), after, strict=True)
+    ends = (flows.src, flows.dst, flows.size_bytes, flows.start_ps)
+    return replace(
+        case,
+        flows=list(zip(*(column.tolist() for column in ends), strict=True)),
+        tasks=[
+            Task(KINDS[kind], host, took, stream, flow, after=tuple(before))
+            for kind, host, took, stream, flow, before in rows
+        ],
+        nics={},
+        after={},
+        until_ps=case.until_ps,
+    )

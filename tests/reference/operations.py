@@ -1,0 +1,177 @@
+"""What ranks do, from the documentation of `Operations` and `How`: when it begins and ends.
+
+Nothing here knows of tasks. Given how the network treats each message, all times are gone through
+until no further one is known.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+PS_PER_SECOND = 10**12
+
+Time = float
+"""Whole picoseconds, or NEVER."""
+
+NEVER = math.inf
+
+Network = Callable[[int, Time], tuple[Time, Time]]
+"""Of a message and its start: when it is handed over to the network, and when it is delivered."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What one rank does; ``number`` is the call that noted it.
+
+    ``what`` is "compute", "join", "send", "receive" or a collective. ``duration_ps`` is that of a
+    compute, and of a collective without packets.
+    """
+
+    rank: int
+    what: str
+    kind: str = ""
+    stream: int = -1
+    order: int = 0
+    duration_ps: int | None = None
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Message:
+    """What an operation sends to another one, which are known by their numbers.
+
+    ``after`` are the messages that have to be delivered to its sender before, ``follows`` that of
+    the same sender which has to be handed over before, or -1. ``added_at_bps``: what is delivered
+    is added up at that rate, if it is. One of no bytes does not go.
+    """
+
+    sender: int
+    receiver: int
+    size_bytes: int
+    latency_ps: int = 0
+    after: tuple[int, ...] = ()
+    follows: int = -1
+    added_at_bps: int | None = None
+
+    @property
+    def added_ps(self) -> int:
+        """How long it takes to add up what is delivered, rounded down."""
+        if self.added_at_bps is None:
+            return 0
+        return self.size_bytes * 8 * PS_PER_SECOND // self.added_at_bps
+
+
+@dataclass
+class Plan:
+    """Operations in the order in which they were noted, what they send, and what waits for what."""
+
+    operations: list[Operation] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    after: list[tuple[int, int]] = field(default_factory=list)
+    after_start: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass
+class Times:
+    """Begin and end of operations, and start of messages; None: not known."""
+
+    begin: list[Time | None]
+    end: list[Time | None]
+    start: list[Time | None]
+
+
+def in_streams(plan: Plan) -> list[tuple[int, int]]:
+    """Each operation of a stream, and the next one there."""
+    streams: dict[tuple[int, int], list[int]] = {}
+    for k, one in enumerate(plan.operations):
+        if one.stream >= 0:
+            streams.setdefault((one.rank, one.stream), []).append(k)
+    pairs = []
+    for numbers in streams.values():
+        numbers.sort(key=lambda k: plan.operations[k].order)  # those of one order stay as they are
+        pairs += list(itertools.pairwise(numbers))
+    return pairs
+
+
+def play(plan: Plan, network: Network) -> Times:
+    """All times. What is not known at the end waits, through other operations, for itself."""
+    n, m = len(plan.operations), len(plan.messages)
+    times = Times([None] * n, [None] * n, [None] * m)
+    handed_over: list[Time | None] = [None] * m
+    delivered: list[Time | None] = [None if one.size_bytes else 0 for one in plan.messages]
+    available = delivered.copy()
+    ends = [*in_streams(plan), *plan.after]
+    moved = True
+    while moved:
+        moved = False
+        for k in range(n):
+            if times.begin[k] is None:
+                ended = [times.end[one] for one, then in ends if then == k]
+                begun = [times.begin[one] for one, then in plan.after_start if then == k]
+                times.begin[k] = _latest([0, *ended, *begun])
+                moved |= times.begin[k] is not None
+            if times.end[k] is None:
+                times.end[k] = _end(plan, k, times.begin[k], handed_over, available)
+                moved |= times.end[k] is not None
+        for k, message in enumerate(plan.messages):
+            if times.start[k] is None:
+                begin = times.begin[message.sender]
+                start = _start(message, begin, handed_over, available)
+                if start is not None:
+                    moved = True
+                    times.start[k] = handed_over[k] = start
+                    if message.size_bytes:
+                        handed_over[k], delivered[k] = network(k, start)
+            if available[k] is None:
+                available[k] = _available(message, delivered[k], times.begin[message.receiver])
+                moved |= available[k] is not None
+    return times
+
+
+def _end(
+    plan: Plan,
+    number: int,
+    begin: Time | None,
+    handed_over: list[Time | None],
+    available: list[Time | None],
+) -> Time | None:
+    one = plan.operations[number]
+    if begin is None:
+        return None
+    if one.duration_ps is not None:
+        return begin + one.duration_ps
+    sent = [handed_over[k] for k, it in enumerate(plan.messages) if it.sender == number]
+    got = [available[k] for k, it in enumerate(plan.messages) if it.receiver == number]
+    return _latest([begin, *sent, *got])
+
+
+def _start(
+    message: Message,
+    begin: Time | None,
+    handed_over: list[Time | None],
+    available: list[Time | None],
+) -> Time | None:
+    """Software's latency counts from when all that it waits for is there. It passes while the one
+    that it follows is still going."""
+    ready = _latest([begin, *(available[k] for k in message.after)])
+    before = handed_over[message.follows] if message.follows >= 0 else 0
+    if ready is None or before is None:
+        return None
+    return max(before, ready + (message.latency_ps if message.size_bytes else 0))
+
+
+def _available(message: Message, delivered: Time | None, begin: Time | None) -> Time | None:
+    """When what is delivered can be sent on: a receiver adds up no sooner than it begins."""
+    if not message.added_ps:
+        return delivered
+    there = _latest([delivered, begin])
+    return None if there is None else there + message.added_ps
+
+
+def _latest(times: list[Time | None]) -> Time | None:
+    """The latest, if all of them are known."""
+    known = [time for time in times if time is not None]
+    return max(known) if len(known) == len(times) else None
