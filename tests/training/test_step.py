@@ -123,6 +123,16 @@ def test_the_five_stages_of_data_parallelism_take_their_formula() -> None:
             assert took == pytest.approx(message.time_ps(job), rel=1e-3)
 
 
+def test_the_way_to_another_site_is_the_topologys() -> None:
+    layout = {"dp_levels": [1, 1, 2], "global_batch": 2}
+    starts = {}
+    for delay in ("0ms", "30ms"):
+        job = small_job(layout, machine={"wan_rate": "100Gbps", "wan_delay": delay}, layers=1)
+        found = times(part_of(job, Cut(), how=RING), rate_bps=at_rates)
+        starts[delay] = found.makespan
+    assert starts["0ms"] == starts["30ms"]
+
+
 def part_sizes(found: Times, kind: str) -> np.ndarray:
     table = found.load.operations
     assert table is not None
