@@ -9,12 +9,17 @@ import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, NARROW, PACKET, TRIM, build, changed, counter, run
 from several_ports import two_nics
+from small_job import small_job
 from traffic_cases import made, star
 
 from netsim.engine.engine import Engine
+from netsim.engine.kernels.layout import INF
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.model.fabric import Ecn
 from netsim.model.network import Network
+from netsim.operations import How
+from netsim.training.part import Cut, part_of
+from netsim.training.step import operations_of
 
 US = 10**6
 SER = 4160 * 80
@@ -153,13 +158,22 @@ def random_load(network: Network) -> Workload:
     return Workload(FlowTable(src, dst, rng.integers(1, 40_000, n)), tasks)
 
 
-def test_threads_windows_and_compiling_change_nothing() -> None:
-    """Of tasks on hosts with several ports, below switches that trim, mark and spray at random.
+def training_step(network: Network) -> Workload:
+    """A step of a small job: a pipeline, and replicas that all send to one another at once."""
+    layout = {"pp": 2, "dp": 4, "zero": 1, "global_batch": 16}
+    job = small_job(layout, layers=2, hidden=64, vocabulary=512)
+    part = part_of(job, Cut(), how={"dp": How("direct")})
+    return operations_of(part).lower(np.arange(network.n_hosts))
+
+
+def test_threads_windows_pieces_and_compiling_change_nothing() -> None:
+    """Of a step of training beside other tasks, on hosts with several ports, below switches that
+    trim, mark and spray at random.
 
     It is all compiled at once, with bounds of arrays checked, and nowhere by itself.
     """
     network = two_nics(domains=4)
-    load = random_load(network)
+    load = Workload.join([random_load(network), training_step(network)])
     fabric = replace(
         changed(TRIM, queue_bytes=4 * PACKET),
         planes="free",
@@ -172,7 +186,15 @@ def test_threads_windows_and_compiling_change_nothing() -> None:
         {**compiled, "threads": 2, "sizes": NARROW},
         {**compiled, "window_ps": 20_000},
     )
-    engines = [run(engine(network, load, transport="ndp", fabric=fabric, **way)) for way in ways]
+    given = {"transport": "ndp", "fabric": fabric}
+    engines = [run(engine(network, load, **given, **way)) for way in ways]
+    # In the middle of it an engine with two threads goes on where one with one thread was.
+    half = engine(network, load, **given, **compiled)
+    half.advance(engines[0].counts.windows // 2, INF)
+    assert 0 < half.counts.tasks_done < engines[0].counts.tasks_done
+    engines.append(engine(network, load, **given, **ways[1]))
+    engines[-1].restore(half.snapshot())
+    run(engines[-1])
     assert len({one.digest() for one in engines}) == 1
     assert counter(engines[0], "trims") > 0
     assert counter(engines[0], "marks") > 0
