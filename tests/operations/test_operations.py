@@ -215,7 +215,7 @@ def test_a_late_rank_adds_up_and_sends_on_no_sooner_than_it_begins() -> None:
 
 
 def test_software_takes_its_time_for_what_follows_messages_of_no_bytes() -> None:
-    ops, how = Operations(4), How("direct", window=1, latency_ps=50 * US)
+    ops, how = Operations(4), How("direct", channels=2, window=1, latency_ps=50 * US)
     matrix = np.zeros((4, 4), int)
     matrix[0, 3] = 100  # behind two of no bytes
     made = ops.collective("all_to_all", range(4), matrix, how)
