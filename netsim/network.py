@@ -32,6 +32,7 @@ from netsim.model.graphs import Defaults, from_networkx
 from netsim.model.htsim_topo import read_topo
 from netsim.model.network import Network
 from netsim.model.parts import build_part, build_topology
+from netsim.model.reduction import with_reduction
 from netsim.model.relays import RelayRule
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
 from netsim.model.schedules import Schedule, tournament
@@ -75,4 +76,5 @@ __all__ = [
     "read_topo",
     "shortest_paths",
     "tournament",
+    "with_reduction",
 ]

@@ -97,6 +97,9 @@ def _network_of(result: Result) -> Network:
     from netsim.experiment.scenario import network_of
 
     network = network_of(point_of(result))
+    units = network.reduction
+    if units is not None and units.network.n_links == result.links["link"].n_unique():
+        network = units.network
     if network.n_links != result.links["link"].n_unique():
         raise InputError(
             f"its topology has {network.n_links:,} links now and had "

@@ -8,23 +8,29 @@ from numpy.typing import NDArray
 from netsim.collectives import Steps
 
 Held = NDArray[np.int64]
-"""int64[n, pieces, n]: how often position i has, of a piece, the contribution of each position."""
+"""int64[n, pieces, ranks]: how often position i has, of a piece, the contribution of each rank."""
 
 SUMS = ("all_reduce", "reduce_scatter", "reduce", "barrier")
+
+
+def ranks(steps: Steps) -> int:
+    """Its positions but for the units of switches, which begin and end with nothing."""
+    return steps.n - steps.units
 
 
 def shard_of(steps: Steps) -> NDArray[np.int64]:
     """Which of n equal runs of pieces each piece is in."""
     pieces = steps.piece_bytes.size
-    return np.arange(pieces) * steps.n // pieces
+    return np.arange(pieces) * ranks(steps) // pieces
 
 
 def at_first(steps: Steps, what: str, root: int) -> Held:
     """What positions have before."""
     n, pieces = steps.n, steps.piece_bytes.size
-    held = np.zeros((n, pieces, n), np.int64)
+    held = np.zeros((n, pieces, ranks(steps)), np.int64)
     if what in SUMS:
-        held[np.arange(n), :, np.arange(n)] = 1
+        mine = np.arange(ranks(steps))
+        held[mine, :, mine] = 1
     else:  # the pieces are somebody's
         owner = np.full(pieces, root) if what in ("broadcast", "scatter") else shard_of(steps)
         held[owner, np.arange(pieces), owner] = 1
@@ -33,7 +39,7 @@ def at_first(steps: Steps, what: str, root: int) -> Held:
 
 def at_last(steps: Steps, what: str, root: int) -> list[tuple[int, NDArray[np.int64], Held]]:
     """Of positions, what they are to have of which pieces."""
-    first, n, pieces = at_first(steps, what, root), steps.n, steps.piece_bytes.size
+    first, n, pieces = at_first(steps, what, root), ranks(steps), steps.piece_bytes.size
     shard = shard_of(steps)
     everything = np.arange(pieces)
     found = []

@@ -14,10 +14,12 @@ from netsim.model.tasks import KINDS, Workload
 from netsim.operations import How, Operations
 
 KNOWN = {
-    what: [name for name, module in ALGORITHMS.items() if what in module.WHATS]
+    what: [
+        name for name, module in ALGORITHMS.items() if what in module.WHATS and name != "in_network"
+    ]
     for what in COLLECTIVES
 }
-"""The algorithms of each collective."""
+"""The algorithms of each collective that ranks do alone."""
 
 
 def noted(calls: Calls) -> Operations:

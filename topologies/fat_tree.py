@@ -27,6 +27,9 @@ ports are those to what is below it, then its uplinks, both in the order of what
 
 With several `planes` there are as many trees of that shape side by side, and every host has a port
 in each, of its share of `host_rate`; `fabric.planes` says how packets are spread over them.
+
+With `reduction` leaves add up: the hosts of a leaf have a reduction unit, which is as far behind it
+as that says, for the algorithm in_network of collectives among them (`netsim/model/reduction.py`).
 """
 
 from __future__ import annotations
@@ -41,7 +44,16 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.network import TIERS, Network, NetworkBuilder, Tree, add_tree, expect_trees, read_topo
+from netsim.network import (
+    TIERS,
+    Network,
+    NetworkBuilder,
+    Tree,
+    add_tree,
+    expect_trees,
+    read_topo,
+    with_reduction,
+)
 from netsim.params import Param
 from netsim.units import format_rate
 
@@ -119,6 +131,14 @@ PARAMS = [
         each=TIERS,
     ),
     Param(
+        "reduction",
+        "time",
+        None,
+        "from a leaf to its reduction unit, and back; there is none by default",
+        minimum="1ps",
+        optional=True,
+    ),
+    Param(
         "topo_file",
         "file",
         None,
@@ -140,7 +160,10 @@ def build(params: Mapping[str, Any]) -> Network:
     if params["topo_file"] is not None:
         _refuse_beside("topo_file", [one for one in PARAMS if one.name != "topo_file"], params)
         return build_tree(read_topo(Path(params["topo_file"])))
-    return build_tree(settle(params), params["planes"])
+    network = build_tree(settle(params), params["planes"])
+    if params["reduction"] is None:
+        return network
+    return with_reduction(network, params["reduction"])
 
 
 def build_tree(tree: Tree, planes: int = 1) -> Network:

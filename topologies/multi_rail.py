@@ -14,6 +14,10 @@ refused. It is cut into chunks of `relay_chunk`, and the peer sends each of them
 it has it: `netsim/model/relays.py` says when exactly. What flows.parquet says of a message is from
 its start until its destination has all of it; its legs are in legs.parquet.
 
+With `reduction` the switches of a rack add up, as NVLink's do: its hosts have a reduction unit,
+which is as far behind each of these switches as that says, for the algorithm in_network of
+collectives in the rack. `netsim/model/reduction.py` says what of that is modelled.
+
 Switches are called rack0.up0, ... and rail0.leaf0, ... as the rail's topology has them.
 """
 
@@ -26,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.network import Network, NetworkBuilder, RelayRule, build_part
+from netsim.network import Network, NetworkBuilder, RelayRule, build_part, with_reduction
 from netsim.params import REQUIRED, Param
 from netsim.units import format_rate
 
@@ -44,6 +48,14 @@ PARAMS = [
     Param("scale_up_planes", "count", 1, "switches of a rack, with a port of each host", minimum=1),
     Param("scale_up_latency", "time", "100ns", "propagation of a cable in the rack"),
     Param("scale_up_switch_latency", "time", "0ns", "as switch_latency of a fat_tree"),
+    Param(
+        "reduction",
+        "time",
+        None,
+        "from a switch of a rack to its reduction unit, and back; there is none by default",
+        minimum="1ps",
+        optional=True,
+    ),
     Param(
         "relay",
         "choice",
@@ -113,6 +125,9 @@ def build(params: Mapping[str, Any]) -> Network:
         own = hosts[:, number * group : (number + 1) * group].reshape(-1)
         builder.add_network(rail, own, prefix=f"rail{number}.", nic=1)
     network = builder.build(f"{rails}_rails_of_{rail.name}")
-    if params["relay"] == "none":
+    if params["relay"] != "none":
+        rule = RelayRule(gpus, group, params["relay"], params["relay_chunk"])
+        network = replace(network, relays=rule)
+    if params["reduction"] is None:
         return network
-    return replace(network, relays=RelayRule(gpus, group, params["relay"], params["relay_chunk"]))
+    return with_reduction(network, params["reduction"])

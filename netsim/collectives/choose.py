@@ -21,6 +21,7 @@ from netsim.collectives import (
     double_binary_tree,
     halving_doubling,
     hierarchical,
+    in_network,
     pat,
     ring,
 )
@@ -42,6 +43,7 @@ ALGORITHMS: dict[str, ModuleType] = {
     "chain": chain,
     "binomial_tree": binomial_tree,
     "dissemination": dissemination,
+    "in_network": in_network,
 }
 """The algorithms by their names."""
 
@@ -126,6 +128,7 @@ def most_sends(name: str, n: int, size_bytes: int, how: How) -> int:
         "hierarchical": 2 * n * (n // (how.node or 1) + (how.node or n)) * parts,
         "pat": everybody + n * parts,
         "chain": n * parts,
+        "in_network": 2 * n * (n * how.channels + parts),
     }
     return far.get(name, 2 * n * n.bit_length())
 

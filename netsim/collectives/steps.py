@@ -23,7 +23,7 @@ class Steps:
     """The m sends of one group of n positions. A send waits for earlier rows only.
 
     Attributes:
-        n: positions of the group.
+        n: positions of the group, and of `units` behind them.
         src, dst: int32[m], positions.
         first, count, stride: int64[m]; send k carries the pieces first[k] + i * stride[k], for i
             below count[k], counted around the end.
@@ -34,6 +34,8 @@ class Steps:
             network; -1: it follows none.
         piece_bytes: int64[p], of each piece.
         size_bytes: int64[m], of each send: its pieces', and at least one byte.
+        units: of the n positions the last so many are no ranks but reduction units of switches,
+            which software and adding up take no time.
     """
 
     n: int
@@ -48,6 +50,7 @@ class Steps:
     follows: Ints
     piece_bytes: Ints
     size_bytes: Ints
+    units: int = 0
 
     def __len__(self) -> int:
         return int(self.src.size)
@@ -72,7 +75,8 @@ class Steps:
         delivered, told = np.zeros(len(self), bool), np.zeros(len(self), bool)
         delivered[self.after[self.follows[waiting] >= 0]] = True
         told[waiting[delivered[self.after]]] = True
-        return (self.follows < 0) & ~told, delivered
+        rank = self.n - self.units
+        return (self.follows < 0) & ~told & (self.src < rank), delivered & (self.dst < rank)
 
     def noticed(self) -> NDArray[np.bool_]:
         """bool[m]: the deliveries of which software tells sends that follow no other one."""

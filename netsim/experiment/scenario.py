@@ -112,6 +112,9 @@ def prepare(point: Point) -> Scenario:
         if adapts(point.topology):
             network = _adapted(point, network, load)
             checks.check_links(network, point.packets, point.fabric, point.topology.params)
+        if _uses_units(load, network):
+            network = _with_units(load, network)
+            checks.check_links(network, point.packets, point.fabric, point.topology.params)
         check_rules(network, point.fabric.circuits, point.packets)
         check_control(network, point.fabric.circuits, point.packets)
         if point.fabric.load_balancing == ECMP_SYMMETRIC:
@@ -212,6 +215,22 @@ def _adapted(point: Point, network: Network, load: Workload) -> Network:
     return made
 
 
+def _uses_units(load: Workload, network: Network) -> bool:
+    """Is anything sent to reduction units? They are behind the network's hosts."""
+    return int(load.flows.dst.max(initial=-1)) >= network.n_hosts
+
+
+def _with_units(load: Workload, network: Network) -> Network:
+    """The network with its reduction units as hosts."""
+    if load.program is not None:
+        raise InputError(
+            f"{load.program.name} is a program, and other traffic is reduced in the network",
+            hint="one of the two, or another algorithm",
+        )
+    assert network.reduction is not None
+    return network.reduction.network
+
+
 def _no_room(what: str, error: MemoryError, point: Point) -> InputError:
     hint = str(error) or "fewer hosts, switches or flows"
     return InputError(f"{what} does not fit into memory", file=point.file, hint=hint)
@@ -254,7 +273,8 @@ def _workload(
     made = _made(traffic, "flows", kinds, traffic.params, network, rng, context)
     load = made if isinstance(made, Workload) else Workload(made)
     load = load.with_program(traffic, network.n_hosts)
-    load.validate(network.n_hosts)
+    units = network.reduction
+    load.validate(network.n_hosts if units is None else units.network.n_hosts)
     assert context.n_classes is not None
     checks.check_classes(load.flows, context.n_classes, key)
     return load

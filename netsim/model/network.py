@@ -80,6 +80,7 @@ class Network:
             refused.
         switch_queue_bytes: int64[n_switches], the queues of switches that have others than [fabric]
             says, and 0 of all that have not; None: of all.
+        reduction: of switches that add up (`netsim.model.reduction`); None: they do not.
         plan: what it was built from, for a network that it becomes a part of.
 
     The ports of hosts come first. Packets are addressed to them, by one of the ways; by the first
@@ -113,6 +114,7 @@ class Network:
     circuits: Circuits | None = None
     relays: RelayRule | None = None
     switch_queue_bytes: NDArray[np.int64] | None = None
+    reduction: Reduction | None = None
     plan: Plan = field(default_factory=Plan, repr=False)
 
     @property
@@ -380,3 +382,14 @@ class Network:
                 **({} if lit is None else {"lit": (bool(lit[port]), bool(lit[peer]))}),
             )
         return graph
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """The reduction units of a network's switches: it again, with these as hosts behind its own.
+
+    `unit`, int64[n_hosts], is that of each of the network's hosts.
+    """
+
+    network: Network
+    unit: NDArray[np.int64]

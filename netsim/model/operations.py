@@ -82,6 +82,19 @@ class OperationTable:
         """The same, with `task[k]` in place of task k as the last one."""
         return replace(self, end_task=task[self.end_task])
 
+    def without(self, which: NDArray[np.bool_]) -> OperationTable:
+        """The same without the operations for which it is true."""
+        if not which.any():
+            return self
+        kept = np.flatnonzero(~which)
+        columns = {
+            name: getattr(self, name)[kept]
+            for name in self.__dataclass_fields__
+            if name not in ("kinds", "label")
+        }
+        label = None if self.label is None else [self.label[k] for k in kept.tolist()]
+        return replace(self, **columns, label=label)
+
     @staticmethod
     def join(parts: Sequence[tuple[OperationTable, int]]) -> OperationTable:
         """The operations of several workloads in one table, each with the number of its first task.

@@ -91,6 +91,11 @@ def placed(part: Network, hosts: NDArray[Any], first: int, *, nic: int, rate: fl
             "network",
             hint="queues as [fabric] says",
         )
+    if part.reduction is not None:
+        raise InputError(
+            f"{part.name} has reduction units, and cannot be a part of another network",
+            hint="units of the network as a whole",
+        )
     n_switches = len(part.plan.names)
     node = np.concatenate([hosts.astype(np.int64), first + np.arange(n_switches)])
     cables = part.plan.cables.copy()

@@ -48,12 +48,14 @@ class RelayRule:
         rail: so many neighbouring ranks have their networks in common.
         at: SOURCE or DESTINATION.
         chunk_bytes: of the chunks into which a message is cut; None: it goes in one.
+        hosts: so many stand in racks, and what is behind them is not relayed to; None: all.
     """
 
     rack: int
     rail: int = 1
     at: str = SOURCE
     chunk_bytes: int | None = None
+    hosts: int | None = None
 
     def peers(self, flows: FlowTable) -> Ints:
         """int64[n]: the peer of each flow, -1 where it needs none (or names its NIC)."""
@@ -61,6 +63,8 @@ class RelayRule:
         src_rank, dst_rank = src % self.rack, dst % self.rack
         apart = (src // self.rack != dst // self.rack) & (flows.nic < 0)
         apart &= src_rank // self.rail != dst_rank // self.rail
+        if self.hosts is not None:
+            apart &= np.maximum(src, dst) < self.hosts
         peer = src - src_rank + dst_rank if self.at == SOURCE else dst - dst_rank + src_rank
         return np.where(apart, peer, -1)
 

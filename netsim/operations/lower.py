@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 from netsim.model.columns import column_of, first_of
+from netsim.model.network import Reduction
 from netsim.model.operations import WHATS, OperationTable
 from netsim.model.tasks import Edges, Workload
-from netsim.operations.noted import Ints, Noted
+from netsim.operations.noted import UNIT, Ints, Noted
 from netsim.operations.rows import Rows, place
 from netsim.operations.tables import Tables
 
@@ -26,14 +27,18 @@ MOST_NAMED = 6
 """Of operations that wait for one another, so many are named."""
 
 
-def lower(noted: Noted, hosts: ArrayLike, classes: Mapping[str, int]) -> Workload:
+def lower(
+    noted: Noted, hosts: ArrayLike, classes: Mapping[str, int], reduction: Reduction | None
+) -> Workload:
     """See `Operations.lower`."""
     columns = noted.columns()
     table = _operations(noted, columns, hosts)
     _check(noted, table, columns)
+    if any(call.has_unit for call in noted.collectives):
+        table = _with_units(noted, table, reduction)
     sends = np.zeros(len(table), bool)  # collectives that do
     for call, first in noted.groups():
-        sends[first : first + call.groups * call.n] = True
+        sends[first : first + call.groups * call.width] = True
     lone = np.isin(table.what, [WHATS.index(what) for what in ("join", "send", "receive")])
     computes = ~sends & ~lone
     split = np.zeros(len(table), bool)  # begin with a task of their own
@@ -55,7 +60,7 @@ def lower(noted: Noted, hosts: ArrayLike, classes: Mapping[str, int]) -> Workloa
         edges += tables.collectives(alike)
     load = tables.workload(edges, classes)
     _check_hangs(load, rows)
-    return load
+    return replace(load, operations=table.without(table.rank == UNIT))
 
 
 def _operations(noted: Noted, columns: dict[str, Ints], hosts: ArrayLike) -> OperationTable:
@@ -63,7 +68,7 @@ def _operations(noted: Noted, columns: dict[str, Ints], hosts: ArrayLike) -> Ope
     n = noted.n_operations
     at = column_of(np.atleast_1d(np.asarray(hosts)), noted.n_ranks, np.int32, "hosts of ranks")
     rank = columns["rank"]
-    for k in first_of((rank < 0) | (rank >= noted.n_ranks)):
+    for k in first_of((rank < 0) & ~_units(noted) | (rank >= noted.n_ranks)):
         what = WHATS[columns["what"][k]]
         raise InputError(f"{what} of rank {rank[k]}: ranks are 0..{noted.n_ranks - 1}")
     for k in first_of((columns["stream"] < -1) | (columns["stream"] >= 1 << 15)):
@@ -89,6 +94,39 @@ def _operations(noted: Noted, columns: dict[str, Ints], hosts: ArrayLike) -> Ope
     )
 
 
+def _units(noted: Noted) -> NDArray[np.bool_]:
+    """bool[n]: which operations are those of units."""
+    found = np.zeros(noted.n_operations, bool)
+    for call, first in noted.groups():
+        if call.has_unit:
+            found[first + call.n : first + call.groups * call.width : call.width] = True
+    return found
+
+
+def _with_units(noted: Noted, table: OperationTable, reduction: Reduction | None) -> OperationTable:
+    """The table with the hosts that the units are."""
+    host = table.host.copy()
+    for call, first in noted.groups():
+        if not call.has_unit:
+            continue
+        group = first + np.arange(call.groups * call.width).reshape(-1, call.width)
+        if reduction is None:
+            raise InputError(
+                f"{table.name(first)}: the network has no reduction units",
+                hint="reduction in [topology], of a fat_tree or a multi_rail",
+            )
+        unit = reduction.unit[host[group[:, :-1]]]
+        for row, k in np.argwhere(unit != unit[:, :1])[:1].tolist():
+            one, other = (table.rank[group[row, at]] for at in (0, k))
+            raise InputError(
+                f"{table.name(group[row, 0])}: ranks {one} and {other} are on hosts of different "
+                "switches, which have no reduction unit in common",
+                hint="groups below one switch, or another algorithm",
+            )
+        host[group[:, -1]] = unit[:, 0]
+    return replace(table, host=host)
+
+
 def _check(noted: Noted, table: OperationTable, columns: dict[str, Ints]) -> None:
     """Raise InputError for the first operation with something impossible."""
     for k in first_of(columns["duration_ps"] < 0):
@@ -97,9 +135,10 @@ def _check(noted: Noted, table: OperationTable, columns: dict[str, Ints]) -> Non
     for k in first_of((message & (table.size_bytes < 1)) | (table.size_bytes < 0)):
         raise InputError(f"{table.name(k)}: its size is {table.size_bytes[k]} bytes")
     for call, first in noted.groups():
-        ranks = np.sort(table.rank[first : first + call.groups * call.n].reshape(-1, call.n))
+        ranks = table.rank[first : first + call.groups * call.width].reshape(-1, call.width)
+        ranks = np.sort(ranks)
         for group, k in np.argwhere(ranks[:, 1:] == ranks[:, :-1])[:1].tolist():
-            where = table.name(first + group * call.n)
+            where = table.name(first + group * call.width)
             raise InputError(f"{where}: rank {ranks[group, k]} is in its group twice")
     for pairs in (noted.after, noted.after_start):
         for one, then in pairs:
@@ -145,7 +184,8 @@ def _check_hangs(load: Workload, rows: Rows) -> None:
         return
     table, of = load.operations, rows.operation_of()
     found = [int(of[task]) for task in reversed(cycle)]
-    names = [table.name(k) for k in dict.fromkeys(k for k in found if k >= 0)]
+    named = dict.fromkeys(k for k in found if k >= 0 and table.rank[k] != UNIT)
+    names = [table.name(k) for k in named]
     if len(names) > MOST_NAMED:
         names[MOST_NAMED - 1 : -1] = [f"{len(names) - MOST_NAMED} others"]
     raise InputError(

@@ -15,6 +15,9 @@ from netsim.model.operations import WHATS
 
 Ints = NDArray[np.int64]
 
+UNIT = -1
+"""In the place of a rank, a reduction unit."""
+
 COLUMNS = ("rank", "what", "kind", "stream", "duration_ps", "size_bytes", "group", "n", "label")
 
 
@@ -32,7 +35,10 @@ class Messages:
 
 @dataclass(frozen=True, eq=False)
 class Collective:
-    """One call's collectives, a batch of operations: those of a group next to one another."""
+    """One call's collectives, a batch of operations: those of a group next to one another.
+
+    Behind those of its n ranks there may be that of the unit in their switch, as of rank `UNIT`.
+    """
 
     batch: int
     what: str
@@ -40,6 +46,12 @@ class Collective:
     n: int
     size_bytes: Ints
     how: How
+    has_unit: bool = False
+
+    @property
+    def width(self) -> int:
+        """The operations of a group."""
+        return self.n + self.has_unit
 
 
 @dataclass

@@ -10,11 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.collectives import How, algorithm_of
 from netsim.errors import InputError
+from netsim.model.network import Reduction
 from netsim.model.tasks import Workload
 from netsim.operations.lower import lower
-from netsim.operations.noted import Collective, Messages, Noted
+from netsim.operations.noted import UNIT, Collective, Messages, Noted
 
 Ints = NDArray[np.int64]
+
+IN_NETWORK = "in_network"
+"""The algorithm that takes a reduction unit."""
 
 
 class Operations:
@@ -121,12 +125,18 @@ class Operations:
         if sizes.ndim > 1 and (what != "all_to_all" or sizes.shape[-2:] != (n, n)):
             shape = "x".join(map(str, sizes.shape))
             raise InputError(f"sizes of {shape} for a {what} of {n} ranks")
-        algorithm_of(what, n, int(sizes.max(initial=0)), how)
+        name = algorithm_of(what, n, int(sizes.max(initial=0)), how)
+        has_unit = name == IN_NETWORK and n > 1 and duration_ps is None
+        stream = np.broadcast_to(stream, of_group.shape)
+        if has_unit:
+            of_group, stream = _with_unit(of_group, UNIT), _with_unit(stream, -1)
+            if not isinstance(label, str):
+                label = _with_unit(np.array(label, object).reshape(g, n), "").reshape(-1).tolist()
         of_rank = sizes.sum(-1) if sizes.ndim > 1 else sizes[..., None]
         made = self._noted.add(
             of_group,
             what=what,
-            stream=np.broadcast_to(stream, of_group.shape),
+            stream=stream,
             duration_ps=0 if duration_ps is None else np.broadcast_to(duration_ps, of_group.shape),
             kind=kind,
             label=label,
@@ -136,8 +146,9 @@ class Operations:
         )
         if duration_ps is None:
             batch = len(self._noted.batches) - 1
-            self._noted.collectives.append(Collective(batch, what, g, n, sizes, how))
-        return made.reshape(ranks.shape)
+            call = Collective(batch, what, g, n, sizes, how, has_unit)
+            self._noted.collectives.append(call)
+        return made[:, :n].reshape(ranks.shape)
 
     def after(self, first: ArrayLike, then: ArrayLike) -> None:
         """Operations `then` start after `first` have ended, of the same rank each."""
@@ -154,14 +165,26 @@ class Operations:
         """
         self._noted.order.append(_pairs(operations, order))
 
-    def lower(self, hosts: ArrayLike, classes: Mapping[str, int] | None = None) -> Workload:
+    def lower(
+        self,
+        hosts: ArrayLike,
+        classes: Mapping[str, int] | None = None,
+        reduction: Reduction | None = None,
+    ) -> Workload:
         """All of it as tasks and flows, rank r at `hosts[r]` and kind k in class `classes[k]`.
+
+        Collectives of algorithm "in_network" take `reduction`, what the network has for them.
 
         Raises:
             InputError: naming the operation at fault and what is wrong with it: also if operations
                 wait, through streams and messages, for one another.
         """
-        return lower(self._noted, hosts, classes or {})
+        return lower(self._noted, hosts, classes or {}, reduction)
+
+
+def _with_unit(ranks: NDArray[Any], of_unit: Any) -> NDArray[Any]:
+    """Columns of each rank of a group and, behind them, that of its unit."""
+    return np.concatenate([ranks, np.full((len(ranks), 1), of_unit, ranks.dtype)], axis=1)
 
 
 def _pairs(one: ArrayLike, other: ArrayLike) -> tuple[Ints, Ints]:

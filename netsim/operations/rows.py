@@ -96,7 +96,7 @@ def place(noted: Noted, split: NDArray[np.bool_], by_order: Ints | None) -> Rows
     begin = (task - earlier)[of_batch] + np.cumsum(split) - split
     for call, count in zip(noted.collectives, counts, strict=True):
         b, before = call.batch, np.cumsum(count) - count
-        operation = first[b] + call.n * np.arange(call.groups)
+        operation = first[b] + call.width * np.arange(call.groups)
         sends.add(call, operation, task[b] + begins[b] + 2 * before, flow[b] + before)
     return Rows(
         n_tasks=n_tasks,

@@ -65,22 +65,23 @@ class Tables:
         sends = sends | (~goes.all() and _after_nothing(steps, goes))
         self._duration[send] = np.where(goes & sends, of.how.latency_ps, 0)
         self._duration[receive] = np.where(goes & delivered, of.how.latency_ps, 0)
+        adds = steps.adds & (steps.dst < steps.n - steps.units) & (of.how.reduce_bps is not None)
         if of.how.reduce_bps is not None:
-            added = goes & steps.adds
+            added = goes & adds
             self._duration[receive[added]] += size[added] * PS_BITS // of.how.reduce_bps
         begin, end = self._rows.begin, self._rows.end
         starts, later = np.flatnonzero(steps.follows < 0), np.flatnonzero(steps.follows >= 0)
-        waiting = np.repeat(np.arange(m), np.diff(steps.after_ptr))
+        delivered_to_send, delivered_to_receive = _waits(steps)
         kept = np.setdiff1d(np.arange(m), steps.after)
         last = np.setdiff1d(np.arange(m), steps.follows)
-        adds = steps.adds & (of.how.reduce_bps is not None)
         # What a rank does about a delivery, it does no sooner than it begins.
         held = np.flatnonzero(adds | (steps.noticed() & (of.how.latency_ps > 0)))
         pairs = [
             (begin[src[:, starts]], send[:, starts]),
             (begin[dst[:, held]], receive[:, held]),
             (send[:, steps.follows[later]], send[:, later]),
-            (receive[:, steps.after], send[:, waiting]),
+            (receive[:, delivered_to_send[0]], send[:, delivered_to_send[1]]),
+            (receive[:, delivered_to_receive[0]], receive[:, delivered_to_receive[1]]),
             (receive[:, kept], end[dst[:, kept]]),
             (send[:, last], end[src[:, last]]),
         ]
@@ -147,6 +148,25 @@ def _after_nothing(steps: Steps, goes: NDArray[np.bool_]) -> NDArray[np.bool_]:
         follows = np.where(follows >= 0, follows[follows], -1)
     found &= (steps.follows >= 0) & (np.diff(steps.after_ptr) == 0)
     return found
+
+
+def _waits(steps: Steps) -> tuple[Edges, Edges]:
+    """Which sends' deliveries which sends wait for, and which other deliveries.
+
+    A unit sends many messages as the same ones have been delivered. So that these are not as many
+    edges as there are pairs, the receive of the last one waits for the others.
+    """
+    waiting = np.repeat(np.arange(len(steps)), np.diff(steps.after_ptr))
+    unit = steps.src[waiting] >= steps.n - steps.units
+    if not unit.any():
+        none = np.zeros(0, np.int64)
+        return (steps.after, waiting), (none, none)
+    last = steps.after[steps.after_ptr[waiting + 1] - 1]
+    one_of = np.zeros(len(steps), bool)  # of sends that wait for the same
+    one_of[waiting[unit][np.unique(last[unit], return_index=True)[1]]] = True
+    is_last = steps.after == last
+    direct, others = ~unit | is_last, unit & one_of[waiting] & ~is_last
+    return (steps.after[direct], waiting[direct]), (steps.after[others], last[others])
 
 
 def _labels(table: OperationTable, operation: Ints) -> list[str] | None:

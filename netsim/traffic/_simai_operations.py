@@ -13,6 +13,7 @@ from netsim.errors import InputError
 from netsim.flows import Workload
 from netsim.foreign.aicb import MICRO, NO_GROUP, PS_PER_NS, AicbWorkload, Phase, Row
 from netsim.job.schedules import FORWARD, make_schedule
+from netsim.model.network import Reduction
 from netsim.operations import How, Operations
 from netsim.units import written
 
@@ -96,9 +97,9 @@ class SimaiOperations:
         else:
             self._pipeline()
 
-    def lower(self, hosts: Ints) -> Workload:
+    def lower(self, hosts: Ints, reduction: Reduction | None = None) -> Workload:
         """As tasks and flows."""
-        return replace(self.ops.lower(hosts), notes=tuple(self._notes()))
+        return replace(self.ops.lower(hosts, reduction=reduction), notes=tuple(self._notes()))
 
     def _rows_of_all(self) -> list[tuple[Row, str]]:
         """The rows of a step, each with what it is called."""

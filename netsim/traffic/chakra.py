@@ -77,7 +77,7 @@ def flows(
             known |= read_groups(path, len(traces))
         nodes = nodes_of(traces, known)
         hows = {one: how_of(params, one, context.host_rate_bps) for one in WHATS.values()}
-        return ChakraOperations(nodes, machine, hows).lower(hosts)
+        return ChakraOperations(nodes, machine, hows).lower(hosts, network.reduction)
     except InputError as error:
         raise error.at(file=str(prefix)) from None
 

@@ -7,7 +7,8 @@ broadcast or a reduction, all shards together of a gather or a scatter, and of a
 one host has for its group; a barrier sends single bytes.
 
 Algorithms are ring, halving_doubling, double_binary_tree, direct, pat, hierarchical (in nodes of
-`node` hosts), chain, binomial_tree and dissemination; auto takes the one that NCCL would, by size
+`node` hosts), chain, binomial_tree, dissemination and, for groups below one switch with a reduction
+unit (`netsim show topology multi_rail`), in_network; auto takes the one that NCCL would, by size
 and group. An algorithm of your own is a file of sends, `algorithm = "mine.csv"`, in which one row
 is one send of a group, known by its number, from 0:
 
@@ -112,8 +113,9 @@ def flows(
     try:
         for _ in range(params["repeat"]):
             ops.collective(what, groups, size, how, stream=0, kind=what)
-        load = ops.lower(hosts)
-        wire = _wire(network, groups[0], context)
+        load = ops.lower(hosts, reduction=network.reduction)
+        in_network = algorithm_of(what, n, size, how) == "in_network"
+        wire = (_wire_to_unit if in_network else _wire)(network, groups[0], context)
         return replace(load, notes=(_note(what, n, size, how, wire),))
     except InputError as error:
         raise error.at(key="traffic.algorithm") from None
@@ -133,6 +135,17 @@ def _wire(network: Network, group: NDArray[np.int64], context: TrafficContext) -
     rate_bps = round((payload + header) * PS_BITS / packet_ps)
     delay_ps = int(one[farthest]) - Wire(rate_bps, 0, payload, header).send_ps(payload)
     return Wire(rate_bps, delay_ps, payload, header)
+
+
+def _wire_to_unit(network: Network, group: NDArray[np.int64], context: TrafficContext) -> Wire:
+    """From a host of a group to its reduction unit, where all of the group send there at once."""
+    reduction = network.reduction
+    assert reduction is not None
+    network, unit = reduction.network, int(reduction.unit[group[0]])
+    alone = _wire(network, np.array([group[0], unit]), context)
+    rate_bps = int(network.nic_rate_bps[network.first_nic[unit]])
+    packet_ps = (context.payload_bytes + context.header_bytes) * PS_BITS / rate_bps
+    return replace(alone, delay_ps=alone.delay_ps + round((group.size - 1) * packet_ps))
 
 
 def _note(what: str, n: int, size_bytes: int, how: How, wire: Wire) -> str:

@@ -56,4 +56,4 @@ def flows(
     context.expect(part.n_ranks * part.n_rows, key="traffic.file")
     hosts = hosts_of(params, part.n_ranks, network.n_hosts, context.directory, rng)
     hows = {one: how_of(params, one, context.host_rate_bps) for one in COLLECTIVES.values()}
-    return SimaiOperations(work, part, hows).lower(hosts)
+    return SimaiOperations(work, part, hows).lower(hosts, network.reduction)

@@ -124,7 +124,8 @@ def flows(
         message = "everything is timed by formula, so that there are no packets"
         raise InputError(message, key="traffic.fidelity", hint='"packets" for some kind')
     sent = {one.kind for one in part.messages} - part.formula
-    load = ops.lower(hosts, {kind: params["classes"][kind] for kind in sent})
+    classes = {kind: params["classes"][kind] for kind in sent}
+    load = ops.lower(hosts, classes, network.reduction)
     return _told(load, part, params["steps"])
 
 

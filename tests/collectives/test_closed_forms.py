@@ -52,7 +52,7 @@ POWERS |= {("binomial_tree", "reduce")}
 EXACT = [
     (name, what, n, way)
     for name, module in ALGORITHMS.items()
-    if name != "double_binary_tree"
+    if name not in ("double_binary_tree", "in_network")
     for what in module.WHATS
     for n in (4, 6, 7)
     if n == 4 or (name, what) not in POWERS

@@ -1,0 +1,151 @@
+"""Reduction units: what a network counts, and who is simulated with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, build, run
+from small_job import MACHINE
+from topology_of import check_routes, topology_of
+
+from netsim.census.census import census
+from netsim.errors import InputError
+from netsim.experiment import Experiment
+from netsim.experiment.scenario import Scenario, network_of, prepare
+from netsim.network import Network
+
+GBPS = 10**9
+LEAVES = {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 2, "host_rate": "200Gbps"}
+RAIL = {"kind": "fat_tree", "hosts_per_leaf": 3, "leaves": 1, "host_rate": "100Gbps"}
+RACKS = {"kind": "multi_rail", "gpus": 4, "scale_up_planes": 2, "rail": RAIL}
+
+
+def point(tree: dict[str, Any], **tables: Any) -> Any:
+    whole = {"transport": "datagram", "topology": tree, **tables}
+    return Experiment.from_tree(whole, "e.toml", Path()).points()[0]
+
+
+def scenario(tree: dict[str, Any], **tables: Any) -> Scenario:
+    return prepare(point({**tree, "reduction": "150ns"}, **tables))
+
+
+@pytest.mark.parametrize("tree", [LEAVES, {**LEAVES, "planes": 2}, RACKS])
+def test_a_network_counts_as_one_without_units(tree: dict[str, Any]) -> None:
+    plain, network = topology_of(tree), topology_of({**tree, "reduction": "150ns"})
+    assert plain.reduction is None
+    for name in ("port_node", "port_peer", "port_rate_bps", "port_delay_ps", "route", "port_nic"):
+        np.testing.assert_array_equal(getattr(plain, name), getattr(network, name))
+    assert census(network) == census(plain)
+    assert network.bisection_bps == plain.bisection_bps
+
+
+@pytest.mark.parametrize(
+    ("tree", "per_unit", "ports", "rate_bps"),
+    [
+        (LEAVES, 4, 1, 8 * 200 * GBPS),
+        ({**LEAVES, "planes": 2}, 4, 2, 8 * 100 * GBPS),
+        (RACKS, 4, 2, 4 * 7200 * GBPS),
+    ],
+)
+def test_units_are_behind_the_hosts_on_links_as_fast_as_their_switches(
+    tree: dict[str, Any], per_unit: int, ports: int, rate_bps: int
+) -> None:
+    network = topology_of({**tree, "reduction": "150ns"})
+    assert network.reduction is not None
+    whole, n = network.reduction.network, network.n_hosts
+    assert whole.n_switches == network.n_switches
+    check_routes(whole)
+    units = np.arange(n, whole.n_hosts)
+    np.testing.assert_array_equal(network.reduction.unit, n + np.arange(n) // per_unit)
+    assert units.size == n // per_unit
+    own = np.flatnonzero(np.isin(whole.port_node, units))
+    assert own.size == ports * units.size
+    for side in (own, whole.port_peer[own]):
+        assert (whole.port_rate_bps[side] == rate_bps).all()
+        assert (whole.port_delay_ps[side] == 150_000).all()
+    # All other ports are as they were, by name.
+    names = [[one.port_name(port) for port in range(one.n_ports)] for one in (network, whole)]
+    assert set(names[0]) <= set(names[1])
+    assert len(names[1]) - len(names[0]) == 2 * own.size
+
+
+@pytest.mark.parametrize("tree", [LEAVES, RACKS])
+@pytest.mark.parametrize(
+    "traffic", ["permutation", "all_to_all", {"kind": "collective", "group_size": 4}]
+)
+def test_ordinary_traffic_knows_nothing_of_units(tree: dict[str, Any], traffic: Any) -> None:
+    made, plain = scenario(tree, traffic=traffic), prepare(point(tree, traffic=traffic))
+    assert made.network.n_nodes == plain.network.n_nodes
+    for name in ("src", "dst", "size_bytes"):
+        np.testing.assert_array_equal(getattr(made.flows, name), getattr(plain.flows, name))
+    np.testing.assert_array_equal(made.ideal.fct_ps, plain.ideal.fct_ps)
+
+
+ALL_REDUCE = {"kind": "collective", "algorithm": "in_network", "size": "1MB", "group_size": 4}
+
+
+@pytest.mark.parametrize("tree", [LEAVES, {**LEAVES, "planes": 2}, RACKS])
+def test_what_is_reduced_goes_by_units(tree: dict[str, Any]) -> None:
+    given = {"traffic": {**ALL_REDUCE, "chunk": "64KiB"}, "fabric": {"queue_bytes": "1000pkt"}}
+    made = scenario(tree, **given)
+    network = network_of(point({**tree, "reduction": "150ns"}, **given))
+    assert network.reduction is not None
+    assert made.network.n_hosts == network.reduction.network.n_hosts > network.n_hosts
+    assert made.legs is None
+    units = np.unique(np.concatenate([made.flows.src, made.flows.dst]))[network.n_hosts :]
+    np.testing.assert_array_equal(units, np.unique(network.reduction.unit))
+    assert "in_network: alone it takes" in made.load.notes[0]
+
+
+def test_a_job_reduces_within_its_racks() -> None:
+    model = {"layers": 2, "hidden": 256, "heads": 8, "sequence": 128, "vocabulary": 64}
+    layout = {"tp": 4, "dp": 3, "global_batch": 6}
+    job = {"model": model, "machine": MACHINE, "layout": layout}
+    training = {"kind": "training", "job": job, "steps": 2}
+    made = scenario(RACKS, traffic={**training, "algorithm": {"tp": "in_network"}})
+    ring = scenario(RACKS, traffic={**training, "algorithm": {"tp": "ring"}})
+    table, other = made.load.operations, ring.load.operations
+    assert table is not None
+    assert other is not None
+    for name in ("rank", "what", "size_bytes", "n", "kind", "host"):
+        np.testing.assert_array_equal(getattr(table, name), getattr(other, name))
+    assert made.load.steps is not None
+    assert ring.load.steps is not None
+    np.testing.assert_array_equal(made.load.steps.step, ring.load.steps.step)
+    kind, kinds = made.flows.named_kinds()
+    to_units = np.maximum(made.flows.src, made.flows.dst) >= len(np.unique(table.host))
+    np.testing.assert_array_equal(to_units, kind == kinds.index("tp"))
+
+
+def test_a_run_takes_as_long_as_its_note_says() -> None:
+    tree = {**LEAVES, "uplinks": 1, "fabric_rate": "1Gbps", "link_latency": "150ns"}
+    made = scenario(tree, traffic={**ALL_REDUCE, "size": "1MiB", "chunk": "64KiB"})
+    assert "alone it takes 46.19us" in made.load.notes[0]
+    network, flows = made.network, made.flows
+    engine = build(network, flows, "datagram", DROP_TAIL, tasks=made.load.tasks, jit=False)
+    end_ps = int(run(engine).task_states().end_ps.max())
+    assert end_ps == pytest.approx(46.19e6, rel=1e-3)
+
+
+def test_what_cannot_be_is_told() -> None:
+    with pytest.raises(InputError, match="no reduction units"):
+        prepare(point(LEAVES, traffic=ALL_REDUCE))
+    with pytest.raises(InputError, match="hosts of different switches"):
+        scenario(LEAVES, traffic={**ALL_REDUCE, "groups": "strided"})
+    with pytest.raises(InputError, match="cannot be a part of another network"):
+        topology_of({"kind": "multi_plane", "planes": 2, "plane": {**LEAVES, "reduction": "1us"}})
+    with pytest.raises(InputError, match="reduction"):
+        topology_of({**LEAVES, "reduction": "0ns"})
+
+
+def test_relays_leave_units_alone() -> None:
+    network: Network = topology_of({**RACKS, "reduction": "150ns"})
+    assert network.reduction is not None
+    assert network.relays is not None
+    assert network.relays.hosts is None
+    rule = network.reduction.network.relays
+    assert rule is not None
+    assert rule.hosts == network.n_hosts
