@@ -218,7 +218,7 @@ def test_long_traces_load_in_seconds(tmp_path: Path) -> None:
     more = {"is_cpu_op": False, "num_ops": 10**9, "tensor_size": 10**6}
     one = [Node(k, COMP, more, (k - 1,) if k else (), (), 3, f"kernel {k}") for k in range(n)]
     content = trace(one)
-    began = time.perf_counter()
+    began = time.process_time()
     read_one = read(tmp_path, content)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert (read_one.then - read_one.first == np.ones(n - 1)).all()

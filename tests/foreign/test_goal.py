@@ -250,8 +250,8 @@ def test_long_schedules_load_in_seconds(tmp_path: Path) -> None:
     ops = [Op(SEND, 4096, 1, k) if k % 2 else Op(CALC, 100) for k in range(n)]
     line = Rank(ops, [(k, k + 1, False) for k in range(n - 1)])
     text = as_text([line, Rank()])
-    began = time.perf_counter()
+    began = time.process_time()
     schedule = read(tmp_path, text)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert (schedule.then - schedule.first == 1).all()
     assert np.bincount(schedule.kind).tolist() == [0, n // 2, 0, n // 2]

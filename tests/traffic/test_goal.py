@@ -274,8 +274,8 @@ def test_long_schedules_become_tasks_in_seconds(tmp_path: Path) -> None:
     ops = [Op(SEND, 4096, 1, k) if k % 3 else Op(CALC, 100) for k in range(n)]
     takes = [Op(RECV, 4096, 0, k) for k in range(n) if k % 3]
     content = as_text([Rank(ops, [(k, k + 2, False) for k in range(n - 2)]), Rank(takes, [])])
-    began = time.perf_counter()
+    began = time.process_time()
     load = goal(tmp_path, content)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert load.tasks is not None
     assert len(load.tasks) == len(ops) + len(takes) + len(load.flows) - 2  # starts of sends

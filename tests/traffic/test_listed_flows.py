@@ -130,7 +130,7 @@ def test_long_lists_load_in_seconds(tmp_path: Path) -> None:
         for k, (a, b) in enumerate(zip(src, dst, strict=True))
     ]
     (tmp_path / "flow.txt").write_text("\n".join([str(n), *lines]))
-    began = time.perf_counter()
+    began = time.process_time()
     load = made("ns3_flows", 16, directory=tmp_path, file="flow.txt")
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert (np.diff(load.flows.start_ps) == 1000).all()

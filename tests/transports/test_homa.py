@@ -325,7 +325,7 @@ def poisson(network: Network, workload: str, n_flows: int, packets: PacketFormat
     context = TrafficContext(
         None, 1, network.host_rate_bps, packets.payload_bytes, packets.header_bytes
     )
-    return plugin.module.flows(params, network, np.random.default_rng(1), context)
+    return plugin.module.flows(params, network, np.random.default_rng(1), context).flows
 
 
 @pytest.mark.parametrize(("preset", "n_flows", "gain"), [("w3", 20_000, 4), ("w4", 5_000, 4)])
