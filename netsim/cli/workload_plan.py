@@ -80,6 +80,7 @@ def _watts(watts: float) -> str:
 
 
 def _model(plan: Plan) -> Table:
+    from netsim.cli.workload_tables import count_of
     from netsim.job.model import parameters
 
     job, wish = plan.job, plan.wish
@@ -88,10 +89,10 @@ def _model(plan: Plan) -> Table:
     table.show_header = False
     for law, n in plan.by_law.items():
         chosen = " (chosen)" if law == wish.law and not wish.parameters else ""
-        table.add_row(f"parameters by {law}", f"{_count(n)}{chosen}")
+        table.add_row(f"parameters by {law}", f"{count_of(n)}{chosen}")
     counted = parameters(job.model).total
     table.add_row("shape", f"{job.model.layers} layers, {job.model.hidden:,} wide")
-    table.add_row("parameters", _count(counted))
+    table.add_row("parameters", count_of(counted))
     table.add_row("tp", f"{job.layout.tp} GPUs, of {format_bytes(job.machine.memory)} each")
     rack, racks, sites = job.layout.dp_levels or (1, 1, 1)
     table.add_row(
@@ -99,13 +100,6 @@ def _model(plan: Plan) -> Table:
     )
     table.add_row("GPUs at work", f"{job.layout.gpus:,}")
     return table
-
-
-def _count(n: float) -> str:
-    scale, letter = next(
-        one for one in ((1e15, "P"), (1e12, "T"), (1e9, "B"), (1e6, "M")) if n >= one[0]
-    )
-    return f"{format_number(n / scale)} {letter}"
 
 
 def _stages(plan: Plan) -> Table:

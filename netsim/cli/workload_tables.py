@@ -60,8 +60,8 @@ def _shape(job: Job) -> Table:
     model, layout, counted = job.model, job.layout, parameters(job.model)
     table = plain_table("", "", title=job.name)
     table.show_header = False
-    active = f", {_count(counted.active)} active" if counted.active != counted.total else ""
-    table.add_row("parameters", f"{_count(counted.total)}{active}")
+    active = f", {count_of(counted.active)} active" if counted.active != counted.total else ""
+    table.add_row("parameters", f"{count_of(counted.total)}{active}")
     experts = f", {model.experts} experts" if model.experts else ""
     table.add_row("model", f"{model.layers} layers, {model.hidden:,} wide{experts}")
     table.add_row("GPUs", f"{layout.gpus:,}: {_layout(job)}")
@@ -174,8 +174,9 @@ def duration(time_ps: float) -> str:
     return f"{format_number(time_ps / scale)}{unit}" if time_ps else f"0{UNITS[-1][0]}"
 
 
-def _count(n: float) -> str:
-    for scale, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
+def count_of(n: float) -> str:
+    """A number with four digits, in millions and more."""
+    for scale, letter in ((1e15, "P"), (1e12, "T"), (1e9, "B"), (1e6, "M")):
         if n >= scale:
             return f"{format_number(n / scale)} {letter}"
     return f"{n:,.0f}"

@@ -12,14 +12,13 @@ import numpy as np
 
 from netsim.inputs import read_text
 from netsim.job.job import Job
-from netsim.job.memory import layer_held
+from netsim.job.memory import bytes_of_parameter, layer_held
 from netsim.job.messages import Message, messages
 from netsim.job.model import attention_parameters, parameters
 from netsim.job.paper import (
     BASE,
     JOBS,
     Infrastructure,
-    bytes_of_parameter,
     exposed_fraction,
     layer_activations,
     paper_job,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from netsim.job.layout import Layout, Optimiser, Overlap, Precision
@@ -31,7 +32,7 @@ class Job:
         """Tokens of a micro-batch at one GPU."""
         return self.layout.micro_batch * self.model.sequence // self.layout.cp
 
-    @property
+    @cached_property
     def virtual_stages(self) -> tuple[range, ...]:
         """Numbers of layers by virtual stage: chunk c of stage s is number c * pp + s.
 

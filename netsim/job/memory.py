@@ -62,6 +62,13 @@ class StageMemory:
         return self.parameters + self.activations + self.working
 
 
+def bytes_of_parameter(job: Job) -> float:
+    """Bytes of all copies of a parameter: weights, master, gradients, and the optimiser's."""
+    precision = job.precision
+    copies = sum(precision.bytes_of(name) for name in ("weights", "master", "gradients"))
+    return copies + job.optimiser.moments * precision.bytes_of("optimiser")
+
+
 def layer_held(job: Job, experts: bool) -> Held:
     """Parameters of one layer at one GPU."""
     model, tp = job.model, job.layout.tp

@@ -11,9 +11,6 @@ from netsim.job.machine import Link
 from netsim.job.memory import Held, embedding_held, head_held, layer_held
 from netsim.job.work import sizes_of
 
-WHENS = ("forward", "recompute", "backward_input", "backward_weight", "step")
-PLACES = ("layer", "dense_layer", "moe_layer", "virtual_stage", "embedding", "head")
-
 
 @dataclass(frozen=True)
 class Message:

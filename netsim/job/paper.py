@@ -15,6 +15,7 @@ from netsim.errors import InputError
 from netsim.job.job import Job
 from netsim.job.keys import count, key, number, parse_flops
 from netsim.job.load import load_job
+from netsim.job.memory import bytes_of_parameter
 from netsim.job.messages import messages
 from netsim.job.times import stage_times
 
@@ -153,13 +154,6 @@ def stage_seconds(job: Job) -> StageSeconds:
         s4_s=total("dp_s4", "step"),
         s5_s=total("dp_s5", "step"),
     )
-
-
-def bytes_of_parameter(job: Job) -> float:
-    """Bytes of all copies of a parameter: weights, master, gradients, and the optimiser's."""
-    precision = job.precision
-    copies = sum(precision.bytes_of(name) for name in ("weights", "master", "gradients"))
-    return copies + job.optimiser.moments * precision.bytes_of("optimiser")
 
 
 def tensor_parallelism(job: Job, rack_gpus: int) -> int:

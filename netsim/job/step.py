@@ -137,14 +137,15 @@ def model_flops(job: Job) -> float:
     72 B s L h^2 (1 + s / 6h + V / 12Lh) for a model like GPT-3 (Narayanan et al. 2021, 5.1).
     """
     model, layout = job.model, job.layout
-    once = _matrix_flops(head_kernels(job))
+    once = matrix_flops(head_kernels(job))
     for experts, n in ((False, model.layers - model.moe_layers), (True, model.moe_layers)):
-        once += n * _matrix_flops(layer_kernels(job, experts)) if n else 0.0
+        once += n * matrix_flops(layer_kernels(job, experts)) if n else 0.0
     shares = layout.tp * layout.cp
     return 3 * once * shares * layout.global_batch / layout.micro_batch
 
 
-def _matrix_flops(kernels: Iterable[Kernel]) -> float:
+def matrix_flops(kernels: Iterable[Kernel]) -> float:
+    """Operations of kernels on matrix units, forward."""
     return sum(one.count * one.forward.flops for one in kernels if one.unit == "matrix")
 
 
@@ -229,7 +230,7 @@ def _exposed(job: Job, counts: dict[str, int], compute: LayerTimes) -> Shown:
         if one.kind == "pp" and overlap.p2p_comm:
             found.append((one.kind, one.when, time, True))
             continue
-        if _overlaps(overlap, one):
+        if overlaps(overlap, one):
             hidden = min(time, room[one.when])
             room[one.when] -= hidden
             time -= hidden
@@ -237,7 +238,7 @@ def _exposed(job: Job, counts: dict[str, int], compute: LayerTimes) -> Shown:
     return found
 
 
-def _overlaps(overlap: Overlap, one: Message) -> bool:
+def overlaps(overlap: Overlap, one: Message) -> bool:
     """Whether a message of a pass runs beside its compute."""
     if one.kind in ("tp", "cp"):
         return overlap.tp_comm

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from netsim.job.job import Job
-from netsim.job.machine import Machine
 from netsim.job.memory import stage_parameters
 from netsim.job.work import Kernel, Work, embedding_kernels, head_kernels, layer_kernels
 
@@ -90,13 +89,13 @@ def kernels_ps(job: Job, kernels: Iterable[Kernel], which: str) -> float:
     total = 0.0
     for kernel in kernels:
         work: Work = getattr(kernel, which)
-        total += kernel.count * _kernel_ps(job, job.machine, kernel.unit, work)
+        total += kernel.count * _kernel_ps(job, kernel.unit, work)
     return total
 
 
-def _kernel_ps(job: Job, machine: Machine, unit: str, work: Work) -> float:
+def _kernel_ps(job: Job, unit: str, work: Work) -> float:
     number_format = job.precision.compute if unit == "matrix" else job.precision.vector
-    return machine.kernel_ps(unit, number_format, work.flops, work.bytes)
+    return job.machine.kernel_ps(unit, number_format, work.flops, work.bytes)
 
 
 def _times(job: Job, kernels: tuple[Kernel, ...], *, repeats: bool) -> LayerTimes:
@@ -121,4 +120,4 @@ def _optimiser_ps(job: Job, stage: int) -> int:
     kept = precision.bytes_of("optimiser") * job.optimiser.moments
     changed = 2 * (kept + precision.bytes_of("master")) + precision.bytes_of("weights")
     work = Work(job.optimiser.flops * n, n * (precision.bytes_of("gradients") + changed))
-    return round(_kernel_ps(job, job.machine, "vector", work))
+    return round(_kernel_ps(job, "vector", work))

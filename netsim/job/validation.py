@@ -10,7 +10,7 @@ from typing import Any
 
 from netsim.job.job import Job
 from netsim.job.load import load_job, read_toml
-from netsim.job.memory import layer_held, stage_memory
+from netsim.job.memory import bytes_of_parameter, layer_held, stage_memory
 from netsim.job.step import StepTime, step_time
 
 FILE = Path(__file__).with_name("published.toml")
@@ -98,10 +98,7 @@ def memory_rows() -> tuple[MemoryRow, ...]:
                 row.job for row in rows() if row.job.layout.sp and _model(row) == model
             )
             layers = len(selective.layers_of_stage(0))
-            precision, moments = selective.precision, selective.optimiser.moments
-            each = sum(precision.bytes_of(name) for name in ("weights", "gradients", "master"))
-            each += moments * precision.bytes_of("optimiser")
-            held = layer_held(selective, False).total * layers * each
+            held = layer_held(selective, False).total * layers * bytes_of_parameter(selective)
             plain = _without(selective)
             for what, published, ours in (
                 ("parameters, optimiser", table["parameters_gib"], held),

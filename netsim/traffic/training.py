@@ -114,26 +114,21 @@ def flows(
     hosts = _hosts(params, part, network, rng, context)
     if network.relays is not None:
         part = replace(part, rack=hosts // network.relays.rack)
-    n = params["steps"] * part.n_messages
+    steps = params["steps"]
+    n = steps * part.n_messages
     require_room(n * MESSAGE_BYTES, what=f"about {n:,} operations", key="traffic.job")
-    try:
-        ops = operations_of(part, params["steps"])
-    except InputError as error:
-        raise error.at(key="traffic.algorithm") from None
     if all(one.kind in part.formula for one in part.messages):
         message = "everything is timed by formula, so that there are no packets"
         raise InputError(message, key="traffic.fidelity", hint='"packets" for some kind')
+    try:
+        ops = operations_of(part, steps)
+    except InputError as error:
+        raise error.at(key="traffic.algorithm") from None
     sent = {one.kind for one in part.messages} - part.formula
     classes = {kind: params["classes"][kind] for kind in sent}
     load = ops.lower(hosts, classes, network.reduction)
-    return _told(load, part, params["steps"])
-
-
-def _told(load: Workload, part: Part, steps: int) -> Workload:
-    return Workload(
-        load.flows,
-        load.tasks,
-        operations=load.operations,
+    return replace(
+        load,
         notes=(*load.notes, *notes_of(part, steps)),
         steps=steps_of(part, steps, len(load.operations or ())),
     )

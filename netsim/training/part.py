@@ -21,6 +21,7 @@ from netsim.job.job import Job
 from netsim.job.messages import Message, group_sizes, messages
 from netsim.job.ranks import Ranks
 from netsim.job.schedules import Schedule, check_schedule, make_schedule
+from netsim.job.step import matrix_flops
 from netsim.job.work import head_kernels, layer_kernels
 from netsim.operations import How
 from netsim.training.routing import Routing
@@ -116,10 +117,15 @@ class Part:
             return self.ranks.pp
         return int(self.ranks.groups(message.group).shape[1])
 
+    @cached_property
+    def layers(self) -> tuple[int, ...]:
+        """Numbers of the job's layers that it computes, in the order of its places."""
+        return tuple(n for place in self.places for n in self.job.virtual_stages[place])
+
     @property
     def n_messages(self) -> int:
         """About how many messages its ranks send in a step, and pieces of work they compute."""
-        layers = [n for place in self.places for n in self.job.virtual_stages[place]]
+        layers = self.layers
         moe = sum(self.job.model.has_experts(layer) for layer in layers)
         count = {"layer": len(layers), "moe_layer": moe, "dense_layer": len(layers) - moe}
         count["virtual_stage"] = len(self.places)
@@ -134,14 +140,13 @@ class Part:
     @property
     def model_flops(self) -> float:
         """Operations of one step of the part that the model needs, as in `netsim.job.step`."""
-        job, layers = self.job, [n for place in self.places for n in self.job.virtual_stages[place]]
+        job = self.job
         kernels = [
-            one for layer in layers for one in layer_kernels(job, job.model.has_experts(layer))
+            one for layer in self.layers for one in layer_kernels(job, job.model.has_experts(layer))
         ]
         if self.places[-1] == len(job.virtual_stages) - 1:
             kernels += head_kernels(job)
-        once = sum(one.count * one.forward.flops for one in kernels if one.unit == "matrix")
-        return 3 * once * self.micro_batches * len(self.ranks) / self.ranks.pp
+        return 3 * matrix_flops(kernels) * self.micro_batches * len(self.ranks) / self.ranks.pp
 
     def neighbours(self, groups: NDArray[np.int64]) -> int:
         """How many neighbouring members of each of `groups`, int64[g, m], are in one rack."""

@@ -8,7 +8,7 @@ and as long as the job's model says to the picosecond.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -23,6 +23,7 @@ from netsim.job.schedules import (
     FORWARD,
     Schedule,
 )
+from netsim.job.step import overlaps
 from netsim.job.times import LayerTimes, stage_times
 from netsim.training.part import Part
 
@@ -287,9 +288,4 @@ class _Templates:
         return events + timed
 
     def _event(self, message: Message, times: int = 1) -> Event:
-        overlap: Mapping[str, bool] = {
-            "tp": self._job.overlap.tp_comm,
-            "cp": self._job.overlap.tp_comm,
-            "ep": self._job.overlap.ep_comm,
-        }
-        return Event(message, times, beside=overlap.get(message.kind, False))
+        return Event(message, times, beside=overlaps(self._job.overlap, message))
