@@ -19,6 +19,7 @@ from netsim.model.flows import FlowTable
 from netsim.model.job_steps import JobSteps
 from netsim.model.operations import OperationTable
 from netsim.model.programs import ProgramUse, is_program, program_use
+from netsim.model.serving import ServingPlan
 from netsim.plugins.registry import PluginUse
 
 COMPUTE, SEND, RECEIVE, JOIN = range(4)
@@ -254,6 +255,7 @@ class Workload:
             them, and they stand in the result's summary.
         operations: which tasks are what that ranks do, if the tasks were made of that.
         steps: to which steps of a job these belong, and what is known of its FLOPs.
+        serving: of a program that serves requests, which machines serve which.
     """
 
     flows: FlowTable
@@ -264,6 +266,7 @@ class Workload:
     notes: tuple[str, ...] = ()
     operations: OperationTable | None = None
     steps: JobSteps | None = None
+    serving: ServingPlan | None = None
 
     @property
     def has_tasks(self) -> bool:
@@ -327,6 +330,11 @@ class Workload:
             for load, at in zip(loads, first_task, strict=False)
             if load.operations is not None
         ]
+        serving = [
+            load.serving.moved(at)
+            for load, at in zip(loads, first_flow.tolist(), strict=False)
+            if load.serving is not None
+        ]
         steps = [
             (load.steps, len(load.operations)) for load in loads if load.operations is not None
         ]
@@ -337,6 +345,7 @@ class Workload:
             notes=notes,
             operations=OperationTable.join(operations) if operations else None,
             steps=JobSteps.join(steps),
+            serving=next(iter(serving), None),
         )
 
 

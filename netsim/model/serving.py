@@ -1,0 +1,123 @@
+"""What is known of a serving run before it begins: machines, requests, and who serves which.
+
+A *machine* is hosts, of one GPU each, that hold one copy of a model and compute together. Its first
+host is its *leader*. A machine prefills prompts and decodes (`MIXED`), or does one of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MIXED, PREFILL, DECODE = range(3)
+ROLES = ("mixed", "prefill", "decode")
+"""What machines do, and its names."""
+
+ITERATION, STARTED, FIRST_TOKEN, KV_THERE, JOINED, DONE, LOST, DOWN, UP = range(9)
+EVENTS = (
+    "iteration",
+    "started",
+    "first token",
+    "kv there",
+    "joined",
+    "done",
+    "lost",
+    "down",
+    "up",
+)
+"""What the rows of a serving run's log tell, in its column `what`, and their names."""
+
+
+@dataclass(frozen=True, eq=False)
+class Machines:
+    """A table of k machines; a machine is known by its row.
+
+    Attributes:
+        role: int8[k], MIXED, PREFILL or DECODE.
+        hosts_ptr, hosts: int64[k + 1], int32[m]; machine i has the hosts from `hosts_ptr[i]` to
+            before `hosts_ptr[i + 1]`.
+    """
+
+    role: NDArray[np.int8]
+    hosts_ptr: NDArray[np.int64]
+    hosts: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return int(self.role.size)
+
+    @property
+    def leader(self) -> NDArray[np.int32]:
+        """int32[k]: the first host of each machine."""
+        return self.hosts[self.hosts_ptr[:-1]]
+
+    @property
+    def size(self) -> NDArray[np.int64]:
+        """int64[k]: how many hosts each machine has."""
+        return np.diff(self.hosts_ptr)
+
+    def of(self, machine: int) -> NDArray[np.int32]:
+        """int32[tp]: the hosts of a machine."""
+        return self.hosts[self.hosts_ptr[machine] : self.hosts_ptr[machine + 1]]
+
+    def name(self, machine: int) -> str:
+        """What a machine is called: "decode machine 5"."""
+        return f"{ROLES[self.role[machine]]} machine {machine}"
+
+
+@dataclass(frozen=True, eq=False)
+class Requests:
+    """A table of n requests, in the order of their arrival.
+
+    Attributes:
+        arrival_ps: int64[n], not falling.
+        prompt_tokens, output_tokens: int64[n], at least 1 each.
+    """
+
+    arrival_ps: NDArray[np.int64]
+    prompt_tokens: NDArray[np.int64]
+    output_tokens: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return int(self.arrival_ps.size)
+
+
+@dataclass(frozen=True, eq=False)
+class ServingPlan:
+    """Which machines serve which requests, and what they cost.
+
+    Attributes:
+        machines: all of them.
+        requests: all of them.
+        first_machine: int32[n], the mixed or prefill machine of each request.
+        second_machine: int32[n], its decode machine; -1: there is none.
+        costs: of each role in ROLES that has machines, what an iteration costs (an `IterationCost`
+            of `netsim.inference`); of others None.
+        kv_capacity_tokens: of each role, how many tokens of KV cache fit into a machine; 0 of roles
+            without machines.
+        ttft_ps: the objective: longest time to the first token; None if there is none.
+        tbt_ps: longest time between tokens; None if there is none.
+        kv: how a KV cache goes to its decode machine: "after" the prompt or by "layers".
+        kv_first_flow, kv_flows: int64[n], the flows of each request's KV cache: the number of the
+            first, and how many there are, one behind the other; 0 flows where nothing is sent.
+        all_reduces: "formula", or "packets" if they are sent.
+    """
+
+    machines: Machines
+    requests: Requests
+    first_machine: NDArray[np.int32]
+    second_machine: NDArray[np.int32]
+    costs: tuple[Any, Any, Any]
+    kv_capacity_tokens: tuple[int, int, int]
+    ttft_ps: int | None
+    tbt_ps: int | None
+    kv: str
+    kv_first_flow: NDArray[np.int64]
+    kv_flows: NDArray[np.int64]
+    all_reduces: str
+
+    def moved(self, first_flow: int) -> ServingPlan:
+        """The same plan in a workload in which its flows are numbered from `first_flow` on."""
+        return replace(self, kv_first_flow=self.kv_first_flow + first_flow)

@@ -1,0 +1,51 @@
+"""Machines, requests and who serves which, as data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.flows import FlowTable, TaskTable, Workload
+from netsim.model.serving import DECODE, PREFILL, Machines, Requests, ServingPlan
+
+
+def plan() -> ServingPlan:
+    """Two prefill machines of two hosts, a decode machine of three, two requests."""
+    return ServingPlan(
+        machines=Machines(
+            np.array([PREFILL, PREFILL, DECODE], np.int8),
+            np.array([0, 2, 4, 7]),
+            np.array([8, 9, 4, 5, 1, 2, 3], np.int32),
+        ),
+        requests=Requests(np.array([0, 5]), np.array([10, 20]), np.array([3, 1])),
+        first_machine=np.array([0, 1], np.int32),
+        second_machine=np.array([2, -1], np.int32),
+        costs=(None, None, None),
+        kv_capacity_tokens=(0, 100, 100),
+        ttft_ps=None,
+        tbt_ps=None,
+        kv="after",
+        kv_first_flow=np.array([0, 3]),
+        kv_flows=np.array([3, 0]),
+        all_reduces="formula",
+    )
+
+
+def test_machines_are_their_hosts_of_which_the_first_leads() -> None:
+    machines = plan().machines
+    assert len(machines) == 3
+    assert machines.leader.tolist() == [8, 4, 1]
+    assert machines.size.tolist() == [2, 2, 3]
+    assert machines.of(2).tolist() == [1, 2, 3]
+    assert machines.name(2) == "decode machine 2"
+
+
+def test_a_plan_beside_other_traffic_knows_its_flows() -> None:
+    other = Workload(FlowTable([0, 1], [1, 0], 100))
+    served = Workload(FlowTable([8, 9, 8], [1, 2, 3], 50), TaskTable([3], [0]), serving=plan())
+    joined = Workload.join([other, served]).serving
+    assert joined is not None
+    assert joined.kv_first_flow.tolist() == [2, 5]
+    assert joined.kv_flows.tolist() == [3, 0]
+    alone = Workload.join([served]).serving
+    assert alone is not None
+    assert alone.kv_first_flow.tolist() == [0, 3]
