@@ -5,8 +5,11 @@ Whatever is wrong with one, from its name to its last byte, is an InputError tha
 
 from __future__ import annotations
 
+import gzip
+import io
 import re
 import stat
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +27,9 @@ ROOM_IN_NAME = 30
 
 IN_MEMORY = 10
 """Bytes that a byte of a file takes once it is cut into pieces."""
+
+_PART = 1 << 24
+"""So many bytes are unpacked at once."""
 
 
 def user_path(name: str, directory: Path) -> Path:
@@ -89,6 +95,24 @@ def read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise unreadable(path, error) from None
+
+
+def unpacked(path: Path, content: bytes) -> bytes:
+    """What is in a file that gzip may have compressed."""
+    if content[:2] != b"\x1f\x8b":
+        return content
+    parts, size = [], 0
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            while part := file.read(_PART):
+                size += len(part)
+                require_room(IN_MEMORY * size, what=f"{size:,} bytes, unpacked")
+                parts.append(part)
+    except (EOFError, OSError, zlib.error):
+        raise InputError("is a damaged file of gzip", file=str(path)) from None
+    except InputError as error:
+        raise error.at(file=str(path)) from None
+    return b"".join(parts)
 
 
 def read_text(path: Path) -> str:

@@ -9,11 +9,8 @@ Performance Benchmarking and Co-design using Standardized Execution Traces", 202
 
 from __future__ import annotations
 
-import gzip
-import io
 import os
 import re
-import zlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -32,9 +29,8 @@ from netsim.foreign.protobuf import (
     listed,
     text_of,
 )
-from netsim.inputs import IN_MEMORY, read_bytes, unreadable
+from netsim.inputs import read_bytes, unpacked, unreadable
 from netsim.limits import HORIZON_PS, SIZE_BYTES
-from netsim.memory import require_room
 from netsim.units import written
 
 Ints = NDArray[np.int64]
@@ -79,9 +75,6 @@ LONGEST_US = HORIZON_PS // PS_PER_US
 
 OTHER_SCHEMAS = ("0.0.1",)
 """Versions that number kinds otherwise."""
-
-_PART = 1 << 24
-"""So many bytes are unpacked at once."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +162,7 @@ def trace_files(prefix: Path) -> list[Path]:
 
 def read_trace(path: Path) -> ChakraTrace:
     """The trace of a rank. Raises InputError naming the file, and the node at fault."""
-    content = _unpacked(path, read_bytes(path))
+    content = unpacked(path, read_bytes(path))
     if content.lstrip()[:1] == b"{":
         hint = "files in the binary form of Protocol Buffers"
         raise InputError("is JSON, which is not read", file=str(path), hint=hint)
@@ -193,24 +186,6 @@ def _listing(directory: Path) -> list[str]:
         return os.listdir(directory)
     except OSError as error:
         raise unreadable(directory, error) from None
-
-
-def _unpacked(path: Path, content: bytes) -> bytes:
-    """What is in a file that gzip may have compressed."""
-    if content[:2] != b"\x1f\x8b":
-        return content
-    parts, size = [], 0
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-            while part := file.read(_PART):
-                size += len(part)
-                require_room(IN_MEMORY * size, what=f"{size:,} bytes, unpacked")
-                parts.append(part)
-    except (EOFError, OSError, zlib.error):
-        raise InputError("is a damaged file of gzip", file=str(path)) from None
-    except InputError as error:
-        raise error.at(file=str(path)) from None
-    return b"".join(parts)
 
 
 def _version(data: NDArray[np.uint8], begin: Ints, end: Ints) -> str:

@@ -1,0 +1,265 @@
+"""Requests to a served model: when each came, the tokens of its prompt and of its answer.
+
+A CSV file, which gzip may have compressed. Its first line names the columns; a line that begins
+with # and an empty line are left out. Read are three columns, wherever they stand, by the names
+that published traces have, in upper or lower case:
+
+==============  ====================================================================================
+column          names
+==============  ====================================================================================
+arrival         arrival_s, arrived_at (Vidur), arrival_timestamp (Splitwise's simulator), TIMESTAMP
+                (Azure, BurstGPT), arrival_ms, arrival_us
+prompt tokens   prompt_tokens, num_prefill_tokens (Vidur), ContextTokens (Azure), prompt_size
+                (Splitwise's simulator), Request tokens (BurstGPT)
+output tokens   output_tokens, num_decode_tokens (Vidur), GeneratedTokens (Azure), token_size
+                (Splitwise's simulator), Response tokens (BurstGPT)
+==============  ====================================================================================
+
+An arrival is a number, in seconds unless the name says otherwise, or in a column TIMESTAMP a date
+and time such as 2023-11-16 18:15:46.6805900; times of day count from the first of them.
+
+Sources: Azure/AzurePublicDataset, AzureLLMInferenceDataset2023.md (schema); microsoft/vidur,
+data/processed_traces and vidur/request_generator; Mutinifni/splitwise-sim; HPMLL/BurstGPT.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.inputs import at_line, read_bytes, unpacked, unreadable, whole
+from netsim.limits import COUNT, HORIZON_PS
+from netsim.units import written
+
+ARRIVAL = {
+    "arrival_s": 10**12,
+    "arrived_at": 10**12,
+    "arrival_timestamp": 10**12,
+    "timestamp": 10**12,
+    "arrival_ms": 10**9,
+    "arrival_us": 10**6,
+}
+"""Names of the arrival, in lower case, and the ps of their unit."""
+
+PROMPT = ("prompt_tokens", "num_prefill_tokens", "contexttokens", "prompt_size", "request tokens")
+OUTPUT = ("output_tokens", "num_decode_tokens", "generatedtokens", "token_size", "response tokens")
+
+HEADER = "such as arrival_s,prompt_tokens,output_tokens"
+
+_WHEN = re.compile(
+    r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)?", re.ASCII
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RequestTrace:
+    """The requests of a trace in the order of their arrival, those of one instant as in the file.
+
+    Attributes:
+        path: the file.
+        arrival_ps: int64[n], from 0 or later on, not falling.
+        prompt_tokens, output_tokens: int64[n], at least 1 each.
+        lines: int64[n], where each one stands.
+        without_output: how many more there are that ask for no token.
+        out_of_order: how many stand below one that came later.
+    """
+
+    path: Path
+    arrival_ps: NDArray[np.int64]
+    prompt_tokens: NDArray[np.int64]
+    output_tokens: NDArray[np.int64]
+    lines: NDArray[np.int64]
+    without_output: int
+    out_of_order: int
+
+    def __len__(self) -> int:
+        return int(self.arrival_ps.size)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not as it stands in the file."""
+        name, found = self.path.name, []
+        if self.without_output:
+            found.append(f"{self.without_output:,} requests of {name} ask for no token: left out")
+        if self.out_of_order:
+            found.append(f"{self.out_of_order:,} requests of {name} stood below later ones: sorted")
+        return tuple(found)
+
+
+def read_request_trace(path: Path) -> RequestTrace:
+    """The requests of a trace.
+
+    A request without output tokens is left out and counted; so is, without being left out, one that
+    stands below another that came later.
+
+    Raises:
+        InputError: naming file and line, and the column.
+    """
+    rows, lines = _rows(path)
+    header, body = rows[0], rows[1:]
+    names = [cell.strip().lower() for cell in header]
+    when, prompt, output = (
+        _column(path, lines[0], names, known, what)
+        for known, what in (
+            (tuple(ARRIVAL), "the arrival"),
+            (PROMPT, "the prompt's tokens"),
+            (OUTPUT, "the output's tokens"),
+        )
+    )
+    for cells, line in zip(body, lines[1:], strict=True):
+        if len(cells) != len(header):
+            raise at_line(path, line, f"has {len(cells)} values for {len(header)} columns")
+    if not body:
+        raise InputError("has no requests", file=str(path), hint="a line for each below the first")
+    place = _Places(path, header, lines[1:])
+    tokens = [np.array(place.each(body, column, _tokens), np.int64) for column in (prompt, output)]
+    if not tokens[0].all():
+        raise place.error(int(np.argmin(tokens[0])), prompt, "0 is no prompt", "at least 1")
+    return _sorted(path, _arrivals(place, body, when, names[when]), tokens, lines[1:])
+
+
+def _sorted(
+    path: Path, arrival: NDArray[np.int64], tokens: list[NDArray[np.int64]], lines: list[int]
+) -> RequestTrace:
+    """The requests that ask for something, in the order of their arrival."""
+    some = np.flatnonzero(tokens[1])
+    if not some.size:
+        raise InputError("has no request that asks for a token", file=str(path))
+    late = arrival[some] < np.maximum.accumulate(arrival[some])
+    order = some[np.argsort(arrival[some], kind="stable")]
+    return RequestTrace(
+        path,
+        arrival[order],
+        tokens[0][order],
+        tokens[1][order],
+        np.array(lines, np.int64)[order],
+        without_output=arrival.size - some.size,
+        out_of_order=int(late.sum()),
+    )
+
+
+def _rows(path: Path) -> tuple[list[list[str]], list[int]]:
+    """The rows of a CSV file that hold something, the header first, and their lines."""
+    try:
+        text = unpacked(path, read_bytes(path)).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise unreadable(path, error) from None
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        for cells in reader:
+            if cells and not cells[0].lstrip().startswith("#"):
+                rows.append(cells)
+                lines.append(reader.line_num)
+    except csv.Error as error:
+        raise at_line(path, reader.line_num, f"is not CSV: {error}") from None
+    if not rows:
+        raise InputError("is empty", file=str(path), hint=f"the first line names columns, {HEADER}")
+    return rows, lines
+
+
+def _column(path: Path, line: int, names: list[str], known: Sequence[str], what: str) -> int:
+    """Which of the columns has one of the known names."""
+    found = [column for column, name in enumerate(names) if name in known]
+    if len(found) > 1:
+        both = " and ".join(written(names[column]) for column in found[:2])
+        raise at_line(path, line, f"{both} are both {what}", hint="one column")
+    if not found:
+        columns = ", ".join(written(name) for name in names[:8])
+        hint = f"one of {', '.join(known)}"
+        raise at_line(path, line, f"has no column of {what}, but {columns}", hint=hint)
+    return found[0]
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the cells of a file stand."""
+
+    path: Path
+    header: list[str]
+    lines: list[int]
+
+    def error(self, row: int, column: int, message: str, hint: str | None = None) -> InputError:
+        """An error that names line and column of a cell."""
+        name = self.header[column].strip()
+        return at_line(self.path, self.lines[row], f"{name}: {message}", hint)
+
+    def each(self, body: list[list[str]], column: int, convert: Callable[[str], int]) -> list[int]:
+        """A column's cells, converted; an InputError of one gets its place."""
+        found = []
+        for row, cells in enumerate(body):
+            try:
+                found.append(convert(cells[column]))
+            except InputError as error:
+                raise self.error(row, column, error.message, error.hint) from None
+        return found
+
+
+def _tokens(cell: str) -> int:
+    try:
+        tokens = whole(cell)
+    except ValueError:
+        raise InputError(f"{written(cell)} is not a whole number", hint="tokens") from None
+    if tokens < 0:
+        raise InputError(f"{tokens} is negative", hint="tokens")
+    if tokens > COUNT:
+        raise InputError(f"{tokens} is too large", hint=f"at most {COUNT} tokens")
+    return tokens
+
+
+def _arrivals(place: _Places, body: list[list[str]], column: int, name: str) -> NDArray[np.int64]:
+    """int64[n], in ps; of times of day from the first of them."""
+    if name == "timestamp" and _WHEN.fullmatch(body[0][column].strip()):
+        times = np.array(place.each(body, column, _clock_ps), object)
+        since = times - times.min()
+        if since.max() >= HORIZON_PS:
+            row = int(since.argmax())
+            hours = int(since[row]) / 3.6e15
+            message = f"is {hours:,.1f} hours after the first request"
+            raise place.error(row, column, message, "a trace of less than 20 hours")
+        return np.array(since, np.int64)
+    scale = ARRIVAL[name]
+    return np.array(place.each(body, column, lambda cell: _time_ps(cell, scale)), np.int64)
+
+
+def _time_ps(cell: str, scale: int) -> int:
+    """A number of units of `scale` ps."""
+    try:
+        time = Decimal(cell.strip())
+    except InvalidOperation:
+        raise InputError(f"{written(cell)} is not a time", hint="a number") from None
+    if not time.is_finite():
+        raise InputError(f"{written(cell)} is not a time", hint="a finite number")
+    if time < 0:
+        raise InputError(f"{written(cell)} is negative", hint="from 0 on")
+    if time >= Decimal(HORIZON_PS) / scale:
+        raise InputError(f"{written(cell)} is too late", hint="less than 20 hours")
+    return int((time * scale).to_integral_value())
+
+
+def _clock_ps(cell: str) -> int:
+    """A date and time as ps since 1970, in UTC unless an offset says otherwise."""
+    match = _WHEN.fullmatch(cell.strip())
+    try:
+        if match is None:
+            raise ValueError
+        day, clock, fraction, zone = match.groups()
+        offset = "+00:00" if zone in (None, "Z") else zone
+        when = datetime.fromisoformat(f"{day}T{clock}{offset}")
+    except ValueError:
+        hint = "like 2023-11-16 18:15:46.6805900, as the first"
+        raise InputError(f"{written(cell)} is not a date and time", hint=hint) from None
+    seconds = when - datetime(1970, 1, 1, tzinfo=UTC)
+    whole_seconds = seconds.days * 86_400 + seconds.seconds
+    return whole_seconds * 10**12 + int((fraction or "0").ljust(12, "0"))

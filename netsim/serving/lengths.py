@@ -1,0 +1,117 @@
+"""Tokens of prompts and of answers, drawn from a distribution.
+
+| lengths | a request has |
+|---|---|
+| fixed | the tokens that are given |
+| uniform | any number from `least` to `most`, each equally likely |
+| lognormal | exp of a normal variable; of the mean and coefficient of variation that are given |
+| zipf | `least` + k - 1 tokens, up to `most`, with a chance in proportion to k^-exponent |
+| table | as a file says: a number of tokens and the chance of no more than these on each line |
+| trace | as the trace says |
+
+All are rounded to whole tokens, at least 1. Fixed, uniform and Zipf's law are what Vidur draws
+(microsoft/vidur, vidur/request_generator); there the law is of prompt and output together, here of
+each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.inputs import at_line, read_lines, whole
+from netsim.limits import COUNT
+from netsim.units import written
+
+FIXED, UNIFORM, LOGNORMAL, ZIPF, TABLE, TRACE = LENGTHS = (
+    "fixed",
+    "uniform",
+    "lognormal",
+    "zipf",
+    "table",
+    "trace",
+)
+
+MOST_TOKENS = 1 << 24
+"""Longer requests are drawn of no distribution: no model has a context of 16 million tokens."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """A distribution of tokens, as in the table above; what a kind does not use is ignored here.
+
+    `mean` is of fixed and lognormal, `cv` of lognormal, `least` and `most` of uniform and zipf,
+    `exponent` of zipf, `table` of table.
+    """
+
+    kind: str
+    mean: int
+    cv: float
+    least: int
+    most: int
+    exponent: float
+    table: Path | None
+
+    def draw(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """int64[n], at least 1 each.
+
+        Raises:
+            InputError: `most` is below `least`, or the table has a mistake.
+        """
+        if self.kind == FIXED:
+            return np.full(n, self.mean, np.int64)
+        if self.kind == LOGNORMAL:
+            spread = np.log1p(self.cv**2)
+            drawn = rng.lognormal(np.log(self.mean) - spread / 2, np.sqrt(spread), n)
+            return _tokens(np.minimum(drawn, MOST_TOKENS))
+        if self.kind == TABLE and self.table is not None:
+            tokens, below = read_table(self.table)
+            if tokens.size == 1:
+                return np.full(n, int(tokens[0]), np.int64)
+            return _tokens(np.interp(rng.random(n), below, tokens))
+        if self.most < self.least:
+            message = f"{self.most} is less than the least, {self.least}"
+            raise InputError(message, key="most")
+        if self.kind == UNIFORM:
+            return rng.integers(self.least, self.most + 1, n)
+        weights = np.arange(1, self.most - self.least + 2) ** -float(self.exponent)
+        chances = np.cumsum(weights)
+        above = np.searchsorted(chances, rng.random(n) * chances[-1], side="right")
+        found: NDArray[np.int64] = (self.least + above).astype(np.int64)
+        return found
+
+
+def _tokens(drawn: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.maximum(1, np.rint(drawn)).astype(np.int64)
+
+
+def read_table(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Points of a cumulative distribution: tokens and probabilities, float64[k], neither falling.
+
+    Between two points tokens are spread evenly; two points of one number make a step. Probabilities
+    run to 1, or to 100 if they are percentages.
+
+    Raises:
+        InputError: naming file and line.
+    """
+    points: list[tuple[int, float]] = []
+    number = 0
+    for number, line in read_lines(path):
+        words = line.replace(",", " ").split()
+        try:
+            tokens, probability = whole(words[0]), float(words[1])
+        except (ValueError, IndexError):
+            tokens, probability = -1, -1.0
+        if len(words) != 2 or not (0 <= tokens <= COUNT and 0 <= probability <= 100):
+            raise at_line(path, number, f"{written(line)} is not a number of tokens and a chance")
+        if points and (tokens < points[-1][0] or probability < points[-1][1]):
+            raise at_line(path, number, "tokens and cumulative chances must not fall")
+        points.append((tokens, probability))
+    if not points or points[-1][1] not in (1.0, 100.0):
+        raise at_line(path, number, "the last cumulative chance is neither 1 nor 100")
+    found = np.array(points, np.float64)
+    return found[:, 0], found[:, 1] / found[-1, 1]
