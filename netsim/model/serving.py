@@ -30,6 +30,13 @@ EVENTS = (
 )
 """What the rows of a serving run's log tell, in its column `what`, and their names."""
 
+LOG = ("what", "request", "start_ps", "batch", "tokens", "context", "pairs")
+"""Columns of the log, after the host and the time of each row. `request` is -1 where a row is of
+none. `start_ps`, `batch`, `context` and `pairs` are of iterations, else 0: when it began, how many
+sequences get a token that decode, the sum of their contexts in tokens, and the query-key pairs of
+the prompts' tokens. `tokens` are the prompts' of an iteration, and the output tokens that a request
+was told by then where it is done or lost."""
+
 
 @dataclass(frozen=True, eq=False)
 class Machines:
