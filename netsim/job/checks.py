@@ -15,7 +15,7 @@ from netsim.units import format_bytes
 
 def mistakes(job: Job, *, fits: bool = True) -> list[InputError]:
     """Everything that is wrong with a job whose keys are right one by one."""
-    found = [*_shape(job.model), *_contradictions(job), *_formats(job)]
+    found = [*model_mistakes(job.model), *_contradictions(job), *_formats(job)]
     if not found:
         found += _divides(job)
     if not found and fits:
@@ -27,8 +27,8 @@ def _error(key: str, message: str, hint: str) -> InputError:
     return InputError(message, key=key, hint=hint)
 
 
-def _shape(model: Model) -> Iterator[InputError]:
-    """Of the model alone."""
+def model_mistakes(model: Model) -> Iterator[InputError]:
+    """What contradicts itself in a model alone."""
     if not model.head_size and model.hidden % model.heads:
         yield _error(
             "model.heads",

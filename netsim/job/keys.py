@@ -46,6 +46,11 @@ def keys_of(part: type[Any]) -> dict[str, How]:
     return {field.name: field.metadata["how"] for field in dataclasses.fields(part)}
 
 
+def needed(part: type[Any]) -> list[str]:
+    """The keys of a part that have no default."""
+    return [field.name for field in dataclasses.fields(part) if field.default is MISSING]
+
+
 def read_part(part: type[Part], table: Any, where: str) -> Part:
     """A part from a table that stands under the dotted key `where`.
 

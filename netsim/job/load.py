@@ -11,7 +11,7 @@ from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.inputs import is_file, path_problem, read_text, user_path
 from netsim.job.checks import mistakes
 from netsim.job.job import Job
-from netsim.job.keys import keys_of, read_part
+from netsim.job.keys import keys_of, needed, read_part
 from netsim.job.layout import Layout, Optimiser, Overlap, Precision
 from netsim.job.machine import Machine
 from netsim.job.model import Model
@@ -65,16 +65,20 @@ def load_job(job: str | Path | Tree, directory: Path | None = None, *, fits: boo
 
 def locate_job(name: str, directory: Path) -> Path:
     """The file that `name` stands for: a path, or a preset."""
+    return locate(name, directory, presets(), "job")
+
+
+def locate(name: str, directory: Path, known: Mapping[str, Path], what: str) -> Path:
+    """The file that `name` stands for: a path, or one of the presets `known` of `what`."""
     problem = path_problem(name)
     if problem:
         raise InputError(f"{written(name)} {problem}")
     path = user_path(name, directory)
     if is_file(path):
         return path
-    known = presets()
     if name in known:
         return known[name]
-    raise InputError("there is no such job", file=name, hint=did_you_mean(name, known))
+    raise InputError(f"there is no such {what}", file=name, hint=did_you_mean(name, known))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -87,49 +91,66 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def job_from(tree: Tree, name: str, directory: Path, *, fits: bool = True) -> Job:
     """The job of a table."""
+    known = {part: presets(kind) for part, kind in WITH_PRESETS.items()}
+    parts = read_parts(tree, PARTS, known, directory)
+    job = Job(name=tree.get("name", name) or "job", file=name, **parts)
+    raise_all(mistakes(job, fits=fits))
+    return job
+
+
+def read_parts(
+    tree: Tree,
+    parts: Mapping[str, type[Any]],
+    known: Mapping[str, Mapping[str, Path]],
+    directory: Path,
+) -> dict[str, Any]:
+    """The parts of a table by key; those in `known` may be, or begin with, one of these presets.
+
+    Raises InputError with everything that is wrong.
+    """
     errors = [
-        InputError("is not known", key=key, hint=did_you_mean(key, (*PARTS, *WORDS)))
+        InputError("is not known", key=key, hint=did_you_mean(key, (*parts, *WORDS)))
         for key in tree
-        if key not in PARTS and key not in WORDS
+        if key not in parts and key not in WORDS
     ]
     errors += [
         InputError(f"{written(tree[word])} is not a text", key=word)
         for word in WORDS
         if not isinstance(tree.get(word, ""), str)
     ]
-    parts: dict[str, Any] = {}
-    for key, part in PARTS.items():
+    found: dict[str, Any] = {}
+    for key, part in parts.items():
         try:
-            parts[key] = _part(part, key, tree.get(key, {}), directory)
+            if key in known:
+                found[key] = _with_preset(part, key, tree.get(key, {}), known[key], directory)
+            else:
+                found[key] = read_part(part, tree.get(key, {}), key)
         except InputError as error:
             errors += error.errors
     raise_all(errors)
-    job = Job(name=tree.get("name", name) or "job", file=name, **parts)
-    raise_all(mistakes(job, fits=fits))
-    return job
+    return found
 
 
-def _part(part: type[Part], key: str, value: Any, directory: Path) -> Part:
+def _with_preset(
+    part: type[Part], key: str, value: Any, known: Mapping[str, Path], directory: Path
+) -> Part:
     """A part from its table, which may change some keys of a preset."""
-    if key not in WITH_PRESETS:
-        return read_part(part, value, key)
     if isinstance(value, str):
         value = {"preset": value}
     if not isinstance(value, Mapping):
         hint = f'[{key}], or {key} = "a preset"'
         raise InputError(f"{written(value)} is not a table", key=key, hint=hint)
     if "preset" not in value:
-        if not value:
-            known = ", ".join(presets(WITH_PRESETS[key]))
-            raise InputError("is missing", key=key, hint=f"[{key}], or one of the presets {known}")
+        if not value and needed(part):
+            hint = f"[{key}], or one of the presets {', '.join(known)}"
+            raise InputError("is missing", key=key, hint=hint)
         return read_part(part, value, key)
     changes = {name: one for name, one in value.items() if name != "preset"}
-    base = _preset(key, value["preset"], directory)
+    base = _preset(key, value["preset"], known, directory)
     return read_part(part, merged(base, changes, part), key)
 
 
-def _preset(key: str, name: Any, directory: Path) -> dict[str, Any]:
-    known = presets(WITH_PRESETS[key])
+def _preset(key: str, name: Any, known: Mapping[str, Path], directory: Path) -> dict[str, Any]:
     if not isinstance(name, str):
         raise InputError(f"{written(name)} is not a name", key=f"{key}.preset")
     if name in known:

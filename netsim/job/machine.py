@@ -131,6 +131,9 @@ class Machine:
         ("table", lambda value: read_part(Link, value, "")), "the network between domains"
     )
     domain_gpus: int = key(count(), "GPUs that one scale-up network joins")
+    sms: int = key(
+        count(0), "streaming multiprocessors of a GPU, to compare GPUs by; 0: not told", 0
+    )
     vector: Unit | None = key(
         ("table", lambda value: read_part(Unit, value, "")), "all other units", None
     )
@@ -146,6 +149,14 @@ class Machine:
     wan_rate: int = key(rate(), "of one GPU to another data centre", 20 * 10**9)
     wan_delay: int = key(time(), "one way to another data centre", 30 * 10**9)
     source: str = key(text(), "where the figures are from", "its own file")
+
+    @property
+    def reading_rate(self) -> float:
+        """Bytes per second of its memory. Raises InputError if that was left out."""
+        if self.memory_rate is None:
+            hint = 'write it like "2048GB/s"'
+            raise InputError("is missing", key="machine.memory_rate", hint=hint)
+        return self.memory_rate
 
     def kernel_ps(self, unit: str, number_format: str, flops: float, size_bytes: float) -> float:
         """Picoseconds of one kernel on the matrix or vector unit.
