@@ -78,6 +78,10 @@ class Costs:
     source: str = key(text(), "where the figures are from", "the roofline alone")
 
 
+BARE = Costs()
+"""The roofline alone."""
+
+
 @dataclass(frozen=True)
 class Deployment:
     """A model on `options.tp` GPUs of a machine. `name` is its name in messages."""
@@ -87,7 +91,7 @@ class Deployment:
     machine: Machine
     formats: Formats = Formats()
     options: Options = Options()
-    costs: Costs = Costs()
+    costs: Costs = BARE
 
     @property
     def tp(self) -> int:
