@@ -21,7 +21,7 @@ second, counts; floats; bools; text).
 | file | "flows.csv" | str, the path; relative ones start at the experiment's directory |
 | sizes | "2MB" or [["1KB", 0.5], ["1MB", 1.0]] | tuple of (bytes, cumulative probability) |
 | sizes | "web_search" or "sizes.csv" | str, the name of a distribution or of a file |
-| job | "gpt3_175b", "job.toml" or a table | str or dict, for `netsim.job.load.load_job` |
+| job | "gpt3_175b", "job.toml" or a table | str or dict, for a reader such as `load_job` |
 | topology | a table with kind and parameters, or a kind | a topology in use; of topologies only |
 
 A parameter with `each` may have a value for each of several parts, such as the tiers of a tree. A

@@ -1,0 +1,112 @@
+"""What machines of a deployment compute and send in each iteration of a phase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.inference.cost import (
+    IterationCost,
+    all_reduce_bytes,
+    compute_ps,
+    network_ps,
+    prompt_pairs,
+)
+from netsim.inference.deployment import Deployment
+from netsim.inference.roofline import gpu_parameters, iteration_cost, kv_bytes_of_token
+from netsim.job.model import attention_parameters, parameters
+from netsim.operations import How
+from netsim.traffic._inference_steps import BLOCKS, Phase
+
+Ints = NDArray[np.int64]
+
+PREFILL, DECODE = PHASES = ("prefill", "decode")
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """The batches of a phase's machines, iteration after iteration.
+
+    Attributes:
+        phase: one of `PHASES`.
+        deployment: of each machine.
+        rows: int64[parts], of the batch: prompts, or sequences that decode; part by part.
+        lengths: int64[n], by iteration: tokens of each prompt, or before each sequence's next one.
+        layers: that are simulated, of the model's.
+    """
+
+    phase: str
+    deployment: Deployment
+    rows: Ints
+    lengths: Ints
+    layers: int
+
+    def phase_of(self, ranks: Ints, step: Ints, how: How, *, by_formula: bool) -> Phase:
+        """What the machines of `ranks`, int64[machines, tp], do; iteration k is of `step[k]`."""
+        cost = iteration_cost(self.deployment)
+        tokens = self.rows * (self.lengths[0] if self.phase == PREFILL else 1)
+        each_ps = [network_ps(cost, n) // max(1, cost.all_reduces) for n in tokens.tolist()]
+        return Phase(
+            name=self.phase,
+            ranks=ranks,
+            step=step,
+            compute_ps=self._compute_ps(cost),
+            all_reduce_bytes=np.array([all_reduce_bytes(cost, n) for n in tokens.tolist()]),
+            how=how,
+            all_reduce_ps=np.array(each_ps, np.int64) if by_formula else None,
+        )
+
+    def kv_bytes(self) -> Ints:
+        """int64[parts]: keys and values of a part, in the layers that are simulated, at first."""
+        return self._of_layers(kv_bytes_of_token(self.deployment) * self.rows * self.lengths[0])
+
+    def layer_kv_bytes(self) -> Ints:
+        """int64[n]: in a layer, keys and values of all tokens that there are in an iteration."""
+        every = kv_bytes_of_token(self.deployment) * int(self.rows.sum()) * self.lengths
+        return np.ceil(every / self._of).astype(np.int64)
+
+    def layer_weight_bytes(self) -> Ints:
+        """int64[n]: the weights of a layer, of a whole machine."""
+        numbers = sum(gpu_parameters(self.deployment)) * self.deployment.tp / self._of
+        n_bytes = numbers * self.deployment.formats.bytes_of("weights")
+        return np.full(self.lengths.size, round(n_bytes))
+
+    @property
+    def _of(self) -> int:
+        return self.deployment.model.layers
+
+    def _of_layers(self, values: NDArray[np.float64]) -> Ints:
+        return np.ceil(values * self.layers / self._of).astype(np.int64)
+
+    def _compute_ps(self, cost: IterationCost) -> Ints:
+        """`Phase.compute_ps`: an iteration's time in equal layers, and in each its two blocks.
+
+        Attention takes that of its pairs and contexts, and of the rest as much as of the matrices'
+        parameters are its own. What software adds to an iteration is added once, to the first part.
+        """
+        model = self.deployment.model
+        known = parameters(model)
+        matrices = known.active - known.embedding - known.head
+        share = model.layers * attention_parameters(model) / matrices
+        found = np.empty((self.rows.size, self.lengths.size, BLOCKS * self.layers), np.int64)
+        for part, rows in enumerate(self.rows.tolist()):
+            own = cost if part == 0 else cost._replace(iteration_ps=0.0)
+            for k, length in enumerate(self.lengths.tolist()):
+                whole, rest = self._times_ps(own, rows, length)
+                attention = whole - rest + share * rest
+                layer = np.arange(self.layers)[:, None]
+                ends = (layer * whole + np.array([attention, whole])) / self._of
+                found[part, k] = np.diff(np.rint(ends).astype(np.int64).reshape(-1), prepend=0)
+        return found
+
+    def _times_ps(self, cost: IterationCost, rows: int, length: int) -> tuple[int, int]:
+        """Picoseconds of computing in an iteration: all, and without attention's own part."""
+        if self.phase == DECODE:
+            whole = compute_ps(cost, rows, 0, rows, rows * length)
+            return whole, compute_ps(cost, rows, 0, rows, 0)
+        tokens = rows * length
+        causal = self.deployment.options.attention == "causal"
+        pairs = rows * prompt_pairs(causal, 0, length)
+        return compute_ps(cost, tokens, pairs, 0, 0), compute_ps(cost, tokens, 0, 0, 0)
