@@ -82,8 +82,14 @@ def fixed(params: Mapping[str, Any]) -> list[Schedule]:
 
 def _by_name(name: str, params: Mapping[str, Any]) -> Ints:
     """The matching of each switch, int64[switches, racks]."""
-    racks, switches, duplex = params["racks"], params["switches"], params["duplex"]
-    rack = np.arange(racks)
+    racks, duplex, halves = params["racks"], params["duplex"], params["pair_switches"]
+    switches, rack = params["switches"] - halves, np.arange(racks)
+    if halves and (racks % 2 or switches < 0):
+        raise InputError(
+            f"{halves} of {params['switches']} switches join the halves of {racks} racks",
+            key="topology.pair_switches",
+            hint="no more than switches, and an even number of racks",
+        )
     if name == "pairs":
         wanted = (rack ^ 1)[None, :]
         wanted[wanted >= racks] = -1
@@ -91,17 +97,38 @@ def _by_name(name: str, params: Mapping[str, Any]) -> Ints:
     elif name == "mesh":
         rounds = _rounds(racks, duplex)
         ways = rounds[np.arange(switches) % len(rounds)]
-    elif not duplex:
-        ways = np.repeat(_rounds(racks, duplex)[:1], switches, axis=0)
-    elif racks % 2 or switches % 2:
+    else:
+        group = params["group"] or racks
+        if racks % group:
+            message = f"groups of {group} racks do not fill {racks} racks"
+            raise InputError(message, key="topology.group", hint=f"a divisor of {racks}")
+        make = _ring if name == "ring" else _hypercube
+        ways = rack // group * group + make(group, switches, duplex)[:, rack % group]
+    across = np.repeat((rack + racks // 2)[None, :] % racks, halves, axis=0)
+    return np.concatenate([ways, across]).astype(np.int64)
+
+
+def _ring(racks: int, switches: int, duplex: bool) -> Ints:
+    if not duplex:
+        return np.repeat(_rounds(racks, duplex)[:1], switches, axis=0)
+    if racks % 2 or switches % 2:
         raise InputError(
             f"circuits both ways make no ring of {racks} racks with {switches} switches",
             key="topology.matching",
             hint="even numbers of both, or duplex = false",
         )
-    else:
-        ways = np.stack([rack ^ 1, ((rack - 1) ^ 1) + 1])[np.arange(switches) % 2] % racks
-    return ways.astype(np.int64)
+    rack = np.arange(racks)
+    found: Ints = np.stack([rack ^ 1, ((rack - 1) ^ 1) + 1])[np.arange(switches) % 2] % racks
+    return found
+
+
+def _hypercube(racks: int, switches: int, duplex: bool) -> Ints:
+    if racks & (racks - 1):
+        message = f"{racks} racks make no hypercube"
+        raise InputError(message, key="topology.matching", hint="2, 4, 8, ... racks of a group")
+    dimensions = racks.bit_length() - 1
+    found: Ints = np.arange(racks) ^ (1 << np.arange(switches) % dimensions)[:, None]
+    return found
 
 
 def _from_file(params: Mapping[str, Any]) -> Ints:

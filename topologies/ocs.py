@@ -12,7 +12,11 @@ circuit switches itself (co-packaged optics), and the queues for those in its me
   "2 0 5" says that switch 2 joins racks 0 and 5. "mesh" gives switch k the k-th round of a
   tournament, so that with all of them every two racks have a circuit of their own; "ring" joins
   each rack to the next, by any two switches next to one another the ones with even numbers and
-  those with odd ones; "pairs" joins 0 and 1, 2 and 3, and so on, by all switches.
+  those with odd ones; "hypercube" gives switch k the racks 2^k apart, and begins again where they
+  are used up; "pairs" joins 0 and 1, 2 and 3, and so on, by all switches. With `group` rings and
+  hypercubes are of so many racks next to one another, such as the machines of a job. The last
+  `pair_switches` join each rack of the first half to that of the second half instead, as who makes
+  something there to who goes on with it.
 - "rotor": all matchings of a tournament in turn (the circle method): `racks - 1` rounds in which
   every rack has a partner or, if their number is odd, `racks` with one left out in each. The
   switches share them, switch r has rounds r, r + switches, r + 2 switches, ..., and stays in each
@@ -113,8 +117,10 @@ PARAMS = [
         "choice",
         None,
         "fixed: who is joined; mesh by default",
-        choices=("mesh", "ring", "pairs"),
+        choices=("mesh", "ring", "hypercube", "pairs"),
     ),
+    Param("group", "count", None, "ring, hypercube: racks of one; all by default", minimum=2),
+    Param("pair_switches", "count", 0, "fixed: of the switches, those that join the two halves"),
     Param("matchings", "file", None, "fixed: a file of lines SWITCH RACK RACK in place of that"),
     Param("algorithm", "choice", None, "demand: greedy by default", choices=ALGORITHMS),
     Param("slot", "time", None, "rotor, max_weight: of a matching, the night included; 100us"),
@@ -295,6 +301,8 @@ def _check(params: Mapping[str, Any]) -> None:
     means_something = {
         "matching": schedule == FIXED,
         "matchings": schedule == FIXED,
+        "group": params["matching"] in ("ring", "hypercube"),
+        "pair_switches": schedule == FIXED and params["matchings"] is None,
         "order": schedule == ROTOR,
         "stagger": schedule == ROTOR,
         "slot": schedule == ROTOR or (schedule == DEMAND and algorithm == MAX_WEIGHT),
@@ -312,6 +320,7 @@ def _check(params: Mapping[str, Any]) -> None:
     for key, has_effect in means_something.items():
         if params[key] not in (None, False, 0) and not has_effect:
             needs = {"packet_switches": "a packet_rate", "small": "a packet_rate or a drain"}
+            needs["group"] = "a ring or a hypercube"
             by = f"without {needs[key]}" if key in needs else f"with {what}"
             raise InputError(f"has no effect {by}", key=f"topology.{key}", hint="remove it")
     if params["drain"] is not None and params["packet_rate"] is not None:

@@ -141,6 +141,35 @@ def test_named_matchings() -> None:
     assert not mesh.circuits.change
 
 
+def test_groups_have_rings_and_hypercubes_of_their_own() -> None:
+    fixed = {"hosts_per_rack": 1, "schedule": "fixed"}
+    rings = ocs(racks=8, matching="ring", group=4, duplex=False, **fixed)
+    ways = [(0, a, a // 4 * 4 + (a + 1) % 4) for a in range(8)]
+    assert ways_of(rings) == joined(*ways, both=False)
+    cubes = ocs(racks=8, switches=3, matching="hypercube", group=4, **fixed)
+    ways = [(s, a, a ^ bit) for s, bit in enumerate((1, 2, 1)) for a in range(8)]
+    assert ways_of(cubes) == joined(*ways)
+    mixed = ocs(racks=4, switches=3, pair_switches=1, matching="ring", **fixed)
+    ring = ocs(racks=4, switches=2, matching="ring", **fixed)
+    assert ways_of(mixed) == ways_of(ring) | joined((2, 0, 2), (2, 1, 3))
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"matching": "ring", "group": 3}, "topology.group: groups of 3 racks do not fill 8"),
+        ({"matching": "mesh", "group": 4}, "topology.group: has no effect without a ring"),
+        ({"pair_switches": 3}, "topology.pair_switches: 3 of 2 switches join the halves"),
+        ({"racks": 6, "matching": "hypercube"}, "topology.matching: 6 racks make no hypercube"),
+        ({"schedule": "rotor", "pair_switches": 1}, "topology.pair_switches: has no effect"),
+    ],
+)
+def test_groups_that_cannot_be(given: dict[str, object], text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ocs(**{"racks": 8, "hosts_per_rack": 1, "switches": 2, "schedule": "fixed", **given})
+    assert text in str(caught.value)
+
+
 def test_rotors_of_single_fibres_send_to_every_rack_in_turn() -> None:
     network = ocs(racks=5, hosts_per_rack=1, switches=2, duplex=False, slot="20us")
     assert len(ways_of(network)) == 5 * 4
