@@ -16,7 +16,8 @@ from netsim.cli import app
 ROOT = Path(__file__).parent.parent
 LONGEST_LINE = 105
 FOLDERS = (
-    *("", "experiments", "netsim", "netsim/engine", "netsim/job", "netsim/queues"),
+    *("", "experiments", "netsim", "netsim/economics", "netsim/engine"),
+    *("netsim/job", "netsim/queues"),
     *("tests/fuzz", "tests/reference"),
 )
 PAGES = sorted(path for folder in (*FOLDERS, "transports") for path in (ROOT / folder).glob("*.md"))

@@ -19,6 +19,7 @@ COMMANDS = {
     "check": ("netsim.cli.check", "Check an experiment and predict what it takes."),
     "topo": ("netsim.cli.topo", "Count, price and draw an experiment's network."),
     "workload": ("netsim.cli.workload", "Show a training job: memory, times, messages, step."),
+    "economics": ("netsim.cli.economics", "Compare GPUs by cost, power and what failures take."),
     "reproduce": ("netsim.cli.reproduce", "Make a figure of the paper, beside what it states."),
     "list": ("netsim.cli.list", "List what there is to build experiments of."),
     "show": ("netsim.cli.show", "Show a plugin or an experiment."),

@@ -26,6 +26,7 @@ KINDS = {
     "queues": "queue",
     "job": "job",
     "jobs": "job",
+    "economics": "economics",
     "experiment": "experiment",
     "experiments": "experiment",
 }
@@ -37,8 +38,8 @@ KINDS = {
 def command(kind: str, name: str) -> None:
     """Show NAME, a transport, topology, traffic (pattern), queue (discipline), job or experiment.
 
-    For a training job: its file. For an experiment: its file, and what sizes in bdp become at the
-    ports of its network.
+    For a training job, and for figures of economics: its file. For an experiment: its file, and
+    what sizes in bdp become at the ports of its network.
     For a plugin: its parameters with unit, default, meaning and source, and its presets. NAME may
     be the path of a Python file. With a preset (ndp:paper), values and fabric are those of the
     preset.
@@ -51,6 +52,12 @@ def command(kind: str, name: str) -> None:
         from netsim.job.load import locate_job
 
         click.echo(read_text(locate_job(name, Path.cwd())), nl=False)
+        return
+    if KINDS[kind] == "economics":
+        from netsim.economics.load import locate_book
+        from netsim.inputs import read_text
+
+        click.echo(read_text(locate_book(name, Path.cwd())), nl=False)
         return
     from netsim.plugins import registry
 

@@ -1,0 +1,40 @@
+"""What GPUs cost, draw and lose to failures, by the size of their dies.
+
+Functions of plain numbers, with units in their names and where each formula is from; `compare` puts
+GPUs of one file side by side at equal silicon.
+"""
+
+from netsim.economics.availability import (
+    availability,
+    blast_radius,
+    goodput_of_groups,
+    group_availability,
+    spares_for_capacity,
+    spares_for_goodput,
+)
+from netsim.economics.book import Book
+from netsim.economics.compare import Row, compare
+from netsim.economics.dies import cost_of_good_die_usd, die_yield, dies_per_wafer
+from netsim.economics.load import load_book, presets
+from netsim.economics.package import link_usd, link_watts, memory_usd, package_usd
+
+__all__ = [
+    "Book",
+    "Row",
+    "availability",
+    "blast_radius",
+    "compare",
+    "cost_of_good_die_usd",
+    "die_yield",
+    "dies_per_wafer",
+    "goodput_of_groups",
+    "group_availability",
+    "link_usd",
+    "link_watts",
+    "load_book",
+    "memory_usd",
+    "package_usd",
+    "presets",
+    "spares_for_capacity",
+    "spares_for_goodput",
+]
