@@ -24,6 +24,10 @@ where there is no such time), and what is declared in ``TASK_STATE``. Fields beg
 `Workload` says (``task_state``, ``host_state``), else as 0. ``TIMERS = 2`` gives each host so many
 timers.
 
+``LOG = ("what", "request")`` gives the program a log, whose rows, with the host and the time before
+these columns, are a table of the result (``log.parquet``). `note` adds one, a whole number for each
+column; how many a host may have at most says the `Workload` (``log_rows``).
+
 ``env.par`` holds the parameters of the pattern that are numbers or choices, in engine units (ps,
 bytes, bit/s), and ``payload_bytes``, ``header_bytes``, ``control_bytes`` and ``seed``. Random
 numbers are `rand32` of the parameter ``seed``, a purpose from 96 on, ``env.host.host`` and a count
@@ -36,6 +40,7 @@ from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.program_services import (
     armed,
     cancel_timer,
+    note,
     peer_of,
     set_duration,
     set_timer,
@@ -56,6 +61,7 @@ __all__ = [
     "below",
     "cancel_timer",
     "mix",
+    "note",
     "peer_of",
     "rand32",
     "serialisation_ps",

@@ -14,6 +14,7 @@ from engine_case import (
     departures,
     engine_for,
     flow_results,
+    log_rows,
     run,
     run_in_pieces,
     slot_begins,
@@ -119,6 +120,7 @@ def compare_totals(engine: Engine, expected: Outcome, free: int | None = None) -
     assert ours[:free] == theirs[:free]
     if free is not None:
         assert sorted(ours[free:]) == sorted(theirs[free:])
+    assert log_rows(engine) == expected.log
     if engine.parts.steered:  # else no circuit follows the slots
         assert slot_begins(engine, expected.end_ps) == expected.slots
     counted = counters_of(engine, expected.end_ps)

@@ -141,7 +141,7 @@ def program_of(case: Case) -> ProgramUse | None:
     n_tasks = len(case.tasks) - first
     use = PluginUse(registry.find("traffic", str(MIXED_PROGRAM)), given)
     state = {"weight": 7 * np.arange(n_tasks), "share": 0.25}
-    return replace(program_use(use, n_tasks, case.n_hosts, state, {}), first_task=first)
+    return replace(program_use(use, n_tasks, case.n_hosts, state, {}, 10**6), first_task=first)
 
 
 def faults_of(case: Case) -> LinkFaults | None:
@@ -281,6 +281,12 @@ def flow_results(engine: Engine) -> list[tuple[int, int, int, int]]:
         since = (t - start if t >= 0 else -1 for t in (done, acked))
         results.append((*since, *counts))
     return results
+
+
+def log_rows(engine: Engine) -> list[tuple[int, ...]]:
+    """What the program has noted: host, time and its own numbers."""
+    log = engine.program_log() or {}
+    return list(zip(*(column.tolist() for column in log.values()), strict=True))
 
 
 def task_results(engine: Engine) -> list[tuple[int, ...]]:

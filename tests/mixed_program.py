@@ -14,6 +14,7 @@ from netsim.program import (
     SEND,
     armed,
     cancel_timer,
+    note,
     peer_of,
     rand32,
     set_duration,
@@ -32,8 +33,10 @@ PARAMS = [
 HOST_STATE = ("draws", ("told", 2))
 TASK_STATE = ("weight", ("share", float))
 TIMERS = 3
+LOG = ("what", "number", "is_join")
 
 CHANCE = 96
+TOLD, FIRED = 0, 1  # what is noted
 
 
 def flows(params, network, rng, context):
@@ -48,7 +51,7 @@ def flows(params, network, rng, context):
         flow=np.concatenate([flow, flow, flow * 0 - 1, flow * 0 - 1]),
         held=rng.random(16 * n) < 0.6,
     )
-    return Workload(table, tasks, {"weight": np.arange(16 * n), "share": 0.25})
+    return Workload(table, tasks, {"weight": np.arange(16 * n), "share": 0.25}, log_rows=10**6)
 
 
 def draw(env):
@@ -65,12 +68,14 @@ def on_begin(env, now):
 def on_task(env, now, task):
     env.host.told[0] += task.index
     env.host.told[1] += now % 1000
+    note(env, now, TOLD, task.index, task.kind == JOIN)
     act(env, now, task)
     if draw(env) % 3 > 0:
         act_on_any(env, now)
 
 
 def on_timer(env, now, k):
+    note(env, now, FIRED, k, False)
     if env.host.draws > env.par.most_draws:
         return
     act_on_any(env, now)

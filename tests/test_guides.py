@@ -41,7 +41,7 @@ def test_the_guide_has_the_signatures_of_every_block(block):
     tree = ast.parse((ROOT / "netsim" / "blocks" / f"{block}.py").read_text("utf-8"))
     functions = [one for one in tree.body if isinstance(one, ast.FunctionDef)]
     expected = [
-        f"{one.name}({', '.join(argument.arg for argument in one.args.args)})"
+        f"{one.name}({', '.join(_arguments(one))})"
         for one in functions
         if not one.name.startswith("_")
     ]
@@ -111,7 +111,7 @@ def test_the_guide_has_every_service(kind):
     told = {form for row in rows for form in re.findall(r"`(\w+\([^)]*\))`", row[0])}
     tree = ast.parse(Path(services.__file__).read_text("utf-8"))
     offered = {
-        f"{one.name}({', '.join(argument.arg for argument in one.args.args)})"
+        f"{one.name}({', '.join(_arguments(one))})"
         for one in tree.body
         if isinstance(one, ast.FunctionDef) and one.name in front.__all__
     }
@@ -119,6 +119,11 @@ def test_the_guide_has_every_service(kind):
     text = section("What handlers may ask for", guide)
     others = set(re.findall(r"`(\w+)`", text)) - {"choose", "admit", "k"}
     assert others <= set(front.__all__)
+
+
+def _arguments(function):
+    rest = function.args.vararg
+    return [*(one.arg for one in function.args.args), *([f"*{rest.arg}"] if rest else [])]
 
 
 def test_the_guide_has_what_programs_declare_and_may_read():

@@ -24,6 +24,7 @@ from netsim.engine.kernels.layout import GROW, THIN
 from netsim.engine.kernels.loop import Limits
 from netsim.engine.kernels.profile import WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
+from netsim.engine.program_log import program_log
 from netsim.engine.readings import (
     Conservation,
     Counts,
@@ -108,6 +109,11 @@ class Engine:
     def task_states(self) -> TaskStates:
         """When each task of the run was ready, started and was done."""
         return readings.task_states(self.state, 0 if self.tasks is None else len(self.tasks))
+
+    def program_log(self) -> dict[str, Ints] | None:
+        """What the program has noted: the host and the time of each row, and the columns of its
+        ``LOG``, int64 each; host by host, in the order of the calls. None if it keeps no log."""
+        return program_log(self.state, self.program.log) if self.program.log else None
 
     def slot_states(self) -> SlotStates:
         """When each slot of steered circuit switches began, and what it waits for."""

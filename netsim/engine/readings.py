@@ -31,6 +31,7 @@ from netsim.engine.kernels.layout import (
     fields_of,
 )
 from netsim.engine.kernels.packets import PFC
+from netsim.engine.program_log import rows_written
 from netsim.engine.state import State
 
 Ints = NDArray[np.int64]
@@ -375,4 +376,5 @@ def digest(state: State) -> str:
     for array, names in parts:
         for name in names:
             hashed.update(np.ascontiguousarray(array[name]).tobytes())
+    hashed.update(state.ends.log[rows_written(state)].tobytes())
     return hashed.hexdigest()

@@ -2,7 +2,8 @@
 
 Whatever `State` has goes with it, groups of arrays inside groups as well, but for what is built
 anew: the network, which does not change, and working memory, which holds nothing between two
-calls. Of the pool, most of which is room for packets, go the packets.
+calls. Of the pool, most of which is room for packets, go the packets, and of a program's log the
+rows that are written.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from netsim.engine import rings
 from netsim.engine.kernels.ids import Array
+from netsim.engine.program_log import rows_written
 from netsim.engine.records import RecordArray, aligned_zeros
 from netsim.engine.state import State
 
@@ -23,6 +25,9 @@ REBUILT = ("net", "scratch")
 
 BY_SLOT = ("wires.pool", "wires.ingress")
 """Arrays with an entry for each slot of the pool, of which a snapshot has those in use."""
+
+LOG = "ends.log"
+"""Likewise, with an entry for each row of a program's log."""
 
 
 class Stored(NamedTuple):
@@ -44,12 +49,12 @@ class ForeignSnapshotError(Exception):
 def take(state: State) -> Snapshot:
     """The state between two calls of the engine. Arrays are views: use them before the next."""
     assert state.clock.clock["resume"][0] == 0, "a window is not complete"
-    slots = _occupied(state)
+    in_use = _in_use(state)
     snapshot = {}
     for place, array in _leaves(state):
         raw = _bytes_of(array)
-        if _is_by_slot(place, array.shape, state):
-            raw = raw.reshape(-1, array.itemsize)[slots].reshape(-1)
+        if place in in_use:
+            raw = _entries_of(array)[in_use[place]].reshape(-1)
         snapshot[place] = Stored(_kind(array.dtype), array.shape, raw)
     return snapshot
 
@@ -62,16 +67,15 @@ def put(state: State, snapshot: Snapshot) -> None:
     _compare(state, snapshot)
     for group in _groups():
         setattr(state, group, _resized(getattr(state, group), group, snapshot))
-    by_slot = []
+    in_part = _kept_in_part(state)
     for place, array in _leaves(state):
-        if _is_by_slot(place, array.shape, state):
-            by_slot.append((array, snapshot[place]))
-        else:
+        if place not in in_part:
             _bytes_of(array)[:] = snapshot[place].raw
-    slots = _occupied(state)
-    for array, stored in by_slot:
-        size = array.itemsize
-        _bytes_of(array).reshape(-1, size)[slots] = stored.raw.reshape(-1, size)
+    # Which entries are in use is known once all else is there.
+    arrays = dict(_leaves(state))
+    for place, entries in _in_use(state).items():
+        found = _entries_of(arrays[place])
+        found[entries] = snapshot[place].raw.reshape(-1, found.shape[1])
 
 
 def _groups() -> list[str]:
@@ -104,9 +108,22 @@ def _occupied(state: State) -> Array:
     return np.concatenate(places)
 
 
-def _is_by_slot(place: str, shape: tuple[int, ...], state: State) -> bool:
-    """Has an array an entry for each slot? What a fabric does not use has one entry alone."""
-    return place in BY_SLOT and shape[0] == state.wires.pool.shape[0]
+def _kept_in_part(state: State) -> list[str]:
+    """Arrays of which a snapshot has some entries. What a fabric does not use has one alone."""
+    wires = {f"wires.{name}": array for name, array in _fields(state.wires)}
+    slots = state.wires.pool.shape[0]
+    return [LOG, *(place for place in BY_SLOT if wires[place].shape[0] == slots)]
+
+
+def _in_use(state: State) -> dict[str, Array]:
+    """Of these arrays the entries that a snapshot has."""
+    slots = _occupied(state)
+    return {place: rows_written(state) if place == LOG else slots for place in _kept_in_part(state)}
+
+
+def _entries_of(array: Any) -> Any:
+    """The memory of an array as uint8[n, ...], of whose first axis ``n`` is the length."""
+    return _bytes_of(array).reshape(array.shape[0], -1)
 
 
 def _compare(state: State, snapshot: Snapshot) -> None:

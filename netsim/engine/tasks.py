@@ -13,6 +13,7 @@ import numpy as np
 from netsim.engine.compiling.program import Program, program_parameters
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import TASK
+from netsim.engine.records import aligned_zeros
 from netsim.engine.simulation import Simulation
 from netsim.model.flows import FlowTable
 from netsim.model.programs import ProgramUse
@@ -30,6 +31,7 @@ class Tasks:
     receive_task: Array
     program: Array
     program_hosts: Array
+    log: Array
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def _with_flows(simulation: Simulation, waiter: Array, here: Array) -> TaskTable
 def build_tasks(table: TaskTable | None, simulation: Simulation, program: Program) -> Tasks:
     """The arrays of these tasks, and of the program. Timers are given numbers later."""
     flows = simulation.flows
-    of_program = np.zeros(1, program.par), np.zeros(1, program.host)
+    of_program = np.zeros(1, program.par), np.zeros(1, program.host), np.zeros((1, 1), np.int64)
     if table is None:
         one = np.zeros(1, np.int64)
         return Tasks(np.zeros(0, TASK), one, one, one, one, *of_program)
@@ -113,13 +115,14 @@ def build_tasks(table: TaskTable | None, simulation: Simulation, program: Progra
         receive_task=_places(table, RECEIVE, place, len(flows)),
         program=of_program[0],
         program_hosts=of_program[1],
+        log=of_program[2],
     )
 
 
 def _program_arrays(
     simulation: Simulation, use: ProgramUse, program: Program, tasks: Array
-) -> tuple[Array, Array]:
-    """The parameters of a program and its hosts; sets in ``tasks`` what is the program's."""
+) -> tuple[Array, Array, Array]:
+    """Parameters, hosts and log of a program; sets in ``tasks`` what is the program's."""
     assert simulation.tasks is not None
     end = use.first_task + use.n_tasks
     its = np.flatnonzero((tasks["number"] >= use.first_task) & (tasks["number"] < end))
@@ -138,7 +141,16 @@ def _program_arrays(
     tasks["index"][its] = its - hosts["first_task"][tasks["host"][its]]
     for name, column in use.host_state.items():
         hosts[name] = column
-    return _parameters(simulation, program, use), hosts
+    hosts["end_row"] = np.cumsum(use.log_rows)
+    hosts["first_row"] = hosts["next_row"] = hosts["end_row"] - use.log_rows
+    return _parameters(simulation, program, use), hosts, _log(use, program)
+
+
+def _log(use: ProgramUse, program: Program) -> Array:
+    """The rows of a program's log, which take no memory until they are written."""
+    shape = max(1, int(use.log_rows.sum())), 1 + len(program.log)
+    numbers = aligned_zeros(shape[0] * shape[1], np.dtype(np.int64), sparse=True)
+    return numbers.reshape(shape)
 
 
 def _parameters(simulation: Simulation, program: Program, use: ProgramUse) -> Array:

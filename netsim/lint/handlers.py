@@ -253,6 +253,10 @@ class _Body:
         if values is None:
             return NOTHING
         if callee.__module__.startswith(OURS):
+            try:
+                self.course.records.may_call(callee.__name__, len(given))
+            except InputError as wrong:
+                self._tell(node, wrong)
             return self.course.records.given_by(callee.__name__)
         if callee in self.course.under_way:
             error = InputError(f"{callee.__name__} calls itself", hint="a loop can be compiled")

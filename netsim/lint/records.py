@@ -80,6 +80,7 @@ class Records:
     ``settable`` says which fields of the engine's may be set in each kind of record. ``env`` are
     the fields of `env`, of which some are records and ``sides`` arrays of them. ``gives`` are the
     functions of the engine's that return a record. ``state`` is where a handler keeps what changes.
+    ``log`` are the columns of the rows that it may note.
     """
 
     kinds: Mapping[str, Kind]
@@ -88,6 +89,16 @@ class Records:
     sides: tuple[str, ...]
     gives: Mapping[str, str]
     state: str
+    log: tuple[str, ...] = ()
+
+    def may_call(self, function: str, n_arguments: int) -> None:
+        """Raises InputError if `note` is given another number of columns than LOG has."""
+        if function != "note" or n_arguments == 2 + len(self.log):
+            return
+        if not self.log:
+            raise InputError("note() is called, and the file has no LOG", hint='LOG = ("what",)')
+        message = f"note() is given {n_arguments - 2} numbers, and LOG has {len(self.log)} columns"
+        raise InputError(message, hint=f"note(env, now, {', '.join(self.log)})")
 
     def given_by(self, function: str) -> Value:
         """What a function of the engine's returns."""
@@ -218,6 +229,7 @@ def program_records(program: Program) -> Records:
         sides=(),
         gives={"task_of": "task"},
         state="HOST_STATE and TASK_STATE",
+        log=program.log,
     )
 
 

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError, did_you_mean
+from netsim.limits import COUNT
+from netsim.model.columns import column_of, first_of
 from netsim.plugins.registry import PluginUse
 
 HANDLER_NAMES = ("on_begin", "on_task", "on_timer")
@@ -28,7 +30,8 @@ class ProgramUse:
     """A program in a run: its file with its parameters, its tasks, and what its fields begin as.
 
     Its tasks are ``n_tasks`` of the run's from ``first_task`` on; ``task_state`` has an entry for
-    each of them, ``host_state`` for each host.
+    each of them, ``host_state`` for each host; ``log_rows`` (int64[n_hosts]) is how many rows of
+    its log each host may write.
     """
 
     use: PluginUse
@@ -36,6 +39,7 @@ class ProgramUse:
     n_tasks: int
     task_state: Columns
     host_state: Columns
+    log_rows: NDArray[np.int64]
 
     @property
     def name(self) -> str:
@@ -54,6 +58,7 @@ def program_use(
     n_hosts: int,
     task_state: Mapping[str, ArrayLike],
     host_state: Mapping[str, ArrayLike],
+    log_rows: ArrayLike = 0,
 ) -> ProgramUse:
     """A program with the tasks of a workload. Raises InputError for values that fit no field."""
     module, file = use.module, str(use.plugin.path)
@@ -63,7 +68,23 @@ def program_use(
         n_tasks=n_tasks,
         task_state=_columns(module, "TASK_STATE", task_state, n_tasks, file),
         host_state=_columns(module, "HOST_STATE", host_state, n_hosts, file),
+        log_rows=_log_rows(module, log_rows, n_hosts, file),
     )
+
+
+def _log_rows(module: ModuleType, given: ArrayLike, n_hosts: int, file: str) -> NDArray[np.int64]:
+    """How many rows of the log each host may write."""
+    try:
+        rows: NDArray[np.int64] = column_of(given, n_hosts, np.int64, "log_rows")
+    except InputError as error:
+        raise error.at(file=file) from None
+    for host in first_of((rows < 0) | (rows > COUNT)):
+        hint = "0 to 2^31 - 1 for each host"
+        raise InputError(f"log_rows has {rows[host]} for host {host}", file=file, hint=hint)
+    if rows.any() and not getattr(module, "LOG", ()):
+        message = "log_rows is given, and there is no log"
+        raise InputError(message, file=file, key="LOG", hint='LOG = ("what",)')
+    return rows
 
 
 def _columns(

@@ -249,6 +249,8 @@ class Workload:
         task_state, host_state: of a program (`netsim.program`), values of its fields as the run
             begins: a column for each name, an entry for each task or each host, or a lone value
             for all. What is not given is 0.
+        log_rows: of a program, how many rows of its log each host may write: one number for all, or
+            an entry for each host. Rows that are not written take no memory.
         program: the program that starts held tasks; whoever calls `flows` fills it in.
         notes: what is to be known of the traffic beside its flows, a sentence each: the mean of a
             table of sizes, what of a file is not simulated. `netsim check` and `netsim run` print
@@ -262,6 +264,7 @@ class Workload:
     tasks: TaskTable | None = None
     task_state: Mapping[str, ArrayLike] = field(default_factory=dict)
     host_state: Mapping[str, ArrayLike] = field(default_factory=dict)
+    log_rows: ArrayLike = 0
     program: ProgramUse | None = None
     notes: tuple[str, ...] = ()
     operations: OperationTable | None = None
@@ -293,10 +296,13 @@ class Workload:
                     raise InputError(
                         f"{what}_state gives {name}, and there is no handler to read it"
                     )
+            if np.any(self.log_rows):
+                raise InputError("log_rows is given, and there is no handler to write a log")
             return self
         if self.tasks is None or not len(self.tasks):
             raise InputError("is a program and has no tasks", file=str(use.plugin.path))
-        program = program_use(use, len(self.tasks), n_hosts, self.task_state, self.host_state)
+        state = self.task_state, self.host_state
+        program = program_use(use, len(self.tasks), n_hosts, *state, self.log_rows)
         return replace(self, program=program)
 
     @staticmethod

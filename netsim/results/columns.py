@@ -264,6 +264,11 @@ SERIES = (
     Column("delivered_bytes", "B", "of a host or a flow: payload delivered", null_below_zero=True),
 )
 
+LOG = (
+    Column("host", "host", "host at which the program noted the row; its own columns follow"),
+    Column("time_ps", "ps", "when it did"),
+)
+
 SWEEP = (
     Column("point", "", "name of the point, which is also its folder"),
     Column("transport", "", "transport of the point"),
@@ -321,7 +326,7 @@ SWEEP = (
     Column("exposed", "1", "share of its time in which ranks waited for communication under way"),
     Column("bubble", "1", "share of its time in which ranks waited for messages not yet sent"),
     Column("skew", "1", "share of its time in which ranks waited for others to join a collective"),
-    Column("hash", "", "SHA-256 over flows, links, tasks, operations and series"),
+    Column("hash", "", "SHA-256 over flows, links, tasks, operations, series and log"),
 )
 
 COLUMNS: dict[str, dict[str, Column]] = {
@@ -335,6 +340,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         ("faults", FAULTS),
         ("slots", SLOTS),
         ("series", SERIES),
+        ("log", LOG),
         ("sweep", SWEEP),
         ("trace", TRACE),
         ("critical", CRITICAL),

@@ -28,6 +28,7 @@ OPERATIONS = "operations.parquet"
 LEGS = "legs.parquet"
 SLOTS = "slots.parquet"
 SERIES = "series.parquet"
+LOG = "log.parquet"
 SUMMARY = "summary.json"
 EXPERIMENT = "experiment.json"
 SWEEP = "sweep.parquet"
@@ -45,7 +46,7 @@ OTHERS = re.compile(
 )
 SINGLE = frozenset(
     (
-        *(FLOWS, LEGS, LINKS, TASKS, OPERATIONS, FAULTS, SLOTS, SERIES),
+        *(FLOWS, LEGS, LINKS, TASKS, OPERATIONS, FAULTS, SLOTS, SERIES, LOG),
         *(SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *PICTURES),
     )
 )

@@ -139,6 +139,13 @@ class Result:
             return None
         return _read_table(self.path / files.SERIES, "series")
 
+    @cached_property
+    def log(self) -> pl.DataFrame | None:
+        """What a program noted, a row each; None if the traffic is no program that keeps a log."""
+        if "log_rows" not in self.summary:
+            return None
+        return _read_table(self.path / files.LOG, "log")
+
     @property
     def complete(self) -> bool:
         """Whether every flow was delivered; a partial result holds what was done until then."""

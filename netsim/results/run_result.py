@@ -12,7 +12,7 @@ Table = dict[str, np.ndarray]
 """Columns by name, arrays of one length."""
 
 
-HASHED = ("flows", "links", "tasks", "operations", "series")
+HASHED = ("flows", "links", "tasks", "operations", "series", "log")
 """Tables over which the hash of a result is taken, in this order, as far as there are any."""
 
 
@@ -40,6 +40,7 @@ class RunResult:
     `faults` is what went wrong on links and became of routes, None if nothing was to; `legs` are
     those of relayed messages, `slots` those of circuit switches that followed the workload, None if
     there are none. `operations` are those of a job's ranks, None if the traffic tells of none.
+    `log` is what a program noted, None if it keeps no log.
     """
 
     flows: Table
@@ -55,6 +56,7 @@ class RunResult:
     legs: Table | None = None
     slots: Table | None = None
     operations: Table | None = None
+    log: Table | None = None
 
     @classmethod
     def of(

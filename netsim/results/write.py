@@ -66,6 +66,8 @@ def write_result(
             files.write_table(scratch / files.SLOTS, "slots", result.slots)
         if result.series is not None:
             files.write_table(scratch / files.SERIES, "series", result.series)
+        if result.log is not None:
+            files.write_table(scratch / files.LOG, "log", result.log)
         files.write_json(scratch / files.SUMMARY, summary_of(result))
         files.write_json(scratch / files.EXPERIMENT, _experiment(point, result, origin))
         for name in keep:

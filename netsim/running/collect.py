@@ -65,6 +65,7 @@ def engine_result(
     flows, legs = simulated_flows(point, scenario, engine.flow_states())
     links, tasks = link_table(engine), task_table(engine, scenario)
     slots, operations = slot_table(engine), _operations(engine, scenario)
+    noted = engine.program_log()
     summary = {
         "simulated_ps": counts.now_ps,
         **timings,
@@ -75,6 +76,7 @@ def engine_result(
         **task_figures(tasks),
         **job_figures(operations, scenario.load.steps),
         **({"flows_held": int((flows["start_ps"] < 0).sum())} if engine.has_program else {}),
+        **({} if noted is None else {"log_rows": noted["time_ps"].size}),
         **class_figures(point, flows),
         **{name: int(links[name].sum()) for name in SUMS},
         "pauses": int(links["pauses_sent"].sum()),
@@ -85,7 +87,7 @@ def engine_result(
         **relay_figures(scenario),
         **traffic_notes(scenario),
     }
-    more = {"tasks": tasks, "operations": operations, "legs": legs, "slots": slots}
+    more = {"tasks": tasks, "operations": operations, "legs": legs, "slots": slots, "log": noted}
     more["series"] = series_table(engine)
     if engine.faults is not None:
         log = fault_table(engine.network, engine.faults, counts.now_ps)

@@ -30,6 +30,7 @@ from netsim.program import *
 PARAMS = []
 TIMERS = 2
 HOST_STATE = ("seen",)
+LOG = ("what", "which")
 
 
 def flows(params, network, rng, context):
@@ -128,6 +129,15 @@ RULES = {
         + body("on_begin", "set_timer(env, now, 1, 7)"),
         "on_timer used timer 0, which is not declared in TIMERS, or set it beyond 20 h",
     ),
+    "a row of one number": (
+        body("on_begin", "note(env, now, *(1,))"),
+        "on_begin noted a row of 1 numbers, and LOG names other columns",
+    ),
+    "a row too many": (
+        body("on_begin", "note(env, now, 1, 2)", "note(env, now, 1, 2)")
+        + body("on_task", "note(env, now, 1, 2)"),
+        "on_task noted more than 2 rows, all that log_rows of the workload allows this host",
+    ),
     "timers without end": (
         body("on_begin", "set_timer(env, now, 0, 5)")
         + body("on_timer", "set_timer(env, now, k, 0)"),
@@ -145,7 +155,7 @@ RULES = {
 def test_what_a_handler_may_not_do(name: str, tmp_path: Path) -> None:
     text, said = RULES[name]
     held = [0, 2, 3] if "twice" not in name else []
-    one = engine(star(2), load_of(tmp_path, text, held))
+    one = engine(star(2), load_of(tmp_path, text, held, log_rows=[2, 100]))
     expected = re.escape(f"program mine.py: {said}") + ".*" + re.escape("(host 0)")
     with pytest.raises(RunError, match=expected):
         run(one)
@@ -166,7 +176,7 @@ def test_a_host_of_several_nics_is_told_by_its_number(tmp_path: Path) -> None:
 
 def test_what_a_handler_raises_is_told_with_its_line(tmp_path: Path) -> None:
     text = body("on_begin", "env.host.seen = 1 // env.host.seen")
-    with pytest.raises(RunError, match=r"^program mine.py: on_begin on host 0: .*mine.py, line 15"):
+    with pytest.raises(RunError, match=r"^program mine.py: on_begin on host 0: .*mine.py, line 16"):
         run(engine(star(2), load_of(tmp_path, text, [])))
 
 
@@ -236,6 +246,58 @@ def test_fields_begin_as_the_workload_says(tmp_path: Path) -> None:
     assert records.tasks["share"].tolist() == [0.5] * 6
     assert records.tasks["three"][4].tolist() == [12, 13, 14]
     assert records.program_hosts["seen"].tolist() == [4, 5]
+
+
+def test_what_is_noted(tmp_path: Path) -> None:
+    """Host by host, in the order of the calls, where each host has room of its own."""
+    text = body("on_begin", "note(env, now, 7, -(1 << 62))")
+    text += (
+        "\n\ndef on_task(env, now, task):"
+        "\n    note(env, now, task.index, task.kind == COMPUTE)"
+        "\n    note(env, now, 1 - task.index, 0)\n"
+    )
+    load = load_of(tmp_path, text, [0, 3], log_rows=[9, 1_000_000_000])
+    one = engine(star(2), load)
+    assert done(one) == DONE
+    log = one.program_log()
+    assert log is not None
+    assert list(log) == ["host", "time_ps", "what", "which"]
+    rows = list(zip(*(column.tolist() for column in log.values()), strict=True))
+    assert rows == [
+        (0, 0, 7, -(1 << 62)),
+        (0, 1000, 1, 1),
+        (0, 1000, 0, 0),
+        (0, 3000, 2, 1),
+        (0, 3000, -1, 0),
+        (1, 500, 1, 1),
+        (1, 500, 0, 0),
+    ]
+    taken = one.snapshot()["ends.log"]
+    assert taken.shape == (1_000_000_009, 3)
+    assert taken.raw.size == 7 * 3 * 8
+    other = engine(star(2), load)
+    other.restore(one.snapshot())
+    assert other.digest() == one.digest()
+    again = other.program_log()
+    assert again is not None
+    assert all(np.array_equal(again[name], log[name]) for name in log)
+
+
+def test_how_many_rows_hosts_may_note(tmp_path: Path) -> None:
+    text = body("on_begin", "pass")
+    for rows, said in (
+        ([1, 2, 3], r"log_rows has shape \(3,\), expected \(2,\)"),
+        (-1, "log_rows has -1 for host 0"),
+        ([0, 1 << 31], "log_rows has 2147483648 for host 1"),
+        (0.5, "log_rows must hold whole numbers"),
+    ):
+        with pytest.raises(InputError, match=f"mine.py: {said}"):
+            load_of(tmp_path, text, [], log_rows=rows)
+    with pytest.raises(InputError, match=r"LOG: log_rows is given, and there is no log"):
+        load_of(tmp_path, text + "\nLOG = ()\n", [], log_rows=1)
+    ring = PluginUse(registry.find("traffic", "ring_all_reduce"), {})
+    with pytest.raises(InputError, match="log_rows is given, and there is no handler to write a"):
+        Workload(FlowTable([0], [1], 1), log_rows=5).with_program(ring, 2)
 
 
 WRONG_STATE: dict[str, tuple[dict[str, Any], str]] = {

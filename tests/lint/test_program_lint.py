@@ -15,13 +15,14 @@ SOUND = '''
 """Whoever is done starts the next one."""
 
 from netsim.params import Param
-from netsim.program import armed, cancel_timer, set_duration, set_timer
+from netsim.program import armed, cancel_timer, note, set_duration, set_timer
 from netsim.program import peer_of, size_of, start, task_of
 
 PARAMS = [Param("gap", "time", "1us", "waits"), Param("file", "file", "a.csv", "no number")]
 TASK_STATE = ("next", ("weights", 4))
 HOST_STATE = ("seen", ("mean", float))
 TIMERS = 2
+LOG = ("what", "who")
 
 
 def flows(params, network, rng, context):
@@ -39,6 +40,7 @@ def on_task(env, now, task):
     following = task_of(env, task.next)
     set_duration(env, following, env.par.gap)
     start(env, now, following)
+    note(env, now, 1, task.index)
     pass  # on_task
 
 
@@ -77,6 +79,8 @@ MISTAKES = [
     ("on_begin", "a = env.par.file", "env.par has no field file"),
     ("on_begin", "a = env.engine", "env has no engine"),
     ("on_timer", "start(env, now)", "start(): missing a required argument: 'task'"),
+    ("on_task", "note(env, now, 1)", "note() is given 1 numbers, and LOG has 2 columns"),
+    ("helper", "note(env, 1, 2, 3, other)", "note() is given 3 numbers, and LOG has 2 columns"),
     ("on_timer", "global SEEN; SEEN = 1", "SEEN cannot be set by a handler"),
 ]
 
@@ -96,6 +100,14 @@ FILES = [
     ("def on_begin(", "def on_began(", "on_began is not a handler, and nothing uses it"),
     ("TIMERS = 2", "TIMERS = 99", "99 is not a whole number from 0 to 15"),
     ('("seen",', '("n_tasks", "seen",', "the engine has a field n_tasks itself"),
+    (
+        '"what", ',
+        '("what", float), ',
+        "holds ('what', <class 'float'>), and a log",
+    ),
+    ('"what", ', '"host", ', "the engine has a field host itself"),
+    ('LOG = ("what", "who")', "", "note() is called, and the file has no LOG"),
+    ("LOG = ", "LOGS = ", "LOGS is not a declaration, and nothing uses it"),
     ("HOST_STATE", "HOST_STATES", "HOST_STATES is not a declaration, and nothing uses it"),
 ]
 

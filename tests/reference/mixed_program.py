@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 CHANCE = 96
 N_TIMERS = 3
+TOLD, FIRED = 0, 1
 
 
 class Mixed(Program):
@@ -36,12 +37,14 @@ class Mixed(Program):
 
     def on_task(self, host: int, one: Running) -> None:
         """It may run again, and another one as well."""
+        self.note(host, TOLD, self.of_host(host).index(one), one.task.kind == "join")
         self._act(host, one)
         if self._draw(host) % 3 > 0:
             self._act_on_any(host)
 
     def on_timer(self, host: int, k: int) -> None:
         """Two tasks have a chance, and a timer is set or cancelled."""
+        self.note(host, FIRED, k, 0)
         if self.draws[host] > self.given["most_draws"]:
             return
         self._act_on_any(host)

@@ -342,6 +342,7 @@ class Outcome:
     end_ps: int
     tasks: list[TaskResult] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)  # begins of those that have an order
+    log: list[tuple[int, ...]] = field(default_factory=list)  # of the program
 
 
 def scaled_ps_per_byte(rate_bps: int) -> int:

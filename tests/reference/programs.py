@@ -22,6 +22,7 @@ class Program:
         self.tasks = tasks.all[first_task:]
         self._timers: dict[tuple[int, int], Timer] = {}
         self._begins: list[Timer] = []
+        self._log: list[tuple[int, ...]] = []
         self.begin()
         for host in sorted({one.task.host for one in self.tasks}):
             self._prepare(host)
@@ -70,6 +71,15 @@ class Program:
     def set_duration(self, one: Running, duration_ps: int) -> None:
         """From the next start on."""
         one.duration_ps = duration_ps
+
+    def note(self, host: int, *values: int) -> None:
+        """Add a row to the log."""
+        self._log.append((host, self.sim.now, *values))
+
+    @property
+    def log(self) -> list[tuple[int, ...]]:
+        """Its rows: host, time, what was noted; host by host, in the order of the calls."""
+        return sorted(self._log, key=lambda row: row[0])
 
     def start(self, one: Running) -> None:
         """Start a held task, or another one again."""

@@ -196,6 +196,7 @@ class Simulator:
             tasks=self.tasks.results(),
             end_ps=self.now,
             slots=self.steering.begun(),
+            log=self.tasks.program.log if self.tasks.program is not None else [],
         )
 
 

@@ -99,6 +99,26 @@ def test_what_is_not_started_does_not_keep_a_run_from_being_complete(tmp_path: P
     assert result.summary["fct_ps"]["max"] > 0
 
 
+def test_a_result_has_what_the_program_noted(tmp_path: Path) -> None:
+    source = MINE.replace("start, task_of", "note, start, task_of") + (
+        '\nLOG = ("which", "runs")\n'
+        "\n\ndef on_task(env, now, task):\n    note(env, now, task.index, task.runs)\n"
+    )
+    source = source.replace("Workload(table, tasks)", "Workload(table, tasks, log_rows=100)")
+    (tmp_path / "mine.py").write_text(source.format(held="[True] * 4 + [False] * 4", last=3))
+    one = load(tmp_path, EXPERIMENT.format(transport="ndp", kind="./mine.py", more="")).points()[0]
+    result = simulate(one)
+    loaded = load_result(write_result(tmp_path / "out", one, result))
+    assert loaded.hash_fits()
+    assert loaded.log is not None
+    assert loaded.log.columns == ["host", "time_ps", "which", "runs"]
+    assert loaded.log["host"].to_list() == [0, 0, 1, 1]
+    assert loaded.log["which"].to_list() == [1, 3, 1, 3]
+    ends = result.tasks and result.tasks["end_ps"][[1, 3, 5, 7]].tolist()
+    assert loaded.log["time_ps"].to_list() == ends
+    assert loaded.summary["log_rows"] == 4
+
+
 def test_what_a_program_keeps_is_part_of_the_memory_that_is_predicted(tmp_path: Path) -> None:
     small = estimate(mine(tmp_path)).memory_bytes
     (tmp_path / "mine.py").write_text(

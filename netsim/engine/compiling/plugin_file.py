@@ -74,6 +74,15 @@ class PluginFile:
             raise self.wrong(what, f"the fields take {n_bytes} bytes", f"at most {most_bytes}")
         return tuple(own)
 
+    def names(self, what: str, base: Sequence[str], most: int) -> tuple[str, ...]:
+        """Names of whole numbers, besides those of the engine, which are ``base``."""
+        named = self.fields(what, base, 8 * most)
+        for field in named:
+            if not isinstance(field, str):
+                message = f"holds {field!r}, and a log has whole numbers only"
+                raise self.wrong(what, message, f'"{field[0]}"')
+        return tuple(str(field) for field in named)
+
     def _field_name(self, field: Any, what: str) -> str:
         """The name of a declared field. Raises InputError if it is not declared well."""
         name, kind = field if isinstance(field, tuple) and len(field) == 2 else (field, int)

@@ -27,13 +27,13 @@ from netsim.plugins.registry import Plugin, PluginUse
 PROGRAM_SETTABLE: Mapping[str, tuple[str, ...]] = {}
 """Of the engine's fields a program sets none; services change them."""
 
-PROGRAM_DECLARATIONS = ("PARAMS", "PRESETS", "HOST_STATE", "TASK_STATE", "TIMERS")
+PROGRAM_DECLARATIONS = ("PARAMS", "PRESETS", "HOST_STATE", "TASK_STATE", "TIMERS", "LOG")
 """All that a program may declare."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a program declares: state, timers of each host, parameters, handlers.
+    """What a program declares: state, timers of each host, its log, parameters, handlers.
 
     ``modules`` has the one of its file, or nothing if there is no program.
     """
@@ -43,6 +43,7 @@ class Program:
     task: np.dtype
     par: np.dtype
     timers: int
+    log: tuple[str, ...]
     handlers: Mapping[str, FunctionType]
 
     @property
@@ -51,12 +52,18 @@ class Program:
         return {"PROGRAM": bool(self.modules), "N_PROGRAM_TIMERS": self.timers}
 
 
+LOG_OF_THE_ENGINE = ("host", "time_ps")
+"""Columns that every log has, before those of the program."""
+
+MAX_LOG_COLUMNS = 64
+
 NO_PROGRAM = Program(
     modules=(),
     host=PROGRAM_HOST,
     task=TASK,
     par=record_of(CommonParameters),
     timers=0,
+    log=(),
     handlers={name: row.default for name, row in PROGRAM_HANDLERS.items()},
 )
 """Of a run without one."""
@@ -85,6 +92,7 @@ def read_program(module: ModuleType, params: Mapping[str, Any], name: str) -> Pr
         task=record_of(ProgramTaskRecord, *task),
         par=record_of(CommonParameters, *declared.parameters(params, COMMON_PARAMETERS)),
         timers=declared.count("TIMERS", MAX_TIMERS),
+        log=declared.names("LOG", LOG_OF_THE_ENGINE, MAX_LOG_COLUMNS),
         handlers={name: declared.handler(row) for name, row in PROGRAM_HANDLERS.items()},
     )
 

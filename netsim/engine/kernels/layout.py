@@ -302,6 +302,7 @@ class Ends(NamedTuple):
     # Of a program (programs.py); without one next to nothing.
     program: Records[int, Any]  # one record: its parameters
     program_hosts: Records[HostId, ProgramHostRecord]  # PROGRAM_HOST[n_hosts], and its own fields
+    log: Numbers[tuple[int, int], int]  # int64[rows, 1 + columns]: times and what is noted
 
 
 class Clock(NamedTuple):

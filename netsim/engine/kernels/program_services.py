@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from numba import literal_unroll
+
 from netsim.engine.kernels.env import ProgramEnv
 from netsim.engine.kernels.holes import N_PROGRAM_TIMERS
 from netsim.engine.kernels.ids import NO_TASK, Bytes, HostId, Ps, TaskId, TimerSlot
 from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.rules import (
+    LOG_FULL,
     NO_ALARM,
+    NO_COLUMNS,
     NO_DURATION,
     NO_TASK_THERE,
     NOT_AGAIN,
@@ -82,6 +86,23 @@ def peer_of(env: ProgramEnv, task: ProgramTaskRecord) -> HostId:
     if task.kind == RECEIVE:
         return env.engine.rx[task.flow].peer
     return HostId(-1)
+
+
+def note(env: ProgramEnv, now: Ps, *values: int) -> None:
+    """Add a row to the program's log: a whole number for each column of ``LOG``."""
+    host = env.host
+    log = env.engine.ends.log
+    if len(values) != log.shape[1] - 1:
+        broken(env.engine.host, NO_COLUMNS, len(values))
+    elif host.next_row == host.end_row:
+        broken(env.engine.host, LOG_FULL, host.end_row - host.first_row)
+    else:
+        log[host.next_row, 0] = now
+        k = 1
+        for value in literal_unroll(values):  # which may be of several types
+            log[host.next_row, k] = value
+            k += 1
+        host.next_row += 1
 
 
 def _timer(env: ProgramEnv, k: int) -> TimerSlot:

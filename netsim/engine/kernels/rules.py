@@ -39,7 +39,9 @@ from netsim.engine.kernels.fields import HostRecord, SwitchRecord
     NO_ALARM,
     OVER_AND_OVER,
     NO_PAYLOAD,
-) = range(1, 28)
+    NO_COLUMNS,
+    LOG_FULL,
+) = range(1, 30)
 
 TEXTS = {
     TOO_MANY_CONTROL: "sent more control packets in one call than its host's FIFO has room for",
@@ -69,6 +71,8 @@ TEXTS = {
     NO_DURATION: "gave a task a duration of {value} ps: a join has none, any other 0 to 20 h",
     NO_ALARM: "used timer {value}, which is not declared in TIMERS, or set it beyond 20 h",
     OVER_AND_OVER: "was called {value} times at one instant, for what it starts there for ever",
+    NO_COLUMNS: "noted a row of {value} numbers, and LOG names other columns",
+    LOG_FULL: "noted more than {value} rows, all that log_rows of the workload allows this host",
     NO_PAYLOAD: "cut a packet of kind {value}, which goes to a sender and has no payload",
 }
 

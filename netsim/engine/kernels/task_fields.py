@@ -42,6 +42,9 @@ class ProgramHostRecord(Declared):
     n_tasks: int  # of the program on this host
     first_task: TaskId
     first_timer: TimerSlot  # of the program's own
+    first_row: int  # of the log: its rows begin here, ...
+    next_row: int  # ... the next one is this ...
+    end_row: int  # ... and there is room before this
     calls: int  # of its handlers, at one instant ...
     calls_at: Ps  # ... which is this
     # What became more, or less, in this window:
