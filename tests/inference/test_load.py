@@ -22,6 +22,11 @@ def test_presets_of_deployments(name):
     assert load_deployment(name).tp > 0
 
 
+@pytest.mark.parametrize("name", presets("costs"))
+def test_presets_of_costs(name):
+    assert load_deployment(table(costs=name)).costs.layer_overhead > 0
+
+
 def test_a_file(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('model = "llama3_70b"\nmachine = "lite"\n[options]\ntp = 16\n')

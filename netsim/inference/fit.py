@@ -1,0 +1,79 @@
+"""The costs of a machine and its software from measured times: where the presets' figures are from.
+
+Three numbers are fitted: the share of the peak that prompts reach, what each layer's launches add,
+and what each sequence adds. All others stand fixed, with their sources, in the preset's file. The
+squares of the relative errors of a group's fitted rows are made least (Gauss-Newton, halved steps).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.inference.deployment import Costs
+from netsim.inference.validation import Row, rows
+
+START = (0.5, 400.0, 200.0)
+"""Share of the peak, and the overheads of a layer and of a sequence in microseconds."""
+
+PS_PER_US = 1e6
+SMALLEST_STEP = 1e-3
+MOST_STEPS = 50
+
+
+def fitted_costs(group: str, *, launch_ahead: bool = False) -> Costs:
+    """The costs of a group's preset, with the three numbers fitted anew.
+
+    `launch_ahead` fits the other form, with as many numbers: launches beside computing.
+    """
+    chosen = [row for row in rows() if row.group == group and row.fitted]
+    base = replace(chosen[0].deployment.costs, launch_ahead=launch_ahead)
+    x = np.array(START)
+    for _ in range(MOST_STEPS):
+        now = _errors(chosen, base, x)
+        step = np.linalg.lstsq(_slopes(chosen, base, x, now), -now, rcond=None)[0]
+        part = 1.0
+        while part > SMALLEST_STEP and not _better(chosen, base, x + part * step, now):
+            part /= 2
+        if part <= SMALLEST_STEP:
+            break
+        x = x + part * step
+    return _costs(base, x)
+
+
+def _costs(base: Costs, x: NDArray[np.float64]) -> Costs:
+    share = float(np.clip(x[0], 0.01, 1.0))
+    layer, sequence = (max(0, round(value * PS_PER_US)) for value in x[1:])
+    return replace(
+        base,
+        prefill_efficiency=share,
+        decode_efficiency=share,
+        layer_overhead=layer,
+        sequence_overhead=sequence,
+    )
+
+
+def _errors(chosen: Sequence[Row], base: Costs, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    costs = _costs(base, x)
+    return np.array([row.with_costs(costs).error for row in chosen])
+
+
+def _slopes(
+    chosen: Sequence[Row], base: Costs, x: NDArray[np.float64], now: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """How each error changes with each number."""
+    columns = []
+    for index in range(x.size):
+        near = x.copy()
+        near[index] *= 1.0001
+        columns.append((_errors(chosen, base, near) - now) / (near[index] - x[index]))
+    return np.stack(columns, axis=1)
+
+
+def _better(
+    chosen: Sequence[Row], base: Costs, x: NDArray[np.float64], now: NDArray[np.float64]
+) -> bool:
+    return float(np.sum(_errors(chosen, base, x) ** 2)) < float(np.sum(now**2))

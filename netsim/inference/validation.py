@@ -1,0 +1,138 @@
+"""The model against times that others measured, and formulas of others (published.toml)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from netsim.inference.cost import iteration_ps, prompt_pairs
+from netsim.inference.deployment import BARE, Costs, Deployment
+from netsim.inference.load import load_deployment
+from netsim.inference.roofline import iteration_cost
+from netsim.job.load import read_toml
+
+FILE = Path(__file__).with_name("published.toml")
+PS_PER_MS = 1e9
+
+CONTEXT = 576
+"""Tokens before one that is decoded: prompts of 512, and half of 128 that follow."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured time, and ours; errors are ours over theirs, less one.
+
+    `size` is the prompt's tokens, or the sequences that decode.
+    """
+
+    group: str
+    model: str
+    deployment: Deployment
+    fitted: bool
+    phase: str
+    size: int
+    measured_ms: float
+
+    @property
+    def ms(self) -> float:
+        """Ours, with the costs of the group."""
+        return time_ms(self.deployment, self.phase, self.size)
+
+    @property
+    def error(self) -> float:
+        """Ours over theirs, less one."""
+        return self.ms / self.measured_ms - 1
+
+    @property
+    def bare_error(self) -> float:
+        """The same of the roofline alone."""
+        return self.with_costs(BARE).error
+
+    def with_costs(self, costs: Costs) -> Row:
+        """The same time, of a machine with other costs."""
+        return replace(self, deployment=replace(self.deployment, costs=costs))
+
+
+@dataclass(frozen=True)
+class Formula:
+    """One time that another model gives, and ours."""
+
+    name: str
+    phase: str
+    stated_ms: float
+    ms: float
+
+    @property
+    def error(self) -> float:
+        """Ours over theirs, less one."""
+        return self.ms / self.stated_ms - 1
+
+
+def time_ms(deployment: Deployment, phase: str, size: int, context: int = CONTEXT) -> float:
+    """Of prefilling one prompt of `size` tokens, or of decoding one token of `size` sequences."""
+    cost = iteration_cost(deployment)
+    if phase == "decode":
+        return iteration_ps(cost, size, 0, size, size * context) / PS_PER_MS
+    pairs = prompt_pairs(deployment.options.attention == "causal", 0, size)
+    return iteration_ps(cost, size, pairs, 0, 0) / PS_PER_MS
+
+
+@cache
+def groups() -> dict[str, dict[str, Any]]:
+    """Where rows are from, and on what they were measured, by the name of their group."""
+    return dict(read_toml(FILE)["group"])
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    """All measured times, in the order of the file."""
+    return tuple(one for table in read_toml(FILE)["row"] for one in _rows_of(table))
+
+
+def _rows_of(table: dict[str, Any]) -> Iterator[Row]:
+    group = groups()[table["group"]]
+    parts = {name: group[name] for name in ("machine", "costs", "formats")}
+    options = {"tp": table["tp"], "embeddings": True}
+    deployment = load_deployment({"model": table["model"], "options": options, **parts})
+    for phase in ("prefill", "decode"):
+        for size, measured_ms in table[f"{phase}_ms"]:
+            yield Row(
+                group=table["group"],
+                model=table["model"],
+                deployment=deployment,
+                fitted=table.get("fitted", False),
+                phase=phase,
+                size=size,
+                measured_ms=measured_ms,
+            )
+
+
+@cache
+def formulas() -> tuple[Formula, ...]:
+    """What other models say, and ours: 16 bits, all pairs of tokens."""
+    found = []
+    fp16 = dict.fromkeys(("weights", "kv", "activations", "compute"), "fp16")
+    for table in read_toml(FILE)["formula"]:
+        deployment = load_deployment(
+            {
+                "model": table["model"],
+                "machine": table.get("machine", "a100_80gb"),
+                "formats": fp16,
+                "options": {"tp": table["tp"], "attention": "full", "embeddings": True},
+                "costs": table.get("costs", {}),
+            }
+        )
+        for phase, size in (("prefill", 512), ("decode", 1)):
+            ms = time_ms(deployment, phase, size, 512)
+            found.append(Formula(table["name"], phase, table[f"{phase}_ms"], ms))
+    return tuple(found)
+
+
+def errors(found: Sequence[Row | Formula]) -> tuple[float, float]:
+    """Mean and largest of the absolute errors."""
+    all_of = [abs(one.error) for one in found]
+    return mean(all_of), max(all_of)
