@@ -31,6 +31,9 @@ class FakeResult:
     legs: dict[str, np.ndarray] | None = None
     slots: dict[str, np.ndarray] | None = None
     operations: dict[str, np.ndarray] | None = None
+    log: dict[str, np.ndarray] | None = None
+    requests: dict[str, np.ndarray] | None = None
+    iterations: dict[str, np.ndarray] | None = None
 
 
 @dataclass

@@ -126,6 +126,7 @@ def _done(outcomes: list[Outcome]) -> int:
 
 def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool) -> None:
     from netsim.cli.job_table import job_tables
+    from netsim.cli.serving_table import serving_tables
     from netsim.cli.tables import class_table, result_table, sweep_table
     from netsim.cli.wide import show
     from netsim.results import load_result
@@ -139,6 +140,8 @@ def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool)
     if summaries and not sweep:
         show(result_table(rows[0], summaries[0], axes))
         for table in job_tables(summaries[0].get("job")):
+            show(table)
+        for table in serving_tables(summaries[0].get("serving")):
             show(table)
     for note in dict.fromkeys(note for one in summaries for note in one.get("traffic", ())):
         click.echo(f"traffic: {note}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from netsim.cli.progress import format_duration, format_speed
@@ -73,6 +73,7 @@ def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
         for name in ("mfu", "exposed", "bubble", "skew"):
             cells = [number(row.get(name)) for row in rows]
             columns.append(Column(name, cells, rank=2 if any_of(rows, name) else 12))
+    columns += _serving_columns(rows)
     if any_of(rows, "duty"):
         columns.append(Column("duty", [number(row.get("duty")) for row in rows], rank=6))
         columns.append(Column("dark", [count(row.get("dark")) for row in rows], rank=4))
@@ -81,6 +82,23 @@ def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
     columns.append(Column("wall", [wall(row) for row in rows], rank=5))
     columns.append(Column("status", [str(row["status"]) for row in rows], rank=0, left=True))
     return Wide(columns, elsewhere="sweep.parquet has all")
+
+
+def _serving_columns(rows: Sequence[Row]) -> Iterator[Column]:
+    """Columns of the table of a sweep, if any of its points served requests."""
+    if not any_of(rows, "requests_per_s"):
+        return
+    for name, title, rank in (
+        ("offered_per_s", "offered\n1/s", 4),
+        ("tokens_per_s", "tokens\n1/s", 5),
+        ("goodput_per_s", "goodput\n1/s", 0),
+    ):
+        yield Column(title, [number(row.get(name)) for row in rows], rank)
+    for what, title in (("ttft", "TTFT"), ("tbt", "TBT")):
+        unit, scale = common_unit([row.get(f"{what}_p99_ps") for row in rows])
+        for statistic, rank in (("p50", 3), ("p99", 0)):
+            cells = [number(row.get(f"{what}_{statistic}_ps"), scale) for row in rows]
+            yield Column(f"{title} {statistic}\n{unit}", cells, rank)
 
 
 def axis_columns(rows: Sequence[Row], axes: Sequence[str]) -> list[Column]:

@@ -6,6 +6,7 @@ The same text is stored in the Parquet files as metadata of the field (keys ``un
 from __future__ import annotations
 
 from netsim.results.column import Column
+from netsim.results.serving_columns import ITERATIONS, REQUESTS, SERVING_SWEEP
 from netsim.results.trace_columns import CRITICAL, TRACE
 
 FLOWS = (
@@ -326,6 +327,7 @@ SWEEP = (
     Column("exposed", "1", "share of its time in which ranks waited for communication under way"),
     Column("bubble", "1", "share of its time in which ranks waited for messages not yet sent"),
     Column("skew", "1", "share of its time in which ranks waited for others to join a collective"),
+    *SERVING_SWEEP,
     Column("hash", "", "SHA-256 over flows, links, tasks, operations, series and log"),
 )
 
@@ -336,6 +338,8 @@ COLUMNS: dict[str, dict[str, Column]] = {
         ("legs", LEGS),
         ("tasks", TASKS),
         ("operations", OPERATIONS),
+        ("requests", REQUESTS),
+        ("iterations", ITERATIONS),
         ("links", LINKS),
         ("faults", FAULTS),
         ("slots", SLOTS),

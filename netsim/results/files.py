@@ -25,6 +25,8 @@ LINKS = "links.parquet"
 FAULTS = "faults.parquet"
 TASKS = "tasks.parquet"
 OPERATIONS = "operations.parquet"
+REQUESTS = "requests.parquet"
+ITERATIONS = "iterations.parquet"
 LEGS = "legs.parquet"
 SLOTS = "slots.parquet"
 SERIES = "series.parquet"
@@ -38,7 +40,7 @@ RUN = "run.json"
 
 PICTURES = (
     *("fct.png", "slowdown.png", "links.png", "timeline.png", "series.png"),
-    *("load.png", "transports.png"),
+    *("load.png", "transports.png", "serving.png"),
 )
 OTHERS = re.compile(
     r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png"
@@ -47,6 +49,7 @@ OTHERS = re.compile(
 SINGLE = frozenset(
     (
         *(FLOWS, LEGS, LINKS, TASKS, OPERATIONS, FAULTS, SLOTS, SERIES, LOG),
+        *(REQUESTS, ITERATIONS),
         *(SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *PICTURES),
     )
 )

@@ -55,9 +55,10 @@ OPTIONAL = (
 class Result:
     """The result of one run. The tables are read when they are first asked for.
 
-    Attributes: `flows`, `links`, `tasks`, `operations` and `faults` (polars DataFrames,
-    columns as in `netsim.results.COLUMNS`; of the last three None if there are none), `summary` and
-    `experiment` (dicts), `complete` (False for a partial result), `name`, `path`.
+    Attributes: `flows`, `links`, `tasks`, `operations`, `requests`, `iterations` and `faults`
+    (polars DataFrames, columns as in `netsim.results.COLUMNS`; None of all but the first two if
+    there are none), `summary` and `experiment` (dicts), `complete` (False for a partial result),
+    `name`, `path`.
     Raises InputError, also when a table is first asked for, if what is there is damaged.
     """
 
@@ -117,6 +118,20 @@ class Result:
         if "operations" not in self.summary:
             return None
         return _read_table(self.path / files.OPERATIONS, "operations")
+
+    @cached_property
+    def requests(self) -> pl.DataFrame | None:
+        """One row for each request to a served model; None if nothing was served."""
+        if "serving" not in self.summary:
+            return None
+        return _read_table(self.path / files.REQUESTS, "requests")
+
+    @cached_property
+    def iterations(self) -> pl.DataFrame | None:
+        """One row for each iteration of a machine that serves; None if nothing was served."""
+        if "serving" not in self.summary:
+            return None
+        return _read_table(self.path / files.ITERATIONS, "iterations")
 
     @cached_property
     def legs(self) -> pl.DataFrame | None:

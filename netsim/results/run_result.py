@@ -40,7 +40,8 @@ class RunResult:
     `faults` is what went wrong on links and became of routes, None if nothing was to; `legs` are
     those of relayed messages, `slots` those of circuit switches that followed the workload, None if
     there are none. `operations` are those of a job's ranks, None if the traffic tells of none.
-    `log` is what a program noted, None if it keeps no log.
+    `log` is what a program noted, None if it keeps no log; `requests` and `iterations` are what
+    follows from the log of a serving run, None of any other.
     """
 
     flows: Table
@@ -57,6 +58,8 @@ class RunResult:
     slots: Table | None = None
     operations: Table | None = None
     log: Table | None = None
+    requests: Table | None = None
+    iterations: Table | None = None
 
     @classmethod
     def of(

@@ -26,6 +26,15 @@ COUNTERS = (
     "packet_hops_per_s",
 )
 
+SERVING_COUNTS = ("offered_per_s", "requests_per_s", "tokens_per_s", "restarts")
+SERVED = (
+    ("queueing", "p99"),
+    *(("ttft", name) for name in ("p50", "p99")),
+    *(("tbt", name) for name in ("p50", "p99", "max")),
+    ("first_gap", "p99"),
+)
+"""Distributions of a serving run, and what of them a row has."""
+
 
 def point_directory(directory: Path, point: Point, *, sweep: bool) -> Path:
     """Where the result of `point` goes: a folder of its own if it belongs to a sweep."""
@@ -51,11 +60,23 @@ def sweep_row(point: Point, summary: Mapping[str, Any]) -> dict[str, Any]:
     row["step_ps"] = job.get("step_ps")
     for key in ("mfu", "exposed", "bubble", "skew"):
         row[key] = job.get(key)
+    row |= _serving(summary.get("serving") or {})
     circuits = summary.get("circuits") or {}
     row["dark"], row["duty"] = circuits.get("dark"), circuits.get("duty")
     recovery = summary.get("recovery") or {}
     row["silent_flows"] = recovery.get("flows")
     row["recovery_p50_ps"], row["recovery_max_ps"] = recovery.get("p50_ps"), recovery.get("max_ps")
+    return row
+
+
+def _serving(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of a serving run; None each if the point is none."""
+    row = {key: found.get(key) for key in SERVING_COUNTS}
+    objective = found.get("objective") or {}
+    row |= {key: objective.get(key) for key in ("goodput_per_s", "met")}
+    for what, statistic in SERVED:
+        row[f"{what}_{statistic}_ps"] = (found.get(f"{what}_ps") or {}).get(statistic)
+    row["network_share"] = (found.get("network") or {}).get("iterations")
     return row
 
 

@@ -60,6 +60,10 @@ def write_result(
             files.write_table(scratch / files.TASKS, "tasks", result.tasks)
         if result.operations is not None:
             files.write_table(scratch / files.OPERATIONS, "operations", result.operations)
+        if result.requests is not None:
+            files.write_table(scratch / files.REQUESTS, "requests", result.requests)
+        if result.iterations is not None:
+            files.write_table(scratch / files.ITERATIONS, "iterations", result.iterations)
         if result.legs is not None:
             files.write_table(scratch / files.LEGS, "legs", result.legs)
         if result.slots is not None:

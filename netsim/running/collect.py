@@ -21,6 +21,7 @@ from netsim.running.job_figures import job_figures
 from netsim.running.operation_table import operation_table
 from netsim.running.recovery import recovery_figures
 from netsim.running.series import series_figures, series_table
+from netsim.running.serving import serving_result
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -58,14 +59,15 @@ def engine_result(
 ) -> RunResult:
     """What an engine has simulated; `timings` are wall_s, compile_s and threads of the summary.
 
-    Raises RunError if packets or bytes are not conserved.
+    Raises RunError if packets or bytes are not conserved, or requests.
     """
     conservation = conserve(engine)
     counts = engine.counts
     flows, legs = simulated_flows(point, scenario, engine.flow_states())
     links, tasks = link_table(engine), task_table(engine, scenario)
     slots, operations = slot_table(engine), _operations(engine, scenario)
-    noted = engine.program_log()
+    noted, plan = engine.program_log(), scenario.load.serving
+    tables, served = serving_result(plan, noted, flows, complete=ending.complete)
     summary = {
         "simulated_ps": counts.now_ps,
         **timings,
@@ -77,6 +79,7 @@ def engine_result(
         **job_figures(operations, scenario.load.steps),
         **({"flows_held": int((flows["start_ps"] < 0).sum())} if engine.has_program else {}),
         **({} if noted is None else {"log_rows": noted["time_ps"].size}),
+        **served,
         **class_figures(point, flows),
         **{name: int(links[name].sum()) for name in SUMS},
         "pauses": int(links["pauses_sent"].sum()),
@@ -88,6 +91,7 @@ def engine_result(
         **traffic_notes(scenario),
     }
     more = {"tasks": tasks, "operations": operations, "legs": legs, "slots": slots, "log": noted}
+    more |= tables
     more["series"] = series_table(engine)
     if engine.faults is not None:
         log = fault_table(engine.network, engine.faults, counts.now_ps)

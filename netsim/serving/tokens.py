@@ -1,0 +1,115 @@
+"""When each token of each request was told, from the log of a serving run.
+
+The log (`netsim.model.serving.LOG`) tells of iterations, and when a request was in the first and
+the last one on a machine: so a request's tokens came at the end of each iteration between. A token
+also comes at the end of the prefill that a FIRST_TOKEN row is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.model.serving import DONE, FIRST_TOKEN, ITERATION, JOINED, LOST, Machines
+
+Ints = NDArray[np.int64]
+Log = Mapping[str, Ints]
+"""Columns "host", "time_ps" and those of `netsim.model.serving.LOG`, rows of a host in order."""
+
+AT_ONCE = 1 << 22
+"""So many tokens are looked at at once."""
+
+
+class Tokens(NamedTuple):
+    """Tokens of the requests from `first` to before `end`: int64[m] each, by request and time."""
+
+    first: int
+    end: int
+    request: Ints
+    time_ps: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Stays:
+    """For how long requests were decoded where: on machine `machine[i]` from iteration `begin[i]`
+    to before iteration `end[i]` of `ends_ps`, which holds all iterations' ends, machine by machine.
+
+    `joined_row` is the row of the log with which each stay began. Stays are in the order of their
+    requests.
+    """
+
+    request: Ints
+    machine: Ints
+    begin: Ints
+    end: Ints
+    joined_row: Ints
+    ends_ps: Ints
+
+
+def machine_of_host(machines: Machines, n_hosts: int) -> NDArray[np.int32]:
+    """int32[n_hosts]: the machine that each host belongs to; -1: none."""
+    found = np.full(n_hosts, -1, np.int32)
+    found[machines.hosts] = np.repeat(np.arange(len(machines)), machines.size)
+    return found
+
+
+def machines_of_rows(machines: Machines, log: Log) -> Ints:
+    """int64[rows]: the machine that each row of the log is of."""
+    n_hosts = 1 + int(max(machines.hosts.max(initial=0), log["host"].max(initial=0)))
+    return machine_of_host(machines, n_hosts)[log["host"]].astype(np.int64)
+
+
+def stays(machines: Machines, log: Log) -> Stays:
+    """The stays of all requests; those that had not ended last until the log does."""
+    machine = machines_of_rows(machines, log)
+    what, time = log["what"], log["time_ps"]
+    iteration = np.flatnonzero(what == ITERATION)
+    iteration = iteration[np.lexsort((time[iteration], machine[iteration]))]
+    ptr = np.searchsorted(machine[iteration], np.arange(len(machines) + 1))
+    ends = time[iteration]
+    rows = np.flatnonzero((what == JOINED) | (what == DONE) | (what == LOST))
+    rows = rows[np.lexsort((rows, time[rows], log["request"][rows]))]
+    at = np.flatnonzero(what[rows] == JOINED)
+    joined = rows[at]
+    then = np.minimum(at + 1, rows.size - 1)
+    left = rows[then]
+    goes_on = (then == at) | (log["request"][left] != log["request"][joined])
+    of = machine[joined]
+    begin, end = (np.zeros(joined.size, np.int64) for _ in range(2))
+    until = np.where(goes_on, np.iinfo(np.int64).max, time[left])
+    for one in np.unique(of).tolist():
+        here, these = of == one, ends[ptr[one] : ptr[one + 1]]
+        begin[here] = ptr[one] + np.searchsorted(these, time[joined[here]], side="right")
+        end[here] = ptr[one] + np.searchsorted(these, until[here], side="right")
+    return Stays(log["request"][joined], of, begin, end, joined, ends)
+
+
+def tokens(n_requests: int, log: Log, found: Stays, at_once: int = AT_ONCE) -> Iterator[Tokens]:
+    """All tokens, some requests at a time, with about `at_once` tokens if one request has no more.
+
+    Requests that were told none are in it as well, by `first` and `end`.
+    """
+    rows = np.flatnonzero(log["what"] == FIRST_TOKEN)
+    rows = rows[np.argsort(log["request"][rows], kind="stable")]
+    prefilled, at = log["request"][rows], log["time_ps"][rows]
+    length = found.end - found.begin
+    told = np.bincount(prefilled, minlength=n_requests).astype(np.int64)
+    told += np.bincount(found.request, length, n_requests).astype(np.int64)
+    part = np.cumsum(told) // at_once
+    bounds = np.unique(np.searchsorted(part, np.arange(part[-1] + 2 if part.size else 1)))
+    bounds = np.unique(np.concatenate([[0], bounds, [n_requests]]))
+    for first, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        a, b = np.searchsorted(prefilled, [first, end])
+        c, d = np.searchsorted(found.request, [first, end])
+        many = length[c:d]
+        # Of each token of a stay how many came before it there.
+        before = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+        decoded = found.ends_ps[np.repeat(found.begin[c:d], many) + before]
+        request = np.concatenate([prefilled[a:b], np.repeat(found.request[c:d], many)])
+        time = np.concatenate([at[a:b], decoded])
+        order = np.lexsort((time, request))
+        yield Tokens(first, end, request[order], time[order])

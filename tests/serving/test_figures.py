@@ -1,0 +1,82 @@
+"""The figures of a serving run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from serving_case import log_of, split_run
+
+from netsim.serving.distribution import distribution
+from netsim.serving.figures import serving_figures
+from netsim.serving.outcome import outcome
+
+
+def figures(**objective: int | None) -> dict[str, Any]:
+    plan, rows = split_run()
+    plan = replace(plan, **objective)
+    return serving_figures(plan, outcome(plan, log_of(rows), np.array([300, 310, 400, 420])))
+
+
+def test_rates_are_over_the_time_from_the_first_arrival_to_the_last_token() -> None:
+    found = figures()
+    assert found["span_ps"] == 600
+    assert found["requests_per_s"] == pytest.approx(2 / 600e-12)
+    assert found["tokens_per_s"] == pytest.approx(7 / 600e-12)
+    assert found["offered_per_s"] == pytest.approx(1 / 50e-12)
+
+
+def test_distributions() -> None:
+    found = figures()
+    assert found["ttft_ps"] == {"mean": 225.0, "p50": 200, "p90": 250, "p99": 250, "max": 250}
+    assert found["queueing_ps"]["max"] == 150
+    assert found["tbt_ps"] == {"mean": 112.0, "p50": 80, "p90": 200, "p99": 200, "max": 200}
+    assert found["first_gap_ps"]["p50"] == 160
+    assert found["tpot_ps"]["max"] == 130
+    assert found["latency_ps"]["p50"] == 460
+    assert found["kv_ps"]["max"] == 140
+
+
+@pytest.mark.parametrize(
+    ("ttft", "tbt", "shares"),
+    [
+        (None, None, (1.0, 1.0, 1.0)),
+        (200, None, (0.5, 1.0, 0.5)),
+        (250, 160, (1.0, 0.5, 0.5)),
+        (200, 160, (0.5, 0.5, 0.0)),
+        (250, 200, (1.0, 1.0, 1.0)),
+    ],
+)
+def test_goodput_counts_who_met_both(
+    ttft: int | None, tbt: int | None, shares: tuple[float, ...]
+) -> None:
+    found = figures(ttft_ps=ttft, tbt_ps=tbt)["objective"]
+    assert (found["ttft_met"], found["tbt_met"], found["met"]) == shares
+    assert found["goodput_per_s"] == pytest.approx(2 * shares[2] / 600e-12)
+
+
+def test_machines_by_role() -> None:
+    found = figures()["roles"]
+    assert list(found) == ["prefill", "decode"]
+    assert found["prefill"]["utilisation_mean"] == pytest.approx(200 / 600)
+    assert found["decode"]["utilisation_mean"] == pytest.approx(260 / 600)
+    assert found["decode"]["batch_mean"] == pytest.approx((200 + 60 * 2) / 260)
+    assert found["prefill"]["prompt_tokens"] == 30
+    assert found["decode"]["iteration_ps"]["max"] == 80
+
+
+def test_share_of_the_first_gap_on_the_network() -> None:
+    assert figures()["network"]["first_gap"] == pytest.approx((140 + 70) / (200 + 160))
+
+
+@pytest.mark.parametrize("n", [1, 2, 99, 100, 101, 1000])
+def test_percentiles_are_those_of_numpy(n: int) -> None:
+    values = np.random.default_rng(n).integers(0, 50, n)
+    found = distribution(values)
+    for name, share in (("p50", 50), ("p90", 90), ("p99", 99)):
+        assert found[name] == np.percentile(values, share, method="inverted_cdf")
+    assert distribution(np.zeros(0, np.int64)) == dict.fromkeys(
+        ("mean", "p50", "p90", "p99", "max")
+    )

@@ -1,0 +1,111 @@
+"""Serving runs written by hand: a plan, and the log that a run of it might have kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from netsim.inference import IterationCost, iteration_cost, load_deployment
+from netsim.model.serving import (
+    DECODE,
+    DONE,
+    FIRST_TOKEN,
+    ITERATION,
+    JOINED,
+    KV_THERE,
+    LOG,
+    MIXED,
+    PREFILL,
+    STARTED,
+    Machines,
+    Requests,
+    ServingPlan,
+)
+
+Row = dict[str, int]
+
+
+def cost() -> IterationCost:
+    """What an iteration costs on some machine."""
+    return iteration_cost(
+        load_deployment({"model": "llama3_8b", "machine": "h100_80gb", "options": {"tp": 2}})
+    )
+
+
+def plan_of(
+    roles: Sequence[int],
+    requests: Sequence[tuple[int, int, int]],
+    hosts: int = 2,
+    **more: Any,
+) -> ServingPlan:
+    """Machines of `hosts` hosts each, and requests (arrival, prompt, output).
+
+    Those are prefilled on the first machine that is not of decode, and decoded on the last one.
+    """
+    k, n = len(roles), len(requests)
+    columns = np.array(requests, np.int64).reshape(-1, 3).T
+    split = DECODE in roles
+    plan: dict[str, Any] = {
+        "machines": Machines(
+            np.array(roles, np.int8), np.arange(k + 1) * hosts, np.arange(k * hosts, dtype=np.int32)
+        ),
+        "requests": Requests(*columns),
+        "first_machine": np.zeros(n, np.int32),
+        "second_machine": np.full(n, k - 1 if split else -1, np.int32),
+        "costs": (cost(),) * 3,
+        "kv_capacity_tokens": (10**6,) * 3,
+        "ttft_ps": None,
+        "tbt_ps": None,
+        "kv": "after",
+        "kv_first_flow": np.arange(n) * (2 if split else 0),
+        "kv_flows": np.full(n, 2 if split else 0),
+        "all_reduces": "formula",
+    }
+    return ServingPlan(**(plan | more))
+
+
+def log_of(rows: Sequence[Row]) -> dict[str, np.ndarray]:
+    """Rows as the engine gives them back: host by host, in order."""
+    ordered = sorted(rows, key=lambda row: row["host"])
+    return {
+        name: np.array([row.get(name, -1 if name == "request" else 0) for row in ordered], np.int64)
+        for name in ("host", "time_ps", *LOG)
+    }
+
+
+def row(host: int, time: int, what: int, request: int = -1, **more: int) -> Row:
+    return {"host": host, "time_ps": time, "what": what, "request": request, **more}
+
+
+def split_run() -> tuple[ServingPlan, list[Row]]:
+    """Two requests that are prefilled one after the other and decoded together.
+
+    Request 0 comes at 100, has 3 tokens at 300, 500 and 560; request 1 comes at 150 and has 4
+    tokens, at 400, 560, 640 and 700.
+    """
+    plan = plan_of([PREFILL, DECODE], [(100, 10, 3), (150, 20, 4)])
+    rows = [
+        row(0, 200, STARTED, 0),
+        row(0, 300, ITERATION, start_ps=200, tokens=10, pairs=50),
+        row(0, 300, FIRST_TOKEN, 0),
+        row(0, 300, STARTED, 1),
+        row(0, 400, ITERATION, start_ps=300, tokens=20, pairs=200),
+        row(0, 400, FIRST_TOKEN, 1),
+        row(2, 440, KV_THERE, 0),
+        row(2, 440, JOINED, 0),
+        row(2, 500, ITERATION, start_ps=440, batch=1, context=11),
+        row(2, 470, KV_THERE, 1),
+        row(2, 500, JOINED, 1),
+        row(2, 560, ITERATION, start_ps=500, batch=2, context=33),
+        row(2, 560, DONE, 0, tokens=3),
+        row(2, 640, ITERATION, start_ps=560, batch=1, context=22),
+        row(2, 700, ITERATION, start_ps=640, batch=1, context=23),
+        row(2, 700, DONE, 1, tokens=4),
+    ]
+    return plan, rows
+
+
+def mixed_plan(requests: Sequence[tuple[int, int, int]], machines: int = 1) -> ServingPlan:
+    return plan_of([MIXED] * machines, requests)
