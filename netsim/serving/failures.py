@@ -1,0 +1,253 @@
+"""When machines of a serving run fail and are back: drawn before the run, or read from a file.
+
+A machine fails as soon as one of its GPUs does: its time up is exponential, with the mean time to a
+failure of one GPU over the number of GPUs. It is *whole* again when a GPU in order is in its place,
+`swap` after there is one. The GPU that failed is in order again after `repair`, and then waits with
+the spares for the machine that has been without for the longest time: without spares that is its
+own. With `on_failure = "stop"` a machine is down until it is whole, with "shrink" only for
+`restart`, and then works with a GPU less. A machine that is not whole does not fail again.
+
+At rates of real GPUs, one in ten years, no run sees a failure: `mtbf` is what a run is to be tried
+with, and the ratio of `repair` and `mtbf` is what the capacity depends on.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.inputs import at_line, read_lines, user_path
+from netsim.limits import HORIZON_PS
+from netsim.params import Param
+from netsim.units import format_time, parse_time_ps
+
+Ints = NDArray[np.int64]
+
+STOP, SHRINK = ON_FAILURE = ("stop", "shrink")
+
+MOST_OUTAGES = 1_000_000
+BLOCK = 64
+"""Times of each machine that are drawn at once."""
+
+FAILURE_PARAMS = [
+    Param("mtbf", "time", None, "mean time to a failure of one GPU; none: no failures are drawn"),
+    Param("outages", "file", None, "a CSV file of machine, down, up, whole, in place of mtbf"),
+    Param(
+        "on_failure",
+        "choice",
+        STOP,
+        "a machine without one of its GPUs is down until it is whole, or works with one less",
+        choices=ON_FAILURE,
+    ),
+    Param("repair", "time", None, "of mtbf: until a GPU that failed is in order again"),
+    Param(
+        "spares",
+        "count",
+        None,
+        "of mtbf: GPUs that wait to take over, none by default",
+        maximum=1_000_000,
+    ),
+    Param("swap", "time", None, 'of mtbf: until a GPU in order is in its place, "0ps" by default'),
+    Param("restart", "time", None, "of on_failure = shrink: until a machine works without the GPU"),
+    Param(
+        "failures_until",
+        "time",
+        None,
+        "of mtbf: later ones are not drawn; twice the last arrival by default",
+    ),
+]
+"""Parameters of a traffic pattern that say which failures there are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outages:
+    """A table of n failures, in the order in which they come.
+
+    Attributes:
+        machine: int32[n].
+        down_ps, up_ps: int64[n]; from the one to before the other the machine does nothing, and
+            what was in its GPUs' memory is lost. At least 1 ps.
+        whole_ps: int64[n], not before `up_ps`; from `up_ps` until then it has a GPU less. No
+            failure of the same machine comes before.
+    """
+
+    machine: NDArray[np.int32]
+    down_ps: Ints
+    up_ps: Ints
+    whole_ps: Ints
+
+    def __len__(self) -> int:
+        return int(self.machine.size)
+
+    def shares(self, machines: int, until_ps: int) -> tuple[NDArray[np.float64], ...]:
+        """float64[machines] twice: of the time until then, how much each is down, and is short of
+        a GPU while up."""
+        ends = [np.minimum(one, until_ps) for one in (self.down_ps, self.up_ps, self.whole_ps)]
+        parts = (ends[1] - ends[0], ends[2] - ends[1])
+        return tuple(np.bincount(self.machine, part, machines) / until_ps for part in parts)
+
+
+NO_OUTAGES = Outages(
+    np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What becomes of a failure. Times in picoseconds; `restart_ps` of "shrink" alone."""
+
+    mtbf_ps: int
+    repair_ps: int
+    swap_ps: int = 0
+    spares: int = 0
+    on_failure: str = STOP
+    restart_ps: int = 0
+
+
+def failures_of(
+    params: Mapping[str, Any],
+    gpus: Ints,
+    last_arrival_ps: int,
+    rng: np.random.Generator,
+    directory: Path,
+) -> Outages:
+    """The failures that `FAILURE_PARAMS` ask for; relative files start at `directory`.
+
+    `gpus` is int64[k], the GPUs of each machine. Raises InputError for what contradicts itself, and
+    for a mistake in the file.
+    """
+    _check(params)
+    if params["outages"] is not None:
+        return read_outages(user_path(params["outages"], directory), gpus.size)
+    if params["mtbf"] is None:
+        return NO_OUTAGES
+    policy = Policy(
+        mtbf_ps=params["mtbf"],
+        repair_ps=params["repair"],
+        swap_ps=params["swap"] or 0,
+        spares=params["spares"] or 0,
+        on_failure=params["on_failure"],
+        restart_ps=params["restart"] or 0,
+    )
+    return draw_outages(policy, gpus, params["failures_until"] or 2 * last_arrival_ps, rng)
+
+
+def _check(params: Mapping[str, Any]) -> None:
+    """What is given has an effect, and what is needed is given."""
+    drawn = params["mtbf"] is not None
+    if drawn and params["outages"] is not None:
+        raise InputError("has no effect beside outages", key="traffic.mtbf")
+    for name in ("repair", "spares", "swap", "failures_until", "restart"):
+        if params[name] is not None and not drawn:
+            raise InputError("has no effect", key=f"traffic.{name}", hint="it is one of mtbf")
+    if drawn and params["mtbf"] == 0:
+        raise InputError("must be positive", key="traffic.mtbf")
+    shrinks = drawn and params["on_failure"] == SHRINK
+    if params["restart"] is not None and not shrinks:
+        hint = f'it is one of on_failure = "{SHRINK}"'
+        raise InputError("has no effect", key="traffic.restart", hint=hint)
+    for name, needed in (("repair", drawn), ("restart", shrinks)):
+        if needed and params[name] is None:
+            raise InputError("missing", key=f"traffic.{name}", hint='a time, such as "100ms"')
+    if params["on_failure"] == SHRINK and not drawn:
+        hint = "it is one of mtbf; in a file of outages a machine is up before it is whole"
+        raise InputError("has no effect", key="traffic.on_failure", hint=hint)
+
+
+def draw_outages(policy: Policy, gpus: Ints, until_ps: int, rng: np.random.Generator) -> Outages:
+    """Failures before `until_ps` of machines with so many GPUs, int64[k], each.
+
+    The times up of a machine are the same draws whatever the policy. Raises InputError if there
+    would be too many.
+    """
+    mean_ps = policy.mtbf_ps / gpus
+    shortest_ps = policy.swap_ps + (0 if policy.spares else policy.repair_ps)
+    expected = float((until_ps / (mean_ps + shortest_ps)).sum())
+    if expected > MOST_OUTAGES:
+        raise InputError(
+            f"some {expected:,.0f} failures are expected in {format_time(until_ps, 3)}",
+            key="traffic.mtbf",
+            hint=f"at most {MOST_OUTAGES:,}",
+        )
+    up = _TimesUp(mean_ps, rng)
+    soonest = [(up.next_ps(machine), machine) for machine in range(gpus.size)]
+    heapq.heapify(soonest)
+    in_order_ps = deque([0] * policy.spares)  # when each GPU is, that no machine has; not falling
+    rows: list[tuple[int, int, int, int]] = []
+    while soonest and soonest[0][0] < until_ps:
+        down_ps, machine = soonest[0]
+        in_order_ps.append(down_ps + policy.repair_ps)
+        there_ps = max(down_ps, in_order_ps.popleft())
+        whole_ps = max(there_ps + policy.swap_ps, down_ps + 1)
+        up_ps = whole_ps
+        if policy.on_failure == SHRINK and gpus[machine] > 1:
+            up_ps = min(down_ps + max(policy.restart_ps, 1), whole_ps)
+        rows.append((machine, down_ps, up_ps, whole_ps))
+        heapq.heapreplace(soonest, (whole_ps + up.next_ps(machine), machine))
+    return _table(rows)
+
+
+class _TimesUp:
+    """How long each machine stays up, again and again: exponential, with a mean of its own.
+
+    Draws are made for all machines together, so that the n-th of a machine is the same whatever the
+    others do.
+    """
+
+    def __init__(self, mean_ps: NDArray[np.float64], rng: np.random.Generator) -> None:
+        self._mean_ps, self._rng = mean_ps, rng
+        self._blocks: list[NDArray[np.float64]] = []
+        self._taken = [0] * mean_ps.size
+
+    def next_ps(self, machine: int) -> int:
+        """The next time up of a machine, at least 1 ps."""
+        block, row = divmod(self._taken[machine], BLOCK)
+        self._taken[machine] += 1
+        if block == len(self._blocks):
+            self._blocks.append(self._rng.exponential(size=(BLOCK, self._mean_ps.size)))
+        drawn_ps = float(self._blocks[block][row, machine] * self._mean_ps[machine])
+        return max(round(min(drawn_ps, HORIZON_PS)), 1)
+
+
+def _table(rows: list[tuple[int, int, int, int]]) -> Outages:
+    columns = np.array(rows, np.int64).reshape(len(rows), 4).T
+    return Outages(columns[0].astype(np.int32), columns[1], columns[2], columns[3])
+
+
+def read_outages(path: Path, machines: int) -> Outages:
+    """Failures of a CSV file, in any order: machine, down, up, and whole if it is later than up.
+
+    A line is such as "3, 10ms, 25ms". Raises InputError, with file and line, for what is no such
+    line, names no machine, or overlaps another failure of its machine.
+    """
+    rows = []
+    for line, text in read_lines(path):
+        words = [word.strip() for word in text.split(",")]
+        if len(words) not in (3, 4):
+            raise at_line(path, line, "is no machine with two or three times", "3, 10ms, 25ms")
+        try:
+            times = [parse_time_ps(word) for word in words[1:]]
+        except InputError as error:
+            raise at_line(path, line, error.message, error.hint) from None
+        if not words[0].isdecimal() or int(words[0]) >= machines:
+            hint = f"0 to {machines - 1}"
+            raise at_line(path, line, f'there is no machine "{words[0]}"', hint)
+        down_ps, up_ps, whole_ps = *times[:2], times[-1]
+        if not down_ps < up_ps <= whole_ps:
+            raise at_line(path, line, "a machine is up after it is down, and whole after that")
+        rows.append((down_ps, int(words[0]), up_ps, whole_ps, line))
+    rows.sort()
+    whole_of: dict[int, int] = {}
+    for down_ps, machine, _, whole_ps, line in rows:
+        if down_ps < whole_of.get(machine, 0):
+            raise at_line(path, line, f"machine {machine} is not whole yet as it fails")
+        whole_of[machine] = whole_ps
+    return _table([(machine, down, up, whole) for down, machine, up, whole, _ in rows])
