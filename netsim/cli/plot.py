@@ -26,6 +26,7 @@ KINDS = {
     "links": "links",
     "timeline": "timeline",
     "series": "series",
+    "serving": "serving",
     "topology": "topology",
 }
 """Kind -> module of netsim.plots that draws results."""
@@ -57,7 +58,7 @@ COMPARISONS = {"load": "fct_vs_load", "transports": "transports"}
     "--kind",
     type=click.Choice([*KINDS, *COMPARISONS]),
     help="Completion times (the default), slowdown by flow, how busy the links were, when hosts "
-    "computed and sent, series over time, or the network in colours. Of sweeps "
+    "computed and sent, series over time, what requests saw, or the network in colours. Of sweeps "
     "also: completion times against traffic.load, or transports side by side, with a table.",
 )
 @click.option("--x", metavar="AXIS", help="Of a sweep: draw --y against this axis, with a table.")
@@ -104,6 +105,8 @@ def command(
     timeline    of one run with tasks: when each host computed, sent and received;
                 of some --hosts, --from and --to some time, with the --critical path
     series      queues, rates and state over time, of a run with [outputs] sample
+    serving     time to first token and times between tokens of requests; of a sweep over
+                traffic.rate, these and the goodput against the rate
     topology    the network, its links coloured by --y, with what failed
     load        sweep over traffic.load: last flow and mean against load, a line per
                 transport, beside single paths with max-min fair shares

@@ -24,7 +24,7 @@ from netsim.model.serving import (
     ServingPlan,
 )
 from netsim.serving.distribution import Counted, percentiles
-from netsim.serving.tokens import Ints, Log, Tokens, machines_of_rows, stays, tokens
+from netsim.serving.tokens import Ints, Log, Tokens, stays, tokens
 
 NEVER = np.iinfo(np.int64).max
 
@@ -63,7 +63,7 @@ def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> Outcome:
     }
     arrival = plan.requests.arrival_ps
     lost = log["request"][log["what"] == LOST]
-    gaps, of_gaps = _gaps(n, log, plan)
+    gaps, of_gaps = _gaps(n, log)
     requests: Table = {
         "request": np.arange(n),
         "arrival_ps": arrival,
@@ -105,13 +105,18 @@ def kv_start(plan: ServingPlan, flow_start_ps: Ints) -> Ints:
     return found
 
 
-def _gaps(n: int, log: Log, plan: ServingPlan) -> tuple[Counted, Table]:
+def gaps_of(n: int, log: Log) -> Counted:
+    """The times between tokens, of all n requests."""
+    return _gaps(n, log)[0]
+
+
+def _gaps(n: int, log: Log) -> tuple[Counted, Table]:
     """The times between tokens, of all and of each request."""
     names = ("tokens", "first_gap_ps", "tbt_p50_ps", "tbt_p99_ps", "tbt_max_ps")
     table: Table = {name: np.full(n, -1, np.int64) for name in names}
     table["tbt_mean_ps"] = np.full(n, np.nan)
     gaps = Counted()
-    for part in tokens(n, log, stays(plan.machines, log)):
+    for part in tokens(n, log, stays(log)):
         of_part, these = _gaps_of(part)
         gaps.add(these)
         for name, column in of_part.items():
@@ -148,7 +153,7 @@ def _gaps_of(part: Tokens) -> tuple[Table, Ints]:
 
 def iteration_table(plan: ServingPlan, log: Log) -> Table:
     """One row an iteration, machine by machine."""
-    machine = machines_of_rows(plan.machines, log)
+    machine = _machines(plan, log)
     rows = np.flatnonzero(log["what"] == ITERATION)
     rows = rows[np.lexsort((log["time_ps"][rows], machine[rows]))]
     table: Table = {
@@ -162,6 +167,13 @@ def iteration_table(plan: ServingPlan, log: Log) -> Table:
         "pairs": log["pairs"][rows],
     }
     return {**table, "network_ps": _network(plan, table, plan.machines.role[machine[rows]])}
+
+
+def _machines(plan: ServingPlan, log: Log) -> Ints:
+    """int64[rows]: the machine that each row of the log is of."""
+    machines = plan.machines
+    order = np.argsort(machines.leader)
+    return order[np.searchsorted(machines.leader[order], log["host"])]
 
 
 def _network(plan: ServingPlan, table: Table, role: NDArray[np.int8]) -> Ints:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.serving import DONE, FIRST_TOKEN, ITERATION, JOINED, LOST, Machines
+from netsim.model.serving import DONE, FIRST_TOKEN, ITERATION, JOINED, LOG, LOST
 
 Ints = NDArray[np.int64]
 Log = Mapping[str, Ints]
@@ -22,6 +22,11 @@ Log = Mapping[str, Ints]
 
 AT_ONCE = 1 << 22
 """So many tokens are looked at at once."""
+
+
+def log_of(table: Any) -> Log:
+    """The log of a result, a polars DataFrame, as columns."""
+    return {name: table[name].to_numpy() for name in ("host", "time_ps", *LOG)}
 
 
 class Tokens(NamedTuple):
@@ -35,41 +40,21 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Stays:
-    """For how long requests were decoded where: on machine `machine[i]` from iteration `begin[i]`
-    to before iteration `end[i]` of `ends_ps`, which holds all iterations' ends, machine by machine.
-
-    `joined_row` is the row of the log with which each stay began. Stays are in the order of their
-    requests.
+    """For how long requests were decoded: each from iteration `begin` to before iteration `end` of
+    `ends_ps`, which holds all iterations' ends, machine by machine. In the order of their requests.
     """
 
     request: Ints
-    machine: Ints
     begin: Ints
     end: Ints
-    joined_row: Ints
     ends_ps: Ints
 
 
-def machine_of_host(machines: Machines, n_hosts: int) -> NDArray[np.int32]:
-    """int32[n_hosts]: the machine that each host belongs to; -1: none."""
-    found = np.full(n_hosts, -1, np.int32)
-    found[machines.hosts] = np.repeat(np.arange(len(machines)), machines.size)
-    return found
-
-
-def machines_of_rows(machines: Machines, log: Log) -> Ints:
-    """int64[rows]: the machine that each row of the log is of."""
-    n_hosts = 1 + int(max(machines.hosts.max(initial=0), log["host"].max(initial=0)))
-    return machine_of_host(machines, n_hosts)[log["host"]].astype(np.int64)
-
-
-def stays(machines: Machines, log: Log) -> Stays:
+def stays(log: Log) -> Stays:
     """The stays of all requests; those that had not ended last until the log does."""
-    machine = machines_of_rows(machines, log)
-    what, time = log["what"], log["time_ps"]
+    host, what, time = log["host"], log["what"], log["time_ps"]
     iteration = np.flatnonzero(what == ITERATION)
-    iteration = iteration[np.lexsort((time[iteration], machine[iteration]))]
-    ptr = np.searchsorted(machine[iteration], np.arange(len(machines) + 1))
+    iteration = iteration[np.lexsort((time[iteration], host[iteration]))]
     ends = time[iteration]
     rows = np.flatnonzero((what == JOINED) | (what == DONE) | (what == LOST))
     rows = rows[np.lexsort((rows, time[rows], log["request"][rows]))]
@@ -78,14 +63,15 @@ def stays(machines: Machines, log: Log) -> Stays:
     then = np.minimum(at + 1, rows.size - 1)
     left = rows[then]
     goes_on = (then == at) | (log["request"][left] != log["request"][joined])
-    of = machine[joined]
+    of = host[joined]
     begin, end = (np.zeros(joined.size, np.int64) for _ in range(2))
     until = np.where(goes_on, np.iinfo(np.int64).max, time[left])
     for one in np.unique(of).tolist():
-        here, these = of == one, ends[ptr[one] : ptr[one + 1]]
-        begin[here] = ptr[one] + np.searchsorted(these, time[joined[here]], side="right")
-        end[here] = ptr[one] + np.searchsorted(these, until[here], side="right")
-    return Stays(log["request"][joined], of, begin, end, joined, ends)
+        a, b = np.searchsorted(host[iteration], [one, one + 1])
+        here, these = of == one, ends[a:b]
+        begin[here] = a + np.searchsorted(these, time[joined[here]], side="right")
+        end[here] = a + np.searchsorted(these, until[here], side="right")
+    return Stays(log["request"][joined], begin, end, ends)
 
 
 def tokens(n_requests: int, log: Log, found: Stays, at_once: int = AT_ONCE) -> Iterator[Tokens]:

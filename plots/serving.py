@@ -1,0 +1,169 @@
+"""What the requests of serving runs saw: time to first token, times between tokens, goodput.
+
+Of one load: the share of requests that had their first token within each time (left), and of all
+gaps between tokens that are no longer than each time (right). Of a sweep over traffic.rate: the
+median and the 99th percentile of both, and how many requests per second met the objective, against
+the rate at which requests come. Dotted lines are the objective. Seeds are pooled, or are a band.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from netsim.errors import InputError
+from netsim.plots import pool, style, sweeps
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from netsim.results import Result
+
+RATE = "traffic.rate"
+FIRST, BETWEEN = "time to first token", "time between tokens"
+OBJECTIVES = {FIRST: "ttft_ps", BETWEEN: "tbt_ps"}
+"""What the panels show, and what of an objective, and of the summary, that is."""
+
+SEEDS = "bands: least and most of any seed"
+
+
+def draw(results: Sequence[Result]) -> Figure:
+    """Curves over the rate if the results have several of these, else distributions.
+
+    Raises InputError if a result is not of a serving run.
+    """
+    for result in results:
+        if "serving" not in result.summary:
+            hint = 'a run with [traffic] kind = "serving"'
+            raise InputError("serves no requests", file=str(result.path), hint=hint)
+    rates = {pool.resolved(result, RATE) for result in results}
+    return _over_rate(results) if len(rates) > 1 else _distributions(results)
+
+
+def _distributions(results: Sequence[Result]) -> Figure:
+    """Two panels: first tokens, and gaps."""
+    import numpy as np
+
+    curves = pool.curves(results)
+    figure, panels = style.new_figure(columns=2)
+    for axes, name in zip(panels, OBJECTIVES, strict=True):
+        found = []
+        for curve in curves:
+            pairs = [_first_tokens(r) if name == FIRST else _gaps(r) for r in curve.results]
+            values = np.concatenate([one[0] for one in pairs])
+            counts = np.concatenate([one[1] for one in pairs])
+            order = np.argsort(values, kind="stable")
+            # Requests without a first token count as well: their curve does not reach 1.
+            whole = counts.sum()
+            if name == FIRST:
+                whole = sum(len(_requests(result)) for result in curve.results)
+            found.append((values[order], np.cumsum(counts[order]) / max(1, whole)))
+        unit, scale = style.time_unit(float(values[-1]) for values, _ in found if len(values))
+        for curve, (values, shares) in zip(curves, found, strict=True):
+            chosen = style.thin(len(values))
+            axes.step(
+                values[chosen] / scale,
+                shares[chosen],
+                where="post",
+                label=curve.label,
+                **curve.look.options(len(chosen)),
+            )
+        _limits(axes, "x", _objectives(results, OBJECTIVES[name]), scale)
+        axes.set_xlabel(f"{name} ({unit})")
+        axes.set_ylabel("share of requests" if name == FIRST else "share of gaps")
+        axes.set_ylim(0, 1.02)
+        _long_tail(axes, "x", [values for values, _ in found])
+    figure.suptitle(pool.title(results), fontsize="medium")
+    style.legend(figure, panels[0], style.OUTSIDE)
+    return figure
+
+
+def _requests(result: Result) -> Any:
+    table = result.requests
+    assert table is not None  # `draw` has seen that it serves
+    return table
+
+
+def _first_tokens(result: Result) -> tuple[np.ndarray, np.ndarray]:
+    """Times to the first token, each counted once."""
+    import numpy as np
+
+    times = _requests(result)["ttft_ps"].drop_nulls().to_numpy()
+    return times, np.ones(len(times), np.int64)
+
+
+def _gaps(result: Result) -> tuple[np.ndarray, np.ndarray]:
+    """All gaps between tokens, and how often there is each."""
+    from netsim.serving.outcome import gaps_of
+    from netsim.serving.tokens import log_of
+
+    return gaps_of(len(_requests(result)), log_of(result.log)).table()
+
+
+def _over_rate(results: Sequence[Result]) -> Figure:
+    """Three panels against the rate."""
+    curves = pool.curves(results, apart=[RATE], named=True)
+    figure, panels = style.new_figure(columns=3)
+    for axes, name in zip(panels, OBJECTIVES, strict=False):
+        key = OBJECTIVES[name]
+        every = [r.summary["serving"][key]["p99"] for r in results]
+        unit, scale = style.time_unit(float(value) for value in every if value is not None)
+        for place, curve in enumerate(curves):
+            look = style.told_in_grey(curve.look, place)
+            for statistic, width in (("p99", 1.6), ("p50", 0.8)):
+                points = _by_rate(curve.results, lambda s, k=key, q=statistic: s[k][q], 1 / scale)
+                label = curve.label if statistic == "p99" else ""
+                sweeps.line(axes, list(points), list(points.values()), look, label)
+                axes.lines[-1].set_linewidth(width)
+        _limits(axes, "y", _objectives(results, key), scale)
+        axes.set_ylabel(f"{name} ({unit}); thin: median, thick: 99 %")
+        _long_tail(axes, "y", [[value for value in every if value]])
+    for place, curve in enumerate(curves):
+        look = style.told_in_grey(curve.look, place)
+        points = _by_rate(curve.results, lambda s: s["objective"]["goodput_per_s"], 1.0)
+        sweeps.line(panels[2], list(points), list(points.values()), look, curve.label)
+    ends = [float(pool.resolved(result, RATE) or 0) for result in results]
+    panels[2].plot([0, max(ends)], [0, max(ends)], color=style.IDEAL, linestyle=":", linewidth=1)
+    panels[2].set_ylabel("goodput (requests/s)")
+    for axes in panels:
+        axes.set_xlabel("requests that come (1/s)")
+        axes.set_xlim(left=0)
+    panels[2].set_ylim(bottom=0)
+    figure.suptitle(pool.title(results), fontsize="medium")
+    style.legend(figure, panels[2], style.OUTSIDE, pool.caption(curves, SEEDS))
+    return figure
+
+
+def _by_rate(results: Iterable[Result], value: Any, scale: float) -> dict[float, sweeps.Spread]:
+    """A figure of the summary at each rate, over the seeds."""
+    found: dict[float, list[float]] = {}
+    for result in results:
+        rate, number = pool.resolved(result, RATE), value(result.summary["serving"])
+        if rate is not None and number is not None:
+            found.setdefault(float(rate), []).append(number * scale)
+    spreads = {rate: sweeps.spread_of(found[rate]) for rate in sorted(found)}
+    return {rate: one for rate, one in spreads.items() if one is not None}
+
+
+def _objectives(results: Sequence[Result], key: str) -> set[int]:
+    """What the objectives of the results say, if they say something."""
+    told: list[Mapping[str, Any]] = [result.summary["serving"]["objective"] for result in results]
+    return {one[key] for one in told if one[key] is not None}
+
+
+def _limits(axes: Axes, which: str, limits: Iterable[int], scale: float) -> None:
+    draw_line = axes.axvline if which == "x" else axes.axhline
+    for limit in limits:
+        draw_line(limit / scale, color=style.IDEAL, linestyle=":", linewidth=1.2)
+
+
+def _long_tail(axes: Axes, which: str, values: Sequence[Any]) -> None:
+    """A logarithmic axis where times are of several orders of magnitude, else one from 0 on."""
+    some = [one for one in values if len(one)]
+    least = min((float(min(one)) for one in some), default=0.0)
+    if least > 0 and max(float(max(one)) for one in some) > 50 * least:
+        style.logarithmic(axes, which)
+    else:
+        axes.set(**{f"{which}lim": (0, None)})

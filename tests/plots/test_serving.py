@@ -1,0 +1,94 @@
+"""Figures of serving runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from serving_case import log_of, split_run
+
+from netsim.errors import InputError
+from netsim.plots import serving
+from netsim.running.serving import serving_result
+
+
+def result(
+    transport: str = "ndp", rate: float = 1.0, seed: int = 1, slower: int = 1, **objective: int
+) -> Any:
+    """The result of the run that is written down, or of one that is slower by a factor."""
+    plan, rows = split_run()
+    plan = replace(plan, **objective)
+    log = log_of(rows)
+    for name in ("time_ps", "start_ps"):
+        log[name] = np.where(log["time_ps"] >= 300, log[name] * slower, log[name])
+    flows = {"start_ps": np.array([300, 310, 400, 420])}
+    tables, summary = serving_result(plan, log, flows, complete=True)
+    return SimpleNamespace(
+        path="here",
+        name="served",
+        complete=True,
+        summary=summary,
+        log=pl.DataFrame(log),
+        requests=pl.DataFrame(
+            {
+                name: pl.Series(column).replace(-1, None)
+                for name, column in tables["requests"].items()
+            }
+        ),
+        experiment={
+            "resolved": {
+                "name": "served",
+                "transport": {"kind": transport},
+                "traffic": {"rate": rate},
+            },
+            "axes": {"transport": transport, "traffic.rate": rate},
+            "seed": seed,
+            "plugins": [{"kind": "transport", "name": transport, "sha256": "0" * 64}],
+        },
+    )
+
+
+def points(axes: Any, label: str) -> list[tuple[float, float]]:
+    (line,) = (one for one in axes.get_lines() if one.get_label() == label)
+    return list(zip(*(np.asarray(one).tolist() for one in line.get_data()), strict=True))
+
+
+def test_distributions_of_one_load() -> None:
+    figure = serving.draw([result("ndp", ttft_ps=230), result("roce", slower=2)])
+    first, between = figure.axes[:2]
+    assert points(first, "ndp") == [(200.0, 0.5), (250.0, 1.0)]
+    assert points(first, "roce") == [(500.0, 0.5), (650.0, 1.0)]
+    assert points(between, "ndp") == [(60, 0.4), (80, 0.6), (160, 0.8), (200, 1.0)]
+    limits = [one for one in first.get_lines() if one.get_linestyle() == ":"]
+    assert [one.get_xdata()[0] for one in limits] == [230]
+
+
+def test_seeds_are_pooled() -> None:
+    figure = serving.draw([result(seed=1), result(seed=2, slower=2)])
+    assert points(figure.axes[0], "ndp") == [(200, 0.25), (250, 0.5), (500, 0.75), (650, 1.0)]
+
+
+def test_curves_over_the_rate() -> None:
+    every = [
+        result(transport, rate, slower=slower, ttft_ps=600)
+        for transport in ("ndp", "roce")
+        for rate, slower in ((1.0, 1), (2.0, 2))
+    ]
+    first, between, goodput = serving.draw(every).axes[:3]
+    assert points(first, "roce") == [(1.0, 250), (2.0, 650)]
+    assert points(between, "ndp") == [(1.0, 200), (2.0, 400)]
+    (low, one), (high, other) = points(goodput, "ndp")
+    assert (low, high) == (1.0, 2.0)
+    assert one == pytest.approx(2 / 600e-12)
+    assert other == pytest.approx(1 / (1400e-12 - 100e-12))
+
+
+def test_other_results_are_refused() -> None:
+    other = result()
+    other.summary = {}
+    with pytest.raises(InputError, match="serves no requests"):
+        serving.draw([result(), other])
