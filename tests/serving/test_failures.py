@@ -121,9 +121,7 @@ def test_what_no_draw_breaks(
 
 
 def test_too_many_failures_are_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"traffic\.mtbf: some 80,000,000,000 failures are expected"
-    ):
+    with pytest.raises(InputError, match=r"mtbf: some 80,000,000,000 failures are expected"):
         drawn(Policy(1, 0), [20])
     assert len(drawn(Policy(10**15, 1), [1])) == 0
 
