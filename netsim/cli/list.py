@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-KINDS = ("transports", "topologies", "traffic", "queues", "jobs", "experiments")
+KINDS = ("transports", "topologies", "traffic", "queues", "jobs", "deployments", "experiments")
 
 
 @click.command("list")
 @click.argument("kind", type=click.Choice(KINDS), required=False)
 def command(kind: str | None) -> None:
     """List what there is of KIND: transports, topologies, traffic patterns, queue disciplines,
-    training jobs or experiments. All of them without KIND.
+    training jobs, deployments of served models, or experiments. All of them without KIND.
 
     Plugins that are installed as entry points are among them.
     """
@@ -38,6 +38,10 @@ def lines_of(kind: str) -> list[tuple[str, str]]:
         from netsim.job import presets
 
         return [(name, summary_of(path)) for name, path in presets().items()]
+    if kind == "deployments":
+        from netsim.inference import presets as deployments
+
+        return [(name, summary_of(path)) for name, path in deployments().items()]
     from netsim.plugins import registry
 
     singular = {

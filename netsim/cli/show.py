@@ -26,6 +26,8 @@ KINDS = {
     "queues": "queue",
     "job": "job",
     "jobs": "job",
+    "deployment": "deployment",
+    "deployments": "deployment",
     "economics": "economics",
     "experiment": "experiment",
     "experiments": "experiment",
@@ -36,10 +38,11 @@ KINDS = {
 @click.argument("kind", type=click.Choice(list(KINDS)), metavar="KIND")
 @click.argument("name")
 def command(kind: str, name: str) -> None:
-    """Show NAME, a transport, topology, traffic (pattern), queue (discipline), job or experiment.
+    """Show NAME, a transport, topology, traffic (pattern), queue (discipline), job, deployment (of
+    a served model) or experiment.
 
-    For a training job, and for figures of economics: its file. For an experiment: its file, and
-    what sizes in bdp become at the ports of its network.
+    For a job, a deployment, and for figures of economics: its file. For an experiment: its file,
+    and what sizes in bdp become at the ports of its network.
     For a plugin: its parameters with unit, default, meaning and source, and its presets. NAME may
     be the path of a Python file. With a preset (ndp:paper), values and fabric are those of the
     preset.
@@ -47,17 +50,10 @@ def command(kind: str, name: str) -> None:
     if KINDS[kind] == "experiment":
         _show_experiment(name)
         return
-    if KINDS[kind] == "job":
-        from netsim.inputs import read_text
-        from netsim.job.load import locate_job
-
-        click.echo(read_text(locate_job(name, Path.cwd())), nl=False)
-        return
-    if KINDS[kind] == "economics":
-        from netsim.economics.load import locate_book
+    if KINDS[kind] in ("job", "deployment", "economics"):
         from netsim.inputs import read_text
 
-        click.echo(read_text(locate_book(name, Path.cwd())), nl=False)
+        click.echo(read_text(_file_of(KINDS[kind], name)), nl=False)
         return
     from netsim.plugins import registry
 
@@ -69,6 +65,19 @@ def command(kind: str, name: str) -> None:
             hint=did_you_mean(preset, plugin.presets),
         )
     _print(plugin, preset)
+
+
+def _file_of(kind: str, name: str) -> Path:
+    """The file of a job, a deployment, or of figures of economics."""
+    if kind == "economics":
+        from netsim.economics.load import locate_book
+
+        return locate_book(name, Path.cwd())
+    from netsim import inference, job
+    from netsim.job.load import locate
+
+    known = job.presets() if kind == "job" else inference.presets()
+    return locate(name, Path.cwd(), known, kind)
 
 
 def _show_experiment(name: str) -> None:

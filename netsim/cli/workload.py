@@ -58,11 +58,16 @@ def command(
     the figures of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024), with ours beside them,
     "plan", or a file with [site] and [plan], for what a budget buys and which job it comes to.
 
+    Or a deployment, a model that is served: what its iterations take, its best batches.
+    "inference" stands for Lite-GPUs against H100, by every option that changes which is better.
+
     \b
     netsim workload gpt3_175b
     netsim workload llama3_70b --set layout.recompute=full --set machine=a100_80gb
     netsim workload paper
     netsim workload plan --set site.budget_usd=10e9 --set plan.years=1
+    netsim workload llama3_70b_lite --set options.tp=8
+    netsim workload inference --set model=mixtral_8x7b
     netsim workload --validate
     netsim workload moe --placement paper --out racks.png
     """
@@ -85,18 +90,35 @@ def command(
         tables, figures = made.validation, made.validation_figures
     elif job == PAPER:
         tables, figures = made.paper, made.paper_figures
+    elif found := of_inference(job, Path.cwd(), overrides):
+        tables, figures = found
     elif plan := find_plan(job, Path.cwd(), overrides):
         from netsim.cli.workload_plan import plan_figures, plan_tables
 
         tables, figures = partial(plan_tables, plan), partial(plan_figures, plan)
     else:
-        found = find_job(job, Path.cwd(), overrides)
-        tables, figures = partial(made.job_tables, found), partial(made.job_figures, found)
+        one = find_job(job, Path.cwd(), overrides)
+        tables, figures = partial(made.job_tables, one), partial(made.job_figures, one)
     if as_json:
         click.echo(_written(figures()))
         return
     for line in tables():
         show(line) if not isinstance(line, str) else click.echo(line)
+
+
+def of_inference(
+    name: str, directory: Path, overrides: Sequence[str]
+) -> tuple[Callable[[], Iterator[Table | Wide | str]], Callable[[], Any]] | None:
+    """Tables and figures of inference; none if the name stands for something else."""
+    from netsim.cli import workload_inference as made
+
+    if name == made.INFERENCE:
+        compared = made.find_comparison(overrides)
+        tables = partial(made.comparison_tables, compared)
+        return tables, partial(made.comparison_figures, compared)
+    if found := made.find_deployment(name, directory, overrides):
+        return partial(made.deployment_tables, *found), partial(made.deployment_figures, *found)
+    return None
 
 
 def _written(figures: Any) -> str:

@@ -7,17 +7,26 @@ streaming multiprocessor. Its table of GPUs is known here from memory only: unve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
-from netsim.inference.deployment import BARE, Costs, Deployment
+from netsim.inference.deployment import Costs, Deployment
 from netsim.inference.limits import PHASES, Best, Limits, best_size
 from netsim.inference.load import load_deployment
 
 MODELS = ("llama3_70b", "gpt3_175b", "llama3_405b")
 REFERENCE = "h100"
-VARIANTS = ("lite", "lite_netbw", "lite_membw", "lite_membw_netbw", "lite_netbw_flops")
+VARIANTS: tuple[str, ...] = (
+    "lite",
+    "lite_netbw",
+    "lite_membw",
+    "lite_membw_netbw",
+    "lite_netbw_flops",
+)
+
+MACHINES = (REFERENCE, *VARIANTS)
 
 MATCHES = 0.995
 """What is at least this share of H100, 1.00 as it is printed, matches it."""
@@ -33,10 +42,10 @@ class Assumption:
     """Keys and values are not copied where GPUs are more than their heads."""
     tp_searched: bool = False
     """The best number of GPUs to a copy, instead of all that the network joins."""
-    attention: str = "causal"
-    all_reduce: str = "ring"
-    costs: Costs = BARE
-    """What software costs; without, the roofline alone."""
+    attention: str | None = None
+    """A prompt's pairs of tokens; None: as the deployment says, as below."""
+    all_reduce: str | None = None
+    costs: Costs | None = None
 
     @property
     def name(self) -> str:
@@ -48,12 +57,12 @@ class Assumption:
             found.append("KV shared")
         if self.tp_searched:
             found.append("tp searched")
-        if self.attention != "causal":
-            found.append("full attention")
-        if self.all_reduce != "ring":
-            found.append(f"{self.all_reduce} all-reduce")
-        if self.costs != BARE:
+        if self.attention is not None:
+            found.append(f"{self.attention} attention")
+        if self.costs is not None:
             found.append("measured costs")
+        if self.all_reduce is not None:
+            found.append(f"{self.all_reduce} all-reduce")
         return ", ".join(found) or "none of them"
 
 
@@ -65,6 +74,19 @@ ASSUMPTIONS = tuple(
     for overlap, shared, searched in product((False, True), repeat=3)
 )
 """All combinations of the three that decide, by the roofline alone."""
+
+
+def further_assumptions() -> tuple[Assumption, ...]:
+    """What else may be assumed, with all three: all pairs of tokens, and what software costs.
+
+    Costs are those that were measured on H100 (16 bits, vLLM of 2023), of every machine.
+    """
+    measured = load_deployment({"model": MODELS[0], "machine": REFERENCE, "costs": "h100_vllm"})
+    return (
+        replace(ALL, attention="full"),
+        replace(ALL, costs=measured.costs),
+        replace(ALL, costs=measured.costs, all_reduce="direct"),
+    )
 
 
 @dataclass(frozen=True)
@@ -90,17 +112,19 @@ def lite_table(
     models: Sequence[str] = MODELS,
     assumptions: Sequence[Assumption] = ASSUMPTIONS,
     limits: Limits | None = None,
+    tables: Mapping[str, Any] | None = None,
 ) -> list[LiteRow]:
     """Rows by model, phase, assumption and machine: H100 first, then its variants.
 
-    `models` are presets. Raises InputError if there is no such model.
+    `models` are presets; `tables` are those of a deployment that all have, such as `formats`.
+    Raises InputError if there is no such model, or a table is wrong.
     """
     asked, found = limits or Limits(), []
     for model in models:
-        machines = {one: _deployment(model, one) for one in (REFERENCE, *VARIANTS)}
+        machines = {one: deployment_on(one, model, tables or {}) for one in MACHINES}
         for phase, assumption in product(PHASES, assumptions):
             best = {
-                name: best_size(_assuming(one, assumption), asked, phase)
+                name: best_size(assuming(one, assumption), asked, phase)
                 for name, one in machines.items()
             }
             rates = {name: one.tokens_per_s_sm if one else 0.0 for name, one in best.items()}
@@ -119,17 +143,26 @@ def lite_table(
     return found
 
 
-def _deployment(model: str, machine: str) -> Deployment:
-    return load_deployment({"model": model, "machine": machine})
+def deployment_on(machine: str, model: str, tables: Mapping[str, Any]) -> Deployment:
+    """A model on one of `MACHINES`, with tables of a deployment."""
+    return load_deployment({**tables, "model": model, "machine": machine})
 
 
-def _assuming(deployment: Deployment, assumption: Assumption) -> Deployment:
-    options = replace(
-        deployment.options,
+def assuming(deployment: Deployment, assumption: Assumption) -> Deployment:
+    """The same deployment under an assumption."""
+    options = deployment.options
+    changed = replace(
+        options,
         tp=0 if assumption.tp_searched else deployment.machine.domain_gpus,
         overlap=assumption.overlap,
         kv_replicated=not assumption.kv_shared,
-        attention=assumption.attention,
-        all_reduce=assumption.all_reduce,
+        attention=assumption.attention or options.attention,
+        all_reduce=assumption.all_reduce or options.all_reduce,
     )
-    return replace(deployment, options=options, costs=assumption.costs)
+    return replace(deployment, options=changed, costs=assumption.costs or deployment.costs)
+
+
+def true_of(rows: Sequence[LiteRow], assumption: Assumption, phase: str) -> list[str]:
+    """The variants that match or outperform H100 in a phase, for every model of the rows."""
+    chosen = [row for row in rows if row.assumption == assumption and row.phase == phase]
+    return [one for one in VARIANTS if all(row.matches for row in chosen if row.machine == one)]

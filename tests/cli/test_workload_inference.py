@@ -1,0 +1,86 @@
+"""`netsim workload` of inference: deployments, Lite-GPUs against H100, and measured times."""
+
+import json
+
+import pytest
+from cli_outcome import fails
+
+from netsim.inference.lite import ASSUMPTIONS, MACHINES, MODELS
+
+
+def lines(result):
+    assert result.exit_code == 0, result.output
+    return [" ".join(line.split()) for line in result.stdout.splitlines()]
+
+
+def test_a_deployment(netsim):
+    found = lines(netsim("workload", "llama3_70b_lite"))
+    assert "matrices of a layer 855.6 M, 80 layers" in found
+    assert "a copy 32 GPUs, all-reduces behind computing (ring)" in found
+    assert any(line.startswith("decode 32 2.265GB 865,970 577 732 577 memory") for line in found)
+
+
+def test_a_deployment_that_is_changed(netsim):
+    changes = ("options.tp=0", "options.overlap=true", "limits.prompt=500", "costs=h100_vllm")
+    overrides = [one for change in changes for one in ("--set", change)]
+    told = json.loads(netsim("workload", "llama3_70b_lite", "--json", *overrides).stdout)
+    assert [one["tp"] for one in told["sizes"]] == [4, 8, 16, 32]
+    assert told["limits"]["prompt"] == 500
+    assert told["costs"]["layer_overhead"] > 0
+    best = told["sizes"][0]["decode"]
+    assert best["memory_batch"] == best["kv_capacity_tokens"] // 500
+
+
+def test_a_file(netsim, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text(
+        'model = "mixtral_8x7b"\nmachine = "h100"\n[options]\ntp = 2\n[limits]\nttft = "2s"\n'
+    )
+    told = json.loads(netsim("workload", "mine.toml", "--json").stdout)
+    assert (told["name"], told["limits"]["ttft"]) == ("mine", 2 * 10**12)
+    wrong = netsim("workload", "mine.toml", "--set", "options.tp=3")
+    assert fails(wrong, 2, "mine.toml: options.tp: 3 GPUs do not share 32 heads")
+
+
+def test_the_comparison(netsim):
+    found = lines(netsim("workload", "inference"))
+    assert any(line.startswith("llama3_405b, decode h100 lite lite_netbw") for line in found)
+    assert (
+        "overlap, KV shared, tp searched lite_netbw, lite_membw_netbw, lite_netbw_flops "
+        "lite_netbw, lite_membw_netbw"
+    ) in found
+    assert any(line.startswith("llama3_405b lite 32") for line in found)
+
+
+def test_the_comparison_as_json(netsim):
+    told = json.loads(netsim("workload", "inference", "--json").stdout)
+    assert told["models"] == list(MODELS)
+    n = len(told["rows"])
+    assert n == len(MODELS) * 2 * (len(ASSUMPTIONS) + 3) * len(MACHINES)
+    assert {row["machine"] for row in told["sizes"]} == set(MACHINES)
+
+
+@pytest.mark.parametrize("model", ["deepseek_v3", "mixtral_8x7b", "megatron_1t"])
+def test_the_comparison_of_another_model(netsim, model):
+    found = lines(netsim("workload", "inference", "--set", f"model={model}"))
+    fits = model == "mixtral_8x7b"
+    assert any(line.startswith("none of them -") for line in found) is not fits
+
+
+def test_what_is_refused(netsim):
+    def refused(*changes):
+        overrides = [one for change in changes for one in ("--set", change)]
+        return netsim("workload", "inference", *overrides)
+
+    assert fails(refused("model=gpt5"), 2, 'inference: model: there is no preset "gpt5"')
+    assert fails(refused("options.tp=8"), 2, "options.tp: is varied here")
+    assert fails(refused("machine=h100"), 2, "machine: is not known")
+    assert fails(refused("limits.ttft=fast"), 2, "limits.ttft")
+    assert fails(refused("costs.x=1"), 2, "costs.x: is not known")
+
+
+def test_deployments_are_listed_and_shown(netsim):
+    listed = " ".join(netsim("list", "deployments").stdout.split())
+    assert "llama3_70b_lite Llama3-70B in FP8 on 32 Lite-GPUs" in listed
+    assert 'machine = "lite"' in netsim("show", "deployment", "llama3_70b_lite").stdout
+    assert fails(netsim("show", "deployment", "llama"), 2, "there is no such deployment")
