@@ -283,6 +283,12 @@ def test_what_is_noted(tmp_path: Path) -> None:
     assert all(np.array_equal(again[name], log[name]) for name in log)
 
 
+def test_what_is_noted_is_whole_numbers(tmp_path: Path) -> None:
+    load = load_of(tmp_path, body("on_begin", "note(env, now, 1, 0.5)"), [], log_rows=1)
+    with pytest.raises(RunError, match=r"on_begin on host 0: .*'float' object cannot be"):
+        run(engine(star(2), load))
+
+
 def test_how_many_rows_hosts_may_note(tmp_path: Path) -> None:
     text = body("on_begin", "pass")
     for rows, said in (

@@ -10,10 +10,13 @@ follows, so that nearly every packet of a busy port would be waited for.
 
 `read_clock_ns` is there for profiles (profile.py), `bit_length` and `word_of` for series
 (series.py): which fields of a record are kept is known when a run begins, not when it is compiled.
+
+`write_behind` is for the rows of a program's log, whose numbers may be of several types.
 """
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable
 from functools import cache
@@ -54,11 +57,17 @@ def word_of(records: Any, index: int, word: int) -> int:
     return int(array.view(np.int64)[index * (array.itemsize // 8) + word])
 
 
-def _item_address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+def write_behind(table: Any, row: int, values: Any) -> None:
+    """Write whole numbers to a row of ``table``, behind its first column."""
+    for column, value in enumerate(values, 1):
+        table[row, column] = operator.index(value)
+
+
+def _item_address(context: Any, builder: Any, array_type: Any, array: Any, *index: Any) -> Any:
     from numba.core import cgutils
 
     struct = context.make_array(array_type)(context, builder, array)
-    return cgutils.get_item_pointer(context, builder, array_type, struct, [index], wraparound=False)
+    return cgutils.get_item_pointer(context, builder, array_type, struct, index, wraparound=False)
 
 
 @cache
@@ -193,6 +202,33 @@ def compiled_word_of() -> Callable[..., Any]:
     return chosen
 
 
+@cache
+def compiled_write_behind() -> Callable[..., Any]:
+    """`write_behind` for compiled code: a store for each number."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core.errors import TypingError
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator] # mypy skips Numba
+    def instruction(typing_context: Any, table: Any, row: Any, values: Any) -> tuple[Any, Any]:
+        if not all(isinstance(kind, types.Integer | types.Boolean) for kind in values):
+            raise TypingError("note() is given what is no whole number")
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            for k, kind in enumerate(values):
+                column = ir.Constant(ir.IntType(64), k + 1)
+                address = _item_address(context, builder, table, args[0], args[1], column)
+                value = builder.extract_value(args[2], k)
+                builder.store(context.cast(builder, value, kind, types.int64), address)
+            return context.get_dummy_value()
+
+        return types.void(table, types.int64, values), codegen
+
+    chosen: Callable[..., Any] = instruction
+    return chosen
+
+
 INSTRUCTIONS: dict[Callable[..., Any], Callable[[], Callable[..., Any]]] = {
     bit_length: compiled_bit_length,
     lowest_bit: compiled_lowest_bit,
@@ -200,5 +236,6 @@ INSTRUCTIONS: dict[Callable[..., Any], Callable[[], Callable[..., Any]]] = {
     read_clock_ns: compiled_read_clock_ns,
     take_tickets: compiled_take_tickets,
     word_of: compiled_word_of,
+    write_behind: compiled_write_behind,
 }
 """What gives the instruction itself, in place of its stand-in."""

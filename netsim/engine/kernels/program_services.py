@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import literal_unroll
-
 from netsim.engine.kernels.env import ProgramEnv
 from netsim.engine.kernels.holes import N_PROGRAM_TIMERS
 from netsim.engine.kernels.ids import NO_TASK, Bytes, HostId, Ps, TaskId, TimerSlot
+from netsim.engine.kernels.instructions import write_behind
 from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.rules import (
     LOG_FULL,
@@ -98,10 +97,7 @@ def note(env: ProgramEnv, now: Ps, *values: int) -> None:
         broken(env.engine.host, LOG_FULL, host.end_row - host.first_row)
     else:
         log[host.next_row, 0] = now
-        k = 1
-        for value in literal_unroll(values):  # which may be of several types
-            log[host.next_row, k] = value
-            k += 1
+        write_behind(log, host.next_row, values)
         host.next_row += 1
 
 
