@@ -1,8 +1,9 @@
-"""`netsim trace`: what one flow of a result did, or what its end waited for."""
+"""`netsim trace`: what one flow of a result did, or what a request or the end waited for."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,11 @@ SHOWN = tuple(name for name in EVENTS if name != "create")
 @click.command("trace")
 @click.argument("result", type=click.Path(path_type=Path))
 @click.option("--flow", metavar="N", help='Number of the flow, or "slowest".')
+@click.option(
+    "--request",
+    metavar="N",
+    help='Of a serving run: what this request waited for, or the worst: "ttft" or "tbt".',
+)
 @click.option("--critical", is_flag=True, help="Show the critical path in place of a flow.")
 @click.option("--step", type=click.IntRange(0), help="Of a job: the critical path of this step.")
 @click.option("--from", "since", metavar="TIME", help="Leave out what is earlier, such as 10us.")
@@ -68,6 +74,7 @@ SHOWN = tuple(name for name in EVENTS if name != "create")
 def command(
     result: Path,
     flow: str | None,
+    request: str | None,
     critical: bool,
     step: int | None,
     since: str | None,
@@ -82,7 +89,7 @@ def command(
     directory: Path | None,
     quiet: bool,
 ) -> None:
-    """Show what one flow of RESULT did, or what the end of the run waited for.
+    """Show what one flow of RESULT did, or what a request or the end of the run waited for.
 
     RESULT is a directory that netsim run has written. It holds no trace. With --flow its
     experiment is simulated again, which gives the same run, until the flow is done: its packets,
@@ -92,15 +99,26 @@ def command(
     With --critical nothing is simulated. Of the task or flow that ended last it shows which one it
     waited for, and that one, back to the start, and how long of that time hosts computed, flows
     took alone in the network or waited there, and software took.
+
+    Nor is with --request, which shows of one request to a served model when it waited for what, and
+    what its longest gaps between tokens are made of.
     """
     from netsim.results import load_result
     from netsim.units import parse_time_ps
 
     loaded = load_result(result)
+    if request is not None:
+        given = {"flow": flow, "critical": critical or None, "step": step, "from": since}
+        given |= {"until": until, "seq": seq, "events": events, "fields": fields, "plot": plot}
+        _alone("request", given)
+        from netsim.cli.request import show_request
+
+        show_request(loaded, request, Outputs(limit, csv, parquet, quiet))
+        return
     since_ps = parse_time_ps(since) if since else 0
     if critical or flow is None:
         given = {"flow": flow, "until": until, "seq": seq, "events": events, "fields": fields}
-        given["plot"] = plot
+        given |= {"plot": plot}
         _check_critical(critical, given)
         from netsim.cli.critical import show_critical
 
@@ -133,18 +151,26 @@ def command(
         raise SystemExit(interruption.exit_code)
 
 
-def _check_critical(critical: bool, given: dict[str, str | None]) -> None:
+def _check_critical(critical: bool, given: Mapping[str, object]) -> None:
     """Raise InputError unless the critical path alone is asked for."""
     if not critical:
         raise InputError(
-            "says neither of what", key="--flow", hint="--flow N for a flow, or --critical"
+            "says neither of what",
+            key="--flow",
+            hint="--flow N for a flow, --request N for a request, or --critical",
         )
+    if given["plot"] is not None:
+        hint = "netsim plot RESULT --kind timeline --critical"
+        raise InputError("--plot and --critical cannot stand together", hint=hint)
+    _alone("critical", given)
+
+
+def _alone(asked: str, given: Mapping[str, object]) -> None:
+    """Raise InputError if an option is given beside one with which it means nothing."""
     for name, value in given.items():
         if value is not None:
             hint = "leave one of them out"
-            if name == "plot":
-                hint = "netsim plot RESULT --kind timeline --critical"
-            raise InputError(f"--{name} and --critical cannot stand together", hint=hint)
+            raise InputError(f"--{name} and --{asked} cannot stand together", hint=hint)
 
 
 def flow_number(result: Result, text: str) -> int:

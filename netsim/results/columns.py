@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from netsim.results.column import Column
 from netsim.results.serving_columns import ITERATIONS, REQUESTS, SERVING_SWEEP
-from netsim.results.trace_columns import CRITICAL, TRACE
+from netsim.results.trace_columns import CRITICAL, STORY, TRACE
 
 FLOWS = (
     Column("flow", "index", "number of the flow, in the order in which the traffic gave them"),
@@ -348,6 +348,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         ("sweep", SWEEP),
         ("trace", TRACE),
         ("critical", CRITICAL),
+        ("story", STORY),
     )
 }
 

@@ -17,6 +17,13 @@ REQUESTS = (
         null_below_zero=True,
     ),
     Column(
+        "kv_first_flow",
+        "index",
+        "first of the flows that carry its KV cache; null where none is sent",
+        null_below_zero=True,
+    ),
+    Column("kv_flows", "flows", "how many these are, with numbers one behind the other"),
+    Column(
         "started_ps",
         "ps",
         "when its prompt began to be computed; null of what has not happened, here and below",

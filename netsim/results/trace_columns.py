@@ -77,3 +77,30 @@ CRITICAL = (
     Column("label", "", "name that the traffic gave the task or the flow"),
     Column("ideal_ps", "ps", "what the flow takes alone in the network; null of what is no flow"),
 )
+
+STORY = (
+    Column("from_ps", "ps", "when it began"),
+    Column("until_ps", "ps", "when it ended, and the next row begins"),
+    Column(
+        "what",
+        "",
+        "queueing: its prompt waits; prefill: it is computed; kv: its KV cache is on its way; "
+        "joining: it is there and waits for an iteration; decode: it is in one, whose end gives a "
+        "token, or waits for the next; lost: its machine failed, and it has to begin again",
+    ),
+    Column("machine", "index", "of the row"),
+    Column("token", "index", "output token that the row ends with, from 1; null of none"),
+    Column(
+        "iterations",
+        "iterations",
+        "of that machine that were under way; of prefill and decode: 1, with it in it",
+    ),
+    Column("batch", "sequences", "that decoded in these, all together"),
+    Column("prompt_tokens", "tokens", "of prompts in these, all together"),
+    Column("computing_ps", "ps", "of the row's time what these computed"),
+    Column("network_ps", "ps", "of the row's time what these were on the network, or the KV cache"),
+    Column("down_ps", "ps", "of the row's time what the machine was down"),
+    Column("flow", "index", "of kv: the flow that was delivered last; else null"),
+    Column("flow_ps", "ps", "of kv: the time that this flow took; else null"),
+    Column("ideal_ps", "ps", "of kv: what it takes alone in the network; else null"),
+)

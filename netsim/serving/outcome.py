@@ -71,6 +71,8 @@ def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> Outcome:
         "output_tokens": plan.requests.output_tokens,
         "first_machine": plan.first_machine,
         "second_machine": plan.second_machine,
+        "kv_first_flow": np.where(plan.kv_flows > 0, plan.kv_first_flow, -1),
+        "kv_flows": plan.kv_flows,
         **times,
         "queueing_ps": _since(arrival, times["started_ps"]),
         "ttft_ps": _since(arrival, times["first_token_ps"]),

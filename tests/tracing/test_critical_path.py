@@ -217,7 +217,11 @@ def test_what_has_no_critical_path(netsim: Callable[..., Result]) -> None:
     write("ndp", 'kind = "batch_server"\nrequests = 2')
     assert netsim("run", "small.toml", "--out", "p").exit_code == 0
     assert "batch_server is a program" in fails("p", "--critical")
-    assert "--flow N for a flow, or --critical" in fails("p")
+    assert "--flow N for a flow, --request N for a request, or --critical" in fails("p")
+    assert "p: serves no requests" in fails("p", "--request", "0")
+    assert "--flow and --request cannot stand together" in fails(
+        "p", "--request", "0", "--flow", "1"
+    )
     assert "--seq and --critical cannot stand together" in fails("p", "--critical", "--seq", "1")
     write("ndp", PIPELINE)
     assert netsim("run", "small.toml", "--out", "r").exit_code == 0

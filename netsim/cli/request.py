@@ -1,0 +1,161 @@
+"""`netsim trace --request`: what one request of a serving run waited for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netsim.cli.tables import common_unit, count, number
+from netsim.cli.trace_outputs import Outputs, write_tables
+from netsim.cli.wide import Column, Wide, show
+from netsim.errors import InputError
+from netsim.units import format_time, written
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from netsim.results import Result
+    from netsim.tracing.request_story import RequestStory
+
+WORST = {"ttft": "ttft_ps", "tbt": "tbt_max_ps"}
+"""What may stand for a number: the request with the largest of a column of requests.parquet."""
+
+GAPS = 5
+"""So many of the longest gaps are shown."""
+
+SAID = {
+    "queueing": "waiting for prefill",
+    "prefill": "prefill",
+    "kv": "KV cache on its way",
+    "joining": "waiting to join",
+    "decode": "decoding",
+    "lost": "lost, waiting to begin again",
+}
+
+
+def show_request(result: Result, text: str, outputs: Outputs) -> None:
+    """Tell the story of a request of a result, or write it, as asked for."""
+    from netsim.tracing.request_story import request_story
+
+    story = request_story(result, request_number(result, text))
+    write_tables("story", story.rows, outputs.csv, outputs.parquet)
+    if outputs.quiet:
+        return
+    for line in headlines(story):
+        click.echo(line)
+    show(story_table(story))
+    gaps = story.gaps()
+    if len(gaps):
+        show(gap_table(gaps))
+    for line in hints(story):
+        click.echo(line)
+
+
+def request_number(result: Result, text: str) -> int:
+    """The number of the request that is meant."""
+    if re.fullmatch("[0-9]{1,18}", text):
+        return int(text)
+    if text not in WORST:
+        hint = f"a whole number, or {' or '.join(WORST)}, the one with the longest"
+        raise InputError(f"{written(text)} is no request", key="--request", hint=hint)
+    requests = result.requests
+    if requests is None:
+        raise InputError("serves no requests", file=str(result.path))
+    found = requests.drop_nulls(WORST[text]).sort(WORST[text], descending=True)
+    if not len(found):
+        raise InputError("no request has one", file=str(result.path), key="--request")
+    return int(found["request"][0])
+
+
+def headlines(story: RequestStory) -> Iterator[str]:
+    """The request, and what it saw."""
+    one = story.request
+    prompt, output = (f"{one[name]:,}" for name in ("prompt_tokens", "output_tokens"))
+    done = "" if one["done_ps"] is not None else f", of which it was told {one['tokens']:,}"
+    named = f"request {one['request']} of {story.point}"
+    yield f"{named}: {prompt} tokens of prompt, {output} of output{done}"
+    parts = [f"arrival {format_time(one['arrival_ps'], 5)}"]
+    for name, title in (("ttft_ps", "time to first token"), ("tbt_p50_ps", "gaps: median")):
+        if one[name] is not None:
+            parts.append(f"{title} {format_time(one[name], 4)}")
+    if one["tbt_max_ps"] is not None:
+        parts.append(f"99 % {format_time(one['tbt_p99_ps'], 4)}")
+        parts.append(f"longest {format_time(one['tbt_max_ps'], 4)}")
+    yield ", ".join(parts)
+
+
+def story_table(story: RequestStory) -> Wide:
+    """A row for each thing that the request did, its tokens on one machine together."""
+    rows = list(_stretches(story.rows))
+    unit, scale = common_unit([row["until_ps"] for row in rows])
+    columns = [
+        Column(f"from\n{unit}", [number(row["from_ps"], scale) for row in rows]),
+        Column(f"time\n{unit}", [number(row["until_ps"] - row["from_ps"], scale) for row in rows]),
+        Column("what", [SAID[row["what"]] for row in rows], left=True),
+        Column("machine", [str(row["machine"]) for row in rows]),
+        Column("its\niterations", [count(row["iterations"]) for row in rows], rank=1),
+        Column("prompt\ntokens", [count(row["prompt_tokens"]) for row in rows], rank=2),
+        Column("decoding\nmean", [_mean(row, "batch") for row in rows], rank=3),
+        Column(f"network\n{unit}", [number(row["network_ps"], scale) for row in rows], rank=4),
+    ]
+    if any(row["down_ps"] for row in rows):
+        columns.append(Column(f"down\n{unit}", [number(row["down_ps"], scale) for row in rows], 5))
+    return Wide(columns, elsewhere="--csv has all")
+
+
+def _stretches(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Rows that follow on one another and are alike, as one."""
+    open_: dict[str, Any] | None = None
+    for row in table.iter_rows(named=True):
+        if open_ is not None and (open_["what"], open_["machine"]) == (row["what"], row["machine"]):
+            open_["until_ps"] = row["until_ps"]
+            for name in ("iterations", "batch", "prompt_tokens", "network_ps", "down_ps"):
+                open_[name] += row[name]
+            continue
+        if open_ is not None:
+            yield open_
+        open_ = dict(row)
+    if open_ is not None:
+        yield open_
+
+
+def _mean(row: Mapping[str, Any], name: str) -> str:
+    return number(row[name] / row["iterations"]) if row["iterations"] else "-"
+
+
+def gap_table(gaps: pl.DataFrame) -> Wide:
+    """The longest gaps between tokens, and what they are made of; the median beside them."""
+    longest = gaps.sort("gap_ps", descending=True, maintain_order=True).head(GAPS)
+    median = gaps.sort("gap_ps")[(len(gaps) - 1) // 2]
+    rows = [*longest.iter_rows(named=True), *median.iter_rows(named=True)]
+    names = [*(f"token {row['token']}" for row in rows[:-1]), f"median, token {rows[-1]['token']}"]
+    unit, scale = common_unit([row["gap_ps"] for row in rows])
+    columns = [Column("gap before", names, left=True)]
+    columns.append(Column(f"at\n{unit}", [number(row["from_ps"], scale) for row in rows], rank=4))
+    columns.append(Column(f"gap\n{unit}", [number(row["gap_ps"], scale) for row in rows]))
+    for name, title in (
+        ("kv_ps", "KV cache"),
+        ("waiting_ps", "waiting"),
+        ("down_ps", "down"),
+        ("computing_ps", "computing"),
+        ("network_ps", "network"),
+    ):
+        if any(row[name] for row in rows):
+            columns.append(Column(f"{title}\n{unit}", [number(row[name], scale) for row in rows]))
+    for name, title, rank in (("batch", "decoding", 2), ("prompt_tokens", "prompt\ntokens", 3)):
+        columns.append(Column(title, [count(row[name]) for row in rows], rank))
+    return Wide(columns, title="Longest gaps between its tokens", elsewhere="--csv has all")
+
+
+def hints(story: RequestStory) -> Iterator[str]:
+    """Which flow the KV cache waited for, and where to look further."""
+    for row in story.rows.filter(story.rows["flow"].is_not_null()).iter_rows(named=True):
+        times = row["flow_ps"] / max(1, row["ideal_ps"])
+        yield (
+            f"the last flow of its KV cache was {row['flow']}, of {story.request['kv_flows']}: "
+            f"{format_time(row['flow_ps'], 4)}, {times:.3f} times what it takes alone "
+            f"(--flow {row['flow']} shows what it waited for)"
+        )

@@ -1,0 +1,204 @@
+"""The story of one request."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from serving_case import Row, log_of, mixed_plan, plan_of, row, split_run
+
+from netsim.cli.request import gap_table, headlines, hints, request_number, story_table
+from netsim.cli.wide import Wide
+from netsim.errors import InputError
+from netsim.model.serving import (
+    DONE,
+    DOWN,
+    FIRST_TOKEN,
+    ITERATION,
+    JOINED,
+    LOST,
+    MIXED,
+    STARTED,
+    UP,
+    ServingPlan,
+)
+from netsim.results.files import _array
+from netsim.running.serving import serving_result
+from netsim.tracing.request_story import request_story
+
+FLOWS = {
+    "flow": np.arange(4),
+    "start_ps": np.array([300, 310, 420, 400]),
+    "fct_ps": np.array([120, 125, 40, 50]),
+    "ideal_ps": np.array([40, 50, 40, 40]),
+}
+
+
+def result_of(plan: ServingPlan, rows: list[Row], *, complete: bool = True) -> Any:
+    """The result of a run, its tables as they are read back."""
+    log = log_of(rows)
+    tables, summary = serving_result(plan, log, FLOWS, complete=complete)
+
+    def read(table: dict[str, np.ndarray]) -> pl.DataFrame:
+        columns = {
+            name: pl.Series(_array(column, null_below_zero=name.endswith(("_ps", "_machine"))))
+            for name, column in table.items()
+        }
+        return pl.DataFrame(columns)
+
+    found = {name: read(table) for name, table in tables.items()}
+    return SimpleNamespace(
+        path="here",
+        name="served",
+        log=pl.DataFrame(log),
+        flows=read(FLOWS),
+        summary=summary,
+        **found,
+    )
+
+
+def told(rows: pl.DataFrame, *names: str) -> list[tuple[Any, ...]]:
+    return rows.select("what", "from_ps", "until_ps", "machine", "token", *names).rows()
+
+
+def test_a_request_that_is_decoded_elsewhere() -> None:
+    story = request_story(result_of(*split_run()), 1)
+    assert told(story.rows, "iterations", "batch", "prompt_tokens") == [
+        ("queueing", 150, 300, 0, None, 1, 0, 10),
+        ("prefill", 300, 400, 0, 1, 1, 0, 20),
+        ("kv", 400, 470, 1, None, 1, 1, 0),
+        ("joining", 470, 500, 1, None, 1, 1, 0),
+        ("decode", 500, 560, 1, 2, 1, 2, 0),
+        ("decode", 560, 640, 1, 3, 1, 1, 0),
+        ("decode", 640, 700, 1, 4, 1, 1, 0),
+    ]
+
+
+def test_the_flow_that_was_last() -> None:
+    story = request_story(result_of(*split_run()), 0)
+    (kv,) = story.rows.filter(pl.col("what") == "kv").iter_rows(named=True)
+    assert (kv["flow"], kv["flow_ps"], kv["ideal_ps"], kv["network_ps"]) == (1, 125, 50, 140)
+    (line,) = hints(story)
+    assert line.startswith("the last flow of its KV cache was 1, of 2: 125ps, 2.500 times")
+
+
+def test_what_gaps_are_made_of() -> None:
+    gaps = request_story(result_of(*split_run()), 1).gaps()
+    assert gaps.select("token", "gap_ps", "kv_ps", "waiting_ps", "computing_ps").rows() == [
+        (2, 160, 70, 30, 60),
+        (3, 80, 0, 0, 80),
+        (4, 60, 0, 0, 60),
+    ]
+    assert gaps["batch"].to_list() == [2, 1, 1]
+
+
+def test_gaps_are_those_of_the_table() -> None:
+    result = result_of(*split_run())
+    for request in (0, 1):
+        gaps = request_story(result, request).gaps()["gap_ps"]
+        assert gaps.max() == result.requests["tbt_max_ps"][request]
+        assert gaps[0] == result.requests["first_gap_ps"][request]
+        assert gaps.mean() == result.requests["tbt_mean_ps"][request]
+
+
+def failing() -> tuple[ServingPlan, list[Row]]:
+    """A mixed machine that cuts the prompt in two, fails at 45 for 55, and does it all again."""
+    return mixed_plan([(5, 8, 3)]), [
+        row(0, 10, STARTED, 0),
+        row(0, 18, ITERATION, start_ps=10, tokens=5),
+        row(0, 26, ITERATION, start_ps=18, tokens=3),
+        row(0, 26, FIRST_TOKEN, 0),
+        row(0, 26, JOINED, 0),
+        row(0, 40, ITERATION, start_ps=30, batch=1, context=9),
+        row(0, 45, LOST, 0, tokens=2),
+        row(0, 45, DOWN),
+        row(0, 100, UP),
+        row(0, 102, STARTED, 0),
+        row(0, 112, ITERATION, start_ps=102, tokens=10),
+        row(0, 112, FIRST_TOKEN, 0),
+        row(0, 112, DONE, 0, tokens=3),
+    ]
+
+
+def test_a_request_whose_machine_failed() -> None:
+    story = request_story(result_of(*failing()), 0)
+    assert told(story.rows, "down_ps") == [
+        ("queueing", 5, 10, 0, None, 0),
+        ("prefill", 10, 18, 0, None, 0),
+        ("prefill", 18, 26, 0, 1, 0),
+        ("decode", 26, 40, 0, 2, 0),
+        ("decode", 40, 45, 0, None, 0),
+        ("lost", 45, 102, 0, None, 55),
+        ("prefill", 102, 112, 0, 3, 0),
+    ]
+    last = story.gaps().row(-1, named=True)
+    assert (last["gap_ps"], last["down_ps"], last["computing_ps"], last["waiting_ps"]) == (
+        72,
+        55,
+        10,
+        7,
+    )
+
+
+def test_a_request_that_is_not_done() -> None:
+    plan, rows = split_run()
+    rows = [one for one in rows if one["time_ps"] <= 440]
+    story = request_story(result_of(plan, rows, complete=False), 1)
+    assert told(story.rows) == [("queueing", 150, 300, 0, None), ("prefill", 300, 400, 0, 1)]
+    assert next(headlines(story)).endswith("of which it was told 1")
+
+
+def test_a_request_that_waits_behind_iterations_of_others() -> None:
+    """Of an iteration that is under way as it comes, the part that it waits for counts."""
+    plan = plan_of([MIXED], [(0, 4, 1), (50, 4, 1)], all_reduces="packets")
+    rows = [
+        row(0, 0, STARTED, 0),
+        row(0, 100, ITERATION, start_ps=0, tokens=4),
+        row(0, 100, FIRST_TOKEN, 0),
+        row(0, 100, DONE, 0, tokens=1),
+        row(0, 100, STARTED, 1),
+        row(0, 200, ITERATION, start_ps=100, tokens=4),
+        row(0, 200, FIRST_TOKEN, 1),
+        row(0, 200, DONE, 1, tokens=1),
+    ]
+    story = request_story(result_of(plan, rows), 1)
+    first = story.rows.row(0, named=True)
+    assert first["what"] == "queueing"
+    assert first["computing_ps"] + first["network_ps"] == 50
+    assert not len(story.gaps())
+
+
+def cells(table: Wide) -> dict[str, list[str]]:
+    return {column.name: column.cells for column in table.columns}
+
+
+def test_what_is_printed() -> None:
+    story = request_story(result_of(*split_run()), 1)
+    assert list(headlines(story)) == [
+        "request 1 of served: 20 tokens of prompt, 4 of output",
+        "arrival 150ps, time to first token 250ps, gaps: median 80ps, 99 % 160ps, longest 160ps",
+    ]
+    table = cells(story_table(story))
+    assert table["what"] == [
+        *("waiting for prefill", "prefill", "KV cache on its way", "waiting to join", "decoding"),
+    ]
+    assert table["its iterations"] == ["1", "1", "1", "1", "3"]
+    assert table["time ps"] == ["150", "100", "70", "30", "200"]
+    gaps = cells(gap_table(story.gaps()))
+    assert gaps["gap before"] == ["token 2", "token 3", "token 4", "median, token 3"]
+    assert gaps["KV cache ps"] == ["70", "0", "0", "0"]
+
+
+def test_requests_by_name() -> None:
+    result = result_of(*split_run())
+    assert [request_number(result, text) for text in ("7", "ttft", "tbt")] == [7, 1, 0]
+    with pytest.raises(InputError, match="is no request"):
+        request_number(result, "-1")
+    with pytest.raises(InputError, match="request 2 does not exist"):
+        request_story(result, 2)
+    result.requests = None
+    with pytest.raises(InputError, match="serves no requests"):
+        request_story(result, 0)
