@@ -1,0 +1,45 @@
+"""How long an iteration of a machine takes, from what its leader's record says.
+
+Compiled into the engine, as `machine.py` is; the formulas are those of `netsim.inference.cost`.
+"""
+
+from netsim.inference.cost import IterationCost, iteration_ps
+from netsim.serving.state import SHRUNK
+
+
+def cost_of(host):
+    """The cost of the host's machine: what a program's record holds are numbers alone."""
+    return IterationCost(
+        layers=host.cost_layers,
+        tp=host.cost_tp,
+        prompt_row_ps=host.cost_prompt_row_ps,
+        decode_row_ps=host.cost_decode_row_ps,
+        weights_ps=host.cost_weights_ps,
+        experts_ps=host.cost_experts_ps,
+        expert_share=host.cost_expert_share,
+        pair_ps=host.cost_pair_ps,
+        context_ps=host.cost_context_ps,
+        kv_ps=host.cost_kv_ps,
+        activation_ps=host.cost_activation_ps,
+        head_read_ps=host.cost_head_read_ps,
+        head_row_ps=host.cost_head_row_ps,
+        layers_ps=host.cost_layers_ps,
+        iteration_ps=host.cost_iteration_ps,
+        sequence_ps=host.cost_sequence_ps,
+        launch_ahead=host.cost_launch_ahead != 0,
+        all_reduces=host.cost_all_reduces,
+        all_reduce_ps=host.cost_all_reduce_ps,
+        reduced_row_ps=host.cost_reduced_row_ps,
+        row_bytes=host.cost_row_bytes,
+        overlap=host.cost_overlap != 0,
+    )
+
+
+def duration_of(env):
+    """Of the iteration that begins; with a GPU less, the others do its part as well."""
+    host = env.host
+    rows = host.tokens + host.batch
+    duration = iteration_ps(cost_of(host), rows, host.pairs, host.batch, host.context)
+    if host.state == SHRUNK:
+        duration = duration * host.size // (host.size - 1)
+    return duration

@@ -1,0 +1,187 @@
+"""Who serves which request, and what it costs: settled before the run.
+
+The router deals requests out by its own estimate (`dispatch.py`). A prompt is work for as long as
+it takes alone in an iteration; a token that is decoded, for its share of an iteration of as many
+sequences of mean length as a machine holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.inference import (
+    Deployment,
+    IterationCost,
+    iteration_cost,
+    iteration_ps,
+    kv_capacity_tokens,
+    prompt_pairs,
+)
+from netsim.inference.roofline import weight_bytes
+from netsim.model.serving import DECODE, MIXED, PREFILL, ROLES, Machines, Requests, ServingPlan
+from netsim.serving.dispatch import dispatch
+from netsim.serving.requests import Drawn
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The machines of one role."""
+
+    role: int
+    deployment: Deployment
+    n: int
+
+    @property
+    def cost(self) -> IterationCost:
+        """What an iteration costs."""
+        return iteration_cost(self.deployment)
+
+    @property
+    def capacity_tokens(self) -> int:
+        """Room for KV cache."""
+        return kv_capacity_tokens(self.deployment)
+
+    @property
+    def shrunk_tokens(self) -> int:
+        """Room for KV cache without one of the GPUs, whose part of the weights the others hold."""
+        one, tp = self.deployment, self.deployment.tp
+        if tp == 1:
+            return 0
+        usable = one.machine.memory * one.options.memory_share
+        weights = weight_bytes(one)
+        free, left = usable - weights, usable * (tp - 1) - weights * tp
+        return max(0, int(self.capacity_tokens * left / (free * tp)))
+
+    @property
+    def causal(self) -> bool:
+        """Whether a prompt's token looks at those before it alone."""
+        return self.deployment.options.attention == "causal"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """By what requests are served.
+
+    Attributes:
+        dispatch: how the router deals them out.
+        max_batch: sequences that a machine computes with, at most.
+        ttft_ps, tbt_ps: the objective; None: there is none.
+        kv: "after" or "layers".
+        all_reduces: "formula" or "packets".
+    """
+
+    dispatch: str
+    max_batch: int
+    ttft_ps: int | None
+    tbt_ps: int | None
+    kv: str
+    all_reduces: str
+
+
+def place_machines(groups: Mapping[int, Group], hosts: Ints) -> Machines:
+    """Machines role by role, GPU by GPU on the given hosts."""
+    role = np.repeat([group.role for group in groups.values()], [g.n for g in groups.values()])
+    size = np.array([groups[one].deployment.tp for one in role.tolist()])
+    ptr = np.concatenate([[0], np.cumsum(size)])
+    return Machines(role.astype(np.int8), ptr, hosts[: ptr[-1]].astype(np.int32))
+
+
+def strided(groups: Mapping[int, Group], stride: int) -> Ints:
+    """The host of each GPU of each machine, where a machine's are `stride` hosts apart.
+
+    So many machines of a role take turns on the hosts from the first free one on.
+    """
+    found, free = [], 0
+    for group in groups.values():
+        tp = group.deployment.tp
+        if group.n % stride:
+            message = f"{group.n} {ROLES[group.role]} machines do not take turns by {stride}"
+            raise InputError(message, key="traffic.stride", hint=f"a divisor of {group.n}")
+        machine, gpu = np.arange(group.n)[:, None], np.arange(tp)
+        at = machine // stride * (stride * tp) + machine % stride + gpu * stride
+        found.append(free + at.reshape(-1))
+        free += group.n * tp
+    return np.concatenate(found)
+
+
+def plan_of(
+    groups: Mapping[int, Group],
+    machines: Machines,
+    drawn: Drawn,
+    rules: Rules,
+    rng: np.random.Generator,
+) -> ServingPlan:
+    """The plan of a run. Raises InputError if a request is longer than a machine has room for."""
+    requests = drawn.requests
+    for group in groups.values():
+        if group.role != PREFILL:
+            drawn.check_room(group.capacity_tokens, f"a {ROLES[group.role]} machine")
+    first = groups[MIXED] if MIXED in groups else groups[PREFILL]
+    _check_prompts(requests, first)
+    work = _prompt_work(first, requests)
+    if first.role == MIXED:
+        work = work + _decode_work(first, requests, rules.max_batch)
+    given = dispatch(rules.dispatch, requests.arrival_ps, work, first.n, rng)
+    second = np.full(len(requests), -1, np.int32)
+    if DECODE in groups:
+        later = np.flatnonzero(requests.output_tokens > 1)
+        work = _decode_work(groups[DECODE], requests, rules.max_batch)
+        to = dispatch(rules.dispatch, given.done_ps[later], work[later], groups[DECODE].n, rng)
+        second[later] = first.n + to.machine
+    known = [groups.get(role) for role in range(len(ROLES))]
+    costs = [None if group is None else group.cost for group in known]
+    nothing = np.zeros(len(requests), np.int64)
+    return ServingPlan(
+        machines=machines,
+        requests=requests,
+        first_machine=given.machine,
+        second_machine=second,
+        costs=(costs[MIXED], costs[PREFILL], costs[DECODE]),
+        kv_capacity_tokens=(_room(known[MIXED]), _room(known[PREFILL]), _room(known[DECODE])),
+        ttft_ps=rules.ttft_ps,
+        tbt_ps=rules.tbt_ps,
+        kv=rules.kv,
+        kv_first_flow=nothing,
+        kv_flows=nothing,
+        all_reduces=rules.all_reduces,
+    )
+
+
+def _room(group: Group | None) -> int:
+    return 0 if group is None else group.capacity_tokens
+
+
+def _check_prompts(requests: Requests, group: Group) -> None:
+    most = int(requests.prompt_tokens.max())
+    if most > group.capacity_tokens:
+        message = (
+            f"a prompt has {most:,} tokens, and the KV cache of a {ROLES[group.role]} machine "
+            f"has room for {group.capacity_tokens:,}"
+        )
+        raise InputError(message, key="traffic.lengths", hint="shorter prompts, or more GPUs")
+
+
+def _prompt_work(group: Group, requests: Requests) -> Ints:
+    """int64[n]: how long each prompt takes alone."""
+    cost, lengths = group.cost, np.unique(requests.prompt_tokens)
+    takes = [
+        iteration_ps(cost, tokens, prompt_pairs(group.causal, 0, tokens), 0, 0)
+        for tokens in lengths.tolist()
+    ]
+    found: Ints = np.array(takes, np.int64)[np.searchsorted(lengths, requests.prompt_tokens)]
+    return found
+
+
+def _decode_work(group: Group, requests: Requests, max_batch: int) -> Ints:
+    """int64[n]: the share of each request in a machine's time while it decodes."""
+    length = int((requests.prompt_tokens + requests.output_tokens).mean())
+    batch = max(1, min(max_batch, len(requests), group.capacity_tokens // length))
+    takes = iteration_ps(group.cost, batch, 0, batch, batch * length)
+    return (requests.output_tokens - 1) * takes // batch

@@ -1,0 +1,73 @@
+"""What a leader keeps of its machine, of its requests, and of what else its tasks are.
+
+Fields of the program's records (`netsim.program`). Lists of requests are linked through `next`, and
+known by the places of their first and last task; -1 is none.
+"""
+
+from __future__ import annotations
+
+from netsim.inference.cost import IterationCost
+
+REQUEST, KV_SENT, CHANGE = range(1, 4)
+"""What a task of a leader is to the program, its field `role`: a request, which comes as the task
+is done; the leader's own part of a KV cache, sent; or, never started, a note that the machine
+changes. Of other tasks, 0."""
+
+DOWN, WHOLE, SHRUNK = range(3)
+"""What a machine is, and becomes by a change."""
+
+TASK_STATE = (
+    "role",
+    # Of a request:
+    "request",  # its number
+    "prompt",  # its tokens
+    "output",
+    "told",  # output tokens that were told
+    "left",  # tokens to be computed before the next one can be told; 0: it decodes
+    "next",  # in the list that it is in
+    "kv",  # the first of the tasks that send its KV cache; -1: it is not sent
+    "parts",  # of its KV cache that have been started
+    "sending",  # tasks of the leader that send its KV cache and are not done
+    # Of a part of a KV cache: its request's task. Of a change: what the machine becomes, and when.
+    "of",
+    "at_ps",
+)
+
+HOST_STATE = (
+    "role",  # 1 + its machine's, of a leader
+    "state",  # DOWN, WHOLE or SHRUNK
+    "busy",  # 1 during an iteration
+    "start_ps",  # of the iteration
+    "duration_ps",
+    "tokens",  # of prompts in it
+    "context",  # of all that decode, in tokens
+    "pairs",  # of prompt tokens and those before them
+    "batch",  # how many decode
+    "sequences",  # that have KV cache and are computed with
+    "used",  # tokens of KV cache, reserved
+    "room",  # of all, whole and shrunk
+    "shrunk_room",
+    "open",  # requests that are not over here
+    "change",  # the next one, and the one behind the last
+    "changes_end",
+    "starts",  # tasks that send a part of a KV cache
+    "part",  # the one that is sent next in this iteration
+    "n_parts",  # of a KV cache; 0 where none is sent
+    "size",  # of the machine, GPUs
+    "causal",  # 1 if a token looks at those before it only
+    # Requests that wait, the head partly computed; that are to be told their first token as the
+    # iteration ends; that decode; and of these the first one that has not been told to.
+    "waiting",
+    "waiting_end",
+    "filling",
+    "filling_end",
+    "decoding",
+    "decoding_end",
+    "fresh",
+    *((f"cost_{name}", float) for name in IterationCost._fields),
+)
+
+END, PART, TURN, BEGIN = range(4)
+"""Timers: an iteration ends; a part of KV caches goes; the machine changes; an iteration begins."""
+
+TIMERS = 4

@@ -1,0 +1,221 @@
+"""Serving of a language model: requests come, machines of GPUs answer them token by token.
+
+A machine is `tp` hosts, a GPU each, that hold one copy of the model of a `deployment`: a file, one
+that comes with netsim, or a table [traffic.deployment]; `netsim workload` says what it takes. With
+`machines` all of them prefill prompts and decode; with `prefill_machines` and `decode_machines`
+these are split, and the KV cache of each prompt goes from one to the other, after the prompt or
+layer by layer behind its computation. Which machines serve a request is settled before the run, by
+`dispatch`; everything else as it goes on.
+
+A machine works in iterations. In each of them all of its sequences that decode are computed a
+token further, and of the prompts that wait, in the order in which they came, as many as there is
+room for: in `token_budget`, in `max_batch` sequences, and in the KV cache, in which a request takes
+what it will need in the end. A prompt too long for what is left of the budget is cut (`chunked`) or
+waits. How long an iteration takes says the deployment's model, all-reduces included; what it brings
+is told at its end. A machine that fails loses what was in its memory, and computes prompts and
+tokens so far once more.
+
+It is a program: who is in which iteration is found out while the run goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.flows import TrafficContext, Workload
+from netsim.inference import Deployment, load_deployment
+from netsim.model.serving import DECODE, LOG, MIXED, PREFILL
+from netsim.network import Network
+from netsim.params import REQUIRED, Param
+from netsim.serving import machine
+from netsim.serving.changes import changes_of, check_shrunk
+from netsim.serving.dispatch import DISPATCH
+from netsim.serving.failures import FAILURE_PARAMS, failures_of
+from netsim.serving.plan import Group, Rules, place_machines, plan_of, strided
+from netsim.serving.requests import REQUEST_PARAMS, draw_requests
+from netsim.serving.shares import flows_between
+from netsim.serving.state import (
+    BEGIN,
+    END,
+    HOST_STATE,
+    KV_SENT,
+    PART,
+    REQUEST,
+    TASK_STATE,
+    TIMERS,
+    TURN,
+)
+from netsim.serving.tables import KINDS
+from netsim.serving.workload import Sending, workload_of
+from netsim.traffic._job_files import hosts_of_ranks
+
+__all__ = ["HOST_STATE", "LOG", "TASK_STATE", "TIMERS"]
+
+PARAMS = [
+    Param("deployment", "job", REQUIRED, "what is served: a file, a name, or a table"),
+    Param("machines", "count", None, "that prefill and decode", minimum=1),
+    Param("prefill_machines", "count", None, "that prefill", minimum=1),
+    Param("decode_machines", "count", None, "that decode", minimum=1),
+    Param("decode_deployment", "job", None, "of decode machines, if it is another one"),
+    Param("stride", "count", 1, "how many hosts apart GPUs of a machine are", minimum=1),
+    Param("placement_file", "file", None, "a CSV file of ranks, GPU by GPU, and hosts"),
+    *REQUEST_PARAMS,
+    Param("dispatch", "choice", DISPATCH[0], "which machine serves a request", choices=DISPATCH),
+    Param("token_budget", "count", 2048, "tokens of an iteration", minimum=1),
+    Param("chunked", "bool", True, "a prompt may be computed in several iterations"),
+    Param("max_batch", "count", 256, "sequences that a machine computes with", minimum=1),
+    Param(
+        "kv",
+        "choice",
+        "after",
+        "when KV caches are sent: after the prompt, or layers as they are computed",
+        choices=("after", "layers"),
+    ),
+    Param("kv_chunks", "count", None, "of kv = layers: parts, 8 by default", minimum=2),
+    Param("control", "bytes", "256B", "of a message between GPUs of a machine", minimum="1B"),
+    Param("ttft", "time", None, "the objective: time to the first token"),
+    Param("tbt", "time", None, "the objective: time between tokens"),
+    *FAILURE_PARAMS,
+    Param("classes", "count", 0, "traffic class of messages", each=KINDS[:2], maximum=7),
+]
+
+
+def flows(
+    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
+) -> Workload:
+    """The requests, and everything that may come of them."""
+    groups = _groups(params, context)
+    parts = _kv_parts(params)
+    hosts = _hosts(params, groups, network, context)
+    drawn = draw_requests(params, rng, context.directory)
+    later = int((drawn.requests.output_tokens > 1).sum())
+    context.expect(later * _flows_of_request(groups, parts), key="traffic.requests")
+    rules = Rules(
+        dispatch=params["dispatch"],
+        max_batch=params["max_batch"],
+        ttft_ps=params["ttft"],
+        tbt_ps=params["tbt"],
+        kv=params["kv"],
+        all_reduces="formula",
+    )
+    plan = plan_of(groups, place_machines(groups, hosts), drawn, rules, rng)
+    sending = Sending(parts, params["control"], tuple(params["classes"].values()))
+    last_ps = int(drawn.requests.arrival_ps[-1])
+    outages = failures_of(params, plan.machines.size, last_ps, rng, context.directory)
+    check_shrunk(outages, groups.values())
+    load = workload_of(plan, groups, network.n_hosts, sending, changes_of(outages))
+    return replace(load, notes=drawn.notes)
+
+
+def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Group]:
+    """The machines of each role."""
+    mixed, prefill, decode = (
+        params[name] for name in ("machines", "prefill_machines", "decode_machines")
+    )
+    if (mixed is None) == (prefill is None and decode is None):
+        hint = "machines, or prefill_machines and decode_machines"
+        problem = "missing" if mixed is None else "cannot be beside prefill_machines"
+        raise InputError(problem, key="traffic.machines", hint=hint)
+    both = _deployment(params, "deployment", context)
+    if mixed is not None:
+        layers = params["kv"] == "layers"
+        of_split = ("decode_deployment", "kv_chunks", *(["kv"] if layers else []))
+        for name in of_split:
+            if params[name] is not None:
+                hint = "it is for prefill_machines and decode_machines"
+                raise InputError("has no effect", key=f"traffic.{name}", hint=hint)
+        return {MIXED: Group(MIXED, both, mixed)}
+    for name, given in (("prefill_machines", prefill), ("decode_machines", decode)):
+        if given is None:
+            raise InputError("missing", key=f"traffic.{name}", hint="as the other one is given")
+    other = both
+    if params["decode_deployment"] is not None:
+        other = _deployment(params, "decode_deployment", context)
+    _check_same(both, other)
+    return {PREFILL: Group(PREFILL, both, prefill), DECODE: Group(DECODE, other, decode)}
+
+
+def _deployment(params: Mapping[str, Any], name: str, context: TrafficContext) -> Deployment:
+    key, given = f"traffic.{name}", params[name]
+    try:
+        found = load_deployment(given, context.directory)
+    except InputError as error:
+        raise (error.under(key) if isinstance(given, Mapping) else error.at(key=key)) from None
+    if found.options.tp == 0:
+        message = "does not say on how many GPUs a machine is"
+        raise InputError(message, key=key, hint="options.tp")
+    return found
+
+
+def _check_same(one: Deployment, other: Deployment) -> None:
+    """Both machines hold the same KV cache."""
+    if one.model != other.model or one.formats.kv != other.formats.kv:
+        message = "is of another model, or keeps its KV cache in another format"
+        raise InputError(message, key="traffic.decode_deployment")
+
+
+def _kv_parts(params: Mapping[str, Any]) -> int:
+    """In how many parts a KV cache goes."""
+    if params["kv"] == "layers":
+        return params["kv_chunks"] or 8
+    if params["kv_chunks"] is not None:
+        raise InputError("has no effect", key="traffic.kv_chunks", hint='it is for kv = "layers"')
+    return 1
+
+
+def _hosts(
+    params: Mapping[str, Any],
+    groups: Mapping[int, Group],
+    network: Network,
+    context: TrafficContext,
+) -> NDArray[np.int64]:
+    """The host of each GPU, machine by machine."""
+    n = sum(group.n * group.deployment.tp for group in groups.values())
+    if n > network.n_hosts:
+        message = f"{n:,} GPUs, and the network has {network.n_hosts:,} hosts"
+        raise InputError(message, key="traffic.deployment", hint="fewer machines, or more hosts")
+    if params["placement_file"] is None:
+        return strided(groups, params["stride"])
+    if params["stride"] != 1:
+        raise InputError("has no effect with a placement_file", key="traffic.stride")
+    return hosts_of_ranks(params["placement_file"], context.directory, n, network.n_hosts)
+
+
+def _flows_of_request(groups: Mapping[int, Group], parts: int) -> int:
+    """How many flows a request takes."""
+    if MIXED in groups:
+        return 0
+    tp, other = (groups[role].deployment.tp for role in (PREFILL, DECODE))
+    return parts * (flows_between(tp, other) + tp - 1) + other - 1
+
+
+def on_begin(env, now):
+    """Leaders note when their machine fails first."""
+    if env.host.role > 0:
+        machine.next_turn(env, now)
+
+
+def on_task(env, now, task):
+    """A request has come, or a part of a KV cache has gone."""
+    if task.role == REQUEST:
+        machine.arrives(env, now, task)
+    elif task.role == KV_SENT:
+        machine.kv_sent(env, now, task)
+
+
+def on_timer(env, now, k):
+    """An iteration begins or ends, layers of it are computed, or the machine changes."""
+    if k == BEGIN:
+        machine.begin_iteration(env, now)
+    elif k == END:
+        machine.end_iteration(env, now)
+    elif k == PART:
+        machine.send_parts(env, now)
+    elif k == TURN:
+        machine.turn(env, now)

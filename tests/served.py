@@ -1,0 +1,123 @@
+"""Small serving runs, not compiled, and what their logs tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine_runs import DROP_TAIL, build
+from traffic_cases import made, star
+
+from netsim.engine.engine import Engine
+from netsim.inference import IterationCost, iteration_cost, iteration_ps, load_deployment
+from netsim.inference import prompt_pairs as pairs_of
+from netsim.model.serving import EVENTS, LOG, ServingPlan
+from netsim.running.drive import FINISHED, drive
+
+US, MS = 10**6, 10**9
+
+Request = tuple[float, int, int]
+"""Arrival in us, tokens of prompt and output."""
+
+
+def deployment(tp: int = 2, **more: Any) -> dict[str, Any]:
+    """Two layers of 64 x 64; 256 bytes of KV cache for a token; an iteration takes 100 us."""
+    return {
+        "model": {
+            "layers": 2,
+            "hidden": 64,
+            "heads": 24,
+            "head_size": 8,
+            "kv_heads": 8,
+            "feed_forward": 128,
+            "sequence": 64,
+            "vocabulary": 1024,
+            **more.pop("model", {}),
+        },
+        "machine": {
+            "memory": "1GB",
+            "memory_rate": "1TB/s",
+            "domain_gpus": 8,
+            "matrix": {"peak": {"fp8": "1TFLOP/s"}},
+            "scale_up": {"rate": "800Gbps"},
+            "scale_out": {"rate": "100Gbps"},
+            **more.pop("machine", {}),
+        },
+        "options": {"tp": tp, **more.pop("options", {})},
+        "costs": {"iteration_overhead": "100us", **more},
+    }
+
+
+def cost(tp: int = 2, **more: Any) -> IterationCost:
+    """What an iteration of such a machine costs."""
+    return iteration_cost(load_deployment(deployment(tp, **more)))
+
+
+def prefill_ps(of: IterationCost, tokens: int, before: int = 0, batch: int = 0, context: int = 0):
+    """An iteration with one part of a prompt."""
+    pairs = pairs_of(True, before, tokens)
+    return iteration_ps(of, tokens + batch, pairs, batch, context)
+
+
+def decode_ps(of: IterationCost, *contexts: int) -> int:
+    """An iteration of sequences that decode."""
+    return iteration_ps(of, len(contexts), 0, len(contexts), sum(contexts))
+
+
+class Served:
+    """A run: its plan, its engine, and its log."""
+
+    def __init__(self, tmp_path: Path, requests: Sequence[Request], **given: Any) -> None:
+        rows = "\n".join(f"{at},{prompt},{output}" for at, prompt, output in requests)
+        (tmp_path / "trace.csv").write_text(f"arrival_us,prompt_tokens,output_tokens\n{rows}\n")
+        n_hosts = given.pop("n_hosts", 8)
+        given.setdefault("deployment", deployment())
+        load = made(
+            "serving",
+            n_hosts,
+            directory=tmp_path,
+            arrivals="trace",
+            lengths="trace",
+            trace="trace.csv",
+            **given,
+        )
+        assert load.serving is not None
+        self.load, self.plan = load, load.serving
+        simulated = {"tasks": load.tasks, "program": load.program, "jit": False}
+        engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, **simulated)
+        self.engine: Engine = engine
+        assert drive(engine) == FINISHED
+        log = engine.program_log()
+        assert log is not None
+        names = ("host", "time_ps", *LOG)
+        self.rows: list[dict[str, int]] = [
+            dict(zip(names, row, strict=True))
+            for row in zip(*(log[name].tolist() for name in names), strict=True)
+        ]
+
+    def told(self, what: str, host: int | None = None) -> list[dict[str, int]]:
+        """The rows of one kind, of one host or of all."""
+        kind = EVENTS.index(what)
+        return [r for r in self.rows if r["what"] == kind and host in (None, r["host"])]
+
+    def times(self, what: str) -> dict[int, int]:
+        """When it was so last, of each request."""
+        return {row["request"]: row["time_ps"] for row in self.told(what)}
+
+    def iterations(self, host: int = 0) -> list[tuple[int, int, int, int]]:
+        """(begin, end, prompt tokens, sequences that decode) of the machine that a host leads."""
+        rows = self.told("iteration", host)
+        return [(r["start_ps"], r["time_ps"], r["tokens"], r["batch"]) for r in rows]
+
+
+def all_served_once(plan: ServingPlan, served: Served) -> None:
+    """Every request has all of its tokens, told once; tokens that iterations told are theirs."""
+    done = served.told("done")
+    assert sorted(row["request"] for row in done) == list(range(len(plan.requests)))
+    assert [row["tokens"] for row in done] == [
+        plan.requests.output_tokens[row["request"]] for row in done
+    ]
+    decoded = sum(row["batch"] for row in served.told("iteration"))
+    first = len(served.told("first token"))
+    assert decoded + first == plan.requests.output_tokens.sum()

@@ -1,0 +1,90 @@
+"""The traffic pattern `serving`: what is asked of it and cannot be, and what it makes."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from served import deployment
+from traffic_cases import made
+
+from netsim.errors import InputError
+from netsim.model.serving import DECODE, MIXED, PREFILL
+
+HALVES = {"prefill_machines": 1, "decode_machines": 1}
+LARGE = deployment(machine={"memory": "100GB"})
+OTHER = deployment(model={"layers": 3})
+
+
+def plan(n_hosts: int = 8, **given: Any) -> Any:
+    """The plan of four requests in a second."""
+    shape = {"deployment": deployment(), "rate": 100.0, "requests": 4, **given}
+    return made("serving", n_hosts, **shape).serving
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "traffic.machines: missing .*prefill_machines and decode_machines"),
+        ({"machines": 1, **HALVES}, "traffic.machines: cannot be beside prefill_machines"),
+        ({"prefill_machines": 1}, "traffic.decode_machines: missing"),
+        ({"decode_machines": 1}, "traffic.prefill_machines: missing"),
+        ({"machines": 5}, "10 GPUs, and the network has 8 hosts"),
+        ({"machines": 3, "stride": 2}, r"traffic.stride: 3 mixed machines .*a divisor of 3"),
+        ({"machines": 1, "kv_chunks": 4}, "traffic.kv_chunks: has no effect"),
+        ({"machines": 1, "kv": "layers"}, "traffic.kv: has no effect .*decode_machines"),
+        ({**HALVES, "kv_chunks": 4}, 'traffic.kv_chunks: has no effect .*kv = "layers"'),
+        ({"machines": 1, "decode_deployment": OTHER}, "traffic.decode_deployment: has no eff"),
+        ({**HALVES, "decode_deployment": OTHER}, "traffic.decode_deployment: is of another model"),
+        ({"machines": 1, "deployment": deployment(0)}, "traffic.deployment: does not say on how"),
+        ({"machines": 1, "deployment": deployment(16)}, r"traffic.deployment.options.tp: no scale"),
+        ({"machines": 1, "deployment": "gtp3"}, r"gtp3: traffic.deployment: there is no such dep"),
+        ({"machines": 1, "prompt": 10_000_000}, r"request 0 has 10,000,000 tokens of prompt"),
+        ({**HALVES, "prompt": 10_000_000, "decode_deployment": LARGE}, r"of a prefill machine has"),
+        ({"machines": 1, "rate": 0.0}, "traffic.rate: must be positive"),
+        ({"machines": 1, "restart": "1ms"}, "traffic.restart: has no effect"),
+        ({"machines": 1, "outages": "none.csv"}, "none.csv"),
+        ({"machines": 4, "placement_file": "no.csv"}, "no.csv"),
+        ({"machines": 4, "placement_file": "no.csv", "stride": 2}, "traffic.stride: has no effect"),
+    ],
+)
+def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        plan(**given)
+
+
+def test_machines_of_both_roles_and_their_hosts() -> None:
+    found = plan(deployment=deployment(4), decode_deployment=deployment(2), **HALVES)
+    assert found.machines.role.tolist() == [PREFILL, DECODE]
+    assert [found.machines.of(k).tolist() for k in range(2)] == [[0, 1, 2, 3], [4, 5]]
+    assert found.costs[MIXED] is None
+    assert (found.costs[PREFILL].tp, found.costs[DECODE].tp) == (4, 2)
+    assert found.kv_capacity_tokens[DECODE] > 0 == found.kv_capacity_tokens[MIXED]
+    apart = plan(machines=4, stride=4)
+    assert [apart.machines.of(k).tolist() for k in range(2)] == [[0, 4], [1, 5]]
+
+
+def test_a_file_places_gpus(tmp_path: Any) -> None:
+    (tmp_path / "hosts.csv").write_text("rank,host\n0,7\n1,3\n3,0\n2,5\n")
+    found = plan(machines=2, placement_file="hosts.csv", directory=tmp_path)
+    assert [found.machines.of(k).tolist() for k in range(2)] == [[7, 3], [5, 0]]
+
+
+def test_a_wrong_deployment_is_told_with_its_key() -> None:
+    table = deployment(machine={"memory_rate": "fast"})
+    with pytest.raises(InputError, match=r"traffic.deployment.machine.memory_rate: .fast"):
+        plan(machines=1, deployment=table)
+
+
+def test_a_workload_of_millions_of_tasks_takes_little_memory() -> None:
+    table = deployment(8)
+    tracemalloc.start()
+    load = made("serving", 16, deployment=table, rate=1e6, requests=20_000, output=2, **HALVES)
+    n_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert load.tasks is not None
+    assert len(load.tasks) == 20_000 * (1 + 3 * 15 + 1 - 1)
+    assert np.unique(load.flows.kind).tolist() == [0, 1]
+    assert n_bytes < 1000 * len(load.tasks)
