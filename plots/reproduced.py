@@ -33,7 +33,10 @@ NOT_REPRODUCED = "not reproduced"
 SMALLER = "smaller"
 """Simulated at less than the paper's size."""
 
-MORE_THAN, LESS_THAN, AT_MOST = "more than", "less than", "at most"
+UNVERIFIED = "unverified"
+"""Inputs of ours, or the stated value, are from memory of what the paper prints."""
+
+MORE_THAN, LESS_THAN, AT_MOST, AT_LEAST = "more than", "less than", "at most", "at least"
 
 
 class Sweep(NamedTuple):
@@ -51,8 +54,9 @@ class Sweep(NamedTuple):
 class Value(NamedTuple):
     """A value that the paper states, beside ours; both in `unit`.
 
-    `bound` says how the paper puts it: "" or one of `MORE_THAN`, `LESS_THAN`, `AT_MOST`. `standing`
-    is empty, or tells why the two are no validation of each other, such as `POST_HOC`.
+    `bound` says how the paper puts it: "" or one of `MORE_THAN`, `LESS_THAN`, `AT_MOST` and
+    `AT_LEAST`. `standing` is empty, or tells why the two are no validation of each other, such as
+    `POST_HOC`.
     """
 
     what: str
@@ -75,6 +79,7 @@ class Value(NamedTuple):
             MORE_THAN: self.ours > self.paper,
             LESS_THAN: self.ours < self.paper,
             AT_MOST: self.ours <= self.paper,
+            AT_LEAST: self.ours >= self.paper,
         }
         return bounds.get(self.bound, False)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from netsim.plots.reproduced import Reproduced, Sweep, Value
     from netsim.results import Result
 
-FIGURES = ("fig1", "fig2", "fig3a", "fig3b", "fig3c", "fig4", "fig5", "fig6", "exposed")
+FIGURES = ("fig1", "fig2", "fig3a", "fig3b", "fig3c", "fig4", "fig5", "fig6", "exposed", "lite")
 """Each is a module of netsim.plots."""
 
 ALL = "all"
@@ -79,6 +79,8 @@ def command(
     fig5     completion times of the pipeline's transfers, simulated
     fig6     the tail of a permutation against load, simulated
     exposed  exposed communication by transport, with simulated transfers
+    lite     tokens/s/SM of Lite-GPUs against H100, prefill and decode, beside the claim
+             that they match or outperform it (HotOS 2025), with what makes it true
     all      all of these
 
     Each is FIGURE.png and FIGURE.pdf, with what is drawn in FIGURE.csv, and the values that the

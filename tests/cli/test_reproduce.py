@@ -128,7 +128,7 @@ def test_every_figure_can_be_made(name):
 
 
 def test_figures_of_the_model_take_no_simulation(netsim, fake, tmp_path):
-    names = ["fig1", "fig3a", "fig3b", "fig3c"]
+    names = ["fig1", "fig3a", "fig3b", "fig3c", "lite"]
     result = netsim("reproduce", *reversed(names))
     assert result.exit_code == 0, result.output
     assert fake.seen == []
