@@ -59,6 +59,8 @@ class Timeline:
 def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = None) -> Timeline:
     """The timeline of one run: of operations, if it has any, else of tasks.
 
+    Of machines that serve requests it has the iterations, in the row of their leader.
+
     Only the first `most_rows` rows are looked at, if given. Only what is done has a bar, and only
     what lies between the times. Raises InputError if there are several runs, or nothing is to be
     seen.
@@ -76,6 +78,8 @@ def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = N
     if result.tasks is None:
         raise InputError("the result has no tasks", file=file)
     bars = _operations(result) if result.operations is not None else _tasks(result)
+    if result.iterations is not None:
+        bars = pl.concat([_iterations(result), bars.filter("communicates")], how="vertical_relaxed")
     keys = ["host", "rank", "communicates", "stream", "kind"]
     rows = bars.select(keys).unique().sort(keys, nulls_last=True).collect()
     if not len(rows):
@@ -154,6 +158,33 @@ def _operations(result: Result) -> pl.LazyFrame:
         pl.when(labels != "").then(labels).otherwise(what).alias("name"),
         pl.col("operation").alias("number"),
         pl.when(what.is_in(["send", "receive"])).then("group").alias("message"),
+    )
+
+
+def _iterations(result: Result) -> pl.LazyFrame:
+    """A bar for each iteration of a machine that serves, with its batch."""
+    import polars as pl
+
+    table = result.iterations
+    assert table is not None
+    prompts, decodes = pl.col("prompt_tokens") > 0, pl.col("batch") > 0
+    category = pl.when(prompts & decodes).then(pl.lit("prefill, decode"))
+    category = category.when(prompts).then(pl.lit("prefill")).otherwise(pl.lit("decode"))
+    tokens = pl.when(decodes).then("batch").otherwise("prompt_tokens").cast(pl.String)
+    return table.lazy().select(
+        "host",
+        pl.col("host").alias("rank"),
+        pl.lit(False).alias("communicates"),
+        pl.lit(0).alias("stream"),
+        pl.lit("").alias("kind"),
+        pl.col("start_ps").alias("begin_ps"),
+        "end_ps",
+        pl.lit(0, pl.Int8).alias("place"),
+        category.alias("category"),
+        tokens.alias("text"),
+        category.alias("name"),
+        pl.int_range(pl.len()).alias("number"),
+        pl.lit(None, pl.Int64).alias("message"),
     )
 
 

@@ -74,6 +74,7 @@ REQUESTS = (
 
 ITERATIONS = (
     Column("machine", "index", "machine that computes"),
+    Column("host", "host", "its leader, the first of its hosts"),
     Column("role", "", "mixed, prefill or decode: what the machine does"),
     Column("start_ps", "ps", "when the iteration began"),
     Column("end_ps", "ps", "when it was done, and its tokens were told"),

@@ -160,6 +160,7 @@ def iteration_table(plan: ServingPlan, log: Log) -> Table:
     rows = rows[np.lexsort((log["time_ps"][rows], machine[rows]))]
     table: Table = {
         "machine": machine[rows],
+        "host": log["host"][rows],
         "role": np.array(ROLES)[plan.machines.role[machine[rows]]],
         "start_ps": log["start_ps"][rows],
         "end_ps": log["time_ps"][rows],

@@ -13,7 +13,15 @@ from serving_case import log_of, split_run
 
 from netsim.errors import InputError
 from netsim.plots import serving
+from netsim.plots.timeline_bars import View, timeline_of
 from netsim.running.serving import serving_result
+
+FLOWS = {"start_ps": np.array([300, 310, 400, 420])}
+
+
+def tables_of() -> dict[str, dict[str, np.ndarray]]:
+    plan, rows = split_run()
+    return serving_result(plan, log_of(rows), FLOWS, complete=True)[0]
 
 
 def result(
@@ -25,14 +33,14 @@ def result(
     log = log_of(rows)
     for name in ("time_ps", "start_ps"):
         log[name] = np.where(log["time_ps"] >= 300, log[name] * slower, log[name])
-    flows = {"start_ps": np.array([300, 310, 400, 420])}
-    tables, summary = serving_result(plan, log, flows, complete=True)
+    tables, summary = serving_result(plan, log, FLOWS, complete=True)
     return SimpleNamespace(
         path="here",
         name="served",
         complete=True,
         summary=summary,
         log=pl.DataFrame(log),
+        iterations=None,
         requests=pl.DataFrame(
             {
                 name: pl.Series(column).replace(-1, None)
@@ -92,3 +100,29 @@ def test_other_results_are_refused() -> None:
     other.summary = {}
     with pytest.raises(InputError, match="serves no requests"):
         serving.draw([result(), other])
+
+
+def test_a_timeline_has_the_iterations() -> None:
+    """In the row of their machine's leader, beside what is sent and received."""
+    one = result()
+    one.operations = None
+    one.iterations = pl.DataFrame(tables_of()["iterations"])
+    one.summary["makespan_ps"] = 700
+    one.flows = pl.DataFrame({"flow": [0], "start_ps": [300]})
+    one.tasks = pl.DataFrame(
+        {
+            "task": [0, 1],
+            "host": [0, 2],
+            "kind": ["compute", "receive"],
+            "stream": [0, None],
+            "flow": [None, 0],
+            "start_ps": [0, 420],
+            "end_ps": [100, 420],
+        }
+    )
+    found = timeline_of([one], View())
+    assert found.rows.select("host", "communicates").rows() == [(0, False), (2, False), (2, True)]
+    bars = found.bars.select("row", "begin_ps", "end_ps", "category", "text").rows()
+    assert bars[0] == (0, 200, 300, "prefill", "10")
+    assert bars[3] == (1, 500, 560, "decode", "2")
+    assert bars[-1] == (2, 300, 420, "receive", "")
