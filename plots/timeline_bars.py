@@ -168,8 +168,8 @@ def _iterations(result: Result) -> pl.LazyFrame:
     table = result.iterations
     assert table is not None
     prompts, decodes = pl.col("prompt_tokens") > 0, pl.col("batch") > 0
-    category = pl.when(prompts & decodes).then(pl.lit("prefill, decode"))
-    category = category.when(prompts).then(pl.lit("prefill")).otherwise(pl.lit("decode"))
+    alone = pl.when(prompts).then(pl.lit("prefill")).otherwise(pl.lit("decode"))
+    category = pl.when(prompts & decodes).then(pl.lit("prefill, decode")).otherwise(alone)
     tokens = pl.when(decodes).then("batch").otherwise("prompt_tokens").cast(pl.String)
     return table.lazy().select(
         "host",
