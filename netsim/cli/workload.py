@@ -32,7 +32,7 @@ PAPER, PLAN = "paper", "plan"
     metavar="PATH=VALUE",
     help="Change a value of the job: --set layout.tp=4. May be given many times.",
 )
-@click.option("--validate", is_flag=True, help="Compare with step times that others measured.")
+@click.option("--validate", is_flag=True, help="Compare with times that others measured.")
 @click.option(
     "--placement",
     metavar="NAME",
@@ -87,7 +87,7 @@ def command(
 
         tables = partial(placement_tables, find_job(job, Path.cwd(), overrides), placement, out)
     elif job is None:
-        tables, figures = made.validation, made.validation_figures
+        tables, figures = validation, validation_figures
     elif job == PAPER:
         tables, figures = made.paper, made.paper_figures
     elif found := of_inference(job, Path.cwd(), overrides):
@@ -104,6 +104,22 @@ def command(
         return
     for line in tables():
         show(line) if not isinstance(line, str) else click.echo(line)
+
+
+def validation() -> Iterator[Table | Wide | str]:
+    """Steps of training, then iterations of inference."""
+    from netsim.cli import workload_measured, workload_tables
+
+    yield from workload_tables.validation()
+    yield from workload_measured.inference_validation()
+
+
+def validation_figures() -> dict[str, Any]:
+    """The same as plain figures."""
+    from netsim.cli import workload_measured, workload_tables
+
+    inference = workload_measured.inference_figures()
+    return {**workload_tables.validation_figures(), "inference": inference}
 
 
 def of_inference(

@@ -208,7 +208,7 @@ def step_table(group: str, title: str = "") -> Wide:
             Column("batch", [f"{row.job.layout.global_batch:,}" for row in found], rank=2),
             Column("measured s", [f"{row.measured_s:.2f}" for row in found]),
             Column("ours s", [f"{row.seconds:.2f}" for row in found]),
-            Column("error", [_percent(row.error) for row in found]),
+            Column("error", [percent(row.error) for row in found]),
             Column("MFU", [f"{100 * row.measured_mfu:.1f} %" for row in found], rank=1),
             Column("ours", [f"{100 * row.step.mfu:.1f} %" for row in found], rank=1),
         ],
@@ -250,8 +250,8 @@ def trace_table() -> Wide:
     columns = [
         Column(f"row {row.number}, {row.name}", [what for what, _ in found], left=True),
         Column("ours s", [f"{seconds:.2f}" for _, seconds in found]),
-        Column("change", [_percent(seconds / row.seconds - 1) for _, seconds in found]),
-        Column("error", [_percent(seconds / row.measured_s - 1) for _, seconds in found]),
+        Column("change", [percent(seconds / row.seconds - 1) for _, seconds in found]),
+        Column("error", [percent(seconds / row.measured_s - 1) for _, seconds in found]),
     ]
     return Wide(columns, title="One row, with one assumption after the other changed")
 
@@ -271,13 +271,14 @@ def memory_table() -> Wide:
             Column("of a GPU", [row.what for row in found], left=True),
             Column("published GiB", [f"{row.published_gib:.2f}" for row in found]),
             Column("ours GiB", [f"{row.gib:.2f}" for row in found]),
-            Column("error", [_percent(row.error, 2) for row in found]),
+            Column("error", [percent(row.error, 2) for row in found]),
         ],
         title="Memory of the models of the first table",
     )
 
 
-def _percent(share: float, digits: int = 1) -> str:
+def percent(share: float, digits: int = 1) -> str:
+    """A share with its sign."""
     rounded = round(100 * share, digits)
     return f"{rounded:+.{digits}f} %" if rounded else f"{0:.{digits}f} %"
 
@@ -363,7 +364,7 @@ def _stated(one: Figure) -> str:
 def _difference(one: Figure) -> str:
     if one.difference is None or one.stated[0] in "<>":
         return "-"
-    return _percent(one.difference, 2)
+    return percent(one.difference, 2)
 
 
 def _note(one: Figure) -> str:

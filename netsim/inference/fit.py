@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +25,21 @@ SMALLEST_STEP = 1e-3
 MOST_STEPS = 50
 
 
-def fitted_costs(group: str, *, launch_ahead: bool = False) -> Costs:
-    """The costs of a group's preset, with the three numbers fitted anew.
+FORMS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "launches beside computing": {"launch_ahead": True},
+    "no latency of steps": {"step_latency": 0},
+    "no passes over activations": {"activation_passes": 0},
+    "network at its full rate": {"network_efficiency": 1.0},
+    "memory at its full rate": {"memory_efficiency": 1.0},
+}
+"""What stands fixed, changed one by one; each is fitted anew, with as many numbers."""
 
-    `launch_ahead` fits the other form, with as many numbers: launches beside computing.
-    """
+
+def fitted_costs(group: str, form: str = "as it is") -> Costs:
+    """The costs of a group's preset in one of `FORMS`, with the three numbers fitted anew."""
     chosen = [row for row in rows() if row.group == group and row.fitted]
-    base = replace(chosen[0].deployment.costs, launch_ahead=launch_ahead)
+    base = replace(chosen[0].deployment.costs, **FORMS[form])
     x = np.array(START)
     for _ in range(MOST_STEPS):
         now = _errors(chosen, base, x)

@@ -18,15 +18,21 @@ from netsim.job.load import read_toml
 FILE = Path(__file__).with_name("published.toml")
 PS_PER_MS = 1e9
 
-CONTEXT = 576
-"""Tokens before one that is decoded: prompts of 512, and half of 128 that follow."""
+PROMPT = 512
+"""Tokens of each of several prompts at once."""
+
+CONTEXT = PROMPT + 128 // 2
+"""Tokens before one that is decoded, in the mean."""
+
+PHASES = ("prefill", "prefills", "decode")
 
 
 @dataclass(frozen=True)
 class Row:
     """One measured time, and ours; errors are ours over theirs, less one.
 
-    `size` is the prompt's tokens, or the sequences that decode.
+    `size` is the prompt's tokens (phase "prefill"), how many prompts of `PROMPT` tokens there are
+    ("prefills"), or how many sequences decode.
     """
 
     group: str
@@ -73,12 +79,13 @@ class Formula:
 
 
 def time_ms(deployment: Deployment, phase: str, size: int, context: int = CONTEXT) -> float:
-    """Of prefilling one prompt of `size` tokens, or of decoding one token of `size` sequences."""
+    """Of one iteration of a phase; `context` is what each sequence that decodes has before it."""
     cost = iteration_cost(deployment)
     if phase == "decode":
         return iteration_ps(cost, size, 0, size, size * context) / PS_PER_MS
-    pairs = prompt_pairs(deployment.options.attention == "causal", 0, size)
-    return iteration_ps(cost, size, pairs, 0, 0) / PS_PER_MS
+    prompts, tokens = (1, size) if phase == "prefill" else (size, PROMPT)
+    pairs = prompts * prompt_pairs(deployment.options.attention == "causal", 0, tokens)
+    return iteration_ps(cost, prompts * tokens, pairs, 0, 0) / PS_PER_MS
 
 
 @cache
@@ -98,8 +105,8 @@ def _rows_of(table: dict[str, Any]) -> Iterator[Row]:
     parts = {name: group[name] for name in ("machine", "costs", "formats")}
     options = {"tp": table["tp"], "embeddings": True}
     deployment = load_deployment({"model": table["model"], "options": options, **parts})
-    for phase in ("prefill", "decode"):
-        for size, measured_ms in table[f"{phase}_ms"]:
+    for phase in PHASES:
+        for size, measured_ms in table.get(f"{phase}_ms", ()):
             yield Row(
                 group=table["group"],
                 model=table["model"],
@@ -126,8 +133,8 @@ def formulas() -> tuple[Formula, ...]:
                 "costs": table.get("costs", {}),
             }
         )
-        for phase, size in (("prefill", 512), ("decode", 1)):
-            ms = time_ms(deployment, phase, size, 512)
+        for phase, size in (("prefill", PROMPT), ("decode", 1)):
+            ms = time_ms(deployment, phase, size, PROMPT)
             found.append(Formula(table["name"], phase, table[f"{phase}_ms"], ms))
     return tuple(found)
 

@@ -18,7 +18,7 @@ def test_what_is_fitted_is_one_deployment_of_four_gpus():
     for group in groups():
         found = {(row.model, row.deployment.tp) for row in of(group, fitted=True)}
         assert found == {("llama2_70b", 4)}
-    assert len(rows()) == 5 * 8 + 7 - 1
+    assert len(rows()) == 4 * 8 + 2 * 16
 
 
 @pytest.mark.parametrize("group", groups())
@@ -33,14 +33,14 @@ def test_the_presets_are_what_the_fit_gives(group):
 @pytest.mark.parametrize("group", groups())
 def test_all_that_was_not_fitted_is_predicted(group):
     average, worst = errors(of(group, fitted=False))
-    assert worst < 0.11
-    assert average < 0.05
+    assert worst < 0.2
+    assert average < 0.07
     assert errors(of(group, fitted=True))[1] < 0.07
 
 
 @pytest.mark.parametrize("group", groups())
 def test_launches_beside_computing_fit_and_predict_worse(group):
-    beside = fitted_costs(group, launch_ahead=True)
+    beside = fitted_costs(group, "launches beside computing")
     for fitted in (True, False):
         others = [row.with_costs(beside) for row in of(group, fitted=fitted)]
         assert errors(others)[0] > errors(of(group, fitted=fitted))[0]
