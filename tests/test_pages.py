@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 LONGEST_LINE = 105
 FOLDERS = (
     *("", "experiments", "netsim", "netsim/economics", "netsim/engine"),
-    *("netsim/job", "netsim/queues"),
+    *("netsim/inference", "netsim/job", "netsim/queues"),
     *("tests/fuzz", "tests/reference"),
 )
 PAGES = sorted(path for folder in (*FOLDERS, "transports") for path in (ROOT / folder).glob("*.md"))

@@ -240,7 +240,7 @@ def comparison_tables(comparison: Comparison) -> Iterator[Table | Wide | str]:
     """Ratios by assumption, when the claim is true, and all limits."""
     from netsim.inference.lite import MATCHES
 
-    rows = _rows(comparison)
+    rows = ratio_rows(comparison)
     for model in comparison.models:
         for phase in ("prefill", "decode"):
             yield ratio_table(rows, model, phase)
@@ -269,7 +269,7 @@ def comparison_figures(comparison: Comparison) -> dict[str, Any]:
                 "matches": row.matches,
                 "best": best_figures(row.best),
             }
-            for row in _rows(comparison)
+            for row in ratio_rows(comparison)
         ],
         "sizes": [
             {"model": model, "machine": machine, "phase": phase, **(best_figures(best) or {})}
@@ -279,7 +279,8 @@ def comparison_figures(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _rows(comparison: Comparison) -> list[LiteRow]:
+def ratio_rows(comparison: Comparison) -> list[LiteRow]:
+    """All rows of a comparison, under every assumption."""
     from netsim.inference.lite import ASSUMPTIONS, further_assumptions, lite_table
 
     every = (*ASSUMPTIONS, *further_assumptions())

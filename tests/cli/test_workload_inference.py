@@ -84,3 +84,11 @@ def test_deployments_are_listed_and_shown(netsim):
     assert "llama3_70b_lite Llama3-70B in FP8 on 32 Lite-GPUs" in listed
     assert 'machine = "lite"' in netsim("show", "deployment", "llama3_70b_lite").stdout
     assert fails(netsim("show", "deployment", "llama"), 2, "there is no such deployment")
+
+
+def test_measured_times(netsim):
+    found = lines(netsim("workload", "--validate"))
+    assert sum(line.startswith("not fitted: mean error") for line in found) == 2
+    told = json.loads(netsim("workload", "--validate", "--json").stdout)["inference"]
+    assert len(told["times"]) == 64
+    assert all(abs(one["error"]) < 0.2 for one in told["times"])

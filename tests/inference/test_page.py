@@ -1,0 +1,94 @@
+"""The page of inference: its tables are those of the code."""
+
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import netsim.inference
+from netsim.cli import workload_inference as compared
+from netsim.cli import workload_measured as measured
+from netsim.inference.deployment import Costs, Formats, Options
+from netsim.inference.limits import Limits
+from netsim.inference.load import presets
+from netsim.inference.validation import errors, groups, rows
+from netsim.job.keys import keys_of
+from netsim.units import format_time
+
+PAGE = (Path(netsim.inference.__file__).parent / "README.md").read_text("utf-8")
+
+
+def missing(wide):
+    """Lines of a table that the page does not have."""
+    lines = [[column.name for column in wide.columns]]
+    lines += [list(row) for row in zip(*(column.cells for column in wide.columns), strict=True)]
+    return [line for line in (f"| {' | '.join(one)} |" for one in lines) if line not in PAGE]
+
+
+@cache
+def comparison():
+    return compared.find_comparison([])
+
+
+@pytest.mark.parametrize("group", groups())
+def test_measured_times_are_what_the_code_gives(group):
+    assert missing(measured.measured_table(group)) == []
+    predicted = [row for row in rows() if row.group == group and not row.fitted]
+    average, worst = (100 * one for one in errors(predicted))
+    assert f"mean {average:.1f} %, largest {worst:.1f} %" in PAGE
+
+
+def test_other_forms_and_formulas_are_what_the_code_gives():
+    assert missing(measured.form_table()) == []
+    assert missing(measured.formula_table()) == []
+
+
+def test_the_comparison_is_what_the_code_gives():
+    found = compared.ratio_rows(comparison())
+    for model in comparison().models:
+        for phase in ("prefill", "decode"):
+            assert missing(compared.ratio_table(found, model, phase)) == []
+    assert missing(compared.claim_table(found)) == []
+    assert missing(compared.limit_table(comparison())) == []
+
+
+def default_of(field, unit):
+    value = field.default
+    if unit == "time":
+        return f'"{format_time(value)}"'
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+
+
+@pytest.mark.parametrize("part", [Formats, Options, Costs, Limits])
+def test_every_key_has_its_line(part):
+    known = keys_of(part)
+    lines = []
+    for field in fields(part):
+        how = known[field.name]
+        default = default_of(field, how.unit)
+        lines.append(f"| `{field.name}` | {how.unit} | {default} | {how.doc} |")
+    assert [line for line in lines if line not in PAGE] == []
+
+
+@pytest.mark.parametrize("kind", ["deployments", "costs"])
+def test_every_preset_is_named(kind):
+    assert [name for name in presets(kind) if f"`{name}`" not in PAGE] == []
+
+
+def test_what_the_text_says_of_errors():
+    llama = [row for row in rows() if row.model == "llama2_70b"]
+    found = {(row.group, row.deployment.tp, row.phase, row.size): row for row in llama}
+    short = [round(100 * found[group, 2, "prefill", 128].error) for group in groups()]
+    assert "({:+d} and {:+d} %)".format(*short) in " ".join(PAGE.split())
+    assert f"({100 * found['h100', 8, 'decode', 1].error:.0f} %)" in PAGE
+    for group in groups():
+        at_once = [
+            100 * row.error for row in rows() if (row.group, row.phase) == (group, "prefills")
+        ]
+        at_once.sort(key=abs)
+        assert f"({at_once[0]:+.0f} to {at_once[-1]:+.0f} %)" in " ".join(PAGE.split())
