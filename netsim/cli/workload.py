@@ -58,7 +58,8 @@ def command(
     the figures of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024), with ours beside them,
     "plan", or a file with [site] and [plan], for what a budget buys and which job it comes to.
 
-    Or a deployment, a model that is served: what its iterations take, its best batches.
+    Or a deployment, a model that is served, a file, a preset or an experiment's: what its
+    iterations take, its best batches.
     "inference" stands for Lite-GPUs against H100, by every option that changes which is better.
 
     \b
@@ -126,14 +127,15 @@ def of_inference(
     name: str, directory: Path, overrides: Sequence[str]
 ) -> tuple[Callable[[], Iterator[Table | Wide | str]], Callable[[], Any]] | None:
     """Tables and figures of inference; none if the name stands for something else."""
-    from netsim.cli import workload_inference as made
+    from netsim.cli import workload_deployment, workload_inference
 
-    if name == made.INFERENCE:
-        compared = made.find_comparison(overrides)
-        tables = partial(made.comparison_tables, compared)
-        return tables, partial(made.comparison_figures, compared)
-    if found := made.find_deployment(name, directory, overrides):
-        return partial(made.deployment_tables, *found), partial(made.deployment_figures, *found)
+    if name == workload_inference.INFERENCE:
+        compared = workload_inference.find_comparison(overrides)
+        tables = partial(workload_inference.comparison_tables, compared)
+        return tables, partial(workload_inference.comparison_figures, compared)
+    if found := workload_deployment.find_deployment(name, directory, overrides):
+        tables = partial(workload_deployment.deployment_tables, *found)
+        return tables, partial(workload_deployment.deployment_figures, *found)
     return None
 
 

@@ -42,6 +42,27 @@ def test_a_file(netsim, tmp_path, monkeypatch):
     assert fails(wrong, 2, "mine.toml: options.tp: 3 GPUs do not share 32 heads")
 
 
+@pytest.mark.parametrize("what", ["named", "preset", "table"])
+def test_the_deployment_of_an_experiment(netsim, tmp_path, monkeypatch, what):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "run.toml"
+    inside = '[traffic.deployment]\nmodel = "llama3_70b"\nmachine = "h100"\noptions = { tp = 4 }\n'
+    named = '[traffic]\nkind = "serving"\ndeployment = "llama3_70b_h100"\n'
+    file.write_text(inside if what == "table" else named)
+    name = "serving_small" if what == "named" else "run.toml"
+    told = json.loads(netsim("workload", name, "--json").stdout)
+    assert [one["tp"] for one in told["sizes"]] == [4 if what == "table" else 8]
+
+
+def test_an_experiment_whose_deployment_is_wrong(netsim, tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text("[traffic]\ndeployment = 3\n")
+    assert fails(netsim("workload", str(file)), 2, "traffic.deployment: 3 is no deployment")
+    file.write_text('[traffic.deployment]\nmodel = "llama3_70b"\noptions = { tp = 4 }\n')
+    wrong = netsim("workload", str(file))
+    assert fails(wrong, 2, "run.toml: traffic.deployment.machine: is missing")
+
+
 def test_the_comparison(netsim):
     found = lines(netsim("workload", "inference"))
     assert any(line.startswith("llama3_405b, decode h100 lite lite_netbw") for line in found)
