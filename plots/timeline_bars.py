@@ -72,7 +72,7 @@ def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = N
     (result,) = results
     file = str(result.path)
     from_ps, to_ps = view.from_ps, view.to_ps
-    to_ps = int(result.summary.get("makespan_ps", 0)) if to_ps is None else to_ps
+    to_ps = _end(result) if to_ps is None else to_ps
     if from_ps >= max(1, to_ps):
         raise InputError("there is nothing between the times", key="--from", hint="a later --to")
     if result.tasks is None:
@@ -98,6 +98,13 @@ def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = N
     if not len(shown):
         raise InputError("nothing was done in that time", file=file)
     return Timeline(rows, shown.sort("row", "begin_ps"), from_ps, to_ps, left_out)
+
+
+def _end(result: Result) -> int:
+    """When the last flow or task was done, and the last iteration of a machine that serves."""
+    end = int(result.summary.get("makespan_ps", 0))
+    table = result.iterations
+    return end if table is None else max(end, int(table["end_ps"].max() or 0))  # type: ignore[arg-type]
 
 
 def _tasks(result: Result) -> pl.LazyFrame:

@@ -209,8 +209,9 @@ class _Maker:
         down, up = (
             np.sort(self.log["time_ps"][at & (self.log["what"] == what)]) for what in (DOWN, UP)
         )
-        up = np.append(up, np.full(max(0, down.size - up.size), one.until_ps))[: down.size]
-        inside = np.minimum(up, one.until_ps) - np.maximum(down, one.from_ps)
+        # A machine that is back has another row when it is whole.
+        back = np.append(up, one.until_ps)[np.searchsorted(up, down, side="right")]
+        inside = np.minimum(back, one.until_ps) - np.maximum(down, one.from_ps)
         return {"down_ps": int(np.maximum(inside, 0).sum())}
 
     def _last_flow(self) -> Row:

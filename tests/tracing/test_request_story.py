@@ -116,6 +116,7 @@ def failing() -> tuple[ServingPlan, list[Row]]:
         row(0, 45, LOST, 0, tokens=2),
         row(0, 45, DOWN),
         row(0, 100, UP),
+        row(0, 101, UP),
         row(0, 102, STARTED, 0),
         row(0, 112, ITERATION, start_ps=102, tokens=10),
         row(0, 112, FIRST_TOKEN, 0),

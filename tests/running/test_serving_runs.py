@@ -1,0 +1,111 @@
+"""A serving run from the experiment to its figures, on the screen and on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+
+from netsim.cli import app
+from netsim.results import COLUMNS, load_result, load_sweep
+
+EXPERIMENT = """
+name = "served"
+transport = "ndp"
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = 2
+leaves = 2
+host_rate = "400Gbps"
+[packets]
+payload_bytes = "8192B"
+[traffic]
+kind = "serving"
+prefill_machines = 1
+decode_machines = 1
+arrivals = "trace"
+trace = "trace.csv"
+lengths = "trace"
+ttft = "1ms"
+tbt = "100us"
+[traffic.deployment]
+machine = "h100_80gb"
+[traffic.deployment.model]
+hidden = 512
+feed_forward = 1024
+sequence = 512
+layers = 4
+heads = 4
+kv_heads = 1
+vocabulary = 1000
+[traffic.deployment.options]
+tp = 2
+"""
+TRACE = """# one for nothing, and another one much later
+arrived_at,num_prefill_tokens,num_decode_tokens
+0.0,300,4
+0.002,200,6
+0.001,10,0
+0.01,100,1
+"""
+
+
+@pytest.fixture
+def netsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs `netsim ...` as plain Python in a directory with served.toml."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    Path("served.toml").write_text(EXPERIMENT)
+    Path("trace.csv").write_text(TRACE)
+    return lambda *arguments: CliRunner().invoke(app, list(arguments))
+
+
+def test_a_run_has_tables_of_requests_and_iterations(netsim: Callable[..., Result]) -> None:
+    outcome = netsim("run", "served.toml", "--out", "r")
+    assert outcome.exit_code == 0, outcome.output
+    for text in ("time to first token", "KV cache on its way", "decode", "goodput"):
+        assert text in outcome.stdout
+    assert "traffic: 1 requests of trace.csv ask for no token: left out" in outcome.stdout
+    result = load_result("r")
+    assert result.requests is not None
+    assert result.iterations is not None
+    for table, name in ((result.requests, "requests"), (result.iterations, "iterations")):
+        assert [*table.columns] == [*COLUMNS[name]]
+        assert all(column.doc for column in COLUMNS[name].values())
+    assert result.requests["tokens"].to_list() == [4, 6, 1]
+    assert result.requests["second_machine"].to_list() == [1, 1, None]
+    found = result.summary["serving"]
+    assert found["account"] == {"done": 3, "under_way": 0, "waiting": 0, "tokens": 11}
+    assert found["ttft_ps"]["max"] == result.requests["ttft_ps"].max()
+    assert result.iterations["prompt_tokens"].sum() == 600
+
+
+def test_the_story_of_a_request(netsim: Callable[..., Result]) -> None:
+    assert netsim("run", "served.toml", "--out", "r").exit_code == 0
+    outcome = netsim("trace", "r", "--request", "ttft", "--csv", "story.csv")
+    assert outcome.exit_code == 0, outcome.output
+    assert "Longest gaps between its tokens" in outcome.stdout
+    assert "the last flow of its KV cache was" in outcome.stdout
+    story = pl.read_csv("story.csv")
+    assert story.columns == [*COLUMNS["story"]]
+    assert story["from_ps"].to_list()[1:] == story["until_ps"].to_list()[:-1]
+    requests = load_result("r").requests
+    assert requests is not None
+    end = requests.sort("ttft_ps", descending=True)["done_ps"][0]
+    assert (story["from_ps"][0], story["until_ps"][-1]) == (0, end)
+    for kind in ("serving", "timeline"):
+        drawn = netsim("plot", "r", "--kind", kind)
+        assert drawn.exit_code == 0, drawn.output
+
+
+def test_a_sweep_has_the_figures_of_serving(netsim: Callable[..., Result]) -> None:
+    outcome = netsim("run", "served.toml", "--set", "traffic.rate=[100.0, 1000000.0]", "--out", "s")
+    assert outcome.exit_code == 0, outcome.output
+    table = load_sweep("s").table
+    assert table["offered_per_s"].to_list() == pytest.approx([100, 1_000_000], rel=1e-6)
+    slow, fast = table["ttft_p99_ps"].to_list()
+    assert slow < fast
+    assert netsim("plot", "s", "--kind", "serving").exit_code == 0
