@@ -53,10 +53,10 @@ def measured_table(group: str, title: str = "") -> Wide:
 def form_table() -> Wide:
     """What stands fixed changed one by one, with as many numbers fitted; largest errors."""
     from netsim.inference.fit import FORMS, fitted_costs
-    from netsim.inference.validation import errors, groups, rows
+    from netsim.inference.validation import errors, fitted_groups, rows
 
     columns = [Column("form", list(FORMS), left=True)]
-    for group in groups():
+    for group in fitted_groups():
         costs = [fitted_costs(group, form) for form in FORMS]
         shares = [f"{one.prefill_efficiency:.3f}" for one in costs]
         columns.append(Column(f"{group}: share of peak", shares))
@@ -92,10 +92,10 @@ def formula_table() -> Wide:
 def inference_figures() -> dict[str, Any]:
     """The same as plain figures."""
     from netsim.inference.fit import FORMS, fitted_costs
-    from netsim.inference.validation import errors, formulas, groups, rows
+    from netsim.inference.validation import errors, fitted_groups, formulas, groups, rows
 
     forms = []
-    for group in groups():
+    for group in fitted_groups():
         for form in FORMS:
             costs = fitted_costs(group, form)
             told: dict[str, Any] = {"group": group, "form": form, "costs": asdict(costs)}

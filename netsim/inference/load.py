@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, raise_all
+from netsim.inference.cost import iteration_ps, prompt_pairs
 from netsim.inference.deployment import Costs, Deployment, Formats, Options, kv_parts
-from netsim.inference.roofline import kv_capacity_tokens, weight_bytes
+from netsim.inference.roofline import iteration_cost, kv_capacity_tokens, weight_bytes
 from netsim.job.checks import model_mistakes
 from netsim.job.load import locate, read_parts, read_toml
 from netsim.job.load import presets as job_presets
 from netsim.job.machine import Machine
 from netsim.job.model import Model
+from netsim.limits import INT64
 from netsim.units import format_bytes
 
 PRESETS = Path(__file__).with_name("presets")
@@ -76,6 +78,8 @@ def mistakes(deployment: Deployment) -> list[InputError]:
         found += _shared(deployment)
     if not found and deployment.options.tp:
         found += _fits(deployment)
+    if not found and deployment.options.tp:
+        found += _countable(deployment)
     return found
 
 
@@ -114,6 +118,18 @@ def _fits(deployment: Deployment) -> Iterator[InputError]:
     have = format_bytes(round(deployment.machine.memory * deployment.options.memory_share), 4)
     message = f"{need} of weights and one token's keys and values do not fit a GPU's {have}"
     yield InputError(message, key="options.tp", hint="more GPUs, or smaller formats")
+
+
+def _countable(deployment: Deployment) -> Iterator[InputError]:
+    """The longest iteration that memory allows fits an int64 of picoseconds."""
+    cost, most = iteration_cost(deployment), kv_capacity_tokens(deployment)
+    causal = deployment.options.attention == "causal"
+    prompt = iteration_ps(cost, most, prompt_pairs(causal, 0, most), 0, 0)
+    if max(prompt, iteration_ps(cost, most, 0, most, most)) < INT64:
+        return
+    message = f"an iteration of the {most:,} tokens that fit the memory lasts longer than 53 days"
+    hint = "larger efficiencies, a faster machine, or less memory"
+    yield InputError(message, key="costs", hint=hint)
 
 
 def with_tp(deployment: Deployment, tp: int) -> Deployment | None:

@@ -95,6 +95,12 @@ def groups() -> dict[str, dict[str, Any]]:
 
 
 @cache
+def fitted_groups() -> tuple[str, ...]:
+    """Those that have fitted rows."""
+    return tuple(dict.fromkeys(row.group for row in rows() if row.fitted))
+
+
+@cache
 def rows() -> tuple[Row, ...]:
     """All measured times, in the order of the file."""
     return tuple(one for table in read_toml(FILE)["row"] for one in _rows_of(table))

@@ -56,6 +56,9 @@ def test_what_is_refused():
     assert "model.heads: 7 heads do not divide" in refused(
         table(model={"preset": "llama3_70b", "heads": 7, "kv_heads": 7})
     )
+    assert "costs: an iteration of the" in refused(
+        table(costs={"prefill_efficiency": 1e-9}, options={"tp": 8})
+    )
     odd = {"preset": "llama3_70b", "heads": 48, "kv_heads": 6, "head_size": 128}
     assert "do not share 6 heads of keys and values" in refused(table(model=odd, options={"tp": 8}))
     load_deployment(table(model=odd, options={"tp": 8, "kv_replicated": False}))

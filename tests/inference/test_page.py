@@ -12,7 +12,7 @@ from netsim.cli import workload_measured as measured
 from netsim.inference.deployment import Costs, Formats, Options
 from netsim.inference.limits import Limits
 from netsim.inference.load import presets
-from netsim.inference.validation import errors, groups, rows
+from netsim.inference.validation import errors, fitted_groups, groups, rows
 from netsim.job.keys import keys_of
 from netsim.units import format_time
 
@@ -83,10 +83,10 @@ def test_every_preset_is_named(kind):
 def test_what_the_text_says_of_errors():
     llama = [row for row in rows() if row.model == "llama2_70b"]
     found = {(row.group, row.deployment.tp, row.phase, row.size): row for row in llama}
-    short = [round(100 * found[group, 2, "prefill", 128].error) for group in groups()]
+    short = [round(100 * found[group, 2, "prefill", 128].error) for group in fitted_groups()]
     assert "({:+d} and {:+d} %)".format(*short) in " ".join(PAGE.split())
     assert f"({100 * found['h100', 8, 'decode', 1].error:.0f} %)" in PAGE
-    for group in groups():
+    for group in fitted_groups():
         at_once = [
             100 * row.error for row in rows() if (row.group, row.phase) == (group, "prefills")
         ]
