@@ -43,6 +43,8 @@ class IterationCost(NamedTuple):
     """What software adds to an iteration."""
     sequence_ps: float
     """What it adds for each sequence."""
+    one_roofline: bool
+    """Of all that is computed and read, instead of matrices, attention and head each."""
     launch_ahead: bool
     """Launches go beside computing: the longer counts, not the sum."""
     all_reduces: int
@@ -71,18 +73,22 @@ def compute_ps(cost: IterationCost, tokens: int, pairs: int, batch: int, context
 
     Of `tokens` rows in all `batch` are of sequences that decode, and have `context` tokens before
     them together; the others are of prompts and have `pairs` query-key pairs. Matrices, attention
-    and head are a roofline each: the longer of computing and reading memory counts.
+    and head are a roofline each, or one together: the longer of computing and reading counts.
     """
     if tokens == 0:
         return 0
     prompt_rows = tokens - batch
     experts = cost.experts_ps * min(1.0, cost.expert_share * tokens)
     rows = cost.prompt_row_ps * prompt_rows + cost.decode_row_ps * batch
-    matrices = max(rows, cost.weights_ps + experts)
-    attention = max(cost.pair_ps * pairs + cost.context_ps * context, cost.kv_ps * context)
+    weights = cost.weights_ps + experts
+    scores, kv = cost.pair_ps * pairs + cost.context_ps * context, cost.kv_ps * context
     sequences = batch + min(1, prompt_rows)
-    head = max(cost.head_row_ps * sequences, cost.head_read_ps)
-    device = matrices + attention + cost.activation_ps * tokens + head
+    head = cost.head_row_ps * sequences
+    if cost.one_roofline:
+        device = max(rows + scores + head, weights + kv + cost.head_read_ps)
+    else:
+        device = max(rows, weights) + max(scores, kv) + max(head, cost.head_read_ps)
+    device += cost.activation_ps * tokens
     both = max(device, cost.layers_ps) if cost.launch_ahead else device + cost.layers_ps
     return int(both + cost.iteration_ps + cost.sequence_ps * sequences + 0.5)
 

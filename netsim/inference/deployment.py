@@ -11,6 +11,7 @@ from netsim.job.model import Model, attention_parameters
 
 ALL_REDUCES = ("ring", "direct")
 ATTENTIONS = ("causal", "full")
+ROOFLINES = ("parts", "layer")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,12 @@ class Options:
     )
     attention: str = key(
         choice(ATTENTIONS), "a prompt's pairs of tokens: half of them (causal), or all", "causal"
+    )
+    roofline: str = key(
+        choice(ROOFLINES),
+        "the longer of computing and reading counts: of matrices, attention and head one behind "
+        "the other (parts), or of all together (layer)",
+        "parts",
     )
     embeddings: bool = key(
         flag(), "embedding and head take memory, and the head is read and computed", False

@@ -45,6 +45,7 @@ class Assumption:
     attention: str | None = None
     """A prompt's pairs of tokens; None: as the deployment says, as below."""
     all_reduce: str | None = None
+    roofline: str | None = None
     costs: Costs | None = None
 
     @property
@@ -59,6 +60,8 @@ class Assumption:
             found.append("tp searched")
         if self.attention is not None:
             found.append(f"{self.attention} attention")
+        if self.roofline is not None:
+            found.append(f"one roofline a {self.roofline}")
         if self.costs is not None:
             found.append("measured costs")
         if self.all_reduce is not None:
@@ -77,13 +80,14 @@ ASSUMPTIONS = tuple(
 
 
 def further_assumptions() -> tuple[Assumption, ...]:
-    """What else may be assumed, with all three: all pairs of tokens, and what software costs.
+    """What else may be assumed, with all three: pairs of tokens, rooflines, what software costs.
 
     Costs are those that were measured on H100 (16 bits, vLLM of 2023), of every machine.
     """
     measured = load_deployment({"model": MODELS[0], "machine": REFERENCE, "costs": "h100_vllm"})
     return (
         replace(ALL, attention="full"),
+        replace(ALL, roofline="layer"),
         replace(ALL, costs=measured.costs),
         replace(ALL, costs=measured.costs, all_reduce="direct"),
     )
@@ -158,6 +162,7 @@ def assuming(deployment: Deployment, assumption: Assumption) -> Deployment:
         kv_replicated=not assumption.kv_shared,
         attention=assumption.attention or options.attention,
         all_reduce=assumption.all_reduce or options.all_reduce,
+        roofline=assumption.roofline or options.roofline,
     )
     return replace(deployment, options=changed, costs=assumption.costs or deployment.costs)
 

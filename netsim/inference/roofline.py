@@ -120,6 +120,7 @@ def iteration_cost(deployment: Deployment) -> IterationCost:
         layers_ps=float(model.layers * costs.layer_overhead),
         iteration_ps=float(costs.iteration_overhead),
         sequence_ps=float(costs.sequence_overhead),
+        one_roofline=options.roofline == "layer",
         launch_ahead=costs.launch_ahead,
         all_reduces=n_reduces,
         all_reduce_ps=float(reduce_steps(deployment) * costs.step_latency),

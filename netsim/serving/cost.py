@@ -26,6 +26,7 @@ def cost_of(host):
         layers_ps=host.cost_layers_ps,
         iteration_ps=host.cost_iteration_ps,
         sequence_ps=host.cost_sequence_ps,
+        one_roofline=host.cost_one_roofline != 0,
         launch_ahead=host.cost_launch_ahead != 0,
         all_reduces=host.cost_all_reduces,
         all_reduce_ps=host.cost_all_reduce_ps,

@@ -77,7 +77,7 @@ def test_the_comparison_as_json(netsim):
     told = json.loads(netsim("workload", "inference", "--json").stdout)
     assert told["models"] == list(MODELS)
     n = len(told["rows"])
-    assert n == len(MODELS) * 2 * (len(ASSUMPTIONS) + 3) * len(MACHINES)
+    assert n == len(MODELS) * 2 * (len(ASSUMPTIONS) + 4) * len(MACHINES)
     assert {row["machine"] for row in told["sizes"]} == set(MACHINES)
 
 

@@ -38,9 +38,9 @@ def test_numba_gives_the_same_picoseconds():
         space[name] = numba.njit(copy)
     rng = random.Random(5)
     costs = [
-        cost_of(model, {"overlap": overlap, "embeddings": True}, **COSTS, launch_ahead=overlap)
+        cost_of(model, {"embeddings": True, **options}, **COSTS, launch_ahead=bool(options))
         for model in ("llama3_70b", "mixtral_8x7b")
-        for overlap in (False, True)
+        for options in ({}, {"overlap": True, "roofline": "layer"})
     ]
     for _ in range(200):
         batch, prompt = rng.randrange(300), rng.choice((0, 1, 777, 10**6))
@@ -70,6 +70,18 @@ def test_what_software_adds():
     assert compute_ps(more, 8, 0, 8, 8000) == bare + 8 * 10**9
     prompts = compute_ps(cost_of(), 2008, 1000, 8, 8000)
     assert compute_ps(more, 2008, 1000, 8, 8000) == prompts + 9 * 10**9
+
+
+def test_one_roofline_of_a_layer_hides_more():
+    parts, layer = (cost_of(options={"roofline": one}) for one in ("parts", "layer"))
+    rows, weights = 2000 * parts.decode_row_ps, parts.weights_ps
+    context = 2000 * 1500
+    scores, read = context * parts.context_ps, context * parts.kv_ps
+    assert rows > weights
+    assert read > scores
+    arguments = (2000, 0, 2000, context)
+    assert compute_ps(parts, *arguments) == pytest.approx(rows + read, abs=1)
+    assert compute_ps(layer, *arguments) == pytest.approx(max(rows + scores, weights + read), abs=1)
 
 
 def test_norms_and_residuals_are_at_every_gpu():

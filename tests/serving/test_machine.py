@@ -105,7 +105,7 @@ def test_the_record_of_a_leader_is_its_cost(tmp_path: Path) -> None:
         launch_ahead=True,
         activation_passes=2,
     )
-    table["options"] |= {"overlap": True, "embeddings": True}
+    table["options"] |= {"overlap": True, "embeddings": True, "roofline": "layer"}
     run = Served(tmp_path, [(0, 10, 2)], machines=1, deployment=table)
     record = run.engine.state.ends.program_hosts[0]
     wanted = iteration_cost(load_deployment(table))
