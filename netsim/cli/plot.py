@@ -46,7 +46,7 @@ TOPOLOGY = "topology"
 Y = "fct_p99"
 """What --x alone shows."""
 
-COMPARISONS = {"load": "fct_vs_load", "transports": "transports"}
+COMPARISONS = {"load": "fct_vs_load", "transports": "transports", "goodput": "goodput"}
 """Kind -> module of netsim.plots that compares the points of sweeps: a figure and a table."""
 
 
@@ -110,6 +110,8 @@ def command(
     topology    the network, its links coloured by --y, with what failed
     load        sweep over traffic.load: last flow and mean against load, a line per
                 transport, beside single paths with max-min fair shares
+    goodput     serving runs side by side: who met the objective, what failures left
+                of the GPUs, and by formula, and times to first token
     transports  sweep over transport: last flow and mean, a bar per transport, beside
                 the ideal and fair shares
 

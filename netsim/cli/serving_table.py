@@ -45,6 +45,9 @@ def _rates(serving: Serving) -> Wide:
     ]
     if serving["restarts"]:
         columns.append(Column("lost and\nagain", [count(serving["restarts"])]))
+    if serving["failures"]["count"]:
+        columns.append(Column("failures", [count(serving["failures"]["count"])]))
+        columns.append(Column("GPUs at\nwork, %", [number(100 * serving["failures"]["capacity"])]))
     limits = [
         f"{name} <= {format_time(limit, 4)}"
         for name, limit in (("TTFT", objective["ttft_ps"]), ("TBT", objective["tbt_ps"]))

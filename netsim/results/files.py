@@ -40,7 +40,7 @@ RUN = "run.json"
 
 PICTURES = (
     *("fct.png", "slowdown.png", "links.png", "timeline.png", "series.png"),
-    *("load.png", "transports.png", "serving.png"),
+    *("load.png", "transports.png", "serving.png", "goodput.png"),
 )
 OTHERS = re.compile(
     r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png"

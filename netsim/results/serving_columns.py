@@ -105,4 +105,5 @@ SERVING_SWEEP = (
     Column("first_gap_p99_ps", "ps", "99th percentile of the gap after the first token"),
     Column("network_share", "1", "share of the time of iterations that is none of computing"),
     Column("restarts", "restarts", "requests that a machine lost as it failed"),
+    Column("capacity", "1", "mean share of the GPUs that failures left at work"),
 )

@@ -77,6 +77,7 @@ def _serving(found: Mapping[str, Any]) -> dict[str, Any]:
     for what, statistic in SERVED:
         row[f"{what}_{statistic}_ps"] = (found.get(f"{what}_ps") or {}).get(statistic)
     row["network_share"] = (found.get("network") or {}).get("iterations")
+    row["capacity"] = (found.get("failures") or {}).get("capacity")
     return row
 
 

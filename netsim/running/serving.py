@@ -26,5 +26,5 @@ def serving_result(
         return {}, {}
     found = outcome(plan, log, flows["start_ps"])
     counts = account(found.requests, log, complete=complete)
-    figures = {**serving_figures(plan, found), "account": counts}
+    figures = {**serving_figures(plan, found, log), "account": counts}
     return {"requests": found.requests, "iterations": found.iterations}, {"serving": figures}

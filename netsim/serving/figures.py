@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from netsim.model.serving import ROLES, ServingPlan
+from netsim.serving.capacity import capacity_figures
 from netsim.serving.distribution import distribution
 from netsim.serving.outcome import Outcome, Table
-from netsim.serving.tokens import Ints
+from netsim.serving.tokens import Ints, Log
 
 
-def serving_figures(plan: ServingPlan, found: Outcome) -> dict[str, Any]:
+def serving_figures(plan: ServingPlan, found: Outcome, log: Log) -> dict[str, Any]:
     """The part "serving" of the summary.
 
     Rates are over the span, from the first arrival until the last request was done. Times are
@@ -47,6 +48,7 @@ def serving_figures(plan: ServingPlan, found: Outcome) -> dict[str, Any]:
     figures["objective"] = _objective(plan, table, seconds)
     figures["roles"] = _roles(plan, found.iterations, last - first)
     figures["network"] = _network(table, found.iterations)
+    figures["failures"] = capacity_figures(plan, log, first, last)
     return figures
 
 

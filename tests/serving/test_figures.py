@@ -17,7 +17,8 @@ from netsim.serving.outcome import outcome
 def figures(**objective: int | None) -> dict[str, Any]:
     plan, rows = split_run()
     plan = replace(plan, **objective)
-    return serving_figures(plan, outcome(plan, log_of(rows), np.array([300, 310, 400, 420])))
+    log = log_of(rows)
+    return serving_figures(plan, outcome(plan, log, np.array([300, 310, 400, 420])), log)
 
 
 def test_rates_are_over_the_time_from_the_first_arrival_to_the_last_token() -> None:
