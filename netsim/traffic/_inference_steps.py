@@ -19,7 +19,8 @@ from netsim.operations import How, Operations
 Ints = NDArray[np.int64]
 
 COMPUTE, ALL_REDUCE = 0, 1
-"""Streams of a rank; messages that go from one to one are in none."""
+"""Streams of a rank; part k of a batch has its all-reduces in stream ALL_REDUCE + k. Messages that
+go from one to one are in none."""
 
 BLOCKS = 2
 """Of a layer: attention, and the MLP, each with an all-reduce."""
@@ -41,7 +42,7 @@ class Phase:
         step: int64[n], of which step each of the n iterations is.
         compute_ps: int64[parts, n, blocks], of a rank; a part is a share of the batch. Several
             take turns: one computes while the all-reduce of another one is under way.
-        all_reduce_bytes: int64[parts].
+        all_reduce_bytes: int64[parts], of each one; those of two parts may be under way at once.
         how: how all-reduces are done.
         all_reduce_ps: int64[parts], how long they take; None: they are sent.
     """
@@ -125,7 +126,7 @@ class Steps:
             np.broadcast_to(phase.ranks, shape).reshape(-1, phase.tp),
             int(phase.all_reduce_bytes[part]),
             phase.how,
-            stream=ALL_REDUCE,
+            stream=ALL_REDUCE + part,
             kind=TP,
             duration_ps=formula,
         ).reshape(shape)

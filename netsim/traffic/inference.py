@@ -15,7 +15,7 @@ decode machine, which in the next step wait for what is handed over in this one.
 decode machines do nothing but receive.
 
 With `overlap = "half_batches"` the batch is cut in two, and one half computes while the all-reduce
-of the other one is under way. Both halves read all weights.
+of the other one is under way, or their all-reduces share the network. Both halves read all weights.
 
 With a `pool` each layer begins with reading, from so many hosts behind those of the machines, the
 `pool_share` of its KV cache or of its weights (`pool_of`), kind pool: asked for by a small message,
