@@ -3,7 +3,8 @@
 Of one load: the share of requests that had their first token within each time (left), and of all
 gaps between tokens that are no longer than each time (right). Of a sweep over traffic.rate: the
 median and the 99th percentile of both, and how many requests per second met the objective, against
-the rate at which requests come. Dotted lines are the objective. Seeds are pooled, or are a band.
+the rate at which requests come. Dotted lines are the objective, and where all meet it. Seeds are
+pooled, or are a band.
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ RATE = "traffic.rate"
 FIRST, BETWEEN = "time to first token", "time between tokens"
 OBJECTIVES = {FIRST: "ttft_ps", BETWEEN: "tbt_ps"}
 """What the panels show, and what of an objective, and of the summary, that is."""
-
-SEEDS = "bands: least and most of any seed"
 
 
 def draw(results: Sequence[Result]) -> Figure:
@@ -118,11 +117,14 @@ def _over_rate(results: Sequence[Result]) -> Figure:
                 sweeps.line(axes, list(points), list(points.values()), look, label)
                 axes.lines[-1].set_linewidth(width)
         _limits(axes, "y", _objectives(results, key), scale)
-        axes.set_ylabel(f"{name} ({unit}); thin: median, thick: 99 %")
+        axes.set_ylabel(f"{name} ({unit})")
+        axes.set_title("thin: median, thick: 99 %", fontsize="small")
         _long_tail(axes, "y", [[value for value in every if value]])
+    every_point: list[sweeps.Spread] = []
     for place, curve in enumerate(curves):
         look = style.told_in_grey(curve.look, place)
         points = _by_rate(curve.results, lambda s: s["objective"]["goodput_per_s"], 1.0)
+        every_point += points.values()
         sweeps.line(panels[2], list(points), list(points.values()), look, curve.label)
     ends = [float(pool.resolved(result, RATE) or 0) for result in results]
     panels[2].plot([0, max(ends)], [0, max(ends)], color=style.IDEAL, linestyle=":", linewidth=1)
@@ -132,7 +134,7 @@ def _over_rate(results: Sequence[Result]) -> Figure:
         axes.set_xlim(left=0)
     panels[2].set_ylim(bottom=0)
     figure.suptitle(pool.title(results), fontsize="medium")
-    style.legend(figure, panels[2], style.OUTSIDE, pool.caption(curves, SEEDS))
+    style.legend(figure, panels[2], style.OUTSIDE, sweeps.caption(every_point))
     return figure
 
 

@@ -94,7 +94,9 @@ SERVING_SWEEP = (
     Column("offered_per_s", "1/s", "requests to a served model that came, per second"),
     Column("requests_per_s", "1/s", "those that were done, per second"),
     Column("tokens_per_s", "1/s", "tokens that were told, per second"),
-    Column("goodput_per_s", "1/s", "requests that met the objective, per second"),
+    Column(
+        "goodput_per_s", "1/s", "requests of those that came in a second that met the objective"
+    ),
     Column("met", "1", "share of all requests that met the objective"),
     Column("queueing_p99_ps", "ps", "99th percentile of the time until prompts are computed"),
     Column("ttft_p50_ps", "ps", "median time to first token"),

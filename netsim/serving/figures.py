@@ -19,8 +19,9 @@ def serving_figures(plan: ServingPlan, found: Outcome, log: Log) -> dict[str, An
     Rates are over the span, from the first arrival until the last request was done. Times are
     distributions: mean, p50, p90, p99 and max, of requests, but `tbt_ps`, which is of all gaps
     between tokens. A request meets the objective if its first token came within `ttft_ps` and 99 %
-    of the gaps between its tokens are within `tbt_ps`; goodput is how many of these there were per
-    second. What an objective does not state is met.
+    of the gaps between its tokens are within `tbt_ps`. What an objective does not state is met.
+    Goodput is how many of the requests that came in a second met it: their share, times the rate at
+    which they came, so that the time to serve the last ones of a short run does not count.
     """
     table = found.requests
     done = table["done_ps"] >= 0
@@ -45,7 +46,8 @@ def serving_figures(plan: ServingPlan, found: Outcome, log: Log) -> dict[str, An
     latency = table["done_ps"] - table["arrival_ps"]
     figures["latency_ps"] = distribution(latency[done])
     figures["kv_ps"] = distribution(_between(table["first_token_ps"], table["kv_there_ps"]))
-    figures["objective"] = _objective(plan, table, seconds)
+    came = figures["offered_per_s"] or done.size / seconds
+    figures["objective"] = _objective(plan, table, came)
     figures["roles"] = _roles(plan, found.iterations, last - first)
     figures["network"] = _network(table, found.iterations)
     figures["failures"] = capacity_figures(plan, log, first, last)
@@ -74,8 +76,8 @@ def met(plan: ServingPlan, table: Table) -> tuple[np.ndarray, np.ndarray]:
     return first, gaps
 
 
-def _objective(plan: ServingPlan, table: Table, seconds: float) -> dict[str, Any]:
-    """How many requests were served as they should be; shares are of all that came."""
+def _objective(plan: ServingPlan, table: Table, per_second: float) -> dict[str, Any]:
+    """How many requests were served as they should be, of so many that came in a second."""
     first, gaps = met(plan, table)
     n = max(1, first.size)
     return {
@@ -84,7 +86,7 @@ def _objective(plan: ServingPlan, table: Table, seconds: float) -> dict[str, Any
         "ttft_met": float(first.sum() / n),
         "tbt_met": float(gaps.sum() / n),
         "met": float((first & gaps).sum() / n),
-        "goodput_per_s": float((first & gaps).sum() / seconds),
+        "goodput_per_s": float((first & gaps).sum() / n * per_second),
     }
 
 

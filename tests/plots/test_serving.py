@@ -91,8 +91,8 @@ def test_curves_over_the_rate() -> None:
     assert points(between, "ndp") == [(1.0, 200), (2.0, 400)]
     (low, one), (high, other) = points(goodput, "ndp")
     assert (low, high) == (1.0, 2.0)
-    assert one == pytest.approx(2 / 600e-12)
-    assert other == pytest.approx(1 / (1400e-12 - 100e-12))
+    assert one == pytest.approx(1 / 50e-12)
+    assert other == pytest.approx(0.5 / 50e-12)
 
 
 def test_other_results_are_refused() -> None:

@@ -55,7 +55,7 @@ def test_goodput_counts_who_met_both(
 ) -> None:
     found = figures(ttft_ps=ttft, tbt_ps=tbt)["objective"]
     assert (found["ttft_met"], found["tbt_met"], found["met"]) == shares
-    assert found["goodput_per_s"] == pytest.approx(2 * shares[2] / 600e-12)
+    assert found["goodput_per_s"] == pytest.approx(shares[2] / 50e-12)
 
 
 def test_machines_by_role() -> None:
