@@ -29,13 +29,19 @@ LEFT_OUT = ("p2p_8192", "p2p_fabrics_8192", "p2p_ocs_8192")
 
 
 def digest(point: Point) -> str:
-    """Of the completion time of every flow of a point, and of when its sender knew."""
+    """Of the completion time of every flow of a point, and of when its sender knew.
+
+    Of a serving run also of when each request had its first token and its last one.
+    """
     result = simulate(point, threads=1)
     assert result.complete, result.reason
     flows = result.flows
     hashed = hashlib.sha256()
     for name in ("fct_ps", "acked_ps"):
         hashed.update(np.ascontiguousarray(flows[name], np.int64).tobytes())
+    if result.requests is not None:
+        for name in ("first_token_ps", "done_ps"):
+            hashed.update(np.ascontiguousarray(result.requests[name], np.int64).tobytes())
     return hashed.hexdigest()[:16]
 
 
