@@ -67,6 +67,9 @@ def comparison_tables(comparison: Comparison) -> Iterator[Table | Wide | str]:
     from netsim.inference.lite import MATCHES
 
     rows = ratio_rows(comparison)
+    if all(row.best is None for row in rows):
+        yield _too_large(comparison)
+        return
     for model in comparison.models:
         for phase in ("prefill", "decode"):
             yield ratio_table(rows, model, phase)
@@ -78,6 +81,24 @@ def comparison_tables(comparison: Comparison) -> Iterator[Table | Wide | str]:
     )
     yield claim_table(rows)
     yield limit_table(comparison)
+
+
+def _too_large(comparison: Comparison) -> str:
+    """What is said of a model that none of the machines can serve."""
+    from netsim.inference.deployment import on_gpus
+    from netsim.inference.lite import REFERENCE, deployment_on
+    from netsim.inference.roofline import weight_bytes
+
+    (model,) = comparison.models
+    one = deployment_on(REFERENCE, model, comparison.tables)
+    gpus, memory = one.machine.domain_gpus, one.machine.memory
+    need = format_bytes(round(weight_bytes(on_gpus(one, gpus)) * gpus), 4)
+    return (
+        f"{model}: no machine can serve it. On {gpus} GPUs its weights take {need} in "
+        f"{one.formats.weights}; {gpus} {REFERENCE} hold {format_bytes(gpus * memory, 4)}, "
+        "and so do the others. Smaller formats may do (--set formats.weights=fp4), or looser "
+        "objectives."
+    )
 
 
 def comparison_figures(comparison: Comparison) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from netsim.errors import InputError
 from netsim.job.keys import choice, count, flag, key, number, text, time
@@ -113,6 +113,11 @@ class Deployment:
         if not self.options.kv_replicated:
             return 1.0 / self.tp
         return 1.0 / min(self.tp, kv_parts(self.model))
+
+
+def on_gpus(deployment: Deployment, tp: int) -> Deployment:
+    """The same on `tp` GPUs, whether or not they can share and hold it."""
+    return replace(deployment, options=replace(deployment.options, tp=tp))
 
 
 def kv_parts(model: Model) -> int:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, raise_all
 from netsim.inference.cost import iteration_ps, prompt_pairs
-from netsim.inference.deployment import Costs, Deployment, Formats, Options, kv_parts
+from netsim.inference.deployment import Costs, Deployment, Formats, Options, kv_parts, on_gpus
 from netsim.inference.roofline import iteration_cost, kv_capacity_tokens, weight_bytes
 from netsim.job.checks import model_mistakes
 from netsim.job.load import locate, read_parts, read_toml
@@ -134,5 +133,5 @@ def _countable(deployment: Deployment) -> Iterator[InputError]:
 
 def with_tp(deployment: Deployment, tp: int) -> Deployment | None:
     """The same on `tp` GPUs; None if they cannot share it, or it does not fit."""
-    changed = replace(deployment, options=replace(deployment.options, tp=tp))
+    changed = on_gpus(deployment, tp)
     return None if mistakes(changed) else changed

@@ -81,11 +81,20 @@ def test_the_comparison_as_json(netsim):
     assert {row["machine"] for row in told["sizes"]} == set(MACHINES)
 
 
-@pytest.mark.parametrize("model", ["deepseek_v3", "mixtral_8x7b", "megatron_1t"])
-def test_the_comparison_of_another_model(netsim, model):
-    found = lines(netsim("workload", "inference", "--set", f"model={model}"))
-    fits = model == "mixtral_8x7b"
-    assert any(line.startswith("none of them -") for line in found) is not fits
+def test_the_comparison_of_another_model(netsim):
+    found = lines(netsim("workload", "inference", "--set", "model=mixtral_8x7b"))
+    assert any(line.startswith("mixtral_8x7b lite_netbw 16") for line in found)
+
+
+def test_a_model_that_none_can_serve(netsim):
+    (told,) = lines(netsim("workload", "inference", "--set", "model=deepseek_v3"))
+    assert (
+        "On 8 GPUs its weights take 675.6GB in fp8; 8 h100 hold 640GB, and so do the others" in told
+    )
+    changes = ("model=deepseek_v3", "formats.weights=fp4")
+    overrides = [one for change in changes for one in ("--set", change)]
+    found = lines(netsim("workload", "inference", *overrides))
+    assert any(line.startswith("deepseek_v3 lite 32") for line in found)
 
 
 def test_what_is_refused(netsim):
