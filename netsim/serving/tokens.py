@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.errors import InputError
 from netsim.model.serving import DONE, FIRST_TOKEN, ITERATION, JOINED, LOG, LOST
 
 Ints = NDArray[np.int64]
@@ -25,8 +26,12 @@ AT_ONCE = 1 << 22
 
 
 def log_of(table: Any) -> Log:
-    """The log of a result, a polars DataFrame, as columns."""
-    return {name: table[name].to_numpy() for name in ("host", "time_ps", *LOG)}
+    """The log of a result, a polars DataFrame, as columns. Raises InputError if one is missing."""
+    names = ("host", "time_ps", *LOG)
+    for name in names:
+        if name not in table.columns or not table[name].dtype.is_integer():
+            raise InputError("the log has no such column of whole numbers", key=name)
+    return {name: table[name].fill_null(-1).to_numpy() for name in names}
 
 
 class Tokens(NamedTuple):

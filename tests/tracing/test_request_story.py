@@ -203,3 +203,10 @@ def test_requests_by_name() -> None:
     result.requests = None
     with pytest.raises(InputError, match="serves no requests"):
         request_story(result, 0)
+
+
+def test_a_log_that_is_damaged() -> None:
+    result = result_of(*split_run())
+    result.log = result.log.drop("what")
+    with pytest.raises(InputError, match="what: the log has no such column"):
+        request_story(result, 0)
