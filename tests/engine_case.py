@@ -140,7 +140,8 @@ def program_of(case: Case) -> ProgramUse | None:
     first = given.pop("first")
     n_tasks = len(case.tasks) - first
     use = PluginUse(registry.find("traffic", str(MIXED_PROGRAM)), given)
-    state = {"weight": 7 * np.arange(n_tasks), "share": 0.25}
+    listed = [case.flows[max(0, task.flow)][2] for task in case.tasks[first:]]
+    state = {"weight": 7 * np.arange(n_tasks), "share": 0.25, "listed": listed}
     return replace(program_use(use, n_tasks, case.n_hosts, state, {}, 10**6), first_task=first)
 
 

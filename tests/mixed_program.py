@@ -18,6 +18,7 @@ from netsim.program import (
     peer_of,
     rand32,
     set_duration,
+    set_size,
     set_timer,
     size_of,
     start,
@@ -27,11 +28,12 @@ from netsim.program import (
 PARAMS = [
     Param("gap", "time", "3us", "durations and waits are shorter"),
     Param("most_runs", "count", 3, "times that a task runs"),
+    Param("resize", "count", 1, "of 4 times that it may be, a flow's size is set"),
     Param("most_draws", "count", 200, "after which a host does nothing more"),
 ]
 
 HOST_STATE = ("draws", ("told", 2))
-TASK_STATE = ("weight", ("share", float))
+TASK_STATE = ("weight", ("share", float), "listed")
 TIMERS = 3
 LOG = ("what", "number", "is_join")
 
@@ -51,7 +53,9 @@ def flows(params, network, rng, context):
         flow=np.concatenate([flow, flow, flow * 0 - 1, flow * 0 - 1]),
         held=rng.random(16 * n) < 0.6,
     )
-    return Workload(table, tasks, {"weight": np.arange(16 * n), "share": 0.25}, log_rows=10**6)
+    listed = table.size_bytes[np.maximum(tasks.flow, 0)]
+    state = {"weight": np.arange(16 * n), "share": 0.25, "listed": listed}
+    return Workload(table, tasks, state, log_rows=10**6)
 
 
 def draw(env):
@@ -101,6 +105,8 @@ def act(env, now, task):
     under_way = task.start_ps >= 0 and task.end_ps < 0
     if chance % 4 == 0 and task.kind != JOIN and not under_way:
         set_duration(env, task, (chance >> 4) % 3 // 2 * ((chance >> 6) % env.par.gap))
+    if task.kind == SEND and task.start_ps < 0 and (chance >> 5) % 4 < env.par.resize:
+        set_size(env, task, 1 + (chance >> 7) % task.listed)
     may_again = task.kind in (COMPUTE, JOIN)
     if task.end_ps < 0 or task.untold == 1 or task.runs >= env.par.most_runs:
         may_again = False

@@ -95,8 +95,11 @@ RX_BITMAPS = selective.RX_BITMAPS
 def setup(env, tx, rx):
     traffic_classes.setup(env, tx, rx)
     tx.cwnd = 1.0 * env.par.initial_window
-    tx.ssthresh = 1.0 * tx.n_packets
     tx.alpha = env.par.initial_alpha
+
+
+def on_start(env, now, tx):
+    tx.ssthresh = 1.0 * tx.n_packets
 
 
 def ready(env, now, tx):

@@ -20,6 +20,7 @@ from netsim.params import Param
 from netsim.transport import (
     ACK,
     BLOCKED,
+    INF,
     bit_clear,
     bit_first,
     bit_get,
@@ -134,25 +135,37 @@ def setup(env, tx, rx):
         rtt_bytes = 3 * tx.bdp_bytes // 2
     full = par.payload_bytes + par.header_bytes
     rx.window = max((rtt_bytes + full - 1) // full, 1)
-    tx.unscheduled = min(rx.window, tx.n_packets)
-    tx.granted = tx.unscheduled
+    tx.unscheduled = rx.window
     tx.scheduled_class = par.priorities - 1
-    n_cutoffs = 0
-    n_exceeded = 0
-    some = (par.cutoff_1, par.cutoff_2, par.cutoff_3)
-    for cutoff in (*some, par.cutoff_4, par.cutoff_5, par.cutoff_6):
-        if cutoff >= 0:
-            n_cutoffs += 1
-            if tx.size_bytes > cutoff:
-                n_exceeded += 1
-    rx.first_scheduled = min(n_cutoffs + 1, par.priorities - 1)
-    tx.prio = min(n_exceeded, max(rx.first_scheduled - 1, 0))
+    rx.first_scheduled = first_scheduled(par)
     rx.overcommit = par.overcommit
     if rx.overcommit < 0:
         rx.overcommit = par.priorities - rx.first_scheduled
 
 
+def first_scheduled(par):
+    """The highest class of what is granted: those above it are of messages up to each cutoff."""
+    return min(cutoffs_below(par, INF) + 1, par.priorities - 1)
+
+
+def cutoffs_below(par, size_bytes):
+    """How many sizes of [transport] are exceeded by one."""
+    n_exceeded = 0
+    some = (par.cutoff_1, par.cutoff_2, par.cutoff_3)
+    for cutoff in (*some, par.cutoff_4, par.cutoff_5, par.cutoff_6):
+        if 0 <= cutoff < size_bytes:
+            n_exceeded += 1
+    return n_exceeded
+
+
 # -- sender --------------------------------------------------------------------------------------
+
+
+def on_start(env, now, tx):
+    tx.unscheduled = min(tx.unscheduled, tx.n_packets)
+    tx.granted = tx.unscheduled
+    lowest = max(first_scheduled(env.par) - 1, 0)
+    tx.prio = min(cutoffs_below(env.par, tx.size_bytes), lowest)
 
 
 def rank(env, tx):

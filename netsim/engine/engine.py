@@ -14,7 +14,7 @@ from netsim.engine.compiling.code import Code
 from netsim.engine.compiling.discipline import Discipline, read_discipline
 from netsim.engine.compiling.join import join, with_discipline
 from netsim.engine.compiling.plugin_file import plugin_parameters
-from netsim.engine.compiling.program import Program, program_of
+from netsim.engine.compiling.program import Program, check_setups, program_of
 from netsim.engine.compiling.protocol import Protocol, read_protocol
 from netsim.engine.compiling.specialise import Entry, jit_enabled
 from netsim.engine.failures import Failures
@@ -69,6 +69,7 @@ class Engine:
         pars, self.protocol, self.discipline = _plugins(simulation.uses, self.fabric.queue)
         self.sampling = simulation.sampling
         self.program = program_of(self.parts.program)
+        check_setups(self.program, simulation.uses)
         tracing = bool(options.trace)
         self._compile(tracing=tracing, profile=options.profile, checked=options.checked)
         self.state = build_state(
@@ -248,6 +249,7 @@ def code_of(
     """The compiled code for these transports, this fabric and these parts of the engine."""
     _, protocol, discipline = _plugins(uses, fabric.queue)
     program = program_of(parts.program)
+    check_setups(program, uses)
     constants = _constants(protocol, discipline, program, fabric, parts) | {"TRACE": tracing}
     return Code(protocol, discipline, program, constants, jit=jit_enabled(), checked=checked)
 

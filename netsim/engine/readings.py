@@ -76,6 +76,7 @@ class FlowStates:
     task, have to be done before a flow starts; until then its `start_ps` is the delay after that.
     """
 
+    size_bytes: Ints  # as the table says, or the program has set it
     start_ps: Ints
     waits_for: Ints
     done_ps: Ints  # the receiver has every byte
@@ -199,6 +200,7 @@ def flow_states(state: State) -> FlowStates:
     """Where each flow stands."""
     tx, rx = state.ends.tx, state.ends.rx
     return FlowStates(
+        size_bytes=_view(tx, "size_bytes"),
         start_ps=_view(tx, "start_ps"),
         waits_for=_view(tx, "waits_for"),
         done_ps=_view(rx, "done_ps"),
@@ -335,7 +337,7 @@ FIXED = ("flow", "host", "peer", "size_bytes", "n_packets", "last_bytes", "first
 
 
 def fixed_fields(state: State) -> dict[str, np.ndarray]:
-    """Copies of what never changes of the flows' two sides, by names such as "tx.size_bytes"."""
+    """Copies of what no transport changes of the flows' two sides, by names such as "tx.host"."""
     sides: dict[str, Any] = {"tx": state.ends.tx, "rx": state.ends.rx}
     return {
         f"{side}.{name}": np.array(array[name]) for side, array in sides.items() for name in FIXED

@@ -129,6 +129,9 @@ def _program_arrays(
     row = tasks["number"][its] - use.first_task
     tasks["of_program"][its] = 1
     tasks["waits_for_start"][its] = simulation.tasks.held[use.first_task : end][row]
+    whole = np.flatnonzero((tasks["kind"] == SEND) & (tasks["of_program"] == 1))
+    whole = whole[~np.isin(tasks["flow"][whole], use.relayed)]
+    tasks["most_bytes"][whole] = simulation.flows.size_bytes[tasks["flow"][whole]]
     for name, column in use.task_state.items():
         tasks[name][its] = column[row]
     hosts = np.zeros(simulation.network.n_hosts, program.host)

@@ -7,7 +7,7 @@ What they do, to the picosecond, stands in `netsim/engine/MODEL.md`; what their 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
@@ -31,7 +31,8 @@ class ProgramUse:
 
     Its tasks are ``n_tasks`` of the run's from ``first_task`` on; ``task_state`` has an entry for
     each of them, ``host_state`` for each host; ``log_rows`` (int64[n_hosts]) is how many rows of
-    its log each host may write.
+    its log each host may write. Of flows that are ``relayed`` (int64[...], numbers of flows of the
+    run) it cannot set the size.
     """
 
     use: PluginUse
@@ -40,6 +41,7 @@ class ProgramUse:
     task_state: Columns
     host_state: Columns
     log_rows: NDArray[np.int64]
+    relayed: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def name(self) -> str:

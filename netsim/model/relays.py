@@ -170,12 +170,15 @@ def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, Legs | None]:
     table = _flows(legs, size, first, second)
     _wait(table, legs, first[~cut], second[~cut])
     tasks = _received(load.tasks, message, place, second, np.repeat(chunks, chunks))
-    operations = load.operations
+    operations, program = load.operations, load.program
+    if program is not None:
+        program = replace(program, relayed=apart)
     if cut.any():
         in_chunks = _Chunks(message, place, first, second).of(cut)
         tasks, ends = _in_chunks(tasks, table, in_chunks)
         operations = None if operations is None else operations.moved(ends)
-    return replace(load, flows=table, tasks=tasks, operations=operations), legs
+    load = replace(load, flows=table, tasks=tasks, operations=operations, program=program)
+    return load, legs
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def slot_table(engine: Engine) -> Table | None:
     np.minimum.at(start_ps, phase[started], flows.start_ps[started])
     start_ps[start_ps > engine.now_ps] = NONE
     n_bytes = np.zeros(n_slots, np.int64)
-    np.add.at(n_bytes, phase[has], engine.flows.size_bytes[has])
+    np.add.at(n_bytes, phase[has], flows.size_bytes[has])
     waited_ps = np.maximum(states.lit_ps - start_ps, 0)
     return {
         "slot": np.arange(n_slots),

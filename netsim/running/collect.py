@@ -16,7 +16,7 @@ from netsim.results.run_result import Ending, RunResult, Table
 from netsim.running.circuits import circuit_columns, circuit_figures, slot_table
 from netsim.running.drive import FINISHED
 from netsim.running.fault_log import fault_figures, fault_table
-from netsim.running.flow_tables import ideal_flows, simulated_flows
+from netsim.running.flow_tables import as_sent, ideal_flows, simulated_flows
 from netsim.running.job_figures import job_figures
 from netsim.running.operation_table import operation_table
 from netsim.running.recovery import recovery_figures
@@ -62,7 +62,7 @@ def engine_result(
     Raises RunError if packets or bytes are not conserved, or requests.
     """
     conservation = conserve(engine)
-    counts = engine.counts
+    counts, scenario = engine.counts, as_sent(point, scenario, engine.flow_states())
     flows, legs = simulated_flows(point, scenario, engine.flow_states())
     links, tasks = link_table(engine), task_table(engine, scenario)
     slots, operations = slot_table(engine), _operations(engine, scenario)

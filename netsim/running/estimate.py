@@ -157,6 +157,8 @@ def require_memory(estimate: Estimate, *, what: str, available: int | None = Non
 
 def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
     """What the prediction for a point takes for granted, in one line."""
+    from netsim.engine.compiling.program import program_of
+
     uses = point.transport_of_class
     control = [f"{getattr(use.module, 'CONTROL_PER_DATA', 1.0):g}" for use in uses]
     parts = [f"{' or '.join(dict.fromkeys(control))} control packets per data packet"]
@@ -166,6 +168,8 @@ def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
         parts.append("no retransmissions")
     if scenario.load.program is not None:
         parts.append("no time for what the program has hosts do")
+        if program_of(scenario.load.program.use).resizes:
+            parts.append("flows as long as the traffic lists them, of which the program sets sizes")
     if scenario.faults is not None:
         parts.append("no slowing down after losses and failures")
     if scenario.fabric.load_balancing in PATH_FOR_LIFE:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.model.fabric import packet_counts
+from netsim.bounds.ideal import ideal_times
+from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
 
 if TYPE_CHECKING:
     from netsim.engine.readings import FlowStates
@@ -44,6 +46,17 @@ def simulated_flows(
         cls=cls,
     )
     return flows, table
+
+
+def as_sent(point: Point, scenario: Scenario, states: FlowStates) -> Scenario:
+    """The scenario with the sizes that a program has set, and with ideal times for these."""
+    flows = scenario.flows.of_sizes(states.size_bytes)
+    if flows is scenario.flows:
+        return scenario
+    multipath = scenario.fabric.load_balancing not in PATH_FOR_LIFE
+    network, lanes = scenario.network, scenario.lanes
+    ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
+    return replace(scenario, load=replace(scenario.load, flows=flows), ideal=ideal)
 
 
 def ideal_flows(point: Point, scenario: Scenario) -> Table:

@@ -278,4 +278,9 @@ class _Run:
         return STALLED
 
     def _tell(self, phase: str, chunk: Chunk = BEFORE) -> None:
-        self.report(Progress.at(phase, chunk, self.scenario.load))
+        progress = Progress.at(phase, chunk, self.scenario.load)
+        if phase == "run" and self.engine.program.resizes:
+            progress = replace(
+                progress, bytes_total=int(self.engine.flow_states().size_bytes.sum())
+            )
+        self.report(progress)

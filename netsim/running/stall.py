@@ -133,10 +133,10 @@ def overdue(engine: Engine, deadline_ps: int) -> Ints:
 
 def explain(engine: Engine, flows: Ints, what: str) -> str:
     """One message: what happened, to which flows, the tasks that wait, and a circle of pauses."""
-    table, got_bytes = engine.flows, engine.flow_states().got_bytes
+    table, states = engine.flows, engine.flow_states()
     named = [
         f"flow {f} (host {table.src[f]} to host {table.dst[f]}, "
-        f"{got_bytes[f]} of {table.size_bytes[f]} bytes)"
+        f"{states.got_bytes[f]} of {states.size_bytes[f]} bytes)"
         for f in flows[:NAMED].tolist()
     ]
     if flows.size > NAMED:

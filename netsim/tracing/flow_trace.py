@@ -131,6 +131,7 @@ def flow_trace(
     network, flows = engine.network, engine.flows
     multipath = point.fabric.load_balancing not in PATH_FOR_LIFE
     lanes = lanes_used(network, flows, point.fabric.planes, point.seed)
+    flows = flows.of_sizes(states.size_bytes)
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
     events, changing = event_table(network, entries, transport.module)
     return FlowTrace(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.engine.compiling.program import program_of
 from netsim.engine.kernels.trace import CAPACITY, TraceEntries, TraceOverflowError
 from netsim.engine.simulation import Options
 from netsim.errors import InputError
@@ -99,10 +100,12 @@ def _last_ps(recorded: dict[str, Any]) -> int | None:
 
 def _same_flow(result: Result, recorded: dict[str, Any], scenario: Scenario) -> None:
     """Raise InputError if the experiment's traffic is not the result's any more."""
-    flows, flow = scenario.messages, recorded["flow"]
-    ends = ("src", "dst", "size_bytes")
+    flows, flow, program = scenario.messages, recorded["flow"], scenario.load.program
+    known = ["src", "dst", "size_bytes"]
+    if program is not None and program_of(program.use).resizes:
+        known.remove("size_bytes")
     if len(flows) != len(result.flows) or any(
-        int(getattr(flows, name)[flow]) != recorded[name] for name in ends
+        int(getattr(flows, name)[flow]) != recorded[name] for name in known
     ):
         raise InputError(
             f"flow {flow} is not what it was: the traffic has changed", file=str(result.path)

@@ -8,65 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_runs import DROP_TAIL, TRIM, US, build, fat_tree, run
+from engine_runs import TRIM, US, build, fat_tree, run
+from program_case import body, done, engine, load_of
 from traffic_cases import GBPS, star
 
-from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import DONE, IDLE, INF, RUNNING
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.errors import InputError, RunError
 from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.model.builder import NetworkBuilder
 from netsim.model.flows import TrafficContext
-from netsim.model.network import Network
 from netsim.model.programs import HANDLER_NAMES
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import PluginUse
-
-HEAD = """
-from netsim.program import *
-
-PARAMS = []
-TIMERS = 2
-HOST_STATE = ("seen",)
-LOG = ("what", "which")
-
-
-def flows(params, network, rng, context):
-    raise NotImplementedError
-"""
-
-# On host 0: a join, two compute tasks, a send; on host 1 the receive task, and one that computes.
-KINDS = [JOIN, COMPUTE, COMPUTE, SEND, RECEIVE, COMPUTE]
-HOSTS = [0, 0, 0, 0, 1, 1]
-
-
-def load_of(folder: Path, text: str, held: list[int], **more: Any) -> Workload:
-    """Tasks of a program whose handlers are ``text``, some of them held."""
-    (folder / "mine.py").write_text(HEAD + text, "utf-8")
-    plugin = registry.find("traffic", "mine.py", relative_to=folder)
-    is_held = [k in held for k in range(len(KINDS))]
-    durations = [0, 1000, 2000, 0, 0, 500]
-    flow = [-1, -1, -1, 0, 0, -1]
-    tasks = TaskTable(KINDS, HOSTS, durations, flow=flow, held=is_held)
-    load = Workload(FlowTable([0], [1], 4096), tasks, **more)
-    load = load.with_program(PluginUse(plugin, {}), 2)
-    load.validate(2)
-    return load
-
-
-def engine(network: Network, load: Workload, **options: Any) -> Engine:
-    given = {"jit": False, "tasks": load.tasks, "program": load.program, **options}
-    return build(network, load.flows, "datagram", DROP_TAIL, **given)
-
-
-def body(handler: str, *lines: str) -> str:
-    """A handler with these lines, on host 0."""
-    arguments = {"on_begin": "", "on_task": ", task", "on_timer": ", k"}[handler]
-    text = "".join(f"        {line}\n" for line in lines)
-    return f"\n\ndef {handler}(env, now{arguments}):\n    if env.host.host == 0:\n{text}"
-
 
 STARTED = "started, or changed, task {} of this host, which has started, or is to start, and is not"
 RULES = {
@@ -129,6 +84,22 @@ RULES = {
         + body("on_begin", "set_timer(env, now, 1, 7)"),
         "on_timer used timer 0, which is not declared in TIMERS, or set it beyond 20 h",
     ),
+    "the size of a flow that is received": (
+        body("on_task", "set_size(env, task_of(env, 1), 5)"),
+        "on_task set the size of task 1 of this host, which sends no flow, or a relayed one",
+    ),
+    "the size of a flow that has started, twice": (
+        body("on_task", "if task.index == 3:", "    set_size(env, task, 5)"),
+        "on_task set the size of the flow of task 3 of this host, which has started",
+    ),
+    "no bytes": (
+        body("on_begin", "set_size(env, task_of(env, 3), 0)"),
+        "on_begin set a flow's size to 0 bytes: at least 1, at most what the table says",
+    ),
+    "more bytes than there is room for": (
+        body("on_begin", *(f"set_size(env, task_of(env, 3), {n})" for n in (9, 4097))),
+        "on_begin set a flow's size to 4097 bytes",
+    ),
     "a row of one number": (
         body("on_begin", "note(env, now, *(1,))"),
         "on_begin noted a row of 1 numbers, and LOG names other columns",
@@ -178,13 +149,6 @@ def test_what_a_handler_raises_is_told_with_its_line(tmp_path: Path) -> None:
     text = body("on_begin", "env.host.seen = 1 // env.host.seen")
     with pytest.raises(RunError, match=r"^program mine.py: on_begin on host 0: .*mine.py, line 16"):
         run(engine(star(2), load_of(tmp_path, text, [])))
-
-
-def done(one: Engine) -> int:
-    """Run as `netsim run` does, to where all is done."""
-    while (status := one.advance(100, INF, stop_when_done=True)) == RUNNING:
-        pass
-    return status
 
 
 def test_what_is_never_started_is_not_waited_for(tmp_path: Path) -> None:
@@ -246,64 +210,6 @@ def test_fields_begin_as_the_workload_says(tmp_path: Path) -> None:
     assert records.tasks["share"].tolist() == [0.5] * 6
     assert records.tasks["three"][4].tolist() == [12, 13, 14]
     assert records.program_hosts["seen"].tolist() == [4, 5]
-
-
-def test_what_is_noted(tmp_path: Path) -> None:
-    """Host by host, in the order of the calls, where each host has room of its own."""
-    text = body("on_begin", "note(env, now, 7, -(1 << 62))")
-    text += (
-        "\n\ndef on_task(env, now, task):"
-        "\n    note(env, now, task.index, task.kind == COMPUTE)"
-        "\n    note(env, now, 1 - task.index, 0)\n"
-    )
-    load = load_of(tmp_path, text, [0, 3], log_rows=[9, 1_000_000_000])
-    one = engine(star(2), load)
-    assert done(one) == DONE
-    log = one.program_log()
-    assert log is not None
-    assert list(log) == ["host", "time_ps", "what", "which"]
-    rows = list(zip(*(column.tolist() for column in log.values()), strict=True))
-    assert rows == [
-        (0, 0, 7, -(1 << 62)),
-        (0, 1000, 1, 1),
-        (0, 1000, 0, 0),
-        (0, 3000, 2, 1),
-        (0, 3000, -1, 0),
-        (1, 500, 1, 1),
-        (1, 500, 0, 0),
-    ]
-    taken = one.snapshot()["ends.log"]
-    assert taken.shape == (1_000_000_009, 3)
-    assert taken.raw.size == 7 * 3 * 8
-    other = engine(star(2), load)
-    other.restore(one.snapshot())
-    assert other.digest() == one.digest()
-    again = other.program_log()
-    assert again is not None
-    assert all(np.array_equal(again[name], log[name]) for name in log)
-
-
-def test_what_is_noted_is_whole_numbers(tmp_path: Path) -> None:
-    load = load_of(tmp_path, body("on_begin", "note(env, now, 1, 0.5)"), [], log_rows=1)
-    with pytest.raises(RunError, match=r"on_begin on host 0: .*'float' object cannot be"):
-        run(engine(star(2), load))
-
-
-def test_how_many_rows_hosts_may_note(tmp_path: Path) -> None:
-    text = body("on_begin", "pass")
-    for rows, said in (
-        ([1, 2, 3], r"log_rows has shape \(3,\), expected \(2,\)"),
-        (-1, "log_rows has -1 for host 0"),
-        ([0, 1 << 31], "log_rows has 2147483648 for host 1"),
-        (0.5, "log_rows must hold whole numbers"),
-    ):
-        with pytest.raises(InputError, match=f"mine.py: {said}"):
-            load_of(tmp_path, text, [], log_rows=rows)
-    with pytest.raises(InputError, match=r"LOG: log_rows is given, and there is no log"):
-        load_of(tmp_path, text + "\nLOG = ()\n", [], log_rows=1)
-    ring = PluginUse(registry.find("traffic", "ring_all_reduce"), {})
-    with pytest.raises(InputError, match="log_rows is given, and there is no handler to write a"):
-        Workload(FlowTable([0], [1], 1), log_rows=5).with_program(ring, 2)
 
 
 WRONG_STATE: dict[str, tuple[dict[str, Any], str]] = {

@@ -171,6 +171,7 @@ class Host:
         else:
             self.sim.balance.received.add(packet.size)
             if packet.kind < 8:
+                self.receivers[packet.flow].has_heard = True
                 self.receivers[packet.flow].on_packet(packet)
             else:
                 sender = self.senders[packet.flow]

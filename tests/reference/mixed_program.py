@@ -65,16 +65,18 @@ class Mixed(Program):
     def _act(self, host: int, one: Running) -> None:
         if self.draws.get(host, 0) > self.given["most_draws"]:
             return
-        task, size, peer = one.task, 0, -1
+        task, peer = one.task, -1
         if task.flow >= 0:
-            src, dst, size, _ = self.sim.case.flows[task.flow]
+            src, dst, listed, _ = self.sim.case.flows[task.flow]
             peer = dst if task.kind == "send" else src
-        chance = self._draw(host) + self.weight[one.number] + size + peer
+        chance = self._draw(host) + self.weight[one.number] + self.size_of(one) + peer
         self.weight[one.number] = chance % 1000 + 2
         under_way = one.start_ps >= 0 and not one.done
         if chance % 4 == 0 and task.kind != "join" and not under_way:
             duration = (chance >> 4) % 3 // 2 * ((chance >> 6) % self.given["gap_ps"])
             self.set_duration(one, duration)
+        if task.kind == "send" and one.start_ps < 0 and (chance >> 5) % 4 < self.given["resize"]:
+            self.set_size(one, 1 + (chance >> 7) % listed)
         again = task.kind in ("compute", "join") and one.done and not one.to_be_told
         if chance % 4 < 3 and (one.held or (again and one.runs < self.given["most_runs"])):
             self.start(one)

@@ -155,8 +155,8 @@ class Case:
     pair that is ever joined, either way.
     ``tasks`` are known by their place in the list; a flow that has a send task, or waits for others
     by ``after`` (flow -> flows), has as its start the delay after that.
-    ``program`` has what the program of `mixed_program.py` takes, gap_ps, most_runs and most_draws,
-    and ``first``: the tasks from that number on are its own.
+    ``program`` has what the program of `mixed_program.py` takes, gap_ps, most_runs, most_draws and
+    resize, and ``first``: the tasks from that number on are its own.
     ``faults`` are those of links, by the global port that feeds the link.
     ``port_sizes`` are sizes of single ports (global port -> name -> bytes), which go before those
     of ``fabric``: of disciplines, and kmin_bytes and kmax_bytes.
@@ -222,9 +222,11 @@ class Flow:
     start_ps: int
     payload_bytes: int
     delay_ps: int = field(init=False)  # after what it waits for, if it does
+    listed_bytes: int = field(init=False)  # before a program set its size
 
     def __post_init__(self) -> None:
         self.delay_ps = self.start_ps
+        self.listed_bytes = self.size_bytes
 
     @property
     def n_packets(self) -> int:

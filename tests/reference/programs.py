@@ -72,6 +72,18 @@ class Program:
         """From the next start on."""
         one.duration_ps = duration_ps
 
+    def set_size(self, one: Running, size_bytes: int) -> None:
+        """Of the flow of a send task that has not started."""
+        self.sim.set_size(self.sim.flows[one.task.flow], size_bytes)
+
+    def size_of(self, one: Running) -> int:
+        """Bytes of the flow of a task, as its host knows it; 0 if it has none."""
+        if one.task.flow < 0:
+            return 0
+        flow = self.sim.flows[one.task.flow]
+        heard = self.sim.hosts[flow.dst].receivers[flow.index].has_heard
+        return flow.size_bytes if one.task.kind == "send" or heard else flow.listed_bytes
+
     def note(self, host: int, *values: int) -> None:
         """Add a row to the log."""
         self._log.append((host, self.sim.now, *values))

@@ -26,5 +26,6 @@ def with_program(case: Case, rng: random.Random) -> Case:
             "gap_ps": rng.choice((1, NS, 3 * US, 20 * US)),
             "most_runs": rng.choice((1, 2, 5)),
             "most_draws": rng.choice((20, 200)),
+            "resize": rng.choice((0, 1, 3)),
         },
     )

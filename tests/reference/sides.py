@@ -100,6 +100,7 @@ class Receiver:
         self.n = flow.n_packets
         self.control_class = control_class
         self.fct_ps = -1
+        self.has_heard = False  # of its sender
 
     def on_packet(self, packet: Packet) -> None:
         """A packet of the flow (DATA or TRIMMED) has arrived."""

@@ -14,7 +14,7 @@ from .series import Recorder
 from .steering import Steering
 from .switch import Switch, SwitchPort
 from .tasks import Tasks
-from .transports import attach
+from .transports import Sides
 
 
 class Event:
@@ -47,9 +47,14 @@ class Simulator:
             by_task = any(t.kind == "send" and t.flow == flow.index for t in case.tasks)
             if by_task or flow.index in case.after:
                 flow.start_ps = -1
-        attach(self)
+        self.sides = Sides(self)
         self.tasks = Tasks(self)
         self.steering = Steering(self)
+
+    def set_size(self, flow: Flow, size_bytes: int) -> None:
+        """Have a flow that has not started be of another size: its sides begin anew."""
+        flow.size_bytes = size_bytes
+        self.sides.attach(flow)
 
     def start_flow(self, flow: Flow, at_ps: int) -> None:
         """Have a flow that waited start."""

@@ -275,13 +275,20 @@ class PullPacer:
 # -- all together --------------------------------------------------------------------------------
 
 
-def attach(sim: Simulator) -> None:
-    """Give the hosts the senders and receivers of all flows."""
-    pull_pacers: dict[Nic, PullPacer] = {}
-    mixed_pacers: dict[Nic, Pacer] = {}
-    usual = sim.case.transport, sim.case.params
-    for flow in sim.flows:
-        transport, params = sim.case.beside.get(flow.index, usual)
+class Sides:
+    """Gives the hosts the senders and receivers of flows."""
+
+    def __init__(self, sim: Simulator) -> None:
+        self.sim = sim
+        self.pull_pacers: dict[Nic, PullPacer] = {}
+        self.mixed_pacers: dict[Nic, Pacer] = {}
+        for flow in sim.flows:
+            self.attach(flow)
+
+    def attach(self, flow: Flow) -> None:
+        """Both sides of a flow that has not started, as they are before the run."""
+        sim = self.sim
+        transport, params = sim.case.beside.get(flow.index, (sim.case.transport, sim.case.params))
         lanes = lanes_of(sim, flow.src, flow.dst, sim.case.nics.get(flow.index))
         there = [(b, a) for a, b in lanes]
         spreads = Spread(sim, flow.index, lanes, 0), Spread(sim, flow.index, there, 2)
@@ -294,15 +301,15 @@ def attach(sim: Simulator) -> None:
         elif transport == "roce":
             sender, receiver = RoceSender(src, flow, params), RoceReceiver(dst, flow, params)
         elif transport == "ndp":
-            if dst not in pull_pacers:
-                pull_pacers[dst] = PullPacer(dst)
+            if dst not in self.pull_pacers:
+                self.pull_pacers[dst] = PullPacer(dst)
             sender = NdpSender(src, flow, params)
-            receiver = NdpReceiver(dst, flow, pull_pacers[dst])
+            receiver = NdpReceiver(dst, flow, self.pull_pacers[dst])
         elif transport == "mixed":
-            if dst not in mixed_pacers:
-                mixed_pacers[dst] = Pacer(dst)
+            if dst not in self.mixed_pacers:
+                self.mixed_pacers[dst] = Pacer(dst)
             sender = MixedSender(src, flow, params)
-            receiver = MixedReceiver(dst, flow, params, mixed_pacers[dst])
+            receiver = MixedReceiver(dst, flow, params, self.mixed_pacers[dst])
         else:
             raise ValueError(f"unknown transport {transport}")
         sender.spread, receiver.spread = spreads

@@ -50,7 +50,7 @@ def data_way(sim: Simulator, flow: int, lane: Lane) -> int:
     if ways is None:
         return 0
     first = max(0, sim.case.phases[flow]) if ways.by_phase else 0
-    way = first if sim.flows[flow].size_bytes >= ways.large_bytes else ways.small
+    way = first if sim.flows[flow].listed_bytes >= ways.large_bytes else ways.small
     if ways.otherwise is not None and not sim.leads(way, *lane):
         way = ways.otherwise
     return way

@@ -11,7 +11,7 @@ from netsim.errors import InputError, RunError
 from netsim.experiment import Point
 from netsim.results import load_result, write_result
 from netsim.running.estimate import estimate
-from netsim.running.point import simulate
+from netsim.running.point import Progress, simulate
 from netsim.tracing.record import trace_flow
 
 EXPERIMENT = """
@@ -54,6 +54,11 @@ def on_begin(env, now):
         start(env, now, task_of(env, 1))
         start(env, now, task_of(env, {last}))
 '''
+
+
+SIZED = """        set_size(env, task_of(env, 1), 1000)
+        start(env, now, task_of(env, 1))
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -117,6 +122,38 @@ def test_a_result_has_what_the_program_noted(tmp_path: Path) -> None:
     ends = result.tasks and result.tasks["end_ps"][[1, 3, 5, 7]].tolist()
     assert loaded.log["time_ps"].to_list() == ends
     assert loaded.summary["log_rows"] == 4
+
+
+def test_a_result_has_the_sizes_that_the_program_has_set(tmp_path: Path) -> None:
+    """Listed are 5,000 bytes, two packets; what is not started stays as it is."""
+    source = MINE.replace("start, task_of", "set_size, start, task_of")
+    source = source.replace("        start(env, now, task_of(env, 1))\n", SIZED)
+    (tmp_path / "mine.py").write_text(source.format(held="[True] * 4 + [False] * 4", last=3))
+    one = load(tmp_path, EXPERIMENT.format(transport="ndp", kind="./mine.py", more="")).points()[0]
+    told: list[Progress] = []
+    result = simulate(one, progress=told.append)
+    assert (result.complete, result.stopped_because) == (True, "finished")
+    assert result.flows["size_bytes"].tolist() == [5000, 1000, 5000, 5000]
+    assert result.flows["packets"].tolist() == [2, 1, 2, 2]
+    assert result.flows["packets_sent"].tolist() == [0, 1, 0, 2]
+    assert result.flows["ideal_ps"][1] == result.flows["fct_ps"][1]
+    assert result.flows["slowdown"][1] == 1
+    assert result.summary["bytes"] == told[-1].bytes_total == 16_000
+    loaded = load_result(write_result(tmp_path / "out", one, result))
+    trace = trace_flow(loaded, 1)
+    assert not trace.warnings
+    assert (trace.size_bytes, trace.n_packets) == (1000, 1)
+    assert "of which the program sets sizes" in estimate(one).assumptions
+
+
+def test_a_run_stalls_with_the_sizes_that_are_sent(tmp_path: Path) -> None:
+    source = MINE.replace("start, task_of", "set_size, start, task_of")
+    source = source.replace("        start(env, now, task_of(env, 1))\n", SIZED)
+    (tmp_path / "mine.py").write_text(source.format(held="[True] * 4 + [False] * 4", last=3))
+    cut = '[faults.all]\nlinks = "all"\ndown = "0us"\n[stop]\nflow_deadline = "1ms"'
+    text = EXPERIMENT.format(transport="ndp", kind="./mine.py", more=cut)
+    result = simulate(load(tmp_path, text).points()[0])
+    assert "flow 1 (host 0 to host 1, 0 of 1000 bytes)" in str(result.reason)
 
 
 def test_what_a_program_keeps_is_part_of_the_memory_that_is_predicted(tmp_path: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.plugin_file import MAX_PACKET_BYTES, MAX_STATE_BYTES, PluginFile
-from netsim.engine.compiling.refusals import contents
+from netsim.engine.compiling.plugin_file import (
+    MAX_PACKET_BYTES,
+    MAX_STATE_BYTES,
+    PluginFile,
+    functions_of,
+)
 from netsim.engine.kernels.fields import (
     CommonParameters,
     PacketRecord,
@@ -77,7 +80,7 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
     for handler in ONLY_COUPLED:
         if has[handler] and not coupled:
             raise declared.wrong(handler, "is called if ports are coupled", "COUPLED = True")
-    used = _functions_of(module, [handlers[name] for name in handlers if has[name]])
+    used = functions_of(module, [handlers[name] for name in handlers if has[name]])
     return Discipline(
         module=module,
         port=padded_record_of(
@@ -105,22 +108,3 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
             "PAUSES": pause in used or resume in used,
         },
     )
-
-
-def _functions_of(module: ModuleType, handlers: list[FunctionType]) -> set[Callable[..., Any]]:
-    """The functions that a discipline's handlers refer to, at any depth within its own files."""
-    bindings = Bindings({}, (module,))
-    found: set[Callable[..., Any]] = set()
-    under_way: list[Any] = list(handlers)
-    while under_way:
-        function = under_way.pop()
-        if function in found or not bindings.compiles(function):
-            continue
-        found.add(function)
-        if function.__module__.startswith("netsim.engine."):
-            continue
-        for value in (*bindings.of(function).values(), *contents(function)):
-            members = bindings.members(value, function)
-            of_value = [value] if members is None else members.values()
-            under_way += [one for one in of_value if isinstance(one, FunctionType)]
-    return found

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.refusals import contents
 from netsim.engine.kernels.handler_table import Handler
 from netsim.engine.kernels.layout import Field
 from netsim.errors import InputError
@@ -120,6 +122,30 @@ class PluginFile:
         if problem:
             raise at_line(Path(code.co_filename), code.co_firstlineno, problem, form)
         return function
+
+
+def functions_of(
+    module: ModuleType, handlers: Iterable[FunctionType], *, within: bool = False
+) -> set[Callable[..., Any]]:
+    """The functions that a plugin's handlers refer to, at any depth within its own files.
+
+    With ``within`` also those that functions of the engine's refer to.
+    """
+    bindings = Bindings({}, (module,))
+    found: set[Callable[..., Any]] = set()
+    under_way: list[Any] = list(handlers)
+    while under_way:
+        function = under_way.pop()
+        if function in found or not bindings.compiles(function):
+            continue
+        found.add(function)
+        if function.__module__.startswith("netsim.engine.") and not within:
+            continue
+        for value in (*bindings.of(function).values(), *contents(function)):
+            members = bindings.members(value, function)
+            of_value = [value] if members is None else members.values()
+            under_way += [one for one in of_value if isinstance(one, FunctionType)]
+    return found
 
 
 def _is_array(field: Any) -> bool:

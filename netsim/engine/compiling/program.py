@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dis
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from netsim.engine.compiling.plugin_file import MAX_STATE_BYTES, PluginFile, parameter_value
+from netsim.engine.compiling.plugin_file import (
+    MAX_STATE_BYTES,
+    PluginFile,
+    functions_of,
+    parameter_value,
+)
 from netsim.engine.kernels.fields import CommonParameters
 from netsim.engine.kernels.layout import (
     COMMON_PARAMETERS,
@@ -21,7 +28,9 @@ from netsim.engine.kernels.layout import (
     record_of,
 )
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
+from netsim.engine.kernels.program_services import set_size
 from netsim.engine.kernels.task_fields import ProgramHostRecord, ProgramTaskRecord
+from netsim.inputs import at_line
 from netsim.plugins.registry import Plugin, PluginUse
 
 PROGRAM_SETTABLE: Mapping[str, tuple[str, ...]] = {}
@@ -35,6 +44,8 @@ PROGRAM_DECLARATIONS = ("PARAMS", "PRESETS", "HOST_STATE", "TASK_STATE", "TIMERS
 class Program:
     """What a program declares: state, timers of each host, its log, parameters, handlers.
 
+    ``resizes`` says whether it may set sizes of flows.
+
     ``modules`` has the one of its file, or nothing if there is no program.
     """
 
@@ -44,13 +55,21 @@ class Program:
     par: np.dtype
     timers: int
     log: tuple[str, ...]
+    resizes: bool
     handlers: Mapping[str, FunctionType]
 
     @property
     def features(self) -> dict[str, int]:
         """What of the engine it makes use of."""
-        return {"PROGRAM": bool(self.modules), "N_PROGRAM_TIMERS": self.timers}
+        return {
+            "PROGRAM": bool(self.modules),
+            "N_PROGRAM_TIMERS": self.timers,
+            "RESIZES": self.resizes,
+        }
 
+
+SIZES = ("size_bytes", "n_packets", "last_bytes")
+"""Fields of a flow's sides that are settled as it starts, if a program sets sizes."""
 
 LOG_OF_THE_ENGINE = ("host", "time_ps")
 """Columns that every log has, before those of the program."""
@@ -64,6 +83,7 @@ NO_PROGRAM = Program(
     par=record_of(CommonParameters),
     timers=0,
     log=(),
+    resizes=False,
     handlers={name: row.default for name, row in PROGRAM_HANDLERS.items()},
 )
 """Of a run without one."""
@@ -86,6 +106,7 @@ def read_program(module: ModuleType, params: Mapping[str, Any], name: str) -> Pr
     declared = PluginFile(module, name)
     host = declared.fields("HOST_STATE", PROGRAM_HOST_FIELDS, MAX_STATE_BYTES)
     task = declared.fields("TASK_STATE", PROGRAM_TASK_FIELDS, MAX_STATE_BYTES)
+    handlers = {name: declared.handler(row) for name, row in PROGRAM_HANDLERS.items()}
     return Program(
         modules=(module,),
         host=record_of(ProgramHostRecord, *host),
@@ -93,8 +114,36 @@ def read_program(module: ModuleType, params: Mapping[str, Any], name: str) -> Pr
         par=record_of(CommonParameters, *declared.parameters(params, COMMON_PARAMETERS)),
         timers=declared.count("TIMERS", MAX_TIMERS),
         log=declared.names("LOG", LOG_OF_THE_ENGINE, MAX_LOG_COLUMNS),
-        handlers={name: declared.handler(row) for name, row in PROGRAM_HANDLERS.items()},
+        resizes=set_size in functions_of(module, handlers.values()),
+        handlers=handlers,
     )
+
+
+def check_setups(program: Program, uses: Iterable[PluginUse]) -> None:
+    """Refuse transports whose `setup` looks at sizes of flows, if the program sets some later.
+
+    Raises InputError with the file and the line.
+    """
+    if not program.resizes:
+        return
+    file = Path(str(program.modules[0].__file__)).name
+    for use in uses:
+        setup = getattr(use.module, "setup", None)
+        if setup is None:
+            continue
+        used = functions_of(use.module, [setup], within=True)
+        read = set().union(*map(_loaded, used))
+        for name in (name for name in SIZES if name in read):
+            code = setup.__code__
+            message = f"setup looks at {name}, and {file} sets it later"
+            hint = "on_start is called when it is known"
+            raise at_line(Path(code.co_filename), code.co_firstlineno, message, hint)
+
+
+def _loaded(function: Any) -> set[str]:
+    """Names of the fields that a function reads."""
+    steps = dis.get_instructions(function.__code__)
+    return {str(step.argval) for step in steps if step.opname in ("LOAD_ATTR", "LOAD_METHOD")}
 
 
 def program_of(use: PluginUse | None) -> Program:

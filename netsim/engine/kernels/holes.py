@@ -128,6 +128,8 @@ PROGRAM: bool = _feature("PROGRAM")
 """Does a program start some of them (programs.py)?"""
 N_PROGRAM_TIMERS: int = _feature("N_PROGRAM_TIMERS")
 """Timers that it has on each host."""
+RESIZES: bool = _feature("RESIZES")
+"""Does it say how long flows are?"""
 
 # --- what is asked of a run -----------------------------------------------------------------------
 

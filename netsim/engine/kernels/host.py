@@ -6,7 +6,7 @@ Its step is for hosts of one port; several_ports.py has that of hosts with more.
 from __future__ import annotations
 
 from netsim.engine.kernels.env import Env, env_of
-from netsim.engine.kernels.fields import OutletRecord
+from netsim.engine.kernels.fields import OutletRecord, RxRecord
 from netsim.engine.kernels.handlers import (
     IN_ON_CONTROL,
     IN_ON_DATA,
@@ -20,6 +20,7 @@ from netsim.engine.kernels.handlers import (
 )
 from netsim.engine.kernels.holes import (
     PROGRAM,
+    RESIZES,
     SAMPLED,
     TASKS,
     TRACE,
@@ -95,6 +96,9 @@ def receive(env: Env, wires: Wires, p: GlobalPort, slot: Slot, now: Ps) -> None:
         trace_packet(wires, RECEIVED, p, slot, now, 0)
     if kind < FIRST_CONTROL:
         rx = env.rx[flow]
+        if RESIZES:
+            if rx.got_bytes == 0:
+                learn_size(env, rx)
         if kind == DATA:
             host.doing = IN_ON_DATA
             on_data(env, now, rx, pkt)
@@ -114,6 +118,18 @@ def receive(env: Env, wires: Wires, p: GlobalPort, slot: Slot, now: Ps) -> None:
             wake(env, tx)
         if TRACE:
             trace_tx(wires, env, flow, p, now, HANDLER)
+
+
+def learn_size(env: Env, rx: RxRecord) -> None:
+    """Take over how long a flow is, as the packet that arrives says.
+
+    It stands at the sender's side, which another host owns. But that wrote it before the flow
+    started: one delay of a link ago at least, and so in an earlier window, and never again.
+    """
+    tx = env.tx[rx.flow]
+    rx.size_bytes = tx.size_bytes
+    rx.n_packets = tx.n_packets
+    rx.last_bytes = tx.last_bytes
 
 
 def room_for_control(wires: Wires, outlet: OutletRecord) -> bool:

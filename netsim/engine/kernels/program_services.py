@@ -18,8 +18,11 @@ from netsim.engine.kernels.rules import (
     NO_ALARM,
     NO_COLUMNS,
     NO_DURATION,
+    NO_SIZE_OF_ITS_OWN,
+    NO_SUCH_SIZE,
     NO_TASK_THERE,
     NOT_AGAIN,
+    TOO_LATE_FOR_SIZE,
     UNDER_WAY,
     broken,
 )
@@ -69,8 +72,30 @@ def set_duration(env: ProgramEnv, task: ProgramTaskRecord, duration_ps: Ps) -> N
         task.duration_ps = duration_ps
 
 
+def set_size(env: ProgramEnv, task: ProgramTaskRecord, size_bytes: Bytes) -> None:
+    """How long the flow of a send task is that has not started: 1 byte to its size in the table.
+
+    Its receiver learns of it from the first packet that arrives.
+    """
+    if task.most_bytes == 0:
+        broken(env.engine.host, NO_SIZE_OF_ITS_OWN, task.index)
+    elif task.start_ps >= 0:
+        broken(env.engine.host, TOO_LATE_FOR_SIZE, task.index)
+    elif not 1 <= size_bytes <= task.most_bytes:
+        broken(env.engine.host, NO_SUCH_SIZE, size_bytes)
+    else:
+        tx = env.engine.tx[task.flow]
+        payload = env.par.payload_bytes
+        tx.size_bytes = size_bytes
+        tx.n_packets = (size_bytes + payload - 1) // payload
+        tx.last_bytes = Bytes(size_bytes - (tx.n_packets - 1) * payload)
+
+
 def size_of(env: ProgramEnv, task: ProgramTaskRecord) -> Bytes:
-    """Bytes of the flow that a task sends or receives; 0 of any other task."""
+    """Bytes of the flow that a task sends or receives; 0 of any other task.
+
+    Of one that is received, what the table says until its first packet is here.
+    """
     if task.kind == SEND:
         return env.engine.tx[task.flow].size_bytes
     if task.kind == RECEIVE:

@@ -41,7 +41,10 @@ from netsim.engine.kernels.fields import HostRecord, SwitchRecord
     NO_PAYLOAD,
     NO_COLUMNS,
     LOG_FULL,
-) = range(1, 30)
+    NO_SIZE_OF_ITS_OWN,
+    TOO_LATE_FOR_SIZE,
+    NO_SUCH_SIZE,
+) = range(1, 33)
 
 TEXTS = {
     TOO_MANY_CONTROL: "sent more control packets in one call than its host's FIFO has room for",
@@ -72,6 +75,10 @@ TEXTS = {
     NO_ALARM: "used timer {value}, which is not declared in TIMERS, or set it beyond 20 h",
     OVER_AND_OVER: "was called {value} times at one instant, for what it starts there for ever",
     NO_COLUMNS: "noted a row of {value} numbers, and LOG names other columns",
+    NO_SIZE_OF_ITS_OWN: "set the size of task {value} of this host, which sends no flow, or a "
+    "relayed one",
+    TOO_LATE_FOR_SIZE: "set the size of the flow of task {value} of this host, which has started",
+    NO_SUCH_SIZE: "set a flow's size to {value} bytes: at least 1, at most what the table says",
     LOG_FULL: "noted more than {value} rows, all that log_rows of the workload allows this host",
     NO_PAYLOAD: "cut a packet of kind {value}, which goes to a sender and has no payload",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from netsim.engine.kernels.fields import Declared
-from netsim.engine.kernels.ids import FlowId, HostId, Ps, TaskId, TimerSlot
+from netsim.engine.kernels.ids import Bytes, FlowId, HostId, Ps, TaskId, TimerSlot
 
 
 class TaskRecord(Declared):
@@ -33,6 +33,7 @@ class ProgramTaskRecord(TaskRecord):
     runs: int  # how often it was done
     first_start_ps: Ps  # of the first time that it was done
     busy_ps: Ps  # for how long it was under way, each time that it was done
+    most_bytes: Bytes  # of a send task, the most that may be set; 0 if nothing may
 
 
 class ProgramHostRecord(Declared):

@@ -1,0 +1,94 @@
+"""What programs note, and what they know of sizes that they set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engine_runs import run
+from program_case import body, done, engine, load_of
+from traffic_cases import star
+
+from netsim.engine.kernels.layout import DONE
+from netsim.errors import InputError, RunError
+from netsim.flows import FlowTable, Workload
+from netsim.plugins import registry
+from netsim.plugins.registry import PluginUse
+
+
+def test_a_receiver_learns_of_a_size_from_the_first_packet(tmp_path: Path) -> None:
+    """Until then it is what the table says: two packets of 4,096 bytes, of which one is sent."""
+    first, then = (f"set_size(env, task_of(env, 3), {n})" for n in (8192, 100))
+    text = body("on_begin", first, then)
+    text += (
+        "\n\ndef on_task(env, now, task):"
+        "\n    if env.host.host == 1:"
+        "\n        note(env, now, size_of(env, task_of(env, 0)), task.index)\n"
+    )
+    load = load_of(tmp_path, text, [0], size=8192, log_rows=9)
+    one = engine(star(2), load)
+    assert done(one) == DONE
+    log = one.program_log()
+    assert log is not None
+    assert log["which"].tolist() == [1, 0]
+    assert log["what"].tolist() == [8192, 100]
+    assert one.flow_states().sent_packets.tolist() == [1]
+
+
+def test_what_is_noted(tmp_path: Path) -> None:
+    """Host by host, in the order of the calls, where each host has room of its own."""
+    text = body("on_begin", "note(env, now, 7, -(1 << 62))")
+    text += (
+        "\n\ndef on_task(env, now, task):"
+        "\n    note(env, now, task.index, task.kind == COMPUTE)"
+        "\n    note(env, now, 1 - task.index, 0)\n"
+    )
+    load = load_of(tmp_path, text, [0, 3], log_rows=[9, 1_000_000_000])
+    one = engine(star(2), load)
+    assert done(one) == DONE
+    log = one.program_log()
+    assert log is not None
+    assert list(log) == ["host", "time_ps", "what", "which"]
+    rows = list(zip(*(column.tolist() for column in log.values()), strict=True))
+    assert rows == [
+        (0, 0, 7, -(1 << 62)),
+        (0, 1000, 1, 1),
+        (0, 1000, 0, 0),
+        (0, 3000, 2, 1),
+        (0, 3000, -1, 0),
+        (1, 500, 1, 1),
+        (1, 500, 0, 0),
+    ]
+    taken = one.snapshot()["ends.log"]
+    assert taken.shape == (1_000_000_009, 3)
+    assert taken.raw.size == 7 * 3 * 8
+    other = engine(star(2), load)
+    other.restore(one.snapshot())
+    assert other.digest() == one.digest()
+    again = other.program_log()
+    assert again is not None
+    assert all(np.array_equal(again[name], log[name]) for name in log)
+
+
+def test_what_is_noted_is_whole_numbers(tmp_path: Path) -> None:
+    load = load_of(tmp_path, body("on_begin", "note(env, now, 1, 0.5)"), [], log_rows=1)
+    with pytest.raises(RunError, match=r"on_begin on host 0: .*'float' object cannot be"):
+        run(engine(star(2), load))
+
+
+def test_how_many_rows_hosts_may_note(tmp_path: Path) -> None:
+    text = body("on_begin", "pass")
+    for rows, said in (
+        ([1, 2, 3], r"log_rows has shape \(3,\), expected \(2,\)"),
+        (-1, "log_rows has -1 for host 0"),
+        ([0, 1 << 31], "log_rows has 2147483648 for host 1"),
+        (0.5, "log_rows must hold whole numbers"),
+    ):
+        with pytest.raises(InputError, match=f"mine.py: {said}"):
+            load_of(tmp_path, text, [], log_rows=rows)
+    with pytest.raises(InputError, match=r"LOG: log_rows is given, and there is no log"):
+        load_of(tmp_path, text + "\nLOG = ()\n", [], log_rows=1)
+    ring = PluginUse(registry.find("traffic", "ring_all_reduce"), {})
+    with pytest.raises(InputError, match="log_rows is given, and there is no handler to write a"):
+        Workload(FlowTable([0], [1], 1), log_rows=5).with_program(ring, 2)

@@ -1,0 +1,184 @@
+"""Flows whose sizes a program sets: as if the table had had these from the first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import PACKET, fat_tree
+
+from netsim.conformance.lab import Lab
+from netsim.engine.compiling.program import check_setups, program_of
+from netsim.engine.engine import Engine
+from netsim.engine.kernels.layout import DONE, INF, RUNNING
+from netsim.engine.simulation import Options, Simulation
+from netsim.errors import InputError
+from netsim.flows import RECEIVE, SEND, FlowTable, TaskTable, Workload
+from netsim.model.fabric import PacketFormat
+from netsim.model.port_sizes import settle_sizes
+from netsim.plugins import registry
+from netsim.plugins.registry import PluginUse
+
+PROGRAM = '''
+"""Sends flows that are as long as `wanted` says, half of them a while later."""
+
+from netsim.program import RECEIVE, SEND, note, set_size, set_timer, size_of, start, task_of
+
+PARAMS = []
+TASK_STATE = ("wanted",)
+TIMERS = 1
+LOG = ("flow", "size", "known")
+
+
+def flows(params, network, rng, context):
+    raise NotImplementedError
+
+
+def on_begin(env, now):
+    send(env, now, 0)
+    set_timer(env, now, 0, 3_000_000)
+
+
+def on_timer(env, now, k):
+    send(env, now, 1)
+
+
+def send(env, now, parity):
+    for index in range(env.host.n_tasks):
+        task = task_of(env, index)
+        if task.kind == SEND and task.flow % 2 == parity:
+            set_size(env, task, 1)
+            set_size(env, task, task.wanted)
+            start(env, now, task)
+
+
+def on_task(env, now, task):
+    note(env, now, task.flow, size_of(env, task), task.wanted)
+'''
+
+TRANSPORTS = [
+    name
+    for name in registry.names("transport")
+    if not getattr(registry.find("transport", name).module, "CLOSED_FORM", False)
+]
+
+N_HOSTS = 4
+
+
+def sizes(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Of flows, those that are sent, and those of a table that makes them longer."""
+    wanted = rng.integers(1, 14 * PACKET, 3 * N_HOSTS)
+    wanted[:3] = 1, 4096, 4097
+    return wanted, wanted * rng.integers(1, 6, wanted.size)
+
+
+def load_of(folder: Path, wanted: np.ndarray, listed: np.ndarray) -> Workload:
+    """Each host sends to each other one."""
+    (folder / "sized.py").write_text(PROGRAM, "utf-8")
+    plugin = registry.find("traffic", "sized.py", relative_to=folder)
+    pairs = np.array([(a, b) for a in range(N_HOSTS) for b in range(N_HOSTS) if a != b])
+    src, dst = pairs.T
+    flow, n = np.arange(src.size), src.size
+    tasks = TaskTable(
+        np.repeat([SEND, RECEIVE], n),
+        np.concatenate([src, dst]),
+        flow=np.concatenate([flow, flow]),
+        held=np.repeat([True, False], n),
+    )
+    state = {"wanted": np.concatenate([wanted, wanted])}
+    load = Workload(FlowTable(src, dst, listed), tasks, state, log_rows=100)
+    load = load.with_program(PluginUse(plugin, {}), N_HOSTS)
+    load.validate(N_HOSTS)
+    return load
+
+
+def done(transport: str | Path, load: Workload, **options: Any) -> Engine:
+    """Such a run to its end, in the fabric that the transport asks for."""
+    lab, packets = Lab.of(transport), PacketFormat()
+    network = fat_tree(2, 2, "100Gbps")
+    fabric, of_ports = settle_sizes(lab.fabric({}, network), network, packets)
+    simulation = Simulation(
+        network,
+        load.flows,
+        fabric,
+        packets,
+        (PluginUse(lab.plugin, lab.params),),
+        seed=1,
+        tasks=load.tasks,
+        program=load.program,
+        sizes=of_ports,
+    )
+    engine = Engine(simulation, Options(**options))
+    while (status := engine.advance(1000, INF, stop_when_done=True)) == RUNNING:
+        pass
+    assert status == DONE
+    return engine
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_run_is_as_if_the_table_had_had_the_sizes(transport: str, tmp_path: Path) -> None:
+    """In all that any transport keeps and counts, and in every time."""
+    wanted, listed = sizes(np.random.default_rng(5))
+    one = done(transport, load_of(tmp_path, wanted, listed), jit=False)
+    other = done(transport, load_of(tmp_path, wanted, wanted), jit=False)
+    assert one.digest() == other.digest()
+    assert one.flow_states().size_bytes.tolist() == wanted.tolist()
+    assert one.flow_states().got_bytes.tolist() == wanted.tolist()
+    log = one.program_log()
+    assert log is not None
+    assert log["size"].size == 2 * wanted.size
+    assert log["size"].tolist() == log["known"].tolist()
+
+
+SETUP = '''
+"""Needs to know how long a flow is before it starts."""
+
+from netsim.transport import *
+from helpers import longest
+
+PARAMS = []
+TX_STATE = ("next_seq", "most")
+
+
+def setup(env, tx, rx):
+    tx.most = {value}
+
+
+def ready(env, now, tx):
+    return now if tx.next_seq < tx.most else BLOCKED
+
+
+def fill(env, now, tx, pkt):
+    pkt.seq = tx.next_seq
+    tx.next_seq += 1
+'''
+
+
+@pytest.mark.parametrize(
+    "value", ["tx.n_packets", "rx.size_bytes", "longest(rx)", "payload_of(env, tx, 0)"]
+)
+def test_a_transport_whose_setup_looks_at_sizes_is_refused(value: str, tmp_path: Path) -> None:
+    (tmp_path / "helpers.py").write_text("def longest(side):\n    return side.n_packets\n")
+    file = tmp_path / "early.py"
+    file.write_text(SETUP.format(value=value))
+    load = load_of(tmp_path, *sizes(np.random.default_rng(5)))
+    with pytest.raises(InputError, match=r"early.py:11: setup looks at \w+, and sized.py sets it"):
+        done(file, load, jit=False)
+
+
+def test_a_setup_that_looks_at_other_things_is_not(tmp_path: Path) -> None:
+    (tmp_path / "helpers.py").write_text("def longest(side):\n    return side.bdp_bytes\n")
+    file = tmp_path / "early.py"
+    file.write_text(SETUP.format(value="full_bytes(env) + longest(tx)"))
+    program = load_of(tmp_path, *sizes(np.random.default_rng(5))).program
+    assert program is not None
+    read = program_of(program.use)
+    assert read.resizes
+    check_setups(read, [PluginUse(Lab.of(file).plugin, {})])
+    # Without a program that sets sizes it may look at whatever it likes.
+    (tmp_path / "helpers.py").write_text("def longest(side):\n    return side.n_packets\n")
+    server = PluginUse(registry.find("traffic", "batch_server"), {})
+    assert not program_of(server).resizes
+    check_setups(program_of(server), [PluginUse(Lab.of(file).plugin, {})])
