@@ -58,14 +58,23 @@ class Batches:
             all_reduce_ps=np.array(each_ps, np.int64) if by_formula else None,
         )
 
+    def formula_ps(self) -> tuple[int, int]:
+        """Picoseconds of the first iteration, all layers and the whole batch at once: of computing,
+        and of its all-reduces, each alone on an idle network."""
+        cost, rows, length = iteration_cost(self.deployment), int(self.rows.sum()), self.lengths[0]
+        tokens = rows * int(length) if self.phase == PREFILL else rows
+        return self._times_ps(cost, rows, int(length))[0], network_ps(cost, tokens)
+
     def kv_bytes(self) -> Ints:
         """int64[parts]: keys and values of a part, in the layers that are simulated, at first."""
         return self._of_layers(kv_bytes_of_token(self.deployment) * self.rows * self.lengths[0])
 
     def layer_kv_bytes(self) -> Ints:
-        """int64[n]: in a layer, keys and values of all tokens that there are in an iteration."""
+        """int64[n]: in a layer, keys and values of all tokens that there are in an iteration, for
+        each GPU what it holds of them: some of it several times, if that is replicated."""
+        copies = self.deployment.kv_share * self.deployment.tp
         every = kv_bytes_of_token(self.deployment) * int(self.rows.sum()) * self.lengths
-        return np.ceil(every / self._of).astype(np.int64)
+        return np.ceil(copies * every / self._of).astype(np.int64)
 
     def layer_weight_bytes(self) -> Ints:
         """int64[n]: the weights of a layer, of a whole machine."""

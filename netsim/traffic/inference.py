@@ -20,7 +20,8 @@ of the other one is under way, or their all-reduces share the network. Both halv
 With a `pool` each layer begins with reading, from so many hosts behind those of the machines, the
 `pool_share` of its KV cache or of its weights (`pool_of`), kind pool: asked for by a small message,
 kind control, as the layer before begins (`pool_read = "beside"`), or as it is over ("before").
-What comes goes through a GPU's own memory, so that it computes for as long as without.
+A head that several GPUs hold is read by each of them. What comes goes through a GPU's own memory,
+so that it computes for as long as without.
 
 `layers` simulates the first ones. What an iteration computes is spread evenly over its layers, so
 that a tenth of them takes a tenth of the time.
@@ -46,6 +47,7 @@ from netsim.params import REQUIRED, Param
 from netsim.traffic import _ranks
 from netsim.traffic._inference_phases import DECODE, PHASES, PREFILL, Batches
 from netsim.traffic._inference_steps import BLOCKS, KINDS, Done, Phase, Steps
+from netsim.units import format_time
 
 AFTER, LAYERS = HAND_OVERS = ("after", "layers")
 WEIGHTS, CACHE = ("weights", "kv")
@@ -277,6 +279,11 @@ def _notes(params: Mapping[str, Any], made: Sequence[tuple[Batches, Phase, Done]
             batch = f"{rows:,} sequence{'s' * (rows != 1)} with contexts of {batches.lengths[0]:,}"
         times = batches.lengths.size
         found.append(f"{who}: {times:,} iteration{'s' * (times != 1)} over {batch}.")
+        computing, sending = (format_time(one, 4) for one in batches.formula_ps())
+        found.append(
+            f"By formula {batches.phase} computes for {computing} in the first one, all "
+            f"{of.model.layers:,} layers, and its all-reduces take {sending}."
+        )
         whole = of.model.layers
         if batches.layers < whole:
             found.append(
