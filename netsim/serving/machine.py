@@ -20,6 +20,7 @@ from netsim.model.serving import (
 from netsim.model.serving import DOWN as GOES_DOWN
 from netsim.program import cancel_timer, note, set_timer, start, task_of
 from netsim.serving.cost import duration_of
+from netsim.serving.slots import begin_slot, go_on, is_last, over
 from netsim.serving.state import BEGIN, DOWN, END, PART, SHRUNK, TURN
 
 # --- who is in an iteration -----------------------------------------------------------------------
@@ -55,10 +56,13 @@ def begin_iteration(env, now):
         return
     host.busy = 1
     host.start_ps = now
+    host.part = 0
+    if host.n_groups > 0:
+        begin_slot(env, now)
+        return
     host.duration_ps = duration_of(env)
     set_timer(env, now, END, now + host.duration_ps)
     if host.n_parts > 1 and host.filling >= 0:
-        host.part = 0
         set_timer(env, now, PART, now + host.duration_ps // host.n_parts)
 
 
@@ -200,6 +204,22 @@ def leaves(env):
         cancel_timer(env, TURN)
 
 
+def all_reduced(env, now):
+    """An all-reduce is over at this GPU."""
+    host = env.host
+    if is_last(host):
+        if host.role > 0:
+            end_iteration(env, now)
+        else:
+            over(env, now)
+        return
+    while host.part < host.n_parts - 1 and (host.part + 1) * host.n_groups <= (
+        host.group * host.n_parts
+    ):
+        send_parts(env, now)
+    go_on(env, now)
+
+
 # --- KV caches ------------------------------------------------------------------------------------
 
 
@@ -212,11 +232,17 @@ def send_part(env, now, request):
     request.parts += 1
 
 
-def send_parts(env, now):
-    """Some layers of this iteration are computed: so goes that part of the KV caches.
+def part_is_over(env, now):
+    """Some layers of this iteration are computed, by formula: so goes that part of KV caches."""
+    host = env.host
+    send_parts(env, now)
+    if host.part < host.n_parts - 1:
+        at = host.start_ps + host.duration_ps // host.n_parts * (host.part + 1)
+        set_timer(env, now, PART, at)
 
-    After a failure it may have gone before.
-    """
+
+def send_parts(env, now):
+    """The next part of all KV caches goes; after a failure it may have gone before."""
     host = env.host
     place = host.filling
     while place >= 0:
@@ -225,9 +251,6 @@ def send_parts(env, now):
             send_part(env, now, request)
         place = request.next
     host.part += 1
-    if host.part < host.n_parts - 1:
-        at = host.start_ps + host.duration_ps // host.n_parts * (host.part + 1)
-        set_timer(env, now, PART, at)
 
 
 def kv_sent(env, now, task):

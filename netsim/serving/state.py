@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from netsim.inference.cost import IterationCost
 
-REQUEST, KV_SENT, CHANGE = range(1, 4)
-"""What a task of a leader is to the program, its field `role`: a request, which comes as the task
+REQUEST, KV_SENT, CHANGE, ANNOUNCED, REDUCED = range(1, 6)
+"""What a task is to the program, its field `role`. At a leader a request, which comes as the task
 is done; the leader's own part of a KV cache, sent; or, never started, a note that the machine
-changes. Of other tasks, 0."""
+changes. At other GPUs that an iteration is known, and at all of them that an all-reduce is over. Of
+other tasks, 0."""
+
+ROW_BYTES, TICKS = 8, 1 << 16
+"""Of messages that tell of an iteration: bytes of each of its rows, and so many at most that tell
+how long it computes."""
 
 DOWN, WHOLE, SHRUNK = range(3)
 """What a machine is, and becomes by a change."""
@@ -31,6 +36,8 @@ TASK_STATE = (
     # Of a part of a KV cache: its request's task. Of a change: what the machine becomes, and when.
     "of",
     "at_ps",
+    # Of an all-reduce, what is sent at most:
+    "most",
 )
 
 HOST_STATE = (
@@ -64,6 +71,22 @@ HOST_STATE = (
     "decoding",
     "decoding_end",
     "fresh",
+    # Of each GPU, if all-reduces are sent: see `slots.py`.
+    "n_slots",
+    "n_groups",  # of all-reduces in an iteration; 0 if they are none of it
+    "slot",  # the next one, or the one that is under way
+    "announced",  # slots that the leader told of
+    "group",
+    "group_ps",  # for how long it computes
+    "left_out_ps",  # of that the latency of all-reduces that are not sent
+    "clock_ps",  # in which a leader tells times
+    "rows",  # of the iteration
+    "most_rows",  # that are listed
+    "messages",  # of a leader, the first one
+    "told",  # of another GPU, the first message to it
+    "reduces",  # the first task of all-reduces, how many each one has, and which is its first
+    "reduce_tasks",
+    "reduce_begin",
     *((f"cost_{name}", float) for name in IterationCost._fields),
 )
 

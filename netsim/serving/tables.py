@@ -29,6 +29,8 @@ KINDS = ("kv", "control", "all_reduce", "pool")
 KV, CONTROL, ALL_REDUCE, POOL = range(4)
 """Kinds of flows."""
 
+TASK_COLUMNS = ("kind", "host", "flow", "duration_ps", "held", "done_when")
+
 
 @dataclass
 class Tables:
@@ -53,23 +55,21 @@ class Tables:
 
     def add_tasks(
         self,
-        kind: int,
+        kind: ArrayLike,
         host: ArrayLike,
         *,
         flow: ArrayLike = -1,
         duration_ps: ArrayLike = 0,
-        held: bool = False,
-        acked: bool = False,
+        held: ArrayLike = False,
+        done_when: ArrayLike = SENT,
     ) -> Ints:
-        """Tasks of one kind; their numbers have the shape of all arguments together."""
-        columns = np.broadcast_arrays(host, flow, duration_ps)
+        """Tasks; their numbers have the shape of all arguments together."""
+        columns = np.broadcast_arrays(kind, host, flow, duration_ps, held, done_when)
         numbers = self.n_tasks + np.arange(columns[0].size)
         self.n_tasks += columns[0].size
-        names = ("host", "flow", "duration_ps")
-        row = {name: one.reshape(-1) for name, one in zip(names, columns, strict=True)}
-        fixed = {"kind": kind, "held": held, "done_when": ACKED if acked else SENT}
-        row |= {name: np.full(numbers.size, value) for name, value in fixed.items()}
-        self.tasks.append(row)
+        self.tasks.append(
+            {name: one.reshape(-1) for name, one in zip(TASK_COLUMNS, columns, strict=True)}
+        )
         return numbers.reshape(columns[0].shape)
 
     def wait(self, first: ArrayLike, then: ArrayLike) -> None:
@@ -92,9 +92,8 @@ class Tables:
 
     def task_table(self) -> TaskTable:
         """All tasks."""
-        names = ("kind", "host", "duration_ps", "flow", "done_when", "held")
-        kind, host, duration, *rest = (_joined(self.tasks, name) for name in names)
-        flow, done_when, held = rest
+        kind, host, *rest = (_joined(self.tasks, name) for name in TASK_COLUMNS)
+        flow, duration, held, done_when = rest
         table = TaskTable(kind, host, duration, flow=flow, done_when=done_when, held=held)
         if self.edges:
             table.wait_for_pairs(*(np.concatenate(side) for side in zip(*self.edges, strict=True)))
@@ -178,7 +177,7 @@ def add_transfers(tables: Tables, how: Transfer) -> Transferred:
     own = flows[:, :, share.source == 0]
     # What is its own is done as it is delivered: then that part of the cache is given up.
     started = np.concatenate([own, orders], axis=2)
-    starts = tables.add_tasks(SEND, leader, flow=started, held=True, acked=True)
+    starts = tables.add_tasks(SEND, leader, flow=started, held=True, done_when=ACKED)
     for gpu in range(1, share.sources):
         told = tables.add_tasks(RECEIVE, others[:, :, gpu - 1], flow=orders[:, :, gpu - 1])
         mine = flows[:, :, share.source == gpu]

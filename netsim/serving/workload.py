@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.flows import JOIN, SEND, Workload
 from netsim.inference import IterationCost, kv_bytes_of_token
 from netsim.model.serving import DECODE, PREFILL, ServingPlan
+from netsim.serving.all_reduces import Slots, add_slots, clock_ps, left_out_ps
 from netsim.serving.changes import Changes
 from netsim.serving.plan import Group
 from netsim.serving.shares import shares
@@ -39,11 +40,13 @@ class Sending:
         kv_parts: in which a KV cache goes.
         control_bytes: of a message between the GPUs of a machine.
         classes: the traffic class of each kind of flows (KINDS).
+        slots: of each role, how its iterations are listed; empty if all-reduces are not sent.
     """
 
     kv_parts: int
     control_bytes: int
     classes: tuple[int, ...]
+    slots: Mapping[int, Slots]
 
 
 def workload_of(
@@ -74,7 +77,8 @@ def workload_of(
             kv_first_flow=_spread(len(requests), moved, transferred.flows[:, 0, 0]),
             kv_flows=_spread(len(requests), moved, transferred.flows[0].size),
         )
-    else:
+    listed = _listed(tables, plan, groups, sending)
+    if not tables.n_flows:
         _one_flow(tables, plan, n_hosts)
     turns = tables.add_tasks(JOIN, leader[changes.machine], held=True)
     for name, values in (("role", CHANGE), ("of", changes.becomes), ("at_ps", changes.at_ps)):
@@ -90,6 +94,7 @@ def workload_of(
         host_state["starts"] = transferred.starts.shape[2]
     host_state["n_parts"] = _at(plan.machines.leader, plan.machines.role == PREFILL, n_hosts)
     host_state["n_parts"] *= sending.kv_parts
+    host_state |= _of_gpus(plan, groups, sending, listed, places, n_hosts)
     return Workload(
         tables.flow_table(sending.classes),
         tasks,
@@ -134,6 +139,48 @@ def _transfers(
             shares=shares(ends[0].shape[1], ends[1].shape[1]),
         ),
     )
+
+
+def _listed(
+    tables: Tables, plan: ServingPlan, groups: Mapping[int, Group], sending: Sending
+) -> dict[int, Mapping[str, Ints]]:
+    """The slots of each role's machines, as fields of their hosts that are tasks by number."""
+    return {
+        role: add_slots(tables, groups[role], _hosts_of(plan, role), slots)
+        for role, slots in sending.slots.items()
+    }
+
+
+def _hosts_of(plan: ServingPlan, role: int) -> Ints:
+    """int64[k, tp]: the hosts of each machine of a role."""
+    machines = np.flatnonzero(plan.machines.role == role).tolist()
+    return np.stack([plan.machines.of(machine) for machine in machines]).astype(np.int64)
+
+
+def _of_gpus(
+    plan: ServingPlan,
+    groups: Mapping[int, Group],
+    sending: Sending,
+    listed: Mapping[int, Mapping[str, Ints]],
+    places: Ints,
+    n_hosts: int,
+) -> dict[str, Any]:
+    """What each GPU knows of its machine's slots."""
+    found: dict[str, Any] = {}
+    for role, fields in listed.items():
+        hosts, slots, group = _hosts_of(plan, role), sending.slots[role], groups[role]
+        same = {
+            "n_slots": slots.slots,
+            "n_groups": slots.groups,
+            "left_out_ps": left_out_ps(group, slots),
+            "clock_ps": clock_ps(group, slots, plan.requests),
+            "most_rows": slots.max_rows,
+        }
+        counts = ("reduce_tasks", "reduce_begin")
+        columns = {name: one if name in counts else places[one] for name, one in fields.items()}
+        for name, values in {**same, **columns}.items():
+            found.setdefault(name, np.zeros(n_hosts, np.int64))[hosts] = values
+    return found
 
 
 def _one_flow(tables: Tables, plan: ServingPlan, n_hosts: int) -> None:

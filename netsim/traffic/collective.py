@@ -33,7 +33,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.bounds.ideal import ideal_times
 from netsim.collectives import (
     ALGORITHMS,
     COLLECTIVES,
@@ -43,17 +42,14 @@ from netsim.collectives import (
     closed_form_ps,
 )
 from netsim.errors import InputError
-from netsim.flows import FlowTable, TrafficContext, Workload
+from netsim.flows import TrafficContext, Workload
 from netsim.inputs import user_path
 from netsim.limits import PS_BITS
-from netsim.model.fabric import PacketFormat
 from netsim.network import Network
 from netsim.operations import Operations
 from netsim.params import Param
+from netsim.traffic._collectives import wire_of
 from netsim.units import format_rate, format_time
-
-MANY = 1000
-"""Packets by which the rate of a way is told."""
 
 BLOCKS, STRIDED = GROUPS = ("blocks", "strided")
 
@@ -115,26 +111,10 @@ def flows(
             ops.collective(what, groups, size, how, stream=0, kind=what)
         load = ops.lower(hosts, reduction=network.reduction)
         in_network = algorithm_of(what, n, size, how) == "in_network"
-        wire = (_wire_to_unit if in_network else _wire)(network, groups[0], context)
+        wire = (_wire_to_unit if in_network else wire_of)(network, groups[0], context)
         return replace(load, notes=(_note(what, n, size, how, wire),))
     except InputError as error:
         raise error.at(key="traffic.algorithm") from None
-
-
-def _wire(network: Network, group: NDArray[np.int64], context: TrafficContext) -> Wire:
-    """From the first host of a group to the farthest other one, where nobody else is."""
-    payload, header = context.payload_bytes, context.header_bytes
-    packets, others = PacketFormat(payload, header), group[1:]
-    here = np.full(others.size, group[0])
-    one, many = (
-        ideal_times(network, FlowTable(here, others, n * payload), packets).fct_ps
-        for n in (1, MANY)
-    )
-    farthest = int(one.argmax())
-    packet_ps = int(many[farthest] - one[farthest]) / (MANY - 1)
-    rate_bps = round((payload + header) * PS_BITS / packet_ps)
-    delay_ps = int(one[farthest]) - Wire(rate_bps, 0, payload, header).send_ps(payload)
-    return Wire(rate_bps, delay_ps, payload, header)
 
 
 def _wire_to_unit(network: Network, group: NDArray[np.int64], context: TrafficContext) -> Wire:
@@ -142,7 +122,7 @@ def _wire_to_unit(network: Network, group: NDArray[np.int64], context: TrafficCo
     reduction = network.reduction
     assert reduction is not None
     network, unit = reduction.network, int(reduction.unit[group[0]])
-    alone = _wire(network, np.array([group[0], unit]), context)
+    alone = wire_of(network, np.array([group[0], unit]), context)
     rate_bps = int(network.nic_rate_bps[network.first_nic[unit]])
     packet_ps = (context.payload_bytes + context.header_bytes) * PS_BITS / rate_bps
     return replace(alone, delay_ps=alone.delay_ps + round((group.size - 1) * packet_ps))

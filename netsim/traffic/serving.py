@@ -27,13 +27,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.collectives import ALGORITHMS, How
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.inference import Deployment, load_deployment
-from netsim.model.serving import DECODE, LOG, MIXED, PREFILL
+from netsim.model.serving import DECODE, LOG, MIXED, PREFILL, ROLES, Requests
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
-from netsim.serving import machine
+from netsim.serving import machine, slots
+from netsim.serving.all_reduces import Slots, flows_of_slot, left_out_ps, reduces_merged
 from netsim.serving.changes import changes_of, check_shrunk
 from netsim.serving.dispatch import DISPATCH
 from netsim.serving.failures import FAILURE_PARAMS, failures_of
@@ -41,11 +43,13 @@ from netsim.serving.plan import Group, Rules, place_machines, plan_of, strided
 from netsim.serving.requests import REQUEST_PARAMS, draw_requests
 from netsim.serving.shares import flows_between
 from netsim.serving.state import (
+    ANNOUNCED,
     BEGIN,
     END,
     HOST_STATE,
     KV_SENT,
     PART,
+    REDUCED,
     REQUEST,
     TASK_STATE,
     TIMERS,
@@ -53,7 +57,9 @@ from netsim.serving.state import (
 )
 from netsim.serving.tables import KINDS
 from netsim.serving.workload import Sending, workload_of
+from netsim.traffic._collectives import wire_of
 from netsim.traffic._job_files import hosts_of_ranks
+from netsim.units import format_time
 
 __all__ = ["HOST_STATE", "LOG", "TASK_STATE", "TIMERS"]
 
@@ -79,10 +85,33 @@ PARAMS = [
     ),
     Param("kv_chunks", "count", None, "of kv = layers: parts, 8 by default", minimum=2),
     Param("control", "bytes", "256B", "of a message between GPUs of a machine", minimum="1B"),
+    Param(
+        "all_reduces",
+        "choice",
+        "formula",
+        "whether they are timed by formula, or sent",
+        choices=("formula", "packets"),
+    ),
+    Param(
+        "all_reduces_per_iteration",
+        "count",
+        None,
+        "of all_reduces = packets: so many that stand for all of the model; 2 by default",
+        minimum=1,
+    ),
+    Param("slots", "count", None, "of packets: iterations that are listed; 100", minimum=1),
+    Param(
+        "algorithm",
+        "choice",
+        None,
+        "of packets; the deployment's by default",
+        choices=tuple(name for name in ALGORITHMS if name != "in_network"),
+    ),
+    Param("latency", "time", None, "of packets: software's, in each step; the deployment's"),
     Param("ttft", "time", None, "the objective: time to the first token"),
     Param("tbt", "time", None, "the objective: time between tokens"),
     *FAILURE_PARAMS,
-    Param("classes", "count", 0, "traffic class of messages", each=KINDS[:2], maximum=7),
+    Param("classes", "count", 0, "traffic class of messages", each=KINDS, maximum=7),
 ]
 
 
@@ -94,6 +123,7 @@ def flows(
     parts = _kv_parts(params)
     hosts = _hosts(params, groups, network, context)
     drawn = draw_requests(params, rng, context.directory)
+    listed = _slots(params, groups, drawn.requests, hosts, network, context)
     later = int((drawn.requests.output_tokens > 1).sum())
     context.expect(later * _flows_of_request(groups, parts), key="traffic.requests")
     rules = Rules(
@@ -102,15 +132,18 @@ def flows(
         ttft_ps=params["ttft"],
         tbt_ps=params["tbt"],
         kv=params["kv"],
-        all_reduces="formula",
+        all_reduces=params["all_reduces"],
     )
     plan = plan_of(groups, place_machines(groups, hosts), drawn, rules, rng)
-    sending = Sending(parts, params["control"], tuple(params["classes"].values()))
+    sending = Sending(parts, params["control"], tuple(params["classes"].values()), listed)
     last_ps = int(drawn.requests.arrival_ps[-1])
     outages = failures_of(params, plan.machines.size, last_ps, rng, context.directory)
     check_shrunk(outages, groups.values())
+    if listed and len(outages):
+        message = "a machine that fails cannot give up an all-reduce that is under way"
+        raise InputError(message, key="traffic.all_reduces", hint='"formula"')
     load = workload_of(plan, groups, network.n_hosts, sending, changes_of(outages))
-    return replace(load, notes=drawn.notes)
+    return replace(load, notes=(*drawn.notes, *_notes(groups, listed)))
 
 
 def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Group]:
@@ -187,6 +220,69 @@ def _hosts(
     return hosts_of_ranks(params["placement_file"], context.directory, n, network.n_hosts)
 
 
+def _slots(
+    params: Mapping[str, Any],
+    groups: Mapping[int, Group],
+    requests: Requests,
+    hosts: NDArray[np.int64],
+    network: Network,
+    context: TrafficContext,
+) -> dict[int, Slots]:
+    """How the iterations of each role are listed; nothing if all-reduces are none of them."""
+    if params["all_reduces"] == "formula":
+        for name in ("all_reduces_per_iteration", "slots", "algorithm", "latency"):
+            if params[name] is not None:
+                hint = 'it is for all_reduces = "packets"'
+                raise InputError("has no effect", key=f"traffic.{name}", hint=hint)
+        return {}
+    found, first, n_flows = {}, 0, 0
+    for role, group in groups.items():
+        one = group.deployment
+        if one.tp == 1 or one.options.overlap:
+            message = f"{one.name} has none" if one.tp == 1 else f"{one.name} has them overlap"
+            hint = '"formula"; packets are for all-reduces that stand between computations'
+            raise InputError(message, key="traffic.all_reduces", hint=hint)
+        latency = params["latency"]
+        how = How(
+            algorithm=params["algorithm"] or one.options.all_reduce,
+            latency_ps=one.costs.step_latency if latency is None else latency,
+            rate_bps=context.host_rate_bps,
+        )
+        machine = hosts[first : first + one.tp]
+        first += group.n * one.tp
+        batch = min(params["max_batch"], len(requests))
+        prompts = params["token_budget"]
+        if not params["chunked"]:
+            prompts = max(prompts, int(requests.prompt_tokens.max())) + batch
+        found[role] = Slots(
+            slots=params["slots"] or 100,
+            groups=params["all_reduces_per_iteration"] or 2,
+            how=how,
+            max_rows=batch if role == DECODE else max(prompts, batch),
+            max_batch=0 if role == PREFILL else batch,
+            control_bytes=params["control"],
+            wire=wire_of(network, machine, context),
+        )
+        reduces_merged(group, found[role])
+        n_flows += group.n * found[role].slots * flows_of_slot(group, found[role])
+    context.expect(n_flows, key="traffic.slots")
+    return found
+
+
+def _notes(groups: Mapping[int, Group], slots: Mapping[int, Slots]) -> list[str]:
+    """What all-reduces stand for."""
+    told = []
+    for role, one in slots.items():
+        merged = reduces_merged(groups[role], one)
+        if merged > 1:
+            latency = format_time(left_out_ps(groups[role], one), 3)
+            told.append(
+                f"{ROLES[role]} machines: each all-reduce stands for {merged}, with the bytes of "
+                f"all and {latency} for the latency of those that are not sent"
+            )
+    return told
+
+
 def _flows_of_request(groups: Mapping[int, Group], parts: int) -> int:
     """How many flows a request takes."""
     if MIXED in groups:
@@ -202,20 +298,27 @@ def on_begin(env, now):
 
 
 def on_task(env, now, task):
-    """A request has come, or a part of a KV cache has gone."""
+    """A request has come, a part of a KV cache has gone, or GPUs have added up or been told."""
     if task.role == REQUEST:
         machine.arrives(env, now, task)
     elif task.role == KV_SENT:
         machine.kv_sent(env, now, task)
+    elif task.role == REDUCED:
+        machine.all_reduced(env, now)
+    elif task.role == ANNOUNCED:
+        slots.announced(env, now)
 
 
 def on_timer(env, now, k):
-    """An iteration begins or ends, layers of it are computed, or the machine changes."""
+    """An iteration begins or ends, or a part of it does, or the machine changes."""
     if k == BEGIN:
         machine.begin_iteration(env, now)
     elif k == END:
-        machine.end_iteration(env, now)
+        if env.host.n_groups > 0:
+            slots.add_up(env, now)
+        else:
+            machine.end_iteration(env, now)
     elif k == PART:
-        machine.send_parts(env, now)
+        machine.part_is_over(env, now)
     elif k == TURN:
         machine.turn(env, now)

@@ -14,7 +14,7 @@ from netsim.errors import InputError
 from netsim.model.serving import DECODE, MIXED, PREFILL
 
 HALVES = {"prefill_machines": 1, "decode_machines": 1}
-LARGE = deployment(machine={"memory": "100GB"})
+LARGE = deployment(machine={"memory": "2GB"})
 OTHER = deployment(model={"layers": 3})
 
 

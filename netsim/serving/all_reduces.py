@@ -1,0 +1,160 @@
+"""The all-reduces of iterations as tasks and flows, listed before the run.
+
+Which iterations there will be is not known, so each machine has a number of *slots*, one for each
+iteration. A slot has two messages of the leader to each other GPU, that tell of the batch, and some
+groups: in each of them all GPUs compute for a while, and then add up what they have. The sizes of
+what is sent are set in the run (`slots.py`); listed are the largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.collectives import How, Wire, closed_form_ps
+from netsim.errors import InputError
+from netsim.flows import JOIN, RECEIVE, SEND, Workload
+from netsim.inference import all_reduce_bytes, compute_ps, prompt_pairs
+from netsim.model.serving import Requests
+from netsim.operations import Operations
+from netsim.serving.plan import Group
+from netsim.serving.state import ANNOUNCED, REDUCED, ROW_BYTES, TICKS
+from netsim.serving.tables import ALL_REDUCE, CONTROL, Tables
+
+Ints = NDArray[np.int64]
+
+MESSAGES = 2
+"""Of a leader to each other GPU in an iteration: how many rows it has, and how long it takes."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """How iterations are listed.
+
+    Attributes:
+        slots: iterations of each machine.
+        groups: in which each is divided.
+        how: all-reduces are done.
+        max_rows: tokens and sequences of an iteration, at most.
+        max_batch: sequences of it, at most.
+        control_bytes: of a message, without what it tells.
+        wire: between hosts of a machine, for the latency of all-reduces that are left out.
+    """
+
+    slots: int
+    groups: int
+    how: How
+    max_rows: int
+    max_batch: int
+    control_bytes: int
+    wire: Wire
+
+
+def reduces_merged(group: Group, slots: Slots) -> int:
+    """How many all-reduces of the model each one that is simulated stands for.
+
+    Raises InputError if they are not as many for each.
+    """
+    n = group.cost.all_reduces
+    if n % slots.groups:
+        message = f"{n} all-reduces of {group.deployment.name} are not {slots.groups} times as many"
+        raise InputError(message, key="traffic.all_reduces_per_iteration", hint=f"a divisor of {n}")
+    return n // slots.groups
+
+
+def left_out_ps(group: Group, slots: Slots) -> int:
+    """The latency of the all-reduces that one stands for, but for one of them."""
+    alone = closed_form_ps("all_reduce", group.deployment.tp, 1, slots.wire, slots.how)
+    return (reduces_merged(group, slots) - 1) * alone
+
+
+def clock_ps(group: Group, slots: Slots, requests: Requests) -> int:
+    """In which computing times are told: a part of the longest that there may be."""
+    longest = int((requests.prompt_tokens + requests.output_tokens).max())
+    rows, batch = slots.max_rows, slots.max_batch
+    pairs = prompt_pairs(group.causal, longest, rows) + rows * longest
+    most = compute_ps(group.cost, rows + batch, pairs, batch, batch * longest)
+    return -(-most // TICKS)
+
+
+def flows_of_slot(group: Group, slots: Slots) -> int:
+    """How many flows an iteration has listed."""
+    one = _template(group, slots)
+    return slots.groups * len(one.flows) + MESSAGES * (group.deployment.tp - 1)
+
+
+def _template(group: Group, slots: Slots) -> Workload:
+    """One all-reduce between hosts 0 to tp - 1, the largest."""
+    tp = group.deployment.tp
+    size = all_reduce_bytes(group.cost, slots.max_rows) * reduces_merged(group, slots)
+    ops = Operations(tp)
+    ops.collective("all_reduce", np.arange(tp), size, slots.how)
+    return ops.lower(np.arange(tp))
+
+
+def add_slots(tables: Tables, group: Group, hosts: Ints, slots: Slots) -> Mapping[str, Ints]:
+    """The tasks and flows of the slots of a role's machines, int64[k, tp] hosts.
+
+    Gives fields of these hosts' records, int64[k, tp] each. Those that are tasks hold the number of
+    the first one; what belongs together there stands together among the tasks of its host.
+    """
+    fields = {"told": np.zeros(hosts.shape, np.int64)}
+    messages = _add_messages(tables, hosts, slots, fields["told"])
+    one = _template(group, slots)
+    assert one.tasks is not None
+    assert one.operations is not None
+    n, times = len(one.tasks), slots.slots * slots.groups
+    shape = (len(hosts), times)
+    flows = tables.add_flows(
+        np.broadcast_to(hosts[:, None, one.flows.src], (*shape, len(one.flows))),
+        hosts[:, None, one.flows.dst],
+        one.flows.size_bytes,
+        ALL_REDUCE,
+    )
+    begin, end = one.operations.begin_task, one.operations.end_task
+    tasks = tables.add_tasks(
+        one.tasks.kind,
+        np.broadcast_to(hosts[:, None, one.tasks.host], (*shape, n)),
+        flow=np.where(one.tasks.flow < 0, -1, flows[:, :, np.maximum(one.tasks.flow, 0)]),
+        duration_ps=one.tasks.duration_ps,
+        held=np.isin(np.arange(n), begin),
+        done_when=one.tasks.done_when,
+    )
+    first, then = one.tasks.edges()
+    tables.wait(tasks[:, :, first], tasks[:, :, then])
+    tables.set("role", tasks[:, :, end], REDUCED)
+    sends = np.flatnonzero(one.tasks.kind == SEND)
+    tables.set("most", tasks[:, :, sends], one.flows.size_bytes[one.tasks.flow[sends]])
+    of_rank = [np.flatnonzero(one.tasks.host == rank) for rank in range(hosts.shape[1])]
+    fields["reduces"] = np.stack([tasks[:, 0, mine[0]] for mine in of_rank], axis=1)
+    fields["reduce_tasks"] = np.broadcast_to([mine.size for mine in of_rank], hosts.shape)
+    places = [np.flatnonzero(np.isin(mine, begin))[0] for mine in of_rank]
+    fields["reduce_begin"] = np.broadcast_to(places, hosts.shape)
+    fields["messages"] = np.zeros(hosts.shape, np.int64)
+    fields["messages"][:, 0] = messages
+    return fields
+
+
+def _add_messages(tables: Tables, hosts: Ints, slots: Slots, told: Ints) -> Ints:
+    """int64[k]: the first message of each leader. Sets in `told` the first to each other GPU.
+
+    Of a GPU first come all that tell rows, then all that tell times, then what waits for both.
+    """
+    k, tp = hosts.shape
+    most = slots.control_bytes + np.array([ROW_BYTES * slots.max_rows, TICKS])
+    shape = (k, slots.slots, tp - 1, MESSAGES)
+    leader = np.broadcast_to(hosts[:, :1, None, None], shape)
+    flows = tables.add_flows(leader, hosts[:, None, 1:, None], most, CONTROL)
+    sends = tables.add_tasks(SEND, leader, flow=flows, held=True)
+    for gpu in range(1, tp):
+        host = hosts[:, gpu, None, None]
+        mine = flows[:, :, gpu - 1].transpose(0, 2, 1)
+        come = tables.add_tasks(RECEIVE, host, flow=mine)
+        both = tables.add_tasks(JOIN, np.broadcast_to(host[:, :, 0], (k, slots.slots)))
+        tables.wait(come, both[:, None])
+        tables.set("role", both, ANNOUNCED)
+        told[:, gpu] = come[:, 0, 0]
+    return sends[:, 0, 0, 0]
