@@ -3,7 +3,7 @@
 On the left a bar is the share of all requests that met the objective, the mean over the seeds, and
 a dot one seed. Beside it stands the mean share of the GPUs at work: what failures left of them in
 the runs, and what a formula says (`netsim.serving.capacity`) where there is one. On the right the
-99th percentile of the time to the first token.
+99th percentile of the time to the first token, its mean over the seeds a ring.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ class Bar:
     """One point of a sweep, over its seeds: shares, and picoseconds."""
 
     label: str
-    colour: str
     met: sweeps.Spread
     capacity: sweeps.Spread
     by_formula: float | None
@@ -69,8 +68,7 @@ def _bar(curve: pool.Curve) -> Bar:
         return spread
 
     return Bar(
-        label=curve.label,
-        colour=curve.look.colour,
+        label=curve.label.removeprefix("traffic "),
         met=over_seeds("objective", "met"),
         capacity=over_seeds("failures", "capacity"),
         by_formula=by_formula(curve.results[0]),
@@ -114,8 +112,10 @@ def draw(comparison: Comparison) -> Figure:
     figure.set_figheight(max(2.6, 1.6 + 0.3 * len(bars)))
     unit, scale = style.time_unit(bar.ttft_p99_ps.high for bar in bars)
     for place, bar in enumerate(bars):
+        left.barh(place, 100 * bar.met.mean, height=0.62, color=style.colour(5), alpha=0.75)
+        mean = bar.ttft_p99_ps.mean / scale
+        right.plot(mean, place, "o", color=style.colour(0), markersize=8, markerfacecolor="none")
         for axes, spread, factor in ((left, bar.met, 100.0), (right, bar.ttft_p99_ps, 1 / scale)):
-            axes.barh(place, spread.mean * factor, height=0.62, color=bar.colour, alpha=0.75)
             dots = [value * factor for value in spread.values]
             axes.plot(dots, [place] * len(dots), "k.", markersize=4)
         first = place == 0
@@ -136,7 +136,7 @@ def draw(comparison: Comparison) -> Figure:
     style.logarithmic(right, "x")
     right.set_xlabel(f"time to first token, 99th percentile ({unit})")
     figure.suptitle(comparison.title, fontsize="medium")
-    style.legend(figure, left, style.OUTSIDE, "bars: mean over the seeds; dots: each seed")
+    style.legend(figure, left, style.OUTSIDE, "bars and rings: means of the seeds; dots: each seed")
     return figure
 
 

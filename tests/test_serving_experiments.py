@@ -1,0 +1,38 @@
+"""What the comments of shipped serving experiments say of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from netsim.experiment import Experiment, Point, built_in
+from netsim.results.run_result import RunResult
+from netsim.running.point import simulate
+
+
+def failures() -> dict[str, Point]:
+    points = Experiment.load(built_in()["serving_failures"]).points()
+    return {str(point.axes["traffic"]): point for point in points}
+
+
+def served(point: Point) -> RunResult:
+    result = simulate(point, threads=1)
+    assert result.complete, result.reason
+    return result
+
+
+@pytest.mark.slow
+def test_machines_of_the_same_silicon_stop_the_same() -> None:
+    """And where they shrink, small GPUs leave more."""
+    points = failures()
+    large, small = (served(points[f"4 x {one}, stop"]) for one in ("2 H100", "8 Lite"))
+    assert large.requests is not None
+    assert small.requests is not None
+    for name in ("first_token_ps", "done_ps"):
+        assert np.array_equal(large.requests[name], small.requests[name])
+    large, small = (served(points[f"4 x {one}, shrink"]) for one in ("2 H100", "8 Lite"))
+    left = [one.summary["serving"]["failures"] for one in (large, small)]
+    assert left[0]["count"] == left[1]["count"] > 3
+    lost = [1 - one["capacity"] for one in left]
+    # 50 ms without the machine, and 2 s without one GPU of its two or eight.
+    assert lost[0] / lost[1] == pytest.approx((0.05 + 2 / 2) / (0.05 + 2 / 8), rel=0.05)
