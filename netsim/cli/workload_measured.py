@@ -15,14 +15,25 @@ if TYPE_CHECKING:
 
 def inference_validation() -> Iterator[Table | Wide | str]:
     """A table for each machine, one of other forms of the model, and one of others' formulas."""
-    from netsim.inference.validation import errors, groups, rows
+    from netsim.inference.validation import groups
 
     for group, source in groups().items():
         yield measured_table(group, source["title"])
-        average, worst = errors([row for row in rows() if row.group == group and not row.fitted])
-        yield f"not fitted: mean error {100 * average:.1f} %, largest {100 * worst:.1f} %\n"
+        yield told_errors(group) + "\n"
     yield form_table()
     yield formula_table()
+
+
+def told_errors(group: str) -> str:
+    """Mean and largest error of what was not fitted, in words."""
+    from netsim.inference.validation import LARGE, errors, predicted
+
+    told = "not fitted: mean error {:.1f} %, largest {:.1f} %"
+    found = told.format(*(100 * one for one in errors(predicted(group))))
+    if rows := predicted(group, large=True):
+        beyond = "; with more than {:,} tokens of prompts {:.1f} % and {:.1f} %"
+        found += beyond.format(LARGE, *(100 * one for one in errors(rows)))
+    return found
 
 
 def measured_table(group: str, title: str = "") -> Wide:
@@ -53,7 +64,7 @@ def measured_table(group: str, title: str = "") -> Wide:
 def form_table() -> Wide:
     """What stands fixed changed one by one, with as many numbers fitted; largest errors."""
     from netsim.inference.fit import FORMS, fitted_costs
-    from netsim.inference.validation import errors, fitted_groups, rows
+    from netsim.inference.validation import errors, fitted_groups, predicted, rows
 
     columns = [Column("form", list(FORMS), left=True)]
     for group in fitted_groups():
@@ -62,10 +73,14 @@ def form_table() -> Wide:
         columns.append(Column(f"{group}: share of peak", shares))
         columns += [
             Column(f"{name} us", [f"{getattr(one, key) / 1e6:.1f}" for one in costs], rank=1)
-            for name, key in (("layer", "layer_overhead"), ("sequence", "sequence_overhead"))
+            for name, key in (
+                ("layer", "layer_overhead"),
+                ("sequence", "sequence_overhead"),
+                ("floor", "prompt_floor"),
+            )
         ]
-        for fitted, name in ((True, "fitted"), (False, "not fitted")):
-            chosen = [row for row in rows() if row.group == group and row.fitted is fitted]
+        fitted = [row for row in rows() if row.group == group and row.fitted]
+        for chosen, name in ((fitted, "fitted"), (predicted(group), "not fitted")):
             largest = [errors([row.with_costs(one) for row in chosen])[1] for one in costs]
             columns.append(Column(name, [f"{100 * value:.1f} %" for value in largest]))
     title = "What stands fixed, changed and fitted anew: largest errors"
@@ -92,15 +107,22 @@ def formula_table() -> Wide:
 def inference_figures() -> dict[str, Any]:
     """The same as plain figures."""
     from netsim.inference.fit import FORMS, fitted_costs
-    from netsim.inference.validation import errors, fitted_groups, formulas, groups, rows
+    from netsim.inference.validation import (
+        errors,
+        fitted_groups,
+        formulas,
+        groups,
+        predicted,
+        rows,
+    )
 
     forms = []
     for group in fitted_groups():
         for form in FORMS:
             costs = fitted_costs(group, form)
             told: dict[str, Any] = {"group": group, "form": form, "costs": asdict(costs)}
-            for fitted, name in ((True, "fitted"), (False, "not_fitted")):
-                chosen = [row for row in rows() if row.group == group and row.fitted is fitted]
+            fitted = [row for row in rows() if row.group == group and row.fitted]
+            for chosen, name in ((fitted, "fitted"), (predicted(group), "not_fitted")):
                 found = errors([row.with_costs(costs) for row in chosen])
                 told[name] = dict(zip(("mean", "largest"), found, strict=True))
             forms.append(told)
@@ -113,6 +135,7 @@ def inference_figures() -> dict[str, Any]:
                 "phase": row.phase,
                 "size": row.size,
                 "fitted": row.fitted,
+                "large": row.large,
                 "measured_ms": row.measured_ms,
                 "ours_ms": row.ms,
                 "error": row.error,

@@ -43,6 +43,8 @@ class IterationCost(NamedTuple):
     """What software adds to an iteration."""
     sequence_ps: float
     """What it adds for each sequence."""
+    prompt_floor_ps: float
+    """An iteration with prompts takes no less, its all-reduces apart."""
     one_roofline: bool
     """Of all that is computed and read, instead of matrices, attention and head each."""
     launch_ahead: bool
@@ -90,7 +92,8 @@ def compute_ps(cost: IterationCost, tokens: int, pairs: int, batch: int, context
         device = max(rows, weights) + max(scores, kv) + max(head, cost.head_read_ps)
     device += cost.activation_ps * tokens
     both = max(device, cost.layers_ps) if cost.launch_ahead else device + cost.layers_ps
-    return int(both + cost.iteration_ps + cost.sequence_ps * sequences + 0.5)
+    floor = cost.prompt_floor_ps if prompt_rows > 0 else 0.0
+    return int(max(both + cost.iteration_ps + cost.sequence_ps * sequences, floor) + 0.5)
 
 
 def network_ps(cost: IterationCost, tokens: int) -> int:

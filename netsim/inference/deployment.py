@@ -76,6 +76,9 @@ class Costs:
     sequence_overhead: int = key(
         time(), "for each sequence of an iteration; its prompts count as one", 0
     )
+    prompt_floor: int = key(
+        time(), "an iteration with prompts computes no less, whatever the tokens: launches", 0
+    )
     launch_ahead: bool = key(
         flag(), "launches go beside computing: the longer counts, not the sum", False
     )

@@ -1,8 +1,9 @@
 """The costs of a machine and its software from measured times: where the presets' figures are from.
 
-Three numbers are fitted: the share of the peak that prompts reach, what each layer's launches add,
-and what each sequence adds. All others stand fixed, with their sources, in the preset's file. The
-squares of the relative errors of a group's fitted rows are made least (Gauss-Newton, halved steps).
+Four numbers are fitted: the share of the peak that prompts reach, what each layer's launches add,
+what each sequence adds, and the floor of prompts. All others stand fixed, with their sources, in
+the preset's file. The squares of the relative errors of a group's fitted rows are made least
+(Gauss-Newton, halved steps).
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 from netsim.inference.deployment import Costs
 from netsim.inference.validation import Row, rows
 
-START = (0.5, 400.0, 200.0)
-"""Share of the peak, and the overheads of a layer and of a sequence in microseconds."""
+START = (0.5, 400.0, 200.0, 60_000.0)
+"""Share of the peak; the overheads of a layer and of a sequence, the floor, in microseconds."""
 
 PS_PER_US = 1e6
 SMALLEST_STEP = 1e-3
@@ -37,7 +38,7 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 def fitted_costs(group: str, form: str = "as it is") -> Costs:
-    """The costs of a group's preset in one of `FORMS`, with the three numbers fitted anew."""
+    """The costs of a group's preset in one of `FORMS`, with the four numbers fitted anew."""
     chosen = [row for row in rows() if row.group == group and row.fitted]
     base = replace(chosen[0].deployment.costs, **FORMS[form])
     x = np.array(START)
@@ -55,13 +56,14 @@ def fitted_costs(group: str, form: str = "as it is") -> Costs:
 
 def _costs(base: Costs, x: NDArray[np.float64]) -> Costs:
     share = float(np.clip(x[0], 0.01, 1.0))
-    layer, sequence = (max(0, round(value * PS_PER_US)) for value in x[1:])
+    layer, sequence, floor = (max(0, round(value * PS_PER_US)) for value in x[1:])
     return replace(
         base,
         prefill_efficiency=share,
         decode_efficiency=share,
         layer_overhead=layer,
         sequence_overhead=sequence,
+        prompt_floor=floor,
     )
 
 

@@ -120,6 +120,7 @@ def iteration_cost(deployment: Deployment) -> IterationCost:
         layers_ps=float(model.layers * costs.layer_overhead),
         iteration_ps=float(costs.iteration_overhead),
         sequence_ps=float(costs.sequence_overhead),
+        prompt_floor_ps=float(costs.prompt_floor),
         one_roofline=options.roofline == "layer",
         launch_ahead=costs.launch_ahead,
         all_reduces=n_reduces,

@@ -24,6 +24,9 @@ PROMPT = 512
 CONTEXT = PROMPT + 128 // 2
 """Tokens before one that is decoded, in the mean."""
 
+LARGE = 2048
+"""Tokens of prompts of an iteration above which what was measured is of another kind."""
+
 PHASES = ("prefill", "prefills", "decode")
 
 
@@ -42,6 +45,12 @@ class Row:
     phase: str
     size: int
     measured_ms: float
+
+    @property
+    def large(self) -> bool:
+        """Whether its prompts have more than `LARGE` tokens together."""
+        tokens = {"prefill": self.size, "prefills": self.size * PROMPT, "decode": 0}[self.phase]
+        return tokens > LARGE
 
     @property
     def ms(self) -> float:
@@ -122,6 +131,12 @@ def _rows_of(table: dict[str, Any]) -> Iterator[Row]:
                 size=size,
                 measured_ms=measured_ms,
             )
+
+
+def predicted(group: str, *, large: bool = False) -> list[Row]:
+    """The rows of a group that are not fitted, of iterations with few or with many tokens."""
+    chosen = [row for row in rows() if row.group == group and not row.fitted]
+    return [row for row in chosen if row.large is large]
 
 
 @cache

@@ -26,6 +26,7 @@ def cost_of(host):
         layers_ps=host.cost_layers_ps,
         iteration_ps=host.cost_iteration_ps,
         sequence_ps=host.cost_sequence_ps,
+        prompt_floor_ps=host.cost_prompt_floor_ps,
         one_roofline=host.cost_one_roofline != 0,
         launch_ahead=host.cost_launch_ahead != 0,
         all_reduces=host.cost_all_reduces,

@@ -12,7 +12,7 @@ from netsim.cli import workload_measured as measured
 from netsim.inference.deployment import Costs, Formats, Options
 from netsim.inference.limits import Limits
 from netsim.inference.load import presets
-from netsim.inference.validation import errors, fitted_groups, groups, rows
+from netsim.inference.validation import errors, fitted_groups, groups, predicted
 from netsim.job.keys import keys_of
 from netsim.units import format_time
 
@@ -34,9 +34,7 @@ def comparison():
 @pytest.mark.parametrize("group", groups())
 def test_measured_times_are_what_the_code_gives(group):
     assert missing(measured.measured_table(group)) == []
-    predicted = [row for row in rows() if row.group == group and not row.fitted]
-    average, worst = (100 * one for one in errors(predicted))
-    assert f"mean {average:.1f} %, largest {worst:.1f} %" in PAGE
+    assert measured.told_errors(group) in " ".join(PAGE.split())
 
 
 def test_other_forms_and_formulas_are_what_the_code_gives():
@@ -81,14 +79,12 @@ def test_every_preset_is_named(kind):
 
 
 def test_what_the_text_says_of_errors():
-    llama = [row for row in rows() if row.model == "llama2_70b"]
-    found = {(row.group, row.deployment.tp, row.phase, row.size): row for row in llama}
-    short = [round(100 * found[group, 2, "prefill", 128].error) for group in fitted_groups()]
-    assert "({:+d} and {:+d} %)".format(*short) in " ".join(PAGE.split())
-    assert f"({100 * found['h100', 8, 'decode', 1].error:.0f} %)" in PAGE
-    for group in fitted_groups():
-        at_once = [
-            100 * row.error for row in rows() if (row.group, row.phase) == (group, "prefills")
-        ]
-        at_once.sort(key=abs)
-        assert f"({at_once[0]:+.0f} to {at_once[-1]:+.0f} %)" in " ".join(PAGE.split())
+    text = " ".join(PAGE.split())
+    decoding = [row for group in fitted_groups() for row in predicted(group)]
+    decoding = [row for row in decoding if row.phase == "decode"]
+    assert f"within {100 * errors(decoding)[1]:.0f} % ({len(decoding)} times)" in text
+    many = [row for group in fitted_groups() for row in predicted(group, large=True)]
+    found = sorted(100 * row.error for row in many if row.deployment.tp > 2)
+    assert f"{-found[-1]:.0f} to {-found[0]:.0f} % less" in text
+    two = [row for row in many if row.deployment.tp == 2]
+    assert f"within {100 * errors(two)[1]:.0f} % on two" in text

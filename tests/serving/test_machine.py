@@ -103,6 +103,7 @@ def test_the_record_of_a_leader_is_its_cost(tmp_path: Path) -> None:
         sequence_overhead="1us",
         step_latency="2us",
         launch_ahead=True,
+        prompt_floor="1us",
         activation_passes=2,
     )
     table["options"] |= {"overlap": True, "embeddings": True, "roofline": "layer"}
