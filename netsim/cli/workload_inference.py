@@ -70,6 +70,7 @@ def comparison_tables(comparison: Comparison) -> Iterator[Table | Wide | str]:
     if all(row.best is None for row in rows):
         yield _too_large(comparison)
         return
+    yield count_table(comparison)
     for model in comparison.models:
         for phase in ("prefill", "decode"):
             yield ratio_table(rows, model, phase)
@@ -106,6 +107,7 @@ def comparison_figures(comparison: Comparison) -> dict[str, Any]:
     return {
         "models": list(comparison.models),
         "limits": asdict(comparison.limits),
+        "layers": _layers(comparison),
         "rows": [
             {
                 "model": row.model,
@@ -126,6 +128,19 @@ def comparison_figures(comparison: Comparison) -> dict[str, Any]:
     }
 
 
+def _layers(comparison: Comparison) -> dict[str, dict[str, float]]:
+    from netsim.inference.lite import REFERENCE, deployment_on
+    from netsim.inference.roofline import layer_counts
+
+    prompt, context = comparison.limits.prompt, comparison.limits.tokens("decode")
+    return {
+        model: layer_counts(
+            deployment_on(REFERENCE, model, comparison.tables), prompt, context
+        )._asdict()
+        for model in comparison.models
+    }
+
+
 def ratio_rows(comparison: Comparison) -> list[LiteRow]:
     """All rows of a comparison, under every assumption."""
     from netsim.inference.lite import ASSUMPTIONS, further_assumptions, lite_table
@@ -136,6 +151,46 @@ def ratio_rows(comparison: Comparison) -> list[LiteRow]:
 
 def _assumptions(rows: Sequence[LiteRow]) -> list[Assumption]:
     return list(dict.fromkeys(row.assumption for row in rows))
+
+
+def count_table(comparison: Comparison) -> Wide:
+    """What is counted in a layer of each model, for a prompt and for a token behind as many."""
+    from netsim.inference.lite import REFERENCE, deployment_on
+    from netsim.inference.roofline import layer_counts, reduce_share
+
+    limits = comparison.limits
+    prompt, context = limits.prompt, limits.tokens("decode")
+    found = [deployment_on(REFERENCE, model, comparison.tables) for model in comparison.models]
+    counts = [layer_counts(one, prompt, context) for one in found]
+    layers = [one.model.layers for one in found]
+    gpus = found[0].machine.domain_gpus
+    sent = [2 * reduce_share(gpus) * one.all_reduce_bytes for one in counts]
+    handed = [prompt * n * one.kv_bytes for n, one in zip(layers, counts, strict=True)]
+    return Wide(
+        [
+            Column("a layer of", list(comparison.models), left=True),
+            Column("layers", [str(n) for n in layers]),
+            Column("parameters", [f"{round(one.parameters):,}" for one in counts]),
+            Column(
+                f"GFLOP of a\nprompt of {prompt:,}", [_giga(one.prompt_flops) for one in counts]
+            ),
+            Column("GFLOP of a\ntoken behind", [_giga(one.decode_flops) for one in counts]),
+            Column("KV bytes\nof a token", [f"{one.kv_bytes:,.0f}" for one in counts]),
+            Column("handed over,\nall layers", [format_bytes(round(n), 5) for n in handed]),
+            Column("all-reduce\nof a prompt", [_size(one.all_reduce_bytes) for one in counts]),
+            Column(f"sent by each\nof {gpus} GPUs", [_size(n) for n in sent]),
+        ],
+        title="What is counted in a layer; sent: by two all-reduces",
+        elsewhere="--json has all",
+    )
+
+
+def _giga(flops: float) -> str:
+    return f"{flops / 1e9:,.3f}"
+
+
+def _size(size_bytes: float) -> str:
+    return format_bytes(round(size_bytes), 5)
 
 
 def ratio_table(rows: Sequence[LiteRow], model: str, phase: str) -> Wide:

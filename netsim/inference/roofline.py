@@ -9,7 +9,9 @@ says. Norms, biases, positions and the router's choice are left out.
 
 from __future__ import annotations
 
-from netsim.inference.cost import IterationCost
+from typing import NamedTuple
+
+from netsim.inference.cost import IterationCost, prompt_pairs
 from netsim.inference.deployment import (
     Deployment,
     dense_parameters,
@@ -17,6 +19,7 @@ from netsim.inference.deployment import (
     kv_parameters,
     kv_width,
     moe_parameters,
+    on_gpus,
 )
 from netsim.job.machine import PS_PER_S
 from netsim.job.model import Model
@@ -53,6 +56,41 @@ def kv_bytes_of_token(deployment: Deployment) -> float:
     """Bytes of keys and values of one token, of the whole model, each head once."""
     model = deployment.model
     return model.layers * kv_width(model) * deployment.formats.bytes_of("kv")
+
+
+class LayerCounts(NamedTuple):
+    """Operations and bytes of a layer in the mean, of all GPUs together."""
+
+    parameters: float
+    """Of its matrices, all experts among them."""
+    prompt_flops: float
+    """Of one prompt."""
+    decode_flops: float
+    """Of one token of a sequence that decodes."""
+    kv_bytes: float
+    """Keys and values of one token."""
+    all_reduce_bytes: float
+    """Buffer of each of its two all-reduces, of one prompt."""
+
+
+def layer_counts(deployment: Deployment, prompt: int, context: int) -> LayerCounts:
+    """What is counted for a prompt of `prompt` tokens, or one token behind `context` others."""
+    one, model = on_gpus(deployment, 1), deployment.model
+    met, experts = (part / model.layers for part in gpu_parameters(one))
+    row = 2 * (met + active_share(model) * experts)
+    pairs = prompt_pairs(deployment.options.attention == "causal", 0, prompt)
+    return LayerCounts(
+        parameters=met + experts,
+        prompt_flops=row * prompt + pair_flops(model) * pairs,
+        decode_flops=row + context_flops(model) * context,
+        kv_bytes=kv_bytes_of_token(deployment) / model.layers,
+        all_reduce_bytes=prompt * model.hidden * deployment.formats.bytes_of("activations"),
+    )
+
+
+def active_share(model: Model) -> float:
+    """The share of a layer's experts that one token goes to; 0 without experts."""
+    return model.active_experts / model.experts if model.experts else 0.0
 
 
 def weight_bytes(deployment: Deployment) -> float:
@@ -97,7 +135,7 @@ def iteration_cost(deployment: Deployment) -> IterationCost:
     byte = PS_PER_S / (machine.reading_rate * costs.memory_efficiency)
     sent = 8 * PS_PER_S / (machine.scale_up.rate * costs.network_efficiency)
     met, experts = gpu_parameters(deployment)
-    share = model.active_experts / model.experts if model.experts else 0.0
+    share = active_share(model)
     row_flops = 2 * (met + share * experts)
     weight, activation = (deployment.formats.bytes_of(one) for one in ("weights", "activations"))
     head = model.vocabulary * model.hidden / tp if options.embeddings else 0.0

@@ -65,6 +65,7 @@ def test_an_experiment_whose_deployment_is_wrong(netsim, tmp_path):
 
 def test_the_comparison(netsim):
     found = lines(netsim("workload", "inference"))
+    assert any(line.startswith("llama3_405b 126 3,187,671,040 9,636.741 6.474") for line in found)
     assert any(line.startswith("llama3_405b, decode h100 lite lite_netbw") for line in found)
     assert (
         "overlap, KV shared, tp searched lite_netbw, lite_membw_netbw, lite_netbw_flops "

@@ -21,6 +21,7 @@ from netsim.inference import (
     prompt_pairs,
 )
 from netsim.inference.deployment import dense_parameters
+from netsim.inference.roofline import layer_counts
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,28 @@ def test_operations_of_prefill_and_decode(model):
         seconds = shape.layers * row / rate, shape.layers * attention / rate
         assert cost.decode_row_ps * b == pytest.approx(seconds[0] * 1e12, rel=1e-12)
         assert cost.context_ps * b * S == pytest.approx(seconds[1] * 1e12, rel=1e-12)
+
+
+COUNTED = {
+    "llama3_70b": (2_603_778_048_000, 1_760_428_032, 2048, 12_288_000),
+    "gpt3_175b": (5_491_113_984_000, 3_697_606_656, 24576, 18_432_000),
+    "llama3_405b": (9_636_741_120_000, 6_473_646_080, 2048, 24_576_000),
+}
+"""Operations of a prompt and of a token behind it, bytes of keys and values, of an all-reduce."""
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_counted_in_a_layer(model):
+    shape, found = MODELS[model], layer_counts(deployment(model), S, S)
+    p = shape.parameters
+    assert found[1:] == COUNTED[model]
+    assert found == (
+        p,
+        2 * S * p + 2 * S**2 * shape.h,
+        2 * p + 4 * S * shape.h,
+        2 * shape.kvd,
+        S * shape.h,
+    )
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -43,6 +43,7 @@ def test_other_forms_and_formulas_are_what_the_code_gives():
 
 
 def test_the_comparison_is_what_the_code_gives():
+    assert missing(compared.count_table(comparison())) == []
     found = compared.ratio_rows(comparison())
     for model in comparison().models:
         for phase in ("prefill", "decode"):
