@@ -83,7 +83,7 @@ class Served:
             **given,
         )
         assert load.serving is not None
-        self.load, self.plan = load, load.serving
+        self.load, self.plan, self.params = load, load.serving, given
         simulated = {"tasks": load.tasks, "program": load.program, "jit": False}
         engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, **simulated)
         self.engine: Engine = engine

@@ -1,0 +1,205 @@
+"""Serving runs against a slow and obvious reference, row by row and picosecond by picosecond.
+
+Small random runs in which machines are full, prompts are cut, and machines fail. Of the network the
+reference is told when KV caches were there and given up; it says when they were sent.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from reference.serving import Machine, Request, Row, Rules, changes_of
+from served import US, Served, all_served_once, deployment
+
+from netsim.inference import (
+    iteration_ps,
+    kv_bytes_of_token,
+    load_deployment,
+    prompt_pairs,
+)
+from netsim.inference.roofline import weight_bytes
+from netsim.model.serving import DECODE, EVENTS, ROLES
+from netsim.serving.plan import Group
+from netsim.serving.state import KV_SENT, REQUEST
+
+CASES = 40
+MORE_CASES = 2040
+AT_ONCE = 100
+
+
+def limited(rng: random.Random, tp: int) -> dict[str, Any]:
+    """A deployment of machines with room for some hundred tokens of KV cache, or for many."""
+    if rng.random() < 0.3:
+        return deployment(tp)
+    one = load_deployment(deployment(tp, machine={"memory": "1MB"}))
+    tokens = rng.choice((60, 150, 400))
+    memory = weight_bytes(one) + tokens * kv_bytes_of_token(one) / tp
+    return deployment(tp, machine={"memory": f"{round(memory)}B"})
+
+
+def requests_of(rng: random.Random, most: int) -> list[tuple[float, int, int]]:
+    """Many come together, some while others are at work."""
+    at, found = 0, list[tuple[float, int, int]]()
+    for _ in range(rng.randint(1, 25)):
+        at += rng.choice((0, 0, 3, 40, 150, 900))
+        output = rng.choice((1, 2, 3, rng.randint(1, 12)))
+        found.append((at, rng.randint(1, most - output), output))
+    return found
+
+
+def outages_of(rng: random.Random, machines: int, shrinks: bool) -> list[tuple[int, int, int, int]]:
+    """Machine, down, up, whole, in us."""
+    found = []
+    for machine in range(machines):
+        at = 0
+        for _ in range(rng.choice((0, 1, 4))):
+            down = at + rng.randint(1, 1500)
+            up = down + rng.randint(1, 400)
+            at = up + (rng.randint(0, 600) if shrinks and rng.random() < 0.6 else 0)
+            found.append((machine, down, up, at))
+    return found
+
+
+def random_run(rng: random.Random, folder: Path) -> tuple[Served, list[tuple[int, int, int, int]]]:
+    """A run, and its outages in ps."""
+    tables = [limited(rng, rng.choice((1, 2, 4))) for _ in range(2)]
+    given: dict[str, Any] = {"deployment": tables[0]}
+    machines = rng.choice((1, 2))
+    if rng.random() < 0.5:
+        given["machines"] = machines
+        del tables[1]
+    else:
+        given |= {"prefill_machines": machines, "decode_machines": rng.choice((1, 2))}
+        given |= {"decode_deployment": tables[1], "kv": rng.choice(("after", "layers"))}
+        machines += given["decode_machines"]
+        if given["kv"] == "layers":
+            given["kv_chunks"] = rng.choice((2, 3))
+    groups = [Group(0, load_deployment(table), 1) for table in tables]
+    shrinks = all(group.shrunk_tokens > 0 for group in groups)
+    outages = outages_of(rng, machines, shrinks) if rng.random() < 0.6 else []
+    if outages:
+        text = "\n".join(f"{m},{a}us,{b}us,{c}us" for m, a, b, c in outages)
+        (folder / "down.csv").write_text(f"{text}\n")
+        given["outages"] = "down.csv"
+    run = Served(
+        folder,
+        requests_of(rng, min(3000, *(group.capacity_tokens for group in groups))),
+        n_hosts=16,
+        token_budget=rng.choice((20, 64, 300, 2048)),
+        chunked=rng.random() < 0.7,
+        max_batch=rng.choice((1, 2, 5, 256)),
+        dispatch=rng.choice(("round_robin", "random", "least_work")),
+        **given,
+    )
+    return run, [(m, a * US, b * US, c * US) for m, a, b, c in outages]
+
+
+class Transfers:
+    """What the run's tasks tell of KV caches: of each request when its parts were sent, when it was
+    there, and when it was given up where it came from."""
+
+    def __init__(self, run: Served) -> None:
+        tasks, program = run.load.tasks, run.load.program
+        assert tasks is not None
+        assert program is not None
+        role, request, of = (program.task_state[name] for name in ("role", "request", "of"))
+        start_ps, end_ps = run.engine.task_states().start_ps, run.engine.task_states().end_ps
+        places, leader = tasks.places(), run.plan.machines.leader
+        self.there_ps, self.given_up_ps = dict[int, int](), dict[int, int]()
+        self.sent_ps: dict[int, set[int]] = {}
+        at_first = leader[run.plan.first_machine]
+        known = {}
+        for k in np.flatnonzero(role == REQUEST).tolist():
+            if tasks.host[k] == at_first[request[k]]:
+                known[int(tasks.host[k]), int(places[k])] = int(request[k])
+            else:
+                self.there_ps[int(request[k])] = int(end_ps[k])
+        for k in np.flatnonzero(role == KV_SENT).tolist():
+            number = known[int(tasks.host[k]), int(of[k])]
+            self.given_up_ps[number] = max(self.given_up_ps.get(number, -1), int(end_ps[k]))
+            self.sent_ps.setdefault(number, set()).add(int(start_ps[k]))
+
+
+def expected(run: Served, outages: list[tuple[int, int, int, int]]) -> list[Machine]:
+    """All machines of a run, as the reference has them."""
+    plan, params = run.plan, run.params
+    transfers, changes = Transfers(run), changes_of(outages)
+    found = []
+    for k, role in enumerate(plan.machines.role.tolist()):
+        table = params["decode_deployment" if role == DECODE else "deployment"]
+        group = Group(role, load_deployment(table), 1)
+        rules = Rules(
+            token_budget=params["token_budget"],
+            max_batch=params["max_batch"],
+            chunked=params["chunked"],
+            kv_parts=params.get("kv_chunks", 1),
+            lasts=lambda *rows, cost=group.cost: iteration_ps(cost, *rows),
+            pairs=lambda before, tokens: prompt_pairs(True, before, tokens),
+        )
+        requests = []
+        which = plan.second_machine if role == DECODE else plan.first_machine
+        for number in np.flatnonzero(which == k).tolist():
+            prompt, output = (
+                int(column[number])
+                for column in (plan.requests.prompt_tokens, plan.requests.output_tokens)
+            )
+            if role == DECODE:
+                one = Request(number, transfers.there_ps[number], prompt, output, told=1)
+            else:
+                at = int(plan.requests.arrival_ps[number])
+                one = Request(number, at, prompt, output, todo=prompt)
+                one.given_up_ps = transfers.given_up_ps.get(number, -1)
+            requests.append(one)
+        rooms = group.capacity_tokens, group.shrunk_tokens
+        gpus, turns = group.deployment.tp, changes.get(k, [])
+        found.append(Machine(ROLES[role], gpus, *rooms, rules, requests, turns))
+    return found
+
+
+def check(seed: int, folder: Path) -> Served:
+    """A random run agrees with the reference in every row and every KV cache sent."""
+    run, outages = random_run(random.Random(seed), folder)
+    transfers, sent = Transfers(run), dict[int, set[int]]()
+    for machine, leader in zip(
+        expected(run, outages), run.plan.machines.leader.tolist(), strict=True
+    ):
+        machine.run()
+        ours = [
+            Row(row["time_ps"], EVENTS[row["what"]], *(row[name] for name in Row._fields[2:]))
+            for row in run.rows
+            if row["host"] == leader
+        ]
+        # What is told at one instant has no order.
+        assert sorted(ours) == sorted(machine.rows), (seed, machine.role)
+        for (number, _), at in machine.sent.items():
+            sent.setdefault(number, set()).add(at)
+    assert sent == transfers.sent_ps, seed
+    all_served_once(run.plan, run)
+    return run
+
+
+def told(run: Served) -> set[tuple[str, str]]:
+    """What machines of each role tell."""
+    roles = dict(zip(run.plan.machines.leader, run.plan.machines.role, strict=True))
+    return {(ROLES[roles[row["host"]]], EVENTS[row["what"]]) for row in run.rows}
+
+
+def test_every_row_of_random_runs(tmp_path: Path) -> None:
+    """Among which is everything that machines of each role do."""
+    met = set().union(*(told(check(seed, tmp_path)) for seed in range(CASES)))
+    some = {"iteration", "started", "first token", "done", "lost", "down", "up"}
+    both = some | {"joined"}
+    assert {what for role, what in met if role == "mixed"} == both
+    assert {what for role, what in met if role == "prefill"} == some
+    assert {what for role, what in met if role == "decode"} == both | {"kv there"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(CASES, MORE_CASES, AT_ONCE))
+def test_every_row_of_many_runs(first: int, tmp_path: Path) -> None:
+    for seed in range(first, first + AT_ONCE):
+        check(seed, tmp_path)
