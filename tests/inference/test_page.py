@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import netsim.inference
+import netsim
 from netsim.cli import workload_inference as compared
 from netsim.cli import workload_measured as measured
 from netsim.inference.deployment import Costs, Formats, Options
@@ -16,7 +16,8 @@ from netsim.inference.validation import errors, fitted_groups, groups, predicted
 from netsim.job.keys import keys_of
 from netsim.units import format_time
 
-PAGE = (Path(netsim.inference.__file__).parent / "README.md").read_text("utf-8")
+ROOT = Path(netsim.__file__).parent.parent
+PAGE = (ROOT / "netsim" / "inference" / "README.md").read_text("utf-8")
 
 
 def missing(wide):
@@ -87,5 +88,7 @@ def test_what_the_text_says_of_errors():
     many = [row for group in fitted_groups() for row in predicted(group, large=True)]
     found = sorted(100 * row.error for row in many if row.deployment.tp > 2)
     assert f"{-found[-1]:.0f} to {-found[0]:.0f} % less" in text
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert f"beyond we say up to {-found[0]:.0f} % less than was measured" in readme
     two = [row for row in many if row.deployment.tp == 2]
     assert f"within {100 * errors(two)[1]:.0f} % on two" in text
