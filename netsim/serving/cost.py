@@ -3,7 +3,7 @@
 Compiled into the engine, as `machine.py` is; the formulas are those of `netsim.inference.cost`.
 """
 
-from netsim.inference.cost import IterationCost, iteration_ps
+from netsim.inference.cost import IterationCost, compute_ps, iteration_ps
 from netsim.serving.state import SHRUNK
 
 
@@ -38,10 +38,20 @@ def cost_of(host):
 
 
 def duration_of(env):
-    """Of the iteration that begins; with a GPU less, the others do its part as well."""
+    """Of the iteration that begins; with a GPU less, the others do its part as well.
+
+    What is pooled is read beside computing: the longer counts.
+    """
     host = env.host
+    cost = cost_of(host)
     rows = host.tokens + host.batch
-    duration = iteration_ps(cost_of(host), rows, host.pairs, host.batch, host.context)
+    duration = iteration_ps(cost, rows, host.pairs, host.batch, host.context)
+    reading = int(host.reading_ps + host.token_reading_ps * host.context)
+    if cost.overlap:
+        duration = max(duration, reading)
+    else:
+        computing = compute_ps(cost, rows, host.pairs, host.batch, host.context)
+        duration += max(0, reading - computing)
     if host.state == SHRUNK:
         duration = duration * host.size // (host.size - 1)
     return duration

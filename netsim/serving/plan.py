@@ -19,12 +19,15 @@ from netsim.inference import (
     IterationCost,
     iteration_cost,
     iteration_ps,
+    kv_bytes_of_token,
     kv_capacity_tokens,
     prompt_pairs,
 )
 from netsim.inference.roofline import weight_bytes
+from netsim.limits import COUNT
 from netsim.model.serving import DECODE, MIXED, PREFILL, ROLES, Machines, Requests, ServingPlan
 from netsim.serving.dispatch import dispatch
+from netsim.serving.pool import Pool
 from netsim.serving.requests import Drawn
 
 Ints = NDArray[np.int64]
@@ -32,11 +35,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Group:
-    """The machines of one role."""
+    """The machines of one role; `pool` has a part of what they hold."""
 
     role: int
     deployment: Deployment
     n: int
+    pool: Pool | None = None
 
     @property
     def cost(self) -> IterationCost:
@@ -45,19 +49,32 @@ class Group:
 
     @property
     def capacity_tokens(self) -> int:
-        """Room for KV cache."""
-        return kv_capacity_tokens(self.deployment)
+        """Room for KV cache, with what is pooled."""
+        if self.pool is None:
+            return kv_capacity_tokens(self.deployment)
+        return self._tokens(self.deployment.tp)
 
     @property
     def shrunk_tokens(self) -> int:
         """Room for KV cache without one of the GPUs, whose part of the weights the others hold."""
-        one, tp = self.deployment, self.deployment.tp
-        if tp == 1:
+        return self._tokens(self.deployment.tp - 1)
+
+    def _tokens(self, gpus: int) -> int:
+        """Tokens that fit beside the weights, on so many GPUs that have all of a machine's."""
+        one, tp, pool = self.deployment, self.deployment.tp, self.pool
+        usable, weights = one.machine.memory * one.options.memory_share, weight_bytes(one)
+        token = kv_bytes_of_token(one) * one.kv_share
+        elsewhere = float(COUNT)
+        if pool is not None:
+            weights -= pool.weights(one)
+            token -= pool.token(one)
+            if pool.hosts and pool.token(one):
+                elsewhere = pool.hosts * usable / (self.n * tp * pool.token(one))
+        free = usable * gpus - weights * tp
+        if free <= 0:
             return 0
-        usable = one.machine.memory * one.options.memory_share
-        weights = weight_bytes(one)
-        free, left = usable - weights, usable * (tp - 1) - weights * tp
-        return max(0, int(self.capacity_tokens * left / (free * tp)))
+        here = free / (token * tp) if token else float(COUNT)
+        return int(min(here, elsewhere, COUNT))
 
     @property
     def causal(self) -> bool:

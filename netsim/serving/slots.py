@@ -26,7 +26,28 @@ def begin_slot(env, now):
         tell_size(env, now, place, ROW_BYTES * rows)
         tell_size(env, now, place + 1, ticks)
         place += 2
+    ask_pool(env, now)
     compute(env, now, rows, ticks)
+
+
+def ask_pool(env, now):
+    """At a leader: hosts of the pool are told how much of what they hold is read."""
+    host = env.host
+    amount = TICKS
+    if host.most_context > 0:
+        amount = (host.context * TICKS + host.most_context - 1) // host.most_context
+    first = host.asks + host.n_asks * host.slot
+    for place in range(first, first + host.n_asks):
+        tell_size(env, now, place, amount)
+
+
+def asked(env, now, task):
+    """At a host of the pool: so much of it goes to each GPU of the machine."""
+    amount = size_of(env, task) - env.par.control
+    for place in range(task.of, task.of + task.parts):
+        answer = task_of(env, place)
+        set_size(env, answer, max(1, answer.most * amount // TICKS))
+        start(env, now, answer)
 
 
 def tell_size(env, now, place, more):
@@ -62,8 +83,26 @@ def compute(env, now, rows, ticks):
     set_timer(env, now, END, now + host.group_ps)
 
 
+def computed(env, now):
+    """What is computed before an all-reduce is; the last one also waits for what is read."""
+    host = env.host
+    if host.pooled == 1 and host.group == host.n_groups - 1 and host.reads <= host.slot:
+        host.waits = 1
+    else:
+        add_up(env, now)
+
+
+def has_read(env, now):
+    """What is pooled is there."""
+    host = env.host
+    host.reads += 1
+    if host.waits == 1:
+        host.waits = 0
+        add_up(env, now)
+
+
 def add_up(env, now):
-    """What this GPU has to compute before an all-reduce is there."""
+    """The next all-reduce begins here."""
     host = env.host
     first = host.reduces + (host.slot * host.n_groups + host.group) * host.reduce_tasks
     for place in range(first, first + host.reduce_tasks):

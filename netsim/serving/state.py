@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from netsim.inference.cost import IterationCost
 
-REQUEST, KV_SENT, CHANGE, ANNOUNCED, REDUCED = range(1, 6)
+REQUEST, KV_SENT, CHANGE, ANNOUNCED, REDUCED, ASKED, READ = range(1, 8)
 """What a task is to the program, its field `role`. At a leader a request, which comes as the task
 is done; the leader's own part of a KV cache, sent; or, never started, a note that the machine
-changes. At other GPUs that an iteration is known, and at all of them that an all-reduce is over. Of
-other tasks, 0."""
+changes. At other GPUs that an iteration is known; at all of them that an all-reduce is over, or
+that what is pooled has been read; at hosts of the pool that it is asked for. Of other tasks, 0."""
 
 ROW_BYTES, TICKS = 8, 1 << 16
 """Of messages that tell of an iteration: bytes of each of its rows, and so many at most that tell
@@ -31,12 +31,13 @@ TASK_STATE = (
     "left",  # tokens to be computed before the next one can be told; 0: it decodes
     "next",  # in the list that it is in
     "kv",  # the first of the tasks that send its KV cache; -1: it is not sent
-    "parts",  # of its KV cache that have been started
+    "parts",  # of its KV cache that have been started; of who asks a pool, how many flows answer
     "sending",  # tasks of the leader that send its KV cache and are not done
-    # Of a part of a KV cache: its request's task. Of a change: what the machine becomes, and when.
+    # Of a part of a KV cache: its request's task. Of who asks a pool: the first task that answers.
+    # Of a change: what the machine becomes, and when.
     "of",
     "at_ps",
-    # Of an all-reduce, what is sent at most:
+    # Of an all-reduce, or from a pool, what is sent at most:
     "most",
 )
 
@@ -87,6 +88,15 @@ HOST_STATE = (
     "reduces",  # the first task of all-reduces, how many each one has, and which is its first
     "reduce_tasks",
     "reduce_begin",
+    # If memory is pooled: see `slots.py`; by formula (`cost.py`) how long it is read.
+    "pooled",  # 1 of each GPU that reads
+    "reads",  # slots for which this GPU has read
+    "waits",  # 1 if it has nothing to do until it has read
+    "asks",  # of a leader, the first task that asks, and how many there are for a slot
+    "n_asks",
+    "most_context",  # for which reads are listed; 0 if all is read in each iteration
+    ("reading_ps", float),
+    ("token_reading_ps", float),  # of each token of the contexts
     *((f"cost_{name}", float) for name in IterationCost._fields),
 )
 

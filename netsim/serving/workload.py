@@ -15,8 +15,9 @@ from netsim.model.serving import DECODE, PREFILL, ServingPlan
 from netsim.serving.all_reduces import Slots, add_slots, clock_ps, left_out_ps
 from netsim.serving.changes import Changes
 from netsim.serving.plan import Group
+from netsim.serving.pool import Reads, add_reads
 from netsim.serving.shares import shares
-from netsim.serving.state import CHANGE, KV_SENT, REQUEST, WHOLE
+from netsim.serving.state import CHANGE, KV_SENT, REQUEST, TICKS, WHOLE
 from netsim.serving.tables import (
     CONTROL,
     Tables,
@@ -41,12 +42,14 @@ class Sending:
         control_bytes: of a message between the GPUs of a machine.
         classes: the traffic class of each kind of flows (KINDS).
         slots: of each role, how its iterations are listed; empty if all-reduces are not sent.
+        pool: hosts from which pooled memory is read; empty if that is not sent.
     """
 
     kv_parts: int
     control_bytes: int
     classes: tuple[int, ...]
     slots: Mapping[int, Slots]
+    pool: Ints
 
 
 def workload_of(
@@ -78,6 +81,7 @@ def workload_of(
             kv_flows=_spread(len(requests), moved, transferred.flows[0].size),
         )
     listed = _listed(tables, plan, groups, sending)
+    reads = _reads(tables, plan, groups, sending)
     if not tables.n_flows:
         _one_flow(tables, plan, n_hosts)
     turns = tables.add_tasks(JOIN, leader[changes.machine], held=True)
@@ -95,6 +99,7 @@ def workload_of(
     host_state["n_parts"] = _at(plan.machines.leader, plan.machines.role == PREFILL, n_hosts)
     host_state["n_parts"] *= sending.kv_parts
     host_state |= _of_gpus(plan, groups, sending, listed, places, n_hosts)
+    host_state |= _of_pool(tables, plan, groups, sending, (reads, places, n_hosts))
     return Workload(
         tables.flow_table(sending.classes),
         tasks,
@@ -149,6 +154,58 @@ def _listed(
         role: add_slots(tables, groups[role], _hosts_of(plan, role), slots)
         for role, slots in sending.slots.items()
     }
+
+
+def _reads(
+    tables: Tables, plan: ServingPlan, groups: Mapping[int, Group], sending: Sending
+) -> dict[int, Reads]:
+    """The reads of each role's machines that read from a pool."""
+    found = {}
+    for role, slots in sending.slots.items():
+        group, pool = groups[role], groups[role].pool
+        if pool is not None:
+            one = group.deployment
+            n_bytes = pool.weights(one) + pool.token(one) * most_context(group, plan, slots)
+            asked = sending.control_bytes + TICKS
+            whole = max(1, round(n_bytes * one.tp))
+            hosts = _hosts_of(plan, role)
+            found[role] = add_reads(tables, hosts, sending.pool, whole, slots.slots, asked)
+    return found
+
+
+def most_context(group: Group, plan: ServingPlan, slots: Slots) -> int:
+    """Tokens of all contexts of an iteration, at most."""
+    longest = int((plan.requests.prompt_tokens + plan.requests.output_tokens).max())
+    return max(1, min(slots.max_batch * longest, group.capacity_tokens))
+
+
+def _of_pool(
+    tables: Tables,
+    plan: ServingPlan,
+    groups: Mapping[int, Group],
+    sending: Sending,
+    listed: tuple[Mapping[int, Reads], Ints, int],
+) -> dict[str, Any]:
+    """What GPUs, leaders and hosts of the pool know of what is pooled."""
+    reads, places, n_hosts = listed
+    names = ("pooled", "asks", "n_asks", "most_context")
+    found: dict[str, Any] = {name: np.zeros(n_hosts, np.int64) for name in names}
+    found |= {name: np.zeros(n_hosts) for name in ("reading_ps", "token_reading_ps")}
+    for role, group in groups.items():
+        pool, hosts = group.pool, _hosts_of(plan, role)
+        if pool is None:
+            continue
+        found["reading_ps"][hosts] = pool.reading_ps(pool.weights(group.deployment))
+        found["token_reading_ps"][hosts] = pool.reading_ps(pool.token(group.deployment))
+        if role in reads:
+            found["pooled"][hosts] = 1
+            found["asks"][hosts[:, 0]] = places[reads[role].asks]
+            found["n_asks"][hosts[:, 0]] = sending.pool.size
+            if pool.token(group.deployment):
+                most = most_context(group, plan, sending.slots[role])
+                found["most_context"][hosts[:, 0]] = most
+            tables.set("of", reads[role].asked, places[reads[role].sends])
+    return found
 
 
 def _hosts_of(plan: ServingPlan, role: int) -> Ints:

@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from netsim.collectives import ALGORITHMS, How
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
-from netsim.inference import Deployment, load_deployment
 from netsim.model.serving import DECODE, LOG, MIXED, PREFILL, ROLES, Requests
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
@@ -39,16 +38,18 @@ from netsim.serving.all_reduces import Slots, flows_of_slot, left_out_ps, reduce
 from netsim.serving.changes import changes_of, check_shrunk
 from netsim.serving.dispatch import DISPATCH
 from netsim.serving.failures import FAILURE_PARAMS, failures_of
-from netsim.serving.plan import Group, Rules, place_machines, plan_of, strided
+from netsim.serving.plan import Group, Rules, place_machines, plan_of
 from netsim.serving.requests import REQUEST_PARAMS, draw_requests
 from netsim.serving.shares import flows_between
 from netsim.serving.state import (
     ANNOUNCED,
+    ASKED,
     BEGIN,
     END,
     HOST_STATE,
     KV_SENT,
     PART,
+    READ,
     REDUCED,
     REQUEST,
     TASK_STATE,
@@ -58,19 +59,14 @@ from netsim.serving.state import (
 from netsim.serving.tables import KINDS
 from netsim.serving.workload import Sending, workload_of
 from netsim.traffic._collectives import wire_of
-from netsim.traffic._job_files import hosts_of_ranks
+from netsim.traffic._serving_machines import MACHINE_PARAMS, POOL_PARAMS, groups_of, hosts_of
 from netsim.units import format_time
 
 __all__ = ["HOST_STATE", "LOG", "TASK_STATE", "TIMERS"]
 
 PARAMS = [
     Param("deployment", "job", REQUIRED, "what is served: a file, a name, or a table"),
-    Param("machines", "count", None, "that prefill and decode", minimum=1),
-    Param("prefill_machines", "count", None, "that prefill", minimum=1),
-    Param("decode_machines", "count", None, "that decode", minimum=1),
-    Param("decode_deployment", "job", None, "of decode machines, if it is another one"),
-    Param("stride", "count", 1, "how many hosts apart GPUs of a machine are", minimum=1),
-    Param("placement_file", "file", None, "a CSV file of ranks, GPU by GPU, and hosts"),
+    *MACHINE_PARAMS,
     *REQUEST_PARAMS,
     Param("dispatch", "choice", DISPATCH[0], "which machine serves a request", choices=DISPATCH),
     Param("token_budget", "count", 2048, "tokens of an iteration", minimum=1),
@@ -108,6 +104,7 @@ PARAMS = [
         choices=tuple(name for name in ALGORITHMS if name != "in_network"),
     ),
     Param("latency", "time", None, "of packets: software's, in each step; the deployment's"),
+    *POOL_PARAMS,
     Param("ttft", "time", None, "the objective: time to the first token"),
     Param("tbt", "time", None, "the objective: time between tokens"),
     *FAILURE_PARAMS,
@@ -119,9 +116,9 @@ def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
     """The requests, and everything that may come of them."""
-    groups = _groups(params, context)
+    groups = groups_of(params, context)
     parts = _kv_parts(params)
-    hosts = _hosts(params, groups, network, context)
+    hosts, pool = hosts_of(params, groups, network, context)
     drawn = draw_requests(params, rng, context.directory)
     listed = _slots(params, groups, drawn.requests, hosts, network, context)
     later = int((drawn.requests.output_tokens > 1).sum())
@@ -135,7 +132,7 @@ def flows(
         all_reduces=params["all_reduces"],
     )
     plan = plan_of(groups, place_machines(groups, hosts), drawn, rules, rng)
-    sending = Sending(parts, params["control"], tuple(params["classes"].values()), listed)
+    sending = Sending(parts, params["control"], tuple(params["classes"].values()), listed, pool)
     last_ps = int(drawn.requests.arrival_ps[-1])
     outages = failures_of(params, plan.machines.size, last_ps, rng, context.directory)
     check_shrunk(outages, groups.values())
@@ -146,53 +143,6 @@ def flows(
     return replace(load, notes=(*drawn.notes, *_notes(groups, listed)))
 
 
-def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Group]:
-    """The machines of each role."""
-    mixed, prefill, decode = (
-        params[name] for name in ("machines", "prefill_machines", "decode_machines")
-    )
-    if (mixed is None) == (prefill is None and decode is None):
-        hint = "machines, or prefill_machines and decode_machines"
-        problem = "missing" if mixed is None else "cannot be beside prefill_machines"
-        raise InputError(problem, key="traffic.machines", hint=hint)
-    both = _deployment(params, "deployment", context)
-    if mixed is not None:
-        layers = params["kv"] == "layers"
-        of_split = ("decode_deployment", "kv_chunks", *(["kv"] if layers else []))
-        for name in of_split:
-            if params[name] is not None:
-                hint = "it is for prefill_machines and decode_machines"
-                raise InputError("has no effect", key=f"traffic.{name}", hint=hint)
-        return {MIXED: Group(MIXED, both, mixed)}
-    for name, given in (("prefill_machines", prefill), ("decode_machines", decode)):
-        if given is None:
-            raise InputError("missing", key=f"traffic.{name}", hint="as the other one is given")
-    other = both
-    if params["decode_deployment"] is not None:
-        other = _deployment(params, "decode_deployment", context)
-    _check_same(both, other)
-    return {PREFILL: Group(PREFILL, both, prefill), DECODE: Group(DECODE, other, decode)}
-
-
-def _deployment(params: Mapping[str, Any], name: str, context: TrafficContext) -> Deployment:
-    key, given = f"traffic.{name}", params[name]
-    try:
-        found = load_deployment(given, context.directory)
-    except InputError as error:
-        raise (error.under(key) if isinstance(given, Mapping) else error.at(key=key)) from None
-    if found.options.tp == 0:
-        message = "does not say on how many GPUs a machine is"
-        raise InputError(message, key=key, hint="options.tp")
-    return found
-
-
-def _check_same(one: Deployment, other: Deployment) -> None:
-    """Both machines hold the same KV cache."""
-    if one.model != other.model or one.formats.kv != other.formats.kv:
-        message = "is of another model, or keeps its KV cache in another format"
-        raise InputError(message, key="traffic.decode_deployment")
-
-
 def _kv_parts(params: Mapping[str, Any]) -> int:
     """In how many parts a KV cache goes."""
     if params["kv"] == "layers":
@@ -200,24 +150,6 @@ def _kv_parts(params: Mapping[str, Any]) -> int:
     if params["kv_chunks"] is not None:
         raise InputError("has no effect", key="traffic.kv_chunks", hint='it is for kv = "layers"')
     return 1
-
-
-def _hosts(
-    params: Mapping[str, Any],
-    groups: Mapping[int, Group],
-    network: Network,
-    context: TrafficContext,
-) -> NDArray[np.int64]:
-    """The host of each GPU, machine by machine."""
-    n = sum(group.n * group.deployment.tp for group in groups.values())
-    if n > network.n_hosts:
-        message = f"{n:,} GPUs, and the network has {network.n_hosts:,} hosts"
-        raise InputError(message, key="traffic.deployment", hint="fewer machines, or more hosts")
-    if params["placement_file"] is None:
-        return strided(groups, params["stride"])
-    if params["stride"] != 1:
-        raise InputError("has no effect with a placement_file", key="traffic.stride")
-    return hosts_of_ranks(params["placement_file"], context.directory, n, network.n_hosts)
 
 
 def _slots(
@@ -307,6 +239,10 @@ def on_task(env, now, task):
         machine.all_reduced(env, now)
     elif task.role == ANNOUNCED:
         slots.announced(env, now)
+    elif task.role == ASKED:
+        slots.asked(env, now, task)
+    elif task.role == READ:
+        slots.has_read(env, now)
 
 
 def on_timer(env, now, k):
@@ -315,7 +251,7 @@ def on_timer(env, now, k):
         machine.begin_iteration(env, now)
     elif k == END:
         if env.host.n_groups > 0:
-            slots.add_up(env, now)
+            slots.computed(env, now)
         else:
             machine.end_iteration(env, now)
     elif k == PART:
