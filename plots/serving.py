@@ -126,8 +126,9 @@ def _over_rate(results: Sequence[Result]) -> Figure:
         points = _by_rate(curve.results, lambda s: s["objective"]["goodput_per_s"], 1.0)
         every_point += points.values()
         sweeps.line(panels[2], list(points), list(points.values()), look, curve.label)
-    ends = [float(pool.resolved(result, RATE) or 0) for result in results]
-    panels[2].plot([0, max(ends)], [0, max(ends)], color=style.IDEAL, linestyle=":", linewidth=1)
+    came = _by_rate(results, lambda s: s["offered_per_s"], 1.0)
+    every = [point.mean for point in came.values()]
+    panels[2].plot(list(came), every, color=style.IDEAL, linestyle=":", label="all that came")
     panels[2].set_ylabel("goodput (requests/s)")
     for axes in panels:
         axes.set_xlabel("requests that come (1/s)")

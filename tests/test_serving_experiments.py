@@ -36,3 +36,33 @@ def test_machines_of_the_same_silicon_stop_the_same() -> None:
     lost = [1 - one["capacity"] for one in left]
     # 50 ms without the machine, and 2 s without one GPU of its two or eight.
     assert lost[0] / lost[1] == pytest.approx((0.05 + 2 / 2) / (0.05 + 2 / 8), rel=0.05)
+
+
+@pytest.mark.slow
+def test_the_tail_between_tokens_is_that_of_kv_caches_on_shared_paths() -> None:
+    """At the highest load, where sprayed packets leave none."""
+    points = Experiment.load(built_in()["serving_load"]).points()
+    found = {
+        point.axes["transport"]: served(point)
+        for point in points
+        if point.axes["traffic.rate"] == 1300.0
+    }
+    tables = {name: one.requests for name, one in found.items()}
+    figures = {name: one.summary["serving"] for name, one in found.items()}
+    shares = {name: one["objective"]["met"] for name, one in figures.items()}
+    assert shares == {"roce": 0.36, "ndp": 1.0}
+    assert figures["roce"]["tbt_ps"]["p99"] > 3 * figures["ndp"]["tbt_ps"]["p99"]
+    assert figures["roce"]["ttft_ps"] == figures["ndp"]["ttft_ps"]
+    table = tables["roce"]
+    assert table is not None
+    worst = int(table["tbt_max_ps"].argmax())
+    assert worst == 94
+    assert table["first_gap_ps"][worst] == table["tbt_max_ps"][worst]
+    kv = table["kv_there_ps"][worst] - table["first_token_ps"][worst]
+    assert kv / table["first_gap_ps"][worst] > 0.96
+    flows = found["roce"].flows
+    first, many = table["kv_first_flow"][worst], table["kv_flows"][worst]
+    end = (flows["start_ps"] + flows["fct_ps"])[first : first + many]
+    last = first + int(end.argmax())
+    assert (last, many) == (754, 8)
+    assert flows["slowdown"][last] == pytest.approx(8.775, abs=0.001)
