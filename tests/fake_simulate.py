@@ -50,6 +50,8 @@ class FakeProgress:
     bytes_total: int = 1000
     tasks_done: int = 0
     tasks_total: int = 0
+    requests_done: int = 0
+    requests_total: int = 0
 
 
 @dataclass

@@ -45,8 +45,8 @@ class Speed:
         if elapsed <= 0:
             return
         self.hops_per_s = (progress.packet_hops - self.first.packet_hops) / elapsed
-        done = progress.bytes_done - self.first.bytes_done
-        left = progress.bytes_total - progress.bytes_done
+        (before, _), (now, total) = _work(self.first), _work(progress)
+        done, left = now - before, total - now
         self.eta_s = elapsed * left / done if done > 0 else None
 
 
@@ -79,7 +79,10 @@ def describe(progress: Progress, speed: Speed, *, eta_first: bool = False) -> st
         f"simulated {format_time(int(progress.simulated_ps), 4)}",
         f"{progress.flows_done:,} of {progress.flows_total:,} flows",
     ]
-    if progress.tasks_total:
+    if progress.requests_total:
+        requests = f"{progress.requests_done:,} of {progress.requests_total:,} requests"
+        parts[1:] = [requests, *parts[1:]]
+    elif progress.tasks_total:
         parts.append(f"{progress.tasks_done:,} of {progress.tasks_total:,} tasks")
     if speed.hops_per_s is not None:
         parts.append(format_speed(speed.hops_per_s))
@@ -90,8 +93,16 @@ def describe(progress: Progress, speed: Speed, *, eta_first: bool = False) -> st
 
 
 def share(progress: Progress) -> float:
-    """How much of the bytes has been delivered, 0 to 1."""
-    return progress.bytes_done / progress.bytes_total if progress.bytes_total else 0.0
+    """How much of the requests is done, or of the bytes delivered, 0 to 1."""
+    done, total = _work(progress)
+    return done / total if total else 0.0
+
+
+def _work(progress: Progress) -> tuple[int, int]:
+    """What is done of how much: not all flows that requests may need are sent in the end."""
+    if progress.requests_total:
+        return progress.requests_done, progress.requests_total
+    return progress.bytes_done, progress.bytes_total
 
 
 class PlainReporter:

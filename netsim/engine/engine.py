@@ -116,6 +116,10 @@ class Engine:
         ``LOG``, int64 each; host by host, in the order of the calls. None if it keeps no log."""
         return program_log(self.state, self.program.log) if self.program.log else None
 
+    def program_total(self, name: str) -> int:
+        """A field of the program's ``HOST_STATE``, a whole number, summed over all hosts."""
+        return int(self.state.ends.program_hosts[name].sum())
+
     def slot_states(self) -> SlotStates:
         """When each slot of steered circuit switches began, and what it waits for."""
         return readings.slot_states(self.state)

@@ -54,7 +54,7 @@ class Progress:
     """How far a run has come.
 
     The phase is "load" while compiled code is read from the disk, "compile" while it is made, and
-    then "run".
+    then "run". Of traffic that does not serve requests there are 0.
     """
 
     phase: str
@@ -67,6 +67,8 @@ class Progress:
     bytes_total: int
     tasks_done: int
     tasks_total: int
+    requests_done: int = 0
+    requests_total: int = 0
 
     @classmethod
     def at(cls, phase: str, chunk: Chunk, load: Workload) -> Progress:
@@ -283,4 +285,9 @@ class _Run:
             progress = replace(
                 progress, bytes_total=int(self.engine.flow_states().size_bytes.sum())
             )
+        serving = self.scenario.load.serving
+        if phase == "run" and serving is not None:
+            done = self.engine.program_total("done")
+            requests = {"requests_done": done, "requests_total": len(serving.requests)}
+            progress = replace(progress, **requests)
         self.report(progress)

@@ -134,7 +134,11 @@ def work(point: Point, scenario: Scenario) -> Work:
     share = 1.0
     if point.stop.time_ps is not None and point.stop.time_ps < simulated_ps:
         share = point.stop.time_ps / simulated_ps
-    windows, steps = _windows(share * simulated_ps / _window_ps(scenario), share * all_hops, nodes)
+    # Where flows are few and far between, nothing happens for most of the time.
+    active_ps = float(simulated_ps)
+    if network.circuits is None:
+        active_ps = min(active_ps, float(scenario.ideal.fct_ps.sum(dtype=np.float64)))
+    windows, steps = _windows(share * active_ps / _window_ps(scenario), share * all_hops, nodes)
     return Work(
         packets=int(packets.sum()),
         hops=int(share * all_hops),

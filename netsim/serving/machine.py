@@ -192,6 +192,7 @@ def tell_filled(env, now):
 def is_over(env, now, request):
     """A request has been told all of its tokens."""
     tell(env, now, DONE, request)
+    env.host.done += 1
     env.host.used -= need(env.host, request)
     leaves(env)
 

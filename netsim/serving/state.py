@@ -56,6 +56,7 @@ HOST_STATE = (
     "room",  # of all, whole and shrunk
     "shrunk_room",
     "open",  # requests that are not over here
+    "done",  # that were told all of their tokens here
     "change",  # the next one, and the one behind the last
     "changes_end",
     "starts",  # tasks that send a part of a KV cache

@@ -5,7 +5,14 @@ import io
 import pytest
 from fake_simulate import FakeEstimate, FakeProgress
 
-from netsim.cli.progress import BarReporter, PlainReporter, Speed, describe, format_duration
+from netsim.cli.progress import (
+    BarReporter,
+    PlainReporter,
+    Speed,
+    describe,
+    format_duration,
+    share,
+)
 from netsim.cli.tables import common_unit, number
 from netsim.errors import InputError
 from netsim.memory import available_bytes
@@ -37,6 +44,17 @@ def test_a_line_of_progress():
 def test_tasks_are_told_where_there_are_some():
     progress = FakeProgress(tasks_done=4321, tasks_total=5000)
     assert describe(progress, Speed()) == "simulated 0ps, 0 of 8 flows, 4,321 of 5,000 tasks"
+
+
+def test_requests_are_told_and_counted_where_there_are_some():
+    speed = Speed()
+    speed.update(FakeProgress(requests_total=40, tasks_total=5000))
+    last = FakeProgress(wall_s=3.0, requests_done=10, requests_total=40, bytes_done=1000)
+    speed.update(last)
+    assert describe(last, speed) == (
+        "simulated 0ps, 10 of 40 requests, 0 of 8 flows, 0 M packet-hops/s, 9.0 s to go"
+    )
+    assert share(last) == 0.25
 
 
 def test_the_bar_begins_with_the_time_to_go():

@@ -97,6 +97,12 @@ def test_machines_take_turns(tmp_path: Path) -> None:
     assert [r["request"] for r in run.told("done", 1)] == [1, 3]
 
 
+def test_requests_that_are_done_are_counted(tmp_path: Path) -> None:
+    split = {"prefill_machines": 1, "decode_machines": 1}
+    run = Served(tmp_path, [(0, 10, 1), (5, 10, 3), (7, 10, 2)], **split)
+    assert run.engine.program_total("done") == 3
+
+
 def test_the_record_of_a_leader_is_its_cost(tmp_path: Path) -> None:
     table = deployment(
         layer_overhead="3us",
