@@ -288,6 +288,6 @@ class _Run:
         serving = self.scenario.load.serving
         if phase == "run" and serving is not None:
             done = self.engine.program_total("done")
-            requests = {"requests_done": done, "requests_total": len(serving.requests)}
-            progress = replace(progress, **requests)
+            total = len(serving.requests)
+            progress = replace(progress, requests_done=done, requests_total=total)
         self.report(progress)
