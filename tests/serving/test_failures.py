@@ -95,7 +95,7 @@ def test_the_first_failures_are_the_same_whatever_the_policy() -> None:
 
 @given(
     gpus=st.lists(st.integers(1, 9), min_size=1, max_size=6),
-    repair=st.integers(0, 3_000_000),
+    repair=st.just(0) | st.integers(2, 3_000_000),  # 1 ps is what a swap without time takes
     swap=st.integers(0, 500_000),
     spares=st.integers(0, 4),
     restart=st.none() | st.integers(0, 1_000_000),
