@@ -85,8 +85,8 @@ ITERATIONS = (
     Column(
         "network_ps",
         "ps",
-        "of its time what is none of computing: by formula what all-reduces add, in packets all "
-        "beyond the time of computing",
+        "of its time what is none of computing: all-reduces, by formula or in packets, and reading "
+        "from a pool, as far as they are not hidden behind it",
     ),
 )
 

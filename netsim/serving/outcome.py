@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.inference import compute_ps, iteration_ps
+from netsim.inference import compute_ps
 from netsim.model.serving import (
     DONE,
+    DOWN,
     FIRST_TOKEN,
     ITERATION,
     JOINED,
@@ -21,6 +22,7 @@ from netsim.model.serving import (
     LOST,
     ROLES,
     STARTED,
+    UP,
     ServingPlan,
 )
 from netsim.serving.distribution import Counted, percentiles
@@ -169,7 +171,7 @@ def iteration_table(plan: ServingPlan, log: Log) -> Table:
         "context_tokens": log["context"][rows],
         "pairs": log["pairs"][rows],
     }
-    return {**table, "network_ps": _network(plan, table, plan.machines.role[machine[rows]])}
+    return {**table, "network_ps": _network(plan, table, _gpus(plan, log, table))}
 
 
 def _machines(plan: ServingPlan, log: Log) -> Ints:
@@ -179,21 +181,31 @@ def _machines(plan: ServingPlan, log: Log) -> Ints:
     return order[np.searchsorted(machines.leader[order], log["host"])]
 
 
-def _network(plan: ServingPlan, table: Table, role: NDArray[np.int8]) -> Ints:
-    """int64[n]: what of the time of each iteration its all-reduces add to computing.
+def _gpus(plan: ServingPlan, log: Log, table: Table) -> Ints:
+    """int64[n]: how many GPUs each iteration began with, as the last change of its machine says."""
+    found = plan.machines.size[table["machine"]]
+    changes = np.flatnonzero(np.isin(log["what"], (DOWN, UP)))
+    for host in np.unique(log["host"][changes]).tolist():
+        of = changes[log["host"][changes] == host]
+        here = np.flatnonzero(table["host"] == host)
+        last = np.searchsorted(log["time_ps"][of], table["start_ps"][here], side="right") - 1
+        found[here[last >= 0]] = log["tokens"][of][last[last >= 0]]
+    return found
 
-    By formula they add the same share of it as they do by the cost model, however slow the machine
-    is; in packets it is the time beyond that of computing.
+
+def _network(plan: ServingPlan, table: Table, gpus: Ints) -> Ints:
+    """int64[n]: what of the time of each iteration is none of computing.
+
+    A machine without some of its GPUs computes for as much longer.
     """
-    names = ("prompt_tokens", "batch", "context_tokens", "pairs", "start_ps", "end_ps")
+    role, size = (column[table["machine"]] for column in (plan.machines.role, plan.machines.size))
+    names = ("prompt_tokens", "batch", "context_tokens", "pairs")
     rows = zip(role.tolist(), *(table[name].tolist() for name in names), strict=True)
-    formula, times = plan.all_reduces == "formula", []
-    for of, prompt, batch, context, pairs, start, end in rows:
-        work = (plan.costs[of], prompt + batch, pairs, batch, context)
-        computing, whole = compute_ps(*work), end - start
-        if formula:
-            alone = max(1, iteration_ps(*work))
-            times.append(whole * (alone - computing) // alone)
-        else:
-            times.append(max(0, whole - computing))
-    return np.array(times, np.int64)
+    computing = [
+        compute_ps(plan.costs[of], prompt + batch, pairs, batch, context)
+        for of, prompt, batch, context, pairs in rows
+    ]
+    whole = table["end_ps"] - table["start_ps"]
+    took = np.array(computing, np.int64) * size // np.maximum(gpus, 1)
+    found: Ints = np.maximum(0, whole - took)
+    return found
