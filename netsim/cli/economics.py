@@ -114,6 +114,7 @@ def _cost(book: Book, rows: Sequence[Row]) -> Wide:
             _names(rows),
             _column("die\nmm2", rows, lambda row: row.die_mm2, 1),
             _column("dies a\nwafer", rows, lambda row: row.dies, 2),
+            _column("without\ndefects", rows, lambda row: _percent(row.defect_free), 2),
             _column("yield", rows, lambda row: _percent(row.die_yield)),
             _column("USD a\ngood die", rows, lambda row: _usd(row.die_usd)),
             _column("USD/mm2", rows, lambda row: f"{row.usd_per_good_mm2:.3f}"),

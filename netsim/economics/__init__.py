@@ -14,7 +14,7 @@ from netsim.economics.availability import (
 )
 from netsim.economics.book import Book
 from netsim.economics.compare import Row, compare
-from netsim.economics.dies import cost_of_good_die_usd, die_yield, dies_per_wafer
+from netsim.economics.dies import cost_of_good_die_usd, die_yield, dies_per_wafer, salvaged_yield
 from netsim.economics.load import load_book, presets
 from netsim.economics.package import link_usd, link_watts, memory_usd, package_usd
 
@@ -35,6 +35,7 @@ __all__ = [
     "memory_usd",
     "package_usd",
     "presets",
+    "salvaged_yield",
     "spares_for_capacity",
     "spares_for_goodput",
 ]

@@ -15,6 +15,9 @@ from netsim.units import written
 AREA, GPU = "area", "gpu"
 FAIL_BY = (AREA, GPU)
 
+MOST_UNITS = 200
+"""Of a die: sums over spare ones have the square of their number of terms."""
+
 MOST_GPUS = 1 << 22
 """Of a fleet: sums go over all of them."""
 
@@ -147,6 +150,13 @@ class Gpu:
     memory: int = key(size(), "stacked memory")
     rate: int = key(rate(), "of its links, one way")
     link: str = key(text(), "the kind of its links, a [link.NAME]")
+    units: int = key(
+        count(1, MOST_UNITS), "equal parts of the die that can be switched off, such as SMs", 1
+    )
+    units_needed: int = key(count(1, MOST_UNITS), "of them, in a GPU that is sold", 1)
+    units_share: float | None = key(
+        positive("share", 1), "of the die's area that they take; of dies with spare units", None
+    )
     watts: float = key(positive("W"), "what it draws, without optics")
     group: int = key(count(), "GPUs that hold one copy of a model")
     source: str = key(text(), SOURCE)

@@ -14,7 +14,12 @@ from netsim.economics.availability import (
     spares_for_goodput,
 )
 from netsim.economics.book import AREA, Book, Gpu
-from netsim.economics.dies import cost_of_good_die_usd, die_yield, dies_per_wafer
+from netsim.economics.dies import (
+    cost_of_good_die_usd,
+    die_yield,
+    dies_per_wafer,
+    salvaged_yield,
+)
 from netsim.economics.package import link_usd, link_watts, memory_usd, package_usd
 
 BPS_PER_GBPS = 1e9
@@ -53,6 +58,8 @@ class Row:
     """One GPU. What is not said to be of the fleet is of one GPU.
 
     Attributes:
+        defect_free: the share of dies without any defect.
+        die_yield: the share of dies that can be sold, with spare units switched off.
         silicon: the reference's die area over this one's.
         usd_per_good_mm2: a good die's price over its area.
         usd: die, memory, package and links.
@@ -73,6 +80,7 @@ class Row:
     die_mm2: float
     silicon: float
     dies: int
+    defect_free: float
     die_yield: float
     die_usd: float
     usd_per_good_mm2: float
@@ -109,7 +117,7 @@ def _row(book: Book, name: str, gpu: Gpu) -> Row:
     reference_link = _link(book, reference, reference.link)
     reference_usd = _usd_without_links(book, reference) + reference_link.usd
     silicon = reference.die_mm2 / gpu.die_mm2
-    dies, share, die_usd = _die(book, gpu)
+    dies, defect_free, share, die_usd = _die(book, gpu)
     link, usd = _link(book, gpu, gpu.link), _usd_without_links(book, gpu)
     saved_usd = reference_usd - silicon * usd
     gpus, mtbf_hours = round(book.fleet.gpus * silicon), mtbf_of(book, gpu)
@@ -119,6 +127,7 @@ def _row(book: Book, name: str, gpu: Gpu) -> Row:
         die_mm2=gpu.die_mm2,
         silicon=silicon,
         dies=dies,
+        defect_free=defect_free,
         die_yield=share,
         die_usd=die_usd,
         usd_per_good_mm2=die_usd / gpu.die_mm2,
@@ -154,12 +163,22 @@ def mtbf_of(book: Book, gpu: Gpu) -> float:
     return book.failures.mtbf_hours * (book.reference.die_mm2 / gpu.die_mm2 if by_area else 1)
 
 
-def _die(book: Book, gpu: Gpu) -> tuple[int, float, float]:
-    """Dies on a wafer, the share that works, and the price of one that does."""
+def _die(book: Book, gpu: Gpu) -> tuple[int, float, float, float]:
+    """Dies on a wafer, the shares without a defect and of those sold, and the price of one."""
     wafer = book.wafer
     dies = dies_per_wafer(gpu.die_mm2, wafer.diameter_mm, wafer.edge_mm, wafer.scribe_mm)
-    share = die_yield(gpu.die_mm2, wafer.defects_per_cm2, *wafer.yield_model)
-    return dies, share, cost_of_good_die_usd(wafer.usd, dies, share)
+    defect_free = die_yield(gpu.die_mm2, wafer.defects_per_cm2, *wafer.yield_model)
+    share = defect_free
+    if gpu.units_share is not None:
+        share = salvaged_yield(
+            gpu.die_mm2,
+            wafer.defects_per_cm2,
+            *wafer.yield_model,
+            units=gpu.units,
+            needed=gpu.units_needed,
+            share=gpu.units_share,
+        )
+    return dies, defect_free, share, cost_of_good_die_usd(wafer.usd, dies, share)
 
 
 def _memory_usd(book: Book, gpu: Gpu) -> float:
@@ -172,7 +191,7 @@ def _package_usd(book: Book, gpu: Gpu) -> float:
 
 def _usd_without_links(book: Book, gpu: Gpu) -> float:
     """USD of a GPU in its package."""
-    return _die(book, gpu)[2] + _memory_usd(book, gpu) + _package_usd(book, gpu)
+    return _die(book, gpu)[3] + _memory_usd(book, gpu) + _package_usd(book, gpu)
 
 
 def _link(book: Book, gpu: Gpu, kind: str) -> LinkRow:

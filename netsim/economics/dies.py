@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
 MM2_PER_CM2 = 100.0
+DIGITS = 40
+"""Of sums that alternate, beside one for each unit: binomial coefficients have fewer."""
 
 POISSON, MURPHY, SEEDS, NEGATIVE_BINOMIAL = "poisson", "murphy", "seeds", "negative_binomial"
 YIELDS = (POISSON, MURPHY, SEEDS, NEGATIVE_BINOMIAL)
@@ -60,6 +63,59 @@ def die_yield(
     if alpha is None or not alpha > 0:
         raise ValueError("a negative binomial yield needs alpha, above 0")
     return math.exp(-alpha * math.log1p(defects / alpha))
+
+
+def salvaged_yield(
+    die_mm2: float,
+    defects_per_cm2: float,
+    model: str,
+    alpha: float | None,
+    units: int,
+    needed: int,
+    share: float,
+) -> float:
+    """The share of dies that can be sold where some of their units may have defects.
+
+    A die has `units` equal units, such as multiprocessors, on a `share` of its area; it works with
+    `needed` of them and without a defect elsewhere. Units with defects are switched off. Given the
+    density of defects, units fail independently, so that their number is binomial; each term of
+    that is an exponential of the density, whose mean over densities is the yield of an area
+    (Koren and Koren, Proceedings of the IEEE 86, 1998). The sum alternates, and is done with as
+    many digits as that takes.
+
+    Raises ValueError as `die_yield` does, and if more units are needed than there are.
+    """
+    if not 1 <= needed <= units:
+        raise ValueError(f"a die of {units} units cannot need {needed}")
+    die_yield(die_mm2, defects_per_cm2, model, alpha)
+    with localcontext() as context:
+        context.prec = DIGITS + units
+        defects = Decimal(die_mm2) / Decimal(MM2_PER_CM2) * Decimal(defects_per_cm2)
+        elsewhere, unit = 1 - Decimal(share), Decimal(share) / units
+
+        # How likely some given units, and all that is none, are without a defect.
+        some = range(units + 1)
+        whole = [_yield_of(defects * (elsewhere + unit * n), model, alpha) for n in some]
+        found = Decimal(0)
+        for good in range(needed, units + 1):
+            times = sum(
+                math.comb(units, bad) * math.comb(bad, units - good) * (-1) ** (good + bad - units)
+                for bad in range(units - good, units - needed + 1)
+            )
+            found += times * whole[good]
+        return float(found)
+
+
+def _yield_of(defects: Decimal, model: str, alpha: float | None) -> Decimal:
+    """`die_yield` with the digits of the context, of a mean number of defects."""
+    if not defects:
+        return Decimal(1)
+    if model == POISSON:
+        return (-defects).exp()
+    if model == MURPHY:
+        return ((1 - (-defects).exp()) / defects) ** 2
+    power = Decimal(1 if alpha is None else alpha)
+    return (-power * (1 + defects / power).ln()).exp()
 
 
 def cost_of_good_die_usd(wafer_usd: float, dies: int, yield_share: float) -> float:

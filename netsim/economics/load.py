@@ -122,6 +122,12 @@ def _mistakes(book: Book) -> list[InputError]:
         message = f"there is no [gpu.{fleet.reference}]"
         return [*errors, InputError(message, key="fleet.reference", hint=hint)]
     for name, gpu in book.gpus.items():
+        if gpu.units < gpu.units_needed:
+            message = f"{gpu.units_needed} of {gpu.units} units cannot be needed"
+            errors.append(InputError(message, key=f"gpu.{name}.units_needed"))
+        elif (gpu.units > gpu.units_needed) != (gpu.units_share is not None):
+            message = "is for dies with spare units, and needed for these"
+            errors.append(InputError(message, key=f"gpu.{name}.units_share"))
         gpus = fleet.gpus * book.reference.die_mm2 / gpu.die_mm2
         if gpus > MOST_GPUS:
             errors.append(

@@ -12,7 +12,7 @@ def lines(result):
 
 def test_the_preset_is_shown(netsim):
     found = lines(netsim("economics"))
-    assert "h100 814 59 42.4 % 679 0.834 1,360 1,669 0 3,707 1.00 0 0.000" in found
+    assert "h100 814 59 42.4 % 64.5 % 446 0.548 1,360 1,669 0 3,475 1.00 0 0.000" in found
     assert "lite 4,096 32 345,200 0.285 99.993 % 99.778 % 0.781 % 0.024 %" in found
     assert "lite 0 (0) 0 (0) 2 (0.5) 1 (0.25) 0 (0) 3 (0.75)" in found
     assert lines(netsim("economics", "lite")) == found

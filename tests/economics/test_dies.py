@@ -2,9 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
 
-from netsim.economics import cost_of_good_die_usd, die_yield, dies_per_wafer
+from netsim.economics import cost_of_good_die_usd, die_yield, dies_per_wafer, salvaged_yield
 
 H100_MM2 = 814.0
 
@@ -98,3 +99,56 @@ def test_yields_that_are_not_known():
 def test_the_cost_of_a_good_die():
     assert cost_of_good_die_usd(1000.0, 50, 0.8) == pytest.approx(25)
     assert cost_of_good_die_usd(1000.0, 0, 0.8) == math.inf
+
+
+MODELS = [("poisson", None), ("murphy", None), ("seeds", None), ("negative_binomial", 3.0)]
+
+
+@pytest.mark.parametrize(("model", "alpha"), MODELS)
+def test_without_spare_units_every_defect_counts(model, alpha):
+    plain = die_yield(H100_MM2, 0.11, model, alpha)
+    for units, share in ((1, 1.0), (36, 0.5), (144, 0.9)):
+        found = salvaged_yield(H100_MM2, 0.11, model, alpha, units, units, share)
+        assert found == pytest.approx(plain, rel=1e-12)
+
+
+@pytest.mark.parametrize(("units", "needed", "share"), [(36, 33, 0.5), (144, 132, 0.6), (8, 1, 1)])
+def test_units_that_fail_independently_are_binomial(units, needed, share):
+    """Poisson's yield: the units' own, and that of all else."""
+    defects = H100_MM2 / 100 * 0.4
+    good = math.exp(-defects * share / units)
+    found = sum(
+        math.comb(units, bad) * (1 - good) ** bad * good ** (units - bad)
+        for bad in range(units - needed + 1)
+    )
+    expected = found * math.exp(-defects * (1 - share))
+    assert salvaged_yield(H100_MM2, 0.4, "poisson", None, units, needed, share) == pytest.approx(
+        expected, rel=1e-12
+    )
+
+
+@pytest.mark.parametrize(("model", "alpha"), MODELS[1:])
+def test_densities_that_vary_are_a_mean_of_independent_ones(model, alpha):
+    """Drawn densities: triangular for Murphy, exponential for Seeds, gamma for the other."""
+    rng = np.random.default_rng(4)
+    drawn = {
+        "murphy": lambda n: rng.triangular(0, 1, 2, n),
+        "seeds": lambda n: rng.exponential(1, n),
+        "negative_binomial": lambda n: rng.gamma(alpha or 1, 1 / (alpha or 1), n),
+    }[model](200_000)
+    mean, units, needed, share = 2.0, 12, 10, 0.7
+    good = np.exp(-mean * drawn * share / units)
+    found = sum(
+        math.comb(units, bad) * (1 - good) ** bad * good ** (units - bad)
+        for bad in range(units - needed + 1)
+    ) * np.exp(-mean * drawn * (1 - share))
+    ours = salvaged_yield(200, 1.0, model, alpha, units, needed, share)
+    assert ours == pytest.approx(found.mean(), rel=0.005)
+
+
+def test_more_units_than_there_are_cannot_be_needed():
+    for units, needed in ((4, 5), (4, 0)):
+        with pytest.raises(ValueError, match="cannot need"):
+            salvaged_yield(100, 0.1, "poisson", None, units, needed, 0.5)
+    with pytest.raises(ValueError, match="needs alpha"):
+        salvaged_yield(100, 0.1, "negative_binomial", None, 4, 3, 0.5)

@@ -48,6 +48,22 @@ def test_a_row_is_the_sum_of_its_parts(tree):
     assert row.watts_of_reference == pytest.approx(4 * (175 + row.link_watts) / 700)
 
 
+def test_dies_with_spare_units(tree):
+    rows = found(tree)
+    for row in rows.values():
+        assert row.defect_free < row.die_yield
+    gpu = tree["gpu"]["h100"]
+    gpu["units_needed"] = 144
+    refused(tree, "gpu.h100.units_share: is for dies with spare units")
+    del gpu["units_share"]
+    row = found(tree)["h100"]
+    assert row.die_yield == row.defect_free == rows["h100"].defect_free
+    gpu["units_needed"] = 145
+    refused(tree, "gpu.h100.units_needed: 145 of 144 units cannot be needed")
+    gpu["units_needed"] = 100
+    refused(tree, "gpu.h100.units_share: is for dies with spare units, and needed for these")
+
+
 def test_links_at_the_price_of_break_even_cost_what_is_saved(tree):
     price = found(tree)["lite"].break_even_usd_per_gbps
     assert price > 0

@@ -29,7 +29,9 @@ def test_the_tables_are_those_of_the_command():
 def test_every_key_has_its_line(part):
     known = keys_of(part)
     for field in fields(part):
-        default = "must be given" if field.default is MISSING else f"{field.default:g}"
+        default = "none" if field.default is None else field.default
+        default = "must be given" if default is MISSING else default
+        default = default if isinstance(default, str) else f"{default:g}"
         how = known[field.name]
         assert f"| `{field.name}` | {how.unit} | {default} | {how.doc} |" in PAGE
 
@@ -37,10 +39,17 @@ def test_every_key_has_its_line(part):
 def test_figures_in_the_text():
     h100, lite, netbw = compare(load_book("lite"))[:3]
     text = " ".join(PAGE.split())
-    assert f"yields {lite.die_yield / h100.die_yield:.1f} times as many" in text
-    assert f"costs {100 * lite.usd_per_good_mm2 / h100.usd_per_good_mm2:.0f} % of" in text
-    assert f"so that {lite.saved_usd:.0f} USD, a tenth of an H100" in text
-    assert 0.09 < lite.saved_usd / h100.usd < 0.11
+    assert f"on a wafer {lite.die_yield / h100.die_yield:.1f} times as large a share" in text
+    mm2 = 100 * lite.usd_per_good_mm2 / h100.usd_per_good_mm2
+    assert f"a good mm2 costs {mm2:.0f} % of" in text
+    plain = lite.defect_free / h100.defect_free
+    cheaper = mm2 * lite.die_yield / h100.die_yield / plain
+    assert f"it were {plain:.1f} times and {cheaper:.0f} %" in text
+    assert f"so that {lite.saved_usd:.0f} USD, a twentieth of an H100" in text
+    assert 0.045 < lite.saved_usd / h100.usd < 0.055
+    dies = [16988 / one.dies / one.defect_free for one in (h100, lite)]
+    package = lite.saved_usd - (h100.die_usd - 4 * lite.die_usd)
+    assert f"are saved ({dies[0] - 4 * dies[1] + package:.0f} if every defect" in text
     price, twice = (one.break_even_usd_per_gbps for one in (lite, netbw))
     assert f"{price:.2f} USD per Gbps at the GPU's end ({twice:.2f} with twice" in text
     assert (lite.spares[1].full, h100.spares[1].full) == (3, 3)
