@@ -1,4 +1,4 @@
-"""Small serving runs, not compiled, and what their logs tell."""
+"""Small serving runs, not compiled unless `options` say so, and what their logs tell."""
 
 from __future__ import annotations
 
@@ -72,6 +72,7 @@ class Served:
         rows = "\n".join(f"{at},{prompt},{output}" for at, prompt, output in requests)
         (tmp_path / "trace.csv").write_text(f"arrival_us,prompt_tokens,output_tokens\n{rows}\n")
         n_hosts = given.pop("n_hosts", 8)
+        options = {"jit": False, **given.pop("options", {})}
         given.setdefault("deployment", deployment())
         load = made(
             "serving",
@@ -84,7 +85,7 @@ class Served:
         )
         assert load.serving is not None
         self.load, self.plan, self.params = load, load.serving, given
-        simulated = {"tasks": load.tasks, "program": load.program, "jit": False}
+        simulated = {"tasks": load.tasks, "program": load.program, **options}
         engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, **simulated)
         self.engine: Engine = engine
         assert drive(engine) == FINISHED
