@@ -1,4 +1,4 @@
-"""Mutated input files: flow lists, topologies, distributions of sizes, files of other tools."""
+"""Mutated input files: flow lists, topologies, sizes, requests, files of other tools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOREIGN = {
 }
 """Formats of other tools: the traffic pattern, and a file of `netsim.experiments` to begin with."""
 
-KINDS = ("csv", "parquet", "cm", "topo", "sizes", *FOREIGN)
+KINDS = ("csv", "parquet", "cm", "topo", "sizes", "requests", *FOREIGN)
 TRACES = Path(netsim.experiments.__file__).parent / "traces"
 
 ODD_CELLS = (
@@ -64,7 +64,20 @@ Radix_Down 2
 Downlink_Latency_ns 1000
 """
 SIZES = "# bytes, share\n0 0\n1000 0.5\n2000,0.8\n9000 1\n"
+REQUESTS = "arrived_at,num_prefill_tokens,num_decode_tokens\n0.0,374,44\n0.5,396,109\n2,879,5\n"
+REQUESTS_OF_CLOCKS = (
+    "# a trace\nTIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n"
+    "2023-11-16 18:15:50.9951690,396,0\n2023-11-16 18:15:51.2225670,879,55\n"
+)
 TEXTS = {"csv": (CSV, CSV_TEXT), "cm": (CM,), "topo": (TOPO,), "sizes": (SIZES,)}
+TEXTS["requests"] = (REQUESTS, REQUESTS_OF_CLOCKS)
+
+SERVED: Tree = {
+    "lengths": "trace",
+    "prefill_machines": 1,
+    "decode_machines": 1,
+    "deployment": {"model": "llama3_8b", "machine": "h100", "options": {"tp": 2}},
+}
 
 STRANGE = (
     b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\r", b"\r\n", b",", b",,,,,", b'"', b"\n\n\n", b"\t",
@@ -121,6 +134,9 @@ def _experiment(rng: random.Random, kind: str, name: str) -> Tree:
         tree["traffic"] = {"kind": "permutation", "size": "4KB"}
     elif kind == "sizes":
         tree["traffic"] = {"kind": "poisson", "sizes": name, "load": 0.3, "n_flows": 4}
+    elif kind == "requests":
+        tree["transport"] = rng.choice(["ndp", "dctcp"])
+        tree["traffic"] = {"kind": "serving", "arrivals": "trace", "trace": name, **SERVED}
     elif kind in FOREIGN:
         tree["transport"] = rng.choice(["ndp", "dctcp"])
         tree["traffic"] = {"kind": FOREIGN[kind][0], "file": name}
