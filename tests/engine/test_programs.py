@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_runs import TRIM, US, build, fat_tree, run
-from program_case import body, done, engine, load_of
+from program_case import HEAD, body, done, engine, load_of
 from traffic_cases import GBPS, star
 
+from netsim.engine.compiling.program import program_parameters
 from netsim.engine.kernels.layout import DONE, IDLE, INF, RUNNING
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.errors import InputError, RunError
@@ -290,3 +291,29 @@ def test_threads_windows_and_compiling_change_nothing(tmp_path: Path) -> None:
 
 def test_the_names_of_handlers() -> None:
     assert tuple(PROGRAM_HANDLERS) == HANDLER_NAMES
+
+
+PARAMETERS = """
+from netsim.params import Param
+
+PARAMS = [
+    Param("count", "count", None, "a number"),
+    Param("share", "ratio", None, "a broken one"),
+    Param("file", "file", None, "none"),
+    Param("which", "choice", "a", "one of two", choices=("a", "b")),
+]
+"""
+
+
+def test_what_handlers_see_of_parameters_does_not_depend_on_their_values(tmp_path: Path) -> None:
+    """Neither which they are nor of what type, so that code is not compiled anew."""
+    (tmp_path / "mine.py").write_text(PARAMETERS + HEAD.replace("PARAMS = []", ""), "utf-8")
+    plugin = registry.find("traffic", "mine.py", relative_to=tmp_path)
+    none = {"count": None, "share": None, "file": None, "which": "b"}
+    some = {"count": 3, "share": 0.5, "file": "a.csv", "which": "a"}
+    found = [program_parameters(plugin, one) for one in (none, some)]
+    assert found == [
+        {"count": -1, "share": -1.0, "which": 1},
+        {"count": 3, "share": 0.5, "which": 0},
+    ]
+    assert [list(map(type, one.values())) for one in found] == [[int, float, int]] * 2

@@ -68,6 +68,10 @@ class Program:
         }
 
 
+NO_NUMBERS = ("text", "file", "sizes", "topology", "job")
+BROKEN_NUMBERS = ("fraction", "ratio")
+"""Units of parameters that handlers do not see, and of those that they see as float64."""
+
 SIZES = ("size_bytes", "n_packets", "last_bytes")
 """Fields of a flow's sides that are settled as it starts, if a program sets sizes."""
 
@@ -90,15 +94,17 @@ NO_PROGRAM = Program(
 
 
 def program_parameters(plugin: Plugin, params: Mapping[str, Any]) -> dict[str, int | float]:
-    """The resolved parameters of a traffic pattern that handlers see: its numbers and choices."""
-    choices = {param.name: param.choices for param in plugin.params}
-    return {
-        name: parameter_value(value, choices[name])
-        for name, value in params.items()
-        if value is None
-        or isinstance(value, (int, float))
-        or (isinstance(value, str) and value in choices[name])
-    }
+    """The resolved parameters of a traffic pattern that handlers see: its numbers and choices.
+
+    Which they are, and of what type, does not depend on the values: so code that was compiled for
+    one experiment is that of all.
+    """
+    found = {}
+    for param in plugin.params:
+        if param.name in params and param.unit not in NO_NUMBERS and not param.each:
+            value = parameter_value(params[param.name], param.choices)
+            found[param.name] = float(value) if param.unit in BROKEN_NUMBERS else value
+    return found
 
 
 def read_program(module: ModuleType, params: Mapping[str, Any], name: str) -> Program:
