@@ -138,10 +138,9 @@ def plan_of(
     """The plan of a run. Raises InputError if a request is longer than a machine has room for."""
     requests = drawn.requests
     for group in groups.values():
-        if group.role != PREFILL:
-            drawn.check_room(group.capacity_tokens, f"a {ROLES[group.role]} machine")
+        machine, prompts = f"a {ROLES[group.role]} machine", group.role == PREFILL
+        drawn.check_room(group.capacity_tokens, machine, prompts=prompts)
     first = groups[MIXED] if MIXED in groups else groups[PREFILL]
-    _check_prompts(requests, first)
     work = _prompt_work(first, requests)
     if first.role == MIXED:
         work = work + _decode_work(first, requests, rules.max_batch)
@@ -173,16 +172,6 @@ def plan_of(
 
 def _room(group: Group | None) -> int:
     return 0 if group is None else group.capacity_tokens
-
-
-def _check_prompts(requests: Requests, group: Group) -> None:
-    most = int(requests.prompt_tokens.max())
-    if most > group.capacity_tokens:
-        message = (
-            f"a prompt has {most:,} tokens, and the KV cache of a {ROLES[group.role]} machine "
-            f"has room for {group.capacity_tokens:,}"
-        )
-        raise InputError(message, key="traffic.lengths", hint="shorter prompts, or more GPUs")
 
 
 def _prompt_work(group: Group, requests: Requests) -> Ints:

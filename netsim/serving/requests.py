@@ -143,17 +143,17 @@ class Drawn:
     notes: tuple[str, ...]
     trace: RequestTrace | None
 
-    def check_room(self, capacity_tokens: int, machine: str) -> None:
+    def check_room(self, capacity_tokens: int, machine: str, *, prompts: bool = False) -> None:
         """Raise InputError if a request is longer than the KV cache of a machine.
 
         `capacity_tokens` are those that fit beside the weights, `machine` is what they belong to,
-        in words: "a decode machine".
+        in words: "a decode machine". With `prompts` it holds nothing but these.
         """
-        tokens = self.requests.prompt_tokens + self.requests.output_tokens
+        requests = self.requests
+        tokens = requests.prompt_tokens + (0 if prompts else requests.output_tokens)
         for request in np.flatnonzero(tokens > capacity_tokens)[:1].tolist():
             prompt, output = (
-                int(column[request])
-                for column in (self.requests.prompt_tokens, self.requests.output_tokens)
+                int(column[request]) for column in (requests.prompt_tokens, requests.output_tokens)
             )
             file = None
             if self.trace is not None:

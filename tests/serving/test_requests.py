@@ -182,5 +182,6 @@ def test_a_request_that_no_machine_can_hold_is_named(folder: Path) -> None:
         found.check_room(1_000_004, "a decode machine")
     assert str(error.value).startswith(f"{path}:6: request 3 has 1,000,000 tokens of prompt and 5")
     assert "the KV cache of a decode machine has room for 1,000,004" in str(error.value)
+    found.check_room(1_000_000, "a prefill machine", prompts=True)
     with pytest.raises(InputError, match=r"traffic\.lengths: request 0 has 1,500 tokens"):
         drawn(rate=1.0, requests=2).check_room(1000, "a machine")
