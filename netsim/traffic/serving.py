@@ -64,6 +64,9 @@ from netsim.units import format_time
 
 __all__ = ["HOST_STATE", "LOG", "TASK_STATE", "TIMERS"]
 
+WITH_TASKS = 4
+"""As much memory as so many flows takes one with its two tasks, while all are made."""
+
 PARAMS = [
     Param("deployment", "job", REQUIRED, "what is served: a file, a name, or a table"),
     *MACHINE_PARAMS,
@@ -122,7 +125,7 @@ def flows(
     drawn = draw_requests(params, rng, context.directory)
     listed = _slots(params, groups, drawn.requests, hosts, network, context)
     later = int((drawn.requests.output_tokens > 1).sum())
-    context.expect(later * _flows_of_request(groups, parts), key="traffic.requests")
+    context.expect(WITH_TASKS * later * _flows_of_request(groups, parts), key="traffic.requests")
     rules = Rules(
         dispatch=params["dispatch"],
         max_batch=params["max_batch"],
@@ -197,7 +200,7 @@ def _slots(
         )
         reduces_merged(group, found[role])
         n_flows += group.n * found[role].slots * flows_of_slot(group, found[role])
-    context.expect(n_flows, key="traffic.slots")
+    context.expect(WITH_TASKS * n_flows, key="traffic.slots")
     return found
 
 

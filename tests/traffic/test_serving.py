@@ -78,6 +78,24 @@ def test_a_wrong_deployment_is_told_with_its_key() -> None:
         plan(machines=1, deployment=table)
 
 
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"requests": 100_000_000, "rate": 1e6, **HALVES}, "traffic.requests"),
+        (
+            {"machines": 4, "all_reduces": "packets", "slots": 100_000_000},
+            "traffic.slots: .* flows need about",
+        ),
+    ],
+)
+def test_what_does_not_fit_the_memory_is_refused(
+    given: dict[str, Any], key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("netsim.memory.available_bytes", lambda: 10**9)
+    with pytest.raises(InputError, match=key):
+        plan(**given)
+
+
 def test_a_workload_of_millions_of_tasks_takes_little_memory() -> None:
     table = deployment(8)
     tracemalloc.start()
