@@ -7,6 +7,8 @@ reference is told when KV caches were there and given up; it says when they were
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +43,10 @@ def limited(rng: random.Random, tp: int) -> dict[str, Any]:
     return deployment(tp, machine={"memory": f"{round(memory)}B"})
 
 
-def requests_of(rng: random.Random, most: int) -> list[tuple[float, int, int]]:
+def requests_of(rng: random.Random, most: int, many: int) -> list[tuple[float, int, int]]:
     """Many come together, some while others are at work."""
     at, found = 0, list[tuple[float, int, int]]()
-    for _ in range(rng.randint(1, 25)):
+    for _ in range(rng.randint(1, many)):
         at += rng.choice((0, 0, 3, 40, 150, 900))
         output = rng.choice((1, 2, 3, rng.randint(1, 12)))
         found.append((at, rng.randint(1, most - output), output))
@@ -64,9 +66,11 @@ def outages_of(rng: random.Random, machines: int, shrinks: bool) -> list[tuple[i
     return found
 
 
-def random_run(rng: random.Random, folder: Path) -> tuple[Served, list[tuple[int, int, int, int]]]:
-    """A run, and its outages in ps."""
-    tables = [limited(rng, rng.choice((1, 2, 4))) for _ in range(2)]
+def random_run(
+    rng: random.Random, folder: Path, packets: bool = False
+) -> tuple[Served, list[tuple[int, int, int, int]]]:
+    """A run, and its outages in ps; without any if all-reduces go in packets."""
+    tables = [limited(rng, rng.choice((2, 4) if packets else (1, 2, 4))) for _ in range(2)]
     given: dict[str, Any] = {"deployment": tables[0]}
     machines = rng.choice((1, 2))
     if rng.random() < 0.5:
@@ -80,16 +84,18 @@ def random_run(rng: random.Random, folder: Path) -> tuple[Served, list[tuple[int
             given["kv_chunks"] = rng.choice((2, 3))
     groups = [Group(0, load_deployment(table), 1) for table in tables]
     shrinks = all(group.shrunk_tokens > 0 for group in groups)
-    outages = outages_of(rng, machines, shrinks) if rng.random() < 0.6 else []
+    outages = outages_of(rng, machines, shrinks) if rng.random() < 0.6 and not packets else []
     if outages:
         text = "\n".join(f"{m},{a}us,{b}us,{c}us" for m, a, b, c in outages)
         (folder / "down.csv").write_text(f"{text}\n")
         given["outages"] = "down.csv"
+    if packets:
+        given |= {"all_reduces": "packets", "slots": 80}
     run = Served(
         folder,
-        requests_of(rng, min(3000, *(group.capacity_tokens for group in groups))),
+        requests_of(rng, min(3000, *(g.capacity_tokens for g in groups)), 6 if packets else 25),
         n_hosts=16,
-        token_budget=rng.choice((20, 64, 300, 2048)),
+        token_budget=rng.choice((300, 2048) if packets else (20, 64, 300, 2048)),
         chunked=rng.random() < 0.7,
         max_batch=rng.choice((1, 2, 5, 256)),
         dispatch=rng.choice(("round_robin", "random", "least_work")),
@@ -125,19 +131,26 @@ class Transfers:
 
 
 def expected(run: Served, outages: list[tuple[int, int, int, int]]) -> list[Machine]:
-    """All machines of a run, as the reference has them."""
+    """All machines of a run, as the reference has them.
+
+    Where all-reduces go in packets it is told how long iterations took.
+    """
     plan, params = run.plan, run.params
     transfers, changes = Transfers(run), changes_of(outages)
     found = []
     for k, role in enumerate(plan.machines.role.tolist()):
         table = params["decode_deployment" if role == DECODE else "deployment"]
         group = Group(role, load_deployment(table), 1)
+        ends = iter(run.iterations(int(plan.machines.leader[k])))
+        lasts: Callable[..., int] = partial(iteration_ps, group.cost)
+        if plan.all_reduces == "packets":
+            lasts = partial(took, ends)
         rules = Rules(
             token_budget=params["token_budget"],
             max_batch=params["max_batch"],
             chunked=params["chunked"],
             kv_parts=params.get("kv_chunks", 1),
-            lasts=lambda *rows, cost=group.cost: iteration_ps(cost, *rows),
+            lasts=lasts,
             pairs=lambda before, tokens: prompt_pairs(True, before, tokens),
         )
         requests = []
@@ -160,9 +173,15 @@ def expected(run: Served, outages: list[tuple[int, int, int, int]]) -> list[Mach
     return found
 
 
-def check(seed: int, folder: Path) -> Served:
+def took(iterations: Iterator[tuple[int, int, int, int]], *_: int) -> int:
+    """How long the next iteration of a machine took."""
+    begin, end, *_ = next(iterations)
+    return end - begin
+
+
+def check(seed: int, folder: Path, *, packets: bool = False) -> Served:
     """A random run agrees with the reference in every row and every KV cache sent."""
-    run, outages = random_run(random.Random(seed), folder)
+    run, outages = random_run(random.Random(seed), folder, packets)
     transfers, sent = Transfers(run), dict[int, set[int]]()
     for machine, leader in zip(
         expected(run, outages), run.plan.machines.leader.tolist(), strict=True
@@ -177,7 +196,9 @@ def check(seed: int, folder: Path) -> Served:
         assert sorted(ours) == sorted(machine.rows), (seed, machine.role)
         for (number, _), at in machine.sent.items():
             sent.setdefault(number, set()).add(at)
-    assert sent == transfers.sent_ps, seed
+    # In packets, layers are computed when their all-reduces let them be.
+    if not packets or run.plan.kv == "after":
+        assert sent == transfers.sent_ps, seed
     all_served_once(run.plan, run)
     return run
 
@@ -198,8 +219,13 @@ def test_every_row_of_random_runs(tmp_path: Path) -> None:
     assert {what for role, what in met if role == "decode"} == both | {"kv there"}
 
 
+def test_every_row_where_all_reduces_go_in_packets(tmp_path: Path) -> None:
+    for seed in range(8):
+        check(seed, tmp_path, packets=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(CASES, MORE_CASES, AT_ONCE))
 def test_every_row_of_many_runs(first: int, tmp_path: Path) -> None:
     for seed in range(first, first + AT_ONCE):
-        check(seed, tmp_path)
+        check(seed, tmp_path, packets=seed % 4 == 0)
