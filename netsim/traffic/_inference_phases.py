@@ -18,7 +18,7 @@ from netsim.inference.deployment import Deployment
 from netsim.inference.roofline import gpu_parameters, iteration_cost, kv_bytes_of_token
 from netsim.job.model import attention_parameters, parameters
 from netsim.operations import How
-from netsim.traffic._inference_steps import BLOCKS, Phase
+from netsim.traffic._inference_steps import BLOCKS, Phase, cut
 
 Ints = NDArray[np.int64]
 
@@ -35,6 +35,7 @@ class Batches:
         rows: int64[parts], of the batch: prompts, or sequences that decode; part by part.
         lengths: int64[n], by iteration: tokens of each prompt, or before each sequence's next one.
         layers: that are simulated, of the model's.
+        pieces: in which each block is computed, if there is one part of the batch.
     """
 
     phase: str
@@ -42,20 +43,31 @@ class Batches:
     rows: Ints
     lengths: Ints
     layers: int
+    pieces: int = 1
 
     def phase_of(self, ranks: Ints, step: Ints, how: How, *, by_formula: bool) -> Phase:
         """What the machines of `ranks`, int64[machines, tp], do; iteration k is of `step[k]`."""
         cost = iteration_cost(self.deployment)
         tokens = self.rows * (self.lengths[0] if self.phase == PREFILL else 1)
-        each_ps = [network_ps(cost, n) // max(1, cost.all_reduces) for n in tokens.tolist()]
+        n_bytes = np.array([all_reduce_bytes(cost, n) for n in tokens.tolist()])
+        each_ps = np.array(
+            [network_ps(cost, n) // max(1, cost.all_reduces) for n in tokens.tolist()]
+        )
+        computing_ps = self._compute_ps(cost)
+        if self.pieces > 1:
+            n_bytes = cut(n_bytes[0], self.pieces)
+            latency_ps = round(cost.all_reduce_ps)
+            each_ps = latency_ps + cut(each_ps[0] - latency_ps, self.pieces)
+            computing_ps = np.moveaxis(cut(computing_ps[0], self.pieces), -1, 0)
         return Phase(
             name=self.phase,
             ranks=ranks,
             step=step,
-            compute_ps=self._compute_ps(cost),
-            all_reduce_bytes=np.array([all_reduce_bytes(cost, n) for n in tokens.tolist()]),
+            compute_ps=computing_ps,
+            all_reduce_bytes=n_bytes,
             how=how,
-            all_reduce_ps=np.array(each_ps, np.int64) if by_formula else None,
+            all_reduce_ps=each_ps if by_formula else None,
+            pieces=self.pieces > 1,
         )
 
     def formula_ps(self) -> tuple[int, int]:
@@ -67,7 +79,9 @@ class Batches:
 
     def kv_bytes(self) -> Ints:
         """int64[parts]: keys and values of a part, in the layers that are simulated, at first."""
-        return self._of_layers(kv_bytes_of_token(self.deployment) * self.rows * self.lengths[0])
+        every = kv_bytes_of_token(self.deployment) * self.rows * self.lengths[0]
+        found = np.ceil(every * self.layers / self._of).astype(np.int64)
+        return cut(found[0], self.pieces) if self.pieces > 1 else found
 
     def layer_kv_bytes(self) -> Ints:
         """int64[n]: in a layer, keys and values of all tokens that there are in an iteration, for
@@ -85,9 +99,6 @@ class Batches:
     @property
     def _of(self) -> int:
         return self.deployment.model.layers
-
-    def _of_layers(self, values: NDArray[np.float64]) -> Ints:
-        return np.ceil(values * self.layers / self._of).astype(np.int64)
 
     def _compute_ps(self, cost: IterationCost) -> Ints:
         """`Phase.compute_ps`: an iteration's time in equal layers, and in each its two blocks.

@@ -42,6 +42,8 @@ class Phase:
         step: int64[n], of which step each of the n iterations is.
         compute_ps: int64[parts, n, blocks], of a rank; a part is a share of the batch. Several
             take turns: one computes while the all-reduce of another one is under way.
+        pieces: whether parts are pieces of blocks instead, for all of the batch: a block begins
+            when the all-reduces of all pieces of the one before are over.
         all_reduce_bytes: int64[parts], of each one; those of two parts may be under way at once.
         how: how all-reduces are done.
         all_reduce_ps: int64[parts], how long they take; None: they are sent.
@@ -54,6 +56,7 @@ class Phase:
     all_reduce_bytes: Ints
     how: How
     all_reduce_ps: Ints | None = None
+    pieces: bool = False
 
     @property
     def tp(self) -> int:
@@ -111,7 +114,8 @@ class Steps:
             if phase.tp > 1:
                 reduced[part] = self._all_reduce(phase, part, shape, turn)
                 self.ops.after(made, reduced[part])
-            self.ops.after(reduced[part][:, :-1], computed[part][:, 1:])
+            then = computed[0 if phase.pieces else part]
+            self.ops.after(reduced[part][:, :-1], then[:, 1:])
         for part in range(parts):
             # Before the next iteration tokens are chosen, of all parts of the batch.
             self.ops.after(reduced[:, :-1, -1], computed[part][None, 1:, 0])
@@ -156,7 +160,7 @@ class Steps:
             pieces = phase.layers if per_layer else 1
             # [n, pieces, machines, m]
             before = done.computed[part][:, ::BLOCKS] if per_layer else done.reduced[part][:, -1:]
-            size = _cut(_cut(int(n_bytes[part]), pieces), m)[None, :, None]
+            size = _bytes(cut(int(n_bytes[part]), pieces), m)[None, :, None]
             shape = (len(phase.step), pieces, len(phase.ranks), m)
             sent, received = self.ops.send(
                 np.broadcast_to(phase.ranks[:, src], shape),
@@ -193,7 +197,7 @@ class Steps:
         holder = pool[(src + np.arange(k)[:, None] * m) % pool.size]
         holder = np.broadcast_to(holder, shape)
         asks, asked = self.ops.send(asker, holder, REQUEST_BYTES, kind=CONTROL)
-        size = _cut(layer_bytes, m).reshape(n, layers, 1, m)
+        size = _bytes(layer_bytes, m).reshape(n, layers, 1, m)
         sent, received = self.ops.send(holder, asker, np.broadcast_to(size, shape), kind=POOL)
         for made in (asks, asked, sent, received):
             self._note(made, phase.step)
@@ -237,7 +241,13 @@ def _ends(sources: int, destinations: int) -> tuple[Ints, Ints, int]:
     return number * sources // m, number * destinations // m, m
 
 
-def _cut(n_bytes: int | Ints, parts: int) -> Ints:
-    """int64[..., parts]: bytes in parts as equal as they can be, of one at least."""
-    whole = np.asarray(n_bytes, np.int64)[..., None]
-    return np.maximum(1, whole // parts + (np.arange(parts) < whole % parts))
+def cut(whole: int | Ints, parts: int) -> Ints:
+    """int64[..., parts]: a number in parts as equal as they can be."""
+    each = np.asarray(whole, np.int64)[..., None]
+    found: Ints = each // parts + (np.arange(parts) < each % parts)
+    return found
+
+
+def _bytes(whole: int | Ints, parts: int) -> Ints:
+    """The same of bytes: a message has one at least."""
+    return np.maximum(1, cut(whole, parts))

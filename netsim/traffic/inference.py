@@ -16,6 +16,9 @@ decode machines do nothing but receive.
 
 With `overlap = "half_batches"` the batch is cut in two, and one half computes while the all-reduce
 of the other one is under way, or their all-reduces share the network. Both halves read all weights.
+With "pieces" each block is computed in so many `pieces`, one behind the other, and what one has is
+added up while the next ones compute, as by kernels that send what is done; the next block waits for
+all of it.
 
 With a `pool` each layer begins with reading, from so many hosts behind those of the machines, the
 `pool_share` of its KV cache or of its weights (`pool_of`), kind pool: asked for by a small message,
@@ -53,7 +56,8 @@ AFTER, LAYERS = HAND_OVERS = ("after", "layers")
 WEIGHTS, CACHE = ("weights", "kv")
 BESIDE, BEFORE = ("beside", "before")
 SPLIT = "split"
-HALVES = "half_batches"
+NONE, HALVES, PIECES = OVERLAPS = ("none", "half_batches", "pieces")
+N_PIECES = 4
 
 TOKENS = 1500
 """Of a prompt or a context where nothing is said."""
@@ -72,7 +76,8 @@ PARAMS = [
     Param("context", "count", None, "tokens before each sequence's next one; 1500", minimum=1),
     Param("grows", "bool", False, "whether that is one more in each iteration"),
     Param("layers", "count", None, "that are simulated, the first ones; or all", minimum=1),
-    Param("overlap", "choice", "none", "of all-reduces", choices=("none", HALVES)),
+    Param("overlap", "choice", NONE, "of all-reduces", choices=OVERLAPS),
+    Param("pieces", "count", None, "of a block, with overlap = pieces; 4", minimum=2),
     Param("kv", "choice", None, "split: when caches go; after by default", choices=HAND_OVERS),
     Param("tokens", "count", None, "split: decode iterations of a step; 1"),
     Param("pool", "count", 0, "hosts behind those of machines that hold weights or caches"),
@@ -138,6 +143,7 @@ def _check(params: Mapping[str, Any]) -> None:
         ("decode_deployment", split, 'deployment, or phase = "split"'),
         ("prompt", phase != DECODE, prefill),
         ("context", phase != PREFILL, decode),
+        ("pieces", params["overlap"] == PIECES, 'overlap = "pieces"'),
         ("pool_of", pool, "a pool of 1 host or more"),
         ("pool_share", pool, "a pool of 1 host or more"),
         ("pool_read", pool, "a pool of 1 host or more"),
@@ -170,6 +176,7 @@ def _batches(params: Mapping[str, Any], context: TrafficContext) -> list[Batches
                 rows=_rows(params, phase),
                 lengths=length + np.arange(n) * (decodes and params["grows"]),
                 layers=_layers(params, deployment),
+                pieces=(params["pieces"] or N_PIECES) if params["overlap"] == PIECES else 1,
             )
         )
         _check_room(params, found[-1])
@@ -229,7 +236,7 @@ def _expect(params: Mapping[str, Any], batches: Sequence[Batches]) -> None:
     for one in batches:
         tp = one.deployment.tp
         sends = 1 if params["fidelity"] == "formula" else 4 * (tp - 1) * params["channels"]
-        blocks = one.lengths.size * one.layers * BLOCKS * one.rows.size
+        blocks = one.lengths.size * one.layers * BLOCKS * one.rows.size * one.pieces
         n += params["machines"] * tp * blocks * (1 + sends)
     require_room(n * MESSAGE_BYTES, what=f"about {n:,} operations", key="traffic.layers")
 

@@ -177,6 +177,27 @@ def test_half_batches_hide_the_shorter_of_computing_and_network() -> None:
     assert alone.makespan == whole + 8 * 2 * 2 * shard_ps
 
 
+@pytest.mark.parametrize("fidelity", ["packets", "formula"])
+def test_pieces_hide_all_but_the_last_all_reduce_of_a_block(fidelity: str) -> None:
+    given: dict[str, Any] = {"prompt": 512, "algorithm": "direct", "fidelity": fidelity}
+    given |= {"deployment": deployed(layer_overhead="200us"), "overlap": "pieces"}
+    if fidelity == "formula":
+        given |= {"phase": "split", "tokens": 0}  # caches are packets
+    load = inference(8 if fidelity == "formula" else 4, pieces=8, **given)
+    cost = iteration_cost(load_deployment(given["deployment"]))
+    times = run_alone(load, lambda *_: RATE)
+    reduce_ps = 2 * (all_reduce_bytes(cost, 512) // 4 // 8) * 80
+    if fidelity == "formula":
+        reduce_ps = round(cost.reduced_row_ps * 512 / 8)
+    over = times.span(times.rows("all_reduce"))[1].max()
+    assert over == pytest.approx(compute_ps(cost, **PREFILL_ROWS) + 8 * reduce_ps, abs=16)
+    if fidelity == "packets":
+        assert load.flows.size_bytes.sum() == 8 * 2 * 3 * all_reduce_bytes(cost, 512)
+    else:
+        assert load.flows.size_bytes.sum() == 512 * 4 * 2 * 512
+        assert load.flows.size_bytes.size == 4 * 8
+
+
 def test_a_context_grows_by_one_token_in_each_iteration() -> None:
     load = inference(4, phase="decode", context=5000, batch={"decode": 64}, grows=True, steps=2)
     times = run_alone(load)
@@ -236,6 +257,7 @@ def test_weights_of_a_pool_are_those_of_the_layers() -> None:
         ({"kv": "layers"}, 'traffic.kv: has no effect here (phase = "split")'),
         ({"pool_share": 0.5}, "traffic.pool_share: has no effect here"),
         ({"phase": "decode", "prompt": 100}, "traffic.prompt: has no effect here"),
+        ({"pieces": 2}, "traffic.pieces: has no effect here"),
         ({"grows": True}, "traffic.grows: has no effect here"),
         ({"pool": 1}, "traffic.pool_of: prompts read no KV caches"),
         ({"layers": 5}, "traffic.layers: deployment has 4 layers"),
