@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError, did_you_mean
 from netsim.plots import pool, style, sweeps
+from netsim.results.sweep import serving_figures
 from netsim.units import format_number, parse_bytes, parse_rate_bps, parse_time_ps
 
 if TYPE_CHECKING:
@@ -158,9 +159,12 @@ def _axis(results: Sequence[Result], written: str) -> str:
 def _columns(result: Result) -> dict[str, float | None]:
     """Every number of a result: statistics by "fct_p99", "slowdown_max", and counters.
 
-    Those of a flow class have its name before them: "wan.fct_p99".
+    Those of a flow class have its name before them: "wan.fct_p99". Of a serving run there are those
+    that a sweep has: "ttft_p99_ps", "goodput_per_s".
     """
     found = _numbers(result.summary)
+    if "serving" in result.summary:
+        found |= serving_figures(result.summary["serving"])
     for one in result.summary.get("classes", []):
         prefix = f"{one['flow_class']}." if one["flow_class"] else "traffic."
         found |= {prefix + name: number for name, number in _numbers(one).items()}
@@ -264,6 +268,8 @@ def _unit(name: str, values: Sequence[float]) -> tuple[str, float]:
         return "s", 1.0
     if name == "packet_hops_per_s":
         return "million packet-hops/s", 1e6
+    if name.endswith("_per_s"):
+        return "1/s", 1.0
     if _quantity_of(name) == "slowdown":
         return "", 1.0
     return ("millions", 1e6) if max(values) >= 1e7 else ("", 1.0)
@@ -281,6 +287,8 @@ def _words(name: str) -> str:
         return f"{quantity}, {statistic}"
     if name == "packet_hops_per_s":
         return "speed"
+    if name.endswith("_per_s"):
+        return name.removesuffix("_per_s").replace("_", " ")
     return name.removesuffix("_ps").removesuffix("_s").replace("_", " ")
 
 

@@ -60,7 +60,7 @@ def sweep_row(point: Point, summary: Mapping[str, Any]) -> dict[str, Any]:
     row["step_ps"] = job.get("step_ps")
     for key in ("mfu", "exposed", "bubble", "skew"):
         row[key] = job.get(key)
-    row |= _serving(summary.get("serving") or {})
+    row |= serving_figures(summary.get("serving") or {})
     circuits = summary.get("circuits") or {}
     row["dark"], row["duty"] = circuits.get("dark"), circuits.get("duty")
     recovery = summary.get("recovery") or {}
@@ -69,7 +69,7 @@ def sweep_row(point: Point, summary: Mapping[str, Any]) -> dict[str, Any]:
     return row
 
 
-def _serving(found: Mapping[str, Any]) -> dict[str, Any]:
+def serving_figures(found: Mapping[str, Any]) -> dict[str, Any]:
     """The figures of a serving run; None each if the point is none."""
     row = {key: found.get(key) for key in SERVING_COUNTS}
     objective = found.get("objective") or {}

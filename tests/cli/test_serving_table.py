@@ -10,7 +10,7 @@ from serving_case import log_of, split_run
 from netsim.cli.serving_table import serving_tables
 from netsim.cli.tables import sweep_table
 from netsim.cli.wide import Wide
-from netsim.results.sweep import _serving
+from netsim.results.sweep import serving_figures
 from netsim.running.serving import serving_result
 
 
@@ -47,9 +47,11 @@ def test_columns_of_a_sweep() -> None:
     plan, rows = split_run()
     flows = {"start_ps": np.array([300, 310, 400, 420])}
     _, summary = serving_result(plan, log_of(rows), flows, complete=True)
-    row = _serving(summary["serving"])
+    row = serving_figures(summary["serving"])
     assert (row["ttft_p99_ps"], row["tbt_p99_ps"], row["queueing_p99_ps"]) == (250, 200, 150)
     shown = cells(sweep_table([{"status": "finished", "point": "a", **row}], []))
     assert shown["TTFT p99 ps"] == ["250"]
     assert shown["TBT p99 ps"] == ["200"]
-    assert "TTFT p99 ps" not in cells(sweep_table([{"status": "finished", **_serving({})}], []))
+    assert "TTFT p99 ps" not in cells(
+        sweep_table([{"status": "finished", **serving_figures({})}], [])
+    )

@@ -12,7 +12,7 @@ import pytest
 from serving_case import log_of, split_run
 
 from netsim.errors import InputError
-from netsim.plots import serving
+from netsim.plots import against, serving
 from netsim.plots.timeline_bars import View, timeline_of
 from netsim.running.serving import serving_result
 
@@ -93,6 +93,14 @@ def test_curves_over_the_rate() -> None:
     assert (low, high) == (1.0, 2.0)
     assert one == pytest.approx(1 / 50e-12)
     assert other == pytest.approx(0.5 / 50e-12)
+
+
+def test_any_figure_of_a_sweep_against_any_axis() -> None:
+    every = [result("ndp", rate, slower=slower) for rate, slower in ((1.0, 1), (2.0, 2))]
+    found = against.compare(every, "rate", "tbt_p99")
+    assert [point.mean for point in found.lines["ndp"].values()] == [200, 400]
+    figure = against.draw(against.compare(every, "rate", "goodput_per_s"))
+    assert figure.axes[0].get_ylabel() == "goodput (1/s)"
 
 
 def test_other_results_are_refused() -> None:
