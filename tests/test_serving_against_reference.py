@@ -9,13 +9,17 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from engine_case import kept
+from engine_runs import DROP_TAIL, build
 from reference.serving import Machine, Request, Row, Rules, changes_of
 from served import US, Served, all_served_once, deployment
+from traffic_cases import star
 
 from netsim.inference import (
     iteration_ps,
@@ -24,7 +28,9 @@ from netsim.inference import (
     prompt_pairs,
 )
 from netsim.inference.roofline import weight_bytes
+from netsim.limits import HORIZON_PS
 from netsim.model.serving import DECODE, EVENTS, ROLES
+from netsim.running.drive import FINISHED, drive
 from netsim.serving.plan import Group
 from netsim.serving.state import KV_SENT, REQUEST
 
@@ -222,6 +228,22 @@ def test_every_row_of_random_runs(tmp_path: Path) -> None:
 def test_every_row_where_all_reduces_go_in_packets(tmp_path: Path) -> None:
     for seed in range(8):
         check(seed, tmp_path, packets=True)
+
+
+@pytest.mark.parametrize(("seed", "packets"), [(5, False), (9, False), (7, True)])
+def test_a_run_goes_on_in_another_engine(seed: int, packets: bool, tmp_path: Path) -> None:
+    """From a snapshot at any moment; the log goes with it."""
+    rng = random.Random(seed)
+    run, _ = random_run(rng, tmp_path, packets)
+    load, windows = run.load, run.engine.counts.windows
+    given = {"tasks": load.tasks, "program": load.program, "jit": False}
+    engines = [build(star(16), load.flows, "datagram", DROP_TAIL, **given) for _ in range(4)]
+    for one, following in pairwise(engines):
+        one.advance(rng.randint(1, windows // 4), HORIZON_PS)
+        following.restore(kept(one))
+    assert drive(engines[-1]) == FINISHED
+    assert engines[-1].digest() == run.engine.digest()
+    assert np.array_equal(engines[-1].program_log()["time_ps"], [r["time_ps"] for r in run.rows])
 
 
 @pytest.mark.slow

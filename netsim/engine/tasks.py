@@ -150,9 +150,15 @@ def _program_arrays(
 
 
 def _log(use: ProgramUse, program: Program) -> Array:
-    """The rows of a program's log, which take no memory until they are written."""
+    """The rows of a program's log, which take no memory until they are written.
+
+    Raises MemoryError if there are more than memory has addresses for.
+    """
     shape = max(1, int(use.log_rows.sum())), 1 + len(program.log)
-    numbers = aligned_zeros(shape[0] * shape[1], np.dtype(np.int64), sparse=True)
+    try:
+        numbers = aligned_zeros(shape[0] * shape[1], np.dtype(np.int64), sparse=True)
+    except (OSError, ValueError) as error:
+        raise MemoryError(f"the program's log_rows are {shape[0]:,} in all") from error
     return numbers.reshape(shape)
 
 

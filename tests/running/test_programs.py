@@ -124,6 +124,22 @@ def test_a_result_has_what_the_program_noted(tmp_path: Path) -> None:
     assert loaded.summary["log_rows"] == 4
 
 
+def test_more_rows_than_memory_has_addresses_for(tmp_path: Path) -> None:
+    source = MINE.replace(
+        "Workload(table, tasks)", "Workload(table, tasks, log_rows=(1 << 31) - 1)"
+    )
+    columns = ", ".join(f'"c{k}"' for k in range(64))
+    (tmp_path / "mine.py").write_text(
+        source.format(held="False", last=3) + f"\nLOG = ({columns})\n", "utf-8"
+    )
+    text = EXPERIMENT.format(transport="ndp", kind="./mine.py", more="").replace(
+        "leaves = 2", "leaves = 100"
+    )
+    said = r"does not fit into memory \(the program's log_rows are 429,496,729,400 in all\)"
+    with pytest.raises(InputError, match=said):
+        simulate(load(tmp_path, text).points()[0])
+
+
 def test_a_result_has_the_sizes_that_the_program_has_set(tmp_path: Path) -> None:
     """Listed are 5,000 bytes, two packets; what is not started stays as it is."""
     source = MINE.replace("start, task_of", "set_size, start, task_of")
