@@ -46,6 +46,9 @@ def show_request(result: Result, text: str, outputs: Outputs) -> None:
         return
     for line in headlines(story):
         click.echo(line)
+    if not len(story.rows):
+        click.echo("it had not come when the run ended")
+        return
     show(story_table(story))
     gaps = story.gaps()
     if len(gaps):

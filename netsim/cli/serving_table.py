@@ -29,7 +29,8 @@ def serving_tables(serving: Serving | None) -> Iterator[Wide]:
     if serving is None:
         return
     yield _rates(serving)
-    yield _times(serving)
+    if serving["ttft_ps"]["max"] is not None:
+        yield _times(serving)
     yield _roles(serving["roles"])
 
 

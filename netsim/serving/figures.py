@@ -27,6 +27,7 @@ def serving_figures(plan: ServingPlan, found: Outcome, log: Log) -> dict[str, An
     done = table["done_ps"] >= 0
     first = int(table["arrival_ps"][0])
     last = int(table["done_ps"].max(initial=first))
+    last = max(last, int(found.iterations["end_ps"].max(initial=first)))  # of a run that was cut
     seconds = max(last - first, 1) / 1e12
     figures: dict[str, Any] = {
         "requests": int(done.size),

@@ -112,7 +112,7 @@ def request_story(result: Result, request: int) -> RequestStory:
             hint=f"0 to {len(requests) - 1}",
         )
     row = requests.row(request, named=True)
-    maker = _Maker(row, log_of(log), iterations, result.flows)
+    maker = _Maker(row, log_of(log), iterations, result.flows, result.summary["simulated_ps"])
     schema = {
         name: pl.String if column.unit == "" else pl.Int64
         for name, column in COLUMNS["story"].items()
@@ -124,9 +124,14 @@ class _Maker:
     """Makes the rows of a story."""
 
     def __init__(
-        self, request: Row, log: Log, iterations: pl.DataFrame, flows: pl.DataFrame
+        self,
+        request: Row,
+        log: Log,
+        iterations: pl.DataFrame,
+        flows: pl.DataFrame,
+        end_ps: int,
     ) -> None:
-        self.request, self.flows, self.log = request, flows, log
+        self.request, self.flows, self.log, self.end_ps = request, flows, log, end_ps
         mine = log["request"] == request["request"]
         rows = np.flatnonzero(mine & np.isin(log["what"], (*_NEXT, DONE)))
         rows = rows[np.lexsort((rows, log["time_ps"][rows]))]
@@ -135,7 +140,8 @@ class _Maker:
         )
         self.machines = self._machines()
         self.of_machine = {
-            machine: _Iterations(iterations, machine) for machine in set(self.machines.values())
+            machine: _Iterations(iterations, machine)
+            for machine in {int(request["first_machine"]), *self.machines.values()}
         }
         self.told = 0
 
@@ -151,8 +157,8 @@ class _Maker:
         return found
 
     def stretches(self) -> Iterator[_Stretch]:
-        """What the request did, from its arrival to its end or as far as it is known."""
-        what, since = QUEUEING, int(self.request["arrival_ps"])
+        """What the request did, from its arrival to its end or to that of the run."""
+        what, since, host = QUEUEING, int(self.request["arrival_ps"]), -1
         for event, time, host in zip(self.what, self.time, self.host, strict=True):
             yield _Stretch(what, since, time, host)
             since = time
@@ -161,6 +167,8 @@ class _Maker:
             what = _NEXT[event]
             if event == FIRST_TOKEN and self.request["second_machine"] is None:
                 what = JOINING
+        if since < self.end_ps:
+            yield _Stretch(what, since, self.end_ps, host)
 
     def rows(self) -> Iterator[Row]:
         """The rows of the story."""

@@ -50,6 +50,7 @@ def result_of(plan: ServingPlan, rows: list[Row], *, complete: bool = True) -> A
         return pl.DataFrame(columns)
 
     found = {name: read(table) for name, table in tables.items()}
+    summary["simulated_ps"] = int(log["time_ps"].max())
     return SimpleNamespace(
         path="here",
         name="served",
@@ -148,8 +149,17 @@ def test_a_request_that_is_not_done() -> None:
     plan, rows = split_run()
     rows = [one for one in rows if one["time_ps"] <= 440]
     story = request_story(result_of(plan, rows, complete=False), 1)
-    assert told(story.rows) == [("queueing", 150, 300, 0, None), ("prefill", 300, 400, 0, 1)]
+    assert told(story.rows) == [
+        ("queueing", 150, 300, 0, None),
+        ("prefill", 300, 400, 0, 1),
+        ("kv", 400, 440, 0, None),
+    ]
     assert next(headlines(story)).endswith("of which it was told 1")
+    rows = [one for one in rows if one["time_ps"] <= 260]
+    story = request_story(result_of(plan, rows, complete=False), 1)
+    assert told(story.rows) == [("queueing", 150, 200, 0, None)]
+    rows = [row(0, 120, STARTED, 0)]
+    assert not len(request_story(result_of(plan, rows, complete=False), 1).rows)
 
 
 def test_a_request_that_waits_behind_iterations_of_others() -> None:
