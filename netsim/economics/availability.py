@@ -14,6 +14,7 @@ ON_FAILURE = (STOP, SHRINK)
 """What a group does without one of its GPUs: nothing, or as much less as that GPU is of it."""
 
 MOST_SPARES = 1 << 20
+"""More are not looked for."""
 
 
 def availability(mtbf_hours: float, repair_hours: float) -> float:
@@ -103,7 +104,8 @@ def spares_for_goodput(
     on_failure: str = STOP,
     swapped: float = 1.0,
 ) -> int | None:
-    """The fewest spare GPUs, which fail as others do, for a mean goodput; None if none suffice.
+    """The fewest spare GPUs, which fail as others do, for a mean goodput; None if a million are not
+    enough.
 
     See `goodput_of_groups`. `swapped` is the share of its time that is left to a group, or with
     "shrink" to a GPU, of which a spare takes over each time that it fails: what spares cannot mend.
@@ -115,7 +117,8 @@ def spares_for_goodput(
 
 
 def spares_for_capacity(gpus: int, share_up: float, probability: float) -> int | None:
-    """The fewest spare GPUs with which `gpus` are in order so likely; None if none suffice."""
+    """The fewest spare GPUs with which `gpus` are in order so likely; None if a million are not
+    enough."""
     measure = partial(full_capacity, gpus=gpus)
     if measure(up_shares(gpus, share_up)) >= probability:
         return 0
@@ -130,12 +133,16 @@ def _fewest(
     def reached(spares: int) -> bool:
         return measure(up_shares(gpus + spares, share_up)) >= wanted
 
-    many = 1
+    # Neither mean is above the mean number in order over `gpus` (for the likelihood: Markov).
+    fewest = gpus * (wanted / share_up - 1) if share_up > 0 else math.inf
+    if fewest > MOST_SPARES:
+        return None
+    many = max(math.ceil(fewest - 1e-6), 1)
+    few = many - 1
     while not reached(many):
-        many *= 2
+        few, many = many, 2 * many
         if many > MOST_SPARES:
             return None
-    few = many // 2
     while many - few > 1:
         middle = (few + many) // 2
         few, many = (few, middle) if reached(middle) else (middle, many)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from netsim.economics.dies import NEGATIVE_BINOMIAL, YIELDS
@@ -15,6 +15,9 @@ from netsim.units import written
 AREA, GPU = "area", "gpu"
 FAIL_BY = (AREA, GPU)
 
+LEAST, MOST = 1e-9, 1e9
+"""Of any number that is not 0."""
+
 MOST_UNITS = 200
 """Of a die: sums over spare ones have the square of their number of terms."""
 
@@ -24,20 +27,20 @@ MOST_GPUS = 1 << 22
 
 def amount(unit: str) -> tuple[str, Callable[[Any], float]]:
     """A number that may be 0, of a unit that stands in its key's name."""
-
-    def read(value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise InputError(f"{written(value)} is not a number")
-        if not 0 <= value < math.inf:
-            raise InputError(f"{written(value)} is out of range", hint="at least 0")
-        return float(value)
-
-    return unit, read
+    return unit, partial(_read, low=0.0, high=MOST)
 
 
-def positive(unit: str, most: float = math.inf) -> tuple[str, Callable[[Any], float]]:
+def positive(unit: str, most: float = MOST) -> tuple[str, Callable[[Any], float]]:
     """A number above 0, of a unit that stands in its key's name."""
-    return unit, number(0, most)[1]
+    return unit, partial(_read, low=LEAST, high=most)
+
+
+def _read(value: Any, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{written(value)} is not a number")
+    if not low <= value <= high:
+        raise InputError(f"{written(value)} is out of range", hint=f"{low:g} to {high:g}")
+    return float(value)
 
 
 def _shares() -> tuple[str, Callable[[Any], tuple[float, ...]]]:
@@ -71,7 +74,7 @@ def _yield_model() -> tuple[str, Callable[[Any], Yield]]:
         if not isinstance(value, Mapping) or list(value) != [NEGATIVE_BINOMIAL]:
             raise InputError(f"{written(value)} is no yield model", hint=f"one of {unit}")
         try:
-            return Yield(NEGATIVE_BINOMIAL, number(0)[1](value[NEGATIVE_BINOMIAL]))
+            return Yield(NEGATIVE_BINOMIAL, _read(value[NEGATIVE_BINOMIAL], LEAST, MOST))
         except InputError as error:
             raise error.under(NEGATIVE_BINOMIAL) from None
 

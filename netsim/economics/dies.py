@@ -93,16 +93,15 @@ def salvaged_yield(
         defects = Decimal(die_mm2) / Decimal(MM2_PER_CM2) * Decimal(defects_per_cm2)
         elsewhere, unit = 1 - Decimal(share), Decimal(share) / units
 
-        # How likely some given units, and all that is none, are without a defect.
-        some = range(units + 1)
-        whole = [_yield_of(defects * (elsewhere + unit * n), model, alpha) for n in some]
         found = Decimal(0)
         for good in range(needed, units + 1):
+            # How likely so many given units, and all that is none, are without a defect.
+            whole = _yield_of(defects * (elsewhere + unit * good), model, alpha)
             times = sum(
                 math.comb(units, bad) * math.comb(bad, units - good) * (-1) ** (good + bad - units)
                 for bad in range(units - good, units - needed + 1)
             )
-            found += times * whole[good]
+            found += times * whole
         return float(found)
 
 

@@ -1,5 +1,8 @@
 """Files of figures: the preset, what is refused, and what rows follow from them."""
 
+import copy
+import random
+
 import pytest
 
 from netsim.economics import compare, load_book, presets
@@ -151,3 +154,31 @@ def test_tables_that_are_none(tree):
     refused(tree | {"description": 3}, "description: 3 is not a text")
     with pytest.raises(InputError, match="no such file or preset"):
         load_book("light")
+
+
+PATHS = [("wafer",), ("wafer", "usd"), ("wafer", "yield_model"), ("wafer", "edge_mm"), ("fleet",)]
+PATHS += [("memory", "usd_per_gb"), ("link", "co_packaged"), ("link", "copper", "pj_per_bit")]
+PATHS += [("failures", name) for name in ("mtbf_hours", "repair_hours", "swap_hours", "rate_by")]
+PATHS += [("fleet", name) for name in ("gpus", "goodput", "reference")]
+GPU_KEYS = ("die_mm2", "memory", "rate", "units", "units_needed", "units_share", "watts", "group")
+PATHS += [("gpu", "lite", name) for name in GPU_KEYS]
+VALUES = [0, 1, -1, 1e308, 1e-308, 1e-9, 1e9, float("inf"), float("nan"), True, "x", "", [], [0.5]]
+VALUES += [{}, {"murphy": 1}, {"negative_binomial": 1e-9}, "poisson", "gpu", 10**30, "1GB", "1Gbps"]
+
+
+def test_whatever_stands_there_is_refused_or_has_rows(tree):
+    rng = random.Random(3)
+    outcomes = {"rows": 0, "refused": 0}
+    for _ in range(150):
+        changed = copy.deepcopy(tree)
+        *above, last = rng.choice(PATHS)
+        table = changed
+        for name in above:
+            table = table[name]
+        table[last] = rng.choice(VALUES)
+        try:
+            assert len(found(changed)) == 6
+            outcomes["rows"] += 1
+        except InputError:
+            outcomes["refused"] += 1
+    assert min(outcomes.values()) > 10
