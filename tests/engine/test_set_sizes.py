@@ -14,10 +14,11 @@ from netsim.engine.compiling.program import check_setups, program_of
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import DONE, INF, RUNNING
 from netsim.engine.simulation import Options, Simulation
-from netsim.errors import InputError
+from netsim.errors import InputError, RunError
 from netsim.flows import RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.model.fabric import PacketFormat
 from netsim.model.port_sizes import settle_sizes
+from netsim.model.relays import RelayRule, relayed
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginUse
 
@@ -130,6 +131,16 @@ def test_a_run_is_as_if_the_table_had_had_the_sizes(transport: str, tmp_path: Pa
     assert log is not None
     assert log["size"].size == 2 * wanted.size
     assert log["size"].tolist() == log["known"].tolist()
+
+
+def test_a_relayed_flow_keeps_its_size(tmp_path: Path) -> None:
+    """Two racks of two, each rank on a rail of its own: 0 to 3 goes by 1, and 0 to 2 directly."""
+    wanted, listed = sizes(np.random.default_rng(5))
+    load, _ = relayed(load_of(tmp_path, wanted, listed), RelayRule(2))
+    assert load.program is not None
+    assert load.program.relayed.tolist() == [2, 4, 7, 9]
+    with pytest.raises(RunError, match=r"size of task \d of this host, .* or a relayed one"):
+        done("datagram", load, jit=False)
 
 
 SETUP = '''
