@@ -34,6 +34,9 @@ MAX_TICKS = 12
 WIDTH = 55
 """... and aslant if they have more letters than this."""
 
+MAX_INSIDE = 4
+"""So many lines are named inside the axes, where they leave room for their names."""
+
 BESIDE = 0.08
 """How far apart the dots of curves stand above one name."""
 
@@ -70,7 +73,7 @@ def compare(results: Sequence[Result], x: str, y: str) -> Comparison:
     apart = [axis, "fabric"] if axis == pool.TRANSPORT else [axis]
     curves = [
         (curve, line)
-        for curve in pool.curves(chosen, apart, named=True)
+        for curve in pool.curves(chosen, apart)
         if (line := _by_x(curve.results, axis, name))
     ]
     if not curves:
@@ -123,7 +126,8 @@ def draw(comparison: Comparison) -> Figure:
     axes.set_ylabel(f"{_words(comparison.y)} ({unit})" if unit else _words(comparison.y))
     axes.set_title(comparison.title, fontsize="medium")
     words = ("dots", "bars") if named else ("lines", "bands")
-    style.legend(figure, axes, "best", sweeps.caption(points, *words))
+    where = "best" if len(comparison.lines) <= MAX_INSIDE else style.OUTSIDE
+    style.legend(figure, axes, where, sweeps.caption(points, *words))
     return figure
 
 

@@ -38,6 +38,19 @@ class TestAgainst:
         assert [text.get_text() for text in axes.get_xticklabels()] == ["4", "16", "64"]
         assert "2 seeds" in figure.get_supxlabel()
 
+    def test_what_lines_have_in_common_is_in_the_title_and_many_are_named_below(self, make):
+        points = [
+            varied(make, "traffic.fan_in", fan_in, "ndp", seed, n_flows=20)
+            for fan_in in (4, 16, 64, 128, 256)
+            for seed in (1, 2)
+        ]
+        comparison = against.compare(points, "seed", "fct_p99")
+        assert list(comparison.lines) == [f"fan_in {n}" for n in (4, 16, 64, 128, 256)]
+        figure = against.draw(comparison)
+        assert figure.axes[0].get_title().endswith(": ndp")
+        assert figure.axes[0].get_legend() is None
+        assert len(figure.legends[0].get_texts()) == 5
+
     def test_its_table(self, incast):
         table = against.compare(incast, "traffic.fan_in", "fct_mean_ps").table
         assert len(table.rows) == 6
