@@ -8,7 +8,6 @@ what is sent are set in the run (`slots.py`); listed are the largest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,14 +94,21 @@ def _template(group: Group, slots: Slots) -> Workload:
     return ops.lower(np.arange(tp))
 
 
-def add_slots(tables: Tables, group: Group, hosts: Ints, slots: Slots) -> Mapping[str, Ints]:
+def add_slots(tables: Tables, group: Group, hosts: Ints, slots: Slots, requests: Requests) -> None:
     """The tasks and flows of the slots of a role's machines, int64[k, tp] hosts.
 
-    Gives fields of these hosts' records, int64[k, tp] each. Those that are tasks hold the number of
-    the first one; what belongs together there stands together among the tasks of its host.
+    What belongs together stands together among the tasks of its host, whose record points to the
+    first one.
     """
-    fields = {"told": np.zeros(hosts.shape, np.int64)}
-    messages = _add_messages(tables, hosts, slots, fields["told"])
+    for name, value in (
+        ("n_slots", slots.slots),
+        ("n_groups", slots.groups),
+        ("left_out_ps", left_out_ps(group, slots)),
+        ("clock_ps", clock_ps(group, slots, requests)),
+        ("most_rows", slots.max_rows),
+    ):
+        tables.set_host(name, hosts, value)
+    _add_messages(tables, hosts, slots)
     one = _template(group, slots)
     assert one.tasks is not None
     assert one.operations is not None
@@ -128,20 +134,17 @@ def add_slots(tables: Tables, group: Group, hosts: Ints, slots: Slots) -> Mappin
     tables.set("role", tasks[:, :, end], REDUCED)
     sends = np.flatnonzero(one.tasks.kind == SEND)
     tables.set("most", tasks[:, :, sends], one.flows.size_bytes[one.tasks.flow[sends]])
-    of_rank = [np.flatnonzero(one.tasks.host == rank) for rank in range(hosts.shape[1])]
-    fields["reduces"] = np.stack([tasks[:, 0, mine[0]] for mine in of_rank], axis=1)
-    fields["reduce_tasks"] = np.broadcast_to([mine.size for mine in of_rank], hosts.shape)
-    places = [np.flatnonzero(np.isin(mine, begin))[0] for mine in of_rank]
-    fields["reduce_begin"] = np.broadcast_to(places, hosts.shape)
-    fields["messages"] = np.zeros(hosts.shape, np.int64)
-    fields["messages"][:, 0] = messages
-    return fields
+    for rank in range(hosts.shape[1]):
+        mine = np.flatnonzero(one.tasks.host == rank)
+        tables.point_host("reduces", hosts[:, rank], tasks[:, 0, mine[0]])
+        tables.set_host("reduce_tasks", hosts[:, rank], mine.size)
+        tables.set_host("reduce_begin", hosts[:, rank], np.flatnonzero(np.isin(mine, begin))[0])
 
 
-def _add_messages(tables: Tables, hosts: Ints, slots: Slots, told: Ints) -> Ints:
-    """int64[k]: the first message of each leader. Sets in `told` the first to each other GPU.
+def _add_messages(tables: Tables, hosts: Ints, slots: Slots) -> None:
+    """What leaders tell the other GPUs.
 
-    Of a GPU first come all that tell rows, then all that tell times, then what waits for both.
+    At such a GPU first come all that tell rows, then all that tell times, then what waits for both.
     """
     k, tp = hosts.shape
     most = slots.control_bytes + np.array([ROW_BYTES * slots.max_rows, TICKS])
@@ -149,6 +152,7 @@ def _add_messages(tables: Tables, hosts: Ints, slots: Slots, told: Ints) -> Ints
     leader = np.broadcast_to(hosts[:, :1, None, None], shape)
     flows = tables.add_flows(leader, hosts[:, None, 1:, None], most, CONTROL)
     sends = tables.add_tasks(SEND, leader, flow=flows, held=True)
+    tables.point_host("messages", hosts[:, 0], sends[:, 0, 0, 0])
     for gpu in range(1, tp):
         host = hosts[:, gpu, None, None]
         mine = flows[:, :, gpu - 1].transpose(0, 2, 1)
@@ -156,5 +160,4 @@ def _add_messages(tables: Tables, hosts: Ints, slots: Slots, told: Ints) -> Ints
         both = tables.add_tasks(JOIN, np.broadcast_to(host[:, :, 0], (k, slots.slots)))
         tables.wait(come, both[:, None])
         tables.set("role", both, ANNOUNCED)
-        told[:, gpu] = come[:, 0, 0]
-    return sends[:, 0, 0, 0]
+        tables.point_host("told", hosts[:, gpu], come[:, 0, 0])

@@ -271,6 +271,7 @@ def turn(env, now):
     host = env.host
     change = task_of(env, host.change)
     host.change += 1
+    host.changes -= 1
     host.state = change.of
     gpus = host.size
     if host.state == DOWN:
@@ -287,7 +288,7 @@ def turn(env, now):
 def next_turn(env, now):
     """Note when the machine changes next, as long as there is something to do."""
     host = env.host
-    if host.change < host.changes_end and host.open > 0:
+    if host.changes > 0 and host.open > 0:
         set_timer(env, now, TURN, task_of(env, host.change).at_ps)
 
 

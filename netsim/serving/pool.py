@@ -55,24 +55,9 @@ class Pool:
         return PS_BITS * n_bytes / self.rate_bps if self.rate_bps else 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class Reads:
-    """The reads of k machines, as numbers of tasks.
-
-    Attributes:
-        asks: int64[k], the first task by which each leader asks.
-        asked: int64[n], at hosts of the pool: a leader has asked ...
-        sends: int64[n], ... and this is the first task that answers.
-    """
-
-    asks: Ints
-    asked: Ints
-    sends: Ints
-
-
 def add_reads(
     tables: Tables, hosts: Ints, pool: Ints, n_bytes: int, slots: int, asked: int
-) -> Reads:
+) -> None:
     """The tasks and flows of reading. What belongs together stands together at its host.
 
     Args:
@@ -87,16 +72,18 @@ def add_reads(
     leader = np.broadcast_to(hosts[:, :1, None], (*shape, pool.size))
     orders = tables.add_flows(leader, pool, asked, CONTROL)
     asks = tables.add_tasks(SEND, leader, flow=orders, held=True)
+    tables.set_host("pooled", hosts, 1)
+    tables.set_host("n_asks", hosts[:, 0], pool.size)
+    tables.point_host("asks", hosts[:, 0], asks[:, 0, 0])
     size = share.sizes(np.array([n_bytes]), 1)[0, 0]
     src = np.broadcast_to(pool[share.source], (*shape, len(share)))
     flows = tables.add_flows(src, hosts[:, None, share.sink], size, POOL)
-    answers = []
     for k, host in enumerate(pool.tolist()):
         mine = share.source == k
         come = tables.add_tasks(RECEIVE, host, flow=orders[:, :, k])
         sends = tables.add_tasks(SEND, host, flow=flows[:, :, mine], held=True)
         tables.set("role", come, ASKED)
-        answers.append((come.reshape(-1), sends[:, :, 0].reshape(-1)))
+        tables.point("of", come, sends[:, :, 0])
         tables.set("parts", come, int(mine.sum()))
         tables.set("most", sends, size[mine])
     for gpu in range(hosts.shape[1]):
@@ -105,5 +92,3 @@ def add_reads(
         read = tables.add_tasks(JOIN, np.broadcast_to(host, shape))
         tables.wait(come, read[:, :, None])
         tables.set("role", read, READ)
-    come, first = (np.concatenate(side) for side in zip(*answers, strict=True))
-    return Reads(asks[:, 0, 0], come, first)

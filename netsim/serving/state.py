@@ -57,8 +57,8 @@ HOST_STATE = (
     "shrunk_room",
     "open",  # requests that are not over here
     "done",  # that were told all of their tokens here
-    "change",  # the next one, and the one behind the last
-    "changes_end",
+    "change",  # the next one, and how many there are from it on
+    "changes",
     "starts",  # tasks that send a part of a KV cache
     "part",  # the one that is sent next in this iteration
     "n_parts",  # of a KV cache; 0 where none is sent

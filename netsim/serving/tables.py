@@ -14,13 +14,24 @@ In the tables of tasks those that a leader starts for one part of one request st
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, FlowTable, TaskTable
+from netsim.flows import (
+    ACKED,
+    COMPUTE,
+    JOIN,
+    RECEIVE,
+    SEND,
+    SENT,
+    FlowTable,
+    TaskTable,
+    Workload,
+)
 from netsim.serving.shares import Shares
 
 Ints = NDArray[np.int64]
@@ -42,6 +53,9 @@ class Tables:
     flows: list[dict[str, Any]] = field(default_factory=list)
     edges: list[tuple[Ints, Ints]] = field(default_factory=list)
     state: list[tuple[str, Ints, Ints]] = field(default_factory=list)
+    pointers: list[tuple[str, Ints, Ints]] = field(default_factory=list)
+    host_state: list[tuple[str, Ints, NDArray[Any]]] = field(default_factory=list)
+    host_pointers: list[tuple[str, Ints, Ints]] = field(default_factory=list)
 
     def add_flows(self, src: ArrayLike, dst: ArrayLike, size: ArrayLike, kind: int) -> Ints:
         """Flows between hosts; their numbers have the shape of all arguments together."""
@@ -82,15 +96,43 @@ class Tables:
         one, value = np.broadcast_arrays(tasks, values)
         self.state.append((name, one.reshape(-1), value.reshape(-1)))
 
-    def flow_table(self, classes: ArrayLike) -> FlowTable:
-        """All flows; `classes` has the traffic class of each kind."""
+    def point(self, name: str, tasks: Ints, to: Ints) -> None:
+        """The program's field of tasks is the place of other tasks at the same host."""
+        one, other = np.broadcast_arrays(tasks, to)
+        self.pointers.append((name, one.reshape(-1), other.reshape(-1)))
+
+    def set_host(self, name: str, hosts: Ints, values: ArrayLike) -> None:
+        """The program's field of hosts."""
+        one, value = np.broadcast_arrays(hosts, values)
+        self.host_state.append((name, one.reshape(-1), value.reshape(-1)))
+
+    def point_host(self, name: str, hosts: Ints, to: Ints) -> None:
+        """The program's field of hosts is the place of one of their tasks."""
+        one, other = np.broadcast_arrays(hosts, to)
+        self.host_pointers.append((name, one.reshape(-1), other.reshape(-1)))
+
+    def workload(self, n_hosts: int, classes: ArrayLike) -> Workload:
+        """All of it; `classes` has the traffic class of each kind of flows."""
+        tasks = self._task_table()
+        places = tasks.places()
+        of_tasks = [*self.state, *((name, one, places[to]) for name, one, to in self.pointers)]
+        of_hosts = [(name, one, places[to]) for name, one, to in self.host_pointers]
+        return Workload(
+            self._flow_table(classes),
+            tasks,
+            _columns(of_tasks, self.n_tasks),
+            _columns([*self.host_state, *of_hosts], n_hosts),
+        )
+
+    def _flow_table(self, classes: ArrayLike) -> FlowTable:
+        """All flows."""
         column = {name: _joined(self.flows, name) for name in ("src", "dst", "size_bytes", "kind")}
         cls = np.asarray(classes)[column["kind"]]
         table = FlowTable(column["src"], column["dst"], column["size_bytes"], cls=cls)
         table.use_kinds(column["kind"], KINDS)
         return table
 
-    def task_table(self) -> TaskTable:
+    def _task_table(self) -> TaskTable:
         """All tasks."""
         kind, host, *rest = (_joined(self.tasks, name) for name in TASK_COLUMNS)
         flow, duration, held, done_when = rest
@@ -99,12 +141,14 @@ class Tables:
             table.wait_for_pairs(*(np.concatenate(side) for side in zip(*self.edges, strict=True)))
         return table
 
-    def task_state(self) -> dict[str, Ints]:
-        """The program's fields, a column each."""
-        found: dict[str, Ints] = {}
-        for name, tasks, values in self.state:
-            found.setdefault(name, np.zeros(self.n_tasks, np.int64))[tasks] = values
-        return found
+
+def _columns(fields: Sequence[tuple[str, Ints, NDArray[Any]]], n: int) -> dict[str, NDArray[Any]]:
+    """The program's fields, a column of n entries each."""
+    found: dict[str, NDArray[Any]] = {}
+    for name, which, values in fields:
+        dtype = np.float64 if values.dtype.kind == "f" else np.int64
+        found.setdefault(name, np.zeros(n, dtype))[which] = values
+    return found
 
 
 def _joined(rows: list[dict[str, Any]], name: str) -> Ints:

@@ -10,19 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.flows import JOIN, SEND, Workload
-from netsim.inference import IterationCost, kv_bytes_of_token
+from netsim.inference import kv_bytes_of_token
 from netsim.model.serving import DECODE, PREFILL, ServingPlan
-from netsim.serving.all_reduces import Slots, add_slots, clock_ps, left_out_ps
+from netsim.serving.all_reduces import Slots, add_slots
 from netsim.serving.changes import Changes
 from netsim.serving.plan import Group
-from netsim.serving.pool import Reads, add_reads
+from netsim.serving.pool import add_reads
 from netsim.serving.shares import shares
 from netsim.serving.state import CHANGE, KV_SENT, REQUEST, TICKS, WHOLE
 from netsim.serving.tables import (
     CONTROL,
     Tables,
     Transfer,
-    Transferred,
     add_arrivals,
     add_transfers,
 )
@@ -62,52 +61,26 @@ def workload_of(
     """Tasks, flows and fields of a plan."""
     tables = Tables()
     leader = plan.machines.leader.astype(np.int64)
-    requests = plan.requests
-    arrivals = add_arrivals(tables, leader[plan.first_machine], requests.arrival_ps)
-    _describe(tables, plan, arrivals, np.arange(len(requests)))
-    tables.set("left", arrivals, requests.prompt_tokens)
+    _add_leaders(tables, plan, groups)
+    arrivals = add_arrivals(tables, leader[plan.first_machine], plan.requests.arrival_ps)
+    _describe(tables, plan, arrivals, np.arange(len(plan.requests)))
+    tables.set("left", arrivals, plan.requests.prompt_tokens)
     tables.set("kv", arrivals, -1)
     moved = np.flatnonzero(plan.second_machine >= 0)
-    transferred = None
     if moved.size:
-        transferred = _transfers(tables, plan, groups, moved, sending)
-        _describe(tables, plan, transferred.there, moved)
-        tables.set("told", transferred.there, 1)
-        tables.set("role", transferred.starts[:, :, : transferred.own.shape[2]], KV_SENT)
-        tables.set("sending", arrivals[moved], transferred.own[0].size)
-        plan = replace(
-            plan,
-            kv_first_flow=_spread(len(requests), moved, transferred.flows[:, 0, 0]),
-            kv_flows=_spread(len(requests), moved, transferred.flows[0].size),
-        )
-    listed = _listed(tables, plan, groups, sending)
-    reads = _reads(tables, plan, groups, sending)
+        flows = _add_transfers(tables, plan, groups, sending, arrivals)
+        n = len(plan.requests)
+        first, many = _spread(n, moved, flows[:, 0, 0]), _spread(n, moved, flows[0].size)
+        plan = replace(plan, kv_first_flow=first, kv_flows=many)
+    for role, slots in sending.slots.items():
+        hosts = _hosts_of(plan, role)
+        add_slots(tables, groups[role], hosts, slots, plan.requests)
+        _add_pool(tables, plan, groups[role], sending)
+    _add_turns(tables, plan, changes)
     if not tables.n_flows:
         _one_flow(tables, plan, n_hosts)
-    turns = tables.add_tasks(JOIN, leader[changes.machine], held=True)
-    for name, values in (("role", CHANGE), ("of", changes.becomes), ("at_ps", changes.at_ps)):
-        tables.set(name, turns, values)
-    tasks = tables.task_table()
-    places = tasks.places()
-    if transferred is not None:
-        tables.set("kv", arrivals[moved], places[transferred.starts[:, 0, 0]])
-        tables.set("of", transferred.own, places[arrivals[moved]][:, None, None])
-    host_state = _leaders(plan, groups, n_hosts)
-    host_state["change"], host_state["changes_end"] = _turns(plan, changes, places[turns], n_hosts)
-    if transferred is not None:
-        host_state["starts"] = transferred.starts.shape[2]
-    host_state["n_parts"] = _at(plan.machines.leader, plan.machines.role == PREFILL, n_hosts)
-    host_state["n_parts"] *= sending.kv_parts
-    host_state |= _of_gpus(plan, groups, sending, listed, places, n_hosts)
-    host_state |= _of_pool(tables, plan, groups, sending, (reads, places, n_hosts))
-    return Workload(
-        tables.flow_table(sending.classes),
-        tasks,
-        tables.task_state(),
-        host_state,
-        serving=plan,
-        log_rows=log_rows(plan, changes, n_hosts),
-    )
+    load = tables.workload(n_hosts, sending.classes)
+    return replace(load, serving=plan, log_rows=log_rows(plan, changes, n_hosts))
 
 
 def _describe(tables: Tables, plan: ServingPlan, tasks: Ints, which: Ints) -> None:
@@ -119,58 +92,42 @@ def _describe(tables: Tables, plan: ServingPlan, tasks: Ints, which: Ints) -> No
     tables.set("next", tasks, -1)
 
 
-def _transfers(
+def _add_transfers(
     tables: Tables,
     plan: ServingPlan,
     groups: Mapping[int, Group],
-    moved: Ints,
     sending: Sending,
-) -> Transferred:
-    machines = plan.machines
+    arrivals: Ints,
+) -> Ints:
+    """KV caches of the requests that move. Gives int64[n, parts, f], their flows."""
+    machines, moved = plan.machines, np.flatnonzero(plan.second_machine >= 0)
     ends = []
     for machine, role in ((plan.first_machine, PREFILL), (plan.second_machine, DECODE)):
         gpus = np.arange(groups[role].deployment.tp)
         ends.append(machines.hosts[machines.hosts_ptr[machine[moved]][:, None] + gpus])
     of_token = kv_bytes_of_token(groups[PREFILL].deployment)
-    n_bytes = np.ceil(plan.requests.prompt_tokens[moved] * of_token).astype(np.int64)
-    return add_transfers(
+    made = add_transfers(
         tables,
         Transfer(
             parts=sending.kv_parts,
             control_bytes=sending.control_bytes,
             from_hosts=ends[0].astype(np.int64),
             to_hosts=ends[1].astype(np.int64),
-            size_bytes=n_bytes,
+            size_bytes=np.ceil(plan.requests.prompt_tokens[moved] * of_token).astype(np.int64),
             shares=shares(ends[0].shape[1], ends[1].shape[1]),
         ),
     )
-
-
-def _listed(
-    tables: Tables, plan: ServingPlan, groups: Mapping[int, Group], sending: Sending
-) -> dict[int, Mapping[str, Ints]]:
-    """The slots of each role's machines, as fields of their hosts that are tasks by number."""
-    return {
-        role: add_slots(tables, groups[role], _hosts_of(plan, role), slots)
-        for role, slots in sending.slots.items()
-    }
-
-
-def _reads(
-    tables: Tables, plan: ServingPlan, groups: Mapping[int, Group], sending: Sending
-) -> dict[int, Reads]:
-    """The reads of each role's machines that read from a pool."""
-    found = {}
-    for role, slots in sending.slots.items():
-        group, pool = groups[role], groups[role].pool
-        if pool is not None:
-            one = group.deployment
-            n_bytes = pool.weights(one) + pool.token(one) * most_context(group, plan, slots)
-            asked = sending.control_bytes + TICKS
-            whole = max(1, round(n_bytes * one.tp))
-            hosts = _hosts_of(plan, role)
-            found[role] = add_reads(tables, hosts, sending.pool, whole, slots.slots, asked)
-    return found
+    request = arrivals[moved]
+    tables.point("kv", request, made.starts[:, 0, 0])
+    tables.set("sending", request, made.own[0].size)
+    tables.set("role", made.own, KV_SENT)
+    tables.point("of", made.own, request[:, None, None])
+    _describe(tables, plan, made.there, moved)
+    tables.set("told", made.there, 1)
+    leaders = _hosts_of(plan, PREFILL)[:, 0]
+    tables.set_host("starts", leaders, made.starts.shape[2])
+    tables.set_host("n_parts", leaders, sending.kv_parts)
+    return made.flows
 
 
 def most_context(group: Group, plan: ServingPlan, slots: Slots) -> int:
@@ -179,65 +136,24 @@ def most_context(group: Group, plan: ServingPlan, slots: Slots) -> int:
     return max(1, min(slots.max_batch * longest, group.capacity_tokens))
 
 
-def _of_pool(
-    tables: Tables,
-    plan: ServingPlan,
-    groups: Mapping[int, Group],
-    sending: Sending,
-    listed: tuple[Mapping[int, Reads], Ints, int],
-) -> dict[str, Any]:
-    """What GPUs, leaders and hosts of the pool know of what is pooled."""
-    reads, places, n_hosts = listed
-    names = ("pooled", "asks", "n_asks", "most_context")
-    found: dict[str, Any] = {name: np.zeros(n_hosts, np.int64) for name in names}
-    found |= {name: np.zeros(n_hosts) for name in ("reading_ps", "token_reading_ps")}
-    for role, group in groups.items():
-        pool, hosts = group.pool, _hosts_of(plan, role)
-        if pool is None:
-            continue
-        found["reading_ps"][hosts] = pool.reading_ps(pool.weights(group.deployment))
-        found["token_reading_ps"][hosts] = pool.reading_ps(pool.token(group.deployment))
-        if role in reads:
-            found["pooled"][hosts] = 1
-            found["asks"][hosts[:, 0]] = places[reads[role].asks]
-            found["n_asks"][hosts[:, 0]] = sending.pool.size
-            if pool.token(group.deployment):
-                most = most_context(group, plan, sending.slots[role])
-                found["most_context"][hosts[:, 0]] = most
-            tables.set("of", reads[role].asked, places[reads[role].sends])
-    return found
+def _add_pool(tables: Tables, plan: ServingPlan, group: Group, sending: Sending) -> None:
+    """What the machines of a role read, if any of it is pooled."""
+    pool, one, slots = group.pool, group.deployment, sending.slots[group.role]
+    if pool is None:
+        return
+    hosts, most = _hosts_of(plan, group.role), most_context(group, plan, slots)
+    n_bytes = pool.weights(one) + pool.token(one) * most
+    whole = max(1, round(n_bytes * one.tp))
+    asked = sending.control_bytes + TICKS
+    add_reads(tables, hosts, sending.pool, whole, slots.slots, asked)
+    if pool.token(one):
+        tables.set_host("most_context", hosts[:, 0], most)
 
 
 def _hosts_of(plan: ServingPlan, role: int) -> Ints:
     """int64[k, tp]: the hosts of each machine of a role."""
     machines = np.flatnonzero(plan.machines.role == role).tolist()
     return np.stack([plan.machines.of(machine) for machine in machines]).astype(np.int64)
-
-
-def _of_gpus(
-    plan: ServingPlan,
-    groups: Mapping[int, Group],
-    sending: Sending,
-    listed: Mapping[int, Mapping[str, Ints]],
-    places: Ints,
-    n_hosts: int,
-) -> dict[str, Any]:
-    """What each GPU knows of its machine's slots."""
-    found: dict[str, Any] = {}
-    for role, fields in listed.items():
-        hosts, slots, group = _hosts_of(plan, role), sending.slots[role], groups[role]
-        same = {
-            "n_slots": slots.slots,
-            "n_groups": slots.groups,
-            "left_out_ps": left_out_ps(group, slots),
-            "clock_ps": clock_ps(group, slots, plan.requests),
-            "most_rows": slots.max_rows,
-        }
-        counts = ("reduce_tasks", "reduce_begin")
-        columns = {name: one if name in counts else places[one] for name, one in fields.items()}
-        for name, values in {**same, **columns}.items():
-            found.setdefault(name, np.zeros(n_hosts, np.int64))[hosts] = values
-    return found
 
 
 def _one_flow(tables: Tables, plan: ServingPlan, n_hosts: int) -> None:
@@ -247,25 +163,28 @@ def _one_flow(tables: Tables, plan: ServingPlan, n_hosts: int) -> None:
     tables.add_tasks(SEND, [src], flow=flow, held=True)
 
 
-def _leaders(plan: ServingPlan, groups: Mapping[int, Group], n_hosts: int) -> dict[str, Any]:
-    """The fields of leaders' records, which are 0 at all other hosts."""
+def _add_leaders(tables: Tables, plan: ServingPlan, groups: Mapping[int, Group]) -> None:
+    """The fields of leaders' records; at other hosts they are 0."""
     machines = plan.machines
-    leader, roles = machines.leader, machines.role.tolist()
-    group = [groups[role] for role in roles]
-    column: dict[str, Any] = {
-        "role": machines.role + 1,
-        "state": np.full(len(machines), WHOLE),
-        "room": np.array([one.capacity_tokens for one in group]),
-        "shrunk_room": np.array([one.shrunk_tokens for one in group]),
-        "size": machines.size,
-        "causal": np.array([one.causal for one in group]),
-        "open": _open(plan),
-        **{name: np.full(len(machines), -1) for name in LISTS},
-    }
-    costs = [one.cost for one in group]
-    for name in IterationCost._fields:
-        column[f"cost_{name}"] = np.array([float(getattr(cost, name)) for cost in costs])
-    return {name: _at(leader, values, n_hosts) for name, values in column.items()}
+    leader = machines.leader.astype(np.int64)
+    for name in LISTS:
+        tables.set_host(name, leader, -1)
+    tables.set_host("open", leader, _open(plan))
+    for role, group in groups.items():
+        mine, pool, one = leader[machines.role == role], group.pool, group.deployment
+        fields: dict[str, float] = {
+            "role": 1 + role,
+            "state": WHOLE,
+            "room": group.capacity_tokens,
+            "shrunk_room": group.shrunk_tokens,
+            "size": one.tp,
+            "causal": int(group.causal),
+            "reading_ps": 0.0 if pool is None else pool.reading_ps(pool.weights(one)),
+            "token_reading_ps": 0.0 if pool is None else pool.reading_ps(pool.token(one)),
+            **{f"cost_{name}": float(value) for name, value in group.cost._asdict().items()},
+        }
+        for name, value in fields.items():
+            tables.set_host(name, mine, value)
 
 
 def _open(plan: ServingPlan) -> Ints:
@@ -274,12 +193,15 @@ def _open(plan: ServingPlan) -> Ints:
     return np.bincount(np.concatenate(which), minlength=len(plan.machines))
 
 
-def _turns(plan: ServingPlan, changes: Changes, places: Ints, n_hosts: int) -> tuple[Ints, Ints]:
-    """Of each leader, the place of its machine's first change, and the one behind the last."""
-    counts = np.bincount(changes.machine, minlength=len(plan.machines))
-    known, at = np.unique(changes.machine, return_index=True)
-    first, leader = _spread(len(plan.machines), known, places[at]), plan.machines.leader
-    return _at(leader, first, n_hosts), _at(leader, first + counts, n_hosts)
+def _add_turns(tables: Tables, plan: ServingPlan, changes: Changes) -> None:
+    """What becomes of machines, as tasks of their leaders that are never started."""
+    leader = plan.machines.leader.astype(np.int64)
+    turns = tables.add_tasks(JOIN, leader[changes.machine], held=True)
+    for name, values in (("role", CHANGE), ("of", changes.becomes), ("at_ps", changes.at_ps)):
+        tables.set(name, turns, values)
+    machine, first, many = np.unique(changes.machine, return_index=True, return_counts=True)
+    tables.point_host("change", leader[machine], turns[first])
+    tables.set_host("changes", leader[machine], many)
 
 
 def log_rows(plan: ServingPlan, changes: Changes, n_hosts: int) -> Ints:
@@ -294,18 +216,11 @@ def log_rows(plan: ServingPlan, changes: Changes, n_hosts: int) -> Ints:
     moved = plan.second_machine >= 0
     rows += np.bincount(plan.second_machine[moved], weights=(tokens + 5)[moved], minlength=k)
     turns = np.bincount(changes.machine, minlength=k)
-    return _at(plan.machines.leader, rows.astype(np.int64) * (1 + turns) + turns, n_hosts)
+    most = rows.astype(np.int64) * (1 + turns) + turns
+    return _spread(n_hosts, plan.machines.leader, most)
 
 
-def _at(hosts: NDArray[np.int32], values: ArrayLike, n_hosts: int) -> NDArray[Any]:
-    """A column of all hosts with a value for each of some."""
-    given = np.asarray(values)
-    found = np.zeros(n_hosts, np.float64 if given.dtype.kind == "f" else np.int64)
-    found[hosts] = given
-    return found
-
-
-def _spread(n: int, which: Ints, values: ArrayLike) -> Ints:
+def _spread(n: int, which: NDArray[Any], values: ArrayLike) -> Ints:
     """int64[n] with values at some places, else 0."""
     found = np.zeros(n, np.int64)
     found[which] = values
