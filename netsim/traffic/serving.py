@@ -12,9 +12,9 @@ token further, and of the prompts that wait, in the order in which they came, as
 room for: in `token_budget`, in `max_batch` sequences, and in the KV cache, in which a request takes
 what it will need in the end. A prompt too long for what is left of the budget is cut (`chunked`) or
 waits. How long an iteration takes says the deployment's model, all-reduces included, or these are
-sent (`all_reduces`); what it brings is told at its end. With `pool_of` machines read a part of their
-KV caches or weights from a pool. A machine that fails loses what was in its memory, and computes
-prompts and tokens so far once more.
+sent (`all_reduces`); what it brings is told at its end. With `pool_of` machines read a part of
+their KV caches or weights from a pool. A machine that fails loses what was in its memory, and
+computes prompts and tokens so far once more.
 
 It is a program: who is in which iteration is found out while the run goes on.
 """
