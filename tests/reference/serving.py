@@ -1,7 +1,7 @@
 """What a machine that serves a model does: a plain loop over instants.
 
-Written from the documentation of the traffic pattern `serving`, of the rows of its log, and of
-what becomes of machines that fail. It knows of no hosts, tasks and flows. It is told how long an
+Follows the documentation of the traffic pattern `serving`, of the rows of its log, and of what
+becomes of machines that fail. It knows of no hosts, tasks and flows. It is told how long an
 iteration takes, how many pairs of tokens a part of a prompt has, when a KV cache is where it goes,
 and when it need not be kept any longer where it came from.
 """
