@@ -137,7 +137,8 @@ def failures_of(
         on_failure=params["on_failure"],
         restart_ps=params["restart"] or 0,
     )
-    return draw_outages(policy, gpus, params["failures_until"] or 2 * last_arrival_ps, rng)
+    until_ps = params["failures_until"]
+    return draw_outages(policy, gpus, 2 * last_arrival_ps if until_ps is None else until_ps, rng)
 
 
 def _check(params: Mapping[str, Any]) -> None:

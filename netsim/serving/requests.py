@@ -33,8 +33,11 @@ from netsim.serving.lengths import (
     MOST_TOKENS,
     TABLE,
     TRACE,
+    UNIFORM,
+    ZIPF,
     Lengths,
 )
+from netsim.units import written
 
 POISSON, GAMMA, EVEN, OF_TRACE = ARRIVALS = ("poisson", "gamma", "even", "trace")
 
@@ -45,6 +48,14 @@ REQUEST_BYTES = 400
 
 DEFAULTS = {"requests": 1000, "prompt": 1500, "output": 200}
 """Where a trace does not say."""
+
+SHAPES: dict[str, tuple[float, tuple[str, ...]]] = {
+    "length_cv": (1.0, (LOGNORMAL,)),
+    "length_least": (1, (UNIFORM, ZIPF)),
+    "length_most": (4096, (UNIFORM, ZIPF)),
+    "zipf_exponent": (1.0, (ZIPF,)),
+}
+"""Parameters of distributions: their defaults, and the `lengths` that they are of."""
 
 REQUEST_PARAMS = [
     Param("arrivals", "choice", POISSON, "how requests come", choices=ARRIVALS),
@@ -98,16 +109,16 @@ REQUEST_PARAMS = [
     Param(
         "length_cv",
         "ratio",
-        1.0,
-        "of lengths = lognormal: coefficient of variation",
+        None,
+        "of lengths = lognormal: coefficient of variation, 1 by default",
         maximum=100,
         each=PARTS,
     ),
     Param(
         "length_least",
         "count",
-        1,
-        "of lengths = uniform or zipf: fewest tokens",
+        None,
+        "of lengths = uniform or zipf: fewest tokens, 1 by default",
         minimum=1,
         maximum=MOST_TOKENS,
         each=PARTS,
@@ -115,13 +126,19 @@ REQUEST_PARAMS = [
     Param(
         "length_most",
         "count",
-        4096,
-        "of lengths = uniform or zipf: most tokens",
+        None,
+        "of lengths = uniform or zipf: most tokens, 4096 by default",
         minimum=1,
         maximum=MOST_TOKENS,
         each=PARTS,
     ),
-    Param("zipf_exponent", "ratio", 1.0, "of lengths = zipf: 0 is uniform", each=PARTS),
+    Param(
+        "zipf_exponent",
+        "ratio",
+        None,
+        "of lengths = zipf: 0 is uniform; 1 by default",
+        each=PARTS,
+    ),
     Param("prompt_table", "file", None, "of lengths = table: tokens and chances of prompts"),
     Param("output_table", "file", None, "of lengths = table: tokens and chances of outputs"),
 ]
@@ -211,6 +228,11 @@ def _check(params: Mapping[str, Any]) -> None:
             raise InputError("has no effect", key=f"traffic.{name}", hint=f"it is for {how}")
         if used and not given and name not in DEFAULTS:
             raise InputError("missing", key=f"traffic.{name}", hint=f"as there is {how}")
+    for name, (_, kinds) in SHAPES.items():
+        of = [lengths[part] for part in PARTS if params[name][part] is not None]
+        if of and not set(of) & set(kinds):
+            hint = f"it is for lengths = {' or '.join(written(kind) for kind in kinds)}"
+            raise InputError("has no effect", key=f"traffic.{name}", hint=hint)
 
 
 def _arrivals(
@@ -268,13 +290,17 @@ def _tokens(
     if kind == TRACE and trace is not None:
         return np.resize(getattr(trace, f"{part}_tokens"), n)
     table = params[f"{part}_table"]
+    shape = {
+        name: default if params[name][part] is None else params[name][part]
+        for name, (default, _) in SHAPES.items()
+    }
     lengths = Lengths(
         kind,
         mean=params[part] or DEFAULTS[part],
-        cv=params["length_cv"][part],
-        least=params["length_least"][part],
-        most=params["length_most"][part],
-        exponent=params["zipf_exponent"][part],
+        cv=shape["length_cv"],
+        least=shape["length_least"],
+        most=shape["length_most"],
+        exponent=shape["zipf_exponent"],
         table=None if table is None else user_path(table, directory),
     )
     try:

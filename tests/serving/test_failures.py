@@ -136,6 +136,7 @@ def test_parameters(tmp_path: Path) -> None:
     found = asked(tmp_path, mtbf="10us", repair="2us")
     assert found.down_ps.max() < 2 * 10**9
     assert len(asked(tmp_path, mtbf="10us", repair="2us", failures_until="100us")) < len(found)
+    assert len(asked(tmp_path, mtbf="10us", repair="2us", failures_until="0us")) == 0
     assert (found.up_ps - found.down_ps == 2_000_000).all()
     given = {"mtbf": "10us", "repair": "2us", "on_failure": "shrink", "restart": "1us"}
     found = asked(tmp_path, **given)

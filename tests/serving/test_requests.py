@@ -152,6 +152,15 @@ def test_lengths_of_a_trace_with_other_arrivals(folder: Path) -> None:
         ({"rate": 1.0, "lengths": "zipf", "prompt": 5}, "traffic.prompt: has no effect"),
         ({"rate": 1.0, "prompt_table": "t"}, "traffic.prompt_table: has no effect"),
         ({"rate": 1.0, "lengths": "table"}, "traffic.prompt_table: missing"),
+        ({"rate": 1.0, "length_cv": 0.0}, 'length_cv: has no effect (it is for lengths = "logn'),
+        (
+            {"rate": 1.0, "lengths": {"output": "zipf"}, "length_most": {"prompt": 9}},
+            'traffic.length_most: has no effect (it is for lengths = "uniform" or "zipf")',
+        ),
+        (
+            {"rate": 1.0, "lengths": "uniform", "zipf_exponent": 2.0},
+            'traffic.zipf_exponent: has no effect (it is for lengths = "zipf")',
+        ),
         (
             {"rate": 1.0, "lengths": {"output": "uniform"}, "length_least": 5000},
             "traffic.length_most.output: 4096 is less than the least, 5000",
