@@ -8,6 +8,7 @@ what is sent are set in the run (`slots.py`); listed are the largest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,8 @@ from netsim.collectives import How, Wire, closed_form_ps
 from netsim.errors import InputError
 from netsim.flows import JOIN, RECEIVE, SEND, Workload
 from netsim.inference import all_reduce_bytes, compute_ps, prompt_pairs
-from netsim.model.serving import Requests
+from netsim.limits import COUNT
+from netsim.model.serving import ROLES, Requests, ServingPlan
 from netsim.operations import Operations
 from netsim.serving.plan import Group
 from netsim.serving.state import ANNOUNCED, REDUCED, ROW_BYTES, TICKS
@@ -68,6 +70,33 @@ def left_out_ps(group: Group, slots: Slots) -> int:
     """The latency of the all-reduces that one stands for, but for one of them."""
     alone = closed_form_ps("all_reduce", group.deployment.tp, 1, slots.wire, slots.how)
     return (reduces_merged(group, slots) - 1) * alone
+
+
+def check_slots(plan: ServingPlan, slots: Mapping[int, Slots], token_budget: int | None) -> None:
+    """Raise InputError if a machine surely has more iterations than it has slots.
+
+    No request takes fewer than its parts of a prompt and its further tokens, nor all prompts of a
+    machine fewer than they fill. `token_budget` is None where prompts are not cut.
+    """
+    asked, k = plan.requests, len(plan.machines)
+    need, later = np.zeros(k, np.int64), asked.output_tokens - 1
+    budget = int(asked.prompt_tokens.max()) if token_budget is None else token_budget
+    alone = -(-asked.prompt_tokens // budget)
+    alone += np.where(plan.second_machine < 0, later, 0)
+    np.maximum.at(need, plan.first_machine, alone)
+    if token_budget is not None:
+        every = np.zeros(k, np.int64)
+        np.add.at(every, plan.first_machine, asked.prompt_tokens)
+        need = np.maximum(need, -(-every // budget))
+    split = np.flatnonzero(plan.second_machine >= 0)
+    np.maximum.at(need, plan.second_machine[split], later[split])
+    listed = np.array([slots[role].slots if role in slots else COUNT for role in range(len(ROLES))])
+    short = need - listed[plan.machines.role]
+    if short.max() > 0:
+        machine = int(short.argmax())
+        has, name = listed[plan.machines.role[machine]], plan.machines.name(machine)
+        message = f"{has:,} iterations are listed, and {name} takes {need[machine]:,} at the least"
+        raise InputError(message, key="traffic.slots", hint="more slots, or fewer requests")
 
 
 def clock_ps(group: Group, slots: Slots, requests: Requests) -> int:

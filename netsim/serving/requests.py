@@ -49,7 +49,7 @@ REQUEST_BYTES = 400
 DEFAULTS = {"requests": 1000, "prompt": 1500, "output": 200}
 """Where a trace does not say."""
 
-SHAPES: dict[str, tuple[float, tuple[str, ...]]] = {
+SHAPES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "length_cv": (1.0, (LOGNORMAL,)),
     "length_least": (1, (UNIFORM, ZIPF)),
     "length_most": (4096, (UNIFORM, ZIPF)),

@@ -16,7 +16,7 @@ def begin_slot(env, now):
     """At a leader: an iteration begins, and the other GPUs are told."""
     host = env.host
     if host.slot == host.n_slots:
-        raise IndexError("no slot is left for this iteration: traffic.slots")
+        raise IndexError("all iterations that are listed are over: more traffic.slots are needed")
     rows = host.tokens + host.batch
     work = compute_ps(cost_of(host), rows, host.pairs, host.batch, host.context)
     ticks = min((work + host.clock_ps // 2) // host.clock_ps, TICKS)

@@ -100,7 +100,7 @@ def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Gro
     other = both
     if params["decode_deployment"] is not None:
         other = _deployment(params, "decode_deployment", context)
-    _check_same(both, other)
+    check_same_cache(both, other)
     return {PREFILL: Group(PREFILL, both, prefill), DECODE: Group(DECODE, other, decode)}
 
 
@@ -116,8 +116,8 @@ def _deployment(params: Mapping[str, Any], name: str, context: TrafficContext) -
     return found
 
 
-def _check_same(one: Deployment, other: Deployment) -> None:
-    """Both machines hold the same KV cache."""
+def check_same_cache(one: Deployment, other: Deployment) -> None:
+    """Both machines hold the same KV cache. Raises InputError for traffic.decode_deployment."""
     if one.model != other.model or one.formats.kv != other.formats.kv:
         message = "is of another model, or keeps its KV cache in another format"
         raise InputError(message, key="traffic.decode_deployment")

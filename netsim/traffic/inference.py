@@ -50,6 +50,7 @@ from netsim.params import REQUIRED, Param
 from netsim.traffic import _ranks
 from netsim.traffic._inference_phases import DECODE, PHASES, PREFILL, Batches
 from netsim.traffic._inference_steps import BLOCKS, KINDS, Done, Phase, Steps
+from netsim.traffic._serving_machines import check_same_cache
 from netsim.units import format_time
 
 AFTER, LAYERS = HAND_OVERS = ("after", "layers")
@@ -58,6 +59,9 @@ BESIDE, BEFORE = ("beside", "before")
 SPLIT = "split"
 NONE, HALVES, PIECES = OVERLAPS = ("none", "half_batches", "pieces")
 N_PIECES = 4
+
+OF_PACKETS = ("algorithm", "channels", "chunk", "latency")
+"""Parameters of all-reduces that are sent."""
 
 TOKENS = 1500
 """Of a prompt or a context where nothing is said."""
@@ -86,10 +90,10 @@ PARAMS = [
     Param("pool_read", "choice", None, "beside by default", choices=(BESIDE, BEFORE)),
     Param("fidelity", "choice", "packets", "of all-reduces", choices=("packets", "formula")),
     Param("algorithm", "choice", None, "of them; the deployment's", choices=("auto", *ALGORITHMS)),
-    Param("channels", "count", 1, "of an all-reduce", minimum=1),
+    Param("channels", "count", None, "of an all-reduce; 1", minimum=1),
     Param("chunk", "bytes", None, "that is sent on at a time", minimum="1B"),
     Param("latency", "time", None, "of software in each step of one; the deployment's"),
-    Param("classes", "count", 0, "traffic class of messages", each=KINDS),
+    Param("classes", "count", 0, "traffic class of messages", each=KINDS, maximum=7),
     *_ranks.PARAMS,
 ]
 
@@ -136,6 +140,7 @@ def flows(
 def _check(params: Mapping[str, Any]) -> None:
     """Parameters of what is not done are not given."""
     split, pool, phase = params["phase"] == SPLIT, params["pool"] > 0, params["phase"]
+    packets = params["fidelity"] == "packets"
     decode, prefill = 'phase = "decode" or "split"', 'phase = "prefill" or "split"'
     for key, has_effect, hint in (
         ("kv", split, 'phase = "split"'),
@@ -147,6 +152,7 @@ def _check(params: Mapping[str, Any]) -> None:
         ("pool_of", pool, "a pool of 1 host or more"),
         ("pool_share", pool, "a pool of 1 host or more"),
         ("pool_read", pool, "a pool of 1 host or more"),
+        *((key, packets, 'fidelity = "packets"') for key in OF_PACKETS),
     ):
         if params[key] is not None and not has_effect:
             raise InputError("has no effect here", key=f"traffic.{key}", hint=hint)
@@ -155,6 +161,8 @@ def _check(params: Mapping[str, Any]) -> None:
     if pool and params["pool_of"] != WEIGHTS and phase == PREFILL:
         message = "prompts read no KV caches"
         raise InputError(message, key="traffic.pool_of", hint=f'"weights", or {decode}')
+    if params["pool_share"] == 0:
+        raise InputError("must be positive", key="traffic.pool_share", hint="or no pool")
 
 
 def _batches(params: Mapping[str, Any], context: TrafficContext) -> list[Batches]:
@@ -169,6 +177,7 @@ def _batches(params: Mapping[str, Any], context: TrafficContext) -> list[Batches
         if split and decodes and params["tokens"] is not None:
             n *= params["tokens"]
         length = params["context" if decodes else "prompt"] or TOKENS
+        require_room(n * MESSAGE_BYTES, what=f"{n:,} iterations", key="traffic.steps")
         found.append(
             Batches(
                 phase=phase,
@@ -180,6 +189,8 @@ def _batches(params: Mapping[str, Any], context: TrafficContext) -> list[Batches
             )
         )
         _check_room(params, found[-1])
+    if split:
+        check_same_cache(*(one.deployment for one in found))
     return found
 
 
@@ -188,7 +199,8 @@ def _deployment(params: Mapping[str, Any], key: str, context: TrafficContext) ->
     try:
         found = load_deployment(given, context.directory)
     except InputError as error:
-        raise (error.under(f"traffic.{key}") if isinstance(given, Mapping) else error) from None
+        where = f"traffic.{key}"
+        raise (error.under(where) if isinstance(given, Mapping) else error.at(key=where)) from None
     if not found.options.tp:
         where = f"traffic.{key}.options.tp"
         raise InputError("must be given", key=where, hint="how many GPUs a machine has")
@@ -235,7 +247,8 @@ def _expect(params: Mapping[str, Any], batches: Sequence[Batches]) -> None:
     n = 0
     for one in batches:
         tp = one.deployment.tp
-        sends = 1 if params["fidelity"] == "formula" else 4 * (tp - 1) * params["channels"]
+        channels = params["channels"] or 1
+        sends = 1 if params["fidelity"] == "formula" else 4 * (tp - 1) * channels
         blocks = one.lengths.size * one.layers * BLOCKS * one.rows.size * one.pieces
         n += params["machines"] * tp * blocks * (1 + sends)
     require_room(n * MESSAGE_BYTES, what=f"about {n:,} operations", key="traffic.layers")
@@ -246,7 +259,7 @@ def _how(params: Mapping[str, Any], batches: Batches, context: TrafficContext) -
     return How(
         algorithm=params["algorithm"] or deployment.options.all_reduce,
         chunk_bytes=params["chunk"],
-        channels=params["channels"],
+        channels=params["channels"] or 1,
         latency_ps=deployment.costs.step_latency if latency is None else latency,
         rate_bps=context.host_rate_bps,
     )

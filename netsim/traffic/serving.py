@@ -35,7 +35,13 @@ from netsim.model.serving import DECODE, LOG, MIXED, PREFILL, ROLES, Requests
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.serving import machine, slots
-from netsim.serving.all_reduces import Slots, flows_of_slot, left_out_ps, reduces_merged
+from netsim.serving.all_reduces import (
+    Slots,
+    check_slots,
+    flows_of_slot,
+    left_out_ps,
+    reduces_merged,
+)
 from netsim.serving.changes import changes_of, check_shrunk
 from netsim.serving.dispatch import DISPATCH
 from netsim.serving.failures import FAILURE_PARAMS, failures_of
@@ -143,6 +149,7 @@ def flows(
     if listed and len(outages):
         message = "a machine that fails cannot give up an all-reduce that is under way"
         raise InputError(message, key="traffic.all_reduces", hint='"formula"')
+    check_slots(plan, listed, params["token_budget"] if params["chunked"] else None)
     load = workload_of(plan, groups, network.n_hosts, sending, changes_of(outages))
     return replace(load, notes=(*drawn.notes, *_notes(groups, listed)))
 

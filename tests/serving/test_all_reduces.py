@@ -116,10 +116,32 @@ def test_machines_share_a_network_and_are_served(tmp_path: Path) -> None:
 
 
 def test_a_run_that_needs_more_slots_says_so(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"no slot is left for this iteration: traffic.slots"):
-        Served(tmp_path, [(0, 10, 9)], machines=1, slots=8, **PACKETS)
-    run = Served(tmp_path, [(0, 10, 9)], machines=1, slots=9, **PACKETS)
+    asked, given = [(0, 10, 4), (9_000, 10, 5)], {"machines": 1, **PACKETS}
+    with pytest.raises(RunError, match=r"are over: more traffic.slots are needed"):
+        Served(tmp_path, asked, slots=8, **given)
+    run = Served(tmp_path, asked, slots=9, **given)
     all_served_once(run.plan, run)
+
+
+@pytest.mark.parametrize(
+    ("given", "asked", "need"),
+    [
+        ({"machines": 1}, [(0, 10, 9)], 9),
+        ({"machines": 1, "token_budget": 5}, [(0, 11, 9)], 11),
+        ({**HALVES, "token_budget": 5}, [(0, 10, 1), (0, 11, 1), (0, 9, 2)], 6),
+        ({"machines": 1, "token_budget": 5, "chunked": False}, [(0, 11, 3)], 3),
+        ({"machines": 2}, [(0, 10, 4), (0, 10, 6), (0, 10, 5)], 6),
+        (HALVES, [(0, 10, 9)], 8),
+        ({**HALVES, "token_budget": 2}, [(0, 9, 3)], 5),
+    ],
+)
+def test_slots_that_cannot_do_are_refused_beforehand(
+    tmp_path: Path, given: Any, asked: Any, need: int
+) -> None:
+    message = rf"traffic.slots: {need - 1:,} iterations are listed, and .* takes {need} at the"
+    with pytest.raises(InputError, match=message):
+        Served(tmp_path, asked, slots=need - 1, **given, **PACKETS)
+    all_served_once((run := Served(tmp_path, asked, slots=need, **given, **PACKETS)).plan, run)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,9 @@ def deployed(tp: int = 4, **costs: Any) -> dict[str, Any]:
     return {"model": MODEL, "machine": "h100", "options": {"tp": tp}, "costs": given}
 
 
+OTHER = {**deployed(), "formats": {"kv": "fp16"}}
+
+
 def inference(n_hosts: int, tp: int = 4, **given: Any) -> Workload:
     return made("inference", n_hosts, **{"deployment": deployed(tp), **given})
 
@@ -179,10 +182,12 @@ def test_half_batches_hide_the_shorter_of_computing_and_network() -> None:
 
 @pytest.mark.parametrize("fidelity", ["packets", "formula"])
 def test_pieces_hide_all_but_the_last_all_reduce_of_a_block(fidelity: str) -> None:
-    given: dict[str, Any] = {"prompt": 512, "algorithm": "direct", "fidelity": fidelity}
-    given |= {"deployment": deployed(layer_overhead="200us"), "overlap": "pieces"}
+    given: dict[str, Any] = {"prompt": 512, "fidelity": fidelity, "overlap": "pieces"}
+    given |= {"deployment": deployed(layer_overhead="200us")}
     if fidelity == "formula":
         given |= {"phase": "split", "tokens": 0}  # caches are packets
+    else:
+        given |= {"algorithm": "direct"}
     load = inference(8 if fidelity == "formula" else 4, pieces=8, **given)
     cost = iteration_cost(load_deployment(given["deployment"]))
     times = run_alone(load, lambda *_: RATE)
@@ -264,11 +269,16 @@ def test_weights_of_a_pool_are_those_of_the_layers() -> None:
         ({"machines": 3}, "traffic.machines: 12 GPUs and hosts of a pool, and there are 8 hosts"),
         ({"overlap": "half_batches"}, "traffic.batch.prefill: a batch of 1 has no halves"),
         ({"fidelity": "formula"}, "nothing is sent"),
+        ({"fidelity": "formula", "chunk": "4KB"}, "traffic.chunk: has no effect here (fidelity ="),
+        ({"phase": "decode", "pool": 2, "pool_share": 0.0}, "traffic.pool_share: must be positive"),
+        ({"steps": 2**31 - 1}, "traffic.steps: 2,147,483,647 iterations need about 859GB"),
+        ({"classes": 8}, "traffic.classes: 8 is too large (at most 7)"),
+        ({"phase": "split", "decode_deployment": OTHER}, "traffic.decode_deployment: is of anot"),
         ({"algorithm": "in_network"}, "traffic.algorithm"),
         ({"phase": "decode", "batch": {"decode": 10**7}}, "traffic.batch.decode: keys and values"),
         ({"deployment": {"model": MODEL, "machine": "h100"}}, "traffic.deployment.options.tp"),
         ({"deployment": deployed(3)}, "traffic.deployment.options.tp: 3 GPUs do not share"),
-        ({"deployment": "nothing"}, "there is no such deployment"),
+        ({"deployment": "nothing"}, "traffic.deployment: there is no such deployment"),
     ],
 )
 def test_what_is_refused(given: dict[str, Any], text: str) -> None:
