@@ -27,16 +27,22 @@ FIRST, BETWEEN = "time to first token", "time between tokens"
 OBJECTIVES = {FIRST: "ttft_ps", BETWEEN: "tbt_ps"}
 """What the panels show, and what of an objective, and of the summary, that is."""
 
+OBJECTIVE, CAME = "objective", "all that came"
+"""What dotted lines are."""
+
 
 def draw(results: Sequence[Result]) -> Figure:
     """Curves over the rate if the results have several of these, else distributions.
 
-    Raises InputError if a result is not of a serving run.
+    Raises InputError if a result is not of a serving run, or none has the first token of a request.
     """
     for result in results:
         if "serving" not in result.summary:
             hint = 'a run with [traffic] kind = "serving"'
             raise InputError("serves no requests", file=str(result.path), hint=hint)
+    if not any(len(_first_tokens(result)[0]) for result in results):
+        message = "no request had its first token as the run ended"
+        raise InputError(message, file=str(results[0].path))
     rates = {pool.resolved(result, RATE) for result in results}
     return _over_rate(results) if len(rates) > 1 else _distributions(results)
 
@@ -75,7 +81,8 @@ def _distributions(results: Sequence[Result]) -> Figure:
         axes.set_ylim(0, 1.02)
         _long_tail(axes, "x", [values for values, _ in found])
     figure.suptitle(pool.title(results), fontsize="medium")
-    style.legend(figure, panels[0], style.OUTSIDE)
+    named = panels[0] if _objectives(results, OBJECTIVES[FIRST]) else panels[1]
+    style.legend(figure, named, style.OUTSIDE)
     return figure
 
 
@@ -128,7 +135,9 @@ def _over_rate(results: Sequence[Result]) -> Figure:
         sweeps.line(panels[2], list(points), list(points.values()), look, curve.label)
     came = _by_rate(results, lambda s: s["offered_per_s"], 1.0)
     every = [point.mean for point in came.values()]
-    panels[2].plot(list(came), every, color=style.IDEAL, linestyle=":", label="all that came")
+    stated = any(_objectives(results, key) for key in OBJECTIVES.values())
+    label = f"of times: the {OBJECTIVE}; of goodput: {CAME}" if stated else CAME
+    panels[2].plot(list(came), every, color=style.IDEAL, linestyle=":", label=label)
     panels[2].set_ylabel("goodput (requests/s)")
     for axes in panels:
         axes.set_xlabel("requests that come (1/s)")
@@ -158,8 +167,9 @@ def _objectives(results: Sequence[Result], key: str) -> set[int]:
 
 def _limits(axes: Axes, which: str, limits: Iterable[int], scale: float) -> None:
     draw_line = axes.axvline if which == "x" else axes.axhline
-    for limit in limits:
-        draw_line(limit / scale, color=style.IDEAL, linestyle=":", linewidth=1.2)
+    for nth, limit in enumerate(sorted(limits)):
+        label = "" if nth else OBJECTIVE
+        draw_line(limit / scale, color=style.IDEAL, linestyle=":", linewidth=1.2, label=label)
 
 
 def _long_tail(axes: Axes, which: str, values: Sequence[Any]) -> None:

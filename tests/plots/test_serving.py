@@ -73,6 +73,13 @@ def test_distributions_of_one_load() -> None:
     assert points(between, "ndp") == [(60, 0.4), (80, 0.6), (160, 0.8), (200, 1.0)]
     limits = [one for one in first.get_lines() if one.get_linestyle() == ":"]
     assert [one.get_xdata()[0] for one in limits] == [230]
+    assert names(figure) == ["ndp", "roce", "objective"]
+    assert names(serving.draw([result("ndp", tbt_ps=150)])) == ["ndp", "objective"]
+    assert names(serving.draw([result("ndp")])) == ["ndp"]
+
+
+def names(figure: Any) -> list[str]:
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
 
 def test_seeds_are_pooled() -> None:
@@ -86,7 +93,9 @@ def test_curves_over_the_rate() -> None:
         for transport in ("ndp", "roce")
         for rate, slower in ((1.0, 1), (2.0, 2))
     ]
-    first, between, goodput = serving.draw(every).axes[:3]
+    figure = serving.draw(every)
+    assert names(figure)[-1] == "of times: the objective; of goodput: all that came"
+    first, between, goodput = figure.axes[:3]
     assert points(first, "roce") == [(1.0, 250), (2.0, 650)]
     assert points(between, "ndp") == [(1.0, 200), (2.0, 400)]
     (low, one), (high, other) = points(goodput, "ndp")
@@ -108,6 +117,10 @@ def test_other_results_are_refused() -> None:
     other.summary = {}
     with pytest.raises(InputError, match="serves no requests"):
         serving.draw([result(), other])
+    early = result()
+    early.requests = early.requests.with_columns(ttft_ps=pl.lit(None, pl.Int64))
+    with pytest.raises(InputError, match="here: no request had its first token as the run ended"):
+        serving.draw([early])
 
 
 def test_a_timeline_has_the_iterations() -> None:
