@@ -110,6 +110,8 @@ class ServingPlan:
         kv_first_flow, kv_flows: int64[n], the flows of each request's KV cache: the number of the
             first, and how many there are, one behind the other; 0 flows where nothing is sent.
         all_reduces: "formula", or "packets" if they are sent.
+        expected_ps: when all requests would be done by the router's estimate, with no network but
+            that of iterations, and no failures; 0: it has none.
     """
 
     machines: Machines
@@ -124,6 +126,7 @@ class ServingPlan:
     kv_first_flow: NDArray[np.int64]
     kv_flows: NDArray[np.int64]
     all_reduces: str
+    expected_ps: int = 0
 
     def moved(self, first_flow: int) -> ServingPlan:
         """The same plan in a workload in which its flows are numbered from `first_flow` on."""

@@ -167,7 +167,10 @@ def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
     else:
         parts.append("no retransmissions")
     if scenario.load.program is not None:
-        parts.append("no time for what the program has hosts do")
+        if scenario.load.serving is None:
+            parts.append("no time for what the program has hosts do")
+        else:
+            parts.append("requests are served for as long as their router expects")
         if program_of(scenario.load.program.use).resizes:
             parts.append("flows as long as the traffic lists them, of which the program sets sizes")
     if scenario.faults is not None:

@@ -115,7 +115,8 @@ def work(point: Point, scenario: Scenario) -> Work:
 
     The simulated time is taken to be what the busiest link needs for its bytes while it is there,
     or the last flow's start, its time alone and a wait for its circuit (for all turns, if circuits
-    follow the workload), and what the longest chain of tasks takes, if that is later.
+    follow the workload), and what the longest chain of tasks takes, or the router of a serving run
+    expects, if that is later.
     """
     network, flows = scenario.network, scenario.flows
     packets = packet_counts(flows.size_bytes, point.packets)
@@ -127,6 +128,8 @@ def work(point: Point, scenario: Scenario) -> Work:
     last_ps = int(flows.start_ps.max(initial=0)) + longest_ps
     if scenario.load.tasks is not None:
         last_ps = max(last_ps, _chain_ps(point, scenario, scenario.load.tasks))
+    if scenario.load.serving is not None:
+        last_ps = max(last_ps, scenario.load.serving.expected_ps)
     last_ps += longest_period_ps(network.circuits)
     if network.circuits is not None and network.circuits.steering is not None:
         last_ps += network.circuits.steering.turns_ps

@@ -145,12 +145,14 @@ def plan_of(
     if first.role == MIXED:
         work = work + _decode_work(first, requests, rules.max_batch)
     given = dispatch(rules.dispatch, requests.arrival_ps, work, first.n, rng)
+    expected_ps = max(int(given.done_ps.max()), _alone_ps(groups, first, requests))
     second = np.full(len(requests), -1, np.int32)
     if DECODE in groups:
         later = np.flatnonzero(requests.output_tokens > 1)
         work = _decode_work(groups[DECODE], requests, rules.max_batch)
         to = dispatch(rules.dispatch, given.done_ps[later], work[later], groups[DECODE].n, rng)
         second[later] = first.n + to.machine
+        expected_ps = max(expected_ps, int(to.done_ps.max(initial=0)))
     known = [groups.get(role) for role in range(len(ROLES))]
     costs = [None if group is None else group.cost for group in known]
     nothing = np.zeros(len(requests), np.int64)
@@ -167,7 +169,16 @@ def plan_of(
         kv_first_flow=nothing,
         kv_flows=nothing,
         all_reduces=rules.all_reduces,
+        expected_ps=expected_ps,
     )
+
+
+def _alone_ps(groups: Mapping[int, Group], first: Group, requests: Requests) -> int:
+    """When the last request would be done if each had its machines for itself."""
+    cost, longest = groups.get(DECODE, first).cost, requests.prompt_tokens + requests.output_tokens
+    token_ps = iteration_ps(cost, 1, 0, 1, int(longest.mean()))
+    takes = _prompt_work(first, requests) + (requests.output_tokens - 1) * token_ps
+    return int((requests.arrival_ps + takes).max())
 
 
 def _room(group: Group | None) -> int:

@@ -102,3 +102,19 @@ def test_assumptions_say_what_differs_between_points():
     assert "sent again" in texts[0]
     assert "random paths" in texts[0]
     assert "no retransmissions" in texts[1]
+
+
+def test_serving_takes_as_long_as_its_router_expects():
+    small = ["traffic.kv=after"]
+    # 675 ms were simulated.
+    assert todo_of("serving_small", small).simulated_ps == pytest.approx(675e9, rel=0.05)
+    # A prompt takes 20.7 ms; a token alone 2.6 ms, of which there are 1,999 behind the first.
+    alone = todo_of("serving_small", [*small, "traffic.requests=1", "traffic.output=2000"])
+    assert alone.simulated_ps == pytest.approx(20.7e9 + 1999 * 2.57e9, rel=0.05)
+    # Thrice what the prefill machines can do.
+    busy = todo_of("serving_small", [*small, "traffic.requests=300", "traffic.rate=300"])
+    assert busy.simulated_ps == pytest.approx(150 * 20.7e9, rel=0.1)
+    point = point_of("serving_small", small)
+    told = estimate_scenario(point, prepare(point)).assumptions
+    assert "requests are served for as long as their router expects" in told
+    assert "no time" not in told
