@@ -77,6 +77,13 @@ class Batches:
         tokens = rows * int(length) if self.phase == PREFILL else rows
         return self._times_ps(cost, rows, int(length))[0], network_ps(cost, tokens)
 
+    def most(self, length: int) -> tuple[float, int]:
+        """Of an iteration over such lengths, all layers and the whole batch at once: the bytes of
+        keys and values of all GPUs, copies as well, and the picoseconds of computing."""
+        rows, copies = int(self.rows.sum()), self.deployment.kv_share * self.deployment.tp
+        time_ps = self._times_ps(iteration_cost(self.deployment), rows, length)[0]
+        return copies * kv_bytes_of_token(self.deployment) * rows * length, time_ps
+
     def kv_bytes(self) -> Ints:
         """int64[parts]: keys and values of a part, in the layers that are simulated, at first."""
         every = kv_bytes_of_token(self.deployment) * self.rows * self.lengths[0]
@@ -104,22 +111,37 @@ class Batches:
         """`Phase.compute_ps`: an iteration's time in equal layers, and in each its two blocks.
 
         Attention takes that of its pairs and contexts, and of the rest as much as of the matrices'
-        parameters are its own. What software adds to an iteration is added once, to the first part.
+        parameters are its own. Each part launches all layers, and so does each piece. What is of an
+        iteration is there once: what software adds to it and to a request is in the first part, and
+        what is lacking to its floor in all parts alike.
         """
         model = self.deployment.model
         known = parameters(model)
         matrices = known.active - known.embedding - known.head
         share = model.layers * attention_parameters(model) / matrices
-        found = np.empty((self.rows.size, self.lengths.size, BLOCKS * self.layers), np.int64)
-        for part, rows in enumerate(self.rows.tolist()):
-            own = cost if part == 0 else cost._replace(iteration_ps=0.0)
-            for k, length in enumerate(self.lengths.tolist()):
-                whole, rest = self._times_ps(own, rows, length)
+        parts = self.rows.size
+        found = np.empty((parts, self.lengths.size, BLOCKS * self.layers), np.int64)
+        layer = np.arange(self.layers)[:, None]
+        for k, length in enumerate(self.lengths.tolist()):
+            # [2, parts]: whole, and rest
+            times = np.array([self._part_ps(cost, part, length) for part in range(parts)]).T
+            if self.phase == PREFILL:
+                lacking = np.maximum(0, round(cost.prompt_floor_ps) - times.sum(1))
+                times += cut(lacking, parts)
+            for part, (whole, rest) in enumerate(times.T.tolist()):
                 attention = whole - rest + share * rest
-                layer = np.arange(self.layers)[:, None]
                 ends = (layer * whole + np.array([attention, whole])) / self._of
                 found[part, k] = np.diff(np.rint(ends).astype(np.int64).reshape(-1), prepend=0)
         return found
+
+    def _part_ps(self, cost: IterationCost, part: int, length: int) -> tuple[int, int]:
+        """`_times_ps` of a part by itself, without the floor of the iteration."""
+        own = cost._replace(prompt_floor_ps=0.0, layers_ps=cost.layers_ps * self.pieces)
+        if part:
+            own = own._replace(iteration_ps=0.0)
+            if self.phase == PREFILL:
+                own = own._replace(sequence_ps=0.0)
+        return self._times_ps(own, int(self.rows[part]), length)
 
     def _times_ps(self, cost: IterationCost, rows: int, length: int) -> tuple[int, int]:
         """Picoseconds of computing in an iteration: all, and without attention's own part."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from netsim.model.job_steps import JobSteps
 from netsim.operations import How, Operations
+from netsim.serving.shares import shares
 
 Ints = NDArray[np.int64]
 
@@ -155,13 +156,14 @@ class Steps:
         phase, done = prefill
         to, then = decode
         self.kinds.add(KV)
-        src, dst, m = _ends(phase.tp, to.tp)
+        share = shares(phase.tp, to.tp)
+        src, dst = share.source, share.sink
         for part in range(len(phase.compute_ps)):
             pieces = phase.layers if per_layer else 1
-            # [n, pieces, machines, m]
+            # [n, pieces, machines, len(share)]
             before = done.computed[part][:, ::BLOCKS] if per_layer else done.reduced[part][:, -1:]
-            size = _bytes(cut(int(n_bytes[part]), pieces), m)[None, :, None]
-            shape = (len(phase.step), pieces, len(phase.ranks), m)
+            size = share.sizes(n_bytes[part : part + 1], pieces)[:, :, None]
+            shape = (len(phase.step), pieces, len(phase.ranks), len(share))
             sent, received = self.ops.send(
                 np.broadcast_to(phase.ranks[:, src], shape),
                 np.broadcast_to(to.ranks[:, dst], shape),
@@ -189,15 +191,16 @@ class Steps:
         """
         phase, done = of
         self.kinds |= {CONTROL, POOL}
-        src, dst, m = _ends(pool.size, phase.tp)
+        share = shares(pool.size, phase.tp)
+        dst, m = share.sink, len(share)
         n, layers, k = len(phase.step), phase.layers, len(phase.ranks)
         shape = (n, layers, k, m)
         asker = np.broadcast_to(phase.ranks[:, dst], shape)
         # Machines begin with different ones of the pool.
-        holder = pool[(src + np.arange(k)[:, None] * m) % pool.size]
+        holder = pool[(share.source + np.arange(k)[:, None] * m) % pool.size]
         holder = np.broadcast_to(holder, shape)
         asks, asked = self.ops.send(asker, holder, REQUEST_BYTES, kind=CONTROL)
-        size = _bytes(layer_bytes, m).reshape(n, layers, 1, m)
+        size = share.sizes(layer_bytes, 1).reshape(n, layers, 1, m)
         sent, received = self.ops.send(holder, asker, np.broadcast_to(size, shape), kind=POOL)
         for made in (asks, asked, sent, received):
             self._note(made, phase.step)
@@ -233,21 +236,8 @@ def _labels(shape: tuple[int, ...]) -> list[str]:
     return found
 
 
-def _ends(sources: int, destinations: int) -> tuple[Ints, Ints, int]:
-    """Which source sends to which destination, so that each has about as many: as many messages as
-    the larger of both, and their number."""
-    m = max(sources, destinations)
-    number = np.arange(m)
-    return number * sources // m, number * destinations // m, m
-
-
 def cut(whole: int | Ints, parts: int) -> Ints:
     """int64[..., parts]: a number in parts as equal as they can be."""
     each = np.asarray(whole, np.int64)[..., None]
     found: Ints = each // parts + (np.arange(parts) < each % parts)
     return found
-
-
-def _bytes(whole: int | Ints, parts: int) -> Ints:
-    """The same of bytes: a message has one at least."""
-    return np.maximum(1, cut(whole, parts))

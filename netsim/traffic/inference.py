@@ -9,8 +9,9 @@ behind each of them all GPUs of the machine add up what they have: an all-reduce
 
 With `phase = "split"` there are as many machines of each phase, prefill machines first, and machine
 k of these hands over the KV cache of its prompts to machine k of the others, behind the iteration
-or layer by layer (`kv`), kind kv: each head once, in as many messages as there are GPUs in the
-larger of both. A step is an iteration of each prefill machine and `tokens` iterations of each
+or layer by layer (`kv`), kind kv: each head once, in a message for each two GPUs whose even shares
+of it have something in common, which are as many as there are GPUs in the larger of both where the
+smaller divides it. A step is an iteration of each prefill machine and `tokens` iterations of each
 decode machine, which in the next step wait for what is handed over in this one. With `tokens = 0`
 decode machines do nothing but receive.
 
@@ -18,7 +19,8 @@ With `overlap = "half_batches"` the batch is cut in two, and one half computes w
 of the other one is under way, or their all-reduces share the network. Both halves read all weights.
 With "pieces" each block is computed in so many `pieces`, one behind the other, and what one has is
 added up while the next ones compute, as by kernels that send what is done; the next block waits for
-all of it.
+all of it. Halves and pieces are launched each (`layer_overhead`); an iteration's own overhead, that
+of a request and the least time of an iteration with prompts count once.
 
 With a `pool` each layer begins with reading, from so many hosts behind those of the machines, the
 `pool_share` of its KV cache or of its weights (`pool_of`), kind pool: asked for by a small message,
@@ -43,6 +45,7 @@ from netsim.collectives import ALGORITHMS
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.inference import Deployment, kv_capacity_tokens, load_deployment
+from netsim.limits import HORIZON_PS, TRAFFIC_BYTES
 from netsim.memory import require_room
 from netsim.network import Network
 from netsim.operations import How
@@ -75,7 +78,7 @@ PARAMS = [
     Param("phase", "choice", PREFILL, "what machines do", choices=(*PHASES, SPLIT)),
     Param("machines", "count", 1, "of each phase", minimum=1),
     Param("steps", "count", 1, "one after the other", minimum=1),
-    Param("batch", "count", 1, "prompts or sequences of an iteration", minimum=1, each=PHASES),
+    Param("batch", "count", None, "prompts or sequences at once; 1", minimum=1, each=PHASES),
     Param("prompt", "count", None, "tokens of each prompt; 1500", minimum=1),
     Param("context", "count", None, "tokens before each sequence's next one; 1500", minimum=1),
     Param("grows", "bool", False, "whether that is one more in each iteration"),
@@ -158,7 +161,13 @@ def _check(params: Mapping[str, Any]) -> None:
             raise InputError("has no effect here", key=f"traffic.{key}", hint=hint)
     if params["grows"] and phase == PREFILL:
         raise InputError("has no effect here", key="traffic.grows", hint=decode)
-    if pool and params["pool_of"] != WEIGHTS and phase == PREFILL:
+    for other, value in params["batch"].items():
+        # One number is that of both.
+        if not split and phase != other and value not in (None, params["batch"][phase]):
+            hint = f'batch.{phase}, or phase = "{other}" or "split"'
+            raise InputError("has no effect here", key=f"traffic.batch.{other}", hint=hint)
+    decodes = phase == DECODE or (split and params["tokens"] != 0)
+    if pool and params["pool_of"] != WEIGHTS and not decodes:
         message = "prompts read no KV caches"
         raise InputError(message, key="traffic.pool_of", hint=f'"weights", or {decode}')
     if params["pool_share"] == 0:
@@ -209,7 +218,7 @@ def _deployment(params: Mapping[str, Any], key: str, context: TrafficContext) ->
 
 def _rows(params: Mapping[str, Any], phase: str) -> NDArray[np.int64]:
     """The batch of a phase, or its two halves."""
-    rows = params["batch"][phase]
+    rows = params["batch"][phase] or 1
     if params["overlap"] != HALVES:
         return np.array([rows])
     if rows < 2:
@@ -228,8 +237,15 @@ def _layers(params: Mapping[str, Any], deployment: Deployment) -> int:
 
 
 def _check_room(params: Mapping[str, Any], batches: Batches) -> None:
-    """Keys and values of a batch have to fit, but for what a pool holds."""
-    tokens = int(batches.rows.sum() * batches.lengths.max(initial=0))
+    """Keys and values of a batch have to fit, but for what a pool holds, and their numbers too."""
+    key = f"traffic.batch.{batches.phase}"
+    longest = int(batches.lengths.max(initial=0))
+    tokens = int(batches.rows.sum()) * longest
+    n_bytes, time_ps = batches.most(longest)
+    if n_bytes >= TRAFFIC_BYTES or time_ps >= HORIZON_PS:
+        message = f"keys and values of {tokens:,} tokens are more than can be simulated"
+        hint = f"{n_bytes:.3g} bytes, an iteration of {time_ps / 1e12:.3g} s"
+        raise InputError(message, key=key, hint=hint)
     share = 1.0
     if params["pool"] and params["pool_of"] != WEIGHTS and batches.phase == DECODE:
         share -= 1.0 if params["pool_share"] is None else params["pool_share"]
@@ -237,7 +253,7 @@ def _check_room(params: Mapping[str, Any], batches: Batches) -> None:
     if tokens * share > most:
         raise InputError(
             f"keys and values of {tokens:,} tokens do not fit beside the weights",
-            key=f"traffic.batch.{batches.phase}",
+            key=key,
             hint=f"{most:,} tokens do: a smaller batch, or more GPUs",
         )
 

@@ -134,6 +134,30 @@ def test_caches_are_handed_over_whole_and_take_their_closed_form(tp: int, decode
     assert begin.max() <= end.max()
 
 
+@pytest.mark.parametrize(("tp", "decode_tp"), [(4, 6), (6, 4)])
+def test_every_gpu_hands_over_its_share_where_numbers_do_not_divide(
+    tp: int, decode_tp: int
+) -> None:
+    sides = {
+        name: {**deployed(n), "model": {**MODEL, "hidden": 1536, "heads": 12, "kv_heads": 12}}
+        for name, n in (("deployment", tp), ("decode_deployment", decode_tp))
+    }
+    how = {"phase": "split", "tokens": 0, "fidelity": "formula", "prompt": 512, "kv": "layers"}
+    flows = inference(10, **sides, **how).flows
+    n_bytes = kv_bytes_of_token(load_deployment(sides["deployment"])) * 512
+    for gpus, n in ((flows.src, tp), (flows.dst - tp, decode_tp)):
+        assert np.bincount(gpus, flows.size_bytes).tolist() == [n_bytes / n] * n
+    assert len(flows) == 4 * (4 + 6 - 2)
+
+
+def test_a_pool_is_read_alike_where_numbers_do_not_divide() -> None:
+    load = inference(10, phase="decode", pool=6, context=1200)
+    read = of_kind(load, "pool")
+    n_bytes = load.flows.size_bytes[read]
+    for ends, n in ((load.flows.src[read] - 4, 6), (load.flows.dst[read], 4)):
+        assert np.bincount(ends, n_bytes).tolist() == [n_bytes.sum() / n] * n
+
+
 def test_caches_layer_by_layer_go_beside_the_layers_behind() -> None:
     given = {"phase": "split", "tokens": 0, "prompt": 512}
     times = {}
@@ -195,12 +219,36 @@ def test_pieces_hide_all_but_the_last_all_reduce_of_a_block(fidelity: str) -> No
     if fidelity == "formula":
         reduce_ps = round(cost.reduced_row_ps * 512 / 8)
     over = times.span(times.rows("all_reduce"))[1].max()
-    assert over == pytest.approx(compute_ps(cost, **PREFILL_ROWS) + 8 * reduce_ps, abs=16)
+    launched = cost._replace(layers_ps=8 * cost.layers_ps)
+    assert over == pytest.approx(compute_ps(launched, **PREFILL_ROWS) + 8 * reduce_ps, abs=16)
     if fidelity == "packets":
         assert load.flows.size_bytes.sum() == 8 * 2 * 3 * all_reduce_bytes(cost, 512)
     else:
         assert load.flows.size_bytes.sum() == 512 * 4 * 2 * 512
         assert load.flows.size_bytes.size == 4 * 8
+
+
+@pytest.mark.parametrize("floor", ["1ms", "24ms"])
+@pytest.mark.parametrize("overlap", ["none", "half_batches", "pieces"])
+def test_what_is_launched_again_costs_again_and_nothing_else(overlap: str, floor: str) -> None:
+    costs = {"preset": "h100_vllm", "iteration_overhead": "7ms", "prompt_floor": floor}
+    given: dict[str, Any] = {"deployment": {**deployed(), "costs": costs}, "overlap": overlap}
+    given |= {"pieces": 3} if overlap == "pieces" else {}
+    load = inference(4, prompt=128, batch={"prefill": 2}, **given)
+    rows = run_alone(load).rows("compute")
+    assert load.operations is not None
+    begin, end = run_alone(load).span(rows[load.operations.rank[rows] == 0])
+    cost = iteration_cost(load_deployment(given["deployment"]))
+    bare, pairs = cost._replace(prompt_floor_ps=0), prompt_pairs(True, 0, 128)
+    if overlap == "half_batches":
+        halves = 2 * compute_ps(bare, 128, pairs, 0, 0)
+        own = halves - int(cost.iteration_ps + cost.sequence_ps)
+    else:
+        launches = 3 if overlap == "pieces" else 1
+        launched = bare._replace(layers_ps=launches * cost.layers_ps)
+        own = compute_ps(launched, 256, 2 * pairs, 0, 0)
+    assert (own > cost.prompt_floor_ps) == (floor == "1ms")
+    assert (end - begin).sum() == pytest.approx(max(own, cost.prompt_floor_ps), abs=2)
 
 
 def test_a_context_grows_by_one_token_in_each_iteration() -> None:
@@ -263,8 +311,14 @@ def test_weights_of_a_pool_are_those_of_the_layers() -> None:
         ({"pool_share": 0.5}, "traffic.pool_share: has no effect here"),
         ({"phase": "decode", "prompt": 100}, "traffic.prompt: has no effect here"),
         ({"pieces": 2}, "traffic.pieces: has no effect here"),
+        ({"batch": {"decode": 2}}, "traffic.batch.decode: has no effect here (batch.prefill, or"),
+        (
+            {"phase": "decode", "pool": 1, "batch": 2**31 - 1, "context": 2**31 - 1},
+            "traffic.batch.decode: keys and values of 4,611,686,014,132,420,609 tokens are more",
+        ),
         ({"grows": True}, "traffic.grows: has no effect here"),
         ({"pool": 1}, "traffic.pool_of: prompts read no KV caches"),
+        ({"phase": "split", "tokens": 0, "pool": 1}, "traffic.pool_of: prompts read no KV caches"),
         ({"layers": 5}, "traffic.layers: deployment has 4 layers"),
         ({"machines": 3}, "traffic.machines: 12 GPUs and hosts of a pool, and there are 8 hosts"),
         ({"overlap": "half_batches"}, "traffic.batch.prefill: a batch of 1 has no halves"),
