@@ -24,7 +24,7 @@ WORST = {"ttft": "ttft_ps", "tbt": "tbt_max_ps"}
 """What may stand for a number: the request with the largest of a column of requests.parquet."""
 
 GAPS = 5
-"""So many of the longest gaps are shown."""
+"""So many of the longest gaps are shown without --limit."""
 
 SAID = {
     "queueing": "waiting for prefill",
@@ -52,7 +52,7 @@ def show_request(result: Result, text: str, outputs: Outputs) -> None:
     show(story_table(story))
     gaps = story.gaps()
     if len(gaps):
-        show(gap_table(gaps))
+        show(gap_table(gaps, outputs.limit))
     for line in hints(story):
         click.echo(line)
 
@@ -129,9 +129,9 @@ def _mean(row: Mapping[str, Any], name: str) -> str:
     return number(row[name] / row["iterations"]) if row["iterations"] else "-"
 
 
-def gap_table(gaps: pl.DataFrame) -> Wide:
-    """The longest gaps between tokens, and what they are made of; the median beside them."""
-    longest = gaps.sort("gap_ps", descending=True, maintain_order=True).head(GAPS)
+def gap_table(gaps: pl.DataFrame, limit: int = GAPS) -> Wide:
+    """The longest gaps between tokens (0: all), and what they are made of; the median beside."""
+    longest = gaps.sort("gap_ps", descending=True, maintain_order=True).head(limit or len(gaps))
     median = gaps.sort("gap_ps")[(len(gaps) - 1) // 2]
     rows = [*longest.iter_rows(named=True), *median.iter_rows(named=True)]
     names = [*(f"token {row['token']}" for row in rows[:-1]), f"median, token {rows[-1]['token']}"]

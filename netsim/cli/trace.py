@@ -50,9 +50,7 @@ SHOWN = tuple(name for name in EVENTS if name != "create")
 @click.option(
     "--limit",
     type=click.IntRange(0),
-    default=LIMIT,
-    show_default=True,
-    help="Lines of events, or of the path, to print; 0 is all.",
+    help=f"Lines of events or of the path to print, {LIMIT} by default, or gaps; 0 is all.",
 )
 @click.option("--csv", type=click.Path(path_type=Path, dir_okay=False), help="Write all as CSV.")
 @click.option(
@@ -82,7 +80,7 @@ def command(
     seq: str | None,
     events: str | None,
     fields: str | None,
-    limit: int,
+    limit: int | None,
     csv: Path | None,
     parquet: Path | None,
     plot: str | None,
@@ -110,11 +108,13 @@ def command(
     if request is not None:
         given = {"flow": flow, "critical": critical or None, "step": step, "from": since}
         given |= {"until": until, "seq": seq, "events": events, "fields": fields, "plot": plot}
-        _alone("request", given)
-        from netsim.cli.request import show_request
+        _alone("request", given | {"directory": directory})
+        from netsim.cli.request import GAPS, show_request
 
-        show_request(loaded, request, Outputs(limit, csv, parquet, quiet))
+        gaps = GAPS if limit is None else limit
+        show_request(loaded, request, Outputs(gaps, csv, parquet, quiet))
         return
+    lines = LIMIT if limit is None else limit
     since_ps = parse_time_ps(since) if since else 0
     if critical or flow is None:
         given = {"flow": flow, "until": until, "seq": seq, "events": events, "fields": fields}
@@ -122,7 +122,7 @@ def command(
         _check_critical(critical, given)
         from netsim.cli.critical import show_critical
 
-        outputs = Outputs(limit, csv, parquet, quiet)
+        outputs = Outputs(lines, csv, parquet, quiet)
         show_critical(loaded, since_ps, step, directory, outputs)
         return
     if step is not None:
@@ -143,7 +143,7 @@ def command(
         click.echo(save(draw(trace, chosen, _state(trace, fields)), path))
     if not quiet:
         if plot is None and not csv and not parquet:
-            print_events(chosen, wanted, _state(trace, fields), limit)
+            print_events(chosen, wanted, _state(trace, fields), lines)
         for line in summary(trace):
             click.echo(line)
     if interruption():

@@ -117,7 +117,7 @@ def _row(book: Book, name: str, gpu: Gpu) -> Row:
     reference_link = _link(book, reference, reference.link)
     reference_usd = _usd_without_links(book, reference) + reference_link.usd
     silicon = reference.die_mm2 / gpu.die_mm2
-    dies, defect_free, share, die_usd = _die(book, gpu)
+    dies, defect_free, share, die_usd = die_of(book, gpu)
     link, usd = _link(book, gpu, gpu.link), _usd_without_links(book, gpu)
     saved_usd = reference_usd - silicon * usd
     gpus, mtbf_hours = round(book.fleet.gpus * silicon), mtbf_of(book, gpu)
@@ -163,8 +163,8 @@ def mtbf_of(book: Book, gpu: Gpu) -> float:
     return book.failures.mtbf_hours * (book.reference.die_mm2 / gpu.die_mm2 if by_area else 1)
 
 
-def _die(book: Book, gpu: Gpu) -> tuple[int, float, float, float]:
-    """Dies on a wafer, the shares without a defect and of those sold, and the price of one."""
+def die_of(book: Book, gpu: Gpu) -> tuple[int, float, float, float]:
+    """Of a GPU: dies on a wafer, shares of them without a defect and to be sold, price of one."""
     wafer = book.wafer
     dies = dies_per_wafer(gpu.die_mm2, wafer.diameter_mm, wafer.edge_mm, wafer.scribe_mm)
     defect_free = die_yield(gpu.die_mm2, wafer.defects_per_cm2, *wafer.yield_model)
@@ -191,7 +191,7 @@ def _package_usd(book: Book, gpu: Gpu) -> float:
 
 def _usd_without_links(book: Book, gpu: Gpu) -> float:
     """USD of a GPU in its package."""
-    return _die(book, gpu)[3] + _memory_usd(book, gpu) + _package_usd(book, gpu)
+    return die_of(book, gpu)[3] + _memory_usd(book, gpu) + _package_usd(book, gpu)
 
 
 def _link(book: Book, gpu: Gpu, kind: str) -> LinkRow:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from netsim.economics.book import (
+    LEAST,
     MOST_GPUS,
     Book,
     Failures,
@@ -17,6 +18,7 @@ from netsim.economics.book import (
     Package,
     Wafer,
 )
+from netsim.economics.compare import die_of
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.inputs import is_file, path_problem, user_path
 from netsim.job.keys import read_part
@@ -110,7 +112,8 @@ def _mistakes(book: Book) -> list[InputError]:
     """What the tables contradict each other in."""
     errors = []
     wafer, fleet = book.wafer, book.fleet
-    if 2 * wafer.edge_mm >= wafer.diameter_mm:
+    left = 2 * wafer.edge_mm < wafer.diameter_mm
+    if not left:
         errors.append(InputError("nothing is left of the wafer", key="wafer.edge_mm"))
     for name, gpu in book.gpus.items():
         if gpu.link not in book.links:
@@ -128,6 +131,8 @@ def _mistakes(book: Book) -> list[InputError]:
         elif (gpu.units > gpu.units_needed) != (gpu.units_share is not None):
             message = "is for dies with spare units, and needed for these"
             errors.append(InputError(message, key=f"gpu.{name}.units_share"))
+        elif left:
+            errors += _no_die(book, name, gpu)
         gpus = fleet.gpus * book.reference.die_mm2 / gpu.die_mm2
         if gpus > MOST_GPUS:
             errors.append(
@@ -148,3 +153,13 @@ def _mistakes(book: Book) -> list[InputError]:
                 )
             )
     return errors
+
+
+def _no_die(book: Book, name: str, gpu: Gpu) -> list[InputError]:
+    """A GPU that has no price, since a wafer gives none."""
+    dies, _, share, _ = die_of(book, gpu)
+    if dies * share >= LEAST:
+        return []
+    message = f"a wafer gives {dies:,} dies, of which a share of {share:.2g} works: none"
+    hint = "a larger wafer, fewer defects, or a smaller die"
+    return [InputError(message, key=f"gpu.{name}.die_mm2", hint=hint)]

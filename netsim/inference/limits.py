@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -122,15 +123,21 @@ def best_batch(deployment: Deployment, limits: Limits, phase: str) -> Best:
 
 
 def sizes(deployment: Deployment) -> Iterator[Deployment]:
-    """The deployment on each number of GPUs that divides the scale-up domain and can hold it.
+    """The deployment on each number of GPUs that divides the scale-up domain, shares and holds it.
 
     On its own number alone if it has one.
     """
-    most, own = deployment.machine.domain_gpus, deployment.options.tp
-    for tp in [own] if own else [one for one in range(1, most + 1) if most % one == 0]:
+    own = deployment.options.tp
+    shared = math.gcd(deployment.machine.domain_gpus, deployment.model.heads)
+    for tp in [own] if own else _divisors(shared):
         changed = with_tp(deployment, tp)
         if changed is not None:
             yield changed
+
+
+def _divisors(whole: int) -> list[int]:
+    small = [one for one in range(1, math.isqrt(whole) + 1) if whole % one == 0]
+    return sorted({*small, *(whole // one for one in small)})
 
 
 def best_size(deployment: Deployment, limits: Limits, phase: str) -> Best | None:

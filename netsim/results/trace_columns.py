@@ -99,7 +99,7 @@ STORY = (
     Column("prompt_tokens", "tokens", "of prompts in these, all together"),
     Column("computing_ps", "ps", "of the row's time what these computed"),
     Column("network_ps", "ps", "of the row's time what these were on the network, or the KV cache"),
-    Column("down_ps", "ps", "of the row's time what the machine was down"),
+    Column("down_ps", "ps", "of the row's time what the machine was down; of kv 0"),
     Column("flow", "index", "of kv: the flow that was delivered last; else null"),
     Column("flow_ps", "ps", "of kv: the time that this flow took; else null"),
     Column("ideal_ps", "ps", "of kv: what it takes alone in the network; else null"),

@@ -54,8 +54,9 @@ class RequestStory:
 
         Columns: token, the later one; from_ps, until_ps, gap_ps; of the gap what the KV cache was
         on its way (kv_ps), it waited for an iteration (waiting_ps, machines that are down left
-        out), machines were down (down_ps), and iterations computed with it in them (computing_ps)
-        and were on the network (network_ps); of its last iteration batch and prompt_tokens.
+        out), machines were down otherwise (down_ps), and iterations computed with it in them
+        (computing_ps) and were on the network (network_ps); of its last iteration batch and
+        prompt_tokens.
         """
         import polars as pl
 
@@ -208,7 +209,9 @@ class _Maker:
         row = _row(one.what, one.from_ps, one.until_ps, machine)
         row |= these.sums(a, b, one.from_ps, one.until_ps)
         if one.what == KV:
-            row |= self._last_flow() | {"computing_ps": 0, "network_ps": one.until_ps - one.from_ps}
+            # Flows go on while a machine is down: all of this time is theirs.
+            whole = {"computing_ps": 0, "network_ps": one.until_ps - one.from_ps}
+            return row | self._last_flow() | whole
         return row | self._down(one)
 
     def _down(self, one: _Stretch) -> Row:

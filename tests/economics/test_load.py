@@ -1,6 +1,7 @@
 """Files of figures: the preset, what is refused, and what rows follow from them."""
 
 import copy
+import math
 import random
 
 import pytest
@@ -67,6 +68,12 @@ def test_dies_with_spare_units(tree):
     refused(tree, "gpu.h100.units_share: is for dies with spare units, and needed for these")
 
 
+def test_few_defects_spoil_few_dies(tree):
+    tree["wafer"] |= {"defects_per_cm2": 1e-9, "yield_model": "murphy"}
+    for row in found(tree).values():
+        assert row.die_yield == pytest.approx(1, abs=1e-7)
+
+
 def test_links_at_the_price_of_break_even_cost_what_is_saved(tree):
     price = found(tree)["lite"].break_even_usd_per_gbps
     assert price > 0
@@ -124,6 +131,10 @@ def test_everything_that_is_wrong_is_told(tree):
         ({"yield_model": {"murphy": 1}}, "is no yield model"),
         ({"edge_mm": 150}, "nothing is left of the wafer"),
         ({"usd": float("inf")}, "wafer.usd: inf is out of range"),
+        ({"diameter_mm": 50}, "gpu.h100.die_mm2: a wafer gives 0 dies"),
+        ({"defects_per_cm2": 1e9}, "of which a share of 6.2e-87 works: none (a larger"),
+        ({"defects_per_cm2": 1e-90}, "defects_per_cm2: 1e-90 is out of range (0, or 1e-09 to"),
+        ({"defects_per_cm2": -1}, "defects_per_cm2: -1 is out of range"),
         ({"defects_per_cm2": "few"}, 'wafer.defects_per_cm2: "few" is not a number'),
     ],
 )
@@ -177,7 +188,9 @@ def test_whatever_stands_there_is_refused_or_has_rows(tree):
             table = table[name]
         table[last] = rng.choice(VALUES)
         try:
-            assert len(found(changed)) == 6
+            rows = found(changed)
+            assert len(rows) == 6
+            assert all(math.isfinite(row.usd_of_reference) for row in rows.values())
             outcomes["rows"] += 1
         except InputError:
             outcomes["refused"] += 1

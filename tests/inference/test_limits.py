@@ -6,6 +6,7 @@ import pytest
 
 from netsim.inference import iteration_cost, iteration_ps, load_deployment, prompt_pairs
 from netsim.inference.limits import PHASES, Limits, best_batch, best_size, phase_ps, sizes
+from netsim.inference.load import with_tp
 
 LIMITS = Limits()
 
@@ -67,3 +68,18 @@ def test_other_contexts_and_prompts():
     longer = best_batch(one, Limits(prompt=100, context=3000), "decode")
     assert longer.memory_batch == longer.capacity_tokens // 3000
     assert best_batch(one, Limits(prompt=100), "prefill").tokens % 100 == 0
+
+
+@pytest.mark.parametrize("model", ["llama3_70b", "mixtral_8x7b"])
+def test_sizes_divide_the_domain_and_the_heads(model):
+    one = deployment(model)
+    for gpus in (1, 24, 32, 96):
+        joined = replace(one, machine=replace(one.machine, domain_gpus=gpus))
+        expected = [tp for tp in range(1, gpus + 1) if gpus % tp == 0 and with_tp(joined, tp)]
+        assert [found.tp for found in sizes(joined)] == expected
+
+
+def test_sizes_of_a_huge_domain():
+    one = deployment()
+    huge = replace(one, machine=replace(one.machine, domain_gpus=10**9))
+    assert [found.tp for found in sizes(huge)] == [4, 8, 16, 32, 64]

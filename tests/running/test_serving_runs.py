@@ -89,6 +89,10 @@ def test_the_story_of_a_request(netsim: Callable[..., Result]) -> None:
     assert outcome.exit_code == 0, outcome.output
     assert "Longest gaps between its tokens" in outcome.stdout
     assert "the last flow of its KV cache was" in outcome.stdout
+    for limit, shown in (("1", 1), ("0", 3)):
+        gaps = netsim("trace", "r", "--request", "0", "--limit", limit).stdout
+        lines = gaps[gaps.index("Longest gaps") :].splitlines()
+        assert sum(line.strip().startswith("token ") for line in lines) == shown
     story = pl.read_csv("story.csv")
     assert story.columns == [*COLUMNS["story"]]
     assert story["from_ps"].to_list()[1:] == story["until_ps"].to_list()[:-1]

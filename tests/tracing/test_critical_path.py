@@ -222,6 +222,9 @@ def test_what_has_no_critical_path(netsim: Callable[..., Result]) -> None:
     assert "--flow and --request cannot stand together" in fails(
         "p", "--request", "0", "--flow", "1"
     )
+    assert "--directory and --request cannot stand together" in fails(
+        "p", "--request", "0", "--directory", "."
+    )
     assert "--seq and --critical cannot stand together" in fails("p", "--critical", "--seq", "1")
     write("ndp", PIPELINE)
     assert netsim("run", "small.toml", "--out", "r").exit_code == 0

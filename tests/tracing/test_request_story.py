@@ -96,10 +96,21 @@ def test_what_gaps_are_made_of() -> None:
     assert gaps["batch"].to_list() == [2, 1, 1]
 
 
+def test_a_machine_that_is_down_while_a_cache_comes_is_not_counted_twice() -> None:
+    plan, rows = split_run()
+    rows += [row(2, 410, DOWN), row(2, 460, UP), row(2, 480, DOWN), row(2, 485, UP)]
+    gaps = request_story(result_of(plan, rows), 1).gaps()
+    columns = gaps.select("kv_ps", "down_ps", "waiting_ps", "computing_ps")
+    assert columns.row(0) == (70, 5, 25, 60)
+    assert (gaps["waiting_ps"] >= 0).all()
+
+
 def test_gaps_are_those_of_the_table() -> None:
     result = result_of(*split_run())
     for request in (0, 1):
-        gaps = request_story(result, request).gaps()["gap_ps"]
+        story = request_story(result, request).gaps()
+        assert (story["waiting_ps"] >= 0).all()
+        gaps = story["gap_ps"]
         assert gaps.max() == result.requests["tbt_max_ps"][request]
         assert gaps[0] == result.requests["first_gap_ps"][request]
         assert gaps.mean() == result.requests["tbt_mean_ps"][request]
@@ -201,6 +212,10 @@ def test_what_is_printed() -> None:
     gaps = cells(gap_table(story.gaps()))
     assert gaps["gap before"] == ["token 2", "token 3", "token 4", "median, token 3"]
     assert gaps["KV cache ps"] == ["70", "0", "0", "0"]
+    fewer = cells(gap_table(story.gaps(), 1))
+    assert fewer["gap before"] == ["token 2", "median, token 3"]
+    every = cells(gap_table(story.gaps(), 0))
+    assert every["gap before"] == gaps["gap before"]
 
 
 def test_requests_by_name() -> None:
