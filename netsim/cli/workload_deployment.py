@@ -39,6 +39,8 @@ def find_deployment(
         if overrides and isinstance(tree.get(part), str):
             tree[part] = {"preset": tree[part]}
     apply_overrides(tree, overrides)
+    if not key and not _is_deployment(tree):
+        return None
     try:
         limits = read_part(Limits, tree.pop("limits", {}), "limits")
         return deployment_from(tree, path.stem, path.parent), limits
@@ -47,7 +49,7 @@ def find_deployment(
 
 
 def _tree_of(name: str, directory: Path) -> tuple[dict[str, Any], Path, str] | None:
-    """A deployment's table, the file that it is in, and under which key."""
+    """The table of a deployment, or of a file that may be one, its file, and the table's key."""
     from netsim.experiment import built_in
     from netsim.inference import presets
     from netsim.inputs import is_file, path_problem
@@ -59,19 +61,46 @@ def _tree_of(name: str, directory: Path) -> tuple[dict[str, Any], Path, str] | N
     if path is None:
         return None
     tree = read_toml(path)
-    traffic = tree.get("traffic")
-    if isinstance(traffic, Mapping) and "deployment" in traffic:
-        inside = traffic["deployment"]
-        if isinstance(inside, str):
-            path = locate(inside, path.parent, presets(), "deployment")
-            return read_toml(path), path, ""
-        if not isinstance(inside, Mapping):
-            message, hint = f"{written(inside)} is no deployment", "a file, a preset or a table"
-            raise InputError(message, file=str(path), key="traffic.deployment", hint=hint)
-        return dict(inside), path, "traffic.deployment"
-    if not tree.keys() & {"formats", "options", "costs", "limits"} or "layout" in tree:
-        return None
-    return tree, path, ""
+    if not tree.keys() & {"traffic", "classes"}:
+        return tree, path, ""
+    try:
+        inside = _of_experiment(tree)
+    except InputError as error:
+        raise error.at(file=str(path)) from None
+    if isinstance(inside, str):
+        path = locate(inside, path.parent, presets(), "deployment")
+        return read_toml(path), path, ""
+    return None if inside is None else (dict(inside), path, "traffic.deployment")
+
+
+def _is_deployment(tree: Mapping[str, Any]) -> bool:
+    """Whether a file's table is one of a deployment, not of a job or a plan, which have others."""
+    if tree.keys() & {"layout", "precision", "optimiser", "overlap", "site", "plan"}:
+        return False
+    own = tree.keys() & {"formats", "options", "costs", "limits"}
+    return bool(own) or tree.keys() >= {"model", "machine"}
+
+
+def _of_experiment(tree: Mapping[str, Any]) -> str | Mapping[str, Any] | None:
+    """The deployment of an experiment's traffic, if it has one. Raises InputError if several."""
+    given = tree.get("traffic")
+    differ: list[tuple[str, Any]] = []
+    for number, one in enumerate(given if isinstance(given, list) else [given], 1):
+        if not isinstance(one, Mapping) or "deployment" not in one:
+            continue
+        choices = one["deployment"]
+        for inside in choices if isinstance(choices, list) else [choices]:
+            if not isinstance(inside, (str, Mapping)):
+                message, hint = f"{written(inside)} is no deployment", "a file, a preset or a table"
+                raise InputError(message, key="traffic.deployment", hint=hint)
+            label = str(one.get("label", f"traffic {number}"))
+            if all(inside != other for _, other in differ):
+                differ.append((label if isinstance(inside, Mapping) else inside, inside))
+    if len(differ) > 1:
+        message = f"there are {len(differ)} that differ"
+        hint = "one by its name or in a file of its own: " + "; ".join(name for name, _ in differ)
+        raise InputError(message, key="traffic.deployment", hint=hint)
+    return differ[0][1] if differ else None
 
 
 def deployment_tables(deployment: Deployment, limits: Limits) -> Iterator[Table | Wide | str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from netsim.cli.wide import Column, Wide
 from netsim.cli.workload_deployment import best_figures, rate_of
 from netsim.errors import InputError, did_you_mean
-from netsim.units import format_bytes, format_number, written
+from netsim.units import format_bytes, format_number, format_time, written
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -68,7 +68,7 @@ def comparison_tables(comparison: Comparison) -> Iterator[Table | Wide | str]:
 
     rows = ratio_rows(comparison)
     if all(row.best is None for row in rows):
-        yield _too_large(comparison)
+        yield from (_unserved(comparison, model) for model in comparison.models)
         return
     yield count_table(comparison)
     for model in comparison.models:
@@ -84,21 +84,36 @@ def comparison_tables(comparison: Comparison) -> Iterator[Table | Wide | str]:
     yield limit_table(comparison)
 
 
-def _too_large(comparison: Comparison) -> str:
-    """What is said of a model that none of the machines can serve."""
+def _unserved(comparison: Comparison, model: str) -> str:
+    """What is said of a model that none of the machines can serve: too large, or too slow."""
     from netsim.inference.deployment import on_gpus
-    from netsim.inference.lite import REFERENCE, deployment_on
+    from netsim.inference.limits import PHASES, best_batch, sizes
+    from netsim.inference.lite import ALL, MACHINES, REFERENCE, assuming, deployment_on
     from netsim.inference.roofline import weight_bytes
 
-    (model,) = comparison.models
-    one = deployment_on(REFERENCE, model, comparison.tables)
+    limits = comparison.limits
+    every = [deployment_on(machine, model, comparison.tables) for machine in MACHINES]
+    held = [one for each in every for one in sizes(assuming(each, ALL))]
+    fit = [best_batch(one, limits, phase).memory_batch for one in held for phase in PHASES]
+    if any(fit):
+        ttft, tbt = format_time(limits.ttft), format_time(limits.tbt)
+        return (
+            f"{model}: no request keeps to the objectives, a time to the first token of {ttft} and "
+            f"{tbt} between tokens. Looser ones may do (--set limits.ttft=2s, limits.tbt=0.1s)."
+        )
+    if fit:
+        least = min(limits.tokens(phase) for phase in PHASES)
+        return (
+            f"{model}: no machine holds the keys and values of a request, {least:,} tokens or "
+            "more. Fewer may do (--set limits.prompt=1500)."
+        )
+    one = every[MACHINES.index(REFERENCE)]
     gpus, memory = one.machine.domain_gpus, one.machine.memory
     need = format_bytes(round(weight_bytes(on_gpus(one, gpus)) * gpus), 4)
     return (
         f"{model}: no machine can serve it. On {gpus} GPUs its weights take {need} in "
         f"{one.formats.weights}; {gpus} {REFERENCE} hold {format_bytes(gpus * memory, 4)}, "
-        "and so do the others. Smaller formats may do (--set formats.weights=fp4), or looser "
-        "objectives."
+        "and so do the others. Smaller formats may do (--set formats.weights=fp4)."
     )
 
 

@@ -54,6 +54,32 @@ def test_the_deployment_of_an_experiment(netsim, tmp_path, monkeypatch, what):
     assert [one["tp"] for one in told["sizes"]] == [4 if what == "table" else 8]
 
 
+def test_the_deployment_of_several_kinds_of_traffic(netsim, tmp_path, monkeypatch):
+    for name in ("inference_fabrics", "inference_pool"):
+        told = json.loads(netsim("workload", name, "--json").stdout)
+        assert (told["machine"]["sms"], told["options"]["tp"]) == (33, 32)
+    differ = netsim("workload", "serving_failures")
+    assert fails(differ, 2, "traffic.deployment: there are 4 that differ")
+    assert "8 H100, stop; 32 Lite, stop; 4 x 2 H100" in differ.stderr
+    monkeypatch.chdir(tmp_path)
+    two = '[[traffic]]\nkind = "poisson"\n[[traffic]]\ndeployment = ["llama3_70b_h100", "other"]\n'
+    (tmp_path / "two.toml").write_text(two)
+    assert fails(netsim("workload", "two.toml"), 2, "of its own: llama3_70b_h100; other")
+
+
+def test_a_file_of_a_model_and_a_machine(netsim, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text('model = "llama3_70b"\nmachine = "h100"\n')
+    told = json.loads(netsim("workload", "mine.toml", "--json").stdout)
+    assert [one["tp"] for one in told["sizes"]] == [1, 2, 4, 8]
+    (tmp_path / "part.toml").write_text('model = "llama3_70b"\n')
+    changes = ("--set", "machine=h100", "--set", "options.tp=4")
+    told = json.loads(netsim("workload", "part.toml", "--json", *changes).stdout)
+    assert [one["tp"] for one in told["sizes"]] == [4]
+    job = ("--set", "layout.global_batch=8", "--set", "precision.compute=fp8")
+    assert fails(netsim("workload", "mine.toml", *job), 2, "machine.memory: a GPU of stage 0 needs")
+
+
 def test_an_experiment_whose_deployment_is_wrong(netsim, tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("[traffic]\ndeployment = 3\n")
@@ -96,6 +122,21 @@ def test_a_model_that_none_can_serve(netsim):
     overrides = [one for change in changes for one in ("--set", change)]
     found = lines(netsim("workload", "inference", *overrides))
     assert any(line.startswith("deepseek_v3 lite 32") for line in found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "models", "text"),
+    [
+        (["limits.ttft=1us", "limits.tbt=1us"], MODELS, "time to the first token of 1us and 1us"),
+        (["limits.ttft=1us", "limits.tbt=2us", "model=gpt3_175b"], ["gpt3_175b"], "1us and 2us"),
+        (["limits.prompt=100000000", "model=gpt3_175b"], ["gpt3_175b"], "100,000,000 tokens"),
+    ],
+)
+def test_what_no_request_keeps_to(netsim, changes, models, text):
+    overrides = [one for change in changes for one in ("--set", change)]
+    found = lines(netsim("workload", "inference", *overrides))
+    assert [line.partition(":")[0] for line in found] == [*models]
+    assert all(text in line and "weights" not in line for line in found)
 
 
 def test_what_is_refused(netsim):
