@@ -128,6 +128,8 @@ class Failures:
         frames = traceback.extract_tb(error.__traceback__)
         places = [present(frame.filename, frame.lineno or 0) for frame in frames]
         found = [(path, line) for path, line in places if path in files]
+        if not found and self.program is not None:
+            return "`NUMBA_DISABLE_JIT=1 netsim run` names the line"
         if not found:
             return "`netsim check-transport` names the line, if it comes upon the same"
         path, line = found[-1]

@@ -152,6 +152,12 @@ def test_what_a_handler_raises_is_told_with_its_line(tmp_path: Path) -> None:
         run(engine(star(2), load_of(tmp_path, text, [])))
 
 
+def test_an_error_without_a_line_is_told_with_how_to_find_it(tmp_path: Path) -> None:
+    one = engine(star(2), load_of(tmp_path, body("on_begin", "pass"), []))
+    error = one._failures.raised(ZeroDivisionError("division by zero"))
+    assert "NUMBA_DISABLE_JIT=1 netsim run" in str(error)
+
+
 def test_what_is_never_started_is_not_waited_for(tmp_path: Path) -> None:
     one = engine(star(2), load_of(tmp_path, body("on_begin", "pass"), [0, 2, 3]))
     assert done(one) == DONE
