@@ -23,6 +23,7 @@ from netsim.model.serving import (
     Requests,
     ServingPlan,
 )
+from netsim.serving.failures import Outages
 
 Row = dict[str, int]
 
@@ -107,5 +108,16 @@ def split_run() -> tuple[ServingPlan, list[Row]]:
     return plan, rows
 
 
-def mixed_plan(requests: Sequence[tuple[int, int, int]], machines: int = 1) -> ServingPlan:
-    return plan_of([MIXED] * machines, requests)
+def mixed_plan(
+    requests: Sequence[tuple[int, int, int]], machines: int = 1, hosts: int = 2
+) -> ServingPlan:
+    return plan_of([MIXED] * machines, requests, hosts)
+
+
+def lost_shares(outages: Outages, machines: int, until_ps: int) -> tuple[np.ndarray, ...]:
+    """float64[machines] twice: of the time until then, how much each is down, and is short of a
+    GPU while up."""
+    of = outages
+    ends = [np.minimum(one, until_ps) for one in (of.down_ps, of.up_ps, of.whole_ps)]
+    parts = (ends[1] - ends[0], ends[2] - ends[1])
+    return tuple(np.bincount(of.machine, part, machines) / until_ps for part in parts)

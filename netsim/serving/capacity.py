@@ -7,29 +7,52 @@ from typing import Any
 import numpy as np
 
 from netsim.economics.availability import goodput_of_groups, up_shares_cold
-from netsim.model.serving import DOWN, UP, ServingPlan
+from netsim.model.serving import DONE, DOWN, FIRST_TOKEN, PREFILL, UP, ServingPlan
 from netsim.serving.failures import SHRINK, Policy
-from netsim.serving.tokens import Log
+from netsim.serving.tokens import Ints, Log
 
 
 def capacity_figures(plan: ServingPlan, log: Log, since_ps: int, until_ps: int) -> dict[str, Any]:
     """How often machines failed between two times, and the mean share of all GPUs at work.
 
-    A machine that is down has no GPU at work, one that shrank has one less. Changes of machines
-    that have nothing to do any more are not in the log.
+    A machine that is down has no GPU at work, one that shrank has one less. Whoever has nothing to
+    do any more counts as whole: what becomes of such a machine is not in the log.
     """
     rows = np.flatnonzero((log["what"] == DOWN) | (log["what"] == UP))
     rows = rows[np.lexsort((rows, log["time_ps"][rows], log["host"][rows]))]
     host, time_ps = log["host"][rows], log["time_ps"][rows]
-    size = dict(zip(plan.machines.leader.tolist(), plan.machines.size.tolist(), strict=True))
-    whole = np.array([size[one] for one in host.tolist()], np.int64)
+    machine = _machine_of(plan, host)
     begin = np.clip(time_ps, since_ps, until_ps)
-    end = np.full(rows.size, until_ps)
+    end = np.maximum(begin, _over_ps(plan, log, until_ps)[machine])
     end[:-1][host[1:] == host[:-1]] = begin[1:][host[1:] == host[:-1]]
-    lost = float(((whole - log["tokens"][rows]) * (end - begin)).sum())
+    lost = (plan.machines.size[machine] - log["tokens"][rows]).astype(float) @ (end - begin)
     inside = (log["what"][rows] == DOWN) & (time_ps >= since_ps) & (time_ps < until_ps)
     every = float(plan.machines.size.sum()) * max(until_ps - since_ps, 1)
-    return {"count": int(inside.sum()), "capacity": 1 - lost / every}
+    return {"count": int(inside.sum()), "capacity": 1 - float(lost) / every}
+
+
+def _machine_of(plan: ServingPlan, hosts: Ints) -> Ints:
+    """The machine that each of some leaders leads."""
+    leader = plan.machines.leader
+    order = np.argsort(leader)
+    found: Ints = order[np.searchsorted(leader, hosts, sorter=order)]
+    return found
+
+
+def _over_ps(plan: ServingPlan, log: Log, until_ps: int) -> Ints:
+    """int64[k]: when each machine was done with all that came to it, at most `until_ps`.
+
+    A prefill machine is done with a request as its first token is told, others as its last one is.
+    """
+    k, machine = len(plan.machines), _machine_of(plan, log["host"])
+    comes = np.bincount(plan.first_machine, minlength=k)
+    comes += np.bincount(plan.second_machine[plan.second_machine >= 0], minlength=k)
+    leaves = np.where(plan.machines.role == PREFILL, FIRST_TOKEN, DONE)
+    rows = np.flatnonzero(log["what"] == leaves[machine])
+    last_ps = np.zeros(k, np.int64)
+    np.maximum.at(last_ps, machine[rows], log["time_ps"][rows])
+    over = np.bincount(machine[rows], minlength=k) == comes
+    return np.where(over, np.minimum(last_ps, until_ps), until_ps)
 
 
 def expected_capacity(policy: Policy, gpus: int, machines: int) -> float | None:

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_lines, user_path
+from netsim.inputs import at_line, read_lines, user_path, whole
 from netsim.limits import HORIZON_PS
 from netsim.params import Param
-from netsim.units import format_time, parse_time_ps
+from netsim.units import format_time, parse_time_ps, written
 
 Ints = NDArray[np.int64]
 
@@ -87,13 +87,6 @@ class Outages:
     def __len__(self) -> int:
         return int(self.machine.size)
 
-    def shares(self, machines: int, until_ps: int) -> tuple[NDArray[np.float64], ...]:
-        """float64[machines] twice: of the time until then, how much each is down, and is short of
-        a GPU while up."""
-        ends = [np.minimum(one, until_ps) for one in (self.down_ps, self.up_ps, self.whole_ps)]
-        parts = (ends[1] - ends[0], ends[2] - ends[1])
-        return tuple(np.bincount(self.machine, part, machines) / until_ps for part in parts)
-
 
 NO_OUTAGES = Outages(
     np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -138,7 +131,12 @@ def failures_of(
         restart_ps=params["restart"] or 0,
     )
     until_ps = params["failures_until"]
-    return draw_outages(policy, gpus, 2 * last_arrival_ps if until_ps is None else until_ps, rng)
+    if until_ps is None:
+        until_ps = 2 * last_arrival_ps
+        if until_ps == 0:
+            hint = "a time, as all requests come at 0"
+            raise InputError("missing", key="traffic.failures_until", hint=hint)
+    return draw_outages(policy, gpus, until_ps, rng)
 
 
 def _check(params: Mapping[str, Any]) -> None:
@@ -238,13 +236,17 @@ def read_outages(path: Path, machines: int) -> Outages:
             times = [parse_time_ps(word) for word in words[1:]]
         except InputError as error:
             raise at_line(path, line, error.message, error.hint) from None
-        if not words[0].isdecimal() or int(words[0]) >= machines:
+        try:
+            machine = whole(words[0])
+        except ValueError:
+            machine = -1
+        if not 0 <= machine < machines:
             hint = f"0 to {machines - 1}"
-            raise at_line(path, line, f'there is no machine "{words[0]}"', hint)
+            raise at_line(path, line, f"there is no machine {written(words[0])}", hint)
         down_ps, up_ps, whole_ps = *times[:2], times[-1]
         if not down_ps < up_ps <= whole_ps:
             raise at_line(path, line, "a machine is up after it is down, and whole after that")
-        rows.append((down_ps, int(words[0]), up_ps, whole_ps, line))
+        rows.append((down_ps, machine, up_ps, whole_ps, line))
     rows.sort()
     whole_of: dict[int, int] = {}
     for down_ps, machine, _, whole_ps, line in rows:

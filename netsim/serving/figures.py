@@ -117,7 +117,7 @@ def _roles(plan: ServingPlan, iterations: Table, span_ps: int) -> dict[str, dict
 
 def _mean(values: Ints, weights: Ints) -> float | None:
     """The mean over time; None if there is none."""
-    return float((values * weights).sum() / weights.sum()) if weights.sum() else None
+    return float(np.average(values, weights=weights)) if weights.any() else None
 
 
 def _network(table: Table, iterations: Table) -> dict[str, float | None]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from serving_case import lost_shares
 
 from netsim.economics import availability, group_availability
 from netsim.economics.availability import goodput_of_groups, up_shares_cold
@@ -32,7 +33,7 @@ def drawn(policy: Policy, gpus: list[int], until_ps: int = UNTIL, seed: int = 3)
 
 
 def up_share(found: Outages, machines: int, until_ps: int = UNTIL) -> float:
-    return 1 - float(found.shares(machines, until_ps)[0].mean())
+    return 1 - float(lost_shares(found, machines, until_ps)[0].mean())
 
 
 @pytest.mark.parametrize("gpus", [1, 8, 32])
@@ -64,11 +65,11 @@ def test_a_few_spares_are_palms_machine_interference(spares: int) -> None:
 
 def test_machines_that_shrink_are_down_for_the_restart_and_short_of_one_gpu_then() -> None:
     policy = Policy(MTBF, REPAIR, on_failure="shrink", restart_ps=40_000)
-    down, short = drawn(policy, [8] * 8).shares(8, UNTIL)
+    down, short = lost_shares(drawn(policy, [8] * 8), 8, UNTIL)
     cycle = MTBF / 8 + REPAIR
     assert down.mean() == pytest.approx(40_000 / cycle, rel=0.04)
     assert short.mean() == pytest.approx((REPAIR - 40_000) / cycle, rel=0.04)
-    alone, short = drawn(policy, [1] * 8).shares(8, UNTIL)  # nothing is left to work with
+    alone, short = lost_shares(drawn(policy, [1] * 8), 8, UNTIL)  # nothing is left to work with
     assert alone.mean() == pytest.approx(1 - availability(MTBF, REPAIR), rel=0.15)
     assert short.max() == 0
 
@@ -126,9 +127,9 @@ def test_too_many_failures_are_refused() -> None:
     assert len(drawn(Policy(10**15, 1), [1])) == 0
 
 
-def asked(folder: Path, **given: Any) -> Outages:
+def asked(folder: Path, last_ps: int = 10**9, **given: Any) -> Outages:
     params = resolve_params(FAILURE_PARAMS, {}, given, None, file=None, key="traffic")
-    return failures_of(params, np.array([4, 4]), 10**9, np.random.default_rng(1), folder)
+    return failures_of(params, np.array([4, 4]), last_ps, np.random.default_rng(1), folder)
 
 
 def test_parameters(tmp_path: Path) -> None:
@@ -143,6 +144,16 @@ def test_parameters(tmp_path: Path) -> None:
     assert (found.up_ps - found.down_ps == 1_000_000).all()
     spare = asked(tmp_path, **given, spares=9, swap="3us")
     assert (spare.whole_ps[:9] - spare.down_ps[:9] == 3_000_000).all()
+
+
+def test_where_all_come_at_once_it_is_to_be_said_until_when_failures_are_drawn(
+    tmp_path: Path,
+) -> None:
+    given = {"mtbf": "10us", "repair": "2us"}
+    with pytest.raises(InputError, match=r"traffic\.failures_until: missing"):
+        asked(tmp_path, 0, **given)
+    assert len(asked(tmp_path, 0, **given, failures_until="100us")) > 0
+    assert len(asked(tmp_path, **given, failures_until="0us")) == 0
 
 
 @pytest.mark.parametrize(
@@ -170,7 +181,7 @@ def test_a_file_of_failures(tmp_path: Path) -> None:
     assert found.down_ps.tolist() == [10**6, 10**6, 5 * 10**6]
     assert found.up_ps.tolist() == [3 * 10**6, 5 * 10**6, 7 * 10**6]
     assert found.whole_ps.tolist() == [3 * 10**6, 5 * 10**6, 9 * 10**6]
-    down, short = found.shares(2, 8 * 10**6)
+    down, short = lost_shares(found, 2, 8 * 10**6)
     assert (down.tolist(), short.tolist()) == ([0.25, 0.75], [0, 0.125])
 
 
@@ -183,6 +194,8 @@ def test_a_file_of_failures(tmp_path: Path) -> None:
         ("2, 5us, 7us\n", ':1: there is no machine "2" (0 to 1)'),
         ("-1, 5us, 7us\n", ':1: there is no machine "-1"'),
         ("0, 5, 7us\n", ':1: "5"'),
+        ("9" * 5000 + ", 5us, 7us\n", ':1: there is no machine "999'),
+        ("\u0661, 5us, 7us\n", ":1: there is no machine"),
         ("0, 5us, 7us\n\n0, 1us, 6us\n", ":1: machine 0 is not whole yet as it fails"),
     ],
 )

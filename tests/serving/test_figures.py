@@ -10,7 +10,7 @@ import pytest
 from serving_case import log_of, split_run
 
 from netsim.serving.distribution import distribution
-from netsim.serving.figures import serving_figures
+from netsim.serving.figures import _mean, serving_figures
 from netsim.serving.outcome import outcome
 
 
@@ -70,6 +70,12 @@ def test_machines_by_role() -> None:
 
 def test_share_of_the_first_gap_on_the_network() -> None:
     assert figures()["network"]["first_gap"] == pytest.approx((140 + 70) / (200 + 160))
+
+
+def test_means_of_long_runs_do_not_wrap() -> None:
+    """256 sequences for 11 hours are more than 2**63."""
+    assert _mean(np.full(1000, 256), np.full(1000, 4 * 10**13)) == 256
+    assert _mean(np.full(3, 256), np.zeros(3, np.int64)) is None
 
 
 @pytest.mark.parametrize("n", [1, 2, 99, 100, 101, 1000])
