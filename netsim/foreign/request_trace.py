@@ -59,6 +59,7 @@ HEADER = "such as arrival_s,prompt_tokens,output_tokens"
 _WHEN = re.compile(
     r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)?", re.ASCII
 )
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,11 +237,11 @@ def _arrivals(place: _Places, body: list[list[str]], column: int, name: str) -> 
 def _time_ps(cell: str, scale: int) -> int:
     """A number of units of `scale` ps."""
     try:
+        if _NUMBER.fullmatch(cell.strip()) is None:
+            raise ValueError
         time = Decimal(cell.strip())
-    except InvalidOperation:
+    except (ValueError, InvalidOperation):
         raise InputError(f"{written(cell)} is not a time", hint="a number") from None
-    if not time.is_finite():
-        raise InputError(f"{written(cell)} is not a time", hint="a finite number")
     if time < 0:
         raise InputError(f"{written(cell)} is negative", hint="from 0 on")
     if time >= Decimal(HORIZON_PS) / scale:

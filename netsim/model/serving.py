@@ -34,8 +34,8 @@ LOG = ("what", "request", "start_ps", "batch", "tokens", "context", "pairs")
 """Columns of the log, after the host and the time of each row. `request` is -1 where a row is of
 none. `start_ps`, `batch`, `context` and `pairs` are of iterations, else 0: when it began, how many
 sequences get a token that decode, the sum of their contexts in tokens, and the query-key pairs of
-the prompts' tokens. `tokens` are the prompts' of an iteration, and the output tokens that a request
-was told by then where it is done or lost."""
+the prompts' tokens. `tokens` are the prompts' of an iteration, the output tokens that a request was
+told by then in each of its rows, and the GPUs at work in those of a machine, down and up."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ class Shares:
 
     @property
     def whole(self) -> int:
-        """All of the cache, in units that no GPU's share divides."""
+        """All of the cache, in units of which each GPU has a whole number."""
         return int(self.bounds[-1])
 
     def sizes(self, n_bytes: Ints, parts: int) -> Ints:
