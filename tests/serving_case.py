@@ -56,13 +56,10 @@ def plan_of(
         "first_machine": np.zeros(n, np.int32),
         "second_machine": np.full(n, k - 1 if split else -1, np.int32),
         "costs": (cost(),) * 3,
-        "kv_capacity_tokens": (10**6,) * 3,
         "ttft_ps": None,
         "tbt_ps": None,
-        "kv": "after",
         "kv_first_flow": np.arange(n) * (2 if split else 0),
         "kv_flows": np.full(n, 2 if split else 0),
-        "all_reduces": "formula",
     }
     return ServingPlan(**(plan | more))
 

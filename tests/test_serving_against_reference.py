@@ -149,7 +149,7 @@ def expected(run: Served, outages: list[tuple[int, int, int, int]]) -> list[Mach
         group = Group(role, load_deployment(table), 1)
         ends = iter(run.iterations(int(plan.machines.leader[k])))
         lasts: Callable[..., int] = partial(iteration_ps, group.cost)
-        if plan.all_reduces == "packets":
+        if params.get("all_reduces") == "packets":
             lasts = partial(took, ends)
         rules = Rules(
             token_budget=params["token_budget"],
@@ -203,7 +203,7 @@ def check(seed: int, folder: Path, *, packets: bool = False) -> Served:
         for (number, _), at in machine.sent.items():
             sent.setdefault(number, set()).add(at)
     # In packets, layers are computed when their all-reduces let them be.
-    if not packets or run.plan.kv == "after":
+    if not packets or run.params.get("kv", "after") == "after":
         assert sent == transfers.sent_ps, seed
     all_served_once(run.plan, run)
     return run

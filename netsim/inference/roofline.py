@@ -9,6 +9,7 @@ says. Norms, biases, positions and the router's choice are left out.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from netsim.inference.cost import IterationCost, prompt_pairs
@@ -105,10 +106,23 @@ def weight_bytes(deployment: Deployment) -> float:
 
 def kv_capacity_tokens(deployment: Deployment) -> int:
     """How many tokens' keys and values fit beside the weights; 0 if the weights do not fit."""
-    usable = deployment.machine.memory * deployment.options.memory_share
-    free = usable - weight_bytes(deployment)
-    own = kv_bytes_of_token(deployment) * deployment.kv_share
-    return max(0, int(free / own))
+    return int(kv_room_tokens(deployment, deployment.tp))
+
+
+def kv_room_tokens(
+    deployment: Deployment, gpus: int, pooled_weights: float = 0.0, pooled_token: float = 0.0
+) -> float:
+    """The same on `gpus` GPUs that hold all that is to be on `tp`: infinite if no token is there.
+
+    `pooled_weights` and `pooled_token` are bytes that are elsewhere: of a GPU's weights, and of its
+    part of each token.
+    """
+    usable = deployment.machine.memory * deployment.options.memory_share * (gpus / deployment.tp)
+    free = usable - (weight_bytes(deployment) - pooled_weights)
+    own = kv_bytes_of_token(deployment) * deployment.kv_share - pooled_token
+    if free <= 0:
+        return 0.0
+    return free / own if own else math.inf
 
 
 def reduce_share(tp: int) -> float:

@@ -102,14 +102,10 @@ class ServingPlan:
         second_machine: int32[n], its decode machine; -1: there is none.
         costs: of each role in ROLES that has machines, what an iteration costs (an `IterationCost`
             of `netsim.inference`); of others None.
-        kv_capacity_tokens: of each role, how many tokens of KV cache fit into a machine; 0 of roles
-            without machines.
         ttft_ps: the objective: longest time to the first token; None if there is none.
         tbt_ps: longest time between tokens; None if there is none.
-        kv: how a KV cache goes to its decode machine: "after" the prompt or by "layers".
         kv_first_flow, kv_flows: int64[n], the flows of each request's KV cache: the number of the
             first, and how many there are, one behind the other; 0 flows where nothing is sent.
-        all_reduces: "formula", or "packets" if they are sent.
         expected_ps: when all requests would be done by the router's estimate, with no network but
             that of iterations, and no failures; 0: it has none.
     """
@@ -119,13 +115,10 @@ class ServingPlan:
     first_machine: NDArray[np.int32]
     second_machine: NDArray[np.int32]
     costs: tuple[Any, Any, Any]
-    kv_capacity_tokens: tuple[int, int, int]
     ttft_ps: int | None
     tbt_ps: int | None
-    kv: str
     kv_first_flow: NDArray[np.int64]
     kv_flows: NDArray[np.int64]
-    all_reduces: str
     expected_ps: int = 0
 
     def moved(self, first_flow: int) -> ServingPlan:

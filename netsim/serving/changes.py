@@ -43,8 +43,12 @@ def changes_of(outages: Outages) -> Changes:
     return Changes(*(column[order][kept] for column in (machine, at, becomes)))
 
 
-def check_shrunk(outages: Outages, groups: Iterable[Group]) -> None:
-    """Raise InputError if a machine is to work with a GPU less on which its model does not fit."""
+def check_shrunk(outages: Outages, groups: Iterable[Group], *, of_file: bool) -> None:
+    """Raise InputError if a machine is to work with a GPU less on which its model does not fit.
+
+    The error names what says so: a file of outages, or else `on_failure`.
+    """
+    key, hint = ("outages", "up = whole") if of_file else ("on_failure", '"stop"')
     first = 0
     for group in groups:
         of_group = (outages.machine >= first) & (outages.machine < first + group.n)
@@ -52,4 +56,4 @@ def check_shrunk(outages: Outages, groups: Iterable[Group]) -> None:
         gpus = group.deployment.tp - 1
         if group.shrunk_tokens == 0 and (outages.up_ps < outages.whole_ps)[of_group].any():
             message = f"{group.deployment.name} has no room on {gpus} GPUs, one less"
-            raise InputError(message, key="traffic.on_failure", hint='"stop"')
+            raise InputError(message, key=f"traffic.{key}", hint=hint)

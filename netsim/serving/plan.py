@@ -19,11 +19,9 @@ from netsim.inference import (
     IterationCost,
     iteration_cost,
     iteration_ps,
-    kv_bytes_of_token,
-    kv_capacity_tokens,
     prompt_pairs,
 )
-from netsim.inference.roofline import weight_bytes
+from netsim.inference.roofline import kv_room_tokens
 from netsim.limits import COUNT
 from netsim.model.serving import DECODE, MIXED, PREFILL, ROLES, Machines, Requests, ServingPlan
 from netsim.serving.dispatch import dispatch
@@ -50,8 +48,6 @@ class Group:
     @property
     def capacity_tokens(self) -> int:
         """Room for KV cache, with what is pooled."""
-        if self.pool is None:
-            return kv_capacity_tokens(self.deployment)
         return self._tokens(self.deployment.tp)
 
     @property
@@ -61,20 +57,15 @@ class Group:
 
     def _tokens(self, gpus: int) -> int:
         """Tokens that fit beside the weights, on so many GPUs that have all of a machine's."""
-        one, tp, pool = self.deployment, self.deployment.tp, self.pool
-        usable, weights = one.machine.memory * one.options.memory_share, weight_bytes(one)
-        token = kv_bytes_of_token(one) * one.kv_share
+        one, pool = self.deployment, self.pool
+        if pool is None:
+            return int(min(kv_room_tokens(one, gpus), COUNT))
+        token = pool.token(one)
         elsewhere = float(COUNT)
-        if pool is not None:
-            weights -= pool.weights(one)
-            token -= pool.token(one)
-            if pool.hosts and pool.token(one):
-                elsewhere = pool.hosts * usable / (self.n * tp * pool.token(one))
-        free = usable * gpus - weights * tp
-        if free <= 0:
-            return 0
-        here = free / (token * tp) if token else float(COUNT)
-        return int(min(here, elsewhere, COUNT))
+        if pool.hosts and token:
+            usable = one.machine.memory * one.options.memory_share
+            elsewhere = pool.hosts * usable / (self.n * one.tp * token)
+        return int(min(kv_room_tokens(one, gpus, pool.weights(one), token), elsewhere, COUNT))
 
     @property
     def causal(self) -> bool:
@@ -90,16 +81,12 @@ class Rules:
         dispatch: how the router deals them out.
         max_batch: sequences that a machine computes with, at most.
         ttft_ps, tbt_ps: the objective; None: there is none.
-        kv: "after" or "layers".
-        all_reduces: "formula" or "packets".
     """
 
     dispatch: str
     max_batch: int
     ttft_ps: int | None
     tbt_ps: int | None
-    kv: str
-    all_reduces: str
 
 
 def place_machines(groups: Mapping[int, Group], hosts: Ints) -> Machines:
@@ -162,13 +149,10 @@ def plan_of(
         first_machine=given.machine,
         second_machine=second,
         costs=(costs[MIXED], costs[PREFILL], costs[DECODE]),
-        kv_capacity_tokens=(_room(known[MIXED]), _room(known[PREFILL]), _room(known[DECODE])),
         ttft_ps=rules.ttft_ps,
         tbt_ps=rules.tbt_ps,
-        kv=rules.kv,
         kv_first_flow=nothing,
         kv_flows=nothing,
-        all_reduces=rules.all_reduces,
         expected_ps=expected_ps,
     )
 
@@ -179,10 +163,6 @@ def _alone_ps(groups: Mapping[int, Group], first: Group, requests: Requests) -> 
     token_ps = iteration_ps(cost, 1, 0, 1, int(longest.mean()))
     takes = _prompt_work(first, requests) + (requests.output_tokens - 1) * token_ps
     return int((requests.arrival_ps + takes).max())
-
-
-def _room(group: Group | None) -> int:
-    return 0 if group is None else group.capacity_tokens
 
 
 def _prompt_work(group: Group, requests: Requests) -> Ints:

@@ -125,7 +125,11 @@ PARAMS = [
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """The requests, and everything that may come of them."""
+    """The requests, and everything that may come of them.
+
+    The router and failures have generators of their own: neither depends on what else is drawn.
+    """
+    of_router, of_failures = rng.spawn(2)
     groups = groups_of(params, context)
     parts = _kv_parts(params)
     hosts, pool = hosts_of(params, groups, network, context)
@@ -138,14 +142,12 @@ def flows(
         max_batch=params["max_batch"],
         ttft_ps=params["ttft"],
         tbt_ps=params["tbt"],
-        kv=params["kv"],
-        all_reduces=params["all_reduces"],
     )
-    plan = plan_of(groups, place_machines(groups, hosts), drawn, rules, rng)
+    plan = plan_of(groups, place_machines(groups, hosts), drawn, rules, of_router)
     sending = Sending(parts, params["control"], tuple(params["classes"].values()), listed, pool)
     last_ps = int(drawn.requests.arrival_ps[-1])
-    outages = failures_of(params, plan.machines.size, last_ps, rng, context.directory)
-    check_shrunk(outages, groups.values())
+    outages = failures_of(params, plan.machines.size, last_ps, of_failures, context.directory)
+    check_shrunk(outages, groups.values(), of_file=params["outages"] is not None)
     if listed and len(outages):
         message = "a machine that fails cannot give up an all-reduce that is under way"
         raise InputError(message, key="traffic.all_reduces", hint='"formula"')

@@ -20,13 +20,10 @@ def plan() -> ServingPlan:
         first_machine=np.array([0, 1], np.int32),
         second_machine=np.array([2, -1], np.int32),
         costs=(None, None, None),
-        kv_capacity_tokens=(0, 100, 100),
         ttft_ps=None,
         tbt_ps=None,
-        kv="after",
         kv_first_flow=np.array([0, 3]),
         kv_flows=np.array([3, 0]),
-        all_reduces="formula",
     )
 
 

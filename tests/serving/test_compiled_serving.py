@@ -140,9 +140,10 @@ costs = {{ iteration_overhead = "100us" }}
     "more",
     [
         'prefill_machines = 2\ndecode_machines = 2\nkv = "layers"\nmtbf = "10ms"\nrepair = "300us"',
-        'machines = 4\nall_reduces = "packets"',
+        'prefill_machines = 2\ndecode_machines = 1\nkv = "layers"\nall_reduces = "packets"\n'
+        'pool = 2\npool_of = "kv"',
     ],
-    ids=["caches and failures", "all-reduces"],
+    ids=["caches and failures", "all-reduces and a pool"],
 )
 def test_compiled_runs_and_threads_are_as_plain_ones(
     more: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

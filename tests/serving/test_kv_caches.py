@@ -121,7 +121,7 @@ def test_a_prefill_machine_has_a_cache_until_it_is_sent(tmp_path: Path) -> None:
     # Room for one prompt: the next begins as the first one's cache is delivered.
     table = deployment(1, machine={"memory": "1MB"})
     one = Served(tmp_path, [(0, 100, 2)] * 2, deployment=table, token_budget=100, **HALVES)
-    room = one.plan.kv_capacity_tokens[1]
+    room = int(one.load.host_state["room"][0])
     prompt = room * 2 // 3
     run = Served(tmp_path, [(0, prompt, 2)] * 2, deployment=table, token_budget=prompt, **HALVES)
     first, second = (row["start_ps"] for row in run.told("iteration", 0))

@@ -83,7 +83,7 @@ def test_a_request_waits_for_room_in_the_kv_cache(tmp_path: Path) -> None:
     memory = weight_bytes(one) + 250 * kv_bytes_of_token(one) / 2
     table = deployment(machine={"memory": f"{round(memory)}B"})
     run = Served(tmp_path, [(0, 100, 10)] * 3, machines=1, deployment=table)
-    assert run.plan.kv_capacity_tokens[0] == 250
+    assert run.load.host_state["room"][0] == 250
     parts = [(tokens, batch) for _, _, tokens, batch in run.iterations()]
     assert parts == [(200, 0)] + [(0, 2)] * 9 + [(100, 0)] + [(0, 1)] * 9
     all_served_once(run.plan, run)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from served import US, Served, all_served_once, cost, decode_ps, deployment, prefill_ps
+from traffic_cases import made
 
 from netsim.errors import InputError
 from netsim.inference import kv_bytes_of_token, load_deployment
@@ -136,8 +137,12 @@ def test_a_machine_has_less_room_without_a_gpu(tmp_path: Path) -> None:
     one = load_deployment(deployment(machine={"memory": "1MB"}))
     weights, token = weight_bytes(one), kv_bytes_of_token(one) / 2
     small = deployment(machine={"memory": f"{round(weights + 250 * token)}B"})
+    shrinking: dict[str, Any] = {"machines": 1, "deployment": small}
+    with pytest.raises(InputError, match=r"traffic.outages: .* on 1 GPUs, one less \(up = whole"):
+        failing(tmp_path, "0,1us,2us,3us", [(0, 9, 2)], **shrinking)
+    shrinking |= {"mtbf": "1us", "repair": "3us", "on_failure": "shrink", "restart": "1us"}
     with pytest.raises(InputError, match=r"traffic.on_failure: .* has no room on 1 GPUs"):
-        failing(tmp_path, "0,1us,2us,3us", [(0, 9, 2)], machines=1, deployment=small)
+        Served(tmp_path, [(9, 9, 2)], **shrinking)
     large = deployment(machine={"memory": f"{round(2 * weights + 250 * token)}B"})
     assert Group(MIXED, load_deployment(large), 1).shrunk_tokens == 125
     # So the second of two requests of 110 waits until the machine is whole.
@@ -146,3 +151,31 @@ def test_a_machine_has_less_room_without_a_gpu(tmp_path: Path) -> None:
     started = {row["request"]: row["time_ps"] for row in run.told("started")}
     assert started[1] == run.times("done")[0] < 4000 * US
     all_served_once(run.plan, run)
+
+
+def test_failures_do_not_depend_on_the_router_nor_on_lengths() -> None:
+    """Nor do requests depend on either."""
+    given = {"deployment": deployment(), "machines": 3, "rate": 1000.0, "requests": 50}
+    failing = {"mtbf": "20ms", "repair": "1ms"}
+    lognormal = {"lengths": "lognormal"}
+    found = [
+        made("serving", 8, **given, **more)
+        for more in (
+            failing,
+            {**failing, "dispatch": "random"},
+            {**failing, **lognormal},
+            {**lognormal, "dispatch": "random"},
+        )
+    ]
+    times = [np.array(one.task_state["at_ps"]) for one in found]
+    changes = [at[at > 0].tolist() for at in times]
+    assert len(changes[0]) > 4
+    assert changes[0] == changes[1] == changes[2]
+    router, both = found[1].serving, found[3].serving
+    lengths = found[2].serving
+    assert router is not None
+    assert lengths is not None
+    assert both is not None
+    for column in ("arrival_ps", "prompt_tokens", "output_tokens"):
+        assert np.array_equal(getattr(lengths.requests, column), getattr(both.requests, column))
+    assert np.array_equal(router.first_machine, both.first_machine)

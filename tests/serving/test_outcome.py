@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from serving_case import Row, cost, log_of, mixed_plan, plan_of, row, split_run
+from serving_case import Row, cost, log_of, mixed_plan, row, split_run
 
 from netsim.errors import RunError
 from netsim.inference import compute_ps, iteration_ps
@@ -21,7 +21,6 @@ from netsim.model.serving import (
     ITERATION,
     JOINED,
     LOST,
-    MIXED,
     STARTED,
     UP,
     ServingPlan,
@@ -77,8 +76,7 @@ def test_iterations_of_a_split_run() -> None:
     assert found["prompt_tokens"].tolist() == [10, 20, 0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("all_reduces", ["formula", "packets"])
-def test_time_of_an_iteration_on_the_network(all_reduces: str) -> None:
+def test_time_of_an_iteration_on_the_network() -> None:
     """What is none of computing; with one of two GPUs computing takes twice as long."""
     work = (1500 + 3, 1500 * 750, 3, 6000)
     whole, computing = iteration_ps(cost(), *work), compute_ps(cost(), *work)
@@ -92,8 +90,7 @@ def test_time_of_an_iteration_on_the_network(all_reduces: str) -> None:
         now += time
         if change[0] == DOWN:
             rows.append(row(0, now, DOWN, tokens=0))
-    plan = plan_of([MIXED], [(0, 1, 1)], all_reduces=all_reduces)
-    found = of(plan, rows).iterations["network_ps"].tolist()
+    found = of(mixed_plan([(0, 1, 1)]), rows).iterations["network_ps"].tolist()
     add = whole - computing
     assert found == [add, 2 * add, add + 5]
 

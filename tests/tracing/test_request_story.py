@@ -175,7 +175,7 @@ def test_a_request_that_is_not_done() -> None:
 
 def test_a_request_that_waits_behind_iterations_of_others() -> None:
     """Of an iteration that is under way as it comes, the part that it waits for counts."""
-    plan = plan_of([MIXED], [(0, 4, 1), (50, 4, 1)], all_reduces="packets")
+    plan = plan_of([MIXED], [(0, 4, 1), (50, 4, 1)])
     rows = [
         row(0, 0, STARTED, 0),
         row(0, 100, ITERATION, start_ps=0, tokens=4),
