@@ -10,25 +10,23 @@ table of GPUs is from memory of the paper. Nothing is simulated.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from netsim.inference.deployment import Costs
 from netsim.inference.limits import PHASES
 from netsim.inference.lite import (
     ALL,
     ASSUMPTIONS,
+    MEASURED,
     MODELS,
+    ONE_ROOFLINE,
     REFERENCE,
     VARIANTS,
     Assumption,
     LiteRow,
     lite_table,
+    measured,
 )
-from netsim.inference.load import presets
-from netsim.job.keys import read_part
-from netsim.job.load import read_toml
 from netsim.plots import style
 from netsim.plots.reproduced import AT_LEAST, UNVERIFIED, Reproduced, Sweep, Value
 from netsim.plots.sweeps import Table
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
 SWEEPS: tuple[Sweep, ...] = ()
 
 SECTION = "slides"
-MEASURED = "h100_vllm"
-"""Costs of software, fitted to vLLM of 2023 on H100; taken to be those of Lite-GPUs as well."""
 
 MODEL_NAMES = {
     "llama3_70b": "Llama3-70B",
@@ -58,9 +54,6 @@ VARIANT_NAMES = {
 }
 THREE = {"overlap": "overlap", "kv_shared": "KV shared", "tp_searched": "tp searched"}
 """Fields of an assumption, and their names."""
-
-ONE_ROOFLINE = replace(ALL, roofline="layer")
-"""All three, and what is read comes while anything is computed."""
 
 WIDTH = 0.76
 """Of the markers of one variant, in variants."""
@@ -87,11 +80,6 @@ def make(_: Sequence[Result]) -> Reproduced:
     caption = "filled: matches H100 or outperforms it; no marker: no request keeps to the objective"
     style.legend(figure, panels[0], style.OUTSIDE, caption)
     return Reproduced(figure, _values(rows), _drawn(rows), about, _notes(rows), _options(rows))
-
-
-def measured() -> Assumption:
-    """All three, with what software was measured to cost."""
-    return replace(ALL, costs=read_part(Costs, read_toml(presets("costs")[MEASURED]), ""))
 
 
 def _draw(axes: Axes, rows: Sequence[LiteRow], assumptions: Sequence[Assumption]) -> None:

@@ -188,6 +188,7 @@ def _shape(deployment: Deployment, limits: Limits) -> Table:
 def _iterations(deployment: Deployment, limits: Limits, most: int) -> Wide:
     """A prompt, and batches that decode: how long each part takes by itself."""
     from netsim.inference import compute_ps, iteration_cost, iteration_ps, network_ps, prompt_pairs
+    from netsim.inference.cost import compute_parts
 
     cost = iteration_cost(deployment)
     causal = deployment.options.attention == "causal"
@@ -198,23 +199,25 @@ def _iterations(deployment: Deployment, limits: Limits, most: int) -> Wide:
     columns = [Column(f"iteration on {deployment.tp} GPUs", [one[0] for one in cases], left=True)]
     parts: dict[str, list[float]] = {}
     for _, tokens, pairs, batch in cases:
-        rows = cost.prompt_row_ps * (tokens - batch) + cost.decode_row_ps * batch
-        weights = cost.weights_ps + cost.experts_ps * min(1.0, cost.expert_share * tokens)
-        attention = cost.pair_ps * pairs + cost.context_ps * batch * context
-        added = cost.layers_ps + cost.iteration_ps
-        sequences = batch + min(1, tokens - batch)
+        of = (tokens, pairs, batch, batch * context)
+        part = compute_parts(cost, *of)
         for name, value in (
-            ("matrices,\ncomputed", rows),
-            ("matrices,\nread", weights),
-            ("attention,\ncomputed", attention),
-            ("attention,\nread", cost.kv_ps * batch * context),
-            ("software", added + cost.sequence_ps * sequences),
-            ("all but\nall-reduces", compute_ps(cost, tokens, pairs, batch, batch * context)),
+            ("matrices,\ncomputed", part.rows_ps),
+            ("matrices,\nread", part.weights_ps),
+            ("attention,\ncomputed", part.scores_ps),
+            ("attention,\nread", part.kv_ps),
+            ("head,\ncomputed", part.head_ps),
+            ("head,\nread", part.head_read_ps),
+            ("activations", part.activations_ps),
+            ("software", part.launches_ps + part.iteration_ps + part.sequences_ps),
+            ("at least", part.floor_ps),
+            ("all but\nall-reduces", compute_ps(cost, *of)),
             ("all-reduces", network_ps(cost, tokens)),
-            ("iteration", iteration_ps(cost, tokens, pairs, batch, batch * context)),
+            ("iteration", iteration_ps(cost, *of)),
         ):
             parts.setdefault(name, []).append(value)
-    for rank, (name, values) in enumerate(reversed(parts.items())):
+    shown = [(name, values) for name, values in parts.items() if any(values)]
+    for rank, (name, values) in enumerate(reversed(shown)):
         columns.insert(1, Column(name, [duration(value) for value in values], rank=rank))
     return Wide(columns, elsewhere="--json has all")
 

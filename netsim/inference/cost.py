@@ -70,6 +70,54 @@ def prompt_pairs(causal: bool, start: int, tokens: int) -> int:
     return start * tokens + (own // 2 if causal else own)
 
 
+class ComputeParts(NamedTuple):
+    """What an iteration's computing is made of, in picoseconds, each by itself."""
+
+    rows_ps: float
+    """Multiplying the matrices with all rows."""
+    weights_ps: float
+    """Reading them, experts as far as the rows meet them."""
+    scores_ps: float
+    """Attention."""
+    kv_ps: float
+    """Reading keys and values."""
+    head_ps: float
+    """Multiplying the head's matrix."""
+    head_read_ps: float
+    """Reading it."""
+    activations_ps: float
+    """Reading and writing what stands between the matrices."""
+    launches_ps: float
+    """Launching all layers."""
+    iteration_ps: float
+    """What software adds to the iteration."""
+    sequences_ps: float
+    """What it adds for its sequences."""
+    floor_ps: float
+    """All of it takes no less."""
+
+
+def compute_parts(
+    cost: IterationCost, tokens: int, pairs: int, batch: int, context: int
+) -> ComputeParts:
+    """The parts of `compute_ps`, of one row or more; its arguments."""
+    prompt_rows = tokens - batch
+    sequences = batch + min(1, prompt_rows)
+    return ComputeParts(
+        cost.prompt_row_ps * prompt_rows + cost.decode_row_ps * batch,
+        cost.weights_ps + cost.experts_ps * min(1.0, cost.expert_share * tokens),
+        cost.pair_ps * pairs + cost.context_ps * context,
+        cost.kv_ps * context,
+        cost.head_row_ps * sequences,
+        cost.head_read_ps,
+        cost.activation_ps * tokens,
+        cost.layers_ps,
+        cost.iteration_ps,
+        cost.sequence_ps * sequences,
+        cost.prompt_floor_ps if prompt_rows > 0 else 0.0,
+    )
+
+
 def compute_ps(cost: IterationCost, tokens: int, pairs: int, batch: int, context: int) -> int:
     """Picoseconds of an iteration without its all-reduces.
 
@@ -79,21 +127,16 @@ def compute_ps(cost: IterationCost, tokens: int, pairs: int, batch: int, context
     """
     if tokens == 0:
         return 0
-    prompt_rows = tokens - batch
-    experts = cost.experts_ps * min(1.0, cost.expert_share * tokens)
-    rows = cost.prompt_row_ps * prompt_rows + cost.decode_row_ps * batch
-    weights = cost.weights_ps + experts
-    scores, kv = cost.pair_ps * pairs + cost.context_ps * context, cost.kv_ps * context
-    sequences = batch + min(1, prompt_rows)
-    head = cost.head_row_ps * sequences
+    part = compute_parts(cost, tokens, pairs, batch, context)
+    rows, scores, head = part.rows_ps, part.scores_ps, part.head_ps
     if cost.one_roofline:
-        device = max(rows + scores + head, weights + kv + cost.head_read_ps)
+        device = max(rows + scores + head, part.weights_ps + part.kv_ps + part.head_read_ps)
     else:
-        device = max(rows, weights) + max(scores, kv) + max(head, cost.head_read_ps)
-    device += cost.activation_ps * tokens
-    both = max(device, cost.layers_ps) if cost.launch_ahead else device + cost.layers_ps
-    floor = cost.prompt_floor_ps if prompt_rows > 0 else 0.0
-    return int(max(both + cost.iteration_ps + cost.sequence_ps * sequences, floor) + 0.5)
+        device = max(rows, part.weights_ps) + max(scores, part.kv_ps) + max(head, part.head_read_ps)
+    device += part.activations_ps
+    launches = part.launches_ps
+    both = max(device, launches) if cost.launch_ahead else device + launches
+    return int(max(both + part.iteration_ps + part.sequences_ps, part.floor_ps) + 0.5)
 
 
 def network_ps(cost: IterationCost, tokens: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -79,17 +80,27 @@ ASSUMPTIONS = tuple(
 """All combinations of the three that decide, by the roofline alone."""
 
 
-def further_assumptions() -> tuple[Assumption, ...]:
-    """What else may be assumed, with all three: pairs of tokens, rooflines, what software costs.
+ONE_ROOFLINE = replace(ALL, roofline="layer")
+"""All three, and what is read comes while anything is computed."""
 
-    Costs are those that were measured on H100 (16 bits, vLLM of 2023), of every machine.
-    """
-    measured = load_deployment({"model": MODELS[0], "machine": REFERENCE, "costs": "h100_vllm"})
+MEASURED = "h100_vllm"
+"""Costs of software that were measured on H100 (16 bits, vLLM of 2023), taken of every machine."""
+
+
+@cache
+def measured() -> Assumption:
+    """All three, with these costs."""
+    given = {"model": MODELS[0], "machine": REFERENCE, "costs": MEASURED}
+    return replace(ALL, costs=load_deployment(given).costs)
+
+
+def further_assumptions() -> tuple[Assumption, ...]:
+    """What else may be assumed, with all three: pairs of tokens, rooflines, what software costs."""
     return (
         replace(ALL, attention="full"),
-        replace(ALL, roofline="layer"),
-        replace(ALL, costs=measured.costs),
-        replace(ALL, costs=measured.costs, all_reduce="direct"),
+        ONE_ROOFLINE,
+        measured(),
+        replace(measured(), all_reduce="direct"),
     )
 
 

@@ -5,7 +5,13 @@ import json
 import pytest
 from cli_outcome import fails
 
+from netsim.cli.workload_deployment import _iterations
+from netsim.inference import load_deployment
+from netsim.inference.limits import Limits
 from netsim.inference.lite import ASSUMPTIONS, MACHINES, MODELS
+from netsim.units import parse_time_ps
+
+PARTS = ("computed", "read")
 
 
 def lines(result):
@@ -29,6 +35,26 @@ def test_a_deployment_that_is_changed(netsim):
     assert told["costs"]["layer_overhead"] > 0
     best = told["sizes"][0]["decode"]
     assert best["memory_batch"] == best["kv_capacity_tokens"] // 500
+
+
+@pytest.mark.parametrize("roofline", ["parts", "layer"])
+def test_parts_of_an_iteration_make_all_of_it(roofline):
+    options = {"tp": 8, "embeddings": True, "roofline": roofline}
+    table = {"model": "llama3_70b", "machine": "h100", "options": options, "costs": "h100_vllm"}
+    made = _iterations(load_deployment(table), Limits(prompt=3000), 8)
+    value = {
+        one.name: [float(parse_time_ps(cell)) for cell in one.cells] for one in made.columns[1:]
+    }
+    names = [f"{what}, {how}" for what in ("matrices", "attention", "head") for how in PARTS]
+    for row, whole in enumerate(value["all but all-reduces"]):
+        rows, weights, scores, kv, head, read = (value[name][row] for name in names)
+        device = max(rows, weights) + max(scores, kv) + max(head, read)
+        if roofline == "layer":
+            device = max(rows + scores + head, weights + kv + read)
+        own = device + value["activations"][row] + value["software"][row]
+        assert whole == pytest.approx(max(own, value["at least"][row]), rel=1e-3)
+    bare = _iterations(load_deployment({**table, "costs": {}}), Limits(), 8)
+    assert not {"activations", "software", "at least"} & {one.name for one in bare.columns}
 
 
 def test_a_file(netsim, tmp_path, monkeypatch):

@@ -30,7 +30,14 @@ def cost_of(model="llama3_70b", options=None, **costs):
 
 
 def test_numba_gives_the_same_picoseconds():
-    names = ("compute_ps", "network_ps", "iteration_ps", "all_reduce_bytes", "prompt_pairs")
+    names = (
+        "compute_parts",
+        "compute_ps",
+        "network_ps",
+        "iteration_ps",
+        "all_reduce_bytes",
+        "prompt_pairs",
+    )
     space = dict(vars(module))
     for name in names:
         function = vars(module)[name]
