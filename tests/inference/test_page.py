@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import netsim
 from netsim.cli import workload_inference as compared
 from netsim.cli import workload_measured as measured
 from netsim.inference.deployment import Costs, Formats, Options
@@ -16,7 +15,7 @@ from netsim.inference.validation import errors, fitted_groups, groups, predicted
 from netsim.job.keys import keys_of
 from netsim.units import format_time
 
-ROOT = Path(netsim.__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "netsim" / "inference" / "README.md").read_text("utf-8")
 
 

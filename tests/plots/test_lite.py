@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-import netsim
 from netsim.inference.lite import MODELS, VARIANTS
 from netsim.plots import lite
 from netsim.plots.reproduced import UNVERIFIED
@@ -72,7 +71,7 @@ def test_no_variant_matches_at_prompts_with_measured_costs(made):
 
 
 def test_what_the_readme_says(made):
-    text = " ".join((Path(netsim.__file__).parent.parent / "README.md").read_text("utf-8").split())
+    text = " ".join((Path(__file__).parents[2] / "README.md").read_text("utf-8").split())
     counts = [re.findall(r"(\d+) of 15", note) for note in made.notes[:4]]
     assert counts == [["0", "2"], ["13", "10"], ["13", "8"], ["0", "4"]]
     assert "holds for none of 15 variants and models at prompts, and for 2 of 15 in" in text
