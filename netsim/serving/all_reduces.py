@@ -22,6 +22,7 @@ from netsim.limits import COUNT
 from netsim.model.serving import ROLES, Requests, ServingPlan
 from netsim.operations import Operations
 from netsim.serving.plan import Group
+from netsim.serving.shares import flows_between
 from netsim.serving.state import ANNOUNCED, REDUCED, ROW_BYTES, TICKS
 from netsim.serving.tables import ALL_REDUCE, CONTROL, Tables
 
@@ -42,7 +43,8 @@ class Slots:
         max_rows: tokens and sequences of an iteration, at most.
         max_batch: sequences of it, at most.
         control_bytes: of a message, without what it tells.
-        wire: between hosts of a machine, for the latency of all-reduces that are left out.
+        wires: of each machine, between its hosts, for the latency of all-reduces that are left
+            out.
     """
 
     slots: int
@@ -51,7 +53,7 @@ class Slots:
     max_rows: int
     max_batch: int
     control_bytes: int
-    wire: Wire
+    wires: tuple[Wire, ...]
 
 
 def reduces_merged(group: Group, slots: Slots) -> int:
@@ -66,10 +68,13 @@ def reduces_merged(group: Group, slots: Slots) -> int:
     return n // slots.groups
 
 
-def left_out_ps(group: Group, slots: Slots) -> int:
-    """The latency of the all-reduces that one stands for, but for one of them."""
-    alone = closed_form_ps("all_reduce", group.deployment.tp, 1, slots.wire, slots.how)
-    return (reduces_merged(group, slots) - 1) * alone
+def left_out_ps(group: Group, slots: Slots) -> Ints:
+    """int64[k]: of each machine the latency of the all-reduces that one stands for, but for it."""
+    alone = {
+        wire: closed_form_ps("all_reduce", group.deployment.tp, 1, wire, slots.how)
+        for wire in set(slots.wires)
+    }
+    return (reduces_merged(group, slots) - 1) * np.array([alone[wire] for wire in slots.wires])
 
 
 def check_slots(plan: ServingPlan, slots: Mapping[int, Slots], token_budget: int | None) -> None:
@@ -109,9 +114,10 @@ def clock_ps(group: Group, slots: Slots, requests: Requests) -> int:
 
 
 def flows_of_slot(group: Group, slots: Slots) -> int:
-    """How many flows an iteration has listed."""
-    one = _template(group, slots)
-    return slots.groups * len(one.flows) + MESSAGES * (group.deployment.tp - 1)
+    """How many flows an iteration has listed, reads of a pool among them."""
+    one, tp, pool = _template(group, slots), group.deployment.tp, group.pool
+    reads = 0 if pool is None else pool.hosts + flows_between(pool.hosts, tp)
+    return slots.groups * len(one.flows) + MESSAGES * (tp - 1) + reads
 
 
 def _template(group: Group, slots: Slots) -> Workload:
@@ -132,7 +138,7 @@ def add_slots(tables: Tables, group: Group, hosts: Ints, slots: Slots, requests:
     for name, value in (
         ("n_slots", slots.slots),
         ("n_groups", slots.groups),
-        ("left_out_ps", left_out_ps(group, slots)),
+        ("left_out_ps", left_out_ps(group, slots)[:, None]),
         ("clock_ps", clock_ps(group, slots, requests)),
         ("most_rows", slots.max_rows),
     ):

@@ -193,8 +193,8 @@ def _slots(
             latency_ps=one.costs.step_latency if latency is None else latency,
             rate_bps=context.host_rate_bps,
         )
-        machine = hosts[first : first + one.tp]
-        first += group.n * one.tp
+        machines = hosts[first : first + group.n * one.tp].reshape(group.n, one.tp)
+        first += machines.size
         batch = min(params["max_batch"], len(requests))
         prompts = params["token_budget"]
         if not params["chunked"]:
@@ -206,7 +206,7 @@ def _slots(
             max_rows=batch if role == DECODE else max(prompts, batch),
             max_batch=0 if role == PREFILL else batch,
             control_bytes=params["control"],
-            wire=wire_of(network, machine, context),
+            wires=tuple(wire_of(network, machine, context) for machine in machines),
         )
         reduces_merged(group, found[role])
         n_flows += group.n * found[role].slots * flows_of_slot(group, found[role])
@@ -220,7 +220,9 @@ def _notes(groups: Mapping[int, Group], slots: Mapping[int, Slots]) -> list[str]
     for role, one in slots.items():
         merged = reduces_merged(groups[role], one)
         if merged > 1:
-            latency = format_time(left_out_ps(groups[role], one), 3)
+            each = left_out_ps(groups[role], one)
+            least, most = (format_time(int(time_ps), 3) for time_ps in (each.min(), each.max()))
+            latency = least if least == most else f"{least} to {most}"
             told.append(
                 f"{ROLES[role]} machines: each all-reduce stands for {merged}, with the bytes of "
                 f"all and {latency} for the latency of those that are not sent"

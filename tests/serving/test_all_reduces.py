@@ -14,7 +14,10 @@ from netsim.collectives import How, closed_form_ps
 from netsim.errors import InputError, RunError
 from netsim.flows import TrafficContext
 from netsim.inference import all_reduce_bytes, compute_ps, prompt_pairs
+from netsim.model.builder import NetworkBuilder
+from netsim.network import Network
 from netsim.traffic._collectives import wire_of
+from netsim.units import format_time
 
 HALVES = {"prefill_machines": 1, "decode_machines": 1}
 PACKETS = {"all_reduces": "packets", "all_reduces_per_iteration": 4}
@@ -75,10 +78,53 @@ def test_merged_all_reduces_keep_bytes_and_latency(tmp_path: Path) -> None:
     )
 
 
+def two_racks() -> Network:
+    """Hosts 0 to 5 and 6 to 7 below a switch each."""
+    builder = NetworkBuilder()
+    hosts = np.array(builder.add_hosts(8))
+    first, second = builder.add_switch(), builder.add_switch()
+    builder.cables(hosts[:6], first, 100 * 10**9, US)
+    builder.cables(hosts[6:], second, 100 * 10**9, US)
+    builder.cables(first, second, 100 * 10**9, 5 * US)
+    return builder.build("two racks")
+
+
+def test_latency_that_is_left_out_is_that_of_each_machine() -> None:
+    network = two_racks()
+    given = {"deployment": deployment(4), "machines": 2, "rate": 1.0, "requests": 2}
+    given |= {"all_reduces": "packets", "all_reduces_per_iteration": 1, "slots": 300}
+    load = made("serving", 8, network=network, **given)
+    context = TrafficContext(Path(), 1, 100 * 10**9)
+    alone = [
+        closed_form_ps("all_reduce", 4, 1, wire_of(network, machine, context), How("ring"))
+        for machine in np.arange(8).reshape(2, 4)
+    ]
+    assert alone[1] > 1.5 * alone[0]
+    left = np.asarray(load.host_state["left_out_ps"])
+    assert left.tolist() == [3 * alone[0]] * 4 + [3 * alone[1]] * 4
+    told = " to ".join(format_time(3 * one, 3) for one in alone)
+    assert f"and {told} for the latency" in load.notes[0]
+
+
+@pytest.mark.parametrize("pool", [None, 1, 2, 3])
+def test_flows_are_counted_before_they_are_made(
+    pool: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = {"deployment": deployment(2), "machines": 2, "rate": 1.0, "requests": 2, **PACKETS}
+    if pool:
+        shape |= {"pool": pool, "pool_of": "kv"}
+    expected = {}
+
+    def expect(_: TrafficContext, n_flows: float, *, key: str) -> None:
+        expected[key] = n_flows
+
+    monkeypatch.setattr(TrafficContext, "expect", expect)
+    load = made("serving", 8, slots=250, **shape)
+    assert expected == {"traffic.slots": 4 * len(load.flows), "traffic.requests": 0}
+
+
 def left_out(tp: int) -> str:
     """Three times an all-reduce of a byte, as it is told."""
-    from netsim.units import format_time
-
     how = How("ring", latency_ps=3 * US)
     return format_time(3 * closed_form_ps("all_reduce", tp, 1, WIRE, how), 3)
 
