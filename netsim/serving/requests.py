@@ -228,11 +228,22 @@ def _check(params: Mapping[str, Any]) -> None:
             raise InputError("has no effect", key=f"traffic.{name}", hint=f"it is for {how}")
         if used and not given and name not in DEFAULTS:
             raise InputError("missing", key=f"traffic.{name}", hint=f"as there is {how}")
+    _check_shapes(params)
+
+
+def _check_shapes(params: Mapping[str, Any]) -> None:
+    """What is given of a distribution is of one that is used."""
+    lengths = params["lengths"]
     for name, (_, kinds) in SHAPES.items():
-        of = [lengths[part] for part in PARTS if params[name][part] is not None]
-        if of and not set(of) & set(kinds):
-            hint = f"it is for lengths = {' or '.join(written(kind) for kind in kinds)}"
+        given = params[name]
+        used = {part: lengths[part] in kinds for part in PARTS}
+        hint = f"it is for lengths = {' or '.join(written(kind) for kind in kinds)}"
+        if not any(used.values()) and any(one is not None for one in given.values()):
             raise InputError("has no effect", key=f"traffic.{name}", hint=hint)
+        for part in PARTS:
+            # One value for both parts is that of those that use it.
+            if given[part] is not None and not used[part] and len(set(given.values())) > 1:
+                raise InputError("has no effect", key=f"traffic.{name}.{part}", hint=hint)
 
 
 def _arrivals(

@@ -154,8 +154,16 @@ def test_lengths_of_a_trace_with_other_arrivals(folder: Path) -> None:
         ({"rate": 1.0, "lengths": "table"}, "traffic.prompt_table: missing"),
         ({"rate": 1.0, "length_cv": 0.0}, 'length_cv: has no effect (it is for lengths = "logn'),
         (
+            {
+                "rate": 1.0,
+                "lengths": {"output": "zipf"},
+                "length_most": {"prompt": 9, "output": 5},
+            },
+            'traffic.length_most.prompt: has no effect (it is for lengths = "uniform" or "zipf")',
+        ),
+        (
             {"rate": 1.0, "lengths": {"output": "zipf"}, "length_most": {"prompt": 9}},
-            'traffic.length_most: has no effect (it is for lengths = "uniform" or "zipf")',
+            'traffic.length_most.prompt: has no effect (it is for lengths = "uniform" or "zipf")',
         ),
         (
             {"rate": 1.0, "lengths": "uniform", "zipf_exponent": 2.0},
