@@ -43,7 +43,7 @@ class Slots:
         max_rows: tokens and sequences of an iteration, at most.
         max_batch: sequences of it, at most.
         control_bytes: of a message, without what it tells.
-        wires: of each machine, between its hosts, for the latency of all-reduces that are left
+        ways: of each machine, between its hosts, for the latency of all-reduces that are left
             out.
     """
 
@@ -53,7 +53,7 @@ class Slots:
     max_rows: int
     max_batch: int
     control_bytes: int
-    wires: tuple[Wire, ...]
+    ways: tuple[Wire, ...]
 
 
 def reduces_merged(group: Group, slots: Slots) -> int:
@@ -72,9 +72,9 @@ def left_out_ps(group: Group, slots: Slots) -> Ints:
     """int64[k]: of each machine the latency of the all-reduces that one stands for, but for it."""
     alone = {
         wire: closed_form_ps("all_reduce", group.deployment.tp, 1, wire, slots.how)
-        for wire in set(slots.wires)
+        for wire in set(slots.ways)
     }
-    return (reduces_merged(group, slots) - 1) * np.array([alone[wire] for wire in slots.wires])
+    return (reduces_merged(group, slots) - 1) * np.array([alone[wire] for wire in slots.ways])
 
 
 def check_slots(plan: ServingPlan, slots: Mapping[int, Slots], token_budget: int | None) -> None:

@@ -206,7 +206,7 @@ def _slots(
             max_rows=batch if role == DECODE else max(prompts, batch),
             max_batch=0 if role == PREFILL else batch,
             control_bytes=params["control"],
-            wires=tuple(wire_of(network, machine, context) for machine in machines),
+            ways=tuple(wire_of(network, machine, context) for machine in machines),
         )
         reduces_merged(group, found[role])
         n_flows += group.n * found[role].slots * flows_of_slot(group, found[role])
