@@ -36,7 +36,7 @@ EXPECTED = [[0, 5 * 10**11, 6 * 10**14], [374, 396, 879], [44, 109, 55]]
         OURS,
         OURS.replace("\n", "\r\n"),
         b"\xef\xbb\xbf" + OURS.encode(),
-        gzip.compress(OURS.encode()),
+        gzip.compress(OURS.encode(), mtime=0),
         "# made by hand\n\n" + OURS.replace("\n", "\n\n"),
         # Vidur, with a column that is not read
         "arrived_at,num_prefill_tokens,num_decode_tokens,session_id\n"
@@ -142,7 +142,7 @@ def test_times_are_exact(tmp_path: Path) -> None:
             "trace.csv:3: TIMESTAMP: is 24.0 hours after the first request",
         ),
         (b"\xff\xfe\x00", "trace.csv: is not UTF-8 text"),
-        (gzip.compress(OURS.encode())[:-9], "trace.csv: is a damaged file of gzip"),
+        (gzip.compress(OURS.encode(), mtime=0)[:-9], "trace.csv: is a damaged file of gzip"),
         ("{}601,5,6\0\n", "trace.csv"),
         ('{}601,5,"6\n', "trace.csv"),
     ],
