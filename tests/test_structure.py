@@ -83,7 +83,8 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_the_foundations_import_nothing_else() -> None:
-    foundations = {f"netsim.{name}" for name in ("errors", "inputs", "limits", "memory", "units")}
+    names = ("errors", "inputs", "limits", "memory", "units", "writing")
+    foundations = {f"netsim.{name}" for name in names}
     for module in foundations:
         assert imported(module) <= foundations
 

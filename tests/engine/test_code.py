@@ -56,17 +56,39 @@ def test_what_a_fabric_holds_is_not_compiled_in():
     assert code_for(DROP_TAIL).key == code_for(changed(DROP_TAIL, queue_bytes=10**6)).key
 
 
-def test_code_that_was_not_used_for_longest_is_removed(tmp_path: Path, monkeypatch):
+def key(letter: str) -> str:
+    return letter * 20
+
+
+def test_only_code_that_was_not_used_for_longest_is_removed(tmp_path: Path, monkeypatch):
+    """In the user's folder are other things, in netsim's own some that it did not make."""
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cache, "KEPT_CACHES", 3)
-    for age, key in enumerate(("d", "c", "b", "a")):
-        folder = cache_folder(key)
+    place = tmp_path / cache.FOLDER
+    (tmp_path / "away").mkdir()
+    for name in (key("1"), "project"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "thesis.tex").write_text("mine")
+    place.mkdir(0o700)
+    (place / key("7")).mkdir()  # no mark
+    (place / "notes").mkdir()  # no key
+    (place / "notes" / cache.MARK).touch()
+    (place / key("8")).symlink_to(tmp_path / "away")
+    (tmp_path / "away" / cache.MARK).touch()
+    others = {key("7"), key("8"), "notes"}
+    for path in (place / key("7"), place / "notes", tmp_path / key("1"), tmp_path / "away"):
+        os.utime(path, (10**8, 10**8))
+    for age, letter in enumerate("dcba"):
+        folder = cache_folder(key(letter))
         assert folder is not None
+        assert folder.stat().st_mode & 0o777 == 0o700
         os.utime(folder, (10**9 + age, 10**9 + age))
-    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "c"}
-    cache_folder("c")
-    cache_folder("e")
-    assert {path.name for path in tmp_path.iterdir()} == {"a", "c", "e"}
+    cache_folder(key("c"))
+    cache_folder(key("e"))
+    assert {path.name for path in place.iterdir()} - others == {key(one) for one in "ace"}
+    assert {path.name for path in place.iterdir()} >= others
+    assert {path.name for path in tmp_path.iterdir()} == {cache.FOLDER, "away", "project", key("1")}
+    assert (tmp_path / "away" / cache.MARK).exists()
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -74,7 +96,9 @@ def test_what_is_kept_is_known_without_loading_it(tmp_path: Path, monkeypatch, t
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(code, "_loaded", OrderedDict())
     wanted = code_for(DROP_TAIL)
-    folder = tmp_path / wanted.key
-    folder.mkdir()
+    folder = cache_folder(wanted.key)
+    assert folder is not None
     (folder / f"{'run_windows' if there else 'set_up_flows'}.0123.code").touch()
     assert wanted.is_kept() == there
+    folder.parent.chmod(0o777)
+    assert not wanted.is_kept()

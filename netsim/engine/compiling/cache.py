@@ -1,4 +1,4 @@
-"""Compiled code on the disk: used again if it is whole, and never needed.
+"""Compiled code on the disk: used again if it is whole and the user's own, and never needed.
 
 Machine code is kept in a folder named by a hash of all that can reach it (`reach.py`),
 so an edit of that takes effect, at any depth, and no other one costs anything. Numba's
@@ -6,24 +6,46 @@ own check looks at the outermost file only. Its own files are not used either: i
 what it finds in them, so that a disk that was full once ends every later run.
 
 Here each function has one file, written beside its place and then moved there, so
-that processes may run side by side. It begins with a hash of the rest. A file that
-is damaged, or that cannot be read, is removed and the function compiled again; where
-no file can be written, a run says so once and does without.
+that processes may run side by side:
+
+    32 bytes     SHA-256 of the rest
+    8 bytes      the length of the lines, little-endian
+    the lines    JSON: where the sources stood
+    the code     as Numba takes it apart: a pickle, with machine code in it
+
+A file that is damaged, or that cannot be read, is removed and the function compiled
+again; where no file can be written, a run says so once and does without.
+
+Whoever can write such a file has his code run, pickle or not, and a hash keeps nobody
+from it. So files are read only where nobody but the user and root can have put them
+(`private_folder.py`); otherwise a run says why once and does without. And only what
+netsim made is ever removed: folders in the cache's own subfolder, named like a key,
+with a mark inside.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import pickle
+import re
 import shutil
-import uuid
+import stat
+import struct
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.engine.compiling.private_folder import (
+    UnsafeError,
+    make_private,
+    require_own,
+    require_private,
+)
 from netsim.errors import warn_once
+from netsim.writing import is_plain_file, replacing_file
 
 if TYPE_CHECKING:
     from netsim.engine.compiling.reach import Lines
@@ -31,7 +53,17 @@ if TYPE_CHECKING:
 KEPT_CACHES = 160
 """Folders that are kept, those that were used last. Each holds one specialisation, some 3 MB."""
 
+FOLDER = "netsim-compiled-v1"
+"""Name of the cache's own folder, inside the user's or that of ``NETSIM_CACHE_DIR``."""
+
+KEY = re.compile("[0-9a-f]{20}")
+"""Names of the folders in it."""
+
+MARK = "made-by-netsim"
+"""Name of an empty file in each of them: without it, a folder is not removed."""
+
 DIGEST_BYTES = hashlib.sha256().digest_size
+LENGTH = struct.Struct("<Q")
 
 
 class NotKeptError(Exception):
@@ -65,8 +97,11 @@ class CodeCache:
     def _load(self, signature: Any, target_context: Any) -> Any:
         path = self._path(signature, target_context.codegen())
         try:
-            content = path.read_bytes()
+            content = _content(path)
         except FileNotFoundError:
+            return None
+        except UnsafeError as error:
+            warn_once(f"compiled code is not used: {error}")
             return None
         except OSError:
             _remove(path)
@@ -78,8 +113,8 @@ class CodeCache:
 
         try:
             target_context.refresh()
-            parts, lines = pickle.loads(memoryview(content)[DIGEST_BYTES:])
-            result = CompileResult._rebuild(target_context, *parts)
+            lines, code = _parts(memoryview(content)[DIGEST_BYTES:])
+            result = CompileResult._rebuild(target_context, *pickle.loads(code))
         except Exception:  # whole, and yet of no use to this Numba
             _remove(path)
             return None
@@ -96,11 +131,13 @@ class CodeCache:
             return
         path = self._path(signature, result.codegen)
         try:
-            content = dumps((result._reduce(), self.lines))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_dir():
+            lines = json.dumps(self.lines).encode()
+            content = LENGTH.pack(len(lines)) + lines + dumps(result._reduce())
+            _make(self._folder)
+            if not is_plain_file(path):
                 _remove(path)
-            _write(path, hashlib.sha256(content).digest() + content)
+            with replacing_file(path, private=True) as file:
+                file.write(hashlib.sha256(content).digest() + content)
         except Exception as error:  # there is compiled code, and that is what matters
             _cannot_keep(self._folder.parent, error)
 
@@ -108,6 +145,26 @@ class CodeCache:
         """Code differs with the types of its arguments and the features of the processor."""
         key = f"{signature} {_fields(signature)} {codegen.magic_tuple()}"
         return self._folder / f"{self._name}.{hashlib.sha256(key.encode()).hexdigest()[:20]}.code"
+
+
+def _content(path: Path) -> bytes:
+    """What is in a file of the user's own. Raises OSError or UnsafeError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError
+        require_own(path, status)
+        return file.read()
+
+
+def _parts(content: memoryview) -> tuple[Lines, memoryview]:
+    """The lines, and the code as Numba takes it apart."""
+    begin = LENGTH.size
+    (length,) = LENGTH.unpack(content[:begin])
+    end = begin + length
+    lines = json.loads(bytes(content[begin:end]))
+    return tuple((name, tuple(places)) for name, places in lines), content[end:]
 
 
 def _fields(arguments: Iterable[Any]) -> list[Any]:
@@ -124,54 +181,65 @@ def cache_folder(key: str) -> Path | None:
     ``NETSIM_CACHE_DIR`` names another place than the user's cache directory.
     """
     try:
-        root = _root()
+        place = _place()
     except RuntimeError as error:  # an account without a home
         warn_once(f"compiled code is not kept: {error}")
         return None
+    folder = place / key
     try:
-        folder = root / key
         new = not folder.is_dir()
-        folder.mkdir(parents=True, exist_ok=True)
+        if new:
+            require_private(_nearest(place))
+            _make(folder)
+        require_private(folder)
+    except UnsafeError as error:
+        warn_once(f"compiled code is not kept: {error}")
+        return None
     except OSError as error:
-        _cannot_keep(root, error)
+        _cannot_keep(place, error)
         return None
     with suppress(OSError):  # a folder that may only be read is as good
         os.utime(folder)
         if new:
-            _prune(root, folder)
+            _prune(place, folder)
     return folder
 
 
 def is_kept(key: str, function: str) -> bool:
     """Is the compiled code of a function in the folder of that key?"""
     try:
-        return any((_root() / key).glob(f"{function}.*.code"))
-    except (RuntimeError, OSError):
+        folder = _place() / key
+        require_private(folder)
+        return any(folder.glob(f"{function}.*.code"))
+    except (RuntimeError, OSError, UnsafeError):
         return False
 
 
-def _root() -> Path:
-    chosen = os.environ.get("NETSIM_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    caches = os.environ.get("XDG_CACHE_HOME")
-    return (Path(caches) if caches else Path.home() / ".cache") / "netsim"
+def _place() -> Path:
+    """The cache's own folder, without links on the way to it. It need not be there."""
+    root = os.environ.get("NETSIM_CACHE_DIR")
+    if not root:
+        caches = os.environ.get("XDG_CACHE_HOME")
+        root = str((Path(caches) if caches else Path.home() / ".cache") / "netsim")
+    return Path(os.path.realpath(root)) / FOLDER
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder itself, or the first above it that is there."""
+    return next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+
+
+def _make(folder: Path) -> None:
+    """Make a folder of compiled code, with its mark. Raises OSError."""
+    make_private(folder)
+    if not is_plain_file(folder / MARK):
+        with replacing_file(folder / MARK, private=True):
+            pass
 
 
 def _cannot_keep(folder: Path, error: Exception) -> None:
     reason = getattr(error, "strerror", None) or error
     warn_once(f"compiled code cannot be kept in {folder}: {reason}")
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file as a whole or not at all."""
-    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}")
-    try:
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
 
 
 def _remove(path: Path) -> None:
@@ -183,12 +251,18 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _prune(root: Path, current: Path) -> None:
-    """Remove the folders that have not been used for longest."""
+def _prune(place: Path, current: Path) -> None:
+    """Remove the folders of compiled code that have not been used for longest."""
     used = []
-    for folder in root.iterdir():
+    for folder in place.iterdir():
         with suppress(OSError):  # another process may have removed it
-            if folder != current and folder.is_dir():
-                used.append((folder.stat().st_mtime, folder))
+            status = folder.lstat()
+            if folder != current and stat.S_ISDIR(status.st_mode) and _is_ours(folder):
+                used.append((status.st_mtime, folder))
     for _, old in sorted(used, reverse=True)[KEPT_CACHES - 1 :]:
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Is it a folder of compiled code that netsim made?"""
+    return KEY.fullmatch(folder.name) is not None and is_plain_file(folder / MARK)

@@ -1,0 +1,98 @@
+"""The files that netsim writes: each one whole, and none through a link.
+
+A file is written under a new name in the same directory and then renamed, so a reader sees the old
+file or the new one. A symbolic link in its place is replaced; what it points to is never touched.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+NAME_CHARACTERS = 60
+"""How much of a file's name the name of its scratch file repeats."""
+
+
+@contextmanager
+def replacing_file(
+    path: Path, *, private: bool = False, durable: bool = False
+) -> Iterator[BinaryIO]:
+    """A new file that takes the place of `path` when the block ends well.
+
+    A `private` file is the user's alone; a `durable` one is on the disk when it takes the name.
+    Raises OSError if it cannot be written, or if a directory, a pipe or a device is in its place.
+    """
+    refuse_special(path)
+    prefix = f".{path.name[:NAME_CHARACTERS]}."
+    descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=".tmp", dir=path.parent)
+    scratch = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            if not private:  # as mkstemp makes it
+                os.fchmod(file.fileno(), 0o666 & ~umask())
+            if durable:
+                os.fsync(file.fileno())
+        scratch.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in UTF-8 in place of what was there. Raises OSError."""
+    with replacing_file(path) as file:
+        file.write(text.encode())
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a text file where there is nothing yet, not even a link. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode())
+
+
+def refuse_special(path: Path) -> None:
+    """Raise OSError if `path` is something else than a file, or a link to something else."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # nothing there, or a link to nothing
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a directory", str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is a pipe or a device", str(path))
+
+
+def is_plain_file(path: Path) -> bool:
+    """Whether `path` is a file itself: no link, directory, pipe or device."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def sync(path: Path) -> None:
+    """Bring a file, or the names in a directory, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def umask() -> int:
+    """The process's umask, which can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
