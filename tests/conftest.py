@@ -19,9 +19,11 @@ settings.load_profile("netsim")
 @pytest.fixture(scope="session", autouse=True)
 def _compiled_code(request: pytest.FixtureRequest) -> None:
     """Compiled code is shared among workers, processes that tests start, and runs of the tests."""
-    cache = request.config.cache
-    assert cache is not None
-    os.environ.setdefault("NETSIM_CACHE_DIR", str(cache.mkdir("compiled")))
+    if "NETSIM_CACHE_DIR" in os.environ:
+        return
+    cache = getattr(request.config, "cache", None)
+    made = request.getfixturevalue("tmp_path_factory").mktemp if cache is None else cache.mkdir
+    os.environ["NETSIM_CACHE_DIR"] = str(made("compiled"))
 
 
 @pytest.hookimpl(optionalhook=True)
