@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import re
 import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from netsim.errors import InputError
 from netsim.memory import require_room
@@ -30,6 +32,16 @@ IN_MEMORY = 10
 
 _PART = 1 << 24
 """So many bytes are unpacked at once."""
+
+SUSPICIOUS, RATIO = 1 << 26, 100
+"""More bytes than that are unpacked only while each packed byte has become at most `RATIO`: nodes
+that are all alike reach 20, and a file made to fill memory 1,000."""
+
+JSON_IN_MEMORY = 30
+"""Bytes that a byte of JSON takes at the most, as objects of Python."""
+
+DIGITS = 400
+"""An integer of more digits is no quantity; Python itself refuses to print one of 4,300."""
 
 
 def user_path(name: str, directory: Path) -> Path:
@@ -101,12 +113,15 @@ def unpacked(path: Path, content: bytes) -> bytes:
     """What is in a file that gzip may have compressed."""
     if content[:2] != b"\x1f\x8b":
         return content
-    parts, size = [], 0
+    parts, size, packed = [], 0, io.BytesIO(content)
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        with gzip.GzipFile(fileobj=packed) as file:
             while part := file.read(_PART):
                 size += len(part)
                 require_room(IN_MEMORY * size, what=f"{size:,} bytes, unpacked")
+                if size > max(SUSPICIOUS, RATIO * packed.tell()):
+                    what = f"{packed.tell():,} bytes of gzip become more than {size:,}"
+                    raise InputError(what, hint=f"a trace, which shrinks to 1/{RATIO} at the most")
                 parts.append(part)
     except (EOFError, OSError, zlib.error):
         raise InputError("is a damaged file of gzip", file=str(path)) from None
@@ -141,6 +156,29 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         content = line.split("#", 1)[0].strip()
         if content:
             yield number, content
+
+
+def read_json(path: Path, **how: Any) -> Any:
+    """The value in a file of JSON; ``how`` is what `json.loads` is given.
+
+    Raises InputError naming the file, and the line if there is one.
+    """
+    text = read_text(path)
+
+    def number(digits: str) -> int:
+        if len(digits) > DIGITS:
+            raise InputError(f"has an integer of {len(digits):,} digits", file=str(path))
+        return int(digits)
+
+    try:
+        require_room(JSON_IN_MEMORY * len(text), what=f"{len(text):,} bytes of JSON")
+        return json.loads(text, **{"parse_int": number, **how})
+    except json.JSONDecodeError as error:
+        raise at_line(path, error.lineno, f"is not JSON: {error.msg}") from None
+    except RecursionError:
+        raise InputError("is nested too deeply", file=str(path)) from None
+    except InputError as error:
+        raise error.at(file=str(path)) from None
 
 
 def whole(word: str) -> int:

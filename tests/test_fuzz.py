@@ -3,7 +3,11 @@
 import pytest
 from fuzz import jobs, workers
 
-COUNTS = {"experiments": 400, "files": 300, "results": 80, "runs": 20, "plugins": 12}
+COUNTS = {"experiments": 400, "files": 200, "hostile": 100} | {
+    "results": 80,
+    "runs": 20,
+    "plugins": 12,
+}
 """Cases of each kind, from 0; `python -m fuzz` does more."""
 
 

@@ -108,7 +108,7 @@ def build(params: Mapping[str, Any]) -> Network:
         switches=racks * planes + rails * rail.n_switches,
         cables=racks * gpus * planes + rails * rail.n_ports // 2,
         edges=rail.n_groups,
-        ports=gpus,
+        ports=max(gpus, planes),
     )
     hosts = np.array(builder.add_hosts(racks * gpus)).reshape(racks, gpus)
     names = [f"rack{rack}.up{plane}" for rack in range(racks) for plane in range(planes)]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError
-from netsim.inputs import read_text
+from netsim.inputs import read_json
 from netsim.units import shortened, written
 
 Groups = dict[str, tuple[int, ...]]
@@ -25,11 +25,7 @@ ALL = ("", "0")
 
 def read_groups(path: Path, n_ranks: int) -> Groups:
     """The groups of a file of JSON. Raises InputError naming the file and the group at fault."""
-    try:
-        body = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        text = getattr(error, "msg", "nested too deeply")
-        raise InputError(f"is not JSON: {text}", file=str(path)) from None
+    body = read_json(path)
     if not isinstance(body, Mapping):
         raise InputError("is not an object", file=str(path), hint='such as {"7": [0, 1, 2, 3]}')
     try:

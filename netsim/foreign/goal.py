@@ -42,6 +42,7 @@ class GoalSchedule:
         first, then: int64[m], operations of one rank: `then[i]` waits for `first[i]`.
         at_start: bool[m], whether for its start in place of its end.
         place: int64[n], the line of the file, or in a binary file the number of the node.
+        unread_bytes: of a binary file, those that belong to no rank.
     """
 
     path: Path
@@ -58,6 +59,7 @@ class GoalSchedule:
     at_start: NDArray[np.bool_]
     place: NDArray[np.int64]
     binary: bool
+    unread_bytes: int = 0
 
     def __len__(self) -> int:
         return int(self.rank.size)

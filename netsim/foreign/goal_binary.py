@@ -12,7 +12,7 @@ of those that wait for its start. Source: as of `netsim.foreign.goal`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -88,12 +88,17 @@ def read_goal_binary(path: Path) -> GoalSchedule:
     if table.size < 16 * n_ranks:
         raise InputError(f"ends within the table of its {n_ranks} ranks", file=str(path))
     ranks: list[_Rank] = []
-    for rank, (start, end) in enumerate(table.view("<u8").reshape(-1, 2).tolist()):
+    parts = table.view("<u8").reshape(-1, 2).tolist()
+    here, named = data.size - 8 - HEAD - table.size, sum(end - start for start, end in parts)
+    if named > here:
+        what = f"its ranks name {named:,} bytes, and it has {here:,}"
+        raise InputError(what, file=str(path), hint="a part of the file for each rank")
+    for rank, (start, end) in enumerate(parts):
         try:
             ranks.append(_rank(data, start, end))
         except InputError as error:
             raise InputError(f"rank {rank}: {error.message}", file=str(path)) from None
-    return _joined(path, ranks)
+    return replace(_joined(path, ranks), unread_bytes=here - named)
 
 
 def _rank(data: NDArray[np.uint8], start: int, end: int) -> _Rank:
@@ -110,9 +115,10 @@ def _rank(data: NDArray[np.uint8], start: int, end: int) -> _Rank:
     waiting = part[behind:].view("<u4").astype(np.int64)
     for node in np.flatnonzero(~np.isin(nodes["kind"], KINDS))[:1].tolist():
         raise InputError(f"node {node} is of kind {nodes['kind'][node]}", hint="1, 2 or 3")
+    named = sum(int(nodes[f"n_{which}"].sum(dtype=np.int64)) for which in ("then", "start"))
+    if named != waiting.size:
+        raise InputError(f"{waiting.size:,} nodes wait, and records name {named:,}")
     ends, starts = (_edges(nodes, which, waiting) for which in ("then", "start"))
-    if ends[0].size + starts[0].size != waiting.size:
-        raise InputError(f"{waiting.size} nodes wait, and records name {ends[0].size} of them")
     waits = np.bincount(np.concatenate([ends[1], starts[1]]), minlength=n_nodes)
     for node in np.flatnonzero(waits != nodes["waits"])[:1].tolist():
         says = nodes["waits"][node]

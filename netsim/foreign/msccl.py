@@ -101,7 +101,7 @@ def _algorithm(path: Path, root: ElementTree.Element) -> Algorithm:
             what = "there already" if number in seen else f"not one of {n_gpus}"
             raise InputError(f"gpu {number} is {what}")
         seen.add(number)
-        blocks += [_block(number, block, n_gpus) for block in _children(gpu, "tb")]
+        blocks += [_block(number, block, n_gpus, n_chunks) for block in _children(gpu, "tb")]
     if len(seen) < n_gpus:
         raise InputError(f"has {len(seen)} of {n_gpus} GPUs (ngpus)")
     name, collective = (root.get(key, "") for key in ("name", "coll"))
@@ -110,7 +110,7 @@ def _algorithm(path: Path, root: ElementTree.Element) -> Algorithm:
     return made
 
 
-def _block(gpu: int, block: ElementTree.Element, n_gpus: int) -> Block:
+def _block(gpu: int, block: ElementTree.Element, n_gpus: int, n_chunks: int) -> Block:
     number = _number(block, "id")
     try:
         send, receive = _number(block, "send", NONE), _number(block, "recv", NONE)
@@ -121,6 +121,8 @@ def _block(gpu: int, block: ElementTree.Element, n_gpus: int) -> Block:
         if [step.number for step in steps] != list(range(len(steps))):
             raise InputError("its steps are not numbered from 0 on")
         for step in steps:
+            if step.count > n_chunks:
+                raise InputError(f"step {step.number} moves {step.count} of {n_chunks} chunks")
             if (step.type in SENDS and send == NONE) or (step.type in RECEIVES and receive == NONE):
                 raise InputError(f"step {step.number} ({step.type}) has no peer")
         return Block(gpu, number, send, receive, _number(block, "chan"), tuple(steps))

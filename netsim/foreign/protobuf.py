@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.memory import require_room
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types."""
@@ -23,6 +24,17 @@ Ints = NDArray[np.int64]
 
 _DIGITS = 10
 """The most bytes of a varint: 64 bits in sevens."""
+
+FEW = 32
+"""So few messages are read one after the other, in place of a field of each at a time."""
+
+FIELD_BYTES = 400
+"""What a field takes in memory while it is read."""
+
+STREAK, WINDOW = 64, 1 << 16
+"""Behind so many fields of one message somebody looks whether numbers follow, in so many bytes."""
+
+_64_BITS = (1 << 64) - 1
 
 
 class DamagedMessageError(InputError):
@@ -98,7 +110,10 @@ def fields_of(data: Bytes, begin: Ints, end: Ints) -> Fields:
     live = np.flatnonzero(begin < end)
     at, stop = begin[live], end[live]
     rounds: list[tuple[NDArray[Any], ...]] = []
-    while live.size:
+    n = 0
+    while live.size > FEW:
+        n += live.size
+        require_room(FIELD_BYTES * n, what=f"{n:,} fields")
         tag, at = _varints(data, at, stop, live)
         number, wire = (tag >> np.uint64(3)).astype(np.int64), (tag & np.uint64(7)).astype(np.int8)
         for k in np.flatnonzero((number == 0) | ~_KNOWN[wire])[:1]:
@@ -122,6 +137,10 @@ def fields_of(data: Bytes, begin: Ints, end: Ints) -> Fields:
         rounds.append((live, number, wire, value, content, after))
         more = after < stop
         live, at, stop = live[more], after[more], stop[more]
+    for message, begin_at, end_at in zip(live.tolist(), at.tolist(), stop.tolist(), strict=True):
+        rounds.append(_fields_of_one(data, message, begin_at, end_at))
+        n += rounds[-1][0].size
+        require_room(FIELD_BYTES * n, what=f"{n:,} fields")
     if not rounds:
         rounds.append((live, live, live, live.astype(np.uint64), live, live))
     columns: list[NDArray[Any]] = [np.concatenate(one) for one in zip(*rounds, strict=True)]
@@ -130,18 +149,104 @@ def fields_of(data: Bytes, begin: Ints, end: Ints) -> Fields:
     return Fields(message, number, wire, value, begin, end)
 
 
+def _fields_of_one(data: Bytes, message: int, at: int, end: int) -> tuple[NDArray[Any], ...]:
+    """As a round of `fields_of`, all fields of one message, the next of which is at ``at``."""
+    content = memoryview(data)[:end]
+    runs: list[tuple[NDArray[Any], ...]] = []
+    found: list[tuple[int, int, int, int, int]] = []  # number, wire, value, begin, end
+    while at < end:
+        if len(found) == STREAK:
+            runs.append(_columns(message, found))
+            if all(wire == VARINT for _, wire, *_ in found):
+                runs.append(_varint_fields(data, message, at, min(at + WINDOW, end)))
+                at = int(runs[-1][-1][-1]) if runs[-1][0].size else at
+            found = []
+            continue
+        tag, at = _varint(content, at, message)
+        number, wire = tag >> 3, tag & 7
+        value, begin = 0, at
+        if wire == VARINT:
+            value, at = _varint(content, at, message)
+            begin = at
+        elif wire == BYTES:
+            value, begin = _varint(content, at, message)
+            at = begin + value
+        elif wire in (FIXED64, FIXED32):
+            at += 8 if wire == FIXED64 else 4
+            value = int.from_bytes(content[begin:at], "little")
+        if number == 0 or not _KNOWN[wire]:
+            raise DamagedMessageError(message, f"has field {number} of wire type {wire}")
+        if at > end:
+            raise DamagedMessageError(message, f"ends within its field {number}")
+        found.append((number, wire, 0 if wire == BYTES else value, begin, at))
+    runs.append(_columns(message, found))
+    columns: list[NDArray[Any]] = [np.concatenate(one) for one in zip(*runs, strict=True)]
+    return tuple(columns)
+
+
+def _columns(message: int, found: list[tuple[int, int, int, int, int]]) -> tuple[NDArray[Any], ...]:
+    """Fields of a message (number, wire, value, begin and end of each) as columns."""
+    number, wire, value, begin, end = zip(*found, strict=True) if found else ((),) * 5
+    ints = (np.array(one, np.int64) for one in (begin, end))
+    columns = np.array(number, np.int64), np.array(wire, np.int8), np.array(value, np.uint64)
+    return np.full(len(found), message), *columns, *ints
+
+
+def _varint_fields(data: Bytes, message: int, at: int, end: int) -> tuple[NDArray[Any], ...]:
+    """The fields of VARINT that follow one another from ``at`` on, all before ``end``."""
+    starts = _starts(data, at, end)
+    tag_at = starts[: starts.size - starts.size % 2 : 2]
+    other = np.flatnonzero(data[tag_at] & np.uint8(7) != VARINT)
+    n = int(other[0]) if other.size else tag_at.size
+    tag_at, value_at = tag_at[:n], starts[1 : 2 * n : 2]
+    of, ends = np.full(n, message), np.full(n, end)
+    tag, _ = _varints(data, tag_at, ends, of)
+    value, after = _varints(data, value_at, ends, of)
+    number = (tag >> np.uint64(3)).astype(np.int64)
+    if not number.all():
+        raise DamagedMessageError(message, "has field 0 of wire type 0")
+    return of, number, np.zeros(n, np.int8), value, after, after
+
+
+def _starts(data: Bytes, at: int, end: int) -> Ints:
+    """Where the varints begin that follow one another from ``at`` on and end before ``end``."""
+    behind = at + 1 + np.flatnonzero(data[at:end] < 0x80)
+    return np.concatenate([[at], behind[:-1]])[: behind.size]
+
+
+def _varint(content: memoryview, at: int, message: int) -> tuple[int, int]:
+    """The varint at ``at``, and where it ends."""
+    value = shift = 0
+    for byte in content[at : at + _DIGITS]:
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & _64_BITS, at
+        shift += 7
+    long = shift == 7 * _DIGITS
+    what = "has a number of more than 64 bit" if long else "ends within a number"
+    raise DamagedMessageError(message, what)
+
+
 def listed(data: Bytes, fields: Fields) -> tuple[Ints, NDArray[np.uint64]]:
     """The messages and values of a repeated varint field, packed or not."""
     packed = fields.wire == BYTES
     owner, value = [fields.message[~packed]], [fields.value[~packed]]
     live = np.flatnonzero(packed & (fields.begin < fields.end))
     at = fields.begin.copy()
-    while live.size:
+    while live.size > FEW:
         which = fields.message[live]
         one, at[live] = _varints(data, at[live], fields.end[live], which)
         owner.append(which)
         value.append(one)
         live = live[at[live] < fields.end[live]]
+    for k in live.tolist():
+        starts = _starts(data, int(at[k]), int(fields.end[k]))
+        if not starts.size or data[fields.end[k] - 1] >= 0x80:
+            raise DamagedMessageError(int(fields.message[k]), "ends within a number")
+        owner.append(np.full(starts.size, fields.message[k]))
+        one, _ = _varints(data, starts, np.full(starts.size, fields.end[k]), owner[-1])
+        value.append(one)
     return np.concatenate(owner), np.concatenate(value)
 
 

@@ -49,13 +49,14 @@ class NetworkBuilder:
         Args:
             hosts, switches, cables: numbers of each.
             edges: switches with hosts; every switch has a route to each of them.
-            ports: the most that a switch has.
+            ports: the most that a switch or a host has.
 
         Raises:
             InputError: the network cannot be built, or does not fit into memory.
         """
         if ports > MAX_SWITCH_PORTS:
-            raise InputError(f"a switch of {ports:,} ports", hint=f"at most {MAX_SWITCH_PORTS:,}")
+            what = f"a switch or a host of {ports:,} ports"
+            raise InputError(what, key="topology", hint=f"at most {MAX_SWITCH_PORTS:,}")
         n_bytes = (
             hosts * HOST_BYTES
             + switches * (SWITCH_BYTES + edges * ROUTE_BYTES)

@@ -6,13 +6,13 @@ All become networkx graphs with the attributes that `netsim.model.graphs` reads.
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_lines, read_text, whole
+from netsim.inputs import at_line, read_json, read_lines, read_text, whole
+from netsim.memory import require_room
 from netsim.model.graphs import HOST, SWITCH
 from netsim.units import parse_rate_bps, parse_time_ps, written
 
@@ -24,6 +24,9 @@ SCALE_UP = 1
 
 HPCC_WORDS, SIMAI_WORDS = 3, 6
 LINK_WORDS = 5
+
+NODE_BYTES, EDGE_BYTES = 600, 1600
+"""What a node and an edge take in a graph of networkx, with their attributes."""
 
 Lines = Sequence[tuple[int, str]]
 
@@ -50,6 +53,7 @@ def _read_graphml(path: Path) -> networkx.Graph[Any]:
     import networkx
 
     text = read_text(path)
+    _require_room(text.count("<node"), text.count("<edge"))
     try:
         graph: networkx.Graph[Any] = networkx.parse_graphml(text)
     except ParseError as error:
@@ -63,16 +67,12 @@ def _read_graphml(path: Path) -> networkx.Graph[Any]:
 def _read_json(path: Path) -> networkx.Graph[Any]:
     import networkx
 
-    try:
-        tree = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise at_line(path, error.lineno, f"is not JSON: {error.msg}") from None
-    except RecursionError:
-        raise InputError("is nested too deeply") from None
+    tree = read_json(path)
     edges = tree.get("edges", tree.get("links")) if isinstance(tree, dict) else None
     if not isinstance(edges, list) or not isinstance(tree.get("nodes"), list):
         hint = 'as networkx.node_link_data writes it: {"nodes": [{"id": ...}], "links": [...]}'
         raise InputError("is not a graph of nodes and links", hint=hint)
+    _require_room(len(tree["nodes"]), len(edges))
     graph: networkx.Graph[Any] = (
         networkx.MultiDiGraph() if tree.get("directed") else networkx.MultiGraph()
     )
@@ -94,6 +94,12 @@ def _read_json(path: Path) -> networkx.Graph[Any]:
     return graph
 
 
+def _require_room(n_nodes: int, n_edges: int) -> None:
+    """Raise InputError if so large a graph does not fit into memory."""
+    what = f"a graph of {n_nodes:,} nodes and {n_edges:,} edges"
+    require_room(NODE_BYTES * n_nodes + EDGE_BYTES * n_edges, what=what)
+
+
 def _is_name(value: object) -> bool:
     return isinstance(value, str | int) and not isinstance(value, bool)
 
@@ -103,7 +109,9 @@ def _read_edges(path: Path) -> networkx.Graph[Any]:
     import networkx
 
     graph: networkx.MultiGraph[Any] = networkx.MultiGraph()
-    for number, line in read_lines(path):
+    lines = list(read_lines(path))
+    _require_room(0, len(lines))
+    for number, line in lines:
         a, b, rest = (*line.split(None, 2), "", "")[:3]
         if not b:
             hint = '"leaf0 spine0", and then perhaps "100Gbps 1us"'
@@ -191,6 +199,10 @@ def _read_ns3(path: Path) -> networkx.Graph[Any]:
     if len(links) != n_links:
         message = f"{len(links)} links follow, and line {at} says {n_links}"
         raise at_line(path, links[-1][0] if links else at, message)
+    if n_links < n_nodes - 1:
+        message = f"{n_nodes:,} nodes, and only {n_links:,} links to join them"
+        raise at_line(path, at, message, f"{n_nodes - 1:,} links or more")
+    _require_room(n_nodes, n_links)
     graph: networkx.MultiGraph[Any] = networkx.MultiGraph()
     switches = set(listed)
     for node in range(n_nodes):

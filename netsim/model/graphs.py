@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -150,7 +151,10 @@ def _value(
 
 
 def _whole(place: str, key: str, value: object, least: int) -> int:
-    number = int(value) if isinstance(value, int | float | np.integer) else None
+    is_number = isinstance(value, int | np.integer) or (
+        isinstance(value, float) and math.isfinite(value)
+    )
+    number = int(value) if is_number else None  # type: ignore[call-overload]
     if number is None or isinstance(value, bool) or number != value or number < least:
         message = f"{key}: {written(value)} is not a whole number"
         raise InputError(message, key=place, hint=f"{least} or more")

@@ -91,7 +91,7 @@ def expect_trees(builder: NetworkBuilder, tree: Tree, planes: int = 1) -> None:
         switches=planes * sum(tree.switches),
         cables=planes * sum(tree.cables),
         edges=tree.switches[0],
-        ports=max(tree.ports),
+        ports=max(planes, *tree.ports),
     )
 
 

@@ -236,6 +236,8 @@ class GoalOperations:
             yield f"{name}: {late:,} of {n:,} messages wait until their receive is posted"
         if self.is_guessed:
             yield f"{name}: what shares a cpu runs in the order in which it could on idle ones"
+        if one.unread_bytes:
+            yield f"{name}: {one.unread_bytes:,} bytes belong to no rank and are not read"
         if one.nic.any():
             many = int((one.nic > 0).sum())
             yield f"{name}: {many:,} operations name a NIC, which is not heeded"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim import inputs
 from netsim.errors import InputError
 from netsim.inputs import at_line, read_text, whole
+from netsim.memory import require_room
 from netsim.units import written
 
 Cells = Sequence[Any] | NDArray[Any]
@@ -66,15 +67,8 @@ def read_json(path: Path) -> Rows:
     Cells are texts, as in a CSV file: a number as it is written, the items of a list with spaces
     between them.
     """
-    try:
-        # Numbers stay as they are written.
-        body = json.loads(
-            read_text(path), parse_int=str, parse_float=str, object_pairs_hook=_Object
-        )
-    except json.JSONDecodeError as mistake:
-        raise at_line(path, mistake.lineno, f"is not JSON: {mistake.msg}") from None
-    except RecursionError:
-        raise InputError("is nested too deeply", file=str(path)) from None
+    # Numbers stay as they are written.
+    body = inputs.read_json(path, parse_int=str, parse_float=str, object_pairs_hook=_Object)
     is_list = isinstance(body, list) and not isinstance(body, _Object)
     if not is_list or not all(isinstance(row, _Object) for row in body):
         hint = 'such as [{"kind": "join", "host": 0}]'
@@ -84,6 +78,8 @@ def read_json(path: Path) -> Rows:
         return InputError(message, file=str(path), key=f"[{row}]")
 
     names = dict.fromkeys(name for row in body for name, _ in row)
+    what = f"{len(body):,} objects of {len(names):,} different keys"
+    require_room(8 * len(names) * len(body), what=what)
     columns = {name: [""] * len(body) for name in names}
     for number, row in enumerate(body):
         if len(dict(row)) < len(row):

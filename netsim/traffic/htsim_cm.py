@@ -28,9 +28,11 @@ from typing import Any
 
 import numpy as np
 
+from netsim.errors import InputError
 from netsim.flows import FlowTable, TrafficContext
 from netsim.inputs import at_line, read_lines, user_path, whole
 from netsim.limits import HORIZON_PS
+from netsim.memory import require_room
 from netsim.model.checks import HORIZON
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
@@ -46,6 +48,9 @@ HEADERS = ("Nodes", "Connections", "Triggers")
 # Few digits: the fraction that a number stands for is exact, however large that makes it.
 _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,2})?", re.ASCII)
 TRIGGER_KINDS = ("oneshot", "multishot", "barrier")
+
+DEPENDENCY_BYTES = 50
+"""What a flow's waiting for another one takes in memory."""
 
 
 @dataclass
@@ -214,6 +219,11 @@ def _check_counts(matrix: _Matrix, n_hosts: int) -> None:
 def _dependencies(matrix: _Matrix) -> list[list[int]]:
     """For each flow the flows that it waits for."""
     after: list[list[int]] = [[] for _ in matrix.src]
+    n = sum(len(one.setting_off) * len(one.starting) for one in matrix.triggers.values())
+    try:
+        require_room(DEPENDENCY_BYTES * n, what=f"{n:,} dependencies of flows")
+    except InputError as error:
+        raise error.at(file=str(matrix.path)) from None
     for number, trigger in matrix.triggers.items():
         line = trigger.line or trigger.first_use
         if not trigger.kind:

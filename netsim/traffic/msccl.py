@@ -70,7 +70,8 @@ def _operations(made: Algorithm, size_bytes: int, latency_ps: int) -> Operations
         count = np.array([count for _, _, count in ends], np.int64)
         at = [np.array([place for place, _, _ in ends]), np.array([to for _, to, _ in ends])]
         of = [[streams[gpu, block] for gpu, block, _ in side.tolist()] for side in at]
-        each = np.maximum(count * size_bytes // made.n_chunks, 1)
+        chunk, rest = divmod(size_bytes, made.n_chunks)
+        each = np.maximum(count * chunk + count * rest // made.n_chunks, 1)
         sent, received = ops.send(
             at[0][:, 0], at[1][:, 0], each, of[0], of[1], made.collective, latency_ps
         )

@@ -236,6 +236,8 @@ def test_an_altered_text_is_refused_or_means_something(
         (46, 3, "rank 0: 3 nodes and 1 roots do not fill 94 bytes"),
         (58, 9, "rank 0: node 0 is to wait for 9 others, and 0 name it"),
         (54, 1, "rank 0: its 1 roots are not the nodes that wait for none"),
+        (81, 400_000_000, "rank 0: 1 nodes wait, and records name 400,000,00"),
+        (30, 38, "its ranks name 282 bytes, and it has 188"),
         (136, 5, "rank 0: node 5 waits for node 0 and does not exist"),
     ],
 )

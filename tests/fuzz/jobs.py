@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import checks, experiments, files, plugins, reads, runs, tries
+from . import checks, experiments, files, hostile, plugins, reads, runs, tries
 from .workers import Job
 
 
@@ -30,10 +30,14 @@ def _shown(make: Callable[[int], experiments.Case]) -> Callable[[int], str]:
     return show
 
 
-def _file(number: int) -> str:
+def _file(make: Callable[[int], files.Case]) -> Callable[[int], str]:
     """The text of a mutated file."""
-    case = files.case(number)
-    return f"# {number}: {case.name}: {case.what}\n{case.content[:3000]!r}\n{case.experiment}"
+
+    def show(number: int) -> str:
+        case = make(number)
+        return f"# {number}: {case.name}: {case.what}\n{case.content[:3000]!r}\n{case.experiment}"
+
+    return show
 
 
 def _plugin(number: int) -> str:
@@ -45,7 +49,8 @@ def _plugin(number: int) -> str:
 JOBS = {
     "experiments": Kind(checks.check, _shown(experiments.case), 90.0),
     "runs": Kind(runs.run, _shown(experiments.tiny), 250.0),
-    "files": Kind(reads.read_file, _file, 90.0),
+    "files": Kind(reads.read_file, _file(files.case), 90.0),
+    "hostile": Kind(reads.read_hostile, _file(hostile.case), 90.0),
     "results": Kind(reads.read_result, str, 90.0),
     "plugins": Kind(tries.run, _plugin, 250.0),
     "compiled_plugins": Kind(tries.run_compiled, _plugin, 250.0),

@@ -6,15 +6,19 @@ import os
 import random
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from . import damage, files, judge, results
+from . import damage, files, hostile, judge, results
 from .command import Outcome, run
 from .judge import Finding
 
 SECONDS = 20.0
+
+REFUSED_S = 2.0
+"""What asks for too much is refused within so many seconds of processor time."""
 
 SMALL = """
 transport = {transport}
@@ -32,7 +36,21 @@ PLOTS = ("fct", "slowdown", "links", "load", "transports")
 
 def read_file(number: int, scratch: Path) -> tuple[str, list[Finding]]:
     """Check an experiment that names the mutated file `number`."""
-    case = files.case(number)
+    return _check(files.case(number), scratch)
+
+
+def read_hostile(number: int, scratch: Path) -> tuple[str, list[Finding]]:
+    """The same for a file whose counts are lies, which is refused at once."""
+    _warm()
+    began = time.process_time()
+    verdict, found = _check(hostile.case(number), scratch)
+    took = time.process_time() - began
+    if verdict == "refused" and took > REFUSED_S:
+        found.append(Finding("slow", "refused late", f"{took:.1f} s"))
+    return verdict, found
+
+
+def _check(case: files.Case, scratch: Path) -> tuple[str, list[Finding]]:
     (scratch / case.name).write_bytes(case.content)
     for path in case.beside:
         shutil.copy(path, scratch)
@@ -43,6 +61,14 @@ def read_file(number: int, scratch: Path) -> tuple[str, list[Finding]]:
     if outcome.status == 2 and not any(name in outcome.err for name in names):
         found.append(Finding("message", "names no file", outcome.err[:300]))
     return ("accepted" if outcome.status == 0 else "refused"), found
+
+
+@cache
+def _warm() -> None:
+    """Import what commands need, which is not counted to a case."""
+    file = Path(tempfile.mkdtemp(prefix="warm_", dir=Path.cwd().parent)) / "e.toml"
+    file.write_text(SMALL.format(transport='"dctcp"'))
+    assert run(["check", str(file)], SECONDS).status == 0
 
 
 def read_result(number: int, scratch: Path) -> tuple[str, list[Finding]]:

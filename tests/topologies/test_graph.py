@@ -187,7 +187,6 @@ MISTAKES = {
     "a dict": ("a.txt", "a b {1\n", 'a.txt:1: "{1" is not a dict of values'),
     "no edges": ("a.txt", "# nothing\n", "a.txt: has no edges"),
     "hosts joined": ("a.txt", "a b\n", "a.txt: there are no switches: one cable have all nodes"),
-    "a ring": ("a.txt", "a b\nb c\nc a\n", "a.txt: there are no hosts: one cable have no nodes"),
     "two parts": ("a.txt", "a b\nb c\nd e\ne f\n", "a.txt: node a: the graph falls into 2 parts"),
     "not GraphML": ("a.graphml", "<graphml>\n<node</graphml>", "a.graphml:2: is not GraphML: "),
     "not JSON": ("a.json", '{"nodes": [\n}', "a.json:2: is not JSON: "),
@@ -218,7 +217,8 @@ MISTAKES = {
     "switches": ("t", "3 2 1\n2\n0 2 1Gbps 1us 0\n", "t:2: 1 switches are listed, and line 1 says"),
     "no such switch": ("t", "3 1 1\n3\n0 2 1Gbps 1us 0\n", "t:2: there is no node 3 (0 to 2)"),
     "losses": ("t", "2 1 1\n1\n0 1 1Gbps 1us 0.1\n", "t:3: an error rate of 0.1 is not a topology"),
-    "a delay of ns-3": ("t", "2 1 1\n1\n0 1 1Gbps 1 0\n", 't:3: delay: "1" has no unit ('),
+    "nodes": ("t", "900000000 1 1\n1\n0 1 1Gbps 1us 0\n", "t:1: 900,000,000 nodes, and only"),
+    "digits": ("a.json", "[" + "9" * 5000 + "]", "a.json: has an integer of 5,000"),
 }
 
 
