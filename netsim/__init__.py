@@ -8,22 +8,27 @@ What stands in `__all__` is imported when it is first used, so that importing ne
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.version import __version__
 
 if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
     from netsim.errors import InputError, RunError
     from netsim.experiment import Experiment
-    from netsim.results import Result, Sweep, load, load_sweep
+    from netsim.results import FailedPoint, Result, Sweep, load, load_sweep
     from netsim.running.resume import resume_experiment
     from netsim.running.sweep import run_experiment
 
 
 __all__ = [
     "Experiment",
+    "FailedPoint",
     "InputError",
     "Result",
     "RunError",
@@ -37,6 +42,7 @@ __all__ = [
 
 _HOMES = {
     "Experiment": "netsim.experiment",
+    "FailedPoint": "netsim.results",
     "InputError": "netsim.errors",
     "Result": "netsim.results",
     "RunError": "netsim.errors",
@@ -48,11 +54,31 @@ _HOMES = {
 }
 
 
-_HERE = Path(__file__).parent
-if not (_HERE / "topologies").is_dir():
-    # Imported from the source tree, where some packages stand beside this one: Python started in
-    # the tree takes this folder for netsim even where another copy is installed.
-    __path__.append(str(_HERE.parent))
+class _SourceTree(MetaPathFinder):
+    """Finds the packages that stand beside this folder in a source tree.
+
+    Python started in the tree takes this folder for netsim even where another copy is installed.
+    Only these four are found there: with the tree itself on `__path__`, `netsim.netsim.errors`
+    would be a second copy of every module.
+    """
+
+    packages = ("experiments", "plots", "topologies", "transports")
+
+    @classmethod
+    def find_spec(cls, fullname: str, *_: Any) -> ModuleSpec | None:
+        package, _dot, name = fullname.partition(".")
+        if package != "netsim" or name not in cls.packages:
+            return None
+        from importlib.util import spec_from_file_location
+
+        folder = Path(__file__).parent.parent / name
+        return spec_from_file_location(
+            fullname, folder / "__init__.py", submodule_search_locations=[str(folder)]
+        )
+
+
+if not (Path(__file__).parent / "topologies").is_dir():
+    sys.meta_path.append(_SourceTree())
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,7 @@ MOST_LINES = 400
 MOST_PARAMETERS = 8
 
 ROOT = Path(netsim.__file__).parent
-MAPPED = [Path(path) for path in netsim.__path__ if Path(path) != ROOT]
+MAPPED = [ROOT.parent] if not (ROOT / "topologies").is_dir() else []
 FOLDERS = ("experiments", "plots", "topologies", "transports")
 
 

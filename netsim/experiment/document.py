@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
 from typing import Any
 
 from netsim.errors import InputError, raise_all
@@ -59,8 +59,8 @@ def _parse(text: str) -> Tree:
 def require_plain(value: Any, at: Sequence[str] = ()) -> None:
     """Raise InputError, without a file, for what TOML or its parser allows and no experiment has.
 
-    That is a date, a whole number of more than 64 bits, and tables or lists in one another
-    without end. Whoever looks at the values after this may write and copy all of them.
+    That is a date or another object, a whole number of more than 64 bits, and tables or lists in
+    one another without end. Whoever looks at the values after this may write and copy all of them.
     `at` are the keys under which `value` stands.
     """
     pending: list[tuple[tuple[str, ...], Any]] = [(tuple(at), value)]
@@ -77,7 +77,31 @@ def require_plain(value: Any, at: Sequence[str] = ()) -> None:
         elif isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise InputError(f"{written(value)} has more than 64 bits", key=key)
         elif not isinstance(value, (str, int, float)):
-            raise InputError(f"{value} is a date, which nothing here is", key=key)
+            kind = type(value).__name__
+            hint = "text, a number, true or false, a list or a table"
+            raise InputError(f"{written(str(value))} is a {kind}", key=key, hint=hint)
+
+
+def as_tree(content: Mapping[str, Any]) -> Tree:
+    """A copy of a dictionary in which other kinds of mappings, tuples and paths became TOML's.
+
+    Raises InputError, without a file, for what TOML has no value for.
+    """
+
+    def plain(value: Any, depth: int = 0) -> Any:
+        if depth > MAX_DEPTH:
+            raise InputError("is nested too deeply", hint=f"at most {MAX_DEPTH} levels")
+        if isinstance(value, Mapping):
+            return {str(key): plain(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(item, depth + 1) for item in value]
+        if hasattr(value, "tolist"):  # a NumPy scalar or array
+            return plain(value.tolist(), depth + 1)
+        return str(value) if isinstance(value, PurePath) else value
+
+    tree: Tree = plain(content)
+    require_plain(tree)
+    return tree
 
 
 def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:

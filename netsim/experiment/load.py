@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import CombinedInputError, InputError
-from netsim.experiment.document import Tree, apply_overrides, read
+from netsim.experiment.document import Tree, apply_overrides, as_tree, read
 from netsim.experiment.model import Point
 from netsim.experiment.resolve import Resolver, check_top_level
 from netsim.experiment.sweep import Variant, expand
 from netsim.units import written
 
 MAX_NAME = 150
+IN_MEMORY = "experiment"
+"""What messages call an experiment that is in no file."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,19 @@ class Experiment:
         overridden = apply_overrides(tree, overrides)
         loaded = cls.from_tree(tree, str(path), path.resolve().parent, overridden)
         return replace(loaded, overrides=tuple(overrides))
+
+    @classmethod
+    def from_mapping(cls, content: Mapping[str, Any], overrides: Sequence[str] = ()) -> Experiment:
+        """Check an experiment given as a dictionary, with the keys of a file.
+
+        Files that it names are looked for in the working directory. Raises InputError as `load`.
+        """
+        try:
+            tree = as_tree(content)
+        except InputError as error:
+            raise error.at(file=IN_MEMORY) from None
+        overridden = apply_overrides(tree, overrides)
+        return cls.from_tree(tree, IN_MEMORY, Path.cwd(), overridden)
 
     @classmethod
     def from_tree(

@@ -9,6 +9,7 @@ from netsim.results.column import Column
 from netsim.results.columns import COLUMNS, describe
 from netsim.results.destination import check_destination
 from netsim.results.read import (
+    FailedPoint,
     Result,
     Sweep,
     is_sweep,
@@ -23,6 +24,7 @@ from netsim.results.write import summary_of, write_result
 __all__ = [
     "COLUMNS",
     "Column",
+    "FailedPoint",
     "Result",
     "Sweep",
     "check_destination",

@@ -100,10 +100,12 @@ def write_table(path: Path, table: str, columns: Mapping[str, Any]) -> None:
 
 
 def _array(values: Any, null_below_zero: bool) -> pa.Array:
-    """A numpy array or a list as an Arrow array, with null where there is no value."""
+    """An array or a list as an Arrow array, with null where there is no value."""
     import numpy as np
     import pyarrow as pa
 
+    if isinstance(values, pa.Array):
+        return values
     if not isinstance(values, np.ndarray):
         return pa.array(values)
     mask: np.ndarray | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from glob import escape
 from pathlib import Path
@@ -58,7 +59,7 @@ class Result:
     Attributes: `flows`, `links`, `tasks`, `operations`, `requests`, `iterations` and `faults`
     (polars DataFrames, columns as in `netsim.results.COLUMNS`; None of all but the first two if
     there are none), `summary` and `experiment` (dicts), `complete` (False for a partial result),
-    `name`, `path`.
+    `status` and `reason` (how the run ended, and why it is not complete), `name`, `path`.
     Raises InputError, also when a table is first asked for, if what is there is damaged.
     """
 
@@ -167,6 +168,17 @@ class Result:
         return bool(self.summary["complete"])
 
     @property
+    def status(self) -> str:
+        """How the run ended: finished, time, idle, stalled or interrupted."""
+        return str(self.summary["stopped_because"])
+
+    @property
+    def reason(self) -> str | None:
+        """Why the result is not complete; None if it is, or the run was interrupted."""
+        reason = self.summary.get("reason")
+        return None if reason is None else str(reason)
+
+    @property
     def name(self) -> str:
         """Name of the point."""
         return str(self.experiment["point"])
@@ -184,6 +196,17 @@ class Result:
     def __repr__(self) -> str:
         partial = "" if self.complete else ", partial"
         return f"<Result {self.name}: {self.summary['flows']} flows{partial}>"
+
+
+@dataclass(frozen=True)
+class FailedPoint:
+    """A point whose run failed and left no result: `reason` says why."""
+
+    name: str
+    path: Path
+    reason: str
+    status: str = "failed"
+    complete: bool = False
 
 
 class Sweep:

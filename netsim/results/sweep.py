@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
 from netsim.results import files
+from netsim.results.columns import COLUMNS
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from netsim.experiment import Point
+    from netsim.results.column import Column
 
 STATISTICS = ("mean", "p50", "p99", "max")
 COUNTERS = (
@@ -34,6 +38,13 @@ SERVED = (
     ("first_gap", "p99"),
 )
 """Distributions of a serving run, and what of them a row has."""
+
+WHOLE_UNITS = ("flows", "packets", "frames", "packet-hops", "restarts")
+WHOLE = (
+    *("seed", "ideal_max_ps", "simulated_ps", "recovery_p50_ps", "recovery_max_ps"),
+    *(f"{what}_{statistic}_ps" for what, statistic in SERVED),
+)
+"""Columns of whole numbers, by unit and by name."""
 
 
 def point_directory(directory: Path, point: Point, *, sweep: bool) -> Path:
@@ -95,9 +106,19 @@ def _identity(point: Point, status: str) -> dict[str, Any]:
 
 
 def write_sweep(directory: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Write the table of a sweep, in one rename. Returns the path of the file."""
-    names = list(dict.fromkeys(name for row in rows for name in row)) or ["point"]
-    columns = {name: _uniform([row.get(name) for row in rows]) for name in names}
+    """Write the table of a sweep, in one rename. Returns the path of the file.
+
+    Every documented column is there and always has the same type, so that the tables of two
+    sweeps can be concatenated. An axis of the sweep has the type of its values.
+    """
+    import pyarrow as pa
+
+    axes = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS["sweep"])
+    columns: dict[str, Any] = {"point": None}
+    columns |= {name: _uniform([row.get(name) for row in rows]) for name in axes}
+    for column in COLUMNS["sweep"].values():
+        values = [row.get(column.name) for row in rows]
+        columns[column.name] = pa.array(values, _dtype(column))
     path = directory / files.SWEEP
     scratch = directory / f".{files.SWEEP}.{os.getpid()}.tmp"
     try:
@@ -106,6 +127,15 @@ def write_sweep(directory: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     except OSError as error:
         raise InputError(f"cannot write to {path}: {error.strerror or error}") from error
     return path
+
+
+def _dtype(column: Column) -> pa.DataType:
+    """The type that a documented column has in every sweep, whether or not it has values."""
+    import pyarrow as pa
+
+    if column.name in WHOLE or column.unit in WHOLE_UNITS:
+        return pa.int64()
+    return pa.float64() if column.unit else pa.string()
 
 
 def _uniform(values: list[Any]) -> list[Any]:

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netsim.errors import RunError
-from netsim.results import load_result
 from netsim.running.start import Checkpoints, start_of
-from netsim.running.sweep import run_points
+from netsim.running.sweep import results_of, run_points
 
 if TYPE_CHECKING:
-    from netsim.results import Result
+    from netsim.results import FailedPoint, Result
 
 
 def resume_experiment(
@@ -20,22 +18,19 @@ def resume_experiment(
     *,
     threads: int | None = None,
     note: Callable[[str], None] = lambda _: None,
-) -> list[Result]:
+) -> list[Result | FailedPoint]:
     """Go on with the run that was started with checkpoints and was to write to `directory`.
 
-    `threads` need not be as many as before. Returns the results, one per point.
+    `threads` need not be as many as before. Returns the results, one per point, as
+    `run_experiment` does.
 
-    Raises InputError if there is no such run or a checkpoint does not fit, RunError for a run that
-    fails or ends with flows missing.
+    Raises InputError if there is no such run or a checkpoint does not fit.
     """
     directory = Path(directory)
     start = start_of(directory)
     checkpoints = Checkpoints(start, must_fit=True)
-    results = []
-    for outcome in run_points(
-        start.load().points(), directory, threads=threads, note=note, checkpoints=checkpoints
-    ):
-        if outcome.error:
-            raise RunError(outcome.error)
-        results.append(load_result(outcome.directory))
-    return results
+    return results_of(
+        run_points(
+            start.load().points(), directory, threads=threads, note=note, checkpoints=checkpoints
+        )
+    )

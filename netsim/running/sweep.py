@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError, RunError
 from netsim.results import (
+    FailedPoint,
     check_destination,
     files,
     is_sweep,
@@ -64,48 +65,59 @@ class Outcome:
 
 
 def run_experiment(
-    experiment: Experiment | Path | str,
+    experiment: Experiment | Mapping[str, Any] | Path | str,
     *,
     overrides: Sequence[str] = (),
     out: Path | str | None = None,
     threads: int | None = None,
     again: bool = False,
     checkpoint_s: float | None = None,
-) -> list[Result]:
+) -> list[Result | FailedPoint]:
     """Run every point of an experiment and return the results, one per point.
 
-    A point of which the directory holds the complete result already is not run again: the same
-    experiment, code and seed give the same.
+    A point that stalls, is cut short or fails does not stop the others: look at the `complete`,
+    `status` and `reason` of each. A point whose complete result is in the directory already is not
+    run again: the same experiment, code and seed give the same.
 
     Parameters
     ----------
-    experiment : an Experiment, the path of a TOML file, or the name of a built-in experiment.
-    overrides : ``"path=value"`` texts as for ``netsim run --set``; for a path or a name only.
+    experiment : an Experiment, the path of a TOML file, the name of a built-in experiment, or what
+        such a file says as a dictionary of dictionaries; paths in it start at the working
+        directory.
+    overrides : ``"path=value"`` texts as for ``netsim run --set``; not for an Experiment.
     out : directory for the results; that of the experiment if it is not given.
     threads : number of threads; all cores if it is not given. The result does not depend on it.
     again : whether points that are done already are run again.
     checkpoint_s : seconds between two checkpoints, from which `resume_experiment` goes on; none
-        are written if it is not given.
+        are written if it is not given. The experiment must be in a file.
 
-    Raises InputError for input that is wrong, RunError for a run that fails or ends with flows
-    missing. What was simulated until then is written in either case.
+    Raises InputError for input that is wrong.
     """
-    if isinstance(experiment, str | Path):
-        from netsim.experiment import Experiment, locate
+    from netsim.experiment import Experiment, locate
 
-        experiment = Experiment.load(locate(str(experiment)), list(overrides))
+    if isinstance(experiment, Mapping):
+        if checkpoint_s is not None:
+            raise InputError("checkpoint_s needs an experiment in a file, not a dictionary")
+        experiment = Experiment.from_mapping(experiment, overrides)
+    elif isinstance(experiment, str | Path):
+        experiment = Experiment.load(locate(str(experiment)), overrides)
     points = experiment.points()
     directory = Path(out) if out is not None else output_directory(points)
-    results = []
     start = None if checkpoint_s is None else Start.of(experiment, checkpoint_s)
-    checkpoints = Checkpoints(start)
-    for outcome in run_points(
-        points, directory, threads=threads, again=again, checkpoints=checkpoints
-    ):
-        if outcome.error:
-            raise RunError(outcome.error)
-        results.append(load_result(outcome.directory))
-    return results
+    outcomes = run_points(
+        points, directory, threads=threads, again=again, checkpoints=Checkpoints(start)
+    )
+    return results_of(outcomes)
+
+
+def results_of(outcomes: Iterable[Outcome]) -> list[Result | FailedPoint]:
+    """The results of points as they end, partial ones and failures included."""
+    return [
+        load_result(outcome.directory)
+        if outcome.written
+        else FailedPoint(outcome.point.name, outcome.directory, outcome.error or "")
+        for outcome in outcomes
+    ]
 
 
 def output_directory(points: Sequence[Point]) -> Path:

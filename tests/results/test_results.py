@@ -4,6 +4,7 @@ import json
 import os
 
 import numpy as np
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from fakes import FakePoint, fake_result
@@ -174,6 +175,9 @@ class TestSweep:
             point.summary["fct_ps"]["max"] for point in sweep.points
         ]
         assert set(sweep.table.columns) - {"traffic.load"} == set(COLUMNS["sweep"])
+        assert pl.Null not in sweep.table.dtypes
+        one = write_sweep(tmp_path, [failed_row(points[0])])
+        assert len(pl.concat([sweep.table, pl.read_parquet(one)])) == 3
         assert load(tmp_path / "sweep").table.equals(sweep.table)
         with pytest.raises(InputError, match="holds a sweep"):
             load_result(tmp_path / "sweep")

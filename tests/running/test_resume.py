@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from fake_simulate import FakeSimulate
 from fakes import FakePoint, fake_result
 
-from netsim import InputError, RunError, load, run_experiment
+from netsim import InputError, load, run_experiment
 from netsim.cli import app
 from netsim.plugins import registry
 from netsim.results import write_result
@@ -86,9 +87,19 @@ class TestKept:
         assert len(fake.seen) == 3
         run_experiment("e.toml", out="r", again=True)
         assert len(fake.seen) == 6
-        fake.fate["seed=1"] = "stalled"
-        with pytest.raises(RunError, match="flow 7"):
-            run_experiment("e.toml", out="r", again=True)
+
+    @pytest.mark.usefixtures("run")
+    def test_python_has_every_point_with_its_status(self, fake):
+        fake.fate |= {"seed=1": "stalled", "seed=2": "failed"}
+        results = run_experiment(tomllib.loads(Path("e.toml").read_text()), out="r")
+        assert [(one.name, one.status, one.complete) for one in results] == [
+            ("seed=1", "stalled", False),
+            ("seed=2", "failed", False),
+            ("seed=3", "finished", True),
+        ]
+        assert "flow 7" in results[0].reason
+        assert results[1].reason
+        assert len(results[2].flows) > 0
 
     def test_only_what_is_missing_is_run(self, run, fake):
         fake.fate["seed=2"] = "stalled"
