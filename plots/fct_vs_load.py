@@ -39,8 +39,10 @@ class Comparison:
     table: sweeps.Table
 
 
-def compare(results: Sequence[Result]) -> Comparison:
+def compare(results: Sequence[Result], *, trust: bool = False) -> Comparison:
     """The slowdown at each load, and what fair shares of single paths would give.
+
+    Fair shares on a topology that is not part of netsim need `trust`.
 
     Raises InputError unless the results have several values of traffic.load.
     """
@@ -55,7 +57,7 @@ def compare(results: Sequence[Result]) -> Comparison:
         key: {name: _by_load(curve.results, key) for name, curve in curves.items()}
         for key in STATISTICS
     }
-    fair, notes = _fair_shares(results)
+    fair, notes = _fair_shares(results, trust)
     headers = (
         "transport", "load", "seeds", "last\n/ ideal", "± 95 %", "fair\nshares", "difference\n%",
         "mean\n/ ideal", "± 95 %", "fair\nshares", "difference\n%",
@@ -105,12 +107,13 @@ def _by_load(group: Sequence[Result], statistic: str) -> dict[float, sweeps.Spre
 
 
 def _fair_shares(
-    results: Sequence[Result],
+    results: Sequence[Result], trust: bool
 ) -> tuple[dict[str, dict[float, float]], tuple[str, ...]]:
     """Slowdowns by statistic and load, and a note that says of what, or why there are none."""
     one_each = {float(load): r for r in results if (load := pool.resolved(r, LOAD)) is not None}
     loads = sorted(one_each)
-    found, note = sweeps.fair_slowdowns(results, [one_each[load] for load in loads], apart=[LOAD])
+    chosen = [one_each[load] for load in loads]
+    found, note = sweeps.fair_slowdowns(results, chosen, apart=[LOAD], trust=trust)
     fair = {
         "max": {load: last for load, (last, _) in zip(loads, found, strict=False)},
         "mean": {load: mean for load, (_, mean) in zip(loads, found, strict=False)},

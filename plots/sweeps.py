@@ -169,24 +169,29 @@ def differing(results: Sequence[Result], apart: Sequence[str] = ()) -> list[str]
 
 
 def fair_slowdowns(
-    results: Sequence[Result], chosen: Sequence[Result], apart: Sequence[str] = ()
+    results: Sequence[Result],
+    chosen: Sequence[Result],
+    apart: Sequence[str] = (),
+    *,
+    trust: bool = False,
 ) -> tuple[list[tuple[float, float]], str]:
     """Last and mean slowdown with fair shares of single paths, for each of the `chosen` results.
 
     Also a note that says what was computed. If it says why nothing was, the list is empty: the
     results differ in network or traffic (but for the keys `apart`), the traffic is not of one
-    size, or the files of the experiment are gone.
+    size, the files of the experiment are gone, or they hold code and there is no `trust`.
     """
     from netsim.tracing.replay import point_of
 
     if keys := differing(results, apart):
         return [], f"no fair shares: the points differ in {', '.join(keys)}"
     try:
-        points = [point_of(result) for result in chosen]
+        points = [point_of(result, trust=trust) for result in chosen]
         network = points[0].topology.module.build(points[0].topology.params)
         found = [_fair_slowdown(point, network) for point in points]
     except InputError as error:
-        return [], f"no fair shares: {error.message}"
+        hint = f" ({error.hint})" if error.hint else ""
+        return [], f"no fair shares: {error.message}{hint}"
     draws = f"mean of {TRIALS} draws of traffic and paths"
     return found, f"fair shares: each flow on one random path, rates max-min fair; {draws}"
 

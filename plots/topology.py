@@ -48,10 +48,11 @@ MOST_PANELS, MOST_STAGES, STRIP_POINTS = 3, 8, 300
 HOTTEST = 6
 
 
-def draw(results: Sequence[Result], quantity: str | None = None) -> Figure:
+def draw(results: Sequence[Result], quantity: str | None = None, *, trust: bool = False) -> Figure:
     """The networks of results, side by side, by one of QUANTITIES.
 
-    Raises InputError for what has no links, too many results, or a topology that has changed.
+    With `trust`, plugins that are not part of netsim are run for it. Raises InputError for what has
+    no links, too many results, or a topology that has changed.
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
@@ -71,7 +72,7 @@ def draw(results: Sequence[Result], quantity: str | None = None) -> Figure:
             f"{len(shown)} results are too many networks for one figure",
             hint=f"give the directories of {MOST_PANELS} points at most",
         )
-    networks = [_network_of(result) for result in shown]
+    networks = [_network_of(result, trust) for result in shown]
     values = [
         _values(result, network, quantity) for result, network in zip(shown, networks, strict=True)
     ]
@@ -92,11 +93,11 @@ def draw(results: Sequence[Result], quantity: str | None = None) -> Figure:
     return figure
 
 
-def _network_of(result: Result) -> Network:
+def _network_of(result: Result, trust: bool) -> Network:
     """The network that the result is of, built again."""
     from netsim.experiment.scenario import network_of
 
-    network = network_of(point_of(result))
+    network = network_of(point_of(result, trust=trust))
     units = network.reduction
     if units is not None and units.network.n_links == result.links["link"].n_unique():
         network = units.network

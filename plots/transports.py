@@ -38,8 +38,10 @@ class Comparison:
     table: sweeps.Table
 
 
-def compare(results: Sequence[Result]) -> Comparison:
+def compare(results: Sequence[Result], *, trust: bool = False) -> Comparison:
     """The completion times of each transport, and what they can be compared with.
+
+    Fair shares on a topology that is not part of netsim need `trust`.
 
     Raises InputError if there is one transport only, or if the points differ in traffic or
     topology.
@@ -66,7 +68,7 @@ def compare(results: Sequence[Result]) -> Comparison:
     }
     flows = results[0].flows["ideal_ps"].to_numpy()
     ideal_ps = {"max": float(flows.max()), "mean": float(flows.mean())}
-    found, note = sweeps.fair_slowdowns(results, results[:1])
+    found, note = sweeps.fair_slowdowns(results, results[:1], trust=trust)
     fair_ps = {
         key: ideal_ps[key] * slowdown
         for slowdowns in found

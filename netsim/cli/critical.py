@@ -31,14 +31,20 @@ SAID = {
 
 
 def show_critical(
-    result: Result, since_ps: int, step: int | None, directory: Path | None, outputs: Outputs
+    result: Result,
+    since_ps: int,
+    step: int | None,
+    outputs: Outputs,
+    *,
+    directory: Path | None,
+    trust: bool,
 ) -> None:
     """Find the critical path of a result, and write, draw or print it as asked for."""
     import polars as pl
 
     from netsim.tracing.critical_path import critical_path
 
-    path = critical_path(result, directory, step)
+    path = critical_path(result, directory, step, trust=trust)
     for warning in path.warnings:
         click.echo(f"warning: {warning}", err=True)
     chosen = path.pieces.filter(pl.col("until_ps") >= since_ps)

@@ -29,6 +29,16 @@ def experiment_options(command: Command) -> Command:
     return click.argument("experiment", metavar="EXPERIMENT")(command)
 
 
+def trust_option(command: Command) -> Command:
+    """The option without which no code of a result is run."""
+    return click.option(
+        "--trust",
+        is_flag=True,
+        help="Run plugins that RESULT names or holds and that are not part of netsim: only if you "
+        "know whose they are.",
+    )(command)
+
+
 def load_experiment(written: str, overrides: Sequence[str], seed: str | None) -> Experiment:
     """The experiment that the shared options describe."""
     from netsim.experiment import Experiment, locate

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.options import trust_option
 from netsim.errors import InputError
 from netsim.units import written
 
@@ -49,6 +50,9 @@ Y = "fct_p99"
 COMPARISONS = {"load": "fct_vs_load", "transports": "transports", "goodput": "goodput"}
 """Kind -> module of netsim.plots that compares the points of sweeps: a figure and a table."""
 
+FAIR_SHARES = ("load", "transports")
+"""Those that build the network of a result again, which may take a plugin's code."""
+
 
 @click.command("plot")
 @click.argument(
@@ -77,6 +81,7 @@ COMPARISONS = {"load": "fct_vs_load", "transports": "transports", "goodput": "go
 @click.option("--from", "since", metavar="TIME", help="Of a timeline: begin there, such as 10us.")
 @click.option("--to", "until", metavar="TIME", help="Of a timeline: end there.")
 @click.option("--critical", is_flag=True, help="Of a timeline: draw the critical path into it.")
+@trust_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -92,6 +97,7 @@ def command(
     since: str | None,
     until: str | None,
     critical: bool,
+    trust: bool,
     out: Path | None,
 ) -> None:
     """Draw RESULT, a directory that netsim run has written; several are drawn as if they were one.
@@ -136,11 +142,11 @@ def command(
         from netsim.plots import topology
 
         default, comparison = f"{kind}.png" if y is None else f"{kind}_{y}.png", None
-        figure = topology.draw(points, y)
+        figure = topology.draw(points, y, trust=trust)
     elif kind == TIMELINE and y is None:
         from netsim.plots import perfetto, timeline
 
-        seen = _view(points, hosts, since, until, critical)
+        seen = _view(points, hosts, (since, until), critical=critical, trust=trust)
         if out is not None and out.suffix == perfetto.ENDING:
             click.echo(perfetto.write_trace(points, seen, out))
             return
@@ -150,7 +156,7 @@ def command(
         raise InputError("--y needs an axis to stand against", key="--x", hint="such as --x seed")
     else:
         default = f"{kind or DEFAULT}.png"
-        figure, comparison = _drawn(kind or DEFAULT, points)
+        figure, comparison = _drawn(kind or DEFAULT, points, trust)
     path = save(figure, out if out is not None else results[0] / default)
     if comparison is not None:
         from netsim.cli.tables import comparison_table
@@ -163,18 +169,23 @@ def command(
 
 
 def _view(
-    points: list[Result], hosts: str | None, since: str | None, until: str | None, critical: bool
+    points: list[Result],
+    hosts: str | None,
+    time: tuple[str | None, str | None],
+    *,
+    critical: bool,
+    trust: bool,
 ) -> View:
     """The hosts, the time and the path that are asked for."""
     from netsim.plots.timeline_bars import View
     from netsim.units import parse_time_ps
 
     path = None
-    times = [parse_time_ps(text) if text is not None else None for text in (since, until)]
+    times = [parse_time_ps(text) if text is not None else None for text in time]
     if (critical or hosts == CRITICAL) and len(points) == 1:
         from netsim.tracing.critical_path import critical_path
 
-        path = critical_path(points[0])
+        path = critical_path(points[0], trust=trust)
         for warning in path.warnings:
             click.echo(f"warning: {warning}", err=True)
         if hosts == CRITICAL:
@@ -202,11 +213,12 @@ def _hosts(text: str | None) -> list[int] | None:
     return found
 
 
-def _drawn(kind: str, points: list[Result]) -> tuple[Figure, Any]:
+def _drawn(kind: str, points: list[Result], trust: bool) -> tuple[Figure, Any]:
     """The figure of a kind, and the comparison if it is one."""
     module = import_module(f"netsim.plots.{(KINDS | COMPARISONS)[kind]}")
     if kind in COMPARISONS:
-        comparison = module.compare(points)
+        options = {"trust": trust} if kind in FAIR_SHARES else {}
+        comparison = module.compare(points, **options)
         return module.draw(comparison), comparison
     figure = module.draw(points)
     if left_out := module.without_links(points) if kind == "links" else []:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from netsim.cli.options import trust_option
 from netsim.cli.run import run
 from netsim.limits import THREADS
 
@@ -23,14 +24,20 @@ from netsim.limits import THREADS
     is_flag=True,
     help="Look for handlers that write past their arrays: slow, one thread.",
 )
+@trust_option
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-def command(result: Path, threads: int | None, plot: bool, checked: bool, quiet: bool) -> None:
+def command(
+    result: Path, threads: int | None, plot: bool, checked: bool, trust: bool, quiet: bool
+) -> None:
     """Go on with a run of which RESULT is the directory of results.
 
     It has to be one that netsim run --checkpoint was to write: killed, interrupted or cut short by
     the machine. Points that are done are kept, the one that was under way goes on from its last
     checkpoint, and ends with the same result as if nothing had happened. Checkpoints are written
     as before. A checkpoint that is damaged, or of another experiment or other code, is refused.
+
+    RESULT names the experiment, and that its plugins. Those that are not part of netsim are run
+    with --trust alone.
     """
     from netsim.running.start import Checkpoints, start_of
 
@@ -40,4 +47,4 @@ def command(result: Path, threads: int | None, plot: bool, checked: bool, quiet:
         "checked": checked,
         "checkpoints": Checkpoints(start, must_fit=True),
     }
-    run(start.load(), result, options, plot=plot, quiet=quiet)
+    run(start.load(trust=trust), result, options, plot=plot, quiet=quiet)

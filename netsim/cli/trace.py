@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from netsim.cli.interrupt import Interruption
+from netsim.cli.options import trust_option
 from netsim.cli.trace_outputs import Outputs, write_tables
 from netsim.cli.trace_text import print_events, summary
 from netsim.errors import InputError, did_you_mean
@@ -68,6 +69,7 @@ SHOWN = tuple(name for name in EVENTS if name != "create")
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Where files that the experiment names are, if they are not found.",
 )
+@trust_option
 @click.option("--quiet", is_flag=True, help="Print nothing but errors and warnings.")
 def command(
     result: Path,
@@ -85,6 +87,7 @@ def command(
     parquet: Path | None,
     plot: str | None,
     directory: Path | None,
+    trust: bool,
     quiet: bool,
 ) -> None:
     """Show what one flow of RESULT did, or what a request or the end of the run waited for.
@@ -123,14 +126,14 @@ def command(
         from netsim.cli.critical import show_critical
 
         outputs = Outputs(lines, csv, parquet, quiet)
-        show_critical(loaded, since_ps, step, directory, outputs)
+        show_critical(loaded, since_ps, step, outputs, directory=directory, trust=trust)
         return
     if step is not None:
         raise InputError("--step is of critical paths", key="--step", hint="--critical")
     until_ps = parse_time_ps(until) if until else None
     wanted, first_last = _event_names(events), _seq_range(seq)
     number = flow_number(loaded, flow)
-    trace, interruption = _record(loaded, number, until_ps, directory, quiet)
+    trace, interruption = _record(loaded, number, until_ps, quiet, directory=directory, trust=trust)
     for warning in trace.warnings:
         click.echo(f"warning: {warning}", err=True)
     chosen = select(trace.events, since_ps, first_last)
@@ -222,7 +225,7 @@ def _state(trace: FlowTrace, text: str | None) -> list[str]:
 
 
 def _record(
-    result: Result, flow: int, until_ps: int | None, directory: Path | None, quiet: bool
+    result: Result, flow: int, until_ps: int | None, quiet: bool, **where: Any
 ) -> tuple[FlowTrace, Interruption]:
     from netsim.cli.progress import reporter
     from netsim.tracing import trace_flow
@@ -235,7 +238,7 @@ def _record(
                 result,
                 flow,
                 until_ps=until_ps,
-                directory=directory,
+                **where,
                 progress=report.watch(f"{result.name}, flow {flow}") if report else None,
                 should_stop=interruption,
             )

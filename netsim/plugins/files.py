@@ -16,6 +16,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -32,13 +33,37 @@ class _Loaded:
 
 _loaded: dict[Path, _Loaded] = {}
 _beside: dict[str, Path] = {}  # modules imported from plugins' directories, by name
+_untrusted: ContextVar[bool] = ContextVar("untrusted", default=False)
+
+TRUST = "read it; then --trust, in Python trust=True, runs it"
+"""Hint for code that is not run unless the user says so."""
+
+
+@contextmanager
+def untrusted() -> Iterator[None]:
+    """Within, loading a plugin file is an `InputError`: what names it is not the user.
+
+    A file that this process has loaded before, and that has not changed since, is let pass.
+    """
+    before = _untrusted.set(True)
+    try:
+        yield
+    finally:
+        _untrusted.reset(before)
+
+
+def is_loaded(path: Path) -> bool:
+    """Whether the plugin file at `path` (absolute) was loaded and has not changed since."""
+    known = _loaded.get(path)
+    return known is not None and all(_digest(file) == was for file, was in known.contents.items())
 
 
 def load(path: Path, *, shown: str) -> ModuleType:
     """The module of the plugin file at `path` (absolute); `shown` is its name in messages."""
-    known = _loaded.get(path)
-    if known is not None and all(_digest(file) == was for file, was in known.contents.items()):
-        return known.module
+    if is_loaded(path):
+        return _loaded[path].module
+    if _untrusted.get():
+        raise InputError(f"needs the code in {path}, which is not part of netsim", hint=TRUST)
     try:
         source = read_bytes(path)
     except InputError as error:

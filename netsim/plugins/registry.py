@@ -91,8 +91,8 @@ def find(kind: str, name: str, *, relative_to: Path | None = None) -> Plugin:
     `relative_to`, else to the working directory.
     """
     if name.endswith(".py"):
-        path = (relative_to or Path()) / name
-        return _inspect(kind, name, plugin_files.load(path.resolve(), shown=name))
+        path = ((relative_to or Path()) / name).resolve()
+        return _inspect(kind, name, plugin_files.load(path, shown=name))
     if name in _built_in(kind):
         module_name = f"{PACKAGES[kind]}.{name}"
         with plugin_files.blamed(f'cannot load the plugin "{name}"', name):

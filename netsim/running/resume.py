@@ -17,11 +17,13 @@ def resume_experiment(
     directory: Path | str,
     *,
     threads: int | None = None,
+    trust: bool = False,
     note: Callable[[str], None] = lambda _: None,
 ) -> list[Result | FailedPoint]:
     """Go on with the run that was started with checkpoints and was to write to `directory`.
 
-    `threads` need not be as many as before. Returns the results, one per point, as
+    `threads` need not be as many as before. Plugins that are not part of netsim are run only with
+    `trust`, or if this process has run them before. Returns the results, one per point, as
     `run_experiment` does.
 
     Raises InputError if there is no such run or a checkpoint does not fit.
@@ -29,8 +31,7 @@ def resume_experiment(
     directory = Path(directory)
     start = start_of(directory)
     checkpoints = Checkpoints(start, must_fit=True)
+    points = start.load(trust=trust).points()
     return results_of(
-        run_points(
-            start.load().points(), directory, threads=threads, note=note, checkpoints=checkpoints
-        )
+        run_points(points, directory, threads=threads, note=note, checkpoints=checkpoints)
     )

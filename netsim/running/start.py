@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from contextlib import chdir
+from contextlib import chdir, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
 from netsim.inputs import path_problem
+from netsim.plugins import files as plugin_files
 from netsim.results import files, is_sweep, load_sweep
 from netsim.results.read import DAMAGED, recorded_complete
 from netsim.units import written
@@ -48,8 +49,16 @@ class Start:
         except OSError as error:
             raise InputError(f"cannot write to {directory}: {error.strerror}") from error
 
-    def load(self) -> Experiment:
-        """The experiment once more. Raises InputError if it cannot be read as it was."""
+    def load(self, *, trust: bool = False) -> Experiment:
+        """The experiment once more.
+
+        Raises InputError if it cannot be read as it was, or names code that is not part of netsim
+        and there is no `trust`: the file of a result may have been written by anybody.
+        """
+        with nullcontext() if trust else plugin_files.untrusted():
+            return self._load()
+
+    def _load(self) -> Experiment:
         from netsim.experiment import Experiment
 
         if not self.overrides:

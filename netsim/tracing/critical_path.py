@@ -93,21 +93,25 @@ class CriticalPath:
 
 
 def critical_path(
-    result: Result, directory: Path | None = None, step: int | None = None
+    result: Result,
+    directory: Path | None = None,
+    step: int | None = None,
+    *,
+    trust: bool = False,
 ) -> CriticalPath:
     """The critical path of a result; of a run that was cut off, that of what was done by then.
 
     Of a `step` it is the path to the end of its last operation, as far back as to the end of the
     step before. The experiment says what waited for what, the result when that was; nothing is
     simulated again. `directory` is where files that the experiment names are, if they are not
-    found.
+    found. Plugins that are not part of netsim are run only with `trust`.
 
     Raises InputError for a program, which starts tasks for reasons that are not recorded, where
     nothing was simulated, if the experiment is no longer that of the result, and for a step that is
     not there or not done.
     """
     file = str(result.path)
-    point = point_of(result, directory)
+    point = point_of(result, directory, trust=trust)
     if is_closed_form(point):
         raise InputError(
             f"{point.transport.name} computes completion times without simulating what waits",

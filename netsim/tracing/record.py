@@ -35,6 +35,7 @@ def trace_flow(
     *,
     until_ps: int | None = None,
     directory: Path | None = None,
+    trust: bool = False,
     progress: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> FlowTrace:
@@ -43,13 +44,14 @@ def trace_flow(
     Parameters
     ----------
     directory : where files that the experiment names are, if they are not found.
+    trust : run plugins of the result that are not part of netsim.
     progress, should_stop : as for `netsim.running.point.simulate`.
 
     Raises InputError if there is no such flow, or the experiment cannot be simulated again. The
     trace's `warnings` say what is no longer as it was when the result was written.
     """
     recorded = recorded_flow(result, flow)
-    point = point_of(result, directory)
+    point = point_of(result, directory, trust=trust)
     if is_closed_form(point):
         raise InputError(
             f"{point.transport.name} computes completion times without sending packets",

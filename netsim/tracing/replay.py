@@ -6,13 +6,15 @@ import atexit
 import difflib
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError
 from netsim.experiment import Experiment, Point
 from netsim.experiment.document import PLUGIN_SECTIONS
+from netsim.plugins import files as plugin_files
 from netsim.plugins import registry
 from netsim.results import Result
 from netsim.results.files import EXPERIMENT
@@ -21,28 +23,37 @@ from netsim.results.provenance import origins
 KEPT = "netsim-kept-"
 """Begins the name of the directory into which sources that a result keeps are written."""
 
+NAMING = ("kind", "model")
+"""Keys of tables that name a plugin: the latter that of [fabric], a queue discipline."""
+
 NAMED = 5
 """Stretches of changed lines that a message names."""
 
 
-def point_of(result: Result, directory: Path | None = None) -> Point:
+def point_of(result: Result, directory: Path | None = None, *, trust: bool = False) -> Point:
     """The point whose result this is.
 
     Files that the experiment names (plugins, lists of flows) are looked for in `directory`, else
     where the experiment was, in the working directory and above the result. A plugin that is not
-    found is taken from the sources that the result keeps. Raises InputError if a file is neither
-    found nor kept or the result is damaged.
+    found is taken from the sources that the result keeps. Code that is not part of netsim is run
+    only with `trust`, or if this process has run it before.
+
+    Raises InputError if a file is neither found nor kept, the result is damaged, or code would be
+    run without `trust`.
     """
     file = str(result.path / EXPERIMENT)
     tree = dict(result.experiment["resolved"])
     places = [directory] if directory else list(_places(result))
     names = _plugin_files(tree)
     having = [place for place in places if all((place / name).is_file() for name in names)]
+    if not trust:
+        _refuse_code(result, names, having)
     tries = [(tree, place) for place in having]
     if not having and (kept := _with_kept_sources(result, tree)) is not None:
         tries = [(kept, place) for place in places]
     for tried, place in tries:
-        (point,) = Experiment.from_tree(tried, file, place.resolve()).points()
+        with nullcontext() if trust else plugin_files.untrusted():
+            (point,) = Experiment.from_tree(tried, file, place.resolve()).points()
         if all(Path(name).is_file() for name in _data_files(point)):
             return point
     names = names or ["a file that the experiment names"]
@@ -51,6 +62,25 @@ def point_of(result: Result, directory: Path | None = None) -> Point:
         file=file,
         hint="give the directory of the experiment with --directory",
     )
+
+
+def _refuse_code(result: Result, names: Sequence[str], having: Sequence[Path]) -> None:
+    """Raise InputError if plugins that are files would run which have not yet run here."""
+    foreign: dict[str, Path | str]
+    if having:
+        paths = {name: (having[0] / name).resolve() for name in names}
+        foreign = {name: path for name, path in paths.items() if not plugin_files.is_loaded(path)}
+    else:
+        foreign = {name: "as kept in this file" for name in names if _sources(result).get(name)}
+    if foreign:
+        shown = ", ".join(f"{name} ({place})" for name, place in foreign.items())
+        message = f"needs code that is not part of netsim: {shown}"
+        raise InputError(message, file=str(result.path / EXPERIMENT), hint=plugin_files.TRUST)
+
+
+def _sources(result: Result) -> dict[str, dict[str, str]]:
+    """The sources that a result keeps of each plugin, by its name."""
+    return {one["name"]: one.get("sources", {}) for one in result.experiment["plugins"]}
 
 
 def _with_kept_sources(result: Result, tree: dict[str, Any]) -> dict[str, Any] | None:
@@ -74,18 +104,15 @@ def _with_kept_sources(result: Result, tree: dict[str, Any]) -> dict[str, Any] |
             target.write_text(text, "utf-8")
         files[name] = str(folder / kept[name]["file"])
 
-    def renamed(table: dict[str, Any]) -> dict[str, Any]:
-        new = dict(table)
-        for section in PLUGIN_SECTIONS:
-            if section in new:
-                name, preset = registry.split_preset(str(new[section].get("kind", "")))
-                kind = files.get(name, name) + (f":{preset}" if preset else "")
-                new[section] = {**new[section], "kind": kind}
-        return new
+    def renamed(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {name: renamed(inner, name) for name, inner in value.items()}
+        if key in NAMING and isinstance(value, str):
+            name, preset = registry.split_preset(value)
+            return files.get(name, name) + (f":{preset}" if preset else "")
+        return value
 
-    changed = renamed(tree)
-    if "classes" in tree:
-        changed["classes"] = {name: renamed(table) for name, table in tree["classes"].items()}
+    changed: dict[str, Any] = renamed(tree)
     return changed
 
 
@@ -145,7 +172,8 @@ def _plugin_files(tree: Mapping[str, Any]) -> list[str]:
     sections = [table.get(section, {}) for table in tables for section in PLUGIN_SECTIONS]
     for section in sections:  # which grow by what stands inside of a topology
         sections += [value for value in section.values() if isinstance(value, dict)]
-    kinds = [str(section.get("kind", "")) for section in sections]
+    sections.append(tree.get("fabric", {}))
+    kinds = [str(section[key]) for section in sections for key in NAMING if key in section]
     files = [registry.split_preset(kind)[0] for kind in kinds]
     return [name for name in files if name.endswith(".py")]
 

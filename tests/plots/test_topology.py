@@ -39,7 +39,7 @@ class Stub:
 @pytest.fixture
 def network(monkeypatch, tmp_path):
     (point,) = Experiment.from_tree(TREE, "tree.toml", tmp_path).points()
-    monkeypatch.setattr(topology, "point_of", lambda _: point)
+    monkeypatch.setattr(topology, "point_of", lambda *_, **__: point)
     return network_of(point)
 
 

@@ -142,17 +142,17 @@ class TestCommand:
         assert outcome.exit_code == 0, outcome.output
         assert "warning" not in outcome.stderr
         (folder / "mine.py").write_text(source + "# a remark\n")
-        text = netsim("trace", "r", "--flow", "1").stderr
+        text = netsim("trace", "r", "--flow", "1", "--trust").stderr
         last = source.count("\n") + 1
         assert f"transport ./mine.py has changed since then (mine.py: line {last})" in text
         (folder / "mine.py").write_text(
             source.replace("tx.credit = min(window,", "tx.credit = min(1,")
         )
-        text = netsim("trace", "r", "--flow", "1").stderr
+        text = netsim("trace", "r", "--flow", "1", "--trust").stderr
         assert "completion time was" in text
         moved = tmp_path / "elsewhere"
         shutil.move(folder, moved)
-        outcome = netsim("trace", "r", "--flow", "1")
+        outcome = netsim("trace", "r", "--flow", "1", "--trust")
         assert outcome.exit_code == 0, outcome.output
         gone = "transport ./mine.py is not found; this is the source that the result keeps"
         assert gone in outcome.stderr
@@ -160,8 +160,8 @@ class TestCommand:
         document = json.loads((tmp_path / "r" / "experiment.json").read_text())
         del document["plugins"][1]["sources"]
         (tmp_path / "r" / "experiment.json").write_text(json.dumps(document))
-        assert fails(netsim("trace", "r", "--flow", "1"), "./mine.py", "--directory")
-        outcome = netsim("trace", "r", "--flow", "1", "--directory", "elsewhere")
+        assert fails(netsim("trace", "r", "--flow", "1", "--trust"), "./mine.py", "--directory")
+        outcome = netsim("trace", "r", "--flow", "1", "--trust", "--directory", "elsewhere")
         assert outcome.exit_code == 0, outcome.output
 
 

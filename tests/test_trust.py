@@ -1,0 +1,130 @@
+"""Somebody else's result: looking at it runs none of its code, unless --trust is given."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import netsim
+from netsim.cli import app
+from netsim.experiment import Experiment
+from netsim.plugins import files as plugin_files
+from netsim.plugins import registry
+from netsim.results.replace import real
+from netsim.running.start import Start
+
+EXPERIMENT = """
+name = "e"
+transport = ["datagram", "ndp"]
+[topology]
+kind = "./evil.py"
+hosts = 3
+[fabric]
+model = "./queue.py"
+[traffic]
+kind = "poisson"
+load = [0.2, 0.4]
+sizes = "3KB"
+n_flows = 4
+"""
+POINT = "transport=ndp,load=0.2"
+CANARY = "Path(__file__).with_name('canary').touch()\n"
+
+
+def planted(kind: str, name: str) -> str:
+    """A plugin that comes with netsim, with a line more."""
+    source = registry.find(kind, name).path.read_text("utf-8")
+    head, future, rest = source.partition("from __future__ import annotations\n")
+    return f"{head}{future}from pathlib import Path\n{CANARY}{rest}"
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    """A folder with a sweep whose plugins plant a canary beside them."""
+    folder = tmp_path_factory.mktemp("theirs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NUMBA_DISABLE_JIT", "1")
+        patch.chdir(folder)
+        Path("evil.py").write_text(planted("topology", "dumbbell"))
+        Path("queue.py").write_text(planted("queue", "drop_tail"))
+        Path("e.toml").write_text(EXPERIMENT)
+        netsim.run_experiment("e.toml", out="r")
+        Start.of(Experiment.load("e.toml"), 60.0).note(real("r"))
+    return folder
+
+
+@pytest.fixture
+def theirs(sample, tmp_path, monkeypatch):
+    """A copy of it, in a process that has not run its code."""
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(sample, "theirs")
+    (tmp_path / "theirs" / "canary").unlink()
+    start = json.loads(Path("theirs/r/run.json").read_text())
+    start["experiment"] = str(tmp_path / "theirs" / "e.toml")
+    Path("theirs/r/run.json").write_text(json.dumps(start))
+    for file in Path("theirs/r").rglob("experiment.json"):
+        content = json.loads(file.read_text())
+        file.write_text(json.dumps(content | {"directory": str(tmp_path / "theirs")}))
+    monkeypatch.setattr(plugin_files, "_loaded", {})
+    return tmp_path / "theirs" / "canary"
+
+
+READING = [
+    *(["plot", "r", "--kind", kind] for kind in ("fct", "slowdown", "links")),
+    ["plot", "r", "--x", "load"],
+    ["plot", "r", "--kind", "load"],  # without fair shares
+]
+BUILDING = [
+    ["plot", f"r/{POINT}", "--kind", "topology"],
+    ["plot", f"r/{POINT}", "--kind", "timeline", "--critical"],
+    ["trace", f"r/{POINT}", "--flow", "1"],
+    ["trace", f"r/{POINT}", "--critical"],
+    ["trace", f"r/{POINT}", "--critical", "--directory", "."],
+    ["resume", "r"],
+]
+
+
+def invoked(theirs, arguments):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(theirs.parent)
+        outcome = CliRunner().invoke(app, arguments)
+    assert "Traceback" not in outcome.output
+    assert outcome.exception is None or isinstance(outcome.exception, SystemExit)
+    return outcome
+
+
+def test_reading_runs_nothing(theirs):
+    for result in netsim.load("theirs/r").points:
+        assert len(result.flows) == 4
+    for arguments in READING:
+        outcome = invoked(theirs, arguments)
+        assert outcome.exit_code == 0, outcome.output
+    assert "no fair shares" in outcome.output
+    assert not theirs.exists()
+    assert invoked(theirs, [*READING[-1], "--trust"]).exit_code == 0
+    assert theirs.exists()
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_code_runs_if_it_is_trusted(theirs, gone):
+    if gone:  # experiment.json has the sources
+        (theirs.with_name("evil.py")).unlink()
+    for arguments in BUILDING[: -1 if gone else None]:
+        refused = invoked(theirs, arguments)
+        assert refused.exit_code == 2, refused.output
+        assert all(line.startswith("error: ") for line in refused.stderr.splitlines())
+        assert "evil.py" in refused.stderr
+        assert "--trust" in refused.stderr
+        assert not theirs.exists()
+    if not gone:
+        for arguments in BUILDING:
+            theirs.unlink(missing_ok=True)
+            plugin_files._loaded.clear()
+            invoked(theirs, [*arguments, "--trust"])
+            assert theirs.exists(), arguments
+        plugin_files._loaded.clear()
+        with pytest.raises(netsim.InputError, match="not part of netsim"):
+            netsim.resume_experiment(theirs.with_name("r"))
