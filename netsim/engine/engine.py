@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -13,6 +13,7 @@ from netsim.engine import readings, snapshot, watchdog
 from netsim.engine.compiling.code import Code
 from netsim.engine.compiling.discipline import Discipline, read_discipline
 from netsim.engine.compiling.join import join, with_discipline
+from netsim.engine.compiling.own_names import with_own_names
 from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.program import Program, check_setups, program_of
 from netsim.engine.compiling.protocol import Protocol, read_protocol
@@ -106,6 +107,10 @@ class Engine:
     def flow_states(self) -> FlowStates:
         """Where each flow stands, as views that follow the run."""
         return readings.flow_states(self.state)
+
+    def own_names(self, flow: int) -> Mapping[str, str]:
+        """The fields of a flow's transport that are called differently in its records."""
+        return self.protocol.own_names[int(np.asarray(self.state.ends.tx)["transport"][flow])]
 
     def task_states(self) -> TaskStates:
         """When each task of the run was ready, started and was done."""
@@ -265,11 +270,13 @@ def _plugins(uses: Sequence[PluginUse], queue: PluginUse) -> tuple[list[Any], Pr
     protocols = [
         read_protocol(use.module, par, use.plugin.name) for use, par in zip(uses, pars, strict=True)
     ]
-    first_host_timer = 0
-    for par, protocol in zip(pars, protocols, strict=True):
-        par["first_host_timer"] = first_host_timer
-        first_host_timer += protocol.host_timers
     names = [use.plugin.name for use in uses]
+    protocols = with_own_names(protocols, names)
+    first_host_timer = 0
+    for i, protocol in enumerate(protocols):
+        pars[i] = {protocol.own_names[0].get(name, name): v for name, v in pars[i].items()}
+        pars[i]["first_host_timer"] = first_host_timer
+        first_host_timer += protocol.host_timers
     discipline = read_discipline(
         queue.module, plugin_parameters(queue.plugin, queue.params), queue.plugin.name
     )

@@ -217,10 +217,12 @@ def _field(name: str, transports: Iterable[ModuleType]) -> str:
     """A field of flows' state with its side, such as "tx.cwnd"; InputError if there is none."""
     known: dict[str, str] = {}
     arrays: dict[str, int] = {}
+    kinds: dict[str, set[object]] = {}
     for side, what in (("rx", "RX_STATE"), ("tx", "TX_STATE")):
         own = [field for module in transports for field in getattr(module, what, ())]
         for field in (*ENGINE_FIELDS[side], *own):
             plain, kind = (field, None) if isinstance(field, str) else field
+            kinds.setdefault(f"{side}.{plain}", set()).add(kind)
             if isinstance(kind, int):
                 arrays[plain] = arrays[f"{side}.{plain}"] = kind
             else:
@@ -234,4 +236,7 @@ def _field(name: str, transports: Iterable[ModuleType]) -> str:
         raise InputError(
             f"{written(name)} is no field of the transport's state", key="outputs.fields", hint=hint
         )
+    if len(kinds[known[name]]) > 1:
+        message = f"{name} is not of the same type in all transports of the run"
+        raise InputError(message, key="outputs.fields", hint="a field of one of them only")
     return known[name]

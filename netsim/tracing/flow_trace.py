@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -133,7 +133,8 @@ def flow_trace(
     lanes = lanes_used(network, flows, point.fabric.planes, point.seed)
     flows = flows.of_sizes(states.size_bytes)
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
-    events, changing = event_table(network, entries, transport.module)
+    own_names = engine.own_names(flow)
+    events, changing = event_table(network, entries, transport.module, own_names)
     return FlowTrace(
         point=point.name,
         transport=transport.name,
@@ -193,7 +194,10 @@ def shown_state(module: ModuleType, changing: Sequence[str]) -> tuple[str, ...]:
 
 
 def event_table(
-    network: Network, recorded: TraceEntries, transport: ModuleType
+    network: Network,
+    recorded: TraceEntries,
+    transport: ModuleType,
+    own_names: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[pl.DataFrame, list[str]]:
     """The events in the order of time, and the state columns of the transport that change.
 
@@ -255,7 +259,8 @@ def event_table(
     changing: list[str] = []
     for side, which, sides in (("tx", TX, recorded.tx), ("rx", RX, recorded.rx)):
         copies = sides[row[what == which]]
-        for name, column in _columns(side, copies, declared_state(transport, side)).items():
+        own = {name: own_names.get(name, name) for name in declared_state(transport, side)}
+        for name, column in _columns(side, copies, own).items():
             if name.partition(".")[2] not in ENGINE_STATE[side] and (column != column[:1]).any():
                 changing.append(name)
             full = np.zeros(len(entries), column.dtype)
@@ -307,15 +312,19 @@ def declared_state(transport: ModuleType, side: str) -> list[str]:
     return [field if isinstance(field, str) else field[0] for field in fields]
 
 
-def _columns(side: str, copies: np.ndarray, own: Sequence[str]) -> dict[str, np.ndarray]:
-    """What the engine keeps and the transport's own fields, arrays taken apart."""
+def _columns(side: str, copies: np.ndarray, own: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """What the engine keeps and the transport's own fields, arrays taken apart.
+
+    ``own`` has the names of these, each with that in the record.
+    """
     columns = {}
-    for name in (*ENGINE_STATE[side], *own):
-        if copies[name].ndim == 1:
-            columns[f"{side}.{name}"] = copies[name]
+    for name, field in {**{name: name for name in ENGINE_STATE[side]}, **own}.items():
+        values = copies[field]
+        if values.ndim == 1:
+            columns[f"{side}.{name}"] = values
         else:
-            for k in range(copies[name].shape[1]):
-                columns[f"{side}.{name}[{k}]"] = copies[name][:, k]
+            for k in range(values.shape[1]):
+                columns[f"{side}.{name}[{k}]"] = values[:, k]
     return columns
 
 

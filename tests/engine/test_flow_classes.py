@@ -46,9 +46,43 @@ def test_flows_that_do_not_meet_do_as_in_runs_of_their_own():
     assert together.tolist() == [fct_ps(ndp)[0], fct_ps(run(roce))[0]]
 
 
+def alone(name: str, flow: tuple[int, int, int, int]) -> int:
+    return int(fct_ps(run(build(NETWORK, flow_table([flow]), name, TRIM, jit=False)))[0])
+
+
+@pytest.mark.parametrize(
+    "names", [("smartt", "nscc"), ("nscc", "swift"), ("bbr", "cubic"), ("ndp", "ndp")]
+)
+def test_fields_of_the_same_name_do_not_meet(names: tuple[str, str]):
+    """Of another type in flows, shared by packets, and state of hosts."""
+    both = build(
+        NETWORK,
+        flow_table(APART),
+        names[0],
+        TRIM,
+        beside=[use(names[1])],
+        transport_of_flow=np.array([0, 1]),
+        jit=False,
+    )
+    own = [alone(name, flow) for name, flow in zip(names, APART, strict=True)]
+    assert fct_ps(run(both)).tolist() == own
+
+
 def test_compiled_and_plain_agree():
-    classes = [i % 2 for i in range(8)]
-    plain, compiled = (mixed(MEET, classes, jit=jit) for jit in (False, True))
+    """Two transports of which one is given other names for its fields, and its parameters."""
+
+    def engine(jit: bool):
+        return build(
+            NETWORK,
+            flow_table(MEET),
+            "smartt",
+            TRIM,
+            beside=[use("nscc")],
+            transport_of_flow=np.arange(8) % 2,
+            jit=jit,
+        )
+
+    plain, compiled = (run(engine(jit)) for jit in (False, True))
     assert fct_ps(plain).tolist() == fct_ps(compiled).tolist()
     assert (fct_ps(plain) > 0).all()
 
@@ -70,19 +104,6 @@ def test_the_same_transport_twice_keeps_its_parameters_apart():
     received = np.asarray(engine.state.ends.hosts["received_packets"])
     assert received[0] == 49  # 200,000 bytes are 49 packets
     assert received[4] == 74 // 4 + 1
-
-
-def test_state_of_hosts_cannot_be_shared():
-    with pytest.raises(InputError, match="both have the field has_pulls in HOST_STATE"):
-        build(
-            NETWORK,
-            flow_table(APART),
-            "ndp",
-            TRIM,
-            beside=[use("ndp")],
-            transport_of_flow=np.array([0, 1]),
-            jit=False,
-        )
 
 
 def test_tables_of_flows_joined():

@@ -1,39 +1,35 @@
 """Several transports in one run, joined to one protocol.
 
-Records of flows have the fields of every transport (those of the same name are shared: a flow
-has one transport only). Each handler becomes a function that looks which transport the flow
-has and calls that one's handler, with an `Env` that holds its parameters.
+Records have the fields of every transport; `own_names.py` has told apart those that are not to be
+shared. Each handler becomes a function that looks which transport the flow has and calls that
+one's handler, with an `Env` that holds its parameters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from netsim.engine.compiling.discipline import Discipline
+from netsim.engine.compiling.own_names import fields_of
 from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.kernels.env import env_of
 from netsim.engine.kernels.handler_table import Handler
 from netsim.engine.kernels.handlers import HANDLERS
-from netsim.engine.kernels.layout import HOST_FIELDS, MAX_TIMERS, PACKET_FIELDS
+from netsim.engine.kernels.layout import MAX_TIMERS
 from netsim.errors import InputError
 
 ENV = "env_of(env.host, env.ends.pars[0].transport{i}, env.ends, env.wires)"
 
 
 def join(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
-    """One protocol for flows of several transports; `names` are for messages.
-
-    Raises InputError if two of them keep state of the same name in a host or in packets.
-    """
+    """One protocol for flows of several transports; `names` are for messages."""
     if len(protocols) == 1:
         return protocols[0]
-    _check(protocols, names)
     host_timers = [protocol.host_timers for protocol in protocols]
     if sum(host_timers) > MAX_TIMERS:
         raise InputError(f"together {' and '.join(names)} have more than {MAX_TIMERS} host timers")
@@ -50,6 +46,7 @@ def join(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
         tx_bitmaps=max(protocol.tx_bitmaps for protocol in protocols),
         rx_bitmaps=max(protocol.rx_bitmaps for protocol in protocols),
         handlers={name: _joined(handler, protocols) for name, handler in HANDLERS.items()},
+        own_names=tuple(own for protocol in protocols for own in protocol.own_names),
     )
 
 
@@ -59,7 +56,7 @@ def with_discipline(protocol: Protocol, discipline: Discipline, names: Sequence[
     A field that both name is one field: the transport sets what the discipline looks at. ``names``
     are those of both for messages. Raises InputError if it is of another type.
     """
-    ours, theirs = _fields(protocol.packet), _fields(discipline.packet)
+    ours, theirs = fields_of(protocol.packet), fields_of(discipline.packet)
     for field in sorted(ours.keys() & theirs.keys()):
         if ours[field] != theirs[field]:
             both = " and ".join(names)
@@ -69,38 +66,11 @@ def with_discipline(protocol: Protocol, discipline: Discipline, names: Sequence[
 
 def _union(records: Sequence[np.dtype]) -> np.dtype:
     """A record with the fields of all; those of one name have one type, the first one's."""
-    fields = {name: kind for record in reversed(records) for name, kind in _fields(record).items()}
+    fields = {
+        name: kind for record in reversed(records) for name, kind in fields_of(record).items()
+    }
     order = dict.fromkeys(name for record in records for name in record.names or ())
     return np.dtype([(name, fields[name]) for name in order], align=True)
-
-
-def _fields(record: np.dtype) -> dict[str, np.dtype]:
-    return {name: kind for name, (kind, *_) in (record.fields or {}).items()}
-
-
-def _check(protocols: Sequence[Protocol], names: Sequence[str]) -> None:
-    """Refuse what cannot be joined.
-
-    Flows of either transport may have a field of the same name and type. State of hosts and
-    fields of packets are for all flows, so there a name belongs to one transport; packets may
-    share it among several uses of the same one.
-    """
-    for (a, first), (b, second) in combinations(zip(protocols, names, strict=True), 2):
-        for what, mine, other in (("TX_STATE", a.tx, b.tx), ("RX_STATE", a.rx, b.rx)):
-            ours, theirs = _fields(mine), _fields(other)
-            for field in ours.keys() & theirs.keys():
-                if ours[field] != theirs[field]:
-                    raise InputError(
-                        f"{first} and {second} have different fields {field} in {what}"
-                    )
-        shared = {"HOST_STATE": set(a.host.names or ()) & set(b.host.names or ())}
-        shared["HOST_STATE"] -= set(HOST_FIELDS)
-        if a.modules != b.modules:
-            shared["PACKET_FIELDS"] = set(a.packet.names or ()) & set(b.packet.names or ())
-            shared["PACKET_FIELDS"] -= set(PACKET_FIELDS)
-        for what, fields in shared.items():
-            for field in sorted(fields):
-                raise InputError(f"{first} and {second} both have the field {field} in {what}")
 
 
 def _joined(handler: Handler, protocols: Sequence[Protocol]) -> FunctionType:

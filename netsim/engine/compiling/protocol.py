@@ -68,6 +68,8 @@ class Protocol:
     tx_bitmaps: int
     rx_bitmaps: int
     handlers: Mapping[str, FunctionType]
+    own_names: tuple[Mapping[str, str], ...] = ({},)
+    """For each transport: the fields that have another name in the records than in its file."""
 
     def has(self, handler: str) -> bool:
         """Does the transport have this handler itself?"""
