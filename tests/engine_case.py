@@ -18,6 +18,7 @@ from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
 from netsim.engine.snapshot import Snapshot
+from netsim.model.carrier import CarrierDelays
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat, queue_use
 from netsim.model.faults import NOMINAL, LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
@@ -158,7 +159,9 @@ def faults_of(case: Case) -> LinkFaults | None:
         faults.append(LinkFault(np.array([port]), outages_ps=fault.outages))
     if not faults and not case.reroutes:
         return None
-    return replace(combine(faults, 2 * len(case.cables)), routes=routes_of(case))
+    carrier = None if case.carrier is None else CarrierDelays(*case.carrier)
+    found = combine(faults, 2 * len(case.cables))
+    return replace(found, routes=routes_of(case), carrier=carrier)
 
 
 def engine_for(

@@ -10,8 +10,8 @@ them all in turn (`round_robin`, `permutation`) or the one whose port is free fi
 transport chooses (`entropy`).
 
 With `degraded` the last plane is slower: all of its links have that share of their rates. With 0 it
-is broken and known to be: hosts use the others. For a plane that breaks while hosts do not know,
-there are faults, of `node = "plane3.*"`.
+is broken and known to be: hosts use the others. For a plane that breaks during the run
+there are faults, of `node = "plane3.*"`, and `[routing] carrier_delay` says when hosts notice.
 """
 
 from __future__ import annotations

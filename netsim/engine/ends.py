@@ -37,9 +37,10 @@ from netsim.model.arithmetic import (
     mix,
     salt,
 )
+from netsim.model.carrier import times_without_carrier
 from netsim.model.fabric import packet_counts
 from netsim.model.flows import FlowTable
-from netsim.model.lanes import ENTROPY, Lanes, lanes_used
+from netsim.model.lanes import ENTROPY, HASH, Lanes, draws_of, lanes_of, lanes_used
 from netsim.model.network import Network
 
 
@@ -53,6 +54,7 @@ def build_ends(
     """The hosts' side of the state; ``pars`` are the parameters of each transport."""
     network, flows = simulation.network, simulation.flows
     lanes = lanes_used(network, flows, simulation.fabric.planes, simulation.seed)
+    carrier = simulation.parts.carrier
     tx, rx = _sides(simulation, protocol, lanes)
     bits = _bitmaps(tx, rx, protocol)
     hosts = _hosts(network, protocol)
@@ -70,7 +72,8 @@ def build_ends(
         hosts=hosts,
         first_nic=network.first_nic,
         outlets=_outlets(network, rings),
-        **_spreads(simulation, lanes, nics),
+        **_spreads(simulation, lanes_of(network, flows) if carrier else lanes, nics),
+        **_carrier(simulation),
         tx=tx,
         rx=rx,
         timers=timers,
@@ -179,7 +182,21 @@ def _spreads(simulation: Simulation, lanes: Lanes, nics: Sequence[Array]) -> dic
         for side in range(2):
             at = entity + 2 * side + number
             spreads[field][side] = salt(simulation.seed, PURPOSE_PLANE_PERMUTATION, at)
+    if simulation.fabric.planes == HASH:
+        spreads["salt_data"] = draws_of(n, simulation.seed)
     return {"spreads": spreads.reshape(-1), "lanes": table}
+
+
+def _carrier(simulation: Simulation) -> dict[str, np.ndarray]:
+    """When which ports of hosts have no carrier, if hosts notice; else next to nothing."""
+    faults = simulation.faults
+    delays, first, lost = np.zeros(2, np.int64), np.zeros(1, np.int64), np.zeros((1, 2), np.int64)
+    if simulation.parts.carrier and faults is not None and faults.carrier is not None:
+        delays[:] = faults.carrier.own_ps, faults.carrier.other_ps
+        first, lost = times_without_carrier(
+            simulation.network, faults.outage_ptr, faults.outages_ps
+        )
+    return {"carrier_delays": delays, "carrier_first": first, "carrier_lost": lost}
 
 
 def _lane_by_entropy(simulation: Simulation) -> bool:

@@ -32,6 +32,7 @@ class Parts:
     tasks: bool = False
     program: PluginUse | None = None
     several_ports: bool = False
+    carrier: bool = False
     ways: bool = False
     turns: bool = False
     sampled: bool = False
@@ -60,6 +61,7 @@ class Parts:
             tasks=load.has_tasks,
             program=None if load.program is None else load.program.use,
             several_ports=network.has_several_ports,
+            carrier=network.has_several_ports and faults is not None and faults.carrier is not None,
             ways=network.n_ways > 1,
             turns=network.turns is not None,
             sampled=sampling is not None,

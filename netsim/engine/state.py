@@ -156,6 +156,7 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         "LOOKS": discipline.features["SHAPES"] or parts.circuits,
         "TASKS": parts.tasks,
         "PLANES": HASH + PLANES.index(fabric.planes) if parts.several_ports else ONE_PORT,
+        "CARRIER": parts.carrier,
         "SAMPLED": parts.sampled,
         "HISTOGRAM": parts.histogram,
     }

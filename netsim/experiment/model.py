@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from netsim.model.carrier import CarrierDelays
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.plugins.registry import PluginUse
 
@@ -65,6 +66,18 @@ class StopCondition:
 
 
 @dataclass(frozen=True)
+class RoutingUse:
+    """How long after a change who knows of it, in ps or NEVER.
+
+    `converge_ps` are patterns of switches' names, each with the time after which those have new
+    routes; the first that fits counts.
+    """
+
+    converge_ps: tuple[tuple[str, int], ...]
+    carrier: CarrierDelays
+
+
+@dataclass(frozen=True)
 class SeriesUse:
     """What is kept over time, as it is written; what there is of it is known with the network.
 
@@ -95,8 +108,6 @@ class Point:
     """One run: everything explicit and valid.
 
     `axes` maps the dotted path of each axis of the sweep to the value written there;
-    `converge_ps` are patterns of switches' names, each with the time (or NEVER) after which those
-    have new routes; the first that fits counts.
     `resolved` is the whole point as an experiment file would say it, every default
     included. `file` and `directory` (absolute) are those of the experiment.
     """
@@ -112,7 +123,7 @@ class Point:
     packets: PacketFormat
     fabric: Fabric
     faults: tuple[FaultUse, ...]
-    converge_ps: tuple[tuple[str, int], ...]
+    routing: RoutingUse
     stop: StopCondition
     outputs: Outputs
     resolved: dict[str, Any]

@@ -37,9 +37,14 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
     """
     if not point.faults:
         some_have_faults = FAULTS in point.axes
-        if not some_have_faults and any(time != NEVER for _, time in point.converge_ps):
-            hint = "[faults] says which links do"
-            raise InputError("no link goes down", key="routing.converge", hint=hint)
+        soonest = {
+            "converge": min(time for _, time in point.routing.converge_ps),
+            "carrier_delay": point.routing.carrier.own_ps,
+        }
+        for key, time in soonest.items():
+            if time != NEVER and not some_have_faults:
+                hint = "[faults] says which links do"
+                raise InputError("no link goes down", key=f"routing.{key}", hint=hint)
         return None
     found, outages = [], []
     for use in point.faults:
@@ -59,8 +64,12 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
         if use.mtbf_ps is not None:
             outages.append(_random_outages(use, parts, point))
     faults = combine(found, network.n_ports, np.concatenate(outages) if outages else None)
-    converge_ps = _converge(point.converge_ps, network)
-    if (converge_ps < NEVER).any() and any(use.takes_down for use in point.faults):
+    converge_ps = _converge(point.routing.converge_ps, network)
+    if not any(use.takes_down for use in point.faults):
+        return faults
+    if point.routing.carrier.own_ps != NEVER:
+        faults = replace(faults, carrier=point.routing.carrier)
+    if (converge_ps < NEVER).any():
         if point.fabric.load_balancing == ECMP_SYMMETRIC:
             raise InputError(
                 "while routes change, the way back is not the way there",

@@ -72,7 +72,7 @@ class Resolver:
             transports |= {f"classes.{one.name}.transport": one.transport for one in classes}
             fabric = self._fabrics.fabric(tree.get("fabric", {}), transports, packets)
         faults = self._section(tree, "faults", resolve_faults)
-        converge = self._section(tree, "routing", resolve_routing)
+        routing = self._section(tree, "routing", resolve_routing)
         stop = self._section(tree, "stop", resolve_stop)
         outputs = self._section(tree, "outputs", lambda table: resolve_outputs(table, title))
         seed = self._mistakes.once(
@@ -86,7 +86,7 @@ class Resolver:
             or packets is None
             or fabric is None
             or faults is None
-            or converge is None
+            or routing is None
             or stop is None
             or outputs is None
             or seed is None
@@ -104,7 +104,7 @@ class Resolver:
             packets=packets,
             fabric=fabric,
             faults=faults,
-            converge_ps=converge,
+            routing=routing,
             stop=stop,
             outputs=outputs,
             resolved={
@@ -118,7 +118,7 @@ class Resolver:
                 "packets": describe_packets(packets),
                 "fabric": describe_fabric(fabric),
                 **({"faults": describe_faults(faults)} if faults else {}),
-                **({"routing": describe_routing(converge)} if faults else {}),
+                **({"routing": describe_routing(routing)} if faults else {}),
                 "stop": describe_stop(stop),
                 "outputs": describe_outputs(outputs),
             },

@@ -9,9 +9,10 @@ from pydantic import ValidationError
 
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment.document import Tree
-from netsim.experiment.model import FaultUse
+from netsim.experiment.model import FaultUse, RoutingUse
 from netsim.experiment.schema import FaultSection, RoutingSection, problems
 from netsim.limits import INT64
+from netsim.model.carrier import CarrierDelays
 from netsim.model.faults import NOMINAL
 from netsim.model.routing import NEVER
 from netsim.units import format_rate, format_time
@@ -40,12 +41,21 @@ def resolve_faults(table: Tree) -> tuple[FaultUse, ...]:
     return tuple(faults)
 
 
-def resolve_routing(table: Tree) -> tuple[tuple[str, int], ...]:
-    """The times of a [routing] table by patterns; `InputError`s with keys, without a file."""
+def resolve_routing(table: Tree) -> RoutingUse:
+    """The times of a [routing] table; `InputError`s with keys, without a file."""
     try:
-        return RoutingSection.model_validate(table).converge
+        section = RoutingSection.model_validate(table)
     except ValidationError as error:
         raise CombinedInputError(problems(error, RoutingSection, "routing")) from None
+    own, other = section.carrier_delay, section.peer_carrier_delay
+    other = own if other is None else other
+    if other < own:
+        raise InputError(
+            f"{format_time(other)} is before the port's own host knows",
+            key="routing.peer_carrier_delay",
+            hint=f"at least carrier_delay, {_delay(own)}",
+        )
+    return RoutingUse(section.converge, CarrierDelays(own, other))
 
 
 def describe_faults(faults: Sequence[FaultUse]) -> dict[str, Any]:
@@ -66,12 +76,18 @@ def describe_faults(faults: Sequence[FaultUse]) -> dict[str, Any]:
     return described
 
 
-def describe_routing(converge_ps: Sequence[tuple[str, int]]) -> dict[str, Any]:
+def describe_routing(routing: RoutingUse) -> dict[str, Any]:
     """The [routing] table that says the same."""
-    times = {
-        pattern: "never" if time == NEVER else format_time(time) for pattern, time in converge_ps
+    times = {pattern: _delay(time) for pattern, time in routing.converge_ps}
+    return {
+        "converge": times["*"] if list(times) == ["*"] else times,
+        "carrier_delay": _delay(routing.carrier.own_ps),
+        "peer_carrier_delay": _delay(routing.carrier.other_ps),
     }
-    return {"converge": times["*"] if list(times) == ["*"] else times}
+
+
+def _delay(time_ps: int) -> str:
+    return "never" if time_ps == NEVER else format_time(time_ps)
 
 
 def _end(time_ps: int) -> str:

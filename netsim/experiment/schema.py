@@ -187,9 +187,12 @@ def _converge_one(value: Any) -> int:
 
 
 class RoutingSection(_Section):
-    """[routing]: how long after a change switches have new routes, by patterns of their names."""
+    """[routing]: how long after a change switches have new routes, by patterns of their names, and
+    hosts know of ports without carrier."""
 
     converge: Annotated[tuple[tuple[str, int], ...], BeforeValidator(_converge)] = (("*", NEVER),)
+    carrier_delay: Annotated[int, BeforeValidator(_converge_one)] = NEVER
+    peer_carrier_delay: Annotated[int | None, BeforeValidator(_converge_one)] = None
 
 
 class StopSection(_Section):

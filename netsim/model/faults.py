@@ -13,6 +13,7 @@ import numpy as np
 
 from netsim.limits import INT64
 from netsim.memory import require_room
+from netsim.model.carrier import CarrierDelays
 from netsim.model.network import Network
 from netsim.model.routing import RouteChanges
 
@@ -42,6 +43,7 @@ class LinkFaults:
             in which they begin. A packet is lost if the link is down at any time between the
             start of its transmission and its arrival.
         routes: what routes become of it; None if they stay as they are.
+        carrier: when hosts know of ports that have lost carrier; None: they never do.
     """
 
     loss_table: np.ndarray
@@ -52,6 +54,7 @@ class LinkFaults:
     outage_ptr: np.ndarray
     outages_ps: np.ndarray
     routes: RouteChanges | None = None
+    carrier: CarrierDelays | None = None
 
     def fastest_bps(self, network: Network) -> np.ndarray:
         """int64[n_ports]: the highest rate that each link of a network ever has."""

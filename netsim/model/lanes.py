@@ -80,8 +80,13 @@ def lanes_used(network: Network, flows: FlowTable, planes: str, seed: int) -> La
     lanes = lanes_of(network, flows)
     if planes != HASH or not network.has_several_ports:
         return lanes
-    draws: Ints = mix(salt(seed, PURPOSE_PLANE, np.arange(len(flows), dtype=np.int64)))
-    return lanes.one_each((draws * lanes.counts) >> 32)
+    return lanes.one_each((draws_of(len(flows), seed) * lanes.counts) >> 32)
+
+
+def draws_of(n_flows: int, seed: int) -> Ints:
+    """int64[n_flows]: by which each flow has its lane with "hash"."""
+    draws: Ints = mix(salt(seed, PURPOSE_PLANE, np.arange(n_flows, dtype=np.int64)))
+    return draws
 
 
 def lanes_of(network: Network, flows: FlowTable) -> Lanes:

@@ -12,6 +12,7 @@ from netsim.limits import INT64
 from netsim.model.circuit_times import longest_period_ps
 from netsim.model.fabric import PATH_FOR_LIFE
 from netsim.model.lanes import ENTROPY, HASH
+from netsim.model.routing import NEVER
 from netsim.model.schedules import NONE
 from netsim.running.circuits import circuits_so_far, waiting_slot
 from netsim.running.stuck_tasks import stuck
@@ -78,7 +79,8 @@ class Patience:
 
 
 def hopes(engine: Engine) -> bool:
-    """May what has not moved for long move again? A link or a circuit may come, or new routes.
+    """May what has not moved for long move again? A link or a circuit may come, or new routes, or
+    hosts may notice that a port of theirs is down.
 
     Also if one just did, less than the run's patience ago.
     """
@@ -91,6 +93,11 @@ def hopes(engine: Engine) -> bool:
     down, up = faults.outages_ps.T
     if ((down <= engine.now_ps) & (up > since_ps) & (up < INT64)).any():
         return True
+    if faults.carrier is not None:
+        changes = faults.outages_ps[faults.outages_ps < INT64]
+        delays = {faults.carrier.own_ps, faults.carrier.other_ps} - {NEVER}
+        if any((changes + delay > since_ps).any() for delay in delays):
+            return True
     return faults.routes is not None and bool((faults.routes.row_from_ps > since_ps).any())
 
 

@@ -28,9 +28,11 @@ from netsim.engine.engine import Engine
 from netsim.engine.kernels.packets import PULL
 from netsim.engine.sizes import Sizes, longest_window_ps
 from netsim.model.builder import NetworkBuilder
+from netsim.model.carrier import CarrierDelays
 from netsim.model.fabric import PacketFormat
 from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable
+from netsim.model.lanes import lanes_used
 from netsim.model.network import Network
 
 GBPS = 10**9
@@ -90,18 +92,28 @@ def test_a_free_port_is_taken_as_often_as_it_is_free() -> None:
     assert sent(engine, range(3)) == [30, 30, 30]
 
 
-@pytest.mark.parametrize("planes", SPREADING)
-def test_a_flow_survives_a_plane_that_is_broken(planes: str) -> None:
-    """The first plane's link from the source is down for 300 us, and then no more."""
-    network = rails(2, (100,) * 4)
-    faults = combine([LinkFault(np.array([0]), outages_ps=((0, 300 * US),))], network.n_ports)
-    flows = flow_table([(0, 1, 200 * 4096, 0)])
-    fabric = replace(TRIM, planes=planes)
-    params = {"rto": "50us"}
-    engine = build(network, flows, "ndp", fabric, jit=False, faults=faults, params=params)
-    run(engine)
-    assert fct_ps(engine)[0] > 0
-    assert engine.link_counters().lost_packets.sum() > 0
+@pytest.mark.parametrize("end", [0, 1])
+@pytest.mark.parametrize("planes", ["hash", *SPREADING])
+def test_a_flow_leaves_a_port_without_carrier_and_comes_back(planes: str, end: int) -> None:
+    """A cable of the sender or of the receiver is down; the sender knows 2 or 6 us later."""
+    network, flows = rails(2, (100,) * 4), flow_table([(0, 1, 500 * 4096, 0)])
+    lane = int(lanes_used(network, flows, planes, seed=1).src_port[0])
+    cable = [lane + 4 * end, int(network.port_peer[lane + 4 * end])]
+    down, up, delays = 5 * US, 20 * US, (2 * US, 6 * US)
+    found = combine([LinkFault(np.array(cable), outages_ps=((down, up),))], network.n_ports)
+    faults = replace(found, carrier=CarrierDelays(*delays))
+    fabric = replace(DROP_TAIL, planes=planes)
+    sizes = Sizes(link_slots=1024)
+    engine = run(build(network, flows, "datagram", fabric, jit=False, faults=faults, sizes=sizes))
+    ring = engine.state.wires.ports[lane]
+    packets = engine.state.wires.pool[int(ring["ring_off"]) :][: int(ring["tail"])]
+    starts = np.array([int(p["time"]) - SER - US for p in packets])
+    known, back = down + delays[end], up + delays[end]
+    assert starts.min() < down - 2 * US
+    assert not ((starts > known + SER) & (starts < back)).any()
+    assert (starts >= back).any()
+    lost = int(engine.link_counters().lost_packets.sum())
+    assert 0 < lost <= (delays[end] + 2 * US) // SER + 4
     assert engine.conservation().packets.missing == 0
 
 

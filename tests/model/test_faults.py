@@ -243,6 +243,7 @@ class TestExperiment:
     def test_everything_is_written_back(self, tmp_path):
         some = 'node = "spine*"\nrate = "10Gbps"\nmtbf = "1ms"\nmttr = "5us"\nuntil = "2ms"'
         sections = {"faults.some": some, "routing.converge": '"leaf*" = "1us"\n"*" = "never"'}
+        sections["routing"] = 'carrier_delay = "2us"'
         (point,) = load(tmp_path, text(**sections)).points()
         assert point.resolved["faults"]["some"] == {
             "node": "spine*",
@@ -254,9 +255,16 @@ class TestExperiment:
             "at": "0ps",
             "until": "2ms",
         }
-        assert point.resolved["routing"] == {"converge": {"leaf*": "1us", "*": "never"}}
+        assert point.resolved["routing"] == {
+            "converge": {"leaf*": "1us", "*": "never"},
+            "carrier_delay": "2us",
+            "peer_carrier_delay": "2us",
+        }
         again = Experiment.from_tree(point.resolved, "resolved", tmp_path).points()[0]
-        assert (again.faults, again.converge_ps) == (point.faults, point.converge_ps)
+        assert (again.faults, again.routing) == (point.faults, point.routing)
+        faults = prepare(again).faults
+        assert faults is not None
+        assert faults.carrier == again.routing.carrier
 
     @pytest.mark.parametrize(
         ("sections", "message"),
@@ -299,6 +307,9 @@ class TestExperiment:
             prepare(point)
 
     def test_mistakes_of_routing(self, tmp_path):
+        late = 'carrier_delay = "2us"\npeer_carrier_delay = "1us"'
+        found = messages(tmp_path, text(routing=late))
+        assert any("routing.peer_carrier_delay: " in line for line in found)
         found = messages(tmp_path, text(routing='converge = "soon"\nconvergence = "1us"'))
         assert any("routing.converge: " in line for line in found)
         assert any("routing.convergence: unknown key" in line for line in found)

@@ -20,7 +20,7 @@ from typing import Any
 
 from .model import Case
 from .random_circuits import with_circuits
-from .random_faults import with_faults, with_reroutes
+from .random_faults import with_carrier, with_faults, with_reroutes
 from .random_graphs import (
     NS,
     US,
@@ -78,6 +78,7 @@ FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
     "ways": (0.25, with_ways),
     "faults": (0.33, with_faults),
     "reroutes": (0.25, with_reroutes),
+    "carrier": (0.35, with_carrier),
     "tasks": (0.4, with_tasks),
     "phases": (0.5, with_phases),
     "program": (0.5, with_program),

@@ -162,6 +162,7 @@ class Case:
     of ``fabric``: of disciplines, and kmin_bytes and kmax_bytes.
     ``reroutes`` are what becomes of switches' routes, in any order; ``ways`` are there if there are
     several.
+    ``carrier`` are the times after which hosts know of ports without carrier: their own, others'.
     ``phases``, if circuit switches are steered, are those of all flows, -1 for none.
     ``beside`` has the transport and its parameters of each flow that is not of ``transport``.
     Only events before ``until_ps`` take place; None means run until nothing is left to do.
@@ -188,6 +189,7 @@ class Case:
     port_sizes: dict[int, dict[str, int]] = field(default_factory=dict)
     phases: tuple[int, ...] = ()
     ways: Ways | None = None
+    carrier: tuple[int, int] | None = None
     beside: dict[int, tuple[str, dict[str, Any]]] = field(default_factory=dict)
 
 

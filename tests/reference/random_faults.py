@@ -88,3 +88,18 @@ def _joined_to(switch: int, pairs: Pairs, n_hosts: int) -> set[int]:
         if more == found:
             return found
         found = more
+
+
+def with_carrier(case: Case, rng: random.Random) -> Case:
+    """The case with hosts that notice which ports have lost carrier, some of which do."""
+    own = rng.choice((0, 1, 2 * US, rng.randrange(20 * US)))
+    links = _links(case)
+    at_hosts = [port for port, ends in enumerate(links) if min(ends) < case.n_hosts]
+    faults = dict(case.faults)
+    for port in rng.sample(at_hosts, rng.randint(1, max(1, len(at_hosts) // 2))):
+        there = faults.get(port, LinkFault((Phase(0, 0.0, 0.0),), ()))
+        down = rng.randrange(20 * US)
+        outage = (down, down + rng.randrange(1, 60 * US))
+        faults[port] = replace(there, outages=(*there.outages, outage))
+    other = own + rng.choice((0, 0, 1, rng.randrange(20 * US), 2**62))
+    return replace(case, faults=faults, carrier=(own, other))

@@ -292,7 +292,7 @@ class Sides:
         lanes = lanes_of(sim, flow.src, flow.dst, sim.case.nics.get(flow.index))
         there = [(b, a) for a, b in lanes]
         spreads = Spread(sim, flow.index, lanes, 0), Spread(sim, flow.index, there, 2)
-        src, dst = (spread.lanes[0][0].nic for spread in spreads)
+        src, dst = (spread.first[0].nic for spread in spreads)
         sender: Sender
         receiver: Receiver
         if transport == "datagram":

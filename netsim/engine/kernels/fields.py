@@ -259,6 +259,7 @@ class HostRecord(Declared):
     payload_bytes: Bytes  # delivered to the application ...
     counted_bytes: Bytes  # ... of which the clock has counted so many
     n_timers: int
+    now_ps: Ps  # of what is being done, where hosts notice loss of carrier
     doing: int  # the handler that runs, or ran last in this step: one of DOING
     fault: int  # the rule that was broken (rules.py) ...
     fault_in: int  # ... by which handler ...
@@ -289,7 +290,7 @@ class SpreadRecord(Declared):
     n_lanes: int
     lane: int  # of them the one that the next data packet takes
     sent_control: int  # control packets queued so far
-    salt_data: int
+    salt_data: int  # of permutations; with HASH the number that chooses the lane
     salt_control: int
 
 

@@ -79,6 +79,8 @@ BALANCING: int = _feature("BALANCING")
 """How one of several paths is chosen (balance.py)."""
 PLANES: int = _feature("PLANES")
 """Has every host one port, or how do flows go by several (lanes.py)?"""
+CARRIER: bool = _feature("CARRIER")
+"""Do hosts notice which of several ports have lost carrier?"""
 WAYS: bool = _feature("WAYS")
 """Are there several routing tables, so that packets are addressed by one of them?"""
 FAULTS: bool = _feature("FAULTS")

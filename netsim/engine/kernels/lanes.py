@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.fields import FlowRecord, SpreadRecord, TxRecord
-from netsim.engine.kernels.holes import PLANES
-from netsim.engine.kernels.ids import GlobalPort
-from netsim.engine.kernels.layout import ENTROPY, FREE, ONE_PORT, PERMUTATION, ROUND_ROBIN
-from netsim.model.arithmetic import mix, permuted
+from netsim.engine.kernels.holes import CARRIER, PLANES
+from netsim.engine.kernels.ids import GlobalPort, Ps
+from netsim.engine.kernels.layout import ENTROPY, FREE, HASH, ONE_PORT, PERMUTATION, ROUND_ROBIN
+from netsim.model.arithmetic import below, mix, permuted
 
 
 def data_port(env: Env, tx: TxRecord) -> GlobalPort:
     """The port by which the next data packet of a flow leaves; notes its lane."""
     spread = env.ends.spreads[tx.spread]
-    n = spread.n_lanes
+    n = lanes_in_use(env, spread)
     lane = 0
     if PLANES == ROUND_ROBIN:
         lane = tx.sent_packets % n
@@ -27,15 +27,15 @@ def data_port(env: Env, tx: TxRecord) -> GlobalPort:
     elif PLANES == ENTROPY:
         lane = tx.entropy % n
     elif PLANES == FREE:
-        lane = freest(env, spread, True)
-    spread.lane = lane
-    return GlobalPort(env.ends.lanes[spread.first_lane + lane, 0])
+        lane = freest(env, spread, n, True)
+    spread.lane = lane_of(env, spread, lane, n)
+    return GlobalPort(env.ends.lanes[spread.first_lane + spread.lane, 0])
 
 
 def control_lane(env: Env, side: FlowRecord) -> int:
     """The row of ``env.ends.lanes`` that the next control packet from ``side`` takes."""
     spread = env.ends.spreads[side.spread]
-    n = spread.n_lanes
+    n = lanes_in_use(env, spread)
     count = spread.sent_control
     spread.sent_control = count + 1
     lane = 0
@@ -46,8 +46,70 @@ def control_lane(env: Env, side: FlowRecord) -> int:
     elif PLANES == ENTROPY:
         lane = side.entropy % n
     elif PLANES == FREE:
-        lane = freest(env, spread, False)
-    return spread.first_lane + lane
+        lane = freest(env, spread, n, False)
+    return spread.first_lane + lane_of(env, spread, lane, n)
+
+
+def has_carrier(env: Env, p: GlobalPort, at: Ps) -> bool:
+    """Were both links of a host's port up at a time?"""
+    ends = env.ends
+    lo = ends.carrier_first[p]
+    last = ends.carrier_first[GlobalPort(int(p) + 1)]
+    hi = last
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if ends.carrier_lost[middle, 1] > at:
+            hi = middle
+        else:
+            lo = middle + 1
+    return lo == last or at < ends.carrier_lost[lo, 0]
+
+
+def is_up(env: Env, spread: SpreadRecord, lane: int) -> bool:
+    """Have both ports of a lane carrier, as far as this host knows?"""
+    ends = env.ends
+    row = spread.first_lane + lane
+    now = env.host.now_ps
+    there = GlobalPort(int(ends.lanes[row, 1]) % ends.outlets.size)
+    if not has_carrier(env, GlobalPort(ends.lanes[row, 0]), Ps(now - ends.carrier_delays[0])):
+        return False
+    return has_carrier(env, there, Ps(now - ends.carrier_delays[1]))
+
+
+def lanes_in_use(env: Env, spread: SpreadRecord) -> int:
+    """How many lanes a side of a flow uses now: those that are up, or all if none is."""
+    if not CARRIER:
+        return spread.n_lanes
+    n = 0
+    for lane in range(spread.n_lanes):
+        if is_up(env, spread, lane):
+            n += 1
+    if n == 0:
+        return spread.n_lanes
+    return n
+
+
+def lane_of(env: Env, spread: SpreadRecord, index: int, n: int) -> int:
+    """The lane of that index among the ``n`` in use; with HASH that of the flow.
+
+    FREE has none but lanes already.
+    """
+    if not CARRIER or PLANES == FREE:
+        return index
+    if PLANES == HASH:
+        lane = int(below(spread.salt_data, spread.n_lanes))
+        if n == spread.n_lanes or is_up(env, spread, lane):
+            return lane
+        index = int(below(spread.salt_data, n))
+    if n == spread.n_lanes:
+        return index
+    before = 0
+    for lane in range(spread.n_lanes):
+        if is_up(env, spread, lane):
+            if before == index:
+                return lane
+            before += 1
+    return 0
 
 
 def may_use(env: Env, tx: TxRecord, p: GlobalPort) -> bool:
@@ -67,22 +129,25 @@ def permuted_lane(salt: int, count: int, n: int) -> int:
     return permuted(mix(salt ^ (epoch & 0xFFFFFFFF)), count - epoch * n, n)
 
 
-def freest(env: Env, spread: SpreadRecord, of_flows: bool) -> int:
-    """The lane at whose port the fewest flows, or control packets, wait.
+def freest(env: Env, spread: SpreadRecord, n: int, of_flows: bool) -> int:
+    """Of the ``n`` lanes in use the one at whose port the fewest flows, or control packets, wait.
 
     Of several the one whose last transmission ended or ends first, then the lowest.
     """
-    best = 0
+    best = -1
     fewest = 0
     earliest = 0
     for lane in range(spread.n_lanes):
+        if CARRIER and n < spread.n_lanes:
+            if not is_up(env, spread, lane):
+                continue
         p = GlobalPort(env.ends.lanes[spread.first_lane + lane, 0])
         outlet = env.ends.outlets[p]
         waiting = outlet.ctrl_tail - outlet.ctrl_head
         if of_flows:
             waiting = outlet.n_ready
         free_at = int(env.wires.ports[p].free_at)
-        if lane == 0 or waiting < fewest or (waiting == fewest and free_at < earliest):
+        if best < 0 or waiting < fewest or (waiting == fewest and free_at < earliest):
             best = lane
             fewest = waiting
             earliest = free_at

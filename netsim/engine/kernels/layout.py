@@ -169,7 +169,7 @@ MAX_TIMERS = TIMERS_OF_A_KIND - 1
 
 ONE_PORT, HASH, ROUND_ROBIN, PERMUTATION, FREE, ENTROPY = range(6)
 """Values of ``PLANES``: every host has one port, or how flows go by several. With HASH a flow has
-one lane."""
+one lane, unless hosts notice loss of carrier."""
 
 DIRECT, OFFLOAD, VALIANT = range(3)
 """Values of ``INDIRECT``: packets go by one circuit, or how they go by two."""
@@ -285,6 +285,9 @@ class Ends(NamedTuple):
     spreads: Records[int, SpreadRecord]  # SPREAD[2 * n_flows], if a host has several ports
     lanes: Numbers[tuple[int, int], int]  # int32[..., 3], likewise, or if there are several ways:
     # the port here, and the addresses of data and of control packets
+    carrier_delays: Numbers[int, Ps]  # int64[2], if hosts notice loss of carrier: own, others'
+    carrier_first: Numbers[GlobalPort, int]  # int64[n_host_ports + 1], likewise: rows of each port
+    carrier_lost: Numbers[tuple[int, int], Ps]  # int64[..., 2], likewise: from ... until ...
     tx: Records[FlowId, TxRecord]
     rx: Records[FlowId, RxRecord]
     timers: Timers  # TIMER[...]

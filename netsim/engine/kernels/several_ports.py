@@ -9,7 +9,7 @@ from __future__ import annotations
 from netsim.engine.kernels.env import Env, env_of
 from netsim.engine.kernels.fields import OutletRecord, PortRecord
 from netsim.engine.kernels.handlers import NOTHING
-from netsim.engine.kernels.holes import SAMPLED, TRACE
+from netsim.engine.kernels.holes import CARRIER, SAMPLED, TRACE
 from netsim.engine.kernels.host import fire, receive, room_for_control
 from netsim.engine.kernels.ids import (
     NO_TIMER,
@@ -187,6 +187,8 @@ def host_step(net: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId)
             outlet = ends.outlets[p_out]
             nic = outlet.nic
             env = env_of(ends.hosts[nic], ends.pars[0].transport0, ends, wires)
+            if CARRIER:
+                ends.hosts[nic].now_ps = now
             start_to_send(env, wires, outlet, port, p_out, now)
             look_at_control(env, net, wires, host_id, now)
             continue
@@ -204,6 +206,8 @@ def host_step(net: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId)
             nic = nic_of_timer(ends, host_id, timer)
         host = ends.hosts[nic]
         env = env_of(host, ends.pars[0].transport0, ends, wires)
+        if CARRIER:
+            host.now_ps = now
         if arrives:
             receive(env, wires, p_in, slot, now)
             wires.inbox[p_in].head += 1
