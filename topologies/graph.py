@@ -10,7 +10,8 @@ nodes `name`, `tier` and `latency`; GraphML and JSON may also have `rate_bps`, `
 A list of edges has a line for each: two nodes, then perhaps rate and delay, then words such as
 `weight=3`; `#` begins a comment. A file of the ns-3 family begins with three numbers, nodes,
 switches and links (HPCC, ASTRA-sim), or with five and a GPU (SimAI), whose NVSwitches are joined to
-NIC 1 of the hosts. Links that lose packets are refused: that is written in [faults].
+NIC 1 of the hosts: traffic within a server takes NVLink, which is faster than NIC 0. Links that
+lose packets are refused: that is written in [faults].
 
 Packets take all shortest paths, by cables or, with `weight`, by the sum of that attribute of the
 edges. A networkx graph that a program makes is a topology file of its own, whose `build(params)`

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from netsim.bounds.ideal import IdealTimes, hand_over_times, ideal_times
+from netsim.census.shares import shares_of_networks
 from netsim.errors import InputError
 from netsim.experiment.document import FAULTS
 from netsim.experiment.place_faults import link_faults
@@ -69,6 +71,17 @@ class Scenario:
     def flows(self) -> FlowTable:
         """The flows of its workload, which are simulated."""
         return self.load.flows
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known of the traffic, for messages (`Workload.notes`)."""
+        if self.load.program is not None:
+            return self.load.notes  # which decides itself what is sent how often
+        shares = [
+            f"{share:.1%} {name}"
+            for name, share in shares_of_networks(self.network, self.flows, self.lanes)
+        ]
+        return (*self.load.notes, *(["bytes by network: " + ", ".join(shares)] if shares else []))
 
     @property
     def messages(self) -> FlowTable:

@@ -61,7 +61,7 @@ class FlowTable:
             starts when all of `after_flow[after_ptr[f]:after_ptr[f + 1]]` are complete.
         cls: int16[n], traffic class.
         nic: int16[n], the NIC by which it leaves its source; -1, as it is unless `use_nics` is
-            called, stands for the lowest-numbered one that reaches the destination.
+            called, stands for the fastest one that reaches the destination.
         kind, kinds: int16[n] and names; flow f is of kind `kinds[kind[f]]`, such as "tp", by which
             an experiment may choose its transport. None and () unless `use_kinds` is called.
         label: one text for each flow, or None.
@@ -177,7 +177,7 @@ class FlowTable:
         return here
 
     def use_nics(self, nic: ArrayLike) -> None:
-        """Makes each flow leave by NIC `nic` of its source; -1: by any."""
+        """Makes each flow leave by NIC `nic` of its source; -1: by the fastest."""
         self.nic = column_of(nic, len(self), np.int16, "flow table: nic")
 
     def use_kinds(self, kind: ArrayLike, kinds: Sequence[str]) -> None:

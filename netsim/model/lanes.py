@@ -1,10 +1,11 @@
 """Lanes: by which ports of its two hosts a flow may go.
 
-A lane is a port of the source and a port of the destination in one network. Of the source's NICs
-that reach the destination a flow uses the lowest-numbered one, or the one that it names; its lanes
-are the ports of that NIC in networks in which the destination has a port, in ascending order. The
+A lane is a port of the source and a port of the destination in one network. A flow uses the NIC
+that it names, or of the source's NICs that reach the destination the fastest; its lanes are the
+ports of that NIC in networks in which the destination has a port, in ascending order. The
 destination may have several ports there: the source's i-th port of that network goes to the
-(i mod m)-th of the destination's m.
+(i mod m)-th of the destination's m. How fast a NIC is: the lower rate of the two ports of each of
+its lanes, added up; of equally fast ones the lowest-numbered is used.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 ANY_NIC = -1
-"""In place of a NIC's number: the lowest-numbered one that reaches the destination."""
+"""In place of a NIC's number: the fastest one that reaches the destination."""
 
 HASH, ROUND_ROBIN, PERMUTATION, FREE, ENTROPY = PLANES = (
     "hash",
@@ -181,16 +182,27 @@ def _ends(network: Network, flows: FlowTable) -> tuple[Ints, Ints, Ints]:
     begin = np.searchsorted(sorted_key, there, side="left")
     m = np.searchsorted(sorted_key, there, side="right") - begin
 
-    none = np.iinfo(np.int16).max
+    reaches = np.flatnonzero(m > 0)
+    flow, port, begin, m = flow[reaches], port[reaches], begin[reaches], m[reaches]
+    to = by_key[begin + rank[port] % m]
     nic = network.port_nic[port].astype(np.int64)
     wanted = flows.nic.astype(np.int64)
-    lowest = np.full(n, none)
-    np.minimum.at(lowest, flow[m > 0], nic[m > 0])
-    used = (m > 0) & (nic == np.where(wanted == ANY_NIC, lowest, wanted)[flow])
+    rate_bps = np.minimum(network.port_rate_bps[port], network.port_rate_bps[to])
+    used = nic == np.where(wanted == ANY_NIC, _fastest(n, flow, nic, rate_bps), wanted)[flow]
     counts = np.bincount(flow[used], minlength=n)
     _refuse(network, flows, counts == 0)
-    to = by_key[begin[used] + rank[port[used]] % m[used]]
-    return np.concatenate([[0], np.cumsum(counts)]), port[used], to
+    return np.concatenate([[0], np.cumsum(counts)]), port[used], to[used]
+
+
+def _fastest(n: int, flow: Ints, nic: Ints, rate_bps: Ints) -> Ints:
+    """int64[n]: the NIC whose lanes have the highest rate together, of each flow that has any.
+
+    `flow`, `nic` and `rate_bps` are those of lanes by all NICs, in the order of flows.
+    """
+    most = int(nic.max(initial=0)) + 1
+    total = np.zeros(n * most, np.int64)
+    np.add.at(total, flow * most + nic, rate_bps)
+    return total.reshape(n, most).argmax(axis=1)
 
 
 def _refuse(network: Network, flows: FlowTable, bad: NDArray[np.bool_]) -> None:

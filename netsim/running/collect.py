@@ -144,8 +144,8 @@ def task_table(engine: Engine, scenario: Scenario) -> Table | None:
 
 
 def traffic_notes(scenario: Scenario) -> dict[str, list[str]]:
-    """What is to be known of the traffic beside its flows (`Workload.notes`)."""
-    return {"traffic": list(scenario.load.notes)} if scenario.load.notes else {}
+    """What is to be known of the traffic beside its flows."""
+    return {"traffic": list(scenario.notes)} if scenario.notes else {}
 
 
 def _operations(engine: Engine, scenario: Scenario) -> Table | None:

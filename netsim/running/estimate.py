@@ -137,7 +137,7 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
         setup_seconds=todo.setup_seconds,
         assumptions="nothing is simulated" if closed else _assumptions(point, scenario, todo),
         parts=parts_of(scenario),
-        notes=scenario.load.notes,
+        notes=scenario.notes,
     )
 
 

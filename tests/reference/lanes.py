@@ -24,18 +24,23 @@ Lane = tuple["HostPort", "HostPort"]
 def lanes_of(sim: Simulator, src: int, dst: int, wanted: int | None) -> list[Lane]:
     """The lanes of a flow between two hosts, by NIC ``wanted`` of the source if that is named."""
     there = sim.hosts[dst].ports
+    found: list[Lane] = []
+    fastest = 0
     for nic in sim.hosts[src].nics:
         if wanted is not None and nic.number != wanted:
             continue
-        lanes = []
+        lanes: list[Lane] = []
         for port in nic.ports:
             same = [p for p in sim.hosts[src].ports if p.network == port.network]
             theirs = [p for p in there if p.network == port.network]
             if theirs:
                 lanes.append((port, theirs[same.index(port) % len(theirs)]))
-        if lanes:
-            return lanes
-    raise ValueError(f"host {src} does not reach host {dst}")
+        rate = sum(min(here.rate_bps, far.rate_bps) for here, far in lanes)
+        if rate > fastest:
+            found, fastest = lanes, rate
+    if not found:
+        raise ValueError(f"host {src} does not reach host {dst}")
+    return found
 
 
 def has_carrier(port: Port, time: int) -> bool:

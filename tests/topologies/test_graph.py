@@ -14,7 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_networks import networks
 
+from netsim.census.shares import shares_of_networks
 from netsim.errors import InputError
+from netsim.flows import FlowTable
+from netsim.model.lanes import lanes_of
 from netsim.network import Defaults, Network, from_networkx
 from netsim.plugins import registry
 
@@ -130,6 +133,15 @@ def test_a_topology_of_simai(tmp_path):
     assert network.port_nic.tolist() == [1, 0] * 4
     assert network.port_rate_bps[:2].tolist() == [2880 * G, 400 * G]
     assert network.port_delay_ps[:2].tolist() == [25_000, 500_000]
+    # Within a server by NVLink, which is faster, and between servers by the other NIC.
+    flows = FlowTable([0, 0, 0], [1, 2, 1], [300, 100, 100], 0)
+    flows.use_nics([-1, -1, 0])
+    lanes = lanes_of(network, flows)
+    assert network.port_nic[lanes.src_port].tolist() == [1, 0, 0]
+    assert dict(shares_of_networks(network, flows, lanes)) == {
+        "nvswitch4 and 1 alike (NIC 1)": 0.6,
+        "switch6 (NIC 0)": 0.4,
+    }
 
 
 @given(network=networks(), data=st.data())
