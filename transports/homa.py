@@ -11,11 +11,18 @@ Priorities", SIGCOMM 2018, section 3; where that is silent the Linux implementat
 USENIX ATC 2021, and PlatformLab/HomaModule.
 
 A flow is one message without a response, which would be the acknowledgement: an ACK is sent when
-all has arrived. A receiver asks again (RESEND) for what is missing after a silence. A sender
-that hears nothing asks (NEED_ACK), and is told ACK, or RESEND if nothing has arrived at all.
+all has arrived. After a silence a receiver asks again (RESEND) for what it has granted and not
+received. A sender that has not sent it yet, or only just now, answers BUSY. A sender that hears
+nothing asks (NEED_ACK), and is told ACK, or RESEND if nothing has arrived at all.
+
+Packets of a low class may wait in the last switch for longer than a silence lasts, while shorter
+messages are served. They are not lost, and their sender has sent them. So, beyond the paper and
+Linux, a receiver does not ask for a message that may wait so (`blocks.starvation`). Against
+starvation ``fifo_share`` of the packets are granted to the oldest message, in the highest class
+for granted packets, as Linux does it; its senders have such a share as well, these have not.
 """
 
-from netsim.blocks import shortest_first
+from netsim.blocks import fifo_share, shortest_first, starvation
 from netsim.params import Param
 from netsim.transport import (
     ACK,
@@ -28,9 +35,7 @@ from netsim.transport import (
     cancel_timer,
     deliver,
     finish,
-    full_bytes,
     send,
-    serialisation_ps,
     set_timer,
 )
 
@@ -74,6 +79,14 @@ PARAMS = [
         maximum=8,
     ),
     Param(
+        "fifo_share",
+        "fraction",
+        0.05,
+        "of the packets that arrive, so many are answered by a grant to the oldest message; 0 is "
+        "shortest first alone, as in the paper's simulations",
+        source="HomaModule, grant_fifo_fraction: 50 in 1000",
+    ),
+    Param(
         "resend_timeout",
         "time",
         "5ms",
@@ -108,12 +121,17 @@ FABRIC = {
 }
 
 HIGHEST = 0
-NEED_ACK, GRANT, RESEND = 2, 12, 13
+NEED_ACK, BUSY, GRANT, RESEND = 2, 3, 12, 13
 BURST = 7
 
-TX_STATE = ("next_seq", "granted", "unscheduled", "scheduled_class", "n_rtx", "rtx_from")
+TX_STATE = (
+    *("next_seq", "granted", "unscheduled", "scheduled_class", "n_rtx", "rtx_from"),
+    "sent_ps",  # when a packet was last sent for the first time
+)
 RX_STATE = (
     *shortest_first.RX_STATE,
+    *starvation.RX_STATE,
+    *fifo_share.RX_STATE,
     "window",
     "granted",
     "n_got",
@@ -122,7 +140,8 @@ RX_STATE = (
     "first_scheduled",
     "overcommit",
 )
-HOST_STATE = (*shortest_first.HOST_STATE, "incoming")
+HOST_STATE = ("incoming", *shortest_first.HOST_STATE, *starvation.HOST_STATE)
+HOST_STATE = (*HOST_STATE, *fifo_share.HOST_STATE)
 TX_TIMERS, RX_TIMERS, SILENCE = 1, 1, 0
 TX_BITMAPS, RTX = 1, 0
 RX_BITMAPS, GOT = 1, 0
@@ -137,6 +156,7 @@ def setup(env, tx, rx):
     rx.window = max((rtt_bytes + full - 1) // full, 1)
     tx.unscheduled = rx.window
     tx.scheduled_class = par.priorities - 1
+    rx.rtt_ps = tx.base_rtt_ps
     rx.first_scheduled = first_scheduled(par)
     rx.overcommit = par.overcommit
     if rx.overcommit < 0:
@@ -158,14 +178,19 @@ def cutoffs_below(par, size_bytes):
     return n_exceeded
 
 
+def unscheduled_class(env, side):
+    """Of the packets that a message's sender transmits unasked."""
+    lowest = max(first_scheduled(env.par) - 1, 0)
+    return min(cutoffs_below(env.par, side.size_bytes), lowest)
+
+
 # -- sender --------------------------------------------------------------------------------------
 
 
 def on_start(env, now, tx):
     tx.unscheduled = min(tx.unscheduled, tx.n_packets)
     tx.granted = tx.unscheduled
-    lowest = max(first_scheduled(env.par) - 1, 0)
-    tx.prio = min(cutoffs_below(env.par, tx.size_bytes), lowest)
+    tx.prio = unscheduled_class(env, tx)
 
 
 def rank(env, tx):
@@ -188,6 +213,7 @@ def fill(env, now, tx, pkt):
     else:
         seq = tx.next_seq
         tx.next_seq += 1
+        tx.sent_ps = now
         if seq >= tx.unscheduled:
             pkt.prio = tx.scheduled_class
     pkt.seq = seq
@@ -201,14 +227,24 @@ def on_control(env, now, tx, pkt):
         cancel_timer(env, tx, SILENCE)
         finish(env, now, tx)
     elif kind == RESEND:
-        for seq in range(int(pkt.seq), min(upto, tx.next_seq)):
-            if bit_set(env, tx, RTX, seq):
-                tx.n_rtx += 1
-                tx.rtx_from = min(tx.rtx_from, seq)
-        tx.granted = max(tx.granted, upto)
+        on_resend(env, now, tx, int(pkt.seq), upto)
     elif upto > tx.granted:
         tx.granted = upto
         tx.scheduled_class = int(pkt.seq)
+
+
+def on_resend(env, now, tx, first, upto):
+    """Send again what was sent before the receiver's silence; a grant, too, may have been lost."""
+    tx.granted = max(tx.granted, upto)
+    waited = tx.sent_ps > 0 and now - tx.sent_ps < env.par.resend_timeout - tx.base_rtt_ps
+    if first >= tx.next_seq or waited:
+        of_class = tx.scheduled_class if upto > tx.unscheduled else tx.prio
+        send(env, tx, BUSY, of_class, 0, HIGHEST)
+        return
+    for seq in range(first, min(upto, tx.next_seq)):
+        if bit_set(env, tx, RTX, seq):
+            tx.n_rtx += 1
+            tx.rtx_from = min(tx.rtx_from, seq)
 
 
 def on_timer(env, now, tx, k):
@@ -222,6 +258,7 @@ def on_timer(env, now, tx, k):
 
 def on_data(env, now, rx, pkt):
     """A message moves up the list only when its unscheduled packets are in, as all have them."""
+    starvation.on_data(env, now, pkt)
     if bit_set(env, rx, GOT, int(pkt.seq)) == 0:
         if rx.done_ps >= 0:
             send(env, rx, ACK, 0, 0, HIGHEST)
@@ -230,6 +267,8 @@ def on_data(env, now, rx, pkt):
     is_new = rx.n_got == 0
     if is_new:
         rx.granted = min(rx.window, rx.n_packets)
+        rx.since_ps = now
+        starvation.granted_in(rx, unscheduled_class(env, rx), rx.granted)
         host.incoming += rx.granted
     rx.n_got += 1
     host.incoming -= 1
@@ -238,21 +277,32 @@ def on_data(env, now, rx, pkt):
         cancel_timer(env, rx, SILENCE)
         send(env, rx, ACK, 0, 0, HIGHEST)
     elif rx.ask_from == 0:
-        set_timer(env, now, rx, SILENCE, now + env.par.resend_timeout)
+        listen(env, now, rx)
     if rx.granted < rx.n_packets:
         if is_new:
             shortest_first.insert(env, rx)
             shortest_first.choose_active(env, rx.overcommit)
         elif rx.n_got >= rx.window and shortest_first.lift(env, rx):
             shortest_first.choose_active(env, rx.overcommit)
+    grant_oldest(env, now)
     grant(env, now)
 
 
 def on_request(env, now, rx, pkt):
-    if rx.done_ps >= 0:
+    if int(pkt.kind) == BUSY:
+        rx.ask_from = 0
+        if rx.done_ps < 0:
+            starvation.granted_in(rx, int(pkt.seq), rx.granted)
+            listen(env, now, rx)
+    elif rx.done_ps >= 0:
         send(env, rx, ACK, 0, 0, HIGHEST)
     elif rx.n_got == 0:
-        send(env, rx, RESEND, 0, min(rx.window, rx.n_packets), HIGHEST)
+        of_class = unscheduled_class(env, rx)
+        sent_ps = now - env.par.resend_timeout
+        if env.host.served_ps[of_class] > sent_ps or not starvation.held_up(
+            env, now, of_class, sent_ps
+        ):
+            send(env, rx, RESEND, 0, min(rx.window, rx.n_packets), HIGHEST)
 
 
 def on_rx_timer(env, now, rx, k):
@@ -260,6 +310,10 @@ def on_rx_timer(env, now, rx, k):
     if rx.n_got == rx.granted:
         return
     rx.all_before = next_missing(env, rx, rx.all_before)
+    if rx.ask_from == 0 and starves(env, now, rx):
+        listen(env, now, rx)
+        return
+    rx.granted_class = rx.waits_in = HIGHEST
     seq = next_missing(env, rx, max(rx.ask_from, rx.all_before))
     for _ in range(BURST):
         if seq < rx.granted:
@@ -268,15 +322,28 @@ def on_rx_timer(env, now, rx, k):
             seq = next_missing(env, rx, upto)
     if seq < rx.granted:
         rx.ask_from = seq
-        set_timer(env, now, rx, SILENCE, now + packet_time(env))
+        set_timer(env, now, rx, SILENCE, now + starvation.packet_time(env))
     else:
         rx.ask_from = 0
-        set_timer(env, now, rx, SILENCE, now + env.par.resend_timeout)
+        listen(env, now, rx)
 
 
-def packet_time(env):
-    """Of a full packet at the rate of the host."""
-    return serialisation_ps(full_bytes(env), env.host.ps_per_byte_q20)
+def listen(env, now, rx):
+    """From now on the message is silent."""
+    starvation.begin_silence(env, now, rx)
+    set_timer(env, now, rx, SILENCE, now + env.par.resend_timeout)
+
+
+def starves(env, now, rx):
+    """Does a silent message wait as it should, behind shorter ones?
+
+    Not the shortest, nor one that is all granted: what of them waits in a lower class, which they
+    had earlier, counts as lost.
+    """
+    shortest = env.host.n_active > 0 and env.host.active[0] == rx.flow
+    if shortest or rx.granted == rx.n_packets or rx.all_before >= rx.waits_upto:
+        starvation.forget_class(rx)
+    return starvation.starves(env, now, rx, rx.overcommit * rx.window)
 
 
 def next_missing(env, rx, seq):
@@ -303,12 +370,30 @@ def grant(env, now):
             host.incoming += upto - rx.granted
             rx.granted = upto
             top = max(rx.first_scheduled, lowest + 1 - host.n_active)
-            send(env, rx, GRANT, min(top + i, lowest), upto, HIGHEST)
+            starvation.granted_in(rx, min(top + i, lowest), upto)
+            send(env, rx, GRANT, rx.granted_class, upto, HIGHEST)
             if rx.ask_from == 0:
-                set_timer(env, now, rx, SILENCE, now + env.par.resend_timeout)
+                listen(env, now, rx)
             n_sent += 1
         i += 1
         if rx.granted == rx.n_packets:
             shortest_first.remove(env, rx)
             shortest_first.choose_active(env, rx.overcommit)
             i = 0
+
+
+def grant_oldest(env, now):
+    """One packet more to the oldest message, for each 1 / ``fifo_share`` packets that arrive."""
+    flow = fifo_share.due(env, env.par.fifo_share)
+    if flow == fifo_share.NONE:
+        return
+    rx = env.rx[flow]
+    env.host.incoming += 1
+    rx.granted += 1
+    starvation.granted_in(rx, rx.first_scheduled, rx.granted)
+    send(env, rx, GRANT, rx.first_scheduled, rx.granted, HIGHEST)
+    if rx.ask_from == 0:
+        listen(env, now, rx)
+    if rx.granted == rx.n_packets:
+        shortest_first.remove(env, rx)
+        shortest_first.choose_active(env, rx.overcommit)
