@@ -1,10 +1,10 @@
-"""Tables that fit into the terminal: fewer columns, or a line for each, where it is narrow."""
+"""Tables that fit into the terminal: columns are left out or continue below where it is narrow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,7 +27,7 @@ class Column:
 
 @dataclass
 class Wide:
-    """A table that leaves columns out, or is turned on its side, where there is no room for it."""
+    """A table that leaves columns out, or continues below itself, where it is too wide."""
 
     columns: list[Column]
     title: str = ""
@@ -40,9 +40,11 @@ class Wide:
 
         table = plain_table(title=self.title)
         for column in self.columns:
-            table.add_column(column.header, justify="left" if column.left else "right")
+            justify: Literal["left", "right"] = "left" if column.left else "right"
+            table.add_column(column.header, justify=justify, overflow="fold")
         for row in zip(*(column.cells for column in self.columns), strict=True):
-            table.add_row(*(Text(cell, no_wrap=True) for cell in row))
+            cells = zip(row, self.columns, strict=True)
+            table.add_row(*(Text(cell, no_wrap=not column.left) for cell, column in cells))
         return table
 
     def fitting(self, width: int) -> tuple[Wide, list[str]]:
@@ -57,16 +59,28 @@ class Wide:
         left_out = [column.name for column in self.columns if column in gone]
         return Wide(kept, self.title, self.elsewhere), left_out
 
-    def turned(self) -> Iterator[Table]:
-        """A table for each row, with a line for each column."""
-        from rich.text import Text
+    def split(self, width: int) -> Iterator[Wide]:
+        """Tables that fit, one below the other, each with the columns that name the rows.
 
-        for row in zip(*(column.cells for column in self.columns), strict=True):
-            table = plain_table("", "", title=self.title)
-            table.show_header = False
-            for column, cell in zip(self.columns, row, strict=True):
-                table.add_row(column.name, Text(cell))
-            yield table
+        Those are the text columns on the left; they wrap if there is no room beside them.
+        """
+        names = self.columns[:1]
+        for column in self.columns[1:]:
+            if not column.left:
+                break
+            names.append(column)
+        rest = self.columns[len(names) :]
+        title = self.title
+        while rest:
+            some = 1
+            while some < len(rest) and Wide(names + rest[: some + 1], title).fits(width):
+                some += 1
+            yield Wide(names + rest[:some], title)
+            rest, title = rest[some:], ""
+
+    def fits(self, width: int) -> bool:
+        """Whether no cell of the table needs to wrap."""
+        return needed_width(self.table()) <= width
 
 
 def needed_width(table: Table) -> int:
@@ -81,14 +95,18 @@ def needed_width(table: Table) -> int:
 def show(table: Table | Wide) -> None:
     """Print a table as wide as the terminal at most, and all of it where there is none.
 
-    No number is ever cut off or wrapped: a wide table has fewer columns on a narrow terminal.
+    No number is ever cut off or wrapped: on a narrow terminal a wide table has fewer columns, and
+    those that must stay continue below.
     """
     from rich.console import Console
 
     console = Console(highlight=False)
     if isinstance(table, Wide):
-        for line in wide_lines(table, console.width if console.is_terminal else None):
-            show(line) if not isinstance(line, str) else console.print(line, soft_wrap=True)
+        width = console.width if console.is_terminal else None
+        for line in wide_lines(table, width):
+            if width is None and not isinstance(line, str):
+                console.width = max(console.width, needed_width(line))
+            console.print(line, soft_wrap=isinstance(line, str))
         return
     console.width = max(console.width, needed_width(table))
     console.print(table)
@@ -100,10 +118,11 @@ def wide_lines(table: Wide, width: int | None) -> Iterator[Table | str]:
         yield table.table()
         return
     chosen, left_out = table.fitting(width)
-    if needed_width(chosen.table()) > width:
-        yield from table.turned()
-        return
-    yield chosen.table()
+    if chosen.fits(width):
+        yield chosen.table()
+    else:
+        for part in chosen.split(width):
+            yield part.table()
     elsewhere = f"; {table.elsewhere}" if table.elsewhere else ""
     yield f"no room for: {', '.join(left_out)}{elsewhere}"
 
