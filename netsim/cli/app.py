@@ -10,7 +10,8 @@ from typing import IO, Any
 import click
 
 from netsim.cli.streams import tolerate_closed_streams
-from netsim.errors import InputError, RunError
+from netsim.errors import InputError, RunError, did_you_mean
+from netsim.units import written
 from netsim.version import __version__
 
 COMMANDS = {
@@ -73,6 +74,14 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            hint = did_you_mean(args[0], COMMANDS)
+            ctx.fail(f"there is no command {written(args[0])} ({hint})")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
@@ -95,6 +104,10 @@ def app() -> None:
 
     EXPERIMENTS are TOML files, or names of those that come with netsim ("netsim list
     experiments"). Start with "netsim run p2p_512 --plot".
+
+    \b
+    Bash completes names of commands, experiments and plugins after this line (zsh, fish alike):
+        eval "$(_NETSIM_COMPLETE=bash_source netsim)"
     """
 
 

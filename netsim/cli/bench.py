@@ -6,13 +6,15 @@ import os
 import platform
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.names import Name
+from netsim.cli.options import json_option, print_json
 from netsim.cli.progress import format_duration
 from netsim.errors import InputError
 from netsim.model.clos import most_hosts
@@ -75,8 +77,9 @@ class Case:
     "--topology",
     "topologies",
     multiple=True,
-    type=click.Choice(list(TOPOLOGIES)),
-    help="Fat tree; leaf-spine by default.",
+    type=Name(TOPOLOGIES),
+    metavar="NAME",
+    help=f"Fat tree, one of {', '.join(TOPOLOGIES)}; leaf-spine by default.",
 )
 @click.option(
     "--hosts", multiple=True, type=click.IntRange(4), help="Hosts; 128 and 8192 by default."
@@ -90,6 +93,7 @@ class Case:
 @click.option(
     "--profile", "profiled", is_flag=True, help="Where the time goes, by one thread, instead."
 )
+@json_option
 def command(
     transports: tuple[str, ...],
     topologies: tuple[str, ...],
@@ -97,6 +101,7 @@ def command(
     threads: tuple[int, ...],
     size: str | None,
     profiled: bool,
+    as_json: bool,
 ) -> None:
     """Measure packet-hops per second of standard cases, the time to compile set apart.
 
@@ -113,7 +118,11 @@ def command(
     from netsim.cli.wide import Column, Wide, show
 
     cores = available_cores()
-    click.echo(f"{processor()}, {cores} cores, Python {platform.python_version()}")
+    machine = f"{processor()}, {cores} cores, Python {platform.python_version()}"
+    if profiled and as_json:
+        raise InputError("does not go with --profile", key="--json")
+    if not as_json:
+        click.echo(machine)
     if profiled:
         if threads:
             hint = "a profile is of one thread"
@@ -121,6 +130,7 @@ def command(
         _profile(cases(transports, topologies, hosts, (1,), size))
         return
     chosen = threads or tuple(sorted({1, cores}))
+    measured: list[dict[str, Any]] = []
     rows: list[list[str]] = []
     slowest: dict[tuple[str, str, int], float] = {}
     for case in cases(transports, topologies, hosts, chosen, size):
@@ -129,6 +139,11 @@ def command(
         speed = float(summary["packet_hops_per_s"])
         base = slowest.setdefault((case.transport, case.topology, case.hosts), speed)
         rows.append(_cells(case, summary, speed / base))
+        figures = ("packet_hops", "packet_hops_per_s", "wall_s", "compile_s")
+        measured.append({**asdict(case), **{name: summary[name] for name in figures}})
+    if as_json:
+        print_json({"machine": machine, "cases": measured})
+        return
     columns = [
         Column(header, [row[index] for row in rows], rank, left=index < 2)
         for index, (header, rank) in enumerate(HEADERS)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.options import experiment_options, load_experiment
+from netsim.cli.options import experiment_options, json_option, load_experiment, print_json
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
+    from netsim.running.estimate import Code, Estimate
 
 START_S = 1.0
 """The interpreter and its libraries come up."""
@@ -22,7 +24,8 @@ NAMED_POINTS = 2
 
 @click.command("check")
 @experiment_options
-def command(experiment: str, overrides: tuple[str, ...], seed: str | None) -> None:
+@json_option
+def command(experiment: str, overrides: tuple[str, ...], seed: str | None, as_json: bool) -> None:
     """Check EXPERIMENT, print it with every value explicit, and predict what running it takes."""
     from netsim.cli.tables import estimate_table
     from netsim.cli.wide import show
@@ -33,6 +36,17 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None) -> No
     loaded = load_experiment(experiment, overrides, seed)
     points = loaded.points()
     estimates = [estimate(point) for point in points]
+    if as_json:
+        code = code_needed(points, [one.parts for one in estimates])
+        print_json(
+            {
+                "seconds": seconds(estimates, code),
+                "points": [described(*both) for both in zip(points, estimates, strict=True)],
+            }
+        )
+        for point, one in zip(points, estimates, strict=True):
+            require_memory(one, what=point.file)
+        return
     click.echo(json.dumps(plain(points[0].resolved), indent=2, ensure_ascii=False))
     if len(points) > 1:
         click.echo(f"\nThis is the first of {len(points)} points; their axes are:")
@@ -50,7 +64,7 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None) -> No
         require_memory(one, what=point.file)
 
 
-def altogether(estimates: Sequence[Any], code: Any) -> str:
+def altogether(estimates: Sequence[Estimate], code: Code) -> str:
     """How long all points take from the command to its end, and what of it is spent on what."""
     from netsim.cli.progress import format_duration
 
@@ -59,10 +73,22 @@ def altogether(estimates: Sequence[Any], code: Any) -> str:
     kinds = f"{code.needed} kind{'s' * (code.needed != 1)} of transport and fabric"
     missing = f"{code.missing} of {kinds} to compile" if code.missing else f"{kinds} to load"
     return (
-        f"Altogether some {format_duration(running + around + code.seconds)}: "
+        f"Altogether some {format_duration(seconds(estimates, code))}: "
         f"{format_duration(running)} of simulation, {format_duration(code.seconds)} for code "
         f"({missing}), {format_duration(around)} to set up and write."
     )
+
+
+def seconds(estimates: Sequence[Estimate], code: Code) -> float:
+    """How long all points take, from the command to its end."""
+    return START_S + code.seconds + sum(one.seconds + one.setup_seconds for one in estimates)
+
+
+def described(point: Point, estimate: Estimate) -> dict[str, Any]:
+    """A point and its prediction as JSON."""
+    figures = {field.name: getattr(estimate, field.name) for field in fields(estimate)}
+    del figures["parts"]
+    return {"point": point.name, "axes": point.axes, **figures, "experiment": point.resolved}
 
 
 def assumed(points: Sequence[Point], estimates: Sequence[Any]) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from netsim.cli.options import json_option, print_json
 from netsim.cli.wide import Column, Wide, show
 from netsim.units import format_number
 
@@ -29,7 +29,7 @@ PRESET = "lite"
     metavar="PATH=VALUE",
     help="Change a value: --set wafer.usd=20000. May be given many times.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
+@json_option
 def command(figures: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """Compare GPUs of different size at equal silicon: dies, yield, cost, power, optics, failures.
 
@@ -47,10 +47,7 @@ def command(figures: str, overrides: tuple[str, ...], as_json: bool) -> None:
     book = find_book(figures, Path.cwd(), overrides)
     rows = compare(book)
     if as_json:
-        from netsim.results.files import plain
-
-        told = {"figures": asdict(book), "gpus": [asdict(row) for row in rows]}
-        click.echo(json.dumps(plain(told), indent=2, ensure_ascii=False))
+        print_json({"figures": asdict(book), "gpus": [asdict(row) for row in rows]})
         return
     for line in tables(book, rows):
         show(line) if not isinstance(line, str) else click.echo(line)

@@ -7,18 +7,39 @@ from pathlib import Path
 
 import click
 
+from netsim.cli.names import Name
+from netsim.cli.options import json_option, print_json
+
+SINGULAR = {
+    "transport": "transports",
+    "topology": "topologies",
+    "queue": "queues",
+    "job": "jobs",
+    "deployment": "deployments",
+    "experiment": "experiments",
+}
 KINDS = ("transports", "topologies", "traffic", "queues", "jobs", "deployments", "experiments")
 
 
 @click.command("list")
-@click.argument("kind", type=click.Choice(KINDS), required=False)
-def command(kind: str | None) -> None:
+@click.argument("kind", type=Name(KINDS, SINGULAR), metavar="[KIND]", required=False)
+@json_option
+def command(kind: str | None, as_json: bool) -> None:
     """List what there is of KIND: transports, topologies, traffic patterns, queue disciplines,
     training jobs, deployments of served models, or experiments. All of them without KIND.
 
     Plugins that are installed as entry points are among them.
     """
-    for index, one in enumerate([kind] if kind else KINDS):
+    kinds = [kind] if kind else KINDS
+    if as_json:
+        print_json(
+            {
+                one: [{"name": name, "summary": text} for name, text in lines_of(one)]
+                for one in kinds
+            }
+        )
+        return
+    for index, one in enumerate(kinds):
         if index:
             click.echo()
         click.echo(f"{one}:")

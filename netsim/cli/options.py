@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from netsim.cli.names import complete
 
 if TYPE_CHECKING:
     from netsim.experiment import Experiment
@@ -26,7 +29,19 @@ def experiment_options(command: Command) -> Command:
         help='Change a value: --set traffic.size=1MB. May be given many times; a list ("[1, 2]") '
         "makes a sweep.",
     )(command)
-    return click.argument("experiment", metavar="EXPERIMENT")(command)
+    return click.argument(
+        "experiment", metavar="EXPERIMENT", shell_complete=complete("experiments")
+    )(command)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+def print_json(content: Any) -> None:
+    """Print what a command found, for programs to read."""
+    from netsim.results.files import plain
+
+    click.echo(json.dumps(plain(content), indent=2, ensure_ascii=False))
 
 
 def trust_option(command: Command) -> Command:

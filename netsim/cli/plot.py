@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.names import Name
 from netsim.cli.options import trust_option
 from netsim.errors import InputError
 from netsim.units import written
@@ -60,7 +61,8 @@ FAIR_SHARES = ("load", "transports")
 )
 @click.option(
     "--kind",
-    type=click.Choice([*KINDS, *COMPARISONS]),
+    type=Name([*KINDS, *COMPARISONS]),
+    metavar="KIND",
     help="Completion times (the default), slowdown by flow, how busy the links were, when hosts "
     "computed and sent, series over time, what requests saw, or the network in colours. Of sweeps "
     "also: completion times against traffic.load, or transports side by side, with a table.",

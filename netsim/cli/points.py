@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,8 +14,16 @@ from netsim.cli.ending import end_now
 from netsim.cli.interrupt import Interruption
 
 if TYPE_CHECKING:
+    from netsim.engine.simulation import Parts
     from netsim.experiment import Point
+    from netsim.running.estimate import Code, Estimate
+    from netsim.running.point import Progress
     from netsim.running.sweep import Outcome
+
+    Needed = Callable[[Sequence[Point], Sequence[Parts]], Code]
+
+FIRM_S = 10.0
+"""After so many seconds what points took counts as much as what was predicted of them."""
 
 
 def simulate_points(
@@ -30,12 +39,13 @@ def simulate_points(
     interruption = Interruption()
     outcomes: list[Outcome] = []
     report = None if quiet else reporter()
-    began = time.monotonic()
+    forecast = Forecast(points)
 
-    def title(point: Point) -> str:
-        simulated = sum(not outcome.kept for outcome in outcomes)
-        place = _place(len(outcomes), len(points), simulated, time.monotonic() - began)
-        return f"{place}{point.name}"
+    def watch(point: Point) -> Callable[[Progress], None] | None:
+        if report is None:
+            return None
+        place = f"{len(outcomes) + 1}/{len(points)}: " if len(points) > 1 else ""
+        return report.watch(f"{place}{point.name}", forecast.begin(point))
 
     with interruption:
         try:
@@ -43,7 +53,8 @@ def simulate_points(
                 points,
                 directory,
                 note=lambda text: None if quiet else click.echo(text, err=True),
-                watch=lambda point: report.watch(title(point)) if report else None,
+                predicted=forecast.predict,
+                watch=watch,
                 should_stop=interruption,
                 on_hang=_end_hung_run,
                 **options,
@@ -55,18 +66,41 @@ def simulate_points(
     return outcomes, interruption
 
 
-def _place(done: int, total: int, simulated: int, elapsed_s: float) -> str:
-    """Where in a sweep the next point stands, and how long the rest takes if it goes on as before.
+class Forecast:
+    """How long the points of a sweep after the present one will take.
 
-    `simulated` of the points that are done were not kept from an earlier run.
+    They take what was predicted, corrected by what the points so far took against their
+    prediction. Until those have run for some time the prediction weighs more.
     """
-    from netsim.cli.progress import format_duration
 
-    if total == 1:
-        return ""
-    if not simulated:
-        return f"{done + 1}/{total}: "
-    return f"{done + 1}/{total}, {format_duration(elapsed_s / simulated * (total - done))} to go: "
+    def __init__(self, points: list[Point], clock: Callable[[], float] = time.monotonic) -> None:
+        self._points = points
+        self._clock = clock
+        self._seconds: dict[str, float] = {}
+        self._begun: list[str] = []
+        self._began_s = clock()
+
+    def predict(self, estimates: Mapping[str, Estimate], needed: Needed | None = None) -> None:
+        """Take the estimates of the points that are to be simulated."""
+        from netsim.running.estimate import code_needed
+
+        points = [point for point in self._points if point.name in estimates]
+        parts = [estimates[point.name].parts for point in points]
+        code_s = (needed or code_needed)(points, parts).seconds
+        self._seconds = {
+            name: one.seconds + one.setup_seconds + code_s / len(points)
+            for name, one in estimates.items()
+        }
+        self._began_s = self._clock()
+
+    def begin(self, point: Point) -> float | None:
+        """A point begins: seconds that those after it will take; None if it is the only one."""
+        predicted_s = sum(self._seconds.get(name, 0.0) for name in self._begun)
+        elapsed_s = self._clock() - self._began_s
+        ratio = (elapsed_s + FIRM_S) / (predicted_s + FIRM_S)
+        self._begun.append(point.name)
+        rest_s = sum(s for name, s in self._seconds.items() if name not in self._begun)
+        return ratio * rest_s if len(self._points) > 1 else None
 
 
 def _end_hung_run(message: str) -> NoReturn:

@@ -69,8 +69,13 @@ def format_speed(hops_per_s: float) -> str:
     return f"{hops_per_s / 1e6:.3g} M packet-hops/s"
 
 
-def describe(progress: Progress, speed: Speed, *, eta_first: bool = False) -> str:
-    """One line that says how far the run is; what comes last is the first to be cut off."""
+def describe(
+    progress: Progress, speed: Speed, *, rest_s: float | None = None, eta_first: bool = False
+) -> str:
+    """One line that says how far the run is; what comes last is the first to be cut off.
+
+    `rest_s` are the seconds that later points of the sweep will take.
+    """
     if progress.phase == "compile":
         return "compiling, 10 to 30 s, kept for later runs"
     if progress.phase == "load":
@@ -87,8 +92,10 @@ def describe(progress: Progress, speed: Speed, *, eta_first: bool = False) -> st
     if speed.hops_per_s is not None:
         parts.append(format_speed(speed.hops_per_s))
     if speed.eta_s is not None:
-        place = 0 if eta_first else len(parts)
-        parts.insert(place, f"{format_duration(speed.eta_s)} to go")
+        to_go = f"{format_duration(speed.eta_s)} to go"
+        if rest_s is not None:
+            to_go += f" ({format_duration(speed.eta_s + rest_s)} for all points)"
+        parts.insert(0 if eta_first else len(parts), to_go)
     return ", ".join(parts)
 
 
@@ -114,8 +121,8 @@ class PlainReporter:
         self._stream = stream or sys.stderr
         self._clock = clock
 
-    def watch(self, title: str) -> Callable[[Progress], None]:
-        """What is to be told of the progress of the point called `title`."""
+    def watch(self, title: str, rest_s: float | None = None) -> Callable[[Progress], None]:
+        """What is to be told of the progress of the point called `title` (`describe`)."""
         speed, due, phase = Speed(), self._clock() + PLAIN_EVERY_S, ""
 
         def tell(progress: Progress) -> None:
@@ -126,7 +133,7 @@ class PlainReporter:
             if not entered and self._clock() < due:
                 return
             due = self._clock() + PLAIN_EVERY_S
-            line = f"{title}: {share(progress):.0%} {describe(progress, speed)}"
+            line = f"{title}: {share(progress):.0%} {describe(progress, speed, rest_s=rest_s)}"
             print(line, file=self._stream, flush=True)
 
         return tell
@@ -143,8 +150,8 @@ class BarReporter:
         self._bar: Bar | None = None
         self._task: TaskID | None = None
 
-    def watch(self, title: str) -> Callable[[Progress], None]:
-        """What is to be told of the progress of the point called `title`."""
+    def watch(self, title: str, rest_s: float | None = None) -> Callable[[Progress], None]:
+        """What is to be told of the progress of the point called `title` (`describe`)."""
         bar, speed, due = self._start(title), Speed(), 0.0
 
         def tell(progress: Progress) -> None:
@@ -153,7 +160,7 @@ class BarReporter:
             if time.monotonic() < due or self._task is None:
                 return
             due = time.monotonic() + BAR_EVERY_S
-            text = describe(progress, speed, eta_first=True)
+            text = describe(progress, speed, rest_s=rest_s, eta_first=True)
             bar.update(self._task, completed=share(progress), text=text)
 
         return tell

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from netsim.cli.options import trust_option
-from netsim.cli.run import run
+from netsim.cli.options import json_option, trust_option
+from netsim.cli.run import Output, run
 from netsim.limits import THREADS
 
 
@@ -26,8 +26,15 @@ from netsim.limits import THREADS
 )
 @trust_option
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@json_option
 def command(
-    result: Path, threads: int | None, plot: bool, checked: bool, trust: bool, quiet: bool
+    result: Path,
+    threads: int | None,
+    plot: bool,
+    checked: bool,
+    trust: bool,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Go on with a run of which RESULT is the directory of results.
 
@@ -47,4 +54,5 @@ def command(
         "checked": checked,
         "checkpoints": Checkpoints(start, must_fit=True),
     }
-    run(start.load(trust=trust), result, options, plot=plot, quiet=quiet)
+    output = Output(plot=plot, quiet=quiet, as_json=as_json)
+    run(start.load(trust=trust), result, options, output)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from netsim.cli.app import FAILED
-from netsim.cli.options import experiment_options, load_experiment
+from netsim.cli.options import experiment_options, json_option, load_experiment, print_json
 from netsim.cli.points import simulate_points
 from netsim.errors import InputError
 from netsim.limits import THREADS
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     help="Write so often, such as 60s, and on Ctrl-C, where the run stands: netsim resume goes on.",
 )
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@json_option
 def command(
     experiment: str,
     overrides: tuple[str, ...],
@@ -51,6 +53,7 @@ def command(
     checked: bool,
     checkpoint: str | None,
     quiet: bool,
+    as_json: bool,
 ) -> None:
     """Run EXPERIMENT: a TOML file, or the name of one that comes with netsim.
 
@@ -71,7 +74,8 @@ def command(
         "checkpoints": Checkpoints(None if every_s is None else Start.of(loaded, every_s)),
     }
     directory = out if out is not None else output_directory(loaded.points())
-    run(loaded, directory, options, plot=plot, quiet=quiet)
+    output = Output(plot=plot, quiet=quiet, as_json=as_json)
+    run(loaded, directory, options, output)
 
 
 def checkpoint_seconds(written: str | None) -> float | None:
@@ -89,35 +93,57 @@ def checkpoint_seconds(written: str | None) -> float | None:
     return time_ps / 1e12
 
 
-def run(
-    experiment: Experiment, directory: Path, options: dict[str, Any], *, plot: bool, quiet: bool
-) -> None:
-    """Run an experiment, show its figures, and exit with what became of it.
+@dataclass(frozen=True)
+class Output:
+    """What a user wants to see of a run: a picture, nothing but errors, JSON instead of text."""
+
+    plot: bool = False
+    quiet: bool = False
+    as_json: bool = False
+
+
+def run(experiment: Experiment, directory: Path, options: dict[str, Any], output: Output) -> None:
+    """Run an experiment, show its figures, and exit with the status of the run.
 
     `options` are those of `run_points`.
     """
+    quiet = output.quiet or output.as_json
     points = experiment.points()
-    outcomes, interruption = simulate_points(points, directory, options, quiet=quiet)
+    outcomes, interruption = simulate_points(points, directory, options, quiet=output.quiet)
     if not quiet:
         _print_figures(experiment, outcomes, len(points) > 1)
-    if plot:
-        _save_picture(directory, outcomes)
+    picture = _save_picture(directory, outcomes) if output.plot else None
     if not quiet and any(outcome.written for outcome in outcomes):
         kept = sum(outcome.kept for outcome in outcomes)
         if kept:
             what = f"{kept} of {len(points)} points" if len(points) > 1 else "the result"
             click.echo(f"kept {what}, done before; --again runs again")
         click.echo(f"results in {directory}")
-    for outcome in outcomes:
-        if outcome.error:
-            click.echo(f"error: {outcome.error}", err=True)
+        if picture is not None:
+            click.echo(f"picture in {picture}")
+    if output.as_json:
+        print_json({"directory": directory, "points": [_described(one) for one in outcomes]})
+    failed = [outcome for outcome in outcomes if outcome.error and not outcome.cut]
+    if not quiet:
+        for outcome in outcomes:
+            if outcome.error and outcome.cut:
+                click.echo(outcome.error, err=True)
+    for outcome in failed:
+        click.echo(f"error: {outcome.error}", err=True)
     if interruption():
         click.echo(f"interrupted: {_done(outcomes)} of {len(points)} points complete", err=True)
         if options["checkpoints"].start is not None:
             click.echo(f"netsim resume {shlex.quote(str(directory))} goes on", err=True)
         raise SystemExit(interruption.exit_code)
-    if any(outcome.error for outcome in outcomes):
+    if failed:
         raise SystemExit(FAILED)
+
+
+def _described(outcome: Outcome) -> dict[str, Any]:
+    """A point as JSON: its row in the table of a sweep, and where its result is."""
+    where = outcome.directory if outcome.written else None
+    about = {"directory": where, "complete": outcome.complete, "kept": outcome.kept}
+    return {**outcome.row, **about, "reason": outcome.error}
 
 
 def _done(outcomes: list[Outcome]) -> int:
@@ -156,11 +182,11 @@ def _marked(outcome: Outcome) -> dict[str, Any]:
     return {**outcome.row, "status": f"{status}, kept" if outcome.kept else status}
 
 
-def _save_picture(directory: Path, outcomes: list[Outcome]) -> None:
+def _save_picture(directory: Path, outcomes: list[Outcome]) -> Path | None:
+    """Draw the completion times, if any flow finished."""
     from netsim.plots import fct_cdf, save
     from netsim.results import load_result
 
     done = [outcome for outcome in outcomes if outcome.row.get("flows_finished")]
     results = [load_result(outcome.directory) for outcome in done]
-    if results:
-        save(fct_cdf.draw(results), directory / "fct.png")
+    return save(fct_cdf.draw(results), directory / "fct.png") if results else None

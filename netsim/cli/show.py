@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.list import KINDS as LISTED
+from netsim.cli.list import SINGULAR
+from netsim.cli.names import Name, complete
+from netsim.cli.options import json_option, print_json
 from netsim.errors import InputError, did_you_mean
 from netsim.units import written
 
@@ -16,28 +20,22 @@ if TYPE_CHECKING:
     from netsim.plugins.params import Param
     from netsim.plugins.registry import Plugin
 
-KINDS = {
-    "transport": "transport",
-    "transports": "transport",
-    "topology": "topology",
-    "topologies": "topology",
-    "traffic": "traffic",
-    "queue": "queue",
-    "queues": "queue",
-    "job": "job",
-    "jobs": "job",
-    "deployment": "deployment",
-    "deployments": "deployment",
-    "economics": "economics",
-    "experiment": "experiment",
-    "experiments": "experiment",
-}
+FILES = ("job", "deployment", "economics", "experiment")
+KINDS = ("transport", "topology", "traffic", "queue", *FILES)
+PLURAL = {plural: one for one, plural in SINGULAR.items()}
+
+
+def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    """Completes NAME by what there is of KIND."""
+    kind = SINGULAR.get(ctx.params.get("kind", ""), ctx.params.get("kind"))
+    return complete(kind)(ctx, param, incomplete) if kind in LISTED else []
 
 
 @click.command("show")
-@click.argument("kind", type=click.Choice(list(KINDS)), metavar="KIND")
-@click.argument("name")
-def command(kind: str, name: str) -> None:
+@click.argument("kind", type=Name(KINDS, PLURAL), metavar="KIND")
+@click.argument("name", shell_complete=_names)
+@json_option
+def command(kind: str, name: str, as_json: bool) -> None:
     """Show NAME, a transport, topology, traffic (pattern), queue (discipline), job, deployment (of
     a served model) or experiment.
 
@@ -47,24 +45,81 @@ def command(kind: str, name: str) -> None:
     be the path of a Python file. With a preset (ndp:paper), values and fabric are those of the
     preset.
     """
-    if KINDS[kind] == "experiment":
-        _show_experiment(name)
-        return
-    if KINDS[kind] in ("job", "deployment", "economics"):
-        from netsim.inputs import read_text
-
-        click.echo(read_text(_file_of(KINDS[kind], name)), nl=False)
+    if kind in FILES:
+        _show_file(kind, name, as_json=as_json)
         return
     from netsim.plugins import registry
 
     base, preset = registry.split_preset(name)
-    plugin = registry.find(KINDS[kind], base, relative_to=Path.cwd())
+    plugin = registry.find(kind, base, relative_to=Path.cwd())
     if preset is not None and preset not in plugin.presets:
         raise InputError(
             f"{plugin.name} has no preset {written(preset)}",
             hint=did_you_mean(preset, plugin.presets),
         )
-    _print(plugin, preset)
+    if as_json:
+        print_json(_described(plugin, preset))
+    else:
+        _print(plugin, preset)
+
+
+def _show_file(kind: str, name: str, *, as_json: bool) -> None:
+    """Print a file; of an experiment also, as comments, what sizes in bdp become in it."""
+    from netsim.experiment import locate
+    from netsim.experiment.document import read
+    from netsim.inputs import read_text
+
+    path = locate(name) if kind == "experiment" else _file_of(kind, name)
+    sizes = list(_sizes(path)) if kind == "experiment" else []
+    if as_json:
+        print_json({"file": path, "content": read(path), **({"sizes": sizes} if sizes else {})})
+        return
+    click.echo(read_text(path), nl=False)
+    for line in sizes:
+        click.echo(f"# {line}")
+
+
+def _sizes(path: Path) -> Iterator[str]:
+    from netsim.experiment import Experiment
+    from netsim.experiment.tell_sizes import tell_sizes
+
+    with suppress(InputError):  # what is wrong with it is told by `netsim check`
+        yield from tell_sizes(Experiment.load(path).points())
+
+
+def _described(plugin: Plugin, preset: str | None) -> dict[str, Any]:
+    """A plugin as JSON: values as a user writes them."""
+    from netsim.plugins.params import REQUIRED
+
+    module = plugin.module
+    values = plugin.presets[preset] if preset is not None else {}
+    fabric = getattr(module, "FABRIC", {})
+    if preset is not None:
+        fabric = _merged(fabric, getattr(module, "PRESET_FABRIC", {}).get(preset, {}))
+    params = [
+        {
+            "name": param.name,
+            "unit": param.unit,
+            "required": param.default is REQUIRED and param.name not in values,
+            "default": None if param.default is REQUIRED else param.default,
+            "value": values.get(param.name, None if param.default is REQUIRED else param.default),
+            "choices": param.choices,
+            "each": param.each,
+            "doc": param.doc,
+            "source": param.source,
+        }
+        for param in plugin.params
+    ]
+    return {
+        "kind": plugin.kind,
+        "name": plugin.name,
+        "preset": preset,
+        "file": plugin.path,
+        "doc": (module.__doc__ or "").strip(),
+        "params": params,
+        "presets": plugin.presets,
+        "fabric": fabric,
+    }
 
 
 def _file_of(kind: str, name: str) -> Path:
@@ -78,18 +133,6 @@ def _file_of(kind: str, name: str) -> Path:
 
     known = job.presets() if kind == "job" else inference.presets()
     return locate(name, Path.cwd(), known, kind)
-
-
-def _show_experiment(name: str) -> None:
-    """Print the file and, as comments, what sizes in bdp become in it."""
-    from netsim.experiment import Experiment, locate
-    from netsim.experiment.tell_sizes import tell_sizes
-
-    path = locate(name)
-    click.echo(path.read_text("utf-8"), nl=False)
-    with suppress(InputError):  # what is wrong with it is told by `netsim check`
-        for line in tell_sizes(Experiment.load(path).points()):
-            click.echo(f"# {line}")
 
 
 def _print(plugin: Plugin, preset: str | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.options import experiment_options, load_experiment
+from netsim.cli.options import experiment_options, json_option, load_experiment, print_json
 from netsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ FAIL = "--fail"
     type=click.Path(path_type=Path, dir_okay=False),
     help="File for the drawing; its ending chooses the format. EXPERIMENT_topology.png by default.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
+@json_option
 def command(
     experiment: str,
     overrides: tuple[str, ...],
@@ -73,7 +73,7 @@ def command(
         for (_, point), (label, network) in zip(chosen, networks, strict=True)
     ]
     if as_json:
-        click.echo(json.dumps([_plain(one) for one in counted], indent=2, ensure_ascii=False))
+        print_json([_plain(one) for one in counted])
     else:
         _show(counted)
     if plot or out is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.options import json_option, print_json
 from netsim.errors import InputError, did_you_mean
 from netsim.units import written
 
@@ -43,7 +43,7 @@ PAPER, PLAN = "paper", "plan"
     type=click.Path(path_type=Path, dir_okay=False),
     help="With --placement: draw it to this file; its ending chooses the format.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
+@json_option
 def command(
     job: str | None,
     overrides: tuple[str, ...],
@@ -101,7 +101,7 @@ def command(
         one = find_job(job, Path.cwd(), overrides)
         tables, figures = partial(made.job_tables, one), partial(made.job_figures, one)
     if as_json:
-        click.echo(_written(figures()))
+        print_json(figures())
         return
     for line in tables():
         show(line) if not isinstance(line, str) else click.echo(line)
@@ -137,12 +137,6 @@ def of_inference(
         tables = partial(workload_deployment.deployment_tables, *found)
         return tables, partial(workload_deployment.deployment_figures, *found)
     return None
-
-
-def _written(figures: Any) -> str:
-    from netsim.results.files import plain
-
-    return json.dumps(plain(figures), indent=2, ensure_ascii=False)
 
 
 def find_plan(name: str, directory: Path, overrides: Sequence[str]) -> Plan | None:

@@ -269,6 +269,8 @@ class _Run:
             return Ending(why, complete=True)
         if flows.size:
             what += f", {flows.size} of {len(self.scenario.flows)} flows are not delivered"
+        if why == TIME:  # as the experiment wants it: nothing to explain
+            return Ending(why, complete=False, reason=what)
         return Ending(why, complete=False, reason=explain(self.engine, flows, what))
 
     def _all_delivered(self) -> bool:

@@ -38,6 +38,7 @@ from netsim.units import format_time
 if TYPE_CHECKING:
     from netsim.experiment import Experiment, Point
     from netsim.results import Result
+    from netsim.running.estimate import Estimate
     from netsim.running.point import Progress
 
 NO_CHECKPOINTS = Checkpoints()
@@ -62,6 +63,11 @@ class Outcome:
     complete: bool
     error: str | None = None
     kept: bool = False
+
+    @property
+    def cut(self) -> bool:
+        """Whether the run ended at stop.time, as the experiment wants it."""
+        return bool(self.row["status"] == "time")
 
 
 def run_experiment(
@@ -134,6 +140,7 @@ def run_points(
     watch: Watcher = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
     note: Callable[[str], None] = lambda _: None,
+    predicted: Callable[[Mapping[str, Estimate]], None] = lambda _: None,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
     **options: Any,
 ) -> Iterator[Outcome]:
@@ -143,7 +150,8 @@ def run_points(
     of them all. A point that was done already is kept, and one of which there is a checkpoint goes
     on from that, unless they are to be run `again`. A point that stalls or fails does not keep the
     others from being run; a stop that is asked for does. `note` is told what becomes of what was
-    there before. Further `options` are those of `simulate`; its `on_hang` is called when the point
+    there before, and `predicted` of the estimates of the points that are to be simulated, by
+    name. Further `options` are those of `simulate`; its `on_hang` is called when the point
     has been entered as failed.
 
     Raises InputError, before anything is simulated, if the results of any point cannot be written
@@ -151,11 +159,13 @@ def run_points(
     """
     place = real(directory)
     runs = _planned(points, place)
+    estimates = {}
     for run in runs:
         if should_stop():
             return
         if again or not run.kept():
-            refuse_what_does_not_fit(run.point)
+            estimates[run.point.name] = refuse_what_does_not_fit(run.point)
+    predicted(estimates)
     on_hang = options.get("on_hang")
     with exclusive(place):
         table = _Table(place, runs) if len(runs) > 1 else None
@@ -202,11 +212,13 @@ def _planned(points: Sequence[Point], place: Path) -> list[_Run]:
     return [_Run(*parts) for parts in zip(points, folders, made_of, strict=True)]
 
 
-def refuse_what_does_not_fit(point: Point) -> None:
-    """Raise InputError if a point needs more memory than there is."""
+def refuse_what_does_not_fit(point: Point) -> Estimate:
+    """What a point takes. Raises InputError if it needs more memory than there is."""
     from netsim.running.estimate import estimate, require_memory
 
-    require_memory(estimate(point), what=point.file)
+    found = estimate(point)
+    require_memory(found, what=point.file)
+    return found
 
 
 @dataclass(frozen=True)

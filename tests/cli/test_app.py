@@ -1,5 +1,6 @@
 """The command line as a whole: how it starts, what it says of itself."""
 
+import os
 import resource
 import subprocess
 import sys
@@ -38,8 +39,28 @@ def test_every_command_explains_itself(netsim, command):
 
 
 def test_wrong_usage(netsim):
-    assert fails(netsim("fly"), 2, "No such command")
+    assert fails(netsim("rnu"), 2, "rnu", '"run"')
+    assert fails(netsim("plot", "x", "--kind", "slowdwn"), 2, "slowdwn", '"slowdown"')
+    assert fails(netsim("show", "topolgy", "x"), 2, "topolgy", '"topology"')
     assert fails(netsim("run"), 2, "Missing argument")
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("netsim ru", "run"), ("netsim run p2p_5", "p2p_512"), ("netsim show transport nd", "ndp")],
+)
+def test_the_shell_completes_names(words, completed):
+    env = {"_NETSIM_COMPLETE": "bash_complete", "COMP_WORDS": words}
+    env["COMP_CWORD"] = str(words.count(" "))
+    command = "from netsim.cli import main; main()"
+    run = subprocess.run(
+        [sys.executable, "-c", command],
+        env={**os.environ, **env},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert f"plain,{completed}" in run.stdout.split()
 
 
 def test_the_console_script_gives_the_exit_status(tmp_path):

@@ -1,5 +1,7 @@
 """`netsim check`: what it predicts, and what it refuses."""
 
+import json
+
 import pytest
 from cli_outcome import fails
 
@@ -20,7 +22,9 @@ def test_check_says_what_compiling_takes(netsim, fake):
     text = netsim("check", "small.toml").stdout
     assert "3 kinds of transport and fabric to load" in text
     # 1.5 s of simulation, 3 x 0.4 s to load, 1 s to start and 0.1 s around the point.
-    assert "Altogether some 3.8 s" in text
+    told = json.loads(netsim("check", "small.toml", "--json").stdout)
+    assert told["seconds"] == pytest.approx(3.8)
+    assert told["points"][0]["experiment"]["traffic"]["size"] == "1MB"
 
 
 def test_check_says_for_which_points_something_is_assumed(netsim, fake):

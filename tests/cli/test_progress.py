@@ -1,10 +1,12 @@
 """Progress, memory and the texts of durations and speeds."""
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from fake_simulate import FakeEstimate, FakeProgress
 
+from netsim.cli.points import Forecast
 from netsim.cli.progress import (
     BarReporter,
     PlainReporter,
@@ -16,7 +18,7 @@ from netsim.cli.progress import (
 from netsim.cli.tables import common_unit, number
 from netsim.errors import InputError
 from netsim.memory import available_bytes
-from netsim.running.estimate import require_memory
+from netsim.running.estimate import Code, require_memory
 
 
 def test_speed_leaves_the_compilation_out():
@@ -63,6 +65,21 @@ def test_the_bar_begins_with_the_time_to_go():
     last = FakeProgress(wall_s=2.0, packet_hops=40_000_000, bytes_done=500)
     speed.update(last)
     assert describe(last, speed, eta_first=True).startswith("2.0 s to go, simulated ")
+
+
+def test_time_for_all_points_follows_predictions_then_what_points_took():
+    points = [SimpleNamespace(name=name) for name in "abc"]
+    now = 0.0
+    forecast = Forecast(points, lambda: now)
+    seconds = {"a": 1.0, "b": 400.0, "c": 200.0}
+    estimates = {n: FakeEstimate(seconds=s, setup_seconds=0.0) for n, s in seconds.items()}
+    forecast.predict(estimates, lambda *_: Code(0, 0))
+    assert forecast.begin(points[0]) == pytest.approx(600, rel=0.1)
+    now = 1.0
+    assert forecast.begin(points[1]) == pytest.approx(200, rel=0.1)
+    now += 800.0
+    assert forecast.begin(points[2]) == 0
+    assert Forecast(points[:1], lambda: now).begin(points[0]) is None
 
 
 def test_without_bytes_there_is_no_time_to_go():

@@ -1,5 +1,6 @@
 """`netsim run`: what is printed, what is written, and the exit status."""
 
+import json
 import os
 import sys
 
@@ -40,9 +41,20 @@ class TestRun:
         assert result.exit_code == 0
         assert result.output == ""
 
+    def test_json(self, netsim, fake):
+        fake.fate["seed=1"] = "stalled"
+        run = netsim("run", "sweep.toml", "--json")
+        assert run.exit_code == 1
+        points = json.loads(run.stdout)["points"]
+        assert [point["status"] for point in points] == ["stalled", "finished"]
+        assert "flow 7" in points[0]["reason"]
+        assert load(points[1]["directory"]).summary["fct_ps"]["max"] == points[1]["fct_max_ps"]
+
     @pytest.mark.parametrize("name", ["small", "sweep"])
     def test_a_picture(self, netsim, name):
-        assert netsim("run", f"{name}.toml", "--plot").exit_code == 0
+        run = netsim("run", f"{name}.toml", "--plot")
+        assert run.exit_code == 0
+        assert "here/small/fct.png" in run.stdout
         assert os.path.getsize("here/small/fct.png") > 1000
         assert netsim("run", f"{name}.toml", "--again").exit_code == 0  # the picture is no obstacle
 

@@ -100,8 +100,8 @@ def test_an_unreliable_transport_that_does_not_send_all_is_not_complete(write):
 def test_a_time_limit_says_what_is_missing(write):
     status, complete, reason = run(write(stop='time = "7us"'))
     assert (status, complete) == ("time", False)
-    assert reason.startswith("stopped by stop.time, ")
-    assert "flows are not delivered at 7us: flow " in reason
+    assert "stop.time" in reason
+    assert "of 3 flows" in reason
     assert run(write(stop='time = "1ms"'))[:2] == ("finished", True)
 
 
@@ -119,13 +119,16 @@ def test_senders_that_never_finish_are_a_stall(write, timers):
 
 
 @pytest.mark.parametrize(
-    ("change", "queue", "stop", "text"),
-    [(RELIABLE, "2pkt", "", "can happen"), (RELIABLE, "1000pkt", 'time = "7us"', "stop.time")],
+    ("change", "queue", "stop", "text", "status"),
+    [
+        (RELIABLE, "2pkt", "", "can happen", 1),
+        (RELIABLE, "1000pkt", 'time = "7us"', "stop.time", 0),  # as the experiment wants it
+    ],
 )
-def test_a_command_whose_run_is_not_complete_fails_and_says_why(write, change, queue, stop, text):
+def test_a_command_whose_run_is_not_complete_says_why(write, change, queue, stop, text, status):
     write(change, queue=queue, stop=stop)
     result = CliRunner().invoke(app, ["run", "e.toml", "--out", "r"])
-    assert result.exit_code == 1, result.output
+    assert result.exit_code == status, result.output
     assert text in result.stderr
     assert "of 3 flows are not delivered" in result.stderr
     loaded = load("r")

@@ -1,0 +1,59 @@
+"""Names that users type: checked with a suggestion, and completed by the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netsim.errors import did_you_mean
+from netsim.units import written
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    Base = click.ParamType[str]
+else:
+    Base = click.ParamType  # has no argument before click 8.2
+
+
+class Name(Base):
+    """One of a few names. `also` maps further spellings to the names that they stand for."""
+
+    name = "name"
+
+    def __init__(self, names: Iterable[str], also: Mapping[str, str] | None = None) -> None:
+        self.names = tuple(names)
+        self.meant = {**(also or {}), **{name: name for name in self.names}}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.meant:
+            self.fail(
+                f"there is no {written(value)} ({did_you_mean(value, self.names)})", param, ctx
+            )
+        return self.meant[value]
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return completions(self.names, incomplete)
+
+
+def completions(names: Iterable[str], incomplete: str, *, files: bool = False) -> list[Any]:
+    """The names that begin like this; where there is none, `files` of the user's."""
+    from click.shell_completion import CompletionItem
+
+    found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return found if found or not files else [CompletionItem(incomplete, type="file")]
+
+
+def complete(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
+    """Completes what `netsim list` has of a kind, and paths of files."""
+
+    def complete_one(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        from netsim.cli.list import lines_of
+
+        return completions((name for name, _ in lines_of(kind)), incomplete, files=True)
+
+    return complete_one
