@@ -145,13 +145,12 @@ def fields_of(data: Bytes, begin: Ints, end: Ints) -> Fields:
         rounds.append((live, live, live, live.astype(np.uint64), live, live))
     columns: list[NDArray[Any]] = [np.concatenate(one) for one in zip(*rounds, strict=True)]
     order = np.argsort(columns[0], kind="stable")
-    message, number, wire, value, begin, end = (column[order] for column in columns)
-    return Fields(message, number, wire, value, begin, end)
+    return Fields(*(column[order] for column in columns))
 
 
 def _fields_of_one(data: Bytes, message: int, at: int, end: int) -> tuple[NDArray[Any], ...]:
     """As a round of `fields_of`, all fields of one message, the next of which is at ``at``."""
-    content = memoryview(data)[:end]
+    content = memoryview(data)[:end]  # type: ignore[arg-type]
     runs: list[tuple[NDArray[Any], ...]] = []
     found: list[tuple[int, int, int, int, int]] = []  # number, wire, value, begin, end
     while at < end:

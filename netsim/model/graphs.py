@@ -154,7 +154,7 @@ def _whole(place: str, key: str, value: object, least: int) -> int:
     is_number = isinstance(value, int | np.integer) or (
         isinstance(value, float) and math.isfinite(value)
     )
-    number = int(value) if is_number else None  # type: ignore[call-overload]
+    number: int | None = int(value) if is_number else None  # type: ignore[call-overload]
     if number is None or isinstance(value, bool) or number != value or number < least:
         message = f"{key}: {written(value)} is not a whole number"
         raise InputError(message, key=place, hint=f"{least} or more")

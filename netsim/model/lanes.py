@@ -202,7 +202,8 @@ def _fastest(n: int, flow: Ints, nic: Ints, rate_bps: Ints) -> Ints:
     most = int(nic.max(initial=0)) + 1
     total = np.zeros(n * most, np.int64)
     np.add.at(total, flow * most + nic, rate_bps)
-    return total.reshape(n, most).argmax(axis=1)
+    fastest: Ints = total.reshape(n, most).argmax(axis=1)
+    return fastest
 
 
 def _refuse(network: Network, flows: FlowTable, bad: NDArray[np.bool_]) -> None:

@@ -79,7 +79,7 @@ def _apart(record: str, first: Protocol, second: Protocol) -> list[str]:
 def _renamed(protocol: Protocol, own: Mapping[str, str]) -> Protocol:
     """The transport with other names for some of its fields, wherever it has any of that name."""
     renaming = _Renaming(Bindings({}, protocol.modules), own, {})
-    records = {name: _with_names(getattr(protocol, name), own) for name in RECORDS}
+    records: dict[str, Any] = {name: _with_names(getattr(protocol, name), own) for name in RECORDS}
     return replace(
         protocol,
         **records,
