@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +18,17 @@ if TYPE_CHECKING:
     Base = click.ParamType[str]
 else:
     Base = click.ParamType  # has no argument before click 8.2
+
+
+SINGULAR = {
+    "transport": "transports",
+    "topology": "topologies",
+    "queue": "queues",
+    "job": "jobs",
+    "deployment": "deployments",
+    "experiment": "experiments",
+}
+KINDS = ("transports", "topologies", "traffic", "queues", "jobs", "deployments", "experiments")
 
 
 class Name(Base):
@@ -52,8 +65,41 @@ def complete(kind: str) -> Callable[[click.Context, click.Parameter, str], list[
     """Completes what `netsim list` has of a kind, and paths of files."""
 
     def complete_one(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        from netsim.cli.list import lines_of
-
         return completions((name for name, _ in lines_of(kind)), incomplete, files=True)
 
     return complete_one
+
+
+def lines_of(kind: str) -> list[tuple[str, str]]:
+    """Name and one line of text for everything of a kind."""
+    if kind == "experiments":
+        from netsim.experiment import built_in
+
+        return [(name, summary_of(path)) for name, path in built_in().items()]
+    if kind == "jobs":
+        from netsim.job import presets
+
+        return [(name, summary_of(path)) for name, path in presets().items()]
+    if kind == "deployments":
+        from netsim.inference import presets as deployments
+
+        return [(name, summary_of(path)) for name, path in deployments().items()]
+    from netsim.plugins import registry
+
+    singular = {
+        "transports": "transport",
+        "topologies": "topology",
+        "traffic": "traffic",
+        "queues": "queue",
+    }[kind]
+    return [(plugin.name, plugin.summary) for plugin in registry.all(singular)]
+
+
+def summary_of(path: Path) -> str:
+    """The first line of the description in the file of an experiment or a job."""
+    try:
+        with path.open("rb") as file:
+            description = str(tomllib.load(file).get("description", ""))
+    except (OSError, ValueError):
+        return "(cannot be read)"
+    return description.strip().partition("\n")[0]

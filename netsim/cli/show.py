@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.list import KINDS as LISTED
-from netsim.cli.list import SINGULAR
-from netsim.cli.names import Name, complete
+from netsim.cli.names import KINDS as LISTED
+from netsim.cli.names import SINGULAR, Name, complete
 from netsim.cli.options import json_option, print_json
 from netsim.errors import InputError, did_you_mean
 from netsim.units import written
