@@ -140,12 +140,8 @@ RX_STATE = (
     "first_scheduled",
     "overcommit",
 )
-HOST_STATE = (
-    "incoming",
-    *shortest_first.HOST_STATE,
-    *starvation.HOST_STATE,
-    *fifo_share.HOST_STATE,
-)
+PARTS = (shortest_first, starvation, fifo_share)
+HOST_STATE = ("incoming", *(field for part in PARTS for field in part.HOST_STATE))
 TX_TIMERS, RX_TIMERS, SILENCE = 1, 1, 0
 TX_BITMAPS, RTX = 1, 0
 RX_BITMAPS, GOT = 1, 0

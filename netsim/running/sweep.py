@@ -135,7 +135,6 @@ def run_points(
     points: Sequence[Point],
     directory: Path,
     *,
-    threads: int | None = None,
     again: bool = False,
     watch: Watcher = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
@@ -182,7 +181,6 @@ def run_points(
                 options["on_hang"] = partial(_hung, run, table, on_hang)
                 outcome = run.simulate(
                     keeper=run.keeper(checkpoints, note, again=again),
-                    threads=threads,
                     progress=watch(run.point),
                     should_stop=should_stop,
                     **options,
