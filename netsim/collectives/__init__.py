@@ -10,19 +10,34 @@ included.
 
 from __future__ import annotations
 
-from netsim.collectives.choose import ALGORITHMS, algorithm_of, closed_form_ps, schedule
-from netsim.collectives.how import How
+from netsim.collectives.choose import (
+    ALGORITHMS,
+    algorithm_of,
+    check_algorithm,
+    closed_form_ps,
+    fastest,
+    hops_of,
+    schedule,
+)
+from netsim.collectives.how import RING_ORDERS, How
 from netsim.collectives.steps import Steps
-from netsim.collectives.wire import Wire
+from netsim.collectives.wire import ONE_WAY, WHOLE_PACKETS, Hops, Wire
 from netsim.model.operations import COLLECTIVES
 
 __all__ = [
     "ALGORITHMS",
     "COLLECTIVES",
+    "ONE_WAY",
+    "RING_ORDERS",
+    "WHOLE_PACKETS",
+    "Hops",
     "How",
     "Steps",
     "Wire",
     "algorithm_of",
+    "check_algorithm",
     "closed_form_ps",
+    "fastest",
+    "hops_of",
     "schedule",
 ]

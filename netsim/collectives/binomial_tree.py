@@ -10,7 +10,7 @@ import numpy as np
 
 from netsim.collectives.how import How
 from netsim.collectives.steps import Carried, Steps, steps
-from netsim.collectives.wire import Wire
+from netsim.collectives.wire import Hops, Row, Wire
 
 WHATS = ("broadcast", "reduce")
 
@@ -43,6 +43,16 @@ def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
         after=after,
         follows=follows,
     )
+
+
+def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
+    """Between who has the message and who gets it, farthest first."""
+    rows = []
+    for k in reversed(range((n - 1).bit_length())):
+        place = np.arange(1 << k, n, 2 << k)
+        ends = (how.root + place - (1 << k)) % n, (how.root + place) % n
+        rows.append(Row(*(ends if what == "broadcast" else ends[::-1])))
+    return Hops(tuple(rows), size_bytes)
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from netsim.collectives.how import How
 from netsim.collectives.steps import Carried, Steps, cut, pieces_of, steps
-from netsim.collectives.wire import Wire
+from netsim.collectives.wire import Hops, Row, Wire
 
 WHATS = ("broadcast", "reduce")
 
@@ -35,11 +35,20 @@ def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
     )
 
 
-def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:  # noqa: ARG001
-    """How long it takes with one channel, where positions have their wires to themselves.
+def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
+    """From each position but the last one to the next one."""
+    chain = (how.root + np.arange(n)) % n
+    row = Row(chain[:-1], chain[1:]) if what == "broadcast" else Row(chain[1:], chain[:-1])
+    chunks = pieces_of(size_bytes, how.channels, how.chunk_bytes)
+    return Hops((row,), size_bytes // how.channels // chunks, at_once=True, chain=True)
 
-    Exact if the chunks divide evenly.
+
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:  # noqa: ARG001
+    """How long it takes, where positions have their wires to themselves.
+
+    Exact of one channel if the chunks divide evenly and all hops are alike.
     """
-    chunks = pieces_of(size_bytes, 1, how.chunk_bytes)
-    chunk_ps = wire.send_ps(size_bytes // chunks)
-    return (n - 1) * (how.latency_ps + chunk_ps + wire.delay_ps) + (chunks - 1) * chunk_ps
+    chunks = pieces_of(size_bytes, how.channels, how.chunk_bytes)
+    chunk = size_bytes // chunks
+    on_its_way = how.latency_ps + wire.send_ps(chunk) + wire.delay_ps
+    return (n - 1) * on_its_way + (chunks - 1) * wire.busiest_ps(chunk)

@@ -1,13 +1,15 @@
 """Which algorithm does a collective, by name or by itself.
 
-What "auto" takes is what NCCL would between ring and tree, and between ring and PAT, with one GPU a
-node and its protocol Simple: the one that its model says is faster, a latency for the algorithm and
-each of its steps, and a bandwidth (NVIDIA/nccl, `src/graph/tuning.cc`; microseconds and factors
-from there). Everything else has one algorithm that suits it.
+What "auto" takes is what takes the least time by its closed form, which stands beside each
+algorithm, on wires as they are between the hosts of the group (`netsim.operations.Wires`), with the
+time that software takes in each step, if any. Of those that are equal within 2 % it is the first
+one of `ALGORITHMS`. It takes no unit of the network, and nothing of more than four million sends
+while anything else does with fewer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
 
@@ -28,7 +30,7 @@ from netsim.collectives import (
 from netsim.collectives.custom import SUFFIX, from_file
 from netsim.collectives.how import How
 from netsim.collectives.steps import Carried, Steps, pieces_of, steps
-from netsim.collectives.wire import Wire
+from netsim.collectives.wire import Hops, Wire
 from netsim.errors import InputError, did_you_mean
 from netsim.memory import require_room
 from netsim.model.operations import COLLECTIVES
@@ -47,60 +49,65 @@ ALGORITHMS: dict[str, ModuleType] = {
 }
 """The algorithms by their names."""
 
-USUAL = {
-    "all_to_all": "direct",
-    "broadcast": "chain",
-    "reduce": "chain",
-    "gather": "direct",
-    "scatter": "direct",
-    "barrier": "dissemination",
-}
-"""What has one algorithm that suits it."""
+BY_UNITS = "in_network"
+"""The algorithm that takes reduction units of switches, and so is never chosen."""
 
-STEP_US, BASE_US = 14.0, 8.4
-"""Latency of a step across the network, and of a ring or a tree as a whole."""
-PAT_BASE_US, PAT_STEP_US, PAT_POSITION_US = 8.0, STEP_US / 3.5, 2.8
-TREE_SHARE, PAT_SHARE = 0.92 / 2, 0.75
-"""Of the wire's bandwidth, what a tree and PAT make of it for the whole buffer."""
+EQUAL = 0.98
+"""What takes so much of another one's time or more is no faster."""
 
+MOST_SENDS = 1 << 22
+"""An algorithm of more sends is chosen only where all have more."""
 
 SEND_BYTES = 200
 """What a send takes while its columns are made."""
 
 
 def algorithm_of(what: str, n: int, size_bytes: int, how: How) -> str:
-    """The algorithm that `how` names, or, if that is "auto", the one for this size and group.
+    """The algorithm that `how` names, or, if that is "auto", the fastest in no network.
 
     Raises InputError, naming those that there are, for one that does not do this.
     """
-    if what not in COLLECTIVES:
-        hint = did_you_mean(what, COLLECTIVES) or f"one of {', '.join(COLLECTIVES)}"
-        raise InputError(f"{what!r} is no collective", hint=hint)
-    if how.algorithm.endswith(SUFFIX):
-        return how.algorithm
+    check_algorithm(what, how)
     if how.algorithm == "auto":
-        if what in USUAL:
-            return USUAL[what]
-        in_a_node = how.node is not None and n <= how.node
-        return "ring" if in_a_node else _chosen(what, n, size_bytes, how.rate_bps)
-    found = [name for name, module in ALGORITHMS.items() if what in module.WHATS]
-    if how.algorithm not in found:
-        message = f"no algorithm {how.algorithm!r} for {what}"
-        raise InputError(message, hint=f"one of {', '.join(found)}, auto, or a {SUFFIX} file")
+        return fastest(what, n, size_bytes, how, lambda hops: _plain(hops, how.rate_bps))
     return how.algorithm
 
 
-def _chosen(what: str, n: int, size_bytes: int, rate_bps: int) -> str:
-    """Ring, or what takes fewer steps, whichever is faster by NCCL's model."""
-    whole_us = size_bytes * 8e6 / rate_bps
-    rounds = max(n, 1).bit_length() - 1  # log2, rounded down
-    n_steps = (2 if what == "all_reduce" else 1) * (n - 1)
-    around_us = BASE_US + n_steps * STEP_US + whole_us * n_steps / n
-    if what == "all_reduce":
-        tree_us = BASE_US + 2 * rounds * STEP_US + whole_us / TREE_SHARE
-        return "ring" if around_us <= tree_us else "double_binary_tree"
-    pat_us = PAT_BASE_US + rounds * PAT_STEP_US + n * PAT_POSITION_US + whole_us / PAT_SHARE
-    return "ring" if around_us <= pat_us else "pat"
+def check_algorithm(what: str, how: How) -> None:
+    """Raise InputError, naming those that there are, for what is none, or does not do this."""
+    if what not in COLLECTIVES:
+        hint = did_you_mean(what, COLLECTIVES) or f"one of {', '.join(COLLECTIVES)}"
+        raise InputError(f"{what!r} is no collective", hint=hint)
+    found = [name for name, module in ALGORITHMS.items() if what in module.WHATS]
+    if how.algorithm not in (*found, "auto") and not how.algorithm.endswith(SUFFIX):
+        message = f"no algorithm {how.algorithm!r} for {what}"
+        raise InputError(message, hint=f"one of {', '.join(found)}, auto, or a {SUFFIX} file")
+
+
+def fastest(what: str, n: int, size_bytes: int, how: How, measure: Callable[[Hops], Wire]) -> str:
+    """The algorithm that takes the least time on wires as `measure` finds them."""
+    ring.orders(n, how)  # refused, whichever is chosen
+    took: dict[str, int] = {}
+    refused = None
+    for name, module in ALGORITHMS.items():
+        if what not in module.WHATS or name == BY_UNITS:
+            continue
+        try:
+            wire = measure(module.hops(what, n, size_bytes, how)) if n > 1 else Wire(how.rate_bps)
+            took[name] = module.closed_form_ps(what, n, size_bytes, wire, how) if n > 1 else 0
+        except InputError as error:  # not for so many, or no way leads there
+            refused = error
+    if not took:
+        assert refused is not None
+        raise refused
+    few = [name for name in took if most_sends(name, n, size_bytes, how) <= MOST_SENDS] or took
+    best = min(took[name] for name in few)
+    return next(name for name in few if best >= EQUAL * took[name])
+
+
+def _plain(hops: Hops, rate_bps: int) -> Wire:
+    """A wire of that rate, and nothing else known."""
+    return Wire(rate_bps, far=None if hops.far is None else Wire(rate_bps))
 
 
 def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
@@ -146,6 +153,12 @@ def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> 
         return 0
     how = replace(how, algorithm=name)
     return int(ALGORITHMS[name].closed_form_ps(what, n, size_bytes, wire, how))
+
+
+def hops_of(what: str, n: int, size_bytes: int, how: How) -> Hops:
+    """Between whom the algorithm that `how` names sends."""
+    hops: Hops = ALGORITHMS[how.algorithm].hops(what, n, size_bytes, how)
+    return hops
 
 
 def check(n: int, size_bytes: int, how: How) -> None:

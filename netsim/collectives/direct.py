@@ -11,7 +11,7 @@ import numpy as np
 
 from netsim.collectives.how import How
 from netsim.collectives.steps import Carried, Ints, Steps, cut, one_after_the_other, steps
-from netsim.collectives.wire import Wire
+from netsim.collectives.wire import Hops, Row, Wire, shifted, some_of
 from netsim.model.operations import COLLECTIVES
 
 WHATS = COLLECTIVES
@@ -65,6 +65,20 @@ def _with_root(what: str, n: int, size_bytes: int, how: How) -> Steps:
     )
 
 
+def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
+    """Between all, or the root and all others."""
+    message = size_bytes if what in ("broadcast", "reduce") else size_bytes // n
+    if what == "barrier":
+        message = 1
+    away = some_of(n)
+    if what in ("broadcast", "reduce", "gather", "scatter"):
+        root, other = np.full(len(away), how.root), (how.root + np.array(away)) % n
+        row = Row(root, other) if what in ("broadcast", "scatter") else Row(other, root)
+    else:
+        row = shifted(n, away)
+    return Hops((row,), message, 1 / len(away), at_once=True)
+
+
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:
     """How long it takes where nobody else is: what the busiest position sends or receives.
 
@@ -73,5 +87,5 @@ def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> 
     """
     whole = what in ("broadcast", "reduce")
     rounds = 2 if what == "all_reduce" else 1
-    each = wire.send_ps(size_bytes if whole else max(1, size_bytes // n))
+    each = wire.send_ps(1 if what == "barrier" else size_bytes if whole else size_bytes // n)
     return rounds * (how.latency_ps + (n - 1) * each + wire.delay_ps)

@@ -10,7 +10,7 @@ import numpy as np
 
 from netsim.collectives.how import How
 from netsim.collectives.steps import Carried, Steps, steps
-from netsim.collectives.wire import Wire
+from netsim.collectives.wire import Hops, Wire, shifted
 
 WHATS = ("barrier",)
 
@@ -28,6 +28,11 @@ def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:  # noqa: AR
         after=(here[:-1, :1] + (position - away[:-1]) % n, here[1:]),
         follows=np.maximum(here - n, -1),
     )
+
+
+def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:  # noqa: ARG001
+    """To those 1, 2, 4, ... further."""
+    return Hops(tuple(shifted(n, [1 << k]) for k in range((n - 1).bit_length())), 1)
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:  # noqa: ARG001

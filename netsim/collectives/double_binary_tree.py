@@ -13,7 +13,7 @@ import numpy as np
 
 from netsim.collectives.how import How
 from netsim.collectives.steps import Carried, Ints, Steps, cut, pieces_of, steps
-from netsim.collectives.wire import Wire
+from netsim.collectives.wire import Hops, Row, Wire
 
 WHATS = ("all_reduce",)
 
@@ -56,15 +56,20 @@ def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:  # noqa: AR
     )
 
 
-def _tree(up: Ints) -> tuple[Ints, Ints, Ints]:
-    """The sends of one tree, up and then down: from where, to where, and who waits for whom."""
-    n = up.size
-    depth = np.zeros(n, np.int64)
+def _depth(up: Ints) -> Ints:
+    """int64[n]: how far below the root each position is."""
+    depth = np.zeros(up.size, np.int64)
     above = up.copy()
     while (above >= 0).any():
         depth += above >= 0
         above = np.where(above >= 0, up[above], -1)
-    order = np.argsort(depth, kind="stable")[1:]  # from below the root on
+    return depth
+
+
+def _tree(up: Ints) -> tuple[Ints, Ints, Ints]:
+    """The sends of one tree, up and then down: from where, to where, and who waits for whom."""
+    n = up.size
+    order = np.argsort(_depth(up), kind="stable")[1:]  # from below the root on
     rising = order[::-1]
     number = np.full((2, n), -1)  # of the send up from a position, and of that down to it
     number[0, rising], number[1, order] = np.arange(n - 1), n - 1 + np.arange(n - 1)
@@ -83,6 +88,25 @@ def _tree(up: Ints) -> tuple[Ints, Ints, Ints]:
     return src, dst, np.stack([one[waits], other[waits]])
 
 
+def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:  # noqa: ARG001
+    """Up and down both trees, level by level; a position inside of one has a wire's bytes twice."""
+    levels: dict[int, list[Ints]] = {}
+    for second in (False, True):
+        up = parents(n, second)
+        depth = _depth(up)
+        for level in range(1, int(depth.max()) + 1):
+            below = np.flatnonzero(depth == level)
+            levels.setdefault(level, []).append(np.stack([below, up[below]]))
+    rows = []
+    for found in levels.values():
+        below, above = np.concatenate(found, axis=1)
+        ends = np.concatenate([below, above]), np.concatenate([above, below])
+        rows.append(Row(*ends))
+    half = size_bytes // 2 // how.channels
+    message = half // pieces_of(-(-size_bytes // 2), how.channels, how.chunk_bytes)
+    return Hops(tuple(rows), message, 1 / 4, at_once=True)
+
+
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:  # noqa: ARG001
     """About how long it takes, where positions have their wires to themselves.
 
@@ -92,4 +116,4 @@ def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> 
     """
     chunks = pieces_of(-(-size_bytes // 2), how.channels, how.chunk_bytes)
     hop = how.latency_ps + wire.send_ps(size_bytes // 2 // how.channels // chunks) + wire.delay_ps
-    return 2 * wire.send_ps(size_bytes) + 2 * ((n - 1).bit_length()) * hop
+    return 2 * wire.busiest_ps(size_bytes) + 2 * ((n - 1).bit_length()) * hop

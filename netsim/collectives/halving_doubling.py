@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from netsim.collectives.how import How
 from netsim.collectives.steps import Carried, Ints, Steps, one_after_the_other, steps
-from netsim.collectives.wire import Wire
+from netsim.collectives.wire import Hops, Row, Wire
 from netsim.errors import InputError
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather")
@@ -24,11 +24,9 @@ WHATS = ("all_reduce", "reduce_scatter", "all_gather")
 
 def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:  # noqa: ARG001
     """The sends, step by step, in each by position."""
-    core = 1 << (n.bit_length() - 1)
+    core = _core(what, n)
     if core == n:
         return _exchanges(what, np.arange(n), size_bytes)
-    if what != "all_reduce":
-        raise InputError(f"{what} by halving_doubling takes a power of two, not {n} positions")
     # The first pairs are (0, 1), (2, 3) ...; those with odd numbers step back.
     away = 2 * np.arange(n - core)
     members = np.concatenate([away, np.arange(2 * (n - core), n)])
@@ -39,6 +37,14 @@ def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:  # noqa: AR
     before = steps(n, (away + 1, away), whole, pieces)
     after = steps(n, (away, away + 1), back, pieces)
     return one_after_the_other(n, [before, inner, after], pieces)
+
+
+def _core(what: str, n: int) -> int:
+    """How many positions, a power of two, take part in all steps."""
+    core = 1 << (n.bit_length() - 1)
+    if core < n and what != "all_reduce":
+        raise InputError(f"{what} by halving_doubling takes a power of two, not {n} positions")
+    return core
 
 
 def _exchanges(what: str, members: Ints, size_bytes: int) -> Steps:
@@ -74,6 +80,19 @@ def _halves(size_bytes: int, n: int) -> NDArray[np.int64]:
     while parts.size < n:
         parts = np.stack([parts - parts // 2, parts // 2], axis=1).reshape(-1)
     return parts
+
+
+def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:  # noqa: ARG001
+    """Between partners, step by step of the halving, and in pairs."""
+    core = _core(what, n)
+    pair = 2 * np.arange(n - core)
+    members = np.concatenate([pair, np.arange(2 * (n - core), n)])
+    member = np.arange(core)
+    away = [core >> k for k in range(1, core.bit_length())]
+    rows = [Row(members, members[member ^ one], one / core) for one in away]
+    if pair.size:
+        rows.append(Row(pair + 1, pair))
+    return Hops(tuple(rows), size_bytes >> 1)
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:

@@ -20,6 +20,7 @@ from netsim.collectives import ring
 from netsim.collectives.how import How
 from netsim.collectives.steps import (
     Carried,
+    Ints,
     Steps,
     cut,
     one_after_the_other,
@@ -27,7 +28,7 @@ from netsim.collectives.steps import (
     side_by_side,
     steps,
 )
-from netsim.collectives.wire import Wire
+from netsim.collectives.wire import Hops, Row, Wire, some_of
 from netsim.errors import InputError
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
@@ -98,6 +99,36 @@ def _all_to_all(n: int, node: int, size_bytes: int) -> Steps:
         steps(n, (position, there), Carried(first * n + there, node, n), blocks),
     ]
     return one_after_the_other(n, [one for one in phases if len(one)], blocks)
+
+
+def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
+    """Within nodes, and between those that have the same place in them."""
+    node = _node(n, how)
+    members = np.arange(n).reshape(-1, node)
+    parts = (
+        1
+        if what == "all_to_all"
+        else how.channels * pieces_of(size_bytes, how.channels, how.chunk_bytes)
+    )
+    near, far = size_bytes // parts // node, size_bytes // parts // n
+    if what == "all_to_all":
+        far *= node
+    rings = what != "all_to_all"
+    return replace(
+        _among(members, near, rings), far=_among(members.T, far, rings) if node < n else None
+    )
+
+
+def _among(members: Ints, message_bytes: int, rings: bool) -> Hops:
+    """In rings of each row of members, or of each with all others of its row."""
+    k = members.shape[1]
+    if k == 1:
+        none = np.zeros(0, np.int64)
+        return Hops((Row(none, none),), message_bytes)
+    away = [1] if rings else some_of(k)
+    src = np.concatenate([members.reshape(-1)] * len(away))
+    dst = np.concatenate([np.roll(members, -one, axis=1).reshape(-1) for one in away])
+    return Hops((Row(src, dst),), message_bytes, 1 / len(away), at_once=True, chain=rings)
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 
 from netsim.collectives.how import How
 from netsim.collectives.steps import Carried, Steps, cut, pieces_of, steps
-from netsim.collectives.wire import Wire
+from netsim.collectives.wire import Hops, Wire, shifted
 
 WHATS = ("reduce_scatter", "all_gather")
 
@@ -116,6 +116,17 @@ def _backwards(messages: list[_Message]) -> list[_Message]:
         after = tuple(last - k for k, other in enumerate(messages) if number in other.after)
         found.append(messages[number]._replace(after=tuple(sorted(after))))
     return found
+
+
+def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
+    """Message by message."""
+    shard = size_bytes // n
+    way = 1 if what == "all_gather" else -1
+    rows = [
+        shifted(n, [way * one.away])._replace(share=one.shards / (n - 1))
+        for one in _messages(n, _together(n, -(-size_bytes // n), how))
+    ]
+    return Hops(tuple(rows), shard // pieces_of(shard, 1, how.chunk_bytes))
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from netsim.collectives import How
 from netsim.model.job_steps import JobSteps
 from netsim.operations.operations import Operations
+from netsim.operations.wires import Wires
 
-__all__ = ["How", "JobSteps", "Operations"]
+__all__ = ["How", "JobSteps", "Operations", "Wires"]
 """What traffic patterns and readers of traces import."""

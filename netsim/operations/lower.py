@@ -14,21 +14,27 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.collectives import How, algorithm_of
 from netsim.errors import InputError
 from netsim.model.columns import column_of, first_of
 from netsim.model.network import Reduction
 from netsim.model.operations import WHATS, OperationTable
 from netsim.model.tasks import Edges, Workload
-from netsim.operations.noted import UNIT, Ints, Noted
-from netsim.operations.rows import Rows, place
+from netsim.operations.noted import UNIT, Collective, Ints, Noted
+from netsim.operations.rows import Rows, Settled, place
 from netsim.operations.tables import Tables
+from netsim.operations.wires import Wires
 
 MOST_NAMED = 6
 """Of operations that wait for one another, so many are named."""
 
 
 def lower(
-    noted: Noted, hosts: ArrayLike, classes: Mapping[str, int], reduction: Reduction | None
+    noted: Noted,
+    hosts: ArrayLike,
+    classes: Mapping[str, int],
+    reduction: Reduction | None,
+    wires: Wires | None,
 ) -> Workload:
     """See `Operations.lower`."""
     columns = noted.columns()
@@ -46,7 +52,8 @@ def lower(
         split[one] = True
     split &= ~sends
     order = _order(noted, len(table))
-    rows = place(noted, split, None if order is None else order[computes[order]])
+    by_order = None if order is None else order[computes[order]]
+    rows = place(noted, split, by_order, _settled(noted, table, wires))
     table = replace(table, begin_task=rows.begin, end_task=rows.end)
     own = rows.begin != rows.end
     edges = [_streams(table, order, computes & ~own), (rows.begin[own], rows.end[own])]
@@ -150,6 +157,29 @@ def _check(noted: Noted, table: OperationTable, columns: dict[str, Ints]) -> Non
                     f"{table.name(then[k])}: waits for {table.name(one[k])}",
                     hint="operations of one rank; what joins ranks is messages and collectives",
                 )
+
+
+def _settled(noted: Noted, table: OperationTable, wires: Wires | None) -> Settled:
+    """How each collective is done: if nothing is said, by what is fastest between its hosts."""
+    begin = {call.batch: first for call, first in noted.groups()}
+
+    def settled(call: Collective, size_bytes: int) -> How:
+        how = call.how
+        if how.algorithm != "auto":
+            return how
+        if size_bytes < 0:  # blocks of an all-to-all, each of its own size
+            return replace(how, algorithm="direct")
+        if wires is None:
+            name = algorithm_of(call.what, call.n, size_bytes, how)
+            return replace(how, algorithm=name)
+        first = begin[call.batch]
+        hosts = table.host[first : first + call.groups * call.n].reshape(-1, call.n)
+        try:
+            return wires.settled(call.what, hosts, size_bytes, how)
+        except InputError as error:
+            raise error.telling(table.name(first)) from None
+
+    return settled
 
 
 def _order(noted: Noted, n: int) -> Ints | None:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.collectives import How, algorithm_of
+from netsim.collectives import How, check_algorithm
 from netsim.errors import InputError
 from netsim.model.network import Reduction
 from netsim.model.tasks import Workload
 from netsim.operations.lower import lower
 from netsim.operations.noted import UNIT, Collective, Messages, Noted
+from netsim.operations.wires import Wires
 
 Ints = NDArray[np.int64]
 
@@ -125,8 +126,8 @@ class Operations:
         if sizes.ndim > 1 and (what != "all_to_all" or sizes.shape[-2:] != (n, n)):
             shape = "x".join(map(str, sizes.shape))
             raise InputError(f"sizes of {shape} for a {what} of {n} ranks")
-        name = algorithm_of(what, n, int(sizes.max(initial=0)), how)
-        has_unit = name == IN_NETWORK and n > 1 and duration_ps is None
+        check_algorithm(what, how)
+        has_unit = how.algorithm == IN_NETWORK and n > 1 and duration_ps is None
         stream = np.broadcast_to(stream, of_group.shape)
         if has_unit:
             of_group, stream = _with_unit(of_group, UNIT), _with_unit(stream, -1)
@@ -170,16 +171,18 @@ class Operations:
         hosts: ArrayLike,
         classes: Mapping[str, int] | None = None,
         reduction: Reduction | None = None,
+        wires: Wires | None = None,
     ) -> Workload:
         """All of it as tasks and flows, rank r at `hosts[r]` and kind k in class `classes[k]`.
 
-        Collectives of algorithm "in_network" take `reduction`, what the network has for them.
+        Collectives of algorithm "in_network" take `reduction`, what the network has for them, and
+        those of "auto" what is fastest on the network's `wires`.
 
         Raises:
             InputError: naming the operation at fault and what is wrong with it: also if operations
                 wait, through streams and messages, for one another.
         """
-        return lower(self._noted, hosts, classes or {}, reduction)
+        return lower(self._noted, hosts, classes or {}, reduction, wires)
 
 
 def _with_unit(ranks: NDArray[Any], of_unit: Any) -> NDArray[Any]:

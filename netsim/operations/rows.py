@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,7 +65,11 @@ class Rows:
         return found
 
 
-def place(noted: Noted, split: NDArray[np.bool_], by_order: Ints | None) -> Rows:
+Settled = Callable[[Collective, int], How]
+"""How a collective is done, of so many bytes (-1: a matrix says them), its algorithm chosen."""
+
+
+def place(noted: Noted, split: NDArray[np.bool_], by_order: Ints | None, settled: Settled) -> Rows:
     """Tasks batch by batch, in each first those that only begin, then what is sent, then the rest.
 
     `split` are the operations, other than collectives, that begin with a task of their own.
@@ -74,7 +79,7 @@ def place(noted: Noted, split: NDArray[np.bool_], by_order: Ints | None) -> Rows
     size = np.array([n for n, _ in noted.batches], np.int64)
     first = np.cumsum(size) - size
     of_batch = np.repeat(np.arange(size.size), size)
-    sends = _Sends()
+    sends = _Sends(settled)
     counts = [sends.counts(call) for call in noted.collectives]
     flows, split = np.zeros(size.size, np.int64), split.copy()
     inner = flows.copy()
@@ -111,24 +116,25 @@ def place(noted: Noted, split: NDArray[np.bool_], by_order: Ints | None) -> Rows
 class _Sends:
     """The sends of collectives, those of several calls together where they are alike."""
 
-    def __init__(self) -> None:
+    def __init__(self, settled: Settled) -> None:
+        self._settled = settled
         self._steps: dict[_Key, Steps] = {}
         self._found: dict[_Key, list[tuple[Ints, ...]]] = {}
 
     def counts(self, call: Collective) -> Ints:
         """int64[groups], how many sends each one takes."""
         if call.size_bytes.ndim != 1:
-            return np.full(call.groups, len(self._of(_key(call))))
-        return np.array([len(self._of(_key(call, k))) for k in range(call.groups)], np.int64)
+            return np.full(call.groups, len(self._of(self._key(call))))
+        return np.array([len(self._of(self._key(call, k))) for k in range(call.groups)], np.int64)
 
     def add(self, call: Collective, operation: Ints, task: Ints, flow: Ints) -> None:
         """Keep a call's collectives, with the places of each."""
         if call.size_bytes.ndim == 1:
             for k in range(call.groups):
                 where = operation[k : k + 1], task[k : k + 1], flow[k : k + 1]
-                self._found[_key(call, k)].append((*where, call.size_bytes))
+                self._found[self._key(call, k)].append((*where, call.size_bytes))
         else:
-            self._found[_key(call)].append((operation, task, flow, call.size_bytes))
+            self._found[self._key(call)].append((operation, task, flow, call.size_bytes))
 
     def alike(self) -> list[Alike]:
         """All of them, in the order in which they were first met."""
@@ -145,6 +151,11 @@ class _Sends:
             for key, found in self._found.items()
         ]
 
+    def _key(self, call: Collective, group: int = 0) -> _Key:
+        sizes = call.size_bytes
+        size = -1 if sizes.ndim > 1 else int(sizes[group] if sizes.ndim else sizes)
+        return (call.what, call.n, size, self._settled(call, size))
+
     def _of(self, key: _Key) -> Steps:
         if key not in self._steps:
             what, n, size_bytes, how = key
@@ -157,12 +168,6 @@ class _Sends:
 
 _Key = tuple[str, int, int, How]
 """What a collective is, of how many, its bytes (-1: a matrix says them), and how."""
-
-
-def _key(call: Collective, group: int = 0) -> _Key:
-    sizes = call.size_bytes
-    size = -1 if sizes.ndim > 1 else int(sizes[group] if sizes.ndim else sizes)
-    return (call.what, call.n, size, call.how)
 
 
 def _sizes(steps: Steps, size_bytes: int, found: list[tuple[Ints, ...]]) -> Ints:

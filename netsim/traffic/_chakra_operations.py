@@ -22,8 +22,7 @@ from netsim.foreign.chakra import (
 )
 from netsim.foreign.chakra_attributes import MISSING
 from netsim.limits import HORIZON_PS, PS_BITS
-from netsim.model.network import Reduction
-from netsim.operations import How, Operations
+from netsim.operations import How, Operations, Wires
 from netsim.traffic._chakra_nodes import OF_SHARDS, WHATS, Nodes, instances, messages, sized
 from netsim.traffic._order import earliest
 from netsim.units import written
@@ -81,9 +80,10 @@ class ChakraOperations:
         if machine.one_at_a_time:
             self._share()
 
-    def lower(self, hosts: Ints, reduction: Reduction | None = None) -> Workload:
+    def lower(self, hosts: Ints, wires: Wires) -> Workload:
         """As tasks and flows. Raises InputError, naming nodes that wait for themselves."""
-        return replace(self.ops.lower(hosts, reduction=reduction), notes=tuple(self._notes()))
+        load = self.ops.lower(hosts, reduction=wires.network.reduction, wires=wires)
+        return replace(load, notes=tuple(self._notes()))
 
     def _durations(self) -> tuple[Ints, NDArray[np.bool_]]:
         """int64[N], how long nodes compute, and which of them the roofline says."""

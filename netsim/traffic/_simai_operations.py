@@ -13,8 +13,7 @@ from netsim.errors import InputError
 from netsim.flows import Workload
 from netsim.foreign.aicb import MICRO, NO_GROUP, PS_PER_NS, AicbWorkload, Phase, Row
 from netsim.job.schedules import FORWARD, make_schedule
-from netsim.model.network import Reduction
-from netsim.operations import How, Operations
+from netsim.operations import How, Operations, Wires
 from netsim.units import written
 
 Ints = NDArray[np.int64]
@@ -97,9 +96,10 @@ class SimaiOperations:
         else:
             self._pipeline()
 
-    def lower(self, hosts: Ints, reduction: Reduction | None = None) -> Workload:
+    def lower(self, hosts: Ints, wires: Wires) -> Workload:
         """As tasks and flows."""
-        return replace(self.ops.lower(hosts, reduction=reduction), notes=tuple(self._notes()))
+        load = self.ops.lower(hosts, reduction=wires.network.reduction, wires=wires)
+        return replace(load, notes=tuple(self._notes()))
 
     def _rows_of_all(self) -> list[tuple[Row, str]]:
         """The rows of a step, each with what it is called."""

@@ -34,7 +34,7 @@ from netsim.params import REQUIRED, Param
 from netsim.traffic._chakra_nodes import WHATS, nodes_of
 from netsim.traffic._chakra_operations import ChakraOperations, Machine
 from netsim.traffic._collectives import PARAMS as OF_COLLECTIVES
-from netsim.traffic._collectives import how_of
+from netsim.traffic._collectives import how_of, wires_of
 from netsim.traffic._ranks import PARAMS as OF_RANKS
 from netsim.traffic._ranks import hosts_of
 
@@ -76,8 +76,8 @@ def flows(
             path = user_path(params["groups"], context.directory)
             known |= read_groups(path, len(traces))
         nodes = nodes_of(traces, known)
-        hows = {one: how_of(params, one, context.host_rate_bps) for one in WHATS.values()}
-        return ChakraOperations(nodes, machine, hows).lower(hosts, network.reduction)
+        hows = {one: how_of(params, one) for one in WHATS.values()}
+        return ChakraOperations(nodes, machine, hows).lower(hosts, wires_of(network, context))
     except InputError as error:
         raise error.at(file=str(prefix)) from None
 

@@ -8,9 +8,22 @@ one host has for its group; a barrier sends single bytes.
 
 Algorithms are ring, halving_doubling, double_binary_tree, direct, pat, hierarchical (in nodes of
 `node` hosts), chain, binomial_tree, dissemination and, for groups below one switch with a reduction
-unit (`netsim show topology multi_rail`), in_network; auto takes the one that NCCL would, by size
-and group. An algorithm of your own is a file of sends, `algorithm = "mine.csv"`, in which one row
-is one send of a group, known by its number, from 0:
+unit (`netsim show topology multi_rail`), in_network. auto takes the one (but in_network) that its
+closed form says is fastest between these hosts: with the rates and delays of the simulated network,
+links that several sends share, relays and `latency` included. The run says which one it is, and its
+closed form.
+
+All `channels` of a ring go round in one order. With `node`, the hosts of a node, `ring_order`
+gives each its own, so that on a `multi_rail` channel c goes from node to node by one rail:
+
+- "rotated": channel c goes through every node from place c on, to the one before it, and enters the
+  next node at place c. It leaves by rail c, by way of a peer (NCCL calls that PXN): nodes of `gpus`
+  hosts, `relay = "source"`.
+- "alternating": the same in nodes 0, 2, ..., backwards in the others. It leaves a node for the same
+  place of the next one, without a peer, by rail c - 1 or c. The number of nodes is even.
+
+An algorithm of your own is a file of sends, `algorithm = "mine.csv"`, in which one row is one send
+of a group, known by its number, from 0:
 
 - src, dst: places in the group, from 0;
 - pieces: which of the equal pieces of the buffer it carries: "3", "4-7", or "0-12/4" for 0, 4, 8
@@ -36,19 +49,22 @@ from numpy.typing import NDArray
 from netsim.collectives import (
     ALGORITHMS,
     COLLECTIVES,
+    ONE_WAY,
+    RING_ORDERS,
     How,
     Wire,
-    algorithm_of,
+    check_algorithm,
     closed_form_ps,
+    hops_of,
 )
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.inputs import user_path
 from netsim.limits import PS_BITS
 from netsim.network import Network
-from netsim.operations import Operations
+from netsim.operations import Operations, Wires
 from netsim.params import Param
-from netsim.traffic._collectives import wire_of
+from netsim.traffic._collectives import wires_of
 from netsim.units import format_rate, format_time
 
 BLOCKS, STRIDED = GROUPS = ("blocks", "strided")
@@ -67,7 +83,14 @@ PARAMS = [
     Param(
         "window", "count", None, "sends of a host at a time, of direct; all by default", minimum=1
     ),
-    Param("node", "count", None, "hosts of a node, of hierarchical and auto", minimum=1),
+    Param("node", "count", None, "hosts of a node, of hierarchical and ring_order", minimum=1),
+    Param(
+        "ring_order",
+        "choice",
+        "same",
+        "of the channels of a ring, in nodes of `node`; see above",
+        choices=RING_ORDERS,
+    ),
     Param("root", "count", 0, "place in the group of who broadcasts, gathers, ..."),
 ]
 
@@ -100,39 +123,51 @@ def flows(
         window=params["window"],
         node=params["node"],
         root=params["root"],
-        rate_bps=context.host_rate_bps,
+        ring_order=params["ring_order"],
     )
     size = 0 if what == "barrier" else size
     hosts = np.arange(n_hosts)
     groups = hosts.reshape(-1, n) if params["groups"] == BLOCKS else hosts.reshape(n, -1).T
-    ops = Operations(n_hosts)
+    ops, wires = Operations(n_hosts), wires_of(network, context)
     try:
+        check_algorithm(what, how)
+        how = wires.settled(what, groups, size, how)
         for _ in range(params["repeat"]):
             ops.collective(what, groups, size, how, stream=0, kind=what)
         load = ops.lower(hosts, reduction=network.reduction)
-        in_network = algorithm_of(what, n, size, how) == "in_network"
-        wire = (_wire_to_unit if in_network else wire_of)(network, groups[0], context)
-        return replace(load, notes=(_note(what, n, size, how, wire),))
+        return replace(load, notes=(_note(what, groups, size, how, wires),))
     except InputError as error:
         raise error.at(key="traffic.algorithm") from None
 
 
-def _wire_to_unit(network: Network, group: NDArray[np.int64], context: TrafficContext) -> Wire:
+def _note(what: str, groups: NDArray[np.int64], size: int, how: How, wires: Wires) -> str:
+    """What is done, and how long it takes by formula."""
+    n = groups.shape[1]
+    told = f"{what} of {n} hosts by {how.algorithm}"
+    if how.algorithm not in ALGORITHMS:
+        return told
+    if how.algorithm == "in_network":
+        wire = _wire_to_unit(groups[0], wires)
+    else:
+        wire = wires.wire(hops_of(what, n, size, how), groups)
+    took = format_time(closed_form_ps(what, n, size, wire, how), 4)
+    return f"{told}: alone it takes {took}, {_described(wire)}" + (
+        f"; between nodes {_described(wire.far)}" if wire.far else ""
+    )
+
+
+def _described(wire: Wire) -> str:
+    rate, delay = format_rate(wire.rate_bps), format_time(wire.delay_ps, 3)
+    return f"at {rate} with {delay} on the way"
+
+
+def _wire_to_unit(group: NDArray[np.int64], wires: Wires) -> Wire:
     """From a host of a group to its reduction unit, where all of the group send there at once."""
-    reduction = network.reduction
+    reduction = wires.network.reduction
     assert reduction is not None
     network, unit = reduction.network, int(reduction.unit[group[0]])
-    alone = wire_of(network, np.array([group[0], unit]), context)
+    of_units = Wires(network, wires.payload_bytes, wires.header_bytes)
+    alone = of_units.wire(ONE_WAY, [group[0], unit])
     rate_bps = int(network.nic_rate_bps[network.first_nic[unit]])
-    packet_ps = (context.payload_bytes + context.header_bytes) * PS_BITS / rate_bps
+    packet_ps = (wires.payload_bytes + wires.header_bytes) * PS_BITS / rate_bps
     return replace(alone, delay_ps=alone.delay_ps + round((group.size - 1) * packet_ps))
-
-
-def _note(what: str, n: int, size_bytes: int, how: How, wire: Wire) -> str:
-    name = algorithm_of(what, n, size_bytes, how)
-    told = f"{what} of {n} hosts by {name}"
-    if name not in ALGORITHMS:
-        return told
-    took = format_time(closed_form_ps(what, n, size_bytes, wire, how), 4)
-    delay = format_time(wire.delay_ps, 3)
-    return f"{told}: alone it takes {took}, at {format_rate(wire.rate_bps)} with {delay} on the way"

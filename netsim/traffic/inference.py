@@ -51,6 +51,7 @@ from netsim.network import Network
 from netsim.operations import How
 from netsim.params import REQUIRED, Param
 from netsim.traffic import _ranks
+from netsim.traffic._collectives import wires_of
 from netsim.traffic._inference_phases import DECODE, PHASES, PREFILL, Batches
 from netsim.traffic._inference_steps import BLOCKS, KINDS, Done, Phase, Steps
 from netsim.traffic._serving_machines import check_same_cache
@@ -121,7 +122,7 @@ def flows(
         ranks = first + np.arange(size).reshape(n_machines, -1)
         step = np.repeat(np.arange(steps), one.lengths.size // steps)
         formula = params["fidelity"] == "formula"
-        phase = one.phase_of(ranks, step, _how(params, one, context), by_formula=formula)
+        phase = one.phase_of(ranks, step, _how(params, one), by_formula=formula)
         made.append((one, phase, work.add(phase)))
         first += size
     if params["phase"] == SPLIT:
@@ -134,7 +135,7 @@ def flows(
         raise InputError(message, key="traffic", hint="tp = 2 or more, packets, a split or a pool")
     classes = {kind: params["classes"][kind] for kind in work.kinds}
     try:
-        load = work.ops.lower(hosts, classes, network.reduction)
+        load = work.ops.lower(hosts, classes, network.reduction, wires_of(network, context))
     except InputError as error:
         raise error.at(key="traffic.algorithm") from None
     return replace(load, notes=(*load.notes, *_notes(params, made)), steps=work.known())
@@ -270,14 +271,13 @@ def _expect(params: Mapping[str, Any], batches: Sequence[Batches]) -> None:
     require_room(n * MESSAGE_BYTES, what=f"about {n:,} operations", key="traffic.layers")
 
 
-def _how(params: Mapping[str, Any], batches: Batches, context: TrafficContext) -> How:
+def _how(params: Mapping[str, Any], batches: Batches) -> How:
     deployment, latency = batches.deployment, params["latency"]
     return How(
         algorithm=params["algorithm"] or deployment.options.all_reduce,
         chunk_bytes=params["chunk"],
         channels=params["channels"] or 1,
         latency_ps=deployment.costs.step_latency if latency is None else latency,
-        rate_bps=context.host_rate_bps,
     )
 
 

@@ -28,11 +28,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.collectives import ALGORITHMS, How
+from netsim.collectives import ALGORITHMS, WHOLE_PACKETS, How, Wire, hops_of
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.model.serving import DECODE, LOG, MIXED, PREFILL, ROLES, Requests
 from netsim.network import Network
+from netsim.operations import Wires
 from netsim.params import REQUIRED, Param
 from netsim.serving import machine, slots
 from netsim.serving.all_reduces import (
@@ -65,7 +66,7 @@ from netsim.serving.state import (
 )
 from netsim.serving.tables import KINDS
 from netsim.serving.workload import Sending, workload_of
-from netsim.traffic._collectives import wire_of
+from netsim.traffic._collectives import wires_of
 from netsim.traffic._serving_machines import MACHINE_PARAMS, POOL_PARAMS, groups_of, hosts_of
 from netsim.units import format_time
 
@@ -181,6 +182,7 @@ def _slots(
                 raise InputError("has no effect", key=f"traffic.{name}", hint=hint)
         return {}
     found, first, n_flows = {}, 0, 0
+    wires = wires_of(network, context)
     for role, group in groups.items():
         one = group.deployment
         if one.tp == 1 or one.options.overlap:
@@ -191,7 +193,6 @@ def _slots(
         how = How(
             algorithm=params["algorithm"] or one.options.all_reduce,
             latency_ps=one.costs.step_latency if latency is None else latency,
-            rate_bps=context.host_rate_bps,
         )
         machines = hosts[first : first + group.n * one.tp].reshape(group.n, one.tp)
         first += machines.size
@@ -206,12 +207,17 @@ def _slots(
             max_rows=batch if role == DECODE else max(prompts, batch),
             max_batch=0 if role == PREFILL else batch,
             control_bytes=params["control"],
-            ways=tuple(wire_of(network, machine, context) for machine in machines),
+            ways=tuple(_wire(how, machine, wires) for machine in machines),
         )
         reduces_merged(group, found[role])
         n_flows += group.n * found[role].slots * flows_of_slot(group, found[role])
     context.expect(WITH_TASKS * n_flows, key="traffic.slots")
     return found
+
+
+def _wire(how: How, machine: NDArray[np.int64], wires: Wires) -> Wire:
+    """Between the hosts of a machine that sends to itself by that algorithm."""
+    return wires.wire(hops_of("all_reduce", machine.size, WHOLE_PACKETS, how), machine)
 
 
 def _notes(groups: Mapping[int, Group], slots: Mapping[int, Slots]) -> list[str]:

@@ -30,7 +30,7 @@ from netsim.inputs import user_path
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.traffic._collectives import PARAMS as OF_COLLECTIVES
-from netsim.traffic._collectives import how_of
+from netsim.traffic._collectives import how_of, wires_of
 from netsim.traffic._ranks import PARAMS as OF_RANKS
 from netsim.traffic._ranks import hosts_of
 from netsim.traffic._simai_operations import SimaiOperations, part_of
@@ -55,5 +55,5 @@ def flows(
     part = part_of(work, params, network.n_hosts)
     context.expect(part.n_ranks * part.n_rows, key="traffic.file")
     hosts = hosts_of(params, part.n_ranks, network.n_hosts, context.directory, rng)
-    hows = {one: how_of(params, one, context.host_rate_bps) for one in COLLECTIVES.values()}
-    return SimaiOperations(work, part, hows).lower(hosts, network.reduction)
+    hows = {one: how_of(params, one) for one in COLLECTIVES.values()}
+    return SimaiOperations(work, part, hows).lower(hosts, wires_of(network, context))

@@ -36,6 +36,7 @@ from netsim.memory import require_room
 from netsim.network import Network
 from netsim.operations import How
 from netsim.params import REQUIRED, Param
+from netsim.traffic._collectives import wires_of
 from netsim.traffic._job_files import placement_of, routing_of
 from netsim.training.part import ALWAYS_PACKETS, KINDS, Cut, Part, notes_of, part_of
 from netsim.training.routing import Routing, zipf
@@ -126,7 +127,7 @@ def flows(
         raise error.at(key="traffic.algorithm") from None
     sent = {one.kind for one in part.messages} - part.formula
     classes = {kind: params["classes"][kind] for kind in sent}
-    load = ops.lower(hosts, classes, network.reduction)
+    load = ops.lower(hosts, classes, network.reduction, wires_of(network, context))
     return replace(
         load,
         notes=(*load.notes, *notes_of(part, steps)),

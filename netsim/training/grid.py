@@ -127,7 +127,7 @@ class Grid:
             return made, arrived
         if np.ndim(size_bytes) > 1:
             size_bytes = np.asarray(size_bytes).reshape(-1, m, m)
-        how = self._how(message, what, groups, link)
+        how = self._how(message, groups, link)
         made = self.ops.collective(what, ranks, size_bytes, how, stream=stream, kind=kind)
         made = made.reshape(groups.shape)
         self.ops.set_order(made, 2 * in_order + 1)
@@ -139,14 +139,11 @@ class Grid:
         self.ops.set_order(begun, 2 * in_order)
         return begun, made
 
-    def _how(self, message: Message, what: str, groups: Ints, link: Link) -> How:
-        """How a collective is done: over several racks, if nothing is said, first within each."""
+    def _how(self, message: Message, groups: Ints, link: Link) -> How:
+        """How a collective is done; nodes, if there are any, are the racks."""
         latency_ps = self.part.time_ps(link.step_latency)
         how = self.part.how.get(message.kind, How())
         how = replace(how, latency_ps=latency_ps, rate_bps=link.rate)
         if how.algorithm not in ("auto", "hierarchical"):
             return how
-        near = self.part.neighbours(groups)
-        if how.algorithm == "auto" and what in RINGS and 1 < near < groups.shape[-1]:
-            how = replace(how, algorithm="hierarchical")
-        return replace(how, node=near)
+        return replace(how, node=self.part.neighbours(groups))

@@ -212,7 +212,7 @@ def test_steps_are_alike() -> None:
 def test_groups_over_several_racks_add_up_inside_first() -> None:
     job = small_job({"dp": 16, "global_batch": 16}, layers=1, vocabulary=8)
     rack = np.arange(16) // 8
-    part = part_of(job, Cut(), rack=rack)
+    part = part_of(job, Cut(), rack=rack, how={"dp": How("hierarchical")})
     assert part.neighbours(part.ranks.groups("dp")) == 8
     found = times(part, rate_bps=at_rates)
     load = found.load
