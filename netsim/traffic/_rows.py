@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim import inputs
-from netsim.errors import InputError
+from netsim.errors import InputError, raise_all
 from netsim.inputs import at_line, read_text, whole
 from netsim.memory import require_room
 from netsim.units import written
 
 Cells = Sequence[Any] | NDArray[Any]
+
+MOST_TOLD = 20
+"""So many rows of one kind of mistake are told; the others are counted."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,11 @@ def read_csv(path: Path) -> Rows:
     if not rows:
         raise InputError("is empty", file=str(path), hint="the first line names the columns")
     names = [name.strip() for name in rows[0]]
-    for row, cells in enumerate(rows):
-        if len(cells) != len(names):
-            raise at_line(path, lines[row], f"has {len(cells)} values for {len(names)} columns")
+    raise_some(
+        at_line(path, line, f"has {len(cells)} values for {len(names)} columns")
+        for line, cells in zip(lines, rows, strict=True)
+        if len(cells) != len(names)
+    )
     body = rows[1:]
     columns: dict[str, Cells] = dict(zip(names, zip(*body, strict=True), strict=False))
     if len(set(names)) < len(names):
@@ -119,22 +125,54 @@ def integers(table: Rows, name: str) -> NDArray[np.int64]:
 
 
 def each(table: Rows, name: str, convert: Callable[[Any], Any]) -> list[Any]:
-    """A column's cells, converted; an error names the row."""
+    """A column's cells, converted; errors name their rows."""
     cells = table.columns[name]
     try:
         return list(map(convert, cells))
     except (ValueError, TypeError, OverflowError, InputError):
-        for row, cell in enumerate(cells):
-            try:
-                convert(cell)
-            except InputError as error:
-                raise table.error(row, f"{name}: {error}") from None
-            except (ValueError, TypeError, OverflowError):
-                raise table.error(row, f"{name}: {written(cell)} is not a number") from None
+        raise_some(_misread(table, name, convert))
         raise
 
 
+def _misread(table: Rows, name: str, convert: Callable[[Any], Any]) -> Iterator[InputError]:
+    """The errors of the cells of a column that cannot be converted."""
+    for row, cell in enumerate(table.columns[name]):
+        try:
+            convert(cell)
+        except InputError as error:
+            yield table.error(row, f"{name}: {error}")
+        except (ValueError, TypeError, OverflowError):
+            yield table.error(row, f"{name}: {written(cell)} is not a number")
+
+
 def fail_at(table: Rows, bad: NDArray[np.bool_], message: Callable[[int], str]) -> None:
-    """Raise the error of the first row that is bad."""
-    for row in np.flatnonzero(bad)[:1].tolist():
-        raise table.error(row, message(row))
+    """Raise the errors of the rows that are bad."""
+    raise_some(table.error(row, message(row)) for row in np.flatnonzero(bad).tolist())
+
+
+def raise_some(errors: Iterator[InputError]) -> None:
+    """Raise some errors at once, if there are any, and tell how many more rows have one."""
+    told = list(islice(errors, MOST_TOLD))
+    more = sum(1 for _ in errors)
+    if more:
+        told.append(InputError(f"{more:,} more rows like these", file=told[0].file))
+    raise_all(told)
+
+
+class Mistakes:
+    """Collects what is wrong with several columns, to tell all of it at once."""
+
+    def __init__(self) -> None:
+        self._errors: list[InputError] = []
+
+    def of(self, read: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function reads; None if it finds mistakes."""
+        try:
+            return read(*arguments)
+        except InputError as error:
+            self._errors += error.errors
+            return None
+
+    def tell(self) -> None:
+        """Raise what was collected, if anything was."""
+        raise_all(self._errors)

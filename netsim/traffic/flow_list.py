@@ -30,7 +30,16 @@ from netsim.limits import CLASSES, HORIZON_PS
 from netsim.model.checks import CLASSES_HINT, HORIZON, no_class
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
-from netsim.traffic._rows import Cells, Rows, each, fail_at, integers, read_csv
+from netsim.traffic._rows import (
+    Cells,
+    Mistakes,
+    Rows,
+    each,
+    fail_at,
+    integers,
+    raise_some,
+    read_csv,
+)
 from netsim.units import parse_bytes, parse_time_ps, shortened, written
 
 PARAMS = [Param("file", "file", REQUIRED, "the list, a .csv or a .parquet file")]
@@ -50,12 +59,17 @@ def flows(
     path = user_path(params["file"], context.directory)
     table = _read_parquet(path, context) if path.suffix == ".parquet" else read_csv(path)
     _check_columns(table)
-    src, dst = (_hosts(table, name, network.n_hosts) for name in ("src", "dst"))
-    fail_at(table, src == dst, lambda row: f"host {src[row]} sends to itself")
-    cls = _classes(table, context.n_classes) if "class" in table.columns else 0
-    result = FlowTable(src, dst, _sizes(table), _starts(table), cls=cls)
-    if "after" in table.columns:
-        result.set_dependencies(_after(table))
+    mistakes = Mistakes()
+    src, dst = (mistakes.of(_hosts, table, name, network.n_hosts) for name in ("src", "dst"))
+    if src is not None and dst is not None:
+        mistakes.of(fail_at, table, src == dst, lambda row: f"host {src[row]} sends to itself")
+    cls = mistakes.of(_classes, table, context.n_classes) if "class" in table.columns else 0
+    sizes, starts = mistakes.of(_sizes, table), mistakes.of(_starts, table)
+    after = mistakes.of(_after, table) if "after" in table.columns else None
+    mistakes.tell()
+    result = FlowTable(src, dst, sizes, starts, cls=cls)
+    if after is not None:
+        result.set_dependencies(after)
     return result
 
 
@@ -72,9 +86,11 @@ def _hosts(table: Rows, name: str, n_hosts: int) -> NDArray[np.int64]:
 def _classes(table: Rows, n_classes: int | None) -> NDArray[np.int64]:
     classes = integers(table, "class")
     known = CLASSES if n_classes is None else n_classes
-    for row in np.flatnonzero((classes < 0) | (classes >= known))[:1].tolist():
-        error = table.error(row, no_class(int(classes[row]), known))
-        raise InputError(error.message, file=error.file, key=error.key, hint=CLASSES_HINT)
+    errors = (
+        table.error(row, no_class(int(classes[row]), known))
+        for row in np.flatnonzero((classes < 0) | (classes >= known)).tolist()
+    )
+    raise_some(InputError(e.message, file=e.file, key=e.key, hint=CLASSES_HINT) for e in errors)
     return classes
 
 
@@ -193,8 +209,10 @@ def _after(table: Rows) -> list[list[int]]:
         return [cell] if isinstance(cell, int) else [int(flow) for flow in cell]
 
     after = each(table, "after", flows_of)
-    for row, flows_before in enumerate(after):
-        for flow in flows_before:
-            if not 0 <= flow < table.n_rows:
-                raise table.error(row, f"after: flow {flow} does not exist")
+    raise_some(
+        table.error(row, f"after: flow {flow} does not exist")
+        for row, flows_before in enumerate(after)
+        for flow in flows_before
+        if not 0 <= flow < table.n_rows
+    )
     return after
