@@ -81,8 +81,8 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def require_file(path: Path) -> None:
-    """Raise InputError unless `path` is a file that can be read, and read into memory.
+def file_size(path: Path) -> int:
+    """Bytes of a file. Raises InputError unless it is a file that can be read.
 
     Pipes and devices are refused: reading one may never end.
     """
@@ -94,8 +94,14 @@ def require_file(path: Path) -> None:
         raise InputError("is a directory, not a file", file=str(path))
     if not stat.S_ISREG(status.st_mode):
         raise InputError("is a pipe or a device, not a file", file=str(path))
+    return status.st_size
+
+
+def require_file(path: Path) -> None:
+    """Raise InputError unless `path` is a file that can be read, and read into memory."""
+    size = file_size(path)
     try:
-        require_room(IN_MEMORY * status.st_size, what=f"{status.st_size:,} bytes of text")
+        require_room(IN_MEMORY * size, what=f"{size:,} bytes of text")
     except InputError as error:
         raise error.at(file=str(path)) from None
 

@@ -12,7 +12,6 @@ are those of `protos/perfetto/trace/trace_packet.proto` and of `track_event/` be
 from __future__ import annotations
 
 import heapq
-import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.errors import InputError
 from netsim.plots.timeline_bars import LOWER, PLACES, Timeline, View, rank_name, timeline_of
+from netsim.writing import replacing_file
 
 if TYPE_CHECKING:
     from netsim.results import Result
@@ -61,16 +61,12 @@ def write_trace(results: Sequence[Result], view: View, path: Path) -> Path:
     Raises InputError as `timeline_of` does, or if the file cannot be written.
     """
     found = timeline_of(results, view)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with scratch.open("wb") as file:
+        with replacing_file(path) as file:
             for packet in _packets(found, view.path):
                 file.write(packet)
-        os.replace(scratch, path)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from error
-    finally:
-        scratch.unlink(missing_ok=True)
     return path
 
 

@@ -8,6 +8,7 @@ in `netsim/job/paper.csv`, and in that file where nothing but a simulation gives
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from netsim.errors import InputError
 from netsim.plots.style import save
 from netsim.units import format_number
+from netsim.writing import write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -150,7 +152,8 @@ def write(made: Reproduced, directory: Path, name: str) -> list[Path]:
 
 
 def _write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    write_text(path, text.getvalue())

@@ -5,13 +5,13 @@ Figures are made without pyplot: no window, no global state, and nothing to be c
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.errors import InputError
+from netsim.writing import replacing_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -196,12 +196,9 @@ def save(figure: Figure, path: Path) -> Path:
         raise InputError(
             f'"{path.suffix}" is no format for figures', file=str(path), hint="use .png"
         )
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        figure.savefig(scratch, format=ending, dpi=150)
-        os.replace(scratch, path)
+        with replacing_file(path) as file:
+            figure.savefig(file, format=ending, dpi=150)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from error
-    finally:
-        scratch.unlink(missing_ok=True)
     return path

@@ -19,6 +19,7 @@ from netsim.cli.progress import format_duration
 from netsim.errors import InputError
 from netsim.model.clos import most_hosts
 from netsim.units import format_bytes, format_number, parse_bytes
+from netsim.writing import write_text
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
@@ -206,7 +207,7 @@ def case_point(case: Case, directory: Path) -> Point:
         size=case.size,
     )
     path = directory / "bench.toml"
-    path.write_text(text, "utf-8")
+    write_text(path, text)
     (point,) = Experiment.load(path, []).points()
     return point
 

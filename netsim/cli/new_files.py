@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from netsim.errors import InputError
+from netsim.writing import write_new
 
 NEXT = """\
 Wrote {plugin}, {test} and {experiment}. They work as they are; next:
@@ -54,7 +55,10 @@ def new_command(
     def command(name: str, directory: Path) -> None:
         paths = written_files(f"my_{kind}", name, directory)
         for path, text in paths.items():
-            path.write_text(text, "utf-8")
+            try:
+                write_new(path, text)
+            except OSError as error:
+                raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from None
         plugin, test, experiment = (os.path.relpath(path) for path in paths)
         names = {"kind": kind, "plugin": plugin, "test": test, "experiment": experiment}
         guide = files(package) / "README.md"
@@ -80,7 +84,7 @@ def written_files(word: str, name: str, directory: Path) -> dict[Path, str]:
         text = (scaffold / template).read_text("utf-8")
         texts[directory / template.replace(word, name)] = text.replace(word, name)
     for path in texts:
-        if path.exists():
+        if os.path.lexists(path):
             raise InputError("exists already", file=str(path), hint="choose another name")
     if find_spec(name) is not None:
         raise InputError(

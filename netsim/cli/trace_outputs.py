@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from netsim.errors import InputError
+from netsim.writing import replacing_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,14 +28,18 @@ def write_tables(name: str, table: pl.DataFrame, csv: Path | None, parquet: Path
     from netsim.results.files import write_table
 
     if csv:
-        _write(csv, lambda: table.write_csv(csv))
+        with _told(csv), replacing_file(csv) as file:
+            table.write_csv(file)
     if parquet:
         columns = {column.name: column.to_arrow() for column in table}
-        _write(parquet, lambda: write_table(parquet, name, columns))
+        with _told(parquet):
+            write_table(parquet, name, columns)
 
 
-def _write(path: Path, write: Callable[[], Any]) -> None:
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Tell whoever asked for a file that it cannot be written."""
     try:
-        write()
+        yield
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from None

@@ -10,6 +10,7 @@ from pathlib import Path
 from netsim.errors import InputError
 from netsim.inputs import ROOM_IN_NAME, path_problem
 from netsim.results import files
+from netsim.results.ownership import foreign_entry, is_our_sweep
 from netsim.results.read import Result, is_sweep, recorded_complete
 from netsim.results.replace import real, recover
 from netsim.units import written
@@ -24,24 +25,27 @@ def check_destination(directory: Path, *, sweep: bool = False) -> None:
     """Raise InputError unless a result (or a sweep of them) may be written to `directory`.
 
     To be called before a run, so that a long one does not end with nowhere to put its result. What
-    netsim did not write is never replaced, nor a whole sweep by a single result or the reverse.
+    netsim did not write is never replaced, nor a whole sweep by a single result or the reverse. A
+    link that the user chose has been followed (`real`); any other is refused.
     """
     _check_name(directory)
+    if directory.is_symlink():
+        raise InputError(f"{directory} is a link, not a directory for results", hint=ELSEWHERE)
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory} is a file, not a directory for results")
     try:
-        names = sorted(path.name for path in directory.iterdir()) if directory.exists() else []
+        ours = is_our_sweep(directory)
+        foreign = foreign_entry(directory) if directory.exists() and not ours else None
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {error.strerror}") from error
     _check_writable(directory.parent)
-    if files.SWEEP in names:
+    if ours:
         if not sweep:
             raise InputError(f"{directory} holds the results of a sweep", hint=ELSEWHERE)
         _check_writable(directory)
         return
-    foreign = [name for name in names if not files.is_ours(name)]
     if foreign:
-        message = f"{directory} holds what is not a result of netsim ({foreign[0]})"
+        message = f"{directory} holds what is not a result of netsim ({foreign})"
         raise InputError(message, hint=ELSEWHERE)
     if sweep and holds_complete(directory):
         message = f"{directory} holds the complete result of a single run"
@@ -73,8 +77,8 @@ def check_folders(folders: Sequence[Path], inputs: Sequence[Path]) -> None:
     for folder in folders:
         _check_name(folder)
         for one in (folder, partial_directory(folder)):
-            if one.exists():
-                check_destination(real(one))
+            if os.path.lexists(one):
+                check_destination(one)
     replaced = {real(folder) for folder in folders}
     for file in dict.fromkeys(inputs):
         if replaced & set(real(file).parents):
@@ -92,6 +96,21 @@ def partial_directory(directory: Path) -> Path:
 def directory_of_partial(directory: Path) -> Path:
     """Where a run whose result is to be in `directory` has what it leaves until it is done."""
     return partial_directory(directory) if holds_complete(directory) else directory
+
+
+def previous_directory(directory: Path) -> Path:
+    """Where the result in `directory` goes when that of other code takes its place."""
+    return directory.with_name(f"{directory.name}.previous")
+
+
+def other_result(directory: Path, fingerprint: str) -> Result | None:
+    """The complete result in `directory` if it is one of another experiment or of other code."""
+    try:
+        result = Result(directory)
+    except InputError:
+        return None
+    same = result.experiment.get("fingerprint") == fingerprint
+    return result if result.complete and not same else None
 
 
 def holds_complete(directory: Path) -> bool:
@@ -148,9 +167,15 @@ def prepare_sweep(directory: Path, names: Sequence[str]) -> list[str]:
                 path.unlink()
         directory.mkdir(exist_ok=True)
         recover(directory)
-        for path in directory.glob(f".{files.SWEEP}.*.tmp"):
-            path.unlink()
-        moved = _move_away(directory, {*names, *(partial_directory(Path(n)).name for n in names)})
+        if (directory / EARLIER).is_symlink():
+            raise InputError(f"{directory / EARLIER} is a link", hint=ELSEWHERE)
+        files.remove_left_over(directory, files.SWEEP)
+        beside = [
+            place(Path(name)).name
+            for name in names
+            for place in (partial_directory, previous_directory)
+        ]
+        moved = _move_away(directory, {*names, *beside})
         for name in names:
             if not (directory / name).exists() and holds_complete(directory / EARLIER / name):
                 (directory / EARLIER / name).rename(directory / name)
@@ -167,8 +192,8 @@ def _move_away(directory: Path, wanted: set[str]) -> list[str]:
         if folder.name in wanted or folder.is_symlink() or not _is_point(folder):
             continue
         there = directory / EARLIER / folder.name
-        if there.exists():
-            if holds_complete(there) and not holds_complete(folder):
+        if os.path.lexists(there):
+            if not _is_point(there) or (holds_complete(there) and not holds_complete(folder)):
                 continue
             shutil.rmtree(there)
         there.parent.mkdir(exist_ok=True)
@@ -180,18 +205,14 @@ def _move_away(directory: Path, wanted: set[str]) -> list[str]:
 def _is_point(folder: Path) -> bool:
     """Whether a folder holds a point of a sweep, and nothing that netsim did not write."""
     try:
-        return bool(Result(folder).experiment["axes"]) and _holds_only_ours(folder)
+        return bool(Result(folder).experiment["axes"]) and foreign_entry(folder) is None
     except InputError:
         return False
-
-
-def _holds_only_ours(folder: Path) -> bool:
-    return all(files.is_ours(path.name) for path in folder.iterdir())
 
 
 def remove_partial(directory: Path) -> None:
     """Remove what was left of a run beside `directory`, now that it has a complete result."""
     beside = partial_directory(directory)
     left = recorded_complete(beside) is False or (beside / files.CHECKPOINT).exists()
-    if left and _holds_only_ours(beside):
+    if left and not beside.is_symlink() and foreign_entry(beside) is None:
         shutil.rmtree(beside, ignore_errors=True)

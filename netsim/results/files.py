@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.results.columns import describe
+from netsim.writing import is_plain_file, replacing_file, sync, write_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,10 +43,10 @@ PICTURES = (
     *("fct.png", "slowdown.png", "links.png", "timeline.png", "series.png"),
     *("load.png", "transports.png", "serving.png", "goodput.png"),
 )
-OTHERS = re.compile(
-    r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png"
-    r"|\.(sweep\.parquet|checkpoint\.netsim)\.[0-9]+\.tmp"  # left by a run that was killed
-)
+OTHERS = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png")
+LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.tmp")
+"""Names of files that a run was about to write when it was killed."""
+
 SINGLE = frozenset(
     (
         *(FLOWS, LEGS, LINKS, TASKS, OPERATIONS, FAULTS, SLOTS, SERIES, LOG),
@@ -57,7 +58,18 @@ SINGLE = frozenset(
 
 def is_ours(name: str) -> bool:
     """Is a file of that name in the directory of a result one that netsim writes there?"""
+    if left := LEFT_OVER.fullmatch(name):
+        name = left[1]
+        return name == SWEEP or is_ours(name)
     return name in SINGLE or OTHERS.fullmatch(name) is not None
+
+
+def remove_left_over(directory: Path, name: str) -> None:
+    """Remove what killed runs have left of a file called `name`. Raises OSError."""
+    for path in directory.iterdir():
+        left = LEFT_OVER.fullmatch(path.name)
+        if left and left[1] == name and is_plain_file(path):
+            path.unlink()
 
 
 def plain(value: Any) -> Any:
@@ -77,7 +89,7 @@ def plain(value: Any) -> Any:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write `content` to `path`, readable, one key per line."""
-    path.write_text(json.dumps(plain(content), indent=2, ensure_ascii=False) + "\n", "utf-8")
+    write_text(path, json.dumps(plain(content), indent=2, ensure_ascii=False) + "\n")
 
 
 def write_table(path: Path, table: str, columns: Mapping[str, Any]) -> None:
@@ -96,7 +108,8 @@ def write_table(path: Path, table: str, columns: Mapping[str, Any]) -> None:
         fields.append(pa.field(name, array.type, metadata=metadata))
         arrays.append(array)
     schema = pa.schema(fields, metadata={"netsim.table": table})
-    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), path, compression="zstd")
+    with replacing_file(path) as file:
+        pq.write_table(pa.Table.from_arrays(arrays, schema=schema), file, compression="zstd")
 
 
 def _array(values: Any, null_below_zero: bool) -> pa.Array:
@@ -120,19 +133,15 @@ def _array(values: Any, null_below_zero: bool) -> pa.Array:
 
 def take_over(path: Path, there: Path) -> None:
     """Have the file `path`, if there is one, in another directory as well."""
-    try:
-        os.link(path, there)
-    except FileNotFoundError:
+    if not is_plain_file(path):
         return
+    try:
+        os.link(path, there, follow_symlinks=False)
     except OSError:  # a file system without links
-        shutil.copyfile(path, there)
+        shutil.copyfile(path, there, follow_symlinks=False)
 
 
-def sync(directory: Path) -> None:
+def sync_all(directory: Path) -> None:
     """Bring the files of `directory` to the disk, so that a rename never shows half of one."""
     for path in directory.iterdir():
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(path)

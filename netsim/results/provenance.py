@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -21,11 +21,14 @@ from netsim.errors import InputError
 from netsim.plugins import files as plugin_files
 from netsim.plugins.calls import call
 from netsim.results.files import plain
+from netsim.results.git import commits
 from netsim.version import __version__
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.plugins.registry import Plugin
+
+PACKAGE = Path(__file__).resolve().parent.parent
 
 LIBRARIES = ("numba", "llvmlite", "numpy")
 """Libraries that can change a result."""
@@ -49,23 +52,36 @@ class Origin:
     hashes of code and of files. `fingerprint` is the hash of that. `plugins` describes each plugin
     as `experiment.json` does: kind, name, file, sha256 of the file, and for one that does not come
     with netsim its `sources`, by path relative to the plugin's folder. `inputs` are all files that
-    were read for the point.
+    were read for the point. `git` tells which commits its code is from, in no way part of the
+    fingerprint.
     """
 
     fingerprint: str
     made_of: dict[str, Any]
     plugins: tuple[dict[str, Any], ...]
     inputs: tuple[Path, ...]
+    git: tuple[dict[str, Any], ...]
+
+    def changed_since(self, earlier: Mapping[str, Any]) -> str:
+        """What is not as it was in the `experiment.json` of another fingerprint, in words."""
+        before = [_identity(plugin) for plugin in earlier["plugins"]]
+        changed = [one for one in self.plugins if _identity(one) not in before]
+        if changed:
+            return ", ".join(f"{one['kind']} {one['name']}" for one in changed)
+        if plain(_decisive(earlier["resolved"])) != self.made_of["experiment"]:
+            return "the experiment"
+        return "netsim, a library or a file that is read"
 
 
 def origins(points: Sequence[Point]) -> list[Origin]:
     """The origin of each point; each file is read once."""
     read = cache(_sha256)
     sources = cache(_Sources)
-    return [_origin(point, sources, read) for point in points]
+    known = cache(lambda files: tuple(commits(files)))
+    return [_origin(point, sources, read, known) for point in points]
 
 
-def _origin(point: Point, sources: Any, read: Any) -> Origin:
+def _origin(point: Point, sources: Any, read: Any, known: Any) -> Origin:
     plugins = [sources(use.plugin.path) for use in point.uses]
     described = tuple(
         _describe(use.plugin, source) for use, source in zip(point.uses, plugins, strict=True)
@@ -86,23 +102,40 @@ def _origin(point: Point, sources: Any, read: Any) -> Origin:
     text = json.dumps(made_of, sort_keys=True)
     files = [Path(point.file), *data, *(path for source in plugins for path in source.hashes)]
     fingerprint = hashlib.sha256(text.encode()).hexdigest()
-    return Origin(fingerprint, made_of, described, tuple(files))
+    code = [Path(point.file), *(path for source in plugins for path in source.hashes)]
+    return Origin(fingerprint, made_of, described, tuple(files), known(_committed(code)))
+
+
+def _committed(code: Iterable[Path]) -> tuple[Path, ...]:
+    """Files that a commit can be told of: the given ones, and netsim's own if it runs from a tree.
+
+    What is installed is in no repository, even if that of a project is around it.
+    """
+    if (PACKAGE.parent / ".git").exists():
+        own = {path: path.relative_to(PACKAGE).as_posix() for path in _package()}
+        return (*code, *(path for path, place in own.items() if decides(place)))
+    return tuple(path for path in code if not path.resolve().is_relative_to(PACKAGE))
+
+
+@cache
+def _package() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
 
 
 def _decisive(resolved: dict[str, Any]) -> dict[str, Any]:
     """The values of an experiment that a result depends on."""
     kept = {k: v for k, v in resolved.items() if k not in ("name", "description", "outputs")}
-    links = resolved.get("outputs", {}).get("links", True)
+    outputs = resolved.get("outputs")
+    links = outputs.get("links", True) if isinstance(outputs, dict) else True
     return {**kept, "links": links}
 
 
 @cache
 def package_hash() -> str:
     """SHA-256 over the files of netsim that decide a result, as they are when first asked for."""
-    root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256(__version__.encode())
-    for path in sorted(root.rglob("*.py")):
-        place = path.relative_to(root).as_posix()
+    for path in _package():
+        place = path.relative_to(PACKAGE).as_posix()
         if decides(place):
             digest.update(f"{place} {_sha256(path)}\n".encode())
     return digest.hexdigest()
@@ -144,6 +177,11 @@ def _describe(plugin: Plugin, source: _Sources) -> dict[str, Any]:
     if not is_built_in(plugin):
         described["sources"] = source.texts()
     return described
+
+
+def _identity(plugin: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What of the description of a plugin says which code it is."""
+    return tuple(plugin.get(key) for key in ("kind", "name", "sha256", "sources"))
 
 
 def is_built_in(plugin: Plugin) -> bool:

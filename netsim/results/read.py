@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
-from netsim.inputs import is_file, path_problem
+from netsim.inputs import file_size, is_file, path_problem, read_bytes
 from netsim.results import files
 from netsim.results.columns import COLUMNS
 from netsim.units import written
@@ -321,9 +321,7 @@ def _recover(path: Path) -> None:
 def _read_json(path: Path, keys: Mapping[str, type]) -> dict[str, Any]:
     """A JSON object that has `keys`, each of its type."""
     try:
-        content = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
+        content = json.loads(read_bytes(path))
     except (ValueError, RecursionError) as error:  # a UnicodeDecodeError is a ValueError
         raise InputError("is not JSON", file=str(path), hint=DAMAGED) from error
     if not isinstance(content, dict):
@@ -339,6 +337,7 @@ def _read_table(path: Path, name: str) -> pl.DataFrame:
     """A table with all its columns, numbers where there should be."""
     import polars as pl
 
+    file_size(path)
     try:
         table = pl.read_parquet(path)
     except OSError as error:

@@ -11,6 +11,7 @@ import fcntl
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,11 @@ from pathlib import Path
 
 from netsim.errors import InputError
 from netsim.results import files
+from netsim.results.ownership import is_left_over
+from netsim.writing import umask
+
+MOST_DIGITS = 20
+"""Of the number of a process."""
 
 _LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.(tmp|old)")
 
@@ -28,8 +34,11 @@ def real(directory: Path | str) -> Path:
 
 
 @contextmanager
-def replacing(directory: Path) -> Iterator[Path]:
-    """A scratch directory that takes the place of `directory` when the block ends well."""
+def replacing(directory: Path, previous: Path | None = None) -> Iterator[Path]:
+    """A scratch directory that takes the place of `directory` when the block ends well.
+
+    What was there takes the place of `previous`, if that is given.
+    """
     parent = directory.parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -38,16 +47,16 @@ def replacing(directory: Path) -> Iterator[Path]:
         raise InputError(f"cannot write to {parent}: {error.strerror}") from error
     try:
         yield scratch
-        files.sync(scratch)
-        scratch.chmod(0o777 & ~_umask())  # mkdtemp makes it private
-        _swap(scratch, directory)
+        files.sync_all(scratch)
+        scratch.chmod(0o777 & ~umask())  # mkdtemp makes it private
+        _swap(scratch, directory, previous)
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _swap(scratch: Path, directory: Path) -> None:
+def _swap(scratch: Path, directory: Path, previous: Path | None) -> None:
     """Put `scratch` in the place of `directory`; what was there is back if that fails."""
     if not directory.exists():
         scratch.rename(directory)
@@ -59,14 +68,12 @@ def _swap(scratch: Path, directory: Path) -> None:
     except OSError:
         old.rename(directory)
         raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _umask() -> int:
-    """The process's umask, which can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    if previous is None:
+        shutil.rmtree(old, ignore_errors=True)
+        return
+    if previous.exists():
+        shutil.rmtree(previous)
+    old.rename(previous)
 
 
 def recover(parent: Path, name: str | None = None) -> None:
@@ -79,19 +86,17 @@ def recover(parent: Path, name: str | None = None) -> None:
     except OSError:
         return
     found = [(entry, match) for entry in entries if (match := _LEFT_OVER.fullmatch(entry.name))]
-    mine = [
-        (entry, match[1]) for entry, match in found if name in (None, match[1]) and _is_ours(entry)
-    ]
-    for entry, target in mine:
-        if entry.suffix == ".old" and not (parent / target).exists():
+    mine = {
+        entry: match[1]
+        for entry, match in found
+        if name in (None, match[1]) and is_left_over(entry)
+    }
+    for entry, target in mine.items():
+        if entry.suffix == ".old" and not os.path.lexists(parent / target):
             new = entry.with_suffix(".tmp")  # whole: it was about to take the name
-            (new if new.exists() else entry).rename(parent / target)
-    for entry, _ in mine:
+            (new if new in mine else entry).rename(parent / target)
+    for entry in mine:
         shutil.rmtree(entry, ignore_errors=True)
-
-
-def _is_ours(entry: Path) -> bool:
-    return entry.is_dir() and all(files.is_ours(path.name) for path in entry.iterdir())
 
 
 @contextmanager
@@ -104,9 +109,9 @@ def exclusive(directory: Path) -> Iterator[None]:
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         descriptor = _locked(lock)
-    except BlockingIOError:
+    except _HeldError as error:
         raise InputError(
-            f"{directory} is being written by {_holder(lock)}",
+            f"{directory} is being written by {error}",
             hint="wait until it is done, or choose another directory with --out",
         ) from None
     except OSError as error:
@@ -118,20 +123,54 @@ def exclusive(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+class _HeldError(Exception):
+    """Another process has the lock; says which."""
+
+
 def _locked(lock: Path) -> int:
-    """A descriptor of the file `lock`, locked; another process may just be removing the file."""
+    """A descriptor of the file `lock`, locked; another process may just be removing the file.
+
+    Raises InputError if what is there is not a lock: a link, or somebody's file.
+    """
     while True:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
-            _lock(descriptor)
-            if lock.exists() and os.path.samestat(os.fstat(descriptor), os.stat(lock)):
+            descriptor = os.open(lock, flags, 0o666)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+                raise _no_lock(lock) from None
+            raise
+        try:
+            holder = _holder(lock, descriptor)
+            try:
+                _lock(descriptor)
+            except BlockingIOError:
+                raise _HeldError(holder) from None
+            if lock.exists() and os.path.samestat(os.fstat(descriptor), lock.lstat()):
                 os.ftruncate(descriptor, 0)
-                os.write(descriptor, str(os.getpid()).encode())
+                os.pwrite(descriptor, str(os.getpid()).encode(), 0)
                 return descriptor
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _no_lock(lock: Path) -> InputError:
+    return InputError(f"{lock} is not a lock of netsim", hint="remove it, or choose another --out")
+
+
+def _holder(lock: Path, descriptor: int) -> str:
+    """Who has a lock, by what is in its file. Raises InputError if that is not a lock's."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        raise _no_lock(lock)
+    content = os.pread(descriptor, MOST_DIGITS + 1, 0)
+    if content == b"":
+        return "another run"
+    if len(content) > MOST_DIGITS or not content.isdigit():
+        raise _no_lock(lock)
+    return f"process {int(content)}"
 
 
 def _lock(descriptor: int) -> None:
@@ -141,10 +180,3 @@ def _lock(descriptor: int) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
             raise
-
-
-def _holder(lock: Path) -> str:
-    try:
-        return f"process {int(lock.read_text('ascii'))}"
-    except (OSError, ValueError):
-        return "another run"

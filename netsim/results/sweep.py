@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,10 +119,8 @@ def write_sweep(directory: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
         values = [row.get(column.name) for row in rows]
         columns[column.name] = pa.array(values, _dtype(column))
     path = directory / files.SWEEP
-    scratch = directory / f".{files.SWEEP}.{os.getpid()}.tmp"
     try:
-        files.write_table(scratch, "sweep", columns)
-        os.replace(scratch, path)
+        files.write_table(path, "sweep", columns)
     except OSError as error:
         raise InputError(f"cannot write to {path}: {error.strerror or error}") from error
     return path

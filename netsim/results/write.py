@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Sequence
 from importlib import metadata
@@ -11,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 from netsim.results import files
 from netsim.results.destination import (
     check_destination,
-    directory_of_partial,
+    holds_complete,
+    other_result,
+    partial_directory,
+    previous_directory,
     remove_partial,
 )
 from netsim.results.provenance import LIBRARIES, Origin, origins
@@ -37,7 +41,8 @@ def write_result(
     reader sees the earlier result or the new one, never a mixture. A partial result (of a run that
     was interrupted, or ended with flows missing) is written in the same way, with
     ``"complete": false`` in ``summary.json``; where a complete one is, it goes to a directory
-    beside that, with ".partial" after its name.
+    beside that, with ".partial" after its name. A complete result of another experiment or other
+    code that is replaced stays beside the new one, with ".previous" after its name.
 
     `origin` is what the point was made of when the run began, for the reader and for later runs.
     Of what is in the directory, the files named by `keep` stay there.
@@ -46,11 +51,16 @@ def write_result(
     cannot be written.
     """
     directory = Path(directory)
-    if not result.complete:
-        directory = directory_of_partial(directory)
-    check_destination(directory)
+    partial = not result.complete and holds_complete(directory)
+    if partial:
+        directory = partial_directory(directory)
+    place = real(directory.parent) / directory.name if partial else real(directory)
+    check_destination(place)
     origin = origin or origins([point])[0]
-    with replacing(real(directory)) as scratch:
+    old = previous_directory(place) if other_result(place, origin.fingerprint) else None
+    if old is not None and os.path.lexists(old):
+        check_destination(old)
+    with replacing(place, old) as scratch:
         files.write_table(scratch / files.FLOWS, "flows", result.flows)
         if point.outputs.links:
             files.write_table(scratch / files.LINKS, "links", result.links)
@@ -75,7 +85,7 @@ def write_result(
         files.write_json(scratch / files.SUMMARY, summary_of(result))
         files.write_json(scratch / files.EXPERIMENT, _experiment(point, result, origin))
         for name in keep:
-            files.take_over(real(directory) / name, scratch / name)
+            files.take_over(place / name, scratch / name)
     if result.complete:
         remove_partial(directory)
     return directory
@@ -104,6 +114,7 @@ def _experiment(point: Point, result: RunResult, origin: Origin) -> dict[str, An
         "seed": point.seed,
         "hash": result.hash,
         "versions": versions(),
+        "git": list(origin.git),
         "fingerprint": origin.fingerprint,
         "plugins": list(origin.plugins),
         "directory": str(point.directory),

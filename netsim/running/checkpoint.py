@@ -17,11 +17,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import struct
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +27,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.inputs import unreadable
+from netsim.inputs import file_size, unreadable
 from netsim.version import __version__
+from netsim.writing import replacing_file
 
 if TYPE_CHECKING:
     from netsim.engine.snapshot import Snapshot
@@ -109,33 +108,13 @@ def write(path: Path, standing: Standing, snapshot: Snapshot) -> int:
     parts: list[Any] = [MAGIC, LENGTH.pack(len(text)), text]
     parts += [one.raw.data for one in snapshot.values()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with scratch.open("wb") as file:
-            hashed = hashlib.sha256()
-            for part in parts:
-                hashed.update(part)
-                file.write(part)
-            file.write(hashed.digest())
-            file.flush()
-            os.fsync(file.fileno())
-            size = file.tell()
-        scratch.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            scratch.unlink(missing_ok=True)
-        raise
-    _sync(path.parent)
-    return size
-
-
-def _sync(directory: Path) -> None:
-    """Bring the names in a directory to the disk."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with replacing_file(path, durable=True) as file:
+        hashed = hashlib.sha256()
+        for part in parts:
+            hashed.update(part)
+            file.write(part)
+        file.write(hashed.digest())
+        return file.tell()
 
 
 def read(path: Path) -> Checkpoint:
@@ -144,7 +123,7 @@ def read(path: Path) -> Checkpoint:
     Raises InputError unless it is whole, and one that this version and this machine can read.
     """
     try:
-        content = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
+        content = np.memmap(path, np.uint8, "r") if file_size(path) else np.zeros(0, np.uint8)
     except OSError as error:
         raise unreadable(path, error) from None
     try:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import chdir, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
-from netsim.inputs import path_problem
+from netsim.inputs import path_problem, read_bytes
 from netsim.plugins import files as plugin_files
 from netsim.results import files, is_sweep, load_sweep
 from netsim.results.read import DAMAGED, recorded_complete
@@ -92,15 +93,13 @@ def start_of(directory: Path) -> Start:
     if problem := path_problem(str(directory)):
         raise InputError(f"{written(str(directory))} {problem}")
     path = directory / files.RUN
+    if not os.path.lexists(path):
+        raise _nothing_to_resume(directory)
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = json.loads(read_bytes(path))
         if content.pop("format") != FORMAT:
             raise InputError("is of another version of netsim", file=str(path), hint=ANEW)
         return Start(**content)
-    except FileNotFoundError:
-        raise _nothing_to_resume(directory) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
     except (ValueError, TypeError, AttributeError, KeyError):
         raise InputError("is not what netsim writes", file=str(path), hint=DAMAGED) from None
 

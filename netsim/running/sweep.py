@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +27,9 @@ from netsim.results.destination import (
     directory_of_partial,
     done_result,
     found_result,
+    other_result,
     prepare_sweep,
+    previous_directory,
     recover_single,
 )
 from netsim.results.provenance import Origin, origins
@@ -172,6 +176,8 @@ def run_points(
             recover_single(place)
         elif table.moved:
             note(f"moved to {directory / EARLIER}, not in this sweep: {', '.join(table.moved)}")
+        for text in _replaced(runs, directory):
+            note(text)
         done = True
         for run in runs:
             outcome = None if again else run.kept()
@@ -207,7 +213,22 @@ def _planned(points: Sequence[Point], place: Path) -> list[_Run]:
     made_of = origins(points)
     check_destination(place, sweep=sweep)
     check_folders(folders, [file for origin in made_of for file in origin.inputs])
+    for folder, origin in zip(folders, made_of, strict=True):
+        if other_result(folder, origin.fingerprint) and os.path.lexists(previous_directory(folder)):
+            check_destination(previous_directory(folder))
     return [_Run(*parts) for parts in zip(points, folders, made_of, strict=True)]
+
+
+def _replaced(runs: Sequence[_Run], directory: Path) -> Iterator[str]:
+    """What is told of complete results that those of other code or values will replace."""
+    found = defaultdict(list)
+    for run in runs:
+        if (old := other_result(run.folder, run.origin.fingerprint)) is not None:
+            found[run.origin.changed_since(old.experiment)].append(run)
+    for what, changed in found.items():
+        place = previous_directory(directory if len(runs) == 1 else directory / "POINT")
+        count = f" of {len(changed)} points" if len(runs) > 1 else ""
+        yield f"changed: {what}; the old result{count} will be in {place}"
 
 
 def refuse_what_does_not_fit(point: Point) -> Estimate:
@@ -241,8 +262,8 @@ class _Run:
         point, folder = self.point, directory_of_partial(self.folder)
         every_s = wanted.start.checkpoint_s if wanted.start else None
         keeper = Keeper(point.name, folder / files.CHECKPOINT, self.origin.made_of, every_s)
-        for left in folder.glob(f".{files.CHECKPOINT}.*.tmp"):
-            left.unlink()
+        if folder.is_dir():
+            files.remove_left_over(folder, files.CHECKPOINT)
         if again or not keeper.path.exists():
             return keeper
         try:

@@ -19,6 +19,7 @@ from netsim.plugins import registry
 from netsim.results import Result
 from netsim.results.files import EXPERIMENT
 from netsim.results.provenance import origins
+from netsim.writing import write_text
 
 KEPT = "netsim-kept-"
 """Begins the name of the directory into which sources that a result keeps are written."""
@@ -101,7 +102,7 @@ def _with_kept_sources(result: Result, tree: dict[str, Any]) -> dict[str, Any] |
                     f'"{path}" is not beside {name}', file=str(result.path / EXPERIMENT)
                 )
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, "utf-8")
+            write_text(target, text)
         files[name] = str(folder / kept[name]["file"])
 
     def renamed(value: Any, key: str = "") -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import pytest
 from test_structure import imported, modules
 
 from netsim.experiment import Experiment
+from netsim.results.git import commits
 from netsim.results.provenance import BY_USE, PRESENTATION, data_files, decides, origins
 
 ONLY_REFUSES = "lint"
@@ -61,6 +65,47 @@ def test_what_decides_and_what_does_not() -> None:
     for no in ("cli/show.py", "plots/links.py", "results/read.py", "tracing/record.py"):
         assert not decides(no), no
     assert {"netsim.running.drive", "netsim.engine.kernels.loop", "netsim.blocks.tcp"} < reached()
+
+
+def git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+def test_the_commit_of_a_repository_of_whose_programs_none_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository, beside, ran = tmp_path / "r", tmp_path / "beside", tmp_path / "ran"
+    (repository / "below").mkdir(parents=True)
+    mine, other = repository / "below" / "mine.py", repository / "other.py"
+    mine.write_text("a = 1\n")
+    git(repository, "init", "-q")
+    assert commits([mine]) == []  # of a repository without a commit there is nothing to say
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "first")
+    commit = git(repository, "rev-parse", "HEAD")
+    (repository / ".gitattributes").write_text("* filter=evil\n")
+    for key in ("core.fsmonitor", "filter.evil.clean", "core.sshCommand", "diff.external"):
+        git(repository, "config", key, f"touch {ran}; cat")
+    state = {"directory": str(repository), "commit": commit, "dirty": False, "changed": []}
+    assert commits([mine]) == [state]
+    other.write_text("")
+    mine.write_text("a = 2\n")
+    changed = {**state, "dirty": True, "changed": ["below/mine.py", "other.py"]}
+    assert commits([mine, other, tmp_path / "in none.py"]) == [changed]
+    assert not ran.exists()
+    git(repository, "pack-refs", "--all")
+    git(repository, "worktree", "add", "-q", "--detach", str(beside))
+    ran.unlink(missing_ok=True)
+    assert commits([beside / "below" / "mine.py"]) == [{**state, "directory": str(beside)}]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert commits([mine]) == [{**state, "dirty": None, "changed": None}]
+    (repository / ".git" / "HEAD").unlink()
+    os.mkfifo(repository / ".git" / "HEAD")
+    assert commits([mine]) == []
+    assert not ran.exists()
 
 
 def test_files_that_a_plugin_reads_decide(tmp_path: Path) -> None:

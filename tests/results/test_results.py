@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fakes import FakePoint, fake_result
@@ -96,15 +98,38 @@ def test_links_are_left_out_on_request(tmp_path):
         _ = result.links
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "thesis"])
-def test_what_netsim_did_not_write_is_never_replaced(tmp_path, name):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / name).mkdir()
-    with pytest.raises(InputError, match=name):
-        write_result(tmp_path / "run", FakePoint(), fake_result())
-    with pytest.raises(InputError, match=name):
-        check_destination(tmp_path / "run", sweep=True)
-    assert os.listdir(tmp_path / "run") == [name]
+def test_what_netsim_did_not_write_is_never_replaced(tmp_path):
+    """Contents tell, not names, whether in a folder of one's own or among files of a result."""
+    result = write_result(tmp_path / "result", FakePoint(), fake_result())
+    theirs = tmp_path / "theirs.parquet"
+    pq.write_table(pa.table({"thesis": [1]}), theirs)
+    plants = {
+        "notes.txt": lambda path: path.write_text("mine"),
+        "thesis": lambda path: path.mkdir(),
+        "summary.json": lambda path: path.write_text('{"complete": true}'),
+        "experiment.json": lambda path: path.write_text("[1]"),
+        "run.json": lambda path: path.write_text('{"format": 1}'),
+        "flows.parquet": lambda path: shutil.copy(theirs, path),
+        "sweep.parquet": lambda path: shutil.copy(theirs, path),
+        "links.parquet": lambda path: path.symlink_to(result / "links.parquet"),
+        "fct.png": os.mkfifo,
+        "checkpoint.netsim": lambda path: path.mkdir(),
+    }
+    for name, plant in plants.items():
+        alone, among = tmp_path / "alone" / name, tmp_path / "among" / name
+        alone.mkdir(parents=True)
+        shutil.copytree(result, among)
+        for folder in (alone, among):
+            (folder / name).unlink(missing_ok=True)
+            plant(folder / name)
+            there, before = sorted(os.listdir(folder)), (folder / name).lstat()
+            with pytest.raises(InputError, match=name):
+                write_result(folder, FakePoint(), fake_result())
+            for sweep in (False, True):
+                with pytest.raises(InputError, match=name):
+                    check_destination(folder, sweep=sweep)
+            assert sorted(os.listdir(folder)) == there
+            assert os.path.samestat((folder / name).lstat(), before)
 
 
 def test_a_file_is_no_directory_for_results(tmp_path):
@@ -124,6 +149,17 @@ def test_nothing_is_left_behind_when_writing_fails(tmp_path, monkeypatch):
         write_result(tmp_path / "run", FakePoint(), fake_result(6))
     assert len(load(tmp_path / "run").flows) == 4
     assert os.listdir(tmp_path) == ["run"]
+
+
+@pytest.mark.parametrize("name", ["summary.json", "experiment.json", "flows.parquet"])
+def test_pipes_and_directories_in_a_result_are_named(tmp_path, name):
+    """One message each; reading a pipe would never end."""
+    for make in (os.mkfifo, os.mkdir):
+        directory = write_result(tmp_path / make.__name__, FakePoint(), fake_result())
+        (directory / name).unlink()
+        make(directory / name)
+        with pytest.raises(InputError, match=name):
+            _ = load(directory).flows
 
 
 def test_loading_what_is_not_there(tmp_path):

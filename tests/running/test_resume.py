@@ -16,7 +16,7 @@ from fakes import FakePoint, fake_result
 from netsim import InputError, load, run_experiment
 from netsim.cli import app
 from netsim.plugins import registry
-from netsim.results import write_result
+from netsim.results import write_result, write_sweep
 from netsim.results.replace import exclusive
 
 EXPERIMENT = """
@@ -126,8 +126,16 @@ class TestKept:
         traffic = ("--set", "traffic={kind='./mine.py'}")
         assert run(*traffic) == (0, [1, 2, 3])
         assert run(*traffic) == (0, [])
+        before = load("r/seed=1").experiment
         Path(file).write_text(Path(file).read_text() + "# a remark\n")
         assert run(*traffic) == (0, [1, 2, 3])
+        told = [line for line in run.said.splitlines() if line.startswith("changed: ")]
+        assert len(told) == 1
+        assert ("mine.py" in told[0]) == file.endswith(".py")
+        assert load("r/seed=1.previous").experiment == before
+        assert run(*traffic) == (0, [])
+        assert "changed: " not in run.said
+        assert not os.path.exists("r/earlier")
 
     def test_what_was_loaded_counts_not_what_stands_in_the_file_since(self, run, fake, monkeypatch):
         Path("mine.py").write_text(registry.find("transport", "datagram").path.read_text())
@@ -199,7 +207,7 @@ class TestNothingIsLost:
         run()
         before = load("r").table
         shutil.copy("r/sweep.parquet", "whole")
-        before.head(1).write_parquet("r/sweep.parquet")
+        write_sweep(Path("r"), before.head(1).to_dicts())
         fake.fate["seed=2"] = "impatient"
         shutil.rmtree("r/seed=3")
         assert run() == (0, [3])

@@ -1,0 +1,128 @@
+"""Files are written whole, and never through a link: whatever is asked for a file."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+from matplotlib.figure import Figure
+from test_structure import modules
+
+from netsim import InputError
+from netsim.cli.trace_outputs import write_tables
+from netsim.plots import save
+from netsim.plots.reproduced import _write_csv
+from netsim.results import write_sweep
+from netsim.results.ownership import shows
+from netsim.results.replace import exclusive
+from netsim.running import checkpoint
+from netsim.running.checkpoint import Standing
+from netsim.running.start import Start
+from netsim.writing import replacing_file, write_new
+
+TABLE = pl.DataFrame({"at_ps": [1]})
+
+
+def with_checkpoint(path: Path) -> None:
+    checkpoint.write(path, Standing("a", {}, 0, 0.0, {}, ""), {})
+    assert shows(path)
+
+
+def with_new_file(path: Path) -> None:
+    with pytest.raises(FileExistsError):
+        write_new(path, "new")
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "run.json": lambda path: Start("e.toml", [], "/", 60.0).note(path.parent),
+    "sweep.parquet": lambda path: write_sweep(path.parent, [{"point": "a"}]),
+    "checkpoint.netsim": with_checkpoint,
+    "fct.png": lambda path: save(Figure(), path),
+    "fct.svg": lambda path: save(Figure(), path),
+    "trace.csv": lambda path: write_tables("trace", TABLE, path, None),
+    "trace.parquet": lambda path: write_tables("trace", TABLE, None, path),
+    "fig5.csv": lambda path: _write_csv(path, ["a"], [[1]]),
+    "mine.py": with_new_file,
+}
+
+
+def test_a_link_in_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
+    mine = tmp_path / "thesis"
+    mine.write_text("mine")
+    for name, write in WRITERS.items():
+        for target in (mine, tmp_path / "not there"):
+            path = tmp_path / name
+            path.unlink(missing_ok=True)
+            path.symlink_to(target)
+            write(path)
+            assert path.is_symlink() == (name == "mine.py"), name
+            assert path.is_symlink() or path.stat().st_size > 0
+    assert mine.read_text() == "mine"
+    assert sorted(os.listdir(tmp_path)) == sorted(["thesis", *WRITERS])
+
+
+def test_pipes_and_directories_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/null")
+    for name in ("directory", "pipe", "device"):
+        with pytest.raises(OSError, match="it is a"), replacing_file(tmp_path / name):
+            pass
+    with pytest.raises(ZeroDivisionError), replacing_file(tmp_path / "half") as file:
+        file.write(bytes(1 // 0))
+    assert sorted(os.listdir(tmp_path)) == ["device", "directory", "pipe"]
+
+
+def test_a_lock_is_no_file_of_somebody(tmp_path: Path) -> None:
+    """Neither is what a link points to, nor what is no lock, written or removed."""
+    mine, lock = tmp_path / "thesis", tmp_path / ".r.lock"
+    mine.write_text("mine")
+    plants: list[Callable[[], object]] = [
+        lambda: lock.symlink_to(mine),
+        lambda: lock.symlink_to("not there"),
+        lambda: lock.hardlink_to(mine),
+        lambda: lock.write_text("notes"),
+        lambda: os.mkfifo(lock),
+        lock.mkdir,
+    ]
+    for plant in plants:
+        plant()
+        before = lock.lstat()
+        with pytest.raises(InputError, match=r"\.r\.lock"), exclusive(tmp_path / "r"):
+            pass
+        assert os.path.samestat(lock.lstat(), before)
+        lock.rmdir() if lock.is_dir() and not lock.is_symlink() else lock.unlink()
+    lock.write_text("123")  # of a process that was killed
+    with exclusive(tmp_path / "r"):
+        assert lock.read_text() == str(os.getpid())
+    assert os.listdir(tmp_path) == ["thesis"]
+    assert mine.read_text() == "mine"
+
+
+WRITES = ("write_text", "write_bytes", "touch", "symlink_to", "hardlink_to", "mkstemp", "O_CREAT")
+MAY_WRITE = {
+    "netsim.writing": {"mkstemp", "O_CREAT", "open"},
+    "netsim.results.replace": {"O_CREAT"},  # locks
+    "netsim.cli.streams": {"open"},  # /dev/null
+}
+
+
+def test_there_is_one_way_to_write_a_file() -> None:
+    """`netsim.writing`: nothing else opens one for writing."""
+    for module, path in modules().items():
+        if module.startswith("netsim.scaffold"):
+            continue
+        found = set()
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Attribute) and node.attr in WRITES:
+                found.add(node.attr)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("open"):
+                values = [*node.args, *(word.value for word in node.keywords)]
+                modes = [one.value for one in values if isinstance(one, ast.Constant)]
+                if any(isinstance(m, str) and len(m) < 4 and set(m) & set("wax+") for m in modes):
+                    found.add("open")
+        assert found <= MAY_WRITE.get(module, set()), module
