@@ -349,11 +349,11 @@ def test_a_full_disk_ends_no_run(runs: Runs, monkeypatch: pytest.MonkeyPatch) ->
     runs.netsim(*RUN, "1000s", stop_after=4)
     before = (Path("r") / files.CHECKPOINT).read_bytes()
 
-    def full(*_: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pathlib.Path.replace", full)
+        patch.setattr("netsim.running.checkpoint.replacing_file", full)
         _, said = runs.netsim("resume", "r", stop_after=4)
     assert "checkpoint.netsim: No space left on device; the run goes on" in said
     assert "netsim resume r goes on" in said
