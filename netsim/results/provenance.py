@@ -33,7 +33,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 LIBRARIES = ("numba", "llvmlite", "numpy")
 """Libraries that can change a result."""
 
-PRESENTATION = ("census", "cli", "conformance", "lint", "plots", "results", "scaffold", "tracing")
+PRESENTATION = ("cli", "conformance", "lint", "plots", "results", "scaffold", "tracing")
 """Folders of netsim that decide nothing: a run does not come by them, but for lint, which refuses
 transports and changes none, and for DECISIVE."""
 
