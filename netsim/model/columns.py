@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,20 +76,26 @@ def in_order(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> I
 
     Each `waiter[i]` waits for `after[i]`.
     """
+    rounds = [free for free, _ in rounds_in_order(n, waiter, after)]
+    return np.concatenate([np.zeros(0, np.int64), *rounds])
+
+
+def rounds_in_order(
+    n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]
+) -> Iterator[tuple[Ints, bool]]:
+    """As `in_order`, in rounds: whether those of a round wait for none of the same round."""
     waiting = np.bincount(waiter, minlength=n)
     released = np.asarray(waiter, np.int64)[np.argsort(after, kind="stable")]
     first = np.concatenate([[0], np.cumsum(np.bincount(after, minlength=n))])
     left, followers, begin = waiting.data, released.data, first.data
     free = np.flatnonzero(waiting == 0)
-    found = [np.zeros(0, np.int64)]
     while free.size:
         if free.size > NARROW:
-            found.append(free)
-            counts = first[free + 1] - first[free]
-            place = np.repeat(first[free] - np.cumsum(counts) + counts, counts)
-            these = released[place + np.arange(place.size)]
+            yield free, True
+            these = released[places(first, free)]
             np.subtract.at(waiting, these, 1)
-            free = np.unique(these[waiting[these] == 0])
+            free = np.sort(these[waiting[these] == 0])
+            free = free[np.diff(free, prepend=-1) > 0]
             continue
         some, gone = free.tolist(), []
         while 0 < len(some) <= NARROW:
@@ -99,6 +105,13 @@ def in_order(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> I
                 left[follower] -= 1
                 if not left[follower]:
                     some.append(follower)
-        found.append(np.array(gone, np.int64))
+        yield np.array(gone, np.int64), False
         free = np.array(some, np.int64)
-    return np.concatenate(found)
+
+
+def places(first: Ints, some: Ints) -> Ints:
+    """The indices first[k] .. first[k + 1] - 1 of each of some k, one k after the other."""
+    counts = first[some + 1] - first[some]
+    found: Ints = np.repeat(first[some] - np.cumsum(counts) + counts, counts)
+    found += np.arange(found.size)
+    return found
