@@ -9,6 +9,7 @@ from typing import IO, Any
 
 import click
 
+from netsim.cli.interrupt import Interruption
 from netsim.cli.streams import tolerate_closed_streams
 from netsim.errors import InputError, RunError, did_you_mean
 from netsim.units import written
@@ -58,7 +59,9 @@ class Mistake(Failure):
 class Interrupted(Failure):
     """Ctrl-C where nothing can be saved."""
 
-    exit_code = INTERRUPTED
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code or INTERRUPTED
 
 
 class LazyGroup(click.Group):
@@ -87,14 +90,16 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
+        interruption = Interruption(at_once=True)
         try:
-            return super().invoke(ctx)
+            with interruption:
+                return super().invoke(ctx)
         except InputError as error:
             raise Mistake(str(error)) from None
         except RunError as error:
             raise Failure(str(error)) from None
         except KeyboardInterrupt:
-            raise Interrupted("interrupted") from None
+            raise Interrupted("interrupted", interruption.exit_code) from None
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

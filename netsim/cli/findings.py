@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from netsim.cli.ending import end_now
-from netsim.cli.interrupt import Interruption
 
 if TYPE_CHECKING:
     from netsim.conformance import Finding
@@ -35,15 +34,14 @@ def print_findings(subject: str, each: Callable[..., Iterator[Finding]]) -> None
         end_now(FAILED)
 
     findings: list[Finding] = []
-    with Interruption(at_once=True):
-        for finding in each(
-            starting=lambda case: click.echo(f"{case.name}: {case.about}", err=True),
-            on_hang=hung,
-        ):
-            if not findings:
-                click.echo(_row("case", "result", "what happened"))
-            findings.append(finding)
-            click.echo(_row(finding.case, finding.status, finding.detail))
+    for finding in each(
+        starting=lambda case: click.echo(f"{case.name}: {case.about}", err=True),
+        on_hang=hung,
+    ):
+        if not findings:
+            click.echo(_row("case", "result", "what happened"))
+        findings.append(finding)
+        click.echo(_row(finding.case, finding.status, finding.detail))
     failed = failures(findings)
     if failed:
         raise Failure(f"{subject} fails {len(failed)} of {len(findings)} cases")

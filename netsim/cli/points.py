@@ -36,16 +36,17 @@ def simulate_points(
     from netsim.cli.progress import reporter
     from netsim.running.sweep import run_points
 
-    interruption = Interruption()
+    interruption = Interruption(at_once=True)
     outcomes: list[Outcome] = []
     report = None if quiet else reporter()
     forecast = Forecast(points)
 
-    def watch(point: Point) -> Callable[[Progress], None] | None:
+    def watch(point: Point) -> Callable[[Progress], None]:
         if report is None:
-            return None
+            return interruption.watching()
         place = f"{len(outcomes) + 1}/{len(points)}: " if len(points) > 1 else ""
-        return report.watch(f"{place}{point.name}", forecast.begin(point))
+        told = report.watch(f"{place}{point.name}", forecast.begin(point))
+        return interruption.watching(told)
 
     with interruption:
         try:
@@ -60,6 +61,9 @@ def simulate_points(
                 **options,
             ):
                 outcomes.append(outcome)
+        except KeyboardInterrupt:
+            if not interruption.stopped_at_once:
+                raise
         finally:
             if report:
                 report.close()

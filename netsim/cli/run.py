@@ -58,7 +58,9 @@ def command(
     """Run EXPERIMENT: a TOML file, or the name of one that comes with netsim.
 
     Each point is written to a directory of its own as soon as it is done. Ctrl-C stops the run,
-    writes what is finished, marked as partial, and exits with 130; a second one stops at once.
+    writes what is finished, marked as partial, and exits with 130; a second one stops at once, and
+    so does the first one before anything is simulated, such as while code is compiled.
+
     Started again, a run goes on where it ended: points that are done (the same experiment, code and
     seed) are kept, and one of which there is a checkpoint goes on from there.
     """

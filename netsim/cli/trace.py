@@ -230,7 +230,7 @@ def _record(
     from netsim.cli.progress import reporter
     from netsim.tracing import trace_flow
 
-    interruption = Interruption()
+    interruption = Interruption(at_once=True)
     report = None if quiet else reporter()
     with interruption:
         try:
@@ -239,7 +239,9 @@ def _record(
                 flow,
                 until_ps=until_ps,
                 **where,
-                progress=report.watch(f"{result.name}, flow {flow}") if report else None,
+                progress=interruption.watching(
+                    report.watch(f"{result.name}, flow {flow}") if report else None
+                ),
                 should_stop=interruption,
             )
         finally:
