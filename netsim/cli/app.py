@@ -36,8 +36,8 @@ COMMANDS = {
 }
 """Name -> (module, which has the command as `command`; help in one line)."""
 
-FAILED, WRONG, INTERRUPTED = 1, 2, 130
-"""Exit statuses: the run failed, the input is wrong, Ctrl-C."""
+FAILED, WRONG, INTERRUPTED, ENDED = 1, 2, 130, 143
+"""Exit statuses: the run failed, the input is wrong, Ctrl-C, SIGTERM."""
 
 
 class Failure(click.ClickException):
@@ -59,9 +59,13 @@ class Mistake(Failure):
 class Interrupted(Failure):
     """Ctrl-C where nothing can be saved."""
 
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code or INTERRUPTED
+    exit_code = INTERRUPTED
+
+
+class Ended(Failure):
+    """SIGTERM, likewise."""
+
+    exit_code = ENDED
 
 
 class LazyGroup(click.Group):
@@ -99,7 +103,8 @@ class LazyGroup(click.Group):
         except RunError as error:
             raise Failure(str(error)) from None
         except KeyboardInterrupt:
-            raise Interrupted("interrupted", interruption.exit_code) from None
+            kind = Ended if interruption.exit_code == ENDED else Interrupted
+            raise kind("interrupted") from None
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
