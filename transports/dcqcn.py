@@ -193,7 +193,7 @@ def fill(env, now, tx, pkt):
     seq = go_back_n.take(tx)
     pkt.seq = seq
     if not armed(env, tx, RTO):
-        set_timer(env, now, tx, RTO, now + env.par.rto)
+        go_back_n.restart_timer(env, now, tx, RTO)
     n_bytes = wire_bytes(env, tx, seq)
     pacing.sent(tx, now, n_bytes, tx.rate_bps)
     if env.par.byte_counter != 0 and tx.rate_bps < tx.line_bps:
@@ -227,7 +227,7 @@ def on_control(env, now, tx, pkt):
         cancel_timer(env, tx, RTO)
         finish(env, now, tx)
     elif newly > 0 or kind == NACK:
-        set_timer(env, now, tx, RTO, now + env.par.rto)
+        go_back_n.restart_timer(env, now, tx, RTO)
 
 
 def on_cnp(env, now, tx):
@@ -304,7 +304,7 @@ def set_rate(env, tx, rate_bps):
 def on_timer(env, now, tx, k):
     if k == RTO:
         go_back_n.rewind(tx)
-        set_timer(env, now, tx, RTO, now + env.par.rto)
+        go_back_n.restart_timer(env, now, tx, RTO)
     elif k == CUT:
         settle_alpha(env, now, tx)
         cut(env, now, tx)

@@ -15,7 +15,7 @@ busy if K > C * RTT / 7 (section 3.4). FABRIC's K is enough at 800 Gbps and 8 us
 has the paper's switch, with a K of 65 packets of 1500 bytes and up to 700 KB of buffer for a port.
 """
 
-from netsim.blocks import selective, traffic_classes
+from netsim.blocks import rto, rtt, selective, traffic_classes
 from netsim.params import Param
 from netsim.transport import (
     ACK,
@@ -25,9 +25,12 @@ from netsim.transport import (
     armed,
     cancel_timer,
     finish,
+    or_default,
     send,
     set_timer,
 )
+
+RTO_PS = 10 * rto.MS
 
 PARAMS = [
     Param("g", "fraction", 1 / 16, "gain of alpha", source="SIGCOMM 2010, section 3.4"),
@@ -51,13 +54,11 @@ PARAMS = [
         minimum=1,
         source="RFC 5681, section 3.2",
     ),
-    Param(
-        "rto",
-        "time",
-        "10ms",
-        "retransmission timeout",
-        minimum="1us",
-        source="SIGCOMM 2010, section 4: the least timeout in the experiments",
+    rto.param(
+        RTO_PS,
+        "least margin of the retransmission timeout over the smoothed round trip (RFC 6298), and "
+        "the timeout before one is measured",
+        "SIGCOMM 2010, section 4: the least timeout in the experiments",
     ),
     traffic_classes.DATA_CLASS,
     traffic_classes.ack_class("ACKs"),
@@ -76,6 +77,7 @@ PRESET_FABRIC = {"10g": {"queue_bytes": "700KB", "ecn": {"kmin_bytes": "97500B"}
 
 TX_STATE = (
     *selective.TX_STATE,
+    *rtt.TX_STATE,
     ("cwnd", float),
     ("ssthresh", float),
     ("alpha", float),
@@ -84,6 +86,7 @@ TX_STATE = (
     "window_marked",
     "cut_until",
     "checked",
+    "timeouts",  # in a row
 )
 RX_STATE = traffic_classes.RX_STATE
 TX_TIMERS = 1
@@ -110,13 +113,21 @@ def ready(env, now, tx):
 
 def fill(env, now, tx, pkt):
     pkt.seq = selective.take(env, tx)
+    pkt.aux = rtt.timestamp(now)
     if not armed(env, tx, RTO):
-        set_timer(env, now, tx, RTO, now + env.par.rto)
+        restart_timer(env, now, tx)
+
+
+def restart_timer(env, now, tx):
+    """The timeout of RFC 6298, doubled for every one in a row."""
+    initial_ps = rto.of_path(env.par.rto, RTO_PS, tx)
+    timeout_ps = rtt.timeout_ps(tx, initial_ps, or_default(env.par.rto, RTO_PS))
+    set_timer(env, now, tx, RTO, now + (timeout_ps << min(tx.timeouts, 10)))
 
 
 def on_data(env, now, rx, pkt):
     selective.accept(env, now, rx, pkt)
-    ack = send(env, rx, ACK, int(pkt.seq), 0, rx.ack_class)
+    ack = send(env, rx, ACK, int(pkt.seq), int(pkt.aux), rx.ack_class)
     if int(pkt.ecn) & ECN_CE != 0:
         ack.ecn = ECN_ECHO
 
@@ -129,7 +140,9 @@ def on_control(env, now, tx, pkt):
         cancel_timer(env, tx, RTO)
         finish(env, now, tx)
         return
-    set_timer(env, now, tx, RTO, now + env.par.rto)
+    tx.timeouts = 0
+    rtt.sample(tx, rtt.elapsed_ps(now, int(pkt.aux)))
+    restart_timer(env, now, tx)
     marked = int(pkt.ecn) & ECN_ECHO != 0
     estimate(env, tx, seq, marked)
     if marked:
@@ -178,4 +191,5 @@ def on_timer(env, now, tx, k):
     tx.cwnd = 1.0
     tx.cut_until = tx.next_seq
     selective.lose_outstanding(env, tx)
-    set_timer(env, now, tx, RTO, now + env.par.rto)
+    tx.timeouts += 1
+    restart_timer(env, now, tx)

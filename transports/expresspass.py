@@ -16,7 +16,7 @@ overflows. Then the receiver, told by a request or a stop how much was sent, ask
 first packet that it misses (NACK), as that code does.
 """
 
-from netsim.blocks import rtt
+from netsim.blocks import rto, rtt
 from netsim.params import Param
 from netsim.transport import (
     ACK,
@@ -40,6 +40,7 @@ from netsim.transport import (
 
 SCRIPTS = "the authors' ns-2 scripts"
 CODE = "the authors' ns-2 code"
+RTO_PS = 100 * rto.US
 
 PARAMS = [
     Param(
@@ -73,14 +74,7 @@ PARAMS = [
     Param("w_min", "fraction", 0.01, "its least", source=SCRIPTS),
     Param("w_max", "fraction", 0.5, "its most", source=CODE),
     Param("w_step", "fraction", 0.05, "its growth without loss", source=CODE),
-    Param(
-        "rto",
-        "time",
-        "100us",
-        "silence after which a sender asks again",
-        source=SCRIPTS,
-        minimum="1us",
-    ),
+    rto.param(RTO_PS, "silence after which a sender asks again", SCRIPTS),
 ]
 
 CONTROL_PER_DATA = 1.1
@@ -137,7 +131,11 @@ def on_start(env, now, tx):
 def request(env, now, tx):
     """Ask for credit, and say how many packets were sent."""
     send(env, tx, REQUEST, tx.next_seq, 0, DATA_CLASS)
-    set_timer(env, now, tx, SILENCE, now + env.par.rto)
+    await_answer(env, now, tx)
+
+
+def await_answer(env, now, tx):
+    set_timer(env, now, tx, SILENCE, now + rto.of_path(env.par.rto, RTO_PS, tx))
 
 
 def ready(env, now, tx):
@@ -172,7 +170,7 @@ def on_control(env, now, tx, pkt):
         tx.stamp = int(pkt.aux)
         if tx.next_seq < tx.n_packets:
             tx.credits += 1
-            set_timer(env, now, tx, SILENCE, now + env.par.rto)
+            await_answer(env, now, tx)
 
 
 def on_timer(env, now, tx, k):

@@ -33,7 +33,6 @@ from netsim.transport import (
     full_bytes,
     send,
     serialisation_ps,
-    set_timer,
     wire_bytes,
 )
 
@@ -167,7 +166,7 @@ def fill(env, now, tx, pkt):
     pkt.seq = seq
     pacing.sent(tx, now, wire_bytes(env, tx, seq), tx.rate_bps)
     if not armed(env, tx, RTO):
-        set_timer(env, now, tx, RTO, now + env.par.rto)
+        go_back_n.restart_timer(env, now, tx, RTO)
 
 
 def on_data(env, now, rx, pkt):
@@ -188,7 +187,7 @@ def on_control(env, now, tx, pkt):
         finish(env, now, tx)
         return
     if newly > 0 or is_nack:
-        set_timer(env, now, tx, RTO, now + env.par.rto)
+        go_back_n.restart_timer(env, now, tx, RTO)
     old_bps = tx.rate_bps
     react(env.par, now, tx, pkt)
     tx.rate_bps = rate_bps(tx)
@@ -243,4 +242,4 @@ def set_window(par, tx, renew):
 
 def on_timer(env, now, tx, k):
     go_back_n.rewind(tx)
-    set_timer(env, now, tx, RTO, now + env.par.rto)
+    go_back_n.restart_timer(env, now, tx, RTO)

@@ -9,7 +9,7 @@ Handley et al., "Re-architecting datacenter networks and stacks for low latency 
 performance", SIGCOMM 2017, sections 3.1 and 3.2.
 """
 
-from netsim.blocks import selective
+from netsim.blocks import rto, selective
 from netsim.params import Param
 from netsim.transport import (
     ACK,
@@ -27,6 +27,8 @@ from netsim.transport import (
     set_timer,
 )
 
+RTO_PS = 4 * rto.MS
+
 PARAMS = [
     Param(
         "initial_window",
@@ -37,7 +39,7 @@ PARAMS = [
         source="SIGCOMM 2017, section 3.2: enough to fill the pipe. One product alone does not, "
         "because pulls wait their turn and queues add to the round trip",
     ),
-    Param("rto", "time", "4ms", "retransmission timeout, the last resort", minimum="1us"),
+    rto.param(RTO_PS, "retransmission timeout, the last resort"),
 ]
 
 CONTROL_PER_DATA = 2
@@ -94,7 +96,11 @@ def fill(env, now, tx, pkt):
     pkt.seq = selective.take(env, tx)
     tx.credit -= 1
     if not armed(env, tx, RTO):
-        set_timer(env, now, tx, RTO, now + env.par.rto)
+        restart_timer(env, now, tx)
+
+
+def restart_timer(env, now, tx):
+    set_timer(env, now, tx, RTO, now + rto.of_path(env.par.rto, RTO_PS, tx))
 
 
 def on_control(env, now, tx, pkt):
@@ -118,13 +124,13 @@ def on_control(env, now, tx, pkt):
     else:
         tx.n_nacks += 1
         selective.lose(env, tx, seq)
-    set_timer(env, now, tx, RTO, now + env.par.rto)
+    restart_timer(env, now, tx)
 
 
 def on_timer(env, now, tx, k):
     # What was lost in silence took its pulls with it: as many may go again.
     tx.credit = max(tx.credit + selective.lose_outstanding(env, tx), 1)
-    set_timer(env, now, tx, RTO, now + env.par.rto)
+    restart_timer(env, now, tx)
 
 
 def on_data(env, now, rx, pkt):

@@ -17,9 +17,11 @@ it. FABRIC holds for four links of 1 us at 100 Gbps, 29 packets; preset 800g bri
 scaled by the path's bandwidth-delay product. The least delay is known, not measured.
 """
 
-from netsim.blocks import bdp_queues, paths, reports, rtt, selective, timeouts
+from netsim.blocks import bdp_queues, paths, reports, rto, rtt, selective, timeouts
 from netsim.params import Param
 from netsim.transport import BLOCKED, ECN_ECHO, NACK, bit_get, finish, full_bytes, send
+
+RTO_PS, RTO_ROUND_TRIPS = 100 * rto.US, 6
 
 PARAMS = [
     *paths.PARAMS,
@@ -35,7 +37,7 @@ PARAMS = [
         "quick_adapt_share", "fraction", 0.125, "quick adapt: if less of the window gets through"
     ),
     Param("ack_bytes", "bytes", "16KiB", "bytes on the wire that one acknowledgement covers"),
-    Param("rto", "time", "100us", "retransmission timeout; at least six base round trips"),
+    rto.param(RTO_PS, round_trips=RTO_ROUND_TRIPS),
 ]
 
 PRESETS: dict[str, dict[str, object]] = {"800g": {}}
@@ -82,7 +84,7 @@ RX_BITMAPS = selective.RX_BITMAPS
 
 def setup(env, tx, rx):
     tx.prio = DATA_CLASS
-    tx.rto_ps = max(env.par.rto, 6 * tx.base_rtt_ps)
+    tx.rto_ps = rto.of_path(env.par.rto, RTO_PS, tx, RTO_ROUND_TRIPS)
     tx.target_ps = int(env.par.target_delay * tx.base_rtt_ps)
     tx.largest_bytes = max(int(env.par.initial_window * tx.bdp_bytes), full_bytes(env))
     tx.cwnd_bytes = tx.largest_bytes

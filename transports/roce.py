@@ -5,7 +5,7 @@ number it expects, and the sender goes back to it. Meant for a lossless fabric (
 """
 
 from netsim.blocks import go_back_n, traffic_classes
-from netsim.transport import BLOCKED, NACK, armed, cancel_timer, finish, send, set_timer
+from netsim.transport import BLOCKED, NACK, armed, cancel_timer, finish, send
 
 PARAMS = [
     *go_back_n.PARAMS,
@@ -46,7 +46,7 @@ def ready(env, now, tx):
 def fill(env, now, tx, pkt):
     pkt.seq = go_back_n.take(tx)
     if not armed(env, tx, RTO):
-        set_timer(env, now, tx, RTO, now + env.par.rto)
+        go_back_n.restart_timer(env, now, tx, RTO)
 
 
 def on_data(env, now, rx, pkt):
@@ -62,9 +62,9 @@ def on_control(env, now, tx, pkt):
         cancel_timer(env, tx, RTO)
         finish(env, now, tx)
     elif newly > 0 or is_nack:
-        set_timer(env, now, tx, RTO, now + env.par.rto)
+        go_back_n.restart_timer(env, now, tx, RTO)
 
 
 def on_timer(env, now, tx, k):
     go_back_n.rewind(tx)
-    set_timer(env, now, tx, RTO, now + env.par.rto)
+    go_back_n.restart_timer(env, now, tx, RTO)

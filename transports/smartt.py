@@ -18,7 +18,7 @@ it. FABRIC holds for four links of 1 us at 100 Gbps, 29 packets; preset 800g bri
 at 800 Gbps, 197 packets.
 """
 
-from netsim.blocks import bdp_queues, paths, rtt, selective, timeouts
+from netsim.blocks import bdp_queues, paths, rto, rtt, selective, timeouts
 from netsim.params import Param
 from netsim.transport import (
     ACK,
@@ -33,6 +33,8 @@ from netsim.transport import (
 )
 
 GAINS = "x, y, w and z_gain in run scripts of SMaRTT's simulator, 100 Gbps"
+
+RTO_PS, RTO_ROUND_TRIPS = 100 * rto.US, 6
 
 PARAMS = [
     *paths.PARAMS,
@@ -68,12 +70,8 @@ PARAMS = [
         "over many paths, share of marked packets up to which marks only change the path",
         source="arXiv 2404.01630, versions of 2024: wait to decrease",
     ),
-    Param(
-        "rto",
-        "time",
-        "100us",
-        "retransmission timeout; at least six base round trips",
-        source="repository uet-htsim, sim/uec.h; main_uec.cpp",
+    rto.param(
+        RTO_PS, source="repository uet-htsim, sim/uec.h; main_uec.cpp", round_trips=RTO_ROUND_TRIPS
     ),
 ]
 
@@ -117,7 +115,7 @@ RX_BITMAPS = selective.RX_BITMAPS
 
 def setup(env, tx, rx):
     tx.prio = DATA_CLASS
-    tx.rto_ps = max(env.par.rto, 6 * tx.base_rtt_ps)
+    tx.rto_ps = rto.of_path(env.par.rto, RTO_PS, tx, RTO_ROUND_TRIPS)
     tx.cwnd_bytes = max(env.par.initial_window * tx.bdp_bytes, float(full_bytes(env)))
     tx.window_then = int(tx.cwnd_bytes)
 

@@ -15,7 +15,7 @@ fabric's window alone. Delays have no noise here and are not filtered.
 
 import math
 
-from netsim.blocks import rtt, selective
+from netsim.blocks import rto, rtt, selective
 from netsim.params import Param
 from netsim.transport import ACK, BLOCKED, cancel_timer, finish, full_bytes, send, set_timer
 
@@ -90,7 +90,8 @@ PARAMS = [
         "min_rto",
         "time",
         "100us",
-        "shortest retransmission timeout; before the first measurement it is ten times that",
+        "shortest retransmission timeout; before the first measurement it is ten times that, or "
+        "three base round trips, the longer one",
         source="csg-htsim, sim/swift.cpp",
     ),
     Param(
@@ -224,8 +225,8 @@ def lose_holes(env, tx, seq):
 
 def rto_ps(env, tx):
     """RFC 6298's timeout, doubled for every one in a row."""
-    rto = max(env.par.min_rto, rtt.timeout_ps(tx, 10 * env.par.min_rto, 0))
-    return rto << min(tx.timeouts, 10)
+    initial_ps = max(10 * env.par.min_rto, rto.ROUND_TRIPS * tx.base_rtt_ps)
+    return max(env.par.min_rto, rtt.timeout_ps(tx, initial_ps, 0)) << min(tx.timeouts, 10)
 
 
 def on_timer(env, now, tx, k):

@@ -6,17 +6,16 @@ Packets are numbered from 0; an acknowledgement carries the number that is expec
 As RoCE network cards do it (InfiniBand Architecture Specification 1.5, section 9.7.5).
 """
 
+from netsim.blocks import rto
 from netsim.params import Param
-from netsim.transport import ACK, NACK, deliver
+from netsim.transport import ACK, NACK, deliver, set_timer
+
+RTO_PS = 4 * rto.MS
 
 PARAMS = [
     Param("ack_every", "count", 1, "packets per acknowledgement", minimum=1),
-    Param(
-        "rto",
-        "time",
-        "4ms",
-        "retransmission timeout",
-        minimum="1us",
+    rto.param(
+        RTO_PS,
         source="InfiniBand Architecture Specification 1.5, 9.7.6.1.3: 4.096 us * 2**n, here n = 10",
     ),
 ]
@@ -53,6 +52,11 @@ def acknowledge(tx, expected, is_nack):
     if is_nack and expected == tx.una:
         tx.next_seq = tx.una
     return newly
+
+
+def restart_timer(env, now, tx, k):
+    """Timer `k` fires when nothing is acknowledged from now on."""
+    set_timer(env, now, tx, k, now + rto.of_path(env.par.rto, RTO_PS, tx))
 
 
 def rewind(tx):

@@ -23,7 +23,7 @@ Recovery lasts until all is acknowledged that was sent before the loss was found
 was premature is not undone.
 """
 
-from netsim.blocks import rtt, selective, traffic_classes
+from netsim.blocks import rto, rtt, selective, traffic_classes
 from netsim.params import Param
 from netsim.transport import (
     ACK,
@@ -39,6 +39,8 @@ from netsim.transport import (
     send,
     set_timer,
 )
+
+INITIAL_RTO_PS = 1000 * rto.MS
 
 PARAMS = [
     Param(
@@ -57,13 +59,11 @@ PARAMS = [
         "Linux, TCP_RTO_MIN; RFC 6298, section 2.4, has 1 s for the whole timeout",
         minimum="1us",
     ),
-    Param(
-        "initial_rto",
-        "time",
-        "1s",
+    rto.param(
+        INITIAL_RTO_PS,
         "retransmission timeout before the first round-trip time is known",
         "RFC 6298, section 2.1",
-        minimum="1us",
+        "initial_rto",
     ),
     Param("tail_loss_probe", "bool", True, "probe after two silent round trips", "RFC 8985, 7"),
     traffic_classes.DATA_CLASS,
@@ -179,7 +179,8 @@ def begin_slot(tx, now):
 
 def restart_timer(env, now, tx):
     """Set the timer for a probe if one is due before the timeout, else for the timeout."""
-    timeout = rtt.timeout_ps(tx, env.par.initial_rto, env.par.min_rto) << tx.backoff
+    initial_ps = rto.of_path(env.par.initial_rto, INITIAL_RTO_PS, tx)
+    timeout = rtt.timeout_ps(tx, initial_ps, env.par.min_rto) << tx.backoff
     may_probe = env.par.tail_loss_probe == 1 and tx.in_recovery == 0 and tx.probe_seq < 0
     tx.probe_next = 0
     if may_probe and 0 < 2 * tx.srtt_ps < timeout:

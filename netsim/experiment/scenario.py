@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from netsim.bounds.ideal import IdealTimes, hand_over_times, ideal_times
+from netsim.bounds.ideal import IdealTimes, hand_over_times, ideal_times, round_trips
 from netsim.census.shares import shares_of_networks
 from netsim.errors import InputError
 from netsim.experiment.document import FAULTS
@@ -147,6 +147,8 @@ def prepare(point: Point) -> Scenario:
         checks.check_durations(network, flows, point.packets, "traffic")
         faults = link_faults(point, network)
         fabric, sizes = _settled(point, network, faults)
+        classes = class_of_flow if legs is None else class_of_flow[legs.message]
+        _check_timeouts(point, network, lanes, classes)
         modules = [use.module for use in point.transport_of_class]
         sampling = sampling_of(point.outputs.series, network, flows, modules)
     except InputError as error:
@@ -305,8 +307,7 @@ def _made(use: PluginUse, function: str, kinds: tuple[type[T], ...], *args: Any)
 
 def _check_transports(point: Point) -> None:
     """Refuse parameters beyond bounds, and to mix a transport that is not simulated with others."""
-    uses = [("transport", point.transport)]
-    uses += [(f"classes.{c.name}.transport", c.transport) for c in point.classes]
+    uses = _keys_of_transports(point)
     for key, use in uses:
         if len(uses) > 1 and getattr(use.module, "CLOSED_FORM", False):
             raise InputError(
@@ -315,6 +316,35 @@ def _check_transports(point: Point) -> None:
                 hint="an experiment of its own",
             )
         _check_parameters(use, key, point.packets)
+
+
+def _keys_of_transports(point: Point) -> list[tuple[str, PluginUse]]:
+    """The transport of each class, by number, and the key of its section."""
+    keys = ["transport", *(f"classes.{one.name}.transport" for one in point.classes)]
+    return list(zip(keys, point.transport_of_class, strict=True))
+
+
+def _check_timeouts(point: Point, network: Network, lanes: Lanes, classes: np.ndarray) -> None:
+    """Refuse timeouts that are over before an answer can be there."""
+    given = [
+        (number, f"{key}.{param.name}", use.params[param.name])
+        for number, (key, use) in enumerate(_keys_of_transports(point))
+        for param in use.plugin.params
+        if param.above_round_trip and use.params[param.name] is not None
+    ]
+    if not given:
+        return
+    round_trip_ps = round_trips(network, lanes, point.packets)
+    for number, key, timeout_ps in given:
+        own = np.flatnonzero(classes == number)
+        longest = own[round_trip_ps[own].argsort(kind="stable")[-1:]]
+        for flow in longest[round_trip_ps[longest] > timeout_ps].tolist():
+            raise InputError(
+                f"{format_time(timeout_ps)} is less than the round trip of flow {flow} on empty "
+                f"links, {format_time(int(round_trip_ps[flow]), 4)}",
+                key=key,
+                hint="more than that, or none, which suits every path",
+            )
 
 
 def _check_parameters(use: PluginUse, key: str, packets: PacketFormat) -> None:

@@ -73,6 +73,7 @@ class Param:
 
     A default of None makes the parameter optional: it stays None unless given, and the word
     `none` may be written for it. `each` names the parts that may differ, if it is not one value.
+    A time of a transport that is `above_round_trip` is refused if a flow's round trip is longer.
     A wrong declaration raises `InputError`.
     """
 
@@ -87,6 +88,7 @@ class Param:
     optional: bool = False
     none: str = "none"
     each: tuple[str, ...] = ()
+    above_round_trip: bool = False
 
     def __post_init__(self) -> None:
         self._check_types()

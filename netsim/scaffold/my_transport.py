@@ -4,9 +4,11 @@ Say here what the protocol does, in the words of its paper, and cite it with the
 first line is what `netsim list` and `netsim show` print.
 """
 
-from netsim.blocks import rtt, selective
+from netsim.blocks import rto, rtt, selective
 from netsim.params import Param
 from netsim.transport import ACK, BLOCKED, armed, cancel_timer, finish, send, set_timer
+
+RTO_PS = 500 * rto.US  # or three round trips of a flow, the longer one
 
 # --- What a user may set: [transport] in an experiment, --set transport.target_delay=2us ----------
 # Units: time (handlers get picoseconds), bytes, rate (bit/s), count, fraction, ratio, bool, choice.
@@ -15,7 +17,7 @@ PARAMS = [
     Param("target_delay", "time", "4us", "the window shrinks when packets queue for longer"),
     Param("decrease", "fraction", 0.8, "what then is left of the window", source="your paper, 3.2"),
     Param("reordering", "count", 3, "a packet is lost when the one so much later has arrived"),
-    Param("rto", "time", "500us", "retransmission timeout, the last resort"),
+    rto.param(RTO_PS, "retransmission timeout, the last resort"),
 ]
 # Sets of values with a name: kind = "./my_transport.py:careful"
 PRESETS = {"careful": {"target_delay": "1us", "decrease": 0.9}}
@@ -58,7 +60,7 @@ def fill(env, now, tx, pkt):
     pkt.seq = selective.take(env, tx)
     pkt.aux = rtt.timestamp(now)
     if not armed(env, tx, RTO):
-        set_timer(env, now, tx, RTO, now + env.par.rto)
+        set_timer(env, now, tx, RTO, now + rto.of_path(env.par.rto, RTO_PS, tx))
 
 
 def on_control(env, now, tx, pkt):
@@ -70,7 +72,7 @@ def on_control(env, now, tx, pkt):
         cancel_timer(env, tx, RTO)
         finish(env, now, tx)  # the sender knows that all has arrived
         return
-    set_timer(env, now, tx, RTO, now + env.par.rto)
+    set_timer(env, now, tx, RTO, now + rto.of_path(env.par.rto, RTO_PS, tx))
     notice_losses(env, now, tx, seq)
     queueing_ps = rtt.elapsed_ps(now, int(pkt.aux)) - tx.base_rtt_ps
     if queueing_ps > env.par.target_delay:
@@ -83,7 +85,7 @@ def on_timer(env, now, tx, k):
     """Nothing was heard for too long: everything under way counts as lost."""
     selective.lose_outstanding(env, tx)
     tx.window = 1.0
-    set_timer(env, now, tx, RTO, now + env.par.rto)
+    set_timer(env, now, tx, RTO, now + rto.of_path(env.par.rto, RTO_PS, tx))
 
 
 # Functions of one's own are compiled as well; the engine calls the ones it knows the names of.
