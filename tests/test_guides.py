@@ -25,6 +25,7 @@ from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 from netsim.model.builder import MAX_NICS, MAX_SWITCH_PORTS
 from netsim.plugins.declarations import QUEUE_FUNCTIONS
+from netsim.plugins.params import UNITS
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "transports" / "README.md").read_text("utf-8")
@@ -67,6 +68,12 @@ def test_functions_of_the_section_on_receivers_are_there():
     called = set(re.findall(r"\b((?:send|set|host|serialisation|full)_?\w*)\(", text))
     assert {"send", "set_host_timer", "set_timer", "host_timer_armed"} <= called
     assert called <= set(netsim.transport.__all__)
+
+
+def test_every_kind_of_value_is_explained():
+    text = (ROOT / "experiments" / "README.md").read_text("utf-8")
+    table = text.partition("<!-- kinds of values -->")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| (\w+) \|", table, re.MULTILINE)) - {"kind"} == set(UNITS)
 
 
 def test_trace_is_explained_once():
