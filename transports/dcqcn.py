@@ -15,8 +15,11 @@ With the counts before it, an event does
     R_T += R_AI        otherwise           (additive increase)
     R_C = (R_T + R_C) / 2
 
-Lost packets are sent again go-back-N. Zhu et al., "Congestion Control for Large-Scale RDMA
-Deployments", SIGCOMM 2015, section 3.1 and figure 7.
+Data has a class that PFC may pause. CNPs have class 0 to themselves, as network cards send them:
+it is served first, and never holds enough to be paused. Lost packets are sent again go-back-N.
+
+Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, section 3.1 and
+figure 7.
 
 The defaults are the paper's, rates and bytes in proportion to the line rate; so are FABRIC's
 thresholds, at 800 Gbps. Presets bring ECN thresholds and buffers of their own, for their line rate:
@@ -52,6 +55,7 @@ ALPHA_DOC = "alpha rises with each CNP, or (timer) in each alpha_interval in whi
 CUT_DOC = "least time between two cuts; a CNP that comes earlier cuts when it is over"
 CLAMP_DOC = "R_T = R_C at every cut; otherwise only if the rate has risen since the last one"
 BYTES_DOC = "bytes between two increases; none is 2 ms at line rate, 0B is never (and B = T)"
+CNP_CLASS_DOC = "class of CNPs; none is the data's class"
 WINDOW_DOC = "most bytes under way, in bandwidth-delay products at R_C; 0 is no limit"
 
 PARAMS = [
@@ -73,9 +77,9 @@ PARAMS = [
     ),
     Param("window", "ratio", 0.0, WINDOW_DOC, f"{PAPER}: none; {HPCC}, dcqcn_vwin: 1"),
     *go_back_n.PARAMS,
-    traffic_classes.DATA_CLASS,
+    traffic_classes.data_class(1),
     traffic_classes.ack_class("ACK and NACK"),
-    Param("cnp_class", "count", None, "class of CNPs; none is the data's class", maximum=7),
+    Param("cnp_class", "count", 0, CNP_CLASS_DOC, AUTHOR, optional=True, maximum=7),
 ]
 
 AT_40G = {
@@ -119,7 +123,7 @@ PRESETS = {
 FABRIC = {
     "model": "lossless",
     "load_balancing": "ecmp",
-    "n_classes": 1,
+    "n_classes": 2,
     "shared_buffer_bytes": "32MB",
     "alpha": 0.125,
     "xon_gap_bytes": "3KB",

@@ -6,7 +6,8 @@ a little more for fairness; no mark but late, only the fair increase (congestion
 elsewhere); marked but early, a gentle decrease in proportion to the window; marked and late, a
 decrease by how late. When for a whole window no queue has been seen, the window grows fast.
 After a loss (a trimmed header, refused by a NACK) the window becomes what got through in the
-last target round trip (quick adapt). Packets take one path, all paths in turn, or those that
+last target round trip (quick adapt), and moves no more until the packets then under way are heard
+of. After a timeout it is one packet. Packets take one path, all paths in turn, or those that
 REPS knows to be free.
 
 Bonato et al., "SMaRTT: Sender-based Marked Rapidly-adapting Trimmed & Timed Transport", arXiv
@@ -91,7 +92,7 @@ PRESET_FABRIC = bdp_queues.PRESET_FABRIC
 CONTROL, DATA_CLASS = 0, 1
 MARKED_GAIN = 0.125  # weight of the newest packet in the average of marks
 QUEUE_SEEN = 3  # packet times over the base round trip: from there on there was a queue
-IGNORE = 1.25  # times the packets under way: what is heard before the window may shrink again
+IGNORE = 1.25  # times the packets under way: what is heard before the window moves again
 
 TX_STATE = (
     *selective.TX_STATE,
@@ -154,7 +155,7 @@ def on_control(env, now, tx, pkt):
     if int(pkt.kind) == NACK:
         timeouts.on_refused(env, now, tx, seq)
         if selective.lose(env, tx, seq):
-            after_loss(env, now, tx, 1)
+            after_loss(env, now, tx)
         return
     marked = int(pkt.ecn) & ECN_ECHO != 0
     paths.acknowledged(env, now, tx, int(pkt.entropy), marked)
@@ -182,7 +183,7 @@ def adjust_window(env, now, tx, marked, rtt_ps):
         tx.free_bytes += full_bytes(env)
     if tx.heard >= tx.ignored:
         quick_adapt(env, now, tx)
-    if marked and (tx.heard < tx.ignored or waits(env, tx)):
+    if tx.heard < tx.ignored or (marked and waits(env, tx)):
         return
     share = packet / tx.cwnd_bytes
     late = (rtt_ps - target_ps) / rtt_ps
@@ -210,15 +211,15 @@ def set_window(env, tx, cwnd_bytes):
     tx.cwnd_bytes = min(max(cwnd_bytes, float(full_bytes(env))), largest)
 
 
-def after_loss(env, now, tx, packets):
-    """As many packets off the window as were lost, or as much as quick adapt takes."""
+def after_loss(env, now, tx):
+    """A packet less in the window, or as many as quick adapt takes."""
     tx.free_bytes = 0
     tx.growing = 0
     if tx.heard < tx.ignored:
         return
     tx.lost = 1
     if not quick_adapt(env, now, tx):
-        set_window(env, tx, tx.cwnd_bytes - packets * full_bytes(env))
+        set_window(env, tx, tx.cwnd_bytes - full_bytes(env))
 
 
 def quick_adapt(env, now, tx):
@@ -244,4 +245,6 @@ def on_timer(env, now, tx, k):
     lost = timeouts.on_timer(env, now, tx)
     tx.heard += lost
     if lost > 0:
-        after_loss(env, now, tx, lost)
+        tx.free_bytes = 0
+        tx.growing = 0
+        tx.cwnd_bytes = float(full_bytes(env))

@@ -1,13 +1,19 @@
 """The traffic classes of a flow: that of its data, and that of what answers it.
 
-Parameters of a transport that uses it: `DATA_CLASS` and what `ack_class` gives; state at the
-receiver: `RX_STATE`.
+Parameters of a transport that uses it: `DATA_CLASS`, or what `data_class` gives, and what
+`ack_class` gives; state at the receiver: `RX_STATE`.
 """
 
 from netsim.params import Param
 from netsim.transport import or_default
 
-DATA_CLASS = Param("data_class", "count", 0, "traffic class of data", maximum=7)
+
+def data_class(default):
+    """The parameter for the class of data, where that is not 0."""
+    return Param("data_class", "count", default, "traffic class of data", maximum=7)
+
+
+DATA_CLASS = data_class(0)
 
 RX_STATE = ("ack_class",)
 """The class in which the receiver sends."""

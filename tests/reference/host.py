@@ -73,9 +73,11 @@ class HostPort(Port):
         """Start one transmission if the port is free and has one: control first, then data."""
         if self.busy:
             return False
-        if self.control and not self.paused[self.control[0].prio]:
-            self._send(self.control.popleft())
-            return True
+        for i, packet in enumerate(self.control):
+            if not self.paused[packet.prio]:
+                del self.control[i]
+                self._send(packet)
+                return True
         for sender in list(self.ready):
             if self.paused[sender.data_class] and not sender.finished:
                 continue  # passed over, it keeps its place

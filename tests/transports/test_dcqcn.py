@@ -42,17 +42,23 @@ NEVER = 10**18
 def lossless(ecn: Ecn | None) -> Fabric:
     """A switch of the paper's: 12 MB, XOFF at what is left of it (section 4, beta = 8)."""
     return fabric_with(
-        "lossless", shared_buffer_bytes=12_000_000, alpha=1.0, xon_gap_bytes=3000, ecn=ecn
+        "lossless",
+        n_classes=2,
+        shared_buffer_bytes=12_000_000,
+        alpha=1.0,
+        xon_gap_bytes=3000,
+        ecn=ecn,
     )
 
 
-def star(n_hosts: int, rate_bps: int) -> Network:
-    """One switch, links of 1 us."""
+def star(n_hosts: int, rate_bps: int, last_bps: int | None = None) -> Network:
+    """One switch, links of 1 us; the last host's may be another one."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(n_hosts)
     switch = builder.add_switch()
     for host in hosts:
-        builder.cable(host, switch, rate_bps=rate_bps, delay_ps=US)
+        given = last_bps if last_bps and host == hosts[-1] else rate_bps
+        builder.cable(host, switch, rate_bps=given, delay_ps=US)
     return builder.build("star")
 
 
@@ -77,9 +83,9 @@ def build(
 
 
 def queue_bytes(engine: Engine, host: int) -> int:
-    """Bytes held at the switch's port to a host, of class 0."""
+    """Bytes held at the switch's port to a host, of the class of data."""
     port = int(engine.network.port_peer[engine.network.node_first_port[host]])
-    return int(engine.link_counters().queue_bytes[port * engine.fabric.n_classes])
+    return int(engine.link_counters().queue_bytes[port * engine.fabric.n_classes + 1])
 
 
 def mean_queue(engine: Engine, host: int, until_ps: int, every_ps: int) -> float:
@@ -274,6 +280,24 @@ def test_cnps_keep_their_distance() -> None:
     )
     run(engine, MS)
     assert engine.state.ends.hosts["sent_packets"][1] in (19, 20)
+
+
+@pytest.mark.parametrize("own_class", [True, False])
+def test_pauses_do_not_hold_back_cnps_in_a_class_of_their_own(own_class: bool) -> None:
+    """Host 1 is paused, as it sends to a slow host, and packets from host 0 to it are marked.
+
+    Its CNP takes the ideal time where it has class 0 to itself, as it does by default.
+    """
+    fabric = fabric_with(
+        "lossless", n_classes=2, xoff_bytes=8 * 1048, xon_bytes=4 * 1048, ecn=EVERY_PACKET
+    )
+    flows = [(1, 2, 10**7, 0), (0, 1, 10**6, 50 * US)]
+    params = {"min_rate": "40Gbps"} | ({} if own_class else {"cnp_class": "none"})
+    engine = build(star(3, 40 * G, G), flows, fabric, params=params, jit=False)
+    cnp_ps = 2 * (1048 * 200 + US) + 2 * (64 * 200 + US)
+    run(engine, 50 * US + cnp_ps + 2 * 1048 * 200)
+    assert counter(engine, "pauses") > 0
+    assert (engine.state.ends.tx["alpha_ps"][1] > 0) == own_class
 
 
 @pytest.mark.parametrize("preset", ["paper-40g", "author-ns3", "cx4", "cx4-100g", "simai-400g"])

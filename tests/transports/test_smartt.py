@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -27,7 +26,7 @@ from several_ports import rails
 
 from netsim.engine.engine import Engine
 from netsim.limits import INT64
-from netsim.model.faults import LinkFault, combine
+from netsim.model.faults import LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
@@ -72,10 +71,12 @@ def test_the_window_is_one_product() -> None:
     assert acked_ps(engine)[0] / US == pytest.approx(closed_form_us, abs=0.001)
 
 
-def incast(n: int, packets: int) -> Engine:
+def incast(n: int, packets: int, faults: LinkFaults | None = None) -> Engine:
     """To host 0, from hosts that share no other link."""
+    network = fat_tree(8, 16, "100Gbps")
     flows = flow_table([(8 * (i % 15) + 8 + i // 15, 0, packets * PAYLOAD, 0) for i in range(n)])
-    return build(fat_tree(8, 16, "100Gbps"), flows, "smartt", bdp_queues())
+    faults = faults or combine([], network.n_ports)
+    return build(network, flows, "smartt", bdp_queues(), faults=faults)
 
 
 def received(engine: Engine) -> np.ndarray:
@@ -249,9 +250,22 @@ def test_few_marks_only_change_the_path() -> None:
         assert (change(s, True, 12) < 0) == moves
 
 
-def test_presets() -> None:
-    gains = Counter(name for preset in smartt.PRESETS.values() for name in preset)
-    assert set(gains) < {p.name for p in smartt.PARAMS}
+def test_after_quick_adapt_the_window_rests_and_after_a_timeout_it_is_one_packet() -> None:
+    """It neither shrinks nor grows until 1.25 times what was under way is heard of."""
+    s = sender()
+    s.tx.ignored = 25
+    for s.tx.heard in (0, 24):
+        assert change(s, False, 10.5) == change(s, True, 30) == 0
+    s.tx.heard = 25
+    assert change(s, False, 12) > 0
+    engine = incast(3, 100)
+    run(engine, 20 * US)
+    window = engine.state.ends.tx["cwnd_bytes"]
+    assert window.min() > 10 * PACKET
+    down = LinkFault(np.arange(engine.network.n_ports), outages_ps=((20 * US, 10**12),))
+    engine = incast(3, 100, combine([down], engine.network.n_ports))
+    run(engine, 250 * US)
+    assert (engine.state.ends.tx["cwnd_bytes"] == PACKET).all()
 
 
 @pytest.mark.parametrize("transport", ["smartt", "nscc"])

@@ -57,7 +57,14 @@ from netsim.engine.kernels.layout import (
     Net,
     Wires,
 )
-from netsim.engine.kernels.nic import check_control, pick, transmit_control, transmit_data, wake
+from netsim.engine.kernels.nic import (
+    check_control,
+    first_open,
+    pick,
+    transmit_control,
+    transmit_data,
+    wake,
+)
 from netsim.engine.kernels.packets import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.places import ring_slot
 from netsim.engine.kernels.ports import set_paused
@@ -198,10 +205,7 @@ def host_step(_: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -
         if inbox.head < inbox.tail:
             t_arrival = wires.pool[ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)].time
         t_timer = max(first_key(ends.timers, ends.heap, host), now)
-        control = outlet.ctrl_head < outlet.ctrl_tail
-        if control and port.paused != 0:
-            head = wires.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, outlet.ctrl_head)]
-            control = (port.paused >> int(head.prio)) & 1 == 0
+        control = first_open(wires, outlet, port) < outlet.ctrl_tail
         t_send = INF
         if control or (outlet.ready_head >= 0 and not stuck):
             t_send = max(port.free_at, now)

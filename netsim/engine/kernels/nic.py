@@ -154,6 +154,18 @@ def launch_from_host(
     host.sent_bytes += size
 
 
+def first_open(wires: Wires, outlet: OutletRecord, port: PortRecord) -> int:
+    """Where the first packet of a control FIFO is whose class is not paused; its end if nowhere."""
+    place = outlet.ctrl_head
+    if port.paused != 0:
+        while place < outlet.ctrl_tail:
+            slot = ring_slot(outlet.ctrl_off, outlet.ctrl_mask, place)
+            if (port.paused >> int(wires.pool[slot].prio)) & 1 == 0:
+                break
+            place += 1
+    return place
+
+
 def transmit_control(
     wires: Wires,
     host: HostRecord,
@@ -162,9 +174,13 @@ def transmit_control(
     p: GlobalPort,
     now: Ps,
 ) -> None:
-    """Send the head of the control FIFO."""
+    """Send the first packet of the control FIFO that is not paused; there is one."""
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
-    wires.pool[slot] = wires.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, outlet.ctrl_head)]
+    place = first_open(wires, outlet, port)
+    wires.pool[slot] = wires.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, place)]
+    for i in range(place, outlet.ctrl_head, -1):
+        before = ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i - 1)
+        wires.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i)] = wires.pool[before]
     outlet.ctrl_head += 1
     launch_from_host(wires, host, port, p, slot, now)
 

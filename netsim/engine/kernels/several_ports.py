@@ -31,7 +31,13 @@ from netsim.engine.kernels.layout import (
     Net,
     Wires,
 )
-from netsim.engine.kernels.nic import check_control, pick, transmit_control, transmit_data
+from netsim.engine.kernels.nic import (
+    check_control,
+    first_open,
+    pick,
+    transmit_control,
+    transmit_data,
+)
 from netsim.engine.kernels.packets import FIRST_CONTROL, PFC
 from netsim.engine.kernels.places import nic_of, nics_of, ports_of, ring_slot
 from netsim.engine.kernels.rings import lengthen_link
@@ -53,11 +59,8 @@ def waiting_at(wires: Wires, p: GlobalPort) -> Ps:
 
 
 def sends_control(wires: Wires, outlet: OutletRecord, port: PortRecord) -> bool:
-    """Is a control packet at the head of a port's FIFO, and not paused?"""
-    if outlet.ctrl_head == outlet.ctrl_tail:
-        return False
-    head = wires.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, outlet.ctrl_head)]
-    return (port.paused >> int(head.prio)) & 1 == 0
+    """Is there a control packet that is not paused?"""
+    return first_open(wires, outlet, port) < outlet.ctrl_tail
 
 
 def first_arrival(net: Net, wires: Wires, host_id: HostId) -> tuple[Ps, GlobalPort]:
