@@ -34,6 +34,7 @@ from netsim.model.network import Network
 from netsim.model.parts import build_part, build_topology
 from netsim.model.reduction import with_reduction
 from netsim.model.relays import RelayRule
+from netsim.model.rounds import pairs_by_circuits, random_rounds
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
 from netsim.model.schedules import Schedule, tournament
 from netsim.model.trees import TIERS, Tree, add_tree, expect_trees
@@ -72,6 +73,8 @@ __all__ = [
     "over_cables",
     "over_circuits",
     "over_direct_circuits",
+    "pairs_by_circuits",
+    "random_rounds",
     "read_graph",
     "read_topo",
     "shortest_paths",

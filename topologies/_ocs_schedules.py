@@ -1,4 +1,4 @@
-"""The schedules of circuit switches, as the parameters of `ocs` have them (`params`)."""
+"""The schedules of circuit switches but rotors, as the parameters of `ocs` have them (`params`)."""
 
 from __future__ import annotations
 
@@ -31,44 +31,11 @@ FOR_GOOD_PS = 10**12
 """The slot of a switch that has one matching, which it never leaves."""
 
 
-def _rounds(racks: int, duplex: bool) -> Ints:
-    """Matchings in which each rack meets each other one once, int64[rounds, racks]."""
+def rounds_of(racks: int, duplex: bool) -> Ints:
+    """Matchings, in order, in which each rack meets each other one once, int64[rounds, racks]."""
     if duplex:
         return tournament(racks)
     return (np.arange(racks) + np.arange(1, racks)[:, None]) % racks
-
-
-def rotors(params: Mapping[str, Any]) -> list[Schedule]:
-    """Rounds in turn, shared by the switches. Raises InputError for slots or switches."""
-    switches = params["switches"]
-    slot_ps = params["slot"] or SLOT_PS
-    rounds = _rounds(params["racks"], params["duplex"])
-    if params["order"] is not None:
-        rounds = np.random.default_rng(params["order"]).permutation(rounds)
-    if switches > len(rounds):
-        raise InputError(
-            f"{switches} switches share {len(rounds)} matchings of {params['racks']} racks",
-            key="topology.switches",
-            hint=f"at most {len(rounds)}",
-        )
-    if params["drain"] is not None:
-        # As many slots at each switch, or it is long until all is as it was.
-        nobody = np.full((-len(rounds) % switches, params["racks"]), -1)
-        rounds = np.concatenate([rounds, nobody])
-    try:
-        return [
-            Schedule(
-                slot_ps,
-                rounds[number::switches],
-                duplex=params["duplex"],
-                switching_ps=params["switching"],
-                sync_ps=params["sync"],
-                offset_ps=number * slot_ps // switches if params["stagger"] else 0,
-            )
-            for number in range(switches)
-        ]
-    except InputError as error:
-        raise error.at(key="topology.slot") from None
 
 
 def fixed(params: Mapping[str, Any]) -> list[Schedule]:
@@ -95,7 +62,7 @@ def _by_name(name: str, params: Mapping[str, Any]) -> Ints:
         wanted[wanted >= racks] = -1
         ways = np.repeat(wanted, switches, axis=0)
     elif name == "mesh":
-        rounds = _rounds(racks, duplex)
+        rounds = rounds_of(racks, duplex)
         ways = rounds[np.arange(switches) % len(rounds)]
     else:
         group = params["group"] or racks
@@ -110,7 +77,7 @@ def _by_name(name: str, params: Mapping[str, Any]) -> Ints:
 
 def _ring(racks: int, switches: int, duplex: bool) -> Ints:
     if not duplex:
-        return np.repeat(_rounds(racks, duplex)[:1], switches, axis=0)
+        return np.repeat(rounds_of(racks, duplex)[:1], switches, axis=0)
     if racks % 2 or switches % 2:
         raise InputError(
             f"circuits both ways make no ring of {racks} racks with {switches} switches",

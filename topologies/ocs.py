@@ -21,9 +21,10 @@ circuit switches itself (co-packaged optics), and the queues for those in its me
   every rack has a partner or, if their number is odd, `racks` with one left out in each. The
   switches share them, switch r has rounds r, r + switches, r + 2 switches, ..., and stays in each
   for `slot`. With `stagger` switch r begins `r / switches` of a slot later, so that they never turn
-  all at once. A rotor with one matching is never dark. Rounds next to one another are much alike;
-  with `order` they come as this number shuffles them, so that what several switches join at a time
-  is like a random graph, in which nobody is far from anybody.
+  all at once. A rotor with one matching is never dark. With `order` the matchings are others, that
+  this number draws: every two racks still meet once, but what several switches join at a time is
+  like a random graph, in which nobody is far from anybody, where rounds of the circle method are
+  reflections. Ways of light that go one way (`duplex = false`) are only shuffled.
 
 - "demand": what the traffic needs, bytes on the wire from rack to rack, known before it begins.
   Messages that go by packets do not count. `algorithm` says how: "greedy" gives each switch one
@@ -61,8 +62,10 @@ With a `drain` rotors are an expander for small messages, as in Opera: control p
 smaller than `small`, go at once, over as many circuits as it takes that are there and stay for
 `drain` more, by routes that take turns. Others take the direct circuit. What waits in queues on the
 way has to be out within `drain`. Racks have to hang together at all times: several rotors, which
-turn one after the other (`stagger`). Where they have not as many matchings each, some join nobody
-for a slot, or it would be long until all is as it was.
+turn one after the other (`stagger`), and matchings of an `order`, 1 by default, which are drawn
+again if paths are long at some time. Where rotors have not as many matchings each, some join nobody
+for a slot, or it would be long until all is as it was; they take turns in this. `netsim topo` tells
+how many circuits the longest path has.
 
 With a `packet_rate` there is a packet fabric beside the circuits: `packet_switches` to which each
 rack has a cable of that rate. Control packets go by it, and messages smaller than `small`, and
@@ -98,7 +101,8 @@ from netsim.network import (
     over_direct_circuits,
 )
 from netsim.params import REQUIRED, Param
-from netsim.topologies._ocs_schedules import by_demand, by_phases, fixed, rotors
+from netsim.topologies._ocs_rotors import rotors
+from netsim.topologies._ocs_schedules import by_demand, by_phases, fixed
 
 FIXED, ROTOR, DEMAND = SCHEDULES = ("fixed", "rotor", "demand")
 PHASES = "phases"
@@ -126,7 +130,7 @@ PARAMS = [
     Param("slot", "time", None, "rotor, max_weight: of a matching, the night included; 100us"),
     Param("switching", "time", "10us", "of a slot: the mirrors turn"),
     Param("sync", "time", "0us", "and then: receivers find the beat of another sender"),
-    Param("order", "count", None, "rotor: a number that shuffles the matchings"),
+    Param("order", "count", None, "rotor: a number that draws the matchings; 1 with a drain"),
     Param("stagger", "bool", False, "rotor: whether the switches turn one after the other"),
     Param("slots", "count", None, "max_weight, bvn, solstice: the most matchings; 1000", minimum=1),
     Param("period", "time", None, "bvn, solstice: all slots of a switch; as the demand needs"),

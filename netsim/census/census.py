@@ -14,6 +14,7 @@ from netsim.census.cables import CableRow, cables, latencies_ps, physical_ports
 from netsim.census.circuits import CircuitRow, circuit_switches
 from netsim.census.paths import Distance, Reach, reach, ways_between_hosts
 from netsim.census.symmetry import kinds_of_networks
+from netsim.census.turns import TurnsRow, turns_row
 from netsim.model.network import Network
 
 Ints = NDArray[np.int64]
@@ -57,6 +58,7 @@ class NetworkRow:
         across_sent_bps: what that half can send into them.
         ways: pairs of hosts by their distance, where routes are of several kinds by each of them;
             `to_edges` of `edges` switches with hosts were looked at as destinations.
+        turns: of routes that take turns, by slot; `ways` are of the first slot.
     """
 
     count: int
@@ -72,6 +74,7 @@ class NetworkRow:
     ways: tuple[Distance, ...]
     edges: int
     to_edges: int
+    turns: TurnsRow | None = None
 
     @property
     def diameter(self) -> int:
@@ -217,6 +220,7 @@ def _network(network: Network, alike: Ints) -> NetworkRow:
         ways=_distances(network, number, found),
         edges=int(np.diff(network.first_group)[number]),
         to_edges=min(int(one.groups.size) for one in found),
+        turns=turns_row(network, number),
     )
 
 
