@@ -9,6 +9,7 @@ from typing import IO, Any
 
 import click
 
+from netsim.cli.fonts import keep_fonts
 from netsim.cli.interrupt import Interruption
 from netsim.cli.streams import tolerate_closed_streams
 from netsim.errors import InputError, RunError, did_you_mean
@@ -124,4 +125,5 @@ def app() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script."""
     tolerate_closed_streams()
+    keep_fonts(sys.argv[1:] if arguments is None else arguments)
     app.main(args=arguments, prog_name="netsim")

@@ -215,13 +215,30 @@ def is_kept(key: str, function: str) -> bool:
         return False
 
 
+def own_folder(name: str) -> Path | None:
+    """Folder of the cache for other things than code, made if need be; None if none can be."""
+    try:
+        folder = _root() / name
+        require_private(_nearest(folder))
+        make_private(folder)
+        require_private(folder)
+    except (RuntimeError, OSError, UnsafeError):
+        return None
+    return folder
+
+
 def _place() -> Path:
-    """The cache's own folder, without links on the way to it. It need not be there."""
+    """Where code is. It need not be there."""
+    return _root() / FOLDER
+
+
+def _root() -> Path:
+    """The cache, without links on the way to it. It need not be there."""
     root = os.environ.get("NETSIM_CACHE_DIR")
     if not root:
         caches = os.environ.get("XDG_CACHE_HOME")
         root = str((Path(caches) if caches else Path.home() / ".cache") / "netsim")
-    return Path(os.path.realpath(root)) / FOLDER
+    return Path(os.path.realpath(root))
 
 
 def _nearest(folder: Path) -> Path:
