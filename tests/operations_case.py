@@ -87,7 +87,8 @@ def _sends(call: Call, first: int, number: int) -> list[Message]:
     how, n = How(**dict(call.how)), len(call.ranks)
     matrix = isinstance(call.size_bytes, tuple)
     if matrix:
-        how = replace(how, channels=1)
+        auto = how.algorithm == "auto"
+        how = replace(how, channels=1, algorithm="direct" if auto else how.algorithm)
     steps = schedule(call.what, n, 0 if matrix else call.size_bytes, how)
     blocks = np.ravel(call.size_bytes)
     found = []
