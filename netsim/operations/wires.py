@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.bounds.ideal import PathTimes
 from netsim.collectives import Hops, How, Wire, fastest
 from netsim.limits import PS_BITS
+from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.flows import FlowTable
 from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
@@ -44,7 +45,11 @@ class Wires:
     def __init__(self, network: Network, payload_bytes: int, header_bytes: int) -> None:
         self.network = network
         self.payload_bytes, self.header_bytes = payload_bytes, header_bytes
-        self._times = PathTimes(network, payload_bytes + header_bytes, multipath=False)
+        full = payload_bytes + header_bytes
+        self._times = PathTimes(network, full, multipath=False)
+        # As packets go, whose times are whole picoseconds.
+        took = send_time(np.full(network.n_ports, full), byte_quotient(network.port_rate_bps))
+        self._rate_bps = full * PS_BITS / took
         self._found: dict[tuple[object, ...], How] = {}
 
     def settled(self, what: str, groups: ArrayLike, size_bytes: int, how: How) -> How:
@@ -113,7 +118,7 @@ class Wires:
         lanes = np.diff(legs.first)
         flow = np.repeat(np.arange(lanes.size), lanes)
         own = hops.weight / lanes[flow]
-        rates = self.network.port_rate_bps.astype(float)
+        rates = self._rate_bps
         load = np.zeros(rates.size)
         alone = np.full(flow.size, np.inf)  # bits per second
         split = np.ones(flow.size)

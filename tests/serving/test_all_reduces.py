@@ -10,18 +10,18 @@ import pytest
 from served import US, Served, all_served_once, cost, deployment
 from traffic_cases import made, star
 
-from netsim.collectives import How, closed_form_ps
+from netsim.collectives import ONE_WAY, WHOLE_PACKETS, How, closed_form_ps, hops_of
 from netsim.errors import InputError, RunError
 from netsim.flows import TrafficContext
 from netsim.inference import all_reduce_bytes, compute_ps, prompt_pairs
 from netsim.model.builder import NetworkBuilder
 from netsim.network import Network
-from netsim.traffic._collectives import wire_of
+from netsim.operations import Wires
 from netsim.units import format_time
 
 HALVES = {"prefill_machines": 1, "decode_machines": 1}
 PACKETS = {"all_reduces": "packets", "all_reduces_per_iteration": 4}
-WIRE = wire_of(star(8), np.arange(4), TrafficContext(Path(), 1, 100 * 10**9))
+WIRE = Wires(star(8), 4096, 64).wire(ONE_WAY, np.arange(4))
 
 
 def alone_ps(tp: int, rows: int, how: How, merged: int = 1) -> int:
@@ -94,9 +94,10 @@ def test_latency_that_is_left_out_is_that_of_each_machine() -> None:
     given = {"deployment": deployment(4), "machines": 2, "rate": 1.0, "requests": 2}
     given |= {"all_reduces": "packets", "all_reduces_per_iteration": 1, "slots": 300}
     load = made("serving", 8, network=network, **given)
-    context = TrafficContext(Path(), 1, 100 * 10**9)
+    wires = Wires(network, 4096, 64)
+    hops = hops_of("all_reduce", 4, WHOLE_PACKETS, How("ring"))
     alone = [
-        closed_form_ps("all_reduce", 4, 1, wire_of(network, machine, context), How("ring"))
+        closed_form_ps("all_reduce", 4, 1, wires.wire(hops, machine), How("ring"))
         for machine in np.arange(8).reshape(2, 4)
     ]
     assert alone[1] > 1.5 * alone[0]
