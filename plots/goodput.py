@@ -34,6 +34,8 @@ class Bar:
     failures: float
     restarts: float
     goodput_per_s: float
+    stalled: float
+    first_gap_p99_ps: float
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def _bar(curve: pool.Curve) -> Bar:
         for result in curve.results:
             value: Any = result.summary["serving"]
             for key in keys:
-                value = value[key]
+                value = value.get(key)
             found.append(float("inf") if value is None else float(value))
         spread = sweeps.spread_of(found)
         assert spread is not None  # a curve has a result
@@ -76,6 +78,8 @@ def _bar(curve: pool.Curve) -> Bar:
         failures=over_seeds("failures", "count").mean,
         restarts=over_seeds("restarts").mean,
         goodput_per_s=over_seeds("objective", "goodput_per_s").mean,
+        stalled=over_seeds("objective", "stalled").mean,
+        first_gap_p99_ps=over_seeds("first_gap_ps", "p99").mean,
     )
 
 
@@ -142,9 +146,13 @@ def draw(comparison: Comparison) -> Figure:
 
 def _table(bars: Sequence[Bar]) -> sweeps.Table:
     unit, scale = style.time_unit(bar.ttft_p99_ps.high for bar in bars)
+    gap_unit, gap_scale = style.time_unit(
+        bar.first_gap_p99_ps for bar in bars if bar.first_gap_p99_ps < float("inf")
+    )
     headers = (
         *("", "seeds", "failures", "GPUs at\nwork, %", "by\nformula", "lost and\nagain"),
         *("met\n%", "seeds'\nrange", "goodput\n1/s", f"TTFT p99\n{unit}"),
+        *(f"first gap\np99 {gap_unit}", "stalled"),
     )
     rows: list[tuple[str, ...]] = [
         (
@@ -158,6 +166,8 @@ def _table(bars: Sequence[Bar]) -> sweeps.Table:
             sweeps.span(bar.met, 0.01),
             format_number(bar.goodput_per_s, 3),
             format_number(bar.ttft_p99_ps.mean / scale, 3),
+            format_number(bar.first_gap_p99_ps / gap_scale, 3),
+            format_number(bar.stalled, 3),
         )
         for bar in bars
     ]

@@ -1,10 +1,11 @@
 """What the requests of serving runs saw: time to first token, times between tokens, goodput.
 
-Of one load: the share of requests that had their first token within each time (left), and of all
-gaps between tokens that are no longer than each time (right). Of a sweep over traffic.rate: the
-median and the 99th percentile of both, and how many requests per second met the objective, against
-the rate at which requests come. Dotted lines are the objective, and where all meet it. Seeds are
-pooled, or are a band.
+Of one load: the share of requests that had their first token within each time (left), their second
+one after it (middle; the KV cache is sent in this gap), and of all gaps between tokens that are no
+longer than each time (right). Of a sweep over traffic.rate: the median and the 99th percentile of
+each, the longest gap, how many requests per second met the objective and how many had a gap beyond
+the stall limit, against the rate at which requests come. Dotted lines are the objective, and where
+all meet it. Seeds are pooled, or are a band.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 RATE = "traffic.rate"
-FIRST, BETWEEN = "time to first token", "time between tokens"
-OBJECTIVES = {FIRST: "ttft_ps", BETWEEN: "tbt_ps"}
-"""What the panels show, and what of an objective, and of the summary, that is."""
+FIRST, SECOND, BETWEEN = "time to first token", "first to second token", "time between tokens"
+FIGURES = {FIRST: "ttft_ps", SECOND: "first_gap_ps", BETWEEN: "tbt_ps"}
+"""What the panels show, and which figure of the summary that is."""
+
+OBJECTIVES = {FIRST: ("ttft_ps",), SECOND: ("stall_ps",), BETWEEN: ("tbt_ps", "stall_ps")}
+"""What an objective says of them."""
 
 OBJECTIVE, CAME = "objective", "all that came"
 """What dotted lines are."""
@@ -48,15 +52,20 @@ def draw(results: Sequence[Result]) -> Figure:
 
 
 def _distributions(results: Sequence[Result]) -> Figure:
-    """Two panels: first tokens, and gaps."""
+    """Three panels: first tokens, gaps after these, and all gaps."""
     import numpy as np
 
     curves = pool.curves(results)
-    figure, panels = style.new_figure(columns=2)
-    for axes, name in zip(panels, OBJECTIVES, strict=True):
+    figure, panels = style.new_figure(columns=3)
+    read = {
+        FIRST: _first_tokens,
+        SECOND: lambda result: _once(result, "first_gap_ps"),
+        BETWEEN: _gaps,
+    }
+    for axes, name in zip(panels, FIGURES, strict=True):
         found = []
         for curve in curves:
-            pairs = [_first_tokens(r) if name == FIRST else _gaps(r) for r in curve.results]
+            pairs = [read[name](r) for r in curve.results]
             values = np.concatenate([one[0] for one in pairs])
             counts = np.concatenate([one[1] for one in pairs])
             order = np.argsort(values, kind="stable")
@@ -75,13 +84,13 @@ def _distributions(results: Sequence[Result]) -> Figure:
                 label=curve.label,
                 **curve.look.options(len(chosen)),
             )
-        _limits(axes, "x", _objectives(results, OBJECTIVES[name]), scale)
+        _limits(axes, "x", _objectives(results, *OBJECTIVES[name]), scale)
         axes.set_xlabel(f"{name} ({unit})")
-        axes.set_ylabel("share of requests" if name == FIRST else "share of gaps")
+        axes.set_ylabel("share of gaps" if name == BETWEEN else "share of requests")
         axes.set_ylim(0, 1.02)
         _long_tail(axes, "x", [values for values, _ in found])
     figure.suptitle(pool.title(results), fontsize="medium")
-    named = panels[0] if _objectives(results, OBJECTIVES[FIRST]) else panels[1]
+    named = panels[0] if _objectives(results, *OBJECTIVES[FIRST]) else panels[2]
     style.legend(figure, named, style.OUTSIDE)
     return figure
 
@@ -94,9 +103,14 @@ def _requests(result: Result) -> Any:
 
 def _first_tokens(result: Result) -> tuple[np.ndarray, np.ndarray]:
     """Times to the first token, each counted once."""
+    return _once(result, "ttft_ps")
+
+
+def _once(result: Result, column: str) -> tuple[np.ndarray, np.ndarray]:
+    """The times of a column of the requests, each counted once."""
     import numpy as np
 
-    times = _requests(result)["ttft_ps"].drop_nulls().to_numpy()
+    times = _requests(result)[column].drop_nulls().to_numpy()
     return times, np.ones(len(times), np.int64)
 
 
@@ -109,43 +123,67 @@ def _gaps(result: Result) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _over_rate(results: Sequence[Result]) -> Figure:
-    """Three panels against the rate."""
+    """Four panels against the rate, in two rows, and one for stalls if there are any limits."""
     curves = pool.curves(results, apart=[RATE], named=True)
-    figure, panels = style.new_figure(columns=3)
-    for axes, name in zip(panels, OBJECTIVES, strict=False):
-        key = OBJECTIVES[name]
-        every = [r.summary["serving"][key]["p99"] for r in results]
+    stalls = bool(_objectives(results, "stall_ps"))
+    figure, panels = style.new_figure(columns=3 if stalls else 2, rows=2)
+    for axes, name in zip(panels, FIGURES, strict=False):
+        key = FIGURES[name]
+        statistics = {"p99": (1.6, None), "p50": (0.8, None)}
+        if name == BETWEEN:
+            statistics["max"] = (0.8, "--")
+        every = [r.summary["serving"][key][one] for r in results for one in statistics]
         unit, scale = style.time_unit(float(value) for value in every if value is not None)
         for place, curve in enumerate(curves):
             look = style.told_in_grey(curve.look, place)
-            for statistic, width in (("p99", 1.6), ("p50", 0.8)):
+            for statistic, (width, dashes) in statistics.items():
                 points = _by_rate(curve.results, lambda s, k=key, q=statistic: s[k][q], 1 / scale)
                 label = curve.label if statistic == "p99" else ""
                 sweeps.line(axes, list(points), list(points.values()), look, label)
-                axes.lines[-1].set_linewidth(width)
-        _limits(axes, "y", _objectives(results, key), scale)
+                if points:
+                    axes.lines[-1].set_linewidth(width)
+                if points and dashes:
+                    axes.lines[-1].set_linestyle(dashes)
+        _limits(axes, "y", _objectives(results, *OBJECTIVES[name]), scale)
         axes.set_ylabel(f"{name} ({unit})")
-        axes.set_title("thin: median, thick: 99 %", fontsize="small")
+        told = "thin: median, thick: 99 %" + ", dashed: longest" * (name == BETWEEN)
+        axes.set_title(told, fontsize="small")
         _long_tail(axes, "y", [[value for value in every if value]])
+    last = panels[3]
     every_point: list[sweeps.Spread] = []
     for place, curve in enumerate(curves):
         look = style.told_in_grey(curve.look, place)
         points = _by_rate(curve.results, lambda s: s["objective"]["goodput_per_s"], 1.0)
         every_point += points.values()
-        sweeps.line(panels[2], list(points), list(points.values()), look, curve.label)
+        sweeps.line(last, list(points), list(points.values()), look, curve.label)
+        if stalls:
+            points = _by_rate(curve.results, _stalled_share, 1.0)
+            sweeps.line(panels[4], list(points), list(points.values()), look, curve.label)
     came = _by_rate(results, lambda s: s["offered_per_s"], 1.0)
     every = [point.mean for point in came.values()]
-    stated = any(_objectives(results, key) for key in OBJECTIVES.values())
+    stated = any(_objectives(results, *keys) for keys in OBJECTIVES.values())
     label = f"of times: the {OBJECTIVE}; of goodput: {CAME}" if stated else CAME
-    panels[2].plot(list(came), every, color=style.IDEAL, linestyle=":", label=label)
-    panels[2].set_ylabel("goodput (requests/s)")
+    last.plot(list(came), every, color=style.IDEAL, linestyle=":", label=label)
+    last.set_ylabel("goodput (requests/s)")
+    if stalls:
+        panels[4].set_ylabel("stalled requests (%)")
+        panels[4].set_ylim(bottom=0)
+        figure.delaxes(panels.pop())
     for axes in panels:
         axes.set_xlabel("requests that come (1/s)")
         axes.set_xlim(left=0)
-    panels[2].set_ylim(bottom=0)
+    last.set_ylim(bottom=0)
     figure.suptitle(pool.title(results), fontsize="medium")
-    style.legend(figure, panels[2], style.OUTSIDE, sweeps.caption(every_point))
+    style.legend(figure, last, style.OUTSIDE, sweeps.caption(every_point))
     return figure
+
+
+def _stalled_share(serving: Mapping[str, Any]) -> float | None:
+    """Per cent of all requests with a gap beyond the limit, if there is one."""
+    objective = serving["objective"]
+    if objective.get("stall_ps") is None:
+        return None
+    return 100 * float(objective["stalled"]) / max(1, serving["requests"])
 
 
 def _by_rate(results: Iterable[Result], value: Any, scale: float) -> dict[float, sweeps.Spread]:
@@ -159,10 +197,11 @@ def _by_rate(results: Iterable[Result], value: Any, scale: float) -> dict[float,
     return {rate: one for rate, one in spreads.items() if one is not None}
 
 
-def _objectives(results: Sequence[Result], key: str) -> set[int]:
+def _objectives(results: Sequence[Result], *keys: str) -> set[int]:
     """What the objectives of the results say, if they say something."""
     told: list[Mapping[str, Any]] = [result.summary["serving"]["objective"] for result in results]
-    return {one[key] for one in told if one[key] is not None}
+    found = {one.get(key) for one in told for key in keys}
+    return {limit for limit in found if limit is not None}
 
 
 def _limits(axes: Axes, which: str, limits: Iterable[int], scale: float) -> None:

@@ -51,12 +51,18 @@ def _rates(serving: Serving) -> Wide:
         columns.append(Column("GPUs at\nwork, %", [number(100 * serving["failures"]["capacity"])]))
     limits = [
         f"{name} <= {format_time(limit, 4)}"
-        for name, limit in (("TTFT", objective["ttft_ps"]), ("TBT", objective["tbt_ps"]))
+        for name, limit in (
+            ("TTFT", objective["ttft_ps"]),
+            ("TBT", objective["tbt_ps"]),
+            ("any gap", objective.get("stall_ps")),
+        )
         if limit is not None
     ]
     if limits:
         columns.append(Column(f"met, %\n{', '.join(limits)}", [number(100 * objective["met"])]))
         columns.append(Column("goodput\n1/s", [number(objective["goodput_per_s"])]))
+        if objective.get("stall_ps") is not None:
+            columns.append(Column("stalled", [count(objective["stalled"])]))
     return Wide(columns, title="Requests", elsewhere="summary.json has all")
 
 

@@ -94,9 +94,17 @@ def _serving_columns(rows: Sequence[Row]) -> Iterator[Column]:
         ("goodput_per_s", "goodput\n1/s", 0),
     ):
         yield Column(title, [number(row.get(name)) for row in rows], rank)
-    for what, title in (("ttft", "TTFT"), ("tbt", "TBT")):
+    shares = [None if row.get("met") is None else 100 * row["met"] for row in rows]
+    yield Column("met\n%", [number(share) for share in shares], 0)
+    if any_of(rows, "stalled"):
+        yield Column("stalled", [count(row.get("stalled")) for row in rows], 0)
+    for what, title, statistics in (
+        ("ttft", "TTFT", (("p50", 3), ("p99", 0))),
+        ("first_gap", "first gap", (("p99", 0),)),
+        ("tbt", "TBT", (("p50", 3), ("p99", 0), ("max", 2))),
+    ):
         unit, scale = common_unit([row.get(f"{what}_p99_ps") for row in rows])
-        for statistic, rank in (("p50", 3), ("p99", 0)):
+        for statistic, rank in statistics:
             cells = [number(row.get(f"{what}_{statistic}_ps"), scale) for row in rows]
             yield Column(f"{title} {statistic}\n{unit}", cells, rank)
 

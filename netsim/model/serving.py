@@ -108,6 +108,7 @@ class ServingPlan:
             first, and how many there are, one behind the other; 0 flows where nothing is sent.
         expected_ps: when all requests would be done by the router's estimate, with no network but
             that of iterations, and no failures; 0: it has none.
+        stall_ps: the objective's: no gap between tokens is longer; None: any may be.
     """
 
     machines: Machines
@@ -120,6 +121,7 @@ class ServingPlan:
     kv_first_flow: NDArray[np.int64]
     kv_flows: NDArray[np.int64]
     expected_ps: int = 0
+    stall_ps: int | None = None
 
     def moved(self, first_flow: int) -> ServingPlan:
         """The same plan in a workload in which its flows are numbered from `first_flow` on."""

@@ -98,6 +98,7 @@ SERVING_SWEEP = (
         "goodput_per_s", "1/s", "requests of those that came in a second that met the objective"
     ),
     Column("met", "1", "share of all requests that met the objective"),
+    Column("stalled", "requests", "requests with a gap between tokens beyond the stall limit"),
     Column("queueing_p99_ps", "ps", "99th percentile of the time until prompts are computed"),
     Column("ttft_p50_ps", "ps", "median time to first token"),
     Column("ttft_p99_ps", "ps", "99th percentile of it"),

@@ -38,7 +38,7 @@ SERVED = (
 )
 """Distributions of a serving run, and what of them a row has."""
 
-WHOLE_UNITS = ("flows", "packets", "frames", "packet-hops", "restarts")
+WHOLE_UNITS = ("flows", "packets", "frames", "packet-hops", "requests", "restarts")
 WHOLE = (
     *("seed", "ideal_max_ps", "simulated_ps", "recovery_p50_ps", "recovery_max_ps"),
     *(f"{what}_{statistic}_ps" for what, statistic in SERVED),
@@ -83,7 +83,7 @@ def serving_figures(found: Mapping[str, Any]) -> dict[str, Any]:
     """The figures of a serving run; None each if the point is none."""
     row = {key: found.get(key) for key in SERVING_COUNTS}
     objective = found.get("objective") or {}
-    row |= {key: objective.get(key) for key in ("goodput_per_s", "met")}
+    row |= {key: objective.get(key) for key in ("goodput_per_s", "met", "stalled")}
     for what, statistic in SERVED:
         row[f"{what}_{statistic}_ps"] = (found.get(f"{what}_ps") or {}).get(statistic)
     row["network_share"] = (found.get("network") or {}).get("iterations")

@@ -18,8 +18,9 @@ def serving_figures(plan: ServingPlan, found: Outcome, log: Log) -> dict[str, An
 
     Rates are over the span, from the first arrival until the last request was done. Times are
     distributions: mean, p50, p90, p99 and max, of requests, but `tbt_ps`, which is of all gaps
-    between tokens. A request meets the objective if its first token came within `ttft_ps` and 99 %
-    of the gaps between its tokens are within `tbt_ps`. What an objective does not state is met.
+    between tokens. A request meets the objective if its first token came within `ttft_ps`, 99 % of
+    the gaps between its tokens are within `tbt_ps`, and none is longer than `stall_ps`: a freeze
+    would else be hidden among more than a hundred gaps. What an objective does not state is met.
     Goodput is how many of the requests that came in a second met it: their share, times the rate at
     which they came, so that the time to serve the last ones of a short run does not count.
     """
@@ -66,28 +67,36 @@ def _between(begin: Ints, end: Ints) -> Ints:
     return (end - begin)[(begin >= 0) & (end >= 0)]
 
 
-def met(plan: ServingPlan, table: Table) -> tuple[np.ndarray, np.ndarray]:
-    """bool[n] each: whether a request, which is done, has met either part of the objective."""
+def met(plan: ServingPlan, table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """bool[n] each: whether a request, which is done, has met each part of the objective: the
+    first token, 99 % of the gaps, and the longest one."""
     done = table["done_ps"] >= 0
-    first, gaps = done, done
+    first, gaps, longest = done, done, done
     if plan.ttft_ps is not None:
         first = done & (table["ttft_ps"] <= plan.ttft_ps)
     if plan.tbt_ps is not None:
         gaps = done & (table["tbt_p99_ps"] <= plan.tbt_ps)
-    return first, gaps
+    if plan.stall_ps is not None:
+        longest = done & (table["tbt_max_ps"] <= plan.stall_ps)
+    return first, gaps, longest
 
 
 def _objective(plan: ServingPlan, table: Table, per_second: float) -> dict[str, Any]:
     """How many requests were served as they should be, of so many that came in a second."""
-    first, gaps = met(plan, table)
-    n = max(1, first.size)
+    first, gaps, longest = met(plan, table)
+    n, every = max(1, first.size), first & gaps & longest
+    stalled = 0
+    if plan.stall_ps is not None:  # of those that are not done, too
+        stalled = int((table["tbt_max_ps"] > plan.stall_ps).sum())
     return {
         "ttft_ps": plan.ttft_ps,
         "tbt_ps": plan.tbt_ps,
+        "stall_ps": plan.stall_ps,
+        "stalled": stalled,
         "ttft_met": float(first.sum() / n),
         "tbt_met": float(gaps.sum() / n),
-        "met": float((first & gaps).sum() / n),
-        "goodput_per_s": float((first & gaps).sum() / n * per_second),
+        "met": float(every.sum() / n),
+        "goodput_per_s": float(every.sum() / n * per_second),
     }
 
 

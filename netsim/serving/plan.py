@@ -80,13 +80,14 @@ class Rules:
     Attributes:
         dispatch: how the router deals them out.
         max_batch: sequences that a machine computes with, at most.
-        ttft_ps, tbt_ps: the objective; None: there is none.
+        ttft_ps, tbt_ps, stall_ps: the objective; None: there is none.
     """
 
     dispatch: str
     max_batch: int
     ttft_ps: int | None
     tbt_ps: int | None
+    stall_ps: int | None
 
 
 def place_machines(groups: Mapping[int, Group], hosts: Ints) -> Machines:
@@ -154,6 +155,7 @@ def plan_of(
         kv_first_flow=nothing,
         kv_flows=nothing,
         expected_ps=expected_ps,
+        stall_ps=rules.stall_ps,
     )
 
 

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from netsim.collectives import ALGORITHMS, WHOLE_PACKETS, How, Wire, hops_of
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
+from netsim.limits import HORIZON_PS
 from netsim.model.serving import DECODE, LOG, MIXED, PREFILL, ROLES, Requests
 from netsim.network import Network
 from netsim.operations import Wires
@@ -117,7 +118,15 @@ PARAMS = [
     Param("latency", "time", None, "of packets: software's, in each step; the deployment's"),
     *POOL_PARAMS,
     Param("ttft", "time", None, "the objective: time to the first token"),
-    Param("tbt", "time", None, "the objective: time between tokens"),
+    Param("tbt", "time", None, "the objective: time between tokens, of 99 % of a request's gaps"),
+    Param(
+        "stall",
+        "ratio",
+        10.0,
+        "times tbt: the objective for the longest gap of a request; none: it may be any",
+        minimum=1,
+        optional=True,
+    ),
     *FAILURE_PARAMS,
     Param("classes", "count", 0, "traffic class of messages", each=KINDS, maximum=7),
 ]
@@ -143,6 +152,7 @@ def flows(
         max_batch=params["max_batch"],
         ttft_ps=params["ttft"],
         tbt_ps=params["tbt"],
+        stall_ps=_stall_ps(params["tbt"], params["stall"]),
     )
     plan = plan_of(groups, place_machines(groups, hosts), drawn, rules, of_router)
     sending = Sending(parts, params["control"], tuple(params["classes"].values()), listed, pool)
@@ -155,6 +165,13 @@ def flows(
     check_slots(plan, listed, params["token_budget"] if params["chunked"] else None)
     load = workload_of(plan, groups, network.n_hosts, sending, changes_of(outages))
     return replace(load, notes=(*drawn.notes, *_notes(groups, listed)))
+
+
+def _stall_ps(tbt_ps: int | None, stall: float | None) -> int | None:
+    """The longest gap of a request that meets the objective."""
+    if tbt_ps is None or stall is None:
+        return None
+    return min(round(tbt_ps * stall), HORIZON_PS)
 
 
 def _kv_parts(params: Mapping[str, Any]) -> int:

@@ -20,12 +20,13 @@ def cells(table: Wide) -> dict[str, list[str]]:
 
 def test_tables_of_a_run() -> None:
     plan, rows = split_run()
-    plan = replace(plan, ttft_ps=200, tbt_ps=200)
+    plan = replace(plan, ttft_ps=200, tbt_ps=200, stall_ps=190)
     flows = {"start_ps": np.array([300, 310, 400, 420])}
     _, summary = serving_result(plan, log_of(rows), flows, complete=True)
     requests, times, machines = map(cells, serving_tables(summary["serving"]))
     assert requests["requests"] == ["2"]
-    assert requests["met, % TTFT <= 200ps, TBT <= 200ps"] == ["50"]
+    assert requests["met, % TTFT <= 200ps, TBT <= 200ps, any gap <= 190ps"] == ["0"]
+    assert requests["stalled"] == ["1"]
     assert dict(zip(times["ps"], times["max"], strict=True)) == {
         "waiting for prefill": "150",
         "time to first token": "250",
@@ -45,6 +46,7 @@ def test_nothing_of_other_runs() -> None:
 
 def test_columns_of_a_sweep() -> None:
     plan, rows = split_run()
+    plan = replace(plan, tbt_ps=200, stall_ps=190)
     flows = {"start_ps": np.array([300, 310, 400, 420])}
     _, summary = serving_result(plan, log_of(rows), flows, complete=True)
     row = serving_figures(summary["serving"])
@@ -52,6 +54,9 @@ def test_columns_of_a_sweep() -> None:
     shown = cells(sweep_table([{"status": "finished", "point": "a", **row}], []))
     assert shown["TTFT p99 ps"] == ["250"]
     assert shown["TBT p99 ps"] == ["200"]
+    assert shown["met %"] == ["50"]
+    assert shown["stalled"] == ["1"]
+    assert shown["first gap p99 ps"] == ["200"]
     assert "TTFT p99 ps" not in cells(
         sweep_table([{"status": "finished", **serving_figures({})}], [])
     )

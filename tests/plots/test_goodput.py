@@ -37,7 +37,8 @@ def result(
         },
         summary={
             "serving": {
-                "objective": {"met": met, "goodput_per_s": 30 * met},
+                "objective": {"met": met, "goodput_per_s": 30 * met, "stalled": 2 * seed},
+                "first_gap_ps": {"p99": S // 50},
                 "failures": {"count": 3, "capacity": capacity},
                 "ttft_ps": {"p99": S // 10 * seed},
                 "restarts": 40,
@@ -65,6 +66,7 @@ def test_bars_are_means_over_the_seeds() -> None:
     assert stop.capacity.mean == pytest.approx(0.8)
     assert found.table.rows[0][1:3] == ("2", "3")
     assert found.table.rows[0][6:8] == ("70.0", "60 to 80")
+    assert found.table.rows[0][-2:] == ("20", "3")
 
 
 def test_capacity_by_formula_is_that_of_the_policy() -> None:

@@ -67,9 +67,10 @@ def points(axes: Any, label: str) -> list[tuple[float, float]]:
 
 def test_distributions_of_one_load() -> None:
     figure = serving.draw([result("ndp", ttft_ps=230), result("roce", slower=2)])
-    first, between = figure.axes[:2]
+    first, second, between = figure.axes[:3]
     assert points(first, "ndp") == [(200.0, 0.5), (250.0, 1.0)]
     assert points(first, "roce") == [(500.0, 0.5), (650.0, 1.0)]
+    assert points(second, "ndp") == [(160, 0.5), (200, 1.0)]
     assert points(between, "ndp") == [(60, 0.4), (80, 0.6), (160, 0.8), (200, 1.0)]
     limits = [one for one in first.get_lines() if one.get_linestyle() == ":"]
     assert [one.get_xdata()[0] for one in limits] == [230]
@@ -89,19 +90,21 @@ def test_seeds_are_pooled() -> None:
 
 def test_curves_over_the_rate() -> None:
     every = [
-        result(transport, rate, slower=slower, ttft_ps=600)
+        result(transport, rate, slower=slower, ttft_ps=600, stall_ps=350)
         for transport in ("ndp", "roce")
         for rate, slower in ((1.0, 1), (2.0, 2))
     ]
     figure = serving.draw(every)
     assert names(figure)[-1] == "of times: the objective; of goodput: all that came"
-    first, between, goodput = figure.axes[:3]
+    first, second, between, goodput, stalled = figure.axes
     assert points(first, "roce") == [(1.0, 250), (2.0, 650)]
-    assert points(between, "ndp") == [(1.0, 200), (2.0, 400)]
+    assert points(second, "ndp") == points(between, "ndp") == [(1.0, 200), (2.0, 400)]
+    # One of two requests has a gap of 400 ps at twice the time.
+    assert points(stalled, "ndp") == [(1.0, 0), (2.0, 50)]
     (low, one), (high, other) = points(goodput, "ndp")
     assert (low, high) == (1.0, 2.0)
     assert one == pytest.approx(1 / 50e-12)
-    assert other == pytest.approx(0.5 / 50e-12)
+    assert other == 0  # the one whose first token came in time had that gap
 
 
 def test_any_figure_of_a_sweep_against_any_axis() -> None:

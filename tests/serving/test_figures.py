@@ -10,7 +10,7 @@ import pytest
 from serving_case import log_of, split_run
 
 from netsim.serving.distribution import distribution
-from netsim.serving.figures import _mean, serving_figures
+from netsim.serving.figures import _mean, _objective, met, serving_figures
 from netsim.serving.outcome import outcome
 
 
@@ -41,21 +41,34 @@ def test_distributions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ttft", "tbt", "shares"),
+    ("ttft", "tbt", "stall", "shares"),
     [
-        (None, None, (1.0, 1.0, 1.0)),
-        (200, None, (0.5, 1.0, 0.5)),
-        (250, 160, (1.0, 0.5, 0.5)),
-        (200, 160, (0.5, 0.5, 0.0)),
-        (250, 200, (1.0, 1.0, 1.0)),
+        (None, None, None, (1.0, 1.0, 1.0)),
+        (200, None, None, (0.5, 1.0, 0.5)),
+        (200, 160, None, (0.5, 0.5, 0.0)),
+        (250, 200, 200, (1.0, 1.0, 1.0)),
+        (250, 200, 199, (1.0, 1.0, 0.5)),
     ],
 )
-def test_goodput_counts_who_met_both(
-    ttft: int | None, tbt: int | None, shares: tuple[float, ...]
+def test_goodput_counts_who_met_all(
+    ttft: int | None, tbt: int | None, stall: int | None, shares: tuple[float, ...]
 ) -> None:
-    found = figures(ttft_ps=ttft, tbt_ps=tbt)["objective"]
+    found = figures(ttft_ps=ttft, tbt_ps=tbt, stall_ps=stall)["objective"]
     assert (found["ttft_met"], found["tbt_met"], found["met"]) == shares
+    assert found["stalled"] == (stall == 199)
     assert found["goodput_per_s"] == pytest.approx(shares[2] / 50e-12)
+
+
+def test_a_freeze_among_many_gaps_is_a_stall() -> None:
+    """One gap of 9 s beside 150 of 10 ms: 99 % of them are within 50 ms."""
+    plan, _ = split_run()
+    plan = replace(plan, tbt_ps=5 * 10**10, stall_ps=5 * 10**11)
+    columns = ("done_ps", "ttft_ps", "tbt_p99_ps", "tbt_max_ps")
+    table = {name: np.array([10**12, 10**12]) for name in columns}
+    table["tbt_p99_ps"] = np.array([10**10, 10**10])
+    table["tbt_max_ps"] = np.array([9 * 10**12, 10**10])
+    assert [one.tolist() for one in met(plan, table)] == [[True] * 2, [True] * 2, [False, True]]
+    assert _objective(plan, table, 1.0)["stalled"] == 1
 
 
 def test_machines_by_role() -> None:
