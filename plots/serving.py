@@ -129,21 +129,21 @@ def _over_rate(results: Sequence[Result]) -> Figure:
     figure, panels = style.new_figure(columns=3 if stalls else 2, rows=2)
     for axes, name in zip(panels, FIGURES, strict=False):
         key = FIGURES[name]
-        statistics = {"p99": (1.6, None), "p50": (0.8, None)}
+        statistics = {"p99": 1.6, "p50": 0.8}
         if name == BETWEEN:
-            statistics["max"] = (0.8, "--")
+            statistics["max"] = 0.8
         every = [r.summary["serving"][key][one] for r in results for one in statistics]
         unit, scale = style.time_unit(float(value) for value in every if value is not None)
         for place, curve in enumerate(curves):
             look = style.told_in_grey(curve.look, place)
-            for statistic, (width, dashes) in statistics.items():
+            for statistic, width in statistics.items():
                 points = _by_rate(curve.results, lambda s, k=key, q=statistic: s[k][q], 1 / scale)
                 label = curve.label if statistic == "p99" else ""
                 sweeps.line(axes, list(points), list(points.values()), look, label)
                 if points:
                     axes.lines[-1].set_linewidth(width)
-                if points and dashes:
-                    axes.lines[-1].set_linestyle(dashes)
+                if points and statistic == "max":
+                    axes.lines[-1].set_linestyle("--")
         _limits(axes, "y", _objectives(results, *OBJECTIVES[name]), scale)
         axes.set_ylabel(f"{name} ({unit})")
         told = "thin: median, thick: 99 %" + ", dashed: longest" * (name == BETWEEN)
@@ -183,7 +183,8 @@ def _stalled_share(serving: Mapping[str, Any]) -> float | None:
     objective = serving["objective"]
     if objective.get("stall_ps") is None:
         return None
-    return 100 * float(objective["stalled"]) / max(1, serving["requests"])
+    share: float = objective["stalled"] / max(1, serving["requests"])
+    return 100 * share
 
 
 def _by_rate(results: Iterable[Result], value: Any, scale: float) -> dict[float, sweeps.Spread]:
