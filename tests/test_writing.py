@@ -21,7 +21,7 @@ from netsim.results.ownership import shows
 from netsim.results.replace import exclusive
 from netsim.running import checkpoint
 from netsim.running.checkpoint import Standing
-from netsim.running.start import Start
+from netsim.running.start import Start, start_of
 from netsim.writing import replacing_file, write_new
 
 TABLE = pl.DataFrame({"at_ps": [1]})
@@ -72,6 +72,13 @@ def test_pipes_and_directories_are_refused_and_nothing_is_left(tmp_path: Path) -
     for name in ("directory", "pipe", "device"):
         with pytest.raises(OSError, match="it is a"), replacing_file(tmp_path / name):
             pass
+        with pytest.raises(InputError, match=name):
+            checkpoint.read(tmp_path / name)
+        run = tmp_path / "run.json"
+        run.symlink_to(name)
+        with pytest.raises(InputError, match=r"run\.json"):
+            start_of(tmp_path)
+        run.unlink()
     with pytest.raises(ZeroDivisionError), replacing_file(tmp_path / "half") as file:
         file.write(bytes(1 // 0))
     assert sorted(os.listdir(tmp_path)) == ["device", "directory", "pipe"]
