@@ -175,4 +175,6 @@ def on_host_timer(env, now, k):
 
 
 def on_forward(now, pkt, port, queue):
-    pkt.note = (int(pkt.note) * 31 + queue.bytes + queue.sent_bytes) % 1_000_003
+    of_class = queue.bytes + queue.sent_bytes
+    of_port = 3 * port.held_bytes + 5 * port.sent_bytes
+    pkt.note = (int(pkt.note) * 31 + of_class + of_port) % 1_000_003

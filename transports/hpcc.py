@@ -1,12 +1,12 @@
 """HPCC: a window computed from the load that every switch on the path writes into the packets.
 
-A switch that starts to send a data packet notes the time, how much it has sent and how much
-waits. The receiver returns the notes with its acknowledgement, and from two of them the sender
-knows how busy each link is and how long its queue. The busiest link's load U, of which 1 means
-a link that is full without a queue, is brought to ``eta``: multiplicatively when it is above or
-after ``max_stage`` additive steps, by W_AI otherwise. Every acknowledgement sets the window from
-a reference W^c that is renewed once per round trip, so that one load is not answered twice.
-Packets are paced at W / T. For a lossless fabric, with go-back-N.
+A switch that starts to send a data packet notes the time, how much the port has sent and how much
+waits there, in all classes. The receiver returns the notes with its acknowledgement, and from two
+of them the sender knows how busy each link is and how long its queue. The busiest link's load U, of
+which 1 means a link that is full without a queue, is brought to ``eta``: multiplicatively when it
+is above or after ``max_stage`` additive steps, by W_AI otherwise. Every acknowledgement sets the
+window from a reference W^c that is renewed once per round trip, so that one load is not answered
+twice. Packets are paced at W / T. For a lossless fabric, with go-back-N.
 
 Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, algorithm 1; details from
 the authors' simulation, alibaba-edu/High-Precision-Congestion-Control (rdma-hw.cc).
@@ -21,7 +21,7 @@ flows at 100 Gbps, 8 us and 4 KiB): a small flow sees a noisier load, which cost
 the published W_AI gives. The paper has packets of 1000 bytes; see also ``ai_share``.
 """
 
-from netsim.blocks import go_back_n, pacing
+from netsim.blocks import go_back_n, pacing, traffic_classes
 from netsim.limits import PS_BITS
 from netsim.params import Param
 from netsim.transport import (
@@ -31,6 +31,7 @@ from netsim.transport import (
     cancel_timer,
     finish,
     full_bytes,
+    or_default,
     send,
     serialisation_ps,
     wire_bytes,
@@ -59,7 +60,13 @@ PARAMS = [
         "T; none is each flow's own round trip on empty links",
         source="paper: one T for all, a little more than the longest round trip",
     ),
-    Param("min_rate", "rate", "100Mbps", "slowest pace of a flow", source=SIMULATION),
+    Param(
+        "min_rate",
+        "rate",
+        None,
+        "slowest pace of a flow; none is the line rate / 50",
+        source=SIMULATION + ", run.py: 1 Gbps, and NICs of 50 Gbps unless told otherwise",
+    ),
     Param(
         "per_ack",
         "bool",
@@ -68,6 +75,8 @@ PARAMS = [
         source=SIMULATION + ": FAST_REACT",
     ),
     *go_back_n.PARAMS,
+    Param("data_class", "count", None, "class of data; none is what the traffic says", maximum=7),
+    traffic_classes.ack_class("ACK and NACK"),
 ]
 
 PRESETS = {
@@ -103,7 +112,7 @@ TX_STATE = (
     "n_notes",
     ("notes", MAX_HOPS),  # of the latest acknowledgement
 )
-RX_STATE = go_back_n.RX_STATE
+RX_STATE = (*go_back_n.RX_STATE, *traffic_classes.RX_STATE)
 TX_TIMERS = 1
 RTO = 0
 
@@ -133,15 +142,18 @@ def note(now, sent_bytes, waiting_bytes, ps_per_byte_q20):
 def on_forward(now, pkt, port, queue):
     hop = int(pkt.hops) - 2  # the sender's own link is the first
     if hop < MAX_HOPS:
-        waiting = queue.bytes - int(pkt.size_bytes)
-        pkt.notes[hop] = note(now, queue.sent_bytes, waiting, port.ps_per_byte_q20)
+        waiting = port.held_bytes - int(pkt.size_bytes)
+        pkt.notes[hop] = note(now, port.sent_bytes, waiting, port.ps_per_byte_q20)
 
 
 def setup(env, tx, rx):
     par = env.par
+    tx.prio = or_default(par.data_class, tx.prio)
+    rx.ack_class = or_default(par.ack_class, tx.prio)
     tx.t_ps = par.base_rtt if par.base_rtt > 0 else tx.base_rtt_ps
     tx.max_window = (float(tx.t_ps) * 2**20) / tx.ps_per_byte_q20
-    tx.min_window = min(par.min_rate * (tx.t_ps / PS_BITS), tx.max_window)
+    min_bps = or_default(par.min_rate, pacing.line_bps(tx.ps_per_byte_q20) // 50)
+    tx.min_window = min(min_bps * (tx.t_ps / PS_BITS), tx.max_window)
     tx.w_ai = float(par.w_ai)
     if par.w_ai < 0:
         tx.w_ai = par.ai_share * tx.max_window
@@ -173,7 +185,7 @@ def on_data(env, now, rx, pkt):
     kind = go_back_n.accept(env, now, rx, pkt, env.par.ack_every)
     if kind > 0:
         n_notes = min(int(pkt.hops) - 1, MAX_HOPS)
-        ack = send(env, rx, kind, rx.expected, n_notes, rx.prio)
+        ack = send(env, rx, kind, rx.expected, n_notes, rx.ack_class)
         for hop in range(n_notes):
             ack.notes[hop] = pkt.notes[hop]
 

@@ -174,5 +174,7 @@ class Pacer:
 
 
 def on_forward(packet: Packet, port: SwitchPort, c: int) -> None:
-    """A data packet takes note of the queue that it leaves."""
-    packet.note = (packet.note * 31 + port.held[c] + port.counters[c].bytes) % 1_000_003
+    """A data packet takes note of the queue that it leaves, and of all queues of the port."""
+    of_class = port.held[c] + port.counters[c].bytes
+    of_port = 3 * sum(port.held) + 5 * sum(counters.bytes for counters in port.counters)
+    packet.note = (packet.note * 31 + of_class + of_port) % 1_000_003

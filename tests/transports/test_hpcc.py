@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +25,7 @@ from shared_link import bottleneck, even_dumbbell, measure
 
 from netsim.model.fabric import PacketFormat
 from netsim.plugins import registry
+from netsim.plugins.registry import PluginUse
 
 PAYLOAD = 4096
 G = 10**9
@@ -95,9 +96,9 @@ def par(**given: Any) -> SimpleNamespace:
 def flow_state(p: SimpleNamespace) -> SimpleNamespace:
     """A flow of a host at 100 Gbps, after ``setup``."""
     tx = SimpleNamespace(ps_per_byte_q20=80 << 20, base_rtt_ps=9 * US, next_seq=9, heard_ps=0)
-    tx.stage = tx.update_seq = tx.n_notes = 0
+    tx.stage = tx.update_seq = tx.n_notes = tx.prio = 0
     tx.notes = [0] * 5
-    hpcc.setup(SimpleNamespace(par=p), tx, None)
+    hpcc.setup(SimpleNamespace(par=p), tx, SimpleNamespace())
     return tx
 
 
@@ -125,7 +126,7 @@ def acknowledgements(seed: int, n: int) -> list[tuple[int, int, list[tuple[int, 
 @pytest.mark.parametrize(("eta", "max_stage"), [(0.95, 5), (0.99, 0), (0.9, 2)])
 def test_the_window_is_algorithm_1(seed: int, eta: float, max_stage: int) -> None:
     """Within what the rounding of notes, 256 ps and 8 ns of queue, allows."""
-    p = par(eta=eta, max_stage=max_stage, w_ai="80B", base_rtt="13us")
+    p = par(eta=eta, max_stage=max_stage, w_ai="80B", base_rtt="13us", min_rate="100Mbps")
     tx = flow_state(p)
     paper = Algorithm1(12.5e9, 13e-6, 80, eta, max_stage)
     assert tx.window == pytest.approx(paper.W)
@@ -213,14 +214,34 @@ def test_fair_shares_with_the_papers_additive_step() -> None:
     assert counter(engine, "drops") == counter(engine, "pauses") == 0
 
 
-def test_incast() -> None:
-    """The first round trip's burst drains, and no queue comes after it."""
-    n = 30
-    network = fat_tree(8, 8, "100Gbps")
-    flows = flow_table([(63 - i, 0, 250 * PAYLOAD, 0) for i in range(n)])
+def test_load_is_that_of_the_whole_port() -> None:
+    """Beside half a link of a higher class, two flows take what is left of eta, without a queue."""
+    network = even_dumbbell(3, "100Gbps")
+    datagram = registry.find("transport", "datagram")
+    engine = build(
+        network,
+        flow_table([(i, 3 + i, 10**8, 0) for i in range(3)]),
+        "hpcc",
+        replace(SHARED, n_classes=2),
+        params={"data_class": 1},
+        beside=[PluginUse(datagram, resolve(datagram, {"rate": "50Gbps"}))],
+        transport_of_flow=np.array([0, 0, 1]),
+        jit=False,
+    )
+    seen = measure(engine, bottleneck(network), 150 * US, 300 * US, 150 * US)
+    assert seen.rate_bps == pytest.approx(0.95 * 100 * G, rel=0.02)
+    assert engine.link_counters().queue_bytes[2 * bottleneck(network) + 1] <= 2 * PACKET
+
+
+@pytest.mark.parametrize(("rate_gbps", "packets"), [(100, 250), (25, 15), (25, 30)])
+def test_incast(rate_gbps: int, packets: int) -> None:
+    """The first round trip's burst drains, and the slowest pace keeps the link busy behind it."""
+    n = 32
+    network = fat_tree(33, 1, f"{rate_gbps}Gbps", spines=1, uplinks=1)
+    flows = flow_table([(n - i, 0, packets * PAYLOAD, 0) for i in range(n)])
     engine = run(build(network, flows, "hpcc", SHARED))
-    ideal = n * 250 * PACKET * 80
-    assert ideal < acked_ps(engine).max() < 1.15 * ideal
+    ideal = n * packets * PACKET * 8000 // rate_gbps
+    assert ideal < acked_ps(engine).max() < 1.4 * ideal
     assert counter(engine, "drops") == 0
     assert engine.flow_states().retransmits.sum() == 0
     assert_conserved(engine)

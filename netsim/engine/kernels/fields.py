@@ -68,6 +68,9 @@ class PortRecord(Declared):
     paused: int  # bit c: the neighbour paused class c
     asked: int  # of the neighbour. Bit c: to pause class c; bit FRAME_DUE: it is to be told
     ecn_draws: int
+    # Of all classes, as `on_forward` of a transport finds them; set for it alone.
+    held_bytes: Bytes
+    sent_bytes: Bytes
 
 
 class InboxRecord(Declared):

@@ -134,6 +134,16 @@ def check_prio(env: QueueEnv, pkt: PacketRecord) -> None:
         pkt.prio = 0
 
 
+def add_classes(wires: Wires, port: PortRecord) -> None:
+    """What a port holds and has sent in all classes, for telemetry."""
+    port.held_bytes = Bytes(0)
+    port.sent_bytes = Bytes(0)
+    for cls in range(N_CLASSES):
+        queue = wires.queues[queue_of(port.number, cls)]
+        port.held_bytes += queue.bytes
+        port.sent_bytes += queue.sent_bytes
+
+
 def launch(
     env: QueueEnv, port: PortRecord, cls: int, waiting: PacketRecord, ingress: LocalPort, now: Ps
 ) -> None:
@@ -165,6 +175,7 @@ def launch(
     if TELEMETRY:
         if int(pkt.kind) == DATA:
             env.switch.doing = IN_ON_FORWARD
+            add_classes(wires, port)
             on_forward(now, pkt, port, queue)
     if TRACE:
         trace_packet(wires, FORWARDED, port.number, slot, now, queue.bytes)
