@@ -123,9 +123,9 @@ def _gaps(result: Result) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _over_rate(results: Sequence[Result]) -> Figure:
-    """Four panels against the rate, in two rows, and one for stalls if there are any limits."""
+    """Four panels against the rate, in two rows, and one for stalls if there are any."""
     curves = pool.curves(results, apart=[RATE], named=True)
-    stalls = bool(_objectives(results, "stall_ps"))
+    stalls = any(_stalled_share(result.summary["serving"]) for result in results)
     figure, panels = style.new_figure(columns=3 if stalls else 2, rows=2)
     for axes, name in zip(panels, FIGURES, strict=False):
         key = FIGURES[name]
@@ -143,10 +143,10 @@ def _over_rate(results: Sequence[Result]) -> Figure:
                 if points:
                     axes.lines[-1].set_linewidth(width)
                 if points and statistic == "max":
-                    axes.lines[-1].set_linestyle("--")
+                    axes.lines[-1].set_linestyle("-.")
         _limits(axes, "y", _objectives(results, *OBJECTIVES[name]), scale)
         axes.set_ylabel(f"{name} ({unit})")
-        told = "thin: median, thick: 99 %" + ", dashed: longest" * (name == BETWEEN)
+        told = "thin: median, thick: 99 %" + ", dash-dot: longest" * (name == BETWEEN)
         axes.set_title(told, fontsize="small")
         _long_tail(axes, "y", [[value for value in every if value]])
     last = panels[3]
