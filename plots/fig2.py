@@ -1,10 +1,12 @@
 """Figure 2: one GPU's forward and backward pass of one layer, with the communication beside it.
 
 Above from the times of the model of the job: kernels one after the other, tensor-parallel
-collectives between them, a transfer from the neighbouring stage before each pass, and the five
-stages of the gradients' way, pipelined in chunks beneath the backward pass; each is alone on its
-network. Below the same of the last GPU of a simulated step: times there are the job's, divided by
-the scale of its messages.
+collectives between them, and the five stages of the gradients' way, pipelined in chunks beneath the
+backward pass; each is alone on its network. Below the same of the last GPU of a simulated step:
+times there are the job's, divided by the scale of its messages. Both are of the last stage of the
+pipeline: its input comes before the forward pass, the backward pass follows at once, and what that
+has for the stage before is sent behind it. (In a stage between, an input comes before each pass and
+an output is sent behind each.)
 """
 
 from __future__ import annotations
@@ -99,6 +101,7 @@ def make(results: Sequence[Result]) -> Reproduced:
         f"S1 to S5: gradients in {CHUNKS} chunks, made evenly over the backward pass; "
         "what is left behind it, other layers' passes can hide",
         f"{SIMULATED}: {_part(by_job)}",
+        "PP: the input of the last stage of the pipeline and, behind its backward pass, its output",
         f"{POST_HOC}: the GPU's speed was solved from the dense forward pass; the MoE's is a check",
         "half of S2, which S4 is in the dense model, is 56.1 ms in the MoE: 66.1 may be a misprint",
     ]
@@ -142,7 +145,7 @@ def simulated(result: Result) -> list[Bar]:
 
 
 def timeline(job: Job) -> Iterator[Bar]:
-    """The bars of a layer with one micro-batch, from the arrival of its input on."""
+    """The bars of the last stage, a layer, with one micro-batch, from its input's start on."""
     of_layer = {
         (one.kind, one.what, one.when): one
         for one in messages(job)
@@ -151,9 +154,9 @@ def timeline(job: Job) -> Iterator[Bar]:
     kernels = layer_kernels(job, job.model.experts > 0)
     middle = [kernel.name for kernel in kernels].index(SECOND_HALF)
     halves = (kernels[:middle], kernels[middle:])
-    now = 0.0
+    now, began = 0.0, 0.0
+    yield Bar(PP, "input", now, now := now + _ms(job, of_layer["pp", "send", "forward"]))
     for when, order in (("forward", 1), ("backward_input", -1)):
-        yield Bar(PP, "input", now, now := now + _ms(job, of_layer["pp", "send", when]))
         began = now
         for half in halves[::order]:
             for bar in _half(job, half[::order], when, of_layer, now):
@@ -161,6 +164,7 @@ def timeline(job: Job) -> Iterator[Bar]:
                 now = bar.end
     stages = [one for one in of_layer.values() if one.kind.startswith("dp_")]
     yield from _gradients(job, stages, began, now)
+    yield Bar(PP, "output", now, now + _ms(job, of_layer["pp", "send", "backward_input"]))
 
 
 def _half(

@@ -36,8 +36,9 @@ AGREEMENTS = ("yes", "approx", "no", "derived", "input")
 reproduced. Derived: the paper prints none. Input: given, not computed."""
 
 HOSTS = 800_000
-RAIL_HOSTS = 840_000
-"""With which 76 rails have the chips that the paper states: POST-HOC."""
+RAIL_HOSTS = 76 * 11_000
+"""Of 76 rails, with the 11,000 GPUs that the paper states of one. POST-HOC: its 39,000 chips are of
+about so many, and not of `HOSTS`."""
 
 DENSE_SIZE, EXPERT_SIZE = 95e12, 17e12
 """Parameters of the dense model (POST-HOC) and of an expert's model (stated)."""
@@ -255,7 +256,7 @@ def _topologies() -> dict[str, float]:
         "two_tier_64_max": 64**2 / 2,
         "two_tier_256_max": 256**2 / 2,
         "rails76_chips": chips["rails"],
-        "rails76_links": cables[2],
+        "rails76_links": fabric_cables_needed(RAIL_HOSTS, 2),
         "rails76_chip_cut": 100 * (1 - stated_rails / stated_chips),
         "rails76_link_cut": 100 * (1 - cables[2] / cables[4]),
     }

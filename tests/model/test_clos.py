@@ -32,12 +32,12 @@ def test_four_planes_save_a_tier_and_a_third_of_the_links() -> None:
 
 
 def test_72_rails_take_three_tiers_and_76_with_four_planes_two() -> None:
-    """What the paper says of the latter, 39K chips, fits 840,000 GPUs rather than 800,000."""
+    """The 39K chips that the paper has of the latter are of 76 times its 11,000, not of 800,000."""
     rail = GPUS // 72
     assert rail == 11_111
     assert tiers_needed(rail, 64) == 3
     assert tiers_needed(GPUS // 76, 256) == 2
-    assert 4 * switches_needed(840_000, 2, 256) == 39_375
+    assert 4 * switches_needed(76 * 11_000, 2, 256) == 39_187.5
     assert 4 * 76 * whole_switches_needed(11_044, 2, 256) == 39_824
     assert fabric_cables_needed(GPUS, 2) == GPUS
     assert fabric_cables_needed(GPUS, 2) * 3 == fabric_cables_needed(GPUS, 4)

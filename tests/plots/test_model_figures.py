@@ -69,6 +69,10 @@ class TestFigure2:
         alone = sorted(bar[2:] for bar in bars if bar.row in ("compute", "TP", "PP"))
         for (_, end), (start, _) in pairwise(alone):
             assert start == pytest.approx(end)
+        # As the last GPU of the simulated step: it receives first, and sends last.
+        first, last = (bar for bar in bars if bar.row == "PP")
+        assert (first.start, last.what) == (0, "output")
+        assert last.start == pytest.approx(max(b.end for b in bars if b.row == "TP"))
         for before, row in pairwise(fig2.GRADIENTS):
             first = {bar.what: bar.end for bar in bars if bar.row == before}
             then = {bar.what: bar.start for bar in bars if bar.row == row}
