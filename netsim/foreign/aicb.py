@@ -39,8 +39,9 @@ COLLECTIVES = {
     "ALLGATHER": "all_gather",
     "REDUCESCATTER": "reduce_scatter",
     "ALLTOALL": "all_to_all",
+    "BROADCAST": "broadcast",
 }
-"""Names of collectives, as files have them and as netsim does."""
+"""Names of collectives, as files have them and as netsim does. SimAI reads past BROADCAST."""
 
 NONE, NO_GROUP = "NONE", ""
 GROUPS = (NO_GROUP, "_EP", "_DP_EP")
@@ -85,6 +86,10 @@ class Row:
     input: Phase
     weight: Phase
     update_ns: int
+
+    @property
+    def phases(self) -> tuple[Phase, Phase, Phase]:
+        return self.forward, self.input, self.weight
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,8 @@ def read_aicb(path: Path) -> AicbWorkload:
     if n_rows < 1:
         raise at_line(path, second, f"{written(' '.join(count))} is not a number of rows")
     if n_rows != len(lines) - 2:
-        raise at_line(path, second, f"{n_rows} rows announced, {len(lines) - 2} found")
+        hint = f"{len(lines) - 2} in this line, unless the file was cut"
+        raise at_line(path, second, f"{n_rows} rows announced, {len(lines) - 2} found", hint)
     rows = [_row(path, number, cells) for number, cells in lines[2:]]
     needed = ("tp", "ep", "pp", "vpp", "ga", "all_gpus") if policy != MICRO else ()
     left_out = tuple(name for name in needed if name not in header)
@@ -209,14 +215,18 @@ def _number(path: Path, line: int, what: str, word: str) -> int:
 def _micro_batches(
     path: Path, line: int, rows: Sequence[Row], n: int
 ) -> tuple[Sequence[Row], Sequence[Sequence[Row]], Sequence[Row]]:
-    """Rows before all micro-batches, those of each, and those behind them."""
+    """Rows before all micro-batches, those of each, and those behind them.
+
+    Micro-batches begin with the first FIRST_ROW, or where there is none with the first row, and are
+    equally long.
+    """
     ends = next((k for k, row in enumerate(rows) if BEHIND.fullmatch(row.name)), len(rows))
-    begins = [k for k, row in enumerate(rows[:ends]) if row.name == FIRST_ROW]
-    if not begins and (ends % n == 0):
-        begins = list(range(0, ends, max(ends // n, 1)))[:n]
-    bounds = list(zip(begins, [*begins[1:], ends], strict=False))
-    names = {tuple(row.name for row in rows[k:after]) for k, after in bounds}
-    if len(begins) != n or len(names) != 1 or not names.copy().pop():
-        what = f"its rows are not {n} micro-batches (ga) of the same rows"
-        raise at_line(path, line, what, f"{n} times {FIRST_ROW} and what follows it")
-    return rows[: begins[0]], [rows[k:after] for k, after in bounds], rows[ends:]
+    begin = next((k for k, row in enumerate(rows[:ends]) if row.name == FIRST_ROW), 0)
+    each, rest = divmod(ends - begin, n)
+    bounds = range(begin, ends, each) if each and not rest else range(0)
+    names = {tuple(row.name for row in rows[k : k + each]) for k in bounds}
+    if len(names) != 1:
+        what = f"its {ends - begin} rows from line {rows[begin].line} on are not {n} micro-batches"
+        hint = f"{n} times (ga) the same rows, beginning with {FIRST_ROW}"
+        raise at_line(path, line, what, hint)
+    return rows[:begin], [rows[k : k + each] for k in bounds], rows[ends:]

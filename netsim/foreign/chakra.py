@@ -148,6 +148,9 @@ class ChakraTrace:
 
 def trace_files(prefix: Path) -> list[Path]:
     """The files of a prefix, by rank. Raises InputError if there is none, or one is missing."""
+    if prefix.is_file() and not prefix.with_name(prefix.name + SUFFIX).is_file():
+        hint = "what stands before .0.et in the names of traces; JSON is not read"
+        raise InputError("is a file, not the prefix of traces", file=str(prefix), hint=hint)
     files: list[Path] = []
     while (path := prefix.with_name(f"{prefix.name}.{len(files)}.et")).is_file():
         files.append(path)
@@ -246,7 +249,7 @@ def _edges(trace: ChakraTrace, waiting: Ints, awaited: NDArray[np.uint64]) -> tu
     for k in missing[:1].tolist():
         what = f"it waits for node {awaited[k]}, which is not in the file"
         more = f", and {missing.size - 1} other dependencies are not" if missing.size > 1 else ""
-        raise trace.error(int(waiting[k]), what + more)
+        raise trace.error(int(waiting[k]), what + more, "a whole trace, not a part of one")
     first = order[place]
     for k in np.flatnonzero(first == waiting)[:1].tolist():
         raise trace.error(int(waiting[k]), "it waits for itself")

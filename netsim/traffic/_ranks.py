@@ -33,13 +33,14 @@ def hosts_of(
     n_hosts: int,
     directory: Path,
     rng: np.random.Generator,
+    hint: str | None = None,
 ) -> NDArray[np.int64]:
     """int64[n_ranks]: the host of each rank. Raises InputError if there are too few."""
     if n_ranks > n_hosts:
         raise InputError(
             f"{n_ranks} ranks, each on a host of its own, and the network has {n_hosts} hosts",
             key="traffic.file",
-            hint="a larger network",
+            hint=hint or "a larger network",
         )
     how, file = params["placement"], params["placement_file"]
     if (how == FILE) != (file is not None):

@@ -14,6 +14,7 @@ from netsim.flows import Workload
 from netsim.foreign.aicb import MICRO, NO_GROUP, PS_PER_NS, AicbWorkload, Phase, Row
 from netsim.job.schedules import FORWARD, make_schedule
 from netsim.operations import How, Operations, Wires
+from netsim.traffic._fit import Call
 from netsim.units import written
 
 Ints = NDArray[np.int64]
@@ -77,6 +78,29 @@ def part_of(work: AicbWorkload, params: Mapping[str, Any], n_hosts: int) -> Part
 
 def _wrong(work: AicbWorkload, what: str, hint: str | None = None) -> InputError:
     return InputError(what, file=f"{work.path}:1", hint=hint)
+
+
+def calls(work: AicbWorkload, part: Part) -> Iterator[Call]:
+    """The collectives of all ranks, for what they take to be counted."""
+    groups = _groups(part, np.arange(part.dp * part.tp).reshape(part.dp, part.tp))
+    inner = [(row, part.micro_batches) for row in work.micro_batches[0]]
+    for row, times in [*((row, 1) for row in (*work.before, *work.behind)), *inner]:
+        for phase, default in zip(row.phases, (TP, TP, DP), strict=True):
+            of = groups[default if phase.group == NO_GROUP else SUFFIXES[phase.group]]
+            if phase.what:
+                yield phase.what, phase.size_bytes, of[0], len(of) * part.pp * times
+
+
+def smaller(work: AicbWorkload, part: Part) -> Iterator[tuple[str, Part]]:
+    """Parts of a workload, as an experiment asks for them: fewer replicas, then micro-batches."""
+    replicas = [part.dp]
+    while replicas[-1] > part.ep:
+        replicas.append(max(replicas[-1] // 2 // part.ep, 1) * part.ep)
+    for micro in sorted({part.micro_batches, min(part.micro_batches, part.pp), 1})[::-1]:
+        n_rows = part.n_rows - (part.micro_batches - micro) * len(work.micro_batches[0])
+        for dp in replicas:
+            text = f"replicas = {dp}, micro_batches = {micro}"
+            yield text, replace(part, dp=dp, micro_batches=micro, n_rows=n_rows)
 
 
 class SimaiOperations:
@@ -203,6 +227,8 @@ class SimaiOperations:
             yield f"{name}: its first line has no {missing}; all hosts, else 1, are taken for it"
         if part.pp > 1:
             yield f"{name}: each of {part.pp} stages does all rows of the file, by {part.schedule}"
+        if any(phase.what == "broadcast" for row in self.work.rows for phase in row.phases):
+            yield f"{name}: BROADCAST is from the first rank of each group; SimAI reads past it"
         if part.dp < part.all_dp:
             yield f"{name}: {part.dp:,} of {part.all_dp:,} replicas, which reduce among themselves"
         if part.micro_batches < part.all_micro:

@@ -41,6 +41,7 @@ from netsim.units import written
 PARAMS = [
     Param("file", "file", REQUIRED, "the .cm file"),
     Param("start_unit", "choice", "ps", "unit of start times", choices=("ps", "us")),
+    Param("endless", "bytes", None, "of flows without end, which the file gives the size 0"),
 ]
 
 PS_PER_UNIT = {"ps": 1, "us": 10**6}
@@ -71,6 +72,7 @@ class _Matrix:
 
     path: Path
     ps_per_unit: int
+    endless: int | None
     header: dict[str, tuple[int, int]] = field(default_factory=dict)  # name -> (line, number)
     src: list[int] = field(default_factory=list)
     dst: list[int] = field(default_factory=list)
@@ -86,7 +88,7 @@ def flows(
 ) -> FlowTable:
     """The flows in the order of the file."""
     path = user_path(params["file"], context.directory)
-    matrix = _Matrix(path, PS_PER_UNIT[params["start_unit"]])
+    matrix = _Matrix(path, PS_PER_UNIT[params["start_unit"]], params["endless"])
     for line, text in read_lines(path):
         words = text.split()
         if "->" in words[0]:
@@ -132,8 +134,10 @@ def _read_connection(matrix: _Matrix, line: int, words: list[str]) -> None:
     if ("start" in values) == ("trigger" in values):
         raise at_line(matrix.path, line, "a connection has either a start or a trigger")
     size = _whole(matrix, line, "size", values.get("size", ""))
-    if size < 1:
-        raise at_line(matrix.path, line, "a flow without end (size 0) is not supported")
+    if size < 1 and matrix.endless is None:
+        hint = 'traffic.endless = "1GB" gives it a size, and stop.time ends the run'
+        raise at_line(matrix.path, line, "a flow without end (size 0)", hint)
+    size = size or matrix.endless or 0
     matrix.src.append(source)
     matrix.dst.append(target)
     matrix.size.append(size)

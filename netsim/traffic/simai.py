@@ -20,6 +20,7 @@ micro-batches (cross_entropy, optimizer) stand between these; in a pipeline behi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,10 @@ from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.traffic._collectives import PARAMS as OF_COLLECTIVES
 from netsim.traffic._collectives import how_of, wires_of
+from netsim.traffic._fit import Counter, require_fit
 from netsim.traffic._ranks import PARAMS as OF_RANKS
 from netsim.traffic._ranks import hosts_of
-from netsim.traffic._simai_operations import SimaiOperations, part_of
+from netsim.traffic._simai_operations import Part, SimaiOperations, calls, part_of, smaller
 
 PARAMS = [
     Param("file", "file", REQUIRED, "the workload, a .txt of AICB"),
@@ -53,7 +55,16 @@ def flows(
     """One step."""
     work = read_aicb(user_path(params["file"], context.directory))
     part = part_of(work, params, network.n_hosts)
-    context.expect(part.n_ranks * part.n_rows, key="traffic.file")
-    hosts = hosts_of(params, part.n_ranks, network.n_hosts, context.directory, rng)
+    fits = network.n_hosts // (part.tp * part.pp * part.ep) * part.ep
+    hint = f"a larger network, or replicas = {fits}" if fits else None
+    hosts = hosts_of(params, part.n_ranks, network.n_hosts, context.directory, rng, hint)
     hows = {one: how_of(params, one) for one in COLLECTIVES.values()}
-    return SimaiOperations(work, part, hows).lower(hosts, wires_of(network, context))
+    wires = wires_of(network, context)
+    count = Counter(hows, wires, hosts)
+
+    def tasks(one: Part) -> int:
+        return count.tasks(calls(work, one)) + 3 * one.n_ranks * one.n_rows
+
+    parts = ((text, partial(tasks, one)) for text, one in smaller(work, part))
+    require_fit(tasks(part), parts)
+    return SimaiOperations(work, part, hows).lower(hosts, wires)

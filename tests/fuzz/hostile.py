@@ -65,6 +65,11 @@ TASKS = json.dumps(
         {"kind": "receive", "host": 1, "of": "a", "name": "b"},
     ]
 )
+AICB = """[rank0 ~ rank3]
+comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time
+CommType.all_reduce,CommGroup.tp_group,2,8192,a,None,None,,None
+CommType.all_gather,CommGroup.dp_group,2,8192,a,None,None,,None
+"""
 OPERA = "0 1 4096 0\n1 2 20000 1000\n2 3 1 0\n"
 
 TRAFFIC: dict[str, tuple[str, str]] = {
@@ -75,6 +80,7 @@ TRAFFIC: dict[str, tuple[str, str]] = {
     "cm": ("htsim_cm", CM),
     "csv": ("flow_list", CSV),
     "msccl": ("msccl", MSCCL),
+    "job": ("aicb", AICB),
     "tasks": ("task_graph", TASKS),
 }
 GRAPHS = {"hpcc": HPCC, "simai": SIMAI, "json": JSON, "graphml": GRAPHML, "edges": EDGES}

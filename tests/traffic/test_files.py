@@ -210,6 +210,8 @@ def test_htsim_start_times_in_either_unit(tmp_path: Path) -> None:
     assert matrix(tmp_path, text, start_unit="us").start_ps.tolist() == [2_500_000]
     with pytest.raises(InputError, match=r"cm:3: the start 2.5 is not a whole number of pico"):
         matrix(tmp_path, text)
+    endless = text.replace("2.5 size 10", "2 size 0")
+    assert matrix(tmp_path, endless, endless="1GB").size_bytes.tolist() == [10**9]
 
 
 @pytest.mark.parametrize(

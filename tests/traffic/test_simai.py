@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -172,6 +173,12 @@ def test_a_part_of_a_step(tmp_path: Path) -> None:
         '"w.txt": 2 of 8 replicas, which reduce among themselves',
         '"w.txt": 1 of 4 micro-batches',
     )
+    large = text([row.replace("8192", "81920000") for row in rows * 50], ga=200, all_gpus=4096)
+    with (
+        patch("netsim.memory.available_bytes", return_value=10**9),
+        pytest.raises(InputError, match=r"fits: replicas = \d+, micro_batches = 200"),
+    ):
+        simai(tmp_path, large, 4096)
 
 
 def test_microbenchmarks(tmp_path: Path) -> None:
@@ -198,7 +205,6 @@ def test_a_first_line_that_says_less(tmp_path: Path) -> None:
         ({"ep": 3}, {}, r"w.txt:1: 2 replicas are not groups of 3 \(ep\)"),
         ({"pp": 2}, {}, r"w.txt:1: has 2 stages and no bytes between them \(pp_comm"),
         ({"all_gpus": 8}, {}, r"8 ranks, each on a host of its own, and the network has 4 hosts"),
-        ({}, {"replicas": 3}, r"traffic.replicas: 3 of 2 replicas \(at most 2"),
         ({"ep": 2}, {"replicas": 1}, r"traffic.replicas: 1 of 2 replicas \(at most 2, a multiple"),
         ({}, {"micro_batches": 2}, r"traffic.micro_batches: 2 micro-batches \(at most 1\)"),
     ],

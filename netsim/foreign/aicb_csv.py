@@ -1,0 +1,182 @@
+"""Workloads of AICB as CSV files: what each rank of a job does, one row after the other.
+
+    [ pp_stage0: [rank0, rank1] ]
+    comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time,algbw,...
+    CommType.all_reduce,CommGroup.tp_group,2,8192,forward_step,None,None,,None,None,None,1
+    CommType.isend,CommGroup.pp_group,1,4096,forward_step,None,None,send_next,None,None,None,1
+
+The line of ranks may be left out, and so may comm_group_size. A file with a pipeline has such a
+line, the names of the columns, and rows for each of its stages.
+
+Source: aliyun/aicb, workload_applyer.py, log_analyzer/log.py and workload/physical.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from netsim.errors import InputError
+from netsim.inputs import at_line, read_text, whole
+from netsim.limits import COUNT, HORIZON_PS, SIZE_BYTES
+from netsim.units import written
+
+COLLECTIVES = {
+    "all_reduce": "all_reduce",
+    "all_gather": "all_gather",
+    "all_gather_into_tensor": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "all_to_all": "all_to_all",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "barrier": "barrier",
+}
+"""Names of collectives, as files have them and as netsim does."""
+
+BARRIER, COMPUTE, SEND, RECEIVE, EPOCH = "barrier", "computation", "isend", "irecv", "epoch_end"
+TP, DP, EP, EP_DP, EP_TP = "tp_group", "dp_group", "ep_group", "ep_dp_group", "ep_tp_group"
+PP, EMBEDDING, ALL = "pp_group", "embedding_group", "all"
+GROUPS = (TP, DP, EP, EP_DP, EP_TP, PP, EMBEDDING, ALL)
+"""Groups of ranks; "all_nodes" is another name of the last one."""
+
+NEXT, PREVIOUS = "next", "prev"
+NEEDED = ("comm_type", "comm_group", "msg_size", "additional")
+MAX_NS = HORIZON_PS // 1000
+
+_RANKS = re.compile(r"\[\s*rank(\d{1,9})\s*~\s*rank(\d{1,9})\s*\]", re.ASCII)
+_STAGE = re.compile(r"\[\s*pp_stage(\d{1,9})\s*:\s*\[(.*)\]\s*\]", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row, on `line`: a collective of netsim's (or COMPUTE, SEND, RECEIVE) of a group.
+
+    `n` is the size of the group as the row says, 0 if it does not; `size` are bytes, of a
+    computation ns; `to` is of a message: NEXT or PREVIOUS stage.
+    """
+
+    line: int
+    what: str
+    group: str
+    n: int
+    size: int
+    label: str
+    to: str = ""
+
+
+@dataclass(frozen=True)
+class AicbJob:
+    """A job: the rows of each stage of its pipeline, and of how many ranks it is, if it says so.
+
+    `shapes` is how many computations are given by their shapes alone, which say no time.
+    """
+
+    path: Path
+    stages: Sequence[Sequence[Row]] = field(repr=False)
+    n_ranks: int
+    shapes: int
+
+    def size_of(self, group: str) -> int:
+        """How many ranks a group has, by all rows of it; 0 if none says it."""
+        found = 0
+        for row in (row for stage in self.stages for row in stage if row.group == group and row.n):
+            if row.to:
+                continue  # of messages it is always 1
+            if found not in (0, row.n):
+                what = f"{group} has {row.n} ranks, and {found} above"
+                raise at_line(self.path, row.line, what)
+            found = row.n
+        return found
+
+
+def read_aicb_csv(path: Path) -> AicbJob:
+    """The job of a file. Raises InputError naming the line at fault."""
+    stages: list[list[Row]] = []
+    columns: dict[str, int] = {}
+    n_ranks = shapes = 0
+    for line, text in enumerate(read_text(path).splitlines(), 1):
+        if not text.strip():
+            continue
+        if text.lstrip().startswith("["):
+            n_ranks += _ranks(path, line, text.strip(), len(stages))
+            columns = {}
+            continue
+        cells = text.split(",")
+        if not columns:
+            columns = _columns(path, line, cells)
+            stages.append([])
+            continue
+        if len(cells) != len(columns):
+            raise at_line(path, line, f"has {len(cells)} cells, and {len(columns)} columns")
+        row = _row(path, line, {name: cells[k].strip() for name, k in columns.items()})
+        if row is not None:
+            shapes += row.what == COMPUTE and not row.size
+            stages[-1].append(row)
+    if not any(stages):
+        raise InputError("has no rows", file=str(path), hint=f"columns {', '.join(NEEDED)}, ...")
+    return AicbJob(path, stages, n_ranks, shapes)
+
+
+def _ranks(path: Path, line: int, text: str, n_stages: int) -> int:
+    """How many ranks a line lists that stands before the names of columns."""
+    if match := _RANKS.fullmatch(text):
+        first, last = int(match[1]), int(match[2])
+        if first == 0 and not n_stages:
+            return last + 1
+    elif (match := _STAGE.fullmatch(text)) and int(match[1]) == n_stages:
+        return match[2].count("rank")
+    hint = "[rank0 ~ rank127], or [ pp_stage0: [rank0, rank1] ] for each stage in order"
+    raise at_line(path, line, f"{written(text)} does not list ranks", hint)
+
+
+def _columns(path: Path, line: int, cells: Sequence[str]) -> dict[str, int]:
+    """The places of columns by their names."""
+    found = {name.strip(): k for k, name in enumerate(cells)}
+    missing = [name for name in NEEDED if name not in found]
+    if missing or len(found) < len(cells):
+        what = f"has no column {missing[0]}" if missing else "names a column twice"
+        raise at_line(path, line, what, "comm_type,comm_group,comm_group_size,msg_size,...")
+    return found
+
+
+def _row(path: Path, line: int, cell: dict[str, str]) -> Row | None:
+    """One row; None for what takes no time and orders nothing."""
+    what = cell["comm_type"].removeprefix("CommType.")
+    label = f"{what} {cell.get('stage', '')}".strip()
+    if what == EPOCH:
+        return None
+    if what == COMPUTE:
+        time = cell.get("_elapsed_time", "None")
+        ns = 0 if time in ("None", "") else _number(path, line, "_elapsed_time", time, MAX_NS)
+        return Row(line, what, "", 0, ns, label)
+    if what not in (*COLLECTIVES, SEND, RECEIVE):
+        hint = ", ".join([*COLLECTIVES, COMPUTE, SEND, RECEIVE, EPOCH])
+        raise at_line(path, line, f"{written(what)} is no comm_type that is read", hint)
+    group = cell["comm_group"].removeprefix("CommGroup.")
+    group = ALL if group == "all_nodes" else group
+    if group not in GROUPS:
+        raise at_line(path, line, f"{written(group)} is no comm_group", ", ".join(GROUPS))
+    given = cell.get("comm_group_size", "None")
+    n = 0 if given == "None" else _number(path, line, "comm_group_size", given, COUNT)
+    size = _number(path, line, "msg_size", cell["msg_size"], SIZE_BYTES)
+    if what in COLLECTIVES:
+        return Row(line, COLLECTIVES[what], group, n, size, label)
+    way, _, to = cell["additional"].partition("_")
+    if way != {SEND: "send", RECEIVE: "recv"}[what] or to not in (NEXT, PREVIOUS):
+        hint = "send_next, send_prev, recv_next or recv_prev"
+        raise at_line(path, line, f"{what} and {written(cell['additional'])}", hint)
+    return Row(line, what, group, n, size, label, to)
+
+
+def _number(path: Path, line: int, what: str, word: str, below: int) -> int:
+    """A whole number of 0 or more, which Python may have written with a fraction."""
+    try:
+        number = whole(word.partition(".")[0] if what == "_elapsed_time" else word)
+    except ValueError:
+        number = -1
+    if not 0 <= number < below:
+        raise at_line(path, line, f"{what}: {written(word)}", f"a whole number below {below}")
+    return number
