@@ -207,10 +207,10 @@ class AicbOperations:
                 what = f"stage {src} sends {len(sends)} messages to stage {dst}"
                 what += f", which receives {len(receives)}, or others"
                 raise InputError(what, file=str(self.job.path))
-            of = [self.shape.ranks[stage].reshape(-1) for stage in (src, dst)]
+            here, there = (self.shape.ranks[stage].reshape(-1) for stage in (src, dst))
             for (at, row), (to, _) in zip(sends, receives, strict=True):
                 sent, received = self.ops.send(
-                    *of, max(row.size, 1), STREAM, STREAM, PP, label=row.label
+                    here, there, max(row.size, 1), STREAM, STREAM, PP, label=row.label
                 )
                 self.ops.set_order(sent, at)
                 self.ops.set_order(received, to)
