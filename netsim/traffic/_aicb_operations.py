@@ -69,16 +69,18 @@ class Shape:
         if group in (PP, ALL):
             return ranks.reshape(self.pp, -1).T if group == PP else ranks.reshape(1, -1)
         if group == EMBEDDING:
-            return ranks.reshape(self.pp, -1).T[:, [0, -1] if self.pp > 1 else [0]]
+            both: Ints = ranks.reshape(self.pp, -1).T[:, [0, -1] if self.pp > 1 else [0]]
+            return both
         own = ranks[stage]
         experts = own.reshape(self.dp // self.ep, self.ep, self.tp)
-        return {
+        of_stage: dict[str, Ints] = {
             TP: own,
             DP: own.T,
             EP: experts.transpose(0, 2, 1).reshape(-1, self.ep),
             EP_DP: experts.transpose(1, 2, 0).reshape(-1, self.dp // self.ep),
             EP_TP: experts.reshape(-1, self.ep * self.tp),
-        }[group]
+        }
+        return of_stage[group]
 
 
 def shape_of(job: AicbJob, replicas: int | None, rows: int | None, n_hosts: int) -> Shape:
