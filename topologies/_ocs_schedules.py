@@ -122,7 +122,7 @@ def _from_file(params: Mapping[str, Any]) -> Ints:
     return ways
 
 
-def by_demand(params: Mapping[str, Any], table: Table) -> list[Schedule]:
+def by_demand(params: Mapping[str, Any], table: Table, packet_bytes: int) -> list[Schedule]:
     """The schedules of demand-aware switches. `table` is bytes from rack to rack."""
     algorithm, switches = params["algorithm"] or GREEDY, params["switches"]
     duplex, most = params["duplex"], params["slots"] or MOST_SLOTS
@@ -149,7 +149,7 @@ def by_demand(params: Mapping[str, Any], table: Table) -> list[Schedule]:
         slots_ps = [slot_ps] * len(parts)
     else:
         parts = decomposed(table, algorithm, most)
-        slots_ps = _lengths_ps(params, parts, rate_bps)
+        slots_ps = _lengths_ps(params, parts, rate_bps, packet_bytes)
     matchings = [part.columns for part in parts]
     if params["control"] or not parts:
         slots_ps = [max(params["control"] or 0, night_ps + 1), *slots_ps]
@@ -188,15 +188,19 @@ def by_phases(
     ], of_level
 
 
-def _lengths_ps(params: Mapping[str, Any], parts: Sequence[Part], rate_bps: int) -> list[int]:
-    """How long each slot is: a night, and a day; at least as long without a period.
+def _lengths_ps(
+    params: Mapping[str, Any], parts: Sequence[Part], rate_bps: int, packet_bytes: int
+) -> list[int]:
+    """How long each slot is: a night, and a day, in which the largest packet can be sent.
 
     `rate_bps` is that of all uplinks of a rack together.
     """
     night_ps, control_ps = params["switching"] + params["sync"], params["control"] or 0
     if params["period"] is None or not parts:
         stretch = 1 + (MARGIN if params["margin"] is None else params["margin"])
-        shortest_ps = max(night_ps, 1)
+        shortest_ps = params["shortest_day"]
+        if shortest_ps is None:
+            shortest_ps = ceil(packet_bytes * BYTE_BPS_PS / params["uplink_rate"])
     else:
         shortest_ps = 1
         left_ps = params["period"] - control_ps - len(parts) * night_ps

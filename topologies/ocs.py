@@ -31,7 +31,8 @@ circuit switches itself (co-packaged optics), and the queues for those in its me
   matching, for good, by most bytes for each circuit; with "max_weight" the matching that carries
   most of what is left has the next `slot`;
   "bvn" (Birkhoff and von Neumann) and "solstice" cut the demand into matchings that last as long as
-  they are needed, and `margin` longer, since the last packets come after the first ones. These go
+  they are needed, and `margin` longer, since the last packets come after the first ones; none is
+  there for less than `shortest_day`, by default what the largest packet takes. These go
   one way (`duplex = false`). All slots are gone through again and again, in a `period` that they
   are stretched to. All switches have the same matching at a time, so that a rack's uplinks are as
   one. At most `slots` are kept, those with most bytes.
@@ -135,6 +136,9 @@ PARAMS = [
     Param("slots", "count", None, "max_weight, bvn, solstice: the most matchings; 1000", minimum=1),
     Param("period", "time", None, "bvn, solstice: all slots of a switch; as the demand needs"),
     Param("margin", "ratio", None, "bvn, solstice: so much longer are days; 0.05"),
+    Param(
+        "shortest_day", "time", None, "bvn, solstice: no day is shorter; one packet", minimum="1ps"
+    ),
     Param("control", "time", None, "demand: to collect it and to hand out matchings"),
     Param("reconfigure", "choice", None, "greedy: once by default", choices=("once", PHASES)),
     Param("predict_error", "fraction", 0.0, "demand: share of the bytes expected elsewhere"),
@@ -213,7 +217,10 @@ def adapt(params: Mapping[str, Any], network: Network, demand: Demand) -> Networ
     rng = np.random.Generator(np.random.Philox([demand.seed, PREDICTION_STREAM]))
     large = demand.load.flows.size_bytes >= (params["small"] or 0)
     if params["reconfigure"] != PHASES:
-        return _network(params, by_demand(params, _expected(params, demand.entries(large), rng)))
+        return _network(
+            params,
+            by_demand(params, _expected(params, demand.entries(large), rng), demand.packet_bytes),
+        )
     levels = range(int(demand.level.max(initial=-1)) + 1)
     tables = [_expected(params, demand.entries(large & (demand.level == k)), rng) for k in levels]
     schedules, slot_of_level = by_phases(params, tables)
@@ -313,6 +320,7 @@ def _check(params: Mapping[str, Any]) -> None:
         "slots": schedule == DEMAND and algorithm in in_turn,
         "period": schedule == DEMAND and algorithm in cut,
         "margin": schedule == DEMAND and algorithm in cut,
+        "shortest_day": schedule == DEMAND and algorithm in cut,
         "algorithm": schedule == DEMAND,
         "control": schedule == DEMAND,
         "reconfigure": schedule == DEMAND and algorithm == GREEDY,

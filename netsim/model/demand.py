@@ -30,6 +30,7 @@ class Demand:
         n_edges: switches with hosts.
         src, dst: int64[n], those of each flow.
         wire_bytes: int64[n], its data packets, headers included.
+        packet_bytes: the largest packet on the wire.
         load: the flows themselves, and tasks if there are any.
         seed: of the experiment.
     """
@@ -38,6 +39,7 @@ class Demand:
     src: Ints
     dst: Ints
     wire_bytes: Ints
+    packet_bytes: int
     load: Workload
     seed: int
 
@@ -74,6 +76,7 @@ def demand_of(network: Network, load: Workload, packets: PacketFormat, seed: int
         src=of_host[flows.src],
         dst=of_host[flows.dst],
         wire_bytes=flows.size_bytes + counts * packets.header_bytes,
+        packet_bytes=max(packets.payload_bytes + packets.header_bytes, packets.control_bytes),
         load=load,
         seed=seed,
     )

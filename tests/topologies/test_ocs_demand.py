@@ -87,16 +87,20 @@ def test_a_message_over_its_own_circuit_takes_the_closed_form(tmp_path: Path) ->
 def test_days_are_as_long_as_the_demand_needs(
     tmp_path: Path, algorithm: str, switches: int
 ) -> None:
-    """Two shifts of five racks, one with three times the bytes of the other."""
+    """Two shifts of five racks, one with three times the bytes of the other, however long nights
+    are; but no day is shorter than `shortest_day`."""
     rows = [(r, (r + k) % 5, size * 4096) for r in range(5) for k, size in ((1, 75), (2, 25))]
-    point = point_of(
-        tmp_path, flow_list(tmp_path, rows), racks=5, switches=switches, duplex=False,
-        algorithm=algorithm, switching="1us", margin=0.0,
-    )  # fmt: skip
-    network = prepare(point).network
+    given = {
+        "racks": 5, "switches": switches, "duplex": False, "algorithm": algorithm,
+        "switching": "100us", "margin": 0.0,
+    }  # fmt: skip
+    traffic = flow_list(tmp_path, rows)
+    longer = prepare(point_of(tmp_path, traffic, shortest_day="30us", **given)).network
+    assert shares(longer)[0, 1] == pytest.approx(shares(longer)[0, 2])
+    network = prepare(point_of(tmp_path, traffic, **given)).network
     circuits = network.circuits
     assert circuits is not None
-    period = 100 * FULL * 80 // switches + 2 * US  # of both shifts, and two nights
+    period = 100 * FULL * 80 // switches + 200 * US  # of both shifts, and two nights
     assert set(circuits.period_ps[circuits.ever].tolist()) == {period}
     for k, part in ((1, 75), (2, 25)):
         for rack in range(5):
