@@ -216,4 +216,19 @@ def _refuse(network: Network, flows: FlowTable, bad: NDArray[np.bool_]) -> None:
             raise InputError(f"flow {flow}: NIC {nic} of host {src}, which has {there}")
         if nic != ANY_NIC:
             raise InputError(f"flow {flow}: NIC {nic} of host {src} does not reach host {dst}")
-        raise InputError(f"flow {flow}: host {src} and host {dst} have no network in common")
+        raise InputError(
+            f"flow {flow}: host {src} and host {dst} have no network in common",
+            key="topology",
+            hint=_common(network),
+        )
+
+
+def _common(network: Network) -> str:
+    """What would give hosts of a network a way to each other."""
+    if network.circuits is not None:
+        return "circuits that join their racks: schedule, matching, matchings or switches of ocs"
+    if network.first_group.size > 2 and network.relays is None:
+        return "messages by way of a peer: relay of multi_rail, or a RelayRule of the topology"
+    if network.relays is not None:
+        return "flows that name no NIC, which may go by way of a peer"
+    return "a network that joins both"

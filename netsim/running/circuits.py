@@ -43,21 +43,25 @@ def circuits_so_far(engine: Engine) -> Circuits | None:
 
 
 def circuit_figures(engine: Engine, slots: Table | None) -> dict[str, Any]:
-    """The circuits' part of the summary: for how much of the time they were there on average.
+    """The circuits' part of the summary: for how much of the time they were there on average, of
+    those that change if any does.
 
     With `slots` (`slot_table`) also how many of them began, and how long flows waited for them; and
     if packets may be offloaded, how many were.
     """
     circuits, so_far = engine.network.circuits, circuits_so_far(engine)
-    if circuits is None or so_far is None or not circuits.ever.any():
+    if circuits is None or so_far is None or not circuits.names:
         return {}
     counters = engine.link_counters()
     end_ps = max(1, engine.now_ps)
-    changes = np.append(circuits.ever, False)[circuits.calendar]
+    changing = bool(circuits.ever.any())
+    counted = circuits.of_port >= 0
+    if changing:
+        counted = np.append(circuits.ever, False)[circuits.calendar]
     figures = {
         "switches": len(circuits.names),
-        "circuits": int((changes | changes[engine.network.port_peer]).sum()) // 2,
-        "duty": float(lit_ps(so_far, end_ps)[circuits.ever].mean() / end_ps),
+        "circuits": int((counted | counted[engine.network.port_peer]).sum()) // 2,
+        "duty": float(lit_ps(so_far, end_ps)[circuits.ever].mean() / end_ps) if changing else 1.0,
         "dark": int(counters.dark_packets.sum()),
         "dark_bytes": int(counters.dark_bytes.sum()),
     }

@@ -237,8 +237,12 @@ def test_a_flow_without_a_route_is_refused(flow: tuple[int, int], message: str) 
 def test_racks_that_a_fixed_matching_leaves_apart_have_no_flows() -> None:
     network = network_with(Schedule(10 * US, [[1, 0, 3, 2]]))
     lanes_of(network, FlowTable([0], [1], 1))
-    with pytest.raises(InputError, match="flow 0: host 1 and host 2 have no network in common"):
+    with pytest.raises(
+        InputError, match="flow 0: host 1 and host 2 have no network in common"
+    ) as e:
         lanes_of(network, FlowTable([1], [2], 1))
+    assert e.value.key == "topology"
+    assert "matching" in str(e.value.hint)
 
 
 def test_base_round_trips_are_of_hosts_that_reach_each_other() -> None:

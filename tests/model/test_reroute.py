@@ -14,6 +14,7 @@ from random_networks import networks
 
 from netsim.engine.engine import Engine
 from netsim.errors import InputError
+from netsim.model.arithmetic import PURPOSE_PERMUTATION, below, mix, salt
 from netsim.model.faults import LinkFault, LinkFaults, combine
 from netsim.model.network import Network
 from netsim.model.reroute import follow_failures
@@ -131,8 +132,9 @@ def test_a_spine_that_fails_loses_what_is_under_way_and_what_is_sent_until_route
     changed = down_ps + converge_ps, up_ps + converge_ps
     one_path = (changed[0] <= at_leaf) & (at_leaf < changed[1])
     turn = np.cumsum(~one_path) - 1  # the choices made before
-    leaf_port = 0  # by which the host's packets come in
-    to_dead = ~one_path & ((turn + leaf_port) % 2 == 1)
+    entity = np.array([2 * int(NETWORK.port_peer[0]) + 1])  # data that comes in by the host's port
+    first = below(mix(salt(1, PURPOSE_PERMUTATION, entity) ^ (turn // 2)), 2)
+    to_dead = ~one_path & ((turn + first) % 2 == 1)
     assert counters.sent_packets[up] == to_dead.sum()
     assert counters.sent_packets[other] == n - to_dead.sum()
     under_way = to_dead & (at_leaf + 2 * HOP > down_ps)

@@ -48,7 +48,8 @@ class Balancer:
             return candidates[self._random(ingress, n)]
         if self.method == "spray_rr":
             c = self._count(ingress.local, data)
-            return candidates[(c + ingress.local) % n]
+            key = rand32(self.seed, PERMUTATION_SPRAY, 2 * ingress.index + data, c // n)
+            return candidates[(c + below(key, n)) % n]
         if self.method == "spray_permutation":
             c = self._count(ingress.local, data)
             key = rand32(self.seed, PERMUTATION_SPRAY, 2 * ingress.index + data, c // n)

@@ -234,8 +234,11 @@ def test_load_balancing(method: str) -> None:
     if method in ("ecmp", "ecmp_symmetric"):
         assert sorted(used) == [0, 0, 0, 64]
     elif method == "spray_rr":
-        # Local port 0, so the c-th packet takes path c mod 4.
-        assert [d.seq for d in outcome.departures[4]] == list(range(1, 64, 4))
+        # Each round of four packets takes the paths in turn, from any of them on.
+        path_of = {d.seq: p for p in range(3, 7) for d in outcome.departures[p]}
+        rounds = [[path_of[seq] - 3 for seq in range(c, c + 4)] for c in range(0, 64, 4)]
+        assert all(one == [(one[0] + k) % 4 for k in range(4)] for one in rounds)
+        assert len({one[0] for one in rounds}) == 4
     elif method == "spray_permutation":
         assert used == [16] * 4
         for turn in range(16):

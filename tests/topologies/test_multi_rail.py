@@ -155,5 +155,6 @@ def test_the_ideal_transport_knows_of_legs(tmp_path: Path) -> None:
 
 def test_without_relays_other_rails_cannot_be_reached(tmp_path: Path) -> None:
     point = load(tmp_path, TOML.format(transport="datagram", relay="none")).points()[0]
-    with pytest.raises(InputError, match=r"host 2 and host 3 have no network in common"):
+    with pytest.raises(InputError, match=r"host 2 and host 3 have no network in common") as e:
         simulate(point)
+    assert "relay" in str(e.value.hint)

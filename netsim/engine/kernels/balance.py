@@ -172,11 +172,12 @@ def output_port(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Sl
         count = balance.other_choices
         balance.other_choices += 1
         salt = balance.salt_other
+    epoch = count // n
+    key = mix(salt ^ (epoch & 0xFFFFFFFF))
     if BALANCING == SPRAY_RR:
-        k = (count + (p_in - net.first_port[node])) % n
+        k = (count + below(key, n)) % n
     else:
-        epoch = count // n
-        k = permuted(mix(salt ^ (epoch & 0xFFFFFFFF)), count - epoch * n, n)
+        k = permuted(key, count - epoch * n, n)
     return LocalPort(net.route_ports[offset + k])
 
 
