@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.engine.kernels.layout import BALANCE, INBOX, PACKET, PORT, QUEUE
-from netsim.limits import HORIZON_PS
-from netsim.model.fabric import PacketFormat
+from netsim.engine.kernels.turns import INDEX_BITS, KEY_BITS
+from netsim.limits import HORIZON_PS, PS_BITS
+from netsim.model.fabric import PFC_FRAME_BYTES, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
@@ -30,7 +31,7 @@ QUEUE_BYTES = QUEUE.itemsize
 SPARSE = 8
 """A network is sparsely used if one host in so many, or fewer, has a flow."""
 
-MAX_WINDOW_PS = 1 << 31
+MAX_WINDOW_PS = 1 << (63 - KEY_BITS)
 """Windows are shorter than this, so that a time within one fits a sort key."""
 
 
@@ -100,7 +101,13 @@ def longest_window_ps(network: Network, flows: FlowTable) -> int:
     shortest_ps = network.lookahead_ps
     if network.has_several_ports and not _told_out_of_band(network, flows):
         shortest_ps = _shortest_used_ps(network, flows)
-    return min(shortest_ps, MAX_WINDOW_PS - 1)
+    return min(shortest_ps, MAX_WINDOW_PS - 1, _numbered_ps(network))
+
+
+def _numbered_ps(network: Network) -> int:
+    """How long it takes at least that more packets come to a switch than sort keys can number."""
+    into = np.bincount(network.port_node, network.port_rate_bps.astype(np.float64))
+    return max(1, int((1 << INDEX_BITS) * PFC_FRAME_BYTES * PS_BITS / into.max()))
 
 
 def _told_out_of_band(network: Network, flows: FlowTable) -> bool:

@@ -29,7 +29,14 @@ from netsim.engine.series import build_series
 from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings, is_sparse
 from netsim.engine.two_hops import fibres_of, with_turns
-from netsim.model.arithmetic import PURPOSE_PERMUTATION, PURPOSE_SPRAY, byte_quotient, salt
+from netsim.model.arithmetic import (
+    PURPOSE_PERMUTATION,
+    PURPOSE_SPRAY,
+    PURPOSE_TURNS,
+    byte_quotient,
+    salt,
+    send_time,
+)
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import NOMINAL, LinkFaults, combine
 from netsim.model.network import Network
@@ -59,6 +66,9 @@ def build_wires(
     inbox = aligned_zeros(n, INBOX)
     inbox["ring_off"] = ports["ring_off"][network.port_peer]
     inbox["ring_mask"] = sizes.link_slots - 1
+    inbox["packet_ps"] = send_time(simulation.packets.data_bytes, ports["ps_per_byte_q20"])
+    inbox["packet_time_ends"] = inbox["packet_ps"]
+    inbox["turns_salt"] = salt(seed, PURPOSE_TURNS, np.arange(n, dtype=np.int64))
 
     # Host ports come first; they have counters only, their packets wait in the control FIFO.
     queues = aligned_zeros(n * c, discipline.queue)

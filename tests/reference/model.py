@@ -32,6 +32,7 @@ ECN_DRAW = 4
 TRIM_COIN = 5
 SYMMETRIC = 9
 THIRD_SWITCH = 13
+TURNS = 14
 
 
 @dataclass(frozen=True)

@@ -98,8 +98,18 @@ class Port:
                 packet.entropy,
             )
         )
-        sim.at(arrival_ps, peer.node.index, ARRIVAL, (peer.local,), lambda: peer.take_in(packet))
+        sim.at(
+            arrival_ps,
+            peer.node.index,
+            ARRIVAL,
+            peer.turn_at(arrival_ps),
+            lambda: peer.take_in(packet),
+        )
         return done_ps
+
+    def turn_at(self, _: int) -> tuple[int, ...]:
+        """Among packets that arrive at a time at different ports, the smallest goes first."""
+        return (self.local,)
 
     def rate_now(self) -> int:
         """The link's rate for a transmission that starts now."""

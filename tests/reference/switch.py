@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 from .balancing import Balancer
 from .mixed import Mixed
 from .mixed_transport import on_forward
-from .model import DATA, ECN_DRAW, FLAG_CE, PFC, PFC_BYTES, TRIMMED, Packet, rand32
+from .model import (
+    DATA,
+    ECN_DRAW,
+    FLAG_CE,
+    PFC,
+    PFC_BYTES,
+    TRIMMED,
+    TURNS,
+    Packet,
+    rand32,
+    serialisation_ps,
+)
 from .port import COMPLETION, Port
 from .queues import DISCIPLINES
 from .series import Held
@@ -48,6 +59,15 @@ class SwitchPort(Port):
         self.without_day = False  # it may not start, and it is not known when it may
         self.holding_back = [False] * n_classes
         self.owes_frame = False
+
+    def turn_at(self, time_ps: int) -> tuple[int, ...]:
+        """First, how far the port is from the mark, on the circle on which ports take turns."""
+        packets = self.sim.case.packets
+        full = packets["payload_bytes"] + packets["header_bytes"]
+        s = time_ps // serialisation_ps(full, self.rate_bps)
+        u = rand32(self.sim.case.seed, TURNS, self.index, s // 4) // 2**19
+        a = 2048 * (s % 4)
+        return min((u - a) % 8192, (a - u) % 8192), self.local
 
     # -- what disciplines ask for ------------------------------------------------------------
 

@@ -14,8 +14,9 @@ from .small import FULL, NS, PAYLOAD, case, fabric, star, total
 
 # -- pfabric -------------------------------------------------------------------------------------
 
-LONG_AND_SHORT = [(0, 2, 10 * PAYLOAD, 0), (1, 2, 3 * PAYLOAD, 0)]
-"""Pairs of packets arrive at 180, 260, 340; then only those of flow 0, every 80 ns."""
+LONG_AND_SHORT = [(0, 2, 10 * PAYLOAD, 0), (1, 2, 3 * PAYLOAD, 1)]
+"""Pairs of packets arrive at 180, 260, 340, flow 0's a picosecond ahead; then only those of flow 0,
+every 80 ns."""
 
 
 def test_the_shorter_rest_goes_first() -> None:
@@ -40,7 +41,7 @@ def test_the_longer_rest_makes_room() -> None:
 def test_an_arriving_packet_of_equal_rest_is_dropped() -> None:
     """Two flows of four: packet k of flow 1 finds packet k of flow 0 waiting, from k = 1 on."""
     limited = fabric("pfabric", queue_bytes=2 * FULL)
-    flows = [(h, 2, 4 * PAYLOAD, 0) for h in range(2)]
+    flows = [(h, 2, 4 * PAYLOAD, h) for h in range(2)]
     outcome = simulate(case(3, star(2), flows, in_fabric=limited))
     sent = [(d.flow, d.seq) for d in outcome.departures[5]]
     assert sent == [(0, 0), (1, 0), (0, 1), (0, 2), (0, 3)]
@@ -80,7 +81,8 @@ that of 1940. From there the deadlines are 1000, 707, 577, 500, 447, 408 ns apar
 
 def test_codel_drops_at_intervals_that_shrink() -> None:
     out, _ = overload(mark=False)
-    dropped = [2 * d.seq + d.flow - k for k, d in enumerate(out)]
+    came = [(d.flow, d.seq) for d in overload(mark=True)[0]]
+    dropped = [came.index((d.flow, d.seq)) - k for k, d in enumerate(out)]
     times = [d.start_ps // NS for k, d in enumerate(out) if k and dropped[k] > dropped[k - 1]]
     assert times[:7] == SIGNALS
 

@@ -82,7 +82,7 @@ def test_pulls_are_paced_over_all_flows() -> None:
     440 brings flow 1's packet there at 440 + 210.24 + 180 = 830.24: trimmed once more. That of
     520 brings flow 2's at 910.24, when the queue is free.
     """
-    flows = [(h, 3, 2 * PAYLOAD, 0) for h in range(3)]
+    flows = [(h, 3, 2 * PAYLOAD, h) for h in range(3)]  # flow 0's packet is the first
     trim = fabric("trim", queue_bytes=FULL)
     outcome = simulate(case(4, star(3), flows, "ndp", {"initial_window": 1}, trim))
     assert [(d.start_ps, d.kind, d.flow) for d in outcome.departures[3][:6]] == [

@@ -72,14 +72,8 @@ from netsim.engine.kernels.rings import lengthen_queue, ring_full
 from netsim.engine.kernels.rules import NOT_FORESEEN, broken
 from netsim.engine.kernels.series import close_until
 from netsim.engine.kernels.sleepers import falls_asleep, wake
-from netsim.engine.kernels.switch import (
-    KEY_BITS,
-    KEY_MASK,
-    gather,
-    have_read,
-    settled,
-    sort_by_time,
-)
+from netsim.engine.kernels.switch import gather, have_read, settled, sort_by_time
+from netsim.engine.kernels.turns import INDEX_MASK, KEY_BITS
 from netsim.engine.kernels.two_hops import after_arrival, after_completion, others_have_room
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES
@@ -301,7 +295,7 @@ def run_events(
                 continue
         if i == n:
             return OK
-        k = keys[i] & KEY_MASK
+        k = keys[i] & INDEX_MASK
         ingress = LocalPort(ins[k])
         status = receive(net, env, step, ingress, slots[k], t_arrival)
         if status != OK:
@@ -319,7 +313,6 @@ def switch_step(
     if n < 0:
         clock.what[node] = -n
         return GROW_SCRATCH
-    sort_by_time(clock, scratch, worker, n)
     return in_order(net, env, clock, scratch, worker, node, n, next_event)
 
 
@@ -333,7 +326,8 @@ def in_order(
     n: int,
     following: Ps,
 ) -> int:
-    """Simulate all ports of a switch together, with its ``n`` sorted arrivals."""
+    """Simulate all ports of a switch together, with its ``n`` arrivals."""
+    sort_by_time(clock, scratch, worker, n)
     status = run_events(net, env, clock, scratch, worker, node, n)
     port = next_port(net, env.wires.unread, node, NO_PORT)
     while port >= 0:

@@ -74,12 +74,19 @@ class PortRecord(Declared):
 
 
 class InboxRecord(Declared):
-    """Reading side of the ring that feeds a port; ``tail`` moves only between windows."""
+    """Reading side of the ring that feeds a port; ``tail`` moves only between windows.
+
+    The rest is for turns at switches (turns.py).
+    """
 
     ring_off: Slot
     ring_mask: int
     head: int
     tail: int
+    packet_ps: Ps  # that a full data packet takes to come in
+    turns_salt: int
+    packet_time: int  # the number of one of the times that packets take ...
+    packet_time_ends: Ps  # ... and when that ends
 
 
 class BalanceRecord(Declared):

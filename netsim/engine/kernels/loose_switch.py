@@ -62,15 +62,13 @@ from netsim.engine.kernels.ports import retire, set_paused, start_next, take_in
 from netsim.engine.kernels.queue_services import COUNTS, MAY_DROP
 from netsim.engine.kernels.rules import NOT_FORESEEN, broken
 from netsim.engine.kernels.switch import (
-    KEY_BITS,
-    KEY_MASK,
     gather,
     group_by_output,
     has_room,
     have_read_all,
-    sort_by_time,
     undo_choices,
 )
+from netsim.engine.kernels.turns import INDEX_MASK, KEY_BITS, KEY_MASK
 
 
 def look(
@@ -240,7 +238,7 @@ def arrive_apart(
     wires = env.wires
     first = env.switch.first_port
     port = wires.ports[first + out]
-    k = key & KEY_MASK
+    k = key & INDEX_MASK
     now = w0 + (key >> KEY_BITS)
     pass_time(env, scratch, worker, w0, out, now)
     slot = scratch.slots[worker][k]
@@ -268,7 +266,6 @@ def serve_apart(
     """Run output port ``out`` through the window, whatever the others do."""
     wires = env.wires
     first = net.first_port[node]
-    n_ports = net.first_port[node + 1] - first
     port = wires.ports[first + out]
     i = scratch.starts[worker][out]
     end = scratch.starts[worker][out + 1]
@@ -277,7 +274,7 @@ def serve_apart(
     w0 = clock.clock[0].w0
     span = clock.clock[0].w1 - w0
     while due < dues_end:
-        event, key = from_outside(scratch, worker, n_ports, due, dues_end, i, end, span)
+        event, key = from_outside(scratch, worker, due, dues_end, i, end, span)
         now = w0 + (key >> KEY_BITS)
         if event == ARRIVAL:
             arrive_apart(env, scratch, worker, w0, out, scratch.keys[worker, 0][i])
@@ -309,13 +306,12 @@ def switch_step(
         clock.what[node] = -n
         return GROW_SCRATCH
     outlook = look_ahead(net, env, scratch, worker, node)
-    sort_by_time(clock, scratch, worker, n)
     if outlook >= MAY_DROP:
         return in_order(net, env, clock, scratch, worker, node, n, following)
     first = net.first_port[node]
     n_ports = net.first_port[node + 1] - first
     route_all(net, wires, clock, scratch, worker, node, n, outlook > COUNTS)
-    group_by_output(scratch, worker, n, n_ports)
+    group_by_output(clock, scratch, worker, n, n_ports)
     scratch.n_dues[worker][:n_ports] = 0
     if outlook > COUNTS:
         env.switch.mode = PLANNING

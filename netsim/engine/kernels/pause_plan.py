@@ -40,7 +40,8 @@ from netsim.engine.kernels.port_plan import (
 from netsim.engine.kernels.port_sets import exclude, include, includes
 from netsim.engine.kernels.queue_handlers import IN_FORESEE
 from netsim.engine.kernels.queue_services import COUNTS
-from netsim.engine.kernels.switch import KEY_BITS, KEY_MASK, insertion_sort
+from netsim.engine.kernels.switch import insertion_sort
+from netsim.engine.kernels.turns import INDEX_BITS, KEY_BITS, KEY_MASK, place_at
 
 PLANNED, NO_PLAN, NO_LOG = range(3)
 """How planning ended: dues are known; there are too many, or they do not settle; and the log of
@@ -199,8 +200,8 @@ def replay(
     """
     wires = env.wires
     restore_account(net, env, scratch, worker, node, ingress)
-    port = wires.ports[net.first_port[node] + ingress]
-    n_ports = net.first_port[node + 1] - net.first_port[node]
+    first = net.first_port[node]
+    port = wires.ports[first + ingress]
     w0 = clock.clock[0].w0
     arrival, arrivals_end = arrivals_by(net, env, scratch, worker, node, ingress)
     departure = scratch.account_first[worker][ingress]
@@ -228,7 +229,8 @@ def replay(
         else:
             if int(wires.pool[slot].kind) != PFC:
                 let_in(env, port, slot, w0 + arrives)
-            key = arrives << KEY_BITS | (n_ports + ingress)
+            place = place_at(wires.inbox[first + ingress], w0 + arrives)
+            key = arrives << KEY_BITS | place << INDEX_BITS | arrival
             arrival += 1
         mask = port.asked & (FRAME_DUE - 1)
         if mask != asked:

@@ -16,7 +16,7 @@ from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.places import FRAME_DUE, PFC_FRAME, local_ports_of, queue_of, ring_slot
 from netsim.engine.kernels.port_sets import includes
 from netsim.engine.kernels.ports import lowest
-from netsim.engine.kernels.switch import KEY_BITS, KEY_MASK
+from netsim.engine.kernels.turns import INDEX_MASK, KEY_BITS, KEY_MASK
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES
 
@@ -54,19 +54,17 @@ def account_of(scratch: Scratch, ingress: LocalPort, cls: int) -> int:
 
 
 def from_outside(
-    scratch: Scratch, worker: int, n_ports: int, due: int, dues_end: int, i: int, end: int, span: Ps
+    scratch: Scratch, worker: int, due: int, dues_end: int, i: int, end: int, span: Ps
 ) -> tuple[int, int]:
     """What comes next to a port that has the dues and arrivals from ``due`` and ``i`` on, and when.
 
-    That is a sort key as those of `gather`, whose lower part gives the order at one time: a
-    completion has the number of its port there, an arrival ``n_ports`` more than that of its own.
-    The window is ``span`` long.
+    That is a sort key, whose lower part gives the order at one time: a completion has the number of
+    its port there, which is less than that of any arrival. The window is ``span`` long.
     """
     event = WINDOW_ENDS
     key = span << KEY_BITS
     if i < end:
-        arrival = scratch.keys[worker, 0][i]
-        key = (arrival & ~KEY_MASK) | (n_ports + scratch.ins[worker][arrival & KEY_MASK])
+        key = scratch.keys[worker, 0][i]
         event = ARRIVAL
     if due < dues_end and scratch.due_keys[worker][due] <= key:
         key = scratch.due_keys[worker][due]
@@ -158,7 +156,7 @@ def plan_line(
             ingress = LocalPort(wires.ingress[slot])
             position += 1
         elif i < end:
-            k = keys[i] & KEY_MASK
+            k = keys[i] & INDEX_MASK
             free_in = Ps(max(free_in, keys[i] >> KEY_BITS))
             slot = slots[k]
             ingress = LocalPort(ins[k])
@@ -186,7 +184,6 @@ def plan_port(
     """
     p = net.first_port[node] + out
     port = wires.ports[p]
-    n_ports = net.first_port[node + 1] - net.first_port[node]
     w0 = clock.clock[0].w0
     span = clock.clock[0].w1 - w0
     if N_CLASSES == 1 and undisturbed(scratch, worker, port, out):
@@ -211,7 +208,7 @@ def plan_port(
     at = scratch.log_first[worker][out]
     limit = scratch.log_limit[worker][out]
     while True:
-        event, key = from_outside(scratch, worker, n_ports, due, dues_end, i, end, span)
+        event, key = from_outside(scratch, worker, due, dues_end, i, end, span)
         now = key >> KEY_BITS
         if free_in < now or (free_in == now and (key & KEY_MASK) > out):
             now = free_in
@@ -227,7 +224,7 @@ def plan_port(
             owed = True
             due += 1
         else:
-            k = scratch.keys[worker, 0][i] & KEY_MASK
+            k = scratch.keys[worker, 0][i] & INDEX_MASK
             pkt = wires.pool[scratch.slots[worker][k]]
             if int(pkt.kind) == PFC:
                 paused = int(pkt.aux)

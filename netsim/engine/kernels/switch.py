@@ -32,9 +32,10 @@ from netsim.engine.kernels.port_sets import exclude, include, includes, next_por
 from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 from netsim.engine.kernels.sleepers import falls_asleep, wake
+from netsim.engine.kernels.turns import INDEX_BITS, INDEX_MASK, KEY_BITS, place_at
 
-KEY_BITS = 32
-KEY_MASK = (1 << KEY_BITS) - 1
+FEW = 24
+"""So many arrivals at a port in a window are sorted by insertion."""
 
 
 def gather(
@@ -43,10 +44,10 @@ def gather(
     """Collect the arrivals of the window in the worker's scratch.
 
     Arrival k gets ``slots[k]`` (where it lies), ``outs[k]`` (the local port it leaves by) or, if
-    ports are coupled, ``ins[k]`` (the one it came in by, and is routed later), and the sort key
-    (time - w0) << 32 | k: ingress ports are visited in ascending order, so keys
-    order arrivals by (time, ingress port, position). Returns how many there are
-    and the first arrival after the window, or (-needed, INF) if scratch is too small.
+    ports are coupled, ``ins[k]`` (the one it came in by, and is routed later), and a sort key
+    (turns.py). Ingress ports are visited in ascending order, which decides between equal places.
+    Returns how many there are and the first arrival after the window, or (-needed, INF) if scratch
+    is too small.
     """
     first = net.first_port[node]
     w0 = clock.clock[0].w0
@@ -91,7 +92,7 @@ def gather(
             if time >= w1:
                 following = min(following, time)
                 break
-            keys[k] = ((time - w0) << KEY_BITS) | k
+            keys[k] = ((time - w0) << KEY_BITS) | (place_at(inbox, time) << INDEX_BITS) | k
             slots[k] = slot
             if FORESEES:
                 pkt = wires.pool[slot]
@@ -160,25 +161,35 @@ def insertion_sort(keys: Numbers[int, int], lo: int, hi: int) -> None:
         keys[j + 1] = key
 
 
-def group_by_output(scratch: Scratch, worker: int, n: int, n_ports: int) -> None:
-    """Stable counting sort of the time-ordered keys by output port, back into keys[worker, 0].
+def group_by_output(clock: Clock, scratch: Scratch, worker: int, n: int, n_ports: int) -> None:
+    """Sort the keys by output port and in the order of time, in ``scratch.keys[worker, 0]``.
 
     Afterwards the arrivals for local port ``out`` are ``starts[out] .. starts[out + 1]``.
     """
-    src = scratch.keys[worker, 1]
-    dst = scratch.keys[worker, 0]
     outs = scratch.outs[worker]
     starts = scratch.starts[worker]
     starts[: n_ports + 2] = 0
     for i in range(n):
         starts[outs[i] + 2] += 1
+    most = 0
     for out in range(n_ports):
+        most = max(most, starts[out + 2])
         starts[out + 2] += starts[out + 1]
+    src = scratch.keys[worker, 1]
+    dst = scratch.keys[worker, 0]
+    if most > FEW:
+        sort_by_time(clock, scratch, worker, n)
+    else:
+        for i in range(n):
+            src[i] = dst[i]
     for i in range(n):
         key = src[i]
-        behind = outs[key & KEY_MASK] + 1
+        behind = outs[key & INDEX_MASK] + 1
         dst[starts[behind]] = key
         starts[behind] += 1
+    if most <= FEW:
+        for out in range(n_ports):
+            insertion_sort(dst, starts[out], starts[out + 1])
 
 
 def has_room(wires: Wires, p: GlobalPort, n: int, frames: int) -> bool:
@@ -252,7 +263,7 @@ def serve(
         key = keys[i]
         now = w0 + (key >> KEY_BITS)
         advance(env, port, now)
-        arrive(env, port, slots[key & KEY_MASK], now)
+        arrive(env, port, slots[key & INDEX_MASK], now)
     advance(env, port, clock.clock[0].w1 - 1)
     if port.tail > tail_before:
         wires.new_tail[p] = port.tail
@@ -282,8 +293,7 @@ def switch_step(
         return GROW_SCRATCH
     if LOOKS:
         wake(net, wires, node, clock.clock[0].w1)
-    sort_by_time(clock, scratch, worker, n)
-    group_by_output(scratch, worker, n, n_ports)
+    group_by_output(clock, scratch, worker, n, n_ports)
     starts = scratch.starts[worker]
     enough = True
     for out in local_ports_of(net, node):

@@ -1,0 +1,104 @@
+"""Paced senders that meet at every packet: none of them is favoured (MODEL.md, "Turns").
+
+With a fixed order of ports one sender would lose everything, at any length of the run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_case import departures, engine_for, run
+from engine_runs import PACKET, build, fabric_with
+from engine_runs import run as run_all
+from reference.model import FLAG_CE, Departure
+from reference.small import FULL, NS, PAYLOAD, case, fabric, star
+
+from netsim.model.builder import NetworkBuilder
+from netsim.model.flows import FlowTable
+
+LONG = 240
+"""Packets of each sender: full buffers for most of the time."""
+
+APART = {2: 3, 4: 40, 8: 40}
+"""By how many packets of these senders may differ: two share exactly, several by chance; six times
+its standard deviation at most. With a fixed order it would be nearly LONG."""
+
+
+def sent_on(
+    n: int,
+    in_fabric: dict[str, Any],
+    transport: str = "datagram",
+    gbps_out: int = 100,
+    seed: int = 1,
+) -> list[Departure]:
+    """What leaves for the one host that ``n`` others send to, in lockstep."""
+    flows = [(h, n, LONG * PAYLOAD, 0) for h in range(n)]
+    cables = star(n, gbps_out)
+    given = case(n + 1, cables, flows, transport, in_fabric=in_fabric, seed=seed, until_ps=10**12)
+    engine = run(engine_for(given, jit=False), given.until_ps)
+    return [Departure(0, *one) for one in departures(engine, 2 * n + 1)]
+
+
+@pytest.mark.parametrize("n", [2, 4, 8])
+@pytest.mark.parametrize("gbps_out", [100, 50])
+def test_a_full_buffer_drops_of_all_the_same(n: int, gbps_out: int) -> None:
+    """Also if only every second tie finds room."""
+    out = sent_on(n, fabric(queue_bytes=20 * FULL), gbps_out=gbps_out)
+    served = Counter(one.flow for one in out)
+    assert sum(served.values()) < n * LONG
+    assert len(served) == n
+    assert max(served.values()) - min(served.values()) <= APART[n]
+
+
+@pytest.mark.parametrize("n", [2, 4, 8])
+def test_marks_are_shared(n: int) -> None:
+    """By a queue that is full, and marks what finds the last place in it."""
+    ecn = {"kmin_bytes": 18 * FULL, "kmax_bytes": 18 * FULL, "pmax": 1.0, "at": "enqueue"}
+    out = sent_on(n, fabric(queue_bytes=20 * FULL, ecn=ecn))
+    marked = Counter(one.flow for one in out if one.flags & FLAG_CE)
+    assert sum(marked.values()) > LONG // 2
+    assert max(marked.values()) - min(marked.values()) <= APART[n]
+
+
+@pytest.mark.parametrize("n", [2, 4, 8])
+def test_pauses_are_shared(n: int) -> None:
+    """At any moment all have sent the same, to within what the switch holds of two of them."""
+    lossless = fabric("lossless", xoff_bytes=10 * FULL, xon_bytes=8 * FULL)
+    order = [one.flow for one in sent_on(n, lossless, "roce")]
+    assert len(order) == n * LONG
+    for upto in range(n * 40, n * LONG, n * 40):
+        served = Counter(order[:upto])
+        assert max(served.values()) - min(served.values()) <= 20
+
+
+def test_of_four_packet_times_each_of_two_has_two_in_an_order_that_is_drawn() -> None:
+    """Pairs come in every 80 ns from 180 on; so four packet times begin with the third pair."""
+    drawn = []
+    for seed in (1, 2):
+        order = [one.flow for one in sent_on(2, fabric(), seed=seed)]
+        firsts = [tuple(order[k : k + 8 : 2]) for k in range(4, 2 * LONG - 8, 8)]
+        assert {sum(four) for four in firsts} == {2}
+        drawn.append(firsts)
+    assert drawn[0] != drawn[1]
+    assert len(set(drawn[0])) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [2, 4, 8])
+def test_loss_of_long_streams_is_equal_within_a_percent(n: int) -> None:
+    """By drop-tail queues, and by those that trim, whose coins are no better than chance."""
+    builder = NetworkBuilder()
+    hosts = np.array(builder.add_hosts(n + 1))
+    builder.cables(hosts, np.full(n + 1, builder.add_switch("s")), 100 * 10**9, 5 * NS)
+    size = 512 << 20
+    flows = FlowTable(np.arange(n), np.full(n, n), np.full(n, size))
+    trim = {"n_classes": 2, "header_queue_bytes": 10**6}
+    for model, given in (("drop_tail", {}), ("trim", trim)):
+        queues = fabric_with(model, queue_bytes=35 * PACKET, **given)
+        params = {"data_class": int(model == "trim")}
+        engine = build(builder.build("star"), flows, "datagram", queues, params=params)
+        lost = size - run_all(engine).flows.got_bytes
+        assert np.ptp(lost) < 0.01 * np.mean(lost)
