@@ -74,16 +74,13 @@ class PortRecord(Declared):
 
 
 class InboxRecord(Declared):
-    """Reading side of the ring that feeds a port; ``tail`` moves only between windows.
-
-    The rest is for turns at switches (turns.py).
-    """
+    """Reading side of the ring that feeds a port; ``tail`` moves only between windows."""
 
     ring_off: Slot
     ring_mask: int
     head: int
     tail: int
-    packet_ps: Ps  # that a full data packet takes to come in
+    packet_ps: Ps  # that a full data packet takes to come in; this and the rest are for turns.py
     turns_salt: int
     packet_time: int  # the number of one of the times that packets take ...
     packet_time_ends: Ps  # ... and when that ends
@@ -205,8 +202,7 @@ class SwitchRecord(Declared):
 
 
 class LevelRecord(Declared):
-    """A queue of which more is kept than its counters (series.py): what it held until ``since_ps``,
-    and how that has changed."""
+    """A queue of which more is kept (series.py): what it held until ``since_ps``, and changes."""
 
     since_ps: Ps
     due_ps: Ps  # end of the interval that is under way; INF if there are no intervals
