@@ -77,8 +77,6 @@ PARAMS = [
     rto.param(RTO_PS, "silence after which a sender asks again", SCRIPTS),
 ]
 
-CONTROL_PER_DATA = 1.1
-
 FABRIC = {
     "model": "credit_shaper",
     "load_balancing": "ecmp_symmetric",
@@ -114,6 +112,15 @@ TX_TIMERS, RX_TIMERS, HOST_TIMERS = 1, 1, 1
 SILENCE, NEXT_CREDIT, LINK = 0, 0, 0
 RX_BITMAPS = 1
 GOT = 0
+
+
+def control_packets(params, packets, bdp_packets):
+    """A request, a stop, a credit for each packet, and those under way as the last one is used.
+
+    The latter are a round trip's worth, at a rate that has doubled since the start by then.
+    """
+    initial_rate = params["initial_rate"] * (packets / SHORT_FLOW).clip(max=1.0)
+    return 2 + packets + bdp_packets * (2 * initial_rate).clip(max=1.0)
 
 
 def setup(env, tx, rx):

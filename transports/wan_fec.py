@@ -68,9 +68,6 @@ PRESETS = {
     "loss_1%": {"k": 200, "m": 12},
 }
 
-# Parity, 2 to 6 % with the presets, and a report now and then.
-CONTROL_PER_DATA = 0.05
-
 FABRIC = {"model": "drop_tail", "load_balancing": "ecmp", "n_classes": 1}
 
 PARITY, REPAIR, PROBE = 2, 3, 4
@@ -100,6 +97,11 @@ CHECK = 0
 CHECKS_AT_ONCE = 4
 TX_BITMAPS = 1
 ASKED = 0  # of each block as many bits as packets are asked for
+
+
+def control_packets(params, packets, bdp_packets):
+    """Parity of every block, and the final acknowledgement."""
+    return params["m"] * -(-packets // params["k"]) + 1
 
 
 def setup(env, tx, rx):

@@ -135,7 +135,7 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
         memory_bytes=_memory(scenario, point, None if closed else todo),
         seconds=0.0 if closed else todo.seconds(os.cpu_count() or 1),
         setup_seconds=todo.setup_seconds,
-        assumptions="nothing is simulated" if closed else _assumptions(point, scenario, todo),
+        assumptions="nothing is simulated" if closed else _assumptions(scenario, todo),
         parts=parts_of(scenario),
         notes=scenario.notes,
     )
@@ -155,13 +155,11 @@ def require_memory(estimate: Estimate, *, what: str, available: int | None = Non
     )
 
 
-def _assumptions(point: Point, scenario: Scenario, todo: Work) -> str:
+def _assumptions(scenario: Scenario, todo: Work) -> str:
     """What the prediction for a point takes for granted, in one line."""
     from netsim.engine.compiling.program import program_of
 
-    uses = point.transport_of_class
-    control = [f"{getattr(use.module, 'CONTROL_PER_DATA', 1.0):g}" for use in uses]
-    parts = [f"{' or '.join(dict.fromkeys(control))} control packets per data packet"]
+    parts = [f"{todo.control_per_data:.3g} control packets per data packet"]
     if todo.resent > RESENDS:
         parts.append("packets that shared paths trim are sent again at the same rate")
     else:

@@ -28,10 +28,12 @@ from numpy.typing import NDArray
 
 from netsim.bounds.chains import longest_chain_ps
 from netsim.bounds.fair_shares import NO_LINK, ecmp_paths
-from netsim.bounds.ideal import hand_over_times
+from netsim.bounds.ideal import hand_over_times, round_trips
+from netsim.errors import InputError
 from netsim.model.circuit_times import duty, longest_period_ps
 from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
 from netsim.model.paths import walk
+from netsim.plugins.calls import call
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
@@ -69,6 +71,9 @@ COMPILE_S = 10.0
 LOAD_S = 0.4
 """For each transport and fabric: machine code is made, 8 to 12 s, or read from the cache."""
 
+MOST_CONTROL = 1000.0
+"""Packets that a data packet may cause; more is a mistake of the transport's."""
+
 BLOCK = 1 << 16
 PATHS_SEED = 1
 
@@ -77,13 +82,15 @@ PATHS_SEED = 1
 class Work:
     """What a point asks of the engine.
 
-    `hops` has all packets; `resent` is how often a data packet is sent, on average; `windows`
-    are those in which something happens, and `steps` the nodes that are stepped in all of them.
+    `hops` has all packets; `control_per_data` are those that a data packet causes; `resent` is how
+    often a data packet is sent, on average; `windows` are those in which something happens, and
+    `steps` the nodes that are stepped in all of them.
     `path_nodes` and `path_ports` are on the flows' paths, there and back.
     """
 
     packets: int
     hops: int
+    control_per_data: float
     resent: float
     simulated_ps: int
     windows: float
@@ -122,8 +129,8 @@ def work(point: Point, scenario: Scenario) -> Work:
     packets = packet_counts(flows.size_bytes, point.packets)
     links, load_ps, nodes, ports = _loads(scenario, packets, point.packets.header_bytes)
     resent = _resent(point, scenario)
-    control = _per_flow(point, scenario, "CONTROL_PER_DATA", 1.0)
-    all_hops = float((packets * links * (1 + control) * resent).sum())
+    control = _control_packets(point, scenario, packets)
+    all_hops = float((links * (packets + control) * resent).sum())
     longest_ps = int(scenario.ideal.fct_ps.max(initial=0))
     last_ps = int(flows.start_ps.max(initial=0)) + longest_ps
     if scenario.load.tasks is not None:
@@ -145,6 +152,7 @@ def work(point: Point, scenario: Scenario) -> Work:
     return Work(
         packets=int(packets.sum()),
         hops=int(share * all_hops),
+        control_per_data=float(control.sum() / max(1, packets.sum())),
         resent=float((packets * resent).sum() / max(1, packets.sum())),
         simulated_ps=int(share * simulated_ps),
         windows=windows,
@@ -161,6 +169,28 @@ def _chain_ps(point: Point, scenario: Scenario, tasks: TaskTable) -> int:
     """What the longest chain of tasks takes, with flows alone in the network."""
     left_ps = hand_over_times(scenario.network, scenario.flows, point.packets, scenario.lanes)
     return longest_chain_ps(tasks, scenario.flows, scenario.ideal.fct_ps, left_ps)
+
+
+def _control_packets(point: Point, scenario: Scenario, packets: Ints) -> Floats:
+    """How many packets each flow causes besides its own, as its transport tells."""
+    control = packets * _per_flow(point, scenario, "CONTROL_PER_DATA", 1.0)
+    rtt_ps: Ints | None = None
+    for number, use in enumerate(point.transport_of_class):
+        if not hasattr(use.module, "control_packets"):
+            continue
+        if rtt_ps is None:
+            rtt_ps = round_trips(scenario.network, scenario.lanes, point.packets)
+        these = np.flatnonzero(scenario.class_of_flow == number)
+        ports = scenario.lanes.src_port[scenario.lanes.first[:-1][these]]
+        bdp_bytes = rtt_ps[these] * (scenario.network.port_rate_bps[ports] / 8e12)
+        bdp_packets = bdp_bytes / point.packets.data_bytes
+        told = call(use, "control_packets", use.params, packets[these], bdp_packets)
+        try:
+            control[these] = np.minimum(told, MOST_CONTROL * packets[these])
+        except (TypeError, ValueError):
+            message = "control_packets() does not return a number for each flow"
+            raise InputError(message, file=str(use.plugin.path)) from None
+    return np.maximum(control, 0.0)
 
 
 def _per_flow(point: Point, scenario: Scenario, name: str, default: float) -> Floats:

@@ -52,6 +52,20 @@ def test_hops_and_time_of_shipped_experiments(name, overrides, hops, seconds):
     assert 0.5 < todo.seconds(1) / seconds < 2
 
 
+@pytest.mark.parametrize(
+    ("transport", "hops"),
+    # The parity of a block for a packet; on slow links the credits of a round trip.
+    [("wan_fec", 168), ("expresspass", 160)],
+)
+def test_packets_that_do_not_follow_the_number_of_data_packets(transport, hops):
+    """Eight flows of one packet each that cross 24 links, as they were counted in a run."""
+    tree = {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 2}
+    traffic = {"kind": "permutation", "size": "1KB"}
+    content = {"topology": tree, "transport": transport, "traffic": traffic}
+    (point,) = Experiment.from_mapping(content).points()
+    assert 0.5 < work(point, prepare(point)).hops / hops < 2
+
+
 def test_two_threads_help_where_windows_hold_much():
     """Measured with two threads: p2p_512 0.099 s instead of 0.178 s, homa_w4 6.1 instead of 5.8."""
     busy = todo_of("p2p_512", ["transport=ndp:800g"])
