@@ -3,8 +3,9 @@
 import pytest
 from fuzz import jobs, workers
 
-COUNTS = {"experiments": 400, "files": 200, "hostile": 100} | {
-    "results": 80,
+COUNTS = {"experiments": 360, "files": 200, "hostile": 100} | {
+    "results": 60,
+    "states": 40,
     "runs": 20,
     "plugins": 12,
 }

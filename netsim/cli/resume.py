@@ -44,7 +44,7 @@ def command(
     as before. A checkpoint that is damaged, or of another experiment or other code, is refused.
 
     RESULT names the experiment, and that its plugins. Those that are not part of netsim are run
-    with --trust alone.
+    with --trust alone, and so are checkpoints that you have not written on this machine.
     """
     from netsim.running.start import Checkpoints, start_of
 
@@ -52,7 +52,7 @@ def command(
     options = {
         "threads": threads,
         "checked": checked,
-        "checkpoints": Checkpoints(start, must_fit=True),
+        "checkpoints": Checkpoints(start, must_fit=True, trust=trust),
     }
     output = Output(plot=plot, quiet=quiet, as_json=as_json)
     run(start.load(trust=trust), result, options, output)

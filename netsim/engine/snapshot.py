@@ -8,6 +8,7 @@ rows that are written.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Any, NamedTuple
@@ -18,7 +19,9 @@ from netsim.engine import rings
 from netsim.engine.kernels.ids import Array
 from netsim.engine.program_log import rows_written
 from netsim.engine.records import RecordArray, aligned_zeros
+from netsim.engine.snapshot_checks import GROWING, ImpossibleError, check, check_packets
 from netsim.engine.state import State
+from netsim.memory import require_room
 
 REBUILT = ("net", "scratch")
 """Groups that are not part of a snapshot."""
@@ -43,7 +46,7 @@ Snapshot = dict[str, Stored]
 
 
 class ForeignSnapshotError(Exception):
-    """A snapshot is of a state that is made of other things; the text says of which."""
+    """A snapshot is of a state that is made of other things, or of none; the text says of which."""
 
 
 def take(state: State) -> Snapshot:
@@ -62,20 +65,37 @@ def take(state: State) -> Snapshot:
 def put(state: State, snapshot: Snapshot) -> None:
     """Make ``state``, of an engine for the same run, the one that a snapshot was taken of.
 
-    Raises ForeignSnapshotError if it has not got the same arrays; nothing is changed then.
+    Raises ForeignSnapshotError if it has not got the same arrays, or they place memory where there
+    is none (`snapshot_checks.py`); nothing is changed then.
     """
     _compare(state, snapshot)
-    for group in _groups():
-        setattr(state, group, _resized(getattr(state, group), group, snapshot))
-    in_part = _kept_in_part(state)
-    for place, array in _leaves(state):
-        if place not in in_part:
-            _bytes_of(array)[:] = snapshot[place].raw
+    leaves, in_part = dict(_leaves(state)), _kept_in_part(state)
+    found = {
+        place: stored.raw.view(leaves[place].dtype).reshape(stored.shape)
+        for place, stored in snapshot.items()
+        if place not in in_part
+    }
+    restored = {group: _resized(getattr(state, group), group, snapshot) for group in _groups()}
+    arrays = {place: array for group in restored for place, array in _walk(group, restored[group])}
+    try:
+        check(state, found, arrays["wires.pool"].shape[0])
+    except ImpossibleError as error:
+        raise ForeignSnapshotError(str(error)) from None
+    for group, value in restored.items():
+        setattr(state, group, value)
+    for place in found:
+        _bytes_of(arrays[place])[:] = snapshot[place].raw
     # Which entries are in use is known once all else is there.
-    arrays = dict(_leaves(state))
     for place, entries in _in_use(state).items():
-        found = _entries_of(arrays[place])
-        found[entries] = snapshot[place].raw.reshape(-1, found.shape[1])
+        kept = _entries_of(arrays[place])
+        if snapshot[place].raw.size != entries.size * kept.shape[1]:
+            raise ForeignSnapshotError(f"{place} has another number of entries")
+        kept[entries] = snapshot[place].raw.reshape(-1, kept.shape[1])
+    packets = np.asarray(state.wires.pool)[_occupied(state)]
+    try:
+        check_packets(state, packets, state.wires.queues.shape[0] // state.wires.ports.shape[0])
+    except ImpossibleError as error:
+        raise ForeignSnapshotError(str(error)) from None
 
 
 def _groups() -> list[str]:
@@ -131,10 +151,21 @@ def _compare(state: State, snapshot: Snapshot) -> None:
     leaves = dict(_leaves(state))
     for place in sorted(leaves.keys() ^ snapshot.keys()):
         raise ForeignSnapshotError(f"{place} is in one of them only")
+    in_part = _kept_in_part(state)
     for place, stored in snapshot.items():
         array = leaves[place]
         if (stored.kind, stored.shape[1:]) != (_kind(array.dtype), array.shape[1:]):
             raise ForeignSnapshotError(f"the records of {place} differ")
+        larger = place in GROWING and stored.shape[:1] > array.shape[:1] > (1,)
+        if stored.shape != array.shape and not larger:
+            raise ForeignSnapshotError(f"{place} has another length")
+        n_bytes = math.prod(stored.shape) * array.dtype.itemsize
+        require_room(n_bytes if larger else 0, what=place)
+        if place not in in_part and stored.raw.size != n_bytes:
+            raise ForeignSnapshotError(f"{place} is not as long as it says")
+    slots = {snapshot[place].shape[0] for place in GROWING if leaves[place].shape[0] > 1}
+    if len(slots) > 1:
+        raise ForeignSnapshotError("the packets have another number of slots")
 
 
 def _resized(value: Any, place: str, snapshot: Snapshot) -> Any:

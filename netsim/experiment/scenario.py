@@ -30,6 +30,7 @@ from netsim.model.relays import Legs, relayed
 from netsim.model.sampling import Sampling
 from netsim.model.symmetry import check_symmetric
 from netsim.model.tasks import TaskTable, Workload
+from netsim.model.whole import built, require_whole
 from netsim.plugins.calls import call
 from netsim.units import format_rate, format_time, shortened, written
 
@@ -172,7 +173,7 @@ def _with_legs(made: Scenario, legs: Legs, packets: PacketFormat) -> Scenario:
 
 
 def _network(point: Point) -> Network:
-    return _made(point.topology, "build", (Network,), point.topology.params)
+    return built(point.topology, "build", point.topology.params)
 
 
 def _load(point: Point, network: Network) -> tuple[Workload, np.ndarray]:
@@ -222,7 +223,7 @@ def _adapted(point: Point, network: Network, load: Workload) -> Network:
     """The network as the topology has it that knows what is going to be sent."""
     demand = demand_of(network, load, point.packets, point.seed)
     use = point.topology
-    made = _made(use, "adapt", (Network,), use.params, network, demand)
+    made = built(use, "adapt", use.params, network, demand)
     before, after = (one.port_rate_bps[: one.n_host_ports] for one in (network, made))
     if not np.array_equal(before, after):
         message = "adapt() gives a network of other hosts than build()"
@@ -302,6 +303,9 @@ def _made(use: PluginUse, function: str, kinds: tuple[type[T], ...], *args: Any)
         message = f"{function}() gives {shortened(repr(made))}"
         wanted = " or a ".join(kind.__name__ for kind in kinds)
         raise InputError(message, file=str(use.plugin.path), hint=f"a {wanted}")
+    for network in args:
+        if isinstance(network, Network):
+            require_whole(network, use, function)
     return made
 
 

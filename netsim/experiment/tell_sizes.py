@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from netsim.experiment.model import Point
 from netsim.experiment.resolve_fabric import size_values
-from netsim.model.network import Network
 from netsim.model.port_sizes import PortSizes, port_sizes
-from netsim.plugins.calls import call
+from netsim.model.whole import built
 from netsim.units import Bdp, format_bytes, format_rate, format_time
 
 
@@ -21,7 +20,7 @@ def tell_sizes(points: Sequence[Point]) -> Iterator[str]:
     for point in points:
         if not point.fabric.in_products:
             continue
-        network: Network = call(point.topology, "build", point.topology.params)
+        network = built(point.topology, "build", point.topology.params)
         sizes = port_sizes(point.fabric, network, point.packets)
         told.setdefault(tuple(_rows(point, sizes)), point.name)
     for rows, name in told.items():

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from netsim.errors import CombinedInputError, InputError
 from netsim.model.plan import Plan
 from netsim.model.routing import shortest_paths
+from netsim.model.whole import built
 from netsim.plugins import registry
-from netsim.plugins.calls import call
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import PluginUse
 
@@ -30,7 +30,7 @@ def build_part(params: Mapping[str, Any], name: str) -> Network:
     """
     use: PluginUse = params[name]
     try:
-        network: Network = call(use, "build", use.params)
+        network = built(use, "build", use.params)
     except InputError as error:
         raise CombinedInputError(_inside(one, name) for one in error.errors) from None
     return network
@@ -43,8 +43,7 @@ def build_topology(name: str | Path, **given: object) -> Network:
     plane={"kind": "fat_tree", ...}. Raises InputError as the experiment would.
     """
     use = _use("topology", str(name), given)
-    network: Network = call(use, "build", use.params)
-    return network
+    return built(use, "build", use.params)
 
 
 def _use(key: str, kind: str, given: Mapping[str, Any]) -> PluginUse:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,38 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
-from netsim.inputs import file_size, is_file, path_problem, read_bytes
-from netsim.results import files
+from netsim.inputs import file_size, is_file, path_problem
+from netsim.results import documents, files
 from netsim.results.columns import COLUMNS
+from netsim.results.documents import DAMAGED, read_object
 from netsim.units import written
 
 if TYPE_CHECKING:
     import polars as pl
-
-SUMMARY_KEYS: Mapping[str, type] = {
-    "complete": bool,
-    "stopped_because": str,
-    "flows": int,
-    "flows_finished": int,
-    "fct_ps": dict,
-    "slowdown": dict,
-    "simulated_ps": int,
-    "hash": str,
-}
-EXPERIMENT_KEYS: Mapping[str, type] = {
-    "point": str,
-    "axes": dict,
-    "seed": int,
-    "hash": str,
-    "plugins": list,
-    "resolved": dict,
-}
-"""What readers rely on, with its type."""
-
-PLUGIN_KEYS = ("kind", "name", "file", "sha256")
-
-DAMAGED = "the result is damaged or was changed"
-"""Hint of whatever netsim would not have written."""
 
 OPTIONAL = (
     *("flow_kind", "flow_class", "label", "unroutable", "unroutable_bytes"),
@@ -65,13 +40,13 @@ class Result:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.summary: dict[str, Any] = _read_json(path / files.SUMMARY, SUMMARY_KEYS)
+        self.summary: dict[str, Any] = read_object(path / files.SUMMARY, documents.SUMMARY)
         for key, value in self.summary.items():
             if isinstance(value, int) and not 0 <= value < 2**63:
                 file = str(path / files.SUMMARY)
                 raise InputError("is out of range", file=file, key=key, hint=DAMAGED)
         experiment = path / files.EXPERIMENT
-        self.experiment: dict[str, Any] = _read_json(experiment, EXPERIMENT_KEYS)
+        self.experiment: dict[str, Any] = read_object(experiment, documents.EXPERIMENT)
         written = self.experiment.get("format")
         if written != files.FORMAT:
             raise InputError(
@@ -80,9 +55,6 @@ class Result:
                 key="format",
                 hint=f"it reads format {files.FORMAT}",
             )
-        for plugin in self.experiment["plugins"]:
-            if not isinstance(plugin, dict) or not all(plugin.get(key) for key in PLUGIN_KEYS):
-                raise InputError("a plugin is damaged", file=str(experiment), key="plugins")
         if self.experiment["hash"] != self.summary["hash"]:
             raise InputError(
                 f"is not the hash in {files.SUMMARY}: one of the two files was changed",
@@ -291,7 +263,7 @@ def results_in(path: Path | str) -> list[Result]:
 def recorded_complete(directory: Path) -> bool | None:
     """What a result in `directory` says of itself: complete or not; None if none can be read."""
     try:
-        return bool(_read_json(directory / files.SUMMARY, {"complete": bool})["complete"])
+        return bool(read_object(directory / files.SUMMARY, {"complete": bool})["complete"])
     except InputError:
         return None
 
@@ -316,21 +288,6 @@ def _recover(path: Path) -> None:
             recover(path.parent, path.name)
     except (InputError, OSError):
         return
-
-
-def _read_json(path: Path, keys: Mapping[str, type]) -> dict[str, Any]:
-    """A JSON object that has `keys`, each of its type."""
-    try:
-        content = json.loads(read_bytes(path))
-    except (ValueError, RecursionError) as error:  # a UnicodeDecodeError is a ValueError
-        raise InputError("is not JSON", file=str(path), hint=DAMAGED) from error
-    if not isinstance(content, dict):
-        raise InputError("is not a JSON object", file=str(path))
-    for key, kind in keys.items():
-        if not isinstance(content.get(key), kind):
-            what = "is not of the right type" if key in content else "is missing"
-            raise InputError(what, file=str(path), key=key, hint=DAMAGED)
-    return content
 
 
 def _read_table(path: Path, name: str) -> pl.DataFrame:

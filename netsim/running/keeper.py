@@ -32,10 +32,16 @@ class Keeper:
     since: Checkpoint | None = None
     _written: float = field(default_factory=time.monotonic)
 
-    def find(self) -> None:
-        """Begin with the checkpoint that is there. Raises InputError if it does not fit."""
+    def find(self, *, trust: bool = False) -> None:
+        """Begin with the checkpoint that is there.
+
+        Raises InputError if it does not fit, or somebody else has written it and there is no
+        `trust`.
+        """
         found = checkpoint.read(self.path)
         found.require(self.made_of)
+        if not trust:
+            found.require_seal()
         self.since = found
 
     @property

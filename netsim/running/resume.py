@@ -22,15 +22,15 @@ def resume_experiment(
 ) -> list[Result | FailedPoint]:
     """Go on with the run that was started with checkpoints and was to write to `directory`.
 
-    `threads` need not be as many as before. Plugins that are not part of netsim are run only with
-    `trust`, or if this process has run them before. Returns the results, one per point, as
-    `run_experiment` does.
+    `threads` need not be as many as before. Plugins that are not part of netsim, and checkpoints
+    that another user has written, are used only with `trust`. Returns the results, one per point,
+    as `run_experiment` does.
 
     Raises InputError if there is no such run or a checkpoint does not fit.
     """
     directory = Path(directory)
     start = start_of(directory)
-    checkpoints = Checkpoints(start, must_fit=True)
+    checkpoints = Checkpoints(start, must_fit=True, trust=trust)
     points = start.load(trust=trust).points()
     return results_of(
         run_points(points, directory, threads=threads, note=note, checkpoints=checkpoints)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import chdir, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
-from netsim.inputs import path_problem, read_bytes
+from netsim.inputs import path_problem
 from netsim.plugins import files as plugin_files
-from netsim.results import files, is_sweep, load_sweep
-from netsim.results.read import DAMAGED, recorded_complete
+from netsim.results import documents, files, is_sweep, load_sweep
+from netsim.results.documents import DAMAGED, read_object
+from netsim.results.read import recorded_complete
 from netsim.units import written
 
 if TYPE_CHECKING:
@@ -78,11 +78,13 @@ class Start:
 class Checkpoints:
     """What is wanted of checkpoints in a run: how it was started, if it writes any.
 
-    Where `must_fit`, a checkpoint that does not is an error; else its point begins anew.
+    Where `must_fit`, a checkpoint that does not is an error; else its point begins anew. With
+    `trust`, one that this user has not written fits as well.
     """
 
     start: Start | None = None
     must_fit: bool = False
+    trust: bool = False
 
 
 def start_of(directory: Path) -> Start:
@@ -95,13 +97,13 @@ def start_of(directory: Path) -> Start:
     path = directory / files.RUN
     if not os.path.lexists(path):
         raise _nothing_to_resume(directory)
-    try:
-        content = json.loads(read_bytes(path))
-        if content.pop("format") != FORMAT:
-            raise InputError("is of another version of netsim", file=str(path), hint=ANEW)
-        return Start(**content)
-    except (ValueError, TypeError, AttributeError, KeyError):
-        raise InputError("is not what netsim writes", file=str(path), hint=DAMAGED) from None
+    content = read_object(path, documents.RUN)
+    if content["format"] != FORMAT:
+        raise InputError("is of another version of netsim", file=str(path), hint=ANEW)
+    for key in ("experiment", "directory"):
+        if problem := path_problem(content[key]):
+            raise InputError(problem, file=str(path), key=key, hint=DAMAGED)
+    return Start(**{field.name: content[field.name] for field in fields(Start)})
 
 
 def _nothing_to_resume(directory: Path) -> InputError:

@@ -267,7 +267,7 @@ class _Run:
         if again or not keeper.path.exists():
             return keeper
         try:
-            keeper.find()
+            keeper.find(trust=wanted.trust)
         except InputError as error:
             if wanted.must_fit:
                 raise

@@ -14,11 +14,13 @@ from typing import Any
 from netsim.errors import InputError
 from netsim.experiment import Experiment, Point
 from netsim.experiment.document import PLUGIN_SECTIONS
+from netsim.inputs import path_problem
 from netsim.plugins import files as plugin_files
 from netsim.plugins import registry
 from netsim.results import Result
 from netsim.results.files import EXPERIMENT
 from netsim.results.provenance import origins
+from netsim.units import written
 from netsim.writing import write_text
 
 KEPT = "netsim-kept-"
@@ -95,14 +97,15 @@ def _with_kept_sources(result: Result, tree: dict[str, Any]) -> dict[str, Any] |
     files = {}
     for number, name in enumerate(dict.fromkeys(names)):
         folder = root / str(number)
-        for path, text in kept[name]["sources"].items():
-            target = (folder / path).resolve()
-            if not target.is_relative_to(folder.resolve()):
-                raise InputError(
-                    f'"{path}" is not beside {name}', file=str(result.path / EXPERIMENT)
-                )
+        sources = kept[name]["sources"]
+        for path, text in sources.items():
+            target = folder / path
+            beside = not path_problem(path) and target.resolve().is_relative_to(folder.resolve())
+            if not beside or kept[name]["file"] not in sources:
+                message = f"{written(path)} is not beside {name}"
+                raise InputError(message, file=str(result.path / EXPERIMENT))
             target.parent.mkdir(parents=True, exist_ok=True)
-            write_text(target, text)
+            write_text(target, text.encode("utf-8", "replace").decode())
         files[name] = str(folder / kept[name]["file"])
 
     def renamed(value: Any, key: str = "") -> Any:
@@ -160,7 +163,7 @@ def _places(result: Result) -> Iterator[Path]:
     from netsim.experiment import built_in
 
     recorded = result.experiment.get("directory")
-    if isinstance(recorded, str):
+    if isinstance(recorded, str) and not path_problem(recorded):
         yield Path(recorded)
     yield Path.cwd()
     yield from result.path.resolve().parents

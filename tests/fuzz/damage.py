@@ -21,7 +21,7 @@ def damage(rng: random.Random, folder: Path) -> str:
         ["json", "json", "bytes", "cut", "remove", "empty", "folder", "swap", "unreadable"]
     )
     if way == "json" and path.suffix == ".json":
-        return f"{path.name}: {_json(rng, path)}"
+        return f"{path.name}: {change_json(rng, path)}"
     if way == "cut":
         content = path.read_bytes()
         path.write_bytes(content[: rng.randrange(len(content) + 1)])
@@ -51,9 +51,16 @@ def _flip(rng: random.Random, path: Path) -> None:
     path.write_bytes(content)
 
 
-def _json(rng: random.Random, path: Path) -> str:
+def change_json(rng: random.Random, path: Path) -> str:
     """Change, remove or rename one value of a JSON file, at any depth."""
     tree = json.loads(path.read_text("utf-8"))
+    what = change_tree(rng, tree)
+    path.write_text(json.dumps(tree), "utf-8")
+    return what
+
+
+def change_tree(rng: random.Random, tree: Any) -> str:
+    """The same of what stands in it."""
     places = list(_places(tree))
     holder, key = rng.choice(places)
     way = rng.choice(["value", "value", "remove", "rename"])
@@ -64,7 +71,6 @@ def _json(rng: random.Random, path: Path) -> str:
         holder[values.misspelt(rng, key)] = holder.pop(key)
     else:
         del holder[key]
-    path.write_text(json.dumps(tree), "utf-8")
     return f"{way} {key}"
 
 

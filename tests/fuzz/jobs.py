@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import checks, experiments, files, hostile, plugins, reads, runs, tries
+from . import checks, experiments, files, hostile, plugins, reads, runs, states, tries
 from .workers import Job
 
 
@@ -51,6 +51,7 @@ JOBS = {
     "runs": Kind(runs.run, _shown(experiments.tiny), 250.0),
     "files": Kind(reads.read_file, _file(files.case), 90.0),
     "hostile": Kind(reads.read_hostile, _file(hostile.case), 90.0),
+    "states": Kind(states.go_on, str, 90.0),
     "results": Kind(reads.read_result, str, 90.0),
     "plugins": Kind(tries.run, _plugin, 250.0),
     "compiled_plugins": Kind(tries.run_compiled, _plugin, 250.0),

@@ -1,0 +1,228 @@
+"""Whether a snapshot can be of an engine: looked at before any of it is put into one.
+
+What is looked at is what places memory: sizes of arrays, rings, heaps, sets of ports, and numbers
+of ports, flows, timers and tasks, by the types that fields are declared with (`kernels/fields.py`).
+What transports, disciplines and programs keep for themselves is theirs alone, and is not.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from netsim.engine.kernels import fields, task_fields
+from netsim.engine.kernels.fields import Declared
+from netsim.engine.kernels.layout import INF, PORTS_OF_A_WORD
+from netsim.engine.state import State
+
+RECORDS: Mapping[str, type[Declared]] = {
+    "wires.ports": fields.PortRecord,
+    "wires.switches": fields.SwitchRecord,
+    "wires.fibres": fields.FibreRecord,
+    "ends.hosts": fields.HostRecord,
+    "ends.outlets": fields.OutletRecord,
+    "ends.spreads": fields.SpreadRecord,
+    "ends.tx": fields.TxRecord,
+    "ends.rx": fields.RxRecord,
+    "ends.tasks": task_fields.TaskRecord,
+    "ends.program_hosts": task_fields.ProgramHostRecord,
+}
+
+SAME: Mapping[str, tuple[str, ...]] = {
+    "wires.ports": ("number",),
+    "wires.switches": ("first_port", "first_word", "first_fibre", "last_fibre"),
+    "ends.hosts": ("host", "nic", "port", "first_timer", "n_timers", "heap_off"),
+    "ends.tx": ("flow", "transport", "host", "peer", "first_timer", "bits", "bits_end", "spread"),
+    "ends.rx": ("flow", "transport", "host", "peer", "first_timer", "bits", "bits_end", "spread"),
+    "ends.timers": ("owner", "code"),
+    "ends.tasks": ("number", "kind", "host", "flow", "timer"),
+    "ends.program_hosts": ("host", "n_tasks", "first_task", "first_timer", "first_row", "end_row"),
+}
+"""Fields that no run changes."""
+
+SAME_ARRAYS = (
+    *("wires.discipline", "wires.size_kind", "wires.fabric", "wires.phases", "wires.loss_table"),
+    *("wires.outages", "wires.turning", "wires.turns", "wires.first_watched", "wires.watched"),
+    *("wires.watched_words", "wires.level_of", "ends.first_nic", "ends.next_flow"),
+    *("ends.next_flows", "ends.next_task", "ends.next_tasks", "ends.receive_task", "ends.pars"),
+    "ends.program",
+)
+"""Arrays likewise."""
+
+PORT_SETS = ("unread", "busy", "touched", "asleep", "giving", "asking")
+GROWING = ("wires.pool", "wires.ingress")
+"""Arrays whose length may differ from that of an engine that has not begun."""
+
+MOST_COUNTED = 1 << 60
+
+
+class ImpossibleError(Exception):
+    """A snapshot can be of no engine; the text says where."""
+
+
+def check(state: State, found: Mapping[str, Any], pool: int) -> None:
+    """Raise ImpossibleError unless `found`, arrays by their places, fit `state`, which is new.
+
+    The arrays of which a snapshot has a part, such as the packets, are not among them; of the
+    packets there are `pool` slots.
+    """
+    fresh = {f"{group}.{name}": array for group in ("wires", "ends", "clock")
+             for name, array in _named(getattr(state, group))}  # fmt: skip
+    for place in SAME_ARRAYS:
+        if place in found:
+            _require(_bytes(found[place]) == _bytes(fresh[place]), place)
+    for place, names in SAME.items():
+        for name in names:
+            if name in (found[place].dtype.names or ()):
+                same = np.array_equal(found[place][name], np.asarray(fresh[place])[name])
+                _require(same, f"{place}.{name}")
+    limits = _limits(state, pool)
+    for place, record in RECORDS.items():
+        own = set(found[place].dtype.names or ()) - set(SAME.get(place, ()))
+        for name, kind in _typed(record):
+            if kind in limits and name in own:
+                _within(found[place][name], -1, limits[kind], f"{place}.{name}")
+    _check_rings(state, found, pool)
+    _check_heaps(found["ends.hosts"], found["ends.timers"], found["ends.heap"])
+    _check_ports(state, found)
+    _check_flows(found)
+    _check_clock(state, found)
+
+
+def _limits(state: State, pool: int) -> dict[str, int]:
+    """Below which number each type of a field is."""
+    net, ends = state.net, state.ends
+    return {
+        "Slot": pool,
+        "GlobalPort": net.port_node.shape[0],
+        "LocalPort": int(np.diff(net.first_port).max()),
+        "HostId": int(net.n_hosts),
+        "NicId": ends.hosts.shape[0],
+        "FlowId": ends.tx.shape[0],
+        "TaskId": ends.tasks.shape[0],
+        "TimerSlot": ends.timers.shape[0],
+    }
+
+
+def _check_rings(state: State, found: Mapping[str, Any], pool: int) -> None:
+    ports, inbox, queues = (found[f"wires.{name}"] for name in ("ports", "inbox", "queues"))
+    outlets, peer = found["ends.outlets"], np.asarray(state.net.port_peer)
+    for name in ("ring_off", "ring_mask"):
+        same = np.array_equal(inbox[name], ports[name][peer])
+        _require(same, f"wires.inbox.{name}")
+    _ring(inbox, ("ring_off", "ring_mask", "head", "tail"), pool, "wires.inbox")
+    _ring(queues, ("off", "mask", "head", "tail"), pool, "wires.queues")
+    names = ("ctrl_off", "ctrl_mask", "ctrl_head", "ctrl_tail")
+    _ring(outlets, names, pool, "ends.outlets")
+    _within(ports["tail"], 0, MOST_COUNTED, "wires.ports.tail")
+    _within(ports["tail"] - inbox["head"][peer], 0, pool + 1, "wires.ports.tail")
+    _within(found["wires.pool_used"], 0, pool + 1, "wires.pool_used")
+
+
+def _ring(records: Any, names: tuple[str, str, str, str], pool: int, place: str) -> None:
+    off, mask, head, tail = (np.asarray(records[name]) for name in names)
+    _within(mask, 0, pool, f"{place}.{names[1]}")
+    _require(not (mask & (mask + 1)).any(), f"{place}.{names[1]}")
+    _within(off, 0, pool, f"{place}.{names[0]}")
+    _within(off + mask, 0, pool, f"{place}.{names[0]}")
+    for name, ends in ((names[2], head), (names[3], tail)):
+        _within(ends, 0, MOST_COUNTED, f"{place}.{name}")
+    length = tail - head
+    _require(bool(((length >= 0) & (length <= mask + 1)).all()), f"{place}.{names[3]}")
+
+
+def _check_heaps(hosts: Any, timers: Any, heap: Any) -> None:
+    """Each heap is as long as it can be at most, and its timers know where they are in it."""
+    begins = np.unique(hosts["heap_off"])
+    room = np.append(begins[1:] - 1, heap.size) - begins
+    length = heap[begins - 1]
+    _require(bool(((length >= 0) & (length <= room)).all()), "ends.heap")
+    place = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+    slots = heap[np.repeat(begins, length) + place]
+    _within(slots, 0, timers.shape[0], "ends.heap")
+    _require(np.array_equal(timers["pos"][slots], place), "ends.timers.pos")
+    _require(int((timers["pos"] >= 0).sum()) == slots.size, "ends.timers.pos")
+
+
+def _check_ports(state: State, found: Mapping[str, Any]) -> None:
+    ports, queues = found["wires.ports"], found["wires.queues"]
+    classes = queues.shape[0] // ports.shape[0]
+    for name in ("backlog", "paused"):
+        _within(ports[name], 0, 1 << classes, f"wires.ports.{name}")
+    _within(ports["asked"], 0, 1 << 9, "wires.ports.asked")
+    _within(ports["tx_class"], -2, classes, "wires.ports.tx_class")
+    first_port, first_word = np.asarray(state.net.first_port), np.asarray(state.net.first_word)
+    words, n_ports = np.diff(first_word), np.diff(first_port)
+    owner = np.repeat(np.arange(words.size), words)
+    before = (np.arange(owner.size) - first_word[owner]) * PORTS_OF_A_WORD
+    left = np.clip(n_ports[owner] - before, 0, PORTS_OF_A_WORD)
+    for name in PORT_SETS:
+        sets = found[f"wires.{name}"]
+        if sets.size == left.size:
+            _require(not (sets >> left).any(), f"wires.{name}")
+
+
+def _check_flows(found: Mapping[str, Any]) -> None:
+    tx, rx = found["ends.tx"], found["ends.rx"]
+    classes = found["wires.queues"].shape[0] // found["wires.ports"].shape[0]
+    # The engine's own bitmap of a sender ends where the next one's begin.
+    words = np.append(tx["bits"][1:], rx["bits"][:1]) - tx["bits_end"]
+    for side, place in ((tx, "ends.tx"), (rx, "ends.rx")):
+        _within(side["prio"], 0, classes, f"{place}.prio")
+        _require(bool((side["n_packets"] >= 0).all()), f"{place}.n_packets")
+        _require(bool((side["n_packets"] <= 32 * words).all()), f"{place}.n_packets")
+    _require(bool(((tx["high_seq"] >= 0) & (tx["high_seq"] <= tx["n_packets"])).all()), "ends.tx")
+    hosts = found["ends.program_hosts"]
+    rows = (hosts["next_row"] >= hosts["first_row"]) & (hosts["next_row"] <= hosts["end_row"])
+    _require(bool(rows.all()), "ends.program_hosts.next_row")
+    levels, samples = found["wires.levels"], found["wires.samples"]
+    _within(levels["row"], 0, samples.shape[0] + 1, "wires.levels.row")
+
+
+def _check_clock(state: State, found: Mapping[str, Any]) -> None:
+    clock, n_nodes = found["clock.clock"], found["clock.next_event"].shape[0]
+    _within(clock["n_active"], 0, n_nodes + 1, "clock.clock.n_active")
+    _within(clock["resume"], 0, 1, "clock.clock.resume")
+    _within(clock["slot"], -1, state.clock.slots.shape[0] + 1, "clock.clock.slot")
+    for name in ("w0", "w1", "hops", "windows", "payload_bytes"):
+        _within(clock[name], 0, int(INF) + 1, f"clock.clock.{name}")
+    _within(found["clock.active"], 0, n_nodes, "clock.active")
+
+
+def check_packets(state: State, packets: Any, classes: int) -> None:
+    """Raise ImpossibleError for a packet that says what no packet can."""
+    for name, below in (
+        ("flow", state.ends.tx.shape[0]),
+        ("dst", state.net.host_port.shape[0]),
+        ("prio", classes),
+    ):
+        _within(packets[name], 0, below, f"wires.pool.{name}")
+
+
+def _typed(record: type[Declared]) -> list[tuple[str, str]]:
+    return [
+        (name, str(kind))
+        for cls in reversed(record.__mro__)
+        for name, kind in inspect.get_annotations(cls).items()
+    ]
+
+
+def _named(group: Any) -> list[tuple[str, Any]]:
+    return list(zip(group._fields, group, strict=True))
+
+
+def _bytes(array: Any) -> bytes:
+    return np.ascontiguousarray(array).tobytes()
+
+
+def _within(values: Any, least: int, below: int, place: str) -> None:
+    values = np.asarray(values)
+    _require(bool(((values >= least) & (values < below)).all()), place)
+
+
+def _require(holds: bool, place: str) -> None:
+    if not holds:
+        raise ImpossibleError(f"{place} holds what cannot be")
