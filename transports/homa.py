@@ -22,7 +22,7 @@ starvation ``fifo_share`` of the packets are granted to the oldest message, in t
 for granted packets, as Linux does it; its senders have such a share as well, these have not.
 """
 
-from netsim.blocks import fifo_share, shortest_first, starvation
+from netsim.blocks import fifo_share, rto, shortest_first, starvation
 from netsim.params import Param
 from netsim.transport import (
     ACK,
@@ -38,6 +38,8 @@ from netsim.transport import (
     send,
     set_timer,
 )
+
+RESEND_PS = 5 * rto.MS
 
 PARAMS = [
     Param(
@@ -86,13 +88,11 @@ PARAMS = [
         "shortest first alone, as in the paper's simulations",
         source="HomaModule, grant_fifo_fraction: 50 in 1000",
     ),
-    Param(
-        "resend_timeout",
-        "time",
-        "5ms",
+    rto.param(
+        RESEND_PS,
         "silence after which missing packets are asked for again",
-        minimum="1us",
-        source="section 3.7, a few milliseconds; HomaModule, resend_ticks",
+        "section 3.7, a few milliseconds; HomaModule, resend_ticks",
+        "resend_timeout",
     ),
 ]
 
@@ -126,12 +126,14 @@ BURST = 7
 
 TX_STATE = (
     *("next_seq", "granted", "unscheduled", "scheduled_class", "n_rtx", "rtx_from"),
+    "resend_ps",  # silence after which something is asked for
     "sent_ps",  # when a packet was last sent for the first time
 )
 RX_STATE = (
     *shortest_first.RX_STATE,
     *starvation.RX_STATE,
     *fifo_share.RX_STATE,
+    "resend_ps",
     "window",
     "granted",
     "n_got",
@@ -157,6 +159,8 @@ def setup(env, tx, rx):
     tx.unscheduled = rx.window
     tx.scheduled_class = par.priorities - 1
     rx.rtt_ps = tx.base_rtt_ps
+    tx.resend_ps = rto.of_path(par.resend_timeout, RESEND_PS, tx)
+    rx.resend_ps = tx.resend_ps
     rx.first_scheduled = first_scheduled(par)
     rx.overcommit = par.overcommit
     if rx.overcommit < 0:
@@ -217,7 +221,7 @@ def fill(env, now, tx, pkt):
         if seq >= tx.unscheduled:
             pkt.prio = tx.scheduled_class
     pkt.seq = seq
-    set_timer(env, now, tx, SILENCE, now + env.par.resend_timeout)
+    set_timer(env, now, tx, SILENCE, now + tx.resend_ps)
 
 
 def on_control(env, now, tx, pkt):
@@ -236,7 +240,7 @@ def on_control(env, now, tx, pkt):
 def on_resend(env, now, tx, first, upto):
     """Send again what was sent before the receiver's silence; a grant, too, may have been lost."""
     tx.granted = max(tx.granted, upto)
-    waited = tx.sent_ps > 0 and now - tx.sent_ps < env.par.resend_timeout - tx.base_rtt_ps
+    waited = tx.sent_ps > 0 and now - tx.sent_ps < tx.resend_ps - tx.base_rtt_ps
     if first >= tx.next_seq or waited:
         of_class = tx.scheduled_class if upto > tx.unscheduled else tx.prio
         send(env, tx, BUSY, of_class, 0, HIGHEST)
@@ -250,7 +254,7 @@ def on_resend(env, now, tx, first, upto):
 def on_timer(env, now, tx, k):
     if ready(env, now, tx) == BLOCKED:
         send(env, tx, NEED_ACK, 0, 0, HIGHEST)
-    set_timer(env, now, tx, SILENCE, now + env.par.resend_timeout)
+    set_timer(env, now, tx, SILENCE, now + tx.resend_ps)
 
 
 # -- receiver ------------------------------------------------------------------------------------
@@ -298,7 +302,7 @@ def on_request(env, now, rx, pkt):
         send(env, rx, ACK, 0, 0, HIGHEST)
     elif rx.n_got == 0:
         of_class = unscheduled_class(env, rx)
-        sent_ps = now - env.par.resend_timeout
+        sent_ps = now - rx.resend_ps
         if env.host.served_ps[of_class] > sent_ps or not starvation.held_up(
             env, now, of_class, sent_ps
         ):
@@ -331,7 +335,7 @@ def on_rx_timer(env, now, rx, k):
 def listen(env, now, rx):
     """From now on the message is silent."""
     starvation.begin_silence(env, now, rx)
-    set_timer(env, now, rx, SILENCE, now + env.par.resend_timeout)
+    set_timer(env, now, rx, SILENCE, now + rx.resend_ps)
 
 
 def starves(env, now, rx):

@@ -11,14 +11,14 @@ from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
 from netsim.plugins import registry
 
-FAR = dumbbell(hosts=1, host_rate="10Gbps", bottleneck_delay="6ms")
-"""12 ms there and back."""
+FAR = dumbbell(hosts=1, host_rate="100Mbps", bottleneck_rate="100Mbps", bottleneck_delay="6ms")
+"""12 ms there and back, 37 packets."""
 
 
 def sent_again(name: str) -> int:
-    """How many packets a flow that fits into the first round trip sends more than once."""
-    engine = Lab.of(name).run(flow_table([(0, 1, 100_000, 0)]), FAR).engine
-    return int(engine.flow_states().sent_packets[0]) - 25
+    """How many packets a flow of three round trips sends more than once."""
+    engine = Lab.of(name).run(flow_table([(0, 1, 100 * 4096, 0)]), FAR).engine
+    return int(engine.flow_states().sent_packets[0]) - 100
 
 
 def test_no_transport_sends_anything_twice_on_a_long_path():
