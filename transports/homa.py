@@ -133,11 +133,7 @@ RX_STATE = (
     *shortest_first.RX_STATE,
     *starvation.RX_STATE,
     *fifo_share.RX_STATE,
-    "resend_ps",
-    "window",
-    "granted",
-    "n_got",
-    "all_before",
+    *("resend_ps", "window", "granted", "n_got", "all_before"),
     "ask_from",  # gaps before it have been asked for, and those from it on are yet to be; 0: none
     "first_scheduled",
     "overcommit",
