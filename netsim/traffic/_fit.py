@@ -23,7 +23,10 @@ AT_MOST = 300_000
 """Schedules of more sends are not made to be counted."""
 
 IN_A_RUN = 5
-"""So many times what a task takes while tables are made it takes in a run, with its flow."""
+"""So many times what a task takes while tables are made it takes in any run, with its flow."""
+
+SURELY = 40
+"""As much with transports that keep a lot for each flow, on paths that hold a lot."""
 
 
 class Counter:
@@ -66,7 +69,7 @@ def require_fit(
         hint = None
         for text, count in smaller:
             try:
-                require_room(2 * IN_A_RUN * count() * TASK_BYTES, what="")
+                require_room(SURELY * count() * TASK_BYTES, what="")
             except InputError:
                 continue
             hint = f"a part of it fits: {text}"

@@ -14,11 +14,17 @@ With "all" they run as soon as they may.
 
 Ranks that do not issue the same collectives in the same order, sends without receives, nodes that
 are not there: all are errors before the run.
+
+With `system`, ASTRA-sim's JSON, collectives have its algorithms, are cut into as many `channels` as
+it has chunks (preferred-dataset-splits), and wait its endpoint-delay before each message; where it
+has a roofline, peak-perf and local-mem-bw are `tflops` and `memory`. What the experiment says
+itself counts more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +32,12 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
+from netsim.foreign.astra import System, read_system
 from netsim.foreign.chakra import SUFFIX, read_trace, trace_files
 from netsim.foreign.chakra_groups import groups_of, read_groups
 from netsim.inputs import user_path
 from netsim.network import Network
+from netsim.operations import How
 from netsim.params import REQUIRED, Param
 from netsim.traffic._chakra_nodes import WHATS, nodes_of
 from netsim.traffic._chakra_operations import ChakraOperations, Machine
@@ -37,6 +45,7 @@ from netsim.traffic._collectives import PARAMS as OF_COLLECTIVES
 from netsim.traffic._collectives import how_of, wires_of
 from netsim.traffic._ranks import PARAMS as OF_RANKS
 from netsim.traffic._ranks import hosts_of
+from netsim.units import written
 
 ONE_EACH, ALL = AT_ONCE = ("one_each", "all")
 
@@ -51,6 +60,7 @@ PARAMS = [
         "10^12 operations per second of a rank; nodes with num_ops then last as these take",
     ),
     Param("memory", "rate", None, "of a rank's memory, for what moves more than it computes"),
+    Param("system", "file", None, "a system of ASTRA-sim, which says what is not said here"),
     *OF_COLLECTIVES,
     *OF_RANKS,
 ]
@@ -69,20 +79,49 @@ def flows(
     traces = [read_trace(path) for path in trace_files(prefix)]
     context.expect(sum(map(len, traces)), key="traffic.file")
     hosts = hosts_of(params, len(traces), network.n_hosts, context.directory, rng)
-    machine = _machine(params, context)
+    system = None
+    if params["system"] is not None:
+        system = read_system(user_path(params["system"], context.directory))
+    machine = _machine(params, system, context)
     try:
         known = groups_of((one for trace in traces for one in trace.tables), len(traces))
         if params["groups"] is not None:
             path = user_path(params["groups"], context.directory)
             known |= read_groups(path, len(traces))
         nodes = nodes_of(traces, known)
-        hows = {one: how_of(params, one) for one in WHATS.values()}
-        return ChakraOperations(nodes, machine, hows).lower(hosts, wires_of(network, context))
+        hows = {one: _how(params, one, system) for one in WHATS.values()}
+        load = ChakraOperations(nodes, machine, hows).lower(hosts, wires_of(network, context))
     except InputError as error:
         raise error.at(file=str(prefix)) from None
+    return load if system is None else replace(load, notes=(*load.notes, *_notes(params, system)))
 
 
-def _machine(params: Mapping[str, Any], context: TrafficContext) -> Machine:
+def _how(params: Mapping[str, Any], what: str, system: System | None) -> How:
+    """How a collective is done: as the experiment says, or else as the system does."""
+    how = how_of(params, what)
+    if system is None:
+        return how
+    own = how.algorithm != "auto"
+    return replace(
+        how,
+        algorithm=how.algorithm if own else system.algorithms.get(what, "auto"),
+        channels=system.channels if how.channels == 1 else how.channels,
+        latency_ps=how.latency_ps or system.latency_ps,
+    )
+
+
+def _notes(params: Mapping[str, Any], system: System) -> Iterator[str]:
+    """What of a system is not as in ASTRA-sim."""
+    name = written(Path(params["system"]).name)
+    if system.unread:
+        yield f"{name}: {', '.join(system.unread)} are read past"
+    if system.channels > 1:
+        yield f"{name}: a collective is cut into {system.channels} chunks that all go at once"
+
+
+def _machine(params: Mapping[str, Any], system: System | None, context: TrafficContext) -> Machine:
+    if params["tflops"] is None and system is not None and system.tflops is not None:
+        params = {**params, "tflops": system.tflops, "memory": system.memory_bps}
     if params["memory"] is not None and params["tflops"] is None:
         hint = "how many operations a rank does in a second"
         raise InputError("needs traffic.tflops", key="traffic.memory", hint=hint)

@@ -70,6 +70,9 @@ comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_
 CommType.all_reduce,CommGroup.tp_group,2,8192,a,None,None,,None
 CommType.all_gather,CommGroup.dp_group,2,8192,a,None,None,,None
 """
+ASTRA = (
+    "topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50, 25 ]\nlatency: [ 5, 9 ]\n"
+)
 OPERA = "0 1 4096 0\n1 2 20000 1000\n2 3 1 0\n"
 
 TRAFFIC: dict[str, tuple[str, str]] = {
@@ -108,7 +111,18 @@ def case(number: int) -> Case:
     """Case `number`."""
     rng = random.Random(f"hostile {number}")
     kind = rng.choice(
-        [*TRAFFIC, *GRAPHS, "topo", "sizes", "requests", "binary", "et", "topology", *BOMBS]
+        [
+            *TRAFFIC,
+            *GRAPHS,
+            "topo",
+            "astra",
+            "sizes",
+            "requests",
+            "binary",
+            "et",
+            "topology",
+            *BOMBS,
+        ]
     )
     if kind in BOMBS:
         name, content, tree = BOMBS[kind](rng)
@@ -129,7 +143,7 @@ def _valid(kind: str) -> tuple[str, bytes]:
     if kind == "binary":
         return "flows.bin", _binary(2, 3)
     texts = {name: text for name, (_, text) in TRAFFIC.items()}
-    texts |= {**GRAPHS, "topo": TOPO, "sizes": SIZES, "requests": REQUESTS}
+    texts |= {**GRAPHS, "topo": TOPO, "astra": ASTRA, "sizes": SIZES, "requests": REQUESTS}
     return f"flows{SUFFIX.get(kind, '.txt')}", texts[kind].encode()
 
 
@@ -147,6 +161,8 @@ def _experiment(kind: str, name: str) -> Tree:
     }
     if kind in GRAPHS:
         tree["topology"] = {"kind": "graph", "file": name}
+    elif kind == "astra":
+        tree["topology"] = {"kind": "astra", "file": name}
     elif kind == "topo":
         tree["topology"] = {"kind": "fat_tree", "topo_file": name}
     elif kind == "sizes":

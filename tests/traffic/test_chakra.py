@@ -300,7 +300,7 @@ def test_what_would_hang_or_is_not_there_is_told(
 def test_mistakes_in_files_of_groups(tmp_path: Path) -> None:
     ranks = [[Node(0, COLLECTIVE, {**PAIR, "pg_name": "1"})], [Node(0, COMP)]]
     for text, message in (
-        ("{", "g.json: is not JSON"),
+        ("{", "g.json:1: is not JSON"),
         ("[]", "g.json: is not an object"),
         ('{"1": 5}', 'g.json: process group "1": 5 is not a list of ranks'),
         ('{"1": [true]}', 'process group "1": [True] is not a list of ranks'),

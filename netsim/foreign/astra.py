@@ -1,0 +1,199 @@
+"""Configurations of ASTRA-sim: the network of its analytical back end, and its system.
+
+    topology: [ Switch, Ring ]
+    npus_count: [ 8, 2 ]
+    bandwidth: [ 400.0, 50.0 ]  # GB/s of 2^30 bytes
+    latency: [ 936.25, 1000 ]   # ns of a link
+
+is YAML, of which lists of words in brackets, or below one another behind dashes, are read. The
+system is an object of JSON.
+
+Source: astra-sim/astra-sim, examples/network and examples/system, CollectiveImplLookup.cc;
+astra-sim/astra-network-analytical, Helper.cc.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import InputError
+from netsim.inputs import at_line, read_json, read_lines, whole
+from netsim.limits import COUNT, DELAY_PS, RATE_BPS
+from netsim.units import written
+
+RING, SWITCH, FULL = SHAPES = ("Ring", "Switch", "FullyConnected")
+KEYS = ("topology", "npus_count", "bandwidth", "latency")
+BITS_PER_GB = 8 * 2**30
+
+COLLECTIVES = {
+    "all-reduce": "all_reduce",
+    "all-gather": "all_gather",
+    "reduce-scatter": "reduce_scatter",
+    "all-to-all": "all_to_all",
+}
+ALGORITHMS = {
+    "ring": "ring",
+    "oneRing": "ring",
+    "direct": "direct",
+    "oneDirect": "direct",
+    "halvingDoubling": "halving_doubling",
+    "oneHalvingDoubling": "halving_doubling",
+    "doubleBinaryTree": "double_binary_tree",
+}
+"""ASTRA-sim's names, and netsim's."""
+
+BEHIND = ("-implementation", "-implementation-custom")
+SPLITS, ACTIVE, DELAY = "preferred-dataset-splits", "active-chunks-per-dimension", "endpoint-delay"
+ROOFLINE, PEAK, MEMORY = "roofline-enabled", "peak-perf", "local-mem-bw"
+UNREAD = (
+    *("scheduling-policy", "collective-optimization", "boost-mode", "trace-enabled"),
+    *("replay-only", "local-mem-trace-filename", "track-local-mem"),
+)
+"""Keys that are read past: what they decide is netsim's or the trace's."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A dimension of a network: `n` NPUs in each of its parts, joined by links."""
+
+    shape: str
+    n: int
+    rate_bps: int
+    latency_ps: int
+
+
+@dataclass(frozen=True)
+class System:
+    """A system: how collectives are done, and what a rank computes.
+
+    Attributes:
+        algorithms: netsim's, by netsim's names of collectives; those of the file.
+        channels: into how many chunks a collective is cut.
+        latency_ps: of each message.
+        tflops, memory_bps: of a rank, None: computations take as long as traces say.
+        unread: keys that are read past.
+    """
+
+    algorithms: Mapping[str, str]
+    channels: int
+    latency_ps: int
+    tflops: float | None
+    memory_bps: int | None
+    unread: tuple[str, ...]
+
+
+def read_network(path: Path) -> tuple[Dimension, ...]:
+    """The dimensions of a network. Raises InputError naming the file and the line at fault."""
+    found: dict[str, tuple[int, list[str]]] = {}
+    key = ""
+    for line, text in read_lines(path):
+        if match := re.fullmatch(r"-\s+(\S+)", text):
+            if not key:
+                raise at_line(path, line, f"{written(text)} is of no list")
+            found[key][1].append(match[1])
+            continue
+        key, colon, value = (part.strip() for part in text.partition(":"))
+        if not colon or key not in KEYS or key in found:
+            hint = f"{', '.join(KEYS)}, once each, such as npus_count: [ 8, 2 ]"
+            if text.startswith("{"):
+                hint = "an analytical network; of ns-3, its topology.txt is read by kind graph"
+            raise at_line(path, line, f"{written(text)} is not understood", hint)
+        if value and not re.fullmatch(r"\[.*\]", value):
+            raise at_line(path, line, f"{written(value)} is no list", "such as [ 8, 2 ]")
+        found[key] = line, [word.strip() for word in value[1:-1].split(",") if word.strip()]
+        key = "" if value else key
+    for name in KEYS:
+        if name not in found:
+            raise InputError(f"has no {name}", file=str(path), hint=", ".join(KEYS))
+    counts = {len(words) for _, words in found.values()}
+    if len(counts) > 1 or counts == {0}:
+        raise InputError("its lists are not equally long", file=str(path), hint="one entry each")
+    columns = [[(found[name][0], word) for word in found[name][1]] for name in KEYS]
+    return tuple(_dimension(path, row) for row in zip(*columns, strict=True))
+
+
+def _dimension(path: Path, row: Sequence[tuple[int, str]]) -> Dimension:
+    (line, shape), count, rate, latency = row
+    if shape not in SHAPES:
+        raise at_line(path, line, f"{written(shape)} is no topology", ", ".join(SHAPES))
+    try:
+        n = whole(count[1])
+    except ValueError:
+        n = 0
+    if not 1 < n < COUNT:
+        raise at_line(path, count[0], f"{written(count[1])} NPUs", "2 or more")
+    rate_bps = round(_real(path, *rate, RATE_BPS / BITS_PER_GB) * BITS_PER_GB)
+    return Dimension(shape, n, rate_bps, round(_real(path, *latency, DELAY_PS / 1000) * 1000))
+
+
+def _real(path: Path, line: int, word: str, below: float) -> float:
+    try:
+        number = float(word) if len(word) < 30 else math.nan
+    except ValueError:
+        number = math.nan
+    if not 0 < number < below:
+        raise at_line(path, line, f"{written(word)} is no number above 0 and below {below:.0f}")
+    return number
+
+
+def read_system(path: Path) -> System:
+    """A system. Raises InputError naming the file and the key at fault."""
+    body = read_json(path)
+    try:
+        return _system(body)
+    except InputError as error:
+        raise error.at(file=str(path)) from None
+
+
+def _system(body: Any) -> System:
+    if not isinstance(body, dict):
+        raise InputError("is not an object", hint='such as {"all-reduce-implementation": ["ring"]}')
+    algorithms = {}
+    known = {SPLITS, ACTIVE, DELAY, ROOFLINE, PEAK, MEMORY, *UNREAD}
+    for name, what in COLLECTIVES.items():
+        known |= {name + end for end in BEHIND}
+        if name + BEHIND[1] in body:
+            hint = (
+                "that file as traffic of its own: kind chakra, or msccl for the XML it is made of"
+            )
+            raise InputError("an algorithm of one's own", key=name + BEHIND[1], hint=hint)
+        if name + BEHIND[0] in body:
+            algorithms[what] = _algorithm(name + BEHIND[0], body[name + BEHIND[0]])
+    for key in body:
+        if key not in known:
+            raise InputError("is no key that is read", key=str(key), hint=", ".join(sorted(known)))
+    roofline = bool(_number(body, ROOFLINE, 0))
+    memory = _number(body, MEMORY, 0)
+    return System(
+        algorithms=algorithms,
+        channels=max(1, int(_number(body, SPLITS, 1))),
+        latency_ps=round(_number(body, DELAY, 0) * 1000),
+        tflops=_number(body, PEAK, 0) or None if roofline else None,
+        memory_bps=round(memory * BITS_PER_GB) or None if roofline else None,
+        unread=tuple(key for key in (*UNREAD, ACTIVE) if key in body),
+    )
+
+
+def _algorithm(key: str, given: Any) -> str:
+    if not isinstance(given, list) or len(given) != 1:
+        hint = 'one; for several dimensions traffic.algorithm = "hierarchical" and traffic.node'
+        raise InputError(f"{written(given)} is not a list of one algorithm", key=key, hint=hint)
+    name = re.sub(r"(?<=irect)[0-9]+$", "", given[0]) if isinstance(given[0], str) else ""
+    if name not in ALGORITHMS:
+        raise InputError(
+            f"{written(given[0])} is no algorithm", key=key, hint=", ".join(ALGORITHMS)
+        )
+    return ALGORITHMS[name]
+
+
+def _number(body: Mapping[str, Any], key: str, default: float) -> float:
+    value = body.get(key, default)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < 1e9:
+        raise InputError(f"{written(value)} is no number", key=key, hint="0 or more, below 10^9")
+    return float(value)
