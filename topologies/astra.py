@@ -68,12 +68,12 @@ def build(params: Mapping[str, Any]) -> Network:
             builder.cables(groups, tops[:, None], one.rate_bps, max(one.latency_ps - beside_ps, 1))
             continue
         if one.shape == RING:
-            ends = groups, np.roll(groups, -1, axis=1)
-            ends = tuple(end[:, : 1 if one.n == 2 else None] for end in ends)
+            a = np.arange(1 if one.n == 2 else one.n)
+            b = (a + 1) % one.n
         else:
             a, b = np.triu_indices(one.n, 1)
-            ends = groups[:, a], groups[:, b]
-        builder.cables(*ends, one.rate_bps, max(one.latency_ps - 2 * beside_ps, 1))
+        delay_ps = max(one.latency_ps - 2 * beside_ps, 1)
+        builder.cables(groups[:, a], groups[:, b], one.rate_bps, delay_ps)
     return builder.build(path.stem)
 
 
