@@ -11,6 +11,7 @@ from typing import Any
 from netsim.errors import InputError
 from netsim.inputs import read_bytes
 from netsim.limits import INT64
+from netsim.results.sweep import COUNTERS
 from netsim.units import shortened
 
 Schema = Any
@@ -75,6 +76,8 @@ SUMMARY = {
     "slowdown": STATISTICS,
     "simulated_ps": COUNT,
     "hash": str,
+    **{f"{name}?": (NUMBER, None) for name in ("ideal_max_ps", *COUNTERS, "wall_s", "compile_s")},
+    "fair_ps?": (STATISTICS, None),
 }
 EXPERIMENT = {
     "point": str,
@@ -82,7 +85,12 @@ EXPERIMENT = {
     "seed": int,
     "hash": str,
     "plugins": [{"kind": str, "name": str, "file": str, "sha256": str, "sources?": Each(str)}],
-    "resolved": {**USES, "classes?": Each(USES), "fabric?": {"model?": str}},
+    "resolved": {
+        **USES,
+        "transport": {"kind": str},
+        "classes?": Each(USES),
+        "fabric?": {"model?": str},
+    },
 }
 CHECKPOINT = {
     "format": int,
