@@ -85,8 +85,7 @@ def ideal_times(
         fct = times.one_way(lanes.src_port, lanes.data_to, count, last)
     else:
         fct = _striped(times, lanes, count, last)
-    control = np.full(lanes.src_port.size, packets.control_bytes, np.int64)
-    back = times.alone(lanes.dst_port, lanes.control_back, control)
+    back = _ways_back(times, lanes, packets)
     ack = np.minimum.reduceat(back, lanes.first[:-1])
     return IdealTimes(fct, fct + ack)
 
@@ -110,14 +109,22 @@ def hand_over_times(
 def round_trips(network: Network, lanes: Lanes, packets: PacketFormat) -> Ints:
     """A full packet out and a control packet back on empty links: the longest of a flow's lanes."""
     times = PathTimes(network, packets.data_bytes, multipath=False)
-    data, control = (
-        np.full(lanes.src_port.size, size, np.int64)
-        for size in (packets.data_bytes, packets.control_bytes)
-    )
+    data = np.full(lanes.src_port.size, packets.data_bytes, np.int64)
     out = times.alone(lanes.src_port, lanes.data_to, data)
-    back = times.alone(lanes.dst_port, lanes.control_back, control)
+    back = _ways_back(times, lanes, packets)
     longest: Ints = np.maximum.reduceat(out + back, lanes.first[:-1])
     return longest
+
+
+def _ways_back(times: PathTimes, lanes: Lanes, packets: PacketFormat) -> Ints:
+    """A control packet back on each lane; 0 where no route leads back, since none is sent."""
+    network, back = times.network, np.zeros(lanes.dst_port.size, np.int64)
+    leads = np.ones(back.size, bool)
+    if not network.reaches_all:
+        leads = network.reaches(lanes.dst_port, lanes.control_back)
+    control = np.full(int(leads.sum()), packets.control_bytes, np.int64)
+    back[leads] = times.alone(lanes.dst_port[leads], lanes.control_back[leads], control)
+    return back
 
 
 @dataclass(frozen=True)

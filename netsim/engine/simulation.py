@@ -33,6 +33,7 @@ class Parts:
     program: PluginUse | None = None
     several_ports: bool = False
     carrier: bool = False
+    apart: bool = False
     ways: bool = False
     turns: bool = False
     sampled: bool = False
@@ -44,7 +45,7 @@ class Parts:
     @property
     def loses(self) -> bool:
         """May links lose packets, or switches have no route for them?"""
-        return self.faults or self.circuits or self.turns
+        return self.faults or self.circuits or self.turns or self.apart
 
     @classmethod
     def of(
@@ -61,6 +62,7 @@ class Parts:
             tasks=load.has_tasks,
             program=None if load.program is None else load.program.use,
             several_ports=network.has_several_ports,
+            apart=not network.reaches_all,
             carrier=network.has_several_ports and faults is not None and faults.carrier is not None,
             ways=network.n_ways > 1,
             turns=network.turns is not None,

@@ -142,13 +142,15 @@ def prepare(point: Point) -> Scenario:
         if network.relays is not None:
             load, legs = relayed(load, network.relays)
         flows = load.flows
+        classes = class_of_flow if legs is None else class_of_flow[legs.message]
+        silent = [_sends_nothing_back(use) for use in point.transport_of_class]
+        flows.need_no_answers(np.array(silent)[classes])
         lanes = lanes_used(network, flows, point.fabric.planes, point.seed)
         check_phases(network, flows, lanes)
         checks.check_sizes(flows, point.packets, "traffic")
         checks.check_durations(network, flows, point.packets, "traffic")
         faults = link_faults(point, network)
         fabric, sizes = _settled(point, network, faults)
-        classes = class_of_flow if legs is None else class_of_flow[legs.message]
         _check_timeouts(point, network, lanes, classes)
         modules = [use.module for use in point.transport_of_class]
         sampling = sampling_of(point.outputs.series, network, flows, modules)
@@ -162,6 +164,13 @@ def prepare(point: Point) -> Scenario:
         network, load, lanes, fabric, faults, ideal, class_of_flow, sampling, sizes=sizes
     )
     return made if legs is None else _with_legs(made, legs, point.packets)
+
+
+def _sends_nothing_back(use: PluginUse) -> bool:
+    """Has a transport no control packets, of either side?"""
+    handlers = ("on_control", "on_request", "on_trimmed")
+    listens = any(hasattr(use.module, name) for name in handlers)
+    return getattr(use.module, "CONTROL_PER_DATA", 1) == 0 and not listens
 
 
 def _with_legs(made: Scenario, legs: Legs, packets: PacketFormat) -> Scenario:

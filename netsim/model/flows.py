@@ -65,6 +65,8 @@ class FlowTable:
         kind, kinds: int16[n] and names; flow f is of kind `kinds[kind[f]]`, such as "tp", by which
             an experiment may choose its transport. None and () unless `use_kinds` is called.
         label: one text for each flow, or None.
+        unanswered: bool[n], flows of transports that send nothing back, which need no route there.
+            None, for none of them, unless `need_no_answers` is called.
     """
 
     src: NDArray[np.int32]
@@ -78,6 +80,7 @@ class FlowTable:
     kind: NDArray[np.int16] | None
     kinds: tuple[str, ...]
     label: Sequence[str] | None
+    unanswered: NDArray[np.bool_] | None
 
     def __init__(
         self,
@@ -98,6 +101,7 @@ class FlowTable:
         self.cls = column_of(cls, n, np.int16, "flow table: cls")
         self.use_nics(-1)
         self.kind, self.kinds = None, ()
+        self.unanswered = None
         if (after_ptr is None) != (after_flow is None):
             raise InputError("a flow table needs both after_ptr and after_flow, or neither")
         self.after_ptr = self.after_flow = None
@@ -175,6 +179,11 @@ class FlowTable:
         away = waiter[self.dst[self.after_flow] != self.src[waiter]]
         here: NDArray[np.bool_] = np.bincount(away, minlength=len(self))[waiter] == 0
         return here
+
+    def need_no_answers(self, which: ArrayLike) -> None:
+        """Say which flows (bool[n]) are of transports that send nothing back."""
+        which = np.asarray(which, bool)
+        self.unanswered = which if which.any() else None
 
     def use_nics(self, nic: ArrayLike) -> None:
         """Makes each flow leave by NIC `nic` of its source; -1: by the fastest."""

@@ -104,7 +104,7 @@ def lanes_of(network: Network, flows: FlowTable) -> Lanes:
         to = network.address
         lanes = Lanes(first, src, dst, to(dst, data), to(dst, control), to(src, control))
     if not network.reaches_all:
-        _check_routes(network, lanes)
+        _check_routes(network, lanes, flows.unanswered)
     return lanes
 
 
@@ -137,16 +137,18 @@ def _ways_of(
     return data, led(control, there & back)
 
 
-def _check_routes(network: Network, lanes: Lanes) -> None:
+def _check_routes(network: Network, lanes: Lanes, unanswered: NDArray[np.bool_] | None) -> None:
     """Refuse lanes on which some packets have no route."""
     src, dst = lanes.src_port, lanes.dst_port
+    data = np.ones(src.size, bool)
+    control = data if unanswered is None else ~np.repeat(unanswered, lanes.counts)
     sorts = (
-        ("", src, dst, lanes.data_to),
-        (", for what answers it", dst, src, lanes.control_back),
-        (", for its control packets", src, dst, lanes.control_to),
+        ("", data, src, dst, lanes.data_to),
+        (", for what answers it", control, dst, src, lanes.control_back),
+        (", for its control packets", control, src, dst, lanes.control_to),
     )
-    for what, here, there, to in sorts:
-        for lane in np.flatnonzero(~network.reaches(here, to))[:1].tolist():
+    for what, sent, here, there, to in sorts:
+        for lane in np.flatnonzero(sent & ~network.reaches(here, to))[:1].tolist():
             flow = int(np.searchsorted(lanes.first, lane, side="right")) - 1
             a, b = (int(network.port_node[end[lane]]) for end in (here, there))
             way = network.way_name(int(to[lane]))

@@ -25,14 +25,16 @@ def plain_python(monkeypatch):
     monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
 
 
-def point_of(tmp_path: Path, traffic: str, seed: int = 1, **given: Any):
+def point_of(
+    tmp_path: Path, traffic: str, seed: int = 1, transport: str = "datagram", **given: Any
+):
     """An experiment of demand-aware circuits; `given` are their parameters."""
     table = {"kind": "ocs", "hosts_per_rack": 1, "schedule": "demand", **given}
     topology = "\n".join(
         f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
         for key, value in table.items()
     )
-    top = f'transport = "datagram"\nseed = {seed}'
+    top = f'transport = "{transport}"\nseed = {seed}'
     sections = {"traffic": traffic, "fabric": 'queue_bytes = "1GB"'}
     (point,) = load(tmp_path, text(top=top, topology=topology, **sections)).points()
     return point
@@ -84,8 +86,18 @@ def test_a_message_over_its_own_circuit_takes_the_closed_form(tmp_path: Path) ->
     assert control.flows["fct_ps"].tolist() == [first + 11 * send + delays - 100_000] * 3
 
 
-@pytest.mark.parametrize("algorithm", ["bvn", "solstice"])
-@pytest.mark.parametrize("switches", [1, 2])
+def test_what_is_not_answered_needs_no_way_back(tmp_path: Path) -> None:
+    """Light from rack 0 to rack 1 alone: datagrams take the closed form, NDP is refused."""
+    (tmp_path / "ways.txt").write_text("0 0 1\n")
+    given = {"racks": 2, "schedule": "fixed", "duplex": False, "matchings": "ways.txt"}
+    point = point_of(tmp_path, flow_list(tmp_path, [(0, 1, 40960)]), **given)
+    result = simulate(point)
+    assert result.flows["fct_ps"].tolist() == [12 * FULL * 80 + 2 * 500_000 + 2 * 500_000]
+    with pytest.raises(InputError, match="host 1 to host 0, for what answers it"):
+        prepare(point_of(tmp_path, flow_list(tmp_path, [(0, 1, 1)]), transport="ndp", **given))
+
+
+@pytest.mark.parametrize(("algorithm", "switches"), [("bvn", 2), ("solstice", 1)])
 def test_days_are_as_long_as_the_demand_needs(
     tmp_path: Path, algorithm: str, switches: int
 ) -> None:
