@@ -300,7 +300,7 @@ def _read_table(path: Path, name: str) -> pl.DataFrame:
     except OSError as error:
         reason = error.strerror or "is not a Parquet file"
         raise InputError(f"cannot be read: {reason}", file=str(path), hint=DAMAGED) from error
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise InputError("is not a Parquet file", file=str(path), hint=DAMAGED) from error
     if name == "sweep":
         required = ["point"]
