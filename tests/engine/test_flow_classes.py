@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from engine_runs import TRIM, build, fat_tree, fct_ps, flow_table, resolve, run
 from experiment_text import load, messages, text
@@ -13,6 +14,7 @@ from netsim.model.flows import FlowTable
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginUse
 from netsim.running.point import simulate
+from netsim.tracing.flow_trace import event_table
 
 NETWORK = fat_tree(4, 2, "100Gbps")
 # Inside a leaf, each host with one flow out or in: nobody meets anybody.
@@ -50,22 +52,26 @@ def alone(name: str, flow: tuple[int, int, int, int]) -> int:
     return int(fct_ps(run(build(NETWORK, flow_table([flow]), name, TRIM, jit=False)))[0])
 
 
-@pytest.mark.parametrize(
-    "names", [("smartt", "nscc"), ("nscc", "swift"), ("bbr", "cubic"), ("ndp", "ndp")]
-)
-def test_fields_of_the_same_name_do_not_meet(names: tuple[str, str]):
+def test_fields_of_the_same_name_do_not_meet():
     """Of another type in flows, shared by packets, and state of hosts."""
-    both = build(
-        NETWORK,
-        flow_table(APART),
-        names[0],
-        TRIM,
-        beside=[use(names[1])],
-        transport_of_flow=np.array([0, 1]),
-        jit=False,
-    )
-    own = [alone(name, flow) for name, flow in zip(names, APART, strict=True)]
-    assert fct_ps(run(both)).tolist() == own
+    for names in (("nscc", "swift"), ("bbr", "cubic"), ("ndp", "ndp"), ("smartt", "nscc")):
+        both = build(
+            NETWORK,
+            flow_table(APART),
+            names[0],
+            TRIM,
+            beside=[use(names[1])],
+            transport_of_flow=np.array([0, 1]),
+            jit=False,
+            trace=(1,),
+        )
+        own = [alone(name, flow) for name, flow in zip(names, APART, strict=True)]
+        assert fct_ps(run(both)).tolist() == own
+    # A trace calls a field what its transport does: NSCC's window, of whole bytes, beside SMaRTT's.
+    module = registry.find("transport", "nscc").module
+    table, _ = event_table(NETWORK, both.drain_trace(), module, both.own_names(1))
+    windows = table["tx.cwnd_bytes"].drop_nulls()
+    assert (windows.dtype, windows.min()) == (pl.Int64, both.state.ends.tx["largest_bytes"][1])
 
 
 def test_compiled_and_plain_agree():

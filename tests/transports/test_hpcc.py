@@ -122,7 +122,7 @@ def acknowledgements(seed: int, n: int) -> list[tuple[int, int, list[tuple[int, 
     return history
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("eta", "max_stage"), [(0.95, 5), (0.99, 0), (0.9, 2)])
 def test_the_window_is_algorithm_1(seed: int, eta: float, max_stage: int) -> None:
     """Within what the rounding of notes, 256 ps and 8 ns of queue, allows."""
@@ -233,7 +233,7 @@ def test_load_is_that_of_the_whole_port() -> None:
     assert engine.link_counters().queue_bytes[2 * bottleneck(network) + 1] <= 2 * PACKET
 
 
-@pytest.mark.parametrize(("rate_gbps", "packets"), [(100, 250), (25, 15), (25, 30)])
+@pytest.mark.parametrize(("rate_gbps", "packets"), [(100, 250), (25, 15)])
 def test_incast(rate_gbps: int, packets: int) -> None:
     """The first round trip's burst drains, and the slowest pace keeps the link busy behind it."""
     n = 32
