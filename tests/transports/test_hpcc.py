@@ -194,7 +194,7 @@ def test_fair_shares_with_small_packets() -> None:
     flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
     packets = PacketFormat(payload_bytes=1000)
     engine = build(network, flows, "hpcc", SHARED, packets=packets)
-    seen = measure(engine, bottleneck(network), 7000 * US, 9000 * US, 3 * US)
+    seen = measure(engine, bottleneck(network), 11_000 * US, 13_000 * US, 3 * US)
     assert seen.rate_bps == pytest.approx(0.95 * 100 * G, rel=0.01)
     assert seen.jain > 0.95
     assert seen.held.mean() < 3 * packets.data_bytes
