@@ -16,6 +16,7 @@ import numpy as np
 from netsim.engine.kernels import fields, task_fields
 from netsim.engine.kernels.fields import Declared
 from netsim.engine.kernels.layout import INF, PORTS_OF_A_WORD
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.state import State
 
 RECORDS: Mapping[str, type[Declared]] = {
@@ -48,7 +49,7 @@ SAME_ARRAYS = (
     *("wires.outages", "wires.turning", "wires.turns", "wires.first_watched", "wires.watched"),
     *("wires.watched_words", "wires.level_of", "ends.first_nic", "ends.next_flow"),
     *("ends.next_flows", "ends.next_task", "ends.next_tasks", "ends.receive_task", "ends.pars"),
-    "ends.program",
+    *("ends.program", "ends.carrier_delays", "ends.carrier_first", "ends.carrier_lost"),
 )
 """Arrays likewise."""
 
@@ -193,13 +194,12 @@ def _check_clock(state: State, found: Mapping[str, Any]) -> None:
 
 
 def check_packets(state: State, packets: Any, classes: int) -> None:
-    """Raise ImpossibleError for a packet that says what no packet can."""
-    for name, below in (
-        ("flow", state.ends.tx.shape[0]),
-        ("dst", state.net.host_port.shape[0]),
-        ("prio", classes),
-    ):
-        _within(packets[name], 0, below, f"wires.pool.{name}")
+    """Raise ImpossibleError for a packet that says what no packet can. Pause frames, which live on
+    one link, have neither flow nor destination."""
+    carried = packets[packets["kind"] != PFC]
+    _within(carried["flow"], 0, state.ends.tx.shape[0], "wires.pool.flow")
+    _within(carried["dst"], 0, state.net.host_port.shape[0], "wires.pool.dst")
+    _within(packets["prio"], 0, classes, "wires.pool.prio")
 
 
 def _typed(record: type[Declared]) -> list[tuple[str, str]]:
