@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.options import print_json
 from netsim.cli.tables import common_unit, number
 from netsim.cli.trace_outputs import Outputs, write_tables
 from netsim.cli.wide import Column, Wide, show
@@ -49,6 +50,11 @@ def show_critical(
         click.echo(f"warning: {warning}", err=True)
     chosen = path.pieces.filter(pl.col("until_ps") >= since_ps)
     write_tables("critical", chosen, outputs.csv, outputs.parquet)
+    if outputs.as_json:
+        kinds = path.by_kind().to_dicts()
+        rest = {"point": path.point, "begin_ps": path.begin_ps, "warnings": path.warnings}
+        print_json({**rest, "kinds": kinds, "pieces": chosen.to_dicts()})
+        return
     if outputs.quiet:
         return
     if not outputs.csv and not outputs.parquet:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.options import print_json
 from netsim.cli.tables import common_unit, count, number
 from netsim.cli.trace_outputs import Outputs, write_tables
 from netsim.cli.wide import Column, Wide, show
@@ -42,6 +43,9 @@ def show_request(result: Result, text: str, outputs: Outputs) -> None:
 
     story = request_story(result, request_number(result, text))
     write_tables("story", story.rows, outputs.csv, outputs.parquet)
+    if outputs.as_json:
+        print_json({"request": story.request, "rows": story.rows.to_dicts()})
+        return
     if outputs.quiet:
         return
     for line in headlines(story):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from netsim.cli.interrupt import Interruption
-from netsim.cli.options import trust_option
-from netsim.cli.trace_outputs import Outputs, write_tables
+from netsim.cli.options import json_option, print_json, trust_option
+from netsim.cli.trace_outputs import Outputs, flow_json, write_tables
 from netsim.cli.trace_text import print_events, summary
+from netsim.cli.trace_time import LONGEST, longest_table, remarks, time_table
+from netsim.cli.wide import show
 from netsim.errors import InputError, did_you_mean
 from netsim.units import written
 
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from netsim.tracing import FlowTrace
 
 SLOWEST = "slowest"
+RANK = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,6})?|100)")
 LIMIT = 60
 WHOLE = re.compile("[0-9]{1,18}")
 EVENTS = (
@@ -35,7 +40,9 @@ SHOWN = tuple(name for name in EVENTS if name != "create")
 
 @click.command("trace")
 @click.argument("result", type=click.Path(path_type=Path))
-@click.option("--flow", metavar="N", help='Number of the flow, or "slowest".')
+@click.option(
+    "--flow", metavar="N", help='Number of the flow, "slowest", or by rank: "p50", "p99".'
+)
 @click.option(
     "--request",
     metavar="N",
@@ -70,6 +77,7 @@ SHOWN = tuple(name for name in EVENTS if name != "create")
     help="Where files that the experiment names are, if they are not found.",
 )
 @trust_option
+@json_option
 @click.option("--quiet", is_flag=True, help="Print nothing but errors and warnings.")
 def command(
     result: Path,
@@ -88,14 +96,16 @@ def command(
     plot: str | None,
     directory: Path | None,
     trust: bool,
+    as_json: bool,
     quiet: bool,
 ) -> None:
     """Show what one flow of RESULT did, or what a request or the end of the run waited for.
 
     RESULT is a directory that netsim run has written. It holds no trace. With --flow its
     experiment is simulated again, which gives the same run, until the flow is done: its packets,
-    its state, its round trips and paths. Times are counted from the start of the run. Ctrl-C stops
-    and shows what there is.
+    its state, its round trips and paths, and where its completion time went. p99 is the flow whose
+    completion time 99 % of the finished ones do not exceed, "slowest" the one with the largest
+    slowdown. Times are counted from the start of the run. Ctrl-C stops and shows what there is.
 
     With --critical nothing is simulated. Of the task or flow that ended last it shows which one it
     waited for, and that one, back to the start, and how long of that time hosts computed, flows
@@ -115,7 +125,7 @@ def command(
         from netsim.cli.request import GAPS, show_request
 
         gaps = GAPS if limit is None else limit
-        show_request(loaded, request, Outputs(gaps, csv, parquet, quiet))
+        show_request(loaded, request, Outputs(gaps, csv, parquet, quiet, as_json))
         return
     lines = LIMIT if limit is None else limit
     since_ps = parse_time_ps(since) if since else 0
@@ -125,7 +135,7 @@ def command(
         _check_critical(critical, given)
         from netsim.cli.critical import show_critical
 
-        outputs = Outputs(lines, csv, parquet, quiet)
+        outputs = Outputs(lines, csv, parquet, quiet, as_json)
         show_critical(loaded, since_ps, step, outputs, directory=directory, trust=trust)
         return
     if step is not None:
@@ -144,14 +154,28 @@ def command(
 
         path = Path(plot) if plot else result / f"trace_{number}.png"
         click.echo(save(draw(trace, chosen, _state(trace, fields)), path))
-    if not quiet:
+    if as_json:
+        print_json(flow_json(trace, chosen, limit))
+    elif not quiet:
         if plot is None and not csv and not parquet:
             print_events(chosen, wanted, _state(trace, fields), lines)
         for line in summary(trace):
             click.echo(line)
+        _print_time(trace, LONGEST if limit is None else limit)
     if interruption():
         click.echo("interrupted: this is the trace until then", err=True)
         raise SystemExit(interruption.exit_code)
+
+
+def _print_time(trace: FlowTrace, limit: int) -> None:
+    """Where the completion time went."""
+    if not len(trace.segments):
+        return
+    click.echo()
+    show(time_table(trace))
+    for line in remarks(trace):
+        click.echo(line)
+    show(longest_table(trace, limit))
 
 
 def _check_critical(critical: bool, given: Mapping[str, object]) -> None:
@@ -178,15 +202,19 @@ def _alone(asked: str, given: Mapping[str, object]) -> None:
 
 def flow_number(result: Result, text: str) -> int:
     """The number of the flow that is meant."""
-    if text != SLOWEST:
-        if not WHOLE.fullmatch(text):
-            hint = f'a whole number, or "{SLOWEST}"'
-            raise InputError(f"{written(text)} is not a flow", key="--flow", hint=hint)
+    if WHOLE.fullmatch(text):
         return int(text)
+    ranked = RANK.fullmatch(text)
+    if text != SLOWEST and not ranked:
+        hint = f'a whole number, "{SLOWEST}", or a rank, such as "p99"'
+        raise InputError(f"{written(text)} is not a flow", key="--flow", hint=hint)
     flows = result.flows.drop_nulls("slowdown")
     if not len(flows):
-        raise InputError("no flow is finished, so none is the slowest", key="--flow")
-    return int(flows.sort("slowdown", descending=True)["flow"][0])
+        raise InputError(f"no flow is finished, so there is no {text}", key="--flow")
+    if not ranked:
+        return int(flows.sort("slowdown", descending=True)["flow"][0])
+    place = math.ceil(len(flows) * Fraction(ranked[1]) / 100)
+    return int(flows.sort("fct_ps", "flow")["flow"][max(1, place) - 1])
 
 
 def _event_names(text: str | None) -> tuple[str, ...]:

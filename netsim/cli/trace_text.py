@@ -20,6 +20,9 @@ BEFELL = {
     "no route": "without a route",
 }
 
+HOST_TIMER = "host timer"
+"""Begins the names of timers that the flows of a host share."""
+
 STATE = ("sender", "receiver")
 """Events that are copies of state: in the text they stand beside what caused them."""
 
@@ -65,9 +68,14 @@ def lines(events: pl.DataFrame, names: Sequence[str], state: Sequence[str]) -> I
         if event not in STATE:
             if event in names:
                 yield _line(row, event, changes)
-        elif (timer is not None or changes) and "timer" in names:
+        elif (changes or _of_flow(timer)) and "timer" in names:
             yield _line(row, timer or event, changes)
         row = following
+
+
+def _of_flow(timer: str | None) -> bool:
+    """Is this a timer of the flow, rather than one that all flows of the host share?"""
+    return timer is not None and not timer.startswith(HOST_TIMER)
 
 
 def _belongs(copy: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from netsim.results.column import Column
 from netsim.results.serving_columns import ITERATIONS, REQUESTS, SERVING_SWEEP
-from netsim.results.trace_columns import CRITICAL, STORY, TRACE
+from netsim.results.trace_columns import CRITICAL, SEGMENTS, STORY, TRACE
 
 FLOWS = (
     Column("flow", "index", "number of the flow, in the order in which the traffic gave them"),
@@ -347,6 +347,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         ("log", LOG),
         ("sweep", SWEEP),
         ("trace", TRACE),
+        ("segments", SEGMENTS),
         ("critical", CRITICAL),
         ("story", STORY),
     )

@@ -48,6 +48,33 @@ TRACE = (
     Column("rx.got_bytes", "B", "bytes that the receiver has"),
 )
 
+SEGMENTS = (
+    Column("from_ps", "ps", "when it began: as the segment before it ended"),
+    Column("until_ps", "ps", "when it ended"),
+    Column(
+        "what",
+        "",
+        "queue: a packet waited in a switch; transmission, propagation (with the latency of the "
+        "switch that it entered); paused: by PFC; nic: the NIC was busy with other flows; "
+        "sending: it sent earlier packets of the flow; pacing: the sender kept to its pace; "
+        "timeout: a timer fired because something had not come; timer: another timer of the "
+        "sender; receiver: the receiver spaced out its pulls, credits or grants, or served other "
+        "flows first; other",
+    ),
+    Column("node_name", "", "name of the node at which the time was spent"),
+    Column("to_name", "", "name of the node that the packet was to go to next"),
+    Column("kind", "", "kind of the packet that waited or was on its way"),
+    Column("seq", "index", "number that the packet carries"),
+    Column("control", "", "whether it is a control packet"),
+    Column("timer", "", "timer that fired at the end"),
+    Column(
+        "blocked",
+        "",
+        "the sender could send nothing before an event: kind of the packet that came, or the timer",
+    ),
+    Column("again", "index", "number of a packet that was lost, and was not yet sent again"),
+)
+
 CRITICAL = (
     Column("piece", "index", "number of the piece, in the order of time"),
     Column("from_ps", "ps", "when it began: as the piece before it ended"),

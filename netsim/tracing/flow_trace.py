@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from netsim.engine.kernels.packets import ACK, CNP, DATA, NACK, PULL
 from netsim.engine.kernels.packets import TRIMMED as TRIMMED_KIND
 from netsim.engine.kernels.trace import (
     ARRIVED,
+    ASKED,
     CREATED,
     DROPPED,
     FORWARDED,
@@ -23,23 +24,23 @@ from netsim.engine.kernels.trace import (
     LOST,
     MARKED,
     PAUSED,
-    PORT,
     RECEIVED,
     RESUMED,
     RX,
     SENT,
+    SET,
     TIMER_NAMES,
     TRIMMED,
     TX,
     UNROUTABLE,
-    WHAT,
     TraceEntries,
 )
 from netsim.errors import InputError, did_you_mean
 from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
 from netsim.model.lanes import lanes_used
 from netsim.running.drive import FINISHED
-from netsim.tracing.journeys import Journeys, follow
+from netsim.tracing.ordered import Ordered, ordered
+from netsim.tracing.segments import segment_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -65,8 +66,13 @@ EVENTS = {
     RESUMED: "resume",
     UNROUTABLE: "no route",
     GIVEN: "give",
+    ASKED: "asked",
+    SET: "set",
 }
 """Names of events; sender and receiver are copies of the state of that side."""
+
+NOT_SHOWN = (EVENTS[ASKED], EVENTS[SET])
+"""Events that say why others happened, and are no part of the table."""
 
 KINDS = {
     DATA: "DATA",
@@ -87,8 +93,10 @@ class FlowTrace:
 
     `events` is a polars DataFrame whose columns are described in `netsim.results.COLUMNS["trace"]`;
     ``tx.…`` and ``rx.…`` are the state of the sender and the receiver. `state` are those of them
-    that the transport wants to be shown, or that change. `way` is that of its data, "" if the
-    network has one only. `fct_ps` and `acked_ps` are None for what
+    that the transport wants to be shown, or that change. `segments` (`COLUMNS["segments"]`) says
+    what the completion time consists of: they follow each other from the flow's start to the
+    receipt that completed it, and are none if that is not reached. `way` is that of its data, ""
+    if the network has one only. `fct_ps` and `acked_ps` are None for what
     the trace does not reach. `stopped_because` is "finished", "time", "idle" or "interrupted".
     """
 
@@ -105,6 +113,7 @@ class FlowTrace:
     ideal_ps: int
     way: str
     events: pl.DataFrame
+    segments: pl.DataFrame
     state: tuple[str, ...]
     stopped_because: str
     warnings: tuple[str, ...] = ()
@@ -123,6 +132,8 @@ def flow_trace(
     stopped_because: str,
 ) -> FlowTrace:
     """The trace of a flow from what a recording engine gave, up to the flow's end."""
+    import polars as pl
+
     states = engine.flow_states()
     times = (states.start_ps, states.done_ps, states.acked_ps)
     start_ps, done_ps, acked_ps = (int(column[flow]) for column in times)
@@ -134,7 +145,11 @@ def flow_trace(
     flows = flows.of_sizes(states.size_bytes)
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
     own_names = engine.own_names(flow)
-    events, changing = event_table(network, entries, transport.module, own_names)
+    found = ordered(network, entries)
+    events, changing = event_table(network, found, transport.module, own_names)
+    names = kind_names(transport.module), timer_names(transport.module)
+    ends = int(flows.src[flow]), int(flows.dst[flow])
+    segments = segment_table(network, found, ends, (start_ps, done_ps), names)
     return FlowTrace(
         point=point.name,
         transport=transport.name,
@@ -148,7 +163,8 @@ def flow_trace(
         acked_ps=acked_ps - start_ps if acked_ps >= 0 else None,
         ideal_ps=int(ideal.fct_ps[flow]),
         way=network.way_name(int(lanes.data_to[lanes.first[flow]])),
-        events=events,
+        events=events.filter(pl.col("time_ps") >= start_ps),
+        segments=segments,
         state=shown_state(transport.module, changing),
         stopped_because=stopped_because,
     )
@@ -160,11 +176,7 @@ def kind_names(module: ModuleType) -> dict[int, str]:
     That is ``GRANT`` in ``send(env, rx, GRANT, ...)``, ``PARITY`` in ``pkt.kind = PARITY``.
     """
     names = dict(KINDS)
-    try:
-        tree = ast.parse(inspect.getsource(module))
-    except (OSError, TypeError, SyntaxError):
-        return names
-    for node in ast.walk(tree):
+    for node in _nodes(module):
         used: ast.expr | None = None
         if isinstance(node, ast.Call) and len(node.args) > 2:
             used = node.args[2] if ast.unparse(node.func) == "send" else None
@@ -173,6 +185,30 @@ def kind_names(module: ModuleType) -> dict[int, str]:
         if isinstance(used, ast.Name) and isinstance(getattr(module, used.id, None), int):
             names.setdefault(getattr(module, used.id), used.id)
     return names
+
+
+def timer_names(module: ModuleType) -> dict[tuple[str, int], str]:
+    """The constants by which a transport sets its timers: ``RTO`` in ``set_timer(…, tx, RTO, …)``.
+
+    By side and number.
+    """
+    names: dict[tuple[str, int], str] = {}
+    for node in _nodes(module):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "set_timer":
+            side, used = [*node.args[2:4], None, None][:2]
+            if isinstance(side, ast.Name) and isinstance(used, ast.Name):
+                number = getattr(module, used.id, None)
+                if isinstance(number, int):
+                    names.setdefault((side.id, number), used.id)
+    return names
+
+
+def _nodes(module: ModuleType) -> Iterator[ast.AST]:
+    """The syntax of a module's source, if there is one."""
+    try:
+        yield from ast.walk(ast.parse(inspect.getsource(module)))
+    except (OSError, TypeError, SyntaxError):
+        return
 
 
 def shown_state(module: ModuleType, changing: Sequence[str]) -> tuple[str, ...]:
@@ -195,37 +231,22 @@ def shown_state(module: ModuleType, changing: Sequence[str]) -> tuple[str, ...]:
 
 def event_table(
     network: Network,
-    recorded: TraceEntries,
+    found: Ordered,
     transport: ModuleType,
     own_names: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[pl.DataFrame, list[str]]:
-    """The events in the order of time, and the state columns of the transport that change.
-
-    At one instant, events stand in the order of nodes and ports, and at one port in the order in
-    which they happened: that does not depend on the lengths of windows.
-    """
+    """The events, and the state columns of the transport that change."""
     import polars as pl
 
-    entries = recorded.entries
-    node = network.port_node[entries[:, 1]].astype(np.int64)
-    order = np.lexsort((_places(entries), node, entries[:, 0]))
-    row = np.empty(len(entries), np.int64)  # of each entry, in the array that it belongs to
-    kept = entries[:, WHAT]
-    for which in (kept < TX, kept == TX, kept == RX):
-        row[which] = np.arange(np.count_nonzero(which))
-    entries, node, row = entries[order], node[order], row[order]
-    time, port, what, value = entries.T
-    far = network.port_node[network.port_peer[port]].astype(np.int64)
-    is_packet, is_copy = what < TX, (what == TX) | (what == RX)
-    packets = recorded.packets[row[is_packet]]
-    journeys = _follow(entries, packets, is_packet, node, far)
+    entries, node, row, is_packet = found.entries, found.node, found.row, found.is_packet
+    packets, journeys, far = found.packets, found.journeys, found.far
+    time, port, what, value = entries.T[:4]
+    is_copy = (what == TX) | (what == RX)
     names = np.array([network.node_name(n) for n in range(network.n_nodes)])
     leaves = is_packet & (what != RECEIVED) & (what != CREATED)
 
     def of_packet(name: str) -> pl.Series:
-        column = np.zeros(len(entries), np.int64)
-        column[is_packet] = packets[name]
-        return _masked(column, is_packet)
+        return _masked(found.of_packets(name), is_packet)
 
     kinds = kind_names(transport)
     kind = np.array([kinds.get(k, f"kind {k}") for k in range(16)])
@@ -257,7 +278,7 @@ def event_table(
         }
     )
     changing: list[str] = []
-    for side, which, sides in (("tx", TX, recorded.tx), ("rx", RX, recorded.rx)):
+    for side, which, sides in (("tx", TX, found.tx), ("rx", RX, found.rx)):
         copies = sides[row[what == which]]
         own = {name: own_names.get(name, name) for name in declared_state(transport, side)}
         for name, column in _columns(side, copies, own).items():
@@ -266,37 +287,7 @@ def event_table(
             full = np.zeros(len(entries), column.dtype)
             full[what == which] = column
             table = table.with_columns(_masked(full, what == which).alias(name))
-    return table, changing
-
-
-def _places(entries: np.ndarray) -> np.ndarray:
-    """The port of each entry; of a packet that a port sends for another one, that other one."""
-    ports, what = entries[:, PORT].copy(), entries[:, WHAT]
-    for given in np.flatnonzero(what == GIVEN).tolist():
-        behind = given + 1
-        while what[behind] != FORWARDED:  # it may be marked before
-            ports[behind] = ports[given]
-            behind += 1
-        ports[behind] = ports[given]
-        if behind + 1 < what.size and what[behind + 1] == LOST:
-            ports[behind + 1] = ports[given]
-    return ports
-
-
-def _follow(
-    entries: np.ndarray,
-    packets: np.ndarray,
-    is_packet: np.ndarray,
-    node: np.ndarray,
-    far: np.ndarray,
-) -> Journeys:
-    about: list[Any] = [None] * len(entries)
-    heads = zip(
-        packets["kind"].tolist(), packets["seq"].tolist(), packets["time"].tolist(), strict=True
-    )
-    for i, head in zip(np.flatnonzero(is_packet).tolist(), heads, strict=True):
-        about[i] = head
-    return follow([tuple(e) for e in entries.tolist()], about, node.tolist(), far.tolist())
+    return table.filter(~pl.col("event").is_in(NOT_SHOWN)), changing
 
 
 def _masked(values: np.ndarray, valid: np.ndarray) -> pl.Series:

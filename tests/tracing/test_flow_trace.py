@@ -81,6 +81,18 @@ class TestCommand:
         late = netsim("trace", result, "--flow", "2", "--from", "9us").stdout.splitlines()
         assert float(late[1].split()[0]) >= 9
 
+    def test_json_has_the_whole_of_the_completion_time(self, netsim, result):
+        flows = load(result).flows.sort("fct_ps", "flow")
+        for rank, place in (("p99", -1), ("p50", 2), ("p0", 0)):
+            outcome = netsim("trace", result, "--flow", rank, "--json", "--quiet")
+            assert outcome.exit_code == 0, outcome.output
+            found = json.loads(outcome.stdout)
+            assert (found["flow"], found["fct_ps"]) == flows.select("flow", "fct_ps").row(place)
+            lengths = [one["until_ps"] - one["from_ps"] for one in found["segments"]]
+            assert sum(lengths) == sum(one["time_ps"] for one in found["time"]) == found["fct_ps"]
+            assert all(known in COLUMNS["segments"] for known in found["segments"][0])
+            assert found["events"][0]["time_ps"] == found["start_ps"]
+
     def test_until_ends_the_simulation(self, netsim, result):
         outcome = netsim("trace", result, "--flow", "2", "--until", "3us", "--limit", "0")
         times = [line.split()[0] for line in outcome.stdout.splitlines()[1:] if line[:1] == " "]

@@ -230,7 +230,10 @@ def host_step(_: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -
             else:
                 flow = pick(env, outlet, port, now)
                 if flow >= 0:
+                    created = outlet.ctrl_tail
                     transmit_data(env, wires, port, p, flow, now)
+                    if TRACE:
+                        trace_created(wires, outlet, created, p, now)
                 else:
                     stuck = outlet.ready_head >= 0
             continue

@@ -39,7 +39,7 @@ from netsim.engine.kernels.rules import NO_CLASS, NO_PACKET, NO_SIZE, NOT_CONTRO
 from netsim.engine.kernels.series import close_until
 from netsim.engine.kernels.tasks import handed_over
 from netsim.engine.kernels.timers import arm, start_timer
-from netsim.engine.kernels.trace import HANDLER, LOST, SENT, trace_packet, trace_tx
+from netsim.engine.kernels.trace import HANDLER, LOST, SENT, trace_asked, trace_packet, trace_tx
 from netsim.model.arithmetic import send_time
 
 
@@ -118,6 +118,8 @@ def pick(env: Env, outlet: OutletRecord, port: PortRecord, now: Ps) -> FlowId:
             at = ready(env, now, tx)
             if at <= now:
                 return flow
+            if TRACE:
+                trace_asked(env, flow, port.number, now, at)
             if at < INF:
                 arm(env.ends.timers, env.ends.heap, host, start_timer(tx), at)
         flow = following

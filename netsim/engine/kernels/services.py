@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.fields import FlowRecord, RxRecord, TxRecord
-from netsim.engine.kernels.holes import PLANES, TASKS, WAYS
+from netsim.engine.kernels.holes import PLANES, TASKS, TRACE, WAYS
 from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps, TimerSlot
 from netsim.engine.kernels.lanes import control_lane
 from netsim.engine.kernels.layout import INF, ONE_PORT, TIMER_TX, TIMERS_OF_A_KIND
@@ -17,6 +17,7 @@ from netsim.engine.kernels.places import ring_slot
 from netsim.engine.kernels.rules import NO_BIT, NO_TIMER, TOO_MANY_BYTES, TOO_MANY_CONTROL, broken
 from netsim.engine.kernels.tasks import flow_delivered, flow_finished
 from netsim.engine.kernels.timers import arm
+from netsim.engine.kernels.trace import trace_set
 
 Number = TypeVar("Number", int, float)
 
@@ -124,7 +125,10 @@ def _has_timer(env: Env, side: FlowRecord, k: int) -> bool:
 def set_timer(env: Env, now: Ps, side: FlowRecord, k: int, deadline: Ps) -> None:
     """Set timer ``k`` of a flow's side; it fires once, at ``deadline`` or now if that is past."""
     if _has_timer(env, side, k):
-        arm(env.ends.timers, env.ends.heap, env.host, side.first_timer + k, max(now, deadline))
+        slot = side.first_timer + k
+        if TRACE:
+            trace_set(env, side.flow, int(env.ends.timers[slot].code), now)
+        arm(env.ends.timers, env.ends.heap, env.host, slot, max(now, deadline))
 
 
 def _has_host_timer(env: Env, k: int) -> bool:

@@ -19,6 +19,7 @@ from netsim.engine.kernels.fields import OutletRecord, PacketRecord, RxRecord, T
 from netsim.engine.kernels.ids import FlowId, GlobalPort, Numbers, Ps, Records, Slot
 from netsim.engine.kernels.lanes import may_use
 from netsim.engine.kernels.layout import (
+    INF,
     TIMER_RX,
     TIMER_START,
     TIMER_TASK,
@@ -27,7 +28,7 @@ from netsim.engine.kernels.layout import (
     Wires,
     grouped,
 )
-from netsim.engine.kernels.places import ring_slot
+from netsim.engine.kernels.places import queue_of, ring_slot
 from netsim.errors import RunError
 
 SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED, UNROUTABLE = range(10)
@@ -43,6 +44,17 @@ TX, RX = 16, 17
 PAUSED, RESUMED = 18, 19
 """PFC stops or releases the class of a flow's data at its sender."""
 
+ASKED, SET = 20, 21
+"""A sender was asked for a packet and had none to send now: the value is when it will have one, or
+AT_EVENT. A timer of one of a flow's sides was set: the value is its code."""
+
+AT_EVENT = INF
+"""Only an event can let the sender go on."""
+
+SENDERS_TIMERS, START, RECEIVERS_TIMERS = TIMER_TX, TIMER_START, TIMER_RX
+"""The first code of a timer of a flow's sender, that of its start and pacing, and the first one of
+its receiver's; codes below are of timers that the flows of a host share."""
+
 HANDLER = -1
 """Value of a copy that was made after a packet was sent or received; after a timer, its code."""
 
@@ -55,8 +67,9 @@ TIMER_NAMES = (
 """What timers are called, by their code."""
 
 CAPACITY = 1 << 15
-TIME, PORT, WHAT, VALUE = range(4)
-"""Columns of an entry. The value of ARRIVED, DROPPED, TRIMMED, MARKED, FORWARDED and GIVEN is the
+TIME, PORT, WHAT, VALUE, PAUSED_PS = range(5)
+"""Columns of an entry. Of a packet, the last one is for how long its class at that port was paused
+by then. The value of ARRIVED, DROPPED, TRIMMED, MARKED, FORWARDED and GIVEN is the
 bytes that the class held there, without the packet on its arrival, with it afterwards."""
 
 
@@ -66,7 +79,7 @@ class Trace(NamedTuple):
     chosen: Numbers[FlowId, int]  # uint8[n_flows]: 1 for a traced flow
     flows: Numbers[int, FlowId]  # int64[...]: the traced flows
     length: Numbers[int, int]  # int64[1]: entries wanted since the last drain
-    entries: Numbers[tuple[int, int], int]  # int64[capacity, 4]
+    entries: Numbers[tuple[int, int], int]  # int64[capacity, 5]
     packets: Records[int, PacketRecord]  # packets[capacity]
     tx: Records[int, TxRecord]  # sides[capacity]
     rx: Records[int, RxRecord]
@@ -87,7 +100,7 @@ def build_trace(
         chosen=chosen,
         flows=np.array(flows, np.int64),
         length=np.zeros(1, np.int64),
-        entries=np.zeros((capacity, 4), np.int64),
+        entries=np.zeros((capacity, 5), np.int64),
         packets=packets,
         tx=tx,
         rx=rx,
@@ -106,7 +119,7 @@ class TraceEntries:
     those of receivers in `rx`: records as handlers see them, each in the entries' order.
     """
 
-    entries: np.ndarray  # int64[n, 4]
+    entries: np.ndarray  # int64[n, 5]
     packets: np.ndarray
     tx: np.ndarray
     rx: np.ndarray
@@ -157,6 +170,7 @@ def append(trace: Trace, what: int, p: GlobalPort, now: Ps, value: int) -> int:
     trace.entries[k, PORT] = int(p)
     trace.entries[k, WHAT] = what
     trace.entries[k, VALUE] = value
+    trace.entries[k, PAUSED_PS] = 0
     return k
 
 
@@ -180,6 +194,16 @@ def trace_record(
         k = append(trace, what, p, now, value)
         if k >= 0:
             trace.packets[k] = pkt
+            trace.entries[k, PAUSED_PS] = paused_so_far(wires, p, int(pkt.prio), now)
+
+
+def paused_so_far(wires: Wires, p: GlobalPort, cls: int, now: Ps) -> Ps:
+    """For how long class ``cls`` of port ``p`` has been paused until now."""
+    queue = wires.queues[queue_of(p, cls)]
+    paused_ps = queue.paused_ps
+    if (wires.ports[p].paused >> cls) & 1 == 1:
+        paused_ps += now - queue.paused_since
+    return paused_ps
 
 
 def trace_created(wires: Wires, outlet: OutletRecord, before: int, p: GlobalPort, now: Ps) -> None:
@@ -236,3 +260,17 @@ def trace_pause(wires: Wires, env: Env, paused: int, p: GlobalPort, now: Ps) -> 
             if (paused >> tx.prio) & 1 == 1:
                 what = PAUSED
             append(wires.trace, what, p, now, HANDLER)
+
+
+def trace_asked(env: Env, flow: FlowId, p: GlobalPort, now: Ps, at: Ps) -> None:
+    """Record that the sender of ``flow`` had nothing to send by port ``p`` before ``at``."""
+    trace: Trace = env.wires.trace
+    if trace.chosen[flow] == 1:
+        append(trace, ASKED, p, now, at)
+
+
+def trace_set(env: Env, flow: FlowId, code: int, now: Ps) -> None:
+    """Record that a timer of a flow's side was set."""
+    trace: Trace = env.wires.trace
+    if trace.chosen[flow] == 1:
+        append(trace, SET, env.host.port, now, code)

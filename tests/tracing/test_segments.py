@@ -1,0 +1,110 @@
+"""Where the completion time of a flow went: it adds up, whatever the transport."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+from engine_runs import PACKET, flow_table
+
+from netsim.conformance import Lab, networks
+from netsim.engine.kernels.layout import INF, RUNNING
+from netsim.engine.kernels.trace import TraceEntries
+from netsim.model.arithmetic import send_time
+from netsim.model.faults import LinkFault, combine
+from netsim.plugins import registry
+from netsim.tracing.flow_trace import kind_names, timer_names
+from netsim.tracing.ordered import ordered
+from netsim.tracing.segments import segment_table
+
+TRANSPORTS = [name for name in registry.names("transport") if name != "ideal"]
+TREE = networks.tree()
+INCAST = [(i, 0, 60_000, 1000 * i) for i in range(1, 8)] + [(7, 0, 60_000, 0), (7, 1, 60_000, 0)]
+LOSSY = combine([LinkFault(np.arange(TREE.n_ports), loss=0.02)], TREE.n_ports)
+
+
+def traced(transport, flow, rows=INCAST, faults=None, changes=None, seed=1):
+    """The segments of a flow, and when it started and was done; None if it never was."""
+    flows = flow_table(rows)
+    lab = Lab.of(transport, seed=seed)
+    engine = lab.engine(flows, TREE, changes, jit=False, trace=(flow,), faults=faults)
+    parts, status = [], RUNNING
+    while status == RUNNING:
+        status = engine.advance(1000, INF)
+        parts.append(engine.drain_trace())
+    states, module = engine.flow_states(), lab.plugin.module
+    start_ps, done_ps = int(states.start_ps[flow]), int(states.done_ps[flow])
+    found = ordered(TREE, TraceEntries.joined(parts))
+    ends, names = rows[flow][:2], (kind_names(module), timer_names(module))
+    table = segment_table(TREE, found, ends, (start_ps, done_ps), names)
+    return SimpleNamespace(table=table, start_ps=start_ps, done_ps=done_ps, engine=engine)
+
+
+def kinds_of(found):
+    """The kinds of segments, having looked that they fill the time from start to completion."""
+    rows = found.table.rows(named=True)
+    times = [(row["from_ps"], row["until_ps"]) for row in rows]
+    assert times[0][0] == found.start_ps
+    assert times[-1][1] == found.done_ps
+    assert all(begin < end for begin, end in times)
+    assert all(before[1] == after[0] for before, after in pairwise(times))
+    kinds = set(found.table["what"])
+    assert "other" not in kinds
+    return kinds
+
+
+REASONS = {
+    "bbr": {"pacing"},
+    "expresspass": {"receiver"},
+    "ndp": {"receiver"},
+    "roce": {"paused", "nic", "sending"},
+}
+"""What the last flow of the incast spends time on in a sound network."""
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("faults", [None, LOSSY], ids=["sound", "lossy"])
+def test_segments_add_up_to_the_completion_time(transport, faults):
+    kinds, resent = set(), 0
+    for flow in (0, 7):
+        found = traced(transport, flow, faults=faults, seed=flow)
+        if found.done_ps >= 0:
+            kinds |= kinds_of(found)
+            resent += len(found.table.drop_nulls("again"))
+    assert kinds >= {"transmission", "propagation"}
+    if faults is None:
+        assert kinds >= REASONS.get(transport, set())
+        assert "timeout" not in kinds
+    elif transport in ("ndp", "homa", "pfabric", "smartt", "dctcp"):
+        assert "timeout" in kinds
+        assert resent > 0
+
+
+def test_a_flow_alone():
+    """The last packet's way, behind the ones before it."""
+    found = traced("ndp", 0, [(7, 0, 10 * 4096, 5000)])
+    assert kinds_of(found) == {"sending", "transmission", "propagation"}
+    length = pl.col("until_ps") - pl.col("from_ps")
+    spent = dict(found.table.group_by("what").agg(length.sum()).rows())
+    full_ps = send_time(PACKET, int(found.engine.state.wires.ports["ps_per_byte_q20"][0]))
+    assert spent == {
+        "sending": 9 * full_ps,
+        "transmission": 4 * full_ps,
+        "propagation": 4 * networks.DELAY_PS,
+    }
+    assert found.table.filter(pl.col("what") == "sending").height == 1
+
+
+def test_a_lost_packet_costs_its_timeout():
+    """It is lost on its host's cable; its timer was set as it was sent, and sends it again."""
+    lost = combine([LinkFault(np.array([7]), loss=1.0, until_ps=1)], TREE.n_ports)
+    found = traced("ndp", 0, [(7, 0, 4096, 0)], faults=lost)
+    assert kinds_of(found) == {"timeout", "transmission", "propagation"}
+    waits = found.table.filter(pl.col("what") == "timeout").rows(named=True)
+    assert {wait["timer"] for wait in waits} == {"RTO"}
+    assert {wait["again"] for wait in waits} == {0}
+    assert [wait["blocked"] for wait in waits] == [None, "RTO"]  # while it sends, and from then on
+    assert waits[0]["from_ps"] == 0
+    rest_ps = found.done_ps - waits[-1]["until_ps"]
+    assert rest_ps == traced("ndp", 0, [(7, 0, 4096, 0)]).done_ps
