@@ -189,7 +189,9 @@ def find_losses(env, tx, seq):
 
 
 def on_timer(env, now, tx, k):
-    tx.ssthresh = max(tx.cwnd / 2.0, 1.0 * env.par.min_window)
+    """Slow start anew, to half the window that the first of several timeouts found (RFC 5681)."""
+    if tx.timeouts == 0:
+        tx.ssthresh = max(tx.cwnd / 2.0, 1.0 * env.par.min_window)
     tx.cwnd = 1.0
     tx.cut_until = tx.next_seq
     selective.lose_outstanding(env, tx)

@@ -23,6 +23,7 @@ COMMANDS = {
     "topo": ("netsim.cli.topo", "Count, price and draw an experiment's network."),
     "workload": ("netsim.cli.workload", "Show a training job: memory, times, messages, step."),
     "economics": ("netsim.cli.economics", "Compare GPUs by cost, power and what failures take."),
+    "accuracy": ("netsim.cli.accuracy", "Hold transports against analytic results."),
     "reproduce": ("netsim.cli.reproduce", "Make a figure of the paper, beside what it states."),
     "list": ("netsim.cli.list", "List what there is to build experiments of."),
     "show": ("netsim.cli.show", "Show a plugin or an experiment."),

@@ -20,6 +20,7 @@ from engine_runs import (
 from shared_link import bottleneck, measure
 
 from netsim.model.fabric import Ecn, Fabric, PacketFormat
+from netsim.model.faults import LinkFault, combine
 from netsim.model.network import Network
 from netsim.transports import dctcp
 
@@ -138,3 +139,18 @@ def test_losses_are_repaired() -> None:
     ideal = 4 * 3000 * FULL * 8e12 / RATE_BPS
     assert fct_ps(engine).max() < 1.5 * ideal + 2 * 10 * MS
     assert_conserved(engine)
+
+
+def test_timeouts_in_a_row_leave_half_of_the_first_ones_window() -> None:
+    """RFC 5681, equation 4: ssthresh is not computed again for what timed out before."""
+    network = path(1)
+    down = LinkFault(np.arange(network.n_ports), outages_ps=((MS, 10**13),))
+    engine = build(
+        network, flow_table([(0, 1, 10**8, 0)]), "dctcp", marking(10**6),
+        packets=PACKETS, faults=combine([down], network.n_ports), jit=False,
+    )  # fmt: skip
+    run(engine, MS)
+    window = float(engine.state.ends.tx["cwnd"][0])
+    run(engine, 200 * MS)
+    assert engine.state.ends.tx["timeouts"][0] > 2
+    assert engine.state.ends.tx["ssthresh"][0] == pytest.approx(window / 2, rel=0.3)

@@ -1,0 +1,138 @@
+"""Networks of one bottleneck, flows over them, and what is measured at its port."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.engine.engine import Engine
+from netsim.engine.simulation import Options, Simulation
+from netsim.experiment.resolve_fabric import merge, resolve_fabric, wishes
+from netsim.model.builder import NetworkBuilder
+from netsim.model.fabric import PacketFormat
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
+from netsim.model.port_sizes import settle_sizes
+from netsim.plugins import registry
+from netsim.plugins.params import resolve_params
+from netsim.plugins.registry import PluginUse
+from netsim.running.drive import drive
+
+US, MS, S = 10**6, 10**9, 10**12
+GBPS = 10**9
+
+Flow = tuple[int, int, int, int]
+"""Source, destination, bytes, start in ps."""
+
+
+def star(n_hosts: int, rate_bps: int, delay_ps: int = US) -> Network:
+    """Hosts at one switch."""
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(n_hosts)
+    switch = builder.add_switch()
+    for host in hosts:
+        builder.cable(host, switch, rate_bps=rate_bps, delay_ps=delay_ps)
+    return builder.build("star")
+
+
+def dumbbell(pairs: int, host_bps: int, rate_bps: int, delays_ps: tuple[int, int]) -> Network:
+    """Hosts on either side of a slower link; delays of the hosts' links and of that one."""
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(2 * pairs)
+    left, right = builder.add_switch("left"), builder.add_switch("right")
+    for host in hosts:
+        side = left if host < pairs else right
+        builder.cable(host, side, rate_bps=host_bps, delay_ps=delays_ps[0])
+    builder.cable(left, right, rate_bps=rate_bps, delay_ps=delays_ps[1])
+    return builder.build("dumbbell")
+
+
+def port_to(network: Network, host: int) -> int:
+    """The switch's port that feeds a host."""
+    return int(network.port_peer[network.node_first_port[host]])
+
+
+def bottleneck(network: Network) -> int:
+    """The left switch's port to the right one in a `dumbbell`."""
+    return int(network.node_first_port[network.n_hosts]) + network.n_hosts // 2
+
+
+@dataclass(frozen=True)
+class Bed:
+    """A transport on a network, with the fabric that it expects but for `fabric`."""
+
+    transport: str
+    network: Network
+    params: Mapping[str, Any] = field(default_factory=dict)
+    fabric: Mapping[str, Any] = field(default_factory=dict)
+    packets: PacketFormat = field(default_factory=PacketFormat)
+    seed: int = 1
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The transport's parameters in the engine's units."""
+        name, preset = registry.split_preset(self.transport)
+        plugin = registry.find("transport", name)
+        file = str(plugin.path)
+        given = dict(self.params)
+        return resolve_params(
+            plugin.params, plugin.presets, given, preset, file=file, key="transport"
+        )
+
+    def engine(self, flows: Sequence[Flow] | FlowTable) -> Engine:
+        """An engine at time 0."""
+        name, preset = registry.split_preset(self.transport)
+        plugin = registry.find("transport", name)
+        table = merge(wishes(plugin.module, preset), self.fabric)
+        wished = resolve_fabric(table, self.packets).for_network(self.network, self.packets)
+        fabric, sizes = settle_sizes(wished, self.network, self.packets)
+        if not isinstance(flows, FlowTable):
+            src, dst, size, start = (np.array(one, np.int64) for one in zip(*flows, strict=True))
+            flows = FlowTable(src.astype(np.int32), dst.astype(np.int32), size, start)
+        uses = (PluginUse(plugin, self.values),)
+        simulation = Simulation(
+            self.network, flows, fabric, self.packets, uses, self.seed, sizes=sizes
+        )
+        return Engine(simulation, Options())
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Over a time at a port: bytes held when it was looked at, and sent, as a share of its rate."""
+
+    held: NDArray[np.int64]
+    busy: float
+
+
+def run_until(engine: Engine, until_ps: int) -> None:
+    """Run to a simulated time."""
+    drive(engine, until_ps=until_ps, stop_when_done=False)
+
+
+def watch(engine: Engine, port: int, since_ps: int, until_ps: int, step_ps: int) -> Seen:
+    """Run to ``until_ps``; from ``since_ps`` on look at the port, all of its classes."""
+    run_until(engine, since_ps)
+    before = _of_port(engine, "sent_bytes", port)
+    held = []
+    for t in range(since_ps + step_ps, until_ps + 1, step_ps):
+        run_until(engine, t)
+        held.append(_of_port(engine, "queue_bytes", port))
+    sent = _of_port(engine, "sent_bytes", port) - before
+    rate = float(engine.network.port_rate_bps[port])
+    return Seen(np.array(held), sent * 8e12 / rate / (until_ps - since_ps))
+
+
+def _of_port(engine: Engine, counter: str, port: int) -> int:
+    n = engine.fabric.n_classes
+    return int(getattr(engine.link_counters(), counter)[port * n : (port + 1) * n].sum())
+
+
+def fct_ps(engine: Engine) -> NDArray[np.int64]:
+    """Run to the end; from each flow's start until its receiver has all."""
+    drive(engine)
+    flows = engine.flow_states()
+    return np.asarray(flows.done_ps - flows.start_ps)

@@ -1,0 +1,95 @@
+"""Closed forms from the literature, in bytes, seconds and bits per second."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def dctcp_mean_queue(n: int, k: float, product: float) -> float:
+    """K + N - A/2 with A = sqrt(2 N (C RTT + K)) / 2, all in packets.
+
+    Alizadeh et al., SIGCOMM 2010, section 3.3, of flows in step: between K + N - A and K + N.
+    """
+    return k + n - math.sqrt(2 * n * (product + k)) / 4
+
+
+def hpcc_load(eta: float, n: int, ai_share: float) -> float:
+    """Where W = W eta / U + W_AI stands still: U = eta + n W_AI / W_max."""
+    return eta + n * ai_share
+
+
+def swift_delay(window: float, hops: int, base: float, scaling: Sequence[float]) -> float:
+    """Kumar et al., SIGCOMM 2020, section 3.5: base + hops h + clamp(alpha / sqrt(w) + beta)."""
+    hop, most, least_window, most_window = scaling
+    alpha = most / (1 / math.sqrt(least_window) - 1 / math.sqrt(most_window))
+    flow = alpha / math.sqrt(window) - alpha / math.sqrt(most_window)
+    return base + hops * hop + min(max(flow, 0.0), most)
+
+
+def credit_share(packet_bytes: int, credit_bytes: int) -> float:
+    """What credits leave of a link for data."""
+    return packet_bytes / (packet_bytes + credit_bytes)
+
+
+def cubic_epoch(w_max: float, c: float = 0.4, beta: float = 0.7) -> float:
+    """RFC 9438, figure 2: K, the seconds from a loss at ``w_max`` packets until it is back."""
+    return float(np.cbrt(w_max * (1 - beta) / c))
+
+
+def bbr_probing_queue(gain: float = 1.25, phases: int = 8) -> float:
+    """Mean queue of a lone flow, in products: it grows by gain - 1 in one round trip of so many,
+    and is drained in the next one."""
+    return (gain - 1) / phases
+
+
+def incast_bound(
+    n: int, packets: int, packet_bytes: int, links: Sequence[tuple[float, float]]
+) -> float:
+    """Seconds until n flows have come over links of (bit/s, delay); they share the last."""
+    first = sum(packet_bytes * 8 / rate + delay for rate, delay in links)
+    return first + (n * packets - 1) * packet_bytes * 8 / links[-1][0]
+
+
+def srpt_mean_time(
+    load: float, sizes: Sequence[float], shares: Sequence[float]
+) -> NDArray[np.float64]:
+    """M/G/1 under preemptive SRPT: the mean time in the system of a job of each size (rate 1).
+
+    Schrage and Miller, Operations Research 14 (1966): E[T(x)] = lambda (m2(x) + x^2 (1 - F(x))) /
+    (2 (1 - rho(x-)) (1 - rho(x))) + integral of dt / (1 - rho(t)) from 0 to x; equals in turn.
+    """
+    x, p = np.array(sizes, float), np.array(shares, float) / np.sum(shares)
+    rate = load / float(x @ p)
+    upto = rate * np.cumsum(x * p)
+    below = upto - rate * x * p
+    second = np.cumsum(x * x * p) + x * x * (1 - np.cumsum(p))
+    waiting = rate * second / (2 * (1 - below) * (1 - upto))
+    steps = np.diff(x, prepend=0.0) / (1 - below)
+    return np.asarray(waiting + np.cumsum(steps))
+
+
+def srpt_times(starts: Sequence[int], works: Sequence[int]) -> NDArray[np.int64]:
+    """How long these jobs, in order of their starts, are in one server under preemptive SRPT."""
+    done = np.zeros(len(starts), np.int64)
+    waiting: list[tuple[int, int]] = []
+    now, following = 0, 0
+    while following < len(starts) or waiting:
+        if not waiting:
+            now = max(now, starts[following])
+        while following < len(starts) and starts[following] <= now:
+            heapq.heappush(waiting, (works[following], following))
+            following += 1
+        left, job = heapq.heappop(waiting)
+        until = starts[following] if following < len(starts) else now + left
+        if now + left <= until:
+            now += left
+            done[job] = now - starts[job]
+        else:
+            heapq.heappush(waiting, (left - (until - now), job))
+            now = until
+    return done
