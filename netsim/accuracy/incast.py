@@ -15,6 +15,8 @@ PAYLOAD, PACKET = 4096, 4160
 WHY = {
     "hpcc": "eta leaves 5 % of the link idle, and windows that the first burst has cut come back "
     "by additive steps",
+    "wan_fec": "each sender admits its flows alone, so that 32 of them overflow the queue at line "
+    "rate: it is for paths with a capacity set aside",
     "pfabric": "what the short queue drops is sent again after a timeout",
 }
 

@@ -26,8 +26,12 @@ PACKET = 4160
 MONTE_CARLO = "Zhu et al., SIGCOMM 2015, 3.1, as a Monte Carlo of the state machine"
 
 SWINGS = (
-    "from 8 flows on the queue swings between empty and Kmax; packets that are paced one by one "
+    "from 7 flows on the queue swings between empty and Kmax; packets that are paced one by one "
     "keep it steady a little longer than a fluid does"
+)
+BUNCHES = (
+    "paced packets of few flows meet by chance, and the one in transmission counts in full; a "
+    "fluid has neither"
 )
 OUT_OF_STEP = "windows of 9 packets are not in step, so that fewer than N come on top of K at once"
 
@@ -54,7 +58,7 @@ def dcqcn() -> Iterator[Row]:
             "KB",
             float(expected) / 1e3,
             float(np.mean(held)) / 1e3,
-            SWINGS if n >= 8 else "",
+            SWINGS if n >= 7 else BUNCHES if n <= 3 else "",
         )
 
 
