@@ -3,15 +3,16 @@
 The claim, of the talk on "Good things come in small packages: Should we build AI clusters with
 Lite-GPUs?" (HotOS 2025), is that a cluster of Lite-GPUs matches or outperforms one of H100. It
 says so of GPT3-175B and Llama3-405B, and of Lite+NetBW+FLOPS for prefill alone; the list of the
-claim has these. Drawn, besides, are Llama3-70B and Lite+NetBW+FLOPS in decode: each variant under
-every combination of the three assumptions that decide it, and under all of them with one roofline
-of a whole layer, and with what software was measured to cost on an H100. The table of GPUs is from
+claim has these. Drawn, besides, are Llama3-70B and Lite+NetBW+FLOPS in decode: a map of each
+variant's ratio to H100 under every combination of the three assumptions that decide it, and under
+all of them with one roofline of a whole layer, and with what software was measured to cost on an
+H100. The table of GPUs is from
 memory of the paper. Nothing is simulated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +62,14 @@ NOT_CLAIMED = (("decode", "lite_netbw_flops"),)
 THREE = {"overlap": "overlap", "kv_shared": "KV shared", "tp_searched": "tp searched"}
 """Fields of an assumption, and their names."""
 
-WIDTH = 0.76
-"""Of the markers of one variant, in variants."""
+LEAST, MOST = 0.0, 2.0
+"""Ratios at the ends of the colours, which are white at 1."""
+
+PALE = 0.55
+"""Ratios closer to 1 than this stand in dark letters, others on dark colours in white ones."""
+
+CELL_IN, MARGINS_IN = (0.56, 0.24), (3.4, 1.9)
+"""Inches: width and height of a cell; what is around the cells of both panels."""
 
 
 def make(_: Sequence[Result]) -> Reproduced:
@@ -70,51 +77,89 @@ def make(_: Sequence[Result]) -> Reproduced:
     least_first = sorted(ASSUMPTIONS, key=lambda one: len(_made(one)))
     assumptions = (*least_first, ONE_ROOFLINE, measured())
     rows = lite_table(assumptions=assumptions)
-    figure, panels = style.new_figure(len(MODELS), len(PHASES))
-    for axes, (phase, model) in zip(panels, product(PHASES, MODELS), strict=True):
-        here = [row for row in rows if (row.phase, row.model) == (phase, model)]
-        _draw(axes, here, assumptions)
-        axes.set_title(f"{phase}, {MODEL_NAMES[model]}", fontsize="medium")
-    for first in range(0, len(panels), len(MODELS)):
-        row_of_panels = panels[first : first + len(MODELS)]
-        highest = max(axes.get_ylim()[1] for axes in row_of_panels)
-        for axes in row_of_panels:
-            axes.set_ylim(0, highest)
-        row_of_panels[0].set_ylabel("tokens/s/SM, over H100's")
+    figure, panels = style.new_figure(len(PHASES))
+    lines = len(MODELS) * len(VARIANTS)
+    wide, high = (
+        cell * count + margin
+        for cell, count, margin in zip(
+            CELL_IN, (len(PHASES) * len(assumptions), lines), MARGINS_IN, strict=True
+        )
+    )
+    figure.set_size_inches(wide, high)
+    for axes, phase in zip(panels, PHASES, strict=True):
+        _draw(axes, {_place(row): row for row in rows if row.phase == phase}, assumptions)
+        axes.set_title(phase, fontsize="medium")
+    _name_lines(panels[0])
+    for axes in panels[1:]:
+        axes.set_yticks([])
+    scale = figure.colorbar(panels[0].images[0], ax=panels, pad=0.01, aspect=40)
+    scale.outline.set_visible(False)
     about = "tokens per second and SM of Lite-GPUs over those of H100, at the best batch"
     figure.suptitle(f"{about[0].upper()}{about[1:]}", fontsize="medium")
-    caption = "filled: matches H100 or outperforms it; no marker: no request keeps to the objective"
-    style.legend(figure, panels[0], style.OUTSIDE, caption)
+    caption = (
+        "columns: what is assumed of all GPUs; bold: matches H100 or outperforms it; "
+        "-: no request keeps to the objective"
+    )
+    figure.supxlabel(caption, fontsize="small", color=style.CAPTION)
     return Reproduced(figure, _values(rows), _drawn(rows), about, _notes(rows), _options(rows))
 
 
-def _draw(axes: Axes, rows: Sequence[LiteRow], assumptions: Sequence[Assumption]) -> None:
-    """A marker for each variant and assumption; none where no request keeps to the objective."""
-    axes.axhline(1, color=style.IDEAL, linewidth=1.2, zorder=1)
-    for number, assumption in enumerate(assumptions):
-        look: dict[str, Any] = {
-            "marker": ("o", "s", "^", "D", "v", "<", ">", "P", "*", "X")[number],
-            "edgecolors": style.colour(number),
-            "linewidths": 1.1,
-            "s": 26,
-            "zorder": 2,
-        }
-        offset = WIDTH * (number / (len(assumptions) - 1) - 0.5)
-        name = assumption.name if assumption != ASSUMPTIONS[0] else "none of the three"
-        for row in rows:
-            if row.assumption == assumption and row.machine != REFERENCE and row.ratio:
-                filled = style.colour(number) if row.matches else "none"
-                at = VARIANTS.index(row.machine) + offset
-                axes.scatter(at, row.ratio, facecolors=filled, **look)
-        axes.scatter([], [], facecolors="none", label=name, **look)
-    for edge in range(1, len(VARIANTS)):
-        axes.axvline(edge - 0.5, color=style.IDEAL, linewidth=0.4, zorder=1)
-    axes.set_xticks(
-        range(len(VARIANTS)), [VARIANT_NAMES[one].replace("+", "\n+") for one in VARIANTS]
-    )
-    axes.tick_params("x", length=0, labelsize="small")
-    axes.grid(visible=False, axis="x")
-    axes.set_xlim(-0.5, len(VARIANTS) - 0.5)
+def _place(row: LiteRow) -> tuple[str, str, Assumption]:
+    return row.model, row.machine, row.assumption
+
+
+def _draw(
+    axes: Axes,
+    rows: Mapping[tuple[str, str, Assumption], LiteRow],
+    assumptions: Sequence[Assumption],
+) -> None:
+    """A cell for each model and variant (down) and set of assumptions (across)."""
+    import numpy as np
+
+    lines = [
+        [rows[model, machine, one] for one in assumptions]
+        for model, machine in product(MODELS, VARIANTS)
+    ]
+    # What serves no request within the objective has no ratio, and no colour.
+    ratios = np.array([[row.ratio or np.nan for row in line] for line in lines])
+    axes.imshow(ratios, cmap="PuOr", vmin=LEAST, vmax=MOST, aspect="auto")
+    for (y, x), ratio in np.ndenumerate(ratios):
+        look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "small"}
+        look["fontweight"] = "bold" if lines[y][x].matches else "normal"
+        look["color"] = "white" if abs(ratio - 1) > PALE else "black"
+        axes.text(x, y, "-" if np.isnan(ratio) else f"{ratio:.2f}", **look)
+    for edge in range(len(VARIANTS), len(lines), len(VARIANTS)):
+        axes.axhline(edge - 0.5, color="black", linewidth=1)
+    axes.axvline(len(ASSUMPTIONS) - 0.5, color="black", linewidth=1)
+    axes.set_xticks(range(len(assumptions)), [_short(one) for one in assumptions])
+    axes.tick_params(length=0, labelsize="x-small")
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+
+
+def _short(assumption: Assumption) -> str:
+    """What is assumed, one below the other."""
+    made = [text for name, text in THREE.items() if getattr(assumption, name)]
+    if len(made) == len(THREE):
+        made = ["all three"]
+    if assumption.roofline is not None:
+        made.append("and one\nroofline\na layer")
+    if assumption.costs is not None:
+        made.append("and\nmeasured\ncosts")
+    return "\n".join(made).replace("tp searched", "tp\nsearched") or "none"
+
+
+def _name_lines(axes: Axes) -> None:
+    """Variants as labels, and their model beside them."""
+    names = [VARIANT_NAMES[variant] for _ in MODELS for variant in VARIANTS]
+    axes.set_yticks(range(len(names)), names, fontsize="small")
+    for place, model in enumerate(MODELS):
+        middle = (place + 0.5) * len(VARIANTS) - 0.5
+        axes.annotate(
+            MODEL_NAMES[model], (0, middle), (-128, 0), xycoords=("axes fraction", "data"),
+            textcoords="offset points", rotation=90, va="center", ha="center",
+            fontweight="bold" if model in CLAIMED_MODELS else "normal",
+        )  # fmt: skip
 
 
 def _values(rows: Sequence[LiteRow]) -> list[Value]:
