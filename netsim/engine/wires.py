@@ -67,7 +67,6 @@ def build_wires(
     inbox["ring_off"] = ports["ring_off"][network.port_peer]
     inbox["ring_mask"] = sizes.link_slots - 1
     inbox["packet_ps"] = send_time(simulation.packets.data_bytes, ports["ps_per_byte_q20"])
-    inbox["packet_time_ends"] = inbox["packet_ps"]
     inbox["turns_salt"] = salt(seed, PURPOSE_TURNS, np.arange(n, dtype=np.int64))
 
     # Host ports come first; they have counters only, their packets wait in the control FIFO.

@@ -72,7 +72,7 @@ from netsim.engine.kernels.rings import lengthen_queue, ring_full
 from netsim.engine.kernels.rules import NOT_FORESEEN, broken
 from netsim.engine.kernels.series import close_until
 from netsim.engine.kernels.sleepers import falls_asleep, wake
-from netsim.engine.kernels.switch import gather, have_read, settled, sort_by_time
+from netsim.engine.kernels.switch import gather, have_read, insertion_sort, settled, sort_roughly
 from netsim.engine.kernels.turns import INDEX_MASK, KEY_BITS
 from netsim.engine.kernels.two_hops import after_arrival, after_completion, others_have_room
 from netsim.model.arithmetic import send_time
@@ -327,7 +327,8 @@ def in_order(
     following: Ps,
 ) -> int:
     """Simulate all ports of a switch together, with its ``n`` arrivals."""
-    sort_by_time(clock, scratch, worker, n)
+    sort_roughly(clock, scratch, worker, n)
+    insertion_sort(scratch.keys[worker, 1], 0, n)
     status = run_events(net, env, clock, scratch, worker, node, n)
     port = next_port(net, env.wires.unread, node, NO_PORT)
     while port >= 0:

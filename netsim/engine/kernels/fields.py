@@ -80,10 +80,10 @@ class InboxRecord(Declared):
     ring_mask: int
     head: int
     tail: int
-    packet_ps: Ps  # that a full data packet takes to come in; this and the rest are for turns.py
+    packet_ps: (
+        Ps  # that a full data packet takes to come in; this and what follows are for turns.py
+    )
     turns_salt: int
-    packet_time: int  # the number of one of the times that packets take ...
-    packet_time_ends: Ps  # ... and when that ends
 
 
 class BalanceRecord(Declared):

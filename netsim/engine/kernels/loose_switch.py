@@ -66,6 +66,7 @@ from netsim.engine.kernels.switch import (
     group_by_output,
     has_room,
     have_read_all,
+    sort_roughly,
     undo_choices,
 )
 from netsim.engine.kernels.turns import INDEX_MASK, KEY_BITS, KEY_MASK
@@ -311,7 +312,8 @@ def switch_step(
     first = net.first_port[node]
     n_ports = net.first_port[node + 1] - first
     route_all(net, wires, clock, scratch, worker, node, n, outlook > COUNTS)
-    group_by_output(clock, scratch, worker, n, n_ports)
+    sort_roughly(clock, scratch, worker, n)
+    group_by_output(scratch, worker, n, n_ports)
     scratch.n_dues[worker][:n_ports] = 0
     if outlook > COUNTS:
         env.switch.mode = PLANNING

@@ -34,8 +34,8 @@ from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 from netsim.engine.kernels.sleepers import falls_asleep, wake
 from netsim.engine.kernels.turns import INDEX_BITS, INDEX_MASK, KEY_BITS, place_at
 
-FEW = 24
-"""So many arrivals at a port in a window are sorted by insertion."""
+LEAST_BUCKETS = 64
+"""Of those that arrivals are put into by their times; twice as many as there are arrivals."""
 
 
 def gather(
@@ -125,29 +125,27 @@ def forget_strays(net: Net, wires: Wires, node: NodeId, p: GlobalPort, end: int)
             lose_way(wires, p, slot)
 
 
-def sort_by_time(clock: Clock, scratch: Scratch, worker: int, n: int) -> None:
-    """Sort the keys into ``scratch.keys[worker, 1]``: one bucket pass, then insertion."""
+def sort_roughly(clock: Clock, scratch: Scratch, worker: int, n: int) -> None:
+    """Put the keys into ``scratch.keys[worker, 1]``, in nearly the order of time."""
     src = scratch.keys[worker, 0]
     dst = scratch.keys[worker, 1]
-    if n > 64:
-        starts = scratch.buckets[worker]
-        width = clock.clock[0].w1 - clock.clock[0].w0
-        shift = KEY_BITS
-        while (width >> (shift - KEY_BITS)) >= N_BUCKETS:
-            shift += 1
-        starts[:] = 0
-        for i in range(n):
-            starts[(src[i] >> shift) + 1] += 1
-        for b in range(N_BUCKETS):
-            starts[b + 1] += starts[b]
-        for i in range(n):
-            b = src[i] >> shift
-            dst[starts[b]] = src[i]
-            starts[b] += 1
-    else:
-        for i in range(n):
-            dst[i] = src[i]
-    insertion_sort(dst, 0, n)
+    starts = scratch.buckets[worker]
+    n_buckets = LEAST_BUCKETS
+    while n_buckets < min(2 * n, N_BUCKETS):
+        n_buckets *= 2
+    width = clock.clock[0].w1 - clock.clock[0].w0
+    shift = KEY_BITS
+    while (width >> (shift - KEY_BITS)) >= n_buckets:
+        shift += 1
+    starts[: n_buckets + 1] = 0
+    for i in range(n):
+        starts[(src[i] >> shift) + 1] += 1
+    for b in range(n_buckets):
+        starts[b + 1] += starts[b]
+    for i in range(n):
+        b = src[i] >> shift
+        dst[starts[b]] = src[i]
+        starts[b] += 1
 
 
 def insertion_sort(keys: Numbers[int, int], lo: int, hi: int) -> None:
@@ -161,35 +159,27 @@ def insertion_sort(keys: Numbers[int, int], lo: int, hi: int) -> None:
         keys[j + 1] = key
 
 
-def group_by_output(clock: Clock, scratch: Scratch, worker: int, n: int, n_ports: int) -> None:
-    """Sort the keys by output port and in the order of time, in ``scratch.keys[worker, 0]``.
+def group_by_output(scratch: Scratch, worker: int, n: int, n_ports: int) -> None:
+    """Sort keys, which are nearly in the order of time, by output port, into keys[worker, 0].
 
     Afterwards the arrivals for local port ``out`` are ``starts[out] .. starts[out + 1]``.
     """
+    src = scratch.keys[worker, 1]
+    dst = scratch.keys[worker, 0]
     outs = scratch.outs[worker]
     starts = scratch.starts[worker]
     starts[: n_ports + 2] = 0
     for i in range(n):
         starts[outs[i] + 2] += 1
-    most = 0
     for out in range(n_ports):
-        most = max(most, starts[out + 2])
         starts[out + 2] += starts[out + 1]
-    src = scratch.keys[worker, 1]
-    dst = scratch.keys[worker, 0]
-    if most > FEW:
-        sort_by_time(clock, scratch, worker, n)
-    else:
-        for i in range(n):
-            src[i] = dst[i]
     for i in range(n):
         key = src[i]
         behind = outs[key & INDEX_MASK] + 1
         dst[starts[behind]] = key
         starts[behind] += 1
-    if most <= FEW:
-        for out in range(n_ports):
-            insertion_sort(dst, starts[out], starts[out + 1])
+    for out in range(n_ports):
+        insertion_sort(dst, starts[out], starts[out + 1])
 
 
 def has_room(wires: Wires, p: GlobalPort, n: int, frames: int) -> bool:
@@ -293,7 +283,8 @@ def switch_step(
         return GROW_SCRATCH
     if LOOKS:
         wake(net, wires, node, clock.clock[0].w1)
-    group_by_output(clock, scratch, worker, n, n_ports)
+    sort_roughly(clock, scratch, worker, n)
+    group_by_output(scratch, worker, n, n_ports)
     starts = scratch.starts[worker]
     enough = True
     for out in local_ports_of(net, node):

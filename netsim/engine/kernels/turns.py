@@ -21,17 +21,9 @@ CIRCLE = 1 << CIRCLE_BITS
 
 
 def place_at(inbox: InboxRecord, time: Ps) -> int:
-    """The place of a port at a time, which seldom is much later than when it was last asked."""
-    late = time - inbox.packet_time_ends
-    if late >= 0 or late < -inbox.packet_ps:
-        if 0 <= late < inbox.packet_ps:
-            inbox.packet_time += 1
-            inbox.packet_time_ends += inbox.packet_ps
-        else:
-            inbox.packet_time = time // inbox.packet_ps
-            inbox.packet_time_ends = Ps((inbox.packet_time + 1) * inbox.packet_ps)
-    number = inbox.packet_time
-    drawn = mix(inbox.turns_salt ^ ((number >> 2) & 0xFFFFFFFF)) >> (32 - CIRCLE_BITS)
-    ahead = (drawn - ((number & 3) << (CIRCLE_BITS - 2))) & (CIRCLE - 1)
+    """The place of a port at a time."""
+    number = time // inbox.packet_ps
+    stands = mix(inbox.turns_salt ^ ((number >> 2) & 0xFFFFFFFF)) >> (32 - CIRCLE_BITS)
+    ahead = (stands - ((number & 3) << (CIRCLE_BITS - 2))) & (CIRCLE - 1)
     place: int = 1 + min(ahead, CIRCLE - ahead)
     return place
