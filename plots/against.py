@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError, did_you_mean
 from netsim.plots import pool, style, sweeps
+from netsim.plots.words import axis_name, value_text
 from netsim.results.sweep import serving_figures
 from netsim.units import format_number, parse_bytes, parse_rate_bps, parse_time_ps
 
@@ -122,7 +123,7 @@ def draw(comparison: Comparison) -> Figure:
         style.logarithmic(axes, "y")
     else:
         axes.set_ylim(bottom=min(0, lowest))
-    axes.set_xlabel(_last_word(comparison.x))
+    axes.set_xlabel(axis_name(comparison.x))
     axes.set_ylabel(f"{_words(comparison.y)} ({unit})" if unit else _words(comparison.y))
     axes.set_title(comparison.title, fontsize="medium")
     words = ("dots", "bars") if named else ("lines", "bands")
@@ -255,7 +256,7 @@ def _scale_x(axes: Axes, places: dict[Any, float]) -> None:
     short = pool.short_names(str(value) for value in places)
     step = 1 + (len(places) - 1) // MAX_TICKS
     shown = sorted(places, key=places.__getitem__)[::step]
-    texts = [short[str(value)] for value in shown]
+    texts = [value_text(short[str(value)]) for value in shown]
     long = sum(map(len, texts)) + 2 * len(texts) > WIDTH
     axes.set_xticks(
         [places[value] for value in shown], texts, minor=False,

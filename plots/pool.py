@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from netsim.plots import style
+from netsim.plots.words import axis_name, value_text
 
 if TYPE_CHECKING:
     from netsim.results import Result
@@ -131,7 +132,7 @@ def _labels(groups: Sequence[Sequence[Result]], apart: Sequence[str], named: boo
     for name, makeup, group in zip(names, makeups, groups, strict=True):
         alike = [other for at, other in zip(names, makeups, strict=True) if at == name]
         keys = [key for key in makeup if any(other.get(key) != makeup[key] for other in alike)]
-        parts = [name, *(f"{key.rpartition('.')[2]} {makeup[key]}" for key in keys)]
+        parts = [name, *(f"{axis_name(key)} {value_text(makeup[key])}" for key in keys)]
         partial = not all(result.complete for result in group)
         told.append(", ".join(parts) + (" (partial)" if partial else ""))
     return told
@@ -153,7 +154,7 @@ def _names(results: Sequence[Result], apart: Sequence[str], named: bool) -> list
     for result in results:
         values = result.experiment["axes"]
         parts = [kinds[_kind(result)]] if named else []
-        parts += [f"{a.rpartition('.')[2]} {values[a]}" for a in varying if a in values]
+        parts += [f"{axis_name(a)} {value_text(values[a])}" for a in varying if a in values]
         names.append(", ".join(parts))
     return names
 

@@ -1,17 +1,21 @@
 """Slowdown by flow: completion time over the time that the same flow would take alone.
 
-Where flows differ in size, each is a point at its size, and the lines are the median and the 99th
-percentile of flows of about that size. Where they are all of one size, they stand in order of
-their slowdown. Flows of all seeds are taken together.
+Where flows differ in size, each is a point at its size, and the lines are the median and, thinner,
+the 99th percentile of flows of about that size. Where they are all of one size, the curve is the
+share of flows that are slower, on a logarithmic axis: its lower end is the tail. Flows of all seeds
+are taken together. Many curves are parted into panels, one for each transport.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
-from netsim.plots import pool, style
+from netsim.plots import pool, style, sweeps
+from netsim.units import format_bytes, format_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,8 +28,43 @@ BINS = 24
 FEW = 5
 """A bin with fewer flows than this says nothing about a percentile and is left out."""
 
+MOST_TOGETHER = 8
+"""More curves are parted into panels."""
 
-def draw(results: Sequence[Result]) -> Figure:
+MOST_COLUMNS = 3
+NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True)
+class Slowdowns:
+    """The finished flows of each curve: `sizes` in bytes and `values`, an array for each."""
+
+    title: str
+    curves: tuple[pool.Curve, ...]
+    sizes: tuple[np.ndarray, ...]
+    values: tuple[np.ndarray, ...]
+
+    @property
+    def by_size(self) -> bool:
+        """Whether flows differ in size."""
+        import numpy as np
+
+        return len(np.unique(np.concatenate(self.sizes))) > 1
+
+    @property
+    def table(self) -> sweeps.Table:
+        """A row for each curve and decade of sizes: median and tail, with 95 % intervals."""
+        rows = []
+        for curve, size, value in zip(self.curves, self.sizes, self.values, strict=True):
+            for low, high in _decades(size):
+                inside = value[(size >= low) & (size < high)]
+                if len(inside):
+                    rows.append((curve.label, _range(low, high, size), *_figures(inside)))
+        headers = ("", "flow size", "flows", "p50", "95 %", "p99", "95 %", "max")
+        return sweeps.Table(headers, rows)
+
+
+def compare(results: Sequence[Result]) -> Slowdowns:
     """The slowdown of every finished flow of each point.
 
     Raises InputError if no flow of any result is finished.
@@ -34,39 +73,86 @@ def draw(results: Sequence[Result]) -> Figure:
 
     curves = pool.curves(pool.without_ideal(results) or results)
     tables = [[result.flows.drop_nulls("slowdown") for result in curve.results] for curve in curves]
-    sizes = [np.concatenate([one["size_bytes"].to_numpy() for one in seeds]) for seeds in tables]
-    slowdowns = [np.concatenate([one["slowdown"].to_numpy() for one in seeds]) for seeds in tables]
-    if not any(len(one) for one in slowdowns):
+    found = [
+        (
+            curve,
+            np.concatenate([one["size_bytes"].to_numpy() for one in seeds]),
+            np.concatenate([one["slowdown"].to_numpy() for one in seeds]),
+        )
+        for curve, seeds in zip(curves, tables, strict=True)
+    ]
+    found = [one for one in found if len(one[1])]
+    if not found:
         raise InputError("no flow is finished, so there is no slowdown to draw")
-    by_size = len(np.unique(np.concatenate(sizes))) > 1
-    figure, (axes,) = style.new_figure()
-    for curve, size, slowdown in zip(curves, sizes, slowdowns, strict=True):
-        if not len(slowdown):
-            continue
-        if by_size:
-            _by_size(axes, size, slowdown, curve)
+    kept, sizes, values = zip(*found, strict=True)
+    return Slowdowns(pool.title(results), kept, sizes, values)
+
+
+def draw(found: Slowdowns) -> Figure:
+    """A figure of slowdowns."""
+    groups = _panels(found.curves)
+    columns = min(MOST_COLUMNS, len(groups))
+    figure, panels = style.new_figure(columns, -(-len(groups) // columns))
+    largest = max(float(value.max()) for value in found.values)
+    for axes, (name, places) in zip(panels, groups.items(), strict=False):
+        for place in places:
+            _draw_curve(axes, found, place)
+        if found.by_size:
+            axes.axhline(1, color=style.IDEAL, linestyle="--", linewidth=1, label=pool.IDEAL)
+            style.logarithmic(axes, "x")
+            _byte_ticks(axes)
+            _slowdown_scale(axes, "y", largest)
         else:
-            _by_rank(axes, np.sort(slowdown), curve)
-    axes.axhline(1, color=style.IDEAL, linestyle="--", linewidth=1, label=pool.IDEAL)
-    axes.set_ylabel("slowdown (completion time / ideal)")
-    axes.set_title(pool.title(results), fontsize="medium")
-    if by_size:
-        style.logarithmic(axes, "x")
-        axes.set_xlabel("flow size (bytes)")
+            axes.axvline(1, color=style.IDEAL, linestyle="--", linewidth=1, label=pool.IDEAL)
+            axes.set_yscale("log")
+            _slowdown_scale(axes, "x", largest)
+        axes.set_title(name, fontsize="medium")
+        if len(groups) > 1:
+            axes.legend(frameon=False, fontsize="x-small", loc="best")
+    for axes in panels[len(groups) :]:
+        axes.set_visible(False)
+    words = ("flow size", "slowdown (completion time / ideal)")
+    x, y = words if found.by_size else (words[1], "share of flows that are slower")
+    caption = pool.caption(found.curves, "the flows of all of them together")
+    if found.by_size:
+        caption = "; ".join(filter(None, ("lines: median, thin: 99 %", caption)))
+    if len(groups) == 1:
+        panels[0].set_xlabel(x)
+        panels[0].set_ylabel(y)
+        panels[0].set_title(found.title, fontsize="medium")
+        style.legend(figure, panels[0], "best", caption)
     else:
-        axes.set_xlabel("flows, fastest first")
-    if max(float(one.max()) for one in slowdowns if len(one)) > 50:
-        style.logarithmic(axes, "y")
-    else:
-        axes.set_ylim(bottom=0)
-    style.legend(figure, axes, "best", pool.caption(curves, "the flows of all of them together"))
+        figure.suptitle(found.title, fontsize="medium")
+        figure.supxlabel("\n".join(filter(None, (x, caption))), fontsize="small")
+        figure.supylabel(y, fontsize="small")
     return figure
 
 
-def _by_rank(axes: Axes, slowdowns: np.ndarray, curve: pool.Curve) -> None:
+def _panels(curves: Sequence[pool.Curve]) -> dict[str, list[int]]:
+    """Which curves are on which panel: one for all, or for each transport where they are many."""
+    kinds = [curve.transport for curve in curves]
+    if len(curves) <= MOST_TOGETHER or len(set(kinds)) == 1:
+        return {"": list(range(len(curves)))}
+    return {
+        kind: [k for k, one in enumerate(kinds) if one == kind] for kind in dict.fromkeys(kinds)
+    }
+
+
+def _draw_curve(axes: Axes, found: Slowdowns, place: int) -> None:
+    import numpy as np
+
+    if found.by_size:
+        _by_size(axes, found.sizes[place], found.values[place], found.curves[place])
+    else:
+        _slower(axes, np.sort(found.values[place]), found.curves[place])
+
+
+def _slower(axes: Axes, slowdowns: np.ndarray, curve: pool.Curve) -> None:
+    """The share of flows that are slower than each of them; the last one is left out."""
     chosen = style.thin(len(slowdowns))
-    place = (chosen + 1) / len(curve.results)
-    axes.plot(place, slowdowns[chosen], label=curve.label, **curve.look.options(len(chosen)))
+    share = 1 - chosen / len(slowdowns)
+    options = curve.look.options(len(chosen))
+    axes.step(slowdowns[chosen], share, where="post", label=curve.label, **options)
 
 
 def _by_size(axes: Axes, sizes: np.ndarray, slowdowns: np.ndarray, curve: pool.Curve) -> None:
@@ -85,5 +171,53 @@ def _by_size(axes: Axes, sizes: np.ndarray, slowdowns: np.ndarray, curve: pool.C
             medians.append(np.median(slowdowns[inside]))
             tails.append(np.percentile(slowdowns[inside], 99))
     options = curve.look.options()
-    axes.plot(middles, medians, label=f"{curve.label}, median", **options)
-    axes.plot(middles, tails, label=f"{curve.label}, 99 %", **options, linewidth=0.9, alpha=0.6)
+    axes.plot(middles, medians, label=curve.label, **options)
+    axes.plot(middles, tails, **options, linewidth=0.9, alpha=0.6)
+
+
+def _byte_ticks(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: format_bytes(max(1, round(n)), 3)))
+
+
+def _slowdown_scale(axes: Axes, which: str, largest: float) -> None:
+    """Logarithmic where slowdowns are far apart; else from 0, or from 1 of a share's."""
+    if largest > 50:
+        style.logarithmic(axes, which)
+    elif which == "y":
+        axes.set_ylim(bottom=0)
+
+
+def _decades(size: np.ndarray) -> list[tuple[int, int]]:
+    """The powers of ten that some sizes lie between."""
+    first, last = (int(math.log10(max(1, int(end)))) for end in (size.min(), size.max()))
+    return [(10**k, 10 ** (k + 1)) for k in range(first, last + 1)]
+
+
+def _range(low: int, high: int, size: np.ndarray) -> str:
+    if size.min() == size.max():
+        return format_bytes(int(size.min()), 4)
+    return f"{format_bytes(low)} to {format_bytes(high)}"
+
+
+def _figures(values: np.ndarray) -> tuple[str, ...]:
+    """Count, median and 99th percentile with intervals of their ranks, and the largest."""
+    import numpy as np
+
+    ordered = np.sort(values)
+    cells = [f"{len(ordered):,}"]
+    for share in (0.5, 0.99):
+        cells.append(format_number(float(np.percentile(ordered, 100 * share)), 4))
+        cells.append(_interval(ordered, share))
+    return (*cells, format_number(float(ordered[-1]), 4))
+
+
+def _interval(ordered: np.ndarray, share: float) -> str:
+    """The 95 % interval of a quantile, by the binomial spread of its rank; none of few flows."""
+    n = len(ordered)
+    spread = NORMAL_95 * math.sqrt(n * share * (1 - share))
+    low, high = math.floor(n * share - spread), math.ceil(n * share + spread)
+    if low < 0 or high >= n:
+        return "-"
+    return f"{format_number(float(ordered[low]), 4)}..{format_number(float(ordered[high]), 4)}"

@@ -10,7 +10,7 @@ receiver's while a flow is under way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.plots import pool, style
@@ -49,7 +49,11 @@ MOST_PARTS = 300
 together."""
 
 THIN = 1000
-"""Bars that take less than one of so many parts of the time have no edges, or these hid them."""
+"""Bars that take less than one of so many parts of the time have no edges, or these hid them, and
+are drawn as wide as such a part, or nothing was seen of them."""
+
+FEW_HOSTS = 6
+"""So many hosts without rows are named; more of them are counted."""
 
 WIDE_IN, MARGIN_IN, ROW_IN = 9.0, 1.6, 0.22
 """Inches: of a figure's width, of what is beside its panel, of a row's height."""
@@ -83,17 +87,32 @@ def draw(results: Sequence[Result], view: View | None = None) -> Figure:
         its = found.bars.filter(pl.col("category") == category)
         _fill(axes, its, category, look, scale, (to_ps - from_ps) / THIN)
     _write(axes, found, looks, scale)
-    if view.path is not None:
-        _mark(axes, view.path, found, scale)
+    path_is_seen = view.path is not None and _mark(axes, view.path, found, scale)
     axes.set_yticks(range(len(found.rows)), found.rows["title"].to_list(), fontsize="small")
     axes.set_ylim(len(found.rows) - 0.4, -0.6)
     axes.set_xlim(from_ps / scale, to_ps / scale)
     axes.set_xlabel(f"time ({unit})")
     _part_ranks(axes, found.rows)
     figure.suptitle(pool.title(results), fontsize="medium")
-    caption = f"{found.left_out:,} more rows are not shown" if found.left_out else ""
-    style.legend(figure, axes, style.OUTSIDE, caption)
+    notes = list(_notes(results[0], found))
+    if view.path is not None and not path_is_seen:
+        notes.append("the critical path is in other rows or at other times")
+    style.legend(figure, axes, style.OUTSIDE, "; ".join(notes))
     return figure
+
+
+def _notes(result: Result, found: Timeline) -> Iterator[str]:
+    """What a reader would not see: rows and hosts that are missing, times that are scaled."""
+    if found.left_out:
+        yield f"{found.left_out:,} more rows are not shown"
+    if found.without_rows:
+        hosts = found.without_rows
+        named = ", ".join(f"h{host}" for host in hosts[:FEW_HOSTS])
+        more = f" and {len(hosts) - FEW_HOSTS:,} more" if len(hosts) > FEW_HOSTS else ""
+        yield f"without tasks, so without rows: {named}{more}"
+    scale = pool.resolved(result, "traffic.message_scale")
+    if scale not in (None, 1):
+        yield f"messages, compute and software are scaled by {scale:g}, delays of links are not"
 
 
 def _looks(bars: pl.DataFrame) -> dict[str, Look]:
@@ -122,6 +141,8 @@ def _fill(
     from matplotlib.collections import PolyCollection
 
     x0, x1 = (its[name].to_numpy() / scale for name in ("begin_ps", "end_ps"))
+    is_thin = (x1 - x0) * scale < thin_ps
+    x1 = np.where(is_thin, x0 + thin_ps / scale, x1)
     top, height = np.array(PLACES)[its["place"].to_numpy()].T
     y0 = its["row"].to_numpy() + top
     y1 = y0 + height
@@ -130,7 +151,7 @@ def _fill(
         corners,  # type: ignore[arg-type]  # an array is also taken, and faster than a list
         facecolor=look.colour,
         edgecolor="white",
-        linewidth=np.where((x1 - x0) * scale < thin_ps, 0.0, 0.3),
+        linewidth=np.where(is_thin, 0.0, 0.3),
         hatch=look.hatch or None,
         label=category,
         zorder=2,
@@ -156,17 +177,21 @@ def _write(axes: Axes, found: Timeline, looks: dict[str, Look], scale: float) ->
         axes.text(middle, row["row"], row["text"], color=colour, clip_on=True, **look)
 
 
-def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> None:
-    """The critical path: a black line, white around it."""
+def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> bool:
+    """The critical path: a black line, white around it. Returns whether any of it is seen."""
+    import numpy as np
     import polars as pl
     from matplotlib.patheffects import Normal, Stroke
 
     seen = (pl.col("from_ps") < found.to_ps) & (pl.col("until_ps") >= found.from_ps)
     short_ps = (found.to_ps - found.from_ps) / MOST_PARTS
     x, y = path_line(path.pieces.filter(seen), found.rows, short_ps)
+    if not np.isfinite(y).any():
+        return False
     around = [Stroke(linewidth=3.2, foreground="white"), Normal()]
     look: dict[str, Any] = {"color": "black", "linewidth": 1.4, "path_effects": around}
     axes.plot(x / scale, y, label="critical path", zorder=4, **look)
+    return True
 
 
 def _part_ranks(axes: Axes, rows: pl.DataFrame) -> None:

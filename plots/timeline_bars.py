@@ -42,6 +42,8 @@ class Timeline:
             `message` (of a message, else null).
         from_ps, to_ps: the time that is seen.
         left_out: how many rows there are beyond these.
+        without_rows: hosts that were asked for, or that flows come from or go to, and that have
+            nothing to show.
     """
 
     rows: pl.DataFrame
@@ -49,6 +51,7 @@ class Timeline:
     from_ps: int
     to_ps: int
     left_out: int = 0
+    without_rows: tuple[int, ...] = ()
 
     def merged(self, resolution: int) -> Timeline:
         """The same with bars of one row and category in one if they are so short, and so close
@@ -84,6 +87,8 @@ def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = N
     rows = bars.select(keys).unique().sort(keys, nulls_last=True).collect()
     if not len(rows):
         raise InputError("no task is done", file=file)
+    wanted = set(view.hosts if view.hosts is not None else _ends_of_flows(result))
+    without_rows = tuple(sorted(wanted - set(rows["host"].to_list())))
     if view.hosts is not None:
         rows = rows.filter(pl.col("host").is_in(list(view.hosts)))
         if not len(rows):
@@ -97,7 +102,12 @@ def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = N
     shown = bars.filter(seen).collect().join(rows.select(*keys, "row"), on=keys, nulls_equal=True)
     if not len(shown):
         raise InputError("nothing was done in that time", file=file)
-    return Timeline(rows, shown.sort("row", "begin_ps"), from_ps, to_ps, left_out)
+    return Timeline(rows, shown.sort("row", "begin_ps"), from_ps, to_ps, left_out, without_rows)
+
+
+def _ends_of_flows(result: Result) -> set[int]:
+    """The hosts that flows come from or go to."""
+    return set(result.flows["src"].to_list()) | set(result.flows["dst"].to_list())
 
 
 def _end(result: Result) -> int:

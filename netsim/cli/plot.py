@@ -24,7 +24,6 @@ DEFAULT = "fct"
 
 KINDS = {
     "fct": "fct_cdf",
-    "slowdown": "slowdown",
     "links": "links",
     "timeline": "timeline",
     "series": "series",
@@ -48,7 +47,12 @@ TOPOLOGY = "topology"
 Y = "fct_p99"
 """What --x alone shows."""
 
-COMPARISONS = {"load": "fct_vs_load", "transports": "transports", "goodput": "goodput"}
+COMPARISONS = {
+    "slowdown": "slowdown",
+    "load": "fct_vs_load",
+    "transports": "transports",
+    "goodput": "goodput",
+}
 """Kind -> module of netsim.plots that compares the points of sweeps: a figure and a table."""
 
 FAIR_SHARES = ("load", "transports")

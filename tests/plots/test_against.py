@@ -33,7 +33,7 @@ class TestAgainst:
         assert y[0] == pytest.approx(np.mean(p99) / 1e6)
         axes = figure.axes[0]
         assert axes.get_xscale() == "log"
-        assert axes.get_xlabel() == "fan_in"
+        assert axes.get_xlabel() == "senders"
         assert axes.get_ylabel() == "flow completion time, p99 (us)"
         assert [text.get_text() for text in axes.get_xticklabels()] == ["4", "16", "64"]
         assert "2 seeds" in figure.get_supxlabel()
@@ -45,7 +45,7 @@ class TestAgainst:
             for seed in (1, 2)
         ]
         comparison = against.compare(points, "seed", "fct_p99")
-        assert list(comparison.lines) == [f"fan_in {n}" for n in (4, 16, 64, 128, 256)]
+        assert list(comparison.lines) == [f"senders {n}" for n in (4, 16, 64, 128, 256)]
         figure = against.draw(comparison)
         assert figure.axes[0].get_title().endswith(": ndp")
         assert figure.axes[0].get_legend() is None

@@ -40,11 +40,21 @@ class TestSeeds:
 
     def test_of_slowdowns_stand_together_by_rank(self, make):
         results = [varied(make, "traffic.load", 1, seed=seed, n_flows=10) for seed in (1, 2)]
-        figure = slowdown.draw(results)
+        figure = slowdown.draw(slowdown.compare(results))
         x, y = curve(figure, "ndp")
         assert len(x) == 20
-        assert x[-1] == 10
-        assert (np.diff(y) >= 0).all()
+        assert (np.diff(x) >= 0).all()
+        assert (np.diff(y) < 0).all()
+
+    def test_many_curves_of_slowdowns_have_a_panel_for_each_transport(self, make):
+        results = [
+            varied(make, "traffic.load", load, seed=1, n_flows=10, transport=transport)
+            for transport in ("ndp", "roce")
+            for load in (0.1, 0.2, 0.3, 0.4, 0.5)
+        ]
+        panels = slowdown.draw(slowdown.compare(results)).axes
+        assert [panel.get_title() for panel in panels] == ["ndp", "roce"]
+        assert all(len(panel.get_legend().texts) == 6 for panel in panels)
 
     def test_one_seed_needs_no_caption(self, make):
         assert fct_cdf.draw([make()]).get_supxlabel() == ""
@@ -58,8 +68,7 @@ class TestIdeal:
     def test_stands_once_in_the_legend(self, make):
         results = [make("i", {"transport": "ideal"}, transport="ideal")]
         results.append(make("n", {"transport": "ndp"}))
-        for module in (fct_cdf, slowdown):
-            figure = module.draw(results)
+        for figure in (fct_cdf.draw(results), slowdown.draw(slowdown.compare(results))):
             shown = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
             assert shown == ["ndp", "ideal"]
         curve(fct_cdf.draw(results[:1]), "ideal")

@@ -36,10 +36,10 @@ def test_fct_cdf_of_unfinished_flows_does_not_reach_one(make):
     assert curve(figure, "ndp (partial)")[1][-1] == pytest.approx(0.6)
 
 
-@pytest.mark.parametrize("module", [fct_cdf, slowdown])
-def test_nothing_to_draw_is_said(make, module):
+@pytest.mark.parametrize("draw", [fct_cdf.draw, slowdown.compare])
+def test_nothing_to_draw_is_said(make, draw):
     with pytest.raises(InputError, match="no flow is finished"):
-        module.draw([make(n_flows=3, unfinished=3)])
+        draw([make(n_flows=3, unfinished=3)])
 
 
 def test_a_sweep_is_labelled_by_what_differs(make):
@@ -53,18 +53,26 @@ def test_a_sweep_is_labelled_by_what_differs(make):
 
 def test_slowdown_of_flows_of_one_size_by_rank(make):
     result = make(n_flows=10)
-    x, y = curve(slowdown.draw([result]), "ndp")
-    assert x.tolist() == list(range(1, 11))
-    np.testing.assert_array_equal(y, np.sort(result.flows["slowdown"].to_numpy()))
+    compared = slowdown.compare([result])
+    x, y = curve(slowdown.draw(compared), "ndp")
+    np.testing.assert_array_equal(x, np.sort(result.flows["slowdown"].to_numpy()))
+    np.testing.assert_allclose(y, np.linspace(1, 0.1, 10))
+    ((_, size, flows, *_, largest),) = compared.table.rows
+    assert (flows, largest) == ("10", f"{x[-1]:.4g}")
+    assert size.endswith("B")
 
 
 def test_slowdown_of_flows_of_many_sizes_by_size(make):
     sizes = np.random.default_rng(1).integers(100, 10**6, 1000)
-    figure = slowdown.draw([make(n_flows=1000, sizes=sizes)])
-    assert figure.axes[0].get_xlabel() == "flow size (bytes)"
-    _, medians = curve(figure, "ndp, median")
-    _, tails = curve(figure, "ndp, 99 %")
+    compared = slowdown.compare([make(n_flows=1000, sizes=sizes)])
+    (axes,) = slowdown.draw(compared).axes
+    _, medians, tails = (line.get_ydata() for line in axes.lines[:3])
     assert (medians < tails).all()
+    assert list(axes.get_legend_handles_labels()[1]) == ["ndp", "ideal"]
+    decades = compared.table.rows
+    assert sum(int(row[2]) for row in decades) == 1000
+    low, high = (float(end) for end in decades[-1][4].split(".."))
+    assert low <= float(decades[-1][3]) <= high
 
 
 def test_links_add_up_classes_and_part_stages(make):
