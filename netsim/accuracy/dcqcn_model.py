@@ -47,7 +47,7 @@ class DcqcnModel:
         return float(_mean_queue(n, bottleneck, red, steps, clocks, span, seed))
 
 
-@njit(cache=False)
+@njit(cache=False)  # type: ignore[untyped-decorator]
 def _mean_queue(
     n: int,
     bottleneck: NDArray[np.float64],

@@ -28,7 +28,8 @@ def cubic() -> Iterator[Row]:
     params = {"fast_convergence": False}
     bed = Bed("cubic", network, params, {"queue_bytes": f"{buffer}B"}, JUMBO)
     engine = bed.engine([(0, 1, 10**11, 0)])
-    losses, before = [], 0
+    losses: list[int] = []
+    before = 0
     for at in range(0, 60 * S, 20 * MS):
         run_until(engine, at)
         drops = int(engine.link_counters().drops.sum())
