@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 LONGEST = 5
 """Single segments that are shown without --limit."""
 
+PORTS = 6
+"""Ports at which packets waited that are named."""
+
 SAID = {
     "queue": "waiting in queues of switches",
     "transmission": "transmission",
@@ -63,12 +66,18 @@ def time_table(trace: FlowTrace) -> Wide:
 
 
 def remarks(trace: FlowTrace) -> Iterator[str]:
-    """For how long the sender was blocked, and how much time lost packets cost."""
+    """At which ports packets waited, what blocked the sender, how long losses took."""
     import polars as pl
 
     from netsim.units import format_time
 
     length = (pl.col("until_ps") - pl.col("from_ps")).sum().alias("time_ps")
+    waits = trace.segments.filter(pl.col("what") == "queue").group_by("node_name", "to_name")
+    longest = waits.agg(length).sort("time_ps", "node_name", descending=[True, False])
+    at = [f"{format_time(time, 4)} at {node} -> {to}" for node, to, time in longest.rows()]
+    if at:
+        more = f", and {len(at) - PORTS:,} more" if len(at) > PORTS else ""
+        yield f"in queues, by port: {', '.join(at[:PORTS])}{more}"
     blocked = trace.segments.drop_nulls("blocked").group_by("blocked", maintain_order=True)
     of = [f"{what} {format_time(time, 4)}" for what, time in blocked.agg(length).rows()]
     if of:
@@ -108,4 +117,6 @@ def _where(row: Mapping[str, Any]) -> str:
 
 
 def _packet(row: Mapping[str, Any]) -> str:
-    return f"{row['kind']} {row['seq']}" if row["kind"] else ""
+    if row["kind"] is None or row["what"] == "sending":  # several
+        return ""
+    return f"{row['kind']} {row['seq']}"

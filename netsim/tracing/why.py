@@ -9,6 +9,7 @@ it begins, so they add up to the completion time.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -126,6 +127,14 @@ class Walk:
             here = np.flatnonzero(found.node == host)
             self.at[host] = here[np.argsort(found.recorded[here])].tolist()
             self.place.update({i: k for k, i in enumerate(self.at[host])})
+        self.sent: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for i in self.at[self.src]:
+            if self.what[i] == SENT:
+                self.sent[self.kind[i], self.seq[i]].append(i)
+        self.pauses = self._places(self.src, PAUSED, RESUMED)
+        self.receipts = self._places(self.dst, RECEIVED)
+        pulls = self._places(self.dst, CREATED)
+        self.pulls = [k for k in pulls if self.kind[self.at[self.dst][k]] == PULL]
 
     def run(self, done_ps: int) -> None:
         """Walk from the completion of the flow back to its start."""
@@ -139,7 +148,11 @@ class Walk:
             step = self._before(step)
         self._spend("other", self.start_ps)
         for stretches in (self.segments, self.blocked, self.again):
-            stretches.reverse()  # type: ignore[attr-defined]
+            stretches.reverse()
+
+    def _places(self, host: int, *what: int) -> list[int]:
+        """Where the entries of some kinds stand among those of a host."""
+        return [k for k, i in enumerate(self.at[host]) if self.what[i] in what]
 
     def kind_name(self, i: int) -> str | None:
         """The kind of the packet of an entry; None if it is about none."""
@@ -214,16 +227,16 @@ class Walk:
     def _by_host(self, i: int) -> int | None:
         """To the event that a host answered later than at once, when its turn had come."""
         node = self.node[i]
-        before = self.at[node][: self.place[i]]
+        here, place = self.at[node], self.place[i]
         cause: int | None = None
-        if self.kind[i] == PULL:  # each receipt of data is answered by one
-            pulls = sum(1 for j in before if self.what[j] == CREATED and self.kind[j] == PULL)
-            receipts = [j for j in before if self.what[j] == RECEIVED]
-            cause = receipts[min(pulls, len(receipts) - 1)] if receipts else None
+        if self.kind[i] == PULL and node == self.dst:  # each receipt of data is answered by one
+            receipts = self.receipts[: bisect_left(self.receipts, place)]
+            turn = bisect_left(self.pulls, place)
+            cause = here[receipts[min(turn, len(receipts) - 1)]] if receipts else None
         else:
-            for j in reversed(before):
-                copies = self.what[j] in (TX, RX) and self.value[j] >= SENDERS_TIMERS
-                if self.what[j] in (RECEIVED, SENT) or copies:
+            for j in (here[k] for k in range(place - 1, -1, -1)):
+                fired = self.what[j] in (TX, RX) and self.value[j] >= SENDERS_TIMERS
+                if self.what[j] in (RECEIVED, SENT) or fired:
                     cause = j
                     break
         from_ps = self.start_ps if cause is None else self.time[cause]
@@ -334,13 +347,14 @@ class Walk:
 
     def _at_nic(self, place: int, from_ps: int) -> None:
         """The flow was on the NIC's list from a time on; its class may have been paused."""
-        here, port, pauses = self.at[self.src], self.port[self.at[self.src][place]], []
-        for i in here[:place][::-1]:
-            if self.what[i] in (PAUSED, RESUMED) and self.port[i] == port:
-                pauses.append(i)
-                if self.time[i] <= from_ps:
+        here = self.at[self.src]
+        port, far = self.port[here[place]], self.far[here[place]]
+        pauses = []
+        for k in reversed(self.pauses[: bisect_left(self.pauses, place)]):
+            if self.port[here[k]] == port:
+                pauses.append(here[k])
+                if self.time[here[k]] <= from_ps:
                     break
-        far = self.far[here[place]]
         for i in pauses:
             at = max(self.time[i], from_ps)
             self._spend("paused" if self.what[i] == PAUSED else "nic", at, self.src, far)
@@ -348,11 +362,8 @@ class Walk:
 
     def _sent_again(self, i: int) -> None:
         """Note from when to when a packet was lost."""
-        lost = next(
-            j
-            for j in reversed(self.at[self.src][: self.place[i]])
-            if self.what[j] == SENT and (self.kind[j], self.seq[j]) == (self.kind[i], self.seq[i])
-        )
+        sent = self.sent[self.kind[i], self.seq[i]]
+        lost = sent[sent.index(i) - 1]
         stretch = Stretch(self.time[lost], self.time[i], lost)
         if self.again and stretch.until_ps >= self.again[-1].from_ps:
             later = self.again.pop()
@@ -373,20 +384,10 @@ class Walk:
         from_ps = max(from_ps, self.start_ps)
         if from_ps >= self.now:
             return
-        segment = Segment(what, from_ps, self.now, node, to, packet, timer)
-        self.now = from_ps
-        after = self.segments[-1] if self.segments else None
-        if (
-            after
-            and what in MERGED
-            and (what, node, to, timer)
-            == (
-                after.what,
-                after.node,
-                after.to,
-                after.timer,
-            )
-        ):
-            self.segments[-1] = after._replace(from_ps=from_ps)
-            return
-        self.segments.append(segment)
+        until_ps, self.now = self.now, from_ps
+        if what in MERGED and self.segments:
+            after = self.segments[-1]
+            if (after.what, after.node, after.to, after.timer) == (what, node, to, timer):
+                self.segments[-1] = after._replace(from_ps=from_ps)
+                return
+        self.segments.append(Segment(what, from_ps, until_ps, node, to, packet, timer))
