@@ -153,7 +153,7 @@ def command(
         from netsim.plots.trace import draw
 
         path = Path(plot) if plot else result / f"trace_{number}.png"
-        click.echo(save(draw(trace, chosen, _state(trace, fields)), path))
+        click.echo(save(draw(trace, chosen, _state(trace, fields)), path), err=as_json)
     if as_json:
         print_json(flow_json(trace, chosen, limit))
     elif not quiet:
