@@ -1,23 +1,26 @@
 """Any figure of a sweep against any of its axes: `netsim plot RESULT --x fan_in --y drops`.
 
 One line for each transport and each value of the other axes, the mean over the seeds with their
-range as a band. Values with units and numbers stand at their place, logarithmically where they
-span more than a decade. Others (names, true and false) stand side by side, with dots for the means
-and bars for the range.
+range as a band; many lines are parted into panels. Values with units and numbers stand at their
+place, logarithmically where they span more than a decade. Others (names, true and false) stand side
+by side, with dots for the means and bars for the range. What the experiment gives in [reference]
+for this figure is a dashed line.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError, did_you_mean
+from netsim.experiment.reference import Reference, is_time, resolve_reference
 from netsim.plots import pool, style, sweeps
-from netsim.plots.words import axis_name, value_text
+from netsim.plots.places import are_names, by_place, places_of, scale_x
+from netsim.plots.words import axis_name
 from netsim.results.sweep import serving_figures
-from netsim.units import format_number, parse_bytes, parse_rate_bps, parse_time_ps
+from netsim.units import format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,23 +28,17 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
 
-DECADE = 10
 DECADES = 50
-"""Values on x, and on y, that span so much have a logarithmic axis."""
-
-MAX_TICKS = 12
-"""So many values on x are written below it, at most ..."""
-
-WIDTH = 55
-"""... and aslant if they have more letters than this."""
+"""Values on y that span so much have a logarithmic axis."""
 
 MAX_INSIDE = 4
 """So many lines are named inside the axes, where they leave room for their names."""
 
+MAX_COLUMNS = 3
+"""So many panels stand side by side."""
+
 BESIDE = 0.08
 """How far apart the dots of curves stand above one name."""
-
-UNITS: tuple[Callable[[object], int], ...] = (parse_time_ps, parse_bytes, parse_rate_bps)
 
 Lines = dict[str, dict[Any, sweeps.Spread]]
 """Curve -> value on x, as the experiment has it -> figures of the seeds."""
@@ -49,13 +46,17 @@ Lines = dict[str, dict[Any, sweeps.Spread]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """`lines` by label, with the look of each; `ideal` (of completion times only) by label too."""
+    """`lines` by label, with the look of each; `ideal` (of completion times only) by label too.
+
+    `panels` are, by title, the labels of the lines on each, with their label and look there.
+    """
 
     x: str
     y: str
     lines: Lines
-    looks: dict[str, style.Look]
+    panels: dict[str, dict[str, tuple[str, style.Look]]]
     ideal: dict[str, dict[Any, float]]
+    reference: Reference | None
     title: str
     table: sweeps.Table
 
@@ -80,6 +81,9 @@ def compare(results: Sequence[Result], x: str, y: str) -> Comparison:
     if not curves:
         raise InputError(f"no point has a value of {name}", key="--y")
     lines = {curve.label: line for curve, line in curves}
+    names = {id(curve.results): curve.label for curve, _ in curves}
+    panels = pool.panels([curve for curve, _ in curves], apart)
+    reference = _reference(results, axis, name)
     ideal = {}
     if _quantity_of(name) == "fct":
         of_ideal = name.replace("fct_", "ideal_")
@@ -90,46 +94,97 @@ def compare(results: Sequence[Result], x: str, y: str) -> Comparison:
         x=axis,
         y=name,
         lines=lines,
-        looks={curve.label: curve.look for curve, _ in curves},
+        panels={
+            title: {names[id(one.results)]: (one.label, one.look) for one in found}
+            for title, found in panels.items()
+        },
         ideal=ideal,
+        reference=reference,
         title=pool.title(results),
-        table=_table(lines, axis, name, ideal),
+        table=_table(lines, axis, name, ideal, reference),
     )
+
+
+def _reference(results: Sequence[Result], axis: str, name: str) -> Reference | None:
+    """What the experiment gives for a figure, if it does. Raises InputError if that is damaged."""
+    for result in results:
+        table = result.experiment["resolved"].get("reference")
+        if not table:
+            continue
+        try:
+            found = resolve_reference(table)
+        except InputError as error:
+            raise error.at(file=str(result.path)) from None
+        if found.axis == axis and name.removesuffix("_ps") == found.column.removesuffix("_ps"):
+            return found
+    return None
 
 
 def draw(comparison: Comparison) -> Figure:
     """A line for each curve, and the ideal where the column is a completion time."""
-    figure, (axes,) = style.new_figure()
-    values = list(dict.fromkeys(value for line in comparison.lines.values() for value in line))
-    places = _places(values)
     points = [point for line in comparison.lines.values() for point in line.values()]
-    largest = [point.high for point in points]
-    unit, scale = _unit(comparison.y, largest)
-    named = _are_names(values)
-    for index, (label, line) in enumerate(comparison.lines.items()):
+    columns = min(MAX_COLUMNS, len(comparison.panels))
+    figure, panels = style.new_figure(columns, -(-len(comparison.panels) // columns))
+    for axes, title in zip(panels, comparison.panels, strict=False):
+        _draw_panel(axes, comparison, title)
+    for axes in panels[len(comparison.panels) :]:
+        axes.set_visible(False)
+    named = are_names([value for line in comparison.lines.values() for value in line])
+    caption = sweeps.caption(points, *(("dots", "bars") if named else ("lines", "bands")))
+    if len(comparison.panels) == 1:
+        axes = panels[0]
+        axes.set_title(comparison.title, fontsize="medium")
+        where = "best" if len(comparison.lines) <= MAX_INSIDE else style.OUTSIDE
+        style.legend(figure, axes, where, caption)
+        return figure
+    figure.suptitle(comparison.title, fontsize="medium")
+    told = [axes.get_legend_handles_labels()[1] for axes in panels[: len(comparison.panels)]]
+    if all(one == told[0] for one in told):
+        style.legend(figure, panels[0], style.OUTSIDE, caption)
+        return figure
+    for axes in panels[: len(comparison.panels)]:
+        axes.legend(frameon=False, fontsize="x-small", loc="best")
+    if caption:
+        figure.supxlabel(caption, fontsize="small", color=style.CAPTION)
+    return figure
+
+
+def _draw_panel(axes: Axes, comparison: Comparison, title: str) -> None:
+    chosen = comparison.panels[title]
+    lines = {label: comparison.lines[label] for label in chosen}
+    places = places_of(
+        list(dict.fromkeys(value for line in comparison.lines.values() for value in line))
+    )
+    points = [point for line in lines.values() for point in line.values()]
+    reference = comparison.reference
+    unit, scale = _unit(comparison.y, [point.high for point in points])
+    named = are_names(list(places))
+    for index, (label, line) in enumerate(lines.items()):
         order = sorted(line, key=places.__getitem__)
         scaled = [sweeps.scaled(line[value], scale) for value in order]
-        beside = BESIDE * (index - (len(comparison.lines) - 1) / 2) if named else 0.0
+        beside = BESIDE * (index - (len(lines) - 1) / 2) if named else 0.0
         x = [places[value] + beside for value in order]
-        (sweeps.dots if named else sweeps.line)(axes, x, scaled, comparison.looks[label], label)
-    for index, ideal in enumerate(_distinct(comparison.ideal)):
+        shown, look = chosen[label]
+        (sweeps.dots if named else sweeps.line)(axes, x, scaled, look, shown)
+    ideals = {label: ideal for label, ideal in comparison.ideal.items() if label in lines}
+    for index, ideal in enumerate(_distinct(ideals)):
         order = sorted(ideal, key=places.__getitem__)
         x, y = [places[value] for value in order], [ideal[value] / scale for value in order]
         label = pool.IDEAL if index == 0 else ""
         axes.plot(x, y, color=style.IDEAL, linestyle="--", label=label)
-    _scale_x(axes, places)
-    lowest = min(point.low for point in points)
-    if lowest > 0 and max(largest) > DECADES * lowest:
+    if reference is not None:
+        known = by_place(reference.values, places)
+        x = sorted(known)
+        axes.plot(x, [known[at] / scale for at in x], "k--", label=reference.label, zorder=3)
+    scale_x(axes, places)
+    lowest, largest = min(point.low for point in points), max(point.high for point in points)
+    if lowest > 0 and largest > DECADES * lowest:
         style.logarithmic(axes, "y")
     else:
         axes.set_ylim(bottom=min(0, lowest))
     axes.set_xlabel(axis_name(comparison.x))
     axes.set_ylabel(f"{_words(comparison.y)} ({unit})" if unit else _words(comparison.y))
-    axes.set_title(comparison.title, fontsize="medium")
-    words = ("dots", "bars") if named else ("lines", "bands")
-    where = "best" if len(comparison.lines) <= MAX_INSIDE else style.OUTSIDE
-    style.legend(figure, axes, where, sweeps.caption(points, *words))
-    return figure
+    axes.set_title(title, fontsize="medium")
 
 
 def _distinct(ideals: dict[str, dict[Any, float]]) -> list[dict[Any, float]]:
@@ -219,55 +274,9 @@ def _hashable(value: Any) -> Any:
     return str(value) if isinstance(value, list | dict) else value
 
 
-def _quantity(value: Any) -> float | None:
-    """A value as a number, if it is one or has a unit."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        return float(value)
-    for parse in UNITS:
-        try:
-            return float(parse(value))
-        except InputError:
-            continue
-    return None
-
-
-def _are_names(values: Sequence[Any]) -> bool:
-    """Are there values that are no numbers and have no unit?"""
-    return any(_quantity(value) is None for value in values)
-
-
-def _places(values: Sequence[Any]) -> dict[Any, float]:
-    """Where each value stands on x: at its number, or one after another if there are names."""
-    if _are_names(values):
-        return {value: float(index) for index, value in enumerate(values)}
-    return {value: _quantity(value) or 0.0 for value in values}
-
-
-def _scale_x(axes: Axes, places: dict[Any, float]) -> None:
-    numbers = sorted(places.values())
-    named = _are_names(list(places))
-    if not named and numbers[0] > 0 and numbers[-1] >= DECADE * numbers[0]:
-        style.logarithmic(axes, "x")
-    plain = all(isinstance(value, int | float) for value in places)
-    if len(places) > MAX_TICKS and plain:
-        return
-    short = pool.short_names(str(value) for value in places)
-    step = 1 + (len(places) - 1) // MAX_TICKS
-    shown = sorted(places, key=places.__getitem__)[::step]
-    texts = [value_text(short[str(value)]) for value in shown]
-    long = sum(map(len, texts)) + 2 * len(texts) > WIDTH
-    axes.set_xticks(
-        [places[value] for value in shown], texts, minor=False,
-        rotation=30 if long else 0, ha="right" if long else "center",
-    )  # fmt: skip
-    axes.minorticks_off()
-
-
 def _unit(name: str, values: Sequence[float]) -> tuple[str, float]:
     """The unit of a column, and what its values are divided by."""
-    if name.endswith("_ps") or _quantity_of(name) in ("fct", "ideal"):
+    if is_time(name):
         return style.time_unit(values)
     if name.endswith("_s") and not name.endswith("_per_s"):
         return "s", 1.0
@@ -297,12 +306,22 @@ def _words(name: str) -> str:
     return name.removesuffix("_ps").removesuffix("_s").replace("_", " ")
 
 
-def _table(lines: Lines, axis: str, name: str, ideal: dict[str, dict[Any, float]]) -> sweeps.Table:
+def _table(
+    lines: Lines,
+    axis: str,
+    name: str,
+    ideal: dict[str, dict[Any, float]],
+    reference: Reference | None,
+) -> sweeps.Table:
     points = [point for line in lines.values() for point in line.values()]
     unit, scale = _unit(name, [point.high for point in points])
     header = f"{name}\n{unit}" if unit else name
     headers = ["", _last_word(axis), "seeds", header, "± 95 %", "seeds'\nrange"]
     headers += ["over ideal\n%"] if ideal else []
+    places = places_of(list(dict.fromkeys(value for line in lines.values() for value in line)))
+    known = {} if reference is None else by_place(reference.values, places)
+    if reference is not None:
+        headers += [f"{reference.label}\n{unit}", f"over {reference.label}\n%"]
     short = pool.short_names(str(value) for line in lines.values() for value in line)
     rows = []
     for label, line in lines.items():
@@ -311,5 +330,10 @@ def _table(lines: Lines, axis: str, name: str, ideal: dict[str, dict[Any, float]
             row += [format_number(point.mean / scale), sweeps.plus_minus(point, scale)]
             row.append(sweeps.span(point, scale))
             row += [sweeps.difference(point.mean, ideal[label].get(value))] if ideal else []
+            if reference is not None:
+                stated = known.get(places[value])
+                row.append("-" if stated is None else format_number(stated / scale))
+                row.append(sweeps.difference(point.mean, stated))
             rows.append(tuple(row))
-    return sweeps.Table(tuple(headers), rows)
+    notes = (f"{reference.label}: {reference.source}",) if reference and reference.source else ()
+    return sweeps.Table(tuple(headers), rows, notes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,10 @@ IDEAL = "ideal"
 TRANSPORT = "transport"
 """The axis of transports."""
 
-NOT_SIMULATED = ("name", "description", "seed")
+NOT_SIMULATED = ("name", "description", "seed", "reference")
+
+MOST_TOGETHER = 8
+"""More curves than this are parted into panels."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,45 @@ def curves(
         for label, kind, group, look in zip(
             _labels(pooled, apart, named), kinds, pooled, looks, strict=True
         )
+    ]
+
+
+def panels(found: Sequence[Curve], apart: Sequence[str] = ()) -> dict[str, list[Curve]]:
+    """The curves of each panel by its title: all of them on one without, unless they are many.
+
+    Those are parted by their transport, or else by the first axis (none of `apart`) in which they
+    differ. Curves keep their order, and have the label and the look that tells them apart on their
+    panel.
+    """
+    keys = _parted_by(found, apart) if len(found) > MOST_TOGETHER else [""] * len(found)
+    parted: dict[str, list[Curve]] = {}
+    for key, one in zip(keys, found, strict=True):
+        parted.setdefault(key, []).append(one)
+    if len(parted) < 2:
+        return {"": list(found)}
+    return {title: _on_its_own(curves, apart) for title, curves in parted.items()}
+
+
+def _parted_by(found: Sequence[Curve], apart: Sequence[str]) -> list[str]:
+    """The title of the panel of each curve."""
+    if len({one.transport for one in found}) > 1 and TRANSPORT not in apart:
+        return [one.transport for one in found]
+    axes = [one.results[0].experiment["axes"] for one in found]
+    for axis in dict.fromkeys(axis for values in axes for axis in values):
+        # The label of a topology, of traffic or of faults says itself what it is.
+        prefix = f"{axis_name(axis)} " if "." in axis else ""
+        titles = [f"{prefix}{value_text(values.get(axis))}" for values in axes]
+        if axis not in (*apart, "seed") and 1 < len(set(titles)) < len(found):
+            return titles
+    return [""] * len(found)
+
+
+def _on_its_own(found: Sequence[Curve], apart: Sequence[str]) -> list[Curve]:
+    labels = _labels([one.results for one in found], apart, named=False)
+    looks = style.looks([one.transport for one in found])
+    return [
+        replace(one, label=label, look=style.told_in_grey(look, place))
+        for place, (one, label, look) in enumerate(zip(found, labels, looks, strict=True))
     ]
 
 

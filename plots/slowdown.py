@@ -28,9 +28,6 @@ BINS = 24
 FEW = 5
 """A bin with fewer flows than this says nothing about a percentile and is left out."""
 
-MOST_TOGETHER = 8
-"""More curves are parted into panels."""
-
 MOST_COLUMNS = 3
 NORMAL_95 = 1.96
 
@@ -90,13 +87,19 @@ def compare(results: Sequence[Result]) -> Slowdowns:
 
 def draw(found: Slowdowns) -> Figure:
     """A figure of slowdowns."""
-    groups = _panels(found.curves)
+    groups = pool.panels(found.curves)
     columns = min(MOST_COLUMNS, len(groups))
     figure, panels = style.new_figure(columns, -(-len(groups) // columns))
     largest = max(float(value.max()) for value in found.values)
-    for axes, (name, places) in zip(panels, groups.items(), strict=False):
-        for place in places:
-            _draw_curve(axes, found, place)
+    flows = {
+        curve.results: pair
+        for curve, pair in zip(
+            found.curves, zip(found.sizes, found.values, strict=True), strict=True
+        )
+    }
+    for axes, (name, curves) in zip(panels, groups.items(), strict=False):
+        for curve in curves:
+            _draw_curve(axes, curve, *flows[curve.results], by_size=found.by_size)
         if found.by_size:
             axes.axhline(1, color=style.IDEAL, linestyle="--", linewidth=1, label=pool.IDEAL)
             style.logarithmic(axes, "x")
@@ -128,23 +131,15 @@ def draw(found: Slowdowns) -> Figure:
     return figure
 
 
-def _panels(curves: Sequence[pool.Curve]) -> dict[str, list[int]]:
-    """Which curves are on which panel: one for all, or for each transport where they are many."""
-    kinds = [curve.transport for curve in curves]
-    if len(curves) <= MOST_TOGETHER or len(set(kinds)) == 1:
-        return {"": list(range(len(curves)))}
-    return {
-        kind: [k for k, one in enumerate(kinds) if one == kind] for kind in dict.fromkeys(kinds)
-    }
-
-
-def _draw_curve(axes: Axes, found: Slowdowns, place: int) -> None:
+def _draw_curve(
+    axes: Axes, curve: pool.Curve, sizes: np.ndarray, slowdowns: np.ndarray, *, by_size: bool
+) -> None:
     import numpy as np
 
-    if found.by_size:
-        _by_size(axes, found.sizes[place], found.values[place], found.curves[place])
+    if by_size:
+        _by_size(axes, sizes, slowdowns, curve)
     else:
-        _slower(axes, np.sort(found.values[place]), found.curves[place])
+        _slower(axes, np.sort(slowdowns), curve)
 
 
 def _slower(axes: Axes, slowdowns: np.ndarray, curve: pool.Curve) -> None:

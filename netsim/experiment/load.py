@@ -92,6 +92,7 @@ class Experiment:
                 zip(_names(variants, title), variants, strict=True)
             )
         ]
+        resolver.note_reference(tree, [point for point in points if point is not None])
         errors = resolver.finish()
         if errors:
             raise CombinedInputError(errors)

@@ -16,6 +16,7 @@ from netsim.errors import InputError
 from netsim.experiment.document import PLUGIN_SECTIONS, Tree
 from netsim.experiment.mistakes import Mistakes
 from netsim.experiment.model import Point
+from netsim.experiment.reference import SECTION, axis_problem, resolve_reference
 from netsim.experiment.resolve_fabric import describe_fabric, describe_packets, resolve_packets
 from netsim.experiment.resolve_faults import (
     describe_faults,
@@ -75,6 +76,7 @@ class Resolver:
         routing = self._section(tree, "routing", resolve_routing)
         stop = self._section(tree, "stop", resolve_stop)
         outputs = self._section(tree, "outputs", lambda table: resolve_outputs(table, title))
+        self._section(tree, SECTION, lambda table: resolve_reference(table) if table else None)
         seed = self._mistakes.once(
             "seed", f"seed {tree.get('seed', 1)!r}", lambda: resolve_seed(tree)
         )
@@ -121,10 +123,20 @@ class Resolver:
                 **({"routing": describe_routing(routing)} if faults else {}),
                 "stop": describe_stop(stop),
                 "outputs": describe_outputs(outputs),
+                **({SECTION: tree[SECTION]} if tree.get(SECTION) else {}),
             },
             file=self._file,
             directory=self._directory,
         )
+
+    def note_reference(self, tree: Tree, points: Sequence[Point]) -> None:
+        """Note an axis of [reference] that none of the points has."""
+        table = tree.get(SECTION)
+        axis = table.get("axis") if isinstance(table, dict) else None
+        if isinstance(axis, str) and points:
+            problems = [axis_problem(axis, point.resolved) for point in points]
+            if problems[0] is not None and all(problems):
+                self.note(problems[0])
 
     def finish(self) -> list[InputError]:
         """All errors, with those that need every point to be known, each with its file."""

@@ -217,6 +217,23 @@ class OutputsSection(_Section):
     queues: _Bool = False
 
 
+def _pairs(value: Any) -> Any:
+    if isinstance(value, list) and value:
+        return value
+    context = {"message": f"{written(value)} is not a list of pairs", "hint": "[[0.3, 2.5]]"}
+    raise PydanticCustomError("netsim", "{message}", context)
+
+
+class ReferenceSection(_Section):
+    """[reference]: what the `column` should be at each value of the `axis`, and who says so."""
+
+    axis: _Text
+    column: _Text
+    label: _Text
+    source: _Text = ""
+    values: Annotated[list[Any], BeforeValidator(_pairs)]
+
+
 def _unless_an_axis(value: Any) -> Any:
     """What a section may be; [[faults]] tables are looked at as their axis is expanded."""
     return {} if isinstance(value, list) else value
@@ -240,6 +257,7 @@ class FileSection(_Section):
     routing: dict[str, Any] = Field(default_factory=dict)
     stop: dict[str, Any] = Field(default_factory=dict)
     outputs: dict[str, Any] = Field(default_factory=dict)
+    reference: dict[str, Any] = Field(default_factory=dict)
 
 
 _MISSING = {
@@ -247,6 +265,10 @@ _MISSING = {
     "transport": 'transport = "ndp"',
     "traffic": '[traffic] with kind = "permutation"',
     "kmin_bytes": 'kmin_bytes = "64KB"',
+    "axis": 'axis = "traffic.load"',
+    "column": 'column = "fct_mean"',
+    "label": 'label = "M/D/1"',
+    "values": 'values = [[0.3, "2us"], [0.5, "3us"]]',
 }
 
 

@@ -90,6 +90,7 @@ EXPERIMENT = {
         "transport": {"kind": str},
         "classes?": Each(USES),
         "fabric?": {"model?": str},
+        "reference?": dict,
     },
 }
 CHECKPOINT = {

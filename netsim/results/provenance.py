@@ -33,6 +33,9 @@ PACKAGE = Path(__file__).resolve().parent.parent
 LIBRARIES = ("numba", "llvmlite", "numpy")
 """Libraries that can change a result."""
 
+NOT_SIMULATED = ("name", "description", "outputs", "reference")
+"""Sections and keys of an experiment that decide nothing, but for what [outputs] has of links."""
+
 PRESENTATION = ("cli", "conformance", "lint", "plots", "results", "scaffold", "tracing")
 """Folders of netsim that decide nothing: a run does not come by them, but for lint, which refuses
 transports and changes none, and for DECISIVE."""
@@ -124,7 +127,7 @@ def _package() -> list[Path]:
 
 def _decisive(resolved: dict[str, Any]) -> dict[str, Any]:
     """The values of an experiment that a result depends on."""
-    kept = {k: v for k, v in resolved.items() if k not in ("name", "description", "outputs")}
+    kept = {k: v for k, v in resolved.items() if k not in NOT_SIMULATED}
     outputs = resolved.get("outputs")
     links = outputs.get("links", True) if isinstance(outputs, dict) else True
     return {**kept, "links": links}

@@ -43,13 +43,6 @@ BAD = {
             "(up to 100 letters, digits and . _ + - in quotes)",
         ],
     ),
-    "names cannot be swept": (
-        text('name = ["a", "b"]'),
-        [
-            'e.toml: name: ["a", "b"] cannot name an experiment '
-            "(up to 100 letters, digits and . _ + - in quotes)",
-        ],
-    ),
     "seed": (
         text("seed = 1.5"),
         ['e.toml: seed: 1.5 is not a seed (a whole number, a list of them, or "1..10")'],

@@ -51,6 +51,58 @@ class TestAgainst:
         assert figure.axes[0].get_legend() is None
         assert len(figure.legends[0].get_texts()) == 5
 
+    def test_many_lines_are_parted_into_panels_that_lose_none(self, make):
+        points = []
+        for overlap in ("none", "pieces", "halves"):
+            for algorithm in ("ring", "direct", "tree"):
+                for load in (0.1, 0.2):
+                    one = varied(make, "traffic.load", load, n_flows=5)
+                    one.experiment["axes"] |= {
+                        "traffic.overlap": overlap,
+                        "traffic.algorithm": algorithm,
+                    }
+                    one.experiment["resolved"]["traffic"] |= {
+                        "overlap": overlap,
+                        "algorithm": algorithm,
+                    }
+                    points.append(one)
+        comparison = against.compare(points, "load", "fct_mean")
+        assert len(comparison.lines) == 9
+        figure = against.draw(comparison)
+        assert len(figure.axes) == 3
+        drawn = [line.get_label() for line in figure.axes[0].get_lines()]
+        assert drawn[:3] == [f"algorithm {name}" for name in ("ring", "direct", "tree")]
+        styles = {line.get_linestyle() for line in figure.axes[1].get_lines()[:3]}
+        assert len(styles) == 3
+        (legend,) = figure.legends
+        assert len(legend.get_texts()) == len(figure.axes[0].get_lines())
+
+    def test_a_reference_is_a_dashed_line_and_two_columns(self, incast):
+        table = {
+            "axis": "traffic.fan_in",
+            "column": "fct_mean",
+            "label": "theory",
+            "source": "a book",
+            "values": [[4, "2us"], [30, "3us"], [64, "5us"]],
+        }
+        for result in incast:
+            result.experiment["resolved"]["reference"] = table
+        comparison = against.compare(incast, "fan_in", "fct_mean")
+        x, y = curve(against.draw(comparison), "theory")
+        assert list(x) == [4, 30, 64]
+        assert list(y) == pytest.approx([2, 3, 5])
+        rows = comparison.table.rows
+        assert [row[-2] for row in rows[:3]] == ["2", "-", "5"]
+        ours = comparison.lines["ndp"][4].mean
+        assert float(rows[0][-1]) == pytest.approx(100 * (ours / 2e6 - 1), abs=0.05)
+        assert comparison.table.notes
+        assert against.compare(incast, "fan_in", "fct_p99").reference is None
+        table["values"] = [[4, 2]]
+        with pytest.raises(InputError) as caught:
+            against.compare(incast, "fan_in", "fct_mean")
+        assert caught.value.file
+        assert caught.value.key == "reference.values"
+
     def test_its_table(self, incast):
         table = against.compare(incast, "traffic.fan_in", "fct_mean_ps").table
         assert len(table.rows) == 6
@@ -78,15 +130,14 @@ class TestAgainst:
         label = against.draw(comparison).axes[0].get_ylabel()
         assert label == "wan: flow completion time, p99 (ms)"
 
-    def test_values_with_units_stand_in_their_order(self, make):
+    def test_values_with_units_stand_in_their_order_and_names_side_by_side(self, make):
         results = [varied(make, "traffic.size", size) for size in ("1MB", "64KB", "2MB")]
         figure = against.draw(against.compare(results, "size", "fct_mean"))
         x, _ = curve(figure, "ndp")
         assert list(x) == [64e3, 1e6, 2e6]
         ticks = [text.get_text() for text in figure.axes[0].get_xticklabels()]
         assert ticks == ["64KB", "1MB", "2MB"]
-
-    def test_names_stand_side_by_side(self, make):
+        # Names stand side by side.
         results = [varied(make, "fabric.load_balancing", how) for how in ("ecmp", "spray_rr")]
         axes = against.draw(against.compare(results, "load_balancing", "drops")).axes[0]
         assert list(axes.get_xticks()) == [0, 1]

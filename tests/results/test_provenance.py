@@ -121,5 +121,12 @@ def test_files_that_a_plugin_reads_decide(tmp_path: Path) -> None:
         (tmp_path / f"t.{rank}.et").write_bytes(b"")
     assert [path.name for path in data_files(point)] == ["t.0.et", "t.1.et"]
     before = origins([point])[0].fingerprint
+    reference = (
+        '[reference]\naxis = "seed"\ncolumn = "fct_mean"\nlabel = "x"\nvalues = [[1, "2us"]]\n'
+    )
+    (tmp_path / "e.toml").write_text(experiment + reference)
+    (referring,) = Experiment.load(tmp_path / "e.toml").points()
+    assert referring.resolved["reference"]["axis"] == "seed"
+    assert origins([referring])[0].fingerprint == before
     (tmp_path / "t.1.et").write_bytes(b"other")
     assert origins([point])[0].fingerprint != before

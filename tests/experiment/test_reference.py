@@ -1,0 +1,35 @@
+"""[reference]: values that a figure is held against."""
+
+import pytest
+
+from netsim.errors import InputError
+from netsim.experiment import Experiment
+
+GOOD_REFERENCE = {
+    "axis": "traffic.kind",
+    "column": "fct_mean",
+    "label": "theory",
+    "values": [["a", "2us"]],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"axis": "traffic.laod"}, "axis"),
+        ({"values": [["a", 2]]}, "values"),
+        ({"values": [["a"]]}, "values"),
+        ({"values": []}, "values"),
+        ({"values": [["a", "2us"], ["a", "3us"]]}, "values"),
+        ({"column": "drops"}, "values"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_references_that_are_wrong(change, key):
+    """One line with the key; without the change there is none."""
+    content = {"transport": "ideal", "topology": "fat_tree", "traffic": "permutation"}
+    content["topology"] = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2}
+    Experiment.from_mapping(content | {"reference": GOOD_REFERENCE})
+    with pytest.raises(InputError) as caught:
+        Experiment.from_mapping(content | {"reference": GOOD_REFERENCE | change})
+    assert [error.key for error in caught.value.errors] == [f"reference.{key}"]
