@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
 from netsim.plots import pool, style, sweeps
+from netsim.units import format_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,6 +31,9 @@ FIGURES = {FIRST: "ttft_ps", SECOND: "first_gap_ps", BETWEEN: "tbt_ps"}
 
 OBJECTIVES = {FIRST: ("ttft_ps",), SECOND: ("stall_ps",), BETWEEN: ("tbt_ps", "stall_ps")}
 """What an objective says of them."""
+
+NEAR = 1.5
+"""An objective up to so many times the end of an axis is drawn, and the axis goes on to it."""
 
 OBJECTIVE, CAME = "objective", "all that came"
 """What dotted lines are."""
@@ -75,20 +79,22 @@ def _distributions(results: Sequence[Result]) -> Figure:
                 whole = sum(len(_requests(result)) for result in curve.results)
             found.append((values[order], np.cumsum(counts[order]) / max(1, whole)))
         unit, scale = style.time_unit(float(values[-1]) for values, _ in found if len(values))
-        for curve, (values, shares) in zip(curves, found, strict=True):
+        for place, (curve, (values, shares)) in enumerate(zip(curves, found, strict=True)):
             chosen = style.thin(len(values))
+            look = style.told_in_grey(curve.look, place)._replace(marker="")
             axes.step(
                 values[chosen] / scale,
                 shares[chosen],
                 where="post",
                 label=curve.label,
-                **curve.look.options(len(chosen)),
+                zorder=look.order,
+                **look.options(len(chosen)),
             )
-        _limits(axes, "x", _objectives(results, *OBJECTIVES[name]), scale)
         axes.set_xlabel(f"{name} ({unit})")
         axes.set_ylabel("share of gaps" if name == BETWEEN else "share of requests")
         axes.set_ylim(0, 1.02)
         _long_tail(axes, "x", [values for values, _ in found])
+        _limits(axes, "x", _objectives(results, *OBJECTIVES[name]), scale, unit)
     figure.suptitle(pool.title(results), fontsize="medium")
     named = panels[0] if _objectives(results, *OBJECTIVES[FIRST]) else panels[2]
     style.legend(figure, named, style.OUTSIDE)
@@ -144,11 +150,11 @@ def _over_rate(results: Sequence[Result]) -> Figure:
                     axes.lines[-1].set_linewidth(width)
                 if points and statistic == "max":
                     axes.lines[-1].set_linestyle("-.")
-        _limits(axes, "y", _objectives(results, *OBJECTIVES[name]), scale)
         axes.set_ylabel(f"{name} ({unit})")
         told = "thin: median, thick: 99 %" + ", dash-dot: longest" * (name == BETWEEN)
         axes.set_title(told, fontsize="small")
         _long_tail(axes, "y", [[value for value in every if value]])
+        _limits(axes, "y", _objectives(results, *OBJECTIVES[name]), scale, unit)
     last = panels[3]
     every_point: list[sweeps.Spread] = []
     for place, curve in enumerate(curves):
@@ -205,11 +211,33 @@ def _objectives(results: Sequence[Result], *keys: str) -> set[int]:
     return {limit for limit in found if limit is not None}
 
 
-def _limits(axes: Axes, which: str, limits: Iterable[int], scale: float) -> None:
+def _limits(axes: Axes, which: str, limits: Iterable[int], scale: float, unit: str) -> None:
+    """A dotted line at each limit. The axis stays that of the curves: what is far beyond its end is
+    named there."""
+    low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
     draw_line = axes.axvline if which == "x" else axes.axhline
+    look: dict[str, Any] = {"color": style.IDEAL, "linestyle": ":", "linewidth": 1.2}
+    far = []
     for nth, limit in enumerate(sorted(limits)):
-        label = "" if nth else OBJECTIVE
-        draw_line(limit / scale, color=style.IDEAL, linestyle=":", linewidth=1.2, label=label)
+        at, label = limit / scale, "" if nth else OBJECTIVE
+        if at > NEAR * high:
+            far.append(f"{format_number(at)} {unit}")
+            axes.plot([], [], label=label, **look)
+        else:
+            high = max(high, 1.02 * at)
+            draw_line(at, label=label, **look)
+    axes.set(**{f"{which}lim": (low, high)})
+    if far:
+        # Where such curves are not: below the end of shares, above the beginning of growing times.
+        corner, aside, ha, va, arrow = (
+            ((1, 0), (-3, 3), "right", "bottom", "\u2192")
+            if which == "x"
+            else ((0, 1), (3, -3), "left", "top", "\u2191")
+        )
+        axes.annotate(
+            f"{OBJECTIVE} {', '.join(far)} {arrow}", corner, aside, xycoords="axes fraction",
+            textcoords="offset points", ha=ha, va=va, fontsize="small", color=style.CAPTION,
+        )  # fmt: skip
 
 
 def _long_tail(axes: Axes, which: str, values: Sequence[Any]) -> None:

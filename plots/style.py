@@ -52,6 +52,11 @@ class Look(NamedTuple):
     line: str = "-"
     marker: str = ""
 
+    @property
+    def order(self) -> float:
+        """Its zorder: broken lines lie above solid ones, so that none is hidden by another."""
+        return 2 + LINES.index(self.line) / 10
+
     def options(self, points: int = 0) -> dict[str, Any]:
         """For matplotlib; of `points` on a curve, if given, some ten get the marker."""
         chosen: dict[str, Any] = {"color": self.colour, "linestyle": self.line}

@@ -93,12 +93,9 @@ def by_transport(results: Sequence[Result], apart: Sequence[str] = ()) -> dict[s
 def line(
     axes: Axes, x: Sequence[float], points: Sequence[Spread], look: style.Look, label: str
 ) -> None:
-    """A line through the means, with a band from the lowest to the highest seed.
-
-    Broken lines lie above solid ones, so that none is hidden by another.
-    """
+    """A line through the means, with a band from the lowest to the highest seed."""
     options: dict[str, Any] = {"marker": "o", "markersize": 3} | look.options()
-    options["zorder"] = 2 + style.LINES.index(look.line) / 10
+    options["zorder"] = look.order
     axes.plot(x, [point.mean for point in points], label=label, **options)
     low, high = [point.low for point in points], [point.high for point in points]
     axes.fill_between(x, low, high, color=look.colour, alpha=0.2, linewidth=0)

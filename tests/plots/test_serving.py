@@ -83,7 +83,23 @@ def names(figure: Any) -> list[str]:
     return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
 
-def test_seeds_are_pooled() -> None:
+def test_no_curve_is_hidden_and_a_distant_objective_leaves_the_axes_alone() -> None:
+    far, near = 100_000, 230
+    without = serving.draw([result("ndp"), result("roce")]).axes[0]
+    first = serving.draw([result("ndp", ttft_ps=far), result("roce", ttft_ps=far)]).axes[0]
+    assert first.get_xlim() == without.get_xlim()
+    assert len(first.texts) == 1
+    solid, broken = first.get_lines()[:2]
+    assert solid.get_linestyle() != broken.get_linestyle()
+    assert solid.get_zorder() < broken.get_zorder()
+    near_by = serving.draw([result("ndp", ttft_ps=near)]).axes[0]
+    assert near_by.get_xlim()[1] >= near
+    assert not near_by.texts
+    rates = [result("ndp", rate, ttft_ps=far) for rate in (1.0, 2.0)]
+    over_rate = serving.draw(rates).axes[0]
+    assert over_rate.get_ylim()[1] < far / 10
+    assert len(over_rate.texts) == 1
+    # Seeds are pooled.
     figure = serving.draw([result(seed=1), result(seed=2, slower=2)])
     assert points(figure.axes[0], "ndp") == [(200, 0.25), (250, 0.5), (500, 0.75), (650, 1.0)]
 
@@ -132,7 +148,7 @@ def test_a_timeline_has_the_iterations() -> None:
     one.operations = None
     one.iterations = pl.DataFrame(tables_of()["iterations"])
     one.summary["makespan_ps"] = 700
-    one.flows = pl.DataFrame({"flow": [0], "start_ps": [300]})
+    one.flows = pl.DataFrame({"flow": [0], "src": [0], "dst": [2], "start_ps": [300]})
     one.tasks = pl.DataFrame(
         {
             "task": [0, 1],
