@@ -189,6 +189,8 @@ def test_a_folder_that_others_can_write_is_not_used(tmp_path, monkeypatch, capfd
         (tmp_path / place).chmod(0o700)
     tmp_path.chmod(0o1777)  # as /tmp
     assert cache_folder(KEY) is not None
+    monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path / "new"))
+    assert cache_folder(KEY) is not None  # nothing is there yet
 
 
 @pytest.mark.usefixtures("untold")

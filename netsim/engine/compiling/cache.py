@@ -189,7 +189,7 @@ def cache_folder(key: str) -> Path | None:
     try:
         new = not folder.is_dir()
         if new:
-            require_private(_nearest(place))
+            require_private(_nearest(place), to_make=True)
             _make(folder)
         require_private(folder)
     except UnsafeError as error:
@@ -219,7 +219,7 @@ def own_folder(name: str) -> Path | None:
     """Folder of the cache for other things than code, made if need be; None if none can be."""
     try:
         folder = _root() / name
-        require_private(_nearest(folder))
+        require_private(_nearest(folder), to_make=True)
         make_private(folder)
         require_private(folder)
     except (RuntimeError, OSError, UnsafeError):

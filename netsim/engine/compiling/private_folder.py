@@ -27,18 +27,19 @@ def make_private(folder: Path) -> None:
         raise NotADirectoryError(20, "Not a directory", str(folder))
 
 
-def require_private(folder: Path) -> None:
+def require_private(folder: Path, *, to_make: bool = False) -> None:
     """Raise UnsafeError if another user could change what is in `folder`, a path without links.
 
     That is so if it, or a folder above it, belongs to another user or can be written by others.
     In a folder above it they may write if it is sticky, as /tmp is: they cannot rename there what
     is not theirs. Root may do anything, so what belongs to root is as good as the user's own.
+    `to_make`: a folder is to be made in `folder`, and is looked at again when it is there.
     """
     for place in (folder, *folder.parents):
         status = place.lstat()
         if not stat.S_ISDIR(status.st_mode):
             raise UnsafeError(f"{place} is not a directory")
-        require_own(place, status, sticky=place != folder)
+        require_own(place, status, sticky=to_make or place != folder)
 
 
 def require_own(path: Path, status: os.stat_result, *, sticky: bool = False) -> None:

@@ -32,7 +32,15 @@ from netsim.engine.kernels.port_sets import exclude, include, includes, next_por
 from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 from netsim.engine.kernels.sleepers import falls_asleep, wake
-from netsim.engine.kernels.turns import INDEX_BITS, INDEX_MASK, KEY_BITS, place_at
+from netsim.engine.kernels.turns import (
+    INDEX_BITS,
+    INDEX_MASK,
+    KEY_BITS,
+    NO_GROUP,
+    next_number,
+    place_of,
+    stands_at,
+)
 
 LEAST_BUCKETS = 64
 """Of those that arrivals are put into by their times; twice as many as there are arrivals."""
@@ -86,13 +94,19 @@ def gather(
             ring = wires.inbox[first + beside]
             prefetch(wires.pool, ring_slot(ring.ring_off, ring.ring_mask, ring.head))
         head = inbox.head
+        packet_ps = inbox.packet_ps
+        number, group, stands = 0, NO_GROUP, 0
         while head < inbox.tail:
             slot = ring_slot(inbox.ring_off, inbox.ring_mask, head)
             time = wires.pool[slot].time
             if time >= w1:
                 following = min(following, time)
                 break
-            keys[k] = ((time - w0) << KEY_BITS) | (place_at(inbox, time) << INDEX_BITS) | k
+            number = next_number(time, packet_ps, number)
+            if number >> 2 != group:  # of four packets one at most draws a place
+                group = number >> 2
+                stands = stands_at(inbox, group)
+            keys[k] = ((time - w0) << KEY_BITS) | (place_of(stands, number) << INDEX_BITS) | k
             slots[k] = slot
             if FORESEES:
                 pkt = wires.pool[slot]

@@ -20,10 +20,36 @@ CIRCLE = 1 << CIRCLE_BITS
 """Places on the circle on which ports take turns."""
 
 
-def place_at(inbox: InboxRecord, time: Ps) -> int:
-    """The place of a port at a time."""
-    number = time // inbox.packet_ps
-    stands = mix(inbox.turns_salt ^ ((number >> 2) & 0xFFFFFFFF)) >> (32 - CIRCLE_BITS)
+NO_GROUP = -1
+"""Before the first packet of a port."""
+
+
+def next_number(time: Ps, packet_ps: int, number: int) -> int:
+    """``time // packet_ps``, where that is ``number`` or more.
+
+    Packets mostly follow one another, so that it is one more; only else is there a division.
+    """
+    past = time - number * packet_ps
+    if past < packet_ps:
+        return number
+    if past < 2 * packet_ps:
+        return number + 1
+    return time // packet_ps
+
+
+def stands_at(inbox: InboxRecord, group: int) -> int:
+    """Where a port stands on the circle for a group of four packet times."""
+    return mix(inbox.turns_salt ^ (group & 0xFFFFFFFF)) >> (32 - CIRCLE_BITS)
+
+
+def place_of(stands: int, number: int) -> int:
+    """The place of a port that stands there, at a packet time."""
     ahead = (stands - ((number & 3) << (CIRCLE_BITS - 2))) & (CIRCLE - 1)
     place: int = 1 + min(ahead, CIRCLE - ahead)
     return place
+
+
+def place_at(inbox: InboxRecord, time: Ps) -> int:
+    """The place of a port at a time."""
+    number = time // inbox.packet_ps
+    return place_of(stands_at(inbox, number >> 2), number)
