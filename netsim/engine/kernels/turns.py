@@ -39,7 +39,8 @@ def next_number(time: Ps, packet_ps: int, number: int) -> int:
 
 def stands_at(inbox: InboxRecord, group: int) -> int:
     """Where a port stands on the circle for a group of four packet times."""
-    return mix(inbox.turns_salt ^ (group & 0xFFFFFFFF)) >> (32 - CIRCLE_BITS)
+    stands: int = mix(inbox.turns_salt ^ (group & 0xFFFFFFFF)) >> (32 - CIRCLE_BITS)
+    return stands
 
 
 def place_of(stands: int, number: int) -> int:
