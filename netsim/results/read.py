@@ -9,11 +9,12 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim import documents
+from netsim.documents import DAMAGED, read_object
 from netsim.errors import InputError
 from netsim.inputs import file_size, is_file, path_problem
-from netsim.results import documents, files
+from netsim.results import files
 from netsim.results.columns import COLUMNS
-from netsim.results.documents import DAMAGED, read_object
 from netsim.units import written
 
 if TYPE_CHECKING:

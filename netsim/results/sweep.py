@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.documents import COUNTERS
 from netsim.errors import InputError
 from netsim.results import files
 from netsim.results.columns import COLUMNS
@@ -17,17 +18,6 @@ if TYPE_CHECKING:
     from netsim.results.column import Column
 
 STATISTICS = ("mean", "p50", "p99", "max")
-COUNTERS = (
-    "drops",
-    "lost",
-    "unroutable",
-    "trims",
-    "marks",
-    "retransmits",
-    "pauses",
-    "packet_hops",
-    "packet_hops_per_s",
-)
 
 SERVING_COUNTS = ("offered_per_s", "requests_per_s", "tokens_per_s", "restarts")
 SERVED = (

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim import documents
+from netsim.documents import parsed, require
 from netsim.errors import InputError
 from netsim.inputs import file_size, unreadable
-from netsim.results import documents
-from netsim.results.documents import parsed, require
 from netsim.running.seal import SEAL_BYTES, is_sealed, seal_of
 from netsim.version import __version__
 from netsim.writing import replacing_file

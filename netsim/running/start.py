@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from netsim import documents
+from netsim.documents import DAMAGED, read_object
 from netsim.errors import InputError
 from netsim.inputs import path_problem
 from netsim.plugins import files as plugin_files
-from netsim.results import documents, files, is_sweep, load_sweep
-from netsim.results.documents import DAMAGED, read_object
+from netsim.results import files, is_sweep, load_sweep
 from netsim.results.read import recorded_complete
 from netsim.units import written
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 from experiment_text import TRANSPORT, load, messages, text
@@ -13,6 +14,7 @@ from netsim.errors import InputError
 from netsim.experiment import Experiment, locate
 from netsim.plugins import registry
 from netsim.running.estimate import code_needed
+from netsim.transports import datagram
 
 BAD = {
     "syntax": (
@@ -380,7 +382,10 @@ def test_transports_whose_fabrics_do_not_agree_are_the_experiments_mistake(tmp_p
 
 
 def test_transports_that_cannot_share_a_network_are_refused_by_check(tmp_path):
-    extra = '[classes.b.transport]\nkind = "cubic"\n[classes.b.traffic]\nkind = "permutation"'
-    points = load(tmp_path, text(extra, top='transport = "bbr"')).points()
-    with pytest.raises(InputError, match=r"e\.toml: .*PACKET_FIELDS"):
+    source = Path(datagram.__file__).read_text("utf-8")
+    for name in ("one", "other"):  # a host has one field of that name, and so has a flow
+        (tmp_path / f"{name}.py").write_text(f'{source}\nHOST_STATE = ("start_ps",)\n')
+    extra = '[classes.b.transport]\nkind = "./other.py"\n[classes.b.traffic]\nkind = "permutation"'
+    points = load(tmp_path, text(extra, top='transport = "./one.py"')).points()
+    with pytest.raises(InputError, match=r"e\.toml: .*start_ps"):
         code_needed(points, [Parts()] * len(points))

@@ -11,12 +11,24 @@ from typing import Any
 from netsim.errors import InputError
 from netsim.inputs import read_bytes
 from netsim.limits import INT64
-from netsim.results.sweep import COUNTERS
 from netsim.units import shortened
 
 Schema = Any
 """A type; a dict of the keys of an object, optional ones with a "?" behind; [schema] for a list of
 such; `Each` for an object with any keys; a tuple of alternatives; or a `Rule`."""
+
+COUNTERS = (
+    "drops",
+    "lost",
+    "unroutable",
+    "trims",
+    "marks",
+    "retransmits",
+    "pauses",
+    "packet_hops",
+    "packet_hops_per_s",
+)
+"""Numbers of a summary that count packets, or how fast they were simulated."""
 
 DAMAGED = "the result is damaged or was changed"
 """Hint of whatever netsim would not have written."""
