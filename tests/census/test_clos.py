@@ -40,4 +40,4 @@ def test_networks_that_are_built(given, hosts, radix, tiers, planes) -> None:
 @pytest.mark.parametrize("stated", STATED, ids=lambda one: one.name)
 def test_the_papers_counts(stated) -> None:
     for name, ours in zip(stated.figures, counts(stated), strict=True):
-        assert not name or ours == pytest.approx(value(name, "").paper, rel=0.04)
+        assert not name or ours == pytest.approx(value(name, "").paper, rel=0.05)

@@ -188,7 +188,7 @@ COUNTS = {"tiers": 3, "hosts_per_leaf": 4, "leaves": 8, "pods": 4}
             {"radix": 16, "tiers": 3, "bundle": 8, "oversubscription": {"spine": 3}},
             "topology.bundle: 4 ports of a spine do not make bundles of 8 cables",
         ),
-        ({"radix": 70_000}, r"a switch of 70,000 ports \(at most 65,535\)"),
+        ({"radix": 70_000}, r"70,000 ports .*65,535"),
         ({"radix": 65_534, "tiers": 4}, "cables need about .* of memory"),
     ],
 )
