@@ -42,8 +42,7 @@ def sent_on(
     return [Departure(0, *one) for one in departures(engine, 2 * n + 1)]
 
 
-@pytest.mark.parametrize("n", [2, 4, 8])
-@pytest.mark.parametrize("gbps_out", [100, 50])
+@pytest.mark.parametrize(("n", "gbps_out"), [(2, 100), (4, 100), (8, 100), (2, 50), (8, 50)])
 def test_a_full_buffer_drops_of_all_the_same(n: int, gbps_out: int) -> None:
     """Also if only every second tie finds room."""
     out = sent_on(n, fabric(queue_bytes=20 * FULL), gbps_out=gbps_out)

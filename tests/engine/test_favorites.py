@@ -1,0 +1,106 @@
+"""No sender, flow or port is favored by its number (MODEL.md, "No favorites")."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engine_runs import LOSSLESS, NS, PACKET, build, fabric_with, resolve
+from engine_runs import run as run_all
+from numpy.typing import NDArray
+
+import netsim.scaffold
+from netsim.engine.engine import Engine
+from netsim.model.arithmetic import below, rand32
+from netsim.model.builder import NetworkBuilder
+from netsim.model.fabric import Ecn
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
+from netsim.plugins import registry
+from netsim.plugins.registry import PluginUse
+
+PACKETS = 30
+"""Of each flow."""
+
+PACKET_PS = 80 * PACKET
+
+SEEDS = 16
+
+FABRICS = {
+    "ndp": fabric_with("trim", n_classes=2, queue_bytes=8 * PACKET, header_queue_bytes=10**6),
+    "expresspass": fabric_with("credit_shaper", load_balancing="ecmp_symmetric", n_classes=2),
+    "roce": LOSSLESS,
+    "dcqcn": fabric_with(
+        "lossless",
+        n_classes=3,
+        xoff_bytes=100 * PACKET,
+        xon_bytes=90 * PACKET,
+        ecn=Ecn(10 * PACKET, 40 * PACKET, 0.2, "dequeue"),
+    ),
+    "homa": fabric_with(n_classes=8, queue_bytes=10**8),
+}
+
+
+def star(n_hosts: int, ports: int = 1) -> Network:
+    """All hosts at one switch, or at one for each of their ports."""
+    builder = NetworkBuilder()
+    hosts = np.array(builder.add_hosts(n_hosts))
+    for k in range(ports):
+        builder.cables(hosts, np.full(n_hosts, builder.add_switch(f"s{k}")), 100 * 10**9, 500 * NS)
+    return builder.build("star")
+
+
+def done_ps(engine: Engine) -> NDArray[np.int64]:
+    done: NDArray[np.int64] = run_all(engine).flow_states().done_ps
+    assert (done > 0).all()
+    return done
+
+
+@pytest.mark.parametrize("transport", FABRICS)
+def test_either_of_two_senders_is_first_as_often(transport: str) -> None:
+    """Also where one message is served after the other: 16 coins, three standard deviations."""
+    flows = FlowTable(np.arange(2), np.full(2, 2), np.full(2, PACKETS * 4096))
+    leads = []
+    for seed in range(SEEDS):
+        done = done_ps(build(star(3), flows, transport, FABRICS[transport], seed=seed, jit=False))
+        leads.append(int(done[1] - done[0]))
+    first = sum(lead > 0 for lead in leads)
+    assert SEEDS // 2 - 6 <= first <= SEEDS // 2 + 6
+
+
+@pytest.mark.parametrize("transport", ["ndp", "roce"])
+def test_flows_of_one_host_are_at_most_a_round_apart(transport: str) -> None:
+    """The lower numbers are first, each by one packet in all."""
+    n = 8
+    flows = FlowTable(np.full(n, n), np.arange(n), np.full(n, PACKETS * 4096))
+    engine = build(star(n + 1), flows, transport, FABRICS[transport], jit=False)
+    assert np.diff(done_ps(engine)).tolist() == [PACKET_PS] * (n - 1)
+
+
+def test_neither_port_of_a_receiver_is_first() -> None:
+    """Two flows that come in at the same instants, each by a port of its own."""
+    lanes = [[below(rand32(seed, 10, flow, 0), 2) for flow in range(2)] for seed in range(8)]
+    seed = lanes.index([1, 0])
+    flows = FlowTable(np.arange(2), np.full(2, 2), np.full(2, PACKETS * 4096))
+    fabric = replace(FABRICS["ndp"], planes="hash")
+    done = done_ps(build(star(3, ports=2), flows, "ndp", fabric, seed=seed, jit=False))
+    assert done[0] == done[1]
+
+
+def test_classes_that_take_turns_are_at_most_a_packet_apart() -> None:
+    """By the deficit round robin that `netsim new-queue` copies, which begins with class 0."""
+    n = 4
+    plugin = registry.find("transport", "datagram")
+    others = [PluginUse(plugin, resolve(plugin, {"data_class": k})) for k in range(1, n)]
+    drr = str(Path(netsim.scaffold.__file__).with_name("my_queue.py"))
+    fabric = fabric_with(drr, queue_bytes=20 * PACKET, quantum_bytes=PACKET, n_classes=8)
+    flows = FlowTable(np.arange(n), np.full(n, n), np.full(n, 3 * PACKETS * 4096))
+    mixed = {"beside": others, "transport_of_flow": np.arange(n)}
+    got = run_all(
+        build(star(n + 1), flows, "datagram", fabric, jit=False, **mixed), 3 * PACKETS * PACKET_PS
+    )
+    packets = got.flow_states().got_bytes // 4096
+    assert packets.min() > PACKETS // 2
+    assert np.ptp(packets) <= 1
