@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from engine_case import TRACE_SLOTS, departures, keep_sent
-from engine_runs import LOSSLESS, PACKET, US, build, counter, fabric_with, fat_tree, flow_table
+from engine_runs import LOSSLESS, NS, PACKET, US, build, counter, fabric_with, fat_tree, flow_table
 
 from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.kernels.trace import (
@@ -185,15 +185,18 @@ def test_the_round_trip_of_a_lone_packet_is_that_of_empty_links():
 
 
 def test_the_queue_that_a_packet_finds():
-    """Two hosts under one leaf send to a third at once: the queue grows by half of what comes."""
-    flows = flow_table([(0, 2, 40_000, 0), (1, 2, 40_000, 0)])
+    """Two hosts under one leaf send to a third: the queue grows by half of what comes.
+
+    Host 1 starts 1 ns later, so none of its packets ties with one of host 0.
+    """
+    flows = flow_table([(0, 2, 40_000, 0), (1, 2, 40_000, NS)])
     rows = events("pfc", flow=1, flows=flows)
     found = rows.filter((pl.col("event") == "arrive") & (pl.col("kind") == "DATA"))
-    # At each arrival of host 1's packet k, k pairs and host 0's packet came, k packets are gone.
+    # Before host 1's packet k arrives, 2k + 1 packets have come, and k of them are gone.
     assert found["queue_bytes"].to_list()[:9] == [PACKET * (k + 1) for k in range(9)]
     waits = rows.filter((pl.col("event") == "forward") & (pl.col("kind") == "DATA"))
     ser = PACKET * 80
-    assert waits["wait_ps"].to_list()[:9] == [(k + 1) * ser for k in range(9)]
+    assert waits["wait_ps"].to_list()[:9] == [(k + 1) * ser - NS for k in range(9)]
 
 
 def test_state_is_that_after_each_handler():

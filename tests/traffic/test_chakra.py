@@ -195,8 +195,9 @@ def test_groups_of_metadata_nodes(tmp_path: Path) -> None:
     node = Node(1, COLLECTIVE, collective(ALL_GATHER, 4096, pg_name="7"))
     every = Node(2, COLLECTIVE, collective(ALL_GATHER, 4096, pg_name="default_pg"), (1,))
     meta = Node(0, 1, inputs=repr([table]))
-    other = Node(2, COLLECTIVE, collective(ALL_GATHER, 4096, pg_name="default_pg"))
-    load = chakra(tmp_path, [[meta, node, every], [meta, node, every], [meta, other]])
+    # Rank 2 begins 1 us later: its first packet must not tie with one of the pair.
+    late = Node(1, COMP, GPU, duration_us=1)
+    load = chakra(tmp_path, [[meta, node, every], [meta, node, every], [meta, late, every]])
     assert len(load.flows) == 2 + 3 * 2
     told = times(load)
     assert told["all_gather", 2, ""][1] == 3 * ONE_PACKET

@@ -68,12 +68,13 @@ def test_an_incast_drops_no_data_and_hardly_waits(n: int) -> None:
 def test_where_flows_meet_switches_drop_credits_instead_of_data() -> None:
     """Four receivers offer credit for 400 Gbps where there are 25: a full queue of credits.
 
-    The link is used all the same, and everybody has part of it.
+    The link is used all the same, and everybody has part of it. Shares swing by chance: over 600 us
+    from 7 to 58 %, over the 1800 us of this test from 16 to 37 % (seeds 1 to 6).
     """
     network = dumbbell(hosts=4, bottleneck_rate="25Gbps", host_delay="1us", bottleneck_delay="1us")
-    engine = built(network, [(h, 4 + h, 1000 * 4096, 0) for h in range(4)])
-    got = packets_between(engine, 400 * US, 1000 * US)
-    assert 0.95 < got.sum() * (PACKET + CREDIT) * 320 / (600 * US) < 1.01
+    engine = built(network, [(h, 4 + h, 2000 * 4096, 0) for h in range(4)])
+    got = packets_between(engine, 400 * US, 2200 * US)
+    assert 0.95 < got.sum() * (PACKET + CREDIT) * 320 / (1800 * US) < 1.01
     assert np.all(got > 0.1 * got.sum())
     drops, most = of_class(engine, "drops"), of_class(engine, "max_queue_bytes")
     assert drops[CREDITS].sum() > 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from engine_runs import (
+    NS,
     PACKET,
     US,
     build,
@@ -53,9 +54,13 @@ def test_flows_are_done_in_the_order_of_their_sizes() -> None:
 
 
 def test_a_starved_flow_probes_and_comes_back() -> None:
-    """A queue of one packet, which a flow of 1000 has first: one of 1001 is down to probing."""
+    """A queue of one packet, which a flow of 1000 has first: one of 1001 is down to probing.
+
+    The longer flow starts 1 ns later. If packets of both arrived at one instant, they would take
+    turns, and whichever is first at an idle port goes out at once, whatever its priority.
+    """
     network = dumbbell(hosts=2, host_delay="1us", bottleneck_delay="1us")
-    flows = flow_table([(0, 2, 1000 * 4096, 0), (1, 3, 1001 * 4096, 0)])
+    flows = flow_table([(0, 2, 1000 * 4096, 0), (1, 3, 1001 * 4096, NS)])
     one = fabric_with("pfabric", queue_bytes=PACKET)
     engine = build(network, flows, "pfabric", one, jit=False)
     run(engine, 1000 * US)
