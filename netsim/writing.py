@@ -62,6 +62,21 @@ def write_new(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
+def write_once(path: Path, content: bytes) -> None:
+    """Write a file of the user's alone, whole from the moment it has its name.
+
+    Raises FileExistsError if something has the name, even a link; OSError if it cannot be written.
+    """
+    descriptor, name = tempfile.mkstemp(dir=path.parent)
+    scratch = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.link(scratch, path)
+    finally:
+        scratch.unlink()
+
+
 def refuse_special(path: Path) -> None:
     """Raise OSError if `path` is something else than a file, or a link to something else."""
     try:

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
-import tempfile
 from contextlib import suppress
-from pathlib import Path
 
 from netsim.engine.compiling.cache import own_folder
 from netsim.engine.compiling.private_folder import UnsafeError, require_own
-from netsim.writing import is_plain_file
+from netsim.writing import is_plain_file, write_once
 
 FOLDER, KEY = "netsim-keys", "checkpoints"
 KEY_BYTES = 32
@@ -45,22 +42,11 @@ def _key(*, make: bool) -> bytes | None:
     path = folder / KEY
     try:
         if make and not is_plain_file(path):
-            _make(path)
+            # Of several processes that make a key at a time, the first one's stays.
+            with suppress(FileExistsError):
+                write_once(path, secrets.token_bytes(KEY_BYTES))
         require_own(path, path.lstat())
         key = path.read_bytes() if is_plain_file(path) else b""
     except (OSError, UnsafeError):
         return None
     return key if len(key) == KEY_BYTES else None
-
-
-def _make(path: Path) -> None:
-    """Make a key. Of several processes that do so at a time, the first one's stays."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent)  # the user's alone
-    scratch = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(KEY_BYTES))
-        with suppress(FileExistsError):
-            os.link(scratch, path)
-    finally:
-        scratch.unlink()
