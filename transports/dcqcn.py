@@ -77,8 +77,8 @@ PARAMS = [
     ),
     Param("window", "ratio", 0.0, WINDOW_DOC, f"{PAPER}: none; {HPCC}, dcqcn_vwin: 1"),
     *go_back_n.PARAMS,
-    traffic_classes.data_class(1),
-    traffic_classes.ack_class("ACK and NACK"),
+    traffic_classes.data_param(1),
+    traffic_classes.ack_param("ACK and NACK"),
     Param("cnp_class", "count", 0, CNP_CLASS_DOC, AUTHOR, optional=True, maximum=7),
 ]
 

@@ -63,7 +63,7 @@ PARAMS = [
         "SIGCOMM 2010, section 4: the least timeout in the experiments",
     ),
     traffic_classes.DATA_CLASS,
-    traffic_classes.ack_class("ACKs"),
+    traffic_classes.ack_param("ACKs"),
 ]
 
 FABRIC = {

@@ -76,7 +76,7 @@ PARAMS = [
     ),
     *go_back_n.PARAMS,
     Param("data_class", "count", None, "class of data; none is what the traffic says", maximum=7),
-    traffic_classes.ack_class("ACK and NACK"),
+    traffic_classes.ack_param("ACK and NACK"),
 ]
 
 PRESETS = {

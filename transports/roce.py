@@ -10,7 +10,7 @@ from netsim.transport import BLOCKED, NACK, armed, cancel_timer, finish, send
 PARAMS = [
     *go_back_n.PARAMS,
     traffic_classes.DATA_CLASS,
-    traffic_classes.ack_class("ACK and NACK"),
+    traffic_classes.ack_param("ACK and NACK"),
 ]
 
 FABRIC = {

@@ -67,7 +67,7 @@ PARAMS = [
     ),
     Param("tail_loss_probe", "bool", True, "probe after two silent round trips", "RFC 8985, 7"),
     traffic_classes.DATA_CLASS,
-    traffic_classes.ack_class("ACKs"),
+    traffic_classes.ack_param("ACKs"),
 ]
 
 N_SLOTS = 8
