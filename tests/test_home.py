@@ -63,6 +63,7 @@ COMMAND_LINES = """
 0 workload inference
 0 economics
 0 new-transport fresh --directory out
+2 accuracy no_such_transport
 2 new-transport linked --directory out
 0 new-topology shape --directory out
 0 new-queue lane --directory out
