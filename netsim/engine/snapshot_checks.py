@@ -171,11 +171,12 @@ def _check_flows(state: State, found: Mapping[str, Any]) -> None:
     classes = found["wires.queues"].shape[0] // found["wires.ports"].shape[0]
     # The engine's own bitmap of a sender ends where the next one's begin.
     words = np.append(tx["bits"][1:], rx["bits"][:1]) - tx["bits_end"]
-    for side, new, place in ((tx, state.ends.tx, "ends.tx"), (rx, state.ends.rx, "ends.rx")):
-        # A flow begins with the class that its workload gave it, which the fabric need not have:
-        # a transport that has a class of its own replaces the sender's when the flow starts.
-        kept = side["prio"] == np.asarray(new)["prio"]
-        _within(side["prio"][~kept], 0, classes, f"{place}.prio")
+    # A transport with a class of its own sets the sender's; the receiver's stays the workload's,
+    # which the fabric need not have.
+    kept = rx["prio"] == np.asarray(state.ends.rx["prio"])
+    _within(tx["prio"], 0, classes, "ends.tx.prio")
+    _within(rx["prio"][~kept], 0, classes, "ends.rx.prio")
+    for side, place in ((tx, "ends.tx"), (rx, "ends.rx")):
         _require(bool((side["n_packets"] >= 0).all()), f"{place}.n_packets")
         _require(bool((side["n_packets"] <= 32 * words).all()), f"{place}.n_packets")
     _require(bool(((tx["high_seq"] >= 0) & (tx["high_seq"] <= tx["n_packets"])).all()), "ends.tx")
