@@ -14,7 +14,7 @@ from netsim.transport import *
 
 PARAMS = [
     Param("window", "count", 20, "packets under way", minimum=1),
-    Param("favour", "count", 0, "windows more for flow 0"),
+    Param("favor", "count", 0, "windows more for flow 0"),
 ]
 FABRIC = {"model": "drop_tail", "queue_bytes": "200pkt"}
 TX_STATE = ("next_seq", "acked")
@@ -26,7 +26,7 @@ RX_BITMAPS = 1
 def ready(env, now, tx):
     window = env.par.window
     if tx.flow == 0:
-        window += window * env.par.favour
+        window += window * env.par.favor
     if tx.next_seq < tx.n_packets and tx.next_seq - tx.acked < window:
         return now
     return BLOCKED

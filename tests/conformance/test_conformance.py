@@ -46,7 +46,7 @@ def test_a_sound_transport_passes_every_case(tmp_path: Path) -> None:
     assert findings["shared link"].figures["share of the link"] == pytest.approx(1, abs=0.02)
     assert findings["alone"].figures["slowdown of 1 packet"] == 1
     assert findings["shared link"].figures["Jain index"] > 0.98
-    (unfair,) = check(path, params={"favour": 5}, cases=["shared link"])
+    (unfair,) = check(path, params={"favor": 5}, cases=["shared link"])
     assert unfair.figures["Jain index"] < 0.75
 
 
