@@ -63,7 +63,7 @@ THREE = {"overlap": "overlap", "kv_shared": "KV shared", "tp_searched": "tp sear
 """Fields of an assumption, and their names."""
 
 LEAST, MOST = 0.0, 2.0
-"""Ratios at the ends of the colours, which are white at 1."""
+"""Ratios at the two ends of the color scale, which is white at 1."""
 
 PALE = 0.55
 """Ratios closer to 1 than this stand in dark letters, others on dark colours in white ones."""

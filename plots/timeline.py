@@ -178,7 +178,7 @@ def _write(axes: Axes, found: Timeline, looks: dict[str, Look], scale: float) ->
 
 
 def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> bool:
-    """The critical path: a black line, white around it. Returns whether any of it is seen."""
+    """Draw the critical path, black with a white outline; return whether any of it is visible."""
     import numpy as np
     import polars as pl
     from matplotlib.patheffects import Normal, Stroke

@@ -1,4 +1,4 @@
-"""Retransmission timeouts that are never shorter than the path: parameters and what they come to.
+"""Retransmission timeouts that are never shorter than the round trip of the path.
 
 A NIC's timeout is a constant, made for a datacenter. Where a round trip takes longer than that,
 every packet would be sent again before its acknowledgement can be there. So a timeout that is not

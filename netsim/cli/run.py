@@ -97,7 +97,7 @@ def checkpoint_seconds(written: str | None) -> float | None:
 
 @dataclass(frozen=True)
 class Output:
-    """What a user wants to see of a run: a picture, nothing but errors, JSON instead of text."""
+    """Output options of a run: save a picture, print only errors, print JSON."""
 
     plot: bool = False
     quiet: bool = False

@@ -63,7 +63,7 @@ def command(kind: str, name: str, as_json: bool) -> None:
 
 
 def _show_file(kind: str, name: str, *, as_json: bool) -> None:
-    """Print a file; of an experiment also, as comments, what sizes in bdp become in it."""
+    """Print a file; for an experiment, add the byte values of sizes in bdp as comments."""
     from netsim.experiment import locate
     from netsim.experiment.document import read
     from netsim.inputs import read_text

@@ -105,7 +105,7 @@ def longest_window_ps(network: Network, flows: FlowTable) -> int:
 
 
 def _numbered_ps(network: Network) -> int:
-    """How long it takes at least that more packets come to a switch than sort keys can number."""
+    """The shortest time in which more packets can reach a switch than sort keys can number."""
     into = np.bincount(network.port_node, network.port_rate_bps.astype(np.float64))
     return max(1, int((1 << INDEX_BITS) * PFC_FRAME_BYTES * PS_BITS / into.max()))
 

@@ -69,9 +69,9 @@ class Row:
 
 @dataclass(frozen=True)
 class AicbJob:
-    """A job: the rows of each stage of its pipeline, and of how many ranks it is, if it says so.
+    """A job: the rows of each pipeline stage, and its number of ranks if the file has one.
 
-    `shapes` is how many computations are given by their shapes alone, which say no time.
+    `shapes` counts the computations that have a shape but no time.
     """
 
     path: Path

@@ -113,7 +113,7 @@ class Wires:
         )
 
     def _measured(self, src: Ints, dst: Ints, hops: Hops) -> tuple[Floats, Floats]:
-        """Of sends that go together: seconds that a bit of what a position sends takes, and ps."""
+        """Cost of simultaneous sends: seconds per bit that a position sends, and latency in ps."""
         legs = self._legs(src, dst)
         lanes = np.diff(legs.first)
         flow = np.repeat(np.arange(lanes.size), lanes)

@@ -183,7 +183,7 @@ def _describe(plugin: Plugin, source: _Sources) -> dict[str, Any]:
 
 
 def _identity(plugin: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What of the description of a plugin says which code it is."""
+    """The part of a plugin's description that identifies its code."""
     return tuple(plugin.get(key) for key in ("kind", "name", "sha256", "sources"))
 
 

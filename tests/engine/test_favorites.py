@@ -44,7 +44,7 @@ FABRICS = {
 
 
 def star(n_hosts: int, ports: int = 1) -> Network:
-    """All hosts at one switch, or at one for each of their ports."""
+    """All hosts on one switch, or on one switch per port."""
     builder = NetworkBuilder()
     hosts = np.array(builder.add_hosts(n_hosts))
     for k in range(ports):

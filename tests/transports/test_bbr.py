@@ -108,8 +108,8 @@ ARTICLE = {"host_rate": "1Gbps", "bottleneck_rate": "100Mbps", "bottleneck_delay
 
 @pytest.mark.parametrize(("loss", "within"), [(0.05, 0.02), (0.15, 0.08)])
 def test_loss_costs_twice_behind_the_bottleneck(loss: float, within: float) -> None:
-    """BBR sends as fast as packets arrive. Behind the bottleneck that is 1 - loss of its rate, of
-    which 1 - loss arrives; ahead of it, it is all of its rate."""
+    """BBR paces at its delivery rate. Loss behind the bottleneck lowers that rate by 1 - loss, and
+    then loses the same share again; loss ahead of it does not lower the rate."""
     for ahead, arrives in ((False, (1 - loss) ** 2), (True, 1 - loss)):
         engine = wan(loss=loss, ahead=ahead, packets=PacketFormat(1448, 52), **ARTICLE)
         share = rates_bps(engine, 10 * S, 30 * S)[0] / 10**8
