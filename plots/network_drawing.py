@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from netsim.census.cables import physical_ports
-from netsim.census.census import stem
+from netsim.inventory.cables import physical_ports
+from netsim.inventory.inventory import stem
 from netsim.plots import style
 from netsim.plots.matchings import draw_matchings
 from netsim.plots.network_layout import Drawing, lay_out

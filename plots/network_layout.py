@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from netsim.census.census import common_name
+from netsim.inventory.inventory import common_name
 from netsim.model.network import Network
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.census.census import stem
 from netsim.errors import InputError, did_you_mean
+from netsim.inventory.inventory import stem
 from netsim.plots import pool, style
 from netsim.plots.links import why_none, without_links
 from netsim.plots.network_drawing import Wire, draw_structure, wires

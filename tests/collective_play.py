@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.collectives import Steps
+from netsim.workloads.collectives import Steps
 
 Held = NDArray[np.int64]
 """int64[n, pieces, ranks]: how often position i has, of a piece, the contribution of each rank."""

@@ -9,9 +9,9 @@ from reference.model import Case, Task
 from reference.operations import Message, Operation, Plan
 from reference.random_operations import Call, Calls
 
-from netsim.collectives import ALGORITHMS, COLLECTIVES, schedule
 from netsim.model.tasks import KINDS, Workload
-from netsim.operations import How, Operations
+from netsim.workloads.collectives import ALGORITHMS, COLLECTIVES, schedule
+from netsim.workloads.operations import How, Operations
 
 KNOWN = {
     what: [

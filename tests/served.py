@@ -10,10 +10,10 @@ from engine_runs import DROP_TAIL, build
 from traffic_cases import made, star
 
 from netsim.engine.engine import Engine
-from netsim.inference import IterationCost, iteration_cost, iteration_ps, load_deployment
-from netsim.inference import prompt_pairs as pairs_of
 from netsim.model.serving import EVENTS, LOG, ServingPlan
 from netsim.running.drive import FINISHED, drive
+from netsim.workloads.inference import IterationCost, iteration_cost, iteration_ps, load_deployment
+from netsim.workloads.inference import prompt_pairs as pairs_of
 
 US, MS = 10**6, 10**9
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from netsim.inference import IterationCost, iteration_cost, load_deployment
 from netsim.model.serving import (
     DECODE,
     DONE,
@@ -23,7 +22,8 @@ from netsim.model.serving import (
     Requests,
     ServingPlan,
 )
-from netsim.serving.failures import Outages
+from netsim.workloads.inference import IterationCost, iteration_cost, load_deployment
+from netsim.workloads.serving.failures import Outages
 
 Row = dict[str, int]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from netsim.job.job import Job
-from netsim.job.load import load_job
+from netsim.workloads.job.job import Job
+from netsim.workloads.job.load import load_job
 
 MACHINE: dict[str, Any] = {
     "memory": "100GB",

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from netsim.collectives import How, Wire, closed_form_ps
 from netsim.experiment import Experiment, Point, built_in
-from netsim.inference import (
+from netsim.running.point import simulate
+from netsim.workloads.collectives import How, Wire, closed_form_ps
+from netsim.workloads.inference import (
     all_reduce_bytes,
     compute_ps,
     iteration_cost,
@@ -16,7 +17,6 @@ from netsim.inference import (
     network_ps,
     prompt_pairs,
 )
-from netsim.running.point import simulate
 
 pytestmark = pytest.mark.slow
 

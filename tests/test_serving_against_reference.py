@@ -21,18 +21,18 @@ from reference.serving import Machine, Request, Row, Rules, changes_of
 from served import US, Served, all_served_once, deployment
 from traffic_cases import star
 
-from netsim.inference import (
+from netsim.limits import HORIZON_PS
+from netsim.model.serving import DECODE, EVENTS, ROLES
+from netsim.running.drive import FINISHED, drive
+from netsim.workloads.inference import (
     iteration_ps,
     kv_bytes_of_token,
     load_deployment,
     prompt_pairs,
 )
-from netsim.inference.roofline import weight_bytes
-from netsim.limits import HORIZON_PS
-from netsim.model.serving import DECODE, EVENTS, ROLES
-from netsim.running.drive import FINISHED, drive
-from netsim.serving.plan import Group
-from netsim.serving.state import KV_SENT, REQUEST
+from netsim.workloads.inference.roofline import weight_bytes
+from netsim.workloads.serving.plan import Group
+from netsim.workloads.serving.state import KV_SENT, REQUEST
 
 CASES = 40
 MORE_CASES = 2040

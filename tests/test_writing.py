@@ -15,13 +15,13 @@ from test_structure import modules
 from netsim import InputError
 from netsim.cli.trace_outputs import write_tables
 from netsim.plots import save
-from netsim.plots.reproduced import _write_csv
 from netsim.results import write_sweep
 from netsim.results.ownership import shows
 from netsim.results.replace import exclusive
 from netsim.running import checkpoint
 from netsim.running.checkpoint import Standing
 from netsim.running.start import Start, start_of
+from netsim.workloads.plots.reproduced import _write_csv
 from netsim.writing import replacing_file, write_new
 
 TABLE = pl.DataFrame({"at_ps": [1]})

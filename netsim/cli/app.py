@@ -21,10 +21,19 @@ COMMANDS = {
     "resume": ("netsim.cli.resume", "Go on with a run from its checkpoint."),
     "check": ("netsim.cli.check", "Check an experiment and predict what it takes."),
     "topo": ("netsim.cli.topo", "Count, price and draw an experiment's network."),
-    "workload": ("netsim.cli.workload", "Show a training job: memory, times, messages, step."),
-    "economics": ("netsim.cli.economics", "Compare GPUs by cost, power and what failures take."),
+    "workload": (
+        "netsim.workloads.cli.workload",
+        "Show a training job: memory, times, messages, step.",
+    ),
+    "economics": (
+        "netsim.workloads.cli.cost",
+        "Compare GPUs by cost, power and what failures take.",
+    ),
     "accuracy": ("netsim.cli.accuracy", "Hold transports against analytic results."),
-    "reproduce": ("netsim.cli.reproduce", "Make a figure of the paper, beside what it states."),
+    "reproduce": (
+        "netsim.workloads.cli.reproduce",
+        "Make a figure of the paper, beside what it states.",
+    ),
     "list": ("netsim.cli.list", "List what there is to build experiments of."),
     "show": ("netsim.cli.show", "Show a plugin or an experiment."),
     "plot": ("netsim.cli.plot", "Draw a result."),

@@ -77,11 +77,11 @@ def lines_of(kind: str) -> list[tuple[str, str]]:
 
         return [(name, summary_of(path)) for name, path in built_in().items()]
     if kind == "jobs":
-        from netsim.job import presets
+        from netsim.workloads.job import presets
 
         return [(name, summary_of(path)) for name, path in presets().items()]
     if kind == "deployments":
-        from netsim.inference import presets as deployments
+        from netsim.workloads.inference import presets as deployments
 
         return [(name, summary_of(path)) for name, path in deployments().items()]
     from netsim.plugins import registry

@@ -17,20 +17,20 @@ from netsim.units import written
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from netsim.plots.timeline_bars import View
     from netsim.results import Result
+    from netsim.workloads.plots.timeline_bars import View
 
 DEFAULT = "fct"
 
 KINDS = {
-    "fct": "fct_cdf",
-    "links": "links",
-    "timeline": "timeline",
-    "series": "series",
-    "serving": "serving",
-    "topology": "topology",
+    "fct": "netsim.plots.fct_cdf",
+    "links": "netsim.plots.links",
+    "timeline": "netsim.workloads.plots.timeline",
+    "series": "netsim.plots.series",
+    "serving": "netsim.workloads.plots.serving",
+    "topology": "netsim.plots.topology",
 }
-"""Kind -> module of netsim.plots that draws results."""
+"""Kind -> module that draws results."""
 
 TIMELINE = "timeline"
 """The kind that is of some hosts and times."""
@@ -48,12 +48,12 @@ Y = "fct_p99"
 """What --x alone shows."""
 
 COMPARISONS = {
-    "slowdown": "slowdown",
-    "load": "fct_vs_load",
-    "transports": "transports",
-    "goodput": "goodput",
+    "slowdown": "netsim.plots.slowdown",
+    "load": "netsim.plots.fct_vs_load",
+    "transports": "netsim.plots.transports",
+    "goodput": "netsim.workloads.plots.goodput",
 }
-"""Kind -> module of netsim.plots that compares the points of sweeps: a figure and a table."""
+"""Kind -> module that compares the points of sweeps: a figure and a table."""
 
 FAIR_SHARES = ("load", "transports")
 """Those that build the network of a result again, which may take a plugin's code."""
@@ -150,7 +150,7 @@ def command(
         default, comparison = f"{kind}.png" if y is None else f"{kind}_{y}.png", None
         figure = topology.draw(points, y, trust=trust)
     elif kind == TIMELINE and y is None:
-        from netsim.plots import perfetto, timeline
+        from netsim.workloads.plots import perfetto, timeline
 
         seen = _view(points, hosts, (since, until), critical=critical, trust=trust)
         if out is not None and out.suffix == perfetto.ENDING:
@@ -183,8 +183,8 @@ def _view(
     trust: bool,
 ) -> View:
     """The hosts, the time and the path that are asked for."""
-    from netsim.plots.timeline_bars import View
     from netsim.units import parse_time_ps
+    from netsim.workloads.plots.timeline_bars import View
 
     path = None
     times = [parse_time_ps(text) if text is not None else None for text in time]
@@ -221,7 +221,7 @@ def _hosts(text: str | None) -> list[int] | None:
 
 def _drawn(kind: str, points: list[Result], trust: bool) -> tuple[Figure, Any]:
     """The figure of a kind, and the comparison if it is one."""
-    module = import_module(f"netsim.plots.{(KINDS | COMPARISONS)[kind]}")
+    module = import_module((KINDS | COMPARISONS)[kind])
     if kind in COMPARISONS:
         options = {"trust": trust} if kind in FAIR_SHARES else {}
         comparison = module.compare(points, **options)

@@ -153,11 +153,11 @@ def _done(outcomes: list[Outcome]) -> int:
 
 
 def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool) -> None:
-    from netsim.cli.job_table import job_tables
-    from netsim.cli.serving_table import serving_tables
     from netsim.cli.tables import class_table, result_table, sweep_table
     from netsim.cli.wide import show
     from netsim.results import load_result
+    from netsim.workloads.cli.job_table import job_tables
+    from netsim.workloads.cli.serving_table import serving_tables
 
     axes = list(experiment.axes)
     rows = [_marked(outcome) for outcome in outcomes]

@@ -124,11 +124,11 @@ def _described(plugin: Plugin, preset: str | None) -> dict[str, Any]:
 def _file_of(kind: str, name: str) -> Path:
     """The file of a job, a deployment, or of figures of economics."""
     if kind == "economics":
-        from netsim.economics.load import locate_book
+        from netsim.workloads.cost.load import locate_book
 
         return locate_book(name, Path.cwd())
-    from netsim import inference, job
-    from netsim.job.load import locate
+    from netsim.workloads import inference, job
+    from netsim.workloads.job.load import locate
 
     known = job.presets() if kind == "job" else inference.presets()
     return locate(name, Path.cwd(), known, kind)

@@ -13,9 +13,9 @@ from netsim.cli.options import experiment_options, json_option, load_experiment,
 from netsim.errors import InputError
 
 if TYPE_CHECKING:
-    from netsim.census.failure import Failure
     from netsim.cli.topo_table import Counted
     from netsim.experiment import Point
+    from netsim.inventory.failure import Failure
     from netsim.model.network import Network
 
 FAIL = "--fail"
@@ -62,7 +62,7 @@ def command(
     netsim topo p2p_8192 --set 'topology.oversubscription=[1, 2, 4]'
     netsim topo p2p_512 --plot --fail spine0 --fail 'h3 - leaf0'
     """
-    from netsim.census.prices import read_prices
+    from netsim.inventory.prices import read_prices
 
     table_of_prices = read_prices(prices)
     loaded = load_experiment(experiment, overrides, seed)
@@ -131,19 +131,19 @@ def _told(axis: str, value: Any) -> str:
 def _counted(
     point: Point, network: Network, label: str, prices: Any, failing: Sequence[str]
 ) -> Counted:
-    from netsim.census.census import census
-    from netsim.census.prices import bill
     from netsim.cli.topo_table import Counted
+    from netsim.inventory.inventory import inventory
+    from netsim.inventory.prices import bill
 
-    found = census(network)
+    found = inventory(network)
     failures = tuple(_failures(point, network, failing)) if failing else ()
     return Counted(label, found, bill(found, prices), failures)
 
 
 def _failures(point: Point, network: Network, failing: Sequence[str]) -> Iterator[Failure]:
-    from netsim.census.failure import failure
     from netsim.experiment.place_faults import ports_named
     from netsim.experiment.scenario import prepare
+    from netsim.inventory.failure import failure
 
     lanes = prepare(point).lanes
     for name in failing:
@@ -161,11 +161,11 @@ def _plain(one: Counted) -> Any:
 
     figures = {
         "label": one.label,
-        **asdict(one.census),
-        "bisection": one.census.bisection,
-        "oversubscription": one.census.oversubscription,
-        "diameter": one.census.diameter,
-        "tiers": one.census.tiers,
+        **asdict(one.inventory),
+        "bisection": one.inventory.bisection,
+        "oversubscription": one.inventory.oversubscription,
+        "diameter": one.inventory.diameter,
+        "tiers": one.inventory.tiers,
         "bill": [asdict(row) for row in one.bill],
         "failures": [asdict(row) for row in one.failures],
     }

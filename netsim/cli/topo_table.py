@@ -11,17 +11,17 @@ from netsim.units import format_number, format_rate, format_time
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from netsim.census.census import Census, NetworkRow
-    from netsim.census.circuits import CircuitRow
-    from netsim.census.failure import Failure
-    from netsim.census.prices import BillRow
+    from netsim.inventory.circuits import CircuitRow
+    from netsim.inventory.failure import Failure
+    from netsim.inventory.inventory import Inventory, NetworkRow
+    from netsim.inventory.prices import BillRow
 
 
 class Counted(NamedTuple):
     """One network of an experiment and all that is told of it."""
 
     label: str
-    census: Census
+    inventory: Inventory
     bill: tuple[BillRow, ...]
     failures: tuple[Failure, ...]
 
@@ -51,15 +51,15 @@ def topo_table(counted: Sequence[Counted]) -> Table:
 
 def notes(counted: Sequence[Counted]) -> Iterator[str]:
     """What the figures mean, and where prices are from."""
-    from netsim.census.bisection import MAX_FLOW, TIERS
-    from netsim.census.cables import LONGEST_M
+    from netsim.inventory.bisection import MAX_FLOW, TIERS
+    from netsim.inventory.cables import LONGEST_M
 
     rack, row, hall = LONGEST_M
     yield (
         f"Lengths are delays at 5 ns a metre: rack up to {rack} m, row {row} m, hall {hall:,} m, "
         "wan beyond."
     )
-    hows = {one.census.bisection.how for one in counted}
+    hows = {one.inventory.bisection.how for one in counted}
     if MAX_FLOW in hows:
         yield (
             "Bisection: what the first half of the hosts, by number, can send to the second at "
@@ -68,7 +68,7 @@ def notes(counted: Sequence[Counted]) -> Iterator[str]:
         )
     if TIERS in hows:
         yield f"Bisection ({TIERS}): half of the least capacity between two tiers."
-    rows = [row for one in counted for row in one.census.networks if row.to_edges < row.edges]
+    rows = [row for one in counted for row in one.inventory.networks if row.to_edges < row.edges]
     if rows:
         yield (
             "Ways and diameter: to the hosts of "
@@ -101,10 +101,10 @@ def _rank(part: str) -> tuple[int, str]:
 
 
 def _lines(one: Counted) -> Lines:
-    found = dict(_network_lines(one.census))
-    for number, row in enumerate(one.census.networks, 1):
+    found = dict(_network_lines(one.inventory))
+    for number, row in enumerate(one.inventory.networks, 1):
         found |= _kind_lines(row, f"network {number}")
-    for circuit in one.census.circuit_switches:
+    for circuit in one.inventory.circuit_switches:
         found |= _circuit_lines(circuit)
     found |= _bill_lines(one)
     for failed in one.failures:
@@ -112,27 +112,27 @@ def _lines(one: Counted) -> Lines:
     return found
 
 
-def _network_lines(census: Census) -> Iterator[tuple[tuple[str, str], str]]:
-    yield ("hosts", ""), f"{census.hosts:,}"
-    for nic in census.nics:
-        some = "" if nic.hosts == census.hosts else f", {nic.hosts:,} hosts"
+def _network_lines(inventory: Inventory) -> Iterator[tuple[tuple[str, str], str]]:
+    yield ("hosts", ""), f"{inventory.hosts:,}"
+    for nic in inventory.nics:
+        some = "" if nic.hosts == inventory.hosts else f", {nic.hosts:,} hosts"
         shown = f"{nic.ports} x {format_rate(nic.port_rate_bps)}{some}"
         yield ("hosts", f"NIC {nic.nic}" + (f" ({some[2:]})" if some else "")), shown
-    yield ("switches", ""), f"{census.switch_count:,}"
-    for switch in census.switches:
+    yield ("switches", ""), f"{inventory.switch_count:,}"
+    for switch in inventory.switches:
         yield (
             ("switches", f"tier {switch.tier}: {switch.name}, {switch.ports:,} ports"),
             f"{switch.count:,}",
         )
-    yield ("cables", ""), f"{census.cable_count:,}"
-    for cable in census.cables:
+    yield ("cables", ""), f"{inventory.cable_count:,}"
+    for cable in inventory.cables:
         name = f"{cable.joins}, {format_rate(cable.rate_bps)}, {cable.length}"
         yield ("cables", name), f"{cable.count:,}"
-    yield ("all networks", ""), f"{sum(row.count for row in census.networks):,}"
-    yield ("all networks", "tiers"), str(census.tiers)
-    yield ("all networks", "bisection"), _rate(census.bisection.rate_bps)
-    yield ("all networks", "oversubscription"), _ratio(census.oversubscription)
-    yield ("all networks", "diameter"), f"{census.diameter} links"
+    yield ("all networks", ""), f"{sum(row.count for row in inventory.networks):,}"
+    yield ("all networks", "tiers"), str(inventory.tiers)
+    yield ("all networks", "bisection"), _rate(inventory.bisection.rate_bps)
+    yield ("all networks", "oversubscription"), _ratio(inventory.oversubscription)
+    yield ("all networks", "diameter"), f"{inventory.diameter} links"
 
 
 def _kind_lines(row: NetworkRow, part: str) -> Lines:
@@ -173,7 +173,7 @@ def _circuit_lines(row: CircuitRow) -> Lines:
 
 def _bill_lines(one: Counted) -> Lines:
     usd, watts = sum(row.usd for row in one.bill), sum(row.watts for row in one.bill)
-    hosts = one.census.hosts
+    hosts = one.inventory.hosts
     found: Lines = {("cost and power", ""): _bill(usd, watts)}
     for row in one.bill:
         found["cost and power", f"{row.part}"] = f"{row.count:,}: {_bill(row.usd, row.watts)}"

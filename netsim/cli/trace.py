@@ -122,7 +122,7 @@ def command(
         given = {"flow": flow, "critical": critical or None, "step": step, "from": since}
         given |= {"until": until, "seq": seq, "events": events, "fields": fields, "plot": plot}
         _alone("request", given | {"directory": directory})
-        from netsim.cli.request import GAPS, show_request
+        from netsim.workloads.cli.request import GAPS, show_request
 
         gaps = GAPS if limit is None else limit
         show_request(loaded, request, Outputs(gaps, csv, parquet, quiet, as_json))
@@ -133,7 +133,7 @@ def command(
         given = {"flow": flow, "until": until, "seq": seq, "events": events, "fields": fields}
         given |= {"plot": plot}
         _check_critical(critical, given)
-        from netsim.cli.critical import show_critical
+        from netsim.workloads.cli.critical import show_critical
 
         outputs = Outputs(lines, csv, parquet, quiet, as_json)
         show_critical(loaded, since_ps, step, outputs, directory=directory, trust=trust)

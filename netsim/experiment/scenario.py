@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from netsim.bounds.ideal import IdealTimes, hand_over_times, ideal_times, round_trips
-from netsim.census.shares import shares_of_networks
 from netsim.errors import InputError
 from netsim.experiment.document import FAULTS
 from netsim.experiment.place_faults import link_faults
 from netsim.experiment.resolve_fabric import wrong_sizes
 from netsim.experiment.resolve_series import sampling_of
+from netsim.inventory.shares import shares_of_networks
 from netsim.limits import TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
 from netsim.model.circuit_times import check_rules

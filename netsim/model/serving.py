@@ -101,7 +101,7 @@ class ServingPlan:
         first_machine: int32[n], the mixed or prefill machine of each request.
         second_machine: int32[n], its decode machine; -1: there is none.
         costs: of each role in ROLES that has machines, what an iteration costs (an `IterationCost`
-            of `netsim.inference`); of others None.
+            of `netsim.workloads.inference`); of others None.
         ttft_ps: the objective: longest time to the first token; None if there is none.
         tbt_ps: longest time between tokens; None if there is none.
         kv_first_flow, kv_flows: int64[n], the flows of each request's KV cache: the number of the

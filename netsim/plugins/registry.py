@@ -32,11 +32,12 @@ from netsim.plugins.params import Param
 from netsim.units import written
 
 PACKAGES = {
-    "transport": "netsim.transports",
-    "topology": "netsim.topologies",
-    "traffic": "netsim.traffic",
-    "queue": "netsim.queues",
+    "transport": ("netsim.transports",),
+    "topology": ("netsim.topologies", "netsim.workloads.topologies"),
+    "traffic": ("netsim.traffic", "netsim.workloads.traffic"),
+    "queue": ("netsim.queues",),
 }
+"""Kind -> the packages whose modules are built-in plugins of that kind."""
 KINDS = tuple(PACKAGES)
 _NOUNS = {"traffic": "traffic pattern", "queue": "queue discipline"}
 REQUIRED_FUNCTION = {"topology": "build", "traffic": "flows"}
@@ -93,8 +94,9 @@ def find(kind: str, name: str, *, relative_to: Path | None = None) -> Plugin:
     if name.endswith(".py"):
         path = ((relative_to or Path()) / name).resolve()
         return _inspect(kind, name, plugin_files.load(path, shown=name))
-    if name in _built_in(kind):
-        module_name = f"{PACKAGES[kind]}.{name}"
+    built_in = _built_in(kind)
+    if name in built_in:
+        module_name = f"{built_in[name]}.{name}"
         with plugin_files.blamed(f'cannot load the plugin "{name}"', name):
             module = importlib.import_module(module_name)
         return _inspect(kind, name, module)
@@ -150,19 +152,19 @@ def _each(kind: str) -> Iterator[tuple[Plugin | None, InputError | None]]:
             yield None, InputError(str(error), key=name)
 
 
-def _built_in(kind: str) -> list[str]:
-    """File stems in the kind's package; a leading underscore hides a file."""
-    package = importlib.import_module(PACKAGES[kind])
-    return sorted(
-        file.stem
-        for folder in package.__path__
-        for file in Path(folder).glob("*.py")
+def _built_in(kind: str) -> dict[str, str]:
+    """File stems in the kind's packages -> package; a leading underscore hides a file."""
+    return {
+        file.stem: package
+        for package in PACKAGES[kind]
+        for folder in importlib.import_module(package).__path__
+        for file in sorted(Path(folder).glob("*.py"))
         if not file.stem.startswith("_")
-    )
+    }
 
 
 def _entry_points(kind: str) -> dict[str, importlib.metadata.EntryPoint]:
-    found = importlib.metadata.entry_points(group=PACKAGES[kind])
+    found = importlib.metadata.entry_points(group=PACKAGES[kind][0])
     return {entry_point.name: entry_point for entry_point in found}
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from netsim.serving.account import account
-from netsim.serving.figures import serving_figures
-from netsim.serving.outcome import outcome
+from netsim.workloads.serving.account import account
+from netsim.workloads.serving.figures import serving_figures
+from netsim.workloads.serving.outcome import outcome
 
 if TYPE_CHECKING:
     from netsim.model.serving import ServingPlan

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.model.serving import DONE, DOWN, FIRST_TOKEN, JOINED, KV_THERE, LOST, STARTED, UP
 from netsim.results import COLUMNS
-from netsim.serving.tokens import Log, log_of
+from netsim.workloads.serving.tokens import Log, log_of
 
 if TYPE_CHECKING:
     import polars as pl

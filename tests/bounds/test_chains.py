@@ -8,7 +8,7 @@ import pytest
 from netsim.bounds.chains import longest_chain_ps
 from netsim.model.flows import FlowTable
 from netsim.model.tasks import COMPUTE, RECEIVE, SEND, TaskTable
-from netsim.operations import How, Operations
+from netsim.workloads.operations import How, Operations
 
 FCT_PS, LEFT_PS = 1_000, 400
 

@@ -17,9 +17,9 @@ from netsim.engine.kernels.layout import INF
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.model.fabric import Ecn
 from netsim.model.network import Network
-from netsim.operations import How
-from netsim.training.part import Cut, part_of
-from netsim.training.step import operations_of
+from netsim.workloads.operations import How
+from netsim.workloads.training.part import Cut, part_of
+from netsim.workloads.training.step import operations_of
 
 US = 10**6
 SER = 4160 * 80

@@ -8,15 +8,15 @@ from engine_runs import DROP_TAIL, build, run
 from small_job import small_job
 from task_times import Times
 
-from netsim.job.job import Job
-from netsim.job.schedules import SCHEDULES, bubble_ps
-from netsim.job.times import stage_times
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
 from netsim.model.network import Network
-from netsim.operations import How
-from netsim.training.part import KINDS, Cut, Part, part_of
-from netsim.training.step import operations_of
+from netsim.workloads.job.job import Job
+from netsim.workloads.job.schedules import SCHEDULES, bubble_ps
+from netsim.workloads.job.times import stage_times
+from netsim.workloads.operations import How
+from netsim.workloads.training.part import KINDS, Cut, Part, part_of
+from netsim.workloads.training.step import operations_of
 
 GBPS = 10**9
 NS = 1000

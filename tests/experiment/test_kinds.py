@@ -17,7 +17,7 @@ from netsim.running.collect import class_figures
 JOB = '''
 """A job of sixteen ranks: all-reduces of two, and messages."""
 
-from netsim.operations import Operations
+from netsim.workloads.operations import Operations
 
 PARAMS = []
 

@@ -11,10 +11,10 @@ from engine_runs import DROP_TAIL, build, run
 from small_job import MACHINE
 from topology_of import check_routes, topology_of
 
-from netsim.census.census import census
 from netsim.errors import InputError
 from netsim.experiment import Experiment
 from netsim.experiment.scenario import Scenario, network_of, prepare
+from netsim.inventory.inventory import inventory
 from netsim.network import Network
 
 GBPS = 10**9
@@ -38,7 +38,7 @@ def test_a_network_counts_as_one_without_units(tree: dict[str, Any]) -> None:
     assert plain.reduction is None
     for name in ("port_node", "port_peer", "port_rate_bps", "port_delay_ps", "route", "port_nic"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(network, name))
-    assert census(network) == census(plain)
+    assert inventory(network) == inventory(plain)
     assert network.bisection_bps == plain.bisection_bps
 
 

@@ -10,8 +10,8 @@ from circuit_racks import racks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netsim.census.circuits import circuit_switches, lit_shares
 from netsim.errors import InputError
+from netsim.inventory.circuits import circuit_switches, lit_shares
 from netsim.model.circuit_times import lit_ps
 from netsim.model.schedules import END_PS, Schedule, days_of
 from netsim.network import Network, NetworkBuilder

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from random_networks import networks
 
 from netsim.bounds.ideal import ideal_times
-from netsim.census.census import census
-from netsim.census.failure import failure
 from netsim.errors import InputError
+from netsim.inventory.failure import failure
+from netsim.inventory.inventory import inventory
 from netsim.model.fabric import CircuitRules, PacketFormat
 from netsim.model.faults import LinkFault, combine
 from netsim.model.lanes import lanes_of
@@ -173,7 +173,7 @@ def test_paths_diameter_and_base_round_trip_are_of_all_ways() -> None:
 
 
 def test_the_census_counts_each_way() -> None:
-    (row,) = census(hybrid()).networks
+    (row,) = inventory(hybrid()).networks
     assert [(one.by, one.links, one.fewest) for one in row.ways] == [
         ("circuits", 3, 1),
         ("packets", 4, 1),

@@ -31,7 +31,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from netsim.operations import JobSteps, Operations
+from netsim.workloads.operations import JobSteps, Operations
 from netsim.params import Param
 
 PARAMS = [Param("forward", "time", "10us", "of a batch")]

@@ -12,10 +12,10 @@ from traffic_cases import star
 
 from netsim.flows import Workload
 from netsim.model.job_steps import JobSteps
-from netsim.operations import How, Operations
 from netsim.running.job_figures import job_figures
 from netsim.running.operation_table import factors, operation_table
 from netsim.running.step_times import step_times
+from netsim.workloads.operations import How, Operations
 
 US = 10**6
 RANKS = 5

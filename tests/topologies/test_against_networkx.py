@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from topology_of import check_routes, largest_flow_bps, topology_of
 
-from netsim.census.census import census
+from netsim.inventory.inventory import inventory
 from netsim.model.network import Network
 
 Table = dict[str, Any]
@@ -87,7 +87,7 @@ def cables_of(network: Network, number: int) -> nx.Graph[Any]:
 def test_networkx_agrees(table: Table) -> None:
     network = topology_of(table)
     check_routes(network)
-    counted = census(network)
+    counted = inventory(network)
     degrees = dict(network.to_networkx().degree())
     assert [degrees[node] for node in range(network.n_nodes)] == np.diff(
         network.node_first_port

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_networks import networks
 
-from netsim.census.shares import shares_of_networks
 from netsim.errors import InputError
 from netsim.flows import FlowTable
+from netsim.inventory.shares import shares_of_networks
 from netsim.model.lanes import lanes_of
 from netsim.network import Defaults, Network, from_networkx
 from netsim.plugins import registry

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, US, build, fct_ps, flow_table, resolve, run
 
-from netsim.census.census import census
 from netsim.errors import InputError
+from netsim.inventory.inventory import inventory
 from netsim.model.circuit_times import duty
 from netsim.model.schedules import NONE
 from netsim.network import Network, build_topology, pairs_by_circuits, random_rounds
@@ -329,7 +329,7 @@ def test_slots_in_which_rotors_join_nobody_are_apart() -> None:
     """21 matchings on six rotors: three have a slot in which they join nobody, never at once."""
     given = {"racks": 22, "hosts_per_rack": 1, "switches": 6, "stagger": True}
     network = ocs(**given, slot="60us", switching="2us", drain="5us")
-    (row,) = census(network).networks
+    (row,) = inventory(network).networks
     assert row.turns is not None
     # Four of six rotors at least: 3 circuits for 22 racks, and two more.
     assert 3 <= row.turns.shortest <= row.turns.longest <= 5

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 from serving_case import Row, log_of, mixed_plan, plan_of, row, split_run
 
-from netsim.cli.request import gap_table, headlines, hints, request_number, story_table
 from netsim.cli.wide import Wide
 from netsim.errors import InputError
 from netsim.model.serving import (
@@ -28,6 +27,7 @@ from netsim.model.serving import (
 from netsim.results.files import _array
 from netsim.running.serving import serving_result
 from netsim.tracing.request_story import request_story
+from netsim.workloads.cli.request import gap_table, headlines, hints, request_number, story_table
 
 FLOWS = {
     "flow": np.arange(4),

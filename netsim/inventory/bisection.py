@@ -1,0 +1,110 @@
+"""What hosts of low numbers can send to the others at once, by max-flow.
+
+A flow may be spread evenly over all links between nodes that look alike, so the largest flow is
+found among colours (`symmetry.py`) and is exact: in a regular network of any size a handful of
+nodes, in one without any symmetry the network itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.inventory.circuits import lit_shares
+from netsim.inventory.symmetry import refined
+from netsim.model.network import Network
+
+Ints = NDArray[np.int64]
+
+MOST_LINKS = 6_000
+"""Between colours, for which a largest flow is looked for: some seconds."""
+
+MAX_FLOW, TIERS = "max-flow", "narrowest tier"
+
+
+class Bisection(NamedTuple):
+    """Bit/s one way; `how` it was found: MAX_FLOW, or TIERS, half of the least that there is
+    between two tiers, where the network is too irregular."""
+
+    rate_bps: int
+    how: str
+
+
+class _Graph(NamedTuple):
+    """A network's switches from 0 on, then the two halves of its hosts; directed links."""
+
+    n_nodes: int
+    node: Ints
+    peer: Ints
+    capacity_bps: Ints
+
+
+def bisection(network: Network, number: int, middle: int) -> Bisection:
+    """From hosts below `middle` to the others, through one of the networks that they have."""
+    graph = _halved(network, number, middle)
+    source, sink = graph.n_nodes - 2, graph.n_nodes - 1
+    start = np.zeros(graph.n_nodes, np.int64)
+    start[[source, sink]] = 1, 2
+    colour = refined(start, graph.node, graph.peer, graph.capacity_bps)
+    n_colours = int(colour.max()) + 1
+    key = colour[graph.node] * n_colours + colour[graph.peer]
+    keys, which = np.unique(key, return_inverse=True)
+    if keys.size > MOST_LINKS:
+        return Bisection(_narrowest_bps(network, number) // 2, TIERS)
+    sums = np.zeros(keys.size, object)
+    np.add.at(sums, which.reshape(-1), graph.capacity_bps.astype(object))
+    flow: nx.DiGraph[int] = nx.DiGraph()
+    flow.add_nodes_from(range(n_colours))
+    for pair, capacity_bps in zip(keys.tolist(), sums.tolist(), strict=True):
+        if pair // n_colours != pair % n_colours:
+            flow.add_edge(pair // n_colours, pair % n_colours, capacity=capacity_bps)
+    value = nx.maximum_flow_value(flow, int(colour[source]), int(colour[sink]))
+    return Bisection(int(value), MAX_FLOW)
+
+
+def halves(network: Network, number: int, middle: int) -> tuple[Ints, Ints]:
+    """The ports into a network of its hosts below `middle`, and of its others."""
+    ports = np.flatnonzero(network.port_network == number)
+    low = network.port_node[ports] < middle
+    return ports[low], ports[~low]
+
+
+def middle_of(network: Network, number: int) -> int:
+    """The first host of the second half of a network's hosts."""
+    hosts = np.unique(network.port_node[np.flatnonzero(network.port_network == number)])
+    return int(hosts[hosts.size // 2])
+
+
+def _halved(network: Network, number: int, middle: int) -> _Graph:
+    switches = np.flatnonzero(network.switch_network == number)
+    place = np.full(network.n_nodes, -1, np.int64)
+    place[switches + network.n_hosts] = np.arange(switches.size)
+    capacity_bps = network.port_rate_bps.copy()
+    if network.circuits is not None:
+        shares = lit_shares(network.circuits)
+        dated = shares < 1
+        capacity_bps[dated] = (capacity_bps[dated] * shares[dated]).astype(np.int64)
+    own, far = place[network.port_node], place[network.port_node[network.port_peer]]
+    for half, ports in enumerate(halves(network, number, middle)):
+        own[ports] = far[network.port_peer[ports]] = switches.size + half
+    inside = (own >= 0) & (far >= 0)
+    return _Graph(switches.size + 2, own[inside], far[inside], capacity_bps[inside])
+
+
+def _narrowest_bps(network: Network, number: int) -> int:
+    """The least capacity, one way, between two neighbouring tiers of a network."""
+    inside = network.switch_network == number
+    nodes = np.zeros(network.n_nodes, bool)
+    nodes[network.n_hosts :] = inside
+    own, far = network.port_node, network.port_node[network.port_peer]
+    below, above = network.tier[own], network.tier[far]
+    up = (nodes[own] | nodes[far]) & (nodes[own] | (own < network.n_hosts)) & nodes[far]
+    top = int(network.tier[network.n_hosts :][inside].max())
+    sums = [
+        int(network.port_rate_bps[up & (below <= tier) & (above > tier)].sum())
+        for tier in range(-1, top)
+    ]
+    return min(sums)

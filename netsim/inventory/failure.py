@@ -1,0 +1,123 @@
+"""What one failure takes: the hosts that it cuts off, or that have fewer ways, and their flows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.inventory.paths import reach, reach_by
+from netsim.model.lanes import Lanes
+from netsim.model.network import Network
+from netsim.model.reroute import cut_off, never_joined
+from netsim.model.routing import RoutingTable
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What is touched while some links are down and routes have followed.
+
+    Attributes:
+        name: of what fails, as it was given.
+        cables: that are down, one way at least.
+        networks: in which any of them is.
+        hosts_cut_off: hosts that are joined to the largest part of none of their networks.
+        hosts_fewer_ports: other hosts, of which some port has no link that is up.
+        hosts_fewer_ways: other hosts, with fewer ways to or from some host than before.
+        ways_left: the share of the ways that is left between the two edge switches for which it is
+            least, of those that still reach each other.
+        flows_cut_off, flows_touched: flows without any way, and others with fewer; None if there
+            are too many edge switches to look at them all.
+    """
+
+    name: str
+    cables: int
+    networks: int
+    hosts_cut_off: int
+    hosts_fewer_ports: int
+    hosts_fewer_ways: int
+    ways_left: float
+    flows_cut_off: int | None
+    flows_touched: int | None
+
+
+class _Loss(NamedTuple):
+    """Between edge switches of a network, bool[edges, groups]: which pairs have fewer ways, or
+    longer ones, which none any more; and the least share that is left to any other."""
+
+    groups: Ints
+    fewer: Flags
+    cut: Flags
+    least: float
+
+
+def failure(network: Network, name: str, ports: Ints, lanes: Lanes) -> Failure:
+    """What becomes of a network, and of flows with these lanes, without the links of `ports`."""
+    down = np.zeros(network.n_ports, bool)
+    down[ports] = True
+    table = network.routing(network.wiring(~down))
+    uplink = np.arange(network.n_host_ports)
+    dead: Flags = down[uplink] | down[network.port_peer[uplink]]
+    fewer = np.zeros(network.n_host_ports, bool)
+    lane_cut: Flags = dead[lanes.src_port] | dead[lanes.dst_port]
+    lane_fewer = lane_cut.copy()
+    least, whole = 1.0, True
+    numbers = _touched(network, ports)
+    way_of_lane = lanes.data_to // network.n_host_ports
+    for number, way in product(numbers.tolist(), range(network.n_ways)):
+        loss = _loss(network, number, table, way)
+        least = min(least, loss.least)
+        of_edge: Flags = np.logical_or.reduce(loss.fewer, axis=1)
+        of_edge[loss.groups] |= np.logical_or.reduce(loss.fewer, axis=0)
+        here = network.port_network == number
+        fewer[here] |= of_edge[network.port_group[here]]
+        if loss.groups.size < of_edge.size:
+            whole = False
+            continue
+        lane = np.flatnonzero(here[lanes.src_port] & (way_of_lane == way))
+        src, dst = (network.port_group[port[lane]] for port in (lanes.src_port, lanes.dst_port))
+        lane_cut[lane] |= loss.cut[src, dst]
+        lane_fewer[lane] |= loss.fewer[src, dst]
+    alone = cut_off(network, table, down) & ~never_joined(network)
+    first = network.node_first_port[: network.n_hosts]
+    fewer_ports = np.logical_or.reduceat(dead, first) & ~alone
+    fewer_ways = np.logical_or.reduceat(fewer, first) & ~alone & ~fewer_ports
+    flows_cut = np.logical_and.reduceat(lane_cut, lanes.first[:-1])
+    flows_fewer = np.logical_or.reduceat(lane_fewer, lanes.first[:-1]) & ~flows_cut
+    return Failure(
+        name=name,
+        cables=int(np.unique(np.minimum(ports, network.port_peer[ports])).size),
+        networks=int(numbers.size),
+        hosts_cut_off=int(alone.sum()),
+        hosts_fewer_ports=int(fewer_ports.sum()),
+        hosts_fewer_ways=int(fewer_ways.sum()),
+        ways_left=least,
+        flows_cut_off=int(flows_cut.sum()) if whole else None,
+        flows_touched=int(flows_fewer.sum()) if whole else None,
+    )
+
+
+def _touched(network: Network, ports: Ints) -> Ints:
+    """The networks in which links are; every link has a switch at one end."""
+    nodes = np.maximum(network.port_node[ports], network.port_node[network.port_peer[ports]])
+    return np.unique(network.switch_network[nodes - network.n_hosts]).astype(np.int64)
+
+
+def _loss(network: Network, number: int, table: RoutingTable, way: int) -> _Loss:
+    """What the edge switches of a network have lost by one way, where routes are as in `table`."""
+    before = reach(network, number, way=way)
+    after = reach_by(network, number, table, before.groups, way)
+    switches = np.flatnonzero(network.switch_network == number)
+    rows = np.searchsorted(switches, network.wiring().edges_of(number))
+    hops, ways = before.hops[rows], before.ways[rows]
+    cut = (after.hops[rows] < 0) & (hops >= 0)
+    fewer = cut | (after.ways[rows] < ways) | (after.hops[rows] > hops)
+    there = (hops >= 0) & ~cut
+    left = after.ways[rows][there] / ways[there]
+    return _Loss(before.groups, fewer, cut, float(left.min(initial=1.0)))

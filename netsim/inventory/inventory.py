@@ -1,0 +1,257 @@
+"""Everything that is counted of a network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.inventory.bisection import MAX_FLOW, TIERS, Bisection, bisection, halves, middle_of
+from netsim.inventory.cables import CableRow, cables, latencies_ps, physical_ports
+from netsim.inventory.circuits import CircuitRow, circuit_switches
+from netsim.inventory.paths import Distance, Reach, reach, ways_between_hosts
+from netsim.inventory.symmetry import kinds_of_networks
+from netsim.inventory.turns import TurnsRow, turns_row
+from netsim.model.network import Network
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class NicRow:
+    """NICs that are alike: so many `ports` of one rate, each, on so many hosts."""
+
+    nic: int
+    ports: int
+    port_rate_bps: int
+    hosts: int
+
+
+@dataclass(frozen=True)
+class SwitchRow:
+    """Switches of one name (without its number), tier, latency and number of ports."""
+
+    name: str
+    tier: int
+    ports: int
+    rate_bps: int
+    """All ports together."""
+    latency_ps: int
+    count: int
+
+
+@dataclass(frozen=True)
+class NetworkRow:
+    """Networks that are alike; all that follows `count` is of one of them.
+
+    Attributes:
+        count: how many there are: planes, rails, racks' own networks.
+        name: how the names of all its switches begin, such as "plane0", or that of the first one.
+        hosts: that have a port in it; `host_rate_bps` is that of all these ports.
+        switches, tiers: numbers of each.
+        bisection: from the first half of its hosts, by number, to the second; None for one host.
+        oversubscription: what that half can send over the bisection.
+        across: what all `count` of them carry from the first half of all hosts to the second.
+        across_sent_bps: what that half can send into them.
+        ways: pairs of hosts by their distance, where routes are of several kinds by each of them;
+            `to_edges` of `edges` switches with hosts were looked at as destinations.
+        turns: of routes that take turns, by slot; `ways` are of the first slot.
+    """
+
+    count: int
+    name: str
+    hosts: int
+    host_rate_bps: int
+    switches: int
+    tiers: int
+    bisection: Bisection | None
+    oversubscription: float | None
+    across: Bisection
+    across_sent_bps: int
+    ways: tuple[Distance, ...]
+    edges: int
+    to_edges: int
+    turns: TurnsRow | None = None
+
+    @property
+    def diameter(self) -> int:
+        """Links on the longest of the shortest ways between two hosts."""
+        return max((way.links for way in self.ways), default=0)
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """A network counted."""
+
+    name: str
+    hosts: int
+    nics: tuple[NicRow, ...]
+    networks: tuple[NetworkRow, ...]
+    switches: tuple[SwitchRow, ...]
+    cables: tuple[CableRow, ...]
+    circuit_switches: tuple[CircuitRow, ...]
+
+    @property
+    def bisection(self) -> Bisection:
+        """From the first half of the hosts to the second, through all networks together."""
+        parts = [row.across for row in self.networks]
+        hows = {part.how for part in parts if part.rate_bps}
+        return Bisection(
+            sum(part.rate_bps for part in parts), TIERS if TIERS in hows else parts[0].how
+        )
+
+    @property
+    def oversubscription(self) -> float | None:
+        """What that half can send, into networks that lead to the other, over the bisection."""
+        sent_bps = sum(row.across_sent_bps for row in self.networks)
+        rate_bps = self.bisection.rate_bps
+        return sent_bps / rate_bps if rate_bps else None
+
+    @property
+    def tiers(self) -> int:
+        """Of the highest network."""
+        return max(row.tiers for row in self.networks)
+
+    @property
+    def diameter(self) -> int:
+        """Links on the longest of the shortest ways between two hosts of one network."""
+        return max(row.diameter for row in self.networks)
+
+    @property
+    def switch_count(self) -> int:
+        """Packet switches of all kinds."""
+        return sum(row.count for row in self.switches)
+
+    @property
+    def cable_count(self) -> int:
+        """Cables and fibres of all kinds."""
+        return sum(row.count for row in self.cables)
+
+
+def inventory(network: Network) -> Inventory:
+    """Count a network. Of its kinds of networks those with the most hosts come first."""
+    rows = [_network(network, these) for these in kinds_of_networks(network)]
+    return Inventory(
+        name=network.name,
+        hosts=network.n_hosts,
+        nics=_nics(network),
+        networks=tuple(sorted(rows, key=lambda row: -row.hosts)),
+        switches=_switches(network),
+        cables=cables(network),
+        circuit_switches=circuit_switches(network),
+    )
+
+
+def stem(name: str) -> str:
+    """A switch's name without its number and without the network that it is in: "leaf"."""
+    parts = [re.sub(r"[^a-zA-Z]+", "", part) for part in name.split(".")]
+    return next((part for part in reversed(parts) if part), name)
+
+
+def common_name(names: Sequence[str]) -> str:
+    """The parts up to dots that switches' names have in common; the first of them if none."""
+    parts = [name.split(".")[:-1] for name in names]
+    common = [part[0] for part in zip(*parts, strict=False) if len(set(part)) == 1]
+    return ".".join(common) or names[0]
+
+
+def _nics(network: Network) -> tuple[NicRow, ...]:
+    ports = np.arange(network.n_host_ports)
+    own = network.nic_of_port * np.int64(network.port_rate_bps.max() + 1)
+    key, counts = np.unique(own + network.port_rate_bps[ports], return_counts=True)
+    scale = int(network.port_rate_bps.max() + 1)
+    first = np.searchsorted(network.nic_of_port, key // scale)
+    rows = np.stack([network.port_nic[first].astype(np.int64), counts, key % scale])
+    kinds, hosts = np.unique(rows, axis=1, return_counts=True)
+    return tuple(
+        NicRow(nic, n_ports, rate_bps, n)
+        for (nic, n_ports, rate_bps), n in zip(kinds.T.tolist(), hosts.tolist(), strict=True)
+    )
+
+
+def _switches(network: Network) -> tuple[SwitchRow, ...]:
+    """Switches by tier; a circuit switch's fibre is one port, whatever it leads to in turn."""
+    real = physical_ports(network)
+    node = network.port_node[real]
+    ports = np.bincount(node, minlength=network.n_nodes)
+    rates = np.bincount(node, network.port_rate_bps[real].astype(float), network.n_nodes)
+    latency = latencies_ps(network)
+    counted: dict[tuple[str, int, int, int, int], int] = {}
+    for index, name in enumerate(network.switch_names):
+        at = network.n_hosts + index
+        key = (
+            stem(name),
+            int(network.tier[at]),
+            int(ports[at]),
+            int(rates[at]),
+            int(latency[at]),
+        )
+        counted[key] = counted.get(key, 0) + 1
+    ordered = sorted(counted.items(), key=lambda item: item[0][1])
+    return tuple(SwitchRow(*key, count) for key, count in ordered)
+
+
+def _network(network: Network, alike: Ints) -> NetworkRow:
+    number = int(alike[0])
+    inside = np.flatnonzero(network.switch_network == number)
+    ports = np.flatnonzero(network.port_network == number)
+    hosts = int(np.unique(network.port_node[ports]).size)
+    found = [reach(network, number, way=way) for way in range(network.n_ways)]
+    middle = middle_of(network, number)
+    cut = bisection(network, number, middle) if hosts > 1 else None
+    over = None
+    if cut is not None and cut.rate_bps:
+        over = _sent_bps(network, number, middle) / cut.rate_bps
+    across, sent_bps = _across(network, alike, cut)
+    return NetworkRow(
+        count=int(alike.size),
+        name=common_name([network.switch_names[one] for one in inside.tolist()]),
+        hosts=hosts,
+        host_rate_bps=int(network.port_rate_bps[ports].sum()),
+        switches=int(inside.size),
+        tiers=int(np.unique(network.tier[network.n_hosts :][inside]).size),
+        bisection=cut,
+        oversubscription=over,
+        across=across,
+        across_sent_bps=sent_bps,
+        ways=_distances(network, number, found),
+        edges=int(np.diff(network.first_group)[number]),
+        to_edges=min(int(one.groups.size) for one in found),
+        turns=turns_row(network, number),
+    )
+
+
+def _distances(network: Network, number: int, found: Sequence[Reach]) -> tuple[Distance, ...]:
+    """Of all ways of a network, one behind the other."""
+    names = [""] if network.ways is None else network.ways.names
+    rows: list[Distance] = []
+    for name, one in zip(names, found, strict=True):
+        rows += ways_between_hosts(network, number, one, name)
+    return tuple(rows)
+
+
+def _sent_bps(network: Network, number: int, middle: int) -> int:
+    """What the hosts on either side of `middle` can send into a network, the lesser of the two."""
+    return min(int(network.port_rate_bps[half].sum()) for half in halves(network, number, middle))
+
+
+def _across(network: Network, alike: Ints, own: Bisection | None) -> tuple[Bisection, int]:
+    """What networks that are alike carry between the halves of all hosts, and could be sent.
+
+    `own` is the bisection of each: where the halves are the same, nothing is left to look for.
+    """
+    middle = network.n_hosts // 2
+    total, sent_bps, how = 0, 0, MAX_FLOW
+    for number in alike.tolist():
+        low, high = halves(network, number, middle)
+        if not (low.size and high.size):
+            continue
+        own_low, _ = halves(network, number, middle_of(network, number))
+        same = low.size == own_low.size
+        cut = own if own is not None and same else bisection(network, number, middle)
+        total, how = total + cut.rate_bps, cut.how
+        sent_bps += _sent_bps(network, number, middle)
+    return Bisection(total, how), sent_bps

@@ -1,0 +1,113 @@
+"""What a network costs and draws, by a table of prices that a file can replace."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import InputError, did_you_mean
+from netsim.inputs import read_text
+from netsim.inventory.cables import FIBRE, LENGTHS
+from netsim.inventory.inventory import Inventory
+from netsim.units import written
+
+BUILT_IN = Path(__file__).with_name("prices.toml")
+BPS_PER_GBPS = 1e9
+CABLE = "cable"
+PARTS = ("nic_port", "switch_port", "circuit_port", "fibre", *(f"{CABLE}.{n}" for n in LENGTHS))
+NUMBERS = ("usd", "usd_per_gbps", "watts", "watts_per_gbps")
+
+
+@dataclass(frozen=True)
+class Price:
+    """Of one piece: what it costs and draws, and how much more by its line rate in Gbit/s."""
+
+    source: str
+    usd: float = 0.0
+    usd_per_gbps: float = 0.0
+    watts: float = 0.0
+    watts_per_gbps: float = 0.0
+
+
+@dataclass(frozen=True)
+class BillRow:
+    """All pieces of one part. `source` is where its price is from."""
+
+    part: str
+    count: int
+    usd: float
+    watts: float
+    source: str
+
+
+def read_prices(path: Path | None = None) -> dict[str, Price]:
+    """Price by part: those that come with netsim, but for what the file `path` has.
+
+    Raises InputError, with file and key, for what is no table of prices.
+    """
+    prices = _read(BUILT_IN)
+    return prices if path is None else prices | _read(path)
+
+
+def bill(counted: Inventory, prices: Mapping[str, Price]) -> tuple[BillRow, ...]:
+    """What each part of a network costs and draws; parts that there are none of are left out."""
+    pieces: dict[str, list[tuple[int, float]]] = {part: [] for part in PARTS}
+    for nic in counted.nics:
+        pieces["nic_port"].append((nic.hosts * nic.ports, nic.port_rate_bps))
+    for switch in counted.switches:
+        share = switch.rate_bps / switch.ports
+        pieces["switch_port"].append((switch.count * switch.ports, share))
+    for circuit in counted.circuit_switches:
+        pieces["circuit_port"].append((circuit.count * circuit.ports, circuit.rate_bps))
+    for cable in counted.cables:
+        part = "fibre" if cable.joins == FIBRE else f"{CABLE}.{cable.length}"
+        pieces[part].append((cable.count, cable.rate_bps))
+    rows = []
+    for part, these in pieces.items():
+        count = sum(n for n, _ in these)
+        gbps = sum(n * rate_bps for n, rate_bps in these) / BPS_PER_GBPS
+        price = prices[part]
+        if count:
+            usd = price.usd * count + price.usd_per_gbps * gbps
+            watts = price.watts * count + price.watts_per_gbps * gbps
+            rows.append(BillRow(part, count, usd, watts, price.source))
+    return tuple(rows)
+
+
+def _read(path: Path) -> dict[str, Price]:
+    try:
+        tree = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"is not TOML: {error}", file=str(path)) from None
+    lengths = tree.pop(CABLE, {})
+    if not isinstance(lengths, dict):
+        raise _wrong(path, CABLE, "is not a table", f"[{CABLE}.{LENGTHS[0]}]")
+    tables = tree | {f"{CABLE}.{length}": table for length, table in lengths.items()}
+    for part in tables:
+        if part not in PARTS:
+            raise _wrong(path, part, "is no part of a network", did_you_mean(part, PARTS))
+    return {part: _price(path, part, table) for part, table in tables.items()}
+
+
+def _price(path: Path, part: str, table: Any) -> Price:
+    if not isinstance(table, dict):
+        raise _wrong(path, part, "is not a table", f"[{part}]")
+    for key, value in table.items():
+        where = f"{part}.{key}"
+        if key not in (*NUMBERS, "source"):
+            raise _wrong(path, where, "is not known", did_you_mean(key, (*NUMBERS, "source")))
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if key in NUMBERS and not (number and 0 <= value < math.inf):
+            raise _wrong(path, where, f"{written(value)} is no price", "a number, at least 0")
+    source = table.get("source")
+    if not isinstance(source, str) or not source.strip():
+        raise _wrong(path, f"{part}.source", "is missing", "a text: where the price is from")
+    return Price(**table)
+
+
+def _wrong(path: Path, key: str, message: str, hint: str | None) -> InputError:
+    return InputError(message, file=str(path), key=key, hint=hint)

@@ -1,0 +1,188 @@
+"""`netsim economics`: GPUs at equal silicon: cost, power, and what failures take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from netsim.cli.options import json_option, print_json
+from netsim.cli.wide import Column, Wide, show
+from netsim.units import format_number
+
+if TYPE_CHECKING:
+    from netsim.workloads.cost import Book, Row
+
+PRESET = "lite"
+"""What is compared if no file is named."""
+
+
+@click.command("economics")
+@click.argument("figures", metavar="[FILE]", default=PRESET)
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change a value: --set wafer.usd=20000. May be given many times.",
+)
+@json_option
+def command(figures: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Compare GPUs of different size at equal silicon: dies, yield, cost, power, optics, failures.
+
+    FILE has the figures; the preset "lite" holds an H100 against GPUs of a quarter of its die, and
+    is what is shown without FILE. "netsim show economics lite" prints it, with a source for each
+    figure: many are assumptions.
+
+    \b
+    netsim economics
+    netsim economics --set failures.rate_by=gpu --set gpu.lite.link=pluggable
+    netsim economics mine.toml --json
+    """
+    from netsim.workloads.cost import compare
+
+    book = find_book(figures, Path.cwd(), overrides)
+    rows = compare(book)
+    if as_json:
+        print_json({"figures": asdict(book), "gpus": [asdict(row) for row in rows]})
+        return
+    for line in tables(book, rows):
+        show(line) if not isinstance(line, str) else click.echo(line)
+
+
+def find_book(name: str, directory: Path, overrides: Sequence[str] = ()) -> Book:
+    """The book of a file or a preset, with changes. Raises InputError for what is wrong."""
+    from netsim.errors import InputError
+    from netsim.experiment.document import apply_overrides
+    from netsim.workloads.cost.load import book_from, locate_book
+    from netsim.workloads.job.load import read_toml
+
+    path = locate_book(name, directory)
+    tree = read_toml(path)
+    apply_overrides(tree, overrides)
+    try:
+        return book_from(tree, path.stem)
+    except InputError as error:
+        raise error.at(file=str(path)) from None
+
+
+def tables(book: Book, rows: Sequence[Row]) -> Iterator[Wide | str]:
+    """Cost, power and failures of each GPU."""
+    reference = book.fleet.reference
+    yield _cost(book, rows)
+    yield (
+        f"of {reference}: for as much silicon. Break-even: the price of links at which smaller "
+        "dies save nothing; all else may cost as much more as is saved."
+    )
+    yield _links(book, rows)
+    yield f"W of {reference}: with the links that a GPU has, for as much silicon."
+    yield _failures(book, rows)
+    hours = f"{format_number(book.failures.repair_hours)} h of repair"
+    yield (
+        f"Up: with {hours} and no spare. Takes: the share of the fleet that one failure takes, "
+        "where a group stops, or shrinks to the GPUs that are left."
+    )
+    yield _spares(book, rows)
+    yield (
+        f"Spares: the fewest GPUs beside the fleet for a mean goodput, with "
+        f"{format_number(book.failures.swap_hours)} h until one takes over; -: no number is "
+        "enough. Full: for the whole fleet to be in order for that share of the time. In "
+        f"brackets: the silicon of so many {reference}."
+    )
+
+
+def _column(
+    header: str, rows: Sequence[Row], cell: Callable[[Row], float | int | str], rank: int = 0
+) -> Column:
+    cells = [cell(row) for row in rows]
+    return Column(header, [c if isinstance(c, str) else format_number(c) for c in cells], rank)
+
+
+def _names(rows: Sequence[Row]) -> Column:
+    return Column("GPU", [row.name for row in rows], left=True)
+
+
+def _cost(book: Book, rows: Sequence[Row]) -> Wide:
+    return Wide(
+        [
+            _names(rows),
+            _column("die\nmm2", rows, lambda row: row.die_mm2, 1),
+            _column("dies a\nwafer", rows, lambda row: row.dies, 2),
+            _column("without\ndefects", rows, lambda row: _percent(row.defect_free), 2),
+            _column("yield", rows, lambda row: _percent(row.die_yield)),
+            _column("USD a\ngood die", rows, lambda row: _usd(row.die_usd)),
+            _column("USD/mm2", rows, lambda row: f"{row.usd_per_good_mm2:.3f}"),
+            _column("memory", rows, lambda row: _usd(row.memory_usd), 3),
+            _column("package", rows, lambda row: _usd(row.package_usd), 3),
+            _column("links", rows, lambda row: _usd(row.link_usd), 3),
+            _column("USD a\nGPU", rows, lambda row: _usd(row.usd)),
+            _column(f"of\n{book.fleet.reference}", rows, lambda r: f"{r.usd_of_reference:.2f}"),
+            _column("saved before\nlinks, USD", rows, lambda row: _usd(row.saved_usd), 1),
+            _column(
+                "break-even\nUSD/Gbps", rows, lambda row: f"{row.break_even_usd_per_gbps:.3f}", 1
+            ),
+        ],
+        title="Cost",
+        elsewhere="--json has all",
+    )
+
+
+def _links(book: Book, rows: Sequence[Row]) -> Wide:
+    columns = [
+        _names(rows),
+        Column("has", [row.link for row in rows], left=True),
+        _column("Gbps", rows, lambda row: book.gpus[row.name].rate / 1e9),
+    ]
+    for number, kind in enumerate(book.links):
+        ends = [row.links[number] for row in rows]
+        columns += [
+            Column(f"{kind}\nUSD", [_usd(end.usd) for end in ends], 1),
+            Column(f"{kind}\nW", [f"{end.watts:.1f}" for end in ends]),
+        ]
+    columns += [
+        _column("W a GPU,\nno links", rows, lambda row: row.watts),
+        _column(f"W of\n{book.fleet.reference}", rows, lambda r: f"{r.watts_of_reference:.3f}"),
+    ]
+    return Wide(columns, title="Links, by their kind, and power", elsewhere="--json has all")
+
+
+def _failures(book: Book, rows: Sequence[Row]) -> Wide:
+    return Wide(
+        [
+            _names(rows),
+            _column("GPUs", rows, lambda row: f"{row.gpus:,}"),
+            _column("in groups\nof", rows, lambda row: row.group),
+            _column("MTBF of\none, h", rows, lambda row: f"{row.mtbf_hours:,.0f}"),
+            _column("failures\na day", rows, lambda row: f"{row.failures_a_day:.3f}"),
+            _column("GPU up", rows, lambda row: _percent(row.gpu_up, 3)),
+            _column("group up", rows, lambda row: _percent(row.group_up, 3)),
+            _column("takes,\nstop", rows, lambda row: _percent(row.blast_stop, 3)),
+            _column("takes,\nshrink", rows, lambda row: _percent(row.blast_shrink, 3)),
+        ],
+        title=f"Failures of {book.fleet.gpus:,} {book.fleet.reference}, or as much silicon",
+        elsewhere="--json has all",
+    )
+
+
+def _spares(book: Book, rows: Sequence[Row]) -> Wide:
+    columns = [_names(rows)]
+    for number, goodput in enumerate(book.fleet.goodput):
+        for what in ("stop", "shrink", "full"):
+
+            def cell(row: Row, i: int = number, what: str = what) -> str:
+                spares: int | None = getattr(row.spares[i], what)
+                return "-" if spares is None else f"{spares} ({spares / row.silicon:g})"
+
+            columns.append(_column(f"{100 * goodput:g} %\n{what}", rows, cell))
+    return Wide(columns, title="Spares", elsewhere="--json has all")
+
+
+def _usd(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %"

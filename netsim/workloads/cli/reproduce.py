@@ -1,0 +1,211 @@
+"""`netsim reproduce`: figures of the paper, with what the paper states beside ours."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netsim.cli.app import FAILED
+from netsim.cli.run import checkpoint_seconds
+from netsim.errors import InputError
+from netsim.limits import THREADS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from netsim.cli.wide import Wide
+    from netsim.results import Result
+    from netsim.workloads.plots.reproduced import Reproduced, Sweep, Value
+
+FIGURES = ("fig1", "fig2", "fig3a", "fig3b", "fig3c", "fig4", "fig5", "fig6", "exposed", "lite")
+"""Each is a module of netsim.workloads.plots."""
+
+ALL = "all"
+QUICK, FULL = "quick", "full"
+
+
+@click.command("reproduce")
+@click.argument("figures", metavar="FIGURE...", nargs=-1, required=True)
+@click.option(
+    f"--{QUICK}/--{FULL}",
+    default=True,
+    help="Simulate small networks, in minutes (the default), or those of the paper, in hours.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory for figures and results; results/reproduce_quick or results/reproduce_full "
+    "by default.",
+)
+@click.option(
+    "--results",
+    "given",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Draw these results, of netsim run, in place of simulating. May be given many times.",
+)
+@click.option(
+    "--threads", type=click.IntRange(1, THREADS), help="Number of threads; all cores by default."
+)
+@click.option("--again", is_flag=True, help="Simulate points again whose result is there.")
+@click.option(
+    "--checkpoint",
+    metavar="TIME",
+    help="Write so often, such as 60s, and on Ctrl-C, where the point under way stands.",
+)
+def command(
+    figures: tuple[str, ...],
+    quick: bool,
+    out: Path | None,
+    given: tuple[Path, ...],
+    threads: int | None,
+    again: bool,
+    checkpoint: str | None,
+) -> None:
+    """Make figures of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024) again.
+
+    \b
+    fig1     size of the best model against training time, by four scaling laws
+    fig2     a GPU's forward and backward pass, with the communication beside it,
+             from the model and simulated
+    fig3a    exposed communication against the speed of the scale-up network,
+    fig3b    the scale-out network,
+    fig3c    and the wide area
+    fig4     candidate topologies: a fat tree, planes, rails with scale-up networks,
+             drawn with 128 hosts each; their counts at 800,000 hosts
+    fig5     completion times of the pipeline's transfers, simulated
+    fig6     the tail of a permutation against load, simulated
+    exposed  exposed communication by transport, with simulated transfers
+    lite     tokens/s/SM of Lite-GPUs against H100, prefill and decode, beside the claim
+             that they match or outperform it (HotOS 2025), with what makes it true
+    all      all of these
+
+    Each is FIGURE.png and FIGURE.pdf, with what is drawn in FIGURE.csv, and the values that the
+    paper states beside ours as a table and in FIGURE_stated.csv. Simulations are sweeps in the same
+    directory: what is finished stays after Ctrl-C, and the same command goes on from there.
+    """
+    chosen = _chosen(figures)
+    if given and len(chosen) > 1:
+        raise InputError(f"are given for {len(chosen)} figures", key="--results", hint="name one")
+    simulating = {"--again": again, "--threads": threads, "--checkpoint": checkpoint}
+    if given and (useless := [name for name, value in simulating.items() if value]):
+        raise InputError("has no effect with --results, which simulates nothing", key=useless[0])
+    form = QUICK if quick else FULL
+    directory = out or Path("results") / f"reproduce_{form}"
+    simulation = _Simulation(directory, form, threads, again, checkpoint_seconds(checkpoint))
+    from netsim.results import results_in
+    from netsim.workloads.plots.reproduced import write
+
+    for name in chosen:
+        figure = import_module(f"netsim.workloads.plots.{name}")
+        if given and not figure.SWEEPS:
+            raise InputError(f"{name} is not drawn from results", key="--results")
+        results = [point for path in given for point in results_in(path)]
+        for sweep in () if given else figure.SWEEPS:
+            results += simulation.results_of(sweep)
+        made: Reproduced = figure.make(results)
+        _show(name, made)
+        for path in write(made, directory, name):
+            click.echo(path)
+    if simulation.failed:
+        raise SystemExit(FAILED)
+
+
+def _chosen(figures: Sequence[str]) -> list[str]:
+    """The figures that are named, each once, in the order of the paper."""
+    if unknown := [name for name in figures if name not in (*FIGURES, ALL)]:
+        known = ", ".join((*FIGURES, ALL))
+        raise InputError(f'there is no figure "{unknown[0]}"', hint=f"one of {known}")
+    return [name for name in FIGURES if name in figures or ALL in figures]
+
+
+class _Simulation:
+    """Runs the sweeps of figures, with the options of the command; notes whether a point failed."""
+
+    def __init__(
+        self,
+        directory: Path,
+        form: str,
+        threads: int | None,
+        again: bool,
+        checkpoint_s: float | None,
+    ) -> None:
+        self.directory, self.form, self.threads, self.again = directory, form, threads, again
+        self.checkpoint_s = checkpoint_s
+        self.failed = False
+        self._done: dict[Sweep, list[Result]] = {}
+
+    def results_of(self, sweep: Sweep) -> list[Result]:
+        """The complete results of a sweep, simulated where they are not there yet."""
+        if sweep not in self._done:
+            self._done[sweep] = self._simulated(sweep)
+        return self._done[sweep]
+
+    def _simulated(self, sweep: Sweep) -> list[Result]:
+        from netsim.cli.points import simulate_points
+        from netsim.experiment import Experiment, locate
+        from netsim.results import load_result
+        from netsim.running.start import Checkpoints, Start
+
+        loaded = Experiment.load(locate(sweep.experiment), getattr(sweep, self.form))
+        start = None if self.checkpoint_s is None else Start.of(loaded, self.checkpoint_s)
+        options: dict[str, Any] = {
+            "threads": self.threads,
+            "again": self.again,
+            "checkpoints": Checkpoints(start),
+        }
+        points = loaded.points()
+        outcomes, interruption = simulate_points(points, self.directory / sweep.name, options)
+        for outcome in outcomes:
+            if outcome.error:
+                click.echo(f"error: {outcome.error}", err=True)
+                self.failed = True
+        complete = [outcome for outcome in outcomes if outcome.complete]
+        if interruption():
+            click.echo(
+                f"interrupted: {len(complete)} of {len(points)} points complete; "
+                "the same command goes on",
+                err=True,
+            )
+            raise SystemExit(interruption.exit_code)
+        return [load_result(outcome.directory) for outcome in complete]
+
+
+def _show(name: str, made: Reproduced) -> None:
+    from netsim.cli.tables import comparison_table
+    from netsim.cli.wide import show
+
+    click.echo(f"{name}: {made.about}")
+    show(stated_table(made.values))
+    if made.table is not None:
+        show(comparison_table(made.table))
+    for note in made.notes:
+        click.echo(note)
+
+
+def stated_table(values: Sequence[Value]) -> Wide:
+    """What the paper states, ours, and the difference."""
+    from netsim.cli.wide import Column, Wide
+    from netsim.units import format_number
+
+    def with_unit(text: str, value: Value) -> str:
+        return f"{text} {value.unit}".strip()
+
+    ours = [with_unit(format_number(value.ours), value) for value in values]
+    columns = [
+        Column("what", [value.what for value in values], left=True),
+        Column("paper", [with_unit(value.stated, value) for value in values]),
+        Column("ours", ours),
+        Column("difference", [_difference(value) for value in values]),
+        Column("section", [value.section for value in values], rank=1, left=True),
+    ]
+    if any(value.standing for value in values):
+        columns.append(Column("standing", [value.standing for value in values], left=True))
+    return Wide(columns, elsewhere="FIGURE_stated.csv has all")
+
+
+def _difference(value: Value) -> str:
+    return "within" if value.within else f"{value.difference:+.1f} %"

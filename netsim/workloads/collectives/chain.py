@@ -1,0 +1,54 @@
+"""Chains: from the root to the next position, from there to the one behind it, and so on.
+
+A broadcast goes along the chain chunk by chunk, so that with small chunks it takes little longer
+than one message; a reduction comes along it, added up on its way. It is what NCCL does in both
+cases.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.workloads.collectives.how import How
+from netsim.workloads.collectives.steps import Carried, Steps, cut, pieces_of, steps
+from netsim.workloads.collectives.wire import Hops, Row, Wire
+
+WHATS = ("broadcast", "reduce")
+
+
+def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
+    """The sends chunk by chunk and channel by channel, along the chain."""
+    chunks = pieces_of(size_bytes, how.channels, how.chunk_bytes)
+    here = np.arange(chunks * how.channels * (n - 1)).reshape(chunks, how.channels, n - 1)
+    chain = (how.root + np.arange(n)) % n
+    if what == "reduce":
+        chain = chain[::-1]
+    part = np.arange(how.channels)[:, None] * chunks + np.arange(chunks)[:, None, None]
+    follows = here - how.channels * (n - 1) if chunks > 1 else np.array(-1)
+    return steps(
+        n,
+        (np.broadcast_to(chain[:-1], here.shape), np.broadcast_to(chain[1:], here.shape)),
+        Carried(part, adds=what == "reduce"),
+        cut(cut(size_bytes, how.channels), chunks).reshape(-1),
+        after=(here[..., :-1], here[..., 1:]),
+        follows=np.maximum(follows, -1),
+    )
+
+
+def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
+    """From each position but the last one to the next one."""
+    chain = (how.root + np.arange(n)) % n
+    row = Row(chain[:-1], chain[1:]) if what == "broadcast" else Row(chain[1:], chain[:-1])
+    chunks = pieces_of(size_bytes, how.channels, how.chunk_bytes)
+    return Hops((row,), size_bytes // how.channels // chunks, at_once=True, chain=True)
+
+
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:  # noqa: ARG001
+    """How long it takes, where positions have their wires to themselves.
+
+    Exact of one channel if the chunks divide evenly and all hops are alike.
+    """
+    chunks = pieces_of(size_bytes, how.channels, how.chunk_bytes)
+    chunk = size_bytes // chunks
+    on_its_way = how.latency_ps + wire.send_ps(chunk) + wire.delay_ps
+    return (n - 1) * on_its_way + (chunks - 1) * wire.busiest_ps(chunk)

@@ -1,0 +1,182 @@
+"""Which algorithm does a collective, by name or by itself.
+
+What "auto" takes is what takes the least time by its closed form, which stands beside each
+algorithm, on wires as they are between the hosts of the group
+(`netsim.workloads.operations.Wires`), with the
+time that software takes in each step, if any. Of those that are equal within 2 % it is the first
+one of `ALGORITHMS`. It takes no unit of the network, and nothing of more than four million sends
+while anything else does with fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
+
+import numpy as np
+
+from netsim.errors import InputError, did_you_mean
+from netsim.memory import require_room
+from netsim.model.operations import COLLECTIVES
+from netsim.workloads.collectives import (
+    binomial_tree,
+    chain,
+    direct,
+    dissemination,
+    double_binary_tree,
+    halving_doubling,
+    hierarchical,
+    in_network,
+    pat,
+    ring,
+)
+from netsim.workloads.collectives.custom import SUFFIX, from_file
+from netsim.workloads.collectives.how import How
+from netsim.workloads.collectives.steps import Carried, Steps, pieces_of, steps
+from netsim.workloads.collectives.wire import Hops, Wire
+
+ALGORITHMS: dict[str, ModuleType] = {
+    "ring": ring,
+    "halving_doubling": halving_doubling,
+    "double_binary_tree": double_binary_tree,
+    "direct": direct,
+    "pat": pat,
+    "hierarchical": hierarchical,
+    "chain": chain,
+    "binomial_tree": binomial_tree,
+    "dissemination": dissemination,
+    "in_network": in_network,
+}
+"""The algorithms by their names."""
+
+BY_UNITS = "in_network"
+"""The algorithm that takes reduction units of switches, and so is never chosen."""
+
+EQUAL = 0.98
+"""What takes so much of another one's time or more is no faster."""
+
+MOST_SENDS = 1 << 22
+"""An algorithm of more sends is chosen only where all have more."""
+
+SEND_BYTES = 200
+"""What a send takes while its columns are made."""
+
+
+def algorithm_of(what: str, n: int, size_bytes: int, how: How) -> str:
+    """The algorithm that `how` names, or, if that is "auto", the fastest in no network.
+
+    Raises InputError, naming those that there are, for one that does not do this.
+    """
+    check_algorithm(what, how)
+    if how.algorithm == "auto":
+        return fastest(what, n, size_bytes, how, lambda hops: _plain(hops, how.rate_bps))
+    return how.algorithm
+
+
+def check_algorithm(what: str, how: How) -> None:
+    """Raise InputError, naming those that there are, for what is none, or does not do this."""
+    if what not in COLLECTIVES:
+        hint = did_you_mean(what, COLLECTIVES) or f"one of {', '.join(COLLECTIVES)}"
+        raise InputError(f"{what!r} is no collective", hint=hint)
+    found = [name for name, module in ALGORITHMS.items() if what in module.WHATS]
+    if how.algorithm not in (*found, "auto") and not how.algorithm.endswith(SUFFIX):
+        message = f"no algorithm {how.algorithm!r} for {what}"
+        raise InputError(message, hint=f"one of {', '.join(found)}, auto, or a {SUFFIX} file")
+
+
+def fastest(what: str, n: int, size_bytes: int, how: How, measure: Callable[[Hops], Wire]) -> str:
+    """The algorithm that takes the least time on wires as `measure` finds them."""
+    ring.orders(n, how)  # refused, whichever is chosen
+    took: dict[str, int] = {}
+    refused = None
+    for name, module in ALGORITHMS.items():
+        if what not in module.WHATS or name == BY_UNITS:
+            continue
+        try:
+            wire = measure(module.hops(what, n, size_bytes, how)) if n > 1 else Wire(how.rate_bps)
+            took[name] = module.closed_form_ps(what, n, size_bytes, wire, how) if n > 1 else 0
+        except InputError as error:  # not for so many, or no way leads there
+            refused = error
+    if not took:
+        assert refused is not None
+        raise refused
+    few = [name for name in took if most_sends(name, n, size_bytes, how) <= MOST_SENDS] or took
+    best = min(took[name] for name in few)
+    return next(name for name in few if best >= EQUAL * took[name])
+
+
+def _plain(hops: Hops, rate_bps: int) -> Wire:
+    """A wire of that rate, and nothing else known."""
+    return Wire(rate_bps, far=None if hops.far is None else Wire(rate_bps))
+
+
+def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
+    """The sends of one group. Raises InputError for what cannot be done in that way."""
+    check(n, size_bytes, how)
+    name, none = algorithm_of(what, n, size_bytes, how), np.zeros(0, np.int64)
+    if n == 1:
+        return steps(1, (none, none), Carried(none), np.array([size_bytes], np.int64))
+    require_room(most_sends(name, n, size_bytes, how) * SEND_BYTES, what=f"{what} of {n} by {name}")
+    if name.endswith(SUFFIX):
+        return from_file(name, what, n, size_bytes, how.root)
+    made: Steps = ALGORITHMS[name].schedule(what, n, size_bytes, how)
+    return made
+
+
+def most_sends(name: str, n: int, size_bytes: int, how: How) -> int:
+    """No fewer than the sends that an algorithm takes."""
+    chunk = how.chunk_bytes
+    parts = how.channels * (1 + size_bytes // (chunk or size_bytes or 1))
+    everybody = 2 * n * (n - 1)
+    far = {
+        "ring": everybody * how.channels * pieces_of(-(-size_bytes // n), how.channels, chunk),
+        "direct": everybody,
+        "double_binary_tree": 4 * n * parts,
+        "hierarchical": 2 * n * (n // (how.node or 1) + (how.node or n)) * parts,
+        "pat": everybody + n * parts,
+        "chain": n * parts,
+        "in_network": 2 * n * (n * how.channels + parts),
+    }
+    return far.get(name, 2 * n * n.bit_length())
+
+
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:
+    """How long that takes where nobody else is and adding up takes no time, in ps.
+
+    What of it is exact, and where, stands at each algorithm.
+    """
+    check(n, size_bytes, how)
+    name = algorithm_of(what, n, size_bytes, how)
+    if name.endswith(SUFFIX):
+        raise InputError(f"{name} has no closed form")
+    if n == 1:
+        return 0
+    how = replace(how, algorithm=name)
+    return int(ALGORITHMS[name].closed_form_ps(what, n, size_bytes, wire, how))
+
+
+def hops_of(what: str, n: int, size_bytes: int, how: How) -> Hops:
+    """Between whom the algorithm that `how` names sends."""
+    hops: Hops = ALGORITHMS[how.algorithm].hops(what, n, size_bytes, how)
+    return hops
+
+
+def check(n: int, size_bytes: int, how: How) -> None:
+    """Refuse what means nothing to any algorithm."""
+    wrong = [
+        (n < 1, f"a group of {n}"),
+        (size_bytes < 0, f"{size_bytes} bytes"),
+        (how.chunk_bytes is not None and how.chunk_bytes < 1, f"chunks of {how.chunk_bytes} bytes"),
+        (how.channels < 1, f"{how.channels} channels"),
+        (how.channels > max(1, size_bytes), f"{how.channels} channels for {size_bytes} bytes"),
+        (how.latency_ps < 0, f"a latency of {how.latency_ps} ps"),
+        (how.reduce_bps is not None and how.reduce_bps < 1, f"{how.reduce_bps} bit/s"),
+        (how.window is not None and how.window < 1, f"a window of {how.window}"),
+        (how.node is not None and how.node < 1, f"nodes of {how.node}"),
+        (how.rate_bps < 1, f"a wire of {how.rate_bps} bit/s"),
+        (not 0 <= how.root < max(n, 1), f"root {how.root} in a group of {n}"),
+    ]
+    for bad, what in wrong:
+        if bad:
+            raise InputError(f"a collective cannot have {what}")

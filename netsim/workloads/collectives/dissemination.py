@@ -1,0 +1,40 @@
+"""Dissemination: in round k everybody tells who is 2^k further.
+
+After ceil(log2 n) rounds everybody has heard of everybody (D. Hensgen, R. Finkel and U. Manber,
+International Journal of Parallel Programming 17(1), 1-17, 1988). A message is one byte.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.workloads.collectives.how import How
+from netsim.workloads.collectives.steps import Carried, Steps, steps
+from netsim.workloads.collectives.wire import Hops, Wire, shifted
+
+WHATS = ("barrier",)
+
+
+def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:  # noqa: ARG001
+    """The sends round by round, in each by position."""
+    away = 1 << np.arange((n - 1).bit_length())[:, None]
+    position = np.arange(n)
+    here = np.arange(away.size)[:, None] * n + position
+    return steps(
+        n,
+        (np.broadcast_to(position, here.shape), (position + away) % n),
+        Carried(np.zeros_like(here), adds=True),
+        np.zeros(1, np.int64),
+        after=(here[:-1, :1] + (position - away[:-1]) % n, here[1:]),
+        follows=np.maximum(here - n, -1),
+    )
+
+
+def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:  # noqa: ARG001
+    """To those 1, 2, 4, ... further."""
+    return Hops(tuple(shifted(n, [1 << k]) for k in range((n - 1).bit_length())), 1)
+
+
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:  # noqa: ARG001
+    """How long it takes, where positions have their wires to themselves."""
+    return (n - 1).bit_length() * (how.latency_ps + wire.send_ps(1) + wire.delay_ps)

@@ -1,0 +1,153 @@
+"""Hierarchical: first among near positions, then among far ones, and back.
+
+Groups are nodes of `node` neighbouring positions. An all-reduce is a reduce-scatter in rings within
+each node, all-reduces of the shards in rings of those that have the same place in their nodes, and
+an all-gather within each node; a reduce-scatter is the first two of these, an all-gather the last
+two. In an all-to-all each position first gives everything for places like that of a neighbour to
+that neighbour, and then each sends to its likes in other nodes what it has for them in one message,
+so that far messages are fewer and larger.
+
+Channels and chunks are parts of the buffer that go through all of this independently.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from netsim.errors import InputError
+from netsim.workloads.collectives import ring
+from netsim.workloads.collectives.how import How
+from netsim.workloads.collectives.steps import (
+    Carried,
+    Ints,
+    Steps,
+    cut,
+    one_after_the_other,
+    pieces_of,
+    side_by_side,
+    steps,
+)
+from netsim.workloads.collectives.wire import Hops, Row, Wire, some_of
+
+WHATS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
+
+PHASES = {
+    "all_reduce": (("near", "reduce_scatter"), ("far", "all_reduce"), ("near", "all_gather")),
+    "reduce_scatter": (("near", "reduce_scatter"), ("far", "reduce_scatter")),
+    "all_gather": (("far", "all_gather"), ("near", "all_gather")),
+}
+"""Among whom, and what."""
+
+
+def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
+    """The sends part by part and phase by phase."""
+    node = _node(n, how)
+    if what == "all_to_all":
+        return _all_to_all(n, node, size_bytes)
+    parts = how.channels * pieces_of(size_bytes, how.channels, how.chunk_bytes)
+    phases = [_rings(one, whose == "near", n, node) for whose, one in PHASES[what]]
+    alone = one_after_the_other(n, [one for one in phases if len(one)], np.ones(n, np.int64))
+    return side_by_side(alone, parts, cut(cut(size_bytes, n), parts).reshape(-1))
+
+
+def _node(n: int, how: How) -> int:
+    if how.node is None or n % how.node:
+        given = "no node" if how.node is None else f"nodes of {how.node}"
+        raise InputError(f"{given} for a hierarchical collective of {n}", hint=f"a divisor of {n}")
+    return how.node
+
+
+def _rings(what: str, near: bool, n: int, node: int) -> Steps:
+    """Rings in all nodes, or of all places in them; position p is to have the reduced piece p.
+
+    A shard of a ring in a node is the pieces of all positions with one place in their nodes.
+    """
+    place, which = np.arange(node), np.arange(n // node)
+    members = which[:, None] * node + place
+    if not near:
+        members = members.T
+    inner = ring.schedule(what, members.shape[1], 1, How())
+    first = inner.first if near else members[:, inner.first]
+    k = members.shape[1]
+    rows = np.arange(members.shape[0])[:, None] * len(inner)
+    before = np.arange(-k, len(inner) - k)  # the send of a position in the step before
+    waiting = np.repeat(np.arange(len(inner)), np.diff(inner.after_ptr))
+    return steps(
+        n,
+        (members[:, inner.src], members[:, inner.dst]),
+        Carried(first, n // node if near else 1, node if near else 1, inner.adds),
+        np.ones(n, np.int64),
+        after=(rows + inner.after, rows + waiting),
+        follows=np.where(before < 0, -1, rows + before),
+    )
+
+
+def _all_to_all(n: int, node: int, size_bytes: int) -> Steps:
+    """Blocks to who has their destination's place, and on to that."""
+    position = np.arange(n)
+    place, first = position % node, position // node * node
+    blocks = np.tile(cut(size_bytes, n), n)
+    near = np.arange(1, node)[:, None]
+    to = (place + near) % node
+    nodes = n // node
+    far = np.arange(1, nodes)[:, None] * node
+    there = (position + far) % n
+    phases = [
+        steps(n, (position, first + to), Carried(position * n + to, nodes, node), blocks),
+        steps(n, (position, there), Carried(first * n + there, node, n), blocks),
+    ]
+    return one_after_the_other(n, [one for one in phases if len(one)], blocks)
+
+
+def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
+    """Within nodes, and between those that have the same place in them."""
+    node = _node(n, how)
+    members = np.arange(n).reshape(-1, node)
+    parts = (
+        1
+        if what == "all_to_all"
+        else how.channels * pieces_of(size_bytes, how.channels, how.chunk_bytes)
+    )
+    near, far = size_bytes // parts // node, size_bytes // parts // n
+    if what == "all_to_all":
+        far *= node
+    rings = what != "all_to_all"
+    return replace(
+        _among(members, near, rings), far=_among(members.T, far, rings) if node < n else None
+    )
+
+
+def _among(members: Ints, message_bytes: int, rings: bool) -> Hops:
+    """In rings of each row of members, or of each with all others of its row."""
+    k = members.shape[1]
+    if k == 1:
+        none = np.zeros(0, np.int64)
+        return Hops((Row(none, none),), message_bytes)
+    away = [1] if rings else some_of(k)
+    src = np.concatenate([members.reshape(-1)] * len(away))
+    dst = np.concatenate([np.roll(members, -one, axis=1).reshape(-1) for one in away])
+    return Hops((Row(src, dst),), message_bytes, 1 / len(away), at_once=True, chain=rings)
+
+
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:
+    """How long it takes in one part, where positions have their wires to themselves.
+
+    Nodes are joined by `wire.far`. Exact if the buffer divides evenly.
+    """
+    node = _node(n, how)
+    far = wire.far or wire
+    plain = replace(how, chunk_bytes=None, channels=1)
+    if what == "all_to_all":
+        block, nodes = size_bytes // n, n // node
+        messages = ((node - 1, nodes, wire), (nodes - 1, node, far))
+        return sum(
+            how.latency_ps + count * one.send_ps(blocks * block) + one.delay_ps
+            for count, blocks, one in messages
+            if count
+        )
+    near = [(one, node, size_bytes, wire) for whose, one in PHASES[what] if whose == "near"]
+    outer = [(one, n // node, size_bytes // node, far) for w, one in PHASES[what] if w == "far"]
+    rings = [args for args in (*near, *outer) if args[1] > 1]
+    return sum(ring.closed_form_ps(*args, plain) for args in rings)

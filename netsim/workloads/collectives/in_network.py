@@ -1,0 +1,102 @@
+"""In the network: a unit in the switch of a group adds up what comes, and sends it to many at once.
+
+It is what NVLink SHARP does in a rack's switch and SHARP in those of a cluster (R. L. Graham et
+al., COMHPC 2016), so that each position sends and receives the buffer of an all-reduce once, where
+a ring takes nearly two of them. The unit is a position of its own, behind the n of the group, on a
+link that takes what all ports of its switch do (`netsim.model.reduction`). Each position sends it
+chunk by chunk; a chunk goes on as it is there from all that it is to come from. What one position
+has for all others does not come back to it.
+
+Messages go from position to unit and from unit to position, by whatever transport, which sends
+again what is lost. Adding up takes the unit no time, and it never runs out of places for sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from netsim.workloads.collectives.how import How
+from netsim.workloads.collectives.steps import (
+    Carried,
+    Ints,
+    Steps,
+    cut,
+    pieces_of,
+    side_by_side,
+    steps,
+)
+from netsim.workloads.collectives.wire import Wire
+
+WHATS = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "barrier")
+
+SHARDED = ("reduce_scatter", "all_gather")
+FROM_ONE = ("all_gather", "broadcast")
+"""What moves pieces that are one position's; all else adds up."""
+
+
+def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
+    """The sends piece by piece: first those to the unit, position n, and then those from there.
+
+    Pieces of shards go in turns, one of each shard.
+    """
+    shards, chunks = _pieces(what, n, size_bytes, how)
+    chunk, shard = np.divmod(np.arange(shards * chunks)[:, None], shards)
+    up, down = _ends(what, n, shard, how.root)
+    n_up, width = up.shape[1], up.shape[1] + down.shape[1]
+    here = np.arange(shard.size * width).reshape(shard.size, width)
+    ups = np.arange(width) < n_up
+    pairs = (shard.size, n_up, width - n_up)
+    earlier = shards if what in FROM_ONE else 1  # so many pieces ago the same positions sent
+    alone = steps(
+        n + 1,
+        (
+            np.concatenate([up, np.full(down.shape, n)], axis=1),
+            np.concatenate([np.full(up.shape, n), down], axis=1),
+        ),
+        Carried(np.broadcast_to(shard * chunks + chunk, here.shape), adds=_adds(what) & ups),
+        np.ones(shard.size, np.int64),
+        after=(
+            np.broadcast_to(here[:, :n_up, None], pairs),
+            np.broadcast_to(here[:, None, n_up:], pairs),
+        ),
+        follows=np.where(ups, np.maximum(here - earlier * width, -1), -1),
+    )
+    of_shards = cut(cut(size_bytes, shards), chunks)
+    made = side_by_side(alone, how.channels, cut(of_shards, how.channels).reshape(-1))
+    return replace(made, units=1)
+
+
+def _pieces(what: str, n: int, size_bytes: int, how: How) -> tuple[int, int]:
+    """Shards, and the chunks of each that go one after the other."""
+    shards = n if what in SHARDED else 1
+    return shards, pieces_of(-(-size_bytes // shards), how.channels, how.chunk_bytes)
+
+
+def _adds(what: str) -> bool:
+    return what not in FROM_ONE
+
+
+def _ends(what: str, n: int, shard: Ints, root: int) -> tuple[Ints, Ints]:
+    """Of each piece who sends it to the unit, and whom that sends it to."""
+    everybody = np.broadcast_to(np.arange(n), (shard.size, n))
+    owner = shard if what in SHARDED else np.full(shard.shape, root)
+    if what in FROM_ONE:
+        return owner, (owner + np.arange(1, n)) % n
+    return everybody, everybody if what in ("all_reduce", "barrier") else owner
+
+
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:
+    """How long it takes with one channel, where positions have their wires to themselves.
+
+    `wire` is that from a position to the unit; its delay has the last packets of all n at the
+    unit's link in place of that of one. Exact of an all-reduce if chunks divide evenly and the
+    group has all ports of its switch; else, and where only one position sends or receives at a
+    time, what packets wait for one another at the unit's link is less than that by a packet's time
+    in each direction at most.
+    """
+    shards, chunks = _pieces(what, n, size_bytes, replace(how, channels=1))
+    piece_ps = wire.send_ps(size_bytes // shards // chunks)
+    busiest = {"reduce_scatter": n, "all_gather": n - 1}.get(what, 1) * chunks
+    return how.latency_ps + (busiest + 1) * piece_ps + 2 * wire.delay_ps

@@ -1,0 +1,124 @@
+"""Rings: each position sends to the next one only.
+
+The buffer is cut into n shards, and in each step every position sends on the shard that it got in
+the step before: n - 1 steps to add shards up (reduce-scatter), n - 1 to hand them round
+(all-gather), both for an all-reduce (P. Patarasuk and X. Yuan, Journal of Parallel and Distributed
+Computing 69(2), 117-124, 2009). Channels have their own parts of each shard, and chunks are parts
+of those.
+
+All channels go round by ascending position, or, with `node` positions in a node, channel c in an
+order of its own, so that channels use different rails between nodes, as NCCL's do:
+
+- "rotated": in every node from place c mod `node` on, around to the one before it. Between nodes
+  it goes from place c - 1 to place c: where those have no network in common, by way of a peer, by
+  rail c (NCCL with NCCL_CROSS_NIC=0, and PXN).
+- "alternating": so in nodes 0, 2, ..., and backwards in the others, so that it leaves a node for
+  the same place of the next one: by rail c - 1, and from nodes with odd numbers by rail c. The
+  number of nodes is even.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.errors import InputError
+from netsim.workloads.collectives.how import ALTERNATING, SAME, How
+from netsim.workloads.collectives.steps import Carried, Ints, Steps, cut, pieces_of, steps
+from netsim.workloads.collectives.wire import Hops, Row, Wire
+
+WHATS = ("all_reduce", "reduce_scatter", "all_gather")
+
+
+def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
+    """The sends: step by step, in each by position, channel and chunk."""
+    channels = how.channels
+    chunks = pieces_of(-(-size_bytes // n), channels, how.chunk_bytes)
+    n_steps, adding = _steps(what, n)
+    step = np.arange(n_steps)[:, None, None]
+    position = np.arange(n)[None, :, None]
+    part = np.arange(channels * chunks)[None, None, :]
+    # So that position i ends with shard i, and begins an all-gather with it.
+    shard = (position - step - (what == "reduce_scatter")) % n
+    here = (step * n + position) * part.size + part
+    before = (here - (n + 1) * part.size)[1:, 1:], (here - part.size)[1:, :1]
+    send = np.concatenate([before[1], before[0]], axis=1)
+    order, channel = orders(n, how), part // chunks
+    return steps(
+        n,
+        (order[channel, position], order[channel, (position + 1) % n]),
+        Carried(order[channel, shard] * part.size + part, adds=step < adding),
+        cut(cut(cut(size_bytes, n), channels), chunks).reshape(-1),
+        after=(send, here[1:]),
+        follows=_in_order(here, chunks),
+    )
+
+
+def orders(n: int, how: How) -> Ints:
+    """int64[channels, n]: the positions of each channel's ring, in the order of the ring.
+
+    Raises InputError for nodes with which there is no such order.
+    """
+    position = np.arange(n)
+    if how.ring_order == SAME:
+        return np.broadcast_to(position, (how.channels, n))
+    node = how.node
+    if node is None or n % node or (how.ring_order == ALTERNATING and n // node % 2):
+        even = "an even number of " if how.ring_order == ALTERNATING else ""
+        given = "no node" if node is None else f"nodes of {node}"
+        message = f"{given} for rings of {n} in {how.ring_order} order"
+        raise InputError(message, hint=f"{even}nodes that fill {n}")
+    which, place = np.divmod(position, node)
+    if how.ring_order == ALTERNATING:
+        place = np.where(which % 2, node - 1 - place, place)
+    channel = np.arange(how.channels)[:, None]
+    found: Ints = which * node + (channel + place) % node
+    return found
+
+
+def _steps(what: str, n: int) -> tuple[int, int]:
+    """How many steps there are, and how many of them add up."""
+    return {
+        "all_reduce": (2 * (n - 1), n - 1),
+        "reduce_scatter": (n - 1, n - 1),
+        "all_gather": (n - 1, 0),
+    }[what]
+
+
+def _in_order(here: np.ndarray, chunks: int) -> np.ndarray:
+    """What each send follows: the one before it of its position and channel.
+
+    A lone chunk follows nothing: it is sent on as it has arrived.
+    """
+    if chunks == 1:
+        return np.full(1, -1)
+    n_steps, n, parts = here.shape
+    in_channel = here.reshape(n_steps, n, parts // chunks, chunks)
+    follows = np.full(in_channel.shape, -1)
+    follows[..., 1:] = in_channel[..., :-1]
+    follows[1:, ..., 0] = in_channel[:-1, ..., -1]
+    return follows.reshape(here.shape)
+
+
+def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:  # noqa: ARG001
+    """From each position to the next one, of all channels."""
+    order = orders(n, how)
+    row = Row(order.reshape(-1), np.roll(order, -1, axis=1).reshape(-1))
+    chunks = pieces_of(-(-size_bytes // n), how.channels, how.chunk_bytes)
+    message = size_bytes // n // how.channels // chunks
+    return Hops((row,), message, 1 / how.channels, at_once=True, chain=True)
+
+
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:
+    """How long it takes where positions have their wires to themselves.
+
+    With chunks, a step takes as long as one of them is on its way, or as long as all of them are on
+    the wire, whichever is longer. Exact of one channel if shards and chunks divide evenly and all
+    hops are alike. Where they differ, a step takes as long as a hop does on average, or as the
+    slowest one is busy: about right, but for how the first step begins and the last one ends.
+    """
+    chunks = pieces_of(-(-size_bytes // n), how.channels, how.chunk_bytes)
+    chunk = size_bytes // n // chunks
+    n_steps, _ = _steps(what, n)
+    on_its_way = how.latency_ps + wire.send_ps(chunk) + wire.delay_ps
+    period = max(on_its_way, chunks * wire.busiest_ps(chunk))
+    return (n_steps - 1) * period + on_its_way + (chunks - 1) * wire.busiest_ps(chunk)

@@ -1,0 +1,46 @@
+"""What GPUs cost, draw and lose to failures, by the size of their dies.
+
+Functions of plain numbers, with units in their names and where each formula is from; `compare` puts
+GPUs of one file side by side at equal silicon.
+"""
+
+from netsim.workloads.cost.availability import (
+    availability,
+    blast_radius,
+    goodput_of_groups,
+    group_availability,
+    spares_for_capacity,
+    spares_for_goodput,
+)
+from netsim.workloads.cost.book import Book
+from netsim.workloads.cost.compare import Row, compare
+from netsim.workloads.cost.dies import (
+    cost_of_good_die_usd,
+    die_yield,
+    dies_per_wafer,
+    salvaged_yield,
+)
+from netsim.workloads.cost.load import load_book, presets
+from netsim.workloads.cost.package import link_usd, link_watts, memory_usd, package_usd
+
+__all__ = [
+    "Book",
+    "Row",
+    "availability",
+    "blast_radius",
+    "compare",
+    "cost_of_good_die_usd",
+    "die_yield",
+    "dies_per_wafer",
+    "goodput_of_groups",
+    "group_availability",
+    "link_usd",
+    "link_watts",
+    "load_book",
+    "memory_usd",
+    "package_usd",
+    "presets",
+    "salvaged_yield",
+    "spares_for_capacity",
+    "spares_for_goodput",
+]

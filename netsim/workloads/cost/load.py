@@ -1,0 +1,165 @@
+"""Books from TOML files and presets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from netsim.errors import InputError, did_you_mean, raise_all
+from netsim.inputs import is_file, path_problem, user_path
+from netsim.units import written
+from netsim.workloads.cost.book import (
+    LEAST,
+    MOST_GPUS,
+    Book,
+    Failures,
+    Fleet,
+    Gpu,
+    LinkKind,
+    Memory,
+    Package,
+    Wafer,
+)
+from netsim.workloads.cost.compare import die_of
+from netsim.workloads.job.keys import read_part
+from netsim.workloads.job.load import read_toml
+
+PRESETS = Path(__file__).with_name("presets")
+
+PARTS: dict[str, type[Any]] = {
+    "wafer": Wafer,
+    "memory": Memory,
+    "package": Package,
+    "failures": Failures,
+    "fleet": Fleet,
+}
+NAMED: dict[str, type[Any]] = {"link": LinkKind, "gpu": Gpu}
+"""Tables of which there are several, each with a name."""
+
+DESCRIPTION = "description"
+
+Part = TypeVar("Part")
+
+
+def presets() -> dict[str, Path]:
+    """Files of presets by name."""
+    return {path.stem: path for path in sorted(PRESETS.glob("*.toml"))}
+
+
+def locate_book(name: str, directory: Path) -> Path:
+    """The file that `name` stands for: a path, or a preset. Raises InputError if there is none."""
+    problem = path_problem(name)
+    if problem:
+        raise InputError(f"{written(name)} {problem}")
+    path = user_path(name, directory)
+    if is_file(path):
+        return path
+    known = presets()
+    if name in known:
+        return known[name]
+    raise InputError("there is no such file or preset", file=name, hint=did_you_mean(name, known))
+
+
+def load_book(name: str, directory: Path | None = None) -> Book:
+    """The book of a file or a preset. Raises InputError with everything that is wrong in it."""
+    path = locate_book(name, directory or Path.cwd())
+    try:
+        return book_from(read_toml(path), path.stem)
+    except InputError as error:
+        raise error.at(file=str(path)) from None
+
+
+def book_from(tree: Mapping[str, Any], name: str) -> Book:
+    """The book of a table. Raises InputError, without a file, with everything that is wrong."""
+    known = (*PARTS, *NAMED, DESCRIPTION)
+    errors = [
+        InputError("is not known", key=one, hint=did_you_mean(one, known))
+        for one in tree
+        if one not in known
+    ]
+    if not isinstance(tree.get(DESCRIPTION, ""), str):
+        errors.append(InputError(f"{written(tree[DESCRIPTION])} is not a text", key=DESCRIPTION))
+    parts: dict[str, Any] = {}
+    for key, part in PARTS.items():
+        try:
+            parts[key] = read_part(part, tree.get(key, {}), key)
+        except InputError as error:
+            errors += error.errors
+    for key, part in NAMED.items():
+        parts[f"{key}s"], found = _named(part, tree.get(key, {}), key)
+        errors += found
+    raise_all(errors)
+    book = Book(name=name, **parts)
+    raise_all(_mistakes(book))
+    return book
+
+
+def _named(part: type[Part], tables: Any, key: str) -> tuple[dict[str, Part], list[InputError]]:
+    if not isinstance(tables, Mapping) or not tables:
+        return {}, [InputError("has no table", key=key, hint=f"[{key}.NAME]")]
+    parts: dict[str, Part] = {}
+    errors: list[InputError] = []
+    for name, table in tables.items():
+        try:
+            parts[name] = read_part(part, table, f"{key}.{name}")
+        except InputError as error:
+            errors += error.errors
+    return parts, errors
+
+
+def _mistakes(book: Book) -> list[InputError]:
+    """What the tables contradict each other in."""
+    errors = []
+    wafer, fleet = book.wafer, book.fleet
+    left = 2 * wafer.edge_mm < wafer.diameter_mm
+    if not left:
+        errors.append(InputError("nothing is left of the wafer", key="wafer.edge_mm"))
+    for name, gpu in book.gpus.items():
+        if gpu.link not in book.links:
+            hint = "one of " + ", ".join(book.links)
+            key = f"gpu.{name}.link"
+            errors.append(InputError(f"there is no [link.{gpu.link}]", key=key, hint=hint))
+    if fleet.reference not in book.gpus:
+        hint = "one of " + ", ".join(book.gpus)
+        message = f"there is no [gpu.{fleet.reference}]"
+        return [*errors, InputError(message, key="fleet.reference", hint=hint)]
+    for name, gpu in book.gpus.items():
+        if gpu.units < gpu.units_needed:
+            message = f"{gpu.units_needed} of {gpu.units} units cannot be needed"
+            errors.append(InputError(message, key=f"gpu.{name}.units_needed"))
+        elif (gpu.units > gpu.units_needed) != (gpu.units_share is not None):
+            message = "is for dies with spare units, and needed for these"
+            errors.append(InputError(message, key=f"gpu.{name}.units_share"))
+        elif left:
+            errors += _no_die(book, name, gpu)
+        gpus = fleet.gpus * book.reference.die_mm2 / gpu.die_mm2
+        if gpus > MOST_GPUS:
+            errors.append(
+                InputError(
+                    f"{fleet.gpus:,} {fleet.reference} have the silicon of {gpus:,.0f} {name}",
+                    key="fleet.gpus",
+                    hint=f"at most {MOST_GPUS:,} of each GPU",
+                )
+            )
+            continue
+        whole = round(gpus)
+        if abs(gpus - whole) > 1e-6 * gpus or whole % gpu.group:
+            errors.append(
+                InputError(
+                    f"{fleet.gpus:,} {fleet.reference} have the silicon of {gpus:,.2f} {name}, "
+                    f"which are no whole groups of {gpu.group}",
+                    key="fleet.gpus",
+                )
+            )
+    return errors
+
+
+def _no_die(book: Book, name: str, gpu: Gpu) -> list[InputError]:
+    """A GPU that has no price, since a wafer gives none."""
+    dies, _, share, _ = die_of(book, gpu)
+    if dies * share >= LEAST:
+        return []
+    message = f"a wafer gives {dies:,} dies, of which a share of {share:.2g} works: none"
+    hint = "a larger wafer, fewer defects, or a smaller die"
+    return [InputError(message, key=f"gpu.{name}.die_mm2", hint=hint)]

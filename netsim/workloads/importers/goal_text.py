@@ -1,0 +1,319 @@
+"""GOAL schedules as text, read in pieces of some megabytes.
+
+    num_ranks 2
+    rank 0 {
+    l1: calc 5000
+    l2: send 4096b to 1 tag 7 cpu 0 nic 0
+    l2 requires l1
+    }
+
+Blanks between words may be left out where the words stay apart. -1 is any source, any tag. Source:
+as of `netsim.workloads.importers.goal`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.inputs import at_line, require_file, unreadable
+from netsim.units import shortened, written
+from netsim.workloads.importers.goal import ANY, CALC, NAMES, RECV, SEND, GoalSchedule, check_ranks
+from netsim.workloads.importers.goal_labels import Labels
+
+PIECE_BYTES = 1 << 23
+"""So much is read at once."""
+
+_LABEL = "[a-zA-Z][a-zA-Z0-9_]*"
+_B = "[ \t]*"
+OPERATION = (
+    rf"^{_B}(?:(?P<label>{_LABEL}){_B}:{_B})?(?P<kind>send|recv|calc){_B}(?P<size>[0-9]+){_B}"
+    rf"(?:b{_B}(?P<way>to|from){_B}(?P<peer>-1|[0-9]+){_B}(?:tag{_B}(?P<tag>-1|[0-9]+){_B})?)?"
+    rf"(?:cpu{_B}(?P<cpu>[0-9]+){_B})?(?:nic{_B}(?P<nic>[0-9]+){_B})?\r?$"
+)
+EDGE = rf"^{_B}(?P<then>{_LABEL})[ \t]+(?P<what>i?requires){_B}(?P<first>{_LABEL}){_B}\r?$"
+NOTHING = r"^[ \t\r]*(?://.*)?$"
+_RANKS = re.compile(rf"{_B}num_ranks{_B}([0-9]{{1,18}}){_B}", re.ASCII)
+_OPEN = re.compile(rf"{_B}rank{_B}([0-9]{{1,18}}){_B}\{{{_B}", re.ASCII)
+_CLOSE = re.compile(rf"{_B}\}}{_B}")
+_COMMENT = re.compile(rb"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_PARTS = re.compile(r"(num_ranks[ \t]*[0-9]+|rank[ \t]*[0-9]+[ \t]*\{|\})")
+
+GROUPS = ("label", "kind", "size", "way", "peer", "tag", "cpu", "nic")
+COLUMNS: dict[str, type[np.integer[Any]]] = {
+    "rank": np.int32,
+    "kind": np.int8,
+    "peer": np.int64,
+    "size": np.int64,
+    "tag": np.int64,
+    "cpu": np.int16,
+    "nic": np.int16,
+    "line": np.int64,
+}
+
+MANY = 18
+"""A number of more digits may not fit an int64."""
+
+MOST = 255
+"""The highest number of a cpu or a NIC."""
+
+HINT = (
+    'such as "l1: send 4096b to 1 tag 7", "l2: recv 4096b from 0 tag 7", "l3: calc 1000", '
+    '"l3 requires l2", "rank 0 {" or "}"'
+)
+
+
+def read_goal_text(path: Path) -> GoalSchedule:
+    """The schedule of a text. Raises InputError naming the file and the line at fault."""
+    reading = _Reading(path)
+    for number, text in _pieces(path):
+        reading.read(number, text)
+    return reading.schedule()
+
+
+def _pieces(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Whole lines and the number of the first; where comments were there are blanks."""
+    require_file(path)
+    number, rest, read = 1, b"", b" "
+    try:
+        with path.open("rb") as file:
+            while read:
+                read = file.read(PIECE_BYTES)
+                text = rest + read
+                cut = text.rfind(b"\n") + 1 if read else len(text)
+                for comment in _COMMENT.finditer(text) if b"/*" in text else ():
+                    ends = comment[0][:2] == b"//" or comment[0][2:].endswith(b"*/")
+                    if not ends and not read:
+                        line = number + text.count(b"\n", 0, comment.start())
+                        raise at_line(path, line, "the comment does not end")
+                    if comment.start() < cut and (not ends or comment.end() > cut):
+                        cut = text.rfind(b"\n", 0, comment.start()) + 1
+                whole, rest = text[:cut], text[cut:]
+                lines = whole.count(b"\n")
+                if b"/*" in whole:
+                    whole = _COMMENT.sub(lambda one: b" " + b"\n" * one[0].count(b"\n"), whole)
+                if whole:
+                    yield number, whole
+                number += lines
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+class _Reading:
+    """What has been read of a file, and where in it one is."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.n_ranks = 0
+        self.rank = -1  # the last one that began
+        self.is_open = False
+        self.n_ops = 0
+        self.last_line = 1
+        self.columns: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
+        self.labels = Labels(path)
+
+    def read(self, number: int, text: bytes) -> None:
+        """Take in whole lines, the first of which is line ``number``."""
+        lines = _lines(self.path, number, text)
+        numbers = np.arange(number, number + len(lines))
+        self.last_line = int(numbers[-1])
+        found = _sorted(lines)
+        odd = [k for k, text in found.others if _PARTS.search(text) and not _is_structure(text)]
+        if odd:
+            lines, numbers = _divided(lines, numbers, odd)
+            found = _sorted(lines)
+        before = self.closed
+        ranks = self._ranks(found, numbers)
+        self._take(found.ops, numbers[found.op_at], ranks[found.op_at])
+        self.labels.wait(found.edges, numbers[found.edge_at], ranks[found.edge_at])
+        if self.closed > before:
+            self.labels.settle(self.closed)
+
+    @property
+    def closed(self) -> int:
+        """Ranks below it are complete."""
+        return self.rank if self.is_open else self.rank + 1
+
+    def schedule(self) -> GoalSchedule:
+        """All that was read, once there is no more."""
+        if not self.n_ranks:
+            raise InputError("does not begin with num_ranks", file=str(self.path))
+        if self.is_open:
+            raise at_line(self.path, self.last_line, f"rank {self.rank} is not closed", "}")
+        if self.closed < self.n_ranks:
+            what = f"ends after {self.closed} of {self.n_ranks} ranks"
+            raise at_line(self.path, self.last_line, what)
+        column = {name: np.concatenate(parts) for name, parts in self.columns.items()}
+        first, then, at_start = self.labels.edges()
+        return GoalSchedule(
+            path=self.path,
+            n_ranks=self.n_ranks,
+            rank=column["rank"],
+            kind=column["kind"],
+            peer=column["peer"],
+            size=column["size"],
+            tag=column["tag"],
+            cpu=column["cpu"],
+            nic=column["nic"],
+            first=first,
+            then=then,
+            at_start=at_start,
+            place=column["line"],
+            binary=False,
+        ).check()
+
+    def _ranks(self, found: _Found, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rank of each line, -1 outside; takes in what begins and ends ranks."""
+        ranks = np.full(numbers.size, self.rank if self.is_open else -1, np.int64)
+        for k, text in found.others:
+            line = int(numbers[k])
+            if match := _RANKS.fullmatch(text):
+                self._announce(line, int(match[1]))
+            elif match := _OPEN.fullmatch(text):
+                self._begin(line, int(match[1]))
+            elif _CLOSE.fullmatch(text) and self.is_open:
+                self.is_open = False
+            elif _CLOSE.fullmatch(text):
+                raise at_line(self.path, line, "} where no rank is open")
+            else:
+                raise at_line(self.path, line, f"{written(text)} is not understood", HINT)
+            ranks[k:] = self.rank if self.is_open else -1
+        for at in (found.op_at, found.edge_at):
+            for k in np.flatnonzero(ranks[at] < 0)[:1].tolist():
+                raise at_line(self.path, int(numbers[at[k]]), "stands outside of a rank")
+        return ranks
+
+    def _announce(self, line: int, n_ranks: int) -> None:
+        if self.n_ranks or self.rank >= 0:
+            raise at_line(self.path, line, "num_ranks stands once, before all ranks")
+        self.n_ranks = n_ranks
+        check_ranks(self.path, n_ranks, self.path.stat().st_size)
+
+    def _begin(self, line: int, rank: int) -> None:
+        if self.is_open:
+            raise at_line(self.path, line, f"rank {self.rank} is not closed before it", "}")
+        if rank != self.rank + 1 or rank >= self.n_ranks:
+            right = f"rank {self.rank + 1}" if self.rank + 1 < self.n_ranks else "none"
+            what = f"rank {rank} of {self.n_ranks}, where {right} is to come"
+            raise at_line(self.path, line, what, "num_ranks, then ranks in order from 0")
+        self.rank, self.is_open = rank, True
+
+    def _take(self, ops: Any, lines: NDArray[np.int64], ranks: NDArray[np.int64]) -> None:
+        """Keep operations, and their labels until their rank is complete."""
+        import pyarrow.compute as pc
+
+        text = dict(zip(GROUPS, ops.flatten(), strict=True))
+        kind = np.zeros(len(ops), np.int64)
+        for number, name in NAMES.items():
+            kind[pc.equal(text["kind"], name).to_numpy(zero_copy_only=False)] = number
+        way = pc.equal(text["way"], "to").to_numpy(zero_copy_only=False) * SEND
+        way += pc.equal(text["way"], "from").to_numpy(zero_copy_only=False) * RECV
+        nic = pc.equal(text["nic"], "").to_numpy(zero_copy_only=False)
+        wrong = np.where(kind == CALC, (way > 0) | ~nic, way != kind)
+        for k in np.flatnonzero(wrong)[:1].tolist():
+            raise at_line(self.path, int(lines[k]), "is not an operation", HINT)
+        defaults = {"size": 0, "peer": ANY, "tag": 0, "cpu": 0, "nic": 0}
+        found = {"kind": kind, "rank": ranks, "line": lines}
+        for name, default in defaults.items():
+            found[name] = _numbers(self.path, lines, name, text[name], default)
+        for name, column in found.items():
+            self.columns[name].append(column.astype(COLUMNS[name]))
+        labelled = pc.not_equal(text["label"], "")
+        at = np.flatnonzero(labelled.to_numpy(zero_copy_only=False))
+        self.labels.define(text["label"].filter(labelled), self.n_ops + at, lines[at], ranks[at])
+        self.n_ops += len(ops)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Lines by what they are; `ops` and `edges` are arrays of Arrow, of the groups of a match.
+
+    `others` are neither, nor empty: their places and texts.
+    """
+
+    ops: Any
+    op_at: NDArray[np.int64]
+    edges: Any
+    edge_at: NDArray[np.int64]
+    others: list[tuple[int, str]]
+
+
+def _sorted(lines: Any) -> _Found:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    may_be_edge = pc.match_substring(lines, "requires")
+    is_op = pc.invert(may_be_edge)
+    places = [np.flatnonzero(one.to_numpy(zero_copy_only=False)) for one in (is_op, may_be_edge)]
+    matched, at = [], []
+    others: list[tuple[int, str]] = []
+    for mask, place, pattern in zip((is_op, may_be_edge), places, (OPERATION, EDGE), strict=True):
+        texts = lines.filter(mask)
+        match = pc.extract_regex(texts, pattern)
+        fits = match.is_valid().to_numpy(zero_copy_only=False)
+        matched.append(match.drop_null())
+        at.append(place[fits])
+        other = texts.filter(pa.array(~fits))
+        blank = pc.match_substring_regex(other, NOTHING).to_numpy(zero_copy_only=False)
+        left = other.filter(pa.array(~blank)).to_pylist()
+        others += zip(
+            place[~fits][~blank].tolist(), [one.rstrip("\r") for one in left], strict=True
+        )
+    return _Found(matched[0], at[0], matched[1], at[1], sorted(others))
+
+
+def _lines(path: Path, number: int, text: bytes) -> Any:
+    """The lines of a text, as an array of Arrow. Raises InputError unless it is UTF-8."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        whole = pa.array([text.removesuffix(b"\n")], pa.large_binary()).cast(pa.large_string())
+    except pa.ArrowInvalid:
+        raise at_line(path, number, "is not UTF-8 text, here or below") from None
+    return pc.split_pattern(whole, "\n").flatten()
+
+
+def _is_structure(text: str) -> bool:
+    return any(pattern.fullmatch(text) for pattern in (_RANKS, _OPEN, _CLOSE))
+
+
+def _divided(
+    lines: Any, numbers: NDArray[np.int64], odd: list[int]
+) -> tuple[Any, NDArray[np.int64]]:
+    """The lines with those at ``odd`` cut where ranks begin and end; the parts keep the number."""
+    import pyarrow as pa
+
+    texts, counts = lines.to_pylist(), np.ones(numbers.size, np.int64)
+    for k in odd:
+        texts[k] = [part for part in _PARTS.split(texts[k]) if part.strip()]
+        counts[k] = len(texts[k])
+    flat = [part for text in texts for part in (text if isinstance(text, list) else [text])]
+    return pa.array(flat, pa.large_string()), np.repeat(numbers, counts)
+
+
+def _numbers(
+    path: Path, lines: NDArray[np.int64], what: str, texts: Any, default: int
+) -> NDArray[np.int64]:
+    """A column of numbers; ``default`` where there is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    filled = pc.if_else(pc.equal(texts, ""), str(default), texts)
+    too_large = np.flatnonzero(
+        pc.greater(pc.utf8_length(filled), MANY).to_numpy(zero_copy_only=False)
+    )
+    for k in too_large[:1].tolist():
+        raise at_line(path, int(lines[k]), f"{what} {shortened(texts[k].as_py())} is too large")
+    numbers: NDArray[np.int64] = pc.cast(filled, pa.int64()).to_numpy(zero_copy_only=False)
+    if what in ("cpu", "nic"):
+        for k in np.flatnonzero(numbers > MOST)[:1].tolist():
+            raise at_line(path, int(lines[k]), f"{what} {numbers[k]}: they are 0 to {MOST}")
+    return numbers

@@ -1,0 +1,32 @@
+"""Prefill and decode of a served model by formula: how long an iteration takes, and what fits."""
+
+from netsim.workloads.inference.cost import (
+    IterationCost,
+    all_reduce_bytes,
+    compute_ps,
+    iteration_ps,
+    network_ps,
+    prompt_pairs,
+)
+from netsim.workloads.inference.deployment import Deployment
+from netsim.workloads.inference.load import load_deployment, presets
+from netsim.workloads.inference.roofline import (
+    iteration_cost,
+    kv_bytes_of_token,
+    kv_capacity_tokens,
+)
+
+__all__ = [
+    "Deployment",
+    "IterationCost",
+    "all_reduce_bytes",
+    "compute_ps",
+    "iteration_cost",
+    "iteration_ps",
+    "kv_bytes_of_token",
+    "kv_capacity_tokens",
+    "load_deployment",
+    "network_ps",
+    "presets",
+    "prompt_pairs",
+]

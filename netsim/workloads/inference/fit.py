@@ -1,0 +1,90 @@
+"""The costs of a machine and its software from measured times: where the presets' figures are from.
+
+Four numbers are fitted: the share of the peak that prompts reach, what each layer's launches add,
+what each sequence adds, and the floor of prompts. All others stand fixed, with their sources, in
+the preset's file. The squares of the relative errors of a group's fitted rows are made least
+(Gauss-Newton, halved steps).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.workloads.inference.deployment import Costs
+from netsim.workloads.inference.validation import Row, rows
+
+START = (0.5, 400.0, 200.0, 60_000.0)
+"""Share of the peak; the overheads of a layer and of a sequence, the floor, in microseconds."""
+
+PS_PER_US = 1e6
+SMALLEST_STEP = 1e-3
+MOST_STEPS = 50
+
+
+FORMS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "launches beside computing": {"launch_ahead": True},
+    "no latency of steps": {"step_latency": 0},
+    "no passes over activations": {"activation_passes": 0},
+    "network at its full rate": {"network_efficiency": 1.0},
+    "memory at its full rate": {"memory_efficiency": 1.0},
+}
+"""What stands fixed, changed one by one; each is fitted anew, with as many numbers."""
+
+
+def fitted_costs(group: str, form: str = "as it is") -> Costs:
+    """The costs of a group's preset in one of `FORMS`, with the four numbers fitted anew."""
+    chosen = [row for row in rows() if row.group == group and row.fitted]
+    base = replace(chosen[0].deployment.costs, **FORMS[form])
+    x = np.array(START)
+    for _ in range(MOST_STEPS):
+        now = _errors(chosen, base, x)
+        step = np.linalg.lstsq(_slopes(chosen, base, x, now), -now, rcond=None)[0]
+        part = 1.0
+        while part > SMALLEST_STEP and not _better(chosen, base, x + part * step, now):
+            part /= 2
+        if part <= SMALLEST_STEP:
+            break
+        x = x + part * step
+    return _costs(base, x)
+
+
+def _costs(base: Costs, x: NDArray[np.float64]) -> Costs:
+    share = float(np.clip(x[0], 0.01, 1.0))
+    layer, sequence, floor = (max(0, round(value * PS_PER_US)) for value in x[1:])
+    return replace(
+        base,
+        prefill_efficiency=share,
+        decode_efficiency=share,
+        layer_overhead=layer,
+        sequence_overhead=sequence,
+        prompt_floor=floor,
+    )
+
+
+def _errors(chosen: Sequence[Row], base: Costs, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    costs = _costs(base, x)
+    return np.array([row.with_costs(costs).error for row in chosen])
+
+
+def _slopes(
+    chosen: Sequence[Row], base: Costs, x: NDArray[np.float64], now: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """How each error changes with each number."""
+    columns = []
+    for index in range(x.size):
+        near = x.copy()
+        near[index] *= 1.0001
+        columns.append((_errors(chosen, base, near) - now) / (near[index] - x[index]))
+    return np.stack(columns, axis=1)
+
+
+def _better(
+    chosen: Sequence[Row], base: Costs, x: NDArray[np.float64], now: NDArray[np.float64]
+) -> bool:
+    return float(np.sum(_errors(chosen, base, x) ** 2)) < float(np.sum(now**2))

@@ -1,0 +1,184 @@
+"""Lite-GPUs against H100 at equal silicon, under every assumption that changes who wins.
+
+"Good things come in small packages: Should we build AI clusters with Lite-GPUs?" (HotOS 2025)
+claims that a cluster of Lite-GPUs matches or outperforms one of H100 by tokens per second and
+streaming multiprocessor. Its table of GPUs is known here from memory only: unverified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+from netsim.workloads.inference.deployment import Costs, Deployment
+from netsim.workloads.inference.limits import PHASES, Best, Limits, best_size
+from netsim.workloads.inference.load import load_deployment
+
+MODELS = ("llama3_70b", "gpt3_175b", "llama3_405b")
+REFERENCE = "h100"
+VARIANTS: tuple[str, ...] = (
+    "lite",
+    "lite_netbw",
+    "lite_membw",
+    "lite_membw_netbw",
+    "lite_netbw_flops",
+)
+
+MACHINES = (REFERENCE, *VARIANTS)
+
+MATCHES = 0.995
+"""What is at least this share of H100, 1.00 as it is printed, matches it."""
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """What is assumed of a deployment on every GPU, H100 among them."""
+
+    overlap: bool = False
+    """All-reduces go beside everything else."""
+    kv_shared: bool = False
+    """Keys and values are not copied where GPUs are more than their heads."""
+    tp_searched: bool = False
+    """The best number of GPUs to a copy, instead of all that the network joins."""
+    attention: str | None = None
+    """A prompt's pairs of tokens; None: as the deployment says, as below."""
+    all_reduce: str | None = None
+    roofline: str | None = None
+    costs: Costs | None = None
+
+    @property
+    def name(self) -> str:
+        """In words: what differs from an H100's plainest deployment."""
+        found = []
+        if self.overlap:
+            found.append("overlap")
+        if self.kv_shared:
+            found.append("KV shared")
+        if self.tp_searched:
+            found.append("tp searched")
+        if self.attention is not None:
+            found.append(f"{self.attention} attention")
+        if self.roofline is not None:
+            found.append(f"one roofline a {self.roofline}")
+        if self.costs is not None:
+            found.append("measured costs")
+        if self.all_reduce is not None:
+            found.append(f"{self.all_reduce} all-reduce")
+        return ", ".join(found) or "none of them"
+
+
+ALL = Assumption(overlap=True, kv_shared=True, tp_searched=True)
+"""Those under which the claim holds, if at all."""
+
+ASSUMPTIONS = tuple(
+    Assumption(overlap, shared, searched)
+    for overlap, shared, searched in product((False, True), repeat=3)
+)
+"""All combinations of the three that decide, by the roofline alone."""
+
+
+ONE_ROOFLINE = replace(ALL, roofline="layer")
+"""All three, and what is read comes while anything is computed."""
+
+MEASURED = "h100_vllm"
+"""Costs of software that were measured on H100 (16 bits, vLLM of 2023), taken of every machine."""
+
+
+@cache
+def measured() -> Assumption:
+    """All three, with these costs."""
+    given = {"model": MODELS[0], "machine": REFERENCE, "costs": MEASURED}
+    return replace(ALL, costs=load_deployment(given).costs)
+
+
+def further_assumptions() -> tuple[Assumption, ...]:
+    """What else may be assumed, with all three: pairs of tokens, rooflines, what software costs."""
+    return (
+        replace(ALL, attention="full"),
+        ONE_ROOFLINE,
+        measured(),
+        replace(measured(), all_reduce="direct"),
+    )
+
+
+@dataclass(frozen=True)
+class LiteRow:
+    """A phase of a model on one kind of GPU, at its best batch under an assumption."""
+
+    model: str
+    machine: str
+    phase: str
+    assumption: Assumption
+    best: Best | None
+    """None if the weights fit nowhere, or no request keeps to the objective."""
+    ratio: float | None
+    """Tokens per second and multiprocessor, to those of H100 under the same assumption."""
+
+    @property
+    def matches(self) -> bool:
+        """Whether it matches or outperforms H100."""
+        return self.ratio is not None and self.ratio >= MATCHES
+
+
+def lite_table(
+    models: Sequence[str] = MODELS,
+    assumptions: Sequence[Assumption] = ASSUMPTIONS,
+    limits: Limits | None = None,
+    tables: Mapping[str, Any] | None = None,
+) -> list[LiteRow]:
+    """Rows by model, phase, assumption and machine: H100 first, then its variants.
+
+    `models` are presets; `tables` are those of a deployment that all have, such as `formats`.
+    Raises InputError if there is no such model, or a table is wrong.
+    """
+    asked, found = limits or Limits(), []
+    for model in models:
+        machines = {one: deployment_on(one, model, tables or {}) for one in MACHINES}
+        for phase, assumption in product(PHASES, assumptions):
+            best = {
+                name: best_size(assuming(one, assumption), asked, phase)
+                for name, one in machines.items()
+            }
+            rates = {name: one.tokens_per_s_sm if one else 0.0 for name, one in best.items()}
+            reference = rates[REFERENCE]
+            found += [
+                LiteRow(
+                    model=model,
+                    machine=name,
+                    phase=phase,
+                    assumption=assumption,
+                    best=best[name] if rate else None,
+                    ratio=rate / reference if reference else None,
+                )
+                for name, rate in rates.items()
+            ]
+    return found
+
+
+def deployment_on(machine: str, model: str, tables: Mapping[str, Any]) -> Deployment:
+    """A model on one of `MACHINES`, with tables of a deployment."""
+    return load_deployment({**tables, "model": model, "machine": machine})
+
+
+def assuming(deployment: Deployment, assumption: Assumption) -> Deployment:
+    """The same deployment under an assumption."""
+    options = deployment.options
+    changed = replace(
+        options,
+        tp=0 if assumption.tp_searched else deployment.machine.domain_gpus,
+        overlap=assumption.overlap,
+        kv_replicated=not assumption.kv_shared,
+        attention=assumption.attention or options.attention,
+        all_reduce=assumption.all_reduce or options.all_reduce,
+        roofline=assumption.roofline or options.roofline,
+    )
+    return replace(deployment, options=changed, costs=assumption.costs or deployment.costs)
+
+
+def true_of(rows: Sequence[LiteRow], assumption: Assumption, phase: str) -> list[str]:
+    """The variants that match or outperform H100 in a phase, for every model of the rows."""
+    chosen = [row for row in rows if row.assumption == assumption and row.phase == phase]
+    return [one for one in VARIANTS if all(row.matches for row in chosen if row.machine == one)]

@@ -1,0 +1,166 @@
+"""The model against times that others measured, and formulas of others (published.toml)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from netsim.workloads.inference.cost import iteration_ps, prompt_pairs
+from netsim.workloads.inference.deployment import BARE, Costs, Deployment
+from netsim.workloads.inference.load import load_deployment
+from netsim.workloads.inference.roofline import iteration_cost
+from netsim.workloads.job.load import read_toml
+
+FILE = Path(__file__).with_name("published.toml")
+PS_PER_MS = 1e9
+
+PROMPT = 512
+"""Tokens of each of several prompts at once."""
+
+CONTEXT = PROMPT + 128 // 2
+"""Tokens before one that is decoded, in the mean."""
+
+LARGE = 2048
+"""Tokens of prompts of an iteration above which what was measured is of another kind."""
+
+PHASES = ("prefill", "prefills", "decode")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured time, and ours; errors are ours over theirs, less one.
+
+    `size` is the prompt's tokens (phase "prefill"), how many prompts of `PROMPT` tokens there are
+    ("prefills"), or how many sequences decode.
+    """
+
+    group: str
+    model: str
+    deployment: Deployment
+    fitted: bool
+    phase: str
+    size: int
+    measured_ms: float
+
+    @property
+    def large(self) -> bool:
+        """Whether its prompts have more than `LARGE` tokens together."""
+        tokens = {"prefill": self.size, "prefills": self.size * PROMPT, "decode": 0}[self.phase]
+        return tokens > LARGE
+
+    @property
+    def ms(self) -> float:
+        """Ours, with the costs of the group."""
+        return time_ms(self.deployment, self.phase, self.size)
+
+    @property
+    def error(self) -> float:
+        """Ours over theirs, less one."""
+        return self.ms / self.measured_ms - 1
+
+    @property
+    def bare_error(self) -> float:
+        """The same of the roofline alone."""
+        return self.with_costs(BARE).error
+
+    def with_costs(self, costs: Costs) -> Row:
+        """The same time, of a machine with other costs."""
+        return replace(self, deployment=replace(self.deployment, costs=costs))
+
+
+@dataclass(frozen=True)
+class Formula:
+    """One time that another model gives, and ours."""
+
+    name: str
+    phase: str
+    stated_ms: float
+    ms: float
+
+    @property
+    def error(self) -> float:
+        """Ours over theirs, less one."""
+        return self.ms / self.stated_ms - 1
+
+
+def time_ms(deployment: Deployment, phase: str, size: int, context: int = CONTEXT) -> float:
+    """Of one iteration of a phase; `context` is what each sequence that decodes has before it."""
+    cost = iteration_cost(deployment)
+    if phase == "decode":
+        return iteration_ps(cost, size, 0, size, size * context) / PS_PER_MS
+    prompts, tokens = (1, size) if phase == "prefill" else (size, PROMPT)
+    pairs = prompts * prompt_pairs(deployment.options.attention == "causal", 0, tokens)
+    return iteration_ps(cost, prompts * tokens, pairs, 0, 0) / PS_PER_MS
+
+
+@cache
+def groups() -> dict[str, dict[str, Any]]:
+    """Where rows are from, and on what they were measured, by the name of their group."""
+    return dict(read_toml(FILE)["group"])
+
+
+@cache
+def fitted_groups() -> tuple[str, ...]:
+    """Those that have fitted rows."""
+    return tuple(dict.fromkeys(row.group for row in rows() if row.fitted))
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    """All measured times, in the order of the file."""
+    return tuple(one for table in read_toml(FILE)["row"] for one in _rows_of(table))
+
+
+def _rows_of(table: dict[str, Any]) -> Iterator[Row]:
+    group = groups()[table["group"]]
+    parts = {name: group[name] for name in ("machine", "costs", "formats")}
+    options = {"tp": table["tp"], "embeddings": True}
+    deployment = load_deployment({"model": table["model"], "options": options, **parts})
+    for phase in PHASES:
+        for size, measured_ms in table.get(f"{phase}_ms", ()):
+            yield Row(
+                group=table["group"],
+                model=table["model"],
+                deployment=deployment,
+                fitted=table.get("fitted", False),
+                phase=phase,
+                size=size,
+                measured_ms=measured_ms,
+            )
+
+
+def predicted(group: str, *, large: bool = False) -> list[Row]:
+    """The rows of a group that are not fitted, of iterations with few or with many tokens."""
+    chosen = [row for row in rows() if row.group == group and not row.fitted]
+    return [row for row in chosen if row.large is large]
+
+
+@cache
+def formulas() -> tuple[Formula, ...]:
+    """What other models say, and ours: 16 bits, all pairs of tokens."""
+    found = []
+    fp16 = dict.fromkeys(("weights", "kv", "activations", "compute"), "fp16")
+    for table in read_toml(FILE)["formula"]:
+        deployment = load_deployment(
+            {
+                "model": table["model"],
+                "machine": table.get("machine", "a100_80gb"),
+                "formats": fp16,
+                "options": {"tp": table["tp"], "attention": "full", "embeddings": True},
+                "costs": table.get("costs", {}),
+            }
+        )
+        for phase, size in (("prefill", PROMPT), ("decode", 1)):
+            ms = time_ms(deployment, phase, size, PROMPT)
+            found.append(Formula(table["name"], phase, table[f"{phase}_ms"], ms))
+    return tuple(found)
+
+
+def errors(found: Sequence[Row | Formula]) -> tuple[float, float]:
+    """Mean and largest of the absolute errors."""
+    all_of = [abs(one.error) for one in found]
+    return mean(all_of), max(all_of)

@@ -1,0 +1,22 @@
+"""A training job as a model: how long each stage computes, and who sends what to whom."""
+
+from netsim.workloads.job.job import Job
+from netsim.workloads.job.load import load_job, presets
+from netsim.workloads.job.memory import StageMemory, stage_memory
+from netsim.workloads.job.messages import Message, group_sizes, messages, network_of
+from netsim.workloads.job.times import LayerTimes, StageTimes, stage_times
+
+__all__ = [
+    "Job",
+    "LayerTimes",
+    "Message",
+    "StageMemory",
+    "StageTimes",
+    "group_sizes",
+    "load_job",
+    "messages",
+    "network_of",
+    "presets",
+    "stage_memory",
+    "stage_times",
+]

@@ -1,0 +1,52 @@
+"""A training job: a model, spread over machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from netsim.workloads.job.layout import Layout, Optimiser, Overlap, Precision
+from netsim.workloads.job.machine import Machine
+from netsim.workloads.job.model import Model
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that was checked: it divides, and does not contradict itself.
+
+    `file` is its name in messages.
+    """
+
+    name: str
+    model: Model
+    layout: Layout
+    machine: Machine
+    precision: Precision
+    optimiser: Optimiser
+    overlap: Overlap
+    file: str
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a micro-batch at one GPU."""
+        return self.layout.micro_batch * self.model.sequence // self.layout.cp
+
+    @cached_property
+    def virtual_stages(self) -> tuple[range, ...]:
+        """Numbers of layers by virtual stage: chunk c of stage s is number c * pp + s.
+
+        Layers that do not divide make the first virtual stages one layer longer.
+        """
+        n = self.layout.pp * self.layout.virtual_stages
+        least, more = divmod(self.model.layers, n)
+        ends = [0]
+        for index in range(n):
+            ends.append(ends[-1] + least + (index < more))
+        return tuple(range(a, b) for a, b in pairwise(ends))
+
+    def layers_of_stage(self, stage: int) -> list[int]:
+        """Numbers of the layers of a stage, from 0."""
+        return [
+            layer for layers in self.virtual_stages[stage :: self.layout.pp] for layer in layers
+        ]

@@ -1,0 +1,196 @@
+"""What a GPU of each stage holds: parameters, gradients, the optimiser's numbers, activations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from netsim.workloads.job import schedules
+from netsim.workloads.job.job import Job
+from netsim.workloads.job.model import attention_parameters, norm_parameters
+from netsim.workloads.job.work import (
+    Kernel,
+    embedding_kernels,
+    head_kernels,
+    layer_kernels,
+    sizes_of,
+)
+
+
+@dataclass(frozen=True)
+class Held:
+    """Parameters that one GPU computes with; fractions where a layout is uneven."""
+
+    dense: float
+    """Of matrices, norms and tables that all replicas have alike."""
+    expert: float
+    """Of experts, which `ep` GPUs share."""
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return self.dense + self.expert
+
+    def __add__(self, other: Held) -> Held:
+        return Held(self.dense + other.dense, self.expert + other.expert)
+
+
+@dataclass(frozen=True)
+class StageParameters:
+    """Of one stage: parameters that a GPU computes with, and those that its optimiser changes."""
+
+    held: Held
+    optimised: float
+
+
+@dataclass(frozen=True)
+class StageMemory:
+    """Bytes that a GPU of one stage holds at the most."""
+
+    weights: float
+    gradients: float
+    optimiser: float
+    """The copy that the optimiser changes, and what it keeps for each parameter."""
+    activations: float
+    """Of layers, for the micro-batches that are under way."""
+    working: float
+    """Of one layer that is computed again; of embedding and head."""
+
+    @property
+    def parameters(self) -> float:
+        """All that there is for each parameter."""
+        return self.weights + self.gradients + self.optimiser
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.parameters + self.activations + self.working
+
+
+def bytes_of_parameter(job: Job) -> float:
+    """Bytes of all copies of a parameter: weights, master, gradients, and the optimiser's."""
+    precision = job.precision
+    copies = sum(precision.bytes_of(name) for name in ("weights", "master", "gradients"))
+    return copies + job.optimiser.moments * precision.bytes_of("optimiser")
+
+
+def layer_held(job: Job, experts: bool) -> Held:
+    """Parameters of one layer at one GPU."""
+    model, tp = job.model, job.layout.tp
+    copied = 2.0 * norm_parameters(model)
+    shared = float(attention_parameters(model))
+    if model.attention == "latent":
+        narrow = model.hidden * (model.kv_rank + model.rotary_size + model.query_rank)
+        copied += narrow + model.kv_rank + model.query_rank
+        shared -= narrow
+    else:
+        both = 2 * model.hidden * model.head_width
+        copied += both * (model.kv_heads_of(tp) - model.kv_head_count / tp)
+    if experts:
+        one = model.feed_forward_matrices * model.hidden * model.expert_width
+        copied += model.hidden * model.experts
+        dense = copied + (shared + model.shared_experts * one) / tp
+        return Held(dense, model.experts / job.layout.ep * one / tp)
+    shared += model.feed_forward_matrices * model.hidden * model.width
+    if model.biases:  # those of columns are shared, those of what is added up are not
+        heads = (model.heads + 2 * model.kv_head_count) * model.head_width
+        shared += heads + (model.feed_forward_matrices - 1) * model.width
+        copied += 2 * model.hidden
+    return Held(copied + shared / tp, 0.0)
+
+
+def embedding_held(job: Job) -> Held:
+    """Parameters of the embedding at one GPU of the first stage."""
+    model = job.model
+    positions = model.sequence * model.hidden if model.positions == "learned" else 0
+    return Held(model.vocabulary * model.hidden / job.layout.tp + positions, 0.0)
+
+
+def head_held(job: Job) -> Held:
+    """Parameters of the head at one GPU of the last stage, which may have them from the first."""
+    model = job.model
+    again = model.tied_embeddings and job.layout.pp == 1
+    matrix = 0.0 if again else model.vocabulary * model.hidden / job.layout.tp
+    return Held(matrix + norm_parameters(model), 0.0)
+
+
+@lru_cache(maxsize=1024)
+def stage_parameters(job: Job, stage: int) -> StageParameters:
+    """The parameters of a stage, from 0."""
+    layout = job.layout
+    held = Held(0.0, 0.0)
+    for layer in job.layers_of_stage(stage):
+        held += layer_held(job, job.model.has_experts(layer))
+    if stage == 0:
+        held += embedding_held(job)
+    if stage == layout.pp - 1:
+        held += head_held(job)
+    return StageParameters(held, _shared(job, held, from_zero=1))
+
+
+def _shared(job: Job, held: Held, from_zero: int) -> float:
+    """Parameters of which a GPU has its share, from that ZeRO stage on; all of them before."""
+    if job.layout.zero < from_zero:
+        return held.total
+    group = job.layout.replicas * job.layout.cp
+    return held.dense / group + held.expert * job.layout.ep / group
+
+
+def in_flight(job: Job, stage: int) -> float:
+    """Micro-batches whose activations a stage keeps at the most; chunks count for their share."""
+    layout = job.layout
+    return schedules.in_flight(
+        layout.schedule, layout.pp, stage, layout.micro_batches, layout.virtual_stages
+    )
+
+
+@lru_cache(maxsize=1024)
+def layer_kept(job: Job, experts: bool) -> float:
+    """Bytes of activations that a layer keeps for one micro-batch until its backward pass."""
+    kernels = layer_kernels(job, experts)
+    if job.layout.recompute == "full":
+        sizes = sizes_of(job)
+        return sizes.activation * sizes.own_tokens * job.model.hidden
+    selective = job.layout.recompute == "selective"
+    return _kept(kernel for kernel in kernels if not (selective and _dropped(kernel)))
+
+
+def _dropped(kernel: Kernel) -> bool:
+    """Whether selective recomputation keeps nothing of it; queries and keys it begins from."""
+    return kernel.core and kernel.name != "scores"
+
+
+def _kept(kernels: Iterable[Kernel]) -> float:
+    return sum(kernel.count * kernel.kept_bytes for kernel in kernels)
+
+
+@lru_cache(maxsize=1024)
+def stage_memory(job: Job, stage: int) -> StageMemory:
+    """What a GPU of a stage, from 0, holds."""
+    precision = job.precision
+    numbers = stage_parameters(job, stage)
+    moments = job.optimiser.moments * precision.bytes_of("optimiser")
+    layers = job.layers_of_stage(stage)
+    kept = sum(layer_kept(job, job.model.has_experts(layer)) for layer in layers)
+    return StageMemory(
+        weights=_shared(job, numbers.held, from_zero=3) * precision.bytes_of("weights"),
+        gradients=_shared(job, numbers.held, from_zero=2) * precision.bytes_of("gradients"),
+        optimiser=numbers.optimised * (precision.bytes_of("master") + moments),
+        activations=kept * in_flight(job, stage),
+        working=_working(job, stage, layers),
+    )
+
+
+def _working(job: Job, stage: int, layers: list[int]) -> float:
+    """One layer as it is computed again, the embedding's mask, and the head's logits."""
+    found = 0.0
+    if job.layout.recompute != "none":
+        for experts in {job.model.has_experts(layer) for layer in layers}:
+            whole = _kept(layer_kernels(job, experts))
+            found = max(found, whole - layer_kept(job, experts))
+    if stage == 0:
+        found += in_flight(job, stage) * _kept(embedding_kernels(job))
+    if stage == job.layout.pp - 1:
+        found += _kept(head_kernels(job))
+    return found

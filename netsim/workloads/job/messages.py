@@ -1,0 +1,250 @@
+"""What GPUs send: the one source of messages for the analytic step and the simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from netsim.workloads.job.job import Job
+from netsim.workloads.job.machine import Link
+from netsim.workloads.job.memory import Held, embedding_held, head_held, layer_held
+from netsim.workloads.job.work import sizes_of
+
+
+@dataclass(frozen=True)
+class Message:
+    """A collective or a transfer that one GPU takes part in.
+
+    `size_bytes` is the whole buffer of a collective, at one GPU (of an all-to-all, its whole
+    input), or the bytes of a send. `when` is the pass that it belongs to, in each micro-batch, or
+    "step": once at the end of a step. `per` is what has it: a layer (of any kind, without experts
+    or with them), a virtual stage (to the next one), the embedding or the head. It comes `times`
+    over, one after the other. `network` is the one that joins the group: "scale_up", "scale_out" or
+    "wan".
+    """
+
+    kind: str
+    what: str
+    size_bytes: int
+    group: str
+    n: int
+    when: str
+    per: str
+    times: int = 1
+    network: str = "scale_out"
+
+    def time_ps(self, job: Job) -> float:
+        """Picoseconds of one of them, alone on its network.
+
+        A ring over several domains leaves each by the ports of all its members there, so that it
+        is as fast as these together, or as the network inside.
+        """
+        link = link_of(job, self.network)
+        if self.network == "scale_out" and self.what not in ("send", "all_to_all"):
+            together = link.rate * members_of_domain(job, self.group)
+            link = replace(link, rate=min(together, max(job.machine.scale_up.rate, link.rate)))
+        return link.time_ps(self.what, self.n, self.size_bytes)
+
+
+def link_of(job: Job, network: str) -> Link:
+    """A network of the job's machine; the wide area's latency is its delay."""
+    machine = job.machine
+    if network == "wan":
+        return Link(rate=machine.wan_rate, launch=machine.wan_delay)
+    return machine.scale_up if network == "scale_up" else machine.scale_out
+
+
+def group_sizes(job: Job) -> dict[str, int]:
+    """GPUs of one group of each kind, as in `netsim.workloads.job.ranks`.
+
+    "embedding" are the first and the last stage, which have the same table if it is tied.
+    """
+    layout = job.layout
+    sizes = {
+        "tp": layout.tp,
+        "cp": layout.cp,
+        "ep": layout.ep,
+        "pp": layout.pp,
+        "embedding": 2 if layout.pp > 1 else 1,
+        "dp": layout.replicas * layout.cp,
+        "expert_dp": layout.replicas * layout.cp // layout.ep,
+    }
+    rack, racks, sites = layout.dp_levels or (layout.replicas, 1, 1)
+    return sizes | {"s1": rack * layout.cp, "s2": racks, "s3": sites}
+
+
+def network_of(job: Job, group: str) -> str:
+    """The network that joins a group, where ranks are numbered tp first, then cp, dp and pp."""
+    layout = job.layout
+    spans = {
+        "tp": layout.tp,
+        "cp": layout.tp * layout.cp,
+        "ep": layout.tp * layout.cp * layout.ep,
+        "dp": layout.tp * layout.cp * layout.replicas,
+        "expert_dp": layout.tp * layout.cp * layout.replicas,
+        "pp": layout.gpus,
+        "embedding": layout.gpus,
+    }
+    fixed = {"s1": "scale_up", "s2": "scale_out", "s3": "wan"}
+    if group in fixed:
+        return fixed[group]
+    return "scale_up" if spans[group] <= job.machine.domain_gpus else "scale_out"
+
+
+def members_of_domain(job: Job, group: str) -> int:
+    """How many members of a group share a scale-up domain, where it spans several."""
+    layout = job.layout
+    stride = {
+        "tp": 1,
+        "cp": layout.tp,
+        "ep": layout.tp * layout.cp,
+        "dp": layout.tp,
+        "expert_dp": layout.tp * layout.cp * layout.ep,
+    }.get(group, job.machine.domain_gpus)
+    return max(1, job.machine.domain_gpus // stride)
+
+
+@lru_cache(maxsize=1024)
+def messages(job: Job) -> tuple[Message, ...]:
+    """All messages of a job, by kind; those of groups of one GPU are left out."""
+    found = [
+        *_tensor(job),
+        *_context(job),
+        *_experts(job),
+        *_pipeline(job),
+        *_data(job),
+    ]
+    return tuple(one for one in found if one.n > 1 and one.size_bytes > 0)
+
+
+def _message(
+    job: Job,
+    kind: str,
+    what: str,
+    size: float,
+    *,
+    when: str,
+    per: str,
+    times: int = 1,
+    group: str = "",
+) -> Message:
+    """A message of the group that has its kind's name, unless `group` says another one."""
+    group = group or kind
+    n, network = group_sizes(job)[group], network_of(job, group)
+    return Message(kind, what, round(size), group, n, when, per, times, network)
+
+
+def _tensor(job: Job) -> Iterator[Message]:
+    """Attention and feed-forward each gather their inputs and add up their outputs."""
+    sizes, layout = sizes_of(job), job.layout
+    size = sizes.activation * sizes.tokens * job.model.hidden
+    passes = ("forward", "recompute") if layout.recompute == "full" else ("forward",)
+    for when in (*passes, "backward_input"):
+        if layout.sp:
+            yield _message(job, "tp", "all_gather", size, when=when, per="layer", times=2)
+            yield _message(job, "tp", "reduce_scatter", size, when=when, per="layer", times=2)
+        else:
+            yield _message(job, "tp", "all_reduce", size, when=when, per="layer", times=2)
+    if layout.sp and layout.regather:
+        when = "backward_weight"
+        yield _message(job, "tp", "all_gather", size, when=when, per="layer", times=2)
+    before, behind = ("all_gather", "reduce_scatter") if layout.sp else ("all_reduce", "all_reduce")
+    yield _message(job, "tp", behind, size, when="forward", per="embedding")
+    if layout.sp:
+        yield _message(job, "tp", before, size, when="backward_weight", per="embedding")
+        yield _message(job, "tp", before, size, when="forward", per="head")
+    yield _message(job, "tp", behind, size, when="backward_input", per="head")
+
+
+def _context(job: Job) -> Iterator[Message]:
+    """Keys and values go round the ring, and backward their gradients as well."""
+    sizes, model, layout = sizes_of(job), job.model, job.layout
+    if model.attention == "latent":
+        width = float(model.kv_rank + model.rotary_size)
+    else:
+        width = model.kv_heads_of(layout.tp) * (model.head_width + model.value_width)
+    size = sizes.activation * sizes.tokens * width * layout.cp
+    passes = ("forward", "recompute") if layout.recompute == "full" else ("forward",)
+    for when in (*passes, "backward_input"):
+        yield _message(job, "cp", "all_gather", size, when=when, per="layer")
+    yield _message(job, "cp", "reduce_scatter", size, when="backward_input", per="layer")
+
+
+def _experts(job: Job) -> Iterator[Message]:
+    """Tokens go to their experts and what these made of them comes back; backward the same."""
+    sizes, model, layout = sizes_of(job), job.model, job.layout
+    copies = min(model.active_experts, layout.ep_domains or model.active_experts)
+    numbers = sizes.own_tokens * copies * model.hidden
+    there, back = (job.precision.bytes_of(name) for name in ("dispatch", "activations"))
+    passes = ("forward", "recompute") if layout.recompute == "full" else ("forward",)
+    for when in (*passes, "backward_input"):
+        for each in (there, back):
+            yield _message(job, "ep", "all_to_all", each * numbers, when=when, per="moe_layer")
+
+
+def _pipeline(job: Job) -> Iterator[Message]:
+    """Activations to the next virtual stage, their gradients to the one before."""
+    sizes, layout = sizes_of(job), job.layout
+    whole = sizes.activation * sizes.tokens * job.model.hidden
+    parted = layout.sp or layout.scatter_gather
+    size = whole / layout.tp if parted else whole
+    for when in ("forward", "backward_input"):
+        yield _message(job, "pp", "send", size, when=when, per="virtual_stage")
+        if parted and not layout.sp and layout.pp > 1:
+            yield _message(job, "tp", "all_gather", whole, when=when, per="virtual_stage")
+
+
+def _data(job: Job) -> Iterator[Message]:
+    """Gradients are added up over the replicas, and weights gathered where ZeRO shares them."""
+    model = job.model
+    if model.layers > model.moe_layers:
+        yield from _gradients(job, layer_held(job, False), "dense_layer")
+    if model.moe_layers:
+        yield from _gradients(job, layer_held(job, True), "moe_layer")
+    yield from _gradients(job, embedding_held(job), "embedding")
+    yield from _gradients(job, head_held(job), "head")
+    if model.tied_embeddings and job.layout.pp > 1:  # the first and the last stage add theirs up
+        size = embedding_held(job).total * job.precision.bytes_of("reduce")
+        yield _message(job, "embedding", "all_reduce", size, when="step", per="embedding")
+
+
+def _gradients(job: Job, held: Held, per: str) -> Iterator[Message]:
+    layout, precision = job.layout, job.precision
+    reduced = precision.bytes_of("reduce")
+    if layout.dp_levels is not None:
+        yield from _stages(job, held.total * reduced, per)
+        return
+    for kind, numbers in (("dp", held.dense), ("expert_dp", held.expert)):
+        gradients, weights = numbers * reduced, numbers * precision.bytes_of("weights")
+        if layout.zero == 0:
+            yield _message(job, kind, "all_reduce", gradients, when="step", per=per)
+            continue
+        when = "backward_weight" if layout.zero == 3 else "step"
+        yield _message(job, kind, "reduce_scatter", gradients, when=when, per=per)
+        if layout.zero == 3:
+            for gathered in ("forward", "backward_input"):
+                yield _message(job, kind, "all_gather", weights, when=gathered, per=per)
+        else:
+            yield _message(job, kind, "all_gather", weights, when="step", per=per)
+
+
+def _stages(job: Job, gradient: float, per: str) -> Iterator[Message]:
+    """The five stages S1 to S5 of gradients over racks and data centres.
+
+    Hierarchical: parts are added up inside the rack, then over racks, exchanged between data
+    centres, and gathered on the way back. The paper counts all-reduces in S1 and S2, and the
+    gathering of S4 and S5 again ("I've Got 99 Problems But FLOPS Ain't One", section 4.1).
+    """
+    assert job.layout.dp_levels is not None
+    rack, racks, _ = job.layout.dp_levels
+    reduce = "all_reduce" if job.layout.accounting == "paper" else "reduce_scatter"
+    plan = (
+        ("dp_s1", reduce, gradient, "s1"),
+        ("dp_s2", reduce, gradient / rack, "s2"),
+        ("dp_s3", "send", gradient / rack / racks, "s3"),
+        ("dp_s4", "all_gather", gradient / rack, "s2"),
+        ("dp_s5", "all_gather", gradient, "s1"),
+    )
+    for kind, what, size, group in plan:
+        yield _message(job, kind, what, size, group=group, when="step", per=per)

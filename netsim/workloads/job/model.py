@@ -1,0 +1,170 @@
+"""The shape of a transformer, and its parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netsim.workloads.job.keys import choice, count, flag, key, number, text
+
+ATTENTIONS = ("multi_head", "latent")
+NORMS = ("layer", "rms")
+POSITIONS = ("learned", "rotary")
+
+MOST_LAYERS = 10_000
+"""Each layer is looked at by itself, and each stage holds at least one."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A decoder: `layers` of attention and feed-forward behind one another, embedding and head.
+
+    With `experts` the feed-forward of all but the first `dense_layers` is that many experts, of
+    which a token goes to `active_experts`, beside `shared_experts` that see every token.
+    Latent attention (DeepSeek-V2, section 2.1) takes queries and keys through narrow matrices.
+    """
+
+    layers: int = key(count(1, MOST_LAYERS), "layers")
+    hidden: int = key(count(), "width of what goes from layer to layer")
+    heads: int = key(count(), "attention heads")
+    sequence: int = key(count(), "tokens of a sequence")
+    vocabulary: int = key(count(), "tokens that there are")
+    kv_heads: int = key(count(0), "heads of keys and values; 0: as many as heads", 0)
+    head_size: int = key(count(0), "width of a head; 0: hidden / heads", 0)
+    feed_forward: int = key(count(0), "width inside the feed-forward; 0: 4 hidden", 0)
+    feed_forward_matrices: int = key(count(2, 3), "2 (GELU), or 3 (with a gate, SwiGLU)", 2)
+    experts: int = key(count(0), "experts of a layer, without the shared ones; 0: none", 0)
+    active_experts: int = key(count(0), "experts that a token goes to", 0)
+    shared_experts: int = key(count(0), "experts that every token goes to", 0)
+    expert_feed_forward: int = key(count(0), "width inside an expert; 0: feed_forward", 0)
+    dense_layers: int = key(count(0), "first layers that have no experts", 0)
+    attention: str = key(choice(ATTENTIONS), "how queries, keys and values are made", "multi_head")
+    query_rank: int = key(count(0), "latent attention: width of compressed queries; 0: none", 0)
+    kv_rank: int = key(count(0), "latent attention: width of compressed keys and values", 0)
+    rotary_size: int = key(count(0), "latent attention: width of a key's part for positions", 0)
+    value_size: int = key(count(0), "latent attention: width of a value; 0: head_size", 0)
+    attention_flops: float = key(
+        number(0, 16),
+        "of scores and their sum, forward, for a pair of tokens and a unit of width: 4, or 2 where "
+        "kernels leave out what the causal mask hides",
+        4.0,
+    )
+    fused_attention: bool = key(
+        flag(), "scores stay on the chip (FlashAttention): neither kept nor written", False
+    )
+    attention_backward: float = key(
+        number(-1e-9, 16),
+        "operations of attention backward as a multiple of forward ones; 0: 2.5 where it is fused "
+        "(scores are computed again), else 2",
+        0.0,
+    )
+    norm: str = key(choice(NORMS), "with mean and bias (layer) or without (rms)", "rms")
+    positions: str = key(choice(POSITIONS), "a learned table, or turned into queries", "rotary")
+    biases: bool = key(flag(), "matrices have biases", False)
+    dropout: bool = key(flag(), "dropout, whose masks are kept for the backward pass", False)
+    tied_embeddings: bool = key(flag(), "embedding and head are one matrix", False)
+    source: str = key(text(), "where the figures are from", "its own file")
+
+    @property
+    def kv_head_count(self) -> int:
+        """Heads of keys and values."""
+        return self.kv_heads or self.heads
+
+    def kv_heads_of(self, tp: int) -> float:
+        """Heads of keys and values at each of `tp` GPUs, of which each has one at least."""
+        return max(self.kv_head_count / tp, 1.0)
+
+    @property
+    def head_width(self) -> int:
+        """Width of a head's query and key, the part for positions of latent attention included."""
+        plain = self.head_size or self.hidden // self.heads
+        return plain + (self.rotary_size if self.attention == "latent" else 0)
+
+    @property
+    def value_width(self) -> int:
+        """Width of a head's value."""
+        return self.value_size or self.head_size or self.hidden // self.heads
+
+    @property
+    def backward_factor(self) -> float:
+        """Operations of attention backward, as a multiple of forward ones."""
+        return self.attention_backward or (2.5 if self.fused_attention else 2.0)
+
+    @property
+    def width(self) -> int:
+        """Width inside the feed-forward of a dense layer."""
+        return self.feed_forward or 4 * self.hidden
+
+    @property
+    def expert_width(self) -> int:
+        """Width inside an expert."""
+        return self.expert_feed_forward or self.width
+
+    @property
+    def moe_layers(self) -> int:
+        """Layers that have experts."""
+        return self.layers - self.dense_layers if self.experts else 0
+
+    def has_experts(self, layer: int) -> bool:
+        """Whether a layer, from 0, has experts."""
+        return self.experts > 0 and layer >= self.dense_layers
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """How many parameters a model has. `layer` is one without experts, `moe_layer` one with."""
+
+    layer: int
+    moe_layer: int
+    embedding: int
+    head: int
+    total: int
+    active: int
+
+
+def attention_parameters(model: Model) -> int:
+    """Of the matrices that make queries, keys, values and the output, without biases."""
+    h, a = model.hidden, model.heads
+    if model.attention == "multi_head":
+        width = model.head_width
+        return 2 * h * a * width + 2 * h * model.kv_head_count * width
+    plain = model.head_width - model.rotary_size
+    queries = a * model.head_width
+    made = h * queries
+    if model.query_rank:
+        made = h * model.query_rank + model.query_rank * queries
+    compressed = h * (model.kv_rank + model.rotary_size)
+    expanded = model.kv_rank * a * (plain + model.value_width)
+    return made + compressed + expanded + a * model.value_width * h
+
+
+def norm_parameters(model: Model) -> int:
+    """Of one norm over the hidden width."""
+    return model.hidden * (2 if model.norm == "layer" else 1)
+
+
+def bias_parameters(model: Model) -> int:
+    """Of a dense layer's biases: of queries, keys, values, output and feed-forward."""
+    if not model.biases:
+        return 0
+    made = (model.heads + 2 * model.kv_head_count) * model.head_width + model.hidden
+    return made + (model.feed_forward_matrices - 1) * model.width + model.hidden
+
+
+def parameters(model: Model) -> Parameters:
+    """All parameters, by where they are; `active` are those that one token meets."""
+    h = model.hidden
+    shared = attention_parameters(model) + 2 * norm_parameters(model)
+    if model.attention == "latent":  # norms of what is compressed
+        shared += model.query_rank + model.kv_rank
+    dense = shared + model.feed_forward_matrices * h * model.width + bias_parameters(model)
+    expert = model.feed_forward_matrices * h * model.expert_width
+    experts = model.experts + model.shared_experts
+    moe = shared + experts * expert + h * model.experts if model.experts else 0
+    idle = max(0, model.experts - model.active_experts) * expert
+    embedding = model.vocabulary * h
+    if model.positions == "learned":
+        embedding += model.sequence * h
+    head = norm_parameters(model) + (0 if model.tied_embeddings else model.vocabulary * h)
+    n_moe = model.moe_layers
+    total = (model.layers - n_moe) * dense + n_moe * moe + embedding + head
+    return Parameters(dense, moe, embedding, head, total, total - n_moe * idle)

@@ -1,0 +1,143 @@
+"""From a budget to a training job: racks, the model that they pay for, its shape, its layout.
+
+The way of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024), sections 2 to 4, for any
+budget: racks and their compute; the size of the model by a scaling law; layers and width; the
+fewest GPUs, a divisor of a rack's, that hold a layer; as many replicas as there are racks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import InputError, did_you_mean, raise_all
+from netsim.workloads.job.job import Job
+from netsim.workloads.job.keys import choice, count, key, number, read_part
+from netsim.workloads.job.layout import ACCOUNTINGS
+from netsim.workloads.job.load import job_from, presets, read_toml
+from netsim.workloads.job.paper import (
+    Infrastructure,
+    exposed_fraction,
+    stage_seconds,
+    tensor_parallelism,
+)
+from netsim.workloads.job.scaling import LAWS, YEAR_S, optimal_parameters, shape
+
+BEGINS_WITH = "dense"
+"""The job whose machine, formats and overlaps hold where a file has no machine of its own."""
+
+PARTS = ("machine", "precision", "optimiser", "overlap")
+HEADS = 256
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be trained."""
+
+    years: float = key(number(0, 1000), "of training, at the racks' full rate", 4.0)
+    law: str = key(choice(LAWS), "scaling law that says how large the model is", "hoffmann2")
+    parameters: float = key(
+        number(-1e-9, 1e18), "of the model, in place of a law's; 0: the law's", 0.0
+    )
+    sequence: int = key(count(), "tokens of a sequence", 32_000)
+    vocabulary: int = key(count(), "tokens that there are", 256_000)
+    accounting: str = key(choice(ACCOUNTINGS), "of S1 to S5, as in [layout]", "paper")
+
+
+FEWEST = 1e8
+"""Parameters of a model: the fit of widths is one of large models."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a budget comes to."""
+
+    site: Infrastructure
+    wish: Wish
+    by_law: dict[str, float]
+    """Parameters by each law."""
+    job: Job
+    racks_of_layer: int
+
+    @property
+    def exposed(self) -> float:
+        """The share of a step that is communication which nothing hides (POST-HOC formula)."""
+        return exposed_fraction(stage_seconds(self.job))
+
+
+def is_plan(tree: Mapping[str, Any]) -> bool:
+    """Whether a file's table is one of a plan, not of a job."""
+    return "site" in tree or "plan" in tree
+
+
+def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> Plan:
+    """The plan of a table with [site], [plan], and what it has of a job's machine and formats.
+
+    Raises InputError, without a file, for everything that is wrong, and where no rack holds a
+    layer or there are too few racks.
+    """
+    known = ("site", "plan", *PARTS, "name", "description")
+    raise_all(
+        [
+            InputError("is not known", key=one, hint=did_you_mean(one, known))
+            for one in tree
+            if one not in known
+        ]
+    )
+    site = read_part(Infrastructure, tree.get("site", {}), "site")
+    wish = read_part(Wish, tree.get("plan", {}), "plan")
+    flops = site.flops * wish.years * YEAR_S
+    by_law = {law: optimal_parameters(law, flops) for law in LAWS}
+    wanted = wish.parameters or by_law[wish.law]
+    if wanted < FEWEST:
+        message = f"a model of {wanted:,.0f} parameters is too small for the fit of its shape"
+        raise InputError(message, key="plan.parameters", hint=f"at least {FEWEST:,.0f}")
+    layers, hidden = shape(wanted)
+    racks = site.racks_of_layer(layers)
+    if racks < site.data_centres:
+        raise InputError(
+            f"{site.racks:,.0f} racks are too few for {layers} layers in {site.data_centres} data "
+            "centres, a rack each",
+            key="plan.parameters",
+            hint="a smaller model, or site.data_centres = 1",
+        )
+    model = {
+        "preset": "paper_dense",
+        "layers": layers,
+        "hidden": hidden,
+        "heads": HEADS,
+        "head_size": hidden // HEADS,
+        "sequence": wish.sequence,
+        "vocabulary": wish.vocabulary,
+        "source": "shape by scaling law and width; operations as of paper_dense",
+    }
+    base = {} if "machine" in tree else read_toml(presets()[BEGINS_WITH])
+    parts = {part: tree.get(part, base.get(part, {})) for part in PARTS}
+
+    def with_tp(tp: int) -> Job:
+        peers = racks // site.data_centres
+        levels = [site.rack_gpus // tp, peers, site.data_centres]
+        layout = {
+            "tp": tp,
+            "sp": tp > 1,
+            "regather": False,
+            "uneven": True,
+            "pp": layers,
+            "dp_levels": levels,
+            "accounting": wish.accounting,
+            "global_batch": levels[0] * levels[1] * levels[2],
+        }
+        whole = {**parts, "machine": _machine(parts["machine"], site), "model": model}
+        return job_from(whole | {"layout": layout}, name, directory, fits=False)
+
+    tp = tensor_parallelism(with_tp(site.rack_gpus), site.rack_gpus)
+    return Plan(site, wish, by_law, with_tp(tp), racks)
+
+
+def _machine(table: Any, site: Infrastructure) -> Any:
+    """A machine whose scale-up network is one of a rack of the site."""
+    if isinstance(table, str):
+        table = {"preset": table}
+    return {**table, "domain_gpus": site.rack_gpus} if isinstance(table, Mapping) else table

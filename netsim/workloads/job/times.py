@@ -1,0 +1,123 @@
+"""How long GPUs compute: the one source of these times for the analytic step and the simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from netsim.workloads.job.job import Job
+from netsim.workloads.job.memory import stage_parameters
+from netsim.workloads.job.work import Kernel, Work, embedding_kernels, head_kernels, layer_kernels
+
+
+@dataclass(frozen=True)
+class LayerTimes:
+    """Picoseconds of one layer, or of embedding or head, for a micro-batch at one GPU.
+
+    `backward_input` is the gradient of the activations, `backward_weight` that of the weights,
+    which some schedules put off; `recompute` is what is computed again before both.
+    """
+
+    forward_ps: int = 0
+    backward_input_ps: int = 0
+    backward_weight_ps: int = 0
+    recompute_ps: int = 0
+
+    @property
+    def backward_ps(self) -> int:
+        """All that is computed in the backward pass."""
+        return self.recompute_ps + self.backward_input_ps + self.backward_weight_ps
+
+    def __add__(self, other: LayerTimes) -> LayerTimes:
+        return LayerTimes(
+            self.forward_ps + other.forward_ps,
+            self.backward_input_ps + other.backward_input_ps,
+            self.backward_weight_ps + other.backward_weight_ps,
+            self.recompute_ps + other.recompute_ps,
+        )
+
+
+@dataclass(frozen=True)
+class StageTimes:
+    """Times of compute of a job, without any communication.
+
+    `layer` is a layer without experts, `moe_layer` one with; `of_layer` says which one is which.
+    `embedding` comes before the first layer, `head` (logits and loss) behind the last one.
+    `virtual_stages[c * pp + s]` is chunk c of stage s, with embedding and head where they are;
+    `optimiser_ps[s]` is what stage s takes to change its parameters at the end of a step.
+    """
+
+    layer: LayerTimes
+    moe_layer: LayerTimes
+    embedding: LayerTimes
+    head: LayerTimes
+    virtual_stages: tuple[LayerTimes, ...]
+    optimiser_ps: tuple[int, ...]
+    dense_layers: int
+    """Layers before the first one with experts; all of them if there are none."""
+
+    def of_layer(self, layer: int) -> LayerTimes:
+        """Times of a layer by its number, from 0."""
+        return self.layer if layer < self.dense_layers else self.moe_layer
+
+
+@lru_cache(maxsize=1024)
+def stage_times(job: Job) -> StageTimes:
+    """The times of a job, rounded to picoseconds.
+
+    Raises InputError if the machine has no peak for the format that is computed in.
+    """
+    model, layout = job.model, job.layout
+    layer = _times(job, layer_kernels(job, False), repeats=True)
+    moe_layer = _times(job, layer_kernels(job, True), repeats=True) if model.experts else layer
+    embedding = _times(job, embedding_kernels(job), repeats=False)
+    head = _times(job, head_kernels(job), repeats=False)
+    dense = model.dense_layers if model.experts else model.layers
+    stages = []
+    for index, layers in enumerate(job.virtual_stages):
+        total = embedding if index == 0 else LayerTimes()
+        for number in layers:
+            total += layer if number < dense else moe_layer
+        stages.append(total + head if index == len(job.virtual_stages) - 1 else total)
+    optimiser = tuple(_optimiser_ps(job, stage) for stage in range(layout.pp))
+    return StageTimes(layer, moe_layer, embedding, head, tuple(stages), optimiser, dense)
+
+
+def kernels_ps(job: Job, kernels: Iterable[Kernel], which: str) -> float:
+    """Picoseconds of the "forward", "backward_input" or "backward_weight" of some kernels."""
+    total = 0.0
+    for kernel in kernels:
+        work: Work = getattr(kernel, which)
+        total += kernel.count * _kernel_ps(job, kernel.unit, work)
+    return total
+
+
+def _kernel_ps(job: Job, unit: str, work: Work) -> float:
+    number_format = job.precision.compute if unit == "matrix" else job.precision.vector
+    return job.machine.kernel_ps(unit, number_format, work.flops, work.bytes)
+
+
+def _times(job: Job, kernels: tuple[Kernel, ...], *, repeats: bool) -> LayerTimes:
+    """Times of some kernels, which are computed again, as the layout says, if they `repeats`."""
+    again: tuple[Kernel, ...] = ()
+    if repeats and job.layout.recompute == "full":
+        again = kernels
+    elif repeats and job.layout.recompute == "selective":
+        again = tuple(kernel for kernel in kernels if kernel.core)
+    return LayerTimes(
+        round(kernels_ps(job, kernels, "forward")),
+        round(kernels_ps(job, kernels, "backward_input")),
+        round(kernels_ps(job, kernels, "backward_weight")),
+        round(kernels_ps(job, again, "forward")),
+    )
+
+
+def _optimiser_ps(job: Job, stage: int) -> int:
+    """What a stage takes at one GPU: gradients are read, its own numbers and weights changed."""
+    n = stage_parameters(job, stage).optimised
+    precision = job.precision
+    kept = precision.bytes_of("optimiser") * job.optimiser.moments
+    changed = 2 * (kept + precision.bytes_of("master")) + precision.bytes_of("weights")
+    work = Work(job.optimiser.flops * n, n * (precision.bytes_of("gradients") + changed))
+    return round(_kernel_ps(job, "vector", work))

@@ -1,0 +1,19 @@
+"""What ranks of a job do, and what of it has to be done before what, turned into tasks and flows.
+
+ops = Operations(2)
+forward = ops.compute([0, 1], 1_000_000)
+sent, received = ops.send(0, 1, 4096)
+ops.after(forward[0], sent)
+ops.after(received, forward[1])
+load = ops.lower(hosts=[0, 8])
+"""
+
+from __future__ import annotations
+
+from netsim.model.job_steps import JobSteps
+from netsim.workloads.collectives import How
+from netsim.workloads.operations.operations import Operations
+from netsim.workloads.operations.wires import Wires
+
+__all__ = ["How", "JobSteps", "Operations", "Wires"]
+"""What traffic patterns and readers of traces import."""

@@ -1,0 +1,225 @@
+"""From operations to tasks and flows.
+
+A compute, a join and each end of a message are one task. A collective at a rank is between two
+joins, one that its sends there wait for, and one that waits for what they and the receives there
+end with. Streams are edges, but where one compute follows another one: that is what the engine's
+streams are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.errors import InputError
+from netsim.model.columns import column_of, first_of
+from netsim.model.network import Reduction
+from netsim.model.operations import WHATS, OperationTable
+from netsim.model.tasks import Edges, Workload
+from netsim.workloads.collectives import How, algorithm_of
+from netsim.workloads.operations.noted import UNIT, Collective, Ints, Noted
+from netsim.workloads.operations.rows import Rows, Settled, place
+from netsim.workloads.operations.tables import Tables
+from netsim.workloads.operations.wires import Wires
+
+MOST_NAMED = 6
+"""Of operations that wait for one another, so many are named."""
+
+
+def lower(
+    noted: Noted,
+    hosts: ArrayLike,
+    classes: Mapping[str, int],
+    reduction: Reduction | None,
+    wires: Wires | None,
+) -> Workload:
+    """See `Operations.lower`."""
+    columns = noted.columns()
+    table = _operations(noted, columns, hosts)
+    _check(noted, table, columns)
+    if any(call.has_unit for call in noted.collectives):
+        table = _with_units(noted, table, reduction)
+    sends = np.zeros(len(table), bool)  # collectives that do
+    for call, first in noted.groups():
+        sends[first : first + call.groups * call.width] = True
+    lone = np.isin(table.what, [WHATS.index(what) for what in ("join", "send", "receive")])
+    computes = ~sends & ~lone
+    split = np.zeros(len(table), bool)  # begin with a task of their own
+    for one, _ in noted.after_start:
+        split[one] = True
+    split &= ~sends
+    order = _order(noted, len(table))
+    by_order = None if order is None else order[computes[order]]
+    rows = place(noted, split, by_order, _settled(noted, table, wires))
+    table = replace(table, begin_task=rows.begin, end_task=rows.end)
+    own = rows.begin != rows.end
+    edges = [_streams(table, order, computes & ~own), (rows.begin[own], rows.end[own])]
+    edges += [(rows.end[one], rows.begin[then]) for one, then in noted.after]
+    edges += [(rows.begin[one], rows.begin[then]) for one, then in noted.after_start]
+    tables = Tables(table, rows)
+    tables.compute(np.flatnonzero(computes), columns["duration_ps"])
+    for message, flow in zip(noted.messages, rows.message, strict=True):
+        tables.messages(message.first, message.n, flow, columns["duration_ps"])
+    for alike in rows.alike:
+        edges += tables.collectives(alike)
+    load = tables.workload(edges, classes)
+    _check_hangs(load, rows)
+    return replace(load, operations=table.without(table.rank == UNIT))
+
+
+def _operations(noted: Noted, columns: dict[str, Ints], hosts: ArrayLike) -> OperationTable:
+    """The table of operations, whose tasks are not known yet."""
+    n = noted.n_operations
+    at = column_of(np.atleast_1d(np.asarray(hosts)), noted.n_ranks, np.int32, "hosts of ranks")
+    rank = columns["rank"]
+    for k in first_of((rank < 0) & ~_units(noted) | (rank >= noted.n_ranks)):
+        what = WHATS[columns["what"][k]]
+        raise InputError(f"{what} of rank {rank[k]}: ranks are 0..{noted.n_ranks - 1}")
+    for k in first_of((columns["stream"] < -1) | (columns["stream"] >= 1 << 15)):
+        raise InputError(f"stream {columns['stream'][k]} of rank {rank[k]}: streams are 0..32767")
+    texts = list(noted.names)
+    used, kind = np.unique(columns["kind"], return_inverse=True)
+    label = None
+    if columns["label"].any():
+        label = np.array(texts, object)[columns["label"]].tolist()
+    return OperationTable(
+        rank=rank.astype(np.int32),
+        host=at[rank],
+        stream=columns["stream"].astype(np.int16),
+        kind=kind.reshape(-1).astype(np.int16),
+        kinds=tuple(texts[k] for k in used.tolist()),
+        what=columns["what"].astype(np.int8),
+        size_bytes=columns["size_bytes"],
+        group=columns["group"],
+        n=columns["n"].astype(np.int32),
+        begin_task=np.zeros(n, np.int64),
+        end_task=np.zeros(n, np.int64),
+        label=label,
+    )
+
+
+def _units(noted: Noted) -> NDArray[np.bool_]:
+    """bool[n]: which operations are those of units."""
+    found = np.zeros(noted.n_operations, bool)
+    for call, first in noted.groups():
+        if call.has_unit:
+            found[first + call.n : first + call.groups * call.width : call.width] = True
+    return found
+
+
+def _with_units(noted: Noted, table: OperationTable, reduction: Reduction | None) -> OperationTable:
+    """The table with the hosts that the units are."""
+    host = table.host.copy()
+    for call, first in noted.groups():
+        if not call.has_unit:
+            continue
+        group = first + np.arange(call.groups * call.width).reshape(-1, call.width)
+        if reduction is None:
+            raise InputError(
+                f"{table.name(first)}: the network has no reduction units",
+                hint="reduction in [topology], of a fat_tree or a multi_rail",
+            )
+        unit = reduction.unit[host[group[:, :-1]]]
+        for row, k in np.argwhere(unit != unit[:, :1])[:1].tolist():
+            one, other = (table.rank[group[row, at]] for at in (0, k))
+            raise InputError(
+                f"{table.name(group[row, 0])}: ranks {one} and {other} are on hosts of different "
+                "switches, which have no reduction unit in common",
+                hint="groups below one switch, or another algorithm",
+            )
+        host[group[:, -1]] = unit[:, 0]
+    return replace(table, host=host)
+
+
+def _check(noted: Noted, table: OperationTable, columns: dict[str, Ints]) -> None:
+    """Raise InputError for the first operation with something impossible."""
+    for k in first_of(columns["duration_ps"] < 0):
+        raise InputError(f"{table.name(k)}: lasts {columns['duration_ps'][k]} ps")
+    message = np.isin(table.what, [WHATS.index("send"), WHATS.index("receive")])
+    for k in first_of((message & (table.size_bytes < 1)) | (table.size_bytes < 0)):
+        raise InputError(f"{table.name(k)}: its size is {table.size_bytes[k]} bytes")
+    for call, first in noted.groups():
+        ranks = table.rank[first : first + call.groups * call.width].reshape(-1, call.width)
+        ranks = np.sort(ranks)
+        for group, k in np.argwhere(ranks[:, 1:] == ranks[:, :-1])[:1].tolist():
+            where = table.name(first + group * call.width)
+            raise InputError(f"{where}: rank {ranks[group, k]} is in its group twice")
+    for pairs in (noted.after, noted.after_start):
+        for one, then in pairs:
+            for side in (one, then):
+                for k in first_of((side < 0) | (side >= len(table))):
+                    raise InputError(f"operation {side[k]} does not exist")
+            for k in first_of(table.rank[one] != table.rank[then]):
+                raise InputError(
+                    f"{table.name(then[k])}: waits for {table.name(one[k])}",
+                    hint="operations of one rank; what joins ranks is messages and collectives",
+                )
+
+
+def _settled(noted: Noted, table: OperationTable, wires: Wires | None) -> Settled:
+    """How each collective is done: if nothing is said, by what is fastest between its hosts."""
+    begin = {call.batch: first for call, first in noted.groups()}
+
+    def settled(call: Collective, size_bytes: int) -> How:
+        how = call.how
+        if how.algorithm != "auto":
+            return how
+        if size_bytes < 0:  # blocks of an all-to-all, each of its own size
+            return replace(how, algorithm="direct")
+        if wires is None:
+            name = algorithm_of(call.what, call.n, size_bytes, how)
+            return replace(how, algorithm=name)
+        first = begin[call.batch]
+        hosts = table.host[first : first + call.groups * call.n].reshape(-1, call.n)
+        try:
+            return wires.settled(call.what, hosts, size_bytes, how)
+        except InputError as error:
+            raise error.telling(table.name(first)) from None
+
+    return settled
+
+
+def _order(noted: Noted, n: int) -> Ints | None:
+    """The operations in the order in which they run, None if that is as they were noted."""
+    if not noted.order:
+        return None
+    order = np.zeros(n, np.int64)
+    for operations, given in noted.order:
+        order[operations] = given
+    return np.argsort(order, kind="stable")
+
+
+def _streams(table: OperationTable, order: Ints | None, alone: NDArray[np.bool_]) -> Edges:
+    """From each operation in a stream to the next one there.
+
+    But from a compute to another one, which is the engine's business: those are ``alone``.
+    """
+    inside = np.flatnonzero(table.stream >= 0) if order is None else order[table.stream[order] >= 0]
+    key = table.rank[inside].astype(np.int64) << 16 | table.stream[inside]
+    places = np.argsort(key, kind="stable")
+    first, then = inside[places[:-1]], inside[places[1:]]
+    same = (key[places[:-1]] == key[places[1:]]) & ~(alone[first] & alone[then])
+    return table.end_task[first[same]], table.begin_task[then[same]]
+
+
+def _check_hangs(load: Workload, rows: Rows) -> None:
+    """Raise InputError, naming them, if operations wait for one another."""
+    assert load.tasks is not None
+    assert load.operations is not None
+    cycle = load.tasks.find_cycle(len(load.flows))
+    if not cycle:
+        return
+    table, of = load.operations, rows.operation_of()
+    found = [int(of[task]) for task in reversed(cycle)]
+    named = dict.fromkeys(k for k in found if k >= 0 and table.rank[k] != UNIT)
+    names = [table.name(k) for k in named]
+    if len(names) > MOST_NAMED:
+        names[MOST_NAMED - 1 : -1] = [f"{len(names) - MOST_NAMED} others"]
+    raise InputError(
+        f"{' -> '.join([*names, names[0]])}: each waits for the one before it",
+        hint="operations of a stream run in the order in which they were noted; those of several "
+        "ranks have to agree",
+    )

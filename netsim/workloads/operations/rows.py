@@ -1,0 +1,181 @@
+"""Where the tasks and flows of each operation stand in their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.memory import require_room
+from netsim.workloads.collectives import How, Steps, schedule
+from netsim.workloads.operations.noted import Collective, Ints, Noted
+
+TASK_BYTES = 300
+"""What a task takes, with its share of flows and edges, while tables are made."""
+
+
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """Collectives of all calls that are done by the same sends, G of n ranks.
+
+    Attributes:
+        steps: the sends of each, m.
+        how: its options.
+        size_bytes: int64[G, m], or int64[1, m] if those of all are the same; 0: no message goes.
+        first: int64[G], the first operation of each; those of a group are next to one another.
+        task, flow: int64[G], the first of its tasks that send and receive, two for each of m sends,
+            and the first of its flows.
+    """
+
+    steps: Steps
+    how: How
+    size_bytes: Ints
+    first: Ints
+    task: Ints
+    flow: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The places of n operations.
+
+    `begin` and `end` are int64[n], the tasks with which each begins and ends; `message` has the
+    first flow of each call that sends messages.
+    """
+
+    n_tasks: int
+    n_flows: int
+    begin: Ints
+    end: Ints
+    message: list[int]
+    alike: list[Alike]
+
+    def operation_of(self) -> Ints:
+        """int64[n_tasks], the operation that a task begins or ends, or is a send or receive of."""
+        found = np.full(self.n_tasks, -1, np.int64)
+        number = np.arange(self.end.size)
+        found[self.begin], found[self.end] = number, number
+        for one in self.alike:
+            steps = one.steps
+            task = one.task[:, None] + 2 * np.arange(len(steps))
+            found[task] = one.first[:, None] + steps.src
+            found[task + 1] = one.first[:, None] + steps.dst
+        return found
+
+
+Settled = Callable[[Collective, int], How]
+"""How a collective is done, of so many bytes (-1: a matrix says them), its algorithm chosen."""
+
+
+def place(noted: Noted, split: NDArray[np.bool_], by_order: Ints | None, settled: Settled) -> Rows:
+    """Tasks batch by batch, in each first those that only begin, then what is sent, then the rest.
+
+    `split` are the operations, other than collectives, that begin with a task of their own.
+    `by_order` has the operations that compute in the order in which they run, if that is not the
+    order in which they were noted: their tasks have that order.
+    """
+    size = np.array([n for n, _ in noted.batches], np.int64)
+    first = np.cumsum(size) - size
+    of_batch = np.repeat(np.arange(size.size), size)
+    sends = _Sends(settled)
+    counts = [sends.counts(call) for call in noted.collectives]
+    flows, split = np.zeros(size.size, np.int64), split.copy()
+    inner = flows.copy()
+    for message in noted.messages:
+        flows[message.batch] = message.n
+    for call, count in zip(noted.collectives, counts, strict=True):
+        flows[call.batch], inner[call.batch] = count.sum(), 2 * count.sum()
+        split[first[call.batch] : first[call.batch] + size[call.batch]] = True
+    begins = np.bincount(of_batch[split], minlength=size.size)
+    total = begins + inner + size
+    n_tasks = int(total.sum())
+    require_room(n_tasks * TASK_BYTES, what=f"{n_tasks:,} tasks")
+    task, flow = np.cumsum(total) - total, np.cumsum(flows) - flows
+    end = (task + begins + inner - first)[of_batch] + np.arange(of_batch.size)
+    if by_order is not None:
+        end[by_order] = np.sort(end[by_order])
+    # Of those that begin by themselves, so many stand before each one in its batch.
+    earlier = np.cumsum(begins) - begins
+    begin = (task - earlier)[of_batch] + np.cumsum(split) - split
+    for call, count in zip(noted.collectives, counts, strict=True):
+        b, before = call.batch, np.cumsum(count) - count
+        operation = first[b] + call.width * np.arange(call.groups)
+        sends.add(call, operation, task[b] + begins[b] + 2 * before, flow[b] + before)
+    return Rows(
+        n_tasks=n_tasks,
+        n_flows=int(flows.sum()),
+        begin=np.where(split, begin, end),
+        end=end,
+        message=[int(flow[message.batch]) for message in noted.messages],
+        alike=sends.alike(),
+    )
+
+
+class _Sends:
+    """The sends of collectives, those of several calls together where they are alike."""
+
+    def __init__(self, settled: Settled) -> None:
+        self._settled = settled
+        self._steps: dict[_Key, Steps] = {}
+        self._found: dict[_Key, list[tuple[Ints, ...]]] = {}
+
+    def counts(self, call: Collective) -> Ints:
+        """int64[groups], how many sends each one takes."""
+        if call.size_bytes.ndim != 1:
+            return np.full(call.groups, len(self._of(self._key(call))))
+        return np.array([len(self._of(self._key(call, k))) for k in range(call.groups)], np.int64)
+
+    def add(self, call: Collective, operation: Ints, task: Ints, flow: Ints) -> None:
+        """Keep a call's collectives, with the places of each."""
+        if call.size_bytes.ndim == 1:
+            for k in range(call.groups):
+                where = operation[k : k + 1], task[k : k + 1], flow[k : k + 1]
+                self._found[self._key(call, k)].append((*where, call.size_bytes))
+        else:
+            self._found[self._key(call)].append((operation, task, flow, call.size_bytes))
+
+    def alike(self) -> list[Alike]:
+        """All of them, in the order in which they were first met."""
+        return [
+            Alike(
+                steps=self._steps[key],
+                how=key[3],
+                size_bytes=_sizes(self._steps[key], key[2], found),
+                **{
+                    name: np.concatenate([one[k] for one in found])
+                    for k, name in enumerate(("first", "task", "flow"))
+                },
+            )
+            for key, found in self._found.items()
+        ]
+
+    def _key(self, call: Collective, group: int = 0) -> _Key:
+        sizes = call.size_bytes
+        size = -1 if sizes.ndim > 1 else int(sizes[group] if sizes.ndim else sizes)
+        return (call.what, call.n, size, self._settled(call, size))
+
+    def _of(self, key: _Key) -> Steps:
+        if key not in self._steps:
+            what, n, size_bytes, how = key
+            if size_bytes < 0:  # blocks go as they are
+                size_bytes, how = 0, replace(how, channels=1)
+            self._steps[key] = schedule(what, n, size_bytes, how)
+            self._found[key] = []
+        return self._steps[key]
+
+
+_Key = tuple[str, int, int, How]
+"""What a collective is, of how many, its bytes (-1: a matrix says them), and how."""
+
+
+def _sizes(steps: Steps, size_bytes: int, found: list[tuple[Ints, ...]]) -> Ints:
+    """`Alike.size_bytes`."""
+    if size_bytes >= 0:
+        return steps.size_bytes[None, :]
+    rows = []
+    for operation, _, _, matrix in found:
+        blocks = np.broadcast_to(matrix, (operation.size, steps.n, steps.n))
+        rows.append(steps.bytes_of(blocks.reshape(operation.size, -1)))
+    return np.concatenate(rows)

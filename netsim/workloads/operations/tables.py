@@ -1,0 +1,200 @@
+"""The tables of tasks and flows that operations become, filled piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.limits import PS_BITS
+from netsim.model.columns import first_of
+from netsim.model.flows import FlowTable
+from netsim.model.operations import OperationTable
+from netsim.model.tasks import COMPUTE, JOIN, RECEIVE, SEND, Edges, TaskTable, Workload
+from netsim.workloads.collectives import Steps
+from netsim.workloads.operations.noted import Ints
+from netsim.workloads.operations.rows import Alike, Rows
+
+
+class Tables:
+    """Tasks and flows of operations; whatever is not filled in is a join."""
+
+    def __init__(self, operations: OperationTable, rows: Rows) -> None:
+        self._operations = operations
+        self._rows = rows
+        n = rows.n_tasks
+        self._kind = np.full(n, JOIN, np.int8)
+        self._duration = np.zeros(n, np.int64)
+        self._stream = np.zeros(n, np.int32)
+        self._flow = np.full(n, -1, np.int64)
+        self._operation = rows.operation_of()
+        self._size = np.zeros(rows.n_flows, np.int64)
+        self._ends = np.zeros((2, rows.n_flows), np.int64)  # the operations at both ends
+
+    def compute(self, which: Ints, duration_ps: Ints) -> None:
+        """Operations that compute; each of no stream is in one of its own."""
+        table, task = self._operations, self._rows.end[which]
+        self._kind[task] = COMPUTE
+        self._duration[task] = duration_ps[which]
+        self._stream[task] = _streams(table, which)
+
+    def messages(self, first: int, n: int, flow: int, latency_ps: Ints) -> None:
+        """Messages of `n` operations from `first` on, to as many behind them, in order."""
+        sends = first + np.arange(n)
+        task = self._rows.end[sends]
+        self._send(flow + np.arange(n), (sends, sends + n), (task, self._rows.end[sends + n]))
+        self._duration[task] = latency_ps[sends]
+        self._size[flow : flow + n] = self._operations.size_bytes[sends]
+
+    def collectives(self, of: Alike) -> list[Edges]:
+        """The sends of collectives; returns who waits for whom."""
+        steps, m = of.steps, len(of.steps)
+        operation = of.first[:, None] + np.arange(steps.n)
+        src, dst = operation[:, steps.src], operation[:, steps.dst]
+        flow = of.flow[:, None] + np.arange(m)
+        send = of.task[:, None] + 2 * np.arange(m)
+        receive = send + 1
+        size = np.broadcast_to(of.size_bytes, flow.shape)
+        goes = size > 0
+        self._send(flow[goes], (src[goes], dst[goes]), (send[goes], receive[goes]))
+        self._size[flow] = size
+        sends, delivered = steps.software()
+        sends = sends | (~goes.all() and _after_nothing(steps, goes))
+        self._duration[send] = np.where(goes & sends, of.how.latency_ps, 0)
+        self._duration[receive] = np.where(goes & delivered, of.how.latency_ps, 0)
+        adds = steps.adds & (steps.dst < steps.n - steps.units) & (of.how.reduce_bps is not None)
+        if of.how.reduce_bps is not None:
+            added = goes & adds
+            self._duration[receive[added]] += size[added] * PS_BITS // of.how.reduce_bps
+        begin, end = self._rows.begin, self._rows.end
+        starts, later = np.flatnonzero(steps.follows < 0), np.flatnonzero(steps.follows >= 0)
+        delivered_to_send, delivered_to_receive = _waits(steps)
+        kept = np.setdiff1d(np.arange(m), steps.after)
+        last = np.setdiff1d(np.arange(m), steps.follows)
+        # What a rank does about a delivery, it does no sooner than it begins.
+        held = np.flatnonzero(adds | (steps.noticed() & (of.how.latency_ps > 0)))
+        pairs = [
+            (begin[src[:, starts]], send[:, starts]),
+            (begin[dst[:, held]], receive[:, held]),
+            (send[:, steps.follows[later]], send[:, later]),
+            (receive[:, delivered_to_send[0]], send[:, delivered_to_send[1]]),
+            (receive[:, delivered_to_receive[0]], receive[:, delivered_to_receive[1]]),
+            (receive[:, kept], end[dst[:, kept]]),
+            (send[:, last], end[src[:, last]]),
+        ]
+        return [(first.reshape(-1), then.reshape(-1)) for first, then in pairs]
+
+    def workload(self, edges: Sequence[Edges], classes: Mapping[str, int]) -> Workload:
+        """All of it, flows of kind k in class `classes[k]`."""
+        table = self._operations
+        goes = self._size > 0
+        if not goes.all():
+            number = np.cumsum(goes) - 1
+            self._flow = np.where(self._flow >= 0, number[self._flow], -1)
+            self._size, self._ends = self._size[goes], self._ends[:, goes]
+        src, dst = self._ends
+        for flow in first_of(table.host[src] == table.host[dst]):
+            one, other = (table.rank[end[flow]] for end in (src, dst))
+            where = f"ranks {one} and {other} are both on host {table.host[src[flow]]}"
+            raise InputError(
+                f"{table.name(src[flow])}: {where}", hint="ranks on hosts of their own"
+            )
+        flows = FlowTable(
+            table.host[src],
+            table.host[dst],
+            self._size,
+            cls=self._classes(classes)[table.kind[src]],
+            label=_labels(table, src),
+        )
+        flows.use_kinds(table.kind[src], table.kinds)
+        tasks = TaskTable(
+            self._kind,
+            table.host[self._operation],
+            self._duration,
+            stream=self._stream,
+            flow=self._flow,
+            label=_labels(table, self._operation),
+        )
+        first, then = (np.concatenate(side) for side in zip(*edges, strict=True))
+        tasks.wait_for_pairs(first, then)
+        return Workload(flows, tasks, operations=table)
+
+    def _send(self, flow: Ints, ends: tuple[Ints, Ints], tasks: tuple[Ints, Ints]) -> None:
+        for k, kind in enumerate((SEND, RECEIVE)):
+            self._kind[tasks[k]] = kind
+            self._flow[tasks[k]] = flow
+            self._ends[k, flow] = ends[k]
+
+    def _classes(self, classes: Mapping[str, int]) -> NDArray[np.int64]:
+        """The class of each kind."""
+        kinds = self._operations.kinds
+        for kind in classes:
+            if kind not in kinds:
+                named = ", ".join(filter(None, kinds)) or "none"
+                raise InputError(f"there is no kind {kind!r}", hint=f"the kinds are {named}")
+        return np.array([classes.get(kind, 0) for kind in kinds], np.int64)
+
+
+def _after_nothing(steps: Steps, goes: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """bool[G, m]: the sends that wait for nothing but others before them, none of which goes: no
+    time of software passed while those were going."""
+    follows = steps.follows
+    found: NDArray[np.bool_] = np.where(follows >= 0, ~goes[:, follows], True)
+    while (follows >= 0).any():
+        found &= np.where(follows >= 0, found[:, follows], True)
+        follows = np.where(follows >= 0, follows[follows], -1)
+    found &= (steps.follows >= 0) & (np.diff(steps.after_ptr) == 0)
+    return found
+
+
+def _waits(steps: Steps) -> tuple[Edges, Edges]:
+    """Which sends' deliveries which sends wait for, and which other deliveries.
+
+    A unit sends many messages as the same ones have been delivered. So that these are not as many
+    edges as there are pairs, the receive of the last one waits for the others.
+    """
+    waiting = np.repeat(np.arange(len(steps)), np.diff(steps.after_ptr))
+    unit = steps.src[waiting] >= steps.n - steps.units
+    if not unit.any():
+        none = np.zeros(0, np.int64)
+        return (steps.after, waiting), (none, none)
+    last = steps.after[steps.after_ptr[waiting + 1] - 1]
+    one_of = np.zeros(len(steps), bool)  # of sends that wait for the same
+    one_of[waiting[unit][np.unique(last[unit], return_index=True)[1]]] = True
+    is_last = steps.after == last
+    direct, others = ~unit | is_last, unit & one_of[waiting] & ~is_last
+    return (steps.after[direct], waiting[direct]), (steps.after[others], last[others])
+
+
+def _labels(table: OperationTable, operation: Ints) -> list[str] | None:
+    if table.label is None:
+        return None
+    found: list[Any] = np.array(table.label, object)[operation].tolist()
+    return found
+
+
+def _streams(table: OperationTable, which: Ints) -> Ints:
+    """The engine's stream of each operation that computes: those of a host are numbered by rank,
+    and then by stream; behind them come those of operations that are in none."""
+    host, rank = table.host[which].astype(np.int64), table.rank[which].astype(np.int64)
+    stream = table.stream[which].astype(np.int64)
+    n_streams = int(stream.max(initial=0)) + 1
+    ranks, of = np.unique(host << 32 | rank, return_inverse=True)
+    slot = _place_among_equals(ranks >> 32)[of.reshape(-1)]
+    found: Ints = slot * n_streams + stream
+    none = np.flatnonzero(stream < 0)
+    beyond = (int(slot.max(initial=0)) + 1) * n_streams
+    found[none] = beyond + _place_among_equals(host[none])
+    return found
+
+
+def _place_among_equals(values: Ints) -> Ints:
+    """int64[n]: how many equal values stand before each one."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    found: Ints = np.empty(values.size, np.int64)
+    found[order] = np.arange(values.size) - np.searchsorted(ordered, ordered)
+    return found

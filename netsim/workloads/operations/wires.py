@@ -1,0 +1,169 @@
+"""What collectives find in a network: how fast and how far hosts are from one another.
+
+A `Wire`, by which closed forms tell how long an algorithm takes, is measured for each algorithm:
+between the hosts that it sends to at the same time, in all groups, by all ports that they may use.
+Packets are taken to spread evenly over ways of equal length; what hashes that meet on one way cost,
+and what transports do beside sending, is not in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.bounds.ideal import PathTimes
+from netsim.limits import PS_BITS
+from netsim.model.arithmetic import byte_quotient, send_time
+from netsim.model.flows import FlowTable
+from netsim.model.lanes import lanes_of
+from netsim.model.network import Network
+from netsim.model.paths import walk
+from netsim.workloads.collectives import Hops, How, Wire, fastest
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class _Legs(NamedTuple):
+    """What k sends are in the network, each one flow or, by way of a peer, two.
+
+    `send` has the send of each flow, `first` where the lanes of each flow begin.
+    """
+
+    send: Ints
+    first: Ints
+    src: Ints
+    to: Ints
+
+
+class Wires:
+    """The wires between hosts of a network, for packets of that size."""
+
+    def __init__(self, network: Network, payload_bytes: int, header_bytes: int) -> None:
+        self.network = network
+        self.payload_bytes, self.header_bytes = payload_bytes, header_bytes
+        full = payload_bytes + header_bytes
+        self._times = PathTimes(network, full, multipath=False)
+        # As packets go, whose times are whole picoseconds.
+        took = send_time(np.full(network.n_ports, full), byte_quotient(network.port_rate_bps))
+        self._rate_bps = full * PS_BITS / took
+        self._found: dict[tuple[object, ...], How] = {}
+
+    def settled(self, what: str, groups: ArrayLike, size_bytes: int, how: How) -> How:
+        """`how` with the fastest algorithm for int[g, n] groups of hosts in place of "auto".
+
+        Raises InputError if the groups can do it by none.
+        """
+        if how.algorithm != "auto":
+            return how
+        hosts = np.atleast_2d(np.asarray(groups, np.int64))
+        key = (what, size_bytes, how, hosts.shape, hosts.tobytes())
+        if key not in self._found:
+            near = replace(how, node=self.near(hosts) if how.node is None else how.node)
+            n = hosts.shape[1]
+            name = fastest(what, n, size_bytes, near, lambda hops: self.wire(hops, hosts))
+            self._found[key] = replace(near, algorithm=name)
+        return self._found[key]
+
+    def near(self, groups: Ints) -> int | None:
+        """How many neighbouring members of each group are below one switch; None: one or all."""
+        if groups.shape[1] < 2:
+            return None
+        network = self.network
+        port = network.node_first_port[groups]
+        begin = network.first_group[network.port_network[port]]
+        edge = network.edge_switch[begin + network.port_group[port]]
+        n = groups.shape[1]
+        changes = np.flatnonzero((edge[:, 1:] != edge[:, :-1]).any(axis=0)) + 1
+        node = int(np.gcd.reduce(np.append(changes, n)))
+        return node if 1 < node < n else None
+
+    def wire(self, hops: Hops, groups: ArrayLike) -> Wire:
+        """The wire for an algorithm's hops, in int[g, n] groups of hosts at the same time."""
+        hosts = np.atleast_2d(np.asarray(groups, np.int64))
+        far = None if hops.far is None else self.wire(hops.far, hosts)
+        rows = [(hosts[:, row.src].reshape(-1), hosts[:, row.dst].reshape(-1)) for row in hops.rows]
+        if not rows or not rows[0][0].size:
+            return far or Wire(PS_BITS)
+        sizes = np.array([src.size for src, _ in rows])
+        if hops.at_once:
+            src, dst = (np.concatenate(side) for side in zip(*rows, strict=True))
+            took, delay = self._measured(src, dst, hops)
+        else:
+            each = [self._measured(src, dst, hops) for src, dst in rows]
+            took, delay = (np.concatenate(side) for side in zip(*each, strict=True))
+        begin = np.cumsum(sizes) - sizes
+        if hops.chain:
+            of_row, delays = (np.add.reduceat(one, begin) / sizes for one in (took, delay))
+        else:
+            of_row, delays = (np.maximum.reduceat(one, begin) for one in (took, delay))
+        share = np.array([row.share for row in hops.rows])
+        slowest = float(took.max())
+        mean = float((share * of_row).sum() / share.sum())
+        return Wire(
+            round(1 / mean),
+            round(float(delays.mean())),
+            self.payload_bytes,
+            self.header_bytes,
+            round(1 / slowest) if hops.at_once else None,
+            far,
+        )
+
+    def _measured(self, src: Ints, dst: Ints, hops: Hops) -> tuple[Floats, Floats]:
+        """Cost of simultaneous sends: seconds per bit that a position sends, and latency in ps."""
+        legs = self._legs(src, dst)
+        lanes = np.diff(legs.first)
+        flow = np.repeat(np.arange(lanes.size), lanes)
+        own = hops.weight / lanes[flow]
+        rates = self._rate_bps
+        load = np.zeros(rates.size)
+        alone = np.full(flow.size, np.inf)  # bits per second
+        split = np.ones(flow.size)
+        for lane, port, _, parallel in walk(self.network, legs.src, legs.to):
+            split[lane] /= parallel
+            np.add.at(load, port, own[lane] * split[lane])
+            alone[lane] = np.minimum(alone[lane], rates[port])
+        took = own / alone
+        for lane, port, _, _ in walk(self.network, legs.src, legs.to):
+            took[lane] = np.maximum(took[lane], load[port] / rates[port])
+        of_flow = np.maximum.reduceat(took, legs.first[:-1])
+        slowest = np.zeros(src.size)
+        np.maximum.at(slowest, legs.send, of_flow)
+        return slowest, self._delays(legs, np.add.reduceat(alone, legs.first[:-1]), hops)
+
+    def _delays(self, legs: _Legs, rate_bps: Floats, hops: Hops) -> Floats:
+        """Of each send, from when its last byte has left until it is there.
+
+        What goes by way of a peer waits there for a chunk.
+        """
+        message = max(1, hops.message_bytes)
+        packet = np.full(legs.src.size, min(message, self.payload_bytes) + self.header_bytes)
+        arrival = self._times.alone(legs.src, legs.to, packet)
+        came = np.minimum.reduceat(arrival, legs.first[:-1]).astype(float)
+        came -= packet[0] * PS_BITS / rate_bps
+        n = int(legs.send.max()) + 1
+        found: Floats = np.bincount(legs.send, came, n).astype(float)
+        rule = self.network.relays
+        twice = np.bincount(legs.send, minlength=n) > 1
+        if rule is None or not twice.any():
+            return found
+        chunk = min(message, rule.chunk_bytes or message)
+        on_wire = chunk + -(-chunk // self.payload_bytes) * self.header_bytes
+        fastest_bps = np.zeros(n)
+        np.maximum.at(fastest_bps, legs.send, rate_bps)
+        return np.where(twice, found + on_wire * PS_BITS / fastest_bps, found)
+
+    def _legs(self, src: Ints, dst: Ints) -> _Legs:
+        send = np.arange(src.size)
+        rule = self.network.relays
+        if rule is not None:
+            peer = rule.peers(FlowTable(src, dst, 1))
+            apart = np.flatnonzero(peer >= 0)
+            send = np.concatenate([send, apart])
+            src, dst = np.concatenate([src, peer[apart]]), np.concatenate([dst, dst[apart]])
+            dst[apart] = peer[apart]
+        lanes = lanes_of(self.network, FlowTable(src, dst, 1))
+        return _Legs(send, lanes.first, lanes.src_port, lanes.data_to)

@@ -1,0 +1,1 @@
+"""Plots of AI workloads and of the paper."""

@@ -1,0 +1,65 @@
+"""Figure 1: the size of the model of least loss against the time for which it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netsim.plots import style
+from netsim.workloads.job.paper import Infrastructure
+from netsim.workloads.job.scaling import LAWS, YEAR_S, optimal_parameters
+from netsim.workloads.plots.reproduced import POST_HOC, Reproduced, Sweep, stated
+
+if TYPE_CHECKING:
+    from netsim.results import Result
+
+SWEEPS: tuple[Sweep, ...] = ()
+NAMES = dict(zip(LAWS, ("Kaplan", *(f"Hoffmann, approach {n}" for n in (1, 2, 3))), strict=True))
+LAW = "hoffmann2"
+"""The law that the paper goes on with."""
+
+STATED = {"N_opt_hoffmann2": 4.0, "N_50T": 1.0}
+"""Figures of `netsim.workloads.job`, and years of training; how many they are the paper does not
+say."""
+
+
+def make(_: Sequence[Result]) -> Reproduced:
+    """The figure, for the FLOP/s of the paper's cluster. Nothing is simulated."""
+    flops = Infrastructure().flops
+    years = np.geomspace(0.1, 10, 81)
+    figure, (axes,) = style.new_figure()
+    rows: list[tuple[str, float, float]] = []
+    values = [
+        stated(name, f"{NAMES[LAW]}, years: {at:g}", trillions(LAW, flops, at))
+        for name, at in STATED.items()
+    ]
+    for place, (law, name) in enumerate(NAMES.items()):
+        sizes = [trillions(law, flops, at) for at in years]
+        rows += [(name, *pair) for pair in zip(years.tolist(), sizes, strict=True)]
+        look = style.told_in_grey(style.Look(style.colour(place)), place)
+        axes.plot(years, sizes, label=name, **look.options(len(sizes)))
+    axes.plot(
+        list(STATED.values()), [value.paper for value in values], marker="D", color="black",
+        linestyle="none", markersize=7, markerfacecolor="none", label="stated in the paper",
+    )  # fmt: skip
+    style.logarithmic(axes, "x")
+    style.logarithmic(axes, "y")
+    axes.set_xlabel("training time (years)")
+    axes.set_ylabel("parameters (trillions)")
+    about = f"the model of least loss, trained with {flops / 1e21:.4g}e21 FLOP/s"
+    figure.suptitle(f"Figure 1: {about}", fontsize="medium")
+    style.legend(figure, axes, "upper left")
+    notes = [
+        f"{POST_HOC}: which law, from which point on, and how long were chosen to give these sizes",
+        "constants of the laws: netsim/workloads/job/scaling.py",
+    ]
+    header = ("law", "years", "trillion_parameters")
+    drawn = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
+    return Reproduced(figure, values, drawn, about, notes)
+
+
+def trillions(law: str, flops: float, years: float) -> float:
+    """Parameters of the model of least loss, in trillions, after some years at a speed."""
+    return optimal_parameters(law, flops * years * YEAR_S) / 1e12

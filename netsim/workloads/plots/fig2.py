@@ -1,0 +1,227 @@
+"""Figure 2: one GPU's forward and backward pass of one layer, with the communication beside it.
+
+Above from the times of the model of the job: kernels one after the other, tensor-parallel
+collectives between them, and the five stages of the gradients' way, pipelined in chunks beneath the
+backward pass; each is alone on its network. Below the same of the last GPU of a simulated step:
+times there are the job's, divided by the scale of its messages. Both are of the last stage of the
+pipeline: its input comes before the forward pass, the backward pass follows at once, and what that
+has for the stage before is sent behind it. (In a stage between, an input comes before each pass and
+an output is sent behind each.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from netsim.errors import InputError
+from netsim.plots import pool, style
+from netsim.workloads.job import Job, Message, messages
+from netsim.workloads.job.paper import paper_job
+from netsim.workloads.job.times import kernels_ps
+from netsim.workloads.job.work import Kernel, layer_kernels
+from netsim.workloads.plots.reproduced import POST_HOC, Reproduced, Sweep, Value, stated
+from netsim.workloads.plots.sensitivity import JOBS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from netsim.results import Result
+
+RAIL = ("hosts_per_leaf", "leaves", "spines")
+RACKS = ("traffic.racks=none", *(f"topology.rail.{key}=14" for key in RAIL))
+STEP = Sweep("training_layer", "training_layer", full=RACKS)
+"""In full with all racks of a layer in a data centre, 87 and 98: of two, 196 at most."""
+SWEEPS = (STEP,)
+MS = 1e9
+
+COMPUTE, TP, PP = "compute", "TP", "PP"
+GRADIENTS = tuple(f"S{n}" for n in range(1, 6))
+ROWS = (COMPUTE, TP, PP, *GRADIENTS)
+KINDS = {"forward": COMPUTE, "backward": COMPUTE, "tp": TP, "pp": PP}
+KINDS |= {f"dp_{row.lower()}": row for row in GRADIENTS}
+"""Kinds of operations of a simulated step, and their rows."""
+
+MODEL, SIMULATED = "model", "simulated"
+CHUNKS = 16
+"""Of a layer's gradients: each goes through the five stages as the backward pass has made it."""
+
+SECOND_HALF = "feed-forward norm"
+"""The kernel with which the second half of a layer begins; each half gathers and scatters."""
+
+DELAYED = "S3"
+"""The stage between data centres: its delay passes while chunks follow one another."""
+
+
+STATED = {
+    "forward": ("fwd_dense", "fwd_moe"),
+    "backward": ("bwd_dense", "dp_masked_moe"),
+    "TP, a pass": ("tp_time", "tp_time_moe"),
+    "PP, a transfer": ("pp_time", "pp_time_moe"),
+    **{row: (f"dp_{row.lower()}", f"dp_{row.lower()}_moe") for row in ("S1", "S2", "S4", "S5")},
+}
+"""Figures of `netsim.workloads.job` with the stages' times, dense and MoE."""
+
+
+class Bar(NamedTuple):
+    """What a row shows from when to when, in ms."""
+
+    row: str
+    what: str
+    start: float
+    end: float
+
+
+def make(results: Sequence[Result]) -> Reproduced:
+    """The figure from the results of `STEP`, one for each model; dense beside MoE.
+
+    Raises InputError if there are others, or without a step.
+    """
+    by_job = {str(pool.resolved(result, "traffic.job")): result for result in results}
+    if sorted(by_job) != sorted(JOBS.values()):
+        raise InputError(
+            f"the results are of {', '.join(sorted(by_job)) or 'no job'}",
+            key="traffic.job",
+            hint=f"one each of {' and '.join(JOBS.values())}",
+        )
+    figure, panels = style.new_figure(columns=2, rows=2)
+    rows: list[tuple[object, ...]] = []
+    for column, (model, job) in enumerate(JOBS.items()):
+        both = {MODEL: list(timeline(paper_job(job))), SIMULATED: simulated(by_job[job])}
+        end = max(bar.end for bars in both.values() for bar in bars)
+        for axes, (name, bars) in zip(panels[column::2], both.items(), strict=True):
+            _draw(axes, f"{model}, {name}", bars)
+            axes.set_xlim(0, 1.02 * end)
+            rows += [(model, name, *bar) for bar in bars]
+    about = "forward and backward pass of one layer at one GPU, from the model and simulated"
+    figure.suptitle(f"Figure 2: {about}", fontsize="medium")
+    header = ("model", "source", "row", "what", "start_ms", "end_ms")
+    drawn = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
+    notes = [
+        f"S1 to S5: gradients in {CHUNKS} chunks, made evenly over the backward pass; "
+        "what is left behind it, other layers' passes can hide",
+        f"{SIMULATED}: {_part(by_job)}",
+        "PP: the input of the last stage of the pipeline and, behind its backward pass, its output",
+        f"{POST_HOC}: the GPU's speed was solved from the dense forward pass; the MoE's is a check",
+        "half of S2, which S4 is in the dense model, is 56.1 ms in the MoE: 66.1 may be a misprint",
+    ]
+    return Reproduced(figure, list(_values()), drawn, about, notes)
+
+
+def _part(by_job: Mapping[str, Result]) -> str:
+    """What is simulated of the jobs, in a line."""
+    (result, *_) = by_job.values()
+    scale = pool.resolved(result, "traffic.message_scale")
+    pieces = pool.resolved(result, "traffic.buckets")
+    gpus = [
+        f"{result.operations.n_unique('rank'):,}"
+        for result in by_job.values()
+        if result.operations is not None
+    ]
+    return (
+        f"two stages, {' and '.join(dict.fromkeys(gpus))} GPUs, bytes and times times {scale:g}; "
+        f"gradients in {pieces} pieces, one after the other in each of S1 to S5"
+    )
+
+
+def simulated(result: Result) -> list[Bar]:
+    """The bars of the last GPU of a simulated step, from when its input begins to arrive."""
+    import polars as pl
+
+    if result.operations is None:
+        raise InputError("has no operations of a job", file=str(result.path))
+    named = result.operations.with_columns(pl.col("kind", "what").cast(pl.String))
+    # What is computed for a message is the delay of wires or of software.
+    computes = pl.col("kind").replace_strict(KINDS, default="") == COMPUTE
+    shown = pl.col("kind").is_in(list(KINDS)) & ((pl.col("what") == COMPUTE) == computes)
+    last = named.filter((pl.col("rank") == pl.col("rank").max()) & shown)
+    scale = float(pool.resolved(result, "traffic.message_scale")) * MS
+    spans = last.select("kind", "what", "begin_ps", "end_ps").sort("begin_ps")
+    arrival = spans.filter(pl.col("kind") == "pp")["begin_ps"].min()
+    return [
+        Bar(KINDS[kind], what, (begin - arrival) / scale, (end - arrival) / scale)
+        for kind, what, begin, end in spans.iter_rows()
+    ]
+
+
+def timeline(job: Job) -> Iterator[Bar]:
+    """The bars of the last stage, a layer, with one micro-batch, from its input's start on."""
+    of_layer = {
+        (one.kind, one.what, one.when): one
+        for one in messages(job)
+        if one.per not in ("embedding", "head")
+    }
+    kernels = layer_kernels(job, job.model.experts > 0)
+    middle = [kernel.name for kernel in kernels].index(SECOND_HALF)
+    halves = (kernels[:middle], kernels[middle:])
+    now, began = 0.0, 0.0
+    yield Bar(PP, "input", now, now := now + _ms(job, of_layer["pp", "send", "forward"]))
+    for when, order in (("forward", 1), ("backward_input", -1)):
+        began = now
+        for half in halves[::order]:
+            for bar in _half(job, half[::order], when, of_layer, now):
+                yield bar
+                now = bar.end
+    stages = [one for one in of_layer.values() if one.kind.startswith("dp_")]
+    yield from _gradients(job, stages, began, now)
+    yield Bar(PP, "output", now, now + _ms(job, of_layer["pp", "send", "backward_input"]))
+
+
+def _half(
+    job: Job,
+    kernels: Sequence[Kernel],
+    when: str,
+    of_layer: dict[tuple[str, str, str], Message],
+    now: float,
+) -> Iterator[Bar]:
+    """Half of a layer: its input is gathered, computed with, and its output scattered."""
+    gather, scatter = (of_layer["tp", what, when] for what in ("all_gather", "reduce_scatter"))
+    yield Bar(TP, gather.what, now, now := now + _ms(job, gather))
+    whichs = ("forward",) if when == "forward" else ("backward_input", "backward_weight")
+    for kernel in kernels:
+        for which in whichs:
+            length = kernels_ps(job, [kernel], which) / MS
+            if length > 0:
+                yield Bar(COMPUTE, f"{kernel.name}, {which}", now, now := now + length)
+    yield Bar(TP, scatter.what, now, now + _ms(job, scatter))
+
+
+def _gradients(job: Job, stages: Sequence[Message], start: float, end: float) -> Iterator[Bar]:
+    """The stages of a layer's gradients, which the backward pass makes from `start` to `end`."""
+    free = dict.fromkeys(GRADIENTS, 0.0)
+    delay = job.machine.wan_delay / MS
+    for chunk in range(1, CHUNKS + 1):
+        ready = start + (end - start) * chunk / CHUNKS
+        for row, stage in zip(GRADIENTS, sorted(stages, key=lambda one: one.kind), strict=True):
+            late = delay if row == DELAYED else 0.0
+            sending = (_ms(job, stage) - late) / CHUNKS
+            begins = max(ready, free[row])
+            free[row] = begins + sending
+            yield Bar(row, f"chunk {chunk}", begins, free[row])
+            ready = free[row] + late
+
+
+def _ms(job: Job, message: Message) -> float:
+    return message.time_ps(job) / MS
+
+
+def _values() -> Iterator[Value]:
+    for place, model in enumerate(JOBS):
+        for what, names in STATED.items():
+            yield stated(names[place], f"{model}: {what}")
+
+
+def _draw(axes: Axes, what: str, bars: Sequence[Bar]) -> None:
+    for place, row in enumerate(ROWS):
+        colour = style.colour(place)
+        axes.broken_barh(
+            [(bar.start, bar.end - bar.start) for bar in bars if bar.row == row],
+            (place - 0.36, 0.72), facecolor=colour, linewidth=0.4,
+            edgecolor="white" if row == COMPUTE else colour,
+        )  # fmt: skip
+    end = max(bar.end for bar in bars if bar.row in (COMPUTE, TP))
+    axes.axvline(end, color=style.CAPTION, linestyle=":", linewidth=1)
+    axes.text(end, -0.55, "end of the backward pass ", ha="right", va="bottom", fontsize="small")
+    axes.set_yticks(range(len(ROWS)), ROWS)
+    axes.set_ylim(len(ROWS) - 0.5, -0.95)
+    axes.set_xlabel(f"{what}: time (ms)")

@@ -1,0 +1,100 @@
+"""Figure 4: candidate topologies: a fat tree, planes, and rails with scale-up networks.
+
+Networks of 128 hosts each are drawn; what the paper says of 800,000 hosts, or of 76 rails of
+11,000, is counted by formula (`netsim.model.clos`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from netsim.experiment import Experiment, built_in
+from netsim.experiment.scenario import network_of
+from netsim.model.clos import fabric_cables_needed, switches_needed
+from netsim.plots.network_drawing import Panel, draw_networks
+from netsim.workloads.job.figures import HOSTS, RAIL_HOSTS
+from netsim.workloads.plots.reproduced import Reproduced, Sweep, Value, stated
+
+if TYPE_CHECKING:
+    from netsim.results import Result
+
+SWEEPS: tuple[Sweep, ...] = ()
+EXPERIMENT = "topologies"
+DRAWN_HOSTS = 128
+
+
+class Stated(NamedTuple):
+    """A topology as the paper describes it.
+
+    `figures` are those of `netsim.workloads.job` with its chips and cables, "" where the paper
+    gives none.
+    """
+
+    name: str
+    hosts: int
+    radix: int
+    tiers: int
+    planes: int
+    figures: tuple[str, str]
+
+
+STATED = (
+    Stated("fat tree, 64 x 800G", HOSTS, 64, 4, 1, ("ft4_switches", "ft4_links")),
+    Stated("4 planes, 256 x 200G", HOSTS, 256, 3, 4, ("", "")),
+    Stated("76 rails of 4 planes", RAIL_HOSTS, 256, 2, 4, ("rails76_chips", "rails76_links")),
+)
+
+
+class Counts(NamedTuple):
+    """Switch chips, and cables between switches, one of which holds the links of all planes."""
+
+    chips: float
+    cables: float
+
+
+def make(_: Sequence[Result]) -> Reproduced:
+    """The drawing, and the paper's counts beside ours. Nothing is simulated."""
+    points = Experiment.load(built_in()[EXPERIMENT]).points()
+    panels = [Panel(str(point.axes["topology"]), network_of(point)) for point in points]
+    ours = [counts(one) for one in STATED]
+    drawn: dict[str, list[Any]] = {
+        "topology": [one.name for one in STATED],
+        "hosts": [one.hosts for one in STATED],
+        "radix": [one.radix for one in STATED],
+        "tiers": [one.tiers for one in STATED],
+        "planes": [one.planes for one in STATED],
+        "chips": [one.chips for one in ours],
+        "cables": [one.cables for one in ours],
+    }
+    notes = [
+        "chips are planes x (2 tiers - 1) x hosts / ports, cables between switches (tiers - 1) x "
+        "hosts: one of 800 Gbps holds the links of all planes",
+        f"76 rails of the paper's 11,000 GPUs each are {RAIL_HOSTS:,} hosts: with {HOSTS:,} the "
+        "chips would be 37,500, and the paper has 39,000",
+        f"netsim topo {EXPERIMENT} counts the networks that are drawn",
+    ]
+    counted = f"counted with {HOSTS:,}, rails with {RAIL_HOSTS:,}"
+    about = f"candidate topologies, drawn with {DRAWN_HOSTS} hosts each, {counted}"
+    return Reproduced(draw_networks(panels), list(_values()), drawn, about, notes)
+
+
+def counts(stated: Stated) -> Counts:
+    """Those of a network by formula.
+
+    Rails only part the hosts among trees of fewer tiers: all of them together have as many chips
+    and cables as one tree of those tiers would.
+    """
+    chips = stated.planes * switches_needed(stated.hosts, stated.tiers, stated.radix)
+    return Counts(float(chips), fabric_cables_needed(stated.hosts, stated.tiers))
+
+
+def _values() -> Iterator[Value]:
+    for one in STATED:
+        for name, what, ours in zip(one.figures, Counts._fields, counts(one), strict=True):
+            if name:
+                yield stated(name, f"{one.name}: {what}", ours)
+    tree, planes, _ = map(counts, STATED)
+    for name, what in (("mp3_chip_reduction", "chips"), ("mp3_link_reduction", "cables")):
+        saved = 100 * (1 - getattr(planes, what) / getattr(tree, what))
+        yield stated(name, f"{STATED[1].name}: {what} less", saved)

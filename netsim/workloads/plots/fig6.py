@@ -1,0 +1,80 @@
+"""Figure 6: the last flow of a permutation against the share of hosts in it, by transport.
+
+The paper's hosts send 2 MB each at 100 Gbps. It states no number for this figure, but that
+collisions hurt even at low load, whatever flow size and link speed. The quick form has 128 hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from netsim.plots import fct_vs_load, pool, sweeps
+from netsim.plots.fct_vs_load import FAIR, STATISTICS
+from netsim.units import format_bytes, parse_bytes
+from netsim.workloads.plots.reproduced import MORE_THAN, SMALLER, Reproduced, Sweep, Value
+
+if TYPE_CHECKING:
+    from netsim.results import Result
+
+HOSTS = 8192
+"""Of the full form: those of figure 5."""
+
+FULL = ("topology.hosts_per_leaf=64", "topology.leaves=128", "topology.spines=64", 'seed="1..10"')
+PERMUTATION = Sweep("permutation", "fct_vs_load", full=FULL)
+SWEEPS = (PERMUTATION,)
+
+SECTION = "6.3"
+
+
+def make(results: Sequence[Result]) -> Reproduced:
+    """The figure from the results of `PERMUTATION`, one for each transport, load and seed.
+
+    Raises InputError if they have one load only, or one transport beside the ideal.
+    """
+    comparison = fct_vs_load.compare(results)
+    figure = fct_vs_load.draw(comparison)
+    about = scenario(results[0])
+    figure.suptitle(f"Figure 6: {about}", fontsize="medium")
+    standing = SMALLER if hosts_of(results[0]) < HOSTS else ""
+    values = []
+    for name, points in comparison.ours["max"].items():
+        if sweeps.on_one_path(comparison.curves[name].results[0]):
+            load, last = next(iter(points.items()))
+            what = f"collisions at load {load:g}: last flow / optimum ({name})"
+            values.append(Value(what, 1.0, last.mean, "", SECTION, MORE_THAN, standing))
+    notes = ["the paper states no numbers: collisions hurt even at low load"]
+    notes += ["--full: 8,192 hosts, ten seeds"] if standing else []
+    return Reproduced(figure, values, _drawn(comparison), about, [*notes, *comparison.table.notes])
+
+
+def _drawn(comparison: fct_vs_load.Comparison) -> dict[str, list[object]]:
+    rows: list[tuple[object, ...]] = []
+    for key in STATISTICS:
+        for name, points in comparison.ours[key].items():
+            rows += [
+                (name, key, load, len(point.values), point.mean, point.low, point.high)
+                for load, point in points.items()
+            ]
+        rows += [(FAIR, key, load, "", at, at, at) for load, at in comparison.fair[key].items()]
+    header = ("transport", "statistic", "load", "seeds", "mean", "lowest_seed", "highest_seed")
+    return {
+        name: list(column) for name, column in zip(header, zip(*rows, strict=True), strict=True)
+    }
+
+
+def hosts_of(result: Result) -> int:
+    """The hosts of the network, those that take no part among them."""
+    leaves, each = (
+        pool.resolved(result, f"topology.{key}") for key in ("leaves", "hosts_per_leaf")
+    )
+    return int(leaves * each)
+
+
+def scenario(result: Result) -> str:
+    """The size of a permutation in words."""
+    size = format_bytes(parse_bytes(pool.resolved(result, "traffic.size")))
+    rate = pool.resolved(result, "topology.host_rate")
+    hosts = hosts_of(result)
+    small = f", {SMALLER} than the paper's" if hosts < HOSTS else ""
+    return f"{hosts:,} hosts at {rate}, flows of {size}{small}"

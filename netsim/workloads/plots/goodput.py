@@ -1,0 +1,175 @@
+"""Serving runs side by side: who met the objective, what failures left of the GPUs, first tokens.
+
+On the left a bar is the share of all requests that met the objective, the mean over the seeds, and
+a dot one seed. Beside it stands the mean share of the GPUs at work: what failures left of them in
+the runs, and what a formula says (`netsim.workloads.serving.capacity`) where there is one. On the
+right the
+99th percentile of the time to the first token, its mean over the seeds a ring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from netsim.errors import InputError
+from netsim.plots import pool, style, sweeps
+from netsim.units import format_number, parse_time_ps
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from netsim.results import Result
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One point of a sweep, over its seeds: shares, and picoseconds."""
+
+    label: str
+    met: sweeps.Spread
+    capacity: sweeps.Spread
+    by_formula: float | None
+    ttft_p99_ps: sweeps.Spread
+    failures: float
+    restarts: float
+    goodput_per_s: float
+    stalled: float
+    first_gap_p99_ps: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Bars in the order of the sweep."""
+
+    bars: list[Bar]
+    title: str
+    table: sweeps.Table
+
+
+def compare(results: Sequence[Result]) -> Comparison:
+    """What requests saw at each point. Raises InputError if a result is not of a serving run."""
+    for result in results:
+        if "serving" not in result.summary:
+            hint = 'a run with [traffic] kind = "serving"'
+            raise InputError("serves no requests", file=str(result.path), hint=hint)
+    bars = [_bar(curve) for curve in pool.curves(results)]
+    return Comparison(bars, pool.title(results), _table(bars))
+
+
+def _bar(curve: pool.Curve) -> Bar:
+    def over_seeds(*keys: str) -> sweeps.Spread:
+        found = []
+        for result in curve.results:
+            value: Any = result.summary["serving"]
+            for key in keys:
+                value = value.get(key)
+            found.append(float("inf") if value is None else float(value))
+        spread = sweeps.spread_of(found)
+        assert spread is not None  # a curve has a result
+        return spread
+
+    return Bar(
+        label=curve.label.removeprefix("traffic "),
+        met=over_seeds("objective", "met"),
+        capacity=over_seeds("failures", "capacity"),
+        by_formula=by_formula(curve.results[0]),
+        ttft_p99_ps=over_seeds("ttft_ps", "p99"),
+        failures=over_seeds("failures", "count").mean,
+        restarts=over_seeds("restarts").mean,
+        goodput_per_s=over_seeds("objective", "goodput_per_s").mean,
+        stalled=over_seeds("objective", "stalled").mean,
+        first_gap_p99_ps=over_seeds("first_gap_ps", "p99").mean,
+    )
+
+
+def by_formula(result: Result) -> float | None:
+    """The share of the GPUs that failures are expected to leave; None where there is no formula.
+
+    There is one for drawn failures of machines of one role.
+    """
+    from netsim.workloads.serving.capacity import expected_capacity
+    from netsim.workloads.serving.failures import Policy
+
+    def value(name: str) -> Any:
+        return pool.resolved(result, f"traffic.{name}")
+
+    roles = list(result.summary["serving"]["roles"].values())
+    if len(roles) != 1 or value("outages"):
+        return None
+    if not value("mtbf"):
+        return 1.0
+    mtbf_ps, repair_ps, swap_ps, restart_ps = (
+        parse_time_ps(value(name) or "0ps") for name in ("mtbf", "repair", "swap", "restart")
+    )
+    policy = Policy(
+        mtbf_ps, repair_ps, swap_ps, value("spares") or 0, value("on_failure"), restart_ps
+    )
+    machines = roles[0]["machines"]
+    return expected_capacity(policy, roles[0]["hosts"] // machines, machines)
+
+
+def draw(comparison: Comparison) -> Figure:
+    """A bar for each point, with the share of the GPUs at work; and first tokens."""
+    bars = comparison.bars
+    figure, (left, right) = style.new_figure(columns=2)
+    figure.set_figheight(max(2.6, 1.6 + 0.3 * len(bars)))
+    unit, scale = style.time_unit(bar.ttft_p99_ps.high for bar in bars)
+    for place, bar in enumerate(bars):
+        left.barh(place, 100 * bar.met.mean, height=0.62, color=style.colour(5), alpha=0.75)
+        mean = bar.ttft_p99_ps.mean / scale
+        right.plot(mean, place, "o", color=style.colour(0), markersize=8, markerfacecolor="none")
+        for axes, spread, factor in ((left, bar.met, 100.0), (right, bar.ttft_p99_ps, 1 / scale)):
+            dots = [value * factor for value in spread.values]
+            axes.plot(dots, [place] * len(dots), "k.", markersize=4)
+        first = place == 0
+        left.plot(
+            100 * bar.capacity.mean, place, "k|", markersize=13, markeredgewidth=1.6,
+            label="GPUs at work in the runs" if first else None,
+        )  # fmt: skip
+        if bar.by_formula is not None:
+            left.plot(
+                100 * bar.by_formula, place, "kD", markersize=5.5, markerfacecolor="none",
+                label="GPUs at work by formula" if first else None,
+            )  # fmt: skip
+    for axes in (left, right):
+        axes.set_yticks(range(len(bars)), [bar.label for bar in bars] if axes is left else [])
+        axes.set_ylim(len(bars) - 0.5, -0.5)
+    left.set_xlim(0, 102)
+    left.set_xlabel("requests that met the objective (%)")
+    style.logarithmic(right, "x")
+    right.set_xlabel(f"time to first token, 99th percentile ({unit})")
+    figure.suptitle(comparison.title, fontsize="medium")
+    style.legend(figure, left, style.OUTSIDE, "bars and rings: means of the seeds; dots: each seed")
+    return figure
+
+
+def _table(bars: Sequence[Bar]) -> sweeps.Table:
+    unit, scale = style.time_unit(bar.ttft_p99_ps.high for bar in bars)
+    gap_unit, gap_scale = style.time_unit(
+        bar.first_gap_p99_ps for bar in bars if bar.first_gap_p99_ps < float("inf")
+    )
+    headers = (
+        *("", "seeds", "failures", "GPUs at\nwork, %", "by\nformula", "lost and\nagain"),
+        *("met\n%", "seeds'\nrange", "goodput\n1/s", f"TTFT p99\n{unit}"),
+        *(f"first gap\np99 {gap_unit}", "stalled"),
+    )
+    rows: list[tuple[str, ...]] = [
+        (
+            bar.label,
+            str(len(bar.met.values)),
+            format_number(bar.failures, 3),
+            f"{100 * bar.capacity.mean:.1f}",
+            "-" if bar.by_formula is None else f"{100 * bar.by_formula:.1f}",
+            format_number(bar.restarts, 3),
+            f"{100 * bar.met.mean:.1f}",
+            sweeps.span(bar.met, 0.01),
+            format_number(bar.goodput_per_s, 3),
+            format_number(bar.ttft_p99_ps.mean / scale, 3),
+            format_number(bar.first_gap_p99_ps / gap_scale, 3),
+            format_number(bar.stalled, 3),
+        )
+        for bar in bars
+    ]
+    return sweeps.Table(headers, rows)

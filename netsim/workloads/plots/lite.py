@@ -1,0 +1,280 @@
+"""Lite-GPUs against H100: tokens per second and multiprocessor, prefill and decode, three models.
+
+The claim, of the talk on "Good things come in small packages: Should we build AI clusters with
+Lite-GPUs?" (HotOS 2025), is that a cluster of Lite-GPUs matches or outperforms one of H100. It
+says so of GPT3-175B and Llama3-405B, and of Lite+NetBW+FLOPS for prefill alone; the list of the
+claim has these. Drawn, besides, are Llama3-70B and Lite+NetBW+FLOPS in decode: a map of each
+variant's ratio to H100 under every combination of the three assumptions that decide it, and under
+all of them with one roofline of a whole layer, and with what software was measured to cost on an
+H100. The table of GPUs is from
+memory of the paper. Nothing is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from netsim.plots import style
+from netsim.plots.sweeps import Table
+from netsim.workloads.inference.limits import PHASES
+from netsim.workloads.inference.lite import (
+    ALL,
+    ASSUMPTIONS,
+    MEASURED,
+    MODELS,
+    ONE_ROOFLINE,
+    REFERENCE,
+    VARIANTS,
+    Assumption,
+    LiteRow,
+    lite_table,
+    measured,
+)
+from netsim.workloads.plots.reproduced import AT_LEAST, UNVERIFIED, Reproduced, Sweep, Value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from netsim.results import Result
+
+SWEEPS: tuple[Sweep, ...] = ()
+
+SECTION = "slides"
+
+MODEL_NAMES = {
+    "llama3_70b": "Llama3-70B",
+    "gpt3_175b": "GPT3-175B",
+    "llama3_405b": "Llama3-405B",
+}
+VARIANT_NAMES = {
+    "lite": "Lite",
+    "lite_netbw": "Lite+NetBW",
+    "lite_membw": "Lite+MemBW",
+    "lite_membw_netbw": "Lite+MemBW+NetBW",
+    "lite_netbw_flops": "Lite+NetBW+FLOPS",
+}
+CLAIMED_MODELS = ("gpt3_175b", "llama3_405b")
+NOT_CLAIMED = (("decode", "lite_netbw_flops"),)
+"""What the talk says something of: these models, but for variants of a phase."""
+
+THREE = {"overlap": "overlap", "kv_shared": "KV shared", "tp_searched": "tp searched"}
+"""Fields of an assumption, and their names."""
+
+LEAST, MOST = 0.0, 2.0
+"""Ratios at the two ends of the color scale, which is white at 1."""
+
+PALE = 0.55
+"""Ratios closer to 1 than this stand in dark letters, others on dark colours in white ones."""
+
+CELL_IN, MARGINS_IN = (0.56, 0.24), (3.4, 1.9)
+"""Inches: width and height of a cell; what is around the cells of both panels."""
+
+
+def make(_: Sequence[Result]) -> Reproduced:
+    """The figure, with the claim held against every variant, phase and model that it is of."""
+    least_first = sorted(ASSUMPTIONS, key=lambda one: len(_made(one)))
+    assumptions = (*least_first, ONE_ROOFLINE, measured())
+    rows = lite_table(assumptions=assumptions)
+    figure, panels = style.new_figure(len(PHASES))
+    lines = len(MODELS) * len(VARIANTS)
+    wide, high = (
+        cell * count + margin
+        for cell, count, margin in zip(
+            CELL_IN, (len(PHASES) * len(assumptions), lines), MARGINS_IN, strict=True
+        )
+    )
+    figure.set_size_inches(wide, high)
+    for axes, phase in zip(panels, PHASES, strict=True):
+        _draw(axes, {_place(row): row for row in rows if row.phase == phase}, assumptions)
+        axes.set_title(phase, fontsize="medium")
+    _name_lines(panels[0])
+    for axes in panels[1:]:
+        axes.set_yticks([])
+    scale = figure.colorbar(panels[0].images[0], ax=panels, pad=0.01, aspect=40)
+    scale.outline.set_visible(False)
+    about = "tokens per second and SM of Lite-GPUs over those of H100, at the best batch"
+    figure.suptitle(f"{about[0].upper()}{about[1:]}", fontsize="medium")
+    caption = (
+        "columns: what is assumed of all GPUs; bold: matches H100 or outperforms it; "
+        "-: no request keeps to the objective"
+    )
+    figure.supxlabel(caption, fontsize="small", color=style.CAPTION)
+    return Reproduced(figure, _values(rows), _drawn(rows), about, _notes(rows), _options(rows))
+
+
+def _place(row: LiteRow) -> tuple[str, str, Assumption]:
+    return row.model, row.machine, row.assumption
+
+
+def _draw(
+    axes: Axes,
+    rows: Mapping[tuple[str, str, Assumption], LiteRow],
+    assumptions: Sequence[Assumption],
+) -> None:
+    """A cell for each model and variant (down) and set of assumptions (across)."""
+    import numpy as np
+
+    lines = [
+        [rows[model, machine, one] for one in assumptions]
+        for model, machine in product(MODELS, VARIANTS)
+    ]
+    # What serves no request within the objective has no ratio, and no colour.
+    ratios = np.array([[row.ratio or np.nan for row in line] for line in lines])
+    axes.imshow(ratios, cmap="PuOr", vmin=LEAST, vmax=MOST, aspect="auto")
+    for (y, x), ratio in np.ndenumerate(ratios):
+        look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "small"}
+        look["fontweight"] = "bold" if lines[y][x].matches else "normal"
+        look["color"] = "white" if abs(ratio - 1) > PALE else "black"
+        axes.text(x, y, "-" if np.isnan(ratio) else f"{ratio:.2f}", **look)
+    for edge in range(len(VARIANTS), len(lines), len(VARIANTS)):
+        axes.axhline(edge - 0.5, color="black", linewidth=1)
+    axes.axvline(len(ASSUMPTIONS) - 0.5, color="black", linewidth=1)
+    axes.set_xticks(range(len(assumptions)), [_short(one) for one in assumptions])
+    axes.tick_params(length=0, labelsize="x-small")
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+
+
+def _short(assumption: Assumption) -> str:
+    """What is assumed, one below the other."""
+    made = [text for name, text in THREE.items() if getattr(assumption, name)]
+    if len(made) == len(THREE):
+        made = ["all three"]
+    if assumption.roofline is not None:
+        made.append("and one\nroofline\na layer")
+    if assumption.costs is not None:
+        made.append("and\nmeasured\ncosts")
+    return "\n".join(made).replace("tp searched", "tp\nsearched") or "none"
+
+
+def _name_lines(axes: Axes) -> None:
+    """Variants as labels, and their model beside them."""
+    names = [VARIANT_NAMES[variant] for _ in MODELS for variant in VARIANTS]
+    axes.set_yticks(range(len(names)), names, fontsize="small")
+    for place, model in enumerate(MODELS):
+        middle = (place + 0.5) * len(VARIANTS) - 0.5
+        axes.annotate(
+            MODEL_NAMES[model], (0, middle), (-128, 0), xycoords=("axes fraction", "data"),
+            textcoords="offset points", rotation=90, va="center", ha="center",
+            fontweight="bold" if model in CLAIMED_MODELS else "normal",
+        )  # fmt: skip
+
+
+def _values(rows: Sequence[LiteRow]) -> list[Value]:
+    """The claim, and what is found under all three assumptions."""
+    return [
+        Value(
+            f"{row.phase}, {MODEL_NAMES[row.model]}, {VARIANT_NAMES[row.machine]}",
+            1.0,
+            round(row.ratio or 0.0, 2),
+            "",
+            SECTION,
+            AT_LEAST,
+            UNVERIFIED,
+        )
+        for row in rows
+        if row.assumption == ALL and claimed(row)
+    ]
+
+
+def claimed(row: LiteRow) -> bool:
+    """Whether the claim is of this variant, phase and model."""
+    if row.machine == REFERENCE or row.model not in CLAIMED_MODELS:
+        return False
+    return (row.phase, row.machine) not in NOT_CLAIMED
+
+
+def _options(rows: Sequence[LiteRow]) -> Table:
+    """By variant and phase: the fewest assumptions under which it matches H100, for each model."""
+    lines = []
+    for phase, variant in product(PHASES, VARIANTS):
+        cells = []
+        for model in MODELS:
+            held = [
+                _made(row.assumption)
+                for row in rows
+                if (row.model, row.phase, row.machine) == (model, phase, variant)
+                if row.matches and row.assumption in ASSUMPTIONS
+            ]
+            cells.append(_fewest(held))
+        lines.append((f"{phase}, {VARIANT_NAMES[variant]}", *cells))
+    return Table(("matches with", *MODEL_NAMES.values()), lines)
+
+
+def _made(assumption: Assumption) -> frozenset[str]:
+    """Which of the three are assumed."""
+    return frozenset(text for name, text in THREE.items() if getattr(assumption, name))
+
+
+def _fewest(held: Sequence[frozenset[str]]) -> str:
+    """Those sets of assumptions that hold and are enough, in words."""
+    least = [one for one in held if not any(other < one for other in held)]
+    texts = [" + ".join(text for text in THREE.values() if text in one) for one in least]
+    return " or ".join(text or "none needed" for text in texts) or "never"
+
+
+def _notes(rows: Sequence[LiteRow]) -> list[str]:
+    def count(chosen: Iterable[LiteRow]) -> str:
+        these = [row for row in chosen if claimed(row)]
+        return f"{sum(row.matches for row in these)} of {len(these)}"
+
+    by_phase = {
+        (phase, assumption): count(
+            row for row in rows if (row.phase, row.assumption) == (phase, assumption)
+        )
+        for phase, assumption in product(PHASES, (ASSUMPTIONS[0], ALL, ONE_ROOFLINE, measured()))
+    }
+    notes = [
+        "the claim holds, by variant and model, for "
+        + " and ".join(f"{by_phase[phase, assumption]} ({phase})" for phase in PHASES)
+        + f" {text}"
+        for assumption, text in (
+            (ASSUMPTIONS[0], "with none of the three assumptions"),
+            (ALL, "with all of them"),
+            (ONE_ROOFLINE, "with all of them and one roofline of a whole layer"),
+            (measured(), f"with all of them and the costs of software of {MEASURED}"),
+        )
+    ]
+    return [
+        *notes,
+        "the claim is of GPT3-175B and Llama3-405B, and of Lite+NetBW+FLOPS for prefill alone: "
+        "Llama3-70B and that variant's decoding are drawn besides",
+        "overlap: all-reduces go beside everything else; KV shared: not copied where GPUs are more "
+        "than its heads; tp searched: the best number of GPUs to a copy, not all",
+        f"{UNVERIFIED}: the table of GPUs is from memory of the paper; ours are rooflines "
+        "(netsim/workloads/inference/README.md)",
+    ]
+
+
+def _drawn(rows: Sequence[LiteRow]) -> dict[str, list[object]]:
+    header = (
+        *(
+            "model",
+            "phase",
+            "machine",
+            *THREE,
+            "roofline",
+            "costs",
+            "tokens_per_s_sm",
+            "ratio_to_h100",
+        ),
+        *("matches", "tp", "batch", "limit"),
+    )
+    table = [
+        (
+            *(row.model, row.phase, row.machine),
+            *(getattr(row.assumption, name) for name in THREE),
+            row.assumption.roofline or "parts",
+            MEASURED if row.assumption.costs else "",
+            row.best.tokens_per_s_sm if row.best else 0.0,
+            "" if row.ratio is None else row.ratio,
+            row.matches,
+            *((row.best.deployment.tp, row.best.batch, row.best.limit) if row.best else [""] * 3),
+        )
+        for row in rows
+    ]
+    return {
+        name: list(column) for name, column in zip(header, zip(*table, strict=True), strict=True)
+    }

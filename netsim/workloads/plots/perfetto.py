@@ -1,0 +1,215 @@
+"""A timeline as a trace for Perfetto (https://ui.perfetto.dev, which opens it without sending it).
+
+Every rank is a process, with a track for each row of the timeline. What overlaps in a row lies in
+several tracks of its name. Arrows lead from a message's send to its receive, and the critical path
+is a process of its own. Perfetto counts nanoseconds: times are rounded down, and what they are
+exactly stands in the arguments of each slice (`begin_ps`, `duration_ps`).
+
+The file is a `Trace` message of Perfetto's protobuf format, written field by field; the numbers
+are those of `protos/perfetto/trace/trace_packet.proto` and of `track_event/` beside it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from netsim.errors import InputError
+from netsim.workloads.plots.timeline_bars import (
+    LOWER,
+    PLACES,
+    Timeline,
+    View,
+    rank_name,
+    timeline_of,
+)
+from netsim.writing import replacing_file
+
+if TYPE_CHECKING:
+    from netsim.results import Result
+    from netsim.tracing.critical_path import CriticalPath
+
+ENDING = ".pftrace"
+
+PACKET, TIMESTAMP, SEQUENCE, FLAGS, EVENT, DESCRIPTOR = 1, 8, 10, 13, 11, 60
+"""Of a Trace its packets; of a TracePacket these."""
+
+UUID, NAME, PROCESS, PARENT, ORDERING, RANK = 1, 2, 3, 5, 11, 12
+"""Of a TrackDescriptor. EXPLICIT is an ordering: by rank among siblings."""
+PROCESS_ID, PROCESS_NAME, EXPLICIT = 1, 6, 3
+
+ANNOTATION, TYPE, TRACK, CATEGORY, TITLE, FLOW, LAST_OF_FLOW = 4, 9, 11, 22, 23, 47, 48
+"""Of a TrackEvent. SLICE_BEGIN and SLICE_END are types of it."""
+SLICE_BEGIN, SLICE_END = 1, 2
+ANNOTATION_NAME, ANNOTATION_INT = 10, 4
+
+CLEARED = 1
+"""The flag of the first packet: nothing of what was sent before it is needed."""
+
+
+class Slice(NamedTuple):
+    """What stands on a track; `message` is -1 if it is none."""
+
+    begin_ps: int
+    end_ps: int
+    name: str
+    category: str
+    arguments: dict[str, int]
+    message: int = -1
+    receives: bool = False
+
+
+def write_trace(results: Sequence[Result], view: View, path: Path) -> Path:
+    """Write the timeline of one run to `path`, which is returned.
+
+    Raises InputError as `timeline_of` does, or if the file cannot be written.
+    """
+    found = timeline_of(results, view)
+    try:
+        with replacing_file(path) as file:
+            for packet in _packets(found, view.path):
+                file.write(packet)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from error
+    return path
+
+
+def _packets(found: Timeline, path: CriticalPath | None) -> Iterator[bytes]:
+    """The packets of the file.
+
+    Those of one time are read in the order of the file, and an arrow begins before it ends: so
+    what is received stands behind everything else.
+    """
+    yield _packet(_number(SEQUENCE, 1) + _number(FLAGS, CLEARED))
+    tracks = _Tracks()
+    if path is not None:
+        yield from tracks.process("critical path")
+        yield from tracks.row("critical path", _pieces(path, found))
+    of_row = found.bars.partition_by("row", as_dict=True)
+    received: list[bytes] = []
+    last = None
+    for row in found.rows.iter_rows(named=True):
+        if (row["host"], row["rank"]) != last:
+            last = row["host"], row["rank"]
+            yield from tracks.process(rank_name(*last))
+        bars = of_row.get((row["row"],))
+        slices = [] if bars is None else [_bar(bar) for bar in bars.iter_rows(named=True)]
+        yield from tracks.row(row["name"], [one for one in slices if not one.receives])
+        received += tracks.row(f"{row['name']}, received", [one for one in slices if one.receives])
+    yield from received
+
+
+def _bar(bar: Mapping[str, Any]) -> Slice:
+    """The slice of a bar."""
+    message = -1 if bar["message"] is None else bar["message"]
+    number = {"number": bar["number"]}
+    receives = bar["place"] == PLACES.index(LOWER)
+    times = bar["begin_ps"], bar["end_ps"]
+    return Slice(*times, bar["name"], bar["category"], number, message, receives=receives)
+
+
+def _pieces(path: CriticalPath, found: Timeline) -> list[Slice]:
+    """The pieces of a critical path that took time, within the time that is seen."""
+    slices = []
+    for one in path.pieces.iter_rows(named=True):
+        begin, end = one["from_ps"], one["until_ps"]
+        if begin < end and begin < found.to_ps and end > found.from_ps:
+            where = f"h{one['host']}" + (f" to h{one['to']}" if one["to"] is not None else "")
+            name = " ".join(filter(None, (one["what"], one["kind"], one["label"], where)))
+            slices.append(Slice(begin, end, name, one["what"], {"piece": one["piece"]}))
+    return slices
+
+
+class _Tracks:
+    """The tracks so far: each has a number of its own."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.parent = 0
+        self.processes = 0
+        self.rows = 0
+
+    def _new(self, fields: bytes) -> bytes:
+        self.n += 1
+        return _packet(_number(SEQUENCE, 1) + _message(DESCRIPTOR, _number(UUID, self.n) + fields))
+
+    def process(self, name: str) -> Iterator[bytes]:
+        """A process, the rows of which follow."""
+        self.processes += 1
+        fields = _number(PROCESS_ID, self.processes) + _message(PROCESS_NAME, name.encode())
+        yield self._new(_message(PROCESS, fields) + _number(ORDERING, EXPLICIT))
+        self.parent, self.rows = self.n, 0
+
+    def row(self, name: str, slices: Sequence[Slice]) -> Iterator[bytes]:
+        """A row, in as many tracks as it takes for none of its slices to overlap."""
+        self.rows += 1
+        for lane in lanes(slices):
+            fields = _message(NAME, name.encode()) + _number(PARENT, self.parent)
+            yield self._new(fields + _number(RANK, self.rows))
+            for one in lane:
+                yield from _slice(self.n, one)
+
+
+def lanes(slices: Sequence[Slice]) -> list[list[Slice]]:
+    """Slices that do not overlap, each in the first lane that is free; those in order of time."""
+    found: list[list[Slice]] = []
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    for one in sorted(slices, key=lambda one: (one.begin_ps, one.end_ps)):
+        while busy and busy[0][0] <= one.begin_ps:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        if not free:
+            free.append(len(found))
+            found.append([])
+        lane = heapq.heappop(free)
+        found[lane].append(one)
+        heapq.heappush(busy, (one.end_ps, lane))
+    return found
+
+
+def _slice(track: int, one: Slice) -> Iterator[bytes]:
+    """The two packets of a slice."""
+    exact = {"begin_ps": one.begin_ps, "duration_ps": one.end_ps - one.begin_ps, **one.arguments}
+    fields = _number(TYPE, SLICE_BEGIN) + _number(TRACK, track)
+    fields += _message(TITLE, one.name.encode()) + _message(CATEGORY, one.category.encode())
+    for name, value in exact.items():
+        annotation = _message(ANNOTATION_NAME, name.encode()) + _number(ANNOTATION_INT, value)
+        fields += _message(ANNOTATION, annotation)
+    if one.message >= 0:
+        fields += _fixed64(LAST_OF_FLOW if one.receives else FLOW, one.message + 1)
+    yield _event(one.begin_ps, fields)
+    yield _event(one.end_ps, _number(TYPE, SLICE_END) + _number(TRACK, track))
+
+
+def _event(time_ps: int, fields: bytes) -> bytes:
+    head = _number(TIMESTAMP, time_ps // 1000) + _number(SEQUENCE, 1)
+    return _packet(head + _message(EVENT, fields))
+
+
+def _packet(fields: bytes) -> bytes:
+    return _message(PACKET, fields)
+
+
+def _varint(value: int) -> bytes:
+    """A whole number from 0 on: seven bits a byte, the lowest first; the last has no high bit."""
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value)
+
+
+def _message(field: int, content: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(content)) + content
+
+
+def _fixed64(field: int, value: int) -> bytes:
+    return _varint(field << 3 | 1) + struct.pack("<Q", value)

@@ -1,0 +1,60 @@
+"""Who stands where: the ranks of a job on the hosts of a network, rack by rack.
+
+A column is a rack, a row the hosts of one number in their racks, which on rails share a network. A
+panel for each axis of the job shows by its shade which rank of it a host is; hosts without a rank
+are white.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netsim.plots import style
+from netsim.workloads.job.ranks import AXES, Ranks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+NAMES = {
+    "pp": "stage (pp)",
+    "dp": "replica (dp)",
+    "cp": "context rank (cp)",
+    "tp": "tensor rank (tp)",
+}
+SHADES = "viridis"
+PANEL_IN = 1.9
+
+
+def draw(ranks: Ranks, hosts: NDArray[np.int64], rack_hosts: int, title: str) -> Figure:
+    """The placement of `ranks` on `hosts`, int64[ranks], in racks of `rack_hosts`."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    axes_of = [axis for axis in AXES if getattr(ranks, axis) > 1] or ["tp"]
+    racks = int(hosts.max()) // rack_hosts + 1
+    size = (6.4, PANEL_IN * len(axes_of) + 0.8)
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(len(axes_of), 1, squeeze=False, sharex=True)[:, 0]
+    coordinates = ranks.coordinates()
+    for panel, axis in zip(panels, axes_of, strict=True):
+        shown = np.full(racks * rack_hosts, np.nan)
+        shown[hosts] = coordinates[axis]
+        image = panel.imshow(
+            shown.reshape(racks, rack_hosts).T,
+            aspect="auto",
+            origin="lower",
+            interpolation="nearest",
+            cmap=SHADES,
+            vmin=0,
+            vmax=max(1, getattr(ranks, axis) - 1),
+        )
+        panel.set_ylabel("host of its rack", fontsize="small")
+        panel.spines[["top", "right"]].set_visible(False)
+        figure.colorbar(image, ax=panel, label=NAMES[axis], ticks=MaxNLocator(5, integer=True))
+    panels[-1].set_xlabel("rack")
+    figure.suptitle(title, fontsize="medium")
+    figure.supxlabel(f"{len(ranks):,} ranks", fontsize="small", color=style.CAPTION)
+    return figure

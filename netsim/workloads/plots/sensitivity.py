@@ -1,0 +1,87 @@
+"""Exposed communication against one speed of the network: what figures 3a to 3c share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from netsim.plots import style
+from netsim.workloads.job.paper import Network, exposed_fraction, paper_job, stage_seconds
+from netsim.workloads.plots.reproduced import Reproduced, Value, stated
+
+JOBS = {"dense": "dense", "MoE": "moe"}
+"""What the paper calls its models, and their jobs."""
+
+ABOUT = "exposed communication of a training step, from the model of the job"
+
+
+class Stated(NamedTuple):
+    """A figure of `netsim.workloads.job`: its model, and the speed at which the paper states it."""
+
+    name: str
+    model: str
+    at: float
+
+
+class Line(NamedTuple):
+    """A line of each model: what to call it, and the network at a value of the speed."""
+
+    name: str
+    network: Callable[[float], Network]
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """One of the figures: its name and axis, the values on that, its lines, what is stated."""
+
+    name: str
+    axis: str
+    unit: str
+    values: Sequence[float]
+    lines: Sequence[Line]
+    stated: Sequence[Stated] = ()
+    named: float | None = None
+    """A value on the axis that the paper names."""
+
+
+def exposed_percent(job: str, network: Network) -> float:
+    """Exposed communication of a job of the paper, in per cent of a step."""
+    return 100 * exposed_fraction(stage_seconds(paper_job(job)), network)
+
+
+def reproduce(
+    one: Sensitivity, more: Sequence[Value] = (), notes: Sequence[str] = ()
+) -> Reproduced:
+    """The figure: a line for each model, and the paper's values as diamonds on the line of ours.
+
+    `more` are values of the paper that are no points of the figure.
+    """
+    values = [stated(at.name, f"{at.model}, {at.at:g} {one.unit}") for at in one.stated]
+    figure, (axes,) = style.new_figure()
+    rows: list[tuple[str, float, float]] = []
+    place = 0
+    for line in one.lines:
+        for index, (model, job) in enumerate(JOBS.items()):
+            ours = [exposed_percent(job, line.network(at)) for at in one.values]
+            rows += [(f"{model}{line.name}", *pair) for pair in zip(one.values, ours, strict=True)]
+            look = style.told_in_grey(style.Look(style.colour(index)), place)
+            axes.plot(one.values, ours, label=f"{model}{line.name}", **look.options(len(ours)))
+            place += 1
+    if one.stated:
+        axes.plot(
+            [at.at for at in one.stated], [value.paper for value in values],
+            marker="D", linestyle="none", markersize=7, markerfacecolor="none", color="black",
+            label="stated in the paper",
+        )  # fmt: skip
+    if one.named is not None:
+        axes.axvline(one.named, color="black", linestyle=(0, (6, 3)), label="named in the paper")
+    style.logarithmic(axes, "x")
+    axes.set_ylim(0, 100)
+    axes.set_xlabel(f"{one.axis} ({one.unit})")
+    axes.set_ylabel("exposed communication (% of the step)")
+    figure.suptitle(f"Figure {one.name}: {one.axis}", fontsize="medium")
+    style.legend(figure, axes, "upper right")
+    header = ("model", f"{one.axis} {one.unit}".replace(" ", "_"), "exposed_percent")
+    drawn = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
+    return Reproduced(figure, [*values, *more], drawn, ABOUT, notes)

@@ -1,0 +1,202 @@
+"""When hosts computed and communicated: a row for each stream that computes, and for each kind of
+communication; of traffic without operations, one for all flows of a host.
+
+On a row stands a bar for each compute, or collective. Of messages, those that a host sends lie in
+the upper half of the row, until they are handed over; those that it receives in the lower half,
+from when the flow started until it was delivered. A critical path is a line through the bars: level
+while somebody computes or waits for software, and from the sender's row down or up to the
+receiver's while a flow is under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from netsim.plots import pool, style
+from netsim.workloads.plots.timeline_bars import PLACES, Timeline, View, timeline_of
+from netsim.workloads.plots.timeline_path import path_line
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from netsim.results import Result
+    from netsim.tracing.critical_path import CriticalPath
+
+MOST_ROWS = 64
+"""More cannot be told apart; the first ones are shown."""
+
+RESOLUTION = 2000
+"""A picture has no more places from left to right: what lies closer together is one bar."""
+
+COMPUTES = ("#9CC3E6", "#1F5C99", "#D5DCE4", "#5B8DB8", "#0B2E4F", "#B7B7B7")
+"""Of what is computed: light and dark in turn."""
+
+COMMUNICATION = (
+    ("#D55E00", ""), ("#E8C400", "////"), ("#009E73", "\\\\\\\\"), ("#CC79A7", "xxxx"),
+    ("#E69F00", "...."), ("#7A7A00", "----"), ("#8C510A", "++++"), ("#5E3C99", "||||"),
+)  # fmt: skip
+"""Of kinds of communication: colour and hatch, to be told apart in grey."""
+
+MOST_TEXTS = 1000
+TEXT_PT, LETTER = 6.0, 0.62
+"""Of texts in bars: size in points, and width of a letter in that."""
+
+MOST_PARTS = 300
+"""Of a line of a critical path: what is shorter than one of so many parts of the time is drawn
+together."""
+
+THIN = 1000
+"""Bars that take less than one of so many parts of the time have no edges, or these hid them, and
+are drawn as wide as such a part, or nothing was seen of them."""
+
+FEW_HOSTS = 6
+"""So many hosts without rows are named; more of them are counted."""
+
+WIDE_IN, MARGIN_IN, ROW_IN = 9.0, 1.6, 0.22
+"""Inches: of a figure's width, of what is beside its panel, of a row's height."""
+
+
+class Look(NamedTuple):
+    """How a category of bars is filled."""
+
+    colour: str
+    hatch: str = ""
+
+    @property
+    def is_dark(self) -> bool:
+        """Is white text read better on it than black?"""
+        red, green, blue = (int(self.colour[k : k + 2], 16) for k in (1, 3, 5))
+        return 0.3 * red + 0.59 * green + 0.11 * blue < 128
+
+
+def draw(results: Sequence[Result], view: View | None = None) -> Figure:
+    """The timeline of one run. Raises InputError if there are several, or nothing is to be seen."""
+    import polars as pl
+
+    view = view or View()
+    found = timeline_of(results, view, MOST_ROWS).merged(RESOLUTION)
+    from_ps, to_ps = found.from_ps, found.to_ps
+    unit, scale = style.time_unit([to_ps])
+    figure, (axes,) = style.new_figure()
+    figure.set_size_inches(WIDE_IN, 1.3 + ROW_IN * max(6, len(found.rows)))
+    looks = _looks(found.bars)
+    for category, look in looks.items():
+        its = found.bars.filter(pl.col("category") == category)
+        _fill(axes, its, category, look, scale, (to_ps - from_ps) / THIN)
+    _write(axes, found, looks, scale)
+    path_is_seen = view.path is not None and _mark(axes, view.path, found, scale)
+    axes.set_yticks(range(len(found.rows)), found.rows["title"].to_list(), fontsize="small")
+    axes.set_ylim(len(found.rows) - 0.4, -0.6)
+    axes.set_xlim(from_ps / scale, to_ps / scale)
+    axes.set_xlabel(f"time ({unit})")
+    _part_ranks(axes, found.rows)
+    figure.suptitle(pool.title(results), fontsize="medium")
+    notes = list(_notes(results[0], found))
+    if view.path is not None and not path_is_seen:
+        notes.append("the critical path is in other rows or at other times")
+    style.legend(figure, axes, style.OUTSIDE, "; ".join(notes))
+    return figure
+
+
+def _notes(result: Result, found: Timeline) -> Iterator[str]:
+    """What a reader would not see: rows and hosts that are missing, times that are scaled."""
+    if found.left_out:
+        yield f"{found.left_out:,} more rows are not shown"
+    if found.without_rows:
+        hosts = found.without_rows
+        named = ", ".join(f"h{host}" for host in hosts[:FEW_HOSTS])
+        more = f" and {len(hosts) - FEW_HOSTS:,} more" if len(hosts) > FEW_HOSTS else ""
+        yield f"without tasks, so without rows: {named}{more}"
+    scale = pool.resolved(result, "traffic.message_scale")
+    if scale not in (None, 1):
+        yield f"messages, compute and software are scaled by {scale:g}, delays of links are not"
+
+
+def _looks(bars: pl.DataFrame) -> dict[str, Look]:
+    """How each category looks: what computes before what communicates, each in order of time."""
+    import polars as pl
+
+    first = bars.group_by("category", "communicates").agg(pl.col("begin_ps").min())
+    first = first.sort("communicates", "begin_ps", "category")
+    found: dict[str, Look] = {}
+    counts = [0, 0]
+    for row in first.iter_rows(named=True):
+        index = counts[row["communicates"]]
+        counts[row["communicates"]] += 1
+        if row["communicates"]:
+            found[row["category"]] = Look(*COMMUNICATION[index % len(COMMUNICATION)])
+        else:
+            found[row["category"]] = Look(COMPUTES[index % len(COMPUTES)])
+    return found
+
+
+def _fill(
+    axes: Axes, its: pl.DataFrame, category: str, look: Look, scale: float, thin_ps: float
+) -> None:
+    """The bars of a category, as one collection."""
+    import numpy as np
+    from matplotlib.collections import PolyCollection
+
+    x0, x1 = (its[name].to_numpy() / scale for name in ("begin_ps", "end_ps"))
+    is_thin = (x1 - x0) * scale < thin_ps
+    x1 = np.where(is_thin, x0 + thin_ps / scale, x1)
+    top, height = np.array(PLACES)[its["place"].to_numpy()].T
+    y0 = its["row"].to_numpy() + top
+    y1 = y0 + height
+    corners = np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]).transpose(2, 0, 1)
+    collection = PolyCollection(
+        corners,  # type: ignore[arg-type]  # an array is also taken, and faster than a list
+        facecolor=look.colour,
+        edgecolor="white",
+        linewidth=np.where(is_thin, 0.0, 0.3),
+        hatch=look.hatch or None,
+        label=category,
+        zorder=2,
+    )
+    axes.add_collection(collection)
+
+
+def _write(axes: Axes, found: Timeline, looks: dict[str, Look], scale: float) -> None:
+    """The texts of bars that compute, where they fit; none where there are too many to be read."""
+    import polars as pl
+
+    bars, times_ps = found.bars, (found.from_ps, found.to_ps)
+    point_ps = (found.to_ps - found.from_ps) / (72 * (WIDE_IN - MARGIN_IN))
+    need = (pl.col("text").str.len_chars() * LETTER * TEXT_PT + 2) * point_ps
+    begin, end = pl.col("begin_ps").clip(*times_ps), pl.col("end_ps").clip(*times_ps)
+    fitting = bars.filter(~pl.col("communicates") & (pl.col("text") != "") & (end - begin >= need))
+    if len(fitting) > MOST_TEXTS:
+        return
+    middles = fitting.select((begin + end) / (2 * scale)).to_series()
+    for row, middle in zip(fitting.iter_rows(named=True), middles, strict=True):
+        colour = "white" if looks[row["category"]].is_dark else "black"
+        look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TEXT_PT, "zorder": 3}
+        axes.text(middle, row["row"], row["text"], color=colour, clip_on=True, **look)
+
+
+def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> bool:
+    """Draw the critical path, black with a white outline; return whether any of it is visible."""
+    import numpy as np
+    import polars as pl
+    from matplotlib.patheffects import Normal, Stroke
+
+    seen = (pl.col("from_ps") < found.to_ps) & (pl.col("until_ps") >= found.from_ps)
+    short_ps = (found.to_ps - found.from_ps) / MOST_PARTS
+    x, y = path_line(path.pieces.filter(seen), found.rows, short_ps)
+    if not np.isfinite(y).any():
+        return False
+    around = [Stroke(linewidth=3.2, foreground="white"), Normal()]
+    look: dict[str, Any] = {"color": "black", "linewidth": 1.4, "path_effects": around}
+    axes.plot(x / scale, y, label="critical path", zorder=4, **look)
+    return True
+
+
+def _part_ranks(axes: Axes, rows: pl.DataFrame) -> None:
+    """Thin lines between the rows of different ranks."""
+    ranks = rows["rank"].to_list()
+    for place in range(1, len(ranks)):
+        if ranks[place] != ranks[place - 1]:
+            axes.axhline(place - 0.5, color="#BBBBBB", linewidth=0.6, zorder=0)

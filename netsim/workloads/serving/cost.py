@@ -1,0 +1,58 @@
+"""How long an iteration of a machine takes, from what its leader's record says.
+
+Compiled into the engine, as `machine.py` is; the formulas are those of
+`netsim.workloads.inference.cost`.
+"""
+
+from netsim.workloads.inference.cost import IterationCost, compute_ps, iteration_ps
+from netsim.workloads.serving.state import SHRUNK
+
+
+def cost_of(host):
+    """The cost of the host's machine: what a program's record holds are numbers alone."""
+    return IterationCost(
+        layers=host.cost_layers,
+        tp=host.cost_tp,
+        prompt_row_ps=host.cost_prompt_row_ps,
+        decode_row_ps=host.cost_decode_row_ps,
+        weights_ps=host.cost_weights_ps,
+        experts_ps=host.cost_experts_ps,
+        expert_share=host.cost_expert_share,
+        pair_ps=host.cost_pair_ps,
+        context_ps=host.cost_context_ps,
+        kv_ps=host.cost_kv_ps,
+        activation_ps=host.cost_activation_ps,
+        head_read_ps=host.cost_head_read_ps,
+        head_row_ps=host.cost_head_row_ps,
+        layers_ps=host.cost_layers_ps,
+        iteration_ps=host.cost_iteration_ps,
+        sequence_ps=host.cost_sequence_ps,
+        prompt_floor_ps=host.cost_prompt_floor_ps,
+        one_roofline=host.cost_one_roofline != 0,
+        launch_ahead=host.cost_launch_ahead != 0,
+        all_reduces=host.cost_all_reduces,
+        all_reduce_ps=host.cost_all_reduce_ps,
+        reduced_row_ps=host.cost_reduced_row_ps,
+        row_bytes=host.cost_row_bytes,
+        overlap=host.cost_overlap != 0,
+    )
+
+
+def duration_of(env):
+    """Of the iteration that begins; with a GPU less, the others do its part as well.
+
+    What is pooled is read beside computing: the longer counts.
+    """
+    host = env.host
+    cost = cost_of(host)
+    rows = host.tokens + host.batch
+    duration = iteration_ps(cost, rows, host.pairs, host.batch, host.context)
+    reading = int(host.reading_ps + host.token_reading_ps * host.context)
+    if cost.overlap:
+        duration = max(duration, reading)
+    else:
+        computing = compute_ps(cost, rows, host.pairs, host.batch, host.context)
+        duration += max(0, reading - computing)
+    if host.state == SHRUNK:
+        duration = duration * host.size // (host.size - 1)
+    return duration

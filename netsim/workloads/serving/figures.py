@@ -1,0 +1,141 @@
+"""The figures of a serving run: what users saw, what machines did, what the network took of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from netsim.model.serving import ROLES, ServingPlan
+from netsim.workloads.serving.capacity import capacity_figures
+from netsim.workloads.serving.distribution import distribution
+from netsim.workloads.serving.outcome import Outcome, Table
+from netsim.workloads.serving.tokens import Ints, Log
+
+
+def serving_figures(plan: ServingPlan, found: Outcome, log: Log) -> dict[str, Any]:
+    """The part "serving" of the summary.
+
+    Rates are over the span, from the first arrival until the last request was done. Times are
+    distributions: mean, p50, p90, p99 and max, of requests, but `tbt_ps`, which is of all gaps
+    between tokens. A request meets the objective if its first token came within `ttft_ps`, 99 % of
+    the gaps between its tokens are within `tbt_ps`, and none is longer than `stall_ps`: a freeze
+    would else be hidden among more than a hundred gaps. What an objective does not state is met.
+    Goodput is how many of the requests that came in a second met it: their share, times the rate at
+    which they came, so that the time to serve the last ones of a short run does not count.
+    """
+    table = found.requests
+    done = table["done_ps"] >= 0
+    first = int(table["arrival_ps"][0])
+    last = int(table["done_ps"].max(initial=first))
+    last = max(last, int(found.iterations["end_ps"].max(initial=first)))  # of a run that was cut
+    seconds = max(last - first, 1) / 1e12
+    figures: dict[str, Any] = {
+        "requests": int(done.size),
+        "requests_done": int(done.sum()),
+        "restarts": int(table["restarts"].sum()),
+        "output_tokens": int(table["tokens"].sum()),
+        "span_ps": last - first,
+        "requests_per_s": float(done.sum() / seconds),
+        "tokens_per_s": float(table["tokens"].sum() / seconds),
+        "offered_per_s": _offered(table["arrival_ps"]),
+    }
+    for name in ("queueing_ps", "ttft_ps", "first_gap_ps"):
+        figures[name] = distribution(table[name][table[name] >= 0])
+    figures["tbt_ps"] = found.gaps.distribution()
+    mean = table["tbt_mean_ps"]
+    figures["tpot_ps"] = distribution(np.rint(mean[~np.isnan(mean)]).astype(np.int64))
+    latency = table["done_ps"] - table["arrival_ps"]
+    figures["latency_ps"] = distribution(latency[done])
+    figures["kv_ps"] = distribution(_between(table["first_token_ps"], table["kv_there_ps"]))
+    came = figures["offered_per_s"] or done.size / seconds
+    figures["objective"] = _objective(plan, table, came)
+    figures["roles"] = _roles(plan, found.iterations, last - first)
+    figures["network"] = _network(table, found.iterations)
+    figures["failures"] = capacity_figures(plan, log, first, last)
+    return figures
+
+
+def _offered(arrival_ps: Ints) -> float | None:
+    """Requests per second that came; None if they came at once."""
+    length = int(arrival_ps[-1] - arrival_ps[0])
+    return (arrival_ps.size - 1) / (length / 1e12) if length else None
+
+
+def _between(begin: Ints, end: Ints) -> Ints:
+    """Times from one to the other, where both are known."""
+    return (end - begin)[(begin >= 0) & (end >= 0)]
+
+
+def met(plan: ServingPlan, table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """bool[n] each: whether a request, which is done, has met each part of the objective: the
+    first token, 99 % of the gaps, and the longest one."""
+    done = table["done_ps"] >= 0
+    first, gaps, longest = done, done, done
+    if plan.ttft_ps is not None:
+        first = done & (table["ttft_ps"] <= plan.ttft_ps)
+    if plan.tbt_ps is not None:
+        gaps = done & (table["tbt_p99_ps"] <= plan.tbt_ps)
+    if plan.stall_ps is not None:
+        longest = done & (table["tbt_max_ps"] <= plan.stall_ps)
+    return first, gaps, longest
+
+
+def _objective(plan: ServingPlan, table: Table, per_second: float) -> dict[str, Any]:
+    """How many requests were served as they should be, of so many that came in a second."""
+    first, gaps, longest = met(plan, table)
+    n, every = max(1, first.size), first & gaps & longest
+    stalled = 0
+    if plan.stall_ps is not None:  # of those that are not done, too
+        stalled = int((table["tbt_max_ps"] > plan.stall_ps).sum())
+    return {
+        "ttft_ps": plan.ttft_ps,
+        "tbt_ps": plan.tbt_ps,
+        "stall_ps": plan.stall_ps,
+        "stalled": stalled,
+        "ttft_met": float(first.sum() / n),
+        "tbt_met": float(gaps.sum() / n),
+        "met": float(every.sum() / n),
+        "goodput_per_s": float(every.sum() / n * per_second),
+    }
+
+
+def _roles(plan: ServingPlan, iterations: Table, span_ps: int) -> dict[str, dict[str, Any]]:
+    """What the machines of each role did."""
+    busy = np.zeros(len(plan.machines), np.int64)
+    length = iterations["end_ps"] - iterations["start_ps"]
+    np.add.at(busy, iterations["machine"], length)
+    found = {}
+    for role in np.unique(plan.machines.role).tolist():
+        these, machines = iterations["role"] == ROLES[role], plan.machines.role == role
+        time = int(length[these].sum())
+        used = busy[machines] / max(1, span_ps)
+        found[ROLES[role]] = {
+            "machines": int(machines.sum()),
+            "hosts": int(plan.machines.size[machines].sum()),
+            "iterations": int(these.sum()),
+            "iteration_ps": distribution(length[these]),
+            "prompt_tokens": int(iterations["prompt_tokens"][these].sum()),
+            "batch_mean": _mean(iterations["batch"][these], length[these]),
+            "utilisation_mean": float(used.mean()),
+            "utilisation_max": float(used.max()),
+            "network_share": int(iterations["network_ps"][these].sum()) / time if time else None,
+        }
+    return found
+
+
+def _mean(values: Ints, weights: Ints) -> float | None:
+    """The mean over time; None if there is none."""
+    return float(np.average(values, weights=weights)) if weights.any() else None
+
+
+def _network(table: Table, iterations: Table) -> dict[str, float | None]:
+    """Shares of the time spent on the network: of iterations, and of gaps after the first token."""
+    whole = int((iterations["end_ps"] - iterations["start_ps"]).sum())
+    gap = table["first_gap_ps"]
+    kv = np.maximum(0, table["kv_there_ps"] - table["first_token_ps"])
+    some = (gap > 0) & (table["kv_there_ps"] >= 0)
+    return {
+        "iterations": int(iterations["network_ps"].sum()) / whole if whole else None,
+        "first_gap": float(kv[some].sum() / gap[some].sum()) if some.any() else None,
+    }

@@ -1,0 +1,211 @@
+"""What became of each request and each iteration of a serving run: two tables, from its log.
+
+`netsim.results.columns` says what is in their columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.model.serving import (
+    DONE,
+    DOWN,
+    FIRST_TOKEN,
+    ITERATION,
+    JOINED,
+    KV_THERE,
+    LOST,
+    ROLES,
+    STARTED,
+    UP,
+    ServingPlan,
+)
+from netsim.workloads.inference import compute_ps
+from netsim.workloads.serving.distribution import Counted, percentiles
+from netsim.workloads.serving.tokens import Ints, Log, Tokens, stays, tokens
+
+NEVER = np.iinfo(np.int64).max
+
+Table = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What became of a serving run.
+
+    `requests` has a row for each request, `iterations` one for each iteration, machine by machine,
+    and `gaps` are the times between tokens, of all requests.
+    """
+
+    requests: Table
+    iterations: Table
+    gaps: Counted
+
+
+def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> Outcome:
+    """The tables of a run.
+
+    Args:
+        plan: who was to serve whom.
+        log: what the program noted.
+        flow_start_ps: int64[n_flows], -1 of flows that have not started.
+    """
+    n = len(plan.requests)
+    times = {
+        "started_ps": _earliest(n, log, STARTED),
+        "first_token_ps": _earliest(n, log, FIRST_TOKEN),
+        "kv_start_ps": kv_start(plan, flow_start_ps),
+        "kv_there_ps": _earliest(n, log, KV_THERE),
+        "joined_ps": _earliest(n, log, JOINED),
+        "done_ps": _earliest(n, log, DONE),
+    }
+    arrival = plan.requests.arrival_ps
+    lost = log["request"][log["what"] == LOST]
+    gaps, of_gaps = _gaps(n, log)
+    requests: Table = {
+        "request": np.arange(n),
+        "arrival_ps": arrival,
+        "prompt_tokens": plan.requests.prompt_tokens,
+        "output_tokens": plan.requests.output_tokens,
+        "first_machine": plan.first_machine,
+        "second_machine": plan.second_machine,
+        "kv_first_flow": np.where(plan.kv_flows > 0, plan.kv_first_flow, -1),
+        "kv_flows": plan.kv_flows,
+        **times,
+        "queueing_ps": _since(arrival, times["started_ps"]),
+        "ttft_ps": _since(arrival, times["first_token_ps"]),
+        **of_gaps,
+        "restarts": np.bincount(lost, minlength=n),
+    }
+    return Outcome(requests, iteration_table(plan, log), gaps)
+
+
+def _earliest(n: int, log: Log, what: int) -> Ints:
+    """int64[n]: when the first row of a kind is of each request; -1: there is none."""
+    rows = log["what"] == what
+    found = np.full(n, NEVER, np.int64)
+    np.minimum.at(found, log["request"][rows], log["time_ps"][rows])
+    found[found == NEVER] = -1
+    return found
+
+
+def _since(begin: Ints, end: Ints) -> Ints:
+    return np.where(end < 0, -1, end - begin)
+
+
+def kv_start(plan: ServingPlan, flow_start_ps: Ints) -> Ints:
+    """int64[n]: when the first flow of each request's KV cache started; -1: none did."""
+    n, many = len(plan.requests), plan.kv_flows
+    request = np.repeat(np.arange(n), many)
+    before = np.arange(request.size) - np.repeat(np.cumsum(many) - many, many)
+    start = flow_start_ps[np.repeat(plan.kv_first_flow, many) + before]
+    found = np.full(n, NEVER, np.int64)
+    np.minimum.at(found, request, np.where(start < 0, NEVER, start))
+    found[found == NEVER] = -1
+    return found
+
+
+def gaps_of(n: int, log: Log) -> Counted:
+    """The times between tokens, of all n requests."""
+    return _gaps(n, log)[0]
+
+
+def _gaps(n: int, log: Log) -> tuple[Counted, Table]:
+    """The times between tokens, of all and of each request."""
+    names = ("tokens", "first_gap_ps", "tbt_p50_ps", "tbt_p99_ps", "tbt_max_ps")
+    table: Table = {name: np.full(n, -1, np.int64) for name in names}
+    table["tbt_mean_ps"] = np.full(n, np.nan)
+    gaps = Counted()
+    for part in tokens(n, log, stays(log)):
+        of_part, these = _gaps_of(part)
+        gaps.add(these)
+        for name, column in of_part.items():
+            table[name][part.first : part.end] = column
+    return gaps, table
+
+
+def _gaps_of(part: Tokens) -> tuple[Table, Ints]:
+    """The columns on gaps of some requests, and all of these gaps."""
+    k = part.end - part.first
+    request = part.request - part.first
+    told = np.bincount(request, minlength=k)
+    many = np.maximum(told - 1, 0)
+    inside = request[1:] == request[:-1]
+    gap, of = np.diff(part.time_ps)[inside], request[1:][inside]
+    first = np.cumsum(many) - many
+    some = many > 0
+    first_gap = np.full(k, -1, np.int64)
+    first_gap[some] = gap[first[some]]
+    rising = gap[np.lexsort((gap, of))]
+    p50, p99, largest = percentiles(rising, many, (0.5, 0.99, 1.0))
+    with np.errstate(invalid="ignore"):
+        mean = np.bincount(of, gap, k) / np.where(some, many, np.nan)
+    table: Table = {
+        "tokens": told,
+        "first_gap_ps": first_gap,
+        "tbt_mean_ps": mean,
+        "tbt_p50_ps": p50,
+        "tbt_p99_ps": p99,
+        "tbt_max_ps": largest,
+    }
+    return table, gap
+
+
+def iteration_table(plan: ServingPlan, log: Log) -> Table:
+    """One row an iteration, machine by machine."""
+    machine = _machines(plan, log)
+    rows = np.flatnonzero(log["what"] == ITERATION)
+    rows = rows[np.lexsort((log["time_ps"][rows], machine[rows]))]
+    table: Table = {
+        "machine": machine[rows],
+        "host": log["host"][rows],
+        "role": np.array(ROLES)[plan.machines.role[machine[rows]]],
+        "start_ps": log["start_ps"][rows],
+        "end_ps": log["time_ps"][rows],
+        "batch": log["batch"][rows],
+        "prompt_tokens": log["tokens"][rows],
+        "context_tokens": log["context"][rows],
+        "pairs": log["pairs"][rows],
+    }
+    return {**table, "network_ps": _network(plan, table, _gpus(plan, log, table))}
+
+
+def _machines(plan: ServingPlan, log: Log) -> Ints:
+    """int64[rows]: the machine that each row of the log is of."""
+    machines = plan.machines
+    order = np.argsort(machines.leader)
+    return order[np.searchsorted(machines.leader[order], log["host"])]
+
+
+def _gpus(plan: ServingPlan, log: Log, table: Table) -> Ints:
+    """int64[n]: how many GPUs each iteration began with, as the last change of its machine says."""
+    found = plan.machines.size[table["machine"]]
+    changes = np.flatnonzero(np.isin(log["what"], (DOWN, UP)))
+    for host in np.unique(log["host"][changes]).tolist():
+        of = changes[log["host"][changes] == host]
+        here = np.flatnonzero(table["host"] == host)
+        last = np.searchsorted(log["time_ps"][of], table["start_ps"][here], side="right") - 1
+        found[here[last >= 0]] = log["tokens"][of][last[last >= 0]]
+    return found
+
+
+def _network(plan: ServingPlan, table: Table, gpus: Ints) -> Ints:
+    """int64[n]: what of the time of each iteration is none of computing.
+
+    A machine without some of its GPUs computes for as much longer.
+    """
+    role, size = (column[table["machine"]] for column in (plan.machines.role, plan.machines.size))
+    names = ("prompt_tokens", "batch", "context_tokens", "pairs")
+    rows = zip(role.tolist(), *(table[name].tolist() for name in names), strict=True)
+    computing = [
+        compute_ps(plan.costs[of], prompt + batch, pairs, batch, context)
+        for of, prompt, batch, context, pairs in rows
+    ]
+    whole = table["end_ps"] - table["start_ps"]
+    took = np.array(computing, np.int64) * size // np.maximum(gpus, 1)
+    found: Ints = np.maximum(0, whole - took)
+    return found

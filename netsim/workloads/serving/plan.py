@@ -1,0 +1,186 @@
+"""Who serves which request, and what it costs: settled before the run.
+
+The router deals requests out by its own estimate (`dispatch.py`). A prompt is work for as long as
+it takes alone in an iteration; a token that is decoded, for its share of an iteration of as many
+sequences of mean length as a machine holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.limits import COUNT
+from netsim.model.serving import DECODE, MIXED, PREFILL, ROLES, Machines, Requests, ServingPlan
+from netsim.workloads.inference import (
+    Deployment,
+    IterationCost,
+    iteration_cost,
+    iteration_ps,
+    prompt_pairs,
+)
+from netsim.workloads.inference.roofline import kv_room_tokens
+from netsim.workloads.serving.dispatch import dispatch
+from netsim.workloads.serving.pool import Pool
+from netsim.workloads.serving.requests import Drawn
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The machines of one role; `pool` has a part of what they hold."""
+
+    role: int
+    deployment: Deployment
+    n: int
+    pool: Pool | None = None
+
+    @property
+    def cost(self) -> IterationCost:
+        """What an iteration costs."""
+        return iteration_cost(self.deployment)
+
+    @property
+    def capacity_tokens(self) -> int:
+        """Room for KV cache, with what is pooled."""
+        return self._tokens(self.deployment.tp)
+
+    @property
+    def shrunk_tokens(self) -> int:
+        """Room for KV cache without one of the GPUs, whose part of the weights the others hold."""
+        return self._tokens(self.deployment.tp - 1)
+
+    def _tokens(self, gpus: int) -> int:
+        """Tokens that fit beside the weights, on so many GPUs that have all of a machine's."""
+        one, pool = self.deployment, self.pool
+        if pool is None:
+            return int(min(kv_room_tokens(one, gpus), COUNT))
+        token = pool.token(one)
+        elsewhere = float(COUNT)
+        if pool.hosts and token:
+            usable = one.machine.memory * one.options.memory_share
+            elsewhere = pool.hosts * usable / (self.n * one.tp * token)
+        return int(min(kv_room_tokens(one, gpus, pool.weights(one), token), elsewhere, COUNT))
+
+    @property
+    def causal(self) -> bool:
+        """Whether a prompt's token looks at those before it alone."""
+        return self.deployment.options.attention == "causal"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """By what requests are served.
+
+    Attributes:
+        dispatch: how the router deals them out.
+        max_batch: sequences that a machine computes with, at most.
+        ttft_ps, tbt_ps, stall_ps: the objective; None: there is none.
+    """
+
+    dispatch: str
+    max_batch: int
+    ttft_ps: int | None
+    tbt_ps: int | None
+    stall_ps: int | None
+
+
+def place_machines(groups: Mapping[int, Group], hosts: Ints) -> Machines:
+    """Machines role by role, GPU by GPU on the given hosts."""
+    role = np.repeat([group.role for group in groups.values()], [g.n for g in groups.values()])
+    size = np.array([groups[one].deployment.tp for one in role.tolist()])
+    ptr = np.concatenate([[0], np.cumsum(size)])
+    return Machines(role.astype(np.int8), ptr, hosts[: ptr[-1]].astype(np.int32))
+
+
+def strided(groups: Mapping[int, Group], stride: int) -> Ints:
+    """The host of each GPU of each machine, where a machine's are `stride` hosts apart.
+
+    So many machines of a role take turns on the hosts from the first free one on.
+    """
+    found, free = [], 0
+    for group in groups.values():
+        tp = group.deployment.tp
+        if group.n % stride:
+            message = f"{group.n} {ROLES[group.role]} machines do not take turns by {stride}"
+            raise InputError(message, key="traffic.stride", hint=f"a divisor of {group.n}")
+        machine, gpu = np.arange(group.n)[:, None], np.arange(tp)
+        at = machine // stride * (stride * tp) + machine % stride + gpu * stride
+        found.append(free + at.reshape(-1))
+        free += group.n * tp
+    return np.concatenate(found)
+
+
+def plan_of(
+    groups: Mapping[int, Group],
+    machines: Machines,
+    drawn: Drawn,
+    rules: Rules,
+    rng: np.random.Generator,
+) -> ServingPlan:
+    """The plan of a run. Raises InputError if a request is longer than a machine has room for."""
+    requests = drawn.requests
+    for group in groups.values():
+        machine, prompts = f"a {ROLES[group.role]} machine", group.role == PREFILL
+        drawn.check_room(group.capacity_tokens, machine, prompts=prompts)
+    first = groups[MIXED] if MIXED in groups else groups[PREFILL]
+    work = _prompt_work(first, requests)
+    if first.role == MIXED:
+        work = work + _decode_work(first, requests, rules.max_batch)
+    given = dispatch(rules.dispatch, requests.arrival_ps, work, first.n, rng)
+    expected_ps = max(int(given.done_ps.max()), _alone_ps(groups, first, requests))
+    second = np.full(len(requests), -1, np.int32)
+    if DECODE in groups:
+        later = np.flatnonzero(requests.output_tokens > 1)
+        work = _decode_work(groups[DECODE], requests, rules.max_batch)
+        to = dispatch(rules.dispatch, given.done_ps[later], work[later], groups[DECODE].n, rng)
+        second[later] = first.n + to.machine
+        expected_ps = max(expected_ps, int(to.done_ps.max(initial=0)))
+    known = [groups.get(role) for role in range(len(ROLES))]
+    costs = [None if group is None else group.cost for group in known]
+    nothing = np.zeros(len(requests), np.int64)
+    return ServingPlan(
+        machines=machines,
+        requests=requests,
+        first_machine=given.machine,
+        second_machine=second,
+        costs=(costs[MIXED], costs[PREFILL], costs[DECODE]),
+        ttft_ps=rules.ttft_ps,
+        tbt_ps=rules.tbt_ps,
+        kv_first_flow=nothing,
+        kv_flows=nothing,
+        expected_ps=expected_ps,
+        stall_ps=rules.stall_ps,
+    )
+
+
+def _alone_ps(groups: Mapping[int, Group], first: Group, requests: Requests) -> int:
+    """When the last request would be done if each had its machines for itself."""
+    cost, longest = groups.get(DECODE, first).cost, requests.prompt_tokens + requests.output_tokens
+    token_ps = iteration_ps(cost, 1, 0, 1, int(longest.mean()))
+    takes = _prompt_work(first, requests) + (requests.output_tokens - 1) * token_ps
+    return int((requests.arrival_ps + takes).max())
+
+
+def _prompt_work(group: Group, requests: Requests) -> Ints:
+    """int64[n]: how long each prompt takes alone."""
+    cost, lengths = group.cost, np.unique(requests.prompt_tokens)
+    takes = [
+        iteration_ps(cost, tokens, prompt_pairs(group.causal, 0, tokens), 0, 0)
+        for tokens in lengths.tolist()
+    ]
+    found: Ints = np.array(takes, np.int64)[np.searchsorted(lengths, requests.prompt_tokens)]
+    return found
+
+
+def _decode_work(group: Group, requests: Requests, max_batch: int) -> Ints:
+    """int64[n]: the share of each request in a machine's time while it decodes."""
+    length = int((requests.prompt_tokens + requests.output_tokens).mean())
+    batch = max(1, min(max_batch, len(requests), group.capacity_tokens // length))
+    takes = iteration_ps(group.cost, batch, 0, batch, batch * length)
+    return (requests.output_tokens - 1) * takes // batch

@@ -1,0 +1,94 @@
+"""Memory pooling: part of what machines hold is in the memory of other hosts, and read from there.
+
+A pool has a share of the KV cache of the machines that decode, or of the weights of all machines.
+In every iteration each GPU reads what it would have in its own memory, beside its computing: of the
+KV cache as much as the contexts take that are decoded, of weights all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.flows import JOIN, RECEIVE, SEND
+from netsim.limits import PS_BITS
+from netsim.workloads.inference import Deployment, kv_bytes_of_token
+from netsim.workloads.inference.roofline import weight_bytes
+from netsim.workloads.serving.shares import shares
+from netsim.workloads.serving.state import ASKED, READ
+from netsim.workloads.serving.tables import CONTROL, POOL, Tables
+
+Ints = NDArray[np.int64]
+
+KV_CACHE, WEIGHTS = POOLED = ("kv", "weights")
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What is pooled, and where.
+
+    Attributes:
+        of: one of POOLED.
+        share: of it, that the pool has; more than 0.
+        hosts: of the pool; 0 if reading is by formula.
+        rate_bps: at which a GPU reads, by formula; 0 if reads are flows.
+    """
+
+    of: str
+    share: float
+    hosts: int
+    rate_bps: int
+
+    def weights(self, one: Deployment) -> float:
+        """Bytes of weights of each GPU that are in the pool."""
+        return self.share * weight_bytes(one) if self.of == WEIGHTS else 0.0
+
+    def token(self, one: Deployment) -> float:
+        """Bytes of each token's KV cache of each GPU that are in the pool."""
+        own = kv_bytes_of_token(one) * one.kv_share
+        return self.share * own if self.of == KV_CACHE else 0.0
+
+    def reading_ps(self, n_bytes: float) -> float:
+        """How long a GPU reads so many bytes by formula."""
+        return PS_BITS * n_bytes / self.rate_bps if self.rate_bps else 0.0
+
+
+def add_reads(
+    tables: Tables, hosts: Ints, pool: Ints, n_bytes: int, slots: int, asked: int
+) -> None:
+    """The tasks and flows of reading. What belongs together stands together at its host.
+
+    Args:
+        hosts: int64[k, tp], of machines.
+        pool: int64[p], hosts of the pool, each of which has an equal share for every machine.
+        n_bytes: that a machine reads in an iteration, at most.
+        slots: iterations of each.
+        asked: bytes of a message that asks for everything.
+    """
+    share = shares(pool.size, hosts.shape[1])
+    shape = (len(hosts), slots)
+    leader = np.broadcast_to(hosts[:, :1, None], (*shape, pool.size))
+    orders = tables.add_flows(leader, pool, asked, CONTROL)
+    asks = tables.add_tasks(SEND, leader, flow=orders, held=True)
+    tables.set_host("pooled", hosts, 1)
+    tables.set_host("n_asks", hosts[:, 0], pool.size)
+    tables.point_host("asks", hosts[:, 0], asks[:, 0, 0])
+    size = share.sizes(np.array([n_bytes]), 1)[0, 0]
+    src = np.broadcast_to(pool[share.source], (*shape, len(share)))
+    flows = tables.add_flows(src, hosts[:, None, share.sink], size, POOL)
+    for k, host in enumerate(pool.tolist()):
+        mine = share.source == k
+        come = tables.add_tasks(RECEIVE, host, flow=orders[:, :, k])
+        sends = tables.add_tasks(SEND, host, flow=flows[:, :, mine], held=True)
+        tables.set("role", come, ASKED)
+        tables.point("of", come, sends[:, :, 0])
+        tables.set("parts", come, int(mine.sum()))
+        tables.set("most", sends, size[mine])
+    for gpu in range(hosts.shape[1]):
+        host = hosts[:, gpu, None]
+        come = tables.add_tasks(RECEIVE, host[:, :, None], flow=flows[:, :, share.sink == gpu])
+        read = tables.add_tasks(JOIN, np.broadcast_to(host, shape))
+        tables.wait(come, read[:, :, None])
+        tables.set("role", read, READ)

@@ -1,0 +1,325 @@
+"""The requests of a serving run: when they come, and how long they are.
+
+Arrivals are a Poisson process, gaps of a gamma distribution (the coefficient of variation says how
+bursty they are: 1 is Poisson, 0 even), even, or those of a trace. A trace's may be made as dense as
+`rate` says: all gaps by one factor. Lengths are drawn (`netsim.workloads.serving.lengths`) or a
+trace's.
+
+Gaps are drawn first and lengths after them, and a rate only scales gaps: so at another rate it is
+the same requests that come, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.inputs import user_path
+from netsim.limits import HORIZON_PS
+from netsim.memory import require_room
+from netsim.model.checks import HORIZON
+from netsim.model.serving import Requests
+from netsim.params import Param
+from netsim.units import written
+from netsim.workloads.importers.request_trace import RequestTrace, read_request_trace
+from netsim.workloads.serving.lengths import (
+    FIXED,
+    LENGTHS,
+    LOGNORMAL,
+    MOST_TOKENS,
+    TABLE,
+    TRACE,
+    UNIFORM,
+    ZIPF,
+    Lengths,
+)
+
+POISSON, GAMMA, EVEN, OF_TRACE = ARRIVALS = ("poisson", "gamma", "even", "trace")
+
+PARTS = ("prompt", "output")
+
+REQUEST_BYTES = 400
+"""What a request takes while all are made."""
+
+DEFAULTS = {"requests": 1000, "prompt": 1500, "output": 200}
+"""Where a trace does not say."""
+
+SHAPES: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "length_cv": (1.0, (LOGNORMAL,)),
+    "length_least": (1, (UNIFORM, ZIPF)),
+    "length_most": (4096, (UNIFORM, ZIPF)),
+    "zipf_exponent": (1.0, (ZIPF,)),
+}
+"""Parameters of distributions: their defaults, and the `lengths` that they are of."""
+
+REQUEST_PARAMS = [
+    Param("arrivals", "choice", POISSON, "how requests come", choices=ARRIVALS),
+    Param(
+        "rate",
+        "ratio",
+        None,
+        "requests per second, of all machines together; a trace's own by default",
+        maximum=1e9,
+    ),
+    Param(
+        "burstiness",
+        "ratio",
+        None,
+        "of arrivals = gamma: coefficient of variation of the gaps, 1 is Poisson",
+        minimum=0.01,
+        maximum=100,
+    ),
+    Param(
+        "requests",
+        "count",
+        None,
+        "in all, 1000 by default; of a trace the first ones, all by default",
+        minimum=1,
+    ),
+    Param("trace", "file", None, "a CSV file of arrivals and tokens"),
+    Param(
+        "lengths",
+        "choice",
+        FIXED,
+        "of prompts and outputs: how their tokens are distributed",
+        choices=LENGTHS,
+        each=PARTS,
+    ),
+    Param(
+        "prompt",
+        "count",
+        None,
+        "tokens of a prompt, 1500 by default, of lengths = fixed; their mean, of lognormal",
+        minimum=1,
+        maximum=MOST_TOKENS,
+    ),
+    Param(
+        "output",
+        "count",
+        None,
+        "tokens of an output, 200 by default, of lengths = fixed; their mean, of lognormal",
+        minimum=1,
+        maximum=MOST_TOKENS,
+    ),
+    Param(
+        "length_cv",
+        "ratio",
+        None,
+        "of lengths = lognormal: coefficient of variation, 1 by default",
+        maximum=100,
+        each=PARTS,
+    ),
+    Param(
+        "length_least",
+        "count",
+        None,
+        "of lengths = uniform or zipf: fewest tokens, 1 by default",
+        minimum=1,
+        maximum=MOST_TOKENS,
+        each=PARTS,
+    ),
+    Param(
+        "length_most",
+        "count",
+        None,
+        "of lengths = uniform or zipf: most tokens, 4096 by default",
+        minimum=1,
+        maximum=MOST_TOKENS,
+        each=PARTS,
+    ),
+    Param(
+        "zipf_exponent",
+        "ratio",
+        None,
+        "of lengths = zipf: 0 is uniform; 1 by default",
+        each=PARTS,
+    ),
+    Param("prompt_table", "file", None, "of lengths = table: tokens and chances of prompts"),
+    Param("output_table", "file", None, "of lengths = table: tokens and chances of outputs"),
+]
+"""Parameters of a traffic pattern that say which requests there are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """The requests of a run, and where they come from.
+
+    Attributes:
+        requests: in the order of their arrival.
+        notes: what is to be told of them.
+        trace: that their lengths come from, if they do; request i is row i, beginning again as it
+            ends.
+    """
+
+    requests: Requests
+    notes: tuple[str, ...]
+    trace: RequestTrace | None
+
+    def check_room(self, capacity_tokens: int, machine: str, *, prompts: bool = False) -> None:
+        """Raise InputError if a request is longer than the KV cache of a machine.
+
+        `capacity_tokens` are those that fit beside the weights, `machine` is what they belong to,
+        in words: "a decode machine". With `prompts` it holds nothing but these.
+        """
+        requests = self.requests
+        tokens = requests.prompt_tokens + (0 if prompts else requests.output_tokens)
+        for request in np.flatnonzero(tokens > capacity_tokens)[:1].tolist():
+            prompt, output = (
+                int(column[request]) for column in (requests.prompt_tokens, requests.output_tokens)
+            )
+            file = None
+            if self.trace is not None:
+                file = f"{self.trace.path}:{self.trace.lines[request % len(self.trace)]}"
+            raise InputError(
+                f"request {request} has {prompt:,} tokens of prompt and {output:,} of output, and "
+                f"the KV cache of {machine} has room for {max(0, capacity_tokens):,}",
+                file=file,
+                key=None if file else "traffic.lengths",
+                hint="shorter requests, or GPUs with more memory",
+            )
+
+
+def draw_requests(params: Mapping[str, Any], rng: np.random.Generator, directory: Path) -> Drawn:
+    """The requests that `REQUEST_PARAMS` ask for; relative files start at `directory`.
+
+    Raises:
+        InputError: what is given contradicts itself, or a file has a mistake.
+    """
+    _check(params)
+    trace = None
+    if params["trace"] is not None:
+        trace = read_request_trace(user_path(params["trace"], directory))
+    n = params["requests"] or (DEFAULTS["requests"] if trace is None else len(trace))
+    require_room(n * REQUEST_BYTES, what=f"{n:,} requests", key="traffic.requests")
+    arrival_ps = _arrivals(params, n, rng, trace)
+    prompt, output = (_tokens(part, params, n, rng, trace, directory) for part in PARTS)
+    of_trace = TRACE in params["lengths"].values()
+    notes = trace.notes if trace is not None else ()
+    return Drawn(Requests(arrival_ps, prompt, output), notes, trace if of_trace else None)
+
+
+def _check(params: Mapping[str, Any]) -> None:
+    """What is given has an effect, and what is needed is given."""
+    arrivals, lengths = params["arrivals"], params["lengths"]
+    if arrivals != OF_TRACE and params["rate"] is None:
+        raise InputError("missing", key="traffic.rate", hint="requests per second, such as 10.0")
+    if params["rate"] is not None and params["rate"] <= 0:
+        raise InputError("must be positive", key="traffic.rate")
+    wanted = {
+        "burstiness": (arrivals == GAMMA, 'arrivals = "gamma"'),
+        "trace": (arrivals == OF_TRACE or TRACE in lengths.values(), 'arrivals = "trace"'),
+        **{
+            part: (lengths[part] in (FIXED, LOGNORMAL), f'lengths = {{{part} = "{FIXED}"}}')
+            for part in PARTS
+        },
+        **{
+            f"{part}_table": (lengths[part] == TABLE, f'lengths = {{{part} = "{TABLE}"}}')
+            for part in PARTS
+        },
+    }
+    for name, (used, how) in wanted.items():
+        given = params[name] is not None
+        if given and not used:
+            raise InputError("has no effect", key=f"traffic.{name}", hint=f"it is for {how}")
+        if used and not given and name not in DEFAULTS:
+            raise InputError("missing", key=f"traffic.{name}", hint=f"as there is {how}")
+    _check_shapes(params)
+
+
+def _check_shapes(params: Mapping[str, Any]) -> None:
+    """What is given of a distribution is of one that is used."""
+    lengths = params["lengths"]
+    for name, (_, kinds) in SHAPES.items():
+        given = params[name]
+        used = {part: lengths[part] in kinds for part in PARTS}
+        hint = f"it is for lengths = {' or '.join(written(kind) for kind in kinds)}"
+        if not any(used.values()) and any(one is not None for one in given.values()):
+            raise InputError("has no effect", key=f"traffic.{name}", hint=hint)
+        for part in PARTS:
+            # One value for both parts is that of those that use it.
+            if given[part] is not None and not used[part] and len(set(given.values())) > 1:
+                raise InputError("has no effect", key=f"traffic.{name}.{part}", hint=hint)
+
+
+def _arrivals(
+    params: Mapping[str, Any], n: int, rng: np.random.Generator, trace: RequestTrace | None
+) -> NDArray[np.int64]:
+    """int64[n], in ps, not falling."""
+    kind, rate = params["arrivals"], params["rate"]
+    if kind == OF_TRACE and trace is not None:
+        if n > len(trace):
+            message = f"{n:,} requests, and the trace has {len(trace):,}"
+            raise InputError(message, key="traffic.requests", hint=f"at most {len(trace):,}")
+        return _at_rate(trace.arrival_ps[:n], rate)
+    if kind == EVEN:
+        gaps = np.ones(n)
+        gaps[0] = 0.0
+    elif kind == GAMMA:
+        cv = params["burstiness"]
+        gaps = rng.gamma(cv**-2, cv**2, n)
+    else:
+        gaps = rng.exponential(1.0, n)
+    return _in_time(np.cumsum(gaps) * (1e12 / rate))
+
+
+def _at_rate(arrival_ps: NDArray[np.int64], rate: float | None) -> NDArray[np.int64]:
+    """A trace's arrivals, or from 0 on as dense as a rate, in 1/s, says."""
+    if rate is None:
+        return arrival_ps
+    since = arrival_ps - arrival_ps[0]
+    if not since[-1]:
+        message = "the requests of the trace all come at once, at no rate"
+        raise InputError(message, key="traffic.rate", hint="leave it out")
+    return _in_time(since * ((since.size - 1) / rate * 1e12 / since[-1]))
+
+
+def _in_time(times: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Times in whole ps. Raises InputError if the last is too late."""
+    if times[-1] >= HORIZON_PS:
+        hours = times[-1] / 3.6e15
+        message = f"the last of {times.size:,} requests would come after {hours:.3g} hours"
+        raise InputError(message, key="traffic.rate", hint=HORIZON)
+    found: NDArray[np.int64] = np.rint(times).astype(np.int64)
+    return found
+
+
+def _tokens(
+    part: str,
+    params: Mapping[str, Any],
+    n: int,
+    rng: np.random.Generator,
+    trace: RequestTrace | None,
+    directory: Path,
+) -> NDArray[np.int64]:
+    """int64[n]: tokens of prompts or of outputs."""
+    kind = params["lengths"][part]
+    if kind == TRACE and trace is not None:
+        return np.resize(getattr(trace, f"{part}_tokens"), n)
+    table = params[f"{part}_table"]
+    shape = {
+        name: default if params[name][part] is None else params[name][part]
+        for name, (default, _) in SHAPES.items()
+    }
+    lengths = Lengths(
+        kind,
+        mean=params[part] or DEFAULTS[part],
+        cv=shape["length_cv"],
+        least=shape["length_least"],
+        most=shape["length_most"],
+        exponent=shape["zipf_exponent"],
+        table=None if table is None else user_path(table, directory),
+    )
+    try:
+        return lengths.draw(n, rng)
+    except InputError as error:
+        if error.file:
+            raise
+        raise InputError(
+            error.message, key=f"traffic.length_{error.key}.{part}", hint=error.hint
+        ) from None

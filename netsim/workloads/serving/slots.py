@@ -1,0 +1,134 @@
+"""Iterations whose all-reduces are sent: every GPU computes for a while, then all add up.
+
+The leader tells the others of an iteration by two messages, of which each says by its size what a
+number would: how many rows it has, and for how long it computes. Then each GPU goes on by itself,
+group by group, and what it waits for are all-reduces alone. Compiled into the engine, as
+`machine.py` is.
+"""
+
+from netsim.program import SEND, set_size, set_timer, size_of, start, task_of
+from netsim.workloads.inference.cost import compute_ps
+from netsim.workloads.serving.cost import cost_of
+from netsim.workloads.serving.state import END, ROW_BYTES, TICKS
+
+
+def begin_slot(env, now):
+    """At a leader: an iteration begins, and the other GPUs are told."""
+    host = env.host
+    if host.slot == host.n_slots:
+        raise IndexError("all iterations that are listed are over: more traffic.slots are needed")
+    rows = host.tokens + host.batch
+    work = compute_ps(cost_of(host), rows, host.pairs, host.batch, host.context)
+    ticks = min((work + host.clock_ps // 2) // host.clock_ps, TICKS)
+    others = host.size - 1
+    place = host.messages + 2 * others * host.slot
+    for _ in range(others):
+        tell_size(env, now, place, ROW_BYTES * rows)
+        tell_size(env, now, place + 1, ticks)
+        place += 2
+    ask_pool(env, now)
+    compute(env, now, rows, ticks)
+
+
+def ask_pool(env, now):
+    """At a leader: hosts of the pool are told how much of what they hold is read."""
+    host = env.host
+    amount = TICKS
+    if host.most_context > 0:
+        amount = (host.context * TICKS + host.most_context - 1) // host.most_context
+    first = host.asks + host.n_asks * host.slot
+    for place in range(first, first + host.n_asks):
+        tell_size(env, now, place, amount)
+
+
+def asked(env, now, task):
+    """At a host of the pool: so much of it goes to each GPU of the machine."""
+    amount = size_of(env, task) - env.par.control
+    for place in range(task.of, task.of + task.parts):
+        answer = task_of(env, place)
+        set_size(env, answer, max(1, answer.most * amount // TICKS))
+        start(env, now, answer)
+
+
+def tell_size(env, now, place, more):
+    """Send a message that is longer by so many bytes than one that tells nothing."""
+    message = task_of(env, place)
+    set_size(env, message, env.par.control + more)
+    start(env, now, message)
+
+
+def announced(env, now):
+    """At another GPU: it knows of one more iteration."""
+    host = env.host
+    host.announced += 1
+    if host.busy == 0:
+        follow(env, now)
+
+
+def follow(env, now):
+    """At another GPU: the next iteration begins."""
+    host = env.host
+    host.busy = 1
+    rows = size_of(env, task_of(env, host.told + host.slot)) - env.par.control
+    ticks = size_of(env, task_of(env, host.told + host.n_slots + host.slot)) - env.par.control
+    compute(env, now, rows // ROW_BYTES, ticks)
+
+
+def compute(env, now, rows, ticks):
+    """The first group of an iteration."""
+    host = env.host
+    host.group = 0
+    host.rows = rows
+    host.group_ps = ticks * host.clock_ps // host.n_groups + host.left_out_ps
+    set_timer(env, now, END, now + host.group_ps)
+
+
+def computed(env, now):
+    """What is computed before an all-reduce is; the last one also waits for what is read."""
+    host = env.host
+    if host.pooled == 1 and host.group == host.n_groups - 1 and host.reads <= host.slot:
+        host.waits = 1
+    else:
+        add_up(env, now)
+
+
+def has_read(env, now):
+    """What is pooled is there."""
+    host = env.host
+    host.reads += 1
+    if host.waits == 1:
+        host.waits = 0
+        add_up(env, now)
+
+
+def add_up(env, now):
+    """The next all-reduce begins here."""
+    host = env.host
+    first = host.reduces + (host.slot * host.n_groups + host.group) * host.reduce_tasks
+    for place in range(first, first + host.reduce_tasks):
+        task = task_of(env, place)
+        if task.kind == SEND:
+            set_size(env, task, max(1, task.most * host.rows // host.most_rows))
+    start(env, now, task_of(env, first + host.reduce_begin))
+
+
+def is_last(host):
+    """An all-reduce is over: was it the last one of the iteration?"""
+    host.group += 1
+    if host.group < host.n_groups:
+        return False
+    host.slot += 1
+    return True
+
+
+def go_on(env, now):
+    """The next group begins."""
+    set_timer(env, now, END, now + env.host.group_ps)
+
+
+def over(env, now):
+    """At another GPU: an iteration is over."""
+    host = env.host
+    host.busy = 0
+    if host.announced > host.slot:
+        follow(env, now)

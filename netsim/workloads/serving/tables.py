@@ -1,0 +1,241 @@
+"""The tasks and flows of a serving run, of all machines and requests, as columns.
+
+At the leader of its first machine a request is a task that is done as it arrives; at the leader of
+its decode machine one that is done as all of its KV cache is there. Between both go, part by part
+of the KV cache:
+
+    leader      starts its own flows to the decode machine, and a message to each other GPU
+    other GPU   starts its flows as it has that message
+    decode GPU  sends a message to its leader as it has its share of all parts
+    leader      is told by its own share and these messages
+
+In the tables of tasks those that a leader starts for one part of one request stand together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.flows import (
+    ACKED,
+    COMPUTE,
+    JOIN,
+    RECEIVE,
+    SEND,
+    SENT,
+    FlowTable,
+    TaskTable,
+    Workload,
+)
+from netsim.workloads.serving.shares import Shares
+
+Ints = NDArray[np.int64]
+
+KINDS = ("kv", "control", "all_reduce", "pool")
+KV, CONTROL, ALL_REDUCE, POOL = range(4)
+"""Kinds of flows."""
+
+TASK_COLUMNS = ("kind", "host", "flow", "duration_ps", "held", "done_when")
+
+
+@dataclass
+class Tables:
+    """Columns of tasks and flows that become more; what is added is known by its numbers."""
+
+    n_tasks: int = 0
+    n_flows: int = 0
+    tasks: list[dict[str, Any]] = field(default_factory=list)
+    flows: list[dict[str, Any]] = field(default_factory=list)
+    edges: list[tuple[Ints, Ints]] = field(default_factory=list)
+    state: list[tuple[str, Ints, Ints]] = field(default_factory=list)
+    pointers: list[tuple[str, Ints, Ints]] = field(default_factory=list)
+    host_state: list[tuple[str, Ints, NDArray[Any]]] = field(default_factory=list)
+    host_pointers: list[tuple[str, Ints, Ints]] = field(default_factory=list)
+
+    def add_flows(self, src: ArrayLike, dst: ArrayLike, size: ArrayLike, kind: int) -> Ints:
+        """Flows between hosts; their numbers have the shape of all arguments together."""
+        ends = np.broadcast_arrays(src, dst, size)
+        numbers = self.n_flows + np.arange(ends[0].size)
+        self.n_flows += ends[0].size
+        names = ("src", "dst", "size_bytes")
+        row = {name: one.reshape(-1) for name, one in zip(names, ends, strict=True)}
+        self.flows.append({**row, "kind": np.full(numbers.size, kind)})
+        return numbers.reshape(ends[0].shape)
+
+    def add_tasks(
+        self,
+        kind: ArrayLike,
+        host: ArrayLike,
+        *,
+        flow: ArrayLike = -1,
+        duration_ps: ArrayLike = 0,
+        held: ArrayLike = False,
+        done_when: ArrayLike = SENT,
+    ) -> Ints:
+        """Tasks; their numbers have the shape of all arguments together."""
+        columns = np.broadcast_arrays(kind, host, flow, duration_ps, held, done_when)
+        numbers = self.n_tasks + np.arange(columns[0].size)
+        self.n_tasks += columns[0].size
+        self.tasks.append(
+            {name: one.reshape(-1) for name, one in zip(TASK_COLUMNS, columns, strict=True)}
+        )
+        return numbers.reshape(columns[0].shape)
+
+    def wait(self, first: ArrayLike, then: ArrayLike) -> None:
+        """Each task `then` waits for `first`, as broadcast."""
+        one, other = np.broadcast_arrays(first, then)
+        self.edges.append((one.reshape(-1), other.reshape(-1)))
+
+    def set(self, name: str, tasks: Ints, values: ArrayLike) -> None:
+        """The program's field of tasks."""
+        one, value = np.broadcast_arrays(tasks, values)
+        self.state.append((name, one.reshape(-1), value.reshape(-1)))
+
+    def point(self, name: str, tasks: Ints, to: Ints) -> None:
+        """The program's field of tasks is the place of other tasks at the same host."""
+        one, other = np.broadcast_arrays(tasks, to)
+        self.pointers.append((name, one.reshape(-1), other.reshape(-1)))
+
+    def set_host(self, name: str, hosts: Ints, values: ArrayLike) -> None:
+        """The program's field of hosts."""
+        one, value = np.broadcast_arrays(hosts, values)
+        self.host_state.append((name, one.reshape(-1), value.reshape(-1)))
+
+    def point_host(self, name: str, hosts: Ints, to: Ints) -> None:
+        """The program's field of hosts is the place of one of their tasks."""
+        one, other = np.broadcast_arrays(hosts, to)
+        self.host_pointers.append((name, one.reshape(-1), other.reshape(-1)))
+
+    def workload(self, n_hosts: int, classes: ArrayLike) -> Workload:
+        """All of it; `classes` has the traffic class of each kind of flows."""
+        tasks = self._task_table()
+        places = tasks.places()
+        of_tasks = [*self.state, *((name, one, places[to]) for name, one, to in self.pointers)]
+        of_hosts = [(name, one, places[to]) for name, one, to in self.host_pointers]
+        return Workload(
+            self._flow_table(classes),
+            tasks,
+            _columns(of_tasks, self.n_tasks),
+            _columns([*self.host_state, *of_hosts], n_hosts),
+        )
+
+    def _flow_table(self, classes: ArrayLike) -> FlowTable:
+        """All flows."""
+        column = {name: _joined(self.flows, name) for name in ("src", "dst", "size_bytes", "kind")}
+        cls = np.asarray(classes)[column["kind"]]
+        table = FlowTable(column["src"], column["dst"], column["size_bytes"], cls=cls)
+        table.use_kinds(column["kind"], KINDS)
+        return table
+
+    def _task_table(self) -> TaskTable:
+        """All tasks."""
+        kind, host, *rest = (_joined(self.tasks, name) for name in TASK_COLUMNS)
+        flow, duration, held, done_when = rest
+        table = TaskTable(kind, host, duration, flow=flow, done_when=done_when, held=held)
+        if self.edges:
+            table.wait_for_pairs(*(np.concatenate(side) for side in zip(*self.edges, strict=True)))
+        return table
+
+
+def _columns(fields: Sequence[tuple[str, Ints, NDArray[Any]]], n: int) -> dict[str, NDArray[Any]]:
+    """The program's fields, a column of n entries each."""
+    found: dict[str, NDArray[Any]] = {}
+    for name, which, values in fields:
+        dtype = np.float64 if values.dtype.kind == "f" else np.int64
+        found.setdefault(name, np.zeros(n, dtype))[which] = values
+    return found
+
+
+def _joined(rows: list[dict[str, Any]], name: str) -> Ints:
+    empty = np.zeros(0, np.int64)
+    return np.concatenate([empty, *(row[name] for row in rows)])
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """How KV caches go from machines to others.
+
+    Attributes:
+        parts: in which each goes, one after the other.
+        control_bytes: of a message between GPUs of a machine.
+        from_hosts, to_hosts: int64[n, m] and int64[n, k], the hosts of both machines of n requests.
+        size_bytes: int64[n], of the caches.
+        shares: between these machines.
+    """
+
+    parts: int
+    control_bytes: int
+    from_hosts: Ints
+    to_hosts: Ints
+    size_bytes: Ints
+    shares: Shares
+
+
+@dataclass(frozen=True, eq=False)
+class Transferred:
+    """The tasks and flows of n KV caches.
+
+    Attributes:
+        starts: int64[n, parts, s], what the leader starts for each part.
+        own: int64[n, parts, o], of these the leader's own flows of KV cache.
+        there: int64[n], done as a cache is there.
+        flows: int64[n, parts, f], that carry it.
+    """
+
+    starts: Ints
+    own: Ints
+    there: Ints
+    flows: Ints
+
+
+def add_arrivals(tables: Tables, leader: Ints, arrival_ps: Ints) -> Ints:
+    """int64[n]: the task of each request at its leader, done as it arrives.
+
+    They run one after the other, each for as long as there is none. `arrival_ps` does not fall.
+    """
+    order = np.argsort(leader, kind="stable")
+    times = arrival_ps[order]
+    gaps = np.diff(times, prepend=0)
+    first = np.flatnonzero(np.diff(leader[order], prepend=-1))
+    gaps[first] = times[first]
+    duration = np.empty_like(gaps)
+    duration[order] = gaps
+    return tables.add_tasks(COMPUTE, leader, duration_ps=duration)
+
+
+def add_transfers(tables: Tables, how: Transfer) -> Transferred:
+    """Tasks and flows of KV caches."""
+    n, parts, share = how.size_bytes.size, how.parts, how.shares
+    src = how.from_hosts[:, share.source][:, None, :]
+    dst = how.to_hosts[:, share.sink][:, None, :]
+    flows = tables.add_flows(src, dst, share.sizes(how.size_bytes, parts), KV)
+    leader, others = how.from_hosts[:, :1, None], how.from_hosts[:, None, 1:]
+    orders = tables.add_flows(
+        np.broadcast_to(leader, (n, parts, 1)), others, how.control_bytes, CONTROL
+    )
+    own = flows[:, :, share.source == 0]
+    # What is its own is done as it is delivered: then that part of the cache is given up.
+    started = np.concatenate([own, orders], axis=2)
+    starts = tables.add_tasks(SEND, leader, flow=started, held=True, done_when=ACKED)
+    for gpu in range(1, share.sources):
+        told = tables.add_tasks(RECEIVE, others[:, :, gpu - 1], flow=orders[:, :, gpu - 1])
+        mine = flows[:, :, share.source == gpu]
+        sends = tables.add_tasks(SEND, others[:, :, gpu - 1, None], flow=mine)
+        tables.wait(told[:, :, None], sends)
+    there = tables.add_tasks(JOIN, how.to_hosts[:, 0])
+    for gpu in range(share.sinks):
+        host = how.to_hosts[:, gpu, None, None]
+        mine = flows[:, :, share.sink == gpu]
+        arrived = tables.add_tasks(RECEIVE, host, flow=mine).reshape(n, -1)
+        if gpu == 0:
+            tables.wait(arrived, there[:, None])
+            continue
+        reports = tables.add_flows(host[:, 0, 0], how.to_hosts[:, 0], how.control_bytes, CONTROL)
+        tables.wait(arrived, tables.add_tasks(SEND, host[:, 0, 0], flow=reports)[:, None])
+        tables.wait(tables.add_tasks(RECEIVE, how.to_hosts[:, 0], flow=reports), there)
+    return Transferred(starts, starts[:, :, : own.shape[2]], there, flows)

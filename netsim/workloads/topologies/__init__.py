@@ -1,0 +1,1 @@
+"""Topologies read from files of other tools."""

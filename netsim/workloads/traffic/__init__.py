@@ -1,0 +1,1 @@
+"""Traffic patterns of AI workloads, one module each."""

@@ -1,0 +1,52 @@
+"""Parameters of traffic patterns whose ranks do collectives, and the wires between their hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from netsim.flows import TrafficContext
+from netsim.network import Network
+from netsim.params import Param
+from netsim.workloads.collectives import ALGORITHMS, COLLECTIVES, RING_ORDERS
+from netsim.workloads.operations import How, Wires
+
+PARAMS = [
+    Param(
+        "algorithm",
+        "choice",
+        "auto",
+        "of collectives",
+        choices=("auto", *ALGORITHMS),
+        each=COLLECTIVES,
+    ),
+    Param("channels", "count", 1, "of a collective", minimum=1, each=COLLECTIVES),
+    Param("chunk", "bytes", None, "that is sent on at a time", minimum="1B", each=COLLECTIVES),
+    Param("latency", "time", "0us", "of software, in each step of a collective", each=COLLECTIVES),
+    Param("node", "count", None, "ranks of a group near one another, for hierarchical", minimum=1),
+    Param(
+        "ring_order",
+        "choice",
+        "same",
+        "of the channels of a ring, in nodes of `node`",
+        choices=RING_ORDERS,
+        each=COLLECTIVES,
+    ),
+]
+
+
+def how_of(params: Mapping[str, Any], what: str) -> How:
+    """How a collective is done."""
+    return How(
+        algorithm=params["algorithm"][what],
+        chunk_bytes=params["chunk"][what],
+        channels=params["channels"][what],
+        latency_ps=params["latency"][what],
+        node=params["node"],
+        ring_order=params["ring_order"][what],
+    )
+
+
+def wires_of(network: Network, context: TrafficContext) -> Wires:
+    """The wires between hosts of a network."""
+    return Wires(network, context.payload_bytes, context.header_bytes)

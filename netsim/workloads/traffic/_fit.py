@@ -1,0 +1,77 @@
+"""How many tasks collectives become, before any is made, and what of a job fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.memory import require_room
+from netsim.workloads.collectives import How, schedule
+from netsim.workloads.collectives.choose import most_sends
+from netsim.workloads.operations import Wires
+from netsim.workloads.operations.rows import TASK_BYTES
+
+Ints = NDArray[np.int64]
+
+Call = tuple[str, int, Ints, int]
+"""A collective, its size, the ranks of one group, and how often groups do it altogether."""
+
+AT_MOST = 300_000
+"""Schedules of more sends are not made to be counted."""
+
+IN_A_RUN = 5
+"""So many times what a task takes while tables are made it takes in any run, with its flow."""
+
+SURELY = 40
+"""As much with transports that keep a lot for each flow, on paths that hold a lot."""
+
+
+class Counter:
+    """Counts tasks of collectives that ranks do at `hosts` as `hows` says."""
+
+    def __init__(self, hows: Mapping[str, How], wires: Wires, hosts: Ints) -> None:
+        self._hows, self._wires, self._hosts = hows, wires, hosts
+        self._sends: dict[tuple[str, int, int], int] = {}
+
+    def tasks(self, calls: Iterable[Call]) -> int:
+        """The tasks of all calls together."""
+        found = 0
+        for what, size, group, times in calls:
+            if group.size > 1:
+                found += times * (2 * self._sends_of(what, group, size) + 2 * group.size)
+        return found
+
+    def _sends_of(self, what: str, group: Ints, size: int) -> int:
+        n = group.size
+        key = what, n, size
+        if key not in self._sends:
+            how = self._wires.settled(what, self._hosts[group], size, self._hows[what])
+            most = most_sends(how.algorithm, n, size, how)
+            exact = most <= AT_MOST
+            self._sends[key] = len(schedule(what, n, size, how).src) if exact else most
+        return self._sends[key]
+
+
+def require_fit(
+    tasks: int, smaller: Iterator[tuple[str, Callable[[], int]]], key: str = "traffic.file"
+) -> None:
+    """Raise InputError if so many tasks do not fit into memory.
+
+    `smaller` are parts of the job, the largest first: what an experiment says of each, and the
+    number of its tasks. The first that fits is named.
+    """
+    try:
+        require_room(IN_A_RUN * tasks * TASK_BYTES, what=f"{tasks:,} tasks")
+    except InputError as error:
+        hint = None
+        for text, count in smaller:
+            try:
+                require_room(SURELY * count() * TASK_BYTES, what="")
+            except InputError:
+                continue
+            hint = f"a part of it fits: {text}"
+            break
+        raise InputError(error.message, key=key, hint=hint) from None

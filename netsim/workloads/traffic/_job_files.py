@@ -1,0 +1,119 @@
+"""Files that say where the ranks of a job are, and where its tokens go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError, did_you_mean
+from netsim.inputs import user_path, whole
+from netsim.traffic._rows import Rows, each, fail_at, read_csv
+from netsim.workloads.job.job import Job
+from netsim.workloads.job.ranks import AXES, Ranks
+from netsim.workloads.training.routing import Routing, recorded
+
+LARGEST = 2**31 - 1
+
+
+def placement_of(ranks: Ranks, file: str, directory: Path, n_hosts: int) -> NDArray[np.int64]:
+    """int64[ranks]: the host of each rank, from a CSV file with a line for each.
+
+    Its columns are host, and rank or what there is of pp, dp, cp and tp.
+
+    Raises:
+        InputError: naming the file and the line.
+    """
+    rows = read_csv(user_path(file, directory))
+    names = ("rank",) if "rank" in rows.columns else AXES
+    sizes = {"rank": len(ranks), "host": n_hosts} | {axis: getattr(ranks, axis) for axis in AXES}
+    needed = [name for name in names if name == "rank" or sizes[name] > 1]
+    _check_columns(rows, ("host", *names), ("host", *needed))
+    given = {name: _numbers(rows, name, sizes[name] - 1) for name in ("host", *names)}
+    if "rank" in given:
+        rank = given["rank"]
+    else:
+        rank = np.ravel_multi_index(
+            tuple(given[axis] for axis in AXES), tuple(sizes[axis] for axis in AXES)
+        ).astype(np.int64)
+    return _hosts(rows, rank, given["host"], len(ranks))
+
+
+def hosts_of_ranks(file: str, directory: Path, n_ranks: int, n_hosts: int) -> NDArray[np.int64]:
+    """int64[n_ranks]: the host of each rank, from a CSV file with the columns rank and host.
+
+    Raises:
+        InputError: naming the file and the line.
+    """
+    rows = read_csv(user_path(file, directory))
+    _check_columns(rows, ("rank", "host"), ("rank", "host"))
+    rank, host = _numbers(rows, "rank", n_ranks - 1), _numbers(rows, "host", n_hosts - 1)
+    return _hosts(rows, rank, host, n_ranks)
+
+
+def _hosts(
+    rows: Rows, rank: NDArray[np.int64], host: NDArray[np.int64], n_ranks: int
+) -> NDArray[np.int64]:
+    """int64[n_ranks]: the host of each, which stand in rows. Each has one, and hosts have one."""
+    for what, values in (("rank", rank), ("host", host)):
+        again = np.ones(rows.n_rows, bool)
+        again[np.unique(values, return_index=True)[1]] = False
+        fail_at(rows, again, lambda row, w=what, v=values: f"{w} {v[row]} is there already")  # type: ignore[misc]
+    if rows.n_rows < n_ranks:
+        missing = np.setdiff1d(np.arange(n_ranks), rank)[0]
+        message = f"has {rows.n_rows:,} of {n_ranks:,} ranks: rank {missing} is missing"
+        raise InputError(message, file=str(rows.path))
+    hosts = np.empty(n_ranks, np.int64)
+    hosts[rank] = host
+    return hosts
+
+
+def routing_of(job: Job, file: str, directory: Path) -> Routing:
+    """Recorded routing from a CSV file with a line for each layer, source rank and expert.
+
+    Its columns are tokens, expert, and, where they are not all alike, layer and source, the rank in
+    a group that shares experts. Layers and sources behind the last one begin again with the first;
+    what is not written is 0.
+
+    Raises:
+        InputError: naming the file and the line.
+    """
+    rows = read_csv(user_path(file, directory))
+    _check_columns(rows, ("layer", "source", "expert", "tokens"), ("expert", "tokens"))
+    layer = _numbers(rows, "layer", job.model.layers - 1)
+    source = _numbers(rows, "source", job.layout.ep - 1)
+    expert = _numbers(rows, "expert", job.model.experts - 1)
+    tokens = _numbers(rows, "tokens", LARGEST)
+    counts = np.zeros((int(layer.max()) + 1, int(source.max()) + 1, job.model.experts))
+    np.add.at(counts, (layer, source, expert), tokens)
+    for one, rank in np.argwhere(counts.sum(-1) == 0)[:1].tolist():
+        raise InputError(
+            f"source {rank} of layer {one} sends no tokens",
+            file=str(rows.path),
+            hint="tokens for every layer and source up to the last ones",
+        )
+    return recorded(job, counts)
+
+
+def _check_columns(rows: Rows, known: tuple[str, ...], needed: tuple[str, ...]) -> None:
+    file = str(rows.path)
+    for name in rows.columns:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise InputError(f'column "{name}" is not known', file=file, hint=hint)
+    for name in needed:
+        if name not in rows.columns:
+            raise InputError(f"there is no column {name}", file=file)
+    if not rows.n_rows:
+        raise InputError("has no lines", file=file)
+
+
+def _numbers(rows: Rows, name: str, largest: int) -> NDArray[np.int64]:
+    """A column of numbers from 0 to the largest; zeros if it is missing."""
+    if name not in rows.columns:
+        return np.zeros(rows.n_rows, np.int64)
+    values = np.array(each(rows, name, whole), np.int64)
+    bad = (values < 0) | (values > largest)
+    fail_at(rows, bad, lambda row: f"{name} {values[row]} is not in 0..{largest}")
+    return values

@@ -1,0 +1,26 @@
+"""Flows that another simulator's file lists, as a table on a network."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from netsim.flows import FlowTable, TrafficContext
+from netsim.network import Network
+from netsim.workloads.importers.flow_text import ListedFlows
+
+AS_WRITTEN, ZERO = BEGIN = ("written", "zero")
+"""When the first flow starts: as the file says, or at 0, and the others as much later as there."""
+
+
+def flow_table(
+    listed: ListedFlows, network: Network, context: TrafficContext, begin: str, cls: ArrayLike = 0
+) -> FlowTable:
+    """The flows, nodes being hosts of the same number. Raises InputError naming a line."""
+    context.expect(len(listed.src), key="traffic.file")
+    for what, host in (("source", listed.src), ("destination", listed.dst)):
+        for flow in np.flatnonzero((host < 0) | (host >= network.n_hosts))[:1].tolist():
+            last = network.n_hosts - 1
+            raise listed.error(flow, f"{what} {host[flow]} does not exist (hosts are 0..{last})")
+    first = listed.start_ps.min() if begin == ZERO else 0
+    return FlowTable(listed.src, listed.dst, listed.size_bytes, listed.start_ps - first, cls=cls)

@@ -1,0 +1,51 @@
+"""Ranks of a trace on hosts of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.params import Param
+from netsim.workloads.traffic._job_files import hosts_of_ranks
+
+CONSECUTIVE, RANDOM, FILE = PLACEMENTS = ("consecutive", "random", "file")
+
+PARAMS = [
+    Param(
+        "placement",
+        "choice",
+        CONSECUTIVE,
+        "rank r is on host r, on any, or where a file says",
+        choices=PLACEMENTS,
+    ),
+    Param("placement_file", "file", None, "a CSV file of ranks and hosts, for placement = file"),
+]
+
+
+def hosts_of(
+    params: Mapping[str, Any],
+    n_ranks: int,
+    n_hosts: int,
+    directory: Path,
+    rng: np.random.Generator,
+    hint: str | None = None,
+) -> NDArray[np.int64]:
+    """int64[n_ranks]: the host of each rank. Raises InputError if there are too few."""
+    if n_ranks > n_hosts:
+        raise InputError(
+            f"{n_ranks} ranks, each on a host of its own, and the network has {n_hosts} hosts",
+            key="traffic.file",
+            hint=hint or "a larger network",
+        )
+    how, file = params["placement"], params["placement_file"]
+    if (how == FILE) != (file is not None):
+        what = "is missing" if file is None else f"is not read with placement = {how}"
+        raise InputError(what, key="traffic.placement_file", hint="with placement = file")
+    if how == FILE:
+        return hosts_of_ranks(file, directory, n_ranks, n_hosts)
+    return rng.permutation(n_hosts)[:n_ranks] if how == RANDOM else np.arange(n_ranks)

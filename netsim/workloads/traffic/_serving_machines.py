@@ -1,0 +1,144 @@
+"""The machines of a serving run, as its parameters say: which there are, and where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.flows import TrafficContext
+from netsim.model.serving import DECODE, MIXED, PREFILL
+from netsim.network import Network
+from netsim.params import Param
+from netsim.units import format_bytes
+from netsim.workloads.inference import Deployment, load_deployment
+from netsim.workloads.inference.roofline import weight_bytes
+from netsim.workloads.serving.plan import Group, strided
+from netsim.workloads.serving.pool import POOLED, WEIGHTS, Pool
+from netsim.workloads.traffic._job_files import hosts_of_ranks
+
+MACHINE_PARAMS = [
+    Param("machines", "count", None, "that prefill and decode", minimum=1),
+    Param("prefill_machines", "count", None, "that prefill", minimum=1),
+    Param("decode_machines", "count", None, "that decode", minimum=1),
+    Param("decode_deployment", "job", None, "of decode machines, if it is another one"),
+    Param("stride", "count", 1, "how many hosts apart GPUs of a machine are", minimum=1),
+    Param("placement_file", "file", None, "a CSV file of ranks, GPU by GPU, and hosts"),
+]
+
+POOL_PARAMS = [
+    Param("pool", "count", None, "hosts behind those of machines, from which is read", minimum=1),
+    Param("pool_of", "choice", None, "what they hold; nothing by default", choices=POOLED),
+    Param("pool_share", "fraction", None, "of it; all by default"),
+    Param("pool_rate", "rate", None, "of all_reduces = formula: at which a GPU reads"),
+]
+
+
+def groups_of(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Group]:
+    """The machines of each role, and what of theirs is pooled."""
+    groups, pool = _groups(params, context), _pool(params)
+    if pool is None:
+        return groups
+    if pool.hosts and pool.of == WEIGHTS:
+        one = max((group.deployment for group in groups.values()), key=weight_bytes)
+        need = pool.share * weight_bytes(one) * one.tp
+        have = pool.hosts * one.machine.memory * one.options.memory_share
+        if need > have:
+            told = f"{format_bytes(round(need), 3)} of weights, and it has {format_bytes(have, 3)}"
+            raise InputError(f"the pool is to hold {told}", key="traffic.pool", hint="more hosts")
+    of_cache = (MIXED, DECODE)
+    return {
+        role: replace(one, pool=pool) if pool.of == WEIGHTS or role in of_cache else one
+        for role, one in groups.items()
+    }
+
+
+def _pool(params: Mapping[str, Any]) -> Pool | None:
+    """What is pooled, if anything is."""
+    of, sent = params["pool_of"], params["all_reduces"] == "packets"
+    wanted = {
+        "pool": (of is not None and sent, 'pool_of and all_reduces = "packets"'),
+        "pool_rate": (of is not None and not sent, 'pool_of and all_reduces = "formula"'),
+        "pool_share": (of is not None, "pool_of"),
+    }
+    for name, (used, how) in wanted.items():
+        if params[name] is not None and not used:
+            raise InputError("has no effect", key=f"traffic.{name}", hint=f"it is for {how}")
+        if params[name] is None and used and name != "pool_share":
+            raise InputError("missing", key=f"traffic.{name}", hint=f"as there is {how}")
+    share = 1.0 if params["pool_share"] is None else params["pool_share"]
+    if share == 0:
+        raise InputError("must be positive", key="traffic.pool_share", hint="or no pool_of")
+    return None if of is None else Pool(of, share, params["pool"] or 0, params["pool_rate"] or 0)
+
+
+def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Group]:
+    """The machines of each role."""
+    mixed, prefill, decode = (
+        params[name] for name in ("machines", "prefill_machines", "decode_machines")
+    )
+    if (mixed is None) == (prefill is None and decode is None):
+        hint = "machines, or prefill_machines and decode_machines"
+        problem = "missing" if mixed is None else "cannot be beside prefill_machines"
+        raise InputError(problem, key="traffic.machines", hint=hint)
+    both = _deployment(params, "deployment", context)
+    if mixed is not None:
+        layers = params["kv"] == "layers"
+        of_split = ("decode_deployment", "kv_chunks", *(["kv"] if layers else []))
+        for name in of_split:
+            if params[name] is not None:
+                hint = "it is for prefill_machines and decode_machines"
+                raise InputError("has no effect", key=f"traffic.{name}", hint=hint)
+        return {MIXED: Group(MIXED, both, mixed)}
+    for name, given in (("prefill_machines", prefill), ("decode_machines", decode)):
+        if given is None:
+            raise InputError("missing", key=f"traffic.{name}", hint="as the other one is given")
+    other = both
+    if params["decode_deployment"] is not None:
+        other = _deployment(params, "decode_deployment", context)
+    check_same_cache(both, other)
+    return {PREFILL: Group(PREFILL, both, prefill), DECODE: Group(DECODE, other, decode)}
+
+
+def _deployment(params: Mapping[str, Any], name: str, context: TrafficContext) -> Deployment:
+    key, given = f"traffic.{name}", params[name]
+    try:
+        found = load_deployment(given, context.directory)
+    except InputError as error:
+        raise (error.under(key) if isinstance(given, Mapping) else error.at(key=key)) from None
+    if found.options.tp == 0:
+        message = "does not say on how many GPUs a machine is"
+        raise InputError(message, key=key, hint="options.tp")
+    return found
+
+
+def check_same_cache(one: Deployment, other: Deployment) -> None:
+    """Both machines hold the same KV cache. Raises InputError for traffic.decode_deployment."""
+    if one.model != other.model or one.formats.kv != other.formats.kv:
+        message = "is of another model, or keeps its KV cache in another format"
+        raise InputError(message, key="traffic.decode_deployment")
+
+
+def hosts_of(
+    params: Mapping[str, Any],
+    groups: Mapping[int, Group],
+    network: Network,
+    context: TrafficContext,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The host of each GPU, machine by machine, and those of the pool."""
+    gpus = sum(group.n * group.deployment.tp for group in groups.values())
+    n = gpus + (params["pool"] or 0)
+    if n > network.n_hosts:
+        what = "GPUs and hosts of a pool" if params["pool"] else "GPUs"
+        message = f"{n:,} {what}, and the network has {network.n_hosts:,} hosts"
+        raise InputError(message, key="traffic.deployment", hint="fewer machines, or more hosts")
+    if params["placement_file"] is None:
+        return strided(groups, params["stride"]), np.arange(gpus, n)
+    if params["stride"] != 1:
+        raise InputError("has no effect with a placement_file", key="traffic.stride")
+    found = hosts_of_ranks(params["placement_file"], context.directory, n, network.n_hosts)
+    return found[:gpus], found[gpus:]

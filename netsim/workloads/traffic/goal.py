@@ -1,0 +1,72 @@
+"""A GOAL schedule of LogGOPSim or ATLAHS, as text or in binary form.
+
+    num_ranks 2
+    rank 0 {
+    l1: calc 5000
+    l2: send 4096b to 1 tag 7
+    l2 requires l1
+    }
+    rank 1 {
+    l1: recv 4096b from 0 tag 7
+    }
+
+A message is a flow; a `calc` takes so many ns of its cpu, of which each rank has as many as its
+operations name. On a cpu one runs at a time, in the order in which they could start if no cpu were
+busy; LogGOPSim runs whichever is ready first. A `calc` of 0 takes no cpu. Receives match sends of
+their source and tag in order, as in MPI; one that takes any takes the first sent that no other
+receive needs.
+
+Of LogGOPS, L, g and G are what the network does; `overhead` is o, which each end of a message takes
+of its cpu; O is not modelled. A send of at most `eager` bytes (S) is over as it has begun. A larger
+one goes once its receiver has posted the receive and told so, in a message of `control` bytes, and
+is over as it is handed over to the network. Numbers of NICs mean nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from netsim.flows import TrafficContext, Workload
+from netsim.inputs import user_path
+from netsim.network import Network
+from netsim.params import REQUIRED, Param
+from netsim.workloads.importers.goal_binary import is_binary, read_goal_binary
+from netsim.workloads.importers.goal_text import read_goal_text
+from netsim.workloads.traffic._goal_operations import Costs, GoalOperations
+from netsim.workloads.traffic._ranks import PARAMS as OF_RANKS
+from netsim.workloads.traffic._ranks import hosts_of
+
+PARAMS = [
+    Param("file", "file", REQUIRED, "the schedule, a text or what txt2bin makes of one"),
+    Param("overhead", "time", "0us", "of a cpu, for each send and each receive (o)", minimum="0us"),
+    Param(
+        "eager",
+        "bytes",
+        "65535B",
+        "the largest message that waits for no receive (S)",
+        "LogGOPSim's default; none: whatever its size",
+        optional=True,
+    ),
+    Param("control", "bytes", "64B", "of the message that says that a receive is posted"),
+    *OF_RANKS,
+]
+
+
+def flows(
+    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
+) -> Workload:
+    """The schedule's messages, calculations and what waits for what."""
+    path = user_path(params["file"], context.directory)
+    schedule = read_goal_binary(path) if is_binary(path) else read_goal_text(path)
+    context.expect(len(schedule), key="traffic.file")
+    hosts = hosts_of(params, schedule.n_ranks, network.n_hosts, context.directory, rng)
+    costs = Costs(
+        overhead_ps=params["overhead"],
+        eager_bytes=params["eager"],
+        control_bytes=params["control"],
+        rate_bps=context.host_rate_bps,
+    )
+    return GoalOperations(schedule, costs).lower(hosts)

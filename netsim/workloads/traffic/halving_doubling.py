@@ -1,0 +1,73 @@
+"""All-reduce by halving and doubling: partners that are ever nearer, and then farther again.
+
+The hosts of a group, blocks of `group_size` (a power of two) next to one another, end with the sum
+of what all of them had. In the first step each exchanges half of its `size` bytes with the host
+half a group away, which adds it to its own half; in the next one half of that with the host a
+quarter of a group away, and so on down to its neighbour, when each has the sum of a share. Then the
+steps come in reverse, in which what is exchanged doubles, until all have all. Reduce-scatter by
+recursive halving, all-gather by recursive doubling: R. Thakur, R. Rabenseifner and W. Gropp,
+International Journal of High Performance Computing Applications 19(1), 49-66, 2005.
+
+So partners change from step to step. A host's next step begins as it has what was sent to it in the
+last one: `compute` later, the time that adding and software take, its flow starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from netsim.errors import InputError
+from netsim.flows import FlowTable, TrafficContext
+from netsim.network import Network
+from netsim.params import Param
+from netsim.workloads.collectives import How, schedule
+
+PARAMS = [
+    Param("size", "bytes", "8MB", "bytes that each host has", minimum="1B"),
+    Param("group_size", "count", None, "hosts of a group; all hosts by default", minimum=2),
+    Param("compute", "time", "0us", "between what a host was sent and its next step"),
+]
+
+
+def flows(
+    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
+) -> FlowTable:
+    """A flow for each step and host, in this order."""
+    n_hosts, size = network.n_hosts, params["size"]
+    n = params["group_size"] or n_hosts
+    if n_hosts % n or n & (n - 1) or n < 2:
+        raise InputError(
+            f"groups of {n} hosts, which halve again and again, do not fill {n_hosts} hosts",
+            key="traffic.group_size",
+            hint=f"a power of two that divides {n_hosts}",
+        )
+    if size < n:
+        raise InputError(
+            f"{size} bytes cannot be cut into {n} shares",
+            key="traffic.size",
+            hint=f"at least {n} B",
+        )
+    n_steps = 2 * (n.bit_length() - 1)
+    context.expect(n_steps * n_hosts, key="traffic.group_size")
+    steps = schedule("all_reduce", n, size, How("halving_doubling"))
+    # Of each step the flows of all hosts, group by group.
+    group = np.arange(0, n_hosts, n)[:, None]
+    src, dst, sizes = (
+        np.broadcast_to(column.reshape(n_steps, 1, n), (n_steps, n_hosts // n, n))
+        for column in (steps.src, steps.dst, steps.size_bytes)
+    )
+    table = FlowTable(
+        (src + group).reshape(-1),
+        (dst + group).reshape(-1),
+        sizes.reshape(-1),
+        np.repeat(np.where(np.arange(n_steps) > 0, params["compute"], 0), n_hosts),
+    )
+    # A host's next flow waits for what its partner sent to it in the step before.
+    waiting = (n_steps - 1) * n_hosts
+    table.after_ptr = np.concatenate([np.zeros(n_hosts, np.int64), np.arange(waiting + 1)])
+    before = np.arange(n_steps - 1)[:, None, None] * n_hosts
+    table.after_flow = (before + group + steps.after.reshape(-1, 1, n) % n).reshape(-1)
+    return table

@@ -1,0 +1,34 @@
+"""Flows of a list as opera-sim and Flare read it: `src dst bytes start_ns` on each line.
+
+    0 5 1000000 0
+    3 1 24000 1500
+
+Nodes are hosts of the same number, from 0. Times are nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from netsim.flows import FlowTable, TrafficContext
+from netsim.inputs import user_path
+from netsim.network import Network
+from netsim.params import REQUIRED, Param
+from netsim.workloads.importers.flow_text import read_opera_flows
+from netsim.workloads.traffic._listed import AS_WRITTEN, BEGIN, flow_table
+
+PARAMS = [
+    Param("file", "file", REQUIRED, "the list, such as flows.htsim"),
+    Param("begin", "choice", AS_WRITTEN, "starts are as written, or the first is 0", choices=BEGIN),
+]
+
+
+def flows(
+    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
+) -> FlowTable:
+    """The flows in the order of the file."""
+    listed = read_opera_flows(user_path(params["file"], context.directory))
+    return flow_table(listed, network, context, params["begin"])

@@ -1,0 +1,303 @@
+"""Serving of a language model: requests come, machines of GPUs answer them token by token.
+
+A machine is `tp` hosts, a GPU each, that hold one copy of the model of a `deployment`: a file, one
+that comes with netsim, or a table [traffic.deployment]; `netsim workload` says what it takes. With
+`machines` all of them prefill prompts and decode; with `prefill_machines` and `decode_machines`
+these are split, and the KV cache of each prompt goes from one to the other, after the prompt or
+layer by layer behind its computation. Which machines serve a request is settled before the run, by
+`dispatch`; everything else as it goes on.
+
+A machine works in iterations. In each of them all of its sequences that decode are computed a
+token further, and of the prompts that wait, in the order in which they came, as many as there is
+room for: in `token_budget`, in `max_batch` sequences, and in the KV cache, in which a request takes
+what it will need in the end. A prompt too long for what is left of the budget is cut (`chunked`) or
+waits. How long an iteration takes says the deployment's model, all-reduces included, or these are
+sent (`all_reduces`); what it brings is told at its end. With `pool_of` machines read a part of
+their KV caches or weights from a pool. A machine that fails loses what was in its memory, and
+computes prompts and tokens so far once more.
+
+It is a program: who is in which iteration is found out while the run goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.flows import TrafficContext, Workload
+from netsim.limits import HORIZON_PS
+from netsim.model.serving import DECODE, LOG, MIXED, PREFILL, ROLES, Requests
+from netsim.network import Network
+from netsim.params import REQUIRED, Param
+from netsim.units import format_time
+from netsim.workloads.collectives import ALGORITHMS, WHOLE_PACKETS, How, Wire, hops_of
+from netsim.workloads.operations import Wires
+from netsim.workloads.serving import machine, slots
+from netsim.workloads.serving.all_reduces import (
+    Slots,
+    check_slots,
+    flows_of_slot,
+    left_out_ps,
+    reduces_merged,
+)
+from netsim.workloads.serving.changes import changes_of, check_shrunk
+from netsim.workloads.serving.dispatch import DISPATCH
+from netsim.workloads.serving.failures import FAILURE_PARAMS, failures_of
+from netsim.workloads.serving.plan import Group, Rules, place_machines, plan_of
+from netsim.workloads.serving.requests import REQUEST_PARAMS, draw_requests
+from netsim.workloads.serving.shares import flows_between
+from netsim.workloads.serving.state import (
+    ANNOUNCED,
+    ASKED,
+    BEGIN,
+    END,
+    HOST_STATE,
+    KV_SENT,
+    PART,
+    READ,
+    REDUCED,
+    REQUEST,
+    TASK_STATE,
+    TIMERS,
+    TURN,
+)
+from netsim.workloads.serving.tables import KINDS
+from netsim.workloads.serving.workload import Sending, workload_of
+from netsim.workloads.traffic._collectives import wires_of
+from netsim.workloads.traffic._serving_machines import (
+    MACHINE_PARAMS,
+    POOL_PARAMS,
+    groups_of,
+    hosts_of,
+)
+
+__all__ = ["HOST_STATE", "LOG", "TASK_STATE", "TIMERS"]
+
+WITH_TASKS = 4
+"""As much memory as so many flows takes one with its two tasks, while all are made."""
+
+PARAMS = [
+    Param("deployment", "job", REQUIRED, "what is served: a file, a name, or a table"),
+    *MACHINE_PARAMS,
+    *REQUEST_PARAMS,
+    Param("dispatch", "choice", DISPATCH[0], "which machine serves a request", choices=DISPATCH),
+    Param("token_budget", "count", 2048, "tokens of an iteration", minimum=1),
+    Param("chunked", "bool", True, "a prompt may be computed in several iterations"),
+    Param("max_batch", "count", 256, "sequences that a machine computes with", minimum=1),
+    Param(
+        "kv",
+        "choice",
+        "after",
+        "when KV caches are sent: after the prompt, or layers as they are computed",
+        choices=("after", "layers"),
+    ),
+    Param("kv_chunks", "count", None, "of kv = layers: parts, 8 by default", minimum=2),
+    Param("control", "bytes", "256B", "of a message between GPUs of a machine", minimum="1B"),
+    Param(
+        "all_reduces",
+        "choice",
+        "formula",
+        "whether they are timed by formula, or sent",
+        choices=("formula", "packets"),
+    ),
+    Param(
+        "all_reduces_per_iteration",
+        "count",
+        None,
+        "of all_reduces = packets: so many that stand for all of the model; 2 by default",
+        minimum=1,
+    ),
+    Param("slots", "count", None, "of packets: iterations that are listed; 100", minimum=1),
+    Param(
+        "algorithm",
+        "choice",
+        None,
+        "of packets; the deployment's by default",
+        choices=tuple(name for name in ALGORITHMS if name != "in_network"),
+    ),
+    Param("latency", "time", None, "of packets: software's, in each step; the deployment's"),
+    *POOL_PARAMS,
+    Param("ttft", "time", None, "the objective: time to the first token"),
+    Param("tbt", "time", None, "the objective: time between tokens, of 99 % of a request's gaps"),
+    Param(
+        "stall",
+        "ratio",
+        10.0,
+        "times tbt: the objective for the longest gap of a request; none: it may be any",
+        minimum=1,
+        optional=True,
+    ),
+    *FAILURE_PARAMS,
+    Param("classes", "count", 0, "traffic class of messages", each=KINDS, maximum=7),
+]
+
+
+def flows(
+    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
+) -> Workload:
+    """The requests, and everything that may come of them.
+
+    The router and failures have generators of their own: neither depends on what else is drawn.
+    """
+    of_router, of_failures = rng.spawn(2)
+    groups = groups_of(params, context)
+    parts = _kv_parts(params)
+    hosts, pool = hosts_of(params, groups, network, context)
+    drawn = draw_requests(params, rng, context.directory)
+    listed = _slots(params, groups, drawn.requests, hosts, network, context)
+    later = int((drawn.requests.output_tokens > 1).sum())
+    context.expect(WITH_TASKS * later * _flows_of_request(groups, parts), key="traffic.requests")
+    rules = Rules(
+        dispatch=params["dispatch"],
+        max_batch=params["max_batch"],
+        ttft_ps=params["ttft"],
+        tbt_ps=params["tbt"],
+        stall_ps=_stall_ps(params["tbt"], params["stall"]),
+    )
+    plan = plan_of(groups, place_machines(groups, hosts), drawn, rules, of_router)
+    sending = Sending(parts, params["control"], tuple(params["classes"].values()), listed, pool)
+    last_ps = int(drawn.requests.arrival_ps[-1])
+    outages = failures_of(params, plan.machines.size, last_ps, of_failures, context.directory)
+    check_shrunk(outages, groups.values(), of_file=params["outages"] is not None)
+    if listed and len(outages):
+        message = "a machine that fails cannot give up an all-reduce that is under way"
+        raise InputError(message, key="traffic.all_reduces", hint='"formula"')
+    check_slots(plan, listed, params["token_budget"] if params["chunked"] else None)
+    load = workload_of(plan, groups, network.n_hosts, sending, changes_of(outages))
+    return replace(load, notes=(*drawn.notes, *_notes(groups, listed)))
+
+
+def _stall_ps(tbt_ps: int | None, stall: float | None) -> int | None:
+    """The longest gap of a request that meets the objective."""
+    if tbt_ps is None or stall is None:
+        return None
+    return min(round(tbt_ps * stall), HORIZON_PS)
+
+
+def _kv_parts(params: Mapping[str, Any]) -> int:
+    """In how many parts a KV cache goes."""
+    if params["kv"] == "layers":
+        return params["kv_chunks"] or 8
+    if params["kv_chunks"] is not None:
+        raise InputError("has no effect", key="traffic.kv_chunks", hint='it is for kv = "layers"')
+    return 1
+
+
+def _slots(
+    params: Mapping[str, Any],
+    groups: Mapping[int, Group],
+    requests: Requests,
+    hosts: NDArray[np.int64],
+    network: Network,
+    context: TrafficContext,
+) -> dict[int, Slots]:
+    """How the iterations of each role are listed; nothing if all-reduces are none of them."""
+    if params["all_reduces"] == "formula":
+        for name in ("all_reduces_per_iteration", "slots", "algorithm", "latency"):
+            if params[name] is not None:
+                hint = 'it is for all_reduces = "packets"'
+                raise InputError("has no effect", key=f"traffic.{name}", hint=hint)
+        return {}
+    found, first, n_flows = {}, 0, 0
+    wires = wires_of(network, context)
+    for role, group in groups.items():
+        one = group.deployment
+        if one.tp == 1 or one.options.overlap:
+            message = f"{one.name} has none" if one.tp == 1 else f"{one.name} has them overlap"
+            hint = '"formula"; packets are for all-reduces that stand between computations'
+            raise InputError(message, key="traffic.all_reduces", hint=hint)
+        latency = params["latency"]
+        how = How(
+            algorithm=params["algorithm"] or one.options.all_reduce,
+            latency_ps=one.costs.step_latency if latency is None else latency,
+        )
+        machines = hosts[first : first + group.n * one.tp].reshape(group.n, one.tp)
+        first += machines.size
+        batch = min(params["max_batch"], len(requests))
+        prompts = params["token_budget"]
+        if not params["chunked"]:
+            prompts = max(prompts, int(requests.prompt_tokens.max())) + batch
+        found[role] = Slots(
+            slots=params["slots"] or 100,
+            groups=params["all_reduces_per_iteration"] or 2,
+            how=how,
+            max_rows=batch if role == DECODE else max(prompts, batch),
+            max_batch=0 if role == PREFILL else batch,
+            control_bytes=params["control"],
+            ways=tuple(_wire(how, machine, wires) for machine in machines),
+        )
+        reduces_merged(group, found[role])
+        n_flows += group.n * found[role].slots * flows_of_slot(group, found[role])
+    context.expect(WITH_TASKS * n_flows, key="traffic.slots")
+    return found
+
+
+def _wire(how: How, machine: NDArray[np.int64], wires: Wires) -> Wire:
+    """Between the hosts of a machine that sends to itself by that algorithm."""
+    return wires.wire(hops_of("all_reduce", machine.size, WHOLE_PACKETS, how), machine)
+
+
+def _notes(groups: Mapping[int, Group], slots: Mapping[int, Slots]) -> list[str]:
+    """What all-reduces stand for."""
+    told = []
+    for role, one in slots.items():
+        merged = reduces_merged(groups[role], one)
+        if merged > 1:
+            each = left_out_ps(groups[role], one)
+            least, most = (format_time(int(time_ps), 3) for time_ps in (each.min(), each.max()))
+            latency = least if least == most else f"{least} to {most}"
+            told.append(
+                f"{ROLES[role]} machines: each all-reduce stands for {merged}, with the bytes of "
+                f"all and {latency} for the latency of those that are not sent"
+            )
+    return told
+
+
+def _flows_of_request(groups: Mapping[int, Group], parts: int) -> int:
+    """How many flows a request takes."""
+    if MIXED in groups:
+        return 0
+    tp, other = (groups[role].deployment.tp for role in (PREFILL, DECODE))
+    return parts * (flows_between(tp, other) + tp - 1) + other - 1
+
+
+def on_begin(env, now):
+    """Leaders note when their machine fails first."""
+    if env.host.role > 0:
+        machine.next_turn(env, now)
+
+
+def on_task(env, now, task):
+    """A request has come, a part of a KV cache has gone, or GPUs have added up or been told."""
+    if task.role == REQUEST:
+        machine.arrives(env, now, task)
+    elif task.role == KV_SENT:
+        machine.kv_sent(env, now, task)
+    elif task.role == REDUCED:
+        machine.all_reduced(env, now)
+    elif task.role == ANNOUNCED:
+        slots.announced(env, now)
+    elif task.role == ASKED:
+        slots.asked(env, now, task)
+    elif task.role == READ:
+        slots.has_read(env, now)
+
+
+def on_timer(env, now, k):
+    """An iteration begins or ends, or a part of it does, or the machine changes."""
+    if k == BEGIN:
+        machine.begin_iteration(env, now)
+    elif k == END:
+        if env.host.n_groups > 0:
+            slots.computed(env, now)
+        else:
+            machine.end_iteration(env, now)
+    elif k == PART:
+        machine.part_is_over(env, now)
+    elif k == TURN:
+        machine.turn(env, now)

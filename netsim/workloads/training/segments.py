@@ -1,0 +1,291 @@
+"""What each stage computes, piece by piece, and what its ranks exchange between the pieces.
+
+An operation of a pipeline schedule, such as the forward pass of a micro-batch, goes through the
+layers of a chunk. Each layer becomes segments: some computing and one event, a collective that
+comes behind it or beside it. All that is computed of a layer is spread evenly over its segments,
+and as long as the job's model says to the picosecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.workloads.job.messages import Message
+from netsim.workloads.job.schedules import (
+    BACKWARD,
+    BACKWARD_INPUT,
+    BACKWARD_WEIGHT,
+    FORWARD,
+    Schedule,
+)
+from netsim.workloads.job.step import overlaps
+from netsim.workloads.job.times import LayerTimes, stage_times
+from netsim.workloads.training.part import Part
+
+PASSES = {
+    FORWARD: ("forward",),
+    BACKWARD: ("recompute", "backward_input", "backward_weight"),
+    BACKWARD_INPUT: ("recompute", "backward_input"),
+    BACKWARD_WEIGHT: ("backward_weight",),
+}
+"""What each kind of work of a schedule does, in this order."""
+
+GRADIENTS = (BACKWARD, BACKWARD_WEIGHT)
+"""Kinds of work after which there is a gradient of weights."""
+
+DATA = ("dp", "expert_dp")
+"""Kinds of messages over replicas, which ZeRO sends in every micro-batch."""
+
+NO_EVENT = -1
+
+Columns = tuple[list[int], list[int], list[int], list[int]]
+"""Of segments: duration, event, part, and what is awaited."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A collective between, or beside, what a stage computes.
+
+    Attributes:
+        message: what is sent.
+        times: how many of them are one event, one after the other.
+        beside: it begins with the computing of its segment, not behind it.
+        blocks: what is computed next waits for it.
+    """
+
+    message: Message
+    times: int = 1
+    beside: bool = False
+    blocks: bool = True
+
+
+@dataclass(frozen=True)
+class Block:
+    """Segments of a layer, of the embedding or of the head, in one operation of the schedule.
+
+    `gathers` are weights that have to be there before.
+    """
+
+    gathers: tuple[Message, ...]
+    duration_ps: tuple[int, ...]
+    events: tuple[Event | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """n segments, in the order of the schedule: stage by stage, operation by operation.
+
+    Attributes:
+        operation: int64[n], row of the schedule.
+        stage: int64[n], its stage; ascending.
+        duration_ps: int64[n].
+        event: int64[n], index into `events`, or NO_EVENT.
+        part: int64[n], the layer, or `layers` for the embedding and `layers` + 1 for the head.
+        awaits: int64[n], how many segments before this one is that whose event it waits for beside
+            the last one's; 0 if it waits for none.
+        events: what there is of events.
+    """
+
+    operation: NDArray[np.int64]
+    stage: NDArray[np.int64]
+    duration_ps: NDArray[np.int64]
+    event: NDArray[np.int64]
+    part: NDArray[np.int64]
+    awaits: NDArray[np.int64]
+    events: tuple[Event, ...]
+
+    def __len__(self) -> int:
+        return int(self.operation.size)
+
+    def first_of_operation(self) -> NDArray[np.int64]:
+        """The first segment of each operation of the schedule."""
+        return np.flatnonzero(np.diff(self.operation, prepend=-1))
+
+    def last_of_operation(self) -> NDArray[np.int64]:
+        """The last segment of each operation of the schedule."""
+        return np.append(self.first_of_operation()[1:], len(self)) - 1
+
+    def last_of_stage(self, schedule: Schedule) -> NDArray[np.int64]:
+        """The last segment of each stage."""
+        ends = np.searchsorted(self.stage, np.arange(schedule.stages), side="right")
+        return ends.astype(np.int64) - 1
+
+    def first_forward(self, schedule: Schedule, n_parts: int) -> NDArray[np.int64]:
+        """int64[parts]: the first segment that computes a part forward, or -1."""
+        rows = np.flatnonzero(schedule.kind[self.operation] == FORWARD)[::-1]
+        found = np.full(n_parts, -1, np.int64)
+        found[self.part[rows]] = rows
+        return found
+
+    def gradients(self, schedule: Schedule, n_parts: int, buckets: int) -> NDArray[np.int64]:
+        """int64[parts, buckets]: the segments with which buckets of a gradient are complete.
+
+        These are the segments of the last operation that adds to a part's gradient, of which each
+        completes an equal share. -1 for parts that there are not.
+        """
+        rows = np.flatnonzero(np.isin(schedule.kind[self.operation], GRADIENTS))
+        last = np.full(n_parts, -1, np.int64)
+        last[self.part[rows]] = rows  # the last one stays
+        same = self.operation[rows] == self.operation[last[self.part[rows]]]
+        count = np.bincount(self.part[rows[same]], minlength=n_parts)[:, None]
+        share = -(-count * np.arange(1, buckets + 1) // buckets)
+        return np.where(last[:, None] < 0, -1, last[:, None] - count + share)
+
+
+def segments_of(part: Part) -> Segments:
+    """The segments of one step of a part of a job."""
+    schedule = part.schedule
+    templates = _Templates(part)
+    virtual = schedule.place[schedule.stage, schedule.chunk]
+    of, inverse = np.unique(np.stack([virtual, schedule.kind]), axis=1, return_inverse=True)
+    made = [templates.operation(int(index), int(kind)) for index, kind in of.T]
+    length = np.array([len(columns[0]) for columns in made])
+    start = np.cumsum(length) - length
+    duration_ps, event, of_part, awaits = (
+        np.array([value for columns in made for value in columns[k]], np.int64) for k in range(4)
+    )
+    count = length[inverse]
+    operation = np.repeat(np.arange(len(schedule)), count)
+    first = np.cumsum(count) - count
+    row = start[inverse][operation] + np.arange(operation.size) - first[operation]
+    return Segments(
+        operation,
+        schedule.stage[operation].astype(np.int64),
+        duration_ps[row],
+        event[row],
+        of_part[row],
+        awaits[row],
+        tuple(templates.events),
+    )
+
+
+class _Templates:
+    """The segments of each place of the schedule in each kind of work."""
+
+    def __init__(self, part: Part) -> None:
+        self.events: dict[Event, int] = {}
+        self._part = part
+        self._job = part.job
+        self._times = stage_times(part.job)
+        self._blocks: dict[tuple[str, int], Block] = {}
+
+    def operation(self, place: int, kind: int) -> Columns:
+        """Durations, events, parts and what is awaited of a place in one kind of work."""
+        n = self._job.model.layers
+        index = self._part.places[place]
+        last = len(self._job.virtual_stages) - 1
+        parts = [(self._name(number), number) for number in self._job.virtual_stages[index]]
+        parts = [("embedding", n)] * (index == 0) + parts + [("head", n + 1)] * (index == last)
+        if kind != FORWARD:
+            parts.reverse()
+        columns: Columns = ([], [], [], [])
+        for event in self._arrivals(place, kind):
+            self._add(columns, 0, event, parts[0][1])
+        blocks = [(self._block(name, kind), part) for name, part in parts]
+        ahead = self._job.overlap.param_gather
+        asked: list[int] = []
+        for number, (block, part) in enumerate(blocks):
+            if number == 0 or not ahead:
+                asked = self._ask(columns, block, part)
+            for row in asked:
+                self._add(columns, 0, None, part, awaits=len(columns[0]) - row)
+            if ahead and number + 1 < len(blocks):
+                asked = self._ask(columns, blocks[number + 1][0], part)
+            for duration, event_of in zip(block.duration_ps, block.events, strict=True):
+                self._add(columns, duration, event_of, part)
+        return columns
+
+    def _ask(self, columns: Columns, block: Block, part: int) -> list[int]:
+        """Begin to gather a block's weights, while `part` is computed; gives the segments."""
+        first = len(columns[0])
+        for message in block.gathers:
+            self._add(columns, 0, Event(message, blocks=False), part)
+        return list(range(first, len(columns[0])))
+
+    def _add(
+        self, columns: Columns, duration_ps: int, event: Event | None, part: int, awaits: int = 0
+    ) -> None:
+        number = NO_EVENT if event is None else self.events.setdefault(event, len(self.events))
+        for column, value in zip(columns, (duration_ps, number, part, awaits), strict=True):
+            column.append(value)
+
+    def _name(self, layer: int) -> str:
+        return "moe_layer" if self._job.model.has_experts(layer) else "dense_layer"
+
+    def _arrivals(self, place: int, kind: int) -> Iterator[Event]:
+        """What ranks do first with what came from the place before, or behind."""
+        last = len(self._part.places) - 1
+        when, end = ("forward", 0) if kind == FORWARD else ("backward_input", last)
+        if when not in PASSES[kind] or place == end:
+            return
+        for one in self._part.messages:
+            if one.kind == "tp" and one.per == "virtual_stage" and one.when == when:
+                yield Event(one)
+
+    def _block(self, name: str, kind: int) -> Block:
+        if (name, kind) not in self._blocks:
+            self._blocks[name, kind] = self._made(name, kind)
+        return self._blocks[name, kind]
+
+    def _made(self, name: str, kind: int) -> Block:
+        """The block of an embedding, a head or one sort of layer."""
+        times: LayerTimes = {
+            "embedding": self._times.embedding,
+            "head": self._times.head,
+            "moe_layer": self._times.moe_layer,
+            "dense_layer": self._times.layer,
+        }[name]
+        total = self._part.time_ps(sum(getattr(times, f"{one}_ps") for one in PASSES[kind]))
+        here = (name, "layer") if name.endswith("layer") else (name,)
+        found = [one for one in self._part.messages if one.per in here and one.when in PASSES[kind]]
+        gathers = [one for one in found if one.kind in DATA and one.what == "all_gather"]
+        behind = [
+            self._reduced(one) for one in found if one.kind in DATA and one.what != "all_gather"
+        ]
+        events = [
+            event
+            for when in PASSES[kind]
+            for event in self._sequence([m for m in found if m.when == when and m.kind not in DATA])
+        ]
+        buckets = self._part.buckets if kind in GRADIENTS else 1
+        pieces = max(len(events), buckets)
+        spread: list[Event | None] = [None] * pieces
+        for number, event in enumerate(events):
+            spread[(number + 1) * pieces // len(events) - 1] = event
+        ends = [total * k // pieces for k in range(pieces + 1)]
+        durations = [end - start for start, end in pairwise(ends)]
+        return Block(tuple(gathers), (*durations, *(0 for _ in behind)), (*spread, *behind))
+
+    def _reduced(self, message: Message) -> Event:
+        return Event(message, blocks=not self._job.overlap.grad_reduce)
+
+    def _sequence(self, found: list[Message]) -> list[Event]:
+        """The events of a pass through a layer: what is timed by formula in one, the rest in turn.
+
+        Tensor-parallel ranks gather before attention and before the feed-forward, and add up behind
+        them; context-parallel ones exchange in the attention, experts in the feed-forward.
+        """
+        timed = [self._event(one, one.times) for one in found if one.kind in self._part.formula]
+        sent = [one for one in found if one.kind not in self._part.formula]
+        tensor = [one for one in sent if one.kind == "tp"]
+        rounds = max([1, *(one.times for one in tensor)])
+        events = []
+        for number in range(rounds):
+            turn = [one for one in tensor if number < one.times]
+            inside = [one for one in sent if one.kind == "cp"] if number == 0 else []
+            if number == rounds - 1:
+                inside += [one for one in sent if one.kind == "ep" for _ in range(one.times)]
+            events += [
+                *(self._event(one) for one in turn if one.what == "all_gather"),
+                *(self._event(one) for one in inside),
+                *(self._event(one) for one in turn if one.what != "all_gather"),
+            ]
+        return events + timed
+
+    def _event(self, message: Message, times: int = 1) -> Event:
+        return Event(message, times, beside=overlaps(self._job.overlap, message))

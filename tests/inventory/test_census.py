@@ -1,0 +1,228 @@
+"""Networks counted: against networkx, and against what is known of their shape."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import astuple
+
+import networkx
+import numpy as np
+import pytest
+from engine_runs import resolve
+from hypothesis import given, settings
+from random_networks import networks
+from several_ports import two_nics
+from small_networks import GBPS, METRE_PS, rail_racks, three_tiers
+from topology_of import largest_flow_bps
+
+from netsim.inventory import paths
+from netsim.inventory.bisection import MAX_FLOW, TIERS, bisection, middle_of
+from netsim.inventory.cables import FIBRE, HOST, SWITCH, latencies_ps, length_class, propagation_ps
+from netsim.inventory.inventory import inventory, stem
+from netsim.inventory.symmetry import kinds_of_networks
+from netsim.model.builder import NetworkBuilder
+from netsim.model.network import Network
+from netsim.network import Schedule
+from netsim.plots.matchings import matchings
+from netsim.plugins import registry
+
+TBPS = 1000 * GBPS
+
+
+def built(kind: str, **given: object) -> Network:
+    """A topology by its parameters, as a user writes them."""
+    plugin = registry.find("topology", kind)
+    network: Network = plugin.module.build(resolve(plugin, given))
+    return network
+
+
+@given(networks())
+@settings(max_examples=60, deadline=None)
+def test_bisection_is_the_largest_flow_between_the_halves(network: Network) -> None:
+    if network.n_hosts == 1:
+        assert inventory(network).networks[0].bisection is None
+        return
+    middle = middle_of(network, 0)
+    assert middle == network.n_hosts // 2
+    assert bisection(network, 0, middle) == (largest_flow_bps(network, middle), MAX_FLOW)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [three_tiers(4), rail_racks(5, 3), two_nics(3), built("fat_tree", hosts_per_leaf=3, leaves=5)],
+    ids=lambda network: network.name,
+)
+def test_the_halves_of_all_hosts(network: Network) -> None:
+    counted = inventory(network)
+    assert counted.bisection.rate_bps == largest_flow_bps(network, network.n_hosts // 2)
+
+
+def test_where_there_is_no_symmetry_the_narrowest_tier_counts(monkeypatch) -> None:
+    monkeypatch.setattr("netsim.inventory.bisection.MOST_LINKS", 3)
+    network = built("fat_tree", hosts_per_leaf=8, leaves=4, oversubscription=2)
+    assert bisection(network, 0, 16) == (16 * 800 * GBPS // 2, TIERS)
+    planes = built("fat_tree", hosts_per_leaf=8, leaves=4, oversubscription=2, planes=4)
+    assert bisection(planes, 2, 16) == (16 * 200 * GBPS // 2, TIERS)
+
+
+@given(networks())
+@settings(max_examples=60, deadline=None)
+def test_ways_are_all_shortest_paths(network: Network) -> None:
+    found = paths.ways_between_hosts(network, 0, paths.reach(network, 0))
+    graph = network.to_networkx()
+    counted: dict[int, list[int]] = {}
+    for a, b in itertools.permutations(range(network.n_hosts), 2):
+        # Parallel cables are ways of their own; networkx counts nodes.
+        ways = networkx.all_shortest_paths(networkx.Graph(graph), a, b)
+        each = [
+            int(np.prod([graph.number_of_edges(*hop) for hop in itertools.pairwise(way)]))
+            for way in ways
+        ]
+        links = networkx.shortest_path_length(graph, a, b)
+        counted.setdefault(links, []).append(sum(each))
+    total = sum(map(len, counted.values()))
+    assert [way.links for way in found] == sorted(counted)
+    for way in found:
+        these = counted[way.links]
+        assert (way.fewest, way.most) == (min(these), max(these))
+        assert way.share == pytest.approx(len(these) / total)
+
+
+def test_some_edge_switches_stand_for_all_where_there_are_many() -> None:
+    network = three_tiers(6)
+    some, whole = paths.reach(network, 0, most=500), paths.reach(network, 0)
+    assert 1 <= some.groups.size < whole.groups.size == 18
+    assert np.array_equal(some.ways, whole.ways[:, some.groups])
+    found = paths.ways_between_hosts(network, 0, some)
+    every = paths.ways_between_hosts(network, 0, whole)
+    assert np.array(found) == pytest.approx(np.array(every))
+
+
+def test_three_tiers() -> None:
+    k = 8
+    counted = inventory(three_tiers(k))
+    assert (counted.hosts, counted.switch_count, counted.tiers) == (k**3 // 4, 5 * k * k // 4, 3)
+    assert [(row.name, row.ports, row.count) for row in counted.switches] == [
+        ("leaf", k, k * k // 2),
+        ("agg", k, k * k // 2),
+        ("core", k, k * k // 4),
+    ]
+    assert [row.latency_ps for row in counted.switches] == [300_000, 300_000, 400_000]
+    n = counted.hosts
+    assert [astuple(row) for row in counted.cables] == [
+        (HOST, 800 * GBPS, "rack", n),
+        (SWITCH, 800 * GBPS, "row", n),
+        (SWITCH, 800 * GBPS, "hall", n),
+    ]
+    assert counted.bisection == (n // 2 * 800 * GBPS, MAX_FLOW)
+    assert (counted.oversubscription, counted.diameter) == (1, 6)
+    assert [(way.links, way.most) for way in counted.networks[0].ways] == [(2, 1), (4, 4), (6, 16)]
+
+
+def test_rails_and_their_racks() -> None:
+    racks, gpus, planes = 8, 3, 2
+    counted = inventory(rail_racks(racks, gpus, planes))
+    assert [(nic.nic, nic.ports, nic.hosts) for nic in counted.nics] == [(0, 1, 24), (1, 2, 24)]
+    rail, up = counted.networks
+    assert (up.name, rail.name) == ("rack0", "rail0.plane0")
+    assert (up.count, up.hosts, up.tiers, up.switches) == (racks, gpus, 1, 1)
+    assert (rail.count, rail.hosts, rail.tiers, rail.switches) == (gpus * planes, racks, 2, 6)
+    # No rack's own network leads anywhere else.
+    assert up.across.rate_bps == 0
+    assert counted.bisection.rate_bps == rail.count * rail.bisection.rate_bps
+    assert rail.bisection.rate_bps == racks // 2 * 200 * GBPS
+    assert counted.oversubscription == 1
+
+
+def test_networks_that_differ_are_told_apart() -> None:
+    def kinds(rates: list[int]) -> list[list[int]]:
+        builder = NetworkBuilder()
+        hosts = builder.add_hosts(4)
+        for rate in rates:
+            switch = builder.add_switch()
+            builder.cables(np.array(hosts), np.full(4, switch), rate * GBPS, METRE_PS)
+        return [these.tolist() for these in kinds_of_networks(builder.build("planes"))]
+
+    assert kinds([100, 100, 100]) == [[0, 1, 2]]
+    assert kinds([100, 50, 100]) == [[0, 2], [1]]
+
+
+def test_latencies_are_told_from_propagation() -> None:
+    builder = NetworkBuilder()
+    builder.add_hosts(2)
+    a, b, c = (builder.add_switch(f"s{latency}", 0, latency) for latency in (7, 0, 30))
+    for first, second, delay_ps in ((0, a, 11), (a, b, 500), (b, c, 1300), (1, b, 17)):
+        builder.cable(first, second, GBPS, delay_ps)
+    network = builder.build("line")
+    assert latencies_ps(network).tolist() == [0, 0, 7, 0, 30]
+    delays = propagation_ps(network)
+    assert np.array_equal(delays, delays[network.port_peer])
+    assert sorted(delays.tolist()) == [11, 11, 17, 17, 500, 500, 1300, 1300]
+
+
+def test_lengths() -> None:
+    limits = np.array([1, 3 * METRE_PS, 3 * METRE_PS + 1, 100 * METRE_PS, 2000 * METRE_PS, 10**10])
+    assert length_class(limits).tolist() == [0, 0, 1, 1, 2, 3]
+
+
+def test_a_rotors_fibres_are_counted_and_its_circuits_are_not() -> None:
+    network = built(
+        "ocs", racks=9, hosts_per_rack=2, switches=3, slot="50us", switching="5us", sync="5us"
+    )
+    counted = inventory(network)
+    assert [(row.joins, row.count) for row in counted.cables] == [(HOST, 18), (FIBRE, 27)]
+    assert [(row.ports, row.count) for row in counted.switches] == [(5, 9)]
+    (rotors,) = counted.circuit_switches
+    assert (rotors.names, rotors.count, rotors.ports) == (("rotor0", "rotor2"), 3, 9)
+    assert (rotors.matchings, rotors.period_ps, rotors.dark_ps) == (3, 150 * 10**6, 10 * 10**6)
+    # Of nine racks one is left out in each round, and light passes for 40 of 50 us.
+    assert rotors.duty == pytest.approx(8 / 9 * 0.8)
+
+
+def test_circuits_that_do_not_change_are_there_always() -> None:
+    builder = NetworkBuilder()
+    builder.add_hosts(4)
+    tors = [builder.add_switch(f"tor{i}") for i in range(4)]
+    for host, tor in enumerate(tors):
+        builder.cable(host, tor, 100 * GBPS, METRE_PS)
+    ways = [[[1, 0, 3, 2]], [[2, 3, 0, 1]], [[3, 2, 1, 0], [1, 0, 3, 2]]]
+    for name, joined in zip("fgh", ways, strict=True):
+        schedule = Schedule(10**7, joined, switching_ps=10**6, repeats=name != "h")
+        one = builder.add_circuit_switch(name, schedule)
+        for tor in tors:
+            builder.fibre(tor, one, 100 * GBPS, METRE_PS)
+    rows = inventory(builder.build("fixed")).circuit_switches
+    assert [(row.names[0], row.count, row.period_ps) for row in rows] == [("f", 2, 0), ("h", 1, 0)]
+    assert [row.duty for row in rows] == [1, 1]
+
+
+def test_ways_that_light_never_goes_count_for_nothing() -> None:
+    """A ring of three in the first slot, 0 to 2 in the second: two fibres of three are lit."""
+    builder = NetworkBuilder()
+    builder.add_hosts(3)
+    tors = [builder.add_switch(f"tor{i}") for i in range(3)]
+    schedule = Schedule(10**7, [[1, 2, 0], [2, -1, -1]], duplex=False)
+    ocs = builder.add_circuit_switch("ocs", schedule)
+    for host, tor in enumerate(tors):
+        builder.cable(host, tor, 100 * GBPS, METRE_PS)
+        builder.fibre(tor, ocs, 100 * GBPS, METRE_PS)
+    network = builder.build("ring")
+    counted = inventory(network)
+    (row,) = counted.circuit_switches
+    assert (row.ports, row.matchings) == (3, 2)
+    assert row.duty == pytest.approx((2 + 1 + 1) / (2 * 3))
+    assert [(kind.joins, kind.count) for kind in counted.cables] == [(HOST, 3), (FIBRE, 3)]
+    # All are two links between switches apart at most, by the ring or by the short cut.
+    assert [(way.links, way.fewest, way.most) for way in counted.networks[0].ways] == [
+        (3, 1, 1),
+        (4, 1, 1),
+    ]
+    assert matchings(network, 0) == [(0, {(0, 1), (1, 2), (2, 0)}), (10**7, {(0, 2)})]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("leaf12", "leaf"), ("pod3.agg7", "agg"), ("up3.0", "up"), ("12", "12"), ("tor_a", "tora")],
+)
+def test_what_switches_are_called(name: str, told: str) -> None:
+    assert stem(name) == told

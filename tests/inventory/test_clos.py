@@ -1,0 +1,43 @@
+"""Counts by formula: against networks that are built, and against the paper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from engine_runs import resolve
+
+from netsim.inventory.cables import SWITCH
+from netsim.inventory.inventory import inventory
+from netsim.model.clos import fabric_cables_needed, switches_needed
+from netsim.plugins import registry
+from netsim.workloads.plots.fig4 import STATED, counts
+from netsim.workloads.plots.reproduced import stated as value
+
+
+def tree(**given: Any) -> dict[str, Any]:
+    return {"kind": "fat_tree", **given}
+
+
+@pytest.mark.parametrize(
+    ("given", "hosts", "radix", "tiers", "planes"),
+    [
+        (tree(tiers=2, radix=8), 32, 8, 2, 1),
+        (tree(tiers=3, radix=8), 128, 8, 3, 1),
+        (tree(tiers=4, radix=4), 32, 4, 4, 1),
+        (tree(tiers=2, radix=8, planes=4), 32, 8, 2, 4),
+    ],
+)
+def test_networks_that_are_built(given, hosts, radix, tiers, planes) -> None:
+    plugin = registry.find("topology", given.pop("kind"))
+    counted = inventory(plugin.module.build(resolve(plugin, given)))
+    assert (counted.hosts, counted.tiers) == (hosts, tiers)
+    assert counted.switch_count == planes * switches_needed(hosts, tiers, radix)
+    between = sum(row.count for row in counted.cables if row.joins == SWITCH)
+    assert between == planes * fabric_cables_needed(hosts, tiers)
+
+
+@pytest.mark.parametrize("stated", STATED, ids=lambda one: one.name)
+def test_the_papers_counts(stated) -> None:
+    for name, ours in zip(stated.figures, counts(stated), strict=True):
+        assert not name or ours == pytest.approx(value(name, "").paper, rel=0.05)

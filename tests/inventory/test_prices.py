@@ -1,0 +1,80 @@
+"""What a network costs: the table that comes with netsim, and one that replaces parts of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from small_networks import GBPS, rail_racks, three_tiers
+
+from netsim.errors import InputError
+from netsim.inventory.inventory import inventory
+from netsim.inventory.prices import PARTS, bill, read_prices
+
+
+def test_every_part_has_a_price_with_a_source() -> None:
+    prices = read_prices()
+    assert set(prices) == set(PARTS)
+    for price in prices.values():
+        assert re.search(r"assumption|\(\S+\.\w+", price.source)
+
+
+def test_a_bill(tmp_path) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text(
+        """
+        [nic_port]
+        usd_per_gbps = 2
+        source = "mine"
+        [switch_port]
+        usd = 10
+        watts_per_gbps = 0.5
+        source = "mine"
+        [cable.rack]
+        usd = 3
+        watts = 1
+        source = "mine"
+        """
+    )
+    rows = {row.part: row for row in bill(inventory(three_tiers(4)), read_prices(path))}
+    assert set(rows) == {"nic_port", "switch_port", "cable.rack", "cable.row", "cable.hall"}
+    assert (rows["nic_port"].count, rows["nic_port"].usd) == (16, 16 * 800 * 2)
+    ports = 20 * 4
+    assert (rows["switch_port"].usd, rows["switch_port"].watts) == (10 * ports, 400 * ports)
+    assert (rows["cable.rack"].usd, rows["cable.rack"].watts) == (48, 16)
+    assert rows["cable.row"].source != "mine"
+
+
+def test_ports_are_counted_at_their_own_rates() -> None:
+    counted = inventory(rail_racks(4, 2, planes=2))
+    rows = {row.part: row for row in bill(counted, read_prices())}
+    price = read_prices()["nic_port"]
+    gbps = 8 * (7200 + 2 * 200)
+    assert rows["nic_port"].count == 8 * 3
+    assert rows["nic_port"].usd == pytest.approx(price.usd_per_gbps * gbps)
+    cables = sum(row.count * row.rate_bps for row in counted.cables) / GBPS
+    hosts = gbps
+    watts = read_prices()["switch_port"].watts_per_gbps
+    assert rows["switch_port"].watts == pytest.approx(watts * (2 * cables - hosts))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[nic_prt]\nsource = 'x'", 'nic_prt: is no part of a network (did you mean "nic_port"?)'),
+        ("[cable.roof]\nsource = 'x'", "cable.roof: is no part of a network"),
+        ("cable = 3", "cable: is not a table ([cable.rack])"),
+        ("nic_port = 3", "nic_port: is not a table ([nic_port])"),
+        ("[nic_port]\nusd = 3", "nic_port.source: is missing (a text: where the price is from)"),
+        ("[nic_port]\nsource = 'x'\nusd = -1", "nic_port.usd: -1 is no price"),
+        ("[nic_port]\nsource = 'x'\nusd = nan", "nic_port.usd: nan is no price"),
+        ("[nic_port]\nsource = 'x'\neuro = 1", "nic_port.euro: is not known"),
+        ("[nic_port", "is not TOML"),
+    ],
+)
+def test_a_faulty_table_says_what_is_wrong(tmp_path, text: str, message: str) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_prices(path)
+    assert str(caught.value).startswith(f"{path}: {message}")

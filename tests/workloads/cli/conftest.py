@@ -1,0 +1,3 @@
+"""Fixtures of tests of commands."""
+
+from cli_fixtures import *  # noqa: F403

@@ -1,0 +1,176 @@
+"""`netsim reproduce`: the figures, and the paper's values beside ours."""
+
+import csv
+from importlib import import_module
+
+import pytest
+
+from netsim.plots import sweeps
+from netsim.workloads.cli.reproduce import FIGURES
+from netsim.workloads.job.figures import figures
+from netsim.workloads.plots import exposed, fig5
+from netsim.workloads.plots.reproduced import Sweep
+
+TREE = ("topology.hosts_per_leaf=2", "topology.leaves=4", "topology.spines=2")
+SMALL = (*TREE, "traffic.stage_hosts=2", "traffic.size=0.9739MB")
+DENSE = (*TREE, "traffic.stage_hosts=2", "traffic.size=2.17088MB")
+"""Eight hosts with a hundredth of the messages."""
+
+QUICK, FULL = "results/reproduce_quick", "results/reproduce_full"
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Figure 5 of eight hosts, in both forms, with few draws of fair shares."""
+    small = Sweep("pipeline", "p2p_8192", SMALL, (*SMALL, "seed=[1, 2]"))
+    monkeypatch.setattr(fig5, "SWEEPS", (small,))
+    monkeypatch.setattr(sweeps, "TRIALS", 2)
+    return 7  # points, one of each transport
+
+
+def rows_of(directory, name):
+    with (directory / QUICK / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_figure_4(netsim, tmp_path):
+    result = netsim("reproduce", "fig4")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / QUICK / "fig4.png").stat().st_size > 30_000
+    lines = [line.split() for line in result.stdout.splitlines()]
+    tree = next(line for line in lines if line[:2] == ["fat", "tree,"])
+    assert tree[-7:-1] == ["87,500", "chips", "87,500", "chips", "+0.0", "%"]
+    rails = next(line for line in lines if line[:2] == ["76", "rails"])
+    # The same as `netsim workload paper` says.
+    (chips,) = [one.ours for one in figures() if one.name == "rails76_chips"]
+    at = rails.index("39,000")
+    assert rails[at + 2] == f"{chips:,.0f}"
+
+
+def test_what_is_finished_is_kept(netsim, fake, small, tmp_path):
+    result = netsim("reproduce", "fig5", "--threads", "2")
+    assert result.exit_code == 0, result.output
+    assert len(fake.seen) == small
+    assert set(fake.threads) == {2}
+    for ending in ("png", "pdf"):
+        assert (tmp_path / QUICK / f"fig5.{ending}").is_file()
+    stated = {row["what"]: row for row in rows_of(tmp_path, "fig5_stated.csv")}
+    roce = stated["RoCEv2: last flow / optimum (roce:800g)"]
+    assert (roce["paper"], roce["standing"]) == ("9.0", "smaller")
+    assert f"{float(roce['difference_percent']):+.1f} %" in result.stdout
+    assert netsim("reproduce", "fig5").exit_code == 0
+    assert len(fake.seen) == small
+    assert netsim("reproduce", "fig5", "--again").exit_code == 0
+    assert len(fake.seen) == 2 * small
+
+
+def test_forms_stand_beside_each_other(netsim, fake, small, tmp_path):
+    for form in ("--quick", "--full"):
+        assert netsim("reproduce", "fig5", form).exit_code == 0
+    assert len(fake.seen) == 3 * small
+    assert (tmp_path / QUICK / "fig5.png").is_file()
+    assert (tmp_path / FULL / "fig5.png").is_file()
+    assert not list(tmp_path.rglob("earlier"))
+
+
+@pytest.mark.usefixtures("small")
+def test_after_ctrl_c_the_same_command_goes_on(netsim, fake, tmp_path):
+    fake.fate["transport=ndp-800g"] = "SIGINT"
+    stopped = netsim("reproduce", "fig5", "fig4", "--out", "here")
+    assert stopped.exit_code == 130
+    assert "5 of 7 points complete; the same command goes on" in stopped.stderr
+    assert not (tmp_path / "here" / "fig5.png").exists()
+    fake.fate.clear()
+    before = len(fake.seen)
+    assert netsim("reproduce", "fig5", "--out", "here").exit_code == 0
+    assert len(fake.seen) - before == 2
+    assert (tmp_path / "here" / "fig5.png").is_file()
+
+
+@pytest.mark.usefixtures("small")
+def test_a_point_that_fails_is_told_and_left_out(netsim, fake, tmp_path):
+    fake.fate["transport=ndp-800g"] = "stalled"
+    result = netsim("reproduce", "fig5", "--out", "here")
+    assert result.exit_code == 1
+    assert "ndp-800g: flow 7 (host 1 to host 2) made no progress" in result.stderr
+    assert "homa" in result.stdout
+    assert "(ndp" not in result.stdout
+    assert (tmp_path / "here" / "fig5.png").is_file()
+
+
+@pytest.mark.usefixtures("small")
+def test_results_that_are_there_can_be_drawn(netsim, fake, tmp_path):
+    sizes = [argument for text in SMALL for argument in ("--set", text)]
+    assert netsim("run", "p2p_8192", *sizes, "--out", "mine").exit_code == 0
+    before = len(fake.seen)
+    result = netsim("reproduce", "fig5", "--results", "mine", "--out", "here")
+    assert result.exit_code == 0, result.output
+    assert len(fake.seen) == before
+    assert (tmp_path / "here" / "fig5.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["fig9"], 'there is no figure "fig9" (one of fig'),
+        (["fig5", "fig6", "--results", "x"], "--results: are given for 2 figures"),
+        (["fig4", "--results", "x"], "--results: fig4 is not drawn from results"),
+        (["fig5", "--results", "x", "--again"], "--again: has no effect with --results"),
+        (["fig4", "--checkpoint", "soon"], "--checkpoint"),
+    ],
+)
+def test_what_is_wrong_is_told(netsim, arguments, told):
+    result = netsim("reproduce", *arguments)
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_can_be_made(name):
+    module = import_module(f"netsim.workloads.plots.{name}")
+    assert callable(module.make)
+    assert all(isinstance(sweep, Sweep) for sweep in module.SWEEPS)
+
+
+def test_figures_of_the_model_take_no_simulation(netsim, fake, tmp_path):
+    names = ["fig1", "fig3a", "fig3b", "fig3c", "lite"]
+    result = netsim("reproduce", *reversed(names))
+    assert result.exit_code == 0, result.output
+    assert fake.seen == []
+    written = sorted(path.name for path in (tmp_path / QUICK).iterdir())
+    endings = (".csv", ".pdf", ".png", "_stated.csv")
+    assert written == sorted(name + ending for name in names for ending in endings)
+    told = [line.partition(":")[0] for line in result.stdout.splitlines()]
+    assert [line for line in told if line in names] == names
+    assert result.stdout.count("POST-HOC") > 10
+    assert result.stdout.count("not reproduced") == 5
+
+
+def test_exposed_communication_uses_the_points_of_figure_5(netsim, fake, small, monkeypatch):
+    monkeypatch.setattr(exposed, "SWEEPS", (fig5.SWEEPS[0], Sweep("dense", "p2p_8192", DENSE)))
+    assert netsim("reproduce", "fig5").exit_code == 0
+    assert len(fake.seen) == small
+    result = netsim("reproduce", "exposed")
+    assert result.exit_code == 0, result.output
+    assert len(fake.seen) == 2 * small
+
+
+def test_simulated(netsim, monkeypatch, tmp_path):
+    """Sprayed packets come near the ideal, so that little is exposed; those on one path do not."""
+    monkeypatch.setattr(sweeps, "TRIALS", 2)
+    few = 'transport=["ideal", "ndp:800g", "roce:800g"]'
+    pipeline, dense = (Sweep(these[-1], "p2p_8192", (*these, few)) for these in (SMALL, DENSE))
+    monkeypatch.setattr(fig5, "SWEEPS", (pipeline,))
+    monkeypatch.setattr(exposed, "SWEEPS", (pipeline, dense))
+    result = netsim("reproduce", "fig5", "exposed")
+    assert result.exit_code == 0, result.output
+    times = {row["transport"]: float(row["last_flow_ps"]) for row in rows_of(tmp_path, "fig5.csv")}
+    assert times["ideal"] < times["ndp:800g"] < 1.3 * times["ideal"]
+    assert times["roce:800g"] > 1.5 * times["ideal"]
+    found = {
+        (row["model"], row["transport"]): float(row["exposed_percent"])
+        for row in rows_of(tmp_path, "exposed.csv")
+        if row["statistic"] == "last flow"
+    }
+    for model, least in (("dense", 4.949), ("MoE", 18.70)):
+        assert least <= found[model, "ndp:800g"] < found[model, "roce:800g"]

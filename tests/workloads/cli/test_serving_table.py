@@ -1,0 +1,62 @@
+"""What `netsim run` prints of a serving run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from serving_case import log_of, split_run
+
+from netsim.cli.tables import sweep_table
+from netsim.cli.wide import Wide
+from netsim.results.sweep import serving_figures
+from netsim.running.serving import serving_result
+from netsim.workloads.cli.serving_table import serving_tables
+
+
+def cells(table: Wide) -> dict[str, list[str]]:
+    return {column.name: column.cells for column in table.columns}
+
+
+def test_tables_of_a_run() -> None:
+    plan, rows = split_run()
+    plan = replace(plan, ttft_ps=200, tbt_ps=200, stall_ps=190)
+    flows = {"start_ps": np.array([300, 310, 400, 420])}
+    _, summary = serving_result(plan, log_of(rows), flows, complete=True)
+    requests, times, machines = map(cells, serving_tables(summary["serving"]))
+    assert requests["requests"] == ["2"]
+    assert requests["met, % TTFT <= 200ps, TBT <= 200ps, any gap <= 190ps"] == ["0"]
+    assert requests["stalled"] == ["1"]
+    assert dict(zip(times["ps"], times["max"], strict=True)) == {
+        "waiting for prefill": "150",
+        "time to first token": "250",
+        "KV cache on its way": "140",
+        "first to second token": "200",
+        "time between tokens": "200",
+        "from arrival to last token": "550",
+    }
+    assert machines["machines"] == ["prefill", "decode"]
+    assert machines["busy %"] == ["33.33", "43.33"]
+
+
+def test_nothing_of_other_runs() -> None:
+    assert list(serving_tables(None)) == []
+    assert serving_result(None, None, {}, complete=True) == ({}, {})
+
+
+def test_columns_of_a_sweep() -> None:
+    plan, rows = split_run()
+    plan = replace(plan, tbt_ps=200, stall_ps=190)
+    flows = {"start_ps": np.array([300, 310, 400, 420])}
+    _, summary = serving_result(plan, log_of(rows), flows, complete=True)
+    row = serving_figures(summary["serving"])
+    assert (row["ttft_p99_ps"], row["tbt_p99_ps"], row["queueing_p99_ps"]) == (250, 200, 150)
+    shown = cells(sweep_table([{"status": "finished", "point": "a", **row}], []))
+    assert shown["TTFT p99 ps"] == ["250"]
+    assert shown["TBT p99 ps"] == ["200"]
+    assert shown["met %"] == ["50"]
+    assert shown["stalled"] == ["1"]
+    assert shown["first gap p99 ps"] == ["200"]
+    assert "TTFT p99 ps" not in cells(
+        sweep_table([{"status": "finished", **serving_figures({})}], [])
+    )

@@ -1,0 +1,213 @@
+"""Collectives simulated on one switch take what their closed forms say, to the picosecond."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, build, fat_tree, run
+from topology_of import topology_of
+from traffic_cases import star
+
+from netsim.errors import InputError
+from netsim.flows import FlowTable
+from netsim.model.network import Network
+from netsim.model.relays import relayed
+from netsim.workloads.collectives import (
+    ALGORITHMS,
+    RING_ORDERS,
+    How,
+    Wire,
+    algorithm_of,
+    closed_form_ps,
+    hops_of,
+)
+from netsim.workloads.collectives.double_binary_tree import parents
+from netsim.workloads.collectives.ring import orders
+from netsim.workloads.operations import Operations, Wires
+
+US = 10**6
+PAYLOAD, HEADER = 4096, 64
+RATE = 100 * 10**9
+JIT = False
+
+
+def wire(last_bytes: int) -> Wire:
+    """Two links of 1 us and a switch in between, which sends the last packet once more."""
+    return Wire(RATE, (last_bytes + HEADER) * 80 + 2 * US, PAYLOAD, HEADER)
+
+
+def simulated_ps(
+    what: str, n: int, size_bytes: int, how: How, network: Network | None = None
+) -> int:
+    ops = Operations(n)
+    ops.collective(what, np.arange(n), size_bytes, how)
+    load = ops.lower(np.arange(n))
+    load.validate(n)
+    network = network or star(n)
+    if network.relays is not None:
+        load, _ = relayed(load, network.relays)
+    engine = build(network, load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=JIT)
+    return int(run(engine).task_states().end_ps.max())
+
+
+WAYS = {
+    "at once": How(),
+    "latency": How(latency_ps=1_500_000),
+    "short chunks": How(latency_ps=300_000, chunk_bytes=PAYLOAD),
+    "one at a time": How(latency_ps=US, window=1),
+    "chunks that wait for software": How(latency_ps=5 * US, chunk_bytes=2 * PAYLOAD),
+}
+POWERS = {("halving_doubling", what) for what in ALGORITHMS["halving_doubling"].WHATS}
+POWERS |= {("binomial_tree", "reduce")}
+"""Exact for powers of two."""
+
+EXACT = [
+    (name, what, n, way)
+    for name, module in ALGORITHMS.items()
+    if name not in ("double_binary_tree", "in_network")
+    for what in module.WHATS
+    for n in (4, 6 if name == "hierarchical" else 7)
+    if n == 4 or (name, what) not in POWERS
+    for way in WAYS
+    if WAYS[way].chunk_bytes is None or name in ("ring", "pat", "chain")
+    if WAYS[way].window is None or name == "direct"
+]
+
+
+@pytest.mark.parametrize(("name", "what", "n", "way"), EXACT)
+def test_a_collective_takes_as_long_as_its_closed_form(
+    name: str, what: str, n: int, way: str
+) -> None:
+    how = replace(WAYS[way], algorithm=name, node=2)
+    size = 0 if what == "barrier" else 4 * n * PAYLOAD
+    expected = closed_form_ps(what, n, size, wire(PAYLOAD if size else 1), how)
+    assert simulated_ps(what, n, size, how) == expected
+
+
+def rails() -> Network:
+    """Four racks of four hosts, and rails of an eighth of the rate in them."""
+    tree = {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 1, "host_rate": "100Gbps"}
+    return topology_of({"kind": "multi_rail", "gpus": 4, "scale_up_rate": "800Gbps", "rail": tree})
+
+
+@pytest.mark.parametrize("what", ALGORITHMS["hierarchical"].WHATS)
+def test_rails_take_as_long_as_the_closed_form_on_wires_that_are_measured(what: str) -> None:
+    network, size = rails(), 64 * PAYLOAD
+    wires = Wires(network, PAYLOAD, HEADER)
+    assert wires.near(np.arange(16)[None]) == 4
+    how = How("hierarchical", node=4, latency_ps=US)
+    wire = wires.wire(hops_of(what, 16, size, how), np.arange(16))
+    assert wire.rate_bps == 8 * RATE
+    assert wire.far is not None
+    assert wire.far.rate_bps == RATE
+    expected = closed_form_ps(what, 16, size, wire, how)
+    assert simulated_ps(what, 16, size, how, network) == expected
+
+
+def test_channels_of_a_ring_go_by_rails_of_their_own() -> None:
+    network, size = rails(), 16 * 4 * 3 * PAYLOAD
+    wires, took = Wires(network, PAYLOAD, HEADER), {}
+    for order in RING_ORDERS:
+        how = How("ring", channels=4, node=4, ring_order=order)
+        ends = orders(16, how)
+        assert (np.sort(ends) == np.arange(16)).all()
+        src, dst = ends, np.roll(ends, -1, axis=1)
+        between = src // 4 != dst // 4
+        assert (between.sum(axis=1) == 4).all()
+        rule = network.relays
+        assert rule is not None
+        peer = rule.peers(FlowTable(src[between], dst[between], 1))
+        rail = np.where(peer < 0, src[between], peer) % 4
+        channel = np.nonzero(between)[0]
+        if order == "rotated":  # in the source's rack to who is on the channel's rail
+            assert (rail == channel).all()
+        if order == "alternating":
+            assert (peer == -1).all()
+            odd = src[between] // 4 % 2
+            assert (rail == (channel - 1 + odd) % 4).all()
+        wire = wires.wire(hops_of("all_reduce", 16, size, how), np.arange(16))
+        took[order] = simulated_ps("all_reduce", 16, size, how, network)
+        assert closed_form_ps("all_reduce", 16, size, wire, how) == pytest.approx(
+            took[order], rel=0.15
+        )
+    assert took["rotated"] < 0.4 * took["same"]
+    assert took["alternating"] < 0.4 * took["same"]
+    with pytest.raises(InputError):
+        orders(12, How("ring", node=4, ring_order="alternating"))
+
+
+@pytest.mark.parametrize("n", [5, 6, 7])
+def test_halving_takes_longer_where_it_does_not_divide(n: int) -> None:
+    how, size = How("halving_doubling", latency_ps=US), 16 * PAYLOAD
+    expected = closed_form_ps("all_reduce", n, size, wire(PAYLOAD), how)
+    assert simulated_ps("all_reduce", n, size, how) == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize("n", [8, 13])
+def test_two_trees_take_about_as_long_as_their_closed_form(n: int) -> None:
+    how = How("double_binary_tree", chunk_bytes=6 * PAYLOAD, latency_ps=US)
+    size = 192 * PAYLOAD
+    expected = closed_form_ps("all_reduce", n, size, wire(PAYLOAD), how)
+    found = simulated_ps("all_reduce", n, size, how)
+    assert found == pytest.approx(expected, rel=0.1)
+    assert found > 2 * wire(PAYLOAD).send_ps(size)
+
+
+def test_positions_are_inside_of_one_tree_and_leaves_of_the_other() -> None:
+    for n in range(3, 40):
+        children = [np.bincount(up[up >= 0], minlength=n) for up in (parents(n, k) for k in (0, 1))]
+        for count in children:
+            assert count.max() <= 2
+        assert ((children[0] > 0) & (children[1] > 0)).sum() <= n % 2
+
+
+def choices(network: Network, n: int, size_bytes: int) -> None:
+    """What "auto" takes is the fastest of all, or takes little longer."""
+    wires, given = Wires(network, PAYLOAD, HEADER), How(latency_ps=US)
+    chosen = wires.settled("all_reduce", np.arange(n), size_bytes, given)
+    took = {}
+    for name in ("ring", "halving_doubling", "double_binary_tree", "direct", "hierarchical"):
+        how = replace(chosen, algorithm=name)
+        if name != "hierarchical" or how.node is not None:
+            took[name] = simulated_ps("all_reduce", n, size_bytes, how, network)
+    assert took[chosen.algorithm] <= 1.1 * min(took.values()), (n, size_bytes, took)
+
+
+NETWORKS = {
+    "one switch": (star(7), 7),
+    "oversubscribed": (fat_tree(4, 2, "100Gbps", oversubscription=4, fabric_rate="100Gbps"), 8),
+    "rails": (rails(), 16),
+}
+
+
+@pytest.mark.parametrize("where", NETWORKS)
+def test_the_fastest_is_chosen(where: str) -> None:
+    network, n = NETWORKS[where]
+    for size_bytes in (1_000, 200_000):
+        choices(network, n, size_bytes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", NETWORKS)
+def test_the_fastest_is_chosen_of_all_sizes(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.JIT", True)
+    for size_bytes in (1_000, 30_000, 1_000_000, 30_000_000, 1_000_000_000):
+        choices(*NETWORKS[where], size_bytes)
+
+
+def test_many_sends_are_left_out_and_what_cannot_be_is_refused() -> None:
+    # Direct and a ring would take 4.5 million sends.
+    many = Wires(star(1500), PAYLOAD, HEADER)
+    found = many.settled("all_reduce", np.arange(1500), 10**6, How()).algorithm
+    assert found in ("halving_doubling", "double_binary_tree")
+    network = rails()
+    alone = replace(network, relays=None)
+    wires = Wires(alone, PAYLOAD, HEADER)
+    # A ring does not stay on the rails.
+    assert wires.settled("all_reduce", np.arange(16), 10**7, How()).algorithm == "hierarchical"
+    with pytest.raises(InputError, match="no network in common"):
+        wires.settled("gather", np.arange(16), 1, How())
+    # Without a network it is its rate that counts.
+    assert algorithm_of("all_gather", 8, 10**5, How(rate_bps=10**9)) == "ring"

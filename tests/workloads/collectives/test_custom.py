@@ -1,0 +1,88 @@
+"""Algorithms from files: read, checked, and refused with the line and what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from collective_play import at_last, play
+
+from netsim.errors import InputError
+from netsim.workloads.collectives import How, closed_form_ps, schedule
+from netsim.workloads.collectives.wire import Wire
+
+EXCHANGE = """\
+# Two positions exchange halves, and then the sums.
+src, dst, pieces, adds, after, follows
+0, 1, 1, yes, ,
+1, 0, 0, yes, ,
+0, 1, 0, , 1, 0
+1, 0, 1, no, 0,
+"""
+
+
+def steps_of(folder: Path, content: str, what: str = "all_reduce", n: int = 2, **how: int):
+    path = folder / "mine.csv"
+    path.write_text(content)
+    return schedule(what, n, 101, How(str(path), **how))
+
+
+def test_a_file_of_sends(tmp_path: Path) -> None:
+    steps = steps_of(tmp_path, EXCHANGE)
+    assert steps.src.tolist() == [0, 1, 0, 1]
+    assert steps.size_bytes.tolist() == [50, 51, 51, 50]
+    assert steps.follows.tolist() == [-1, -1, 0, -1]
+    assert [steps.waits_for(k).tolist() for k in range(4)] == [[], [], [1], [0]]
+    for seed in range(5):
+        held = play(steps, "all_reduce", seed=seed)
+        for position, pieces, expected in at_last(steps, "all_reduce", 0):
+            assert (held[position][pieces] == expected).all()
+    with pytest.raises(InputError, match="no closed form"):
+        closed_form_ps("all_reduce", 2, 8, Wire(10**9), How(str(tmp_path / "mine.csv")))
+
+
+def test_pieces_of_others(tmp_path: Path) -> None:
+    gather = "src,dst,pieces\n0,1,0-1\n1,2,0-3\n2,0,2-5\n0,1,4-5\n"
+    assert len(steps_of(tmp_path, gather, "all_gather", 3)) == 4
+    blocks = "src,dst,pieces\n0,1,1\n1,0,2\n"
+    assert steps_of(tmp_path, blocks, "all_to_all").size_bytes.tolist() == [50, 51]
+    assert len(steps_of(tmp_path, "src,dst,pieces\n1,0,0\n", "broadcast", root=1)) == 1
+    assert len(steps_of(tmp_path, "src,dst,pieces\n1,0,1\n", "gather")) == 1
+    strided = "src,dst,pieces,adds\n0,1,1-3/2,yes\n1,0,0-2/2,yes\n"
+    with pytest.raises(InputError, match="position 0 misses position 1's part of piece 1"):
+        steps_of(tmp_path, strided)
+    halves = "src,dst,pieces,adds\n1,0,0-3/3,yes\n1,0,1-2,yes\n"
+    assert steps_of(tmp_path, halves, "reduce").size_bytes.tolist() == [26 + 25, 25 + 25]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("src,", "source,"), r"csv:2: there is no column src"),
+        (("adds", "add"), r"csv:2: column 'add' .*adds"),
+        (("0, 1, 1, yes, ,", "0, 1, 1, yes"), r"csv:3: has 4 values for 6 columns"),
+        (("0, 1, 1,", "0, 0, 1,"), r"csv:3: position 0 sends to itself"),
+        (("0, 1, 1,", "0, x, 1,"), r"csv:3: dst 'x' is no position"),
+        (("0, 1, 1,", "0, 1, 1-,"), r"csv:3: pieces '1-' .*4-7"),
+        (("0, 1, 1,", "0, 1, 2-1,"), r"csv:3: pieces '2-1' are none"),
+        (("yes", "ja"), r"csv:3: adds 'ja' .*yes or no"),
+        (("1, 0\n", "0, 0\n"), r"csv:5: send 0 goes to position 1, not to 0"),
+        (("1, 0\n", "1, 1\n"), r"csv:5: send 1 is of position 1, not of 0"),
+        (("1, 0\n", "3, 0\n"), r"csv:5: '3' is no earlier send"),
+        (("0, 1, 0, , 1, 0", "0, 1, 0, yes, 1, 0"), r"csv:5: adds position 1's part of piece 0 a "),
+        (("0, 1, 0, , 1, 0\n", ""), r"is no all_reduce: position 1 misses position 0's part of "),
+        (("no, 0,\n", "no, 0,\n0, 2, 0, , ,\n"), r"has 3 positions, not 2"),
+        ((EXCHANGE, ""), r"has no sends"),
+    ],
+)
+def test_mistakes(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    assert change[0] in EXCHANGE
+    with pytest.raises(InputError, match=message):
+        steps_of(tmp_path, EXCHANGE.replace(*change, 1))
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="position 0 does not have piece 1"):
+        steps_of(tmp_path, "src,dst,pieces\n0,1,1\n", "all_gather")
+    with pytest.raises(InputError, match=r"nowhere\.csv"):
+        schedule("all_reduce", 2, 100, How("nowhere.csv"))

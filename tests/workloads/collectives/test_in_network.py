@@ -1,0 +1,136 @@
+"""Reduction in the network: who sends what to the unit of a switch, and how long that takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, build, run
+from topology_of import topology_of
+
+from netsim.errors import InputError
+from netsim.model.tasks import RECEIVE, SEND, Workload
+from netsim.network import Network
+from netsim.workloads.collectives import How, Wire, closed_form_ps, in_network, schedule
+from netsim.workloads.operations import Operations
+
+US = 10**6
+PAYLOAD, HEADER, RATE = 4096, 64, 100 * 10**9
+PACKET_PS = (PAYLOAD + HEADER) * 80
+
+
+def leaf(n: int, **given: object) -> Network:
+    """One switch with n hosts and a unit, a microsecond from everything."""
+    table = {"kind": "fat_tree", "hosts_per_leaf": n, "leaves": 1, "host_rate": "100Gbps"}
+    return topology_of({**table, "uplinks": 1, "fabric_rate": "1bps", "reduction": "1us", **given})
+
+
+def lowered(what: str, size_bytes: int, how: How, network: Network, hosts: list[int]) -> Workload:
+    ops = Operations(len(hosts))
+    ops.collective(what, np.arange(len(hosts)), size_bytes, how)
+    return ops.lower(hosts, reduction=network.reduction)
+
+
+def simulated_ps(what: str, n: int, size_bytes: int, how: How, network: Network) -> int:
+    load, units = lowered(what, size_bytes, how, network, list(range(n))), network.reduction
+    assert units is not None
+    load.validate(units.network.n_hosts)
+    engine = build(units.network, load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
+    return int(run(engine).task_states().end_ps.max())
+
+
+def expected_ps(what: str, n: int, size_bytes: int, how: How) -> int:
+    last_ps = PACKET_PS if size_bytes else (1 + HEADER) * 80
+    return closed_form_ps(what, n, size_bytes, Wire(RATE, last_ps + 2 * US, PAYLOAD, HEADER), how)
+
+
+@pytest.mark.parametrize("what", in_network.WHATS)
+@pytest.mark.parametrize("n", [2, 5, 8])
+@pytest.mark.parametrize("chunk_bytes", [None, PAYLOAD])
+@pytest.mark.parametrize("latency_ps", [0, 300_000])
+def test_it_takes_as_long_as_its_closed_form(
+    what: str, n: int, chunk_bytes: int | None, latency_ps: int
+) -> None:
+    how = How("in_network", chunk_bytes=chunk_bytes, latency_ps=latency_ps)
+    size = 0 if what == "barrier" else 4 * n * PAYLOAD
+    expected = expected_ps(what, n, size, how)
+    found = simulated_ps(what, n, size, how, leaf(n))
+    if what in ("all_reduce", "barrier"):
+        assert found == expected
+    else:
+        assert expected - 2 * PACKET_PS <= found <= expected
+
+
+def test_half_a_switch_is_no_slower() -> None:
+    how, size = How("in_network", chunk_bytes=PAYLOAD), 16 * PAYLOAD
+    expected = expected_ps("all_reduce", 4, size, how)
+    assert expected - 2 * PACKET_PS <= simulated_ps("all_reduce", 4, size, how, leaf(8)) < expected
+
+
+def test_channels_share_the_wire() -> None:
+    alone, side = (How("in_network", chunk_bytes=PAYLOAD, channels=c) for c in (1, 2))
+    found = [simulated_ps("all_reduce", 4, 16 * PAYLOAD, how, leaf(4)) for how in (alone, side)]
+    assert abs(found[1] - found[0]) <= 2 * PACKET_PS
+
+
+def test_every_host_sends_and_receives_the_buffer_once() -> None:
+    n, size = 6, 6 * 10_000
+    once = {"all_reduce": (1, 1), "reduce_scatter": (1, 1 / n), "all_gather": (1 / n, 1 - 1 / n)}
+    for what, (sent, received) in once.items():
+        steps = schedule(what, n, size, How("in_network", chunk_bytes=1000))
+        assert (steps.n, steps.units) == (n + 1, 1)
+        for side, share in ((steps.src, sent), (steps.dst, received)):
+            by_position = np.bincount(side, steps.size_bytes, n + 1)[:n]
+            assert by_position == pytest.approx(np.full(n, share * size)), what
+
+
+def test_the_unit_computes_nothing_and_is_no_rank() -> None:
+    network, n = leaf(4), 4
+    slow = How("in_network", latency_ps=US, reduce_bps=10**6)
+    load = lowered("all_reduce", 8000, slow, network, list(range(n)))
+    assert load.tasks is not None
+    assert load.operations is not None
+    assert not load.tasks.duration_ps[load.tasks.host == n].any()
+    assert load.tasks.duration_ps[load.tasks.host < n].sum() == n * US
+    assert load.operations.rank.tolist() == [0, 1, 2, 3]
+    assert load.operations.n.tolist() == [n] * n
+    assert load.flows.dst[load.flows.src < n].tolist() == [n] * n
+    # Everything that it sends waits for one receive, and that one for the others.
+    first, then = load.tasks.edges()
+    kind = load.tasks.kind
+    assert ((kind[first] == RECEIVE) & (kind[then] == SEND)).sum() == n
+    assert ((kind[first] == RECEIVE) & (kind[then] == RECEIVE)).sum() == n - 1
+
+
+def test_groups_have_the_unit_of_their_switch() -> None:
+    network = leaf(4, leaves=2)
+    ops = Operations(8)
+    made = ops.collective(
+        "all_reduce",
+        np.arange(8).reshape(4, 2),
+        8000,
+        "in_network",
+        stream=np.zeros((4, 2), int),
+        label=[f"of {k}" for k in range(8)],
+    )
+    last = ops.compute(np.arange(8), US)
+    ops.after(made.reshape(-1), last)
+    load = ops.lower(np.arange(8)[::-1], reduction=network.reduction)
+    assert load.operations is not None
+    collective = load.operations.group >= 0
+    assert load.operations.host[collective].tolist() == list(range(8))[::-1]
+    assert load.operations.label is not None
+    assert [load.operations.label[k] for k in range(8)] == [f"of {k}" for k in range(8)]
+    up = load.flows.dst >= 8
+    assert (load.flows.dst[up] == 8 + load.flows.src[up] // 4).all()
+
+
+def test_who_has_no_unit_in_common_is_told() -> None:
+    network = leaf(2, leaves=2)
+    with pytest.raises(InputError, match="ranks 0 and 2 are on hosts of different switches"):
+        lowered("all_reduce", 8000, How("in_network"), network, [0, 1, 2])
+    with pytest.raises(InputError, match="no reduction units"):
+        lowered("all_reduce", 8000, How("in_network"), leaf(2, reduction="none"), [0, 1])
+    with pytest.raises(InputError, match="no algorithm 'in_network' for all_to_all"):
+        lowered("all_to_all", 8000, How("in_network"), network, [0, 1])
+    # A lone rank, and what is timed by formula, need none.
+    assert not len(lowered("all_reduce", 8000, How("in_network"), network, [3]).flows)

@@ -1,0 +1,112 @@
+"""Every algorithm does what it is for, in whatever order the network delivers, with few bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from collective_play import at_last, play
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from netsim.errors import InputError
+from netsim.workloads.collectives import ALGORITHMS, COLLECTIVES, How, algorithm_of, schedule
+from netsim.workloads.collectives.choose import most_sends
+
+CASES = [(name, what) for name, module in ALGORITHMS.items() for what in module.WHATS]
+
+
+@pytest.mark.parametrize(("name", "what"), CASES)
+@settings(max_examples=12, deadline=None)
+@given(data=st.data())
+def test_everybody_ends_with_what_is_due(name: str, what: str, data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, 11), "n")
+    size = data.draw(st.integers(0, 4000), "size")
+    how = How(
+        name,
+        chunk_bytes=data.draw(st.none() | st.integers(60, 500), "chunk"),
+        channels=data.draw(st.integers(1, min(3, max(1, size))), "channels"),
+        window=data.draw(st.none() | st.integers(1, 4), "window"),
+        root=data.draw(st.integers(0, n - 1), "root"),
+        node=data.draw(st.sampled_from([k for k in range(1, n + 1) if n % k == 0]), "node"),
+    )
+    if name == "halving_doubling" and what != "all_reduce":
+        assume(n & (n - 1) == 0)
+    steps = schedule(what, n, size, how)
+    assert not (steps.src == steps.dst).any()
+    assert (steps.size_bytes >= 1).all()
+    assert len(steps) <= most_sends(name, n, size, how)
+    held = play(steps, what, how.root, data.draw(st.integers(0, 99), "seed"))
+    for position, pieces, expected in at_last(steps, what, how.root):
+        got = held[position][pieces]
+        if what == "barrier":
+            assert (got > 0).all()
+        else:
+            np.testing.assert_array_equal(got, expected)
+
+
+N_BYTES = 16 * 15 * 7 * 64
+
+
+@pytest.mark.parametrize(
+    ("what", "share"),
+    [("all_reduce", 2), ("reduce_scatter", 1), ("all_gather", 1), ("all_to_all", 1)],
+)
+@pytest.mark.parametrize("n", [2, 5, 8, 16])
+def test_each_position_sends_no_more_than_it_has_to(what: str, share: int, n: int) -> None:
+    for name, module in ALGORITHMS.items():
+        halves = name == "halving_doubling" and n & (n - 1) > 0
+        if what in module.WHATS and name not in ("double_binary_tree", "in_network") and not halves:
+            steps = schedule(what, n, N_BYTES * n, How(name, node=n))
+            sent = np.bincount(steps.src, steps.size_bytes, n)
+            assert (sent == share * (n - 1) * N_BYTES).all(), name
+
+
+def test_what_others_send() -> None:
+    n, node, whole = 12, 4, 12 * N_BYTES
+    nodes = n // node
+    sent = {
+        "all_reduce": 2 * (node - 1) / node + 2 * (nodes - 1) / nodes / node,
+        "all_to_all": (node - 1) / node + (nodes - 1) / nodes,
+    }
+    for what, share in sent.items():
+        steps = schedule(what, n, whole, How("hierarchical", node=node))
+        per_position = np.bincount(steps.src, steps.size_bytes, n)
+        assert (per_position == round(share * whole)).all()
+        far = steps.src // node != steps.dst // node
+        between = {"all_reduce": 2 * (nodes - 1) * n, "all_to_all": (nodes - 1) * n}
+        assert far.sum() == between[what]
+    trees = schedule("all_reduce", n, whole, How("double_binary_tree"))
+    assert np.bincount(trees.src, trees.size_bytes, n).max() <= 2 * whole
+    for what in ("all_gather", "reduce_scatter"):
+        assert len(schedule(what, 16, whole, How("pat"))) == 16 * 4
+        # Four shards a message: two steps spread them, three branches each.
+        steps = schedule(what, 16, 16 * 100, How("pat", chunk_bytes=400))
+        assert len(steps) == 16 * (2 + 3)
+        assert steps.size_bytes.max() == 400
+
+
+def test_what_cannot_be_done_is_told() -> None:
+    with pytest.raises(InputError, match="power of two, not 6"):
+        schedule("all_gather", 6, 100, How("halving_doubling"))
+    with pytest.raises(InputError, match=r"nodes of 4 .* of 6 .*divisor of 6"):
+        schedule("all_reduce", 6, 100, How("hierarchical", node=4))
+    with pytest.raises(InputError, match="no node for a hierarchical"):
+        schedule("all_reduce", 6, 100, How("hierarchical"))
+
+
+def test_what_no_machine_holds_is_refused() -> None:
+    with pytest.raises(InputError, match=r"all_to_all of 1000000 by direct need about"):
+        schedule("all_to_all", 10**6, 10**9, How())
+
+
+def test_what_there_is_not_is_told() -> None:
+    with pytest.raises(InputError, match=r"'all_reduced' is no collective.*all_reduce"):
+        algorithm_of("all_reduced", 4, 100, How())
+    with pytest.raises(InputError, match=r"no algorithm 'ring' for all_to_all.*direct"):
+        schedule("all_to_all", 4, 100, How("ring"))
+    with pytest.raises(InputError, match=r"root 4 in a group of 4"):
+        schedule("broadcast", 4, 100, How(root=4))
+    with pytest.raises(InputError, match="3 channels for 2 bytes"):
+        schedule("all_reduce", 4, 2, How(channels=3))
+    for what in COLLECTIVES:
+        assert len(schedule(what, 5, 1000, How()))

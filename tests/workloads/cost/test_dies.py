@@ -1,0 +1,154 @@
+"""Dies, yield and cost against counts, limits and values of textbooks."""
+
+import math
+
+import numpy as np
+import pytest
+
+from netsim.workloads.cost import cost_of_good_die_usd, die_yield, dies_per_wafer, salvaged_yield
+
+H100_MM2 = 814.0
+
+
+def counted(die_mm2, diameter_mm=300.0, steps=8):
+    """Square dies that lie whole on a round wafer, on a grid that is shifted to hold the most."""
+    side, radius = math.sqrt(die_mm2), diameter_mm / 2
+    cells = int(radius // side) + 2
+    most = 0
+    for i in range(steps):
+        for j in range(steps):
+            here = 0
+            for row in range(-cells, cells):
+                bottom = (row + i / steps) * side
+                far = max(abs(bottom), abs(bottom + side))
+                if far > radius:
+                    continue
+                half = math.sqrt(radius**2 - far**2) / side
+                here += max(math.floor(half - j / steps) + math.floor(half + j / steps), 0)
+            most = max(most, here)
+    return most
+
+
+@pytest.mark.parametrize(
+    ("die_mm2", "diameter_mm", "dies"),
+    # Hennessy and Patterson print 270 and 640 of dies 15 and 10 mm wide, rounded.
+    [(225, 300, 269), (100, 300, 640), (500, 300, 111), (H100_MM2, 300, 63), (100, 200, 269)],
+)
+def test_dies_of_a_wafer(die_mm2, diameter_mm, dies):
+    assert dies_per_wafer(die_mm2, diameter_mm) == dies
+
+
+@pytest.mark.parametrize("die_mm2", [50, 100, 203.5, 400, H100_MM2])
+def test_the_formula_is_near_a_count_and_below_it(die_mm2):
+    found, most = dies_per_wafer(die_mm2), counted(die_mm2)
+    assert 0.89 * most <= found <= most
+
+
+def test_what_is_not_used_counts_as_a_smaller_wafer_and_larger_dies():
+    assert dies_per_wafer(100, 300, edge_mm=5) == dies_per_wafer(100, 290)
+    assert dies_per_wafer(100, 300, scribe_mm=0.5) == dies_per_wafer(10.5**2, 300)
+    assert dies_per_wafer(60_000, 300) == 0
+    for wrong in ({"die_mm2": 0.0}, {"die_mm2": 5.0, "edge_mm": 150.0}):
+        with pytest.raises(ValueError, match="some area"):
+            dies_per_wafer(**wrong)
+
+
+@pytest.mark.parametrize("defects", [0.01, 0.1, 0.5, 2.0])
+def test_murphys_yield_lies_between_poissons_and_that_of_seeds(defects):
+    models = ("poisson", "murphy", "seeds")
+    low, middle, high = (die_yield(H100_MM2, defects, model) for model in models)
+    assert low < middle < high < 1
+
+
+def test_values_of_the_models():
+    at_one = {name: die_yield(100, 1.0, name) for name in ("poisson", "murphy", "seeds")}
+    assert at_one["poisson"] == pytest.approx(math.exp(-1))  # 0.37, Flynn, figure 2.20
+    assert at_one["murphy"] == pytest.approx((1 - math.exp(-1)) ** 2)
+    assert at_one["seeds"] == 0.5
+    # Defects fall with 0.5 and 1.5 of their mean density equally often: the mean of two Poissons
+    # has the same first two terms as a negative binomial of the same variance.
+    two = (die_yield(1, 0.5, "poisson") + die_yield(1, 1.5, "poisson")) / 2
+    assert die_yield(1, 1.0, "negative_binomial", 4.0) == pytest.approx(two, rel=1e-7)
+
+
+@pytest.mark.parametrize("defects", [0.05, 0.11, 1.0])
+def test_limits_of_the_negative_binomial(defects):
+    def found(alpha):
+        return die_yield(H100_MM2, defects, "negative_binomial", alpha)
+
+    assert found(1.0) == pytest.approx(die_yield(H100_MM2, defects, "seeds"))
+    assert found(1e9) == pytest.approx(die_yield(H100_MM2, defects, "poisson"), rel=1e-6)
+    assert found(1.0) > found(3.0) > found(10.0) > die_yield(H100_MM2, defects, "poisson")
+
+
+def test_without_defects_every_die_works():
+    for model in ("poisson", "murphy", "seeds"):
+        assert die_yield(H100_MM2, 0.0, model) == 1
+    assert die_yield(H100_MM2, 0.0, "negative_binomial", 2) == 1
+
+
+def test_yields_that_are_not_known():
+    with pytest.raises(ValueError, match="needs alpha"):
+        die_yield(100, 0.1, "negative_binomial")
+    with pytest.raises(ValueError, match="needs alpha"):
+        die_yield(100, 0.1, "negative_binomial", 0.0)
+    with pytest.raises(ValueError, match="one of poisson, murphy"):
+        die_yield(100, 0.1, "bose")
+
+
+def test_the_cost_of_a_good_die():
+    assert cost_of_good_die_usd(1000.0, 50, 0.8) == pytest.approx(25)
+    assert cost_of_good_die_usd(1000.0, 0, 0.8) == math.inf
+
+
+MODELS = [("poisson", None), ("murphy", None), ("seeds", None), ("negative_binomial", 3.0)]
+
+
+@pytest.mark.parametrize(("model", "alpha"), MODELS)
+def test_without_spare_units_every_defect_counts(model, alpha):
+    plain = die_yield(H100_MM2, 0.11, model, alpha)
+    for units, share in ((1, 1.0), (36, 0.5), (144, 0.9)):
+        found = salvaged_yield(H100_MM2, 0.11, model, alpha, units, units, share)
+        assert found == pytest.approx(plain, rel=1e-12)
+
+
+@pytest.mark.parametrize(("units", "needed", "share"), [(36, 33, 0.5), (144, 132, 0.6), (8, 1, 1)])
+def test_units_that_fail_independently_are_binomial(units, needed, share):
+    """Poisson's yield: the units' own, and that of all else."""
+    defects = H100_MM2 / 100 * 0.4
+    good = math.exp(-defects * share / units)
+    found = sum(
+        math.comb(units, bad) * (1 - good) ** bad * good ** (units - bad)
+        for bad in range(units - needed + 1)
+    )
+    expected = found * math.exp(-defects * (1 - share))
+    assert salvaged_yield(H100_MM2, 0.4, "poisson", None, units, needed, share) == pytest.approx(
+        expected, rel=1e-12
+    )
+
+
+@pytest.mark.parametrize(("model", "alpha"), MODELS[1:])
+def test_densities_that_vary_are_a_mean_of_independent_ones(model, alpha):
+    """Drawn densities: triangular for Murphy, exponential for Seeds, gamma for the other."""
+    rng = np.random.default_rng(4)
+    drawn = {
+        "murphy": lambda n: rng.triangular(0, 1, 2, n),
+        "seeds": lambda n: rng.exponential(1, n),
+        "negative_binomial": lambda n: rng.gamma(alpha or 1, 1 / (alpha or 1), n),
+    }[model](200_000)
+    mean, units, needed, share = 2.0, 12, 10, 0.7
+    good = np.exp(-mean * drawn * share / units)
+    found = sum(
+        math.comb(units, bad) * (1 - good) ** bad * good ** (units - bad)
+        for bad in range(units - needed + 1)
+    ) * np.exp(-mean * drawn * (1 - share))
+    ours = salvaged_yield(200, 1.0, model, alpha, units, needed, share)
+    assert ours == pytest.approx(found.mean(), rel=0.005)
+
+
+def test_more_units_than_there_are_cannot_be_needed():
+    for units, needed in ((4, 5), (4, 0)):
+        with pytest.raises(ValueError, match="cannot need"):
+            salvaged_yield(100, 0.1, "poisson", None, units, needed, 0.5)
+    with pytest.raises(ValueError, match="needs alpha"):
+        salvaged_yield(100, 0.1, "negative_binomial", None, 4, 3, 0.5)

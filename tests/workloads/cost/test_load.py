@@ -1,0 +1,197 @@
+"""Files of figures: the preset, what is refused, and what rows follow from them."""
+
+import copy
+import math
+import random
+
+import pytest
+
+from netsim.errors import InputError
+from netsim.workloads.cost import compare, load_book, presets
+from netsim.workloads.cost.load import book_from
+from netsim.workloads.job.keys import read_part
+from netsim.workloads.job.load import presets as job_presets
+from netsim.workloads.job.load import read_toml
+from netsim.workloads.job.machine import Machine
+
+
+@pytest.fixture
+def tree():
+    return read_toml(presets()["lite"])
+
+
+def found(tree):
+    return {row.name: row for row in compare(book_from(tree, "mine"))}
+
+
+def refused(tree, *words):
+    with pytest.raises(InputError) as error:
+        book_from(tree, "mine")
+    text = str(error.value)
+    assert all(word in text for word in words), text
+
+
+def test_gpus_of_the_preset_are_machines_of_jobs():
+    book = load_book("lite")
+    for name, gpu in book.gpus.items():
+        machine = machine_of(name)
+        assert (gpu.memory, gpu.rate) == (machine.memory, machine.scale_up.rate), name
+        assert gpu.group == machine.domain_gpus
+
+
+def machine_of(name):
+    return read_part(Machine, read_toml(job_presets("machines")[name]), "")
+
+
+def test_a_row_is_the_sum_of_its_parts(tree):
+    row = found(tree)["lite"]
+    assert row.usd == pytest.approx(row.die_usd + row.memory_usd + row.package_usd + row.link_usd)
+    assert row.die_usd == pytest.approx(16988 / (row.dies * row.die_yield))
+    assert (row.silicon, row.gpus, row.mtbf_hours) == (4, 4096, 4 * 86_300)
+    assert row.links[2].watts == row.link_watts == pytest.approx(900e9 * 5.7e-12)
+    assert row.watts_of_reference == pytest.approx(4 * (175 + row.link_watts) / 700)
+
+
+def test_dies_with_spare_units(tree):
+    rows = found(tree)
+    for row in rows.values():
+        assert row.defect_free < row.die_yield
+    gpu = tree["gpu"]["h100"]
+    gpu["units_needed"] = 144
+    refused(tree, "gpu.h100.units_share: is for dies with spare units")
+    del gpu["units_share"]
+    row = found(tree)["h100"]
+    assert row.die_yield == row.defect_free == rows["h100"].defect_free
+    gpu["units_needed"] = 145
+    refused(tree, "gpu.h100.units_needed: 145 of 144 units cannot be needed")
+    gpu["units_needed"] = 100
+    refused(tree, "gpu.h100.units_share: is for dies with spare units, and needed for these")
+
+
+def test_few_defects_spoil_few_dies(tree):
+    tree["wafer"] |= {"defects_per_cm2": 1e-9, "yield_model": "murphy"}
+    for row in found(tree).values():
+        assert row.die_yield == pytest.approx(1, abs=1e-7)
+
+
+def test_links_at_the_price_of_break_even_cost_what_is_saved(tree):
+    price = found(tree)["lite"].break_even_usd_per_gbps
+    assert price > 0
+    tree["link"]["co_packaged"]["usd_per_gbps"] = price
+    rows = found(tree)
+    assert rows["lite"].usd_of_reference == pytest.approx(1)
+    assert rows["lite_netbw"].usd_of_reference > 1
+    assert (rows["h100"].saved_usd, rows["h100"].usd_of_reference) == (0, 1)
+
+
+def test_a_gpu_like_the_reference_has_its_figures(tree):
+    tree["gpu"]["twin"] = tree["gpu"]["h100"]
+    rows = found(tree)
+    for name in ("usd", "watts", "gpus", "group_up", "spares", "failures_a_day"):
+        assert getattr(rows["twin"], name) == getattr(rows["h100"], name)
+
+
+def test_failures_by_area_or_by_gpu(tree):
+    by_area = found(tree)
+    # As many GPUs as silicon in one group fail as often, and stop as much of it.
+    assert by_area["lite"].failures_a_day == pytest.approx(by_area["h100"].failures_a_day)
+    assert by_area["lite"].group_up == pytest.approx(by_area["h100"].group_up)
+    assert by_area["lite"].blast_shrink == by_area["h100"].blast_shrink / 4
+    tree["failures"]["rate_by"] = "gpu"
+    by_gpu = found(tree)
+    assert by_gpu["lite"].failures_a_day == pytest.approx(4 * by_gpu["h100"].failures_a_day)
+    assert by_gpu["lite"].gpu_up == by_gpu["h100"].gpu_up
+
+
+def test_a_swap_that_takes_long_leaves_no_goodput(tree):
+    tree["failures"]["swap_hours"] = 20.0
+    assert found(tree)["h100"].spares[1].stop is None
+    assert found(tree)["h100"].spares[1].shrink == 0
+
+
+def test_everything_that_is_wrong_is_told(tree):
+    tree["waver"] = {}
+    tree["gpu"]["lite"]["link"] = "fibre"
+    refused(tree, 'waver: is not known (did you mean "wafer"')
+    del tree["waver"]
+    refused(tree, "gpu.lite.link: there is no [link.fibre]", "copper, pluggable")
+    del tree["wafer"]["source"], tree["memory"]["usd_per_gb"]
+    tree["failures"]["rate_by"] = "weight"
+    refused(tree, "wafer.source: is missing", "memory.usd_per_gb: is missing", "area, gpu")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"yield_model": "negative_binomial"}, "wafer.yield_model: "),
+        (
+            {"yield_model": {"negative_binomial": 0}},
+            "wafer.yield_model.negative_binomial: 0",
+        ),
+        ({"yield_model": {"murphy": 1}}, "is no yield model"),
+        ({"edge_mm": 150}, "nothing is left of the wafer"),
+        ({"usd": float("inf")}, "wafer.usd: inf is out of range"),
+        ({"diameter_mm": 50}, "gpu.h100.die_mm2: a wafer gives 0 dies"),
+        ({"defects_per_cm2": 1e9}, "of which a share of 6.2e-87 works: none (a larger"),
+        ({"defects_per_cm2": 1e-90}, "defects_per_cm2: 1e-90 is out of range (0, or 1e-09 to"),
+        ({"defects_per_cm2": -1}, "defects_per_cm2: -1 is out of range"),
+        ({"defects_per_cm2": "few"}, 'wafer.defects_per_cm2: "few" is not a number'),
+    ],
+)
+def test_wafers_that_are_refused(tree, change, words):
+    tree["wafer"] |= change
+    refused(tree, words)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"gpus": 3}, "3 h100 have the silicon of 12.00 lite, which are no whole groups of 32"),
+        ({"gpus": 4_000_000}, "at most 4,194,304 of each GPU"),
+        ({"reference": "h200"}, "fleet.reference: there is no [gpu.h200]"),
+        ({"goodput": [1]}, "fleet.goodput: a share is less than 1"),
+        ({"goodput": []}, "fleet.goodput: a share"),
+    ],
+)
+def test_fleets_that_are_refused(tree, change, words):
+    tree["fleet"] |= change
+    refused(tree, words)
+
+
+def test_tables_that_are_none(tree):
+    for name, words in (("gpu", "gpu: has no table"), ("fleet", "fleet: 3 is not a table")):
+        refused(tree | {name: 3}, words)
+    refused(tree | {"gpu": {"lite": 3}}, "gpu.lite: 3 is not a table")
+    refused(tree | {"description": 3}, "description: 3 is not a text")
+    with pytest.raises(InputError, match="no such file or preset"):
+        load_book("light")
+
+
+PATHS = [("wafer",), ("wafer", "usd"), ("wafer", "yield_model"), ("wafer", "edge_mm"), ("fleet",)]
+PATHS += [("memory", "usd_per_gb"), ("link", "co_packaged"), ("link", "copper", "pj_per_bit")]
+PATHS += [("failures", name) for name in ("mtbf_hours", "repair_hours", "swap_hours", "rate_by")]
+PATHS += [("fleet", name) for name in ("gpus", "goodput", "reference")]
+GPU_KEYS = ("die_mm2", "memory", "rate", "units", "units_needed", "units_share", "watts", "group")
+PATHS += [("gpu", "lite", name) for name in GPU_KEYS]
+VALUES = [0, 1, -1, 1e308, 1e-308, 1e-9, 1e9, float("inf"), float("nan"), True, "x", "", [], [0.5]]
+VALUES += [{}, {"murphy": 1}, {"negative_binomial": 1e-9}, "poisson", "gpu", 10**30, "1GB", "1Gbps"]
+
+
+def test_whatever_stands_there_is_refused_or_has_rows(tree):
+    rng = random.Random(3)
+    outcomes = {"rows": 0, "refused": 0}
+    for _ in range(150):
+        changed = copy.deepcopy(tree)
+        *above, last = rng.choice(PATHS)
+        table = changed
+        for name in above:
+            table = table[name]
+        table[last] = rng.choice(VALUES)
+        try:
+            rows = found(changed)
+            assert len(rows) == 6
+            assert all(math.isfinite(row.usd_of_reference) for row in rows.values())
+            outcomes["rows"] += 1
+        except InputError:
+            outcomes["refused"] += 1
+    assert min(outcomes.values()) > 10

@@ -1,0 +1,62 @@
+"""The page of economics: its tables and figures are those of the code."""
+
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import pytest
+
+import netsim.workloads.cost
+from netsim.cli.wide import Wide
+from netsim.workloads.cli.cost import find_book, tables
+from netsim.workloads.cost import compare, load_book, presets
+from netsim.workloads.cost.book import Failures, Fleet, Gpu, LinkKind, Memory, Package, Wafer
+from netsim.workloads.job.keys import keys_of
+
+PAGE = (Path(netsim.workloads.cost.__file__).parent / "README.md").read_text("utf-8")
+
+
+def test_the_tables_are_those_of_the_command():
+    book = load_book("lite")
+    made = [table for table in tables(book, compare(book)) if isinstance(table, Wide)]
+    assert len(made) == 4
+    for table in made:
+        lines = [[column.name for column in table.columns]]
+        lines += [list(row) for row in zip(*(one.cells for one in table.columns), strict=True)]
+        assert [line for line in lines if f"| {' | '.join(line)} |" not in PAGE] == []
+
+
+@pytest.mark.parametrize("part", [Wafer, Memory, Package, LinkKind, Failures, Fleet, Gpu])
+def test_every_key_has_its_line(part):
+    known = keys_of(part)
+    for field in fields(part):
+        default = "none" if field.default is None else field.default
+        default = "must be given" if default is MISSING else default
+        default = default if isinstance(default, str) else f"{default:g}"
+        how = known[field.name]
+        assert f"| `{field.name}` | {how.unit} | {default} | {how.doc} |" in PAGE
+
+
+def test_figures_in_the_text():
+    h100, lite, netbw = compare(load_book("lite"))[:3]
+    text = " ".join(PAGE.split())
+    assert f"on a wafer {lite.die_yield / h100.die_yield:.1f} times as large a share" in text
+    mm2 = 100 * lite.usd_per_good_mm2 / h100.usd_per_good_mm2
+    assert f"a good mm2 costs {mm2:.0f} % of" in text
+    plain = lite.defect_free / h100.defect_free
+    cheaper = mm2 * lite.die_yield / h100.die_yield / plain
+    assert f"it were {plain:.1f} times and {cheaper:.0f} %" in text
+    assert f"so that {lite.saved_usd:.0f} USD, a twentieth of an H100" in text
+    assert 0.045 < lite.saved_usd / h100.usd < 0.055
+    dies = [16988 / one.dies / one.defect_free for one in (h100, lite)]
+    package = lite.saved_usd - (h100.die_usd - 4 * lite.die_usd)
+    assert f"are saved ({dies[0] - 4 * dies[1] + package:.0f} if every defect" in text
+    price, twice = (one.break_even_usd_per_gbps for one in (lite, netbw))
+    assert f"{price:.2f} USD per Gbps at the GPU's end ({twice:.2f} with twice" in text
+    assert (lite.spares[1].full, h100.spares[1].full) == (3, 3)
+    by_gpu = compare(find_book("lite", Path.cwd(), ["failures.rate_by=gpu"]))[1]
+    assert by_gpu.spares[1].full / by_gpu.silicon / h100.spares[1].full == 0.5
+    assert (1 - by_gpu.group_up) / (1 - lite.group_up) == pytest.approx(4, rel=0.01)
+
+
+def test_presets_are_named():
+    assert [name for name in presets() if f"`{name}.toml`" not in PAGE] == []

@@ -1,0 +1,135 @@
+"""Workloads of SimAI, read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from netsim.errors import InputError
+from netsim.workloads.importers.aicb import AicbWorkload, Phase, Row, read_aicb
+
+POLICY = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
+HEADER = (
+    f"{POLICY} model_parallel_NPU_group: 2 ep: 1 pp: 1 vpp: 1 ga: 1 all_gpus: 4 "
+    "checkpoints: 0 checkpoint_initiates: 0 pp_comm: 0"
+)
+LAYER = "layer0\t-1\t1000\tALLREDUCE\t4194304\t1000\tNONE\t0\t1000\tALLREDUCE\t8388608\t100"
+MINIMAL = f"{HEADER}\n1\n{LAYER}"
+
+
+def read(directory: Path, text: str | bytes) -> AicbWorkload:
+    path = directory / "w.txt"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_aicb(path)
+
+
+def test_the_minimal_workload(tmp_path: Path) -> None:
+    """Without a newline at the end, as shipped files are."""
+    work = read(tmp_path, MINIMAL)
+    assert work.policy == POLICY
+    assert work.header == {
+        **dict.fromkeys(("ep", "pp", "vpp", "ga"), 1),
+        "tp": 2,
+        "all_gpus": 4,
+        "pp_bytes": 0,
+    }
+    assert work.left_out == ()
+    reduce = Phase(1000, "all_reduce", "", 4194304)
+    weights = Phase(1000, "all_reduce", "", 8388608)
+    row = Row(3, "layer0", reduce, Phase(1000, "", "", 0), weights, 100)
+    assert work.rows == [row]
+    assert work.micro_batches == [[row]]
+
+
+def rows(*names: str, columns: str = "-1 1 NONE 0 1 NONE 0 1 NONE 0 100") -> str:
+    return "\n".join([str(len(names)), *(f"{name} {columns}" for name in names)])
+
+
+def test_micro_batches_stand_between_rows_of_the_step(tmp_path: Path) -> None:
+    names = ("grad_gather", *("embedding_layer", "mlp_row") * 3, "cross_entropy1", "optimizer4")
+    work = read(tmp_path, HEADER.replace("ga: 1", "ga: 3") + "\n" + rows(*names))
+    assert [row.name for row in work.before] == ["grad_gather"]
+    batches = [[row.name for row in batch] for batch in work.micro_batches]
+    assert batches == [["embedding_layer", "mlp_row"]] * 3
+    assert [row.name for row in work.behind] == ["cross_entropy1", "optimizer4"]
+    assert [row.line for row in work.rows] == list(range(3, 12))
+    plain = read(tmp_path, HEADER.replace("ga: 1", "ga: 2") + "\n" + rows("a", "b", "a", "b"))
+    assert [len(batch) for batch in plain.micro_batches] == [2, 2]
+    twice = read(tmp_path, HEADER + "\n" + rows("embedding_layer", "embedding_layer"))
+    assert [len(batch) for batch in twice.micro_batches] == [2]  # as microAllReduce.txt has it
+
+
+def test_headers_of_other_versions(tmp_path: Path) -> None:
+    """Keys in any order, sizes that Python wrote with ".0", no colon, keys left out."""
+    text = "pp_comm 25165824.0 ga: 1 model_parallel_NPU_group: 8 checkpoints: 0"
+    work = read(tmp_path, f"{POLICY} {text}\n{rows('a')}")
+    assert (work.header["pp_bytes"], work.header["tp"], work.header["ep"]) == (25165824, 8, 1)
+    assert work.left_out == ("ep", "pp", "vpp", "all_gpus")
+    assert read(tmp_path, f"MICRO\n{rows('a')}").left_out == ()
+
+
+def test_groups_that_names_end_with(tmp_path: Path) -> None:
+    columns = "-1 1 ALLTOALL_EP 8 1 REDUCESCATTER_DP_EP 8 1 ALLGATHER 0 100"
+    (row,) = read(tmp_path, HEADER + "\n" + rows("a", columns=columns)).rows
+    assert (row.forward.what, row.forward.group) == ("all_to_all", "_EP")
+    assert (row.input.what, row.input.group) == ("reduce_scatter", "_DP_EP")
+    assert row.weight == Phase(1, "", "", 0)  # of no bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "w.txt: ends before its first row"),
+        (MINIMAL.replace(POLICY, "HYBRID_DLRM"), "w.txt:1: policy HYBRID_DLRM is not supported"),
+        (MINIMAL.replace(POLICY, "TRANSFORMER"), 'w.txt:1: "TRANSFORMER" is no policy (one of HYB'),
+        (MINIMAL.replace("vpp", "vvpp"), 'w.txt:1: "vvpp:" is no key'),
+        (MINIMAL.replace("pp_comm: 0", "pp_comm:"), "w.txt:1: pp_comm has no number"),
+        (MINIMAL.replace("ep: 1", "ep: 0"), "w.txt:1: ep is 0"),
+        (MINIMAL.replace("ep: 1", "ep: one"), 'w.txt:1: ep: "one" is not a whole number'),
+        (MINIMAL.replace("ep: 1", "ep: 1 ep: 2"), "w.txt:1: ep is 2"),
+        (
+            MINIMAL.replace("checkpoints: 0", "checkpoints: 2 0 3"),
+            "w.txt:1: checkpoints: 2 layers that compute forward again, which is not supported",
+        ),
+        (MINIMAL.replace("\n1\n", "\n2\n"), "w.txt:2: 2 rows announced, 1 found"),
+        (MINIMAL.replace("\n1\n", "\none\n"), 'w.txt:2: the number of rows: "one"'),
+        (MINIMAL + " 5", "w.txt:3: has 13 columns, not 12"),
+        (MINIMAL.replace("-1", "0"), 'w.txt:3: depends on "0", which is not supported'),
+        (MINIMAL.replace("\t1000\tA", "\t-5\tA"), 'w.txt:3: time: "-5" is not a whole number'),
+        (MINIMAL.replace("1000\tA", "9" * 17 + "\tA"), "w.txt:3: 99999999999999999 ns"),
+        (
+            MINIMAL.replace("ALLREDUCE\t4", "ALLREDUCEALLTOALL_EP\t4"),
+            'w.txt:3: "ALLREDUCEALLTOALL_EP" is not a collective that is read (NONE, ALLREDUCE',
+        ),
+        (HEADER.replace("ga: 1", "ga: 2") + "\n" + rows("a", "b"), "are not 2 micro-batches ("),
+        (b"\xff", "w.txt: is not UTF-8 text"),
+    ],
+)
+def test_mistakes(tmp_path: Path, text: str | bytes, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, text)
+    assert message in str(caught.value)
+
+
+def test_a_workload_may_be_cut_anywhere(tmp_path: Path) -> None:
+    """But for its last column, of which nobody knows how long it was to be."""
+    for end in range(len(MINIMAL) - 2):
+        with pytest.raises(InputError, match=r"w\.txt"):
+            read(tmp_path, MINIMAL[:end])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(place=st.integers(0, len(MINIMAL) - 1), more=st.binary(max_size=2))
+def test_an_altered_workload_is_refused_or_means_something(
+    tmp_path: Path, place: int, more: bytes
+) -> None:
+    told = ""
+    try:
+        work = read(tmp_path, MINIMAL.encode()[:place] + more + MINIMAL.encode()[place + 1 :])
+        assert len(work.rows) == 1
+    except InputError as error:
+        told = str(error)
+    assert not told or (told.startswith(str(tmp_path / "w.txt")) and "\n" not in told)

@@ -1,0 +1,224 @@
+"""Chakra traces, read."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from foreign_chakra import COLLECTIVE, COMP, FIXED, MEMBERS, RECV, SEND, Node, trace, varint, write
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from netsim.errors import InputError
+from netsim.workloads.importers.chakra import ChakraTrace, read_trace, trace_files
+from netsim.workloads.importers.chakra_attributes import MISSING
+
+SAME_FILE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+RANK_0 = bytes.fromhex(
+    "070a05312e302e301712016318043805520e0a0969735f6370755f6f70d8010046080112017318052a01"
+    "00520e0a0969735f6370755f6f70d80100520e0a09636f6d6d5f73697a65488020520c0a08636f6d6d5f"
+    "6473743801520c0a08636f6d6d5f7461673807"
+)
+RANK_1 = bytes.fromhex(
+    "070a05312e302e30411201721806520e0a0969735f6370755f6f70d80100520e0a09636f6d6d5f73697a"
+    "65488020520c0a08636f6d6d5f7372633800520c0a08636f6d6d5f7461673807"
+)
+
+
+def read(directory: Path, content: bytes) -> ChakraTrace:
+    path = directory / "t.0.et"
+    path.write_bytes(content)
+    return read_trace(path)
+
+
+def told(directory: Path, content: bytes) -> str:
+    """The one message that a trace is refused with, or nothing."""
+    try:
+        read(directory, content)
+    except InputError as error:
+        return "" if len(error.errors) > 1 else str(error)
+    return "read"
+
+
+def test_the_test_vector(tmp_path: Path) -> None:
+    on_gpu = {"is_cpu_op": False}
+    sends = {**on_gpu, "comm_size": 4096, "comm_dst": 1, "comm_tag": 7}
+    takes = {**on_gpu, "comm_size": 4096, "comm_src": 0, "comm_tag": 7}
+    compute = Node(0, COMP, on_gpu, duration_us=5, name="c")
+    send = Node(1, SEND, sends, data_deps=(0,), name="s")
+    assert trace([compute, send]).hex() == RANK_0.hex()
+    assert trace([Node(0, RECV, takes, name="r")]).hex() == RANK_1.hex()
+    for content in (RANK_0, gzip.compress(RANK_0)):
+        one = read(tmp_path, content)
+        assert one.version == "1.0.0"
+        assert one.id.tolist() == [0, 1]
+        assert one.kind.tolist() == [COMP, SEND]
+        assert one.duration_us.tolist() == [5, 0]
+        assert (one.first.tolist(), one.then.tolist()) == ([0], [1])
+        numbers = one.attributes.numbers
+        assert numbers["comm_size"].tolist() == [MISSING, 4096]
+        assert numbers["comm_dst"].tolist() == [MISSING, 1]
+        assert numbers["comm_tag"].tolist() == [MISSING, 7]
+        assert numbers["is_cpu_op"].tolist() == [0, 0]
+        assert one.name(1) == 'node 1 (COMM_SEND "s")'
+    other = read(tmp_path, RANK_1)
+    assert other.kind.tolist() == [RECV]
+    assert other.attributes.numbers["comm_src"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "member",
+    [*MEMBERS, *FIXED],
+)
+def test_numbers_of_all_types(tmp_path: Path, member: str) -> None:
+    for value in (0, 1, 300, 2**31 - 2**7):
+        node = Node(0, RECV, {"comm_size": (member, value)})
+        assert read(tmp_path, trace([node])).attributes.numbers["comm_size"].tolist() == [value]
+    if not member.startswith(("u", "fixed")):
+        node = Node(0, RECV, {"comm_tag": (member, -5)})
+        assert read(tmp_path, trace([node])).attributes.numbers["comm_tag"].tolist() == [-5]
+
+
+@st.composite
+def graphs(draw) -> list[Node]:
+    ids = draw(st.lists(st.integers(0, 2**40), unique=True, max_size=8))
+    nodes = []
+    for k, one in enumerate(ids):
+        deps = draw(st.lists(st.sampled_from(ids[:k]), unique=True)) if k else []
+        cut = draw(st.integers(0, len(deps)))
+        group = draw(st.sampled_from([None, "", "7", "default_pg", 12, "größe"]))
+        more = {} if group is None else {"pg_name": group, "seq_id": 3, "scope": "forward"}
+        nodes.append(
+            Node(
+                one,
+                draw(st.sampled_from([COMP, RECV])),
+                {"num_ops": draw(st.integers(0, 2**60)), **more},
+                tuple(deps[:cut]),
+                tuple(deps[cut:]),
+                draw(st.integers(0, 10**9)),
+                draw(st.text(max_size=5)),
+                packed=draw(st.booleans()),
+            )
+        )
+    return draw(st.permutations(nodes))
+
+
+@settings(SAME_FILE, max_examples=50)
+@given(nodes=graphs())
+def test_what_is_written_is_read(tmp_path: Path, nodes: list[Node]) -> None:
+    one = read(tmp_path, trace(nodes))
+    ids = [node.id for node in nodes]
+    assert one.id.tolist() == ids
+    assert one.kind.tolist() == [node.kind for node in nodes]
+    assert one.duration_us.tolist() == [node.duration_us for node in nodes]
+    assert one.attributes.numbers["num_ops"].tolist() == [n.attributes["num_ops"] for n in nodes]
+    names = [one.attributes.groups[k] if k >= 0 else None for k in one.attributes.group]
+    given = [node.attributes.get("pg_name") for node in nodes]
+    assert names == [None if name is None else str(name) for name in given]
+    pairs = {(ids[first], ids[then]) for first, then in zip(one.first, one.then, strict=True)}
+    assert pairs == {(d, n.id) for n in nodes for d in (*n.data_deps, *n.ctrl_deps)}
+    for k, node in enumerate(nodes):
+        assert (repr(node.name)[1:-1] in one.name(k)) or not node.name.isalnum()
+
+
+def test_groups_of_older_traces_and_tables_of_pytorch(tmp_path: Path) -> None:
+    table = '[\'[{"pg_name": "0", "ranks": [0, 1]}]\']'
+    nodes = [Node(3, 1, inputs=table), Node(4, RECV, {"comm_group": 5})]
+    one = read(tmp_path, trace(nodes))
+    assert one.attributes.group.tolist() == [-1, 0]
+    assert one.attributes.groups == ("5",)
+    assert one.tables == (table,)
+
+
+def with_length(*parts: bytes) -> bytes:
+    return b"".join(varint(len(part)) + part for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "t.0.et: is empty"),
+        (b'{"workload_graph": []}', "is JSON, which is not read"),
+        (b"\x1f\x8b\x08broken", "is a damaged file of gzip"),
+        (gzip.compress(RANK_0, mtime=0)[:-9], "is a damaged file of gzip"),
+        (gzip.compress(bytes(10**8), 1), "bytes of gzip become more than"),
+        (trace([Node(0, COMP)], "0.0.1"), "is of the schema 0.0.1, which numbers kinds of nodes"),
+        (trace([Node(0, 0)]), "node 0 (INVALID): is of no kind that there is (of the schema 1.0.0"),
+        (trace([Node(0, 8)]), "node 0 (kind 8): is of no kind that there is"),
+        (trace([Node(0, COMP), Node(0, COMP)]), "node 0 (COMP): its id is that of another node"),
+        (
+            trace([Node(1, COMP, data_deps=(2,), ctrl_deps=(3, 4), name="x")]),
+            'node 1 (COMP "x"): it waits for node 3, which is not in the file, and 2 other',
+        ),
+        (trace([Node(1, COMP, data_deps=(1,))]), "node 1 (COMP): it waits for itself"),
+        (trace([Node(1, COLLECTIVE, {"comm_size": 1})]), "node 1 (COMM_COLL): has no comm_type"),
+        (trace([Node(1, COLLECTIVE, {"comm_type": 0})]), "node 1 (COMM_COLL): has no comm_size"),
+        (
+            trace([Node(1, COLLECTIVE, {"comm_type": 10, "comm_size": 1})]),
+            "node 1 (COMM_COLL): has another comm_type",
+        ),
+        (trace([Node(1, SEND, {"comm_size": -1})]), "its comm_size is not 0 B to 1 PiB"),
+        (trace([Node(1, SEND, {"comm_size": "8"})]), "message 1: its comm_size is no whole number"),
+        (trace([Node(1, COMP, duration_us=2**40)]), "node 1 (COMP): lasts 20 h or more"),
+        (trace([Node(1, COMP)]) + b"\x00" + b"\x00", "message 2: is empty, and more follow"),
+        (with_length(b"", b"\x08"), "message 0: is empty, and more follow"),
+        (with_length(b"\x0a\x01x", b"\x08"), "message 1: ends within a number"),
+        (with_length(b"\x0a\x01x", b"\x12\x05ab"), "message 1: ends within its field 2"),
+        (with_length(b"\x0a\x01x", b"\x0b"), "message 1: has field 1 of wire type 3"),
+        (with_length(b"\x0a\x01x", b"\x08" + b"\xff" * 10), "has a number of more than 64 bit"),
+        (with_length(b"\x0a\x01x", b"\x52\x02\x0a\x05"), "message 1: an attribute ends within its"),
+        (b"\xff" * 6, "message 0: its length is cut or longer than 32 bit"),
+        (b"\x05ab", "message 0: has 5 bytes, the file 2 more"),
+    ],
+)
+def test_mistakes(tmp_path: Path, content: bytes, message: str) -> None:
+    assert message in told(tmp_path, content)
+
+
+@pytest.mark.parametrize("content", [RANK_0, RANK_1])
+def test_a_trace_may_be_cut_anywhere(tmp_path: Path, content: bytes) -> None:
+    ends = [8, 32, len(content)] if content is RANK_0 else [8, len(content)]
+    for end in range(1, len(content) + 1):
+        message = told(tmp_path, content[:end])
+        assert (message == "read") == (end in ends), end
+        assert message == "read" or message.startswith(str(tmp_path / "t.0.et"))
+
+
+@SAME_FILE
+@given(place=st.integers(0, len(RANK_0) - 1), byte=st.binary(max_size=2))
+def test_an_altered_trace_is_refused_or_means_something(
+    tmp_path: Path, place: int, byte: bytes
+) -> None:
+    assert told(tmp_path, RANK_0[:place] + byte + RANK_0[place + 1 :])
+
+
+def test_traces_of_a_prefix(tmp_path: Path) -> None:
+    prefix = write(tmp_path, "a[1]", [[Node(0, COMP)]] * 3)
+    (tmp_path / "a[1].x.et").touch()
+    assert [path.name for path in trace_files(prefix)] == ["a[1].0.et", "a[1].1.et", "a[1].2.et"]
+    (tmp_path / "a[1].1.et").unlink()
+    with pytest.raises(InputError, match=r'there is no "a\[1\].1.et", and 2 other traces'):
+        trace_files(prefix)
+    with pytest.raises(InputError, match=r'there is no "b.0.et" \(a trace for each rank from 0'):
+        trace_files(tmp_path / "b")
+    with pytest.raises(InputError, match="nowhere: cannot be read"):
+        trace_files(tmp_path / "nowhere" / "b")
+
+
+def test_long_traces_load_in_seconds(tmp_path: Path) -> None:
+    n = 20_000
+    more = {"is_cpu_op": False, "num_ops": 10**9, "tensor_size": 10**6}
+    one = [Node(k, COMP, more, (k - 1,) if k else (), (), 3, f"kernel {k}") for k in range(n)]
+    others = [Node(k, COMP) for k in range(n, 5 * n)]
+    hub = Node(5 * n, COMP, ctrl_deps=tuple(range(5 * n)), packed=False)
+    content = trace([*one, *others, hub])
+    began = time.process_time()
+    read_one = read(tmp_path, content)
+    assert time.process_time() - began < 5  # 50 us for each dependency of the hub
+    of_hub = read_one.then == 5 * n
+    assert (read_one.first[of_hub] == np.arange(5 * n)).all()
+    assert (read_one.then - read_one.first)[~of_hub].tolist() == [1] * (n - 1)

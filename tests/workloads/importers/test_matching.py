@@ -1,0 +1,79 @@
+"""Which receive takes which message."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netsim.errors import InputError
+from netsim.workloads.importers.matching import ANY, Ends, match
+
+Row = tuple[int, int, int]
+
+
+def ends(rows: list[Row]) -> Ends:
+    columns = np.array(rows, np.int64).reshape(-1, 3).T
+    return Ends(columns[0], columns[1], columns[2])
+
+
+@st.composite
+def exchanges(draw) -> tuple[list[Row], list[Row]]:
+    """Sends (rank, peer, tag), and receives of them in any order, some of any source and tag.
+
+    Tags are below 0 or large: only ANY is special. Whoever takes any tag has no other receives of
+    that source, and whoever takes any source takes any of all: so there is always a way.
+    """
+    row = st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from([-2, 0, 7, 2**40]))
+    sends = draw(st.lists(row, max_size=12))
+    loose = {rank: draw(st.sampled_from(["none", "tag", "both"])) for rank in range(3)}
+    receives = []
+    for src, dst, tag in draw(st.permutations(sends)):
+        how = loose[dst]
+        any_tag = how == "both" or (how == "tag" and src == 0)
+        receives.append((dst, ANY if how == "both" else src, ANY if any_tag else tag))
+    return sends, receives
+
+
+@given(exchanges())
+def test_every_receive_takes_a_message_and_none_overtakes(rows: tuple[list[Row], ...]) -> None:
+    sends, receives = rows
+    taken = match(ends(sends), ends(receives)).tolist()
+    assert sorted(taken) == list(range(len(sends)))
+    for send, (dst, src, tag) in zip(taken, receives, strict=True):
+        assert sends[send][1] == dst
+        assert src in (ANY, sends[send][0])
+        assert tag in (ANY, sends[send][2])
+    for one in set(sends):
+        of_one = [send for send in taken if sends[send] == one]
+        assert of_one == sorted(of_one)
+
+
+def test_a_receive_of_any_source_leaves_what_others_need() -> None:
+    sends = ends([(1, 0, 5), (2, 0, 5), (1, 0, 6)])
+    receives = ends([(0, ANY, ANY), (0, 1, 5), (0, ANY, 6)])
+    assert match(sends, receives).tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("sends", "receives", "message"),
+    [
+        ([(0, 1, 7)], [], "from 0 to 1 with tag 7: 1 sent, 0 received (each send has one"),
+        ([], [(1, 0, 7)], "from 0 to 1 with tag 7: 0 sent, 1 received"),
+        (
+            [(0, 1, 7), (0, 1, 7)],
+            [(1, 0, 8), (1, 0, 7)],
+            "from 0 to 1 with tag 7: 2 sent, 1 received; from 0 to 1 with tag 8: 0 sent, 1 rec",
+        ),
+        ([(0, 1, 7)], [(1, 0, 7), (1, ANY, 7)], ": 1 receives of any source or tag take none"),
+        ([(0, 1, 7), (0, 1, 8)], [(1, 0, ANY)], "tag 8: 1 sent, 0 received"),
+        ([(0, 1, tag) for tag in range(9)], [], "; 5 more such"),
+    ],
+)
+def test_what_does_not_match_is_counted(
+    sends: list[Row], receives: list[Row], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        match(ends(sends), ends(receives))
+    assert message in str(caught.value)

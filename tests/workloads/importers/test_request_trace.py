@@ -1,0 +1,193 @@
+"""Traces of requests to a served model."""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netsim.errors import InputError
+from netsim.workloads.importers.request_trace import read_request_trace
+
+OURS = "arrival_s,prompt_tokens,output_tokens\n0,374,44\n0.5,396,109\n600,879,55\n"
+
+
+def trace_of(folder: Path, content: str | bytes) -> Path:
+    path = folder / "trace.csv"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def columns(path: Path) -> list[list[int]]:
+    trace = read_request_trace(path)
+    return [one.tolist() for one in (trace.arrival_ps, trace.prompt_tokens, trace.output_tokens)]
+
+
+EXPECTED = [[0, 5 * 10**11, 6 * 10**14], [374, 396, 879], [44, 109, 55]]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        OURS,
+        OURS.replace("\n", "\r\n"),
+        b"\xef\xbb\xbf" + OURS.encode(),
+        gzip.compress(OURS.encode(), mtime=0),
+        "# made by hand\n\n" + OURS.replace("\n", "\n\n"),
+        # Vidur, with a column that is not read
+        "arrived_at,num_prefill_tokens,num_decode_tokens,session_id\n"
+        "0.0,374,44,1\n0.5,396,109,2\n600.0,879,55,\n",
+        # Azure
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 23:58:46.6805900,374,44\n"
+        "2023-11-16 23:58:47.1805900,396,109\n2023-11-17 00:08:46.6805900,879,55\n",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00+00:00,374,44\n"
+        "2024-05-10T01:00:00.5+01:00,396,109\n2024-05-10 00:10:00Z,879,55\n",
+        # BurstGPT
+        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+        '0,ChatGPT,374,44,418,"log, of a conversation"\n0.5,GPT-4,396,109,505,x\n'
+        "600,GPT-4,879,55,934,x\n",
+        # Splitwise's simulator
+        "request_id,request_type,application_id,arrival_timestamp,batch_size,prompt_size,"
+        "token_size\n0,2,0,0,1,374,44\n1,2,0,.5,1,396,109\n2,2,0,6e2,1,879,55\n",
+        "arrival_ms,prompt_tokens,output_tokens\n0,374,44\n500,396,109\n600000,879,55\n",
+        "output_tokens , prompt_tokens , arrival_us\n44, 374, 0\n109, 396, 5e5\n55, 879, 6e8\n",
+    ],
+)
+def test_traces_of_several_formats(tmp_path: Path, content: str | bytes) -> None:
+    path = trace_of(tmp_path, content)
+    assert columns(path) == EXPECTED
+    assert read_request_trace(path).notes == ()
+
+
+def test_rows_in_any_order_are_sorted_and_told(tmp_path: Path) -> None:
+    first, *rows = OURS.splitlines()
+    path = trace_of(tmp_path, "\n".join([first, rows[2], rows[0], rows[1]]))
+    assert columns(path) == EXPECTED
+    trace = read_request_trace(path)
+    assert trace.lines.tolist() == [3, 4, 2]
+    assert trace.notes == ("2 requests of trace.csv stood below later ones: sorted",)
+
+
+def test_those_of_one_instant_stay_in_order(tmp_path: Path) -> None:
+    path = trace_of(tmp_path, "arrival_s,prompt_tokens,output_tokens\n1,5,1\n1,4,1\n1,6,1\n")
+    assert columns(path)[1] == [5, 4, 6]
+
+
+def test_requests_for_no_token_are_left_out_and_told(tmp_path: Path) -> None:
+    path = trace_of(tmp_path, OURS + "601,12,0\n602,10,1\n")
+    trace = read_request_trace(path)
+    assert len(trace) == 4
+    assert trace.lines.tolist() == [2, 3, 4, 6]
+    assert trace.notes == ("1 requests of trace.csv ask for no token: left out",)
+
+
+def test_times_are_exact(tmp_path: Path) -> None:
+    """To the picosecond, where double precision would no longer be."""
+    path = trace_of(tmp_path, "arrival_s,prompt_tokens,output_tokens\n70000.123456789012,1,1\n")
+    assert columns(path)[0] == [70_000_123_456_789_012]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "trace.csv: is empty"),
+        ("# nothing\n", "trace.csv: is empty"),
+        ("arrival_s,prompt_tokens,output_tokens\n", "trace.csv: has no requests"),
+        (
+            "arrival_s,prompt_tokens,output_tokens\n1,5,0\n",
+            "trace.csv: has no request that asks for a token",
+        ),
+        ("0,374,44\n1,2,3\n", 'trace.csv:1: has no column of the arrival, but "0", "374", "44"'),
+        (
+            "arrival_s,prompt_tokens\n1,2\n",
+            "trace.csv:1: has no column of the output's tokens",
+        ),
+        (
+            "arrival_s,TIMESTAMP,prompt_tokens,output_tokens\n1,1,2,3\n",
+            'trace.csv:1: "arrival_s" and "timestamp" are both the arrival',
+        ),
+        ("{}1,5\n", "trace.csv:5: has 2 values for 3 columns"),
+        ("{}-1,5,6\n", 'trace.csv:5: arrival_s: "-1" is negative'),
+        ("{}nan,5,6\n", 'trace.csv:5: arrival_s: "nan" is not a time'),
+        ("{}soon,5,6\n", 'trace.csv:5: arrival_s: "soon" is not a time'),
+        ("{}1_0,5,6\n", 'trace.csv:5: arrival_s: "1_0" is not a time'),
+        ("{}inf,5,6\n", 'trace.csv:5: arrival_s: "inf" is not a time'),
+        ("{}\u0661,5,6\n", "is not a time (a number)"),
+        ("{}1e" + "9" * 30 + ",5,6\n", "trace.csv:5: arrival_s"),
+        ("{},5,6\n", 'trace.csv:5: arrival_s: "" is not a time'),
+        ("{}1e999999999,5,6\n", "is too late (less than 20 hours)"),
+        ("{}72058,5,6\n", "is too late (less than 20 hours)"),
+        ("{}601,0,6\n", "trace.csv:5: prompt_tokens: 0 is no prompt"),
+        ("{}601,-5,6\n", "trace.csv:5: prompt_tokens: -5 is negative"),
+        ("{}601,5,-6\n", "trace.csv:5: output_tokens: -6 is negative"),
+        ("{}601,5.5,6\n", 'trace.csv:5: prompt_tokens: "5.5" is not a whole number'),
+        ("{}601,5,many\n", 'trace.csv:5: output_tokens: "many" is not a whole number'),
+        ("{}601,3000000000,6\n", "3000000000 is too large"),
+        (
+            "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,1,1\n12,1,1\n",
+            'trace.csv:3: TIMESTAMP: "12" is not a date and time',
+        ),
+        (
+            "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,1,1\n"
+            "2023-13-16 18:15:46,1,1\n",
+            "trace.csv:3: TIMESTAMP: ",
+        ),
+        (
+            "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,1,1\n"
+            "2023-11-17 18:15:46,1,1\n",
+            "trace.csv:3: TIMESTAMP: is 24.0 hours after the first request",
+        ),
+        (b"\xff\xfe\x00", "trace.csv: is not UTF-8 text"),
+        (gzip.compress(OURS.encode(), mtime=0)[:-9], "trace.csv: is a damaged file of gzip"),
+        ("{}601,5,6\0\n", "trace.csv"),
+        ('{}601,5,"6\n', "trace.csv"),
+    ],
+)
+def test_what_is_wrong_with_a_trace_is_told(
+    tmp_path: Path, content: str | bytes, message: str
+) -> None:
+    if isinstance(content, str):
+        content = content.replace("{}", OURS)
+    with pytest.raises(InputError) as error:
+        read_request_trace(trace_of(tmp_path, content))
+    assert message in str(error.value)
+
+
+def test_a_folder_is_no_trace(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a directory"):
+        read_request_trace(tmp_path)
+
+
+PIECES = st.sampled_from(
+    [b"\n", b"\r", b",", b'"', b"-", b"\0", b"\xff", b"0", b"nan", b"1e99", b"9" * 30, b"#", b" "]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(OURS)), st.integers(0, 9), PIECES), max_size=4))
+def test_a_damaged_trace_is_read_or_refused(damage: list[tuple[int, int, bytes]]) -> None:
+    """Whatever becomes of a file, it is a table that holds what it promises, or one error."""
+    content = OURS.encode()
+    for at, gone, piece in damage:
+        content = content[:at] + piece + content[at + gone :]
+    with tempfile.TemporaryDirectory() as folder:
+        path = trace_of(Path(folder), content)
+        trace, told = None, ""
+        try:
+            trace = read_request_trace(path)
+        except InputError as error:
+            told = str(error)
+    if trace is None:
+        assert told.startswith(str(path))
+        assert "\n" not in told
+        return
+    assert len(trace) > 0
+    assert (trace.arrival_ps >= 0).all()
+    assert (trace.arrival_ps[1:] >= trace.arrival_ps[:-1]).all()
+    assert (trace.prompt_tokens > 0).all()
+    assert (trace.output_tokens > 0).all()
+    assert trace.arrival_ps.dtype == trace.prompt_tokens.dtype == "int64"

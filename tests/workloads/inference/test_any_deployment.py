@@ -1,0 +1,86 @@
+"""Deployments with keys changed at random: each is refused with its key, or has times."""
+
+import random
+
+import pytest
+
+from netsim.errors import InputError
+from netsim.limits import INT64
+from netsim.workloads.inference import (
+    all_reduce_bytes,
+    iteration_cost,
+    iteration_ps,
+    kv_bytes_of_token,
+    kv_capacity_tokens,
+    load_deployment,
+    network_ps,
+    presets,
+    prompt_pairs,
+)
+from netsim.workloads.inference.limits import PHASES, Limits, best_batch, best_size
+from netsim.workloads.inference.load import PARTS, known_parts
+from netsim.workloads.job.keys import keys_of
+from netsim.workloads.job.load import presets as job_presets
+from netsim.workloads.job.load import read_toml
+
+COUNTS = (0, 1, 2, 3, 4, 7, 8, 16, 32, 64, 100, 1000, 12345, 10**9, 10**13, -1)
+WORDS = ("ring", "direct", "causal", "full", "latent", "multi_head", "fp4", "fp8", "fp16", "x", "")
+OTHERS = (
+    *(True, False, 0.01, 0.5, 1.5, 1e-12, float("nan"), float("inf"), [], {}, {"a": 1}),
+    *("10us", "1s", "1GB", "1TB", "100Gbps", "2048GB/s", "1TFLOP/s"),
+)
+
+
+def changed(rng):
+    """A preset, maybe of another model or machine, with one or two keys changed."""
+    tree = read_toml(presets()[rng.choice(sorted(presets()))])
+    tree["model"] = rng.choice(sorted(job_presets("models")))
+    for part in known_parts():
+        if isinstance(tree.get(part), str):
+            tree[part] = {"preset": tree[part]}
+    for _ in range(rng.choice((0, 1, 1, 2))):
+        part = rng.choice(list(PARTS))
+        known = keys_of(PARTS[part])
+        key = rng.choice(list(known))
+        kind = rng.choice(
+            (COUNTS, COUNTS, WORDS, OTHERS) if known[key].unit == "count" else (WORDS, OTHERS)
+        )
+        tree.setdefault(part, {})[key] = rng.choice(kind)
+    return tree
+
+
+def loaded(tree):
+    try:
+        return load_deployment(tree), ()
+    except InputError as error:
+        return None, error.errors
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_deployment_is_refused_with_its_keys_or_has_times(seed):
+    rng = random.Random(seed)
+    right = 0
+    for _ in range(150):
+        one, mistakes = loaded(changed(rng))
+        assert all(each.key for each in mistakes), mistakes
+        if one is None:
+            continue
+        right += 1
+        for phase in PHASES:
+            best_size(one, Limits(), phase)
+        if not one.options.tp:
+            continue
+        cost = iteration_cost(one)
+        assert kv_capacity_tokens(one) > 0
+        assert kv_bytes_of_token(one) > 0
+        parts = [network_ps(cost, 1500), network_ps(cost, 3000)]
+        times = [iteration_ps(cost, n, prompt_pairs(True, 0, n), 0, 0) for n in (1500, 3000)]
+        times += [iteration_ps(cost, n, 0, n, 1500 * n) for n in (5000, 10_000)]
+        assert 0 < times[0] <= times[1]
+        assert 0 < times[2] <= times[3]
+        assert parts[0] <= parts[1] <= times[1]
+        assert all(isinstance(value, int) for value in (*times, all_reduce_bytes(cost, 3)))
+        most = kv_capacity_tokens(one)
+        assert iteration_ps(cost, most, prompt_pairs(True, 0, most), 0, 0) < INT64
+        assert best_batch(one, Limits(), "decode").capacity_tokens > 0
+    assert right > 20

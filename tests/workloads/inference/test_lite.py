@@ -1,0 +1,74 @@
+"""Lite-GPUs against H100: when the claim is true, and that each of three assumptions matters."""
+
+from functools import cache
+
+import pytest
+
+from netsim.workloads.inference.limits import PHASES
+from netsim.workloads.inference.lite import (
+    ALL,
+    ASSUMPTIONS,
+    MODELS,
+    VARIANTS,
+    Assumption,
+    lite_table,
+)
+
+
+@cache
+def table():
+    return {(row.model, row.phase, row.assumption, row.machine): row for row in lite_table()}
+
+
+def ratios(phase, assumption, machine):
+    return [table()[model, phase, assumption, machine].ratio for model in MODELS]
+
+
+def test_every_combination_has_a_row():
+    assert len(table()) == len(MODELS) * 2 * 8 * (1 + len(VARIANTS))
+    assert len({one.name for one in ASSUMPTIONS}) == 8
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_with_all_three_the_claim_is_true_of_a_faster_network(phase):
+    assert all(table()[model, phase, ALL, "lite_netbw"].matches for model in MODELS)
+    for one in ASSUMPTIONS:
+        if one != ALL:
+            rows = [table()[model, each, one, "lite_netbw"] for model in MODELS for each in PHASES]
+            assert not all(row.matches for row in rows)
+
+
+def test_without_overlap_nothing_matches_in_prefill():
+    for assumption in ASSUMPTIONS:
+        if not assumption.overlap:
+            assert max(max(ratios("prefill", assumption, one)) for one in VARIANTS) < 1
+
+
+def test_copied_keys_and_values_cost_decoding_its_batch():
+    copied = Assumption(overlap=True, tp_searched=True)
+    row, shared = (table()["llama3_405b", "decode", one, "lite"] for one in (copied, ALL))
+    assert (row.best.memory_batch, shared.best.memory_batch) == (145, 615)
+    assert row.ratio < 0.5 < shared.ratio < 1
+
+
+def test_all_of_the_network_is_too_many_for_a_small_model():
+    fixed = Assumption(overlap=True, kv_shared=True)
+    row, searched = (table()["llama3_70b", "prefill", one, "lite"] for one in (fixed, ALL))
+    assert (row.best.deployment.tp, searched.best.deployment.tp) == (32, 4)
+    assert row.ratio < 0.5
+    assert searched.matches
+
+
+def test_h100_is_what_others_are_held_against():
+    for row in table().values():
+        if row.machine == "h100":
+            assert row.ratio == 1.0
+        else:
+            reference = table()[row.model, row.phase, row.assumption, "h100"]
+            expected = row.best.tokens_per_s_sm / reference.best.tokens_per_s_sm
+            assert row.ratio == pytest.approx(expected)
+
+
+def test_a_model_that_fits_nowhere_has_rows_without_a_ratio():
+    rows = lite_table(["megatron_1t"], [ALL])
+    assert [(row.best, row.ratio, row.matches) for row in rows] == [(None, None, False)] * 12

@@ -1,0 +1,74 @@
+"""Deployments from files and tables, and what is refused."""
+
+import pytest
+
+from netsim.errors import InputError
+from netsim.workloads.inference import load_deployment, presets
+from netsim.workloads.inference.load import with_tp
+
+
+def refused(table):
+    with pytest.raises(InputError) as caught:
+        load_deployment(table)
+    return str(caught.value)
+
+
+def table(**parts):
+    return {"model": "llama3_70b", "machine": "h100", **parts}
+
+
+@pytest.mark.parametrize("name", presets())
+def test_presets_of_deployments(name):
+    assert load_deployment(name).tp > 0
+
+
+@pytest.mark.parametrize("name", presets("costs"))
+def test_presets_of_costs(name):
+    assert load_deployment(table(costs=name)).costs.layer_overhead > 0
+
+
+def test_a_file(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('model = "llama3_70b"\nmachine = "lite"\n[options]\ntp = 16\n')
+    found = load_deployment("mine.toml", tmp_path)
+    assert (found.name, found.tp, found.machine.sms) == ("mine", 16, 33)
+    file.write_text('model = "llama3_70b"\nmachine = "lite"\n[options]\ntp = 2\n')
+    with pytest.raises(InputError, match=r"mine\.toml: options\.tp: .* do not fit a GPU's 20GB"):
+        load_deployment("mine.toml", tmp_path)
+
+
+def test_what_is_refused():
+    assert "model: is missing" in refused({"machine": "h100"})
+    assert "option: is not known" in refused(table(option={}))
+    assert "options.overlaps: is not known" in refused(table(options={"overlaps": True}))
+    assert "options.tp: no scale-up network joins 16 GPUs" in refused(table(options={"tp": 16}))
+    assert "options.tp: 5 GPUs do not share 64 heads" in refused(table(options={"tp": 5}))
+    assert 'formats.compute: the machine has no peak for "fp4"' in refused(
+        table(formats={"compute": "fp4"})
+    )
+    assert "machine.memory_rate: is missing" in refused(
+        {"model": "llama3_70b", "machine": "paper_gpu", "formats": {"compute": "fp4"}}
+    )
+    assert "costs.memory_efficiency: 2 is out of range" in refused(
+        table(costs={"memory_efficiency": 2})
+    )
+    assert "costs: there is no preset" in refused(table(costs="fast"))
+    assert "model.heads: 7 heads do not divide" in refused(
+        table(model={"preset": "llama3_70b", "heads": 7, "kv_heads": 7})
+    )
+    assert "costs: an iteration of the" in refused(
+        table(costs={"prefill_efficiency": 1e-9}, options={"tp": 8})
+    )
+    odd = {"preset": "llama3_70b", "heads": 48, "kv_heads": 6, "head_size": 128}
+    assert "do not share 6 heads of keys and values" in refused(table(model=odd, options={"tp": 8}))
+    load_deployment(table(model=odd, options={"tp": 8, "kv_replicated": False}))
+
+
+def test_a_size_that_was_left_to_a_search_has_to_be_chosen():
+    one = load_deployment(table())
+    with pytest.raises(InputError, match=r"options\.tp: must be given"):
+        assert one.tp
+    found = with_tp(one, 4)
+    assert found is not None
+    assert found.tp == 4
+    assert with_tp(one, 16) is None

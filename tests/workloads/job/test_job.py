@@ -1,0 +1,219 @@
+"""Parameters, memory, times and messages of jobs against what is published or follows by hand."""
+
+from dataclasses import replace
+
+import pytest
+
+from netsim.workloads.job import group_sizes, load_job, messages, stage_memory, stage_times
+from netsim.workloads.job.load import presets as files_of
+from netsim.workloads.job.load import read_part, read_toml
+from netsim.workloads.job.memory import layer_held
+from netsim.workloads.job.model import Model, parameters
+from netsim.workloads.job.ranks import Ranks
+from netsim.workloads.job.work import head_kernels, layer_kernels
+
+
+def model(name):
+    return read_part(Model, read_toml(files_of("models")[name]), "model")
+
+
+PUBLISHED = {
+    "megatron_22b": (22e9, None),
+    "gpt3_175b": (175e9, None),
+    "megatron_530b": (530e9, None),
+    "megatron_1t": (1008e9, None),
+    "opt_13b": (12.85e9, None),
+    "bloom_176b": (176.25e9, None),
+    "llama2_70b": (68.98e9, None),
+    "llama3_8b": (8.03e9, None),
+    "llama3_70b": (70.6e9, None),
+    "llama3_405b": (405.9e9, None),
+    "mixtral_8x7b": (46.7e9, 12.9e9),
+    "deepseek_v3": (671e9, 37.5e9),
+    "paper_dense": (96.03e12, None),
+    "paper_moe": (96.39e12, 28.39e12),
+}
+
+
+@pytest.mark.parametrize(("name", "sizes"), PUBLISHED.items())
+def test_models_have_the_parameters_that_are_published(name, sizes):
+    total, active = sizes
+    counted = parameters(model(name))
+    assert counted.total == pytest.approx(total, rel=5e-3)
+    assert counted.active == pytest.approx(active or total, rel=5e-3)
+
+
+def test_every_model_has_its_row():
+    assert set(files_of("models")) == set(PUBLISHED)
+
+
+NOTHING_KEPT = {"recompute": "none", "sp": False}
+
+
+@pytest.mark.parametrize("name", ["megatron_22b", "gpt3_175b", "megatron_530b", "megatron_1t"])
+@pytest.mark.parametrize("kind", ["none", "sp, selective"])
+def test_activations_are_those_of_the_paper_on_recomputation(name, kind):
+    """Korthikanti et al. 2022, equations 2 and 6, and section 4.2.3 for interleaved stages."""
+    tree = dict(read_toml(files_of()[name]))
+    if kind == "none":
+        tree["layout"] = tree["layout"] | NOTHING_KEPT
+    job = load_job(tree, fits=False)
+    shape, layout = job.model, job.layout
+    numbers = shape.sequence * layout.micro_batch * shape.hidden
+    scores = 5 * shape.heads * shape.sequence / (shape.hidden * layout.tp)
+    each = 34 / layout.tp if kind != "none" else 10 + 24 / layout.tp + scores
+    p, v = layout.pp, layout.virtual_stages
+    more = 1 + (p - 1) / (p * v) if v > 1 else 1
+    expected = numbers * shape.layers * each * more
+    assert stage_memory(job, 0).activations == pytest.approx(expected, rel=1e-9)
+
+
+def test_layers_have_the_operations_of_the_closed_form():
+    """Forward 24 s h^2 + 4 s^2 h a layer, 2 s h V the logits: Narayanan et al. 2021, appendix."""
+    job = load_job("gpt3_175b")
+    s, h, v, t = job.model.sequence, job.model.hidden, job.model.vocabulary, job.layout.tp
+    matrices = [one for one in layer_kernels(job, False) if one.unit == "matrix"]
+    forward = sum(one.forward.flops for one in matrices)
+    backward = sum(one.backward_input.flops + one.backward_weight.flops for one in matrices)
+    assert forward == (24 * s * h**2 + 4 * s**2 * h) / t
+    assert backward == 2 * forward
+    assert [k.forward.flops for k in head_kernels(job) if k.unit == "matrix"] == [2 * s * h * v / t]
+
+
+def test_experts_work_on_all_routed_tokens():
+    job = load_job("mixtral_8x7b")
+    shape = job.model
+    kernels = [one for one in layer_kernels(job, True) if one.unit == "matrix"]
+    wide = [one for one in kernels if one.name.startswith("expert")]
+    flops = sum(one.count * one.forward.flops for one in wide)
+    tokens = shape.sequence * shape.active_experts
+    assert flops == pytest.approx(6 * tokens * shape.hidden * shape.feed_forward)
+
+
+def test_the_papers_forward_passes_come_from_the_same_code():
+    """132.82 and 45.18 ms are stated; the former is what two inputs were solved from."""
+    assert stage_times(load_job("dense")).layer.forward_ps == pytest.approx(132.80e9, rel=1e-4)
+    assert stage_times(load_job("moe")).moe_layer.forward_ps == pytest.approx(45.18e9, rel=1e-4)
+
+
+def test_virtual_stages_hold_all_layers_once():
+    for name in ("gpt3_175b", "llama3_405b", "deepseek_v3"):
+        job, times = load_job(name), stage_times(load_job(name))
+        layers = [layer for stage in range(job.layout.pp) for layer in job.layers_of_stage(stage)]
+        assert sorted(layers) == list(range(job.model.layers))
+        alone = sum(times.of_layer(layer).forward_ps for layer in layers)
+        ends = times.embedding.forward_ps + times.head.forward_ps
+        assert sum(one.forward_ps for one in times.virtual_stages) == alone + ends
+
+
+def sent(job, **wanted):
+    found = [one for one in messages(job) if all(getattr(one, k) == v for k, v in wanted.items())]
+    return [(one.what, one.size_bytes, one.times) for one in found]
+
+
+def test_tensor_parallel_messages():
+    job = load_job("gpt3_175b")
+    size = 2048 * 12288 * 2
+    per_pass = [("all_gather", size, 2), ("reduce_scatter", size, 2)]
+    assert sent(job, kind="tp", per="layer", when="forward") == per_pass
+    assert sent(job, kind="tp", per="layer", when="backward_input") == per_pass
+    assert sent(job, kind="tp", per="layer", when="backward_weight") == per_pass[:1]
+    assert sent(job, kind="pp", when="forward") == [("send", size // 8, 1)]
+
+
+@pytest.mark.parametrize(
+    ("accounting", "reduce"), [("paper", "all_reduce"), ("hierarchical", "reduce_scatter")]
+)
+def test_five_stages_of_gradients(accounting, reduce):
+    """PAPER section 4.1: bytes of each stage of one layer at one GPU."""
+    tree = read_toml(files_of()["dense"])
+    job = load_job({**tree, "layout": tree["layout"] | {"accounting": accounting}})
+    g = 12 * job.model.hidden**2 * 0.5 / 18
+    found = {one.kind[3:]: one for one in messages(job) if one.per == "dense_layer"}
+    assert [found[f"s{i}"].what for i in range(1, 6)] == [
+        *(reduce, reduce, "send", "all_gather", "all_gather")
+    ]
+    sizes = [g, g / 4, g / 4 / 87, g / 4, g]
+    for stage, size in enumerate(sizes, 1):
+        assert found[f"s{stage}"].size_bytes == pytest.approx(size, rel=1e-4)
+    networks = [found[f"s{i}"].network for i in range(1, 6)]
+    assert networks == ["scale_up", "scale_out", "wan", "scale_out", "scale_up"]
+
+
+def test_zero_stages_send_what_they_share():
+    tree = read_toml(files_of()["llama3_8b"])
+    found = {}
+    for zero in range(4):
+        job = load_job({**tree, "layout": tree["layout"] | {"zero": zero}}, fits=False)
+        found[zero] = [(what, n) for what, size, n in sent(job, kind="dp", per="dense_layer")]
+        held = stage_memory(job, 0)
+        share = [64 if zero >= stage else 1 for stage in (3, 2, 1)]
+        total = parameters(job.model).total
+        assert held.weights == pytest.approx(2 * total / share[0])
+        assert held.gradients == pytest.approx(4 * total / share[1])
+        assert held.optimiser == pytest.approx(12 * total / share[2])
+    assert found[0] == [("all_reduce", 1)]
+    assert found[1] == found[2] == [("reduce_scatter", 1), ("all_gather", 1)]
+    assert found[3] == [("reduce_scatter", 1), ("all_gather", 1), ("all_gather", 1)]
+
+
+def test_experts_exchange_tokens_and_share_gradients():
+    job = load_job("mixtral_8x7b")
+    routed = 4096 * 2 * 4096 * 2
+    assert sent(job, kind="ep", when="forward") == 2 * [("all_to_all", routed, 1)]
+    assert (group_sizes(job)["dp"], group_sizes(job)["expert_dp"]) == (32, 4)
+    experts = 3 * 4096 * 14336  # one expert a GPU
+    assert sent(job, kind="expert_dp", when="step")[0] == ("reduce_scatter", 4 * experts, 1)
+
+
+def test_a_context_ring_carries_keys_and_values():
+    tree = read_toml(files_of()["llama3_8b"])
+    job = load_job({**tree, "layout": tree["layout"] | {"cp": 4, "dp": 16}}, fits=False)
+    whole = 2 * 8192 * 2 * 8 * 128
+    assert sent(job, kind="cp", when="forward") == [("all_gather", whole, 1)]
+    assert sent(job, kind="cp", when="backward_input") == [
+        *(("all_gather", whole, 1), ("reduce_scatter", whole, 1))
+    ]
+
+
+def test_messages_take_their_closed_forms():
+    job = load_job("gpt3_175b")
+    gather = next(one for one in messages(job) if one.what == "all_gather")
+    wire = 1.5 * 7 / 8 * gather.size_bytes * 8 / (2400e9 * 0.65)
+    assert gather.time_ps(job) == pytest.approx(10e6 + 1e12 * wire)
+
+
+def test_groups_are_as_large_as_those_of_the_ranks():
+    for name in ("moe", "deepseek_v3", "llama3_70b"):
+        job = load_job(name)
+        layout = job.layout
+        tp, pp, levels = min(layout.tp, 4), 2, (2, 3, 2) if layout.dp_levels else None
+        dp = 12 if levels else layout.replicas
+        ranks = Ranks(tp=tp, pp=pp, dp=dp, levels=levels, ep=layout.ep)
+        small = replace(layout, tp=tp, pp=pp, dp=0 if levels else dp, dp_levels=levels)
+        sizes = group_sizes(replace(job, layout=small))
+        assert sizes.pop("embedding") == 2
+        for group, n in sizes.items():
+            assert ranks.groups(group).shape[1] == n, group
+
+
+def test_a_token_crosses_once_to_each_domain_of_its_experts():
+    job = load_job("deepseek_v3")
+    numbers = 4096 * 4 * 7168  # eight experts in four domains
+    assert sent(job, kind="ep", when="forward") == [
+        *(("all_to_all", numbers, 1), ("all_to_all", 2 * numbers, 1))  # there in FP8
+    ]
+
+
+def test_heads_of_keys_and_values_are_copied_where_they_are_fewer():
+    tree = read_toml(files_of()["llama3_70b"])
+    held = {}
+    for tp in (8, 16):
+        machine = {"preset": "h100_80gb", "domain_gpus": 16}
+        layout = {"tp": tp, "global_batch": 1}
+        job = load_job({**tree, "machine": machine, "layout": layout}, fits=False)
+        held[tp] = layer_held(job, False).total
+        width = (64 / tp + 2 * max(8 / tp, 1)) * 128
+        assert layer_kernels(job, False)[2].forward.flops == 2 * 8192 * 8192 * width
+    shared = 16 * (held[8] - 2 * 8192) / 2  # without the norms, which all have
+    assert 16 * (held[16] - 2 * 8192) == shared + 16 * 2 * 8192 * 128 / 2

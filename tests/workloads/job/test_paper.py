@@ -1,0 +1,130 @@
+"""Scaling laws and the stages of the paper's models."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from netsim.workloads.job.figures import AGREEMENTS, computed, figures, fullest_link
+from netsim.workloads.job.paper import (
+    BASE,
+    JOBS,
+    WAN_DELAY_S,
+    exposed_fraction,
+    exposed_seconds,
+    paper_job,
+    stage_seconds,
+    wan_needed_bps,
+)
+from netsim.workloads.job.scaling import (
+    LAWS,
+    LOSS_A,
+    LOSS_ALPHA,
+    LOSS_B,
+    LOSS_BETA,
+    ideal_layers,
+    optimal_parameters,
+    shape,
+    width,
+)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_more_compute_pays_for_a_larger_model(law):
+    sizes = [optimal_parameters(law, 10.0**power) for power in range(20, 30)]
+    assert sizes == sorted(sizes)
+
+
+def test_the_third_law_is_the_minimum_of_its_loss():
+    flops = 5.76e23
+
+    def loss(n):
+        return LOSS_A / n**LOSS_ALPHA + LOSS_B / (flops / 6 / n) ** LOSS_BETA
+
+    best = optimal_parameters("hoffmann3", flops)
+    assert loss(best) < min(loss(best * 1.01), loss(best / 1.01))
+
+
+def test_width_is_the_one_that_its_source_tells_of():
+    """30K is optimal for 10^12 parameters: the abstract of Levine et al."""
+    layers = ideal_layers(1e12)
+    assert 12 * layers * width(layers) ** 2 == pytest.approx(1e12)
+    assert width(layers) == pytest.approx(30_000, rel=0.02)
+
+
+def test_shapes_are_even_layers_and_multiples_of_256():
+    assert shape(17e12) == (118, 109_568)  # of the paper, section 5
+    layers, hidden = shape(95e12)
+    assert (layers % 2, hidden % 256) == (0, 0)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_hierarchical_stages_are_half_of_full_all_reduces(name):
+    full, parts = (stage_seconds(paper_job(name, how)) for how in ("paper", "hierarchical"))
+    assert parts.s1_s == pytest.approx(full.s1_s / 2)
+    assert parts.s2_s == pytest.approx(full.s2_s / 2)
+    same = replace(full, s1_s=parts.s1_s, s2_s=parts.s2_s)
+    assert parts == same
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_exposure_by_hand(name):
+    stages = stage_seconds(paper_job(name))
+    always = 2 * stages.tp_s + 2 * stages.pp_s
+    late = max(0.0, stages.s2_s - stages.backward_s)
+    assert exposed_seconds(stages) == pytest.approx(always + late)
+    slow = replace(BASE, scale_out_bps=100e9)
+    late = 8 * stages.s2_s - stages.backward_s
+    expected = 2 * stages.tp_s + 16 * stages.pp_s + late
+    assert exposed_seconds(stages, slow) == pytest.approx(expected)
+    assert exposed_fraction(stages, slow) == pytest.approx(
+        expected / (3 * stages.forward_s + expected)
+    )
+    delayed = replace(BASE, transfer_delay_s=0.007)
+    assert exposed_seconds(stages, delayed) == pytest.approx(exposed_seconds(stages) + 0.014)
+
+
+@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("round_trips", [0, 1])
+def test_the_wide_area_shows_below_the_rate_that_it_needs(name, round_trips):
+    stages = stage_seconds(paper_job(name))
+    needed = wan_needed_bps(stages, round_trips)
+    hidden = exposed_seconds(stages)
+    for share, shows in ((1.001, False), (0.9, True)):
+        network = replace(BASE, wan_bps=share * needed, wan_round_trips=round_trips)
+        assert (exposed_seconds(stages, network) > hidden + 1e-6) == shows
+    late = replace(stages, forward_s=WAN_DELAY_S / 4, s2_s=0.0)
+    assert wan_needed_bps(late) == float("inf")
+
+
+def test_every_figure_that_is_marked_yes_agrees_to_its_last_digit():
+    found = {one.name: one for one in figures()}
+    assert len(found) == 86
+    wrong = [one for one in found.values() if one.agreement == "yes" and not one.agrees]
+    assert wrong == []
+    assert {one.agreement for one in found.values()} == set(AGREEMENTS)
+    marks = Counter(one.agreement for one in found.values())
+    assert (marks["yes"], marks["approx"], marks["no"]) == (46, 28, 5)
+
+
+def test_what_is_not_reproduced_is_not_claimed():
+    for one in figures():
+        if one.agreement == "no":
+            assert not one.agrees, one.name
+        if one.agreement in ("derived", "input"):
+            assert (one.stated == "") == (one.agreement == "derived"), one.name
+        if one.name.startswith(("exp_", "exposed_")):
+            assert one.post_hoc, one.name
+        assert one.agreement == "yes" or one.note, one.name
+
+
+def test_figures_hold_by_other_ways():
+    ours = computed()
+    assert ours["mem_grad"] + ours["mem_model"] + ours["mem_opt"] == pytest.approx(
+        ours["mem_total_dense"]
+    )
+    assert ours["dp_s4"] == pytest.approx(ours["dp_s2"] / 2)
+    assert ours["dp_s5_moe"] == pytest.approx(ours["dp_s1_moe"] / 2)
+    assert ours["devices_per_dc"] * 2 == paper_job("dense").layout.gpus
+    # The 7 ms of a single path are about as many times the 0.974 ms of a free one.
+    assert 6 < fullest_link(trials=20, seed=5) < 8

@@ -1,0 +1,136 @@
+"""Which ranks form a group, and on which hosts they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from netsim.errors import InputError
+from netsim.workloads.job.placement import PLACEMENTS, describe, place
+from netsim.workloads.job.ranks import GROUPS, Ranks
+
+SMALL = Ranks(tp=2, cp=2, dp=8, pp=3, levels=(2, 2, 2), ep=4)
+
+
+def placed(name: str, ranks: Ranks, rack_hosts: int, n_hosts: int | None = None) -> np.ndarray:
+    return place(name, ranks, rack_hosts, n_hosts or len(ranks), np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_every_rank_is_in_one_group_of_a_kind(kind: str) -> None:
+    groups = SMALL.groups(kind)
+    assert sorted(groups.reshape(-1)) == list(range(len(SMALL)))
+    assert (np.diff(groups, axis=1) > 0).all()
+
+
+def test_groups_differ_along_their_axis_alone() -> None:
+    coordinates = SMALL.coordinates()
+    for kind, axes in (("tp", "tp"), ("cp", "cp"), ("pp", "pp"), ("dp", "dp cp"), ("ep", "dp")):
+        for axis, values in coordinates.items():
+            of_groups = values[SMALL.groups(kind)]
+            alike = (of_groups == of_groups[:, :1]).all()
+            assert alike == (axis not in axes.split())
+
+
+def test_the_levels_of_data_parallelism_make_up_the_whole() -> None:
+    # From any rank, over S1, then S2, then S3, one comes to its whole group, each rank once.
+    reached = {0}
+    for kind in ("s1", "s2", "s3"):
+        of_rank = {rank: group for group in SMALL.groups(kind).tolist() for rank in group}
+        reached = {other for rank in reached for other in of_rank[rank]}
+    assert sorted(reached) == SMALL.groups("dp")[0].tolist()
+    dp = SMALL.coordinates()["dp"]
+    assert sorted(set(dp[SMALL.groups("s1")[0]])) == [0, 1]
+    assert dp[SMALL.groups("s2")[0]].tolist() == [0, 2]
+    assert dp[SMALL.groups("s3")[0]].tolist() == [0, 4]
+
+
+def test_experts_are_shared_by_neighbouring_replicas() -> None:
+    dp = SMALL.coordinates()["dp"]
+    assert dp[SMALL.groups("ep")[0]].tolist() == [0, 1, 2, 3]
+    assert sorted(set(dp[SMALL.groups("expert_dp")[0]])) == [0, 4]
+
+
+@pytest.mark.parametrize("name", PLACEMENTS)
+def test_no_host_has_two_ranks(name: str) -> None:
+    hosts = placed(name, SMALL, 12, 200)
+    assert np.unique(hosts).size == len(SMALL)
+    assert hosts.min() >= 0
+    assert hosts.max() < 200
+
+
+def test_the_paper_has_replicas_of_one_layer_in_a_rack() -> None:
+    # Four replicas of 18 tensor ranks, 5 racks a site and layer, two sites, 3 layers.
+    ranks = Ranks(tp=18, dp=40, pp=3, levels=(4, 5, 2))
+    hosts = placed("paper", ranks, 72)
+    assert sorted(hosts) == list(range(len(ranks)))
+    rack, number = np.divmod(hosts, 72)
+    at = ranks.coordinates()
+    for one in np.unique(rack):
+        assert np.unique(at["pp"][rack == one]).size == 1
+        assert np.unique(at["dp"][rack == one]).size == 4
+    for kind in ("pp", "s2", "s3"):  # all on one rail
+        on = number[ranks.groups(kind)]
+        assert (on == on[:, :1]).all()
+    for kind in ("tp", "s1"):  # all in one rack
+        on = rack[ranks.groups(kind)]
+        assert (on == on[:, :1]).all()
+    assert set(rack[at["dp"] < 20]) == set(range(15))  # the first site
+
+
+def test_rails_carry_data_parallelism() -> None:
+    ranks = Ranks(tp=4, dp=6, pp=4)
+    rack, number = np.divmod(placed("rail_aligned", ranks, 8), 8)
+    on = number[ranks.groups("dp")]
+    assert (on == on[:, :1]).all()
+    assert (np.diff(rack[ranks.groups("dp")]) == 2).all()
+    on = rack[ranks.groups("tp")]
+    assert (on == on[:, :1]).all()
+
+
+def test_a_random_placement_is_that_of_its_seed() -> None:
+    ranks = Ranks(tp=4, dp=6)
+    one, again = (placed("random", ranks, 8) for _ in range(2))
+    other = place("random", ranks, 8, 24, np.random.default_rng(2))
+    assert (one == again).all()
+    assert (one != other).any()
+
+
+def test_who_stands_where() -> None:
+    ranks = Ranks(tp=4, dp=2, pp=2)
+    assert describe(ranks, placed("consecutive", ranks, 8), 8) == (
+        [
+            ("rack", "hosts", "pp", "dp", "cp", "tp"),
+            ("0", "0..7", "0", "0..1", "0", "0..3"),
+            ("1", "8..15", "1", "0..1", "0", "0..3"),
+        ],
+        0,
+    )
+    many = Ranks(tp=2, dp=40, pp=3)
+    hosts = placed("rail_aligned", many, 6)
+    rows, more = describe(many, hosts, 6, most=5)
+    assert [row[0] for row in rows] == ["rack", "0", "1", "2", "3", "39"]
+    assert rows[-1][1:] == ("234..239", "0..2", "39", "0", "0..1")
+    assert more == 35
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "message"),
+    [
+        ("paper", Ranks(tp=4, dp=4, levels=(4, 1, 1)), "4 replicas of a stage, 4 ranks each"),
+        ("rail_aligned", Ranks(tp=4, dp=4), "4 ranks of a replica do not fill racks of 8"),
+        ("consecutive", Ranks(tp=4, dp=8), "32 ranks take 32 hosts, and there are 16"),
+        ("random", Ranks(tp=4, dp=8), "32 ranks take"),
+        ("near", Ranks(tp=4, dp=4), 'no placement "near"'),
+    ],
+)
+def test_what_has_no_place(name: str, ranks: Ranks, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        placed(name, ranks, 8, 16)
+
+
+def test_groups_that_do_not_divide() -> None:
+    with pytest.raises(InputError, match="2 x 2 x 1 replicas are not 8"):
+        Ranks(dp=8, levels=(2, 2, 1))
+    with pytest.raises(InputError, match="8 replicas cannot be divided into groups of 3"):
+        Ranks(dp=8, ep=3)

@@ -1,0 +1,75 @@
+"""From a budget to a job: the paper's own, and others."""
+
+from pathlib import Path
+
+import pytest
+
+from netsim.errors import InputError
+from netsim.workloads.job.paper import paper_job, stage_seconds
+from netsim.workloads.job.plan import make_plan
+
+HERE = Path()
+
+
+def plan(**tree):
+    return make_plan(tree, "plan", HERE)
+
+
+def test_the_papers_budget_and_size_give_its_job():
+    """95 T is the size that was chosen for the paper's shape (POST-HOC)."""
+    found = plan(plan={"parameters": 95e12})
+    paper = paper_job("dense")
+    assert found.job.layout == paper.layout
+    assert found.job.machine == paper.machine
+    assert stage_seconds(found.job) == stage_seconds(paper)
+    assert found.site.gpus == 1_677_600
+
+
+def test_half_the_budget_buys_half_of_everything():
+    whole, half = (plan(site={"budget_usd": usd}) for usd in (100e9, 50e9))
+    assert half.site.racks == whole.site.racks / 2
+    assert half.site.it_watts == pytest.approx(whole.site.it_watts / 2)
+    ratio = half.by_law["hoffmann1"] / whole.by_law["hoffmann1"]
+    assert ratio == pytest.approx(0.5**0.5, rel=5e-3)  # racks are cut off to three digits
+
+
+def test_a_smaller_model_has_more_replicas_of_fewer_gpus():
+    large, small = (plan(plan={"parameters": n}) for n in (95e12, 1e12))
+    assert small.job.layout.tp < large.job.layout.tp
+    assert small.job.layout.replicas > large.job.layout.replicas
+
+
+def test_other_machines_have_formats_of_their_own():
+    found = plan(
+        machine="h100_80gb",
+        site={"rack_gpus": 8, "rack_usd": 300e3, "rack_flops": "7.9PFLOP/s", "data_centres": 1},
+        plan={"parameters": 1e12, "vocabulary": 128_000, "sequence": 8192},
+    )
+    assert found.job.precision.compute == "bf16"
+    assert found.job.machine.domain_gpus == 8
+    assert 8 % found.job.layout.tp == 0
+    assert 0 < found.exposed < 1
+
+
+WRONG = {
+    "an unknown key": ({"site": {"budget": 1}}, "site.budget", "is not known"),
+    "an unknown table": ({"layout": {}}, "layout", "is not known"),
+    "a law": ({"plan": {"law": "moore"}}, "plan.law", "is none of them"),
+    "no money": ({"site": {"budget_usd": 0}}, "site.budget_usd", "out of range"),
+    "a share": ({"site": {"compute_share": 2}}, "site.compute_share", "out of range"),
+    "too small": ({"site": {"budget_usd": 1e6}}, "plan.parameters", "too small"),
+    "too few racks": (
+        {"site": {"budget_usd": 1e8}, "plan": {"parameters": 1e13}},
+        "plan.parameters",
+        "racks are too few",
+    ),
+    "too wide": ({"plan": {"parameters": 1e16}}, "machine.memory", "do not hold a layer"),
+    "a machine": ({"machine": "b300"}, "machine", 'no preset "b300"'),
+}
+
+
+@pytest.mark.parametrize(("tree", "key", "words"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_told_with_its_key(tree, key, words):
+    with pytest.raises(InputError) as caught:
+        plan(**tree)
+    assert [(one.key, words in one.message) for one in caught.value.errors] == [(key, True)]

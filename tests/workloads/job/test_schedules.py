@@ -1,0 +1,128 @@
+"""Pipeline schedules against the closed forms of their bubble and of what they hold in memory."""
+
+from __future__ import annotations
+
+import time
+from itertools import product
+
+import numpy as np
+import pytest
+from pipeline_time import work_through
+
+from netsim.errors import InputError
+from netsim.workloads.job.schedules import (
+    BACKWARD,
+    BACKWARD_INPUT,
+    BACKWARD_WEIGHT,
+    FORWARD,
+    SCHEDULES,
+    Schedule,
+    bubble_ps,
+    in_flight,
+    make_schedule,
+)
+
+TIMES = [(10, 10, 10), (10, 12, 8), (10, 20, 5), (12, 10, 11), (8, 10, 12), (5, 10, 10)]
+"""Forward, backward for the input and for the weights of a chunk; last, where W is longest."""
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_bubble_is_that_of_the_formula(name: str, p: int) -> None:
+    for v, batches in product((1, 2, 3) if name == "interleaved" else (1,), (p, 2 * p, 5 * p)):
+        m = max(batches, 2 * p - 1) if name == "zb_h2" else batches
+        schedule = make_schedule(name, p, m, v)
+        for f, b, w in TIMES:
+            ran = work_through(schedule, f, b, w)
+            work = m * v * (f + b + w)
+            assert ran.makespan - work == bubble_ps(name, p, v * f, v * b, v * w, v)
+            for stage in range(p):
+                assert ran.most_in_flight(stage) / v == in_flight(name, p, stage, m, v)
+
+
+@pytest.mark.parametrize("p", [2, 4, 8])
+def test_no_stage_of_zb_h2_is_idle_while_it_works(p: int) -> None:
+    for m in (2 * p - 1, 4 * p):
+        ran = work_through(make_schedule("zb_h2", p, m), 10, 10, 10)
+        assert [ran.span(stage) for stage in range(p)] == [m * 30] * p
+
+
+@pytest.mark.parametrize("name", ["gpipe", "1f1b"])
+@pytest.mark.parametrize("m", [1, 2, 3, 5, 9, 11])
+def test_any_number_of_micro_batches(name: str, m: int) -> None:
+    ran = work_through(make_schedule(name, 4, m), 10, 12, 8)
+    assert ran.makespan == (m + 3) * 30
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_every_micro_batch_once_in_each_chunk(name: str) -> None:
+    schedule = make_schedule(name, 4, 8, 3 if name == "interleaved" else 1)
+    splits = name.startswith("zb")
+    kinds = (FORWARD, BACKWARD_INPUT, BACKWARD_WEIGHT) if splits else (FORWARD, BACKWARD)
+    found = list(zip(schedule.kind, schedule.micro_batch, _places(schedule), strict=True))
+    places = 4 * schedule.chunks
+    expected = {(kind, m, place) for kind in kinds for m in range(8) for place in range(places)}
+    assert len(found) == len(expected)
+    assert set(found) == expected
+    assert (np.diff(schedule.stage) >= 0).all()
+
+
+def _places(schedule: Schedule) -> np.ndarray:
+    return schedule.place[schedule.stage, schedule.chunk]
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_what_operations_wait_for(name: str) -> None:
+    schedule = make_schedule(name, 3, 6, 2 if name == "interleaved" else 1)
+    place, kind = _places(schedule), schedule.kind
+    first, then = schedule.waits()
+    last = place.max()
+    assert (schedule.micro_batch[first] == schedule.micro_batch[then]).all()
+    forward = kind[then] == FORWARD
+    assert (kind[first[forward]] == FORWARD).all()
+    assert (
+        place[then] - place[first] == np.where(forward, 1, np.where(place[then] == last, 0, -1))
+    ).all()
+    # One for all but the forwards at the first place, and the weights, which wait for nobody else.
+    waiting = (kind != BACKWARD_WEIGHT) & ~((kind == FORWARD) & (place == 0))
+    assert sorted(then) == np.flatnonzero(waiting).tolist()
+
+
+def test_interleaving_goes_by_groups() -> None:
+    # Two stages, two chunks, four micro-batches: what Narayanan et al. draw in figure 4.
+    schedule = make_schedule("interleaved", 2, 4, 2)
+    of_first = schedule.stage == 0
+    order = zip(
+        schedule.kind[of_first],
+        schedule.micro_batch[of_first],
+        schedule.chunk[of_first],
+        strict=True,
+    )
+    f, b = FORWARD, BACKWARD
+    assert list(order) == [
+        *((f, 0, 0), (f, 1, 0), (f, 0, 1), (f, 1, 1)),
+        *((f, 2, 0), (b, 0, 1), (f, 3, 0), (b, 1, 1), (f, 2, 1), (b, 0, 0), (f, 3, 1), (b, 1, 0)),
+        *((b, 2, 1), (b, 3, 1), (b, 2, 0), (b, 3, 0)),
+    ]
+
+
+def test_a_large_pipeline_is_made_at_once() -> None:
+    start = time.process_time()
+    schedule = make_schedule("zb_h1", 128, 1024)
+    schedule.waits()
+    assert len(schedule) == 3 * 128 * 1024
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("1f2b", 4, 8), 'no pipeline schedule "1f2b"'),
+        (("1f1b", 4, 8, 2), "2 chunks of a stage, which 1f1b does not have"),
+        (("interleaved", 4, 6, 2), "6 micro-batches cannot be interleaved over 4 stages"),
+        (("gpipe", 4, 0), "0 micro-batches"),
+    ],
+)
+def test_what_there_is_no_schedule_for(given: tuple, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_schedule(*given)

@@ -1,0 +1,24 @@
+"""The example of the guide to traffic patterns is one that runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent, indent
+
+import numpy as np
+
+import netsim.traffic
+from netsim.workloads.operations import Operations
+
+
+def test_the_example_of_the_guide() -> None:
+    guide = Path(netsim.traffic.__path__[0]) / "README.md"
+    section = guide.read_text("utf-8").partition("\n## Ranks\n")[2].partition("\n## ")[0]
+    code = "\n".join(line for line in section.splitlines() if line.startswith("    "))
+    text = f"def example(n_ranks):\n{indent(dedent(code), '    ')}\n"
+    names = {"np": np, "Operations": Operations}
+    exec(compile(text, str(guide), "exec"), names)
+    load = names["example"](16)
+    load.validate(16)
+    assert load.flows.kinds[load.flows.kind[-1]] == "pp"
+    assert len(load.operations) == 16 + 16 + 2

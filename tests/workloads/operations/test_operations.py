@@ -1,0 +1,321 @@
+"""Operations of ranks: what they wait for, what they become, and what is refused."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, build, run
+from numpy.typing import NDArray
+from traffic_cases import star
+
+from netsim.errors import InputError
+from netsim.flows import COMPUTE, JOIN, Workload
+from netsim.model.operations import WHATS
+from netsim.workloads.collectives import schedule
+from netsim.workloads.operations import How, Operations
+
+US = 10**6
+RANKS = 5
+
+
+def times(load: Workload, n_hosts: int = RANKS) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """When each operation begins and ends, simulated."""
+    load.validate(n_hosts)
+    assert load.operations is not None
+    engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
+    states = run(engine).task_states()
+    table = load.operations
+    assert (states.end_ps >= 0).all()
+    return states.start_ps[table.begin_task], states.end_ps[table.end_task]
+
+
+Pairs = list[tuple[int, int]]
+
+
+def random_operations(seed: int) -> tuple[Operations, Pairs, Pairs]:
+    """Operations of all sorts, some of which wait for the end or for the start of earlier ones."""
+    rng = np.random.default_rng(seed)
+    ops = Operations(RANKS)
+    of_rank: list[list[int]] = [[] for _ in range(RANKS)]
+    for _ in range(14):
+        rank, other = rng.permutation(RANKS)[:2].tolist()
+        stream = int(rng.integers(-1, 3))
+        sort = rng.integers(5)
+        if sort == 0:
+            made = {rank: ops.compute(rank, int(rng.integers(3 * US)), stream)}
+        elif sort == 1:
+            made = {rank: ops.join(rank, stream)}
+        elif sort == 2:
+            sent, got = ops.send(rank, other, 5000, stream, stream, latency_ps=US)
+            made = {rank: sent, other: got}
+        else:
+            group = rng.permutation(RANKS)[: int(rng.integers(1, RANKS + 1))]
+            what = ("all_reduce", "all_gather", "broadcast")[int(rng.integers(3))]
+            took = US if sort == 3 else None
+            kind = "formula" if took else "packets"
+            ids = ops.collective(what, group, 9000, "auto", stream, kind, took)
+            made = dict(zip(group.tolist(), ids.tolist(), strict=True))
+        for one, operation in made.items():
+            of_rank[one].append(int(operation))
+    ops.send(0, 1, 1)  # a run has a flow
+    pairs: list[list[tuple[int, int]]] = [[], []]
+    for k in range(20):
+        found = of_rank[int(rng.integers(RANKS))]
+        if len(found) > 1:
+            first, then = sorted(rng.permutation(len(found))[:2].tolist())
+            pairs[k % 2].append((found[first], found[then]))
+    for kind, note in zip(pairs, (ops.after, ops.after_start), strict=True):
+        if kind:
+            note(*np.array(kind).T)
+    return ops, *pairs
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_operations_wait_for_streams_edges_and_messages(seed: int) -> None:
+    ops, after, after_start = random_operations(seed)
+    load = ops.lower(range(RANKS))
+    table = load.operations
+    assert table is not None
+    assert len(table) == len(ops)
+    begin, end = times(load)
+    assert (begin <= end).all()
+    for rank in range(RANKS):
+        for stream in range(3):
+            in_order = np.flatnonzero((table.rank == rank) & (table.stream == stream))
+            # A message is begun by its delivery; whoever receives is free of it from its end on.
+            computes = table.what[in_order[1:]] != WHATS.index("receive")
+            assert (end[in_order[:-1]] <= np.where(computes, begin[in_order[1:]], INFINITE)).all()
+            assert (end[in_order[:-1]] <= end[in_order[1:]]).all()
+    for one, then in after:
+        assert end[one] <= end[then]
+    for one, then in after_start:
+        assert begin[one] <= end[then]
+    for group in range(int(table.group.max()) + 1):
+        members = np.flatnonzero(table.group == group)
+        assert members.size == table.n[members[0]]
+        what = WHATS[table.what[members[0]]]
+        if what == "send":
+            assert (
+                begin[members[0]] + US // 2 < end[members[1]] or table.size_bytes[members[0]] == 1
+            )
+        elif what in ("all_reduce", "all_gather"):
+            together = table.kinds[table.kind[members[0]]] == "packets"
+            assert not together or end[members].min() >= begin[members].max()
+
+
+INFINITE = np.int64(1) << 62
+
+
+def test_a_stream_runs_one_operation_after_the_other() -> None:
+    ops = Operations(3)
+    first = ops.compute([0, 1, 2], [US, 2 * US, 5 * US])
+    reduced = ops.collective("all_reduce", [0, 1, 2], 3 * 4096, "ring", stream=0)
+    second = ops.compute([0, 1, 2], US)
+    begin, end = times(ops.lower([0, 1, 2]), 3)
+    assert begin[reduced].tolist() == end[first].tolist() == [US, 2 * US, 5 * US]
+    assert begin[second].tolist() == end[reduced].tolist()
+    assert end[reduced].min() > 5 * US  # all of them have to be there
+
+
+def test_an_order_of_its_own_is_kept() -> None:
+    ops = Operations(2)
+    computes = ops.compute(0, [1 * US, 2 * US, 4 * US])
+    sent, _ = ops.send(0, 1, 100, stream=0)
+    ops.set_order([*computes.tolist(), sent], [3, 1, 2, 0])
+    begin, end = times(ops.lower([0, 1]), 2)
+    assert begin[sent] == 0
+    assert begin[computes[[1, 2, 0]]].tolist() == [end[sent], end[computes[1]], end[computes[2]]]
+    assert (end - begin)[computes].tolist() == [1 * US, 2 * US, 4 * US]
+
+
+def test_operations_of_no_stream_run_side_by_side_and_so_do_streams() -> None:
+    ops = Operations(1 + 1)
+    ops.compute(0, [US, US], stream=-1)
+    ops.compute(0, [US, US], stream=[0, 1])
+    ops.send(0, 1, 100)
+    begin, _ = times(ops.lower([1, 0]), 2)
+    assert not begin[:5].any()
+
+
+def test_an_operation_may_wait_for_the_start_of_another_one() -> None:
+    ops = Operations(2)
+    before, slow = ops.compute(0, [US, 9 * US])
+    quick = ops.join(0)
+    ops.after_start(slow, quick)
+    sent, _ = ops.send(0, 1, 100)
+    ops.after(quick, sent)
+    begin, end = times(ops.lower([0, 1]), 2)
+    assert begin[sent] == end[quick] == begin[slow] == end[before] == US
+
+
+def test_flows_have_kinds_and_classes_and_what_is_nothing_does_not_go() -> None:
+    ops = Operations(3)
+    matrix = np.array([[0, 10, 0], [0, 0, 0], [7, 5, 0]])
+    ops.collective("all_to_all", [0, 1, 2], matrix, "direct", kind="ep", label="tokens")
+    ops.collective("all_gather", [[0, 1], [1, 2]], [100, 200], "ring", kind="tp")
+    load = ops.lower([4, 2, 0], {"tp": 1})
+    load.validate(5)
+    flows, table = load.flows, load.operations
+    assert table is not None
+    assert sorted(zip(flows.src[:3], flows.dst[:3], flows.size_bytes[:3], strict=True)) == [
+        (0, 2, 5),
+        (0, 4, 7),
+        (4, 2, 10),
+    ]
+    assert [flows.kinds[k] for k in flows.kind] == ["ep"] * 3 + ["tp"] * 4
+    assert flows.size_bytes[3:].tolist() == [50, 50, 100, 100]
+    assert flows.cls.tolist() == [0] * 3 + [1] * 4
+    assert flows.label is not None
+    assert list(flows.label) == ["tokens"] * 3 + [""] * 4
+    assert table.size_bytes.tolist() == [10, 0, 12, 100, 100, 200, 200]
+    assert table.group.tolist() == [0, 0, 0, 1, 1, 2, 2]
+    with pytest.raises(InputError, match=r"no kind 'pp'.*ep, tp"):
+        ops.lower([4, 2, 0], {"pp": 1})
+
+
+def test_a_formula_takes_the_place_of_packets() -> None:
+    ops = Operations(4)
+    made = ops.collective("all_reduce", [[0, 1], [2, 3]], 8192, duration_ps=7 * US, stream=2)
+    ops.send(0, 1, 4096)
+    load = ops.lower(range(4))
+    begin, end = times(load, 4)
+    assert load.tasks is not None
+    assert (load.tasks.kind[: made.size] == COMPUTE).all()
+    assert ((end - begin)[made] == 7 * US).all()
+    assert len(load.flows) == 1
+
+
+def test_adding_up_takes_its_time() -> None:
+    def last(reduce_bps: int | None) -> int:
+        ops = Operations(2)
+        ops.collective("all_reduce", [0, 1], 8192, How("ring", reduce_bps=reduce_bps))
+        return int(times(ops.lower([0, 1]), 2)[1].max())
+
+    # One shard of 4096 bytes is added up, the other handed on.
+    assert last(8 * 10**9) - last(None) == 4096 * 1000
+
+
+def test_a_late_rank_adds_up_and_sends_on_no_sooner_than_it_begins() -> None:
+    late, took = 100 * US, 3 * US
+    ops = Operations(2)
+    ops.compute(0, late)
+    summed = ops.collective("reduce", [0, 1], 4096, How("direct", reduce_bps=8 * 10**9), stream=0)
+    assert times(ops.lower([0, 1]), 2)[1][summed].max() == late + 4096 * 1000
+    ops, how = Operations(8), How("binomial_tree", latency_ps=took)
+    ops.compute(np.arange(1, 8), late)
+    made = ops.collective("broadcast", np.arange(8), 4096, how, stream=0)
+    _, end = times(ops.lower(range(8)), 8)
+    steps = schedule("broadcast", 8, 4096, how)
+    sent_on = steps.dst[steps.src != 0]
+    assert (end[made][sent_on] > late + took).all()
+    assert end[made][steps.dst[steps.src == 0]].min() == late  # a leaf next to the root
+
+
+def test_software_takes_its_time_for_what_follows_messages_of_no_bytes() -> None:
+    ops, how = Operations(4), How("direct", channels=2, window=1, latency_ps=50 * US)
+    matrix = np.zeros((4, 4), int)
+    matrix[0, 3] = 100  # behind two of no bytes
+    made = ops.collective("all_to_all", range(4), matrix, how)
+    _, end = times(ops.lower(range(4)), 4)
+    assert end[made[1]] == 0
+    assert 50 * US < end[made[0]] < end[made[3]] < 60 * US
+
+
+def refused(note: Callable[[Operations], object], hosts: Sequence[int] = (0, 1, 2)) -> str:
+    def all_of_it() -> None:
+        ops = Operations(3)
+        note(ops)
+        ops.lower(hosts)
+
+    with pytest.raises(InputError) as error:
+        all_of_it()
+    return str(error.value)
+
+
+def test_what_is_wrong_is_told_with_the_operation() -> None:
+    assert "compute of rank 3: ranks are 0..2" in refused(lambda ops: ops.compute(3, 1))
+    assert "compute x of rank 1: lasts -1 ps" in refused(lambda o: o.compute(1, -1, kind="x"))
+    assert "send pp of rank 0: its size is 0 bytes" in refused(lambda ops: ops.send(0, 1, 0))
+    told = refused(lambda ops: ops.send(0, 1, 1, kind="tp", label="a"), [0, 0, 1])
+    assert "send tp (a) of rank 0: ranks 0 and 1 are both on host 0" in told
+    told = refused(lambda ops: ops.collective("barrier", [0, 1, 1], 0))
+    assert "barrier of rank 0: rank 1 is in its group twice" in told
+    told = refused(lambda ops: ops.after(ops.compute(0, 1), ops.join(1)))
+    assert "join of rank 1: waits for compute of rank 0" in told
+    assert "operation 7 does not exist" in refused(lambda ops: ops.after(7, ops.join(1)))
+    assert "whole numbers" in refused(lambda ops: ops.compute(0, 1.5))
+    assert "2 labels for 1 operations" in refused(lambda ops: ops.compute(0, 1, label=["", ""]))
+    assert "streams are 0..32767" in refused(lambda ops: ops.compute(0, 1, stream=-2))
+    assert "sizes of 2x3 for a all_reduce of 3" in refused(
+        lambda ops: ops.collective("all_reduce", [0, 1, 2], np.ones((2, 3), int))
+    )
+
+
+def test_ranks_that_issue_collectives_in_different_orders_are_told_which() -> None:
+    ops = Operations(2)
+    ops.collective("all_reduce", [0, 1], 1000, stream=0, kind="dp", label="layer 3")
+    second = ops.collective("all_gather", [0, 1], 1000, stream=0, kind="tp")
+    ops.set_order(second[1], -1)
+    with pytest.raises(InputError, match="each waits for the one before it") as error:
+        ops.lower([0, 1])
+    for rank in (0, 1):
+        assert f"all_reduce dp (layer 3) of rank {rank}" in str(error.value)
+        assert f"all_gather tp of rank {rank}" in str(error.value)
+
+
+def test_a_long_circle_is_told_in_short() -> None:
+    ops = Operations(2)
+    chain = ops.join([0] * 30)
+    ops.after(chain, np.roll(chain, -1))
+    ops.send(0, 1, 1)
+    with pytest.raises(InputError, match="24 others") as error:
+        ops.lower([0, 1])
+    assert len(str(error.value)) < 400
+
+
+def test_several_workloads_become_one_and_stay_apart() -> None:
+    loads = []
+    for kind in ("tp", "pp"):
+        ops = Operations(2)
+        ops.compute([0, 1], US, label=kind)
+        ops.send(0, 1, 100, kind=kind)
+        loads.append(ops.lower([0, 1]))
+    both = Workload.join(loads)
+    both.validate(2)
+    table = both.operations
+    assert table is not None
+    assert both.tasks is not None
+    assert both.flows.kinds[both.flows.kind[1]] == "pp"
+    assert [table.kinds[k] for k in table.kind] == ["", "", "tp", "tp", "", "", "pp", "pp"]
+    assert table.group.tolist() == [-1, -1, 0, 0, -1, -1, 1, 1]
+    assert [both.tasks.host[task] for task in table.begin_task] == [0, 1] * 4
+    assert table.label is not None
+    assert table.name(5) == "compute (pp) of rank 1"
+    assert both.tasks.kind[table.end_task].tolist().count(COMPUTE) == 4
+    alone = Workload(loads[0].flows)
+    assert Workload.join([alone, loads[1]]).operations is not None
+
+
+def test_a_million_tasks_are_made_in_seconds() -> None:
+    n, layers = 1024, 16
+    ops = Operations(n)
+    before = None
+    tracemalloc.start()
+    for layer in range(layers):
+        computed = ops.compute(np.arange(n), US, label=f"layer {layer}")
+        groups = np.arange(n).reshape(-1, 16)
+        reduced = ops.collective("all_reduce", groups, 1 << 20, "ring", stream=1, kind="tp")
+        ops.after(computed, reduced.reshape(-1))
+        if before is not None:
+            ops.after(before.reshape(-1), computed)
+        before = reduced
+    load = ops.lower(np.arange(n))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert load.tasks is not None
+    assert len(load.tasks) > 10**6
+    assert (load.tasks.kind == JOIN).sum() == 2 * n * layers
+    assert peak < 500e6

@@ -1,0 +1,94 @@
+"""Exposed communication by transport: delays from results, the rest by formula."""
+
+import numpy as np
+import pytest
+from plot_points import point
+
+from netsim import InputError
+from netsim.workloads.plots import exposed
+from netsim.workloads.plots.reproduced import SMALLER
+
+__all__ = ["point"]
+
+STEP = {"kind": "pipeline", "load": None}
+FULL, TENTH = ("97.39MB", "217.088MB"), ("9.739MB", "21.7088MB")
+
+
+@pytest.fixture
+def steps(point):
+    """Results of both messages with some transports; the made-up times do not depend on these."""
+
+    def made(sizes, transports=("ideal", "roce", "ndp"), seeds=(1,), **options):
+        return [
+            point(name, seed, traffic=STEP | {"size": size}, **options)
+            for size in sizes
+            for name in transports
+            for seed in seeds
+        ]
+
+    return made
+
+
+def test_a_transfer_is_late_by_what_the_slowest_takes_more(steps):
+    (result,) = steps(["97.39MB"], ["ndp"], n_flows=40)
+    late = (result.flows["fct_ps"] - result.flows["ideal_ps"]).to_numpy()
+    groups = [late[:18], late[18:36], late[36:]]
+    found = exposed.extra_times(result)
+    assert found["last flow"] == late.max()
+    assert found["slowest of 18"] == np.mean([group.max() for group in groups])
+    assert found["mean"] == pytest.approx(late.mean())
+
+
+def test_delays_become_exposed_communication(steps):
+    made = exposed.make(steps(FULL, seeds=(1, 2)))
+    rows = list(zip(*made.drawn.values(), strict=True))
+    assert len(rows) == 2 * 2 * 3
+    for model, _, _, extra_ps, percent in rows:
+        tp, pp, rest = {"dense": (8.2011, 2.17088, 0), "MoE": (3.67932, 0.97394, 21.8685)}[model]
+        forward = {"dense": 132.8009, "MoE": 45.17825}[model]
+        communication = 2 * tp + 2 * (pp + extra_ps / 1e9) + rest
+        by_hand = 100 * communication / (3 * forward + communication)
+        assert percent == pytest.approx(by_hand, rel=2e-4)
+    assert [value.what for value in made.values] == [
+        "dense: no delay",
+        "dense: single path, MoE size (roce)",
+        "dense: single path (roce)",
+        "MoE: no delay",
+        "MoE: single path (roce)",
+    ]
+    assert [value.paper for value in made.values] == [5, 8, 8, 20, 25]
+    assert made.values[2].ours == next(
+        row[4] for row in rows if row[:3] == ("dense", "roce", "last flow")
+    )
+
+
+def test_small_messages_are_taken_for_whole_ones(steps):
+    whole, part = exposed.make(steps(FULL)), exposed.make(steps(TENTH))
+    tenfold = [10 * extra for extra in whole.drawn["extra_ps"]]
+    assert part.drawn["extra_ps"] == pytest.approx(tenfold)
+    assert "messages of 1/10 of their size" in part.about
+    assert SMALLER in part.values[-1].standing
+    # The transfers of a hundred hosts are those of a small network, too.
+    assert SMALLER in whole.values[-1].standing
+
+
+def test_results_that_do_not_fit_are_refused(steps, point):
+    with pytest.raises(InputError, match=r"the messages are of 97\.39MB"):
+        exposed.make(steps(FULL[:1]))
+    with pytest.raises(InputError, match=r"two sizes, 97\.39MB and 217\.088MB"):
+        exposed.make(steps((FULL[0], TENTH[1])))
+    partial = point("roce", unfinished=2, complete=False, traffic=STEP | {"size": "97.39MB"})
+    with pytest.raises(InputError, match="is not complete"):
+        exposed.make([*steps(FULL), partial])
+    other = point("homa", topology={"leaves": 8}, traffic=STEP | {"size": "97.39MB"})
+    with pytest.raises(InputError, match=r"the MoE model differ in topology\.leaves"):
+        exposed.make([*steps(FULL), other])
+
+
+def test_a_sweep_over_sizes_has_one_name_for_each_transport(point):
+    results = [
+        point(name, traffic=STEP | {"size": size}, axes={"traffic.size": size})
+        for size in FULL
+        for name in ("roce", "ndp")
+    ]
+    assert set(exposed.make(results).drawn["transport"]) == {"roce", "ndp"}

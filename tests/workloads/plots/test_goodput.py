@@ -1,0 +1,101 @@
+"""Serving runs side by side: bars are the summaries', and GPUs at work by formula the policy's."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from netsim.errors import InputError
+from netsim.workloads.plots import goodput
+from netsim.workloads.serving.capacity import expected_capacity
+from netsim.workloads.serving.failures import Policy
+
+S = 10**12
+NAMES = ("mtbf", "repair", "swap", "spares", "restart", "outages")
+NO_FAILURES = {**dict.fromkeys(NAMES, "none"), "on_failure": "stop"}
+STOP = NO_FAILURES | {"mtbf": "80s", "repair": "2s", "swap": "50ms"}
+SPARE = STOP | {"spares": 1}
+SHRINK = STOP | {"on_failure": "shrink", "restart": "50ms"}
+
+
+def result(
+    label: str, seed: int, traffic: dict[str, Any], *, met: float, capacity: float, roles: int = 1
+) -> Any:
+    role = {"machines": 4, "hosts": 32}
+    return SimpleNamespace(
+        path="r",
+        name="served",
+        complete=True,
+        experiment={
+            "axes": {"traffic": label, "seed": seed},
+            "seed": seed,
+            "name": "served",
+            "resolved": {"traffic": traffic, "transport": {"kind": "ndp"}},
+            "plugins": [{"kind": "transport", "name": "ndp", "sha256": "0" * 8}],
+        },
+        summary={
+            "serving": {
+                "objective": {"met": met, "goodput_per_s": 30 * met, "stalled": 2 * seed},
+                "first_gap_ps": {"p99": S // 50},
+                "failures": {"count": 3, "capacity": capacity},
+                "ttft_ps": {"p99": S // 10 * seed},
+                "restarts": 40,
+                "roles": {str(number): role for number in range(roles)},
+            }
+        },
+    )
+
+
+def made() -> list[Any]:
+    return [
+        result("stop", 1, STOP, met=0.8, capacity=0.9),
+        result("stop", 2, STOP, met=0.6, capacity=0.7),
+        result("spare", 1, SPARE, met=0.95, capacity=0.99),
+        result("shrink", 1, SHRINK, met=0.9, capacity=0.98),
+        result("none", 1, NO_FAILURES, met=1.0, capacity=1.0),
+    ]
+
+
+def test_bars_are_means_over_the_seeds() -> None:
+    found = goodput.compare(made())
+    assert [bar.label for bar in found.bars] == ["stop", "spare", "shrink", "none"]
+    stop = found.bars[0]
+    assert (stop.met.mean, stop.met.values) == (pytest.approx(0.7), (0.8, 0.6))
+    assert stop.capacity.mean == pytest.approx(0.8)
+    assert found.table.rows[0][1:3] == ("2", "3")
+    assert found.table.rows[0][6:8] == ("70.0", "60 to 80")
+    assert found.table.rows[0][-2:] == ("20", "3")
+
+
+def test_capacity_by_formula_is_that_of_the_policy() -> None:
+    bars = goodput.compare(made()).bars
+    policies = (
+        Policy(80 * S, 2 * S, S // 20),
+        Policy(80 * S, 2 * S, S // 20, spares=1),
+        Policy(80 * S, 2 * S, S // 20, on_failure="shrink", restart_ps=S // 20),
+    )
+    expected = [*(expected_capacity(policy, 8, 4) for policy in policies), 1.0]
+    assert [bar.by_formula for bar in bars] == expected
+    assert bars[0].by_formula == pytest.approx(10 / (10 + 2.05))
+    split = result("split", 1, STOP, met=1.0, capacity=1.0, roles=2)
+    assert goodput.by_formula(split) is None
+    listed = NO_FAILURES | {"outages": "mine.csv"}
+    assert goodput.by_formula(result("file", 1, listed, met=1.0, capacity=0.9)) is None
+
+
+def test_what_is_drawn() -> None:
+    figure = goodput.draw(goodput.compare(made()))
+    left, right = figure.axes
+    assert [bar.get_width() for bar in left.patches] == pytest.approx([70, 95, 90, 100])
+    rings = [line.get_xdata()[0] for line in right.lines if line.get_marker() == "o"]
+    assert rings == pytest.approx([150, 100, 100, 100])
+    marks = [line.get_xdata()[0] for line in left.lines if line.get_marker() == "|"]
+    assert marks == pytest.approx([80, 99, 98, 100])
+
+
+def test_other_results_are_refused() -> None:
+    other = SimpleNamespace(path="r", summary={})
+    with pytest.raises(InputError, match="serves no requests"):
+        goodput.compare([other])

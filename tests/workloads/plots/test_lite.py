@@ -1,0 +1,91 @@
+"""Lite-GPUs against H100: what is drawn is what rooflines give, and the claim's table."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from netsim.workloads.inference.lite import VARIANTS
+from netsim.workloads.plots import lite
+from netsim.workloads.plots.reproduced import UNVERIFIED
+
+
+@pytest.fixture(scope="module")
+def made():
+    return lite.make([])
+
+
+def ratio(made, **wanted):
+    rows = zip(*made.drawn.values(), strict=True)
+    found = [dict(zip(made.drawn, row, strict=True)) for row in rows]
+    (one,) = [row for row in found if all(row[name] == value for name, value in wanted.items())]
+    return one["ratio_to_h100"]
+
+
+ALL = {"overlap": True, "kv_shared": True, "tp_searched": True, "roofline": "parts", "costs": ""}
+
+
+def test_what_is_bound_by_one_rate_has_its_ratio(made):
+    """GPT-3's decoding reads memory, prompts compute; four Lite-GPUs are as much silicon."""
+    for machine, memory in (("lite", 838), ("lite_membw", 1675), ("lite_netbw_flops", 419)):
+        found = ratio(made, model="gpt3_175b", phase="decode", machine=machine, **ALL)
+        assert found == pytest.approx(4 * memory / 3352, rel=1e-3)
+    for machine, flops in (("lite", 500), ("lite_netbw_flops", 550)):
+        found = ratio(made, model="gpt3_175b", phase="prefill", machine=machine, **ALL)
+        assert found == pytest.approx(4 * flops / 2000, rel=1e-3)
+
+
+def test_the_claim_is_told_of_what_it_is_made_of(made):
+    assert len(made.values) == 2 * (2 * len(VARIANTS) - 1)
+    told = [value.what for value in made.values]
+    assert not [what for what in told if "Llama3-70B" in what]
+    assert not [what for what in told if what.startswith("decode") and "FLOPS" in what]
+    assert {value.standing for value in made.values} == {UNVERIFIED}
+    assert {value.stated for value in made.values} == {"at least 1"}
+    within = {value.what for value in made.values if value.within}
+    assert "prefill, Llama3-405B, Lite+NetBW" in within
+    assert "prefill, Llama3-405B, Lite" not in within
+    assert f"{len(within) - 6} of 10 (prefill) and 6 of 8 (decode) with all" in made.notes[1]
+
+
+def test_the_table_names_the_fewest_assumptions(made):
+    rows = {row[0]: row[1:] for row in made.table.rows}
+    assert len(rows) == 2 * len(VARIANTS)
+    assert rows["prefill, Lite"] == ("overlap + tp searched", "overlap + tp searched", "never")
+    assert rows["decode, Lite+MemBW"] == ("tp searched", "none needed", "never")
+    both = "overlap + tp searched or overlap + KV shared"
+    assert rows["decode, Lite+NetBW"][0] == both
+
+
+def test_assumptions_that_are_enough_by_themselves():
+    a, b, c = lite.THREE.values()
+    assert (
+        lite._fewest([frozenset({a, b}), frozenset({b}), frozenset({a, c})]) == f"{b} or {a} + {c}"
+    )
+    assert lite._fewest([frozenset(), frozenset({a})]) == "none needed"
+    assert lite._fewest([]) == "never"
+
+
+def test_every_ratio_is_a_cell_of_the_map(made):
+    panels = [axes for axes in made.figure.axes if axes.texts]
+    ratios = made.drawn["ratio_to_h100"]
+    cells = sum(axes.images[0].get_array().size for axes in panels)
+    assert cells == len(ratios) * len(VARIANTS) // (len(VARIANTS) + 1)
+    for axes in panels:
+        told = [text for text in axes.texts if text.get_text() not in lite.MODEL_NAMES.values()]
+        values = axes.images[0].get_array().filled(np.nan).ravel()
+        assert [text.get_text() for text in told] == [
+            "-" if np.isnan(value) else f"{value:.2f}" for value in values
+        ]
+        norm = axes.images[0].norm
+        assert norm(1.0) == pytest.approx(0.5)
+
+
+def test_what_the_readme_says(made):
+    text = " ".join((Path(__file__).parents[3] / "README.md").read_text("utf-8").split())
+    counts = [re.findall(r"(\d+) of (?:10|8) ", note) for note in made.notes[:4]]
+    assert counts == [["0", "2"], ["8", "6"], ["8", "6"], ["0", "2"]]
+    assert "holds for none of 10 variants and models at prompts, and for 2 of 8 in" in text
+    assert "is searched; then for 8 and 6." in text
+    assert "none at prompts, and for 2, those with twice the memory bandwidth" in text

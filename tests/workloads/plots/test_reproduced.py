@@ -1,0 +1,182 @@
+"""Figures of the paper: what it states beside ours, and the files of a figure."""
+
+import csv
+
+import numpy as np
+import pytest
+from plot_points import curve, point
+
+from netsim import InputError
+from netsim.experiment import Experiment, locate
+from netsim.plots import sweeps
+from netsim.plots.style import Look, new_figure, told_in_grey
+from netsim.workloads.plots import fig4, fig5, fig6
+from netsim.workloads.plots.reproduced import AT_MOST, MORE_THAN, SMALLER, Reproduced, Value, write
+
+__all__ = ["point"]
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+class TestValues:
+    def test_differ_by_per_cent_of_the_papers(self):
+        assert Value("x", 8.0, 6.0, "ms", "1").difference == -25
+        assert not Value("x", 8.0, 6.0, "ms", "1").within
+
+    @pytest.mark.parametrize(
+        ("bound", "ours", "within"),
+        [(MORE_THAN, 41, True), (MORE_THAN, 40, False), (AT_MOST, 40, True), (AT_MOST, 41, False)],
+    )
+    def test_that_are_bounds_hold_or_not(self, bound, ours, within):
+        value = Value("x", 40.0, ours, "%", "6", bound)
+        assert value.within is within
+        assert value.stated == f"{bound} 40"
+
+    def test_are_written_beside_what_is_drawn(self, tmp_path):
+        figure, (axes,) = new_figure()
+        axes.plot([1, 2], [3, 5])
+        values = [Value("the last", 2.0, 5.0, "ms", "6.3", standing="POST-HOC")]
+        made = Reproduced(figure, values, {"x": [1, 2], "y": [3, 5]}, "a line")
+        paths = write(made, tmp_path / "new" / "folder", "fig9")
+        names = ["fig9.png", "fig9.pdf", "fig9.csv", "fig9_stated.csv"]
+        assert [path.name for path in paths] == names
+        assert paths[0].read_bytes().startswith(b"\x89PNG")
+        assert paths[1].read_bytes().startswith(b"%PDF")
+        assert read(paths[2]) == [{"x": "1", "y": "3"}, {"x": "2", "y": "5"}]
+        (row,) = read(paths[3])
+        assert (row["paper"], row["ours"], row["difference_percent"]) == ("2.0", "5.0", "150.0")
+        assert (row["standing"], row["section"]) == ("POST-HOC", "6.3")
+
+    def test_cannot_be_written_to_a_file(self, tmp_path):
+        (tmp_path / "taken").write_text("")
+        made = Reproduced(new_figure()[0], [], {"x": [1]}, "nothing")
+        with pytest.raises(InputError, match="cannot be written"):
+            write(made, tmp_path / "taken", "fig9")
+
+
+def test_a_dozen_curves_differ_without_colour():
+    looks = [told_in_grey(Look("black"), index) for index in range(12)]
+    assert len({(look.line, look.marker) for look in looks}) == 12
+    assert all(look.marker for look in looks)
+
+
+@pytest.mark.parametrize("sweep", [fig5.PIPELINE, fig6.PERMUTATION], ids=lambda one: one.name)
+def test_simulations_are_experiments_that_come_with_netsim(sweep):
+    for overrides in (sweep.quick, sweep.full):
+        points = Experiment.load(locate(sweep.experiment), overrides).points()
+        assert len({p.resolved["transport"]["kind"] for p in points}) > 5
+
+
+def test_the_papers_form_is_of_the_papers_size():
+    one = Experiment.load(locate(fig5.PIPELINE.experiment), fig5.PIPELINE.full).points()[0]
+    assert one.resolved["topology"]["leaves"] * one.resolved["topology"]["hosts_per_leaf"] == 8192
+    assert one.resolved["traffic"]["size"] == "97.39MB"
+    points = Experiment.load(locate(fig6.PERMUTATION.experiment), fig6.PERMUTATION.full).points()
+    assert {p.seed for p in points} == set(range(1, 11))
+    made = points[0].resolved["topology"]
+    assert made["leaves"] * made["hosts_per_leaf"] == fig6.HOSTS
+
+
+@pytest.fixture
+def few_draws(monkeypatch):
+    monkeypatch.setattr(sweeps, "TRIALS", 2)
+
+
+PAPERS = {"hosts_per_leaf": 64, "leaves": 128, "spines": 64, "host_rate": "800Gbps"}
+STEP = {"kind": "pipeline", "size": "97.39MB", "load": None}
+
+
+class TestFigure5:
+    @pytest.fixture
+    def step(self, point):
+        def made(n_flows=8192, topology=PAPERS, size="97.39MB"):
+            return fig5.make([
+                point(name, topology=topology, traffic=STEP | {"size": size}, n_flows=n_flows,
+                      params={"paths": paths})
+                for name, paths in (("roce:800g", ""), ("ndp:800g", ""), ("homa", ""),
+                                    ("smartt:800g", "reps"), ("smartt:800g", "ecmp"))
+            ])  # fmt: skip
+
+        return made
+
+    def test_at_the_papers_size_has_its_times(self, step):
+        made = step()
+        ours = {row[0]: row for row in zip(*made.drawn.values(), strict=True)}
+        assert len(ours) == 6  # five transports and the ideal
+        values = {value.what: value for value in made.values}
+        optimum, roce = values["optimum: last flow"], values["RoCEv2: last flow (roce:800g)"]
+        assert (optimum.paper, optimum.unit) == (1, "ms")
+        assert optimum.ours == ours["ideal"][2] / 1e9
+        assert (roce.paper, roce.bound, roce.standing) == (9, "", "POST-HOC")
+        assert roce.ours == ours["roce:800g"][2] / 1e9
+        single = [value for value in made.values if "single path" in value.what]
+        assert [value.paper for value in single] == [7]
+        assert "ecmp" in single[0].what
+        sprayed = values["sprayed: last flow / optimum (homa)"]
+        assert (sprayed.paper, sprayed.bound, sprayed.standing) == (1.05, "at most", "")
+        assert sprayed.ours == pytest.approx(ours["homa"][2] / ours["ideal"][2])
+        assert not any(value.standing == SMALLER for value in made.values)
+        assert SMALLER not in made.figure.get_suptitle()
+
+    def test_marks_what_is_stated(self, step):
+        made = step()
+        x, y = curve(made.figure, "stated in the paper")
+        sprayed_ms = 1.05 * curve(made.figure, "ideal")[0][0]
+        assert np.allclose(x, [9, sprayed_ms, sprayed_ms, 7])
+        assert list(y) == [0, 1, 2, 4]
+
+    @pytest.mark.parametrize(
+        "smaller", [{"size": "2MB"}, {"n_flows": 4096}, {"topology": PAPERS | {"leaves": 64}}]
+    )
+    def test_smaller_has_multiples_of_the_optimum(self, step, smaller):
+        made = step(**smaller)
+        assert all(value.standing == SMALLER and value.unit == "" for value in made.values)
+        assert SMALLER in made.figure.get_suptitle()
+        ours = {row[0]: row for row in zip(*made.drawn.values(), strict=True)}
+        assert [value.paper for value in made.values] == [9, 1.05, 1.05, 7]
+        assert made.values[0].ours == ours["roce:800g"][2] / ours["ideal"][2]
+        x, _ = curve(made.figure, "paper: times its optimum")
+        assert x[0] == pytest.approx(9 * curve(made.figure, "ideal")[0][0])
+
+
+@pytest.mark.usefixtures("few_draws")
+class TestFigure6:
+    def test_has_single_paths_at_the_lowest_load(self, point):
+        results = [
+            point(name, seed, traffic={"load": load}, axes={"traffic.load": load},
+                  params={"paths": paths} if paths else {})
+            for name, paths in (("roce", ""), ("smartt", "reps"), ("smartt", "ecmp"), ("ndp", ""))
+            for load in (0.5, 1.0)
+            for seed in (1, 2)
+        ]  # fmt: skip
+        made = fig6.make(results)
+        assert [value.what.partition("(")[2] for value in made.values] == [
+            "roce)",
+            "smartt, paths ecmp)",
+        ]
+        roce = [result.summary["slowdown"]["max"] for result in results[:2]]
+        assert made.values[0].ours == pytest.approx(np.mean(roce))
+        assert made.values[0].within
+        assert made.values[0].standing == SMALLER
+        assert "16 hosts" in made.about
+        rows = list(zip(*made.drawn.values(), strict=True))
+        assert len(rows) == 2 * (4 * 2 + 2)  # four transports and fair shares at two loads
+        assert rows[0][:5] == ("roce", "max", 0.5, 2, made.values[0].ours)
+
+    def test_is_the_papers_at_its_size(self, point):
+        results = [
+            point(name, topology=PAPERS, traffic={"kind": "poisson", "load": load})
+            for name in ("roce", "ndp")
+            for load in (0.5, 1.0)
+        ]
+        assert [value.standing for value in fig6.make(results).values] == [""]
+
+
+def test_figure_4_draws_every_network_of_its_experiment():
+    made = fig4.make([])
+    titles = [axes.get_title() for axes in made.figure.axes]
+    assert titles == ["fat tree", "4 planes", "8 rails of 4 planes"]
+    assert {value.what.partition(":")[0] for value in made.values} == set(made.drawn["topology"])

@@ -1,0 +1,169 @@
+"""Figures of serving runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from serving_case import log_of, split_run
+
+from netsim.errors import InputError
+from netsim.plots import against
+from netsim.running.serving import serving_result
+from netsim.workloads.plots import serving
+from netsim.workloads.plots.timeline_bars import View, timeline_of
+
+FLOWS = {"start_ps": np.array([300, 310, 400, 420])}
+
+
+def tables_of() -> dict[str, dict[str, np.ndarray]]:
+    plan, rows = split_run()
+    return serving_result(plan, log_of(rows), FLOWS, complete=True)[0]
+
+
+def result(
+    transport: str = "ndp", rate: float = 1.0, seed: int = 1, slower: int = 1, **objective: int
+) -> Any:
+    """The result of the run that is written down, or of one that is slower by a factor."""
+    plan, rows = split_run()
+    plan = replace(plan, **objective)
+    log = log_of(rows)
+    for name in ("time_ps", "start_ps"):
+        log[name] = np.where(log["time_ps"] >= 300, log[name] * slower, log[name])
+    tables, summary = serving_result(plan, log, FLOWS, complete=True)
+    return SimpleNamespace(
+        path="here",
+        name="served",
+        complete=True,
+        summary=summary,
+        log=pl.DataFrame(log),
+        iterations=None,
+        requests=pl.DataFrame(
+            {
+                name: pl.Series(column).replace(-1, None)
+                for name, column in tables["requests"].items()
+            }
+        ),
+        experiment={
+            "resolved": {
+                "name": "served",
+                "transport": {"kind": transport},
+                "traffic": {"rate": rate},
+            },
+            "axes": {"transport": transport, "traffic.rate": rate},
+            "seed": seed,
+            "plugins": [{"kind": "transport", "name": transport, "sha256": "0" * 64}],
+        },
+    )
+
+
+def points(axes: Any, label: str) -> list[tuple[float, float]]:
+    (line,) = (one for one in axes.get_lines() if one.get_label() == label)
+    return list(zip(*(np.asarray(one).tolist() for one in line.get_data()), strict=True))
+
+
+def test_distributions_of_one_load() -> None:
+    figure = serving.draw([result("ndp", ttft_ps=230), result("roce", slower=2)])
+    first, second, between = figure.axes[:3]
+    assert points(first, "ndp") == [(200.0, 0.5), (250.0, 1.0)]
+    assert points(first, "roce") == [(500.0, 0.5), (650.0, 1.0)]
+    assert points(second, "ndp") == [(160, 0.5), (200, 1.0)]
+    assert points(between, "ndp") == [(60, 0.4), (80, 0.6), (160, 0.8), (200, 1.0)]
+    limits = [one for one in first.get_lines() if one.get_linestyle() == ":"]
+    assert [one.get_xdata()[0] for one in limits] == [230]
+    assert names(figure) == ["ndp", "roce", "objective"]
+    assert names(serving.draw([result("ndp", tbt_ps=150)])) == ["ndp", "objective"]
+    assert names(serving.draw([result("ndp")])) == ["ndp"]
+
+
+def names(figure: Any) -> list[str]:
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+def test_no_curve_is_hidden_and_a_distant_objective_leaves_the_axes_alone() -> None:
+    far, near = 100_000, 230
+    without = serving.draw([result("ndp"), result("roce")]).axes[0]
+    first = serving.draw([result("ndp", ttft_ps=far), result("roce", ttft_ps=far)]).axes[0]
+    assert first.get_xlim() == without.get_xlim()
+    assert len(first.texts) == 1
+    solid, broken = first.get_lines()[:2]
+    assert solid.get_linestyle() != broken.get_linestyle()
+    assert solid.get_zorder() < broken.get_zorder()
+    near_by = serving.draw([result("ndp", ttft_ps=near)]).axes[0]
+    assert near_by.get_xlim()[1] >= near
+    assert not near_by.texts
+    rates = [result("ndp", rate, ttft_ps=far) for rate in (1.0, 2.0)]
+    over_rate = serving.draw(rates).axes[0]
+    assert over_rate.get_ylim()[1] < far / 10
+    assert len(over_rate.texts) == 1
+    # Seeds are pooled.
+    figure = serving.draw([result(seed=1), result(seed=2, slower=2)])
+    assert points(figure.axes[0], "ndp") == [(200, 0.25), (250, 0.5), (500, 0.75), (650, 1.0)]
+
+
+def test_curves_over_the_rate() -> None:
+    every = [
+        result(transport, rate, slower=slower, ttft_ps=600, stall_ps=350)
+        for transport in ("ndp", "roce")
+        for rate, slower in ((1.0, 1), (2.0, 2))
+    ]
+    figure = serving.draw(every)
+    assert names(figure)[-1] == "of times: the objective; of goodput: all that came"
+    first, second, between, goodput, stalled = figure.axes
+    assert points(first, "roce") == [(1.0, 250), (2.0, 650)]
+    assert points(second, "ndp") == points(between, "ndp") == [(1.0, 200), (2.0, 400)]
+    # One of two requests has a gap of 400 ps at twice the time.
+    assert points(stalled, "ndp") == [(1.0, 0), (2.0, 50)]
+    (low, one), (high, other) = points(goodput, "ndp")
+    assert (low, high) == (1.0, 2.0)
+    assert one == pytest.approx(1 / 50e-12)
+    assert other == 0  # the one whose first token came in time had that gap
+
+
+def test_any_figure_of_a_sweep_against_any_axis() -> None:
+    every = [result("ndp", rate, slower=slower) for rate, slower in ((1.0, 1), (2.0, 2))]
+    found = against.compare(every, "rate", "tbt_p99")
+    assert [point.mean for point in found.lines["ndp"].values()] == [200, 400]
+    figure = against.draw(against.compare(every, "rate", "goodput_per_s"))
+    assert figure.axes[0].get_ylabel() == "goodput (1/s)"
+
+
+def test_other_results_are_refused() -> None:
+    other = result()
+    other.summary = {}
+    with pytest.raises(InputError, match="serves no requests"):
+        serving.draw([result(), other])
+    early = result()
+    early.requests = early.requests.with_columns(ttft_ps=pl.lit(None, pl.Int64))
+    with pytest.raises(InputError, match="here: no request had its first token as the run ended"):
+        serving.draw([early])
+
+
+def test_a_timeline_has_the_iterations() -> None:
+    """In the row of their machine's leader, beside what is sent and received."""
+    one = result()
+    one.operations = None
+    one.iterations = pl.DataFrame(tables_of()["iterations"])
+    one.summary["makespan_ps"] = 700
+    one.flows = pl.DataFrame({"flow": [0], "src": [0], "dst": [2], "start_ps": [300]})
+    one.tasks = pl.DataFrame(
+        {
+            "task": [0, 1],
+            "host": [0, 2],
+            "kind": ["compute", "receive"],
+            "stream": [0, None],
+            "flow": [None, 0],
+            "start_ps": [0, 420],
+            "end_ps": [100, 420],
+        }
+    )
+    found = timeline_of([one], View())
+    assert found.rows.select("host", "communicates").rows() == [(0, False), (2, False), (2, True)]
+    bars = found.bars.select("row", "begin_ps", "end_ps", "category", "text").rows()
+    assert bars[0] == (0, 200, 300, "prefill", "10")
+    assert bars[3] == (1, 500, 560, "decode", "2")
+    assert bars[-1] == (2, 300, 420, "receive", "")

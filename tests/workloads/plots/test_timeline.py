@@ -1,0 +1,321 @@
+"""Timelines of made-up tasks and operations: rows, bars, what is shown of them, and the line."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from fakes import FakePoint, fake_result
+
+from netsim import InputError, load
+from netsim.cli import app
+from netsim.results import COLUMNS, Result, write_result
+from netsim.workloads.plots import perfetto, timeline
+from netsim.workloads.plots.timeline import RESOLUTION
+from netsim.workloads.plots.timeline_bars import View, timeline_of
+from netsim.workloads.plots.timeline_path import path_line
+
+US = 10**6
+TASKS = {
+    "task": np.arange(6),
+    "host": np.array([0, 0, 0, 1, 1, 1]),
+    "kind": np.array(["compute", "compute", "send", "receive", "join", "compute"]),
+    "stream": np.array([0, 3, -1, -1, -1, 0]),
+    "flow": np.array([-1, -1, 0, 0, -1, -1]),
+    "ready_ps": np.array([0, 0, 5, 0, 90, 90]) * US,
+    "start_ps": np.array([0, 0, 5, 80, 90, -1]) * US,
+    "end_ps": np.array([5, 9, 40, 90, 90, -1]) * US,
+}
+ROWS = (
+    # rank, host, stream, kind, what, group, begin and end in us, label
+    (0, 4, 0, "forward", "compute", -1, 0, 10, "forward 0"),
+    (0, 4, 2, "pp", "send", 0, 10, 14, "forward 0"),
+    (1, 6, -1, "pp", "receive", 0, 10, 16, "forward 0"),
+    (1, 6, 0, "backward", "compute", -1, 16, 40, "backward 0"),
+    (1, 6, 1, "tp", "all_reduce", 1, 40, 60, ""),
+    (1, 6, 1, "tp", "compute", -1, 38, 40, "launch"),
+    (1, 6, 0, "", "join", -1, 60, 60, ""),
+    (0, 4, 0, "backward", "compute", -1, 70, -1, "backward 0"),
+)
+
+
+def written(tmp_path: Path, tables: dict[str, dict[str, Any]]) -> Result:
+    result: Any = fake_result(2)
+    for name, table in tables.items():
+        setattr(result, name, {key: np.array(column) for key, column in table.items()})
+    result.flows["start_ps"][0] = 7 * US
+    result.summary |= {"tasks": 6, "tasks_done": 5, "makespan_ps": 90 * US}
+    if result.operations is not None:
+        result.summary["operations"] = len(result.operations["rank"])
+    loaded = load(write_result(tmp_path / "tasks", FakePoint(), result))
+    assert isinstance(loaded, Result)
+    return loaded
+
+
+@pytest.fixture
+def with_tasks(tmp_path: Path) -> Result:
+    return written(tmp_path, {"tasks": TASKS})
+
+
+def operations(rows: Any = ROWS) -> dict[str, Any]:
+    names = ("rank", "host", "stream", "kind", "what", "group", "begin_ps", "end_ps", "label")
+    table: dict[str, Any] = dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
+    for name in ("begin_ps", "end_ps"):
+        table[name] = np.where(table[name] < 0, -1, table[name] * US)
+    n = len(rows)
+    table["what"] = table["what"].astype(str)
+    return {name: table.get(name, np.zeros(n, np.int64)) for name in COLUMNS["operations"]}
+
+
+@pytest.fixture
+def with_operations(tmp_path: Path) -> Result:
+    return written(tmp_path, {"tasks": TASKS, "operations": operations()})
+
+
+def bars_of(result: Result, *view: Any) -> list[tuple[Any, ...]]:
+    found = timeline_of([result], View(*view)).merged(RESOLUTION)
+    columns = ("row", "begin_ps", "end_ps", "place", "category", "text")
+    return found.bars.select(columns).rows()
+
+
+def test_a_bar_for_each_task_that_is_done(with_tasks: Result) -> None:
+    found = timeline_of([with_tasks], View())
+    assert found.rows["title"].to_list() == [
+        "h0  stream 0",
+        "stream 3",
+        "flows",
+        "h1  flows",
+    ]
+    assert bars_of(with_tasks) == [
+        (0, 0, 5 * US, 0, "compute", ""),
+        (1, 0, 9 * US, 0, "compute", ""),
+        (2, 5 * US, 40 * US, 1, "send", ""),
+        (3, 7 * US, 90 * US, 2, "receive", ""),  # from its flow's start
+    ]
+    axes = timeline.draw([with_tasks]).axes[0]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == found.rows["title"].to_list()
+    assert axes.get_xlabel() == "time (us)"
+    ends = [path.get_extents() for bars in axes.collections for path in bars.get_paths()]
+    assert [(box.x0, box.x1) for box in ends] == [(0, 5), (0, 9), (5, 40), (7, 90)]
+
+
+def test_a_bar_for_each_operation_that_is_done(with_operations: Result) -> None:
+    found = timeline_of([with_operations], View())
+    assert found.rows["title"].to_list() == [
+        "rank 0 (h4)  compute",
+        "pp",
+        "rank 1 (h6)  compute",
+        "pp",
+        "tp",
+    ]
+    assert bars_of(with_operations) == [
+        (0, 0, 10 * US, 0, "forward", "0"),
+        (1, 10 * US, 14 * US, 1, "pp", "0"),
+        (2, 16 * US, 40 * US, 0, "backward", "0"),
+        (3, 10 * US, 16 * US, 2, "pp", "0"),
+        (4, 38 * US, 40 * US, 0, "tp", ""),  # the launch of what comes next
+        (4, 40 * US, 60 * US, 0, "tp", ""),
+    ]
+    figure = timeline.draw([with_operations])
+    _, names = figure.axes[0].get_legend_handles_labels()
+    assert names == ["forward", "backward", "pp", "tp"]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["0", "0"]
+    looks = [bars.get_hatch() for bars in figure.axes[0].collections]
+    assert looks[:2] == [None, None]
+    assert looks[2] != looks[3]
+
+
+def test_some_hosts_and_some_time(with_operations: Result) -> None:
+    assert bars_of(with_operations, [4], 0, 90 * US) == [
+        (0, 0, 10 * US, 0, "forward", "0"),
+        (1, 10 * US, 14 * US, 1, "pp", "0"),
+    ]
+    late = bars_of(with_operations, None, 14 * US, 39 * US)
+    assert [bar[4] for bar in late] == ["backward", "pp", "tp"]
+    axes = timeline.draw([with_operations], View(None, 14 * US, 39 * US)).axes[0]
+    assert axes.get_xlim() == (14, 39)
+    with pytest.raises(InputError, match="nothing was done there"):
+        timeline.draw([with_operations], View([5]))
+    with pytest.raises(InputError, match="nothing was done in that time"):
+        timeline.draw([with_operations], View(None, 70 * US))
+    with pytest.raises(InputError, match="nothing between the times"):
+        timeline.draw([with_operations], View(None, 20 * US, 10 * US))
+
+
+def test_a_timeline_is_of_one_run_with_tasks(with_tasks: Result, tmp_path: Path) -> None:
+    without = load(write_result(tmp_path / "none", FakePoint(), fake_result()))
+    with pytest.raises(InputError, match="the result has no tasks"):
+        timeline.draw([without])
+    with pytest.raises(InputError, match="a timeline is of one"):
+        timeline.draw([with_tasks] * 2)
+    never = {**TASKS, "end_ps": np.full(6, -1)}
+    with pytest.raises(InputError, match="no task is done"):
+        timeline.draw([written(tmp_path / "never", {"tasks": never})])
+
+
+def test_what_is_too_short_to_be_seen_is_drawn_together(tmp_path: Path) -> None:
+    # A hundred thousand short computes without pause, a pause, and a long one.
+    n = 100_000
+    short = [(0, 0, 0, "", "compute", -1, k, k + 1, f"a {k}") for k in range(n)]
+    rows = [*short, (0, 0, 0, "", "compute", -1, 2 * n, 4 * n, "a 7")]
+    result = written(tmp_path, {"tasks": TASKS, "operations": operations(rows)})
+    begin = time.process_time()
+    found = timeline_of([result], View(to_ps=4 * n * US)).merged(RESOLUTION)
+    assert time.process_time() - begin < 5
+    assert found.bars.select("begin_ps", "end_ps", "text").rows() == [
+        (0, n * US, ""),
+        (2 * n * US, 4 * n * US, "7"),
+    ]
+    # Looked at from near, each is there.
+    assert len(bars_of(result, None, 0, RESOLUTION // 100 * US)) == RESOLUTION // 100
+
+
+def test_the_first_rows_are_shown_and_the_others_counted(with_operations: Result) -> None:
+    found = timeline_of([with_operations], View(), 3)
+    assert found.rows["row"].to_list() == [0, 1, 2]
+    assert found.bars["row"].unique().to_list() == [0, 1, 2]
+    assert found.left_out == 2
+
+
+def test_the_critical_path_is_a_line_through_the_bars(with_operations: Result) -> None:
+    names = ("what", "host", "to", "stream", "kind", "from_ps", "until_ps")
+    pieces = pl.DataFrame(
+        [
+            ("compute", 4, None, 0, "forward", 0, 10 * US),
+            ("flow", 4, 6, None, "pp", 10 * US, 16 * US),
+            ("compute", 6, None, 0, "backward", 16 * US, 38 * US),
+            ("compute", 6, None, 1, "tp", 38 * US, 40 * US),
+            ("flow", 6, 9, None, "tp", 40 * US, 60 * US),
+        ],
+        schema=list(names),
+        orient="row",
+    )
+    rows = timeline_of([with_operations], View()).rows
+    x, y = path_line(pieces, rows)
+    assert (x / US).tolist() == [0, 10, 10, 16, 16, 38, 38, 40, 40, 60]
+    np.testing.assert_allclose(y, [0.3, 0.3, 0.8, 3.2, 2.3, 2.3, 4.3, 4.3, 3.8, 3.8])
+    # Pieces of less than 17 us are drawn together, the first two where more of that is.
+    x, y = path_line(pieces, rows, 17 * US)
+    assert (x / US).tolist() == [0, 16, 16, 38, 38, 40, 40, 60]
+    np.testing.assert_allclose(y, [0.3, 0.3, 2.3, 2.3, 4.3, 4.3, 3.8, 3.8])
+    x, y = path_line(pieces, rows.filter(pl.col("host") == 4))
+    np.testing.assert_allclose(y[:5], [0.3, 0.3, 0.8, 0.8, np.nan])
+    path: Any = SimpleNamespace(pieces=pieces)
+    axes = timeline.draw([with_operations], View(path=path)).axes[0]
+    assert [line.get_label() for line in axes.get_lines() if line.get_label()[0] != "_"] == [
+        "critical path"
+    ]
+
+
+def test_the_command(with_operations: Result) -> None:
+    def plot(*options: str) -> Any:
+        return CliRunner().invoke(app, ["plot", str(with_operations.path), *options])
+
+    given = ("--kind", "timeline", "--hosts", "4,6..7", "--from", "1us", "--to", "50us")
+    outcome = plot(*given)
+    assert outcome.exit_code == 0, outcome.output
+    assert (with_operations.path / "timeline.png").stat().st_size > 5000
+    trace = with_operations.path.parent / "a.pftrace"
+    assert plot(*given, "--out", str(trace)).exit_code == 0
+    assert trace.stat().st_size > 200
+    assert "--hosts is of timelines" in plot("--hosts", "4").stderr
+    assert "too many hosts" in plot("--kind", "timeline", "--hosts", "0..1000000").stderr
+    assert "is no host" in plot("--kind", "timeline", "--hosts", "4..x").stderr
+    assert "nothing was done there" in plot("--kind", "timeline", "--hosts", "1").stderr
+
+
+def decoded(content: bytes) -> dict[int, list[Any]]:
+    """The fields of a protobuf message: numbers, and bytes of what is longer."""
+    fields: dict[int, list[Any]] = {}
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = content[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(content):
+        key = varint()
+        if key & 7 == 0:
+            value: Any = varint()
+        else:
+            length = 8 if key & 7 == 1 else varint()
+            value = content[at : at + length]
+            assert len(value) == length
+            at += length
+        fields.setdefault(key >> 3, []).append(value)
+    return fields
+
+
+def test_a_trace_for_perfetto(with_operations: Result, tmp_path: Path) -> None:
+    path = perfetto.write_trace([with_operations], View(), tmp_path / "run.pftrace")
+    packets = [decoded(packet) for packet in decoded(path.read_bytes())[1]]
+    assert all(packet[10] == [1] for packet in packets)  # of one sequence
+    assert packets[0][13] == [1]
+    tracks = {}
+    for packet in packets:
+        if 60 in packet:
+            track = decoded(packet[60][0])
+            process = decoded(track[3][0])[6][0] if 3 in track else b""
+            tracks[track[1][0]] = (track.get(5, [0])[0], (track.get(2, [process])[0]).decode())
+    assert tracks == {
+        1: (0, "rank 0 (h4)"),
+        2: (1, "compute"),
+        3: (1, "pp"),
+        4: (0, "rank 1 (h6)"),
+        5: (4, "compute"),
+        6: (4, "pp, received"),
+        7: (4, "tp"),
+    }
+    events = [(packet[8][0], decoded(packet[11][0])) for packet in packets if 11 in packet]
+    begins = [(at, one) for at, one in events if one[9] == [1]]
+    ends = [(at, one[11][0]) for at, one in events if one[9] == [2]]
+    told = [(at, one[11][0], one[23][0].decode(), one[22][0].decode()) for at, one in begins]
+    assert sorted(told) == [
+        (0, 2, "forward 0", "forward"),
+        (10_000, 3, "forward 0", "pp"),
+        (10_000, 6, "forward 0", "pp"),
+        (16_000, 5, "backward 0", "backward"),
+        (38_000, 7, "launch", "tp"),
+        (40_000, 7, "all_reduce", "tp"),
+    ]
+    assert sorted(ends) == [
+        (10_000, 2),
+        (14_000, 3),
+        (16_000, 6),
+        (40_000, 5),
+        (40_000, 7),
+        (60_000, 7),
+    ]
+    # The arrow from the send to the receive, in this order though they begin together.
+    (arrow,) = [one for _, one in begins if 47 in one]
+    (last,) = [one for _, one in begins if 48 in one]
+    assert arrow[47] == last[48] == [(1).to_bytes(8, "little")]
+    assert (arrow[11], last[11]) == ([3], [6])
+    assert begins[-1][1] == last
+    notes = [decoded(note) for note in begins[0][1][4]]
+    assert {note[10][0]: note[4][0] for note in notes} == {
+        b"begin_ps": 0,
+        b"duration_ps": 10 * US,
+        b"number": 0,
+    }
+
+
+def test_what_overlaps_lies_in_several_tracks() -> None:
+    spans = [(0, 10), (2, 4), (3, 12), (4, 6), (10, 11)]
+    slices = [perfetto.Slice(*span, "", "", {}) for span in spans]
+    lanes = [[(one.begin_ps, one.end_ps) for one in lane] for lane in perfetto.lanes(slices)]
+    assert lanes == [[(0, 10), (10, 11)], [(2, 4), (4, 6)], [(3, 12)]]

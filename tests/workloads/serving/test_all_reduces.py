@@ -1,0 +1,211 @@
+"""All-reduces of iterations, sent: closed forms, sizes that are set in the run, and slots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from served import US, Served, all_served_once, cost, deployment
+from traffic_cases import made, star
+
+from netsim.errors import InputError, RunError
+from netsim.flows import TrafficContext
+from netsim.model.builder import NetworkBuilder
+from netsim.network import Network
+from netsim.units import format_time
+from netsim.workloads.collectives import ONE_WAY, WHOLE_PACKETS, How, closed_form_ps, hops_of
+from netsim.workloads.inference import all_reduce_bytes, compute_ps, prompt_pairs
+from netsim.workloads.operations import Wires
+
+HALVES = {"prefill_machines": 1, "decode_machines": 1}
+PACKETS = {"all_reduces": "packets", "all_reduces_per_iteration": 4}
+WIRE = Wires(star(8), 4096, 64).wire(ONE_WAY, np.arange(4))
+
+
+def alone_ps(tp: int, rows: int, how: How, merged: int = 1) -> int:
+    """An all-reduce of so many rows by itself."""
+    size = all_reduce_bytes(cost(tp), rows) * merged
+    return closed_form_ps("all_reduce", tp, size, WIRE, how)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "direct", "halving_doubling"])
+def test_an_iteration_is_computing_and_all_reduces(tmp_path: Path, algorithm: str) -> None:
+    # Blocks of whole packets, of which the closed form knows what they take at each switch.
+    given: dict[str, Any] = {"machines": 1, "latency": "1us", "algorithm": algorithm, **PACKETS}
+    run = Served(tmp_path, [(0, 512, 1)], deployment=deployment(4), slots=1, **given)
+    computing = compute_ps(cost(4), 512, prompt_pairs(True, 0, 512), 0, 0)
+    wanted = computing + 4 * alone_ps(4, 512, How(algorithm, latency_ps=US))
+    # The other GPUs begin as they have been told.
+    told = 2 * US + 2 * 3 * 5000 * 80
+    assert wanted <= run.iterations()[0][1] <= 1.005 * wanted + told
+    all_served_once(run.plan, run)
+
+
+def test_sizes_are_those_of_the_rows(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"machines": 1, "algorithm": "direct", **PACKETS}
+    run = Served(tmp_path, [(0, 400, 2)], deployment=deployment(4), slots=2, **given)
+    flows, states = run.load.flows, run.engine.flow_states()
+    sent = (flows.kind == flows.kinds.index("all_reduce")).reshape(-1)
+    size = np.asarray(states.size_bytes)[sent].reshape(2, 4, -1)
+    # Two blocks of a quarter of the buffer from each GPU to each other one.
+    assert size.shape[2] == 2 * 12
+    assert size[0].sum() == 4 * 2 * 3 * all_reduce_bytes(cost(4), 400)
+    assert size[1].sum() == 4 * 2 * 3 * all_reduce_bytes(cost(4), 1)
+    told = (flows.kind == flows.kinds.index("control")).reshape(-1)
+    rows = np.asarray(states.size_bytes)[told].reshape(2, 3, 2)[:, :, 0]
+    assert rows.tolist() == [[256 + 8 * 400] * 3, [256 + 8] * 3]
+
+
+def test_merged_all_reduces_keep_bytes_and_latency(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"machines": 1, "all_reduces": "packets", "latency": "3us"}
+    took = []
+    for groups in (4, 1):
+        run = Served(
+            tmp_path,
+            [(0, 1000, 1)],
+            deployment=deployment(4),
+            all_reduces_per_iteration=groups,
+            slots=1,
+            **given,
+        )
+        took.append(run.iterations()[0][1])
+    assert took[1] == pytest.approx(took[0], rel=0.01)
+    assert run.load.notes == (
+        "mixed machines: each all-reduce stands for 4, with the bytes of all and "
+        f"{left_out(4)} for the latency of those that are not sent",
+    )
+
+
+def two_racks() -> Network:
+    """Hosts 0 to 5 and 6 to 7 below a switch each."""
+    builder = NetworkBuilder()
+    hosts = np.array(builder.add_hosts(8))
+    first, second = builder.add_switch(), builder.add_switch()
+    builder.cables(hosts[:6], first, 100 * 10**9, US)
+    builder.cables(hosts[6:], second, 100 * 10**9, US)
+    builder.cables(first, second, 100 * 10**9, 5 * US)
+    return builder.build("two racks")
+
+
+def test_latency_that_is_left_out_is_that_of_each_machine() -> None:
+    network = two_racks()
+    given = {"deployment": deployment(4), "machines": 2, "rate": 1.0, "requests": 2}
+    given |= {"all_reduces": "packets", "all_reduces_per_iteration": 1, "slots": 300}
+    load = made("serving", 8, network=network, **given)
+    wires = Wires(network, 4096, 64)
+    hops = hops_of("all_reduce", 4, WHOLE_PACKETS, How("ring"))
+    alone = [
+        closed_form_ps("all_reduce", 4, 1, wires.wire(hops, machine), How("ring"))
+        for machine in np.arange(8).reshape(2, 4)
+    ]
+    assert alone[1] > 1.5 * alone[0]
+    left = np.asarray(load.host_state["left_out_ps"])
+    assert left.tolist() == [3 * alone[0]] * 4 + [3 * alone[1]] * 4
+    told = " to ".join(format_time(3 * one, 3) for one in alone)
+    assert f"and {told} for the latency" in load.notes[0]
+
+
+@pytest.mark.parametrize("pool", [None, 1, 2, 3])
+def test_flows_are_counted_before_they_are_made(
+    pool: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = {"deployment": deployment(2), "machines": 2, "rate": 1.0, "requests": 2, **PACKETS}
+    if pool:
+        shape |= {"pool": pool, "pool_of": "kv"}
+    expected = {}
+
+    def expect(_: TrafficContext, n_flows: float, *, key: str) -> None:
+        expected[key] = n_flows
+
+    monkeypatch.setattr(TrafficContext, "expect", expect)
+    load = made("serving", 8, slots=250, **shape)
+    assert expected == {"traffic.slots": 4 * len(load.flows), "traffic.requests": 0}
+
+
+def left_out(tp: int) -> str:
+    """Three times an all-reduce of a byte, as it is told."""
+    how = How("ring", latency_ps=3 * US)
+    return format_time(3 * closed_form_ps("all_reduce", tp, 1, WIRE, how), 3)
+
+
+@pytest.mark.parametrize("kv", ["after", "layers"])
+def test_split_machines_with_all_reduces(tmp_path: Path, kv: str) -> None:
+    asked = [(30 * k, 300 + 40 * k, 1 + k % 4) for k in range(5)]
+    more = {"kv_chunks": 3} if kv == "layers" else {}
+    run = Served(tmp_path, asked, kv=kv, deployment=deployment(4), **more, **HALVES, **PACKETS)
+    all_served_once(run.plan, run)
+    first, there = run.times("first token"), run.times("kv there")
+    assert all(there[k] > first[k] for k in there)
+    if kv == "layers":
+        starts = run.engine.flow_states().start_ps
+        begin = [row["start_ps"] for row in run.told("iteration", 0)]
+        flow = int(run.plan.kv_first_flow[1])
+        part = starts[flow : flow + 12].reshape(3, 4)[:, 0]
+        assert begin[0] < part[0] < part[1] < part[2] == first[1]
+
+
+def test_machines_share_a_network_and_are_served(tmp_path: Path) -> None:
+    asked = [(20 * k, 50 + 30 * k, 2 + k % 4) for k in range(6)]
+    run = Served(
+        tmp_path,
+        asked,
+        machines=2,
+        stride=2,
+        deployment=deployment(4),
+        token_budget=100,
+        max_batch=3,
+        **PACKETS,
+    )
+    assert max(batch for _, _, _, batch in run.iterations(0)) > 1
+    all_served_once(run.plan, run)
+
+
+def test_a_run_that_needs_more_slots_says_so(tmp_path: Path) -> None:
+    asked, given = [(0, 10, 4), (9_000, 10, 5)], {"machines": 1, **PACKETS}
+    with pytest.raises(RunError, match=r"are over: more traffic.slots are needed"):
+        Served(tmp_path, asked, slots=8, **given)
+    run = Served(tmp_path, asked, slots=9, **given)
+    all_served_once(run.plan, run)
+
+
+@pytest.mark.parametrize(
+    ("given", "asked", "need"),
+    [
+        ({"machines": 1}, [(0, 10, 9)], 9),
+        ({"machines": 1, "token_budget": 5}, [(0, 11, 9)], 11),
+        ({**HALVES, "token_budget": 5}, [(0, 10, 1), (0, 11, 1), (0, 9, 2)], 6),
+        ({"machines": 1, "token_budget": 5, "chunked": False}, [(0, 11, 3)], 3),
+        ({"machines": 2}, [(0, 10, 4), (0, 10, 6), (0, 10, 5)], 6),
+        (HALVES, [(0, 10, 9)], 8),
+        ({**HALVES, "token_budget": 2}, [(0, 9, 3)], 5),
+    ],
+)
+def test_slots_that_cannot_do_are_refused_beforehand(
+    tmp_path: Path, given: Any, asked: Any, need: int
+) -> None:
+    message = rf"traffic.slots: {need - 1:,} iterations are listed, and .* takes {need} at the"
+    with pytest.raises(InputError, match=message):
+        Served(tmp_path, asked, slots=need - 1, **given, **PACKETS)
+    all_served_once((run := Served(tmp_path, asked, slots=need, **given, **PACKETS)).plan, run)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"slots": 9}, r"traffic.slots: has no effect .*all_reduces = .packets"),
+        ({"algorithm": "ring"}, "traffic.algorithm: has no effect"),
+        ({**PACKETS, "all_reduces_per_iteration": 3}, "a divisor of 4"),
+        ({**PACKETS, "deployment": deployment(1)}, "traffic.all_reduces: deployment has none"),
+        (
+            {**PACKETS, "deployment": deployment(options={"overlap": True})},
+            "traffic.all_reduces: deployment has them overlap",
+        ),
+        ({**PACKETS, "mtbf": "1s", "repair": "1s"}, "traffic.all_reduces: a machine that fails"),
+    ],
+)
+def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
+    shape = {"deployment": deployment(), "rate": 1.0, "requests": 40, "machines": 1, **given}
+    with pytest.raises(InputError, match=message):
+        made("serving", 8, **shape)

@@ -1,0 +1,90 @@
+"""What failures leave of the GPUs: by formula, against draws, and from a log."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from serving_case import log_of, lost_shares, mixed_plan, row, split_run
+
+from netsim.model.serving import DONE, DOWN, FIRST_TOKEN, UP
+from netsim.workloads.serving.capacity import capacity_figures, expected_capacity
+from netsim.workloads.serving.failures import Policy, draw_outages
+
+MTBF, REPAIR, UNTIL = 8_000_000, 300_000, 20_000_000_000
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(MTBF, REPAIR, swap_ps=30_000),
+        Policy(MTBF, 5 * REPAIR, swap_ps=30_000, spares=1),
+        Policy(MTBF, 5 * REPAIR, swap_ps=30_000, spares=3),
+        Policy(MTBF, REPAIR, swap_ps=9_000, on_failure="shrink", restart_ps=30_000),
+    ],
+)
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_formulas_against_draws(policy: Policy, gpus: int) -> None:
+    machines = 6
+    found = draw_outages(policy, np.full(machines, gpus), UNTIL, np.random.default_rng(5))
+    down, short = (float(one.mean()) for one in lost_shares(found, machines, UNTIL))
+    expected = expected_capacity(policy, gpus, machines)
+    assert expected is not None
+    assert down + short / gpus == pytest.approx(1 - expected, rel=0.08)
+
+
+def test_there_is_no_formula_for_spares_of_machines_that_shrink() -> None:
+    policy = Policy(MTBF, REPAIR, spares=1, on_failure="shrink", restart_ps=1)
+    assert expected_capacity(policy, 4, 2) is None
+
+
+def test_a_log_of_failures() -> None:
+    plan = mixed_plan([(100, 10, 3)], machines=3)
+    host, size = int(plan.machines.leader[0]), int(plan.machines.size[0])
+    every = int(plan.machines.size.sum())
+    rows = [
+        row(host, 200, DOWN, tokens=0),
+        row(host, 300, UP, tokens=size - 1),
+        row(host, 700, UP, tokens=size),
+        row(host, 1000, DOWN, tokens=0),
+        row(host, 5000, UP, tokens=size),
+    ]
+    found = capacity_figures(plan, log_of(rows), 100, 1100)
+    assert found["count"] == 2
+    lost = size * 100 + 400 + size * 100
+    assert found["capacity"] == pytest.approx(1 - lost / (1000 * every))
+    assert capacity_figures(plan, log_of([]), 100, 1100) == {"count": 0, "capacity": 1.0}
+
+
+@pytest.mark.parametrize("open_requests", [0, 1])
+def test_a_machine_that_is_done_while_it_is_short_of_a_gpu_is_whole_from_then_on(
+    open_requests: int,
+) -> None:
+    """In a run that was cut it may have something to do yet."""
+    plan = mixed_plan([(100, 10, 3)] * (1 + open_requests), machines=2)
+    host, size = int(plan.machines.leader[0]), int(plan.machines.size[0])
+    rows = [
+        row(host, 200, DOWN, tokens=0),
+        row(host, 300, UP, tokens=size - 1),
+        row(host, 400, FIRST_TOKEN, 0, tokens=1),
+        row(host, 500, DONE, 0, tokens=3),
+    ]
+    short = 800 if open_requests else 200
+    lost = size * 100 + short
+    found = capacity_figures(plan, log_of(rows), 100, 1100)
+    assert found["capacity"] == pytest.approx(1 - lost / (1000 * plan.machines.size.sum()))
+
+
+def test_a_prefill_machine_is_done_as_it_told_all_first_tokens() -> None:
+    plan, rows = split_run()
+    host, size = int(plan.machines.leader[0]), int(plan.machines.size[0])
+    last = max(one["time_ps"] for one in rows if one["what"] == FIRST_TOKEN)
+    rows.append(row(host, last - 10, DOWN, tokens=size - 1))
+    found = capacity_figures(plan, log_of(rows), 0, 10_000)
+    assert found["capacity"] == pytest.approx(1 - 10 / (10_000 * plan.machines.size.sum()))
+
+
+def test_many_gpus_for_a_long_time_do_not_wrap() -> None:
+    plan = mixed_plan([(0, 10, 3)], machines=1, hosts=1024)
+    until_ps = 3 * 10**19 // 2048
+    found = capacity_figures(plan, log_of([row(0, 0, DOWN, tokens=0)]), 0, until_ps)
+    assert found == {"count": 1, "capacity": 0.0}

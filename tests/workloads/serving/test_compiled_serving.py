@@ -1,0 +1,160 @@
+"""Serving that is compiled: against queueing theory, and against the same as plain Python.
+
+One machine that computes one prompt at a time is one server. The transport and the fabric are those
+of `serving_small`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from netsim.experiment import Experiment, Point
+from netsim.model.serving import LOST, STARTED
+from netsim.running.point import simulate
+from netsim.workloads.inference import iteration_cost, iteration_ps, load_deployment, prompt_pairs
+
+LOAD = 0.6
+REQUESTS = 100_000
+EXPERIMENT = """
+name = "queue"
+transport = "ndp"
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = 8
+leaves = 2
+host_rate = "400Gbps"
+[traffic]
+kind = "serving"
+deployment = "llama3_70b_h100"
+prefill_machines = 1
+decode_machines = 1
+max_batch = 1
+"""
+"""One machine of each role. Requests of one token end where they are prefilled."""
+
+Ints = NDArray[np.int64]
+
+
+def point(folder: Path, *more: str) -> Point:
+    """The machines, and the requests that come to them."""
+    file = folder / "queue.toml"
+    file.write_text(EXPERIMENT + "\n".join(more) + "\n")
+    (one,) = Experiment.load(file).points()
+    return one
+
+
+def takes_ps(prompt: int) -> int:
+    """An iteration with such a prompt."""
+    cost = iteration_cost(load_deployment("llama3_70b_h100"))
+    return iteration_ps(cost, prompt, prompt_pairs(True, 0, prompt), 0, 0)
+
+
+def waits(one: Point) -> tuple[Ints, dict[str, Any]]:
+    """For how long each request waits until its prompt is computed, and the table of requests."""
+    result = simulate(one, threads=1)
+    assert result.complete
+    assert result.log is not None
+    assert result.requests is not None
+    began = result.log["what"] == STARTED
+    start_ps = np.empty(result.requests["request"].size, np.int64)
+    start_ps[result.log["request"][began]] = result.log["time_ps"][began]
+    return start_ps - result.requests["arrival_ps"], result.requests
+
+
+def one_after_the_other(arrival_ps: Sequence[int], service_ps: Sequence[int]) -> list[int]:
+    """Waiting times of one server, by Lindley's recursion."""
+    found, free_ps = [], 0
+    for at, takes in zip(arrival_ps, service_ps, strict=True):
+        start = max(at, free_ps)
+        found.append(start - at)
+        free_ps = start + takes
+    return found
+
+
+def pollaczek_khinchine_ps(rate_per_ps: float, *service_ps: int) -> float:
+    """Mean wait of an M/G/1 queue with these service times, equally likely."""
+    times = np.array(service_ps, np.float64)
+    load = rate_per_ps * times.mean()
+    return float(rate_per_ps * (times**2).mean() / (2 * (1 - load)))
+
+
+def test_prompts_of_one_length_wait_as_in_m_d_1(tmp_path: Path) -> None:
+    takes = takes_ps(1500)
+    rate = LOAD / takes
+    asked = f"requests = {REQUESTS}", f"rate = {rate * 1e12}", "prompt = 1500", "output = 1"
+    found, requests = waits(point(tmp_path, *asked))
+    exact = one_after_the_other(requests["arrival_ps"].tolist(), [takes] * REQUESTS)
+    assert found.tolist() == exact
+    assert abs(found.mean() / pollaczek_khinchine_ps(rate, takes) - 1) < 0.03
+
+
+def test_prompts_of_two_lengths_wait_as_in_m_g_1(tmp_path: Path) -> None:
+    lengths = (300, 3000)
+    takes = tuple(map(takes_ps, lengths))
+    rate = LOAD / float(np.mean(takes))
+    prompt = np.random.default_rng(3).choice(lengths, REQUESTS)
+    rows = "\n".join(f"{at},{tokens},1" for at, tokens in enumerate(prompt.tolist()))
+    (tmp_path / "trace.csv").write_text(f"arrival_ms,prompt_tokens,output_tokens\n{rows}\n")
+    asked = f"requests = {REQUESTS}", f"rate = {rate * 1e12}", "token_budget = 3000"
+    found, requests = waits(point(tmp_path, *asked, 'lengths = "trace"', 'trace = "trace.csv"'))
+    assert requests["prompt_tokens"].tolist() == prompt.tolist()
+    service = np.where(prompt == lengths[0], *takes).tolist()
+    assert found.tolist() == one_after_the_other(requests["arrival_ps"].tolist(), service)
+    assert abs(found.mean() / pollaczek_khinchine_ps(rate, *takes) - 1) < 0.03
+
+
+SPLIT = """
+name = "split"
+transport = "ndp"
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = 4
+leaves = 2
+host_rate = "100Gbps"
+[traffic]
+kind = "serving"
+requests = 12
+rate = 3000.0
+prompt = 200
+output = 5
+token_budget = 300
+{more}
+[traffic.deployment]
+model = {{ layers = 2, hidden = 64, heads = 24, head_size = 8, kv_heads = 8, feed_forward = 128, \
+sequence = 64, vocabulary = 1024 }}
+machine = {{ memory = "1GB", memory_rate = "1TB/s", domain_gpus = 8, \
+matrix = {{ peak = {{ fp8 = "1TFLOP/s" }} }}, scale_up = {{ rate = "800Gbps" }}, \
+scale_out = {{ rate = "100Gbps" }} }}
+options = {{ tp = 2 }}
+costs = {{ iteration_overhead = "100us" }}
+"""
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        'prefill_machines = 2\ndecode_machines = 2\nkv = "layers"\nmtbf = "10ms"\nrepair = "300us"',
+        'prefill_machines = 2\ndecode_machines = 1\nkv = "layers"\nall_reduces = "packets"\n'
+        'pool = 2\npool_of = "kv"',
+    ],
+    ids=["caches and failures", "all-reduces and a pool"],
+)
+def test_compiled_runs_and_threads_are_as_plain_ones(
+    more: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "split.toml"
+    file.write_text(SPLIT.format(more=more).replace("\\\n", ""))
+    (one,) = Experiment.load(file).points()
+    compiled = [simulate(one, threads=n).hash for n in (1, 2)]
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+    plain = simulate(one)
+    assert plain.complete
+    assert plain.log is not None
+    assert (plain.log["what"] == LOST).any() == ("mtbf" in more)
+    assert [plain.hash] * 2 == compiled

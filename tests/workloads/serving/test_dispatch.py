@@ -1,0 +1,54 @@
+"""Which machine serves which request."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from netsim.workloads.serving.dispatch import DISPATCH, dispatch
+
+
+def machines(how: str, at: list[int], work: list[int], n: int = 2) -> list[int]:
+    rng = np.random.default_rng(1)
+    return dispatch(how, np.array(at), np.array(work), n, rng).machine.tolist()
+
+
+def test_round_robin_goes_by_arrival() -> None:
+    assert machines("round_robin", [0, 30, 10, 20], [1, 1, 1, 1], 3) == [0, 0, 1, 2]
+
+
+def test_least_work_takes_who_is_done_first() -> None:
+    # 0 has work until 100; 1 until 30, then 60, then 130.
+    assert machines("least_work", [0, 0, 10, 20], [100, 30, 30, 70]) == [0, 1, 1, 1]
+
+
+def test_of_idle_machines_the_one_that_waits_for_longest() -> None:
+    assert machines("least_work", [0, 10, 20, 30], [1, 1, 1, 1], 3) == [0, 1, 2, 0]
+
+
+@pytest.mark.parametrize("how", DISPATCH)
+def test_when_requests_would_be_done(how: str) -> None:
+    """One after the other on each machine, in the order of their arrival."""
+    rng = np.random.default_rng(3)
+    at, work = rng.integers(0, 1000, 300), rng.integers(1, 30, 300)
+    found = dispatch(how, at, work, 4, rng)
+    for one in range(4):
+        free = 0
+        for request in np.argsort(at, kind="stable").tolist():
+            if found.machine[request] == one:
+                free = max(free, int(at[request])) + int(work[request])
+                assert found.done_ps[request] == free
+    assert set(found.machine.tolist()) == {0, 1, 2, 3}
+
+
+def test_least_work_waits_less_than_chance() -> None:
+    rng = np.random.default_rng(5)
+    at = np.sort(rng.integers(0, 10_000_000, 10_000))
+    work = rng.exponential(7000, 10_000).astype(np.int64)
+    waits = {how: (dispatch(how, at, work, 8, rng).done_ps - at).mean() for how in DISPATCH}
+    assert waits["least_work"] < 0.5 * waits["round_robin"] < 0.5 * waits["random"]
+
+
+def test_nobody_comes() -> None:
+    none = np.zeros(0, np.int64)
+    assert dispatch("least_work", none, none, 3, np.random.default_rng(0)).machine.size == 0

@@ -1,0 +1,207 @@
+"""Failures of machines: closed forms of availability, what no draw may break, and files of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from serving_case import lost_shares
+
+from netsim.errors import InputError
+from netsim.plugins.params import resolve_params
+from netsim.workloads.cost import availability, group_availability
+from netsim.workloads.cost.availability import goodput_of_groups, up_shares_cold
+from netsim.workloads.serving.failures import (
+    FAILURE_PARAMS,
+    Outages,
+    Policy,
+    draw_outages,
+    failures_of,
+    read_outages,
+)
+
+MTBF, REPAIR = 8_000_000, 300_000
+UNTIL = 4_000_000_000
+
+
+def drawn(policy: Policy, gpus: list[int], until_ps: int = UNTIL, seed: int = 3) -> Outages:
+    return draw_outages(policy, np.array(gpus), until_ps, np.random.default_rng(seed))
+
+
+def up_share(found: Outages, machines: int, until_ps: int = UNTIL) -> float:
+    return 1 - float(lost_shares(found, machines, until_ps)[0].mean())
+
+
+@pytest.mark.parametrize("gpus", [1, 8, 32])
+def test_machines_that_stop_are_up_as_a_renewal_process_is(gpus: int) -> None:
+    found = drawn(Policy(MTBF, REPAIR, swap_ps=50_000), [gpus] * 8)
+    down = 1 - group_availability(MTBF, REPAIR + 50_000, gpus)
+    # One part in the square root of the number of failures, times three.
+    assert 1 - up_share(found, 8) == pytest.approx(down, rel=3 / len(found) ** 0.5)
+    assert len(found) == pytest.approx(8 * UNTIL / (MTBF / gpus + REPAIR + 50_000), rel=0.06)
+    assert (found.up_ps - found.down_ps == REPAIR + 50_000).all()
+    assert (found.whole_ps == found.up_ps).all()
+
+
+def test_with_spares_for_all_only_the_swap_is_lost() -> None:
+    found = drawn(Policy(MTBF, REPAIR, swap_ps=50_000, spares=10_000), [8] * 8)
+    assert (found.up_ps - found.down_ps == 50_000).all()
+    down = 1 - group_availability(MTBF, 50_000, 8)
+    assert 1 - up_share(found, 8) == pytest.approx(down, rel=0.05)
+
+
+@pytest.mark.parametrize("spares", [1, 2, 4])
+def test_a_few_spares_are_palms_machine_interference(spares: int) -> None:
+    """Repair times are fixed, and only their mean counts."""
+    machines, repair = 6, 2_000_000
+    found = drawn(Policy(MTBF, repair, spares=spares), [4] * machines)
+    share = goodput_of_groups(up_shares_cold(machines, spares, MTBF / 4, repair), machines, 1)
+    assert 1 - up_share(found, machines) == pytest.approx(1 - share, rel=0.06)
+
+
+def test_machines_that_shrink_are_down_for_the_restart_and_short_of_one_gpu_then() -> None:
+    policy = Policy(MTBF, REPAIR, on_failure="shrink", restart_ps=40_000)
+    down, short = lost_shares(drawn(policy, [8] * 8), 8, UNTIL)
+    cycle = MTBF / 8 + REPAIR
+    assert down.mean() == pytest.approx(40_000 / cycle, rel=0.04)
+    assert short.mean() == pytest.approx((REPAIR - 40_000) / cycle, rel=0.04)
+    alone, short = lost_shares(drawn(policy, [1] * 8), 8, UNTIL)  # nothing is left to work with
+    assert alone.mean() == pytest.approx(1 - availability(MTBF, REPAIR), rel=0.15)
+    assert short.max() == 0
+
+
+def test_two_gpus_fail_twice_as_often_as_one() -> None:
+    found = drawn(Policy(MTBF, 1), [1, 2])
+    counts = np.bincount(found.machine)
+    assert counts[1] / counts[0] == pytest.approx(2, rel=0.15)
+
+
+def test_the_first_failures_are_the_same_whatever_the_policy() -> None:
+    policies = (
+        Policy(MTBF, REPAIR),
+        Policy(MTBF, 3 * REPAIR, swap_ps=9, spares=2),
+        Policy(MTBF, REPAIR, on_failure="shrink", restart_ps=5),
+    )
+    firsts = []
+    for policy in policies:
+        found = drawn(policy, [8, 8, 4])
+        firsts.append([found.down_ps[found.machine == one][0] for one in range(3)])
+    assert firsts[0] == firsts[1] == firsts[2]
+    assert drawn(policies[0], [8, 8, 4], seed=4).down_ps[0] != min(firsts[0])
+
+
+@given(
+    gpus=st.lists(st.integers(1, 9), min_size=1, max_size=6),
+    repair=st.just(0) | st.integers(2, 3_000_000),  # 1 ps is what a swap without time takes
+    swap=st.integers(0, 500_000),
+    spares=st.integers(0, 4),
+    restart=st.none() | st.integers(0, 1_000_000),
+    seed=st.integers(0, 99),
+)
+def test_what_no_draw_breaks(
+    gpus: list[int], repair: int, swap: int, spares: int, restart: int | None, seed: int
+) -> None:
+    how = "stop" if restart is None else "shrink"
+    policy = Policy(MTBF, repair, swap, spares, how, restart or 0)
+    found = drawn(policy, gpus, 60_000_000, seed)
+    assert (np.diff(found.down_ps) >= 0).all()
+    assert (found.down_ps < found.up_ps).all()
+    assert (found.up_ps <= found.whole_ps).all()
+    assert (found.down_ps < 60_000_000).all()
+    for machine in range(len(gpus)):
+        here = found.machine == machine
+        assert (found.down_ps[here][1:] > found.whole_ps[here][:-1]).all()
+    # At any time no more GPUs have taken over than there were spares and are repaired.
+    taken = np.sort(found.whole_ps - swap)
+    for number, time in enumerate(taken[spares:]):
+        assert time >= np.sort(found.down_ps)[number] + repair
+
+
+def test_too_many_failures_are_refused() -> None:
+    with pytest.raises(InputError, match=r"mtbf: some 80,000,000,000 failures are expected"):
+        drawn(Policy(1, 0), [20])
+    assert len(drawn(Policy(10**15, 1), [1])) == 0
+
+
+def asked(folder: Path, last_ps: int = 10**9, **given: Any) -> Outages:
+    params = resolve_params(FAILURE_PARAMS, {}, given, None, file=None, key="traffic")
+    return failures_of(params, np.array([4, 4]), last_ps, np.random.default_rng(1), folder)
+
+
+def test_parameters(tmp_path: Path) -> None:
+    assert len(asked(tmp_path)) == 0
+    found = asked(tmp_path, mtbf="10us", repair="2us")
+    assert found.down_ps.max() < 2 * 10**9
+    assert len(asked(tmp_path, mtbf="10us", repair="2us", failures_until="100us")) < len(found)
+    assert len(asked(tmp_path, mtbf="10us", repair="2us", failures_until="0us")) == 0
+    assert (found.up_ps - found.down_ps == 2_000_000).all()
+    given = {"mtbf": "10us", "repair": "2us", "on_failure": "shrink", "restart": "1us"}
+    found = asked(tmp_path, **given)
+    assert (found.up_ps - found.down_ps == 1_000_000).all()
+    spare = asked(tmp_path, **given, spares=9, swap="3us")
+    assert (spare.whole_ps[:9] - spare.down_ps[:9] == 3_000_000).all()
+
+
+def test_where_all_come_at_once_it_is_to_be_said_until_when_failures_are_drawn(
+    tmp_path: Path,
+) -> None:
+    given = {"mtbf": "10us", "repair": "2us"}
+    with pytest.raises(InputError, match=r"traffic\.failures_until: missing"):
+        asked(tmp_path, 0, **given)
+    assert len(asked(tmp_path, 0, **given, failures_until="100us")) > 0
+    assert len(asked(tmp_path, **given, failures_until="0us")) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"repair": "1us"}, "traffic.repair: has no effect"),
+        ({"mtbf": "1us"}, "traffic.repair: missing"),
+        ({"mtbf": "0us", "repair": "1us"}, "traffic.mtbf: must be positive"),
+        ({"mtbf": "1us", "repair": "1us", "restart": "1us"}, "traffic.restart: has no effect"),
+        ({"mtbf": "1us", "repair": "1us", "on_failure": "shrink"}, "traffic.restart: missing"),
+        ({"on_failure": "shrink"}, "traffic.on_failure: has no effect"),
+        ({"mtbf": "1us", "repair": "1us", "outages": "x.csv"}, "no effect beside outages"),
+        ({"outages": "x.csv", "spares": 3}, "traffic.spares: has no effect"),
+    ],
+)
+def test_parameters_that_do_not_go_together(tmp_path: Path, given: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        asked(tmp_path, **given)
+
+
+def test_a_file_of_failures(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("# listed\n1, 5us, 7us, 9us\n\n0, 1us, 3us\n1, 1us, 5us\n")
+    found = asked(tmp_path, outages="mine.csv")
+    assert found.machine.tolist() == [0, 1, 1]
+    assert found.down_ps.tolist() == [10**6, 10**6, 5 * 10**6]
+    assert found.up_ps.tolist() == [3 * 10**6, 5 * 10**6, 7 * 10**6]
+    assert found.whole_ps.tolist() == [3 * 10**6, 5 * 10**6, 9 * 10**6]
+    down, short = lost_shares(found, 2, 8 * 10**6)
+    assert (down.tolist(), short.tolist()) == ([0.25, 0.75], [0, 0.125])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("0, 5us\n", ":1: is no machine with two or three times"),
+        ("0, 5us, 5us\n", ":1: a machine is up after it is down"),
+        ("0, 5us, 7us, 6us\n", ":1: a machine is up after it is down"),
+        ("2, 5us, 7us\n", ':1: there is no machine "2" (0 to 1)'),
+        ("-1, 5us, 7us\n", ':1: there is no machine "-1"'),
+        ("0, 5, 7us\n", ':1: "5"'),
+        ("9" * 5000 + ", 5us, 7us\n", ':1: there is no machine "999'),
+        ("\u0661, 5us, 7us\n", ":1: there is no machine"),
+        ("0, 5us, 7us\n\n0, 1us, 6us\n", ":1: machine 0 is not whole yet as it fails"),
+    ],
+)
+def test_files_that_are_refused(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    with pytest.raises(InputError) as error:
+        read_outages(path, 2)
+    assert words in str(error.value)

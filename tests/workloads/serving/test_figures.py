@@ -1,0 +1,102 @@
+"""The figures of a serving run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from serving_case import log_of, split_run
+
+from netsim.workloads.serving.distribution import distribution
+from netsim.workloads.serving.figures import _mean, _objective, met, serving_figures
+from netsim.workloads.serving.outcome import outcome
+
+
+def figures(**objective: int | None) -> dict[str, Any]:
+    plan, rows = split_run()
+    plan = replace(plan, **objective)
+    log = log_of(rows)
+    return serving_figures(plan, outcome(plan, log, np.array([300, 310, 400, 420])), log)
+
+
+def test_rates_are_over_the_time_from_the_first_arrival_to_the_last_token() -> None:
+    found = figures()
+    assert found["span_ps"] == 600
+    assert found["requests_per_s"] == pytest.approx(2 / 600e-12)
+    assert found["tokens_per_s"] == pytest.approx(7 / 600e-12)
+    assert found["offered_per_s"] == pytest.approx(1 / 50e-12)
+
+
+def test_distributions() -> None:
+    found = figures()
+    assert found["ttft_ps"] == {"mean": 225.0, "p50": 200, "p90": 250, "p99": 250, "max": 250}
+    assert found["queueing_ps"]["max"] == 150
+    assert found["tbt_ps"] == {"mean": 112.0, "p50": 80, "p90": 200, "p99": 200, "max": 200}
+    assert found["first_gap_ps"]["p50"] == 160
+    assert found["tpot_ps"]["max"] == 130
+    assert found["latency_ps"]["p50"] == 460
+    assert found["kv_ps"]["max"] == 140
+
+
+@pytest.mark.parametrize(
+    ("ttft", "tbt", "stall", "shares"),
+    [
+        (None, None, None, (1.0, 1.0, 1.0)),
+        (200, None, None, (0.5, 1.0, 0.5)),
+        (200, 160, None, (0.5, 0.5, 0.0)),
+        (250, 200, 200, (1.0, 1.0, 1.0)),
+        (250, 200, 199, (1.0, 1.0, 0.5)),
+    ],
+)
+def test_goodput_counts_who_met_all(
+    ttft: int | None, tbt: int | None, stall: int | None, shares: tuple[float, ...]
+) -> None:
+    found = figures(ttft_ps=ttft, tbt_ps=tbt, stall_ps=stall)["objective"]
+    assert (found["ttft_met"], found["tbt_met"], found["met"]) == shares
+    assert found["stalled"] == (stall == 199)
+    assert found["goodput_per_s"] == pytest.approx(shares[2] / 50e-12)
+
+
+def test_a_freeze_among_many_gaps_is_a_stall() -> None:
+    """One gap of 9 s beside 150 of 10 ms: 99 % of them are within 50 ms."""
+    plan, _ = split_run()
+    plan = replace(plan, tbt_ps=5 * 10**10, stall_ps=5 * 10**11)
+    columns = ("done_ps", "ttft_ps", "tbt_p99_ps", "tbt_max_ps")
+    table = {name: np.array([10**12, 10**12]) for name in columns}
+    table["tbt_p99_ps"] = np.array([10**10, 10**10])
+    table["tbt_max_ps"] = np.array([9 * 10**12, 10**10])
+    assert [one.tolist() for one in met(plan, table)] == [[True] * 2, [True] * 2, [False, True]]
+    assert _objective(plan, table, 1.0)["stalled"] == 1
+
+
+def test_machines_by_role() -> None:
+    found = figures()["roles"]
+    assert list(found) == ["prefill", "decode"]
+    assert found["prefill"]["utilisation_mean"] == pytest.approx(200 / 600)
+    assert found["decode"]["utilisation_mean"] == pytest.approx(260 / 600)
+    assert found["decode"]["batch_mean"] == pytest.approx((200 + 60 * 2) / 260)
+    assert found["prefill"]["prompt_tokens"] == 30
+    assert found["decode"]["iteration_ps"]["max"] == 80
+
+
+def test_share_of_the_first_gap_on_the_network() -> None:
+    assert figures()["network"]["first_gap"] == pytest.approx((140 + 70) / (200 + 160))
+
+
+def test_means_of_long_runs_do_not_wrap() -> None:
+    """256 sequences for 11 hours are more than 2**63."""
+    assert _mean(np.full(1000, 256), np.full(1000, 4 * 10**13)) == 256
+    assert _mean(np.full(3, 256), np.zeros(3, np.int64)) is None
+
+
+@pytest.mark.parametrize("n", [1, 2, 99, 100, 101, 1000])
+def test_percentiles_are_those_of_numpy(n: int) -> None:
+    values = np.random.default_rng(n).integers(0, 50, n)
+    found = distribution(values)
+    for name, share in (("p50", 50), ("p90", 90), ("p99", 99)):
+        assert found[name] == np.percentile(values, share, method="inverted_cdf")
+    assert distribution(np.zeros(0, np.int64)) == dict.fromkeys(
+        ("mean", "p50", "p90", "p99", "max")
+    )

@@ -1,0 +1,130 @@
+"""KV caches that go to other machines: who sends what, when it is there, and who waits for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from served import US, Served, all_served_once, cost, decode_ps, deployment, prefill_ps
+
+from netsim.workloads.serving.shares import flows_between, shares
+
+HALVES = {"prefill_machines": 1, "decode_machines": 1}
+CONTROL = 2 * (256 + 64) * 80 + 2 * US
+"""A message of 256 bytes alone, through one switch at 100 Gbps, with links of 1 us."""
+
+
+def alone_ps(*n_bytes: int) -> int:
+    """Flows of one host, alone: all packets at its link, and a full one at the next."""
+    packets = sum(-(-size // 4096) for size in n_bytes)
+    return (sum(n_bytes) + 64 * packets + min(max(n_bytes), 4096) + 64) * 80 + 2 * US
+
+
+@pytest.mark.parametrize(
+    ("sources", "sinks"), [(1, 1), (2, 2), (4, 1), (1, 3), (8, 32), (3, 2), (6, 4)]
+)
+def test_shares_of_a_cache(sources: int, sinks: int) -> None:
+    flows = shares(sources, sinks)
+    assert len(flows) == flows_between(sources, sinks)
+    whole = 12 * sources * sinks
+    sizes = flows.sizes(np.array([whole]), 2)[0]
+    assert sizes.sum() == whole
+    sent = np.bincount(flows.source, weights=sizes.sum(0))
+    came = np.bincount(flows.sink, weights=sizes.sum(0))
+    assert set(sent.tolist()) == {whole / sources}
+    assert set(came.tolist()) == {whole / sinks}
+    # Both ends of a flow have what it carries.
+    part = flows.bounds[:-1] + 0.5
+    assert (part * sources // flows.whole == flows.source).all()
+    assert (part * sinks // flows.whole == flows.sink).all()
+
+
+def test_bytes_of_a_cache_that_does_not_divide() -> None:
+    flows = shares(3, 2)
+    n_bytes = np.array([10**12 + 7, 4, 1000])
+    sizes = flows.sizes(n_bytes, 7)
+    assert sizes.shape == (3, 7, 4)
+    assert (sizes >= 1).all()
+    assert sizes[0].sum() == 10**12 + 7
+    assert sizes[2].sum() == 1000
+    assert np.ptp(sizes[0], axis=0).max() <= 1
+
+
+def test_one_gpu_to_one_gpu(tmp_path: Path) -> None:
+    run = Served(tmp_path, [(3, 100, 3)], deployment=deployment(1), **HALVES)
+    one = cost(1)
+    first = 3 * US + prefill_ps(one, 100)
+    there = first + alone_ps(100 * 256)
+    second = there + decode_ps(one, 101)
+    assert run.times("first token") == {0: first}
+    assert run.times("kv there") == run.times("joined") == {0: there}
+    assert run.iterations(1) == [
+        (there, second, 0, 1),
+        (second, second + decode_ps(one, 102), 0, 1),
+    ]
+    assert run.load.flows.size_bytes.tolist() == [100 * 256]
+    assert (run.plan.kv_first_flow.tolist(), run.plan.kv_flows.tolist()) == ([0], [1])
+    all_served_once(run.plan, run)
+
+
+def test_other_gpus_are_told_and_tell(tmp_path: Path) -> None:
+    run = Served(tmp_path, [(0, 100, 2)], **HALVES)
+    flows = run.load.flows
+    kinds = [flows.kinds[kind] for kind in flows.kind.tolist()]
+    ends = list(zip(kinds, flows.src.tolist(), flows.dst.tolist(), strict=True))
+    assert ends == [("kv", 0, 2), ("kv", 1, 3), ("control", 0, 1), ("control", 3, 2)]
+    # The message is behind the first packet of the leader's own flow.
+    told = 4160 * 80 + CONTROL
+    came = run.times("kv there")[0] - run.times("first token")[0]
+    assert came == told + alone_ps(100 * 128) + CONTROL
+
+
+def test_layers_go_behind_their_computation(tmp_path: Path) -> None:
+    table = deployment(1)
+    given: dict[str, Any] = {"deployment": table, **HALVES}
+    requests = [(0, 4000, 2), (0, 2000, 2)]
+    after = Served(tmp_path, requests, token_budget=8000, **given)
+    layers = Served(tmp_path, requests, token_budget=8000, kv="layers", kv_chunks=4, **given)
+    end = layers.times("first token")[0]
+    assert end == after.times("first token")[0]
+    # The two caches share the link; the last quarter of both goes as the prompts are done.
+    assert max(layers.times("kv there").values()) - end == alone_ps(4000 * 64, 2000 * 64)
+    assert max(after.times("kv there").values()) - end == alone_ps(4000 * 256, 2000 * 256)
+    starts = layers.engine.flow_states().start_ps.reshape(2, 4)
+    begin, length = layers.iterations()[0][0], layers.iterations()[0][1]
+    assert (starts == [begin + length // 4 * k for k in (1, 2, 3)] + [length]).all()
+    all_served_once(layers.plan, layers)
+
+
+def test_machines_of_different_sizes(tmp_path: Path) -> None:
+    run = Served(
+        tmp_path,
+        [(20 * k, 100 + k, 1 + k % 4) for k in range(6)],
+        deployment=deployment(3, options={"kv_replicated": False}),
+        decode_deployment=deployment(2),
+        prefill_machines=1,
+        decode_machines=2,
+        kv="layers",
+        kv_chunks=3,
+    )
+    # Four requests have more than one token; 3 parts of 4 flows for each, and messages.
+    assert run.plan.kv_flows.tolist() == [0, 12, 12, 12, 0, 12]
+    assert run.plan.second_machine.tolist() == [-1, 1, 2, 1, -1, 2]
+    caches = run.load.flows.size_bytes[run.load.flows.kind == 0].sum()
+    assert caches == 256 * sum(100 + k for k in (1, 2, 3, 5))
+    all_served_once(run.plan, run)
+
+
+def test_a_prefill_machine_has_a_cache_until_it_is_sent(tmp_path: Path) -> None:
+    # Room for one prompt: the next begins as the first one's cache is delivered.
+    table = deployment(1, machine={"memory": "1MB"})
+    one = Served(tmp_path, [(0, 100, 2)] * 2, deployment=table, token_budget=100, **HALVES)
+    room = int(one.load.host_state["room"][0])
+    prompt = room * 2 // 3
+    run = Served(tmp_path, [(0, prompt, 2)] * 2, deployment=table, token_budget=prompt, **HALVES)
+    first, second = (row["start_ps"] for row in run.told("iteration", 0))
+    sent = run.engine.flow_states().acked_ps[0]
+    assert second == sent > first + prefill_ps(cost(1, machine={"memory": "1MB"}), prompt)
+    all_served_once(run.plan, run)

@@ -1,0 +1,121 @@
+"""Who is in which iteration of a machine, and when tokens come, by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from served import US, Served, all_served_once, cost, decode_ps, deployment, prefill_ps
+
+from netsim.workloads.inference import iteration_cost, kv_bytes_of_token, load_deployment
+from netsim.workloads.inference.roofline import weight_bytes
+from netsim.workloads.serving.cost import cost_of
+
+COST = cost()
+
+
+def test_a_request_alone(tmp_path: Path) -> None:
+    run = Served(tmp_path, [(7, 100, 3)], machines=1)
+    first = 7 * US + prefill_ps(COST, 100)
+    second = first + decode_ps(COST, 101)
+    third = second + decode_ps(COST, 102)
+    assert run.iterations() == [
+        (7 * US, first, 100, 0),
+        (first, second, 0, 1),
+        (second, third, 0, 1),
+    ]
+    assert run.times("started") == {0: 7 * US}
+    assert run.times("first token") == {0: first}
+    assert run.times("joined") == {0: first}
+    assert run.times("done") == {0: third}
+    assert [row["pairs"] for row in run.told("iteration")] == [5000, 0, 0]
+    all_served_once(run.plan, run)
+
+
+def test_a_request_of_one_token_ends_with_its_prompt(tmp_path: Path) -> None:
+    run = Served(tmp_path, [(0, 100, 1)], machines=1)
+    assert run.times("done") == run.times("first token") == {0: prefill_ps(COST, 100)}
+    assert not run.told("joined")
+
+
+def test_prompts_join_those_that_decode(tmp_path: Path) -> None:
+    # The second comes during the first one's prompt, and the third with the end of that.
+    end = prefill_ps(COST, 100)
+    run = Served(tmp_path, [(0, 100, 3), (1, 50, 2), (end / US, 20, 1)], machines=1)
+    iterations = run.iterations()
+    assert [(tokens, batch) for _, _, tokens, batch in iterations] == [(100, 0), (70, 1), (0, 2)]
+    begin, finish = iterations[1][:2]
+    assert begin == end
+    pairs = 50 * 50 // 2 + 20 * 20 // 2
+    assert run.told("iteration")[1]["pairs"] == pairs
+    assert run.told("iteration")[1]["context"] == 101
+    assert run.told("iteration")[2]["context"] == 102 + 51
+    assert run.times("first token") == {0: end, 1: finish, 2: finish}
+    all_served_once(run.plan, run)
+
+
+def test_a_long_prompt_is_cut_and_others_decode_meanwhile(tmp_path: Path) -> None:
+    run = Served(tmp_path, [(0, 100, 5), (1, 250, 2)], machines=1, token_budget=100)
+    parts = [(tokens, batch) for _, _, tokens, batch in run.iterations()]
+    assert parts == [(100, 0), (99, 1), (99, 1), (52, 1), (0, 2)]
+    pairs = [row["pairs"] for row in run.told("iteration")][1:4]
+    assert pairs == [99 * 99 // 2, 99 * 99 + 99 * 99 // 2, 52 * 198 + 52 * 52 // 2]
+    assert len(run.told("started")) == 2
+    all_served_once(run.plan, run)
+
+
+def test_prompts_that_are_not_cut_wait_or_go_whole(tmp_path: Path) -> None:
+    asked = [(0, 60, 1), (0, 50, 1), (0, 250, 1), (0, 10, 1)]
+    run = Served(tmp_path, asked, machines=1, token_budget=100, chunked=False)
+    assert [tokens for _, _, tokens, _ in run.iterations()] == [60, 50, 250, 10]
+    all_served_once(run.plan, run)
+
+
+def test_no_more_sequences_than_there_are_places(tmp_path: Path) -> None:
+    run = Served(tmp_path, [(0, 10, 3)] * 3, machines=1, max_batch=2)
+    parts = [(tokens, batch) for _, _, tokens, batch in run.iterations()]
+    assert parts == [(20, 0), (0, 2), (0, 2), (10, 0), (0, 1), (0, 1)]
+
+
+def test_a_request_waits_for_room_in_the_kv_cache(tmp_path: Path) -> None:
+    # Memory for the weights and 250 tokens: two requests of 110 at a time.
+    table = deployment(machine={"memory": "1MB"})
+    one = load_deployment(table)
+    memory = weight_bytes(one) + 250 * kv_bytes_of_token(one) / 2
+    table = deployment(machine={"memory": f"{round(memory)}B"})
+    run = Served(tmp_path, [(0, 100, 10)] * 3, machines=1, deployment=table)
+    assert run.load.host_state["room"][0] == 250
+    parts = [(tokens, batch) for _, _, tokens, batch in run.iterations()]
+    assert parts == [(200, 0)] + [(0, 2)] * 9 + [(100, 0)] + [(0, 1)] * 9
+    all_served_once(run.plan, run)
+
+
+def test_machines_take_turns(tmp_path: Path) -> None:
+    run = Served(tmp_path, [(10 * k, 100, 2) for k in range(4)], machines=2, stride=2)
+    assert run.plan.machines.hosts.tolist() == [0, 2, 1, 3]
+    assert run.plan.first_machine.tolist() == [0, 1, 0, 1]
+    assert [r["request"] for r in run.told("done", 0)] == [0, 2]
+    assert [r["request"] for r in run.told("done", 1)] == [1, 3]
+
+
+def test_requests_that_are_done_are_counted(tmp_path: Path) -> None:
+    split = {"prefill_machines": 1, "decode_machines": 1}
+    run = Served(tmp_path, [(0, 10, 1), (5, 10, 3), (7, 10, 2)], **split)
+    assert run.engine.program_total("done") == 3
+
+
+def test_the_record_of_a_leader_is_its_cost(tmp_path: Path) -> None:
+    table = deployment(
+        layer_overhead="3us",
+        sequence_overhead="1us",
+        step_latency="2us",
+        launch_ahead=True,
+        prompt_floor="1us",
+        activation_passes=2,
+    )
+    table["options"] |= {"overlap": True, "embeddings": True, "roofline": "layer"}
+    run = Served(tmp_path, [(0, 10, 2)], machines=1, deployment=table)
+    record = run.engine.state.ends.program_hosts[0]
+    wanted = iteration_cost(load_deployment(table))
+    assert cost_of(record) == wanted
+    # None is 0, so that none passes for another that was not set.
+    assert all(value != 0 for name, value in wanted._asdict().items() if "expert" not in name)

@@ -1,0 +1,181 @@
+"""Machines that fail: what is lost, who is served again, and that nobody is served twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from served import US, Served, all_served_once, cost, decode_ps, deployment, prefill_ps
+from traffic_cases import made
+
+from netsim.errors import InputError
+from netsim.model.serving import MIXED
+from netsim.workloads.inference import kv_bytes_of_token, load_deployment
+from netsim.workloads.inference.roofline import weight_bytes
+from netsim.workloads.serving.changes import changes_of
+from netsim.workloads.serving.failures import Outages
+from netsim.workloads.serving.plan import Group
+from netsim.workloads.serving.state import DOWN, SHRUNK, WHOLE
+
+COST = cost()
+
+
+def failing(
+    tmp_path: Path, rows: str, requests: list[tuple[float, int, int]], **given: Any
+) -> Served:
+    """A run in which machines fail as the rows of a file say."""
+    (tmp_path / "down.csv").write_text(f"{rows}\n")
+    return Served(tmp_path, requests, outages="down.csv", **given)
+
+
+def test_what_was_told_is_not_told_again(tmp_path: Path) -> None:
+    # It fails in the iteration of the third token: two tokens are told, and 102 are computed again.
+    run = failing(tmp_path, "0,250us,1ms", [(0, 100, 4)], machines=1)
+    up, again = 1000 * US, prefill_ps(COST, 102)
+    first = prefill_ps(COST, 100)
+    second = first + decode_ps(COST, 101)
+    assert run.iterations() == [
+        (0, first, 100, 0),
+        (first, second, 0, 1),
+        (up, up + again, 102, 0),
+        (up + again, up + again + decode_ps(COST, 103), 0, 1),
+    ]
+    assert [(row["time_ps"], row["tokens"]) for row in run.told("lost")] == [(250 * US, 2)]
+    told = [(row["time_ps"], row["tokens"]) for row in run.told("first token")]
+    assert told == [(first, 1), (up + again, 3)]
+    assert [row["time_ps"] for row in run.told("down")] == [250 * US]
+    assert [(row["time_ps"], row["tokens"]) for row in run.told("up")] == [(up, 2)]
+    all_served_once(run.plan, run)
+
+
+def test_those_at_work_come_before_those_that_wait(tmp_path: Path) -> None:
+    asked = [(0, 50, 3), (1, 60, 3), (2, 90, 2), (3, 40, 2)]
+    run = failing(tmp_path, "0,260us,400us", asked, machines=1, token_budget=100)
+    lost = [row["request"] for row in run.told("lost")]
+    started = [row["request"] for row in run.told("started") if row["time_ps"] >= 400 * US]
+    assert sorted(lost) == started == [0, 1, 2, 3]
+    all_served_once(run.plan, run)
+
+
+def test_a_machine_goes_on_without_a_gpu(tmp_path: Path) -> None:
+    run = failing(tmp_path, "0,50us,150us,500us", [(0, 100, 5)], machines=1)
+    slow = 2 * prefill_ps(COST, 100)
+    slower = 2 * decode_ps(COST, 101)
+    iterations = run.iterations()
+    assert iterations[0][:2] == (150 * US, 150 * US + slow)
+    assert iterations[1][:2] == (150 * US + slow, 150 * US + slow + slower)
+    # What begins after the repair is as fast as before.
+    assert iterations[2][1] - iterations[2][0] == decode_ps(COST, 102)
+    told = [(row["time_ps"], row["tokens"]) for row in run.told("up")]
+    assert told == [(150 * US, 1), (500 * US, 2)]
+    all_served_once(run.plan, run)
+
+
+@pytest.mark.parametrize("machine", [0, 1])
+@pytest.mark.parametrize("kv", ["after", "layers"])
+def test_split_machines_that_fail_again_and_again(tmp_path: Path, kv: str, machine: int) -> None:
+    rows = "\n".join(f"{machine},{at}us,{at + 130}us" for at in range(40, 4000, 290))
+    asked = [(60 * k, 900 + 31 * k, 1 + k % 5) for k in range(12)]
+    run = failing(
+        tmp_path,
+        rows,
+        asked,
+        prefill_machines=1,
+        decode_machines=1,
+        kv=kv,
+        token_budget=2000,
+        **({"kv_chunks": 3} if kv == "layers" else {}),
+    )
+    assert len(run.told("lost", 2 * machine)) > 3
+    assert not run.told("lost", 2 - 2 * machine)
+    all_served_once(run.plan, run)
+
+
+def test_random_failures_lose_nobody(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    for trial in range(8):
+        rows = []
+        for machine in range(3):
+            times = np.cumsum(rng.integers(20, 700, 12))
+            rows += [f"{machine},{a}us,{b}us,{c}us" for a, b, c in times.reshape(-1, 3)]
+        sizes = rng.integers(1, [3000, 400, 9], (20, 3)).tolist()
+        asked = [(at, prompt, output) for at, prompt, output in sorted(sizes)]
+        given: dict[str, Any] = {"machines": 3}
+        if trial % 2:
+            given = {"prefill_machines": 2, "decode_machines": 1, "kv": "layers"}
+        budget = int(rng.integers(50, 500))
+        run = failing(
+            tmp_path,
+            "\n".join(rows),
+            asked,
+            token_budget=budget,
+            max_batch=int(rng.integers(1, 8)),
+            chunked=bool(trial % 3),
+            **given,
+        )
+        all_served_once(run.plan, run)
+
+
+def test_the_run_ends_with_its_requests_not_with_failures(tmp_path: Path) -> None:
+    run = failing(tmp_path, "0,1000s,2000s", [(0, 100, 2)], machines=1)
+    assert run.engine.counts.now_ps < 10**12
+
+
+def test_changes_of_failures() -> None:
+    machine = np.array([0, 1, 1], np.int32)
+    down, up, whole = (np.array(one) for one in ([10, 20, 50], [25, 30, 60], [40, 30, 70]))
+    changes = changes_of(Outages(machine, down, up, whole))
+    assert changes.machine.tolist() == [0, 0, 0, 1, 1, 1, 1, 1]
+    assert changes.at_ps.tolist() == [10, 25, 40, 20, 30, 50, 60, 70]
+    assert changes.becomes.tolist() == [DOWN, SHRUNK, WHOLE, DOWN, WHOLE, DOWN, SHRUNK, WHOLE]
+
+
+def test_a_machine_has_less_room_without_a_gpu(tmp_path: Path) -> None:
+    # Room for 250 tokens beside the weights of a GPU, and so for fewer beside twice the weights.
+    one = load_deployment(deployment(machine={"memory": "1MB"}))
+    weights, token = weight_bytes(one), kv_bytes_of_token(one) / 2
+    small = deployment(machine={"memory": f"{round(weights + 250 * token)}B"})
+    shrinking: dict[str, Any] = {"machines": 1, "deployment": small}
+    with pytest.raises(InputError, match=r"traffic.outages: .* on 1 GPUs, one less \(up = whole"):
+        failing(tmp_path, "0,1us,2us,3us", [(0, 9, 2)], **shrinking)
+    shrinking |= {"mtbf": "1us", "repair": "3us", "on_failure": "shrink", "restart": "1us"}
+    with pytest.raises(InputError, match=r"traffic.on_failure: .* has no room on 1 GPUs"):
+        Served(tmp_path, [(9, 9, 2)], **shrinking)
+    large = deployment(machine={"memory": f"{round(2 * weights + 250 * token)}B"})
+    assert Group(MIXED, load_deployment(large), 1).shrunk_tokens == 125
+    # So the second of two requests of 110 waits until the machine is whole.
+    asked = [(0, 100, 10)] * 2
+    run = failing(tmp_path, "0,1us,2us,4ms", asked, machines=1, deployment=large)
+    started = {row["request"]: row["time_ps"] for row in run.told("started")}
+    assert started[1] == run.times("done")[0] < 4000 * US
+    all_served_once(run.plan, run)
+
+
+def test_failures_do_not_depend_on_the_router_nor_on_lengths() -> None:
+    """Nor do requests depend on either."""
+    given = {"deployment": deployment(), "machines": 3, "rate": 1000.0, "requests": 50}
+    failing = {"mtbf": "20ms", "repair": "1ms"}
+    lognormal = {"lengths": "lognormal"}
+    found = [
+        made("serving", 8, **given, **more)
+        for more in (
+            failing,
+            {**failing, "dispatch": "random"},
+            {**failing, **lognormal},
+            {**lognormal, "dispatch": "random"},
+        )
+    ]
+    times = [np.array(one.task_state["at_ps"]) for one in found]
+    changes = [at[at > 0].tolist() for at in times]
+    assert len(changes[0]) > 4
+    assert changes[0] == changes[1] == changes[2]
+    router, both = found[1].serving, found[3].serving
+    lengths = found[2].serving
+    assert router is not None
+    assert lengths is not None
+    assert both is not None
+    for column in ("arrival_ps", "prompt_tokens", "output_tokens"):
+        assert np.array_equal(getattr(lengths.requests, column), getattr(both.requests, column))
+    assert np.array_equal(router.first_machine, both.first_machine)

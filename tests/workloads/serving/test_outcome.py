@@ -1,0 +1,250 @@
+"""What became of requests and iterations, from the log of a run."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from serving_case import Row, cost, log_of, mixed_plan, row, split_run
+
+from netsim.errors import RunError
+from netsim.model.serving import (
+    DONE,
+    DOWN,
+    FIRST_TOKEN,
+    ITERATION,
+    JOINED,
+    LOST,
+    STARTED,
+    UP,
+    ServingPlan,
+)
+from netsim.workloads.inference import compute_ps, iteration_ps
+from netsim.workloads.serving.account import account
+from netsim.workloads.serving.outcome import Outcome, outcome
+from netsim.workloads.serving.tokens import stays, tokens
+
+FLOW_STARTS = np.array([300, 310, 420, 400])
+
+
+def of(plan: ServingPlan, rows: list[Row]) -> Outcome:
+    return outcome(plan, log_of(rows), FLOW_STARTS[: plan.kv_flows.sum()])
+
+
+def test_requests_of_a_split_run() -> None:
+    found = of(*split_run()).requests
+    expected = {
+        "first_machine": [0, 0],
+        "second_machine": [1, 1],
+        "started_ps": [200, 300],
+        "first_token_ps": [300, 400],
+        "kv_start_ps": [300, 400],
+        "kv_there_ps": [440, 470],
+        "joined_ps": [440, 500],
+        "done_ps": [560, 700],
+        "queueing_ps": [100, 150],
+        "ttft_ps": [200, 250],
+        "tokens": [3, 4],
+        "first_gap_ps": [200, 160],
+        "tbt_mean_ps": [130.0, 100.0],
+        "tbt_p50_ps": [60, 80],
+        "tbt_p99_ps": [200, 160],
+        "tbt_max_ps": [200, 160],
+        "restarts": [0, 0],
+    }
+    assert {name: found[name].tolist() for name in expected} == expected
+
+
+def test_all_gaps_of_a_split_run() -> None:
+    values, counts = of(*split_run()).gaps.table()
+    assert values.tolist() == [60, 80, 160, 200]
+    assert counts.tolist() == [2, 1, 1, 1]
+
+
+def test_iterations_of_a_split_run() -> None:
+    found = of(*split_run()).iterations
+    assert found["machine"].tolist() == [0, 0, 1, 1, 1, 1]
+    assert found["role"].tolist() == ["prefill"] * 2 + ["decode"] * 4
+    assert found["start_ps"].tolist() == [200, 300, 440, 500, 560, 640]
+    assert found["end_ps"].tolist() == [300, 400, 500, 560, 640, 700]
+    assert found["batch"].tolist() == [0, 0, 1, 2, 1, 1]
+    assert found["prompt_tokens"].tolist() == [10, 20, 0, 0, 0, 0]
+
+
+def test_time_of_an_iteration_on_the_network() -> None:
+    """What is none of computing; with one of two GPUs computing takes twice as long."""
+    work = (1500 + 3, 1500 * 750, 3, 6000)
+    whole, computing = iteration_ps(cost(), *work), compute_ps(cost(), *work)
+    assert whole > 1.01 * computing
+    what = {"tokens": 1500, "pairs": 1500 * 750, "batch": 3, "context": 6000}
+    times, rows, now = (whole, 2 * whole, whole + 5), [], 0
+    for time, change in zip(times, ((DOWN, 0), (UP, 1), (UP, 2)), strict=True):
+        if change[0] == UP:
+            rows.append(row(0, now, UP, tokens=change[1]))
+        rows.append(row(0, now + time, ITERATION, start_ps=now, **what))
+        now += time
+        if change[0] == DOWN:
+            rows.append(row(0, now, DOWN, tokens=0))
+    found = of(mixed_plan([(0, 1, 1)]), rows).iterations["network_ps"].tolist()
+    add = whole - computing
+    assert found == [add, 2 * add, add + 5]
+
+
+def test_a_request_of_one_token_has_no_gaps() -> None:
+    rows = [
+        row(0, 5, STARTED, 0),
+        row(0, 9, ITERATION, start_ps=5, tokens=8),
+        row(0, 9, FIRST_TOKEN, 0),
+        row(0, 9, DONE, 0, tokens=1),
+    ]
+    found = of(mixed_plan([(2, 8, 1)]), rows).requests
+    assert found["tokens"].tolist() == [1]
+    for name in ("first_gap_ps", "tbt_p50_ps", "tbt_p99_ps", "tbt_max_ps"):
+        assert found[name].tolist() == [-1]
+    assert np.isnan(found["tbt_mean_ps"]).all()
+
+
+def restarted() -> tuple[ServingPlan, list[Row]]:
+    """A machine fails in the third iteration, with two tokens told; two more come after it."""
+    return mixed_plan([(0, 8, 4)]), [
+        row(0, 0, STARTED, 0),
+        row(0, 10, ITERATION, start_ps=0, tokens=8),
+        row(0, 10, FIRST_TOKEN, 0),
+        row(0, 10, JOINED, 0),
+        row(0, 20, ITERATION, start_ps=10, batch=1, context=9),
+        row(0, 25, LOST, 0, tokens=2),
+        row(0, 25, DOWN),
+        row(0, 100, UP),
+        row(0, 100, STARTED, 0),
+        row(0, 112, ITERATION, start_ps=100, tokens=10),
+        row(0, 112, FIRST_TOKEN, 0),
+        row(0, 112, JOINED, 0),
+        row(0, 122, ITERATION, start_ps=112, batch=1, context=11),
+        row(0, 122, DONE, 0, tokens=4),
+    ]
+
+
+def test_a_request_that_was_lost_and_computed_again() -> None:
+    plan, rows = restarted()
+    found = of(plan, rows)
+    assert found.requests["restarts"].tolist() == [1]
+    assert found.requests["tokens"].tolist() == [4]
+    assert found.requests["ttft_ps"].tolist() == [10]
+    assert found.requests["first_gap_ps"].tolist() == [10]
+    assert found.requests["tbt_max_ps"].tolist() == [92]
+    assert account(found.requests, log_of(rows), complete=True)["done"] == 1
+
+
+def test_a_run_that_was_cut() -> None:
+    plan, rows = split_run()
+    rows = [one for one in rows if one["time_ps"] <= 600]
+    found = of(plan, rows)
+    assert found.requests["done_ps"].tolist() == [560, -1]
+    assert found.requests["tokens"].tolist() == [3, 2]
+    assert account(found.requests, log_of(rows), complete=False) == {
+        "done": 1,
+        "under_way": 1,
+        "waiting": 0,
+        "tokens": 5,
+    }
+
+
+def changed(rows: list[Row], at: int, **more: int) -> list[Row]:
+    return [{**one, **more} if one is rows[at] else one for one in rows]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows[:-1], "request 1 was told 4 tokens of 4 and is not done"),
+        (lambda rows: rows[:-2] + rows[-1:], "request 1 was told 3 tokens of 4"),
+        (lambda rows: [*rows, rows[-1]], "request 1 was served twice"),
+        (lambda rows: changed(rows, -1, tokens=3), "request 1 ended with 3 tokens of 4"),
+        (lambda rows: [*rows, row(0, 900, STARTED, 0)], "request 0 has a row of started behind"),
+        (lambda rows: rows[:3] + rows[4:], "request 1 is done and never began"),
+        (lambda rows: rows[:8], "request 0 is lost"),
+    ],
+)
+def test_requests_that_are_lost_or_served_twice(change: Any, message: str) -> None:
+    plan, rows = split_run()
+    rows = change(rows)
+    with pytest.raises(RunError) as error:
+        account(of(plan, rows).requests, log_of(rows), complete=True)
+    assert message in str(error.value)
+
+
+def random_run(seed: int) -> tuple[ServingPlan, list[Row], dict[int, list[int]]]:
+    """Two mixed machines, each with iterations of random length, and who was told tokens when."""
+    rng = random.Random(seed)
+    asked = [rng.choice([1, 2, 3, 20, 150]) for _ in range(40)]
+    told: dict[int, list[int]] = defaultdict(list)
+    rows: list[Row] = []
+    for machine in (0, 1):
+        host, now = 2 * machine, rng.randrange(50)
+        waiting = [one for one in range(40) if one % 2 == machine]
+        running: list[int] = []
+        while waiting or running:
+            starts = waiting.pop(0) if waiting and rng.random() < 0.3 else None
+            begin = now
+            if starts is not None:
+                rows.append(row(host, now, STARTED, starts))
+            now += rng.randrange(1, 9)
+            rows.append(row(host, now, ITERATION, start_ps=begin, batch=len(running)))
+            for one in list(running):
+                told[one].append(now)
+                if len(told[one]) == asked[one]:
+                    running.remove(one)
+                    rows.append(row(host, now, DONE, one, tokens=asked[one]))
+            if starts is not None:
+                told[starts].append(now)
+                rows.append(row(host, now, FIRST_TOKEN, starts))
+                if asked[starts] == 1:
+                    rows.append(row(host, now, DONE, starts, tokens=1))
+                else:
+                    running.append(starts)
+                    rows.append(row(host, now, JOINED, starts))
+    return mixed_plan([(0, 5, n) for n in asked], machines=2), rows, told
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("at_once", [1, 100, 10**6])
+def test_tokens_of_random_runs(seed: int, at_once: int) -> None:
+    _, rows, told = random_run(seed)
+    log = log_of(rows)
+    found: dict[int, list[int]] = defaultdict(list)
+    bounds = []
+    for part in tokens(40, log, stays(log), at_once):
+        bounds += [part.first, part.end]
+        for request, time in zip(part.request.tolist(), part.time_ps.tolist(), strict=True):
+            assert part.first <= request < part.end
+            found[request].append(time)
+    assert found == told
+    assert [bounds[0], bounds[-1]] == [0, 40]
+    assert bounds[1:-1:2] == bounds[2::2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gaps_of_random_runs(seed: int) -> None:
+    plan, rows, told = random_run(seed)
+    found = of(plan, rows)
+    account(found.requests, log_of(rows), complete=True)
+    every = []
+    for request, times in told.items():
+        gaps = sorted(b - a for a, b in pairwise(times))
+        every += gaps
+        for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
+            expected = gaps[math.ceil(share * len(gaps)) - 1] if gaps else -1
+            assert found.requests[f"tbt_{name}_ps"][request] == expected
+        if gaps:
+            mean = found.requests["tbt_mean_ps"][request]
+            assert mean == pytest.approx(sum(gaps) / len(gaps))
+    every.sort()
+    told_of = found.gaps.distribution()
+    assert told_of["mean"] == pytest.approx(sum(every) / len(every))
+    for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)):
+        assert told_of[name] == every[math.ceil(share * len(every)) - 1]

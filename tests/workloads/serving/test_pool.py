@@ -1,0 +1,139 @@
+"""Memory pooling: what is read in an iteration, how long that takes, and what it makes room for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from served import US, Served, all_served_once, cost, decode_ps, deployment, prefill_ps
+from traffic_cases import made
+
+from netsim.errors import InputError
+from netsim.workloads.inference import kv_capacity_tokens, load_deployment
+from netsim.workloads.inference.roofline import weight_bytes
+
+HALVES = {"prefill_machines": 1, "decode_machines": 1}
+PACKETS: dict[str, Any] = {"all_reduces": "packets", "all_reduces_per_iteration": 2, "slots": 6}
+TOKEN = 128
+"""Bytes of a token's KV cache at each of two GPUs."""
+
+
+def at_rate(n_bytes: float, mbps: int) -> int:
+    """Picoseconds of so many bytes."""
+    return int(n_bytes * 8 * 10**6 / mbps)
+
+
+def test_a_cache_that_is_read_by_formula(tmp_path: Path) -> None:
+    given = {"machines": 1, "pool_of": "kv", "pool_share": 0.5, "pool_rate": "100Mbps"}
+    run = Served(tmp_path, [(0, 100, 4)], **given)
+    first = prefill_ps(cost(), 100)
+    took = [end - begin for begin, end, _, _ in run.iterations()]
+    reads = [at_rate(TOKEN / 2 * context, 100) for context in (101, 102, 103)]
+    added = [decode_ps(cost(), 101 + k) - 100 * US for k in range(3)]
+    assert took[0] == first
+    # Reading takes some 500 us, and all-reduces, which are less than 1 us, come on top.
+    assert took[1:] == pytest.approx(reads, abs=max(added))
+    assert all(one >= read for one, read in zip(took[1:], reads, strict=True))
+    fast = Served(tmp_path, [(0, 100, 4)], **{**given, "pool_rate": "100Gbps"})
+    assert fast.iterations()[1][1] - first == decode_ps(cost(), 101)
+
+
+def test_weights_that_are_read_by_formula(tmp_path: Path) -> None:
+    given = {"pool_of": "weights", "pool_share": 0.25, "pool_rate": "100Mbps", **HALVES}
+    run = Served(tmp_path, [(0, 100, 3)], **given)
+    read = at_rate(weight_bytes(load_deployment(deployment())) / 4, 100)
+    assert read > 200 * US
+    iterations = run.iterations(0) + run.iterations(2)
+    assert [end - begin for begin, end, _, _ in iterations] == pytest.approx([read] * 3, rel=0.02)
+    all_served_once(run.plan, run)
+
+
+def test_what_is_pooled_makes_room() -> None:
+    table = deployment(machine={"memory": "1MB"})
+    one = load_deployment(table)
+    alone, weights = kv_capacity_tokens(one), weight_bytes(one)
+
+    def room(**given: Any) -> int:
+        shape = {"deployment": table, "machines": 2, "rate": 1.0, "requests": 2, **given}
+        load = made("serving", 8, prompt=10, output=2, **shape)
+        return int(np.asarray(load.host_state["room"])[0])
+
+    formula = {"pool_rate": "1Gbps"}
+    assert room(pool_of="kv", pool_share=0.5, **formula) == pytest.approx(2 * alone, abs=2)
+    more = weights / 4 / TOKEN
+    assert room(pool_of="weights", pool_share=0.25, **formula) == pytest.approx(alone + more, abs=2)
+    # All of it elsewhere: three hosts, for two machines of two GPUs.
+    sent = {"pool_of": "kv", "pool": 3, **PACKETS}
+    assert room(**sent) == 3 * 1_000_000 // (4 * TOKEN)
+    assert room(**{**sent, "pool_share": 0.5}) == 3 * 1_000_000 // (2 * TOKEN)
+    assert room(**{**sent, "pool_share": 0.5, "machines": 1}) == pytest.approx(2 * alone, abs=2)
+
+
+@pytest.mark.parametrize("pool", [1, 3])
+def test_a_cache_that_is_sent(tmp_path: Path, pool: int) -> None:
+    run = Served(tmp_path, [(0, 400, 4)], machines=1, pool=pool, pool_of="kv", **PACKETS)
+    flows, states = run.load.flows, run.engine.flow_states()
+    reads = (flows.kind == flows.kinds.index("pool")).reshape(-1)
+    assert set(flows.src[reads].tolist()) == set(range(2, 2 + pool))
+    assert set(flows.dst[reads].tolist()) == {0, 1}
+    size = np.asarray(states.size_bytes)[reads].reshape(6, -1)
+    there = np.asarray(states.done_ps)[reads].reshape(6, -1) >= 0
+    assert there[:4].all()
+    assert not there[4:].any()
+    # A prompt alone reads nothing; then contexts do, told in 65,536ths of the longest, 404 tokens.
+    assert (size[0] == 1).all()
+    for slot, context in enumerate((401, 402, 403), start=1):
+        assert size[slot].sum() == pytest.approx(2 * TOKEN * context, abs=8)
+    all_served_once(run.plan, run)
+
+
+def test_an_iteration_waits_for_what_it_reads(tmp_path: Path) -> None:
+    # 10 MB of weights from one host to two GPUs are longer under way than anything else takes.
+    table = deployment(model={"feed_forward": 200_000})
+    given = {"deployment": table, "machines": 1, "pool_of": "weights", **PACKETS}
+    run = Served(tmp_path, [(0, 1, 2)], pool=1, pool_share=0.1, **given)
+    n_bytes = weight_bytes(load_deployment(table)) * 2 * 0.1
+    alone = n_bytes * (4160 / 4096) * 80
+    assert alone > 300 * US
+    took = [end - begin for begin, end, _, _ in run.iterations()]
+    assert took == pytest.approx([alone + 10 * US] * 2, abs=10 * US)
+    both = Served(tmp_path, [(0, 1, 2)], pool=2, pool_share=0.1, **given)
+    took = [end - begin for begin, end, _, _ in both.iterations()]
+    assert took == pytest.approx([alone / 2 + 10 * US] * 2, abs=10 * US)
+
+
+def test_split_machines_with_a_pool(tmp_path: Path) -> None:
+    asked = [(30 * k, 100 + 40 * k, 1 + k % 3) for k in range(5)]
+    run = Served(tmp_path, asked, pool=2, pool_of="kv", **HALVES, **PACKETS)
+    flows = run.load.flows
+    # The decode machine alone reads.
+    reads = flows.dst[(flows.kind == flows.kinds.index("pool")).reshape(-1)]
+    assert set(reads.tolist()) == {2, 3}
+    all_served_once(run.plan, run)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"pool": 1}, "traffic.pool: has no effect .*pool_of and all_reduces"),
+        ({"pool_of": "kv", "pool": 1}, "traffic.pool: has no effect"),
+        ({"pool_of": "kv"}, "traffic.pool_rate: missing"),
+        ({"pool_of": "kv", **PACKETS}, "traffic.pool: missing"),
+        ({"pool_share": 0.5}, "traffic.pool_share: has no effect"),
+        ({"pool_of": "kv", "pool_rate": "1Gbps", "pool_share": 0.0}, "pool_share: must be pos"),
+        ({"pool_of": "kv", "pool": 7, **PACKETS}, "9 GPUs and hosts of a pool, and .* 8 hosts"),
+    ],
+)
+def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
+    shape = {"deployment": deployment(), "rate": 1.0, "requests": 4, "machines": 1, **given}
+    with pytest.raises(InputError, match=message):
+        made("serving", 8, **shape)
+
+
+def test_a_pool_holds_the_weights_that_are_read() -> None:
+    table = deployment(model={"feed_forward": 4_000_000})
+    shape = {"deployment": table, "rate": 1.0, "machines": 1, "pool_of": "weights", "pool": 1}
+    with pytest.raises(InputError, match=r"traffic.pool: the pool is to hold 1.02GB of weights"):
+        made("serving", 8, **shape, **PACKETS)

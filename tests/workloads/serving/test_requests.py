@@ -1,0 +1,204 @@
+"""Requests of a serving run: arrivals and lengths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from netsim.errors import InputError
+from netsim.plugins.params import resolve_params
+from netsim.workloads.serving.requests import REQUEST_PARAMS, Drawn, draw_requests
+
+TRACE = "arrival_s,prompt_tokens,output_tokens\n1,374,44\n1.5,396,0\n4,879,55\n5,20,3\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "trace.csv").write_text(TRACE)
+    return tmp_path
+
+
+def drawn(folder: Path = Path(), seed: int = 1, **given: Any) -> Drawn:
+    params = resolve_params(REQUEST_PARAMS, {}, given, None, file=None, key="traffic")
+    return draw_requests(params, np.random.default_rng(seed), folder)
+
+
+def gaps(found: Drawn) -> np.ndarray:
+    return np.diff(found.requests.arrival_ps, prepend=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "cv"),
+    [
+        ({}, 1.0),
+        ({"arrivals": "gamma", "burstiness": 1.0}, 1.0),
+        ({"arrivals": "gamma", "burstiness": 3.0}, 3.0),
+        ({"arrivals": "gamma", "burstiness": 0.25}, 0.25),
+        ({"arrivals": "even"}, 0.0),
+    ],
+)
+def test_arrivals_have_their_rate_and_burstiness(given: dict[str, Any], cv: float) -> None:
+    found = gaps(drawn(rate=50.0, requests=100_000, **given))
+    assert found.mean() == pytest.approx(2e10, rel=0.03)
+    assert found.std() / found.mean() == pytest.approx(cv, rel=0.03, abs=0.004)
+
+
+def test_even_arrivals_begin_at_once() -> None:
+    found = drawn(rate=4.0, requests=3, arrivals="even")
+    assert found.requests.arrival_ps.tolist() == [0, 25 * 10**10, 50 * 10**10]
+
+
+def test_at_another_rate_the_same_requests_come() -> None:
+    lengths = {"prompt": "lognormal", "output": "zipf"}
+    slow, fast = (drawn(rate=rate, requests=500, lengths=lengths) for rate in (1.0, 8.0))
+    assert np.array_equal(slow.requests.prompt_tokens, fast.requests.prompt_tokens)
+    assert np.array_equal(slow.requests.output_tokens, fast.requests.output_tokens)
+    assert np.abs(slow.requests.arrival_ps - 8 * fast.requests.arrival_ps).max() <= 8
+
+
+@pytest.mark.parametrize(
+    ("given", "mean", "cv"),
+    [
+        ({"lengths": "fixed"}, 1500, 0.0),
+        ({"lengths": "fixed", "prompt": 12}, 12, 0.0),
+        ({"lengths": "uniform", "length_least": 11, "length_most": 20}, 15.5, 0.1853),
+        ({"lengths": "lognormal", "prompt": 900, "length_cv": 0.5}, 900, 0.5),
+        # k^-1 from 1 to 4: 12/25, 6/25, 4/25 and 3/25
+        ({"lengths": "zipf", "length_least": 7, "length_most": 10}, 7.92, 0.1331),
+        ({"lengths": "zipf", "zipf_exponent": 0.0, "length_most": 3}, 2.0, 0.4082),
+    ],
+)
+def test_lengths_have_their_distribution(given: dict[str, Any], mean: float, cv: float) -> None:
+    tokens = drawn(rate=1.0, requests=60_000, **given).requests.prompt_tokens
+    assert tokens.mean() == pytest.approx(mean, rel=0.01)
+    assert tokens.std() / tokens.mean() == pytest.approx(cv, rel=0.03)
+    assert tokens.min() >= 1
+
+
+def test_prompts_and_outputs_have_lengths_of_their_own() -> None:
+    found = drawn(
+        rate=1.0,
+        requests=2000,
+        lengths={"prompt": "fixed", "output": "uniform"},
+        prompt=700,
+        length_least={"output": 3},
+        length_most={"output": 5},
+    )
+    assert set(found.requests.prompt_tokens.tolist()) == {700}
+    assert set(found.requests.output_tokens.tolist()) == {3, 4, 5}
+
+
+def test_lengths_of_a_table(tmp_path: Path) -> None:
+    (tmp_path / "table.txt").write_text("# tokens, per cent\n100 25\n100, 50\n300 100\n")
+    given = {"lengths": {"prompt": "table"}, "prompt_table": "table.txt"}
+    tokens = drawn(tmp_path, rate=1.0, requests=40_000, **given).requests.prompt_tokens
+    assert (tokens == 100).mean() == pytest.approx(0.5, abs=0.01)
+    assert (tokens <= 200).mean() == pytest.approx(0.75, abs=0.01)
+    assert tokens.max() == 300
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("100\n", "table.txt:1"),
+        ("100 0.5\n90 1\n", "table.txt:2: tokens and cumulative chances must not fall"),
+        ("100 0.5\n", "table.txt:1: the last cumulative chance is neither 1 nor 100"),
+        ("-3 1\n", "table.txt:1"),
+        ("", "table.txt:0"),
+    ],
+)
+def test_mistakes_of_a_table(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "table.txt").write_text(text)
+    with pytest.raises(InputError) as error:
+        drawn(tmp_path, rate=1.0, lengths={"prompt": "table"}, prompt_table="table.txt")
+    assert message in str(error.value)
+
+
+def test_a_trace_as_it_is(folder: Path) -> None:
+    found = drawn(folder, arrivals="trace", trace="trace.csv", lengths="trace")
+    assert found.requests.arrival_ps.tolist() == [10**12, 4 * 10**12, 5 * 10**12]
+    assert found.requests.prompt_tokens.tolist() == [374, 879, 20]
+    assert found.requests.output_tokens.tolist() == [44, 55, 3]
+    assert found.notes == ("1 requests of trace.csv ask for no token: left out",)
+
+
+def test_a_trace_at_another_rate(folder: Path) -> None:
+    """Its gaps keep their proportions."""
+    given = {"arrivals": "trace", "trace": "trace.csv", "rate": 1.0}
+    found = drawn(folder, **given)
+    assert found.requests.arrival_ps.tolist() == [0, 15 * 10**11, 2 * 10**12]
+
+
+def test_lengths_of_a_trace_with_other_arrivals(folder: Path) -> None:
+    """They begin again where there are more requests."""
+    found = drawn(folder, rate=10.0, requests=5, trace="trace.csv", lengths="trace")
+    assert found.requests.prompt_tokens.tolist() == [374, 879, 20, 374, 879]
+    assert (np.diff(found.requests.arrival_ps) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "traffic.rate: missing"),
+        ({"rate": 0.0}, "traffic.rate: must be positive"),
+        ({"rate": 1e-4}, "traffic.rate: the last of 1,000 requests would come after"),
+        ({"arrivals": "trace"}, "traffic.trace: missing"),
+        ({"rate": 1.0, "trace": "trace.csv"}, "traffic.trace: has no effect"),
+        ({"rate": 1.0, "arrivals": "gamma"}, "traffic.burstiness: missing"),
+        ({"rate": 1.0, "burstiness": 2.0}, "traffic.burstiness: has no effect"),
+        ({"rate": 1.0, "lengths": "zipf", "prompt": 5}, "traffic.prompt: has no effect"),
+        ({"rate": 1.0, "prompt_table": "t"}, "traffic.prompt_table: has no effect"),
+        ({"rate": 1.0, "lengths": "table"}, "traffic.prompt_table: missing"),
+        ({"rate": 1.0, "length_cv": 0.0}, 'length_cv: has no effect (it is for lengths = "logn'),
+        (
+            {
+                "rate": 1.0,
+                "lengths": {"output": "zipf"},
+                "length_most": {"prompt": 9, "output": 5},
+            },
+            'traffic.length_most.prompt: has no effect (it is for lengths = "uniform" or "zipf")',
+        ),
+        (
+            {"rate": 1.0, "lengths": {"output": "zipf"}, "length_most": {"prompt": 9}},
+            'traffic.length_most.prompt: has no effect (it is for lengths = "uniform" or "zipf")',
+        ),
+        (
+            {"rate": 1.0, "lengths": "uniform", "zipf_exponent": 2.0},
+            'traffic.zipf_exponent: has no effect (it is for lengths = "zipf")',
+        ),
+        (
+            {"rate": 1.0, "lengths": {"output": "uniform"}, "length_least": 5000},
+            "traffic.length_most.output: 4096 is less than the least, 5000",
+        ),
+        (
+            {"arrivals": "trace", "trace": "trace.csv", "requests": 4},
+            "traffic.requests: 4 requests, and the trace has 3",
+        ),
+        (
+            {"arrivals": "trace", "trace": "trace.csv", "requests": 1, "rate": 1.0},
+            "traffic.rate: the requests of the trace all come at once",
+        ),
+        ({"arrivals": "trace", "trace": "none.csv"}, "none.csv: cannot be read"),
+    ],
+)
+def test_what_contradicts_itself_is_told(folder: Path, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        drawn(folder, **given)
+    assert message in str(error.value)
+
+
+def test_a_request_that_no_machine_can_hold_is_named(folder: Path) -> None:
+    path = folder / "long.csv"
+    path.write_text(TRACE + "6,1000000,5\n")
+    found = drawn(folder, arrivals="trace", trace="long.csv", lengths="trace")
+    found.check_room(1_000_005, "a machine")
+    with pytest.raises(InputError) as error:
+        found.check_room(1_000_004, "a decode machine")
+    assert str(error.value).startswith(f"{path}:6: request 3 has 1,000,000 tokens of prompt and 5")
+    assert "the KV cache of a decode machine has room for 1,000,004" in str(error.value)
+    found.check_room(1_000_000, "a prefill machine", prompts=True)
+    with pytest.raises(InputError, match=r"traffic\.lengths: request 0 has 1,500 tokens"):
+        drawn(rate=1.0, requests=2).check_room(1000, "a machine")

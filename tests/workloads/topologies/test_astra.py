@@ -1,0 +1,107 @@
+"""Networks of ASTRA-sim's YAML files, and its systems for Chakra's traffic."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from engine_runs import DROP_TAIL, build, resolve, run
+from foreign_chakra import ALL_REDUCE, COLLECTIVE, Node, write
+from traffic_cases import made
+
+from netsim.errors import InputError
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
+from netsim.plugins import registry
+from netsim.workloads.importers.astra import BITS_PER_GB
+
+TWO = """topology: [ Ring, Switch ]
+npus_count: [ 4, 2 ]
+bandwidth: [50.0,25]  # GB/s
+latency: [ 500.0, 1000 ]"""
+
+
+def network(directory: Path, text: str) -> Network:
+    (directory / "n.yml").write_text(text)
+    plugin = registry.find("topology", "astra")
+    made_of: Network = plugin.module.build(resolve(plugin, {"file": str(directory / "n.yml")}))
+    return made_of
+
+
+def alone_ps(on: Network, src: int, dst: int) -> int:
+    """How long a packet of 4096 bytes takes."""
+    engine = build(on, FlowTable([src], [dst], 4096, 0), "datagram", DROP_TAIL, jit=False)
+    return int(run(engine).flow_states().done_ps[0])
+
+
+def test_a_switch_of_one_dimension_joins_hosts(tmp_path: Path) -> None:
+    """The validated HGX-H100 of ASTRA-sim, in the form with dashes that ATLAHS writes."""
+    text = "bandwidth:\n- 400.0\nlatency:\n- 936.25\nnpus_count:\n- 8\ntopology:\n- Switch\n"
+    on = network(tmp_path, text)
+    assert (on.n_hosts, on.n_switches) == (8, 1)
+    assert set(on.port_rate_bps.tolist()) == {400 * BITS_PER_GB}
+    assert set(on.port_delay_ps.tolist()) == {936_250}
+
+
+def test_rings_and_switches_of_several_dimensions(tmp_path: Path) -> None:
+    on = network(tmp_path, TWO)
+    assert (on.n_hosts, on.n_switches) == (8, 8 + 4)
+    gb = BITS_PER_GB
+    assert on.port_rate_bps[:8].tolist() == [125 * gb] * 8  # two links of a ring, one to a switch
+    slow = {src: alone_ps(on, 0, src) for src in (1, 2, 3, 4, 5)}
+    packet = [-(-4160 * 8 * 10**12 // (rate * gb)) for rate in (125, 50, 25)]
+    ends = 2 * packet[0]
+    # One latency to a neighbour, two by a switch; the twentieth beside a host is counted once.
+    assert slow[1] == pytest.approx(ends + packet[1] + 500_000, abs=10)
+    assert slow[3] == slow[1]
+    assert slow[2] == pytest.approx(ends + 2 * packet[1] + 950_000, abs=10)
+    assert slow[4] == pytest.approx(ends + 2 * packet[2] + 2_000_000, abs=10)
+    assert slow[5] > slow[4]
+    full = network(tmp_path, TWO.replace("Ring", "FullyConnected"))
+    assert alone_ps(full, 0, 2) == pytest.approx(slow[1], abs=20_000)
+
+
+def test_a_system_says_how_chakra_does_collectives(tmp_path: Path) -> None:
+    attributes = {"comm_type": ALL_REDUCE, "comm_size": 65536}
+    write(tmp_path, "t", [[Node(0, COLLECTIVE, attributes)]] * 4)
+    system = {"all-reduce-implementation": ["halvingDoubling"], "preferred-dataset-splits": 2}
+    system |= {"endpoint-delay": 10, "scheduling-policy": "LIFO", "peak-perf": 900}
+    (tmp_path / "s.json").write_text(json.dumps(system))
+    given = {"directory": tmp_path, "file": "t"}
+    load = made("chakra", 4, system="s.json", **given)
+    same = made("chakra", 4, algorithm={"all_reduce": "halving_doubling"},
+                channels={"all_reduce": 2}, latency={"all_reduce": "10ns"}, **given)  # fmt: skip
+    assert load.flows.size_bytes.tolist() == same.flows.size_bytes.tolist()
+    assert load.tasks is not None
+    assert same.tasks is not None
+    assert load.tasks.duration_ps.tolist() == same.tasks.duration_ps.tolist()
+    assert len(load.notes) == 2
+    mine = made("chakra", 4, system="s.json", algorithm={"all_reduce": "ring"}, **given)
+    assert len(mine.flows) > len(load.flows)
+
+
+def test_mistakes(tmp_path: Path) -> None:
+    for old, new, message in (
+        ("Ring", "Torus", 'n.yml:1: "Torus" is no topology'),
+        ("[ 4, 2 ]", "[ 4 ]", "n.yml: its lists are not equally long"),
+        ("[ 4, 2 ]", "[ 4, 1 ]", 'n.yml:2: "1" NPUs'),
+        ("[ 4, 2 ]", "4, 2", 'n.yml:2: "4, 2" is no list'),
+        ("25]", "x]", 'n.yml:3: "x" is no number'),
+        ("latency", "delay", "n.yml:4: .* is not understood"),
+        ("4, 2", "900000000, 900000000", "of memory|ports"),
+        (TWO, '{"logical-dims": ["8"]}', "n.yml:1: .*kind graph"),
+    ):
+        with pytest.raises(InputError, match=message):
+            network(tmp_path, TWO.replace(old, new))
+    write(tmp_path, "t", [[Node(0, 4)]] * 2)
+    for system, message in (
+        ({"all-reduce-implementation": ["ring", "ring"]}, "all-reduce-implementation: .*hierarch"),
+        ({"all-reduce-implementation": ["tree"]}, 'all-reduce-implementation: "tree" is no alg'),
+        ({"all-gather-implementation-custom": ["f"]}, "implementation-custom: .* msccl"),
+        ({"endpoint-delay": "10"}, 'endpoint-delay: "10" is no number'),
+        ({"endpoint_delay": 10}, "endpoint_delay: is no key"),
+    ):
+        (tmp_path / "s.json").write_text(json.dumps(system))
+        with pytest.raises(InputError, match=message):
+            made("chakra", 2, directory=tmp_path, file="t", system="s.json")

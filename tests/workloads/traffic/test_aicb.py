@@ -1,0 +1,119 @@
+"""Traffic of AICB's CSV files: collectives row by row, and stages that send to one another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, US, build, run
+from traffic_cases import GBPS, made, star
+
+from netsim.errors import InputError
+from netsim.model.tasks import Workload
+from netsim.workloads.collectives import How, Wire, closed_form_ps
+
+COLUMNS = "comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time,x"
+RINGS = dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter"), "ring")
+WIRE = Wire(100 * GBPS, 2 * US + 4160 * 80, 4096, 64)
+
+
+def row(what: str, group: str = "None", n: int = 1, size: int = 0, more: str = "") -> str:
+    return f"CommType.{what},CommGroup.{group},{n},{size},step,None,None,{more},None,None"
+
+
+def messages(of: list[tuple[str, int, str]]) -> list[str]:
+    return [row(what, "pp_group", 1, size, to) for what, size, to in of]
+
+
+def aicb(directory: Path, *lines: str, n_hosts: int = 4, **given: Any) -> Workload:
+    (directory / "w.csv").write_text("\n".join(lines))
+    return made("aicb", n_hosts, directory=directory, file="w.csv", algorithm=RINGS, **given)
+
+
+def ends(load: Workload, n_hosts: int = 4) -> int:
+    engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
+    states = run(engine).task_states()
+    assert (states.end_ps >= 0).all()
+    return int(states.end_ps.max())
+
+
+def test_rows_are_done_one_after_the_other(tmp_path: Path) -> None:
+    lines = [
+        "[rank0 ~ rank3]",
+        COLUMNS,
+        row("all_reduce", "tp_group", 2, 8192),
+        "CommType.computation,None,None,((1 2) (2 3)),step,None,None,,3000,None",
+        row("all_gather", "dp_group", 2, 16384),
+        row("epoch_end"),
+    ]
+    load = aicb(tmp_path, *lines)
+    took = [closed_form_ps(what, 2, size, WIRE, How("ring")) for what, size in
+            (("all_reduce", 8192), ("all_gather", 16384))]  # fmt: skip
+    assert ends(load) == sum(took) + 3 * US
+    pairs = set(zip(load.flows.src.tolist(), load.flows.dst.tolist(), strict=True))
+    assert pairs == {(0, 1), (1, 0), (2, 3), (3, 2), (0, 2), (2, 0), (1, 3), (3, 1)}
+    part = aicb(tmp_path, *lines, replicas=1)
+    assert part.flows.dst.max() == 1
+    # AICB's micro-benchmarks say no sizes of groups: they are of all hosts.
+    whole = aicb(tmp_path, COLUMNS, row("all_reduce", "dp_group", 0, 8192))
+    assert len(whole.flows) == 4 * 6
+
+
+def test_stages_send_to_one_another(tmp_path: Path) -> None:
+    """Two stages of two ranks; forward, backward, and all stages reduce together in the end."""
+    stages = [
+        [("isend", 4096, "send_next"), ("irecv", 8192, "recv_next")],
+        [("irecv", 4096, "recv_prev"), ("isend", 8192, "send_prev")],
+    ]
+    both = [row("all_reduce", "pp_group", 2, 100), row("all_reduce", "tp_group", 2, 50)]
+    lines = [
+        line
+        for k, stage in enumerate(stages)
+        for line in (
+            f"[ pp_stage{k}: [rank{2 * k}, rank{2 * k + 1}] ]",
+            COLUMNS,
+            *messages(stage),
+            *both,
+        )
+    ]
+    load = aicb(tmp_path, *lines)
+    flows = list(
+        zip(load.flows.src.tolist(), load.flows.dst.tolist(), load.flows.size_bytes.tolist(),
+            strict=True)
+    )  # fmt: skip
+    assert {one for one in flows if one[2] > 1000} == {
+        *((0, 2, 4096), (1, 3, 4096)),
+        *((2, 0, 8192), (3, 1, 8192)),
+    }
+    assert {one[:2] for one in flows if one[2] == 50} == {(0, 2), (2, 0), (1, 3), (3, 1)}
+    assert {one[:2] for one in flows if one[2] == 25} == {(0, 1), (1, 0), (2, 3), (3, 2)}
+    there = [np.int64(closed_form_ps("broadcast", 2, size, WIRE, How("binomial_tree"))) for size in
+             (4096, 8192)]  # fmt: skip
+    reduced = [closed_form_ps("all_reduce", 2, size, WIRE, How("ring")) for size in (100, 50)]
+    # Stage 1 has handed its message over, and goes on to reduce, before stage 0 has received it.
+    assert sum(there) + max(reduced) < ends(load) <= sum(there) + sum(reduced)
+    with pytest.raises(InputError, match="stage 1 sends 0 messages to stage 0, which receives 1"):
+        aicb(tmp_path, *(line for line in lines if "send_prev" not in line))
+    one_stage = [line for line in lines[:4] if not line.startswith("[")]
+    with pytest.raises(InputError, match=r"w.csv:2: isend and the file has one stage"):
+        aicb(tmp_path, *one_stage)
+
+
+def test_mistakes(tmp_path: Path) -> None:
+    fine = row("all_reduce", "tp_group", 2, 8)
+    for lines, message in (
+        ([COLUMNS], "w.csv: has no rows"),
+        (["comm_type,comm_group", fine], "w.csv:1: has no column msg_size"),
+        ([COLUMNS, fine + ",1"], "w.csv:2: has 11 cells, and 10 columns"),
+        ([COLUMNS, row("send", "tp_group")], 'w.csv:2: "send" is no comm_type'),
+        ([COLUMNS, row("all_reduce", "xp_group")], 'w.csv:2: "xp_group" is no comm_group'),
+        ([COLUMNS, row("all_reduce", "tp_group", 2, -1)], 'w.csv:2: msg_size: "-1"'),
+        ([COLUMNS, fine, row("all_reduce", "tp_group", 4, 8)], "w.csv:3: tp_group has 4 ranks"),
+        (["[rank1 ~ rank9]", COLUMNS, fine], "w.csv:1: .* does not list ranks"),
+        (["[rank0 ~ rank6]", COLUMNS, fine], "w.csv: 7 ranks are not 2 x 3 x 1"),
+        ([COLUMNS, row("isend", "pp_group", 1, 8, "up")], 'w.csv:2: isend and "up"'),
+    ):
+        with pytest.raises(InputError, match=message):
+            aicb(tmp_path, *lines)

@@ -1,0 +1,349 @@
+"""Traffic of Chakra traces: what waits for what, and closed forms of the usual microbenchmarks."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_runs import DROP_TAIL, US, build, run
+from foreign_chakra import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    COLLECTIVE,
+    COMP,
+    RECV,
+    REDUCE_SCATTER,
+    SEND,
+    Node,
+    trace,
+    write,
+)
+from traffic_cases import GBPS, made, star
+
+from netsim.errors import InputError
+from netsim.model.fabric import PacketFormat
+from netsim.model.operations import WHATS
+from netsim.model.tasks import Workload
+from netsim.workloads.collectives import How, Wire, closed_form_ps
+
+PACKET_PS = 4160 * 80
+ONE_PACKET = 2 * (PACKET_PS + 1 * US)
+
+RINGS = dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter"), "ring")
+GPU = {"is_cpu_op": False}
+HOST = {"is_cpu_op": True}
+
+
+def chakra(directory: Path, ranks: list[list[Node]], n_hosts: int = 4, **given: Any) -> Workload:
+    write(directory, "t", ranks)
+    more = {"algorithm": RINGS, **given}
+    return made("chakra", n_hosts, directory=directory, file="t", **more)
+
+
+def times(
+    load: Workload, n_hosts: int = 4, **more: Any
+) -> dict[tuple[str, int, str], tuple[int, int]]:
+    """When each operation begins and ends, by what it is, its rank and the node's name."""
+    more = {"tasks": load.tasks, "jit": False, **more}
+    engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, **more)
+    states = run(engine).task_states()
+    table = load.operations
+    assert table is not None
+    assert (states.end_ps >= 0).all()
+    begins, ends = states.start_ps[table.begin_task], states.end_ps[table.end_task]
+    labels = table.label or [""] * len(table)
+    return {
+        (WHATS[table.what[k]], int(table.rank[k]), labels[k]): (int(begins[k]), int(ends[k]))
+        for k in range(len(table))
+    }
+
+
+def collective(kind: int, size: int, **more: Any) -> dict[str, object]:
+    return {**GPU, "comm_type": kind, "comm_size": size, **more}
+
+
+def sends(dst: int, tag: int = 7, size: int = 4096) -> dict[str, object]:
+    return {**GPU, "comm_size": size, "comm_dst": dst, "comm_tag": tag}
+
+
+def takes(src: int, tag: int = 7, size: int = 4096) -> dict[str, object]:
+    return {**GPU, "comm_size": size, "comm_src": src, "comm_tag": tag}
+
+
+def test_a_message_behind_a_computation(tmp_path: Path) -> None:
+    """The trace of the test vector: 5 us, then 4,096 B."""
+    one = [Node(0, COMP, GPU, duration_us=5), Node(1, SEND, sends(1), data_deps=(0,))]
+    load = chakra(tmp_path, [one, [Node(0, RECV, takes(0))]])
+    assert load.notes == ()
+    told = times(load)
+    assert told["compute", 0, ""] == (0, 5 * US)
+    assert told["receive", 1, ""][1] == 5 * US + ONE_PACKET
+
+
+BENCHMARKS = {
+    "all_reduce": ALL_REDUCE,
+    "reduce_scatter": REDUCE_SCATTER,
+    "all_gather": ALL_GATHER,
+    "all_to_all": ALL_TO_ALL,
+}
+MIB = 1 << 20
+LARGE = PacketFormat(payload_bytes=1 << 15)
+LARGE_PS = ((1 << 15) + 64) * 80
+
+
+def benchmark(directory: Path, what: str, n: int) -> Workload:
+    """ASTRA-sim's microbenchmark WHAT/Nnpus_1MB, as its generator writes it.
+
+    Each rank has one node, whose comm_size is 1 MiB whatever the collective means by it; ids are
+    numbered on over the ranks.
+    """
+    for rank in range(n):
+        attributes = collective(BENCHMARKS[what], MIB)
+        node = Node(rank, COLLECTIVE, attributes, name=f"{what}_{n}npus_1MB")
+        (directory / f"{what}.{rank}.et").write_bytes(trace([node], "0.0.4"))
+    return made("chakra", n, directory=directory, file=what, algorithm=RINGS)
+
+
+@pytest.mark.parametrize("what", BENCHMARKS)
+@pytest.mark.parametrize("n", [4, 8, pytest.param(16, marks=pytest.mark.slow)])
+def test_microbenchmarks_take_as_long_as_their_closed_forms(
+    tmp_path: Path, what: str, n: int
+) -> None:
+    """Rings: 1 MiB is the buffer that is reduced, the shard that is gathered, all that is sent."""
+    load = benchmark(tmp_path, what, n)
+    told = times(load, n, packets=LARGE)
+    took = max(end for _, end in told.values())
+    whole = MIB * n if what == "all_gather" else MIB
+    wire = Wire(100 * GBPS, 2 * US + LARGE_PS, LARGE.payload_bytes, LARGE.header_bytes)
+    assert took == closed_form_ps(what, n, whole, wire, How(RINGS.get(what, "direct")))
+    message = whole // n // LARGE.payload_bytes * LARGE_PS
+    if what == "all_to_all":  # one message behind the other
+        assert took == (n - 1) * message + wire.delay_ps
+    else:
+        assert took == (n - 1) * (2 if what == "all_reduce" else 1) * (message + wire.delay_ps)
+
+
+@pytest.mark.parametrize("what", BENCHMARKS)
+def test_microbenchmarks_of_16_ranks_become_their_messages(tmp_path: Path, what: str) -> None:
+    load = benchmark(tmp_path, what, 16)
+    steps = 30 if what == "all_reduce" else 15
+    assert len(load.flows) == 16 * steps
+    size = MIB if what == "all_gather" else MIB // 16
+    assert set(load.flows.size_bytes.tolist()) == {size}
+
+
+def test_algorithms_are_named_for_each_collective(tmp_path: Path) -> None:
+    ranks = [[Node(0, COLLECTIVE, collective(ALL_GATHER, 4096))] for _ in range(4)]
+    ring = times(chakra(tmp_path, ranks))
+    direct = times(chakra(tmp_path, ranks, algorithm={"all_gather": "direct"}))
+    assert max(ring.values())[1] == 3 * ONE_PACKET
+    assert max(end for _, end in direct.values()) == 2 * PACKET_PS + ONE_PACKET
+    late = times(chakra(tmp_path, ranks, latency={"all_gather": "1us"}))
+    assert max(end for _, end in late.values()) == 3 * (ONE_PACKET + 1 * US)
+
+
+def test_a_rank_runs_one_of_each_sort_at_a_time(tmp_path: Path) -> None:
+    nodes = [
+        Node(0, COMP, HOST, duration_us=2, name="h0"),
+        Node(1, COMP, HOST, duration_us=2, name="h1"),
+        Node(2, COMP, GPU, duration_us=3, name="g0"),
+        Node(3, COMP, GPU, duration_us=3, name="g1"),
+    ]
+    load = [nodes, [Node(0, RECV, takes(2))], [Node(5, SEND, sends(1))]]
+    told = times(chakra(tmp_path, load))
+    assert told["compute", 0, "h1"] == (2 * US, 4 * US)
+    assert told["compute", 0, "g1"] == (3 * US, 6 * US)
+    told = times(chakra(tmp_path, load, at_once="all"))
+    assert told["compute", 0, "h1"] == (0, 2 * US)
+    assert told["compute", 0, "g1"] == (0, 3 * US)
+
+
+def test_what_is_ready_later_does_not_keep_a_stream_from_what_it_waits_for(tmp_path: Path) -> None:
+    """By their ids rank 0 would compute 0 first, which waits for an answer to what 2 sends."""
+    one = [
+        Node(0, COMP, GPU, (9,), duration_us=4, name="late"),
+        Node(1, COMP, GPU, duration_us=3, name="early"),
+        Node(2, SEND, sends(1), (1,)),
+        Node(9, RECV, takes(1, 8)),
+    ]
+    other = [Node(0, RECV, takes(0)), Node(1, SEND, sends(0, 8), (0,))]
+    told = times(chakra(tmp_path, [one, other]))
+    assert told["compute", 0, "early"] == (0, 3 * US)
+    assert told["compute", 0, "late"][0] == 3 * US + 2 * ONE_PACKET
+
+
+def test_collectives_of_several_groups_at_once_do_not_hang(tmp_path: Path) -> None:
+    """Two groups of which one rank is in both: its stream has them in the order of all."""
+    groups = {"1": [0, 1], "2": [1, 2]}
+    (tmp_path / "g.json").write_text(json.dumps(groups))
+    of_one = Node(4, COLLECTIVE, collective(ALL_REDUCE, 8192, pg_name="1"), name="one")
+    of_two = Node(2, COLLECTIVE, collective(ALL_REDUCE, 8192, pg_name="2"), name="two")
+    slow = Node(1, COMP, GPU, duration_us=9)
+    wait = Node(2, COLLECTIVE, collective(ALL_REDUCE, 8192, pg_name="2"), (1,), name="two")
+    load = chakra(tmp_path, [[of_one], [of_two, of_one], [slow, wait]], groups="g.json")
+    told = times(load)
+    assert told["all_reduce", 0, "one"][1] == 2 * ONE_PACKET
+    assert told["all_reduce", 2, "two"] == (9 * US, 9 * US + 2 * ONE_PACKET)
+
+
+def test_groups_of_metadata_nodes(tmp_path: Path) -> None:
+    table = json.dumps([{"pg_name": "default_pg", "ranks": []}, {"pg_name": "7", "ranks": [1, 0]}])
+    node = Node(1, COLLECTIVE, collective(ALL_GATHER, 4096, pg_name="7"))
+    every = Node(2, COLLECTIVE, collective(ALL_GATHER, 4096, pg_name="default_pg"), (1,))
+    meta = Node(0, 1, inputs=repr([table]))
+    # Rank 2 begins 1 us later: its first packet must not tie with one of the pair.
+    late = Node(1, COMP, GPU, duration_us=1)
+    load = chakra(tmp_path, [[meta, node, every], [meta, node, every], [meta, late, every]])
+    assert len(load.flows) == 2 + 3 * 2
+    told = times(load)
+    assert told["all_gather", 2, ""][1] == 3 * ONE_PACKET
+
+
+def test_operations_take_as_long_as_a_roofline_says(tmp_path: Path) -> None:
+    nodes = [
+        Node(0, COMP, {**GPU, "num_ops": 6 * 10**6, "tensor_size": 1}, duration_us=1, name="dense"),
+        Node(1, COMP, {**GPU, "num_ops": 1, "tensor_size": 10**6}, duration_us=1, name="thin"),
+        Node(2, COMP, GPU, duration_us=1, name="other"),
+        Node(3, SEND, sends(1)),
+    ]
+    load = chakra(tmp_path, [nodes, [Node(0, RECV, takes(0))]], tflops=2, memory="8Tbps")
+    lasts = {label: end - begin for (_, _, label), (begin, end) in times(load).items()}
+    assert (lasts["dense"], lasts["thin"], lasts["other"]) == (3 * US, 1 * US, 1 * US)
+    assert load.notes == ('"t": 1 of 5 nodes have no num_ops, and take as long as the trace says',)
+
+
+def test_what_is_not_as_in_the_traces_is_told(tmp_path: Path) -> None:
+    nodes = [
+        Node(0, 2, {"tensor_size": 5}),
+        Node(1, COMP, GPU),
+        Node(2, SEND, sends(0, 1, 0)),
+        Node(3, RECV, takes(0, 1, 0)),
+        Node(4, COLLECTIVE, collective(5, 4096)),
+    ]
+    load = chakra(tmp_path, [nodes, [nodes[-1]]])
+    assert load.notes == (
+        '"t": 1 of 6 nodes read or write memory, which takes no time',
+        '"t": 1 of 6 nodes compute on the GPU and take no time (traffic.tflops)',
+        '"t": 1 of 6 nodes send 0 bytes, and are sent as 1 byte',
+        '"t": 2 of 6 nodes do a collective with a root, and the first of the group is it',
+    )
+
+
+PAIR = collective(ALL_REDUCE, 8192)
+SHORT = collective(ALL_REDUCE, 4096)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "message"),
+    [
+        (
+            [
+                [Node(0, COLLECTIVE, PAIR), Node(1, COLLECTIVE, SHORT, name="x")],
+                [Node(0, COLLECTIVE, PAIR), Node(1, COLLECTIVE, PAIR)],
+            ],
+            'process group "": its collective 1 is ALL_REDUCE of 4096 B (node 1 (COMM_COLL "x") of '
+            "rank 0) at rank 0, ALL_REDUCE of 8192 B (node 1 (COMM_COLL) of rank 1) at rank 1",
+        ),
+        (
+            [[Node(0, COLLECTIVE, PAIR)], [Node(0, COMP)]],
+            "its collective 0 is ALL_REDUCE of 8192 B (node 0 (COMM_COLL) of rank 0) at rank 0, "
+            "none at rank 1",
+        ),
+        (
+            [[Node(0, COLLECTIVE, {**PAIR, "pg_name": "9"})], [Node(0, COMP)]],
+            '1 nodes name process groups that are not listed ("9"): node 0 (COMM_COLL) of rank 0 '
+            "(no groups are known: groups)",
+        ),
+        (
+            [[Node(k, SEND, {"comm_size": 4096}) for k in range(5)], [Node(0, RECV, takes(0))]],
+            "5 nodes send and have no comm_dst: node 0 (COMM_SEND) of rank 0, node 1 (COMM_SEND) "
+            "of rank 0, node 2 (COMM_SEND) of rank 0 and 2 others (traces converted from PyTorch",
+        ),
+        (
+            [[Node(0, SEND, sends(1))], [Node(0, COMP)]],
+            "from 0 to 1 with tag 7: 1 sent, 0 received",
+        ),
+        (
+            [[Node(0, SEND, sends(1))], [Node(0, RECV, takes(0, size=5))]],
+            "1 nodes receive other numbers of bytes than are sent: node 0 (COMM_RECV) of rank 1",
+        ),
+        (
+            [[Node(0, SEND, sends(2))], [Node(0, COMP)]],
+            "1 nodes have a comm_dst that is no rank: node 0 (COMM_SEND) of rank 0 (ranks are 0..1",
+        ),
+        (
+            [[Node(0, SEND, {**sends(1), "comm_src": 1})], [Node(0, COMP)]],
+            "1 nodes have a comm_src that is not their own rank",
+        ),
+        (
+            [
+                [Node(0, RECV, takes(1), (1,)), Node(1, COMP), Node(2, SEND, sends(1), (0,))],
+                [Node(0, RECV, takes(0)), Node(1, SEND, sends(0), (0,))],
+            ],
+            "receive p2p of rank",
+        ),
+        ([[Node(0, COMP)]] * 5, "5 ranks, each on a host of its own, and the network has 4 hosts"),
+    ],
+)
+def test_what_would_hang_or_is_not_there_is_told(
+    tmp_path: Path, ranks: list[list[Node]], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        chakra(tmp_path, ranks)
+    assert message in str(caught.value)
+    assert len(caught.value.errors) == 1
+
+
+def test_mistakes_in_files_of_groups(tmp_path: Path) -> None:
+    ranks = [[Node(0, COLLECTIVE, {**PAIR, "pg_name": "1"})], [Node(0, COMP)]]
+    for text, message in (
+        ("{", "g.json:1: is not JSON"),
+        ("[]", "g.json: is not an object"),
+        ('{"1": 5}', 'g.json: process group "1": 5 is not a list of ranks'),
+        ('{"1": [true]}', 'process group "1": [True] is not a list of ranks'),
+        ('{"1": [0, 2]}', 'process group "1": there is no rank 2 (0..1)'),
+        ('{"1": [0, 0]}', 'process group "1": a rank is in it twice'),
+        ('{"1": [1]}', "1 nodes do collectives of process groups that their rank is not in: node"),
+        ('{"1": [0]}', "the traffic has no flows"),
+    ):
+        (tmp_path / "g.json").write_text(text)
+        with pytest.raises(InputError) as caught:
+            chakra(tmp_path, ranks, groups="g.json")
+        assert message in str(caught.value)
+    with pytest.raises(InputError, match=r"traffic.memory: needs traffic.tflops"):
+        chakra(tmp_path, ranks, memory="1Tbps")
+
+
+def test_collectives_of_some_dimensions_are_refused(tmp_path: Path) -> None:
+    content = trace([Node(0, COLLECTIVE, PAIR)])
+    for bits, refused in ((b"\x01\x01", False), (b"\x01\x00", True)):
+        value = b"\x0a\x0cinvolved_dim\xe2\x01\x04\x0a\x02" + bits
+        node = (
+            b"\x18\x07" + content.partition(b"\x18\x07")[2] + b"\x52" + bytes([len(value)]) + value
+        )
+        for rank in range(2):
+            head = content[: content.index(b"1.0.0") + 5]
+            (tmp_path / f"t.{rank}.et").write_bytes(head + bytes([len(node)]) + node)
+        if refused:
+            with pytest.raises(InputError, match=r"2 nodes involve some dimensions of a network"):
+                made("chakra", 2, directory=tmp_path, file="t")
+        else:
+            load = made("chakra", 2, directory=tmp_path, file="t.0.et", algorithm=RINGS)
+            assert len(load.flows) == 4
+
+
+def test_long_traces_become_tasks_in_seconds(tmp_path: Path) -> None:
+    n = 3000
+    nodes: list[Node] = []
+    for k in range(n):
+        nodes.append(Node(2 * k, COMP, GPU, (2 * k - 2,) if k else (), duration_us=1))
+        nodes.append(Node(2 * k + 1, COLLECTIVE, collective(ALL_REDUCE, 4096), (2 * k,)))
+    write(tmp_path, "t", [nodes] * 4)
+    began = time.process_time()
+    load = made("chakra", 4, directory=tmp_path, file="t", algorithm=RINGS)
+    assert time.process_time() - began < 10
+    assert len(load.flows) == n * 4 * 6

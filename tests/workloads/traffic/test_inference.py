@@ -1,0 +1,341 @@
+"""Steps of inference: alone they take their closed forms; who waits for what; what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, build, run
+from numpy.typing import NDArray
+from task_times import Times, run_alone
+from traffic_cases import GBPS, made, star
+
+from netsim.errors import InputError
+from netsim.flows import Workload
+from netsim.workloads.collectives import How, Wire, closed_form_ps
+from netsim.workloads.inference import (
+    all_reduce_bytes,
+    compute_ps,
+    iteration_cost,
+    kv_bytes_of_token,
+    load_deployment,
+    network_ps,
+    prompt_pairs,
+)
+
+RATE = 100 * GBPS
+MODEL = {
+    "layers": 4,
+    "hidden": 1024,
+    "heads": 8,
+    "kv_heads": 4,
+    "sequence": 2048,
+    "vocabulary": 1000,
+    "feed_forward_matrices": 3,
+}
+PREFILL_ROWS = {"tokens": 512, "pairs": prompt_pairs(True, 0, 512), "batch": 0, "context": 0}
+
+
+def deployed(tp: int = 4, **costs: Any) -> dict[str, Any]:
+    given = {"iteration_overhead": "30us", "layer_overhead": "2us", **costs}
+    return {"model": MODEL, "machine": "h100", "options": {"tp": tp}, "costs": given}
+
+
+OTHER = {**deployed(), "formats": {"kv": "fp16"}}
+
+
+def inference(n_hosts: int, tp: int = 4, **given: Any) -> Workload:
+    return made("inference", n_hosts, **{"deployment": deployed(tp), **given})
+
+
+def of_kind(load: Workload, kind: str) -> NDArray[np.bool_]:
+    """bool[n_flows]: which flows are of that kind."""
+    assert load.flows.kind is not None
+    return load.flows.kind == load.flows.kinds.index(kind)
+
+
+def kinds(load: Workload) -> set[str]:
+    """Of all flows."""
+    return {kind for kind in load.flows.kinds if of_kind(load, kind).any()}
+
+
+def ends(load: Workload, n_hosts: int) -> Times:
+    """Simulated, packet by packet, around one switch of 100 Gbps."""
+    engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
+    states = run(engine).task_states()
+    return Times(load, states.start_ps, states.end_ps)
+
+
+def wire(last_bytes: int) -> Wire:
+    """Two links of 1 us and a switch in between, which sends the last packet once more."""
+    return Wire(RATE, (last_bytes + 64) * 80 + 2 * 10**6, 4096, 64)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "direct", "halving_doubling"])
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_alone_a_step_is_its_layers_and_their_all_reduces(phase: str, algorithm: str) -> None:
+    cost = iteration_cost(load_deployment(deployed()))
+    tokens, batch, times = 512, 512, 2 if algorithm == "ring" else 1
+    given: dict[str, Any] = {"phase": phase, "batch": {phase: 1 if phase == "prefill" else batch}}
+    given |= {"prompt": 512} if phase == "prefill" else {"context": 100}
+    load = inference(4, algorithm=algorithm, latency="1us", steps=times, **given)
+    shard = all_reduce_bytes(cost, tokens) // 4
+    how = How(algorithm, latency_ps=10**6)
+    reduce_ps = closed_form_ps("all_reduce", 4, 4 * shard, wire(4096), how)
+    if phase == "prefill":
+        computing = compute_ps(cost, **PREFILL_ROWS)
+    else:
+        computing = compute_ps(cost, batch, 0, batch, batch * 100)
+    assert shard % 4096 == 0
+    expected = times * (computing + 8 * reduce_ps)
+    assert ends(load, 4).makespan == expected
+
+
+def test_a_part_of_the_layers_takes_its_share_of_the_time() -> None:
+    whole, part = (inference(4, prompt=512, layers=n) for n in (4, 1))
+    a, b = (run_alone(load, lambda *_: RATE).makespan for load in (whole, part))
+    assert a == pytest.approx(4 * b, abs=4)
+    assert len(whole.flows) == 4 * len(part.flows)
+    assert "1 of 4 layers" in " ".join(part.notes)
+    assert "By formula prefill computes for" in " ".join(part.notes)
+
+
+def test_all_reduces_by_formula_take_the_deployments() -> None:
+    load = inference(8, fidelity="formula", phase="split", kv="after", prompt=512, tokens=0)
+    cost = iteration_cost(load_deployment(deployed()))
+    times = run_alone(load)
+    its = times.rows("all_reduce", "tp")
+    begin, end = times.span(its)
+    assert set((end - begin).tolist()) == {network_ps(cost, 512) // 8}
+    assert times.span(times.rows("compute"))[1].max() == pytest.approx(
+        compute_ps(cost, **PREFILL_ROWS) + network_ps(cost, 512) * 7 / 8, abs=8
+    )
+    assert kinds(load) == {"kv"}
+
+
+@pytest.mark.parametrize(("tp", "decode_tp"), [(4, 4), (4, 8), (8, 4), (2, 1)])
+def test_caches_are_handed_over_whole_and_take_their_closed_form(tp: int, decode_tp: int) -> None:
+    other = {"decode_deployment": deployed(decode_tp)}
+    how = {"phase": "split", "tokens": 0, "fidelity": "formula", "batch": {"prefill": 2}}
+    load = inference(tp + decode_tp, tp, **how, **other, prompt=512)
+    n_bytes = kv_bytes_of_token(load_deployment(deployed(tp))) * 512 * 2
+    assert load.flows.size_bytes.sum() == n_bytes
+    assert len(load.flows) == max(tp, decode_tp)
+    assert set(load.flows.src.tolist()) == set(range(tp))
+    assert set(load.flows.dst.tolist()) == set(range(tp, tp + decode_tp))
+    times = ends(load, tp + decode_tp)
+    begin, end = times.span(times.rows("receive", "kv"))
+    sent = times.span(times.rows("send", "kv"))[0]
+    a_gpu = int(n_bytes) // min(tp, decode_tp)  # through its port
+    on_wire = wire(4096).send_ps(a_gpu) + wire(4096).delay_ps
+    took = end.max() - sent.max()
+    assert took == pytest.approx(on_wire, rel=0.01)
+    assert begin.max() <= end.max()
+
+
+@pytest.mark.parametrize(("tp", "decode_tp"), [(4, 6), (6, 4)])
+def test_every_gpu_hands_over_its_share_where_numbers_do_not_divide(
+    tp: int, decode_tp: int
+) -> None:
+    sides = {
+        name: {**deployed(n), "model": {**MODEL, "hidden": 1536, "heads": 12, "kv_heads": 12}}
+        for name, n in (("deployment", tp), ("decode_deployment", decode_tp))
+    }
+    how = {"phase": "split", "tokens": 0, "fidelity": "formula", "prompt": 512, "kv": "layers"}
+    flows = inference(10, **sides, **how).flows
+    n_bytes = kv_bytes_of_token(load_deployment(sides["deployment"])) * 512
+    for gpus, n in ((flows.src, tp), (flows.dst - tp, decode_tp)):
+        assert np.bincount(gpus, flows.size_bytes).tolist() == [n_bytes / n] * n
+    assert len(flows) == 4 * (4 + 6 - 2)
+
+
+def test_a_pool_is_read_alike_where_numbers_do_not_divide() -> None:
+    load = inference(10, phase="decode", pool=6, context=1200)
+    read = of_kind(load, "pool")
+    n_bytes = load.flows.size_bytes[read]
+    for ends, n in ((load.flows.src[read] - 4, 6), (load.flows.dst[read], 4)):
+        assert np.bincount(ends, n_bytes).tolist() == [n_bytes.sum() / n] * n
+
+
+def test_caches_layer_by_layer_go_beside_the_layers_behind() -> None:
+    given = {"phase": "split", "tokens": 0, "prompt": 512}
+    times = {}
+    for kv in ("after", "layers"):
+        load = inference(8, kv=kv, **given)
+        times[kv] = run_alone(load, lambda *_: RATE)
+        assert load.flows.size_bytes[of_kind(load, "kv")].sum() == 512 * 4 * 2 * 512
+    one, other = times["after"], times["layers"]
+    assert other.makespan < one.makespan
+    over = other.span(other.rows("compute"))[1].max()
+    sends = np.unique(other.span(other.rows("send", "kv"))[0])
+    assert sends.size == 4  # one a layer
+    assert sends[-1] < over == one.span(one.rows("compute"))[1].max()
+
+
+def test_decode_machines_wait_for_what_the_step_before_handed_over() -> None:
+    load = inference(8, phase="split", tokens=2, steps=3, prompt=512, kv="layers")
+    times = run_alone(load, lambda *_: RATE)
+    assert load.steps is not None
+    decode = times.rows("compute", "decode")
+    for step in (1, 2):
+        its = decode[load.steps.step[decode] == step]
+        assert its.size == 4 * 2 * 4 * 2  # ranks, iterations, layers, blocks
+        arrived = times.rows("receive", "kv")
+        arrived = arrived[load.steps.step[arrived] == step - 1]
+        assert times.span(its)[0].min() >= times.span(arrived)[1].max()
+    first = decode[load.steps.step[decode] == 0]
+    assert times.span(first)[0].min() == 0
+
+
+def test_half_batches_hide_the_shorter_of_computing_and_network() -> None:
+    slow = {"layer_overhead": "200us", "iteration_overhead": "0us"}
+    given: dict[str, Any] = {"batch": {"prefill": 2}, "prompt": 512, "algorithm": "direct"}
+    given["deployment"] = deployed(**slow)
+    one, two = (inference(4, overlap=overlap, **given) for overlap in ("none", "half_batches"))
+    cost = iteration_cost(load_deployment(deployed(**slow)))
+    half = compute_ps(cost, **PREFILL_ROWS)
+    times = run_alone(two, lambda *_: RATE)
+    shard_ps = all_reduce_bytes(cost, 512) // 4 * 80
+    # All that is not hidden is the last all-reduce.
+    assert times.makespan == 2 * half + 2 * shard_ps
+    whole = compute_ps(cost, 1024, 2 * PREFILL_ROWS["pairs"], 0, 0)
+    alone = run_alone(one, lambda *_: RATE)
+    assert alone.makespan == whole + 8 * 2 * 2 * shard_ps
+
+
+@pytest.mark.parametrize("fidelity", ["packets", "formula"])
+def test_pieces_hide_all_but_the_last_all_reduce_of_a_block(fidelity: str) -> None:
+    given: dict[str, Any] = {"prompt": 512, "fidelity": fidelity, "overlap": "pieces"}
+    given |= {"deployment": deployed(layer_overhead="200us")}
+    if fidelity == "formula":
+        given |= {"phase": "split", "tokens": 0}  # caches are packets
+    else:
+        given |= {"algorithm": "direct"}
+    load = inference(8 if fidelity == "formula" else 4, pieces=8, **given)
+    cost = iteration_cost(load_deployment(given["deployment"]))
+    times = run_alone(load, lambda *_: RATE)
+    reduce_ps = 2 * (all_reduce_bytes(cost, 512) // 4 // 8) * 80
+    if fidelity == "formula":
+        reduce_ps = round(cost.reduced_row_ps * 512 / 8)
+    over = times.span(times.rows("all_reduce"))[1].max()
+    launched = cost._replace(layers_ps=8 * cost.layers_ps)
+    assert over == pytest.approx(compute_ps(launched, **PREFILL_ROWS) + 8 * reduce_ps, abs=16)
+    if fidelity == "packets":
+        assert load.flows.size_bytes.sum() == 8 * 2 * 3 * all_reduce_bytes(cost, 512)
+    else:
+        assert load.flows.size_bytes.sum() == 512 * 4 * 2 * 512
+        assert load.flows.size_bytes.size == 4 * 8
+
+
+@pytest.mark.parametrize("floor", ["1ms", "24ms"])
+@pytest.mark.parametrize("overlap", ["none", "half_batches", "pieces"])
+def test_what_is_launched_again_costs_again_and_nothing_else(overlap: str, floor: str) -> None:
+    costs = {"preset": "h100_vllm", "iteration_overhead": "7ms", "prompt_floor": floor}
+    given: dict[str, Any] = {"deployment": {**deployed(), "costs": costs}, "overlap": overlap}
+    given |= {"pieces": 3} if overlap == "pieces" else {}
+    load = inference(4, prompt=128, batch={"prefill": 2}, **given)
+    rows = run_alone(load).rows("compute")
+    assert load.operations is not None
+    begin, end = run_alone(load).span(rows[load.operations.rank[rows] == 0])
+    cost = iteration_cost(load_deployment(given["deployment"]))
+    bare, pairs = cost._replace(prompt_floor_ps=0), prompt_pairs(True, 0, 128)
+    if overlap == "half_batches":
+        halves = 2 * compute_ps(bare, 128, pairs, 0, 0)
+        own = halves - int(cost.iteration_ps + cost.sequence_ps)
+    else:
+        launches = 3 if overlap == "pieces" else 1
+        launched = bare._replace(layers_ps=launches * cost.layers_ps)
+        own = compute_ps(launched, 256, 2 * pairs, 0, 0)
+    assert (own > cost.prompt_floor_ps) == (floor == "1ms")
+    assert (end - begin).sum() == pytest.approx(max(own, cost.prompt_floor_ps), abs=2)
+
+
+def test_a_context_grows_by_one_token_in_each_iteration() -> None:
+    load = inference(4, phase="decode", context=5000, batch={"decode": 64}, grows=True, steps=2)
+    times = run_alone(load)
+    assert load.steps is not None
+    rows = times.rows("compute")
+    took = times.span(rows)[1] - times.span(rows)[0]
+    cost = iteration_cost(load_deployment(deployed()))
+    for step in (0, 1):
+        own = rows[(load.steps.step[rows] == step) & (load.operations.rank[rows] == 0)]  # type: ignore[union-attr]
+        assert took[np.searchsorted(rows, own)].sum() == compute_ps(
+            cost, 64, 0, 64, 64 * (5000 + step)
+        )
+
+
+@pytest.mark.parametrize("read", ["beside", "before"])
+def test_pooled_caches_are_read_beside_a_layer_or_before_it(read: str) -> None:
+    given: dict[str, Any] = {"phase": "decode", "fidelity": "formula", "batch": {"decode": 64}}
+    load = inference(6, pool=2, pool_share=0.5, pool_read=read, context=1000, steps=2, **given)
+    flows = load.flows
+    layer = 64 * 1000 * kv_bytes_of_token(load_deployment(deployed())) / 4 * 0.5
+    pooled = of_kind(load, "pool")
+    assert flows.size_bytes[pooled].sum() == 2 * 4 * layer
+    assert set(flows.src[pooled].tolist()) == {4, 5}
+    cost = iteration_cost(load_deployment(deployed()))
+    batch = compute_ps(cost, 64, 0, 64, 64_000) + network_ps(cost, 64)
+    times = run_alone(load, lambda *_: RATE)
+    a_read = int(layer) // 4 * 80 + 64 * 80
+    layers_ps = 2 * batch // 4 / 2
+    expected = {
+        "before": 8 * (layers_ps + a_read),
+        "beside": a_read + 8 * max(layers_ps, a_read) if a_read < layers_ps else 8 * a_read,
+    }[read]
+    assert times.makespan == pytest.approx(expected, rel=0.01)
+
+
+def test_each_gpu_reads_its_own_copy_of_a_head() -> None:
+    # Four heads of keys and values, on four GPUs and on eight.
+    given: dict[str, Any] = {"phase": "decode", "pool": 1, "context": 100, "layers": 1}
+    read = []
+    for tp in (4, 8):
+        load = inference(9, tp, **given)
+        read.append(int(load.flows.size_bytes[of_kind(load, "pool")].sum()))
+    assert read[1] == 2 * read[0]
+
+
+def test_weights_of_a_pool_are_those_of_the_layers() -> None:
+    load = inference(5, pool=1, pool_of="weights", prompt=64, layers=2)
+    pooled = of_kind(load, "pool")
+    narrow = 2 * 1024 * 512  # keys and values, as many as the matrices that make them
+    weights = 2 * 1024 * 1024 + narrow + 3 * 1024 * 4096
+    assert load.flows.size_bytes[pooled].sum() == 2 * weights
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"kv": "layers"}, 'traffic.kv: has no effect here (phase = "split")'),
+        ({"pool_share": 0.5}, "traffic.pool_share: has no effect here"),
+        ({"phase": "decode", "prompt": 100}, "traffic.prompt: has no effect here"),
+        ({"pieces": 2}, "traffic.pieces: has no effect here"),
+        ({"batch": {"decode": 2}}, "traffic.batch.decode: has no effect here (batch.prefill, or"),
+        (
+            {"phase": "decode", "pool": 1, "batch": 2**31 - 1, "context": 2**31 - 1},
+            "traffic.batch.decode: keys and values of 4,611,686,014,132,420,609 tokens are more",
+        ),
+        ({"grows": True}, "traffic.grows: has no effect here"),
+        ({"pool": 1}, "traffic.pool_of: prompts read no KV caches"),
+        ({"phase": "split", "tokens": 0, "pool": 1}, "traffic.pool_of: prompts read no KV caches"),
+        ({"layers": 5}, "traffic.layers: deployment has 4 layers"),
+        ({"machines": 3}, "traffic.machines: 12 GPUs and hosts of a pool, and there are 8 hosts"),
+        ({"overlap": "half_batches"}, "traffic.batch.prefill: a batch of 1 has no halves"),
+        ({"fidelity": "formula"}, "nothing is sent"),
+        ({"fidelity": "formula", "chunk": "4KB"}, "traffic.chunk: has no effect here (fidelity ="),
+        ({"phase": "decode", "pool": 2, "pool_share": 0.0}, "traffic.pool_share: must be positive"),
+        ({"steps": 2**31 - 1}, "traffic.steps: 2,147,483,647 iterations need about 859GB"),
+        ({"classes": 8}, "traffic.classes: 8 is too large (at most 7)"),
+        ({"phase": "split", "decode_deployment": OTHER}, "traffic.decode_deployment: is of anot"),
+        ({"algorithm": "in_network"}, "traffic.algorithm"),
+        ({"phase": "decode", "batch": {"decode": 10**7}}, "traffic.batch.decode: keys and values"),
+        ({"deployment": {"model": MODEL, "machine": "h100"}}, "traffic.deployment.options.tp"),
+        ({"deployment": deployed(3)}, "traffic.deployment.options.tp: 3 GPUs do not share"),
+        ({"deployment": "nothing"}, "traffic.deployment: there is no such deployment"),
+    ],
+)
+def test_what_is_refused(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        inference(8, **given)
+    assert text in str(caught.value)

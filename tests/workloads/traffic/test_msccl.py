@@ -1,0 +1,162 @@
+"""Collectives by algorithms of MSCCL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_runs import DROP_TAIL, US, build, run
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from traffic_cases import GBPS, made, star
+
+from netsim.errors import InputError
+from netsim.model.tasks import Workload
+from netsim.workloads.collectives import How, Wire, closed_form_ps
+
+PACKET_PS = 4160 * 80
+ONE_PACKET = 2 * (PACKET_PS + 1 * US)
+WIRE = Wire(100 * GBPS, 2 * US + PACKET_PS, 4096, 64)
+
+
+def step(number: int, kind: str, count: int = 1, after: tuple[int, int] = (-1, -1)) -> str:
+    return (
+        f'<step s="{number}" type="{kind}" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" '
+        f'cnt="{count}" depid="{after[0]}" deps="{after[1]}" hasdep="0"/>'
+    )
+
+
+def block(number: int, send: int, receive: int, *steps: str) -> str:
+    inner = "\n".join(steps)
+    return f'<tb id="{number}" send="{send}" recv="{receive}" chan="0">\n{inner}\n</tb>'
+
+
+def algo(gpus: list[list[str]], chunks: int, coll: str = "allreduce") -> str:
+    inner = "".join(f'<gpu id="{k}">{"".join(blocks)}</gpu>\n' for k, blocks in enumerate(gpus))
+    head = f'<algo name="mine" nchunksperloop="{chunks}" ngpus="{len(gpus)}" coll="{coll}">'
+    return f"{head}\n{inner}</algo>"
+
+
+def ring(n: int) -> str:
+    """An all-reduce in a ring as msccl-tools writes it: one thread block that sends and adds."""
+    kinds = ["s", *["rrc", "s"] * (n - 1), *["r", "s"] * (n - 2), "r"]
+    steps = [step(k, kind) for k, kind in enumerate(kinds)]
+    return algo([[block(0, (k + 1) % n, (k - 1) % n, *steps)] for k in range(n)], n)
+
+
+def msccl(directory: Path, text: str, n_hosts: int = 4, **given: Any) -> Workload:
+    (directory / "a.xml").write_text(text)
+    return made("msccl", n_hosts, directory=directory, file="a.xml", **given)
+
+
+def takes(load: Workload, n_hosts: int = 4) -> int:
+    """When all is done."""
+    engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
+    states = run(engine).task_states()
+    assert (states.end_ps >= 0).all()
+    return int(states.end_ps.max())
+
+
+@pytest.mark.parametrize("n", [2, 4, 8])
+def test_a_ring_takes_as_long_as_its_closed_form(tmp_path: Path, n: int) -> None:
+    load = msccl(tmp_path, ring(n), n, size=f"{n * 8192}B")
+    assert len(load.flows) == n * 2 * (n - 1)
+    assert takes(load, n) == closed_form_ps("all_reduce", n, n * 8192, WIRE, How("ring"))
+    assert load.notes == (f'"a.xml": allreduce "mine", {len(load.flows)} messages',)
+
+
+def test_latency_is_of_each_message(tmp_path: Path) -> None:
+    load = msccl(tmp_path, ring(2), 2, size="8192B", latency="1us")
+    assert takes(load, 2) == 2 * (1 * US + ONE_PACKET)
+
+
+def test_steps_wait_for_steps_of_other_blocks_and_thread_blocks_run_at_once(
+    tmp_path: Path,
+) -> None:
+    """GPU 1 hands on to 2 what it gets from 0, by another thread block, and copies before."""
+    gpus = [
+        [block(0, 1, -1, step(0, "s", 2))],
+        [
+            block(0, -1, 0, step(0, "r", 2), step(1, "cpy")),
+            block(1, 2, -1, step(0, "nop", 0, (0, 1)), step(1, "s")),
+            block(2, 3, -1, step(0, "s")),
+        ],
+        [block(0, -1, 1, step(0, "r"))],
+        [block(0, -1, 1, step(0, "r"))],
+    ]
+    load = msccl(tmp_path, algo(gpus, 2), size="8192B")
+    assert load.flows.size_bytes.tolist() == [8192, 4096, 4096]
+    assert takes(load) == PACKET_PS + 2 * ONE_PACKET
+
+
+def test_a_step_that_receives_and_sends_on(tmp_path: Path) -> None:
+    gpus = [
+        [block(0, 1, -1, step(0, "s"))],
+        [block(0, 2, 0, step(0, "rcs"))],
+        [block(0, -1, 1, step(0, "r"))],
+    ]
+    assert takes(msccl(tmp_path, algo(gpus, 1, "broadcast"), size="4096B")) == 2 * ONE_PACKET
+
+
+RING = ring(2)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "a.xml: is not XML: no element found"),
+        (RING[:200], "a.xml: is not XML"),
+        ("<ring/>", "a.xml: begins with <ring>"),
+        (RING.replace('ngpus="2"', 'ngpus="3"'), "a.xml: has 2 of 3 GPUs (ngpus)"),
+        (RING.replace('ngpus="2"', 'ngpus="1"'), "a.xml: gpu 0, tb 0: its peer is GPU 1"),
+        (RING.replace('ngpus="2"', 'ngpus="two"'), 'a.xml: ngpus of <algo> is "two" (1 or more)'),
+        (RING.replace('nchunksperloop="2"', ""), "a.xml: <algo> has no nchunksperloop"),
+        (RING.replace('gpu id="1"', 'gpu id="0"'), "a.xml: gpu 0 is there already"),
+        (RING.replace("tb", "threadblock"), "a.xml: <threadblock> in <gpu> (<tb>)"),
+        (RING.replace('send="1"', 'send="0"'), "a.xml: gpu 0, tb 0: its peer is GPU 0"),
+        (RING.replace('send="1"', 'send="-1"'), "a.xml: gpu 0, tb 0: step 0 (s) has no peer"),
+        (RING.replace('type="rrc"', 'type="rrx"'), 'gpu 0, tb 0: step 1: "rrx" is no type (s, rcs'),
+        (RING.replace('s="1"', 's="4"'), "gpu 0, tb 0: its steps are not numbered from 0 on"),
+        (
+            RING.replace('depid="-1" deps="-1"', 'depid="1" deps="0"', 1),
+            "a.xml: gpu 0, tb 0: step 0 waits for step 0 of tb 1, which does not exist",
+        ),
+        (
+            RING.replace('cnt="1"', 'cnt="2"', 1),
+            "a.xml: message 0 from GPU 0 to 1 on channel 0: 2 chunks sent, 1 chunks received",
+        ),
+        (
+            algo([[block(0, 1, -1, step(0, "s"))], [block(0, -1, 0)]], 1),
+            "a.xml: message 0 from GPU 0 to 1 on channel 0: 1 chunks sent, nothing received",
+        ),
+        (
+            algo([[block(k, 1 - k, 1 - k, step(0, "r"), step(1, "s"))] for k in range(2)], 1),
+            "each waits for the one before it",
+        ),
+    ],
+)
+def test_mistakes(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        msccl(tmp_path, text, size="4096B")
+    assert message in str(caught.value)
+    assert "a.xml" in str(caught.value)
+
+
+def test_less_than_a_byte_for_a_chunk(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"traffic.size: has less than a byte for a chunk"):
+        msccl(tmp_path, ring(4), size="3B")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(place=st.integers(0, len(RING) - 1), more=st.text(max_size=2))
+def test_an_altered_file_is_refused_or_means_something(
+    tmp_path: Path, place: int, more: str
+) -> None:
+    (tmp_path / "a.xml").write_text(RING[:place] + more + RING[place + 1 :], "utf-8")
+    told = ""
+    try:
+        made("msccl", 2, directory=tmp_path, file="a.xml", size="8192B")
+    except InputError as error:
+        told = str(error)
+    assert not told or (str(tmp_path / "a.xml") in told and "\n" not in told)

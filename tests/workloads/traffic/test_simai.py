@@ -1,0 +1,217 @@
+"""Traffic of SimAI's workloads: rows, groups, and the pipeline that SimAI does not simulate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from engine_runs import DROP_TAIL, US, build, run
+from traffic_cases import GBPS, made, star
+
+from netsim.errors import InputError
+from netsim.model.operations import WHATS
+from netsim.model.tasks import Workload
+from netsim.workloads.collectives import How, Wire, closed_form_ps
+
+PACKET_PS = 4160 * 80
+ONE_PACKET = 2 * (PACKET_PS + 1 * US)
+WIRE = Wire(100 * GBPS, 2 * US + PACKET_PS, 4096, 64)
+RINGS = dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter"), "ring")
+POLICY = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
+
+Times = dict[tuple[str, int, str], tuple[int, int]]
+
+
+def text(rows: list[str], **header: int) -> str:
+    keys = {"model_parallel_NPU_group": 2, "ep": 1, "pp": 1, "vpp": 1, "ga": 1, "all_gpus": 4}
+    words = " ".join(f"{key}: {value}" for key, value in {**keys, **header}.items())
+    return "\n".join([f"{POLICY} {words}", str(len(rows)), *rows])
+
+
+def simai(directory: Path, content: str, n_hosts: int = 4, **given: Any) -> Workload:
+    (directory / "w.txt").write_text(content)
+    more = {"algorithm": RINGS, **given}
+    return made("simai", n_hosts, directory=directory, file="w.txt", **more)
+
+
+def times(load: Workload, n_hosts: int = 4) -> Times:
+    """When each operation begins and ends, by what it is, its rank and label."""
+    engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
+    states = run(engine).task_states()
+    table = load.operations
+    assert table is not None
+    assert table.label is not None
+    assert (states.end_ps >= 0).all()
+    begins, ends = states.start_ps[table.begin_task], states.end_ps[table.end_task]
+    return {
+        (WHATS[table.what[k]], int(table.rank[k]), table.label[k]): (int(begins[k]), int(ends[k]))
+        for k in range(len(table))
+    }
+
+
+def ring_ps(what: str, n: int, size: int) -> int:
+    return closed_form_ps(what, n, size, WIRE, How("ring"))
+
+
+def test_a_row_forward_and_backward(tmp_path: Path) -> None:
+    """Two pairs of neighbours reduce within themselves, then each with its like."""
+    row = "layer0 -1 1000 ALLREDUCE 8192 2000 ALLGATHER 16384 3000 ALLREDUCE 32768 100"
+    load = simai(tmp_path, text([row]))
+    told = times(load)
+    forward = 1 * US + ring_ps("all_reduce", 2, 8192)
+    backward = forward + 2 * US + ring_ps("all_gather", 2, 16384)
+    weights = backward + 3 * US + ring_ps("all_reduce", 2, 32768)
+    for rank in range(4):
+        assert told["compute", rank, "layer0 0 forward"] == (0, 1 * US)
+        assert told["all_reduce", rank, "layer0 0 forward"] == (1 * US, forward)
+        assert told["compute", rank, "layer0 0 input gradient"] == (forward, forward + 2 * US)
+        assert told["all_reduce", rank, "layer0 0 weight gradient"] == (backward + 3 * US, weights)
+        assert told["compute", rank, "layer0 0 update"] == (weights, weights + US // 10)
+    pairs = set(zip(load.flows.src.tolist(), load.flows.dst.tolist(), strict=True))
+    assert pairs == {(0, 1), (1, 0), (2, 3), (3, 2), (0, 2), (2, 0), (1, 3), (3, 1)}
+    kinds = [load.flows.kinds[kind] for kind in load.flows.kind]
+    assert {kind: kinds.count(kind) for kind in kinds} == {"tp": 4 * 2 + 4, "dp": 4 * 2}
+    assert load.notes == ()
+
+
+def test_collectives_of_weights_hold_nothing_up(tmp_path: Path) -> None:
+    rows = ["a -1 1000 NONE 0 1000 NONE 0 1000 ALLREDUCE 8192 100"]
+    rows += ["b -1 1000 NONE 0 1000 NONE 0 1000 ALLREDUCE 409600 100"]
+    told = times(simai(tmp_path, text(rows)))
+    assert told["compute", 0, "a 0 weight gradient"] == (5 * US, 6 * US)
+    first = told["all_reduce", 0, "b 0 weight gradient"]
+    assert first == (4 * US, 4 * US + ring_ps("all_reduce", 2, 409600))
+    assert told["all_reduce", 0, "a 0 weight gradient"][0] == first[1] > 6 * US
+
+
+def test_groups_of_experts(tmp_path: Path) -> None:
+    """As MockNccl has them: neighbouring tensor-parallel groups, and their likes further on."""
+    rows = ["a -1 0 ALLTOALL_EP 65536 0 NONE 0 0 REDUCESCATTER_DP_EP 65536 0"]
+    load = simai(tmp_path, text(rows, ep=2, all_gpus=8), 8)
+    kind = np.array(load.flows.kinds)[load.flows.kind]
+    pairs = {
+        name: sorted(
+            zip(load.flows.src[kind == name].tolist(), load.flows.dst[kind == name], strict=True)
+        )
+        for name in ("ep", "dp_ep")
+    }
+    assert pairs["ep"] == [(0, 2), (1, 3), (2, 0), (3, 1), (4, 6), (5, 7), (6, 4), (7, 5)]
+    assert pairs["dp_ep"] == [(0, 4), (1, 5), (2, 6), (3, 7), (4, 0), (5, 1), (6, 2), (7, 3)]
+    assert load.flows.size_bytes.tolist() == [32768] * 16
+
+
+def test_small_forward_collectives_have_a_page(tmp_path: Path) -> None:
+    load = simai(tmp_path, text(["a -1 0 ALLGATHER 6 0 ALLGATHER 6 0 NONE 0 0"]))
+    assert sorted(load.flows.size_bytes.tolist()) == [3] * 4 + [2048] * 4
+
+
+def one_f_one_b(stages: int, batches: int, forward: int, backward: int, transfer: int) -> int:
+    """When the last backward of the first stage is over, step by step."""
+    orders = []
+    for stage in range(stages):
+        warm = min(stages - 1 - stage, batches)
+        order = [(True, k) for k in range(warm)]
+        for k in range(batches):
+            order += [(True, k + warm)] * (k + warm < batches) + [(False, k)]
+        orders.append(order)
+    done: dict[tuple[int, bool, int], int] = {}
+    free, at = [0] * stages, [0] * stages
+    while any(at[stage] < len(orders[stage]) for stage in range(stages)):
+        for stage in range(stages):
+            while at[stage] < len(orders[stage]):
+                is_forward, batch = orders[stage][at[stage]]
+                before = stage - 1 if is_forward else stage + 1
+                ready = 0
+                if 0 <= before < stages:
+                    if (before, is_forward, batch) not in done:
+                        break
+                    ready = done[before, is_forward, batch] + transfer
+                lasts = forward if is_forward else backward
+                free[stage] = max(free[stage], ready) + lasts
+                done[stage, is_forward, batch] = free[stage]
+                at[stage] += 1
+    return max(free)
+
+
+@pytest.mark.parametrize(("stages", "batches"), [(2, 1), (2, 4), (3, 4), (4, 6)])
+def test_a_pipeline_is_simulated(tmp_path: Path, stages: int, batches: int) -> None:
+    """Stages of one rank: forward 3 us, backward 4 us, one packet between them."""
+    block = ["embedding_layer -1 1000 NONE 0 1000 NONE 0 1000 NONE 0 0"]
+    block += ["mlp -1 2000 NONE 0 1000 NONE 0 1000 NONE 0 0"]
+    header = {"model_parallel_NPU_group": 1, "pp": stages, "ga": batches, "all_gpus": stages}
+    load = simai(tmp_path, text(block * batches, **header, pp_comm=4096))
+    assert len(load.flows) == 2 * (stages - 1) * batches
+    assert set(load.flows.size_bytes.tolist()) == {4096}
+    told = times(load)
+    expected = one_f_one_b(stages, batches, 3 * US, 4 * US, ONE_PACKET)
+    assert max(end for _, end in told.values()) == expected
+    assert load.notes == (f'"w.txt": each of {stages} stages does all rows of the file, by 1f1b',)
+
+
+def test_a_pipeline_of_several_ranks_and_rows_of_the_step(tmp_path: Path) -> None:
+    """Each rank sends to its like; gradients are reduced last, in each stage by itself."""
+    rows = ["grad_gather -1 0 NONE 0 0 NONE 0 0 ALLGATHER 8192 0"]
+    rows += ["embedding_layer -1 1000 ALLREDUCE 8192 1000 NONE 0 1000 NONE 0 0"] * 2
+    rows += ["optimizer1 -1 0 ALLREDUCE 4 0 NONE 0 0 NONE 0 0"]
+    load = simai(tmp_path, text(rows, pp=2, ga=2, all_gpus=8, pp_comm=4096), 8)
+    kind = np.array(load.flows.kinds)[load.flows.kind]
+    sends = set(zip(load.flows.src[kind == "pp"], load.flows.dst[kind == "pp"], strict=True))
+    assert sends == {(k, k + 4) for k in range(4)} | {(k + 4, k) for k in range(4)}
+    told = times(load, 8)
+    last = max(end for (_, _, label), (_, end) in told.items() if "embedding" in label)
+    assert told["all_gather", 0, "grad_gather weight gradient"][0] >= last
+
+
+def test_a_part_of_a_step(tmp_path: Path) -> None:
+    rows = ["embedding_layer -1 1000 NONE 0 1000 NONE 0 1000 ALLREDUCE 8192 0"] * 4
+    load = simai(tmp_path, text(rows, ga=4, all_gpus=16), replicas=2, micro_batches=1)
+    assert load.flows.dst.max() == 3
+    assert load.notes == (
+        '"w.txt": 2 of 8 replicas, which reduce among themselves',
+        '"w.txt": 1 of 4 micro-batches',
+    )
+    large = text([row.replace("8192", "81920000") for row in rows * 50], ga=200, all_gpus=4096)
+    with (
+        patch("netsim.memory.available_bytes", return_value=10**9),
+        pytest.raises(InputError, match=r"fits: replicas = \d+, micro_batches = 200"),
+    ):
+        simai(tmp_path, large, 4096)
+
+
+def test_microbenchmarks(tmp_path: Path) -> None:
+    rows = ["micro_test -1 1 NONE 0 1 NONE 0 1000 ALLREDUCE 16384 1"] * 2
+    told = times(simai(tmp_path, "\n".join(["MICRO", "2", *rows])))
+    one = 1 * US + ring_ps("all_reduce", 4, 16384)
+    assert max(end for _, end in told.values()) == 2 * one
+
+
+def test_a_first_line_that_says_less(tmp_path: Path) -> None:
+    content = f"{POLICY} model_parallel_NPU_group: 2\n1\na -1 1 ALLREDUCE 8192 1 NONE 0 1 NONE 0 1"
+    load = simai(tmp_path, content)
+    assert len(load.flows) == 8
+    assert load.notes == (
+        '"w.txt": its first line has no ep, pp, vpp, ga, all_gpus; all hosts, else 1, are taken '
+        "for it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "given", "message"),
+    [
+        ({"all_gpus": 6, "pp": 2}, {}, r"w.txt:1: 6 GPUs are not 2 x 2 \(tensor x pipeline\)"),
+        ({"ep": 3}, {}, r"w.txt:1: 2 replicas are not groups of 3 \(ep\)"),
+        ({"pp": 2}, {}, r"w.txt:1: has 2 stages and no bytes between them \(pp_comm"),
+        ({"all_gpus": 8}, {}, r"8 ranks, each on a host of its own, and the network has 4 hosts"),
+        ({"ep": 2}, {"replicas": 1}, r"traffic.replicas: 1 of 2 replicas \(at most 2, a multiple"),
+        ({}, {"micro_batches": 2}, r"traffic.micro_batches: 2 micro-batches \(at most 1\)"),
+    ],
+)
+def test_contradictions(
+    tmp_path: Path, header: dict[str, int], given: dict[str, int], message: str
+) -> None:
+    row = "a -1 1 ALLREDUCE 8192 1 NONE 0 1 NONE 0 1"
+    with pytest.raises(InputError, match=message):
+        simai(tmp_path, text([row], **header), **given)

@@ -1,0 +1,260 @@
+"""Training traffic: parameters and files, and what they become."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_job import MACHINE
+from traffic_cases import made
+
+from netsim.errors import InputError
+from netsim.model.operations import WHATS
+from netsim.model.tasks import Workload
+from netsim.workloads.job.ranks import Ranks
+
+MODEL = {"layers": 4, "hidden": 256, "heads": 8, "sequence": 128, "vocabulary": 64}
+MOE = MODEL | {"experts": 8, "active_experts": 2, "layers": 2}
+
+
+def job(model: dict[str, Any] = MODEL, **layout: Any) -> dict[str, Any]:
+    return {"model": model, "machine": MACHINE, "layout": {"global_batch": 8, **layout}}
+
+
+def training(n_hosts: int, layout: dict[str, Any], **given: Any) -> Workload:
+    model = given.pop("model", MODEL)
+    return made("training", n_hosts, job=job(model, **layout), **given)
+
+
+def kinds(load: Workload) -> set[str]:
+    """Of flows."""
+    flows = load.flows
+    assert flows.kind is not None
+    return {flows.kinds[kind] for kind in np.unique(flows.kind)}
+
+
+def test_a_job_becomes_flows_of_its_kinds() -> None:
+    load = training(16, {"tp": 2, "sp": True, "pp": 2, "dp": 4}, steps=3)
+    assert kinds(load) == {"tp", "pp", "dp"}
+    assert load.steps is not None
+    assert load.steps.n == 3
+    assert load.notes == (
+        "3 steps of job: 16 GPUs (tp 2, pp 2, dp 4), 2 micro-batches, schedule 1f1b.",
+    )
+
+
+def test_every_kind_at_once() -> None:
+    layout = {"tp": 2, "cp": 2, "pp": 2, "dp": 4, "ep": 2, "zero": 1}
+    load = training(32, layout, model=MOE | {"layers": 4, "tied_embeddings": True})
+    assert kinds(load) == {"tp", "cp", "pp", "dp", "ep", "expert_dp", "embedding"}
+    load = training(24, {"tp": 2, "dp_levels": [2, 3, 2], "global_batch": 12})
+    assert kinds(load) == {"tp", "dp_s1", "dp_s2", "dp_s3", "dp_s4", "dp_s5"}
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_zero_shares_what_its_stage_says(zero: int) -> None:
+    load = training(4, {"dp": 4, "zero": zero})
+    table = load.operations
+    assert table is not None
+    of_dp = table.kind == table.kinds.index("dp")
+    found = {WHATS[what] for what in np.unique(table.what[of_dp])}
+    assert found == ({"all_reduce"} if zero == 0 else {"reduce_scatter", "all_gather"})
+    gathers = (of_dp & (table.what == WHATS.index("all_gather"))).sum()
+    parts = 4 + 2  # layers, embedding and head
+    assert gathers == {0: 0, 1: 4 * parts, 2: 4 * parts}.get(zero, gathers)
+    if zero == 3:
+        assert gathers == 4 * parts * 2 * 2  # forward and backward, for each micro-batch
+
+
+def test_classes_and_fidelity_by_kind() -> None:
+    classes = {"pp": 0, "tp": 1}
+    load = training(
+        8, {"tp": 2, "pp": 2, "dp": 2}, classes=classes, fidelity={"dp": "formula"}, n_classes=2
+    )
+    assert kinds(load) == {"tp", "pp"}
+    flows = load.flows
+    assert flows.kind is not None
+    for kind, cls in classes.items():
+        assert set(flows.cls[flows.kind == flows.kinds.index(kind)]) == {cls}
+    assert "Timed by formula, on links of their own: dp." in " ".join(load.notes)
+
+
+def test_bytes_and_times_are_scaled_together() -> None:
+    layout = {"tp": 2, "pp": 2, "dp": 2}
+    whole, scaled = (training(8, layout, message_scale=scale) for scale in (1.0, 0.25))
+    assert len(whole.flows) == len(scaled.flows)
+    assert scaled.flows.size_bytes.sum() == pytest.approx(
+        whole.flows.size_bytes.sum() / 4, rel=0.01
+    )
+    assert whole.tasks is not None
+    assert scaled.tasks is not None
+    times = [one.tasks.duration_ps.sum() for one in (whole, scaled) if one.tasks is not None]
+    assert times[1] == pytest.approx(times[0] / 4, rel=1e-6)
+    assert whole.steps is not None
+    assert scaled.steps is not None
+    assert scaled.steps.model_flops == pytest.approx((whole.steps.model_flops or 0) / 4)
+
+
+def test_ranks_are_where_a_file_says(tmp_path: Path) -> None:
+    ranks = Ranks(tp=2, dp=2, pp=2)
+    hosts = np.random.default_rng(3).permutation(10)[:8]
+    at = ranks.coordinates()
+    by_rank = ["host,rank", *(f"{hosts[k]},{k}" for k in range(8))]
+    named = [f"{at['tp'][k]},{hosts[k]},{at['pp'][k]},{at['dp'][k]}" for k in range(8)]
+    for lines in (by_rank, ["tp,host,pp,dp", *reversed(named)]):
+        (tmp_path / "where.csv").write_text("\n".join(lines))
+        load = training(
+            10,
+            {"tp": 2, "dp": 2, "pp": 2},
+            placement="file",
+            placement_file="where.csv",
+            directory=tmp_path,
+        )
+        table = load.operations
+        assert table is not None
+        assert (table.host == hosts[table.rank]).all()
+
+
+def test_a_random_placement_is_that_of_its_seed() -> None:
+    hosts = [
+        training(16, {"dp": 8}, placement="random", seed=seed).flows.src.tolist()
+        for seed in (1, 1, 2)
+    ]
+    assert hosts[0] == hosts[1] != hosts[2]
+
+
+def exchanged(load: Workload) -> list[int]:
+    """Bytes of flows between ranks that share experts."""
+    flows = load.flows
+    assert flows.kind is not None
+    return flows.size_bytes[flows.kind == flows.kinds.index("ep")].tolist()
+
+
+def test_routing_is_uniform_skewed_or_recorded(tmp_path: Path) -> None:
+    layout = {"dp": 4, "ep": 4, "global_batch": 4}
+    size = 128 * 2 * 256 * 2 // 4
+    assert set(exchanged(training(4, layout, model=MOE))) == {size}
+    skewed = [
+        exchanged(training(4, layout, model=MOE, routing="zipf", zipf_exponent=s, seed=seed))
+        for s, seed in ((1.0, 1), (1.0, 1), (1.0, 2), (0.0, 1))
+    ]
+    assert skewed[0] == skewed[1] != skewed[2]
+    assert max(skewed[0]) > 1.3 * size
+    assert max(skewed[3]) < 1.3 * size  # drawn evenly
+    # The first rank has the experts 0 and 1: all tokens of the second one go there.
+    lines = ["source,expert,tokens", *(f"{k},{e},5" for k in (0, 2, 3) for e in range(8))]
+    (tmp_path / "tokens.csv").write_text("\n".join([*lines, "1,0,30", "1,1,10"]))
+    load = training(
+        4,
+        layout,
+        model=MOE,
+        routing="recorded",
+        routing_file="tokens.csv",
+        directory=tmp_path,
+    )
+    flows = load.flows
+    pairs = set(zip(flows.src.tolist(), flows.dst.tolist(), strict=True))
+    sent = np.array(exchanged(load))
+    assert set(sent) == {size, 4 * size}
+    assert (1, 2) in pairs  # what comes back
+
+
+@pytest.mark.parametrize("dispatch", ["bf16", "fp8"])
+def test_what_comes_back_is_the_transpose(dispatch: str) -> None:
+    moe = job(MOE, dp=4, ep=4, global_batch=4) | {"precision": {"dispatch": dispatch}}
+    load = made("training", 4, job=moe, routing="zipf")
+    table, flows = load.operations, load.flows
+    assert table is not None
+    assert flows.kind is not None
+    of_ep = flows.kind == flows.kinds.index("ep")
+    sent = np.zeros((of_ep.sum() // 12, 4, 4), np.int64)  # exchanges of four ranks
+    exchange = np.arange(of_ep.sum()) // 12
+    sent[exchange, flows.src[of_ep], flows.dst[of_ep]] = flows.size_bytes[of_ep]
+    assert len(sent) == 2 * 2 * 2  # layers, passes, there and back
+    factor = 2 if dispatch == "fp8" else 1
+    whole = {matrix.tobytes() for matrix in sent}
+    there = [m for m in sent if (factor * m.T).tobytes() in whole and m.tobytes() != m.T.tobytes()]
+    assert len(there) == (8 if factor == 1 else 4)
+
+
+def test_a_million_tasks_are_made_in_seconds() -> None:
+    start = time.process_time()
+    layout = {"tp": 8, "sp": True, "pp": 8, "dp": 16, "global_batch": 256}
+    model = MODEL | {"layers": 8}
+    load = training(1024, layout, model=model, fidelity={"tp": "formula"})
+    assert load.tasks is not None
+    n = len(load.tasks)
+    took = time.process_time() - start
+    assert n > 200_000
+    assert took < n / 1e6 * 20
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"job": "no such job"}, "there is no such job"),
+        ({"job": {"model": MODEL, "machine": MACHINE}}, "traffic.job.layout"),
+        ({"stages": 3}, "traffic.stages: the job has 1 stages"),
+        ({"placement": "file"}, "traffic.placement_file: missing"),
+        ({"placement_file": "x.csv"}, "traffic.placement_file: has no effect"),
+        ({"routing_file": "x.csv"}, "traffic.routing_file: has no effect"),
+        ({"routing": "zipf"}, "traffic.routing: the job's experts are not shared"),
+        (
+            {"job": job(MOE, dp=8, ep=2), "routing": "zipf", "fidelity": {"ep": "formula"}},
+            "traffic.routing: the formula of their exchange",
+        ),
+        ({"placement": "rail_aligned"}, "traffic.placement: 1 ranks of a replica do not fill"),
+        ({"n_hosts": 4}, "traffic.placement: 8 ranks take 8 hosts, and there are 4"),
+        ({"fidelity": "formula"}, "traffic.fidelity: everything is timed by formula"),
+        (
+            {"job": job(MOE, dp=8, ep=2), "algorithm": "ring"},
+            "traffic.algorithm: no algorithm 'ring' for all_to_all",
+        ),
+        ({"fidelity": {"pp": "formula"}}, "traffic.fidelity.pp: unknown"),
+    ],
+)
+def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
+    given = {"job": job(dp=8), "n_hosts": 8} | given
+    with pytest.raises(InputError) as caught:
+        made("training", **given)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("host,rank\n0,0\n0,1", "x.csv:3: host 0 is there already"),
+        ("host,rank\n0,0\n1,0", "x.csv:3: rank 0 is there already"),
+        ("host,rank\n0,0\n9,1", "x.csv:3: host 9 is not in 0..7"),
+        ("host,rank\n0,0", "has 1 of 8 ranks: rank 1 is missing"),
+        ("host,tp\n0,0", "there is no column dp"),
+        ("host,rank,rack\n0,0,0", 'column "rack" is not known'),
+        ("host,rank", "has no lines"),
+    ],
+)
+def test_files_that_do_not_place_the_job(tmp_path: Path, lines: str, message: str) -> None:
+    (tmp_path / "x.csv").write_text(lines)
+    given = {"placement": "file", "placement_file": "x.csv", "directory": tmp_path}
+    with pytest.raises(InputError) as caught:
+        made("training", 8, job=job(dp=8), **given)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("expert,tokens\n8,1", "x.csv:2: expert 8 is not in 0..7"),
+        ("expert,tokens\n1,-1", "x.csv:2: tokens -1 is not in 0.."),
+        ("source,expert,tokens\n1,0,3", "source 0 of layer 0 sends no tokens"),
+        ("source,tokens\n1,3", "there is no column expert"),
+    ],
+)
+def test_files_that_do_not_route_tokens(tmp_path: Path, lines: str, message: str) -> None:
+    (tmp_path / "x.csv").write_text(lines)
+    given = {"routing": "recorded", "routing_file": "x.csv", "directory": tmp_path}
+    with pytest.raises(InputError) as caught:
+        training(4, {"dp": 4, "ep": 4, "global_batch": 4}, model=MOE, **given)
+    assert message in str(caught.value)

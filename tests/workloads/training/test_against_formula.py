@@ -1,0 +1,62 @@
+"""The step by formula against the same step in time: two ways from the same kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from task_times import run_alone
+
+from netsim.workloads.job import load_job
+from netsim.workloads.job.step import step_time
+from netsim.workloads.training.part import KINDS, Cut, part_of
+from netsim.workloads.training.step import operations_of
+
+TIMED = frozenset(KINDS) - {"pp"}
+"""Kinds that take what their formula says; pipeline transfers are flows of their own."""
+
+PLAIN = {"schedule": "1f1b", "virtual_stages": 1}
+REPLICAS = {"dp": 8, "global_batch": 128}
+HIDDEN = {"grad_reduce": True, "param_gather": True}
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "interleaved": ("gpt3_175b", {"global_batch": 16}),
+    "1f1b, full": ("gpt3_175b", {**PLAIN, "global_batch": 16, "recompute": "full", "sp": False}),
+    "gpipe": ("gpt3_175b", {**PLAIN, "global_batch": 16, "schedule": "gpipe"}),
+    "zb_h1": ("gpt3_175b", {**PLAIN, "global_batch": 16, "schedule": "zb_h1"}),
+    "transfers hidden": ("gpt3_175b", {"global_batch": 16, "p2p_comm": True}),
+    "tp hidden": ("gpt3_175b", {"global_batch": 16, "tp_comm": True}),
+    "replicas": ("gpt3_175b", REPLICAS),
+    "gradients hidden": ("gpt3_175b", {**REPLICAS, "grad_reduce": True}),
+    "gradients hidden, 1f1b": ("gpt3_175b", {**PLAIN, **REPLICAS, "grad_reduce": True}),
+    "gradients hidden, zb_h1": (
+        "gpt3_175b",
+        {**PLAIN, **REPLICAS, "schedule": "zb_h1", "zero": 1, "grad_reduce": True},
+    ),
+    "weights hidden": ("gpt3_175b", {**PLAIN, **REPLICAS, "zero": 1, **HIDDEN}),
+    "no pipeline": ("megatron_22b", {}),
+    "no tp": ("llama3_8b", {}),
+    "experts": ("mixtral_8x7b", {}),
+}
+
+
+@pytest.mark.parametrize(("name", "changes"), CASES.values(), ids=CASES)
+def test_a_step_takes_what_its_formula_says(name: str, changes: dict[str, Any]) -> None:
+    """Within one per cent: nothing is shared on the network that the simulated part has."""
+    job = load_job(name)
+    layout = {key: value for key, value in changes.items() if hasattr(job.layout, key)}
+    overlap = {key: value for key, value in changes.items() if hasattr(job.overlap, key)}
+    job = replace(
+        job, layout=replace(job.layout, **layout), overlap=replace(job.overlap, **overlap)
+    )
+    part = part_of(job, Cut(tensor_ranks=1, replicas=job.layout.ep), formula=TIMED)
+    out = job.machine.scale_out
+    rate = round(out.rate * out.efficiency.at(1e7))
+    ends = [0]
+    # Weights that are gathered beside the next step show in that one, if at all.
+    for steps in (1, 2) if job.overlap.param_gather else (1,):
+        load = operations_of(part, steps).lower(np.arange(len(part.ranks)))
+        ends.append(run_alone(load, rate_bps=lambda *_: rate).makespan)
+    assert ends[-1] - ends[-2] == pytest.approx(step_time(job).total_ps, rel=0.01)

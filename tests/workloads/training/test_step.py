@@ -1,0 +1,228 @@
+"""A step's operations in time, against closed forms: bubbles, collectives, overlap, weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from small_job import small_job
+from task_times import Times, run_alone
+
+from netsim.workloads.job.job import Job
+from netsim.workloads.job.schedules import SCHEDULES, bubble_ps
+from netsim.workloads.job.times import stage_times
+from netsim.workloads.operations import How
+from netsim.workloads.training.part import Cut, Part, part_of
+from netsim.workloads.training.step import operations_of
+
+GBPS = 10**9
+UP, OUT = 800 * GBPS, 100 * GBPS
+RING = {kind: How("ring") for kind in ("tp", "cp", "dp", "expert_dp", "dp_s1", "dp_s2")}
+
+
+def times(part: Part, steps: int = 1, **network: Any) -> Times:
+    load = operations_of(part, steps).lower(np.arange(len(part.ranks)))
+    if len(load.flows):
+        load.validate(len(part.ranks))
+    return run_alone(load, **network)
+
+
+def at_rates(src: int, dst: int) -> int:
+    """Eight hosts a rack."""
+    return UP if src // 8 == dst // 8 else OUT
+
+
+def of_stages(job: Job) -> tuple[int, int, int]:
+    """Forward, backward for the input and for the weights of a stage, all its chunks."""
+    found = stage_times(job)
+    layers = job.model.layers // job.layout.pp
+    layer = found.layer
+    return tuple(  # type: ignore[return-value]
+        layers * getattr(layer, f"{name}_ps")
+        for name in ("forward", "backward_input", "backward_weight")
+    )
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("steps", [1, 2])
+def test_the_bubble_of_each_schedule(name: str, steps: int) -> None:
+    # The first four of five stages, so that no head makes the last one slower.
+    chunks = 2 if name == "interleaved" else 1
+    layout = {"pp": 5, "schedule": name, "virtual_stages": chunks, "global_batch": 20}
+    job = small_job(layout, layers=5 * 4)
+    m = 12
+    found = times(part_of(job, Cut(stages=4, micro_batches=m)), steps)
+    f, b, w = of_stages(job)
+    bubble = bubble_ps(name, 4, f, b, w, chunks)
+    step = m * (f + b + w) + bubble
+    assert found.makespan == step if steps == 1 else found.makespan <= 2 * step
+
+
+def test_stages_of_zb_h2_go_on_with_the_next_step_at_once() -> None:
+    job = small_job({"pp": 5, "schedule": "zb_h2", "global_batch": 20}, layers=20)
+    f, b, w = of_stages(job)
+    one, two = (
+        times(part_of(job, Cut(stages=4, micro_batches=12)), steps).makespan for steps in (1, 2)
+    )
+    assert two - one == 12 * (f + b + w) + 3 * max(f + b - 2 * w, 0)
+
+
+def test_transfers_that_do_not_overlap_are_waited_for() -> None:
+    job = small_job({"pp": 3, "global_batch": 4}, layers=3)
+    cut = Cut(stages=2, micro_batches=4)
+    f, b, w = of_stages(job)
+    transfer = 128 * 256 * 2 * 8 * 10**12 // OUT
+    alone = times(part_of(job, cut), rate_bps=lambda *_: OUT)
+    # The second stage sends after each backward, and begins one forward and one transfer late.
+    assert alone.makespan == 5 * (f + b + w + transfer)
+    beside = small_job({"pp": 3, "global_batch": 4}, {"p2p_comm": True}, layers=3)
+    overlapped = times(part_of(beside, cut), rate_bps=lambda *_: OUT)
+    assert overlapped.makespan == 5 * (f + b + w) + 4 * transfer  # 1F1B waits for answers
+
+
+@pytest.mark.parametrize("formula", [False, True])
+@pytest.mark.parametrize("overlap", [False, True])
+def test_tensor_parallelism_waits_or_runs_beside(formula: bool, overlap: bool) -> None:
+    layout = {"tp": 4, "sp": True, "regather": False, "global_batch": 1}
+    job = small_job(layout, {"tp_comm": overlap})
+    fidelity = frozenset({"tp"} if formula else ())
+    part = part_of(job, Cut(), formula=fidelity, how=RING)
+    found = times(part, rate_bps=at_rates)
+    gathered = 128 * 256 * 2 * 3 // 4 * 8 * 10**12 // UP
+    rows = found.rows(kind="tp")
+    begin, end = found.span(rows)
+    table = found.load.operations
+    assert table is not None
+    if not formula:
+        assert (end - begin == gathered).all()
+    assert (end - begin).sum() == 4 * (8 * 8 + 4) * gathered  # and twice of embedding and head
+    layers = stage_times(job)
+    work = 8 * (layers.layer.forward_ps + layers.layer.backward_ps)
+    work += layers.head.forward_ps + layers.head.backward_ps
+    exposed = found.makespan - work
+    if not overlap:
+        assert exposed == (8 * 8 + 4) * gathered
+    else:
+        assert 4 * gathered <= exposed < (8 * 8 + 4) * gathered
+
+
+def test_the_five_stages_of_data_parallelism_take_their_formula() -> None:
+    layout = {"tp": 2, "dp_levels": [4, 3, 2], "accounting": "hierarchical", "global_batch": 24}
+    job = small_job(layout, machine={"wan_rate": "100Gbps", "wan_delay": "0ms"}, layers=1)
+    part = part_of(job, Cut(), how=RING)
+    found = times(part, rate_bps=at_rates)
+    for message in part.messages:
+        if message.kind.startswith("dp_"):
+            begin, end = found.span(found.rows(kind=message.kind))
+            of_size = part_sizes(found, message.kind) == message.size_bytes * (
+                2 if message.what == "send" else 1
+            )
+            took = (end - begin)[of_size]
+            assert took.size == len(part.ranks)
+            assert took == pytest.approx(message.time_ps(job), rel=1e-3)
+
+
+def test_the_way_to_another_site_is_the_topologys() -> None:
+    layout = {"dp_levels": [1, 1, 2], "global_batch": 2}
+    starts = {}
+    for delay in ("0ms", "30ms"):
+        job = small_job(layout, machine={"wan_rate": "100Gbps", "wan_delay": delay}, layers=1)
+        found = times(part_of(job, Cut(), how=RING), rate_bps=at_rates)
+        starts[delay] = found.makespan
+    assert starts["0ms"] == starts["30ms"]
+
+
+def part_sizes(found: Times, kind: str) -> np.ndarray:
+    table = found.load.operations
+    assert table is not None
+    return table.size_bytes[found.rows(kind=kind)]
+
+
+def test_gradients_travel_while_the_stage_computes() -> None:
+    layout = {"dp": 2, "global_batch": 2, "pp": 2}
+    ends, starts = {}, {}
+    for overlap in (False, True):
+        job = small_job(layout, {"grad_reduce": overlap}, vocabulary=8)
+        found = times(part_of(job, Cut(), how=RING, buckets=2), rate_bps=at_rates)
+        begin, end = found.span(found.rows(kind="dp"))
+        table = found.load.operations
+        assert table is not None
+        backward, ranks = found.rows(kind="backward"), table.rank[found.rows(kind="dp")]
+        _, computed = found.span(backward)
+        starts[overlap] = all(
+            begin[ranks == rank].min() >= computed[table.rank[backward] == rank].max()
+            for rank in range(4)
+        )
+        ends[overlap] = end.max()
+        assert begin.size == 4 * 2 * (4 + 1)  # ranks, buckets, layers and embedding or head
+        optimised, _ = found.span(found.rows(kind="optimiser"))
+        for rank in range(4):
+            assert optimised[rank] == end[ranks == rank].max()
+    assert starts == {False: True, True: False}
+    assert ends[True] < ends[False]
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_weights_are_gathered_before_they_are_needed(overlap: bool) -> None:
+    layout = {"dp": 4, "zero": 1, "global_batch": 4}
+    job = small_job(layout, {"param_gather": overlap}, vocabulary=8)
+    found = times(part_of(job, Cut(), how=RING), 2, rate_bps=at_rates)
+    gathers = found.rows("all_gather", "dp")
+    _, optimised = found.span(found.rows(kind="optimiser"))
+    begin, end = found.span(gathers)
+    first, second = begin[: begin.size // 2], begin[begin.size // 2 :]
+    assert first.min() == optimised.min()
+    assert second.min() == optimised.max()
+    forward, _ = found.span(found.rows(kind="forward"))
+    next_step = forward[forward >= optimised.min()].min()
+    of_first = end[: end.size // 2]
+    assert (next_step >= of_first.max()) == (not overlap)
+    assert next_step >= of_first.min()
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_zero_3_gathers_each_layer_when_it_is_computed(ahead: bool) -> None:
+    layout = {"dp": 4, "zero": 3, "global_batch": 4}
+    overlap = {"param_gather": ahead, "grad_reduce": ahead}
+    machine = {"scale_up": {"rate": "6.4Tbps"}}  # a layer is gathered faster than computed
+    job = small_job(layout, overlap, machine, vocabulary=8, sequence=2048)
+    part = part_of(job, Cut(), how=RING)
+    found = times(part, rate_bps=lambda *_: 64 * GBPS * 100)
+    sent = {one.what: one.time_ps(job) for one in part.messages if one.per == "dense_layer"}
+    layer = stage_times(job).layer
+    work = 8 * (layer.forward_ps + layer.backward_ps)
+    exposed = found.makespan - work
+    alone = 8 * (2 * sent["all_gather"] + sent["reduce_scatter"])
+    # Beside computing only the first and the last layer's show, and next to nothing of the others.
+    if ahead:
+        assert sent["all_gather"] < layer.forward_ps
+        assert exposed < 0.3 * alone
+    else:
+        assert exposed == pytest.approx(alone, rel=0.05)
+
+
+def test_steps_are_alike() -> None:
+    job = small_job({"tp": 2, "pp": 2, "dp": 2, "global_batch": 8})
+    part = part_of(job, Cut(), how=RING)
+    spans = [times(part, steps, rate_bps=at_rates).makespan for steps in (1, 2, 3)]
+    assert spans[2] - spans[1] == spans[1] - spans[0] == spans[0]
+
+
+def test_groups_over_several_racks_add_up_inside_first() -> None:
+    job = small_job({"dp": 16, "global_batch": 16}, layers=1, vocabulary=8)
+    rack = np.arange(16) // 8
+    part = part_of(job, Cut(), rack=rack, how={"dp": How("hierarchical")})
+    assert part.neighbours(part.ranks.groups("dp")) == 8
+    found = times(part, rate_bps=at_rates)
+    load = found.load
+    away = rack[load.flows.src] != rack[load.flows.dst]
+    assert (load.flows.src[away] % 8 == load.flows.dst[away] % 8).all()
+    took = np.subtract(*found.span(found.rows(kind="dp"))[::-1])
+    message = max(part.messages, key=lambda one: one.size_bytes)
+    # An eighth goes out by each port: 2 (15 / 16) of the bytes, seven eighths of them inside.
+    inside, outside = (message.size_bytes * 8 * 10**12 // rate for rate in (UP, OUT))
+    expected = 2 * 7 / 8 * inside + 2 * 1 / 2 / 8 * outside
+    assert took.max() == pytest.approx(expected, rel=1e-3)
+    apart = part_of(job, Cut(), rack=np.arange(16) % 2)
+    assert apart.neighbours(part.ranks.groups("dp")) == 1
