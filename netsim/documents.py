@@ -81,7 +81,7 @@ RUN = {
 STATISTICS = Each((NUMBER, None))
 SUMMARY = {
     "complete": bool,
-    "stopped_because": str,
+    "stop_reason": str,
     "flows": COUNT,
     "flows_finished": COUNT,
     "fct_ps": STATISTICS,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def draw(results: Sequence[Result]) -> Figure:
-    """Utilisation (left) and largest queue (right) of every link of each point.
+    """Utilization (left) and largest queue (right) of every link of each point.
 
     The line tells the point, the colour the stage. What has no links (`without_links`) is left
     out. Raises InputError if nothing is left, or more points than there are lines.
@@ -43,7 +43,7 @@ def draw(results: Sequence[Result]) -> Figure:
     figure, (left, right) = style.new_figure(columns=2)
     for curve, line in zip(curves, style.LINES, strict=False):
         _draw_curve(left, right, curve, curve.label if len(curves) > 1 else "", line)
-    left.set_ylabel("utilisation")
+    left.set_ylabel("utilization")
     left.set_ylim(0, 1.05)
     right.set_ylabel("largest queue (KB)")
     right.set_ylim(bottom=0)
@@ -72,7 +72,7 @@ def why_none(result: Result) -> str:
 
 
 def stages(links: pl.DataFrame) -> pl.DataFrame:
-    """One row per link (its classes added up) with columns stage, utilisation and queue_bytes."""
+    """One row per link (its classes added up) with columns stage, utilization and queue_bytes."""
     import polars as pl
 
     kinds = [
@@ -84,7 +84,7 @@ def stages(links: pl.DataFrame) -> pl.DataFrame:
         .group_by("link", maintain_order=True)
         .agg(
             pl.col("from_name", "to_name").first(),
-            pl.col("utilisation").sum(),
+            pl.col("utilization").sum(),
             pl.col("max_queue_bytes").sum().alias("queue_bytes"),
         )
         .with_columns(pl.format("{} to {}", "from_name", "to_name").alias("stage"))
@@ -99,7 +99,7 @@ def _draw_curve(left: Axes, right: Axes, curve: pool.Curve, name: str, line: str
     for index, group in enumerate(groups):
         stage = group["stage"][0]
         label = f"{stage}, {name}" if name else stage
-        for axes, column, scale in ((left, "utilisation", 1.0), (right, "queue_bytes", 1e3)):
+        for axes, column, scale in ((left, "utilization", 1.0), (right, "queue_bytes", 1e3)):
             values = group[column].sort(descending=True).to_numpy() / scale
             chosen = style.thin(len(values))
             share = chosen / max(1, len(values) - 1)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 QUANTITIES = {
-    "utilisation": ("utilisation", 1.0),
+    "utilization": ("utilization", 1.0),
     "drops": ("packets dropped", 1.0),
     "trims": ("packets trimmed", 1.0),
     "marks": ("packets marked", 1.0),
@@ -42,7 +42,7 @@ QUANTITIES = {
 """What links can be coloured by: what the scale is called, and how much of the column one is."""
 
 COLUMN = {"pauses": "paused_ps", "queue": "max_queue_bytes"}
-DEFAULT = "utilisation"
+DEFAULT = "utilization"
 NOTHING, FAILED, COLOURS = "#C9C9C9", "#0072B2", "YlOrRd"
 MOST_PANELS, MOST_STAGES, STRIP_POINTS = 3, 8, 300
 HOTTEST = 6

@@ -110,7 +110,7 @@ class FakeSimulate:
         fate = self.fate.get(point.name, "finished")
         if fate == "stalled":
             stall = "flow 7 (host 1 to host 2) made no progress"
-            return fake_result(unfinished=2, complete=False, stopped_because=fate, reason=stall)
+            return fake_result(unfinished=2, complete=False, stop_reason=fate, reason=stall)
         if fate == "failed":
             raise RunError("the ring of link 3 cannot grow")
         if fate == "hung":
@@ -120,7 +120,7 @@ class FakeSimulate:
             os.kill(os.getpid(), signal.Signals[fate])
             assert should_stop is not None
             assert should_stop()
-            return fake_result(unfinished=3, complete=False, stopped_because="interrupted")
+            return fake_result(unfinished=3, complete=False, stop_reason="interrupted")
         if fate == "impatient":
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGINT)

@@ -22,7 +22,7 @@ class FakeResult:
     links: dict[str, np.ndarray]
     summary: dict[str, Any]
     complete: bool = True
-    stopped_because: str = "finished"
+    stop_reason: str = "finished"
     hash: str = ""
     reason: str | None = None
     faults: None = None
@@ -73,7 +73,7 @@ def fake_result(
     unfinished: int = 0,
     sizes: np.ndarray | None = None,
     complete: bool = True,
-    stopped_because: str = "finished",
+    stop_reason: str = "finished",
     reason: str | None = None,
     seed: int = 1,
 ) -> FakeResult:
@@ -128,7 +128,7 @@ def fake_result(
         "conservation": {},
         "hash": digest,
     }
-    return FakeResult(flows, links, summary, complete, stopped_because, digest, reason)
+    return FakeResult(flows, links, summary, complete, stop_reason, digest, reason)
 
 
 def _statistics(values: np.ndarray) -> dict[str, float]:
@@ -167,7 +167,7 @@ def _links() -> dict[str, np.ndarray]:
         "trims": np.full(rows, 3),
         "marks": np.zeros(rows, np.int64),
         "max_queue_bytes": np.arange(rows) * 4160,
-        "pauses_sent": np.zeros(rows, np.int64),
+        "pfc_pauses_sent": np.zeros(rows, np.int64),
         "paused_ps": np.zeros(rows, np.int64),
-        "utilisation": np.full(rows, 0.25),
+        "utilization": np.full(rows, 0.25),
     }

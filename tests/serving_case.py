@@ -53,8 +53,8 @@ def plan_of(
             np.array(roles, np.int8), np.arange(k + 1) * hosts, np.arange(k * hosts, dtype=np.int32)
         ),
         "requests": Requests(*columns),
-        "first_machine": np.zeros(n, np.int32),
-        "second_machine": np.full(n, k - 1 if split else -1, np.int32),
+        "prefill_instance": np.zeros(n, np.int32),
+        "decode_instance": np.full(n, k - 1 if split else -1, np.int32),
         "costs": (cost(),) * 3,
         "ttft_ps": None,
         "tbt_ps": None,

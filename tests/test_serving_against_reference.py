@@ -123,7 +123,7 @@ class Transfers:
         places, leader = tasks.places(), run.plan.machines.leader
         self.there_ps, self.given_up_ps = dict[int, int](), dict[int, int]()
         self.sent_ps: dict[int, set[int]] = {}
-        at_first = leader[run.plan.first_machine]
+        at_first = leader[run.plan.prefill_instance]
         known = {}
         for k in np.flatnonzero(role == REQUEST).tolist():
             if tasks.host[k] == at_first[request[k]]:
@@ -160,7 +160,7 @@ def expected(run: Served, outages: list[tuple[int, int, int, int]]) -> list[Mach
             pairs=lambda before, tokens: prompt_pairs(True, before, tokens),
         )
         requests = []
-        which = plan.second_machine if role == DECODE else plan.first_machine
+        which = plan.decode_instance if role == DECODE else plan.prefill_instance
         for number in np.flatnonzero(which == k).tolist():
             prompt, output = (
                 int(column[number])

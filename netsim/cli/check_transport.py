@@ -24,7 +24,7 @@ def command(
 
     Every flow has to arrive: under loss, reordering and trimming too. The result must not depend
     on the number of threads, and handlers must keep to the state that they declare. Fairness and
-    utilisation are measured. The exit status is 1 if the transport fails a case.
+    utilization are measured. The exit status is 1 if the transport fails a case.
 
     A row is printed as soon as its case is done. Ctrl-C stops at once.
     """

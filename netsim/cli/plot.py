@@ -76,7 +76,7 @@ FAIR_SHARES = ("load", "transports")
     "--y",
     metavar="COLUMN",
     help=f"With --x a statistic, such as fct_mean or slowdown_p99, or a number of summary.json, "
-    f"such as drops; {Y} by default. With --kind topology what links are coloured by: utilisation, "
+    f"such as drops; {Y} by default. With --kind topology what links are coloured by: utilization, "
     "drops, trims, marks, lost, pauses or queue.",
 )
 @click.option(
@@ -113,7 +113,7 @@ def command(
     \b
     fct         share of the flows that are done by each time, beside the ideal
     slowdown    completion time over ideal, by flow size or rank
-    links       utilisation and largest queue of every link
+    links       utilization and largest queue of every link
     timeline    of one run with tasks: when each host computed, sent and received;
                 of some --hosts, --from and --to some time, with the --critical path
     series      queues, rates and state over time, of a run with [outputs] sample

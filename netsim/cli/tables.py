@@ -100,7 +100,7 @@ def _serving_columns(rows: Sequence[Row]) -> Iterator[Column]:
         yield Column("stalled", [count(row.get("stalled")) for row in rows], 0)
     for what, title, statistics in (
         ("ttft", "TTFT", (("p50", 3), ("p99", 0))),
-        ("first_gap", "first gap", (("p99", 0),)),
+        ("second_token", "first gap", (("p99", 0),)),
         ("tbt", "TBT", (("p50", 3), ("p99", 0), ("max", 2))),
     ):
         unit, scale = common_unit([row.get(f"{what}_p99_ps") for row in rows])

@@ -135,7 +135,7 @@ def summary(trace: FlowTrace) -> list[str]:
 
     from netsim.units import format_bytes, format_time
 
-    done = f"not done ({trace.stopped_because})"
+    done = f"not done ({trace.stop_reason})"
     if trace.fct_ps is not None:
         slowdown = trace.fct_ps / trace.ideal_ps
         done = f"done after {format_time(trace.fct_ps, 5)}, {slowdown:.3f} times the ideal"

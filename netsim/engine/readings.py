@@ -144,7 +144,7 @@ class LinkCounters:
     lost_packets: Ints
     lost_bytes: Ints
     dark_packets: Ints  # of the lost ones those that met no circuit
-    dark_bytes: Ints
+    no_circuit_bytes: Ints
     unroutable_packets: Ints
     unroutable_bytes: Ints
     pauses: Ints
@@ -281,7 +281,7 @@ def link_counters(state: State, n_classes: int) -> LinkCounters:
         lost_packets=lost["packets"],
         lost_bytes=lost["bytes"],
         dark_packets=lost["dark_packets"],
-        dark_bytes=lost["dark_bytes"],
+        no_circuit_bytes=lost["no_circuit_bytes"],
         unroutable_packets=lost["unroutable_packets"],
         unroutable_bytes=lost["unroutable_bytes"],
         pauses=np.array(queues["pauses"]),

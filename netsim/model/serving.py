@@ -98,8 +98,8 @@ class ServingPlan:
     Attributes:
         machines: all of them.
         requests: all of them.
-        first_machine: int32[n], the mixed or prefill machine of each request.
-        second_machine: int32[n], its decode machine; -1: there is none.
+        prefill_instance: int32[n], the mixed or prefill machine of each request.
+        decode_instance: int32[n], its decode machine; -1: there is none.
         costs: of each role in ROLES that has machines, what an iteration costs (an `IterationCost`
             of `netsim.workloads.inference`); of others None.
         ttft_ps: the objective: longest time to the first token; None if there is none.
@@ -113,8 +113,8 @@ class ServingPlan:
 
     machines: Machines
     requests: Requests
-    first_machine: NDArray[np.int32]
-    second_machine: NDArray[np.int32]
+    prefill_instance: NDArray[np.int32]
+    decode_instance: NDArray[np.int32]
     costs: tuple[Any, Any, Any]
     ttft_ps: int | None
     tbt_ps: int | None

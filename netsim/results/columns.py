@@ -142,7 +142,7 @@ OPERATIONS = (
         null_below_zero=True,
     ),
     Column(
-        "waited_for",
+        "blocked_by",
         "index",
         "operation of the same rank whose end, as the last one, made it ready; null of what waited "
         "for none",
@@ -150,13 +150,13 @@ OPERATIONS = (
     ),
     Column("formula", "", "whether it is a collective timed by a formula in place of packets"),
     Column(
-        "algorithm_bps",
+        "algbw_bps",
         "bit/s",
         "of a message or a collective: its size by its time, from when the last rank began until "
         "the last one was done; null of what is timed by a formula",
     ),
     Column(
-        "bus_bps",
+        "busbw_bps",
         "bit/s",
         "that, times 2 (n - 1) / n (all_reduce among n ranks), (n - 1) / n (reduce_scatter, "
         "all_gather, all_to_all, gather, scatter) or 1: comparable with rates of links",
@@ -180,15 +180,15 @@ LINKS = (
     Column("lost_bytes", "B", "bytes of the lost packets"),
     Column("circuit_switch", "", "name of the circuit switch that the link goes through, or empty"),
     Column("dark", "packets", "of the lost packets those that met no circuit"),
-    Column("dark_bytes", "B", "bytes of these packets"),
+    Column("no_circuit_bytes", "B", "bytes of these packets"),
     Column("unroutable", "packets", "packets that came in by the port and had no route onwards"),
     Column("unroutable_bytes", "B", "bytes of the packets without a route"),
     Column("trims", "packets", "packets cut to their header at the port's queue"),
     Column("marks", "packets", "packets marked by ECN at the port"),
     Column("max_queue_bytes", "B", "most bytes held at once, the packet in transmission included"),
-    Column("pauses_sent", "frames", "PFC frames sent on the link that pause this class"),
+    Column("pfc_pauses_sent", "frames", "PFC frames sent on the link that pause this class"),
     Column("paused_ps", "ps", "time for which this class of the port was paused"),
-    Column("utilisation", "1", "share of the line rate used, over the simulated time"),
+    Column("utilization", "1", "share of the line rate used, over the simulated time"),
     Column("mean_queue_bytes", "B", "bytes held, weighted with time, over the simulated time"),
     Column("p99_queue_bytes", "B", "bytes that were not exceeded for 99 % of it, within 1/32"),
 )
@@ -323,7 +323,7 @@ SWEEP = (
     Column("wall_s", "s", "wall-clock time of the run"),
     Column("compile_s", "s", "wall-clock time of the compilation"),
     Column("step_ps", "ps", "mean time of a step, of a job"),
-    Column("mfu", "1", "model FLOPs utilisation: those of a step by what its ranks could do"),
+    Column("mfu", "1", "model FLOPs utilization: those of a step by what its ranks could do"),
     Column("exposed", "1", "share of its time in which ranks waited for communication under way"),
     Column("bubble", "1", "share of its time in which ranks waited for messages not yet sent"),
     Column("skew", "1", "share of its time in which ranks waited for others to join a collective"),

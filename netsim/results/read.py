@@ -24,7 +24,7 @@ OPTIONAL = (
     *("flow_kind", "flow_class", "label", "unroutable", "unroutable_bytes"),
     *("mean_queue_bytes", "p99_queue_bytes"),
     *("runs", "busy_ps"),
-    *("circuit_switch", "dark", "dark_bytes", "duty", "way"),
+    *("circuit_switch", "dark", "no_circuit_bytes", "duty", "way"),
 )
 """Columns that a table need not have."""
 
@@ -143,7 +143,7 @@ class Result:
     @property
     def status(self) -> str:
         """How the run ended: finished, time, idle, stalled or interrupted."""
-        return str(self.summary["stopped_because"])
+        return str(self.summary["stop_reason"])
 
     @property
     def reason(self) -> str | None:

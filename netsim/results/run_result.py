@@ -20,7 +20,7 @@ HASHED = ("flows", "links", "tasks", "operations", "series", "log")
 class Ending:
     """How a run ended.
 
-    `stopped_because` is "finished" (every flow is delivered, its sender knows, and
+    `stop_reason` is "finished" (every flow is delivered, its sender knows, and
     every task is done), "time" (cut by
     stop.time), "interrupted", "stalled", or "idle" (nothing can happen any more and flows are
     missing). `complete` says whether every flow is delivered; what a transport that is not reliable
@@ -28,7 +28,7 @@ class Ending:
     run is not complete, unless it was interrupted.
     """
 
-    stopped_because: str
+    stop_reason: str
     complete: bool
     reason: str | None = None
 
@@ -48,7 +48,7 @@ class RunResult:
     links: Table
     summary: dict[str, Any]
     complete: bool
-    stopped_because: str
+    stop_reason: str
     hash: str
     reason: str | None
     faults: Table | None = None
@@ -79,7 +79,7 @@ class RunResult:
             links=links,
             summary={**summary, "hash": digest},
             complete=ending.complete,
-            stopped_because=ending.stopped_because,
+            stop_reason=ending.stop_reason,
             hash=digest,
             reason=ending.reason,
             **beside,

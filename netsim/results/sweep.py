@@ -24,7 +24,7 @@ SERVED = (
     ("queueing", "p99"),
     *(("ttft", name) for name in ("p50", "p99")),
     *(("tbt", name) for name in ("p50", "p99", "max")),
-    ("first_gap", "p99"),
+    ("second_token", "p99"),
 )
 """Distributions of a serving run, and what of them a row has."""
 
@@ -46,7 +46,7 @@ def sweep_row(point: Point, summary: Mapping[str, Any]) -> dict[str, Any]:
 
     `summary` is that of its result (`netsim.results.summary_of`, or what was read).
     """
-    row = _identity(point, summary["stopped_because"])
+    row = _identity(point, summary["stop_reason"])
     row["flows"] = summary["flows"]
     row["flows_finished"] = summary["flows_finished"]
     for key in STATISTICS:

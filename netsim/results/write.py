@@ -96,7 +96,7 @@ def summary_of(result: RunResult) -> dict[str, Any]:
     summary: dict[str, Any] = files.plain(
         {
             "complete": result.complete,
-            "stopped_because": result.stopped_because,
+            "stop_reason": result.stop_reason,
             "reason": result.reason,
             **result.summary,
             "hash": result.hash,

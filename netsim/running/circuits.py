@@ -30,7 +30,7 @@ def circuit_columns(engine: Engine) -> Table:
     return {
         "circuit_switch": np.repeat(names[circuits.of_port], engine.fabric.n_classes),
         "dark": counters.dark_packets,
-        "dark_bytes": counters.dark_bytes,
+        "no_circuit_bytes": counters.no_circuit_bytes,
     }
 
 
@@ -63,7 +63,7 @@ def circuit_figures(engine: Engine, slots: Table | None) -> dict[str, Any]:
         "circuits": int((counted | counted[engine.network.port_peer]).sum()) // 2,
         "duty": float(lit_ps(so_far, end_ps)[circuits.ever].mean() / end_ps) if changing else 1.0,
         "dark": int(counters.dark_packets.sum()),
-        "dark_bytes": int(counters.dark_bytes.sum()),
+        "no_circuit_bytes": int(counters.no_circuit_bytes.sum()),
     }
     if _offloads(engine):
         figures["offloaded"] = engine.offloaded_packets()

@@ -40,7 +40,7 @@ LINK_COUNTERS = {
     "trims": "trims",
     "marks": "marks",
     "max_queue_bytes": "max_queue_bytes",
-    "pauses_sent": "pauses",
+    "pfc_pauses_sent": "pauses",
 }
 """Columns of the links table and the engine's counters (`LinkCounters`) that they show."""
 
@@ -82,7 +82,7 @@ def engine_result(
         **served,
         **class_figures(point, flows),
         **{name: int(links[name].sum()) for name in SUMS},
-        "pauses": int(links["pauses_sent"].sum()),
+        "pauses": int(links["pfc_pauses_sent"].sum()),
         "conservation": conservation,
         **fair_figures(point, scenario),
         **circuit_figures(engine, slots),
@@ -197,7 +197,7 @@ def link_table(engine: Engine) -> Table:
     table.update(circuit_columns(engine))
     table["paused_ps"] = counters.paused_ps
     line_rate_bits = table["rate_bps"] * float(max(1, engine.now_ps))
-    table["utilisation"] = table["bytes"] * 8e12 / line_rate_bits
+    table["utilization"] = table["bytes"] * 8e12 / line_rate_bits
     levels = engine.queue_levels()
     if levels is not None:
         table["mean_queue_bytes"] = levels.mean_bytes

@@ -1,4 +1,4 @@
-"""The figures of a job: step time, model FLOPs utilisation, exposed communication, bandwidths."""
+"""The figures of a job: step time, model FLOPs utilization, exposed communication, bandwidths."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def job_figures(table: Table | None, steps: JobSteps | None) -> dict[str, Any]:
     "operations" counts them, and "job" has, of all steps that are done ("steps") and of their sum,
     the time, and how much of it ranks computed, waited for communication that was under way (by
     kind) and for others, on average over the ranks (`netsim.running.step_times`); the model FLOPs
-    utilisation if FLOPs and peak are known; and the bandwidths of messages and collectives
+    utilization if FLOPs and peak are known; and the bandwidths of messages and collectives
     ("collectives").
     """
     if table is None:
@@ -32,7 +32,7 @@ def job_figures(table: Table | None, steps: JobSteps | None) -> dict[str, Any]:
     if told:
         total = sum(one["time_ps"] for one in told)
         job["step_ps"] = total / len(told)
-        job["mfu"] = _utilisation(job["step_ps"], steps)
+        job["mfu"] = _utilization(job["step_ps"], steps)
         job["exposed"] = sum(sum(one["exposed_ps"].values()) for one in told) / total
         for name in ("bubble", "skew"):
             job[name] = sum(one[f"{name}_ps"] for one in told) / total
@@ -50,12 +50,12 @@ def _step(found: StepTime, steps: JobSteps | None) -> dict[str, Any]:
         "bubble_ps": float(found.bubble_ps.mean()),
         "skew_ps": float(found.skew_ps.mean()),
         "other_ps": float(found.other_ps.mean()),
-        "mfu": _utilisation(time_ps, steps),
+        "mfu": _utilization(time_ps, steps),
     }
 
 
-def _utilisation(time_ps: float, steps: JobSteps | None) -> float | None:
-    """Model FLOPs utilisation of a step."""
+def _utilization(time_ps: float, steps: JobSteps | None) -> float | None:
+    """Model FLOPs utilization of a step."""
     if steps is None or not steps.model_flops or not steps.peak_flops or time_ps <= 0:
         return None
     return steps.model_flops / (time_ps / 1e12 * steps.peak_flops)
@@ -90,8 +90,8 @@ def _collectives(table: Table) -> list[dict[str, Any]]:
                 "size_bytes": float(size.mean()),
                 "time_ps": float(length.mean()),
                 "time_max_ps": int(length.max()),
-                "algorithm_bps": None if formula else float(rate),
-                "bus_bps": None if formula else float(rate * factor),
+                "algbw_bps": None if formula else float(rate),
+                "busbw_bps": None if formula else float(rate * factor),
             }
         )
     return told

@@ -51,7 +51,7 @@ def operation_table(
         "ready_ps": states.ready_ps[begin],
         "begin_ps": begin_ps,
         "end_ps": states.end_ps[end],
-        "waited_for": waited_for(operations, tasks, states),
+        "blocked_by": blocked_by(operations, tasks, states),
         "formula": (tasks.kind[end] == COMPUTE) & (operations.what > RECEIVE),
     }
     table |= bandwidths(table)
@@ -60,7 +60,7 @@ def operation_table(
     return table
 
 
-def waited_for(operations: OperationTable, tasks: TaskTable, states: TaskStates) -> Ints:
+def blocked_by(operations: OperationTable, tasks: TaskTable, states: TaskStates) -> Ints:
     """int64[n]: the operation of the same rank whose end, as the last one, made each one ready; -1
     where that is none's.
 
@@ -110,7 +110,7 @@ def bandwidths(table: Table) -> Table:
     rows = found.rows
     algorithm[rows] = rate[found.of_row]
     bus[rows] = algorithm[rows] * factors(table["what"][rows], table["ranks"][rows])
-    return {"algorithm_bps": algorithm, "bus_bps": bus}
+    return {"algbw_bps": algorithm, "busbw_bps": bus}
 
 
 class Instances(NamedTuple):

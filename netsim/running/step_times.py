@@ -111,7 +111,7 @@ class _Chains:
         self.begin, self.end, self.ready = (
             table[name] for name in ("begin_ps", "end_ps", "ready_ps")
         )
-        self.before = table["waited_for"]
+        self.before = table["blocked_by"]
         self.kinds, self.kind = np.unique(table["kind"], return_inverse=True)
         self.ranks, self.rank = np.unique(table["rank"], return_inverse=True)
         self.step_of, what, group = table["step"], table["what"], table["group"]

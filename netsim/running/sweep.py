@@ -286,7 +286,7 @@ class _Run:
             result = simulate(point, keeper=keeper, **options)
         except RunError as error:
             return self.failed(str(error))
-        goes_on = keeper.at_work and result.stopped_because == INTERRUPTED
+        goes_on = keeper.at_work and result.stop_reason == INTERRUPTED
         keep = (files.CHECKPOINT, files.RUN) if goes_on else ()
         folder = write_result(self.folder, point, result, self.origin, keep=keep)
         message = f"{point.name}: {result.reason}" if result.reason else None

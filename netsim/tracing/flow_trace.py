@@ -97,7 +97,7 @@ class FlowTrace:
     what the completion time consists of: they follow each other from the flow's start to the
     receipt that completed it, and are none if that is not reached. `way` is that of its data, ""
     if the network has one only. `fct_ps` and `acked_ps` are None for what
-    the trace does not reach. `stopped_because` is "finished", "time", "idle" or "interrupted".
+    the trace does not reach. `stop_reason` is "finished", "time", "idle" or "interrupted".
     """
 
     point: str
@@ -115,7 +115,7 @@ class FlowTrace:
     events: pl.DataFrame
     segments: pl.DataFrame
     state: tuple[str, ...]
-    stopped_because: str
+    stop_reason: str
     warnings: tuple[str, ...] = ()
 
     def with_warnings(self, warnings: Sequence[str]) -> FlowTrace:
@@ -129,7 +129,7 @@ def flow_trace(
     flow: int,
     point: Point,
     transport: PluginUse,
-    stopped_because: str,
+    stop_reason: str,
 ) -> FlowTrace:
     """The trace of a flow from what a recording engine gave, up to the flow's end."""
     import polars as pl
@@ -137,7 +137,7 @@ def flow_trace(
     states = engine.flow_states()
     times = (states.start_ps, states.done_ps, states.acked_ps)
     start_ps, done_ps, acked_ps = (int(column[flow]) for column in times)
-    if stopped_because == FINISHED:
+    if stop_reason == FINISHED:
         entries = entries.until(max(done_ps, acked_ps))
     network, flows = engine.network, engine.flows
     multipath = point.fabric.load_balancing not in PATH_FOR_LIFE
@@ -166,7 +166,7 @@ def flow_trace(
         events=events.filter(pl.col("time_ps") >= start_ps),
         segments=segments,
         state=shown_state(transport.module, changing),
-        stopped_because=stopped_because,
+        stop_reason=stop_reason,
     )
 
 

@@ -72,7 +72,7 @@ def trace_flow(
     session.go()
     transport = transport_of(point, scenario, flow)
     entries = TraceEntries.joined(session.drained)
-    trace = flow_trace(session.engine, entries, flow, point, transport, session.stopped_because)
+    trace = flow_trace(session.engine, entries, flow, point, transport, session.stop_reason)
     warnings = differences(result, point) + _differences(trace, recorded, until_ps)
     return trace.with_warnings(warnings)
 
@@ -116,7 +116,7 @@ def _same_flow(result: Result, recorded: dict[str, Any], scenario: Scenario) -> 
 
 def _differences(trace: FlowTrace, recorded: dict[str, Any], until_ps: int | None) -> list[str]:
     """What came out differently this time."""
-    if trace.stopped_because == INTERRUPTED or (until_ps is not None and trace.fct_ps is None):
+    if trace.stop_reason == INTERRUPTED or (until_ps is not None and trace.fct_ps is None):
         return []
     if trace.fct_ps == recorded["fct_ps"]:
         return []
@@ -137,7 +137,7 @@ class _Session:
     progress: Callable[[Progress], None] | None
     should_stop: Callable[[], bool] | None
     goal_ps: int = 0
-    stopped_because: str = ""
+    stop_reason: str = ""
 
     def go(self) -> None:
         """Run until the flow is done, from the start again if a buffer was too small."""
@@ -156,7 +156,7 @@ class _Session:
             self._tell,
             Options(trace=(self.flow,), trace_capacity=capacity),
         )
-        self.stopped_because = drive(
+        self.stop_reason = drive(
             self.engine,
             self._look,
             until_ps=self.end_ps,

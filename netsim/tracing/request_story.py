@@ -142,19 +142,19 @@ class _Maker:
         self.machines = self._machines()
         self.of_machine = {
             machine: _Iterations(iterations, machine)
-            for machine in {int(request["first_machine"]), *self.machines.values()}
+            for machine in {int(request["prefill_instance"]), *self.machines.values()}
         }
         self.told = 0
 
     def _machines(self) -> dict[int, int]:
         """The machines of the request, by the hosts that its rows are of."""
         found = {}
-        second = self.request["second_machine"]
+        second = self.request["decode_instance"]
         for what, host in zip(self.what, self.host, strict=True):
             if what in (KV_THERE, JOINED) and second is not None:
                 found[host] = int(second)
             elif what == STARTED and host not in found:
-                found[host] = int(self.request["first_machine"])
+                found[host] = int(self.request["prefill_instance"])
         return found
 
     def stretches(self) -> Iterator[_Stretch]:
@@ -166,7 +166,7 @@ class _Maker:
             if event == DONE:
                 return
             what = _NEXT[event]
-            if event == FIRST_TOKEN and self.request["second_machine"] is None:
+            if event == FIRST_TOKEN and self.request["decode_instance"] is None:
                 what = JOINING
         if since < self.end_ps:
             yield _Stretch(what, since, self.end_ps, host)
@@ -176,7 +176,7 @@ class _Maker:
         stretches = list(self.stretches())
         for place, one in enumerate(stretches):
             ends = self.what[place] if place < len(self.what) else -1
-            machine = self.machines.get(one.host, int(self.request["first_machine"]))
+            machine = self.machines.get(one.host, int(self.request["prefill_instance"]))
             if one.what in BY_ITERATION:
                 yield from self._iterations(one, machine, ends)
             elif one.until_ps > one.from_ps:

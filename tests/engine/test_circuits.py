@@ -137,7 +137,7 @@ def test_light_under_way_is_lost_to_the_packet(near_ps: int) -> None:
     under_way = -(-near_ps // FULL_PS)
     assert (SLOT - DARK) % FULL_PS == 0
     assert counters.dark_packets[port] == days * under_way
-    assert counters.dark_bytes[port] == counters.lost_bytes[port] == days * under_way * 1000
+    assert counters.no_circuit_bytes[port] == counters.lost_bytes[port] == days * under_way * 1000
     assert near_ps != NEAR or under_way * 1000 == 100 * GBPS * NEAR // (8 * 10**12)
     assert counters.sent_packets[port] == days * (SLOT - DARK) // FULL_PS
     assert engine.conservation().packets.missing == 0

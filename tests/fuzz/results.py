@@ -31,7 +31,7 @@ def judged(out: Path, *, complete: bool) -> Iterator[Finding]:
         yield Finding("nonsense", "complete, but nothing is written")
     loaded = [load_result(folder) for folder in found]
     if loaded and complete != all(result.complete for result in loaded):
-        words = [result.summary["stopped_because"] for result in loaded]
+        words = [result.summary["stop_reason"] for result in loaded]
         yield Finding("nonsense", f"exit status {int(not complete)} and {sorted(set(words))}")
     for result in loaded:
         yield from _summary(result)
@@ -65,8 +65,8 @@ def _summary(result: object) -> Iterator[Finding]:
     done = summary["flows_finished"] + held == summary["flows"]
     if summary["complete"] and not done and _reliable(result):
         yield _wrong("complete with flows missing", summary)
-    if summary["complete"] and summary["stopped_because"] != "finished":
-        yield _wrong(f"complete and {summary['stopped_because']}", "")
+    if summary["complete"] and summary["stop_reason"] != "finished":
+        yield _wrong(f"complete and {summary['stop_reason']}", "")
 
 
 def _reliable(result: object) -> bool:
@@ -124,7 +124,7 @@ def _links(result: object) -> Iterator[Finding]:
     counts = [
         name
         for name in result.links.columns
-        if result.links[name].dtype.is_numeric() and name not in ("utilisation",)
+        if result.links[name].dtype.is_numeric() and name not in ("utilization",)
     ]
     for name in counts:
         low = result.links[name].min()

@@ -79,7 +79,7 @@ def test_links_add_up_classes_and_part_stages(make):
     result = make()
     table = links.stages(result.links)
     assert table["stage"].to_list() == ["host to leaf"] * 2 + ["leaf to host"] * 2
-    assert table["utilisation"].to_list() == [0.5] * 4
+    assert table["utilization"].to_list() == [0.5] * 4
     assert table["queue_bytes"].to_list() == [4160 * n for n in (1, 5, 9, 13)]
     figure = links.draw([result])
     assert curve(figure, "leaf to host")[1].tolist() == [0.5, 0.5]

@@ -51,7 +51,7 @@ def lines_of(figure) -> LineCollection:
 def test_each_half_of_a_line_has_the_colour_of_its_link(network, tmp_path) -> None:
     busy = np.zeros(network.n_ports)
     busy[0] = 1.0  # host 0 to its leaf
-    figure = topology.draw([Stub(tmp_path, utilisation=busy)])
+    figure = topology.draw([Stub(tmp_path, utilization=busy)])
     lines = lines_of(figure)
     assert len(lines.get_segments()) == network.n_ports
     grey = to_rgba(topology.NOTHING)
@@ -74,7 +74,7 @@ def test_what_is_counted_has_a_scale_of_its_own(network, tmp_path) -> None:
 
 
 def test_failures_are_marked(network, tmp_path) -> None:
-    result = Stub(tmp_path, utilisation=np.zeros(network.n_ports))
+    result = Stub(tmp_path, utilization=np.zeros(network.n_ports))
     peer = int(network.port_peer[0])
     result.faults = pl.DataFrame({"what": ["down", "down", "reroute"], "link": [0, peer, None]})
     axes = topology.draw([result]).axes[0]
@@ -84,12 +84,12 @@ def test_failures_are_marked(network, tmp_path) -> None:
 
 
 def test_what_cannot_be_drawn_is_refused(network, tmp_path) -> None:
-    right = Stub(tmp_path, utilisation=np.zeros(network.n_ports))
+    right = Stub(tmp_path, utilization=np.zeros(network.n_ports))
     with pytest.raises(InputError, match=r'coloured by "dropps" \(did you mean "drops"\?\)'):
         topology.draw([right], "dropps")
     with pytest.raises(InputError, match="4 results are too many"):
         topology.draw([right] * 4)
-    other = Stub(tmp_path, utilisation=np.zeros(network.n_ports - 2))
+    other = Stub(tmp_path, utilization=np.zeros(network.n_ports - 2))
     with pytest.raises(InputError, match="has 16 links now and had 14"):
         topology.draw([other])
     (tmp_path / files.LINKS).unlink()

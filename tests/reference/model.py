@@ -282,7 +282,7 @@ class TaskResult(NamedTuple):
 
 @dataclass
 class Counters:
-    """Counters of one port and one class. PFC frames appear only in pauses_sent, paused_ps."""
+    """Counters of one port and one class. PFC frames appear only in pfc_pauses_sent, paused_ps."""
 
     bytes: int = 0
     packets: int = 0
@@ -294,10 +294,10 @@ class Counters:
     lost: int = 0
     lost_bytes: int = 0
     dark: int = 0  # of those that are lost
-    dark_bytes: int = 0
+    no_circuit_bytes: int = 0
     unroutable: int = 0
     unroutable_bytes: int = 0
-    pauses_sent: int = 0
+    pfc_pauses_sent: int = 0
     paused_ps: int = 0
 
 

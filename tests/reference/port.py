@@ -77,7 +77,7 @@ class Port:
             dark = self.circuit is not None and not self.circuit.passes(sim.now, done_ps)
             if dark:
                 self.counters[c].dark += 1
-                self.counters[c].dark_bytes += packet.size
+                self.counters[c].no_circuit_bytes += packet.size
             if dark or self._loses(packet, arrival_ps):
                 self.counters[c].lost += 1
                 self.counters[c].lost_bytes += packet.size

@@ -149,7 +149,7 @@ class SwitchPort(Port):
         if not self.holding_back[c]:
             self.holding_back[c] = True
             self.owes_frame = True
-            self.counters[c].pauses_sent += 1
+            self.counters[c].pfc_pauses_sent += 1
 
     def resume(self, c: int) -> None:
         """Let the neighbour send a class again."""

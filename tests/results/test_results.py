@@ -69,10 +69,10 @@ def test_no_statistic_over_nothing_is_written_as_null(tmp_path):
 
 
 def test_a_partial_result_says_so(tmp_path):
-    result = fake_result(4, unfinished=1, complete=False, stopped_because="interrupted")
+    result = fake_result(4, unfinished=1, complete=False, stop_reason="interrupted")
     loaded = load(write_result(tmp_path / "run", FakePoint(), result))
     assert not loaded.complete
-    assert loaded.summary["stopped_because"] == "interrupted"
+    assert loaded.summary["stop_reason"] == "interrupted"
     assert "partial" in repr(loaded)
 
 

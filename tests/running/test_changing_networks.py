@@ -37,14 +37,14 @@ def test_a_run_waits_for_a_repair(tmp_path):
     """300 ms without a byte are more than its patience."""
     down = 'node = "leaf1"\ndown = "1us"\nup = "300ms"'
     result = simulate(point_of(tmp_path, **{"faults.dead": down}))
-    assert (result.stopped_because, result.complete) == ("finished", True)
+    assert (result.stop_reason, result.complete) == ("finished", True)
     assert result.flows["fct_ps"].max() > 300 * 10**9
 
 
 def test_a_run_does_not_wait_for_what_is_down_for_good(tmp_path):
     sections = {"faults.dead": 'node = "leaf1"\ndown = "1us"', "routing": 'converge = "10us"'}
     result = simulate(point_of(tmp_path, **sections))
-    assert (result.stopped_because, result.complete) == ("stalled", False)
+    assert (result.stop_reason, result.complete) == ("stalled", False)
     assert result.reason is not None
     assert "; cut off for a time: h2, h3" in result.reason
     assert result.summary["faults"]["hosts_cut_off"] == ["h2", "h3"]

@@ -189,7 +189,7 @@ def test_what_a_result_tells_of_circuits(tmp_path):
     assert figures["duty"] == pytest.approx(lit / 3 / end)
     write_result(tmp_path / "result", point, result)
     read = load_result(tmp_path / "result")
-    assert {"circuit_switch", "dark", "dark_bytes"} <= set(read.links.columns)
+    assert {"circuit_switch", "dark", "no_circuit_bytes"} <= set(read.links.columns)
     assert {column.name for column in LINKS} >= set(read.links.columns)
     row = sweep_row(point, read.summary)
     assert (row["dark"], row["duty"]) == (figures["dark"], figures["duty"])
@@ -207,7 +207,7 @@ def test_waiting_for_a_long_cycle_is_no_stall(tmp_path):
     result = simulate(
         point_of(tmp_path, topology=topology, traffic='kind = "all_to_all"\nsize = "4KB"')
     )
-    assert (result.stopped_because, result.complete) == ("finished", True)
+    assert (result.stop_reason, result.complete) == ("finished", True)
     assert result.flows["fct_ps"].max() > 160 * 10**9
 
 
@@ -239,7 +239,7 @@ def test_what_waits_for_a_circuit_that_does_not_come_back_is_told(tmp_path):
 
     assert run_of("4KB").complete
     result = run_of("300KB")
-    assert (result.stopped_because, result.complete) == ("idle", False)
+    assert (result.stop_reason, result.complete) == ("idle", False)
     assert result.reason is not None
     assert "; packets wait for circuits: tor0:1, tor1:1" in result.reason
 

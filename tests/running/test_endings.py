@@ -72,7 +72,7 @@ KEEPS_TRYING = (
 def run(file: Path):
     (point,) = Experiment.load(file).points()
     result = simulate(point, threads=1)
-    return result.stopped_because, result.complete, result.reason or ""
+    return result.stop_reason, result.complete, result.reason or ""
 
 
 def test_a_reliable_transport_that_loses_a_flow_is_not_complete(write):

@@ -24,7 +24,7 @@ def figures(tmp_path: Path, transport: str, traffic: str, *overrides: str) -> di
     made = text(top=f'transport = "{transport}"', traffic=traffic)
     (point,) = load(tmp_path, made, *overrides).points()
     summary = simulate(point).summary
-    row = sweep_row(point, {**summary, "hash": "", "stopped_because": "finished"})
+    row = sweep_row(point, {**summary, "hash": "", "stop_reason": "finished"})
     return {"ideal": summary["ideal_max_ps"], "fair": summary.get("fair_ps"), "row": row}
 
 

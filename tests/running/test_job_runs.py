@@ -84,7 +84,7 @@ def test_a_job_has_a_table_of_operations_and_figures(netsim: Callable[..., Resul
         parts = [one[name] for name in ("compute_ps", "bubble_ps", "skew_ps", "other_ps")]
         assert sum(parts) + sum(one["exposed_ps"].values()) == one["time_ps"]
         assert one["mfu"] == pytest.approx(1e9 / (one["time_ps"] / 1e12) / 4e14)
-    waited = table.filter(pl.col("what") == "send")["waited_for"]
+    waited = table.filter(pl.col("what") == "send")["blocked_by"]
     assert table["what"].gather(waited).unique().to_list() == ["compute"]
     for number, one in enumerate((first, second)):
         path = critical_path(result, step=number)

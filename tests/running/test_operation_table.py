@@ -75,7 +75,7 @@ def random_operations(seed: int) -> Operations:
 @pytest.mark.parametrize("seed", range(8))
 def test_what_each_operation_waited_for_ended_as_it_was_ready(seed: int) -> None:
     table = simulated(random_operations(seed))
-    before, receive = table["waited_for"], table["what"] == "receive"
+    before, receive = table["blocked_by"], table["what"] == "receive"
     assert (table["end_ps"] >= table["begin_ps"]).all()
     assert (table["begin_ps"] >= table["ready_ps"])[~receive].all()
     waits = np.flatnonzero(before >= 0)
@@ -129,9 +129,9 @@ def test_bandwidths_and_figures() -> None:
     table = simulated(ops, steps.step)
     its = table["what"] == "all_reduce"
     length = table["end_ps"][its].max() - 5 * US
-    assert np.isnan(table["bus_bps"][~its]).all()
-    assert table["algorithm_bps"][its] == pytest.approx(40_960 * 8e12 / length)
-    assert table["bus_bps"][its] == pytest.approx(1.5 * table["algorithm_bps"][its])
+    assert np.isnan(table["busbw_bps"][~its]).all()
+    assert table["algbw_bps"][its] == pytest.approx(40_960 * 8e12 / length)
+    assert table["busbw_bps"][its] == pytest.approx(1.5 * table["algbw_bps"][its])
     figures = job_figures(table, steps)
     assert (figures["operations"], figures["operations_done"]) == (8, 8)
     job = figures["job"]
@@ -150,7 +150,7 @@ def test_bandwidths_and_figures() -> None:
     (collective,) = job["collectives"]
     assert (collective["kind"], collective["what"], collective["ranks"]) == ("dp", "all_reduce", 4)
     assert collective["time_max_ps"] == length
-    assert collective["bus_bps"] == pytest.approx(table["bus_bps"][its][0])
+    assert collective["busbw_bps"] == pytest.approx(table["busbw_bps"][its][0])
     assert job_figures(None, steps) == {}
     assert job_figures(table, None)["job"]["mfu"] is None
 
@@ -161,10 +161,10 @@ def test_what_a_formula_says_has_no_bandwidth() -> None:
     ops.send(0, 1, 9000)
     table = simulated(ops)
     timed, sent = job_figures(table, None)["job"]["collectives"][::-1]
-    assert (timed["kind"], timed["time_ps"], timed["bus_bps"]) == ("tp", US, None)
+    assert (timed["kind"], timed["time_ps"], timed["busbw_bps"]) == ("tp", US, None)
     assert (sent["kind"], sent["what"]) == ("pp", "send")
-    assert sent["bus_bps"] == pytest.approx(table["bus_bps"][-1])
-    assert np.isnan(table["bus_bps"][:2]).all()
+    assert sent["busbw_bps"] == pytest.approx(table["busbw_bps"][-1])
+    assert np.isnan(table["busbw_bps"][:2]).all()
 
 
 def test_factors_of_the_bus() -> None:

@@ -30,7 +30,7 @@ def only_point(tmp_path: Path, *overrides: str) -> Point:
 def test_a_run_interrupted_at_once_is_partial_and_can_be_written(tmp_path: Path) -> None:
     point = only_point(tmp_path)
     result = simulate(point, should_stop=lambda: True)
-    assert (result.complete, result.stopped_because) == (False, "interrupted")
+    assert (result.complete, result.stop_reason) == (False, "interrupted")
     assert result.summary["fct_ps"]["max"] is None
     assert sweep_row(point, summary_of(result))["fct_max_ps"] is None
     written = load_result(write_result(tmp_path / "out", point, result))
@@ -70,7 +70,7 @@ def test_tables_agree_with_each_other(tmp_path: Path) -> None:
     assert links["bytes"][from_hosts].sum() == conserved["bytes"]["sent"]
     assert (flows["fct_ps"] >= flows["ideal_ps"]).all()
     assert (flows["packets_sent"] == flows["packets"] + flows["retransmits"]).all()
-    assert links["utilisation"].max() <= 1
+    assert links["utilization"].max() <= 1
 
 
 def test_drain_goes_on_until_nothing_is_under_way(tmp_path: Path) -> None:

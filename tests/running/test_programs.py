@@ -80,7 +80,7 @@ def mine(tmp_path: Path, held: str = "[True] * 4 + [False] * 4", last: int = 3) 
 def test_a_result_says_how_often_tasks_were_done(tmp_path: Path) -> None:
     one = server(tmp_path)
     result = simulate(one)
-    assert (result.complete, result.stopped_because) == (True, "finished")
+    assert (result.complete, result.stop_reason) == (True, "finished")
     loaded = load_result(write_result(tmp_path / "out", one, result))
     assert loaded.hash_fits()
     tasks = loaded.tasks
@@ -95,7 +95,7 @@ def test_a_result_says_how_often_tasks_were_done(tmp_path: Path) -> None:
 
 def test_what_is_not_started_does_not_keep_a_run_from_being_complete(tmp_path: Path) -> None:
     result = simulate(mine(tmp_path))
-    assert (result.complete, result.stopped_because) == (True, "finished")
+    assert (result.complete, result.stop_reason) == (True, "finished")
     assert result.summary["flows"] == 4
     assert result.summary["flows_finished"] == 2
     assert result.flows["start_ps"].tolist() == [-1, 0, -1, 0]
@@ -148,7 +148,7 @@ def test_a_result_has_the_sizes_that_the_program_has_set(tmp_path: Path) -> None
     one = load(tmp_path, EXPERIMENT.format(transport="ndp", kind="./mine.py", more="")).points()[0]
     told: list[Progress] = []
     result = simulate(one, progress=told.append)
-    assert (result.complete, result.stopped_because) == (True, "finished")
+    assert (result.complete, result.stop_reason) == (True, "finished")
     assert result.flows["size_bytes"].tolist() == [5000, 1000, 5000, 5000]
     assert result.flows["packets"].tolist() == [2, 1, 2, 2]
     assert result.flows["packets_sent"].tolist() == [0, 1, 0, 2]
@@ -187,11 +187,11 @@ def test_what_is_lost_for_good_does(tmp_path: Path) -> None:
     lossy = '[faults.all]\nlinks = "all"\nloss = 0.3'
     result = simulate(server(tmp_path, "datagram", lossy))
     # What a datagram loses stays lost: nothing more can happen, and nobody waits for it.
-    assert (result.complete, result.stopped_because) == (True, "idle")
+    assert (result.complete, result.stop_reason) == (True, "idle")
     assert result.summary["flows_finished"] < 24
     cut = '[faults.all]\nlinks = "all"\ndown = "20us"\n[stop]\nflow_deadline = "1ms"'
     result = simulate(server(tmp_path, "ndp", cut))
-    assert (result.complete, result.stopped_because) == (False, "stalled")
+    assert (result.complete, result.stop_reason) == (False, "stalled")
 
 
 def test_a_program_that_breaks_a_rule_or_holds_what_it_cannot(tmp_path: Path) -> None:

@@ -47,9 +47,7 @@ def result_of(
     (tmp_path / "flows.csv").write_text("src,dst,size\n0,2,1MB\n1,3,1MB\n")
     (point,) = load(tmp_path, text(**NETWORK, **sections), *overrides).points()
     result = simulate(point)
-    return result, sweep_row(
-        point, {**result.summary, "hash": "", "stopped_because": "", "flows": 2}
-    )
+    return result, sweep_row(point, {**result.summary, "hash": "", "stop_reason": "", "flows": 2})
 
 
 @pytest.fixture(autouse=True)

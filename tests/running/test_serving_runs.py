@@ -76,7 +76,7 @@ def test_a_run_has_tables_of_requests_and_iterations(netsim: Callable[..., Resul
         assert [*table.columns] == [*COLUMNS[name]]
         assert all(column.doc for column in COLUMNS[name].values())
     assert result.requests["tokens"].to_list() == [4, 6, 1]
-    assert result.requests["second_machine"].to_list() == [1, 1, None]
+    assert result.requests["decode_instance"].to_list() == [1, 1, None]
     found = result.summary["serving"]
     assert found["account"] == {"done": 3, "under_way": 0, "waiting": 0, "tokens": 11}
     assert found["ttft_ps"]["max"] == result.requests["ttft_ps"].max()

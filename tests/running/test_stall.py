@@ -68,7 +68,7 @@ def run(ring: Path, transport: str, stop: str = ""):
 def test_a_deadlock_of_pauses_is_named(ring: Path) -> None:
     result = run(ring, "roce")
     assert not result.complete
-    assert result.stopped_because == "stalled"
+    assert result.stop_reason == "stalled"
     assert result.reason is not None
     assert "flow 0 (host 0 to host 2" in result.reason
     circle = result.reason.partition("ports paused in a circle: ")[2].split(" -> ")
@@ -87,14 +87,14 @@ def test_the_same_traffic_with_ndp_completes(ring: Path) -> None:
 
 def test_a_flow_past_its_deadline_stops_the_run(ring: Path) -> None:
     result = run(ring, "ndp", 'flow_deadline = "100us"')
-    assert result.stopped_because == "stalled"
+    assert result.stop_reason == "stalled"
     assert result.reason is not None
     assert result.reason.startswith("past the flow deadline")
 
 
 def test_a_time_limit_is_no_stall(ring: Path) -> None:
     result = run(ring, "ndp", 'time = "100us"')
-    assert (result.stopped_because, result.complete) == ("time", False)
+    assert (result.stop_reason, result.complete) == ("time", False)
     assert result.summary["simulated_ps"] == 100_000_000
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from netsim.running.step_times import StepTime, step_times
 
-COLUMNS = ("rank", "kind", "what", "ready_ps", "begin_ps", "end_ps", "waited_for", "group")
+COLUMNS = ("rank", "kind", "what", "ready_ps", "begin_ps", "end_ps", "blocked_by", "group")
 
 
 def table_of(*rows: tuple[Any, ...], step: Any = 0, formula: bool = False) -> dict[str, Any]:

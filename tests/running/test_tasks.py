@@ -51,7 +51,7 @@ def point(tmp_path: Path, transport: str = "datagram", more: str = "") -> Point:
 def test_the_times_of_tasks_are_a_table_of_the_result(tmp_path: Path) -> None:
     one = point(tmp_path)
     result = simulate(one)
-    assert (result.complete, result.stopped_because) == (True, "finished")
+    assert (result.complete, result.stop_reason) == (True, "finished")
     loaded = load_result(write_result(tmp_path / "out", one, result))
     assert loaded.hash_fits()
     tasks = loaded.tasks
@@ -83,12 +83,12 @@ def test_a_result_without_tasks_has_no_such_table(tmp_path: Path) -> None:
 def test_tasks_that_are_never_done_are_named(tmp_path: Path) -> None:
     down = '[faults.cut]\nlinks = "h0 -> *"\ndown = "1ns"'
     result = simulate(point(tmp_path, more=down))
-    assert (result.complete, result.stopped_because) == (False, "idle")
+    assert (result.complete, result.stop_reason) == (False, "idle")
     assert result.reason is not None
     assert "4 of 6 tasks are not done" in result.reason
     assert "task 2 (receive flow 0) of host 1 waits for its flow" in result.reason
     cut = simulate(point(tmp_path, more='[stop]\ntime = "1ms"'))
-    assert cut.stopped_because == "time"
+    assert cut.stop_reason == "time"
     assert "2 of 2 flows" in (cut.reason or "")
 
 

@@ -189,7 +189,7 @@ def test_a_buffer_that_is_too_small_grows(result, monkeypatch):
 def test_an_interrupted_trace_keeps_what_there_is(result):
     calls = iter([False, True])
     trace = trace_flow(load(result), 2, should_stop=lambda: next(calls))
-    assert trace.stopped_because == "interrupted"
+    assert trace.stop_reason == "interrupted"
     assert trace.fct_ps is None
     assert len(trace.events)
 

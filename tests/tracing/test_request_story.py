@@ -112,8 +112,8 @@ def test_gaps_are_those_of_the_table() -> None:
         assert (story["waiting_ps"] >= 0).all()
         gaps = story["gap_ps"]
         assert gaps.max() == result.requests["tbt_max_ps"][request]
-        assert gaps[0] == result.requests["first_gap_ps"][request]
-        assert gaps.mean() == result.requests["tbt_mean_ps"][request]
+        assert gaps[0] == result.requests["second_token_ps"][request]
+        assert gaps.mean() == result.requests["tpot_ps"][request]
 
 
 def failing() -> tuple[ServingPlan, list[Row]]:

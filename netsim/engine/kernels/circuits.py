@@ -79,5 +79,5 @@ def goes_dark(wires: Wires, p: GlobalPort, cls: int, size: Bytes, begin: Ps, end
     loss.packets += 1
     loss.bytes += size
     loss.dark_packets += 1
-    loss.dark_bytes += size
+    loss.no_circuit_bytes += size
     return True

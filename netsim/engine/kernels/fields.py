@@ -174,7 +174,7 @@ class LossRecord(Declared):
     packets: int
     bytes: Bytes
     dark_packets: int  # of them those that met no circuit
-    dark_bytes: Bytes
+    no_circuit_bytes: Bytes
     unroutable_packets: int
     unroutable_bytes: Bytes
 

@@ -65,6 +65,6 @@ def _collectives(found: Sequence[Mapping[str, Any]]) -> Wide:
         Column(f"time\n{unit}", [number(one["time_ps"], scale) for one in found]),
         Column(f"longest\n{unit}", [number(one["time_max_ps"], scale) for one in found], rank=3),
     ]
-    for name, title in (("algorithm_bps", "algorithm"), ("bus_bps", "bus")):
+    for name, title in (("algbw_bps", "algorithm"), ("busbw_bps", "bus")):
         columns.append(Column(f"{title}\nGB/s", [number(one[name], 8e9) for one in found]))
     return Wide(columns, title="Messages and collectives", elsewhere="summary.json has all")

@@ -15,7 +15,7 @@ TIMES = {
     "queueing_ps": "waiting for prefill",
     "ttft_ps": "time to first token",
     "kv_ps": "KV cache on its way",
-    "first_gap_ps": "first to second token",
+    "second_token_ps": "first to second token",
     "tbt_ps": "time between tokens",
     "latency_ps": "from arrival to last token",
 }
@@ -94,8 +94,8 @@ def _roles(roles: Mapping[str, Mapping[str, Any]]) -> Wide:
             Column(f"{name}\n{unit}", [number(one["iteration_ps"][name], scale) for one in found])
             for name in ("p50", "p99")
         ),
-        Column("busy\n%", [share(one, "utilisation_mean") for one in found]),
-        Column("busiest\n%", [share(one, "utilisation_max") for one in found], rank=4),
+        Column("busy\n%", [share(one, "utilization_mean") for one in found]),
+        Column("busiest\n%", [share(one, "utilization_max") for one in found], rank=4),
         Column("network\n%", [share(one, "network_share") for one in found]),
     ]
     return Wide(columns, title="Machines and their iterations", elsewhere="summary.json has all")

@@ -36,7 +36,7 @@ class Bar:
     restarts: float
     goodput_per_s: float
     stalled: float
-    first_gap_p99_ps: float
+    second_token_p99_ps: float
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _bar(curve: pool.Curve) -> Bar:
         restarts=over_seeds("restarts").mean,
         goodput_per_s=over_seeds("objective", "goodput_per_s").mean,
         stalled=over_seeds("objective", "stalled").mean,
-        first_gap_p99_ps=over_seeds("first_gap_ps", "p99").mean,
+        second_token_p99_ps=over_seeds("second_token_ps", "p99").mean,
     )
 
 
@@ -148,7 +148,7 @@ def draw(comparison: Comparison) -> Figure:
 def _table(bars: Sequence[Bar]) -> sweeps.Table:
     unit, scale = style.time_unit(bar.ttft_p99_ps.high for bar in bars)
     gap_unit, gap_scale = style.time_unit(
-        bar.first_gap_p99_ps for bar in bars if bar.first_gap_p99_ps < float("inf")
+        bar.second_token_p99_ps for bar in bars if bar.second_token_p99_ps < float("inf")
     )
     headers = (
         *("", "seeds", "failures", "GPUs at\nwork, %", "by\nformula", "lost and\nagain"),
@@ -167,7 +167,7 @@ def _table(bars: Sequence[Bar]) -> sweeps.Table:
             sweeps.span(bar.met, 0.01),
             format_number(bar.goodput_per_s, 3),
             format_number(bar.ttft_p99_ps.mean / scale, 3),
-            format_number(bar.first_gap_p99_ps / gap_scale, 3),
+            format_number(bar.second_token_p99_ps / gap_scale, 3),
             format_number(bar.stalled, 3),
         )
         for bar in bars

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 RATE = "traffic.rate"
 FIRST, SECOND, BETWEEN = "time to first token", "first to second token", "time between tokens"
-FIGURES = {FIRST: "ttft_ps", SECOND: "first_gap_ps", BETWEEN: "tbt_ps"}
+FIGURES = {FIRST: "ttft_ps", SECOND: "second_token_ps", BETWEEN: "tbt_ps"}
 """What the panels show, and which figure of the summary that is."""
 
 OBJECTIVES = {FIRST: ("ttft_ps",), SECOND: ("stall_ps",), BETWEEN: ("tbt_ps", "stall_ps")}
@@ -63,7 +63,7 @@ def _distributions(results: Sequence[Result]) -> Figure:
     figure, panels = style.new_figure(columns=3)
     read = {
         FIRST: _first_tokens,
-        SECOND: lambda result: _once(result, "first_gap_ps"),
+        SECOND: lambda result: _once(result, "second_token_ps"),
         BETWEEN: _gaps,
     }
     for axes, name in zip(panels, FIGURES, strict=True):

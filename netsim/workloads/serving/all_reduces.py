@@ -87,14 +87,14 @@ def check_slots(plan: ServingPlan, slots: Mapping[int, Slots], token_budget: int
     need, later = np.zeros(k, np.int64), asked.output_tokens - 1
     budget = int(asked.prompt_tokens.max()) if token_budget is None else token_budget
     alone = -(-asked.prompt_tokens // budget)
-    alone += np.where(plan.second_machine < 0, later, 0)
-    np.maximum.at(need, plan.first_machine, alone)
+    alone += np.where(plan.decode_instance < 0, later, 0)
+    np.maximum.at(need, plan.prefill_instance, alone)
     if token_budget is not None:
         every = np.zeros(k, np.int64)
-        np.add.at(every, plan.first_machine, asked.prompt_tokens)
+        np.add.at(every, plan.prefill_instance, asked.prompt_tokens)
         need = np.maximum(need, -(-every // budget))
-    split = np.flatnonzero(plan.second_machine >= 0)
-    np.maximum.at(need, plan.second_machine[split], later[split])
+    split = np.flatnonzero(plan.decode_instance >= 0)
+    np.maximum.at(need, plan.decode_instance[split], later[split])
     listed = np.array([slots[role].slots if role in slots else COUNT for role in range(len(ROLES))])
     short = need - listed[plan.machines.role]
     if short.max() > 0:

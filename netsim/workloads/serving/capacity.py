@@ -45,8 +45,8 @@ def _over_ps(plan: ServingPlan, log: Log, until_ps: int) -> Ints:
     A prefill machine is done with a request as its first token is told, others as its last one is.
     """
     k, machine = len(plan.machines), _machine_of(plan, log["host"])
-    comes = np.bincount(plan.first_machine, minlength=k)
-    comes += np.bincount(plan.second_machine[plan.second_machine >= 0], minlength=k)
+    comes = np.bincount(plan.prefill_instance, minlength=k)
+    comes += np.bincount(plan.decode_instance[plan.decode_instance >= 0], minlength=k)
     leaves = np.where(plan.machines.role == PREFILL, FIRST_TOKEN, DONE)
     rows = np.flatnonzero(log["what"] == leaves[machine])
     last_ps = np.zeros(k, np.int64)

@@ -40,14 +40,14 @@ def serving_figures(plan: ServingPlan, found: Outcome, log: Log) -> dict[str, An
         "tokens_per_s": float(table["tokens"].sum() / seconds),
         "offered_per_s": _offered(table["arrival_ps"]),
     }
-    for name in ("queueing_ps", "ttft_ps", "first_gap_ps"):
+    for name in ("queueing_ps", "ttft_ps", "second_token_ps"):
         figures[name] = distribution(table[name][table[name] >= 0])
     figures["tbt_ps"] = found.gaps.distribution()
-    mean = table["tbt_mean_ps"]
+    mean = table["tpot_ps"]
     figures["tpot_ps"] = distribution(np.rint(mean[~np.isnan(mean)]).astype(np.int64))
     latency = table["done_ps"] - table["arrival_ps"]
     figures["latency_ps"] = distribution(latency[done])
-    figures["kv_ps"] = distribution(_between(table["first_token_ps"], table["kv_there_ps"]))
+    figures["kv_ps"] = distribution(_between(table["first_token_ps"], table["kv_transfer_end_ps"]))
     came = figures["offered_per_s"] or done.size / seconds
     figures["objective"] = _objective(plan, table, came)
     figures["roles"] = _roles(plan, found.iterations, last - first)
@@ -117,8 +117,8 @@ def _roles(plan: ServingPlan, iterations: Table, span_ps: int) -> dict[str, dict
             "iteration_ps": distribution(length[these]),
             "prompt_tokens": int(iterations["prompt_tokens"][these].sum()),
             "batch_mean": _mean(iterations["batch"][these], length[these]),
-            "utilisation_mean": float(used.mean()),
-            "utilisation_max": float(used.max()),
+            "utilization_mean": float(used.mean()),
+            "utilization_max": float(used.max()),
             "network_share": int(iterations["network_ps"][these].sum()) / time if time else None,
         }
     return found
@@ -132,10 +132,10 @@ def _mean(values: Ints, weights: Ints) -> float | None:
 def _network(table: Table, iterations: Table) -> dict[str, float | None]:
     """Shares of the time spent on the network: of iterations, and of gaps after the first token."""
     whole = int((iterations["end_ps"] - iterations["start_ps"]).sum())
-    gap = table["first_gap_ps"]
-    kv = np.maximum(0, table["kv_there_ps"] - table["first_token_ps"])
-    some = (gap > 0) & (table["kv_there_ps"] >= 0)
+    gap = table["second_token_ps"]
+    kv = np.maximum(0, table["kv_transfer_end_ps"] - table["first_token_ps"])
+    some = (gap > 0) & (table["kv_transfer_end_ps"] >= 0)
     return {
         "iterations": int(iterations["network_ps"].sum()) / whole if whole else None,
-        "first_gap": float(kv[some].sum() / gap[some].sum()) if some.any() else None,
+        "second_token": float(kv[some].sum() / gap[some].sum()) if some.any() else None,
     }

@@ -56,11 +56,11 @@ def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> Outcome:
     """
     n = len(plan.requests)
     times = {
-        "started_ps": _earliest(n, log, STARTED),
+        "prefill_start_ps": _earliest(n, log, STARTED),
         "first_token_ps": _earliest(n, log, FIRST_TOKEN),
-        "kv_start_ps": kv_start(plan, flow_start_ps),
-        "kv_there_ps": _earliest(n, log, KV_THERE),
-        "joined_ps": _earliest(n, log, JOINED),
+        "kv_transfer_start_ps": kv_start(plan, flow_start_ps),
+        "kv_transfer_end_ps": _earliest(n, log, KV_THERE),
+        "decode_start_ps": _earliest(n, log, JOINED),
         "done_ps": _earliest(n, log, DONE),
     }
     arrival = plan.requests.arrival_ps
@@ -71,12 +71,12 @@ def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> Outcome:
         "arrival_ps": arrival,
         "prompt_tokens": plan.requests.prompt_tokens,
         "output_tokens": plan.requests.output_tokens,
-        "first_machine": plan.first_machine,
-        "second_machine": plan.second_machine,
+        "prefill_instance": plan.prefill_instance,
+        "decode_instance": plan.decode_instance,
         "kv_first_flow": np.where(plan.kv_flows > 0, plan.kv_first_flow, -1),
         "kv_flows": plan.kv_flows,
         **times,
-        "queueing_ps": _since(arrival, times["started_ps"]),
+        "queueing_ps": _since(arrival, times["prefill_start_ps"]),
         "ttft_ps": _since(arrival, times["first_token_ps"]),
         **of_gaps,
         "restarts": np.bincount(lost, minlength=n),
@@ -116,9 +116,9 @@ def gaps_of(n: int, log: Log) -> Counted:
 
 def _gaps(n: int, log: Log) -> tuple[Counted, Table]:
     """The times between tokens, of all and of each request."""
-    names = ("tokens", "first_gap_ps", "tbt_p50_ps", "tbt_p99_ps", "tbt_max_ps")
+    names = ("tokens", "second_token_ps", "tbt_p50_ps", "tbt_p99_ps", "tbt_max_ps")
     table: Table = {name: np.full(n, -1, np.int64) for name in names}
-    table["tbt_mean_ps"] = np.full(n, np.nan)
+    table["tpot_ps"] = np.full(n, np.nan)
     gaps = Counted()
     for part in tokens(n, log, stays(log)):
         of_part, these = _gaps_of(part)
@@ -138,16 +138,16 @@ def _gaps_of(part: Tokens) -> tuple[Table, Ints]:
     gap, of = np.diff(part.time_ps)[inside], request[1:][inside]
     first = np.cumsum(many) - many
     some = many > 0
-    first_gap = np.full(k, -1, np.int64)
-    first_gap[some] = gap[first[some]]
+    second = np.full(k, -1, np.int64)
+    second[some] = gap[first[some]]
     rising = gap[np.lexsort((gap, of))]
     p50, p99, largest = percentiles(rising, many, (0.5, 0.99, 1.0))
     with np.errstate(invalid="ignore"):
         mean = np.bincount(of, gap, k) / np.where(some, many, np.nan)
     table: Table = {
         "tokens": told,
-        "first_gap_ps": first_gap,
-        "tbt_mean_ps": mean,
+        "second_token_ps": second,
+        "tpot_ps": mean,
         "tbt_p50_ps": p50,
         "tbt_p99_ps": p99,
         "tbt_max_ps": largest,

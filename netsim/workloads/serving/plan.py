@@ -147,8 +147,8 @@ def plan_of(
     return ServingPlan(
         machines=machines,
         requests=requests,
-        first_machine=given.machine,
-        second_machine=second,
+        prefill_instance=given.machine,
+        decode_instance=second,
         costs=(costs[MIXED], costs[PREFILL], costs[DECODE]),
         ttft_ps=rules.ttft_ps,
         tbt_ps=rules.tbt_ps,

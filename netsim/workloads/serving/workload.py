@@ -62,11 +62,11 @@ def workload_of(
     tables = Tables()
     leader = plan.machines.leader.astype(np.int64)
     _add_leaders(tables, plan, groups)
-    arrivals = add_arrivals(tables, leader[plan.first_machine], plan.requests.arrival_ps)
+    arrivals = add_arrivals(tables, leader[plan.prefill_instance], plan.requests.arrival_ps)
     _describe(tables, plan, arrivals, np.arange(len(plan.requests)))
     tables.set("left", arrivals, plan.requests.prompt_tokens)
     tables.set("kv", arrivals, -1)
-    moved = np.flatnonzero(plan.second_machine >= 0)
+    moved = np.flatnonzero(plan.decode_instance >= 0)
     if moved.size:
         flows = _add_transfers(tables, plan, groups, sending, arrivals)
         n = len(plan.requests)
@@ -100,9 +100,9 @@ def _add_transfers(
     arrivals: Ints,
 ) -> Ints:
     """KV caches of the requests that move. Gives int64[n, parts, f], their flows."""
-    machines, moved = plan.machines, np.flatnonzero(plan.second_machine >= 0)
+    machines, moved = plan.machines, np.flatnonzero(plan.decode_instance >= 0)
     ends = []
-    for machine, role in ((plan.first_machine, PREFILL), (plan.second_machine, DECODE)):
+    for machine, role in ((plan.prefill_instance, PREFILL), (plan.decode_instance, DECODE)):
         gpus = np.arange(groups[role].deployment.tp)
         ends.append(machines.hosts[machines.hosts_ptr[machine[moved]][:, None] + gpus])
     of_token = kv_bytes_of_token(groups[PREFILL].deployment)
@@ -189,7 +189,7 @@ def _add_leaders(tables: Tables, plan: ServingPlan, groups: Mapping[int, Group])
 
 def _open(plan: ServingPlan) -> Ints:
     """int64[k]: how many requests come to each machine."""
-    which = [plan.first_machine, plan.second_machine[plan.second_machine >= 0]]
+    which = [plan.prefill_instance, plan.decode_instance[plan.decode_instance >= 0]]
     return np.bincount(np.concatenate(which), minlength=len(plan.machines))
 
 
@@ -212,9 +212,9 @@ def log_rows(plan: ServingPlan, changes: Changes, n_hosts: int) -> Ints:
     """
     requests, k = plan.requests, len(plan.machines)
     tokens = requests.prompt_tokens + requests.output_tokens
-    rows = np.bincount(plan.first_machine, weights=tokens + 5, minlength=k)
-    moved = plan.second_machine >= 0
-    rows += np.bincount(plan.second_machine[moved], weights=(tokens + 5)[moved], minlength=k)
+    rows = np.bincount(plan.prefill_instance, weights=tokens + 5, minlength=k)
+    moved = plan.decode_instance >= 0
+    rows += np.bincount(plan.decode_instance[moved], weights=(tokens + 5)[moved], minlength=k)
     turns = np.bincount(changes.machine, minlength=k)
     most = rows.astype(np.int64) * (1 + turns) + turns
     return _spread(n_hosts, plan.machines.leader, most)

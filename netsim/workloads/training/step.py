@@ -53,7 +53,7 @@ def operations_of(part: Part, steps: int = 1) -> Operations:
 
 
 def steps_of(part: Part, steps: int, n_operations: int) -> JobSteps:
-    """What is known of these steps. FLOPs are scaled as times are, so that utilisation is right."""
+    """What is known of these steps. FLOPs are scaled as times are, so that utilization is right."""
     job, ranks = part.job, part.ranks
     peak = job.machine.matrix.rate(job.precision.compute) * len(ranks)
     step = np.repeat(np.arange(steps, dtype=np.int32), n_operations // steps)

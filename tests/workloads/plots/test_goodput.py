@@ -38,7 +38,7 @@ def result(
         summary={
             "serving": {
                 "objective": {"met": met, "goodput_per_s": 30 * met, "stalled": 2 * seed},
-                "first_gap_ps": {"p99": S // 50},
+                "second_token_ps": {"p99": S // 50},
                 "failures": {"count": 3, "capacity": capacity},
                 "ttft_ps": {"p99": S // 10 * seed},
                 "restarts": 40,

@@ -34,7 +34,7 @@ def test_distributions() -> None:
     assert found["ttft_ps"] == {"mean": 225.0, "p50": 200, "p90": 250, "p99": 250, "max": 250}
     assert found["queueing_ps"]["max"] == 150
     assert found["tbt_ps"] == {"mean": 112.0, "p50": 80, "p90": 200, "p99": 200, "max": 200}
-    assert found["first_gap_ps"]["p50"] == 160
+    assert found["second_token_ps"]["p50"] == 160
     assert found["tpot_ps"]["max"] == 130
     assert found["latency_ps"]["p50"] == 460
     assert found["kv_ps"]["max"] == 140
@@ -74,15 +74,15 @@ def test_a_freeze_among_many_gaps_is_a_stall() -> None:
 def test_machines_by_role() -> None:
     found = figures()["roles"]
     assert list(found) == ["prefill", "decode"]
-    assert found["prefill"]["utilisation_mean"] == pytest.approx(200 / 600)
-    assert found["decode"]["utilisation_mean"] == pytest.approx(260 / 600)
+    assert found["prefill"]["utilization_mean"] == pytest.approx(200 / 600)
+    assert found["decode"]["utilization_mean"] == pytest.approx(260 / 600)
     assert found["decode"]["batch_mean"] == pytest.approx((200 + 60 * 2) / 260)
     assert found["prefill"]["prompt_tokens"] == 30
     assert found["decode"]["iteration_ps"]["max"] == 80
 
 
 def test_share_of_the_first_gap_on_the_network() -> None:
-    assert figures()["network"]["first_gap"] == pytest.approx((140 + 70) / (200 + 160))
+    assert figures()["network"]["second_token"] == pytest.approx((140 + 70) / (200 + 160))
 
 
 def test_means_of_long_runs_do_not_wrap() -> None:

@@ -111,7 +111,7 @@ def test_machines_of_different_sizes(tmp_path: Path) -> None:
     )
     # Four requests have more than one token; 3 parts of 4 flows for each, and messages.
     assert run.plan.kv_flows.tolist() == [0, 12, 12, 12, 0, 12]
-    assert run.plan.second_machine.tolist() == [-1, 1, 2, 1, -1, 2]
+    assert run.plan.decode_instance.tolist() == [-1, 1, 2, 1, -1, 2]
     caches = run.load.flows.size_bytes[run.load.flows.kind == 0].sum()
     assert caches == 256 * sum(100 + k for k in (1, 2, 3, 5))
     all_served_once(run.plan, run)

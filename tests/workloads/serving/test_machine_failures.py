@@ -178,4 +178,4 @@ def test_failures_do_not_depend_on_the_router_nor_on_lengths() -> None:
     assert both is not None
     for column in ("arrival_ps", "prompt_tokens", "output_tokens"):
         assert np.array_equal(getattr(lengths.requests, column), getattr(both.requests, column))
-    assert np.array_equal(router.first_machine, both.first_machine)
+    assert np.array_equal(router.prefill_instance, both.prefill_instance)

@@ -39,19 +39,19 @@ def of(plan: ServingPlan, rows: list[Row]) -> Outcome:
 def test_requests_of_a_split_run() -> None:
     found = of(*split_run()).requests
     expected = {
-        "first_machine": [0, 0],
-        "second_machine": [1, 1],
-        "started_ps": [200, 300],
+        "prefill_instance": [0, 0],
+        "decode_instance": [1, 1],
+        "prefill_start_ps": [200, 300],
         "first_token_ps": [300, 400],
-        "kv_start_ps": [300, 400],
-        "kv_there_ps": [440, 470],
-        "joined_ps": [440, 500],
+        "kv_transfer_start_ps": [300, 400],
+        "kv_transfer_end_ps": [440, 470],
+        "decode_start_ps": [440, 500],
         "done_ps": [560, 700],
         "queueing_ps": [100, 150],
         "ttft_ps": [200, 250],
         "tokens": [3, 4],
-        "first_gap_ps": [200, 160],
-        "tbt_mean_ps": [130.0, 100.0],
+        "second_token_ps": [200, 160],
+        "tpot_ps": [130.0, 100.0],
         "tbt_p50_ps": [60, 80],
         "tbt_p99_ps": [200, 160],
         "tbt_max_ps": [200, 160],
@@ -104,9 +104,9 @@ def test_a_request_of_one_token_has_no_gaps() -> None:
     ]
     found = of(mixed_plan([(2, 8, 1)]), rows).requests
     assert found["tokens"].tolist() == [1]
-    for name in ("first_gap_ps", "tbt_p50_ps", "tbt_p99_ps", "tbt_max_ps"):
+    for name in ("second_token_ps", "tbt_p50_ps", "tbt_p99_ps", "tbt_max_ps"):
         assert found[name].tolist() == [-1]
-    assert np.isnan(found["tbt_mean_ps"]).all()
+    assert np.isnan(found["tpot_ps"]).all()
 
 
 def restarted() -> tuple[ServingPlan, list[Row]]:
@@ -135,7 +135,7 @@ def test_a_request_that_was_lost_and_computed_again() -> None:
     assert found.requests["restarts"].tolist() == [1]
     assert found.requests["tokens"].tolist() == [4]
     assert found.requests["ttft_ps"].tolist() == [10]
-    assert found.requests["first_gap_ps"].tolist() == [10]
+    assert found.requests["second_token_ps"].tolist() == [10]
     assert found.requests["tbt_max_ps"].tolist() == [92]
     assert account(found.requests, log_of(rows), complete=True)["done"] == 1
 
@@ -241,7 +241,7 @@ def test_gaps_of_random_runs(seed: int) -> None:
             expected = gaps[math.ceil(share * len(gaps)) - 1] if gaps else -1
             assert found.requests[f"tbt_{name}_ps"][request] == expected
         if gaps:
-            mean = found.requests["tbt_mean_ps"][request]
+            mean = found.requests["tpot_ps"][request]
             assert mean == pytest.approx(sum(gaps) / len(gaps))
     every.sort()
     told_of = found.gaps.distribution()
