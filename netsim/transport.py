@@ -1,32 +1,6 @@
-"""What a transport is made of: the names that a protocol file imports.
+"""Names that a transport imports.
 
-A transport is one plain Python file with functions ("handlers") that the engine
-calls and compiles; nothing in it is decorated. The handlers see records, whose
-fields they read and assign (``tx.next_seq += 1``), and ``env``, through which
-they send control packets and set timers with the functions of this module.
-
-=====================================  =============================================================
-handler                                called
-=====================================  =============================================================
-``setup(env, tx, rx)``                 once a flow, before the run; only it sees both sides
-``on_start(env, now, tx)``             at the flow's start
-``ready(env, now, tx)``                the NIC is free: returns ``now``, a later time or ``BLOCKED``
-``fill(env, now, tx, pkt)``            a packet is built: sets ``pkt.seq``, and more if it likes
-``on_data(env, now, rx, pkt)``         a data packet arrived
-``on_trimmed(env, now, rx, pkt)``      the header of one arrived, its payload was cut off
-``on_request(env, now, rx, pkt)``      another packet for the receiver (kinds 2 to 7)
-``on_control(env, now, tx, pkt)``      a control packet for the sender (kinds 8 to 14)
-``on_timer(env, now, tx, k)``          the sender's timer ``k`` fired
-``on_rx_timer(env, now, rx, k)``       the receiver's timer ``k`` fired
-``on_host_timer(env, now, k)``         the host's timer ``k`` fired
-``rank(env, tx)``                      the flow joins the list: the smallest rank is served first
-``on_forward(now, pkt, port, queue)``  a data packet's transmission starts (telemetry)
-=====================================  =============================================================
-
-Only ``ready`` and ``fill`` are required. ``env.par`` holds the parameters declared
-in ``PARAMS`` in engine units (ps, bytes, bit/s) and ``payload_bytes``,
-``header_bytes``, ``control_bytes`` and ``seed``; ``env.host`` is the host.
-All times are picoseconds.
+transports/README.md is the guide: handlers, records, parameters. All times are in picoseconds.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
 
 
 def foresees(fabric: Fabric, discipline: Discipline, parts: Parts) -> bool:
-    """Is what the discipline's `foresee` says enough to serve ports apart (loose_switch.py)?
+    """Is what the discipline's `predict_pause` says enough to serve ports apart (loose_switch.py)?
 
     Not if routes depend on queues or are lost, nor if what ports send is not in order of arrival
     and class.

@@ -10,7 +10,17 @@ from netsim.errors import InputError
 from netsim.limits import ALPHA
 from netsim.model.fabric import longest_headroom_bytes
 from netsim.params import Param
-from netsim.queue import ACCEPT, COUNTS, DROP, MAY_DROP, MAY_PAUSE, class_of, pause, pauses, resume
+from netsim.queue import (
+    ACCEPT,
+    DROP,
+    MAY_DROP,
+    MAY_PAUSE,
+    NO_EFFECT,
+    class_of,
+    pause,
+    pauses,
+    resume,
+)
 from netsim.units import format_bytes
 
 PARAMS = [
@@ -107,7 +117,7 @@ def on_departure(env, now, port, cls, size):
         resume(env, port, cls)
 
 
-def foresee(env, port, cls, size, change):
+def predict_pause(env, port, cls, size, change):
     ingress, par = class_of(env, port, cls), env.par
     paused = pauses(port, cls)
     above_xoff = size + (ingress.headroom_used if paused else 0)
@@ -117,4 +127,4 @@ def foresee(env, port, cls, size, change):
         turns = ingress.came_in_bytes - change < par.xon_bytes
     else:
         turns = ingress.came_in_bytes + change > par.xoff_bytes
-    return MAY_PAUSE if turns else COUNTS
+    return MAY_PAUSE if turns else NO_EFFECT

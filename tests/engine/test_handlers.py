@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import netsim.engine.kernels
-from netsim import queue, transport
 from netsim.engine.kernels.handlers import ANY_HOST, BEFORE, HANDLERS, NOTHING, SWITCH
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 
@@ -19,16 +18,6 @@ def test_the_page_for_authors_has_the_table():
     text = PAGE.read_text("utf-8").partition("| handler | runs on | called |\n|---|---|---|\n")[2]
     rows = [f"| `{h.form}` | {h.runs_on} | {h.called} |" for h in HANDLERS.values()]
     assert text.partition("\n\n")[0].splitlines() == rows
-
-
-@pytest.mark.parametrize(("module", "table"), [(transport, HANDLERS), (queue, QUEUE_HANDLERS)])
-def test_the_module_for_authors_has_the_table(module, table):
-    rows = re.findall(r"^``(.+?\))`` +(.+)$", str(module.__doc__), re.MULTILINE)
-    told = [(form, called.replace("``", "`")) for form, called in rows]
-    assert told == [(h.form, h.called) for h in table.values()]
-    required = [f"``{h.name}``" for h in table.values() if h.required]
-    are = "are" if len(required) > 1 else "is"
-    assert f"Only {' and '.join(required)} {are} required." in str(module.__doc__)
 
 
 def test_a_handler_has_a_number_by_which_it_is_told():

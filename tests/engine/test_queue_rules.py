@@ -46,7 +46,7 @@ def in_handler(handler: str, *lines: str, coupled: bool = False) -> str:
     return f"\n\n{declared}def {handler}(env, now, {arguments.get(handler, 'port, pkt')}):\n{body}"
 
 
-CALM = "\n\ndef foresee(env, port, cls, size, change):\n    return COUNTS\n"
+CALM = "\n\ndef predict_pause(env, port, cls, size, change):\n    return NO_EFFECT\n"
 """It promises that nobody is paused, and that nothing is dropped."""
 
 WAITS = "if waiting(class_of(env, port, 0)) > 2:"
@@ -108,13 +108,13 @@ RULES = {
         ),
         "admit put two packets into class 0 for one that arrived",
     ),
-    "a pause that was not foreseen": (
+    "a pause that was not predicted": (
         in_handler("on_arrival", "pause(env, port, 0)", "return ACCEPT", coupled=True) + CALM,
-        r"on_arrival did what foresee had ruled out \(classes paused then, as bits: 1\)",
+        r"on_arrival did what predict_pause had ruled out \(classes paused then, as bits: 1\)",
     ),
-    "a drop that was not foreseen": (
+    "a drop that was not predicted": (
         in_handler("on_arrival", "return DROP", coupled=True) + CALM,
-        r"on_arrival did what foresee had ruled out \(classes paused then, as bits: 0\)",
+        r"on_arrival did what predict_pause had ruled out \(classes paused then, as bits: 0\)",
     ),
     "to push what it has not taken": (
         in_handler("admit", "push(env, now, port, 1, pkt)", "return 0"),

@@ -102,7 +102,7 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
             "PICKS": has["pick"],
             "WRITES": has["on_send"],
             "FOLLOWS": has["on_departure"],
-            "FORESEES": has["foresee"],
+            "FORESEES": has["predict_pause"],
             "MOVES": take_last in used,
             "SHAPES": has["choose"] and wait_until in used,
             "PAUSES": pause in used or resume in used,

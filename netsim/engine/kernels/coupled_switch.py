@@ -69,7 +69,7 @@ from netsim.engine.kernels.ports import (
 from netsim.engine.kernels.queue_handlers import IN_ON_ARRIVAL, IN_ON_DEPARTURE
 from netsim.engine.kernels.queue_services import DROP
 from netsim.engine.kernels.rings import lengthen_queue, ring_full
-from netsim.engine.kernels.rules import NOT_FORESEEN, broken
+from netsim.engine.kernels.rules import NOT_PREDICTED, broken
 from netsim.engine.kernels.series import close_until
 from netsim.engine.kernels.sleepers import falls_asleep, wake
 from netsim.engine.kernels.switch import gather, have_read, insertion_sort, settled, sort_roughly
@@ -172,7 +172,7 @@ def let_in(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
         if SAMPLED:
             close_until(env.wires, port.number, now)
         if FORESEES and env.switch.mode != ALL_IN_ORDER:
-            broken(env.switch, NOT_FORESEEN, port.asked & (FRAME_DUE - 1))
+            broken(env.switch, NOT_PREDICTED, port.asked & (FRAME_DUE - 1))
         queue = env.wires.queues[queue_of(port.number, int(pkt.prio))]
         count_drop(env.wires, port, queue, pkt, now)
         return False

@@ -109,7 +109,7 @@ WRITES: bool = _feature("WRITES")
 FOLLOWS: bool = _feature("FOLLOWS")
 """Has it `on_arrival`, `choose`, `pick`, `on_send`, `on_departure`?"""
 FORESEES: bool = _feature("FORESEES")
-"""Has it `foresee`, and is it heeded (loose_switch.py)?"""
+"""Has it `predict_pause`, and is it heeded (loose_switch.py)?"""
 MOVES: bool = _feature("MOVES")
 """Does it take packets out of a queue to put them into another?"""
 SHAPES: bool = _feature("SHAPES")
@@ -172,7 +172,7 @@ choose = _handler(queue_handlers.choose)
 pick = _handler(queue_handlers.pick)
 on_send = _handler(queue_handlers.on_send)
 on_departure = _handler(queue_handlers.on_departure)
-foresee = _handler(queue_handlers.foresee)
+predict_pause = _handler(queue_handlers.predict_pause)
 """The queue discipline's."""
 
 program_on_begin = _function("program_on_begin")

@@ -1,8 +1,8 @@
 """A coupled switch whose ports can be served one after the other all the same.
 
-PFC couples ports only where somebody may be paused or let go. A discipline with `foresee` says of
-each ingress whether that can happen in this window; those are ``mattering``. If there are any, it
-is found out beforehand when it happens (pause_plan.py), which also brings their accounts to the
+PFC couples ports only where a class may be paused or resumed. `predict_pause` of a discipline says
+for each ingress whether that can happen in this window; those are ``mattering``. If there is one,
+the time is found beforehand (pause_plan.py), which also brings their accounts to the
 window's end. So each port can be served apart, as in switch.py. Of all others, `on_arrival` and
 `on_departure` only count, and are called as the ports are served. If a packet may be dropped on
 arrival, or there is no plan, everything is done in the order of time, as in coupled_switch.py.
@@ -59,8 +59,8 @@ from netsim.engine.kernels.port_plan import (
 )
 from netsim.engine.kernels.port_sets import exclude, include, includes, next_port
 from netsim.engine.kernels.ports import retire, set_paused, start_next, take_in
-from netsim.engine.kernels.queue_services import COUNTS, MAY_DROP
-from netsim.engine.kernels.rules import NOT_FORESEEN, broken
+from netsim.engine.kernels.queue_services import MAY_DROP, NO_EFFECT
+from netsim.engine.kernels.rules import NOT_PREDICTED, broken
 from netsim.engine.kernels.switch import (
     gather,
     group_by_output,
@@ -75,11 +75,12 @@ from netsim.engine.kernels.turns import INDEX_MASK, KEY_BITS, KEY_MASK
 def look(
     env: QueueEnv, scratch: Scratch, worker: int, first: GlobalPort, port: LocalPort, arrived: bool
 ) -> int:
-    """The worst that `foresee` says of ingress ``port``: of more than COUNTS it is ``mattering``.
+    """Return the worst that `predict_pause` says of ingress ``port``; above NO_EFFECT add it to
+    ``mattering``.
 
-    ``arrived`` says whether anything comes in by it in this window.
+    ``arrived``: whether packets arrive there in this window.
     """
-    worst = COUNTS
+    worst = NO_EFFECT
     for cls in range(N_CLASSES):
         came = Bytes(0)
         if arrived:
@@ -89,18 +90,18 @@ def look(
         if (port_in.asked >> cls) & 1 == 1:
             change = Bytes(INF)
         worst = max(worst, outlook_of(env, port_in, cls, came, change))
-    if worst > COUNTS:
+    if worst > NO_EFFECT:
         include(scratch.mattering[worker], 0, port)
     return worst
 
 
 def look_ahead(net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: NodeId) -> int:
-    """The worst that `foresee` says of any ingress."""
+    """The worst that `predict_pause` says of any ingress."""
     wires = env.wires
     first = net.first_port[node]
     scratch.mattering[worker][:] = 0
     scratch.stirred[worker][:] = 0
-    worst = COUNTS
+    worst = NO_EFFECT
     port = next_port(net, wires.unread, node, NO_PORT)
     while port >= 0:
         worst = max(worst, look(env, scratch, worker, first, port, True))
@@ -198,7 +199,7 @@ def check_plan(
         ingress = scratch.log_what[worker][at] >> INGRESS_AT
         planned = scratch.log_time[worker][at] == port.free_at - w0 and ingress == port.tx_ingress
     if not planned:
-        broken(env.switch, NOT_FORESEEN, port.asked & (FRAME_DUE - 1))
+        broken(env.switch, NOT_PREDICTED, port.asked & (FRAME_DUE - 1))
 
 
 def pass_time(
@@ -293,7 +294,7 @@ def serve_apart(
     pass_time(env, scratch, worker, w0, out, w0 + span - 1)
     if env.switch.mode == AS_PLANNED:
         if scratch.log_first[worker][out] < scratch.log_end[worker][out]:
-            broken(env.switch, NOT_FORESEEN, port.asked & (FRAME_DUE - 1))
+            broken(env.switch, NOT_PREDICTED, port.asked & (FRAME_DUE - 1))
     include(wires.busy, net.first_word[node], out)
 
 
@@ -311,11 +312,11 @@ def switch_step(
         return in_order(net, env, clock, scratch, worker, node, n, following)
     first = net.first_port[node]
     n_ports = net.first_port[node + 1] - first
-    route_all(net, wires, clock, scratch, worker, node, n, outlook > COUNTS)
+    route_all(net, wires, clock, scratch, worker, node, n, outlook > NO_EFFECT)
     sort_roughly(clock, scratch, worker, n)
     group_by_output(scratch, worker, n, n_ports)
     scratch.n_dues[worker][:n_ports] = 0
-    if outlook > COUNTS:
+    if outlook > NO_EFFECT:
         env.switch.mode = PLANNING
         outcome = plan_pauses(net, env, clock, scratch, worker, node)
         env.switch.mode = ALL_IN_ORDER
@@ -327,11 +328,11 @@ def switch_step(
             return GROW_SCRATCH
     if not room_for_all(net, wires, scratch, worker, node):
         undo_choices(net, wires, scratch, worker, node)
-        if outlook > COUNTS:
+        if outlook > NO_EFFECT:
             restore_accounts(net, env, scratch, worker, node)
         return GROW_POOL
     env.switch.mode = APART
-    if outlook > COUNTS:
+    if outlook > NO_EFFECT:
         env.switch.mode = AS_PLANNED
         settle_others(net, env, clock, scratch, worker, node)
     for out in local_ports_of(net, node):

@@ -20,7 +20,7 @@ from __future__ import annotations
 from netsim.engine.kernels.coupled_switch import let_in, notify_departure
 from netsim.engine.kernels.env import QueueEnv, queue_env_at
 from netsim.engine.kernels.fields import PortRecord
-from netsim.engine.kernels.holes import N_CLASSES, SIZED, foresee
+from netsim.engine.kernels.holes import N_CLASSES, SIZED, predict_pause
 from netsim.engine.kernels.ids import Bytes, LocalPort, NodeId, Slot
 from netsim.engine.kernels.layout import INF, MOST_DUES, SLICES, UNDO, Clock, Net, Scratch
 from netsim.engine.kernels.packets import PFC
@@ -38,8 +38,8 @@ from netsim.engine.kernels.port_plan import (
     tally,
 )
 from netsim.engine.kernels.port_sets import exclude, include, includes
-from netsim.engine.kernels.queue_handlers import IN_FORESEE
-from netsim.engine.kernels.queue_services import COUNTS
+from netsim.engine.kernels.queue_handlers import IN_PREDICT_PAUSE
+from netsim.engine.kernels.queue_services import NO_EFFECT
 from netsim.engine.kernels.switch import insertion_sort
 from netsim.engine.kernels.turns import INDEX_BITS, KEY_BITS, KEY_MASK, place_at
 
@@ -57,11 +57,11 @@ def outlook_of(env: QueueEnv, port: PortRecord, cls: int, came: Bytes, change: B
     The bytes held of it rise by ``change`` at most or, if the class is held back, fall by that.
     """
     if came == 0 and (port.asked >> cls) & 1 == 0:
-        return COUNTS
+        return NO_EFFECT
     if SIZED:
         env = queue_env_at(env, port)
-    env.switch.doing = IN_FORESEE
-    outlook: int = foresee(env, port, cls, came, change)
+    env.switch.doing = IN_PREDICT_PAUSE
+    outlook: int = predict_pause(env, port, cls, came, change)
     return outlook
 
 
@@ -112,7 +112,7 @@ def look_closer(
         came = scratch.came[worker][entry]
         if not includes(wires.unread, net.first_word[node], port):
             came = Bytes(0)
-        if outlook_of(env, wires.ports[p], cls, came, change) > COUNTS:
+        if outlook_of(env, wires.ports[p], cls, came, change) > NO_EFFECT:
             include(scratch.stirred[worker], 0, port)
     if includes(scratch.stirred[worker], 0, port):
         for cls in range(N_CLASSES):

@@ -4,7 +4,7 @@
 when each is called is the contract of `MODEL.md` ("Programs"). To add a handler: write it here,
 with a number of its own, give it a hole in `holes.py` and its name to `netsim/model/programs.py`;
 call it in `programs.py`, after ``env.engine.host.doing = IN_...``, and describe it in
-`netsim/program.py`.
+`netsim/traffic/README.md`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `QUEUE_HANDLERS` is the table of all, as `HANDLERS` of handlers.py is of a transport's. Exactly when
 each is called, and what holds then, is the contract of `MODEL.md` ("Switch: ports"). To add a
 handler: write it here, with a number of its own, and give it a hole in `holes.py`; call that in
-`ports.py`, after ``env.switch.doing = IN_...``, and describe it in `netsim/queue.py`.
+`ports.py`, after ``env.switch.doing = IN_...``, and describe it in `netsim/queues/README.md`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIRST = 32
     IN_PICK,
     IN_ON_SEND,
     IN_ON_DEPARTURE,
-    IN_FORESEE,
+    IN_PREDICT_PAUSE,
 ) = range(FIRST, FIRST + 7)
 """What a switch is doing (``switch.doing``): the handler that runs, or ran last in this step."""
 
@@ -96,10 +96,10 @@ def on_departure(env, now, port, cls, size):
 
 
 @QUEUE_HANDLERS.row(
-    IN_FORESEE,
+    IN_PREDICT_PAUSE,
     SWITCH,
     "what `size` bytes by `port` may lead to",
-    returns="COUNTS, MAY_PAUSE or MAY_DROP",
+    returns="NO_EFFECT, MAY_PAUSE or MAY_DROP",
 )
-def foresee(env, port, cls, size, change):
+def predict_pause(env, port, cls, size, change):
     """Nobody knows: all is simulated in the order of time."""

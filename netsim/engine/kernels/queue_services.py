@@ -29,8 +29,8 @@ from netsim.engine.kernels.rules import (
     NO_CLASS,
     NO_PAYLOAD,
     NO_PLACE,
-    NOT_FORESEEN,
     NOT_LATER,
+    NOT_PREDICTED,
     ONLY_IN_ADMIT,
     ONLY_IN_CHOOSE,
     PUSHED_TWICE,
@@ -44,8 +44,8 @@ ACCEPT, DROP, NOTHING = 0, -1, -1
 """What handlers return: of a packet that it may come in, that it is dropped, and of a port that it
 sends nothing for now."""
 
-COUNTS, MAY_PAUSE, MAY_DROP = range(3)
-"""What `foresee` returns: whatever the order in which they are called, `on_arrival` and
+NO_EFFECT, MAY_PAUSE, MAY_DROP = range(3)
+"""What `predict_pause` returns: whatever the order in which they are called, `on_arrival` and
 `on_departure` only count; they may pause or resume; or anything may come of it."""
 
 
@@ -181,17 +181,17 @@ def pause(env: QueueEnv, port: PortRecord, cls: int) -> None:
     if not pauses(port, _known_class(env, cls)):
         port.asked |= 1 << cls | FRAME_DUE
         class_of(env, port, cls).pauses += 1
-        _foreseen(env, port)
+        _check_prediction(env, port)
 
 
 def resume(env: QueueEnv, port: PortRecord, cls: int) -> None:
     """Let the neighbour send class ``cls`` again: port owes it a PFC frame."""
     if pauses(port, _known_class(env, cls)):
         port.asked = port.asked & ~(1 << cls) | FRAME_DUE
-        _foreseen(env, port)
+        _check_prediction(env, port)
 
 
-def _foreseen(env: QueueEnv, port: PortRecord) -> None:
+def _check_prediction(env: QueueEnv, port: PortRecord) -> None:
     """What is asked of the neighbour changes: a broken rule where ports are served apart.
 
     Their order is not that of time.
@@ -199,7 +199,7 @@ def _foreseen(env: QueueEnv, port: PortRecord) -> None:
     if FORESEES:
         switch = env.switch
         if switch.mode == APART or switch.mode == AS_PLANNED:
-            broken(switch, NOT_FORESEEN, port.asked & (FRAME_DUE - 1))
+            broken(switch, NOT_PREDICTED, port.asked & (FRAME_DUE - 1))
         include(env.wires.asking, switch.first_word, port.number - switch.first_port)
 
 

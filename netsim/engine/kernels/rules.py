@@ -31,7 +31,7 @@ from netsim.engine.kernels.fields import HostRecord, SwitchRecord
     IN_HAND,
     PUSHED_TWICE,
     LOST_TRACK,
-    NOT_FORESEEN,
+    NOT_PREDICTED,
     NO_TASK_THERE,
     UNDER_WAY,
     NOT_AGAIN,
@@ -66,7 +66,7 @@ TEXTS = {
     IN_HAND: "took a packet out of a queue and did not push or drop it before it went on",
     PUSHED_TWICE: "put two packets into class {value} for one that arrived",
     LOST_TRACK: "pushed or dropped a packet that it had not taken out of a queue",
-    NOT_FORESEEN: "did what foresee had ruled out (classes paused then, as bits: {value})",
+    NOT_PREDICTED: "did what predict_pause had ruled out (classes paused then, as bits: {value})",
     NO_TASK_THERE: "named task {value} of this host, which has not got so many",
     UNDER_WAY: "started, or changed, task {value} of this host, which has started, or is to start, "
     "and is not yet done and told",
