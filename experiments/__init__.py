@@ -1,1 +1,1 @@
-"""Experiments that come with netsim: one TOML file each."""
+"""The experiments that come with netsim: one TOML file each, in folders by subject."""

@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import netsim
+from netsim.experiment.locate import GROUPS, built_in
 
 ROOT = Path(__file__).resolve().parent.parent
 MAPPED = ("experiments", "plots", "topologies", "transports")
@@ -25,6 +26,12 @@ def test_setup_cfg_lists_every_package():
 def test_every_mapped_folder_is_a_package():
     for name in MAPPED:
         assert (ROOT / name / "__init__.py").is_file()
+
+
+def test_every_experiment_is_in_a_group_and_its_name_is_unique():
+    files = (ROOT / "experiments").rglob("*.toml")
+    assert sorted(built_in()) == sorted(path.stem for path in files)
+    assert {path.parent.name for path in built_in().values()} == set(GROUPS)
 
 
 def test_only_netsim_is_installed_at_the_top():

@@ -1,6 +1,6 @@
 """Experiments: one strict TOML file, its sweeps, and the points that they make.
 
-experiment = Experiment.load("experiments/p2p_512.toml", ["seed=2"])
+experiment = Experiment.load("experiments/start/p2p_512.toml", ["seed=2"])
 for point in experiment.points(): ...
 """
 

@@ -1,4 +1,4 @@
-"""The experiments that come with netsim, and how a user names an experiment."""
+"""The experiments that come with netsim, and how a user names one."""
 
 from __future__ import annotations
 
@@ -10,19 +10,27 @@ from netsim.errors import InputError, did_you_mean
 from netsim.inputs import is_file, path_problem, require_file
 from netsim.units import written
 
+GROUPS = (
+    *("start", "transports", "topologies", "circuits", "failures"),
+    *("training", "inference", "serving", "wide_area", "paper"),
+)
+"""The folders of experiments, in the order in which they are listed."""
+
 
 def built_in() -> dict[str, Path]:
-    """The experiments that come with netsim: name -> file, sorted by name."""
-    folders = importlib.import_module("netsim.experiments").__path__
-    files = [file for folder in folders for file in Path(folder).glob("*.toml")]
-    return {file.stem: file for file in sorted(files)}
+    """Return the experiments that come with netsim, name -> file, by group."""
+    roots = [Path(folder) for folder in importlib.import_module("netsim.experiments").__path__]
+    files = [
+        file for root in roots for group in GROUPS for file in sorted(root.glob(f"{group}/*.toml"))
+    ]
+    return {file.stem: file for file in files}
 
 
 def locate(name: str) -> Path:
-    """The file that `name` stands for: a path, or the name of a built-in experiment.
+    """Return the file of an experiment, given its path or the name of a built-in one.
 
-    "p2p_512" and "experiments/p2p_512.toml" both find the built-in one, from whatever
-    directory, where there is no such file. `InputError` if nothing is found.
+    Where there is no such file, "p2p_512", "p2p_512.toml", "start/p2p_512.toml",
+    "experiments/p2p_512.toml" and "experiments/start/p2p_512.toml" all find the built-in one.
     """
     path = Path(name)
     problem = path_problem(name)
@@ -32,7 +40,8 @@ def locate(name: str) -> Path:
         return path
     known = built_in()
     bare = path.name.removesuffix(".toml")
-    if bare in known and path.parent in (Path("."), Path("experiments")):
+    folder = path.parent.parts[path.parts[:1] == ("experiments",) :]
+    if bare in known and folder in ((), (known[bare].parent.name,)):
         return known[bare]
     if os.path.lexists(path):
         require_file(path)

@@ -376,7 +376,8 @@ def test_locate(tmp_path, monkeypatch):
     name = next(iter(built_in()))
     (tmp_path / "own.toml").write_text("")
     assert locate("own.toml") == Path("own.toml")
-    for written in (name, f"{name}.toml", f"experiments/{name}.toml"):
+    in_group = f"{built_in()[name].parent.name}/{name}.toml"
+    for written in (name, f"{name}.toml", f"experiments/{name}.toml", in_group):
         assert locate(written) == built_in()[name]
     with pytest.raises(InputError, match=f"elsewhere/{name}: there is no such experiment"):
         locate(f"elsewhere/{name}")

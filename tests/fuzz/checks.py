@@ -27,7 +27,7 @@ def place(case: experiments.Case, scratch: Path) -> Path:
     """Write the case's file, beside the flow lists that experiments name."""
     for name in corpus.LISTS:
         if not (scratch / name).exists():
-            (scratch / name).write_bytes((corpus.folder() / name).read_bytes())
+            (scratch / Path(name).name).write_bytes((corpus.folder() / name).read_bytes())
     file = scratch / "e.toml"
     file.write_bytes(case.content)
     return file

@@ -24,8 +24,11 @@ SMALL = {
 }  # fmt: skip
 """Values that make an experiment small, wherever their keys stand."""
 
-LISTS = ("pfc_victim.csv", "pfc_victim_alone.csv", "wan_beside.csv")
-"""Flow lists beside the experiments that come with netsim."""
+LISTS = (
+    *("transports/pfc_victim.csv", "transports/pfc_victim_alone.csv"),
+    "wide_area/wan_beside.csv",
+)
+"""Flow lists of the experiments that come with netsim."""
 
 FABRIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "model": ("choice", tuple(registry.names("queue"))),
@@ -98,7 +101,7 @@ def shipped() -> dict[str, Tree]:
     """The experiments that come with netsim, made small."""
     return {
         path.stem: _shrunk(tomllib.loads(path.read_text("utf-8")))
-        for path in sorted(folder().glob("*.toml"))
+        for path in sorted(folder().glob("*/*.toml"), key=lambda path: path.stem)
     }
 
 

@@ -22,7 +22,7 @@ FOREIGN = {
 """Formats of other tools: the traffic pattern, and a file of `netsim.experiments` to begin with."""
 
 KINDS = ("csv", "parquet", "cm", "topo", "sizes", "requests", *FOREIGN)
-TRACES = Path(netsim.experiments.__file__).parent / "traces"
+TRACES = Path(netsim.experiments.__file__).parent / "training" / "traces"
 
 ODD_CELLS = (
     "", " ", "-1", "0", "1", "7", "8", "255", "256", "65535", "2147483648", "4611686018427387904",
