@@ -22,9 +22,9 @@ COUNTERS = (
     "lost",
     "unroutable",
     "trims",
-    "marks",
+    "ecn_marks",
     "retransmits",
-    "pauses",
+    "pfc_pauses",
     "packet_hops",
     "packet_hops_per_s",
 )

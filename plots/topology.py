@@ -34,14 +34,14 @@ QUANTITIES = {
     "utilization": ("utilization", 1.0),
     "drops": ("packets dropped", 1.0),
     "trims": ("packets trimmed", 1.0),
-    "marks": ("packets marked", 1.0),
+    "ecn_marks": ("packets marked", 1.0),
     "lost": ("packets lost on the link", 1.0),
-    "pauses": ("time paused (us)", 1e6),
-    "queue": ("largest queue (KB)", 1e3),
+    "paused_time": ("time paused (us)", 1e6),
+    "max_queue": ("largest queue (KB)", 1e3),
 }
 """What links can be coloured by: what the scale is called, and how much of the column one is."""
 
-COLUMN = {"pauses": "paused_ps", "queue": "max_queue_bytes"}
+COLUMN = {"paused_time": "paused_ps", "max_queue": "max_queue_bytes"}
 DEFAULT = "utilization"
 NOTHING, FAILED, COLOURS = "#C9C9C9", "#0072B2", "YlOrRd"
 MOST_PANELS, MOST_STAGES, STRIP_POINTS = 3, 8, 300

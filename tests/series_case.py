@@ -65,7 +65,7 @@ def compare_series(case: Case, simulator: Simulator, engine: Engine) -> None:
             (found.queue_sent_bytes, "bytes"),
             (found.drops, "drops"),
             (found.trims, "trims"),
-            (found.marks, "marks"),
+            (found.ecn_marks, "ecn_marks"),
             (found.paused_ps, "paused_ps"),
         ):
             expected = [getattr(each, name) for each in counters]

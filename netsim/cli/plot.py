@@ -77,7 +77,7 @@ FAIR_SHARES = ("load", "transports")
     metavar="COLUMN",
     help=f"With --x a statistic, such as fct_mean or slowdown_p99, or a number of summary.json, "
     f"such as drops; {Y} by default. With --kind topology what links are coloured by: utilization, "
-    "drops, trims, marks, lost, pauses or queue.",
+    "drops, trims, ecn_marks, lost, paused_time or max_queue.",
 )
 @click.option(
     "--hosts",

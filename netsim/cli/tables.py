@@ -23,7 +23,7 @@ TIME_RANKS = (1, 7, 0, 0, 6, 5)
 """The sooner a column is left out for want of room, the higher its rank."""
 
 SLOWDOWNS = ("slowdown_p50", "slowdown_p99", "slowdown_max")
-COUNTS = ("drops", "lost", "unroutable", "trims", "marks", "retransmits", "pauses")
+COUNTS = ("drops", "lost", "unroutable", "trims", "ecn_marks", "retransmits", "pfc_pauses")
 FAULTS = {"down": "outages", "rate": "other rates", "loss": "losses", "reroute": "new routes"}
 """What happened to links and routes ("faults" of the summary), and how it is told."""
 
@@ -74,9 +74,15 @@ def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
             cells = [number(row.get(name)) for row in rows]
             columns.append(Column(name, cells, rank=2 if any_of(rows, name) else 12))
     columns += _serving_columns(rows)
-    if any_of(rows, "duty"):
-        columns.append(Column("duty", [number(row.get("duty")) for row in rows], rank=6))
-        columns.append(Column("dark", [count(row.get("dark")) for row in rows], rank=4))
+    if any_of(rows, "circuit_duty_cycle"):
+        columns.append(
+            Column("duty\ncycle", [number(row.get("circuit_duty_cycle")) for row in rows], rank=6)
+        )
+        columns.append(
+            Column(
+                "no circuit\ndrops", [count(row.get("no_circuit_drops")) for row in rows], rank=4
+            )
+        )
     speeds = [number(row.get("packet_hops_per_s"), 1e6) for row in rows]
     columns.append(Column("M packet-\nhops/s", speeds, rank=10))
     columns.append(Column("wall", [wall(row) for row in rows], rank=5))
@@ -205,9 +211,11 @@ def _lines(row: Row, summary: Mapping[str, Any], axes: Sequence[str]) -> list[tu
     slowdowns = " / ".join(number(row.get(name)) for name in SLOWDOWNS)
     lines.append(("slowdown p50 / p99 / max", slowdowns))
     lines += [(name, count(row.get(name))) for name in COUNTS]
-    if row.get("duty") is not None:
-        dark = f"{count(row.get('dark'))} packets lost in the dark"
-        lines.append(("circuits", f"there {100 * row['duty']:.3g} % of the time, {dark}"))
+    if row.get("circuit_duty_cycle") is not None:
+        lost = f"{count(row.get('no_circuit_drops'))} packets lost without one"
+        lines.append(
+            ("circuits", f"up {100 * row['circuit_duty_cycle']:.3g} % of the time, {lost}")
+        )
     lines += _of_some_points(summary)
     lines.append(("simulated", _time(row.get("simulated_ps"))))
     speed = row.get("packet_hops_per_s")

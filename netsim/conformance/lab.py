@@ -40,7 +40,7 @@ PATIENT_WINDOWS, PATIENT_PS = 2_500, 100 * 10**12
 HOPS_PER_IDEAL = 60
 """A run is given up after this many times the packet-hops that the flows need."""
 
-COUNTED = ("drops", "trims", "marks", "pauses")
+COUNTED = ("drops", "trims", "ecn_marks", "pfc_pauses")
 
 
 @dataclass(frozen=True)

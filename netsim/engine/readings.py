@@ -127,7 +127,7 @@ class LinkCounters:
 
     Packets and bytes that are sent are those that the port began to send. `queue_bytes` are held,
     the packet in transmission included, which a port that has nothing else to send counts until it
-    is looked at again. Unroutable is what came in by the port and found no way on. `pauses` are
+    is looked at again. Unroutable is what came in by the port and found no way on. `pfc_pauses` are
     those that the port asked its neighbour for; `paused_ps` is how long the neighbour paused the
     port, up to now.
     """
@@ -140,14 +140,14 @@ class LinkCounters:
     drop_bytes: Ints
     trims: Ints
     trim_bytes: Ints
-    marks: Ints
+    ecn_marks: Ints
     lost_packets: Ints
     lost_bytes: Ints
-    dark_packets: Ints  # of the lost ones those that met no circuit
+    no_circuit_packets: Ints  # of the lost ones those that met no circuit
     no_circuit_bytes: Ints
     unroutable_packets: Ints
     unroutable_bytes: Ints
-    pauses: Ints
+    pfc_pauses: Ints
     paused_ps: Ints
 
 
@@ -277,14 +277,14 @@ def link_counters(state: State, n_classes: int) -> LinkCounters:
         drop_bytes=np.array(queues["drop_bytes"]),
         trims=np.array(queues["trims"]),
         trim_bytes=np.array(queues["trim_bytes"]),
-        marks=np.array(queues["marks"]),
+        ecn_marks=np.array(queues["ecn_marks"]),
         lost_packets=lost["packets"],
         lost_bytes=lost["bytes"],
-        dark_packets=lost["dark_packets"],
+        no_circuit_packets=lost["no_circuit_packets"],
         no_circuit_bytes=lost["no_circuit_bytes"],
         unroutable_packets=lost["unroutable_packets"],
         unroutable_bytes=lost["unroutable_bytes"],
-        pauses=np.array(queues["pauses"]),
+        pfc_pauses=np.array(queues["pfc_pauses"]),
         paused_ps=paused_ps,
     )
 
@@ -346,7 +346,7 @@ def fixed_fields(state: State) -> dict[str, np.ndarray]:
 
 QUEUE_COUNTERS = (
     *("max_bytes", "sent_packets", "sent_bytes", "drops", "drop_bytes", "trims", "trim_bytes"),
-    *("marks", "pauses", "paused_since", "paused_ps"),
+    *("ecn_marks", "pfc_pauses", "paused_since", "paused_ps"),
 )
 """Not "bytes": a port that has nothing to send settles its last packet when next looked at."""
 

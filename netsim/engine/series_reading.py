@@ -52,7 +52,7 @@ class SeriesReading:
     queue_sent_bytes: Ints
     drops: Ints
     trims: Ints
-    marks: Ints
+    ecn_marks: Ints
     paused_ps: Ints
     hosts: Ints  # [things]
     host_sent_bytes: Ints
@@ -85,7 +85,7 @@ def read_series(
     found = _queue_series(state, queues, n_classes, end_ps, now_ps)
     copies = _copies(state, end_ps)
     hosts = _of_hosts(copies[NIC], sampling, network)
-    ports = {name: _in_each(found[name]) for name in ("sent_bytes", "drops", "trims", "marks")}
+    ports = {name: _in_each(found[name]) for name in ("sent_bytes", "drops", "trims", "ecn_marks")}
     fields = {}
     for side, kind, first in (("tx", SENDER, len(TX_WORDS)), ("rx", RECEIVER, len(RX_WORDS))):
         record: Any = np.asarray(getattr(state.ends, side)).dtype
@@ -103,7 +103,7 @@ def read_series(
         queue_sent_bytes=ports["sent_bytes"],
         drops=ports["drops"],
         trims=ports["trims"],
-        marks=ports["marks"],
+        ecn_marks=ports["ecn_marks"],
         paused_ps=_in_each(found["paused_ps"]),
         hosts=sampling.hosts,
         host_sent_bytes=_in_each(hosts[:, :, 0]),
@@ -161,7 +161,15 @@ def _queue_series(
     """Of each queue: counts at the end of each interval; mean and maximum within it."""
     wires, n = state.wires, len(end_ps)
     if not queues.size or not n:
-        names = ("sent_bytes", "drops", "trims", "marks", "paused_ps", "max_bytes", "mean_bytes")
+        names = (
+            "sent_bytes",
+            "drops",
+            "trims",
+            "ecn_marks",
+            "paused_ps",
+            "max_bytes",
+            "mean_bytes",
+        )
         return {name: np.zeros((n, queues.size), np.int64) for name in names}
     interval_ps = int(wires.series_clock["interval_ps"][0])
     samples = np.asarray(wires.samples).reshape(-1, queues.size)[:n]
@@ -177,7 +185,7 @@ def _queue_series(
     records = np.asarray(wires.queues)[queues]
     paused = (np.asarray(wires.ports["paused"])[port] >> cls) & 1
     found = {
-        name: filled(name, records[name]) for name in ("sent_bytes", "drops", "trims", "marks")
+        name: filled(name, records[name]) for name in ("sent_bytes", "drops", "trims", "ecn_marks")
     }
     found["paused_ps"] = filled(
         "paused_ps", records["paused_ps"] + paused * (at - records["paused_since"])

@@ -62,7 +62,8 @@ def sweep_row(point: Point, summary: Mapping[str, Any]) -> dict[str, Any]:
         row[key] = job.get(key)
     row |= serving_figures(summary.get("serving") or {})
     circuits = summary.get("circuits") or {}
-    row["dark"], row["duty"] = circuits.get("dark"), circuits.get("duty")
+    for key in ("no_circuit_drops", "circuit_duty_cycle"):
+        row[key] = circuits.get(key)
     recovery = summary.get("recovery") or {}
     row["silent_flows"] = recovery.get("flows")
     row["recovery_p50_ps"], row["recovery_max_ps"] = recovery.get("p50_ps"), recovery.get("max_ps")

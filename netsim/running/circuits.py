@@ -29,7 +29,7 @@ def circuit_columns(engine: Engine) -> Table:
     names = np.array([*circuits.names, ""])  # that of -1 is the last
     return {
         "circuit_switch": np.repeat(names[circuits.of_port], engine.fabric.n_classes),
-        "dark": counters.dark_packets,
+        "no_circuit_drops": counters.no_circuit_packets,
         "no_circuit_bytes": counters.no_circuit_bytes,
     }
 
@@ -61,12 +61,14 @@ def circuit_figures(engine: Engine, slots: Table | None) -> dict[str, Any]:
     figures = {
         "switches": len(circuits.names),
         "circuits": int((counted | counted[engine.network.port_peer]).sum()) // 2,
-        "duty": float(lit_ps(so_far, end_ps)[circuits.ever].mean() / end_ps) if changing else 1.0,
-        "dark": int(counters.dark_packets.sum()),
+        "circuit_duty_cycle": float(lit_ps(so_far, end_ps)[circuits.ever].mean() / end_ps)
+        if changing
+        else 1.0,
+        "no_circuit_drops": int(counters.no_circuit_packets.sum()),
         "no_circuit_bytes": int(counters.no_circuit_bytes.sum()),
     }
     if _offloads(engine):
-        figures["offloaded"] = engine.offloaded_packets()
+        figures["indirect_packets"] = engine.offloaded_packets()
     if slots is not None:
         begun = (slots["begin_ps"] >= 0) & (slots["begin_ps"] < end_ps)
         figures["slots"] = int(begun.sum())

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from netsim.experiment.scenario import Scenario
     from netsim.model.network import Network
 
-SUMS = ("drops", "lost", "unroutable", "trims", "marks")
+SUMS = ("drops", "lost", "unroutable", "trims", "ecn_marks")
 """Columns of the links table whose sums the summary has."""
 
 LINK_COUNTERS = {
@@ -38,9 +38,9 @@ LINK_COUNTERS = {
     "drops": "drops",
     "drop_bytes": "drop_bytes",
     "trims": "trims",
-    "marks": "marks",
+    "ecn_marks": "ecn_marks",
     "max_queue_bytes": "max_queue_bytes",
-    "pfc_pauses_sent": "pauses",
+    "pfc_pauses_sent": "pfc_pauses",
 }
 """Columns of the links table and the engine's counters (`LinkCounters`) that they show."""
 
@@ -82,7 +82,7 @@ def engine_result(
         **served,
         **class_figures(point, flows),
         **{name: int(links[name].sum()) for name in SUMS},
-        "pauses": int(links["pfc_pauses_sent"].sum()),
+        "pfc_pauses": int(links["pfc_pauses_sent"].sum()),
         "conservation": conservation,
         **fair_figures(point, scenario),
         **circuit_figures(engine, slots),
@@ -115,7 +115,7 @@ def closed_form_result(point: Point, scenario: Scenario) -> RunResult:
         "makespan_ps": makespan_ps(flows, None),
         **flow_figures(flows),
         **dict.fromkeys(SUMS, 0),
-        "pauses": 0,
+        "pfc_pauses": 0,
         **traffic_notes(scenario),
     }
     return RunResult.of(flows, links, summary, Ending(FINISHED, complete=True))

@@ -37,7 +37,7 @@ def series_table(engine: Engine) -> Table | None:
                 "sent_bytes": found.queue_sent_bytes,
                 "drops": found.drops,
                 "trims": found.trims,
-                "marks": found.marks,
+                "ecn_marks": found.ecn_marks,
                 "paused_ps": found.paused_ps,
             },
         ),

@@ -100,7 +100,7 @@ def test_a_lone_packet_waits_what_its_slot_says(rules: dict[str, object]) -> Non
         in_time = (ends - there - wait) % period >= FULL_PS + NEAR
         expected.append(2 * US + NEAR + FAR + 3 * FULL_PS + wait if in_time else -1)
     assert fct_ps(engine).tolist() == expected
-    assert counter(engine, "dark_packets") == expected.count(-1)
+    assert counter(engine, "no_circuit_packets") == expected.count(-1)
     assert (expected.count(-1) > 0) == (not held)
 
 
@@ -121,7 +121,7 @@ def test_a_day_carries_as_many_packets_as_fit(guard_ps: int, clock_error_ps: int
         sent.append(int(engine.link_counters().sent_packets[port]))
     a_day = (SLOT - DARK - 2 * guard_ps) // FULL_PS
     assert np.diff(sent).tolist() == [a_day] * 4
-    dark = int(engine.link_counters().dark_packets[port])
+    dark = int(engine.link_counters().no_circuit_packets[port])
     assert (dark > 0) == (clock_error_ps > guard_ps)
 
 
@@ -136,7 +136,7 @@ def test_light_under_way_is_lost_to_the_packet(near_ps: int) -> None:
     port = int(network.path(src, dst)[1])
     under_way = -(-near_ps // FULL_PS)
     assert (SLOT - DARK) % FULL_PS == 0
-    assert counters.dark_packets[port] == days * under_way
+    assert counters.no_circuit_packets[port] == days * under_way
     assert counters.no_circuit_bytes[port] == counters.lost_bytes[port] == days * under_way * 1000
     assert near_ps != NEAR or under_way * 1000 == 100 * GBPS * NEAR // (8 * 10**12)
     assert counters.sent_packets[port] == days * (SLOT - DARK) // FULL_PS
@@ -179,7 +179,7 @@ def test_compiled_code_does_the_same_with_any_number_of_threads() -> None:
         for jit, threads in ((False, 1), (True, 1), (True, 2))
     ]
     assert len({engine.digest() for engine in engines}) == 1
-    assert counter(engines[0], "dark_packets") > 0
+    assert counter(engines[0], "no_circuit_packets") > 0
 
 
 def test_the_next_day_is_the_first_that_ends_later() -> None:

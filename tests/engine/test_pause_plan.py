@@ -31,7 +31,7 @@ def planned() -> Engine:
 
 
 def test_somebody_is_paused(planned: Engine) -> None:
-    assert planned.link_counters().pauses.sum() > 20
+    assert planned.link_counters().pfc_pauses.sum() > 20
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2])

@@ -95,7 +95,7 @@ def test_counters_of_links() -> None:
     assert links.sent_packets[last] == 30 - links.drops[last]
     assert 4 * PACKET < links.max_queue_bytes[last] <= 5 * PACKET
     assert not any(
-        (links.trims.any(), links.marks.any(), links.pauses.any(), links.paused_ps.any())
+        (links.trims.any(), links.ecn_marks.any(), links.pfc_pauses.any(), links.paused_ps.any())
     )
     links.drops[last] = 0
     assert one.link_counters().drops[last] > 0  # that was a copy
@@ -123,7 +123,7 @@ def test_who_waits_for_whom() -> None:
         longest = max(longest, len(paused))
     assert longest > 0
     links = one.link_counters()
-    asked = np.flatnonzero(links.pauses)
+    asked = np.flatnonzero(links.pfc_pauses)
     assert set(np.flatnonzero(links.paused_ps)) <= set(NETWORK.port_peer[asked].tolist())
     assert not one.paused_classes().any()
 

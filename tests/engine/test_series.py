@@ -53,7 +53,7 @@ def test_sums_over_all_intervals_are_the_counters_of_links() -> None:
     engine = run(engine_for(case, trace=False, jit=False, sampling=sampling), case.until_ps)
     found, links = reading(engine), engine.link_counters()
     assert found.queue_sent_bytes.sum(axis=0).tolist() == links.sent_bytes.tolist()
-    for name in ("drops", "trims", "marks"):
+    for name in ("drops", "trims", "ecn_marks"):
         assert getattr(found, name).sum(axis=0).tolist() == getattr(links, name).tolist()
     assert found.max_bytes.max(axis=0).tolist() == links.max_queue_bytes.tolist()
     assert links.trims.any()

@@ -76,7 +76,7 @@ def test_a_slot_begins_as_the_phase_before_it_is_over(in_flight: str, guard_ps: 
     assert states.lit_ps.tolist() == [0, begins[1] + DARK, begins[2] + DARK]
     assert states.done_ps.tolist() == wait
     assert not states.waits_for.any()
-    assert counter(engine, "dark_packets") == 0
+    assert counter(engine, "no_circuit_packets") == 0
 
 
 def test_without_flows_slots_follow_at_the_pace_of_orders() -> None:
@@ -134,7 +134,7 @@ def test_a_timetable_of_the_same_slots_does_the_same(in_flight: str) -> None:
     assert fct_ps(other).tolist() == fct_ps(followed).tolist()
     found = [vars(engine.link_counters()) for engine in (other, followed)]
     assert all((found[0][name] == found[1][name]).all() for name in found[0])
-    assert (counter(followed, "dark_packets") > 0) == (in_flight == "lost")
+    assert (counter(followed, "no_circuit_packets") > 0) == (in_flight == "lost")
 
 
 def test_an_order_takes_longer_than_what_it_would_change() -> None:

@@ -197,7 +197,7 @@ def test_threads_windows_pieces_and_compiling_change_nothing() -> None:
     run(engines[-1])
     assert len({one.digest() for one in engines}) == 1
     assert counter(engines[0], "trims") > 0
-    assert counter(engines[0], "marks") > 0
+    assert counter(engines[0], "ecn_marks") > 0
     assert (engines[0].task_states().end_ps >= 0).all()
 
 

@@ -212,7 +212,7 @@ def test_pfc_loses_nothing(seed: int) -> None:
     fabric = fabric_with("lossless", xoff_bytes=xoff, xon_bytes=max(1, xoff * 3 // 4))
     flows = flow_table(list(zip(*(x.tolist() for x in (src, dst, size, start)), strict=True)))
     engine = run(build(network, flows, "roce", fabric, seed=seed))
-    assert counter(engine, "pauses") > 0
+    assert counter(engine, "pfc_pauses") > 0
     assert counter(engine, "drops") == 0
     assert engine.flow_states().retransmits.sum() == 0
     assert (fct_ps(engine) > 0).all()

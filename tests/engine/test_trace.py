@@ -118,11 +118,11 @@ def test_what_befalls_packets_is_what_queues_count(setting):
     traced = engine(setting, trace=tuple(SENDERS))
     raw = record_all(traced)
     what = raw.entries[:, WHAT]
-    names = {"drops": DROPPED, "trims": TRIMMED, "marks": MARKED}
+    names = {"drops": DROPPED, "trims": TRIMMED, "ecn_marks": MARKED}
     found = {name: np.count_nonzero(what == code) for name, code in names.items()}
     assert found == {name: counter(traced, name) for name in names}
     expected = {"trimming": "trims", "drops": "drops", "least loaded": "drops"}
-    expected |= {"marks at enqueue": "marks", "marks at dequeue": "marks"}
+    expected |= {"marks at enqueue": "ecn_marks", "marks at dequeue": "ecn_marks"}
     assert setting not in expected or found[expected[setting]] > 0
     packets = traced.conservation().packets
     assert np.count_nonzero(what == SENT) == packets.sent

@@ -147,7 +147,7 @@ def test_pauses_are_never_lost():
     network = NETWORK
     faults = combine([LinkFault(np.arange(network.n_ports), loss=0.2)], network.n_ports)
     engine = run(build(network, flows, "roce", LOSSLESS, faults=faults, jit=False), 300 * US)
-    assert counter(engine, "pauses") > 10
+    assert counter(engine, "pfc_pauses") > 10
     assert counter(engine, "drops") == 0
 
 

@@ -117,7 +117,7 @@ def test_no_lone_packet_waits_for_a_circuit(network: Network) -> None:
     circuits, more = np.divmod(fct_ps(engine) - rest, each)
     assert not more.any()
     assert set(circuits.tolist()) <= set(range(1, MOST_CIRCUITS + 1))
-    assert counter(engine, "dark_packets") == counter(engine, "unroutable_packets") == 0
+    assert counter(engine, "no_circuit_packets") == counter(engine, "unroutable_packets") == 0
 
 
 def test_large_flows_wait_for_their_circuit_and_small_ones_do_not(network: Network) -> None:

@@ -69,7 +69,7 @@ def test_what_is_counted_has_a_scale_of_its_own(network, tmp_path) -> None:
     bar = figure.axes[-1]
     assert bar.get_ylabel() == "packets dropped"
     assert bar.get_ylim()[1] == network.n_ports - 1
-    paused = topology.draw([Stub(tmp_path, paused_ps=drops * 10**6)], "pauses")
+    paused = topology.draw([Stub(tmp_path, paused_ps=drops * 10**6)], "paused_time")
     assert paused.axes[-1].get_ylim()[1] == network.n_ports - 1
 
 

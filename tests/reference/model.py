@@ -289,11 +289,11 @@ class Counters:
     drops: int = 0
     drop_bytes: int = 0
     trims: int = 0
-    marks: int = 0
+    ecn_marks: int = 0
     max_queue_bytes: int = 0
     lost: int = 0
     lost_bytes: int = 0
-    dark: int = 0  # of those that are lost
+    no_circuit_drops: int = 0  # of those that are lost
     no_circuit_bytes: int = 0
     unroutable: int = 0
     unroutable_bytes: int = 0

@@ -76,7 +76,7 @@ class Port:
             self.counters[c].bytes += packet.size
             dark = self.circuit is not None and not self.circuit.passes(sim.now, done_ps)
             if dark:
-                self.counters[c].dark += 1
+                self.counters[c].no_circuit_drops += 1
                 self.counters[c].no_circuit_bytes += packet.size
             if dark or self._loses(packet, arrival_ps):
                 self.counters[c].lost += 1

@@ -116,7 +116,7 @@ class SwitchPort(Port):
     def mark(self, c: int, packet: Packet) -> None:
         """Tell a packet's receiver of congestion."""
         packet.flags |= FLAG_CE
-        self.counters[c].marks += 1
+        self.counters[c].ecn_marks += 1
 
     def wait_until(self, time: int) -> None:
         """Have this port looked at again."""

@@ -65,8 +65,8 @@ def overload(mark: bool, n_packets: int = 60) -> tuple[list[Departure], int]:
     flows = [(h, 2, n_packets * PAYLOAD, 0) for h in range(2)]
     codel = fabric("codel", target_ps=400 * NS, interval_ps=1000 * NS, mark=mark)
     outcome = simulate(case(3, star(2), flows, in_fabric=codel))
-    assert outcome.counters[5, 0].drops == 0 or outcome.counters[5, 0].marks == 0
-    return outcome.departures[5], outcome.counters[5, 0].drops + outcome.counters[5, 0].marks
+    assert outcome.counters[5, 0].drops == 0 or outcome.counters[5, 0].ecn_marks == 0
+    return outcome.departures[5], outcome.counters[5, 0].drops + outcome.counters[5, 0].ecn_marks
 
 
 SIGNALS = [1940, 2980, 3700, 4260, 4740, 5220, 5620]

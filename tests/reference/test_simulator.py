@@ -150,7 +150,7 @@ def test_ecn_with_one_threshold(at: str, marked: list[int]) -> None:
     outcome = simulate(case(3, star(2), flows, in_fabric=fabric(ecn=ecn)))
     out = outcome.departures[5]
     assert [k for k, d in enumerate(out) if d.flags & FLAG_CE] == marked
-    assert outcome.counters[5, 0].marks == 3
+    assert outcome.counters[5, 0].ecn_marks == 3
 
 
 def test_ecn_between_thresholds_draws() -> None:

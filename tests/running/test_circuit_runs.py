@@ -84,7 +84,7 @@ def test_two_hops_are_no_way_back_by_the_same_cables(tmp_path):
 def test_a_run_says_that_nothing_could_be_offloaded(tmp_path, capsys):
     offload = {"fabric.circuits": 'indirect = "offload"'}
     result = simulate(point_of(tmp_path, fabric=ROTOR["fabric"] + "\nn_classes = 2", **offload))
-    assert result.summary["circuits"]["offloaded"] == 0
+    assert result.summary["circuits"]["indirect_packets"] == 0
     assert "nothing was offloaded: data is of class 0, which is not" in capsys.readouterr().err
 
 
@@ -99,7 +99,7 @@ def test_a_trace_shows_what_went_by_way_of_a_third_rack(tmp_path):
         **{"fabric.circuits": 'indirect = "offload"'},
     )
     result = simulate(point)
-    assert result.summary["circuits"]["offloaded"] > 0
+    assert result.summary["circuits"]["indirect_packets"] > 0
     write_result(tmp_path / "result", point, result)
     events = trace_flow(load_result(tmp_path / "result"), 0).events
     given = events.filter(pl.col("event") == "give")
@@ -181,24 +181,32 @@ def test_what_a_result_tells_of_circuits(tmp_path):
     result = simulate(point)
     figures = result.summary["circuits"]
     assert (figures["switches"], figures["circuits"]) == (1, 6)
-    assert figures["dark"] == result.links["dark"].sum() == result.summary["lost"] > 0
+    assert (
+        figures["no_circuit_drops"]
+        == result.links["no_circuit_drops"].sum()
+        == result.summary["lost"]
+        > 0
+    )
     # Of the time the circuits of one slot in three have the days.
     end = int(result.summary["simulated_ps"])
     days = [(slot * 20 * US + 2 * US, (slot + 1) * 20 * US) for slot in range(20)]
     lit = sum(min(end, down) - min(end, up) for up, down in days)
-    assert figures["duty"] == pytest.approx(lit / 3 / end)
+    assert figures["circuit_duty_cycle"] == pytest.approx(lit / 3 / end)
     write_result(tmp_path / "result", point, result)
     read = load_result(tmp_path / "result")
-    assert {"circuit_switch", "dark", "no_circuit_bytes"} <= set(read.links.columns)
+    assert {"circuit_switch", "no_circuit_drops", "no_circuit_bytes"} <= set(read.links.columns)
     assert {column.name for column in LINKS} >= set(read.links.columns)
     row = sweep_row(point, read.summary)
-    assert (row["dark"], row["duty"]) == (figures["dark"], figures["duty"])
+    assert (row["no_circuit_drops"], row["circuit_duty_cycle"]) == (
+        figures["no_circuit_drops"],
+        figures["circuit_duty_cycle"],
+    )
 
 
 def test_without_circuits_a_result_tells_nothing_of_them(tmp_path):
     result = simulate(point_of(tmp_path, STAR))
     assert "circuits" not in result.summary
-    assert "dark" not in result.links
+    assert "no_circuit_drops" not in result.links
 
 
 def test_waiting_for_a_long_cycle_is_no_stall(tmp_path):

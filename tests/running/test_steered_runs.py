@@ -126,7 +126,7 @@ def test_a_result_tells_when_slots_began_and_who_waited(tmp_path):
     end = written.summary["simulated_ps"]
     lit = [ends[0].max() + CONTROL, begins[2] - begins[1] - DARK, end - begins[2] - DARK]
     # Each pair has its circuit in one slot.
-    assert circuits["duty"] == pytest.approx(sum(lit) / 3 / end)
+    assert circuits["circuit_duty_cycle"] == pytest.approx(sum(lit) / 3 / end)
 
 
 def test_a_turn_is_hidden_by_what_hosts_compute(tmp_path):

@@ -79,7 +79,11 @@ def test_a_message_over_its_own_circuit_takes_the_closed_form(tmp_path: Path) ->
     delays = 100_000 + 600_000 + 100_000
     assert result.flows["fct_ps"].tolist() == [12 * send + delays] * 3
     figures = result.summary["circuits"]
-    assert (figures["circuits"] > 0, figures["duty"], figures["dark"]) == (True, 1, 0)
+    assert (
+        figures["circuits"] > 0,
+        figures["circuit_duty_cycle"],
+        figures["no_circuit_drops"],
+    ) == (True, 1, 0)
     # With a control plane light passes 50 us and a night later; its way to the switch is earlier.
     control = simulate(point_of(tmp_path, traffic, control="50us", switching="7us", **given))
     first = 57 * US - 300_000

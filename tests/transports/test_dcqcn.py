@@ -296,7 +296,7 @@ def test_pauses_do_not_hold_back_cnps_in_a_class_of_their_own(own_class: bool) -
     engine = build(star(3, 40 * G, G), flows, fabric, params=params, jit=False)
     cnp_ps = 2 * (1048 * 200 + US) + 2 * (64 * 200 + US)
     run(engine, 50 * US + cnp_ps + 2 * 1048 * 200)
-    assert counter(engine, "pauses") > 0
+    assert counter(engine, "pfc_pauses") > 0
     assert (engine.state.ends.tx["alpha_ps"][1] > 0) == own_class
 
 
@@ -351,7 +351,7 @@ def test_fair_shares_and_queue(n: int) -> None:
         preset="paper-40g",
     )
     run(engine, 60 * MS)
-    pauses, before = counter(engine, "pauses"), np.array(engine.flow_states().got_bytes)
+    pauses, before = counter(engine, "pfc_pauses"), np.array(engine.flow_states().got_bytes)
     mean = mean_queue(engine, 0, 120 * MS, 20 * US)
     rates = engine.flow_states().got_bytes - before
     assert jain(rates) > 0.95
@@ -360,7 +360,7 @@ def test_fair_shares_and_queue(n: int) -> None:
     assert PAPER_ECN.kmin_bytes < mean < PAPER_ECN.kmax_bytes
     if n <= 4:
         assert mean == pytest.approx(fixed_point_bytes(n, 40 * G, 1048), rel=0.3)
-    assert counter(engine, "pauses") == pauses
+    assert counter(engine, "pfc_pauses") == pauses
     assert counter(engine, "drops") == 0
     assert_conserved(engine)
 
@@ -373,9 +373,9 @@ def test_incast_without_pauses() -> None:
     for transport, ecn in (("roce", None), ("dcqcn", PAPER_ECN)):
         engine = build(network, flows, lossless(ecn), transport=transport)
         run(engine, 10 * MS)
-        before = counter(engine, "pauses"), engine.counts.payload_bytes
+        before = counter(engine, "pfc_pauses"), engine.counts.payload_bytes
         run(engine, 30 * MS)
-        pauses[transport] = counter(engine, "pauses") - before[0]
+        pauses[transport] = counter(engine, "pfc_pauses") - before[0]
         bytes_late[transport] = int(engine.flow_states().got_bytes.sum())
         assert counter(engine, "drops") == 0
         assert_conserved(engine)

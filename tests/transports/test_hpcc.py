@@ -198,7 +198,7 @@ def test_fair_shares_with_small_packets() -> None:
     assert seen.rate_bps == pytest.approx(0.95 * 100 * G, rel=0.01)
     assert seen.jain > 0.95
     assert seen.held.mean() < 3 * packets.data_bytes
-    assert counter(engine, "drops") == counter(engine, "pauses") == 0
+    assert counter(engine, "drops") == counter(engine, "pfc_pauses") == 0
 
 
 def test_fair_shares_with_the_papers_additive_step() -> None:
@@ -211,7 +211,7 @@ def test_fair_shares_with_the_papers_additive_step() -> None:
     assert 0.95 < seen.rate_bps / (100 * G) < 0.99
     assert seen.jain > 0.97
     assert seen.held.mean() < 3 * PACKET
-    assert counter(engine, "drops") == counter(engine, "pauses") == 0
+    assert counter(engine, "drops") == counter(engine, "pfc_pauses") == 0
 
 
 def test_load_is_that_of_the_whole_port() -> None:

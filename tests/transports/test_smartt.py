@@ -59,7 +59,7 @@ def test_a_lone_flow(rate: str, far_us: float) -> None:
     window = {"initial_window": 1.2}
     engine = run(build(fat_tree(8, 4, rate), flows, "smartt", bdp_queues(), params=window))
     assert acked_ps(engine)[0] / US == pytest.approx(far_us, abs=0.001)
-    assert counter(engine, "marks") == 0
+    assert counter(engine, "ecn_marks") == 0
 
 
 def test_the_window_is_one_product() -> None:

@@ -78,6 +78,6 @@ def goes_dark(wires: Wires, p: GlobalPort, cls: int, size: Bytes, begin: Ps, end
     loss = wires.losses[queue_of(p, cls)]
     loss.packets += 1
     loss.bytes += size
-    loss.dark_packets += 1
+    loss.no_circuit_packets += 1
     loss.no_circuit_bytes += size
     return True

@@ -43,7 +43,7 @@ def mark_packet(
 ) -> None:
     """Set a packet's CE bit; its queue counts it."""
     pkt.ecn = int(pkt.ecn) | ECN_CE
-    queue.marks += 1
+    queue.ecn_marks += 1
     if TRACE:
         trace_record(wires, MARKED, port.number, pkt, now, queue.bytes)
 

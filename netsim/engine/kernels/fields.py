@@ -112,8 +112,8 @@ class QueueRecord(Declared):
     drop_bytes: Bytes
     trims: int
     trim_bytes: Bytes
-    marks: int
-    pauses: int  # asked of the neighbour, as ingress (port, class)
+    ecn_marks: int
+    pfc_pauses: int  # asked of the neighbour, as ingress (port, class)
     paused_since: Ps  # as egress (port, class)
     paused_ps: Ps
 
@@ -173,7 +173,7 @@ class LossRecord(Declared):
 
     packets: int
     bytes: Bytes
-    dark_packets: int  # of them those that met no circuit
+    no_circuit_packets: int  # of them those that met no circuit
     no_circuit_bytes: Bytes
     unroutable_packets: int
     unroutable_bytes: Bytes
@@ -223,7 +223,7 @@ class SampleRecord(Declared):
     sent_bytes: Bytes
     drops: int
     trims: int
-    marks: int
+    ecn_marks: int
     paused_ps: Ps
 
 

@@ -180,7 +180,7 @@ def pause(env: QueueEnv, port: PortRecord, cls: int) -> None:
     """Ask the neighbour to hold class ``cls`` back: port owes it a PFC frame."""
     if not pauses(port, _known_class(env, cls)):
         port.asked |= 1 << cls | FRAME_DUE
-        class_of(env, port, cls).pauses += 1
+        class_of(env, port, cls).pfc_pauses += 1
         _check_prediction(env, port)
 
 

@@ -73,7 +73,7 @@ def close_interval(wires: Wires, level: LevelRecord, p: GlobalPort, cls: int) ->
     sample.sent_bytes = queue.sent_bytes
     sample.drops = queue.drops
     sample.trims = queue.trims
-    sample.marks = queue.marks
+    sample.ecn_marks = queue.ecn_marks
     sample.paused_ps = paused_until(wires, queue, p, cls, at)
     level.peak_bytes = queue.bytes
     level.row += clock.n_rows
