@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+from netsim.renames import new_name
+
 MAX_PART = 600
 """Characters of a line of a message that are shown; what a user has written may be longer."""
 
@@ -108,8 +110,10 @@ def raise_all(errors: Sequence[InputError]) -> None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Hint for a misspelt name: the closest known one, and else the list of them."""
+    """Return the hint for an unknown name: its new name, the closest one, or the list of all."""
     names = list(known)
+    if new := new_name(word, names):
+        return f'renamed: write "{new}"'
     by_lower = {name.lower(): name for name in names}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     close = close or [name for name in by_lower if len(word) > 2 and name.startswith(word.lower())]

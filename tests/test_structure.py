@@ -106,7 +106,7 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_the_foundations_import_nothing_else() -> None:
-    names = ("errors", "inputs", "limits", "memory", "units", "writing")
+    names = ("errors", "inputs", "limits", "memory", "renames", "units", "writing")
     foundations = {f"netsim.{name}" for name in names}
     for module in foundations:
         assert imported(module) <= foundations

@@ -79,10 +79,10 @@ READING = [
 ]
 BUILDING = [
     ["plot", f"r/{POINT}", "--kind", "topology"],
-    ["plot", f"r/{POINT}", "--kind", "timeline", "--critical"],
+    ["plot", f"r/{POINT}", "--kind", "timeline", "--critical-path"],
     ["trace", f"r/{POINT}", "--flow", "1"],
-    ["trace", f"r/{POINT}", "--critical"],
-    ["trace", f"r/{POINT}", "--critical", "--directory", "."],
+    ["trace", f"r/{POINT}", "--critical-path"],
+    ["trace", f"r/{POINT}", "--critical-path", "--experiment-dir", "."],
     ["resume", "r"],
 ]
 

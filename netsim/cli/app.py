@@ -13,6 +13,7 @@ from netsim.cli.fonts import keep_fonts
 from netsim.cli.interrupt import Interruption
 from netsim.cli.streams import tolerate_closed_streams
 from netsim.errors import InputError, RunError, did_you_mean
+from netsim.renames import new_name
 from netsim.units import written
 from netsim.version import __version__
 
@@ -109,6 +110,12 @@ class LazyGroup(click.Group):
         try:
             with interruption:
                 return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            options = [] if error.ctx is None else error.ctx.command.params
+            new = new_name(error.option_name, [name for one in options for name in one.opts])
+            if new is None:
+                raise
+            raise Mistake(f"{error.option_name}: renamed (write {new})") from None
         except InputError as error:
             raise Mistake(str(error)) from None
         except RunError as error:

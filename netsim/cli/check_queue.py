@@ -14,9 +14,9 @@ from netsim.cli.findings import print_findings
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="A key of [fabric].")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, help="Seed; 1 by default.")
 @click.option("--case", "cases", multiple=True, help="Only this case; may be given several times.")
-@click.option("--full", is_flag=True, help="Longer flows: minutes instead of seconds.")
+@click.option("--long", is_flag=True, help="Longer flows: minutes instead of seconds.")
 def command(
-    queue: str, overrides: tuple[str, ...], seed: int, cases: tuple[str, ...], full: bool
+    queue: str, overrides: tuple[str, ...], seed: int, cases: tuple[str, ...], long: bool
 ) -> None:
     """Try a queue discipline on small networks: a name, or the path of a Python file.
 
@@ -32,5 +32,5 @@ def command(
 
     given: Tree = {}
     apply_overrides(given, overrides)
-    lab = QueueLab.with_queue(queue, keys=given, seed=seed, full=full)
+    lab = QueueLab.with_queue(queue, keys=given, seed=seed, long=long)
     print_findings(queue, partial(each, lab, cases or None))

@@ -16,9 +16,9 @@ from netsim.cli.findings import print_findings
 )
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, help="Seed; 1 by default.")
 @click.option("--case", "cases", multiple=True, help="Only this case; may be given several times.")
-@click.option("--full", is_flag=True, help="Longer flows: minutes instead of seconds.")
+@click.option("--long", is_flag=True, help="Longer flows: minutes instead of seconds.")
 def command(
-    transport: str, overrides: tuple[str, ...], seed: int, cases: tuple[str, ...], full: bool
+    transport: str, overrides: tuple[str, ...], seed: int, cases: tuple[str, ...], long: bool
 ) -> None:
     """Try a transport on small networks: a name, or the path of a Python file.
 
@@ -33,5 +33,5 @@ def command(
 
     given: Tree = {}
     apply_overrides(given, overrides)
-    lab = Lab.of(transport, params=given, seed=seed, full=full)
+    lab = Lab.of(transport, params=given, seed=seed, long=long)
     print_findings(transport, partial(each, lab, cases or None))

@@ -86,7 +86,12 @@ FAIR_SHARES = ("load", "transports")
 )
 @click.option("--from", "since", metavar="TIME", help="Of a timeline: begin there, such as 10us.")
 @click.option("--to", "until", metavar="TIME", help="Of a timeline: end there.")
-@click.option("--critical", is_flag=True, help="Of a timeline: draw the critical path into it.")
+@click.option(
+    "--critical-path",
+    "critical",
+    is_flag=True,
+    help="Of a timeline: draw the critical path into it.",
+)
 @trust_option
 @click.option(
     "--out",
@@ -115,7 +120,7 @@ def command(
     slowdown    completion time over ideal, by flow size or rank
     links       utilization and largest queue of every link
     timeline    of one run with tasks: when each host computed, sent and received;
-                of some --hosts, --from and --to some time, with the --critical path
+                of some --hosts, --from and --to some time, with the --critical-path
     series      queues, rates and state over time, of a run with [outputs] sample
     serving     time to first token and times between tokens of requests; of a sweep over
                 traffic.rate, these and the goodput against the rate
@@ -134,7 +139,7 @@ def command(
     from netsim.results import results_in
 
     points = [point for path in results for point in results_in(path)]
-    view = {"hosts": hosts, "from": since, "to": until, "critical": critical or None}
+    view = {"hosts": hosts, "from": since, "to": until, "critical-path": critical or None}
     given = [name for name, value in view.items() if value is not None]
     if given and kind != TIMELINE:
         raise InputError(f"--{given[0]} is of timelines", hint="--kind timeline")

@@ -20,7 +20,8 @@ from netsim.limits import THREADS
 )
 @click.option("--plot", is_flag=True, help="Save a picture of the flow completion times, fct.png.")
 @click.option(
-    "--checked",
+    "--check-bounds",
+    "checked",
     is_flag=True,
     help="Look for handlers that write past their arrays: slow, one thread.",
 )

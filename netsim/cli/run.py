@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for the results.")
 @click.option("--plot", is_flag=True, help="Save a picture of the flow completion times, fct.png.")
-@click.option("--again", is_flag=True, help="Run points again whose complete result is there.")
+@click.option("--force", is_flag=True, help="Run points again whose complete result is there.")
 @click.option(
-    "--checked",
+    "--check-bounds",
+    "checked",
     is_flag=True,
     help="Look for handlers that write past their arrays: slow, one thread.",
 )
@@ -49,7 +50,7 @@ def command(
     threads: int | None,
     out: Path | None,
     plot: bool,
-    again: bool,
+    force: bool,
     checked: bool,
     checkpoint: str | None,
     quiet: bool,
@@ -61,7 +62,7 @@ def command(
     writes what is finished, marked as partial, and exits with 130; a second one stops at once, and
     so does the first one before anything is simulated, such as while code is compiled.
 
-    Started again, a run goes on where it ended: points that are done (the same experiment, code and
+    Run once more, it goes on where it ended: points that are done (the same experiment, code and
     seed) are kept, and one of which there is a checkpoint goes on from there.
     """
     every_s = checkpoint_seconds(checkpoint)
@@ -71,7 +72,7 @@ def command(
 
     options = {
         "threads": threads,
-        "again": again or checked,
+        "force": force or checked,
         "checked": checked,
         "checkpoints": Checkpoints(None if every_s is None else Start.of(loaded, every_s)),
     }
@@ -119,7 +120,7 @@ def run(experiment: Experiment, directory: Path, options: dict[str, Any], output
         kept = sum(outcome.kept for outcome in outcomes)
         if kept:
             what = f"{kept} of {len(points)} points" if len(points) > 1 else "the result"
-            click.echo(f"kept {what}, done before; --again runs again")
+            click.echo(f"kept {what}, done before; --force runs them again")
         click.echo(f"results in {directory}")
         if picture is not None:
             click.echo(f"picture in {picture}")

@@ -48,10 +48,12 @@ SHOWN = tuple(name for name in EVENTS if name != "create")
     metavar="N",
     help='Of a serving run: what this request waited for, or the worst: "ttft" or "tbt".',
 )
-@click.option("--critical", is_flag=True, help="Show the critical path in place of a flow.")
+@click.option(
+    "--critical-path", "critical", is_flag=True, help="Show the critical path in place of a flow."
+)
 @click.option("--step", type=click.IntRange(0), help="Of a job: the critical path of this step.")
 @click.option("--from", "since", metavar="TIME", help="Leave out what is earlier, such as 10us.")
-@click.option("--until", metavar="TIME", help="Simulate no further than this.")
+@click.option("--to", "until", metavar="TIME", help="Simulate no further than this.")
 @click.option("--seq", metavar="N", help='Packets with this number only, or these: "3..7".')
 @click.option("--events", metavar="NAMES", help=f"Events to show, of: {', '.join(EVENTS)}.")
 @click.option("--fields", metavar="NAMES", help="State to show, such as tx.next_seq or next_seq.")
@@ -72,7 +74,8 @@ SHOWN = tuple(name for name in EVENTS if name != "create")
     help="Draw it, in place of lines; trace_N.png beside the result without FILE.",
 )
 @click.option(
-    "--directory",
+    "--experiment-dir",
+    "directory",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Where files that the experiment names are, if they are not found.",
 )
@@ -107,9 +110,9 @@ def command(
     completion time 99 % of the finished ones do not exceed, "slowest" the one with the largest
     slowdown. Times are counted from the start of the run. Ctrl-C stops and shows what there is.
 
-    With --critical nothing is simulated. Of the task or flow that ended last it shows which one it
-    waited for, and that one, back to the start, and how long of that time hosts computed, flows
-    took alone in the network or waited there, and software took.
+    --critical-path simulates nothing. It shows what the last task or flow waited for, what that one
+    waited for, and so on back to the start, and the share of computing, of the network (alone and
+    waiting) and of software in that time.
 
     Nor is with --request, which shows of one request to a served model when it waited for what, and
     what its longest gaps between tokens are made of.
@@ -119,9 +122,9 @@ def command(
 
     loaded = load_result(result)
     if request is not None:
-        given = {"flow": flow, "critical": critical or None, "step": step, "from": since}
-        given |= {"until": until, "seq": seq, "events": events, "fields": fields, "plot": plot}
-        _alone("request", given | {"directory": directory})
+        given = {"flow": flow, "critical-path": critical or None, "step": step, "from": since}
+        given |= {"to": until, "seq": seq, "events": events, "fields": fields, "plot": plot}
+        _alone("request", given | {"experiment-dir": directory})
         from netsim.workloads.cli.request import GAPS, show_request
 
         gaps = GAPS if limit is None else limit
@@ -130,7 +133,7 @@ def command(
     lines = LIMIT if limit is None else limit
     since_ps = parse_time_ps(since) if since else 0
     if critical or flow is None:
-        given = {"flow": flow, "until": until, "seq": seq, "events": events, "fields": fields}
+        given = {"flow": flow, "to": until, "seq": seq, "events": events, "fields": fields}
         given |= {"plot": plot}
         _check_critical(critical, given)
         from netsim.workloads.cli.critical import show_critical
@@ -139,7 +142,7 @@ def command(
         show_critical(loaded, since_ps, step, outputs, directory=directory, trust=trust)
         return
     if step is not None:
-        raise InputError("--step is of critical paths", key="--step", hint="--critical")
+        raise InputError("--step is of critical paths", key="--step", hint="--critical-path")
     until_ps = parse_time_ps(until) if until else None
     wanted, first_last = _event_names(events), _seq_range(seq)
     number = flow_number(loaded, flow)
@@ -184,12 +187,12 @@ def _check_critical(critical: bool, given: Mapping[str, object]) -> None:
         raise InputError(
             "says neither of what",
             key="--flow",
-            hint="--flow N for a flow, --request N for a request, or --critical",
+            hint="--flow N for a flow, --request N for a request, or --critical-path",
         )
     if given["plot"] is not None:
-        hint = "netsim plot RESULT --kind timeline --critical"
-        raise InputError("--plot and --critical cannot stand together", hint=hint)
-    _alone("critical", given)
+        hint = "netsim plot RESULT --kind timeline --critical-path"
+        raise InputError("--plot and --critical-path cannot stand together", hint=hint)
+    _alone("critical-path", given)
 
 
 def _alone(asked: str, given: Mapping[str, object]) -> None:

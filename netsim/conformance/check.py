@@ -28,7 +28,7 @@ def check(
     *,
     params: Mapping[str, Any] | None = None,
     seed: int = 1,
-    full: bool = False,
+    long: bool = False,
     cases: Sequence[str] | None = None,
 ) -> list[Finding]:
     """Try a transport on every case.
@@ -38,12 +38,12 @@ def check(
     transport : its name ("ndp", "dcqcn:paper") or the path of its file, which ends in .py.
     params : parameters as an experiment writes them, such as {"rto": "1ms"}.
     seed : of all that is random.
-    full : longer flows, some ten times the time.
+    long : longer flows, some ten times the time.
     cases : names of the cases to run; all of `CASES` by default.
 
     Raises InputError if there is no such transport, parameter or case.
     """
-    return list(each(Lab.of(transport, params=params, seed=seed, full=full), cases))
+    return list(each(Lab.of(transport, params=params, seed=seed, long=long), cases))
 
 
 def check_queue(
@@ -51,7 +51,7 @@ def check_queue(
     *,
     keys: Mapping[str, Any] | None = None,
     seed: int = 1,
-    full: bool = False,
+    long: bool = False,
     cases: Sequence[str] | None = None,
 ) -> list[Finding]:
     """Try a queue discipline on every case, as `check` a transport.
@@ -60,9 +60,9 @@ def check_queue(
     ----------
     queue : its name ("trim") or the path of its file, which ends in .py.
     keys : of [fabric], as an experiment writes them, such as {"queue_bytes": "20pkt"}.
-    seed, full, cases : as for `check`; the cases are `QUEUE_CASES`.
+    seed, long, cases : as for `check`; the cases are `QUEUE_CASES`.
     """
-    return list(each(QueueLab.with_queue(queue, keys=keys, seed=seed, full=full), cases))
+    return list(each(QueueLab.with_queue(queue, keys=keys, seed=seed, long=long), cases))
 
 
 def each(

@@ -18,7 +18,7 @@ SPREAD_PS = 700_000
 
 def packets_of(lab: Lab, few: int) -> int:
     """Packets of a flow: a few, or many in a full check."""
-    return 20 * few if lab.full else few
+    return 20 * few if lab.long else few
 
 
 def permutation_of(n_bytes: int, start_ps: int = 0) -> FlowTable:

@@ -109,7 +109,7 @@ class Lab:
     plugin: Plugin
     params: Mapping[str, Any]
     seed: int
-    full: bool = False
+    long: bool = False
     preset: str | None = None
     on_hang: Callable[[str], None] | None = None
 
@@ -120,7 +120,7 @@ class Lab:
         *,
         params: Mapping[str, Any] | None = None,
         seed: int = 1,
-        full: bool = False,
+        long: bool = False,
     ) -> Lab:
         """The lab of a transport, given by its name or its file, and its parameters as written.
 
@@ -133,7 +133,7 @@ class Lab:
             plugin.params, plugin.presets, given, preset, file=file, key="transport"
         )
         check_transport(plugin, values)
-        return cls(plugin, values, seed, full, preset)
+        return cls(plugin, values, seed, long, preset)
 
     @property
     def subject(self) -> Path:

@@ -42,14 +42,14 @@ class QueueLab(Lab):
         *,
         keys: Mapping[str, Any] | None = None,
         seed: int = 1,
-        full: bool = False,
+        long: bool = False,
     ) -> QueueLab:
         """The lab of a discipline, given by its name or file, and keys of [fabric] as written.
 
         Raises InputError if there is no such discipline or key, or if it is not sound.
         """
-        probe = Lab.of(PROBE, seed=seed, full=full)
-        lab = cls(probe.plugin, probe.params, seed, full, queue=str(queue), keys=keys or {})
+        probe = Lab.of(PROBE, seed=seed, long=long)
+        lab = cls(probe.plugin, probe.params, seed, long, queue=str(queue), keys=keys or {})
         source = written_by({**lab.keys, "model": lab.queue})
         raise_all(list(source.foreign.values()))
         use = fabric_of(source, PacketFormat()).queue

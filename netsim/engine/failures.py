@@ -76,7 +76,7 @@ class Failures:
         ``present`` says where stands now what the error says of a file and a line.
         """
         what = "an error, such as a division by zero"
-        place = "`netsim run --checked` says which"
+        place = "`netsim run --check-bounds` says which"
         if error is not None:
             error = error.__cause__ or error
             what = words(error)
@@ -89,7 +89,7 @@ class Failures:
         why = "an endless loop?"
         if not where:
             where = f"transport {self.transport}: the engine"
-            why = "has a handler written past its own arrays? (`netsim run --checked` finds that)"
+            why = "has a handler written past its own arrays? (see `netsim run --check-bounds`)"
         waited = f"nothing has moved for {watchdog.PATIENCE_S:g} s"
         return f"{where} does not come back, {waited}: {why}"
 

@@ -52,7 +52,7 @@ BLOCK = 1 << 24
 NAMED = 4
 """Differences that a message names."""
 
-ANEW = "`netsim run` with --again begins anew"
+ANEW = "`netsim run` with --force begins anew"
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ LINK_COUNTERS = {
 """Columns of the links table and the engine's counters (`LinkCounters`) that they show."""
 
 WHOSE_FAULT = (
-    "a fault of netsim, or of a handler that writes past its own arrays: `netsim run --checked` "
+    "a bug of netsim, or a handler that writes past its own arrays: `netsim run --check-bounds` "
     "and `netsim check-transport` find such a handler"
 )
 

@@ -80,7 +80,7 @@ def run_experiment(
     overrides: Sequence[str] = (),
     out: Path | str | None = None,
     threads: int | None = None,
-    again: bool = False,
+    force: bool = False,
     checkpoint_s: float | None = None,
 ) -> list[Result | FailedPoint]:
     """Run every point of an experiment and return the results, one per point.
@@ -97,7 +97,7 @@ def run_experiment(
     overrides : ``"path=value"`` texts as for ``netsim run --set``; not for an Experiment.
     out : directory for the results; that of the experiment if it is not given.
     threads : number of threads; all cores if it is not given. The result does not depend on it.
-    again : whether points that are done already are run again.
+    force : whether points that are done already are run again.
     checkpoint_s : seconds between two checkpoints, from which `resume_experiment` goes on; none
         are written if it is not given. The experiment must be in a file.
 
@@ -115,7 +115,7 @@ def run_experiment(
     directory = Path(out) if out is not None else output_directory(points)
     start = None if checkpoint_s is None else Start.of(experiment, checkpoint_s)
     outcomes = run_points(
-        points, directory, threads=threads, again=again, checkpoints=Checkpoints(start)
+        points, directory, threads=threads, force=force, checkpoints=Checkpoints(start)
     )
     return results_of(outcomes)
 
@@ -139,7 +139,7 @@ def run_points(
     points: Sequence[Point],
     directory: Path,
     *,
-    again: bool = False,
+    force: bool = False,
     watch: Watcher = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
     note: Callable[[str], None] = lambda _: None,
@@ -151,8 +151,8 @@ def run_points(
 
     More than one point is a sweep: each has a folder of its own in `directory`, beside the table
     of them all. A point that was done already is kept, and one of which there is a checkpoint goes
-    on from that, unless they are to be run `again`. A point that stalls or fails does not keep the
-    others from being run; a stop that is asked for does. `note` is told what becomes of what was
+    on from that, unless `force` is set. A point that stalls or fails does not keep the others from
+    being run; a stop that is asked for does. `note` is told what becomes of what was
     there before, and `predicted` of the estimates of the points that are to be simulated, by
     name. Further `options` are those of `simulate`; its `on_hang` is called when the point
     has been entered as failed.
@@ -166,7 +166,7 @@ def run_points(
     for run in runs:
         if should_stop():
             return
-        if again or not run.kept():
+        if force or not run.kept():
             estimates[run.point.name] = refuse_what_does_not_fit(run.point)
     predicted(estimates)
     on_hang = options.get("on_hang")
@@ -180,13 +180,13 @@ def run_points(
             note(text)
         done = True
         for run in runs:
-            outcome = None if again else run.kept()
+            outcome = None if force else run.kept()
             if outcome is None:
                 if checkpoints.start is not None:
                     checkpoints.start.note(place)
                 options["on_hang"] = partial(_hung, run, table, on_hang)
                 outcome = run.simulate(
-                    keeper=run.keeper(checkpoints, note, again=again),
+                    keeper=run.keeper(checkpoints, note, force=force),
                     progress=watch(run.point),
                     should_stop=should_stop,
                     **options,
@@ -257,14 +257,14 @@ class _Run:
         row = sweep_row(point, done.summary)
         return Outcome(point, self.folder, row, True, True, kept=True)
 
-    def keeper(self, wanted: Checkpoints, note: Callable[[str], None], *, again: bool) -> Keeper:
+    def keeper(self, wanted: Checkpoints, note: Callable[[str], None], *, force: bool) -> Keeper:
         """What writes the checkpoints of the point, with the one to begin with if there is one."""
         point, folder = self.point, directory_of_partial(self.folder)
         every_s = wanted.start.checkpoint_s if wanted.start else None
         keeper = Keeper(point.name, folder / files.CHECKPOINT, self.origin.made_of, every_s)
         if folder.is_dir():
             files.remove_left_over(folder, files.CHECKPOINT)
-        if again or not keeper.path.exists():
+        if force or not keeper.path.exists():
             return keeper
         try:
             keeper.find(trust=wanted.trust)

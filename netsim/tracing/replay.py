@@ -63,7 +63,7 @@ def point_of(result: Result, directory: Path | None = None, *, trust: bool = Fal
     raise InputError(
         f"{names[0]} is not found in {', '.join(str(place) for place in places)}",
         file=file,
-        hint="give the directory of the experiment with --directory",
+        hint="give the directory of the experiment with --experiment-dir",
     )
 
 

@@ -56,7 +56,7 @@ class TestRun:
         assert run.exit_code == 0
         assert "here/small/fct.png" in run.stdout
         assert os.path.getsize("here/small/fct.png") > 1000
-        assert netsim("run", f"{name}.toml", "--again").exit_code == 0  # the picture is no obstacle
+        assert netsim("run", f"{name}.toml", "--force").exit_code == 0  # the picture is no obstacle
 
     def test_no_number_is_cut_off(self, netsim):
         table = netsim("run", "sweep.toml").stdout
@@ -143,7 +143,7 @@ class TestFailures:
 
     def test_a_checked_run_is_one_that_is_done_again(self, netsim, fake):
         for checked in (False, True, True):
-            assert netsim("run", "small.toml", *["--checked"] * checked).exit_code == 0
+            assert netsim("run", "small.toml", *["--check-bounds"] * checked).exit_code == 0
         assert fake.checked == [False, True, True]
 
 

@@ -259,11 +259,11 @@ def test_a_run_started_again_goes_on_or_begins_anew(runs: Runs) -> None:
 def test_again_begins_anew_and_leaves_the_complete_result(runs: Runs) -> None:
     assert runs.netsim("run", "e.toml", "--out", "r")[0] == 0
     before = summary("r")
-    _, said = runs.netsim(*RUN, "1000s", "--again", stop_after=4)
+    _, said = runs.netsim(*RUN, "1000s", "--force", stop_after=4)
     assert "goes on at" not in said
     assert (Path("r.partial") / files.CHECKPOINT).exists()
     assert summary("r") == before
-    assert runs.netsim("run", "e.toml", "--out", "r", "--again")[0] == 0
+    assert runs.netsim("run", "e.toml", "--out", "r", "--force")[0] == 0
     assert not Path("r.partial").exists()
 
 

@@ -98,7 +98,7 @@ def test_a_job_has_a_table_of_operations_and_figures(netsim: Callable[..., Resul
     assert len(whole.hosts(9)) > len(whole.hosts(9, 0, 1)) == 1
     drawn = netsim("plot", "r", "--kind", "timeline", "--hosts", "critical", "--out", "t.png")
     assert drawn.exit_code == 0, drawn.output
-    outcome = netsim("trace", "r", "--critical", "--step", "1")
+    outcome = netsim("trace", "r", "--critical-path", "--step", "1")
     assert "Critical path of job, step 1" in outcome.stdout
     assert (
         "--step is of critical paths" in netsim("trace", "r", "--flow", "1", "--step", "1").stderr

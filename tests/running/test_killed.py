@@ -124,7 +124,7 @@ def test_before_any_change_of_the_file_system(tmp_path, kills, steps):
     sweep.check_end()
     for _ in range(kills // 2):
         done, rows = sweep.done(), sweep.rows()
-        assert sweep.wait(sweep.start("--again", kill_at=rng.randint(1, 40)))
+        assert sweep.wait(sweep.start("--force", kill_at=rng.randint(1, 40)))
         sweep.check(done, rows, again=True)
     sweep.check_end()
 

@@ -69,7 +69,7 @@ class TestKept:
         assert run.said.count("finished, kept") == 3
         assert "kept 3 of 3 points" in run.said
         assert load("r").table.equals(before)
-        assert run("--again") == (0, [1, 2, 3])
+        assert run("--force") == (0, [1, 2, 3])
 
     def test_a_single_run(self, run):
         assert run("--seed", "7") == (0, [7])
@@ -85,7 +85,7 @@ class TestKept:
             result.name for result in first
         ]
         assert len(fake.seen) == 3
-        run_experiment("e.toml", out="r", again=True)
+        run_experiment("e.toml", out="r", force=True)
         assert len(fake.seen) == 6
 
     @pytest.mark.usefixtures("run")
@@ -170,21 +170,21 @@ class TestNothingIsLost:
         run("--seed", "1")
         whole = load("r").summary
         fake.fate["e"] = "SIGINT"
-        assert run("--seed", "1", "--again") == (130, [1])
+        assert run("--seed", "1", "--force") == (130, [1])
         assert "r keeps its complete result, the partial one is in r.partial" in run.said.replace(
             os.getcwd() + "/", ""
         )
         assert load("r").summary == whole
         assert not load("r.partial").complete
         fake.fate.clear()
-        assert run("--seed", "1", "--again") == (0, [1])
+        assert run("--seed", "1", "--force") == (0, [1])
         assert not os.path.exists("r.partial")
 
     def test_so_does_a_point_of_a_sweep(self, run, fake):
         run()
         before = load("r").table
         fake.fate["seed=1"] = "SIGINT"
-        assert run("--again") == (130, [1])
+        assert run("--force") == (130, [1])
         assert load("r").table.equals(before)
         assert all(point.complete for point in load("r").points)
         assert not load("r/seed=1.partial").complete
@@ -200,7 +200,7 @@ class TestNothingIsLost:
     def test_the_table_never_shrinks_at_a_start(self, run, fake):
         run()
         fake.fate["seed=2"] = "impatient"  # as good as a kill: nothing is tidied up
-        assert run("--again") == (130, [1, 2])
+        assert run("--force") == (130, [1, 2])
         assert statuses() == ["finished"] * 3
 
     def test_rows_that_were_not_entered_are_found_again(self, run, fake):
@@ -237,7 +237,7 @@ class TestNoticedFirst:
         run()
         Path(place).parent.mkdir(exist_ok=True)
         Path(place).write_text("mine")
-        assert run("--again") == (2, [])
+        assert run("--force") == (2, [])
         assert "thesis.txt" in run.said
         assert Path(place).read_text() == "mine"
 
@@ -294,7 +294,7 @@ class TestKilled:
         run()
         os.mkdir("r/.notes.ab_12345.tmp")
         Path("r/.notes.ab_12345.tmp/thesis").write_text("mine")
-        run("--again")
+        run("--force")
         assert Path("r/.notes.ab_12345.tmp/thesis").exists()
 
 
@@ -304,7 +304,7 @@ class TestPlaces:
         os.mkdir("disk")
         os.symlink("disk", "r")
         for _ in range(2):
-            assert run("--seed", seeds, "--again")[0] == 0
+            assert run("--seed", seeds, "--force")[0] == 0
             assert os.path.islink("r")
         assert load("disk")
         os.symlink("elsewhere", "new")

@@ -183,14 +183,16 @@ def write(transport: str, traffic: str) -> None:
 def test_the_command(netsim: Callable[..., Result]) -> None:
     write("ndp", PIPELINE)
     assert netsim("run", "small.toml", "--out", "r").exit_code == 0
-    outcome = netsim("trace", "r", "--critical", "--limit", "3")
+    outcome = netsim("trace", "r", "--critical-path", "--limit", "3")
     assert outcome.exit_code == 0, outcome.output
     lines = [line.split() for line in outcome.stdout.splitlines()]
     assert ["0", "0.1", "h0", "compute", "task", "0", "(forward", "0)", "begin"] in lines
     assert "more (--limit 0 prints all" in outcome.stdout
     assert "Critical path of small" in outcome.stdout
     assert (
-        netsim("trace", "r", "--critical", "--csv", "c.csv", "--parquet", "c.parquet").exit_code
+        netsim(
+            "trace", "r", "--critical-path", "--csv", "c.csv", "--parquet", "c.parquet"
+        ).exit_code
         == 0
     )
     csv, table = pl.read_csv("c.csv"), pl.read_parquet("c.parquet")
@@ -213,24 +215,26 @@ def test_what_has_no_critical_path(netsim: Callable[..., Result]) -> None:
 
     write("ideal", 'kind = "permutation"\nsize = "8KB"')
     assert netsim("run", "small.toml", "--out", "i").exit_code == 0
-    assert "ideal computes completion times" in fails("i", "--critical")
+    assert "ideal computes completion times" in fails("i", "--critical-path")
     write("ndp", 'kind = "batch_server"\nrequests = 2')
     assert netsim("run", "small.toml", "--out", "p").exit_code == 0
-    assert "batch_server is a program" in fails("p", "--critical")
-    assert "--flow N for a flow, --request N for a request, or --critical" in fails("p")
+    assert "batch_server is a program" in fails("p", "--critical-path")
+    assert "--flow N for a flow, --request N for a request, or --critical-path" in fails("p")
     assert "p: serves no requests" in fails("p", "--request", "0")
     assert "--flow and --request cannot stand together" in fails(
         "p", "--request", "0", "--flow", "1"
     )
-    assert "--directory and --request cannot stand together" in fails(
-        "p", "--request", "0", "--directory", "."
+    assert "--experiment-dir and --request cannot stand together" in fails(
+        "p", "--request", "0", "--experiment-dir", "."
     )
-    assert "--seq and --critical cannot stand together" in fails("p", "--critical", "--seq", "1")
+    assert "--seq and --critical-path cannot stand together" in fails(
+        "p", "--critical-path", "--seq", "1"
+    )
     write("ndp", PIPELINE)
     assert netsim("run", "small.toml", "--out", "r").exit_code == 0
     table = Path("r/experiment.json")
     table.write_text(table.read_text().replace('"microbatches": 2', '"microbatches": 3'))
-    assert "the traffic has changed" in fails("r", "--critical")
+    assert "the traffic has changed" in fails("r", "--critical-path")
 
 
 def test_messages_in_chunks_by_way_of_a_peer(netsim: Callable[..., Result]) -> None:

@@ -94,7 +94,7 @@ class TestCommand:
             assert found["events"][0]["time_ps"] == found["start_ps"]
 
     def test_until_ends_the_simulation(self, netsim, result):
-        outcome = netsim("trace", result, "--flow", "2", "--until", "3us", "--limit", "0")
+        outcome = netsim("trace", result, "--flow", "2", "--to", "3us", "--limit", "0")
         times = [line.split()[0] for line in outcome.stdout.splitlines()[1:] if line[:1] == " "]
         assert 2 < float(times[-1]) < 3
         assert "not done (time)" in outcome.stdout
@@ -172,8 +172,10 @@ class TestCommand:
         document = json.loads((tmp_path / "r" / "experiment.json").read_text())
         del document["plugins"][1]["sources"]
         (tmp_path / "r" / "experiment.json").write_text(json.dumps(document))
-        assert fails(netsim("trace", "r", "--flow", "1", "--trust"), "./mine.py", "--directory")
-        outcome = netsim("trace", "r", "--flow", "1", "--trust", "--directory", "elsewhere")
+        assert fails(
+            netsim("trace", "r", "--flow", "1", "--trust"), "./mine.py", "--experiment-dir"
+        )
+        outcome = netsim("trace", "r", "--flow", "1", "--trust", "--experiment-dir", "elsewhere")
         assert outcome.exit_code == 0, outcome.output
 
 

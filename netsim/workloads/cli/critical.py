@@ -1,4 +1,4 @@
-"""`netsim trace --critical`: what the end of a run waited for."""
+"""`netsim trace --critical-path`: what the end of a run waited for."""
 
 from __future__ import annotations
 

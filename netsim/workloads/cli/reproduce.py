@@ -50,7 +50,7 @@ QUICK, FULL = "quick", "full"
 @click.option(
     "--threads", type=click.IntRange(1, THREADS), help="Number of threads; all cores by default."
 )
-@click.option("--again", is_flag=True, help="Simulate points again whose result is there.")
+@click.option("--force", is_flag=True, help="Simulate points again whose result is there.")
 @click.option(
     "--checkpoint",
     metavar="TIME",
@@ -62,7 +62,7 @@ def command(
     out: Path | None,
     given: tuple[Path, ...],
     threads: int | None,
-    again: bool,
+    force: bool,
     checkpoint: str | None,
 ) -> None:
     """Make figures of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024) again.
@@ -90,12 +90,12 @@ def command(
     chosen = _chosen(figures)
     if given and len(chosen) > 1:
         raise InputError(f"are given for {len(chosen)} figures", key="--results", hint="name one")
-    simulating = {"--again": again, "--threads": threads, "--checkpoint": checkpoint}
+    simulating = {"--force": force, "--threads": threads, "--checkpoint": checkpoint}
     if given and (useless := [name for name, value in simulating.items() if value]):
         raise InputError("has no effect with --results, which simulates nothing", key=useless[0])
     form = QUICK if quick else FULL
     directory = out or Path("results") / f"reproduce_{form}"
-    simulation = _Simulation(directory, form, threads, again, checkpoint_seconds(checkpoint))
+    simulation = _Simulation(directory, form, threads, force, checkpoint_seconds(checkpoint))
     from netsim.results import results_in
     from netsim.workloads.plots.reproduced import write
 
@@ -130,10 +130,10 @@ class _Simulation:
         directory: Path,
         form: str,
         threads: int | None,
-        again: bool,
+        force: bool,
         checkpoint_s: float | None,
     ) -> None:
-        self.directory, self.form, self.threads, self.again = directory, form, threads, again
+        self.directory, self.form, self.threads, self.force = directory, form, threads, force
         self.checkpoint_s = checkpoint_s
         self.failed = False
         self._done: dict[Sweep, list[Result]] = {}
@@ -154,7 +154,7 @@ class _Simulation:
         start = None if self.checkpoint_s is None else Start.of(loaded, self.checkpoint_s)
         options: dict[str, Any] = {
             "threads": self.threads,
-            "again": self.again,
+            "force": self.force,
             "checkpoints": Checkpoints(start),
         }
         points = loaded.points()

@@ -60,7 +60,7 @@ def test_what_is_finished_is_kept(netsim, fake, small, tmp_path):
     assert f"{float(roce['difference_percent']):+.1f} %" in result.stdout
     assert netsim("reproduce", "fig5").exit_code == 0
     assert len(fake.seen) == small
-    assert netsim("reproduce", "fig5", "--again").exit_code == 0
+    assert netsim("reproduce", "fig5", "--force").exit_code == 0
     assert len(fake.seen) == 2 * small
 
 
@@ -115,7 +115,7 @@ def test_results_that_are_there_can_be_drawn(netsim, fake, tmp_path):
         (["fig9"], 'there is no figure "fig9" (one of fig'),
         (["fig5", "fig6", "--results", "x"], "--results: are given for 2 figures"),
         (["fig4", "--results", "x"], "--results: fig4 is not drawn from results"),
-        (["fig5", "--results", "x", "--again"], "--again: has no effect with --results"),
+        (["fig5", "--results", "x", "--force"], "--force: has no effect with --results"),
         (["fig4", "--checkpoint", "soon"], "--checkpoint"),
     ],
 )

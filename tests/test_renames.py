@@ -1,0 +1,62 @@
+"""Former names: each is an error that gives the new name, and none is still declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+
+from click.testing import CliRunner
+
+from netsim.cli.app import COMMANDS, app
+from netsim.errors import did_you_mean
+from netsim.experiment import schema
+from netsim.plugins import registry
+from netsim.renames import RENAMED
+
+SECTIONS = {
+    "": schema.FileSection,
+    "fabric": schema.FabricSection,
+    "fabric.ecn": schema.EcnSection,
+    "fabric.circuits": schema.CircuitsSection,
+    "faults": schema.FaultSection,
+    "routing": schema.RoutingSection,
+    "stop": schema.StopSection,
+    "outputs": schema.OutputsSection,
+}
+ELSEWHERE = {"command", "option"}
+
+
+def declared(kind: str) -> Iterable[str]:
+    """The names of a kind that there are now."""
+    if kind in SECTIONS:
+        return SECTIONS[kind].model_fields
+    if kind in RENAMED and kind.startswith("netsim."):
+        return vars(import_module(kind))
+    what, _, name = kind.partition(" ")
+    plugin, _, key = name.partition(".")
+    found = registry.find(what, plugin)
+    if not key:
+        return [param.name for param in found.params]
+    param = found.param(key)
+    assert param is not None
+    return param.choices
+
+
+def test_former_names_are_refused() -> None:
+    for kind in RENAMED.keys() - ELSEWHERE:
+        names = declared(kind)
+        for old, new in RENAMED[kind].items():
+            assert old not in names, (kind, old)
+            assert new in names, (kind, new)
+            assert f'"{new}"' in did_you_mean(old, names)
+
+
+def test_former_options_are_refused() -> None:
+    commands = {name: import_module(row[0]).command for name, row in COMMANDS.items()}
+    options = {name: [o for p in row.params for o in p.opts] for name, row in commands.items()}
+    for old, new in RENAMED["option"].items():
+        having = [name for name, there in options.items() if new in there and old not in there]
+        assert having, new
+        for name in having:
+            outcome = CliRunner().invoke(app, [name, old])
+            assert (outcome.exit_code, f"write {new}" in outcome.output) == (2, True)
