@@ -17,7 +17,7 @@ INT64 = 1 << 62
 HORIZON_PS = 1 << 56
 """The clock of a run ends there, and every time that is written is shorter: 20 hours.
 
-A time that the engine computes is the clock's plus a serialisation (below 2**42 ps), a delay, or
+A time that the engine computes is the clock's plus a serialization (below 2**42 ps), a delay, or
 what a transport waits: below 2**56 + 2**61.4, so it stays below INT64.
 """
 
@@ -59,7 +59,7 @@ port is in bytes. RATIO of them fit an int64."""
 # --- rates ----------------------------------------------------------------------------------------
 
 RATE_SHIFT = 20
-"""Serialisation times count in units of 2**-20 ps per byte."""
+"""Serialization times count in units of 2**-20 ps per byte."""
 
 PS_BITS = 8 * 10**12
 """Picoseconds that one byte takes at 1 bit/s."""
@@ -80,7 +80,7 @@ THREADS = 1024
 def slowest_rate_bps(largest_bytes: int) -> int:
     """The lowest rate at which packets of so many bytes can be sent.
 
-    Serialisation is `(size * quotient) >> RATE_SHIFT`, and the product stays below INT64.
+    Serialization is `(size * quotient) >> RATE_SHIFT`, and the product stays below INT64.
     """
     return -(-(PS_BITS << RATE_SHIFT) // ((INT64 - 1) // largest_bytes))
 

@@ -13,7 +13,7 @@ values beside ours: `make(results)` gives a `Reproduced` (`reproduced.py`), for 
 
 Networks are drawn by `network_layout.py` (what stands where), `network_drawing.py` and
 `matchings.py`
-(circuit switches); `topology` is that in the colours of a result.
+(circuit switches); `topology` is that in the colors of a result.
 """
 
 from netsim.plots.style import save

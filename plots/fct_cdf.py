@@ -131,4 +131,4 @@ def _band(axes: Axes, seeds: Sequence[np.ndarray], curve: pool.Curve) -> None:
         for times, result in zip(seeds, curve.results, strict=True)
     ]
     low, high = np.min(by_seed, axis=0), np.max(by_seed, axis=0)
-    axes.fill_betweenx(shares, low, high, color=curve.look.colour, alpha=0.2, linewidth=0)
+    axes.fill_betweenx(shares, low, high, color=curve.look.color, alpha=0.2, linewidth=0)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def draw(results: Sequence[Result]) -> Figure:
     """Utilization (left) and largest queue (right) of every link of each point.
 
-    The line tells the point, the colour the stage. What has no links (`without_links`) is left
+    The line tells the point, the color the stage. What has no links (`without_links`) is left
     out. Raises InputError if nothing is left, or more points than there are lines.
     """
     left_out = without_links(results)
@@ -103,4 +103,4 @@ def _draw_curve(left: Axes, right: Axes, curve: pool.Curve, name: str, line: str
             values = group[column].sort(descending=True).to_numpy() / scale
             chosen = style.thin(len(values))
             share = chosen / max(1, len(values) - 1)
-            axes.plot(share, values[chosen], line, color=style.colour(index), label=label)
+            axes.plot(share, values[chosen], line, color=style.color(index), label=label)

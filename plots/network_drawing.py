@@ -198,7 +198,7 @@ def _line(here: Place, there: Place, taken: set[Place]) -> tuple[Place, ...]:
 
 
 def _draw_cables(axes: Axes, network: Network, drawing: Drawing) -> None:
-    """Lines, the fastest the widest, coloured by rate, or by the networks side by side."""
+    """Lines, the fastest the widest, colored by rate, or by the networks side by side."""
     from matplotlib.collections import LineCollection
     from matplotlib.lines import Line2D
 
@@ -208,17 +208,17 @@ def _draw_cables(axes: Axes, network: Network, drawing: Drawing) -> None:
     for at, rate_bps in enumerate(rates):
         these = [one for one in drawn if int(network.port_rate_bps[one.ports[0]]) == rate_bps]
         by_block = bool(drawing.blocks)
-        colours = [
-            (style.colour(one.block) if one.block >= 0 else IN_NO_BLOCK)
+        colors = [
+            (style.color(one.block) if one.block >= 0 else IN_NO_BLOCK)
             if by_block
-            else style.colour(at)
+            else style.color(at)
             for one in these
         ]
         width = 1.6 - 0.9 * at / (len(rates) - 1) if len(rates) > 1 else 0.9
-        look: dict[str, Any] = {"colors": colours, "linewidths": width, "alpha": 0.75, "zorder": 1}
+        look: dict[str, Any] = {"colors": colors, "linewidths": width, "alpha": 0.75, "zorder": 1}
         axes.add_collection(LineCollection([one.points for one in these], **look))
         label = f"{format_rate(rate_bps)}: {_cables_of(network, rate_bps):,}"
-        shade = IN_NO_BLOCK if by_block else style.colour(at)
+        shade = IN_NO_BLOCK if by_block else style.color(at)
         handles.append(Line2D([], [], color=shade, linewidth=width, label=label))
     axes.legend(
         handles=handles,

@@ -1,7 +1,7 @@
 """Where the nodes of a network stand in its drawing, and which of them are drawn.
 
 Hosts stand in a row, switches above them tier by tier, and networks side by side: planes and rails.
-Networks of a few neighbouring hosts, such as a rack's own, stand below the hosts. Where there are
+Networks of a few neighboring hosts, such as a rack's own, stand below the hosts. Where there are
 many of a kind, the first ones and the last one are drawn, and dots for the others. Switches of one
 tier that are joined to each other stand around a circle, with few hosts outside of it.
 """
@@ -130,7 +130,7 @@ def _around(network: Network) -> Drawing:
 
 
 def _local_networks(network: Network) -> tuple[list[int], list[int]]:
-    """Networks of some neighbouring hosts, and all others; all are the others if none would be."""
+    """Networks of some neighboring hosts, and all others; all are the others if none would be."""
     local: list[int] = []
     wide: list[int] = []
     for number in range(int(network.first_group.size) - 1):

@@ -99,7 +99,7 @@ def _curves(axes: Axes, rows: pl.DataFrame, name: str, band: str, scale: float) 
         these = rows.filter(pl.col("curve") == curve).sort("time_ps")
         keep = style.thin(len(these))
         begins = (these["time_ps"] - these["interval_ps"]).to_numpy()[keep] / scale
-        look: dict[str, Any] = {"color": style.colour(index)}
+        look: dict[str, Any] = {"color": style.color(index)}
         axes.step(begins, these[name].to_numpy()[keep], where="post", lw=1, label=curve, **look)
         if band:
             top = these[band].to_numpy()[keep]

@@ -154,8 +154,8 @@ def _by_size(axes: Axes, sizes: np.ndarray, slowdowns: np.ndarray, curve: pool.C
     import numpy as np
 
     chosen = style.thin(len(sizes))
-    colour = curve.look.colour
-    axes.plot(sizes[chosen], slowdowns[chosen], ".", color=colour, alpha=0.25, markersize=3)
+    color = curve.look.color
+    axes.plot(sizes[chosen], slowdowns[chosen], ".", color=color, alpha=0.25, markersize=3)
     edges = np.geomspace(sizes.min(), sizes.max() + 1, BINS + 1)
     bins = np.digitize(sizes, edges[1:-1])
     middles, medians, tails = [], [], []

@@ -1,4 +1,4 @@
-"""What the figures share: size, colours, labels, units of time, and how one is saved.
+"""What the figures share: size, colors, labels, units of time, and how one is saved.
 
 Figures are made without pyplot: no window, no global state, and nothing to be closed.
 """
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which those who do not tell red from green can tell apart, and three
+# Okabe and Ito's colors, which those who do not tell red from green can tell apart, and three
 # more.
-COLOURS = (
+COLORS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
     "#8C510A", "#5E3C99", "#7A7A00",
 )  # fmt: skip
 LINES = ("-", "--", ":", "-.")
 MARKERS = ("", "o", "s", "^", "D", "v", "x")
-COLOUR_OF = {
+COLOR_OF = {
     "ndp": 0, "roce": 1, "smartt": 2, "homa": 3, "dcqcn": 4, "nscc": 5, "dctcp": 6, "hpcc": 7,
     "swift": 8, "cubic": 9, "bbr": 5, "wan_fec": 3, "datagram": 6,
 }  # fmt: skip
-"""Transport -> its colour on every figure, if no other one there has it. The rest have one by
+"""Transport -> its color on every figure, if no other one there has it. The rest have one by
 their names' hash."""
 
 IDEAL = "#888888"
@@ -48,7 +48,7 @@ TIME_UNITS = (("ps", 1.0), ("ns", 1e3), ("us", 1e6), ("ms", 1e9), ("s", 1e12))
 class Look(NamedTuple):
     """What tells one curve from the others."""
 
-    colour: str
+    color: str
     line: str = "-"
     marker: str = ""
 
@@ -59,7 +59,7 @@ class Look(NamedTuple):
 
     def options(self, points: int = 0) -> dict[str, Any]:
         """For matplotlib; of `points` on a curve, if given, some ten get the marker."""
-        chosen: dict[str, Any] = {"color": self.colour, "linestyle": self.line}
+        chosen: dict[str, Any] = {"color": self.color, "linestyle": self.line}
         if self.marker:
             chosen |= {"marker": self.marker, "markersize": 4}
             chosen |= {"markevery": max(1, points // 10)} if points else {}
@@ -79,27 +79,27 @@ def new_figure(columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
     return figure, list(panels)
 
 
-def colour(index: int) -> str:
-    """The colour of the curve number `index`."""
-    return COLOURS[index % len(COLOURS)]
+def color(index: int) -> str:
+    """The color of the curve number `index`."""
+    return COLORS[index % len(COLORS)]
 
 
 def looks(kinds: Sequence[str]) -> list[Look]:
     """A look for each curve, by its transport.
 
-    A transport has its own colour, and its curves, up to 28 of them, differ in line and marker. If
-    all curves are of one transport, they differ in colour first, and up to 280 look different.
+    A transport has its own color, and its curves, up to 28 of them, differ in line and marker. If
+    all curves are of one transport, they differ in color first, and up to 280 look different.
     """
     if len(set(kinds)) == 1:
         return [
             Look(
-                colour(index),
-                LINES[index // len(COLOURS) % len(LINES)],
-                MARKERS[index // len(COLOURS) // len(LINES) % len(MARKERS)],
+                color(index),
+                LINES[index // len(COLORS) % len(LINES)],
+                MARKERS[index // len(COLORS) // len(LINES) % len(MARKERS)],
             )
             for index in range(len(kinds))
         ]
-    chosen = _colours(dict.fromkeys(kinds))
+    chosen = _colors(dict.fromkeys(kinds))
     used: dict[str, int] = {}
     found = []
     for kind in kinds:
@@ -115,15 +115,15 @@ def told_in_grey(look: Look, index: int) -> Look:
     return look._replace(line=LINES[index % len(LINES)], marker=MARKERS[1:][index % 6])
 
 
-def _colours(kinds: Iterable[str]) -> dict[str, str]:
-    """A colour for each transport: its own, or the next that is free."""
+def _colors(kinds: Iterable[str]) -> dict[str, str]:
+    """A color for each transport: its own, or the next that is free."""
     chosen: dict[str, int] = {}
-    for kind in sorted(kinds, key=lambda kind: kind not in COLOUR_OF):
-        first = COLOUR_OF.get(kind, zlib.crc32(kind.encode()) % len(COLOURS))
-        places = [(first + step) % len(COLOURS) for step in range(len(COLOURS))]
+    for kind in sorted(kinds, key=lambda kind: kind not in COLOR_OF):
+        first = COLOR_OF.get(kind, zlib.crc32(kind.encode()) % len(COLORS))
+        places = [(first + step) % len(COLORS) for step in range(len(COLORS))]
         free = [place for place in places if place not in chosen.values()]
         chosen[kind] = (free or places)[0]
-    return {kind: COLOURS[place] for kind, place in chosen.items()}
+    return {kind: COLORS[place] for kind, place in chosen.items()}
 
 
 def time_unit(times_ps: Iterable[float]) -> tuple[str, float]:

@@ -98,7 +98,7 @@ def line(
     options["zorder"] = look.order
     axes.plot(x, [point.mean for point in points], label=label, **options)
     low, high = [point.low for point in points], [point.high for point in points]
-    axes.fill_between(x, low, high, color=look.colour, alpha=0.2, linewidth=0)
+    axes.fill_between(x, low, high, color=look.color, alpha=0.2, linewidth=0)
 
 
 def scaled(point: Spread, scale: float) -> Spread:
@@ -115,7 +115,7 @@ def dots(
     below = [point.mean - point.low for point in points]
     above = [point.high - point.mean for point in points]
     axes.errorbar(
-        x, means, [below, above], color=look.colour, marker=look.marker or "o", markersize=5,
+        x, means, [below, above], color=look.color, marker=look.marker or "o", markersize=5,
         linestyle="none", capsize=3, label=label,
     )  # fmt: skip
 
@@ -141,7 +141,7 @@ def span(point: Spread, scale: float) -> str:
 
 
 def difference(ours: float, other: float | None) -> str:
-    """How much `ours` is above `other`, in per cent."""
+    """How much `ours` is above `other`, in percent."""
     return "-" if other is None else f"{100 * (ours / other - 1):+.1f}"
 
 

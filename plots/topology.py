@@ -1,4 +1,4 @@
-"""The network of a result, coloured by what happened on its links, with what failed.
+"""The network of a result, colored by what happened on its links, with what failed.
 
 Each half of a line is the link that begins at that end. Of a large network some nodes are drawn,
 those with the highest values and with failures among them; below are all links, sorted, stage by
@@ -39,11 +39,11 @@ QUANTITIES = {
     "paused_time": ("time paused (us)", 1e6),
     "max_queue": ("largest queue (KB)", 1e3),
 }
-"""What links can be coloured by: what the scale is called, and how much of the column one is."""
+"""What links can be colored by: what the scale is called, and how much of the column one is."""
 
 COLUMN = {"paused_time": "paused_ps", "max_queue": "max_queue_bytes"}
 DEFAULT = "utilization"
-NOTHING, FAILED, COLOURS = "#C9C9C9", "#0072B2", "YlOrRd"
+NOTHING, FAILED, COLORS = "#C9C9C9", "#0072B2", "YlOrRd"
 MOST_PANELS, MOST_STAGES, STRIP_POINTS = 3, 8, 300
 HOTTEST = 6
 
@@ -60,7 +60,7 @@ def draw(results: Sequence[Result], quantity: str | None = None, *, trust: bool 
     quantity = quantity or DEFAULT
     if quantity not in QUANTITIES:
         hint = did_you_mean(quantity, QUANTITIES)
-        raise InputError(f'links cannot be coloured by "{quantity}"', key="--y", hint=hint)
+        raise InputError(f'links cannot be colored by "{quantity}"', key="--y", hint=hint)
     left_out = without_links(results)
     shown = [result for result in results if result not in left_out]
     if not shown:
@@ -88,7 +88,7 @@ def draw(results: Sequence[Result], quantity: str | None = None, *, trust: bool 
         _mark(axes, wires(network, drawing), drawing, network, failed)
         axes.set_title(pool.title([result]) if len(shown) == 1 else result.name, fontsize="medium")
         _draw_stages(figure.add_subplot(grid[1, at]), network, values[at], norm)
-    scale = ScalarMappable(norm, _colours())
+    scale = ScalarMappable(norm, _colors())
     figure.colorbar(scale, ax=figure.axes, label=QUANTITIES[quantity][0], shrink=0.6)
     return figure
 
@@ -148,30 +148,30 @@ def _remarkable(network: Network, values: np.ndarray, failed: np.ndarray) -> set
     return {*ends, *(int(network.port_node[network.port_peer[port]]) for port in ports)}
 
 
-def _colours() -> Colormap:
-    """From what can just be seen on white to the darkest; nothing at all is grey."""
+def _colors() -> Colormap:
+    """From what can just be seen on white to the darkest; nothing at all is gray."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
-    shades = colormaps[COLOURS](np.linspace(0.15, 1, 256))
+    shades = colormaps[COLORS](np.linspace(0.15, 1, 256))
     return ListedColormap(shades).with_extremes(bad=NOTHING)
 
 
 def _draw_links(
     axes: Axes, drawn: Sequence[Wire], network: Network, scale: tuple[np.ndarray, Normalize]
 ) -> None:
-    """Both halves of each line, in the colour of the busiest cable there; the highest on top."""
+    """Both halves of each line, in the color of the busiest cable there; the highest on top."""
     from matplotlib.collections import LineCollection
 
     values, norm = scale
-    colours = _colours()
+    colors = _colors()
     halves: list[tuple[float, Any]] = []
     for wire in drawn:
         there, back = _both_ways(wire, network, values)
         first, second = _halves(wire)
         halves += [(there, first), (back, second)]
     halves.sort(key=lambda half: half[0])
-    shades = [colours(norm(value)) if value > 0 else NOTHING for value, _ in halves]
+    shades = [colors(norm(value)) if value > 0 else NOTHING for value, _ in halves]
     lines = [points for _, points in halves]
     axes.add_collection(LineCollection(lines, colors=shades, linewidths=1.4, zorder=1))
 
@@ -227,7 +227,7 @@ def _draw_stages(axes: Axes, network: Network, values: np.ndarray, norm: Normali
         chosen = np.linspace(0, these.size - 1, STRIP_POINTS).round().astype(np.int64)
         strip = np.ma.masked_equal(these[chosen], 0)[None, :]
         extent = (0.0, 1.0, at + 0.4, at - 0.4)
-        axes.imshow(strip, aspect="auto", extent=extent, cmap=_colours(), norm=norm)
+        axes.imshow(strip, aspect="auto", extent=extent, cmap=_colors(), norm=norm)
         mean, most = format_number(float(these.mean()), 3), format_number(float(these.max()), 3)
         axes.text(-0.01, at, f"{a} to {b}", ha="right", va="center", fontsize="small")
         axes.text(1.01, at, f"mean {mean}, max {most}", va="center", fontsize="small")

@@ -2,7 +2,7 @@
 
 Packets stand at their number: sent, received, and what befell them on the way. The panel of paths
 shows the switch of the highest tier that each data packet crossed; the one of queues the bytes that
-each found ahead of it, a colour for each hop.
+each found ahead of it, a color for each hop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BEFELL = {
     "trim": ("trimmed", "v", "#CC79A7"),
     "mark": ("marked", "^", "#E69F00"),
 }
-"""Event -> what it is called, its marker and its colour."""
+"""Event -> what it is called, its marker and its color."""
 
 DATA = ("DATA", "TRIMMED")
 MAX_STATE_PANELS = 4
@@ -91,18 +91,18 @@ def _sequence(axes: Axes, events: pl.DataFrame, scale: float) -> None:
     first, again = sent.filter(~pl.col("again")), sent.filter(pl.col("again"))
     received = data.filter((pl.col("event") == "receive") & (pl.col("kind") == "DATA"))
     dot: dict[str, Any] = {"marker": ".", "markersize": 2}
-    _points(axes, first, "seq", scale, color=style.colour(0), label="sent", **dot)
+    _points(axes, first, "seq", scale, color=style.color(0), label="sent", **dot)
     if len(again):
         _points(
-            axes, again, "seq", scale, color=style.colour(6), label="sent again", thin=False,
+            axes, again, "seq", scale, color=style.color(6), label="sent again", thin=False,
             marker="+", markersize=5,
         )  # fmt: skip
-    _points(axes, received, "seq", scale, color=style.colour(2), label="received", **dot)
-    for event, (label, marker, colour) in BEFELL.items():
+    _points(axes, received, "seq", scale, color=style.color(2), label="received", **dot)
+    for event, (label, marker, color) in BEFELL.items():
         found = data.filter(pl.col("event") == event)
         if len(found):
             _points(
-                axes, found, "seq", scale, color=colour, label=label, thin=False, marker=marker,
+                axes, found, "seq", scale, color=color, label=label, thin=False, marker=marker,
                 markersize=4,
             )  # fmt: skip
     for index, (since, until) in enumerate(_pauses(events)):
@@ -148,7 +148,7 @@ def _state(axes: Axes, events: pl.DataFrame, names: Sequence[str], scale: float)
         chosen = style.thin(len(rows))
         times = rows["time_ps"].to_numpy()[chosen] / scale
         axes.step(
-            times, rows[name].to_numpy()[chosen], where="post", color=style.colour(index),
+            times, rows[name].to_numpy()[chosen], where="post", color=style.color(index),
             linewidth=1, label=name,
         )  # fmt: skip
     axes.set_ylabel("state")
@@ -158,7 +158,7 @@ def _round_trips(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
     rows = packets.drop_nulls("rtt_ps")
     longest: Any = rows["rtt_ps"].max()
     unit, size = style.time_unit([float(longest)])
-    _points(axes, rows, "rtt_ps", scale, size, marker=".", markersize=2, color=style.colour(0))
+    _points(axes, rows, "rtt_ps", scale, size, marker=".", markersize=2, color=style.color(0))
     axes.set_ylim(bottom=0)
     axes.set_ylabel(f"round trip ({unit})")
 
@@ -174,7 +174,7 @@ def _paths(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
     switches = crossed.select("node", "node_name").unique().sort("node")
     place = {node: index for index, node in enumerate(switches["node"])}
     rows = crossed.with_columns(pl.col("node").replace_strict(place, default=0).alias("place"))
-    _points(axes, rows, "place", scale, marker="|", markersize=4, color=style.colour(3))
+    _points(axes, rows, "place", scale, marker="|", markersize=4, color=style.color(3))
     axes.set_ylabel("path through")
     if 0 < len(switches) <= SEVERAL:
         labels = switches["node_name"].to_list()
@@ -192,7 +192,7 @@ def _queues(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
     ):
         _points(
             axes, rows, "queue_bytes", scale, 1e3, marker=".", markersize=2,
-            color=style.colour(index), label=f"hop {hop}",
+            color=style.color(index), label=f"hop {hop}",
         )  # fmt: skip
     axes.set_ylim(bottom=0)
     axes.set_ylabel("queue found (KB)")

@@ -96,7 +96,7 @@ def draw(
     for axes, key, label in zip(panels, STATISTICS, ("last flow", "mean over flows"), strict=True):
         for place, name in enumerate(names):
             point = comparison.ours[key][name]
-            shade = comparison.curves[name].look.colour
+            shade = comparison.curves[name].look.color
             axes.barh(place, point.mean / scale, height=0.6, color=shade, alpha=0.75)
             dots = [value / scale for value in point.values]
             axes.plot(dots, [place] * len(dots), "k.", markersize=4)

@@ -28,7 +28,7 @@ DEEP = 10**9
 C, BETA = 0.4, 0.7
 
 RTT = 60 * MS + (0.72 + 7.2 + 0.72 + 0.00512 + 0.0512 + 0.00512) * US
-"""Of a full packet and its ACK over `path(60)`: serialisation and propagation."""
+"""Of a full packet and its ACK over `path(60)`: serialization and propagation."""
 
 
 def path(rtt_ms: int, hosts: int = 1, rate: str = "10Gbps") -> Network:

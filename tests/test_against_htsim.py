@@ -2,8 +2,8 @@
 
 The figures were measured with csg-htsim (release build): two-tier fat trees without
 oversubscription, 1 us per link and no switch latency, 4096 bytes of payload in packets of
-4160 bytes, control packets of 64 bytes, one acknowledgement per packet. All flows start at 0.
-A flow is complete when the acknowledgement that covers it is back at its sender; 2 MB are 489
+4160 bytes, control packets of 64 bytes, one acknowledgment per packet. All flows start at 0.
+A flow is complete when the acknowledgment that covers it is back at its sender; 2 MB are 489
 whole packets. ``data/permutation_<n>.txt`` holds to whom each host sends.
 
 htsim's NDP has one outcome, so values are compared. Its RoCE draws its hash anew in each run, so

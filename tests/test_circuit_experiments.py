@@ -29,7 +29,7 @@ def test_a_circuit_carries_for_the_share_of_its_days() -> None:
 
 @pytest.mark.slow
 def test_right_predictions_are_as_good_as_a_packet_switch() -> None:
-    """Within five per cent, for pipeline and ring; the more is wrong, the longer it takes."""
+    """Within five percent, for pipeline and ring; the more is wrong, the longer it takes."""
     took: dict[tuple[str, str], dict[float, int]] = {}
     for point in points("ocs_demand"):
         fabric, traffic = point.axes["topology"], point.traffic.name

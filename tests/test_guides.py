@@ -65,7 +65,7 @@ def test_fields_that_on_forward_sees_are_there():
 
 def test_functions_of_the_section_on_receivers_are_there():
     text = section("A receiver that schedules")
-    called = set(re.findall(r"\b((?:send|set|host|serialisation|full)_?\w*)\(", text))
+    called = set(re.findall(r"\b((?:send|set|host|serialization|full)_?\w*)\(", text))
     assert {"send", "set_host_timer", "set_timer", "host_timer_armed"} <= called
     assert called <= set(netsim.transport.__all__)
 

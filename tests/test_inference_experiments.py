@@ -34,7 +34,7 @@ def step_ps(point: Point) -> float:
 
 @pytest.mark.parametrize("algorithm", ["ring", "direct"])
 def test_a_layer_on_an_island_takes_its_closed_form(algorithm: str) -> None:
-    """Computing and two all-reduces, which nobody disturbs: within one per cent."""
+    """Computing and two all-reduces, which nobody disturbs: within one percent."""
     cost = iteration_cost(load_deployment("llama3_70b_h100"))
     way_ps = 200_000 + 8256 * 8000 // 3600
     wire = Wire(3600 * 10**9, way_ps, 8192, 64)

@@ -44,7 +44,7 @@ def ps_per_byte_q20(rate_bps: int) -> int:
 
 
 @given(st.integers(1, limits.PACKET_BYTES), st.data())
-def test_serialisation_is_exact_to_a_picosecond_at_every_rate_that_is_let_in(largest, data):
+def test_serialization_is_exact_to_a_picosecond_at_every_rate_that_is_let_in(largest, data):
     """`(size * q) >> 20` never passes int64, and is the exact time less what is below 1.1 ps."""
     slowest = limits.slowest_rate_bps(largest)
     rate = data.draw(

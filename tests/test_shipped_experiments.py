@@ -23,7 +23,7 @@ DIGESTS = Path(__file__).parent / "data" / "completion_times.json"
 """Experiment -> point -> digest; those that take minutes are left out."""
 
 QUICK = ("all_to_all", "incast", "p2p_512", "pfc_victim", "topologies")
-"""They share two specialisations of the engine, which other tests need as well, or need none."""
+"""They share two specializations of the engine, which other tests need as well, or need none."""
 
 LEFT_OUT = ("p2p_8192", "p2p_fabrics_8192", "p2p_ocs_8192", "serving_lite_256", "serving_load")
 

@@ -4,7 +4,7 @@ Hosts 0 to hosts-1 are on the left, the others on the right; host i faces host i
 A switch's ports are its hosts, then the bottleneck. A packet from left to right crosses
 host_rate, bottleneck_rate, host_rate, so the round trip without queues is
 
-    2 * (2 * host_delay + bottleneck_delay) + serialisation
+    2 * (2 * host_delay + bottleneck_delay) + serialization
 
 and the bottleneck's buffer is the fabric's queue_bytes.
 """

@@ -2,7 +2,7 @@
 
 A rack has `gpus` hosts; host h is in rack h // gpus, as its rank h % gpus. By NIC 0 it reaches
 the other hosts of its rack: a switch, or `scale_up_planes` of them, which share `scale_up_rate`.
-By NIC 1 it reaches hosts of other racks: `gpus_per_rail` neighbouring ranks have a scale-out
+By NIC 1 it reaches hosts of other racks: `gpus_per_rail` neighboring ranks have a scale-out
 network in common, [topology.rail], a topology of any kind (several planes are a `multi_plane`). Its
 hosts are those of the rail rack by rack, which says how many racks there are.
 
@@ -16,7 +16,7 @@ its start until its destination has all of it; its legs are in legs.parquet.
 
 With `reduction` the switches of a rack add up, as NVLink's do: its hosts have a reduction unit,
 which is as far behind each of these switches as that says, for the algorithm in_network of
-collectives in the rack. `netsim/model/reduction.py` says what of that is modelled.
+collectives in the rack. `netsim/model/reduction.py` says what of that is modeled.
 
 Switches are called rack0.up0, ... and rail0.leaf0, ... as the rail's topology has them.
 """

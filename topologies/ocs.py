@@ -44,7 +44,7 @@ there at time 0.
 
 With `reconfigure = "phases"` each level of the traffic, of flows that wait for as many others, is a
 demand of its own, and gets "greedy" circuits. Those of the next level come as all flows of one are
-delivered: `control` later (by default 20 us, in which the last acknowledgements have to pass) the
+delivered: `control` later (by default 20 us, in which the last acknowledgments have to pass) the
 mirrors begin to turn. Levels one behind the other that need the same circuits are one. Packets take
 the circuits of their own level.
 
@@ -176,7 +176,7 @@ PRESETS = {
         "fibre_latency": "250ns",
     },
     # H. Ballani et al., SIGCOMM 2020. switching: end to end, of the prototype, at 50 Gbps. slot:
-    # assumption, so that four per cent are dark. Packets have to be smaller than a slot.
+    # assumption, so that four percent are dark. Packets have to be smaller than a slot.
     "sirius": {
         "schedule": "rotor",
         "uplink_rate": "50Gbps",

@@ -177,7 +177,7 @@ def watch_delay(env, tx):
 
 
 def avoid_congestion(env, now, tx):
-    """Packets were acknowledged: grow towards the cubic, or Reno's window if that is more."""
+    """Packets were acknowledged: grow toward the cubic, or Reno's window if that is more."""
     if not tcp.is_window_limited(tx):
         tx.epoch_ps = -1
         return

@@ -24,7 +24,7 @@ figure 7.
 The defaults are the paper's, rates and bytes in proportion to the line rate; so are FABRIC's
 thresholds, at 800 Gbps. Presets bring ECN thresholds and buffers of their own, for their line rate:
 paper-40g; author-ns3 (40 Gbps), the simulations of bobzhuyb/ns3-rdma; cx4 (25 Gbps) and cx4-100g,
-the Mellanox card of HPCC's artefact; simai-400g, of aliyun/SimAI. With author-ns3 and only two
+the Mellanox card of HPCC's artifact; simai-400g, of aliyun/SimAI. With author-ns3 and only two
 flows the faster one gains more from hyper increase, which its bytes bring about.
 """
 

@@ -158,7 +158,7 @@ def on_control(env, now, tx, pkt):
 
 
 def estimate(env, tx, seq, marked):
-    """Count an acknowledgement, and at the end of a window update alpha."""
+    """Count an acknowledgment, and at the end of a window update alpha."""
     tx.window_acked += 1
     if marked:
         tx.window_marked += 1

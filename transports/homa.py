@@ -10,7 +10,7 @@ Montazeri et al., "Homa: A Receiver-Driven Low-Latency Transport Protocol Using 
 Priorities", SIGCOMM 2018, section 3; where that is silent the Linux implementation: Ousterhout,
 USENIX ATC 2021, and PlatformLab/HomaModule.
 
-A flow is one message without a response, which would be the acknowledgement: an ACK is sent when
+A flow is one message without a response, which would be the acknowledgment: an ACK is sent when
 all has arrived. After a silence a receiver asks again (RESEND) for what it has granted and not
 received. A sender that has not sent it yet, or only just now, answers BUSY. A sender that hears
 nothing asks (NEED_ACK), and is told ACK, or RESEND if nothing has arrived at all.

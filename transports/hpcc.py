@@ -1,10 +1,10 @@
 """HPCC: a window computed from the load that every switch on the path writes into the packets.
 
 A switch that starts to send a data packet notes the time, how much the port has sent and how much
-waits there, in all classes. The receiver returns the notes with its acknowledgement, and from two
+waits there, in all classes. The receiver returns the notes with its acknowledgment, and from two
 of them the sender knows how busy each link is and how long its queue. The busiest link's load U, of
 which 1 means a link that is full without a queue, is brought to ``eta``: multiplicatively when it
-is above or after ``max_stage`` additive steps, by W_AI otherwise. Every acknowledgement sets the
+is above or after ``max_stage`` additive steps, by W_AI otherwise. Every acknowledgment sets the
 window from a reference W^c that is renewed once per round trip, so that one load is not answered
 twice. Packets are paced at W / T. For a lossless fabric, with go-back-N.
 
@@ -14,7 +14,7 @@ the authors' simulation, alibaba-edu/High-Precision-Congestion-Control (rdma-hw.
 Five switches of a path write notes, as many as there are in three tiers; what is behind them on a
 longer path is not seen.
 
-The authors' notes take 42 bytes of every data packet and acknowledgement. They are not counted
+The authors' notes take 42 bytes of every data packet and acknowledgment. They are not counted
 here unless they are added to the experiment's header_bytes and control_bytes.
 Shares even out slowly, and not at all where a share is only a few packets per round trip (eight
 flows at 100 Gbps, 8 us and 4 KiB): a small flow sees a noisier load, which costs it more than
@@ -71,7 +71,7 @@ PARAMS = [
         "per_ack",
         "bool",
         True,
-        "react to every acknowledgement; false reacts once per round trip",
+        "react to every acknowledgment; false reacts once per round trip",
         source=SIMULATION + ": FAST_REACT",
     ),
     *go_back_n.PARAMS,
@@ -107,10 +107,10 @@ TX_STATE = (
     "t_ps",  # T
     "rate_bps",
     "stage",
-    "update_seq",  # acknowledgements above renew the reference
+    "update_seq",  # acknowledgments above renew the reference
     "heard_ps",
     "n_notes",
-    ("notes", MAX_HOPS),  # of the latest acknowledgement
+    ("notes", MAX_HOPS),  # of the latest acknowledgment
 )
 RX_STATE = (*go_back_n.RX_STATE, *traffic_classes.RX_STATE)
 TX_TIMERS = 1
@@ -207,7 +207,7 @@ def on_control(env, now, tx, pkt):
 
 
 def react(par, now, tx, pkt):
-    """Set the window after an acknowledgement: NewACK of the paper."""
+    """Set the window after an acknowledgment: NewACK of the paper."""
     renew = int(pkt.seq) > tx.update_seq
     if measure_load(tx, now, pkt) and (renew or par.per_ack):
         set_window(par, tx, renew)
@@ -216,7 +216,7 @@ def react(par, now, tx, pkt):
 
 
 def measure_load(tx, now, pkt):
-    """Renew U from the notes of an acknowledgement; returns whether they could be compared."""
+    """Renew U from the notes of an acknowledgment; returns whether they could be compared."""
     n_notes = int(pkt.aux)
     comparable = n_notes > 0 and n_notes == tx.n_notes and now - tx.heard_ps < FORGET_PS
     busiest = 0.0

@@ -1,6 +1,6 @@
 """NSCC: Ultra Ethernet's window-based congestion control, from ECN, queueing delay and trimming.
 
-An acknowledgement says whether the packet that caused it was marked, and how long its queues
+An acknowledgment says whether the packet that caused it was marked, and how long its queues
 kept it. Not marked and early: the window grows in proportion to what is missing to the target
 delay, and fast while there is no queue at all. Not marked and late: it grows a little, for
 fairness. Marked and late: it shrinks, once per round trip, by how late packets are on average.
@@ -36,7 +36,7 @@ PARAMS = [
     Param(
         "quick_adapt_share", "fraction", 0.125, "quick adapt: if less of the window gets through"
     ),
-    Param("ack_bytes", "bytes", "16KiB", "bytes on the wire that one acknowledgement covers"),
+    Param("ack_bytes", "bytes", "16KiB", "bytes on the wire that one acknowledgment covers"),
     rto.param(RTO_PS, round_trips=RTO_ROUND_TRIPS),
 ]
 

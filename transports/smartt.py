@@ -1,7 +1,7 @@
 """SMaRTT: a window moved by ECN and delay at every ACK; trimming tells of losses at once.
 
-Each acknowledgement carries whether its packet was marked, and its round-trip time. The two
-give four cases: no mark and less than the target round trip, increase towards the target and
+Each acknowledgment carries whether its packet was marked, and its round-trip time. The two
+give four cases: no mark and less than the target round trip, increase toward the target and
 a little more for fairness; no mark but late, only the fair increase (congestion is ending, or
 elsewhere); marked but early, a gentle decrease in proportion to the window; marked and late, a
 decrease by how late. When for a whole window no queue has been seen, the window grows fast.

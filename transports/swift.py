@@ -186,7 +186,7 @@ def on_control(env, now, tx, pkt):
     delay_ps = rtt.elapsed_ps(now, int(pkt.aux))
     rtt.sample(tx, delay_ps)
     lost = lose_holes(env, tx, seq)
-    # An acknowledgement crosses as many links as its data packet did.
+    # An acknowledgment crosses as many links as its data packet did.
     react(env.par, now, tx, delay_ps, int(pkt.hops) - 1, is_new, lost)
     if selective.outstanding(tx) == 0:
         cancel_timer(env, tx, RTO)
@@ -195,7 +195,7 @@ def on_control(env, now, tx, pkt):
 
 
 def react(par, now, tx, delay_ps, switches, is_new, lost):
-    """Set the window after an acknowledgement."""
+    """Set the window after an acknowledgment."""
     target = target_ps(par, tx.fs_alpha, tx.window, switches)
     may_decrease = now - tx.decreased_ps >= tx.delay_ps
     tx.delay_ps = delay_ps

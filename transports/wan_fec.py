@@ -1,7 +1,7 @@
 """Wide area with admission control, pacing and forward error correction: no loss to adapt to.
 
 What "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024, section 6.3) asks of traffic
-between two datacentres, where one lost packet costs a round trip of 60 ms.
+between two datacenters, where one lost packet costs a round trip of 60 ms.
 
 Rate. A flow is sent evenly paced at `rate`, or it waits: a host admits flows in the order of
 their start while the sum of their rates is at most its `capacity`, and a flow gives its rate
@@ -27,7 +27,7 @@ Repair. For a block of which everything was sent and c packets lack, the receive
 NACK(block, c), and the sender c + m new parity packets, as NORM does (RFC 5740, section 1);
 they fail no more often than a block. They need the flow's rate, for which they are next in the
 queue. After a round trip and `probe_after` of silence the sender has the receiver repeat its
-NACKs, or the final acknowledgement. Packets are expected in order (one path per flow); if they
+NACKs, or the final acknowledgment. Packets are expected in order (one path per flow); if they
 are not, blocks may be repaired in vain.
 """
 
@@ -100,7 +100,7 @@ ASKED = 0  # of each block as many bits as packets are asked for
 
 
 def control_packets(params, packets, bdp_packets):
-    """Parity of every block, and the final acknowledgement."""
+    """Parity of every block, and the final acknowledgment."""
     return params["m"] * -(-packets // params["k"]) + 1
 
 

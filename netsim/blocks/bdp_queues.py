@@ -1,6 +1,6 @@
 """The fabric of SMaRTT and NSCC: queues of a bandwidth-delay product of the network, and trimming.
 
-Data is marked from 20 % to 80 % of a queue, and what does not fit is trimmed; acknowledgements and
+Data is marked from 20 % to 80 % of a queue, and what does not fit is trimmed; acknowledgments and
 trimmed headers have class 0 to themselves. `FABRIC` is for four links of 1 us at 100 Gbps, preset
 800g for 800 Gbps.
 

@@ -1,7 +1,7 @@
 """How fast the network delivers a flow's packets: samples, and the largest of ten rounds.
 
 Cheng et al., draft-cheng-iccrg-delivery-rate-estimation-00. A packet carries what had been
-delivered when it was sent, and the acknowledgement brings it back. A sample is what has been
+delivered when it was sent, and the acknowledgment brings it back. A sample is what has been
 delivered since, over the time that it took to send or to acknowledge it, whichever is longer.
 A round ends when a packet is acknowledged that was sent after its beginning. A flow has data
 until its end, so its samples are limited only when the transport says so (`limit`).
@@ -16,7 +16,7 @@ TX_STATE = (
     "first_sent_ps",  # when the packet was sent that was acknowledged latest
     "limited_until",  # what is sent until more packets are delivered tells no rate; or 0
     "round_count",
-    "round_start",  # the latest acknowledgement began a round
+    "round_start",  # the latest acknowledgment began a round
     "next_round_delivered",
     "max_bps",  # the largest sample of the last rounds that had any, and each round's largest
     ("round_max_bps", FILTER_ROUNDS),
@@ -36,7 +36,7 @@ def stamp(tx, now, pkt, delivered, in_flight):
 
 
 def echo(pkt, ack):
-    """Copy a data packet's notes into its acknowledgement."""
+    """Copy a data packet's notes into its acknowledgment."""
     ack.prior_delivered = pkt.prior_delivered
     ack.prior_delivered_ps = pkt.prior_delivered_ps
     ack.prior_first_sent_ps = pkt.prior_first_sent_ps

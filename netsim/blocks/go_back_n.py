@@ -2,7 +2,7 @@
 
 State of a transport that uses it: `TX_STATE` at the sender, `RX_STATE` at the receiver. Its
 parameters: `PARAMS`.
-Packets are numbered from 0; an acknowledgement carries the number that is expected next.
+Packets are numbered from 0; an acknowledgment carries the number that is expected next.
 As RoCE network cards do it (InfiniBand Architecture Specification 1.5, section 9.7.5).
 """
 
@@ -13,7 +13,7 @@ from netsim.transport import ACK, NACK, deliver, set_timer
 RTO_PS = 4 * rto.MS
 
 PARAMS = [
-    Param("ack_every", "count", 1, "packets per acknowledgement", minimum=1),
+    Param("ack_every", "count", 1, "packets per acknowledgment", minimum=1),
     rto.param(
         RTO_PS,
         source="InfiniBand Architecture Specification 1.5, 9.7.6.1.3: 4.096 us * 2**n, here n = 10",

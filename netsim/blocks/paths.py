@@ -8,7 +8,7 @@ by picking an entropy. Three ways, the parameter ``paths``:
 - ``reps``: Recycled Entropy Packet Spraying. Entropies of packets that were acknowledged without a
   congestion mark wait in a ring and are used again, oldest first; with none waiting a random one
   is tried. After a timeout only the ring's entropies are used, again and again (freezing), since
-  a path that is dead gives no acknowledgement; when that has lasted for ``freeze``, the ring is
+  a path that is dead gives no acknowledgment; when that has lasted for ``freeze``, the ring is
   emptied, and ``EXPLORE`` packets go to random paths.
 
     TX_STATE = (*paths.TX_STATE, ...)

@@ -1,4 +1,4 @@
-"""Acknowledgements that cover several packets, in any order, and report on one of them.
+"""Acknowledgments that cover several packets, in any order, and report on one of them.
 
 A receiver acknowledges when enough bytes have come since it last did, and at once a marked
 packet, a duplicate, the first, and one with which the sender asks for it; asked once, it
@@ -48,7 +48,7 @@ def on_data(env, now, rx, pkt, ack_bytes, prio):
 
 
 def acknowledge(env, rx, pkt, prio):
-    """Report what has arrived, and how the packet that causes this travelled."""
+    """Report what has arrived, and how the packet that causes this traveled."""
     seq = int(pkt.seq)
     ack = send(env, rx, ACK, seq, int(pkt.aux), prio)
     ack.entropy = int(pkt.entropy)

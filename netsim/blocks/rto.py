@@ -1,7 +1,7 @@
 """Retransmission timeouts that are never shorter than the round trip of the path.
 
 A NIC's timeout is a constant, made for a datacenter. Where a round trip takes longer than that,
-every packet would be sent again before its acknowledgement can be there. So a timeout that is not
+every packet would be sent again before its acknowledgment can be there. So a timeout that is not
 given is that constant, or `ROUND_TRIPS` of the flow's round trips on empty links if that is longer:
 one, and as much again twice over for queues. One that is given is taken as it is; an experiment
 refuses it if it is shorter than the round trip of a flow.

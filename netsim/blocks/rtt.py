@@ -1,7 +1,7 @@
 """Round-trip times: time stamps that travel with packets, and the estimator of RFC 6298.
 
 A sender writes `timestamp(now)` into a data packet's `aux`, the receiver returns it with the
-acknowledgement, and `elapsed_ps` of it is the round-trip time of exactly that transmission,
+acknowledgment, and `elapsed_ps` of it is the round-trip time of exactly that transmission,
 a retransmission included (RFC 7323, section 3).
 
     TX_STATE = (*rtt.TX_STATE, ...)

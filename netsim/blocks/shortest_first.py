@@ -1,6 +1,6 @@
 """A host's list of incoming messages, those with the fewest bytes left first.
 
-Arrivals only ever move a message towards the front, so that keeping the order costs nothing
+Arrivals only ever move a message toward the front, so that keeping the order costs nothing
 most of the time, however many messages there are. Among equals the one that came first is first.
 
 A link (``above``, ``below``, and the host's ``first``, ``last``) is a flow's number + 1: 0 is none.
@@ -67,7 +67,7 @@ def _longer(env, link, rx):
 
 
 def _join(env, above, below):
-    """Make two links neighbours; none stands for the ends of the list."""
+    """Make two links neighbors; none stands for the ends of the list."""
     if above == 0:
         env.host.first = below
     else:

@@ -15,7 +15,7 @@ What is lost (RFC 8985, RACK-TLP, with the packet threshold of RFC 6675):
 - Transmissions are grouped in slots of a quarter of a round trip. When one sent after the end
   of a slot has arrived, everything sent in the slot has arrived or is lost. This finds lost
   retransmissions, as RACK does, a quarter of a round trip later but without a record per packet.
-- When nothing arrives for two round trips a probe is sent, whose acknowledgement reveals a lost
+- When nothing arrives for two round trips a probe is sent, whose acknowledgment reveals a lost
   tail; `tail_loss_probe` turns it off.
 - After the retransmission timeout (RFC 6298) everything under way is lost.
 
@@ -95,7 +95,7 @@ TX_STATE = (
     "backoff",  # timeouts in a row
     "probe_next",  # the retransmission timer is set for a probe
     "probe_seq",  # packet sent as a probe and not acknowledged, or -1
-    "probe_ps",  # when, if it was a retransmission: its acknowledgement tells of a loss
+    "probe_ps",  # when, if it was a retransmission: its acknowledgment tells of a loss
     "reorder_seq",  # packets below are lost when the reordering timer fires
     "slot",  # slots so far; number k is at index k % N_SLOTS
     "slot_oldest",  # the first that is not decided

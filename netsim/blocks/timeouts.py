@@ -1,4 +1,4 @@
-"""A retransmission timeout for transports with selective acknowledgements.
+"""A retransmission timeout for transports with selective acknowledgments.
 
 Of the packets that have not arrived, the oldest is watched. When nothing is known of it for
 ``rto_ps``, all packets that were sent before the watch began are taken for lost. The watch

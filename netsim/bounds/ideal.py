@@ -50,7 +50,7 @@ class IdealTimes:
 
     Attributes:
         fct_ps: int64[n], until the receiver has the last byte.
-        acked_ps: int64[n], until the sender has the acknowledgement of the last packet.
+        acked_ps: int64[n], until the sender has the acknowledgment of the last packet.
     """
 
     fct_ps: Ints

@@ -168,7 +168,7 @@ def cases(
 def standard_size(topology: str, hosts: int) -> str:
     """Bytes per host for HOPS packet-hops, written with their unit.
 
-    A packet to the far side of the tree and its acknowledgement cross two links a tier each.
+    A packet to the far side of the tree and its acknowledgment cross two links a tier each.
     """
     packets = HOPS // (4 * TOPOLOGIES[topology] * hosts)
     return f"{max(1, packets) * PAYLOAD_BYTES}B"

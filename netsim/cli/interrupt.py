@@ -135,7 +135,7 @@ class Interruption:
 
     def _stuck(self) -> bool:
         """Whether the chunk of windows that is being simulated in plain Python does not end."""
-        from netsim.engine.compiling.specialise import jit_enabled
+        from netsim.engine.compiling.specialize import jit_enabled
 
         end = time.monotonic() + CHUNK_PATIENCE_S
         while self._in_chunk and not jit_enabled() and not self._left.wait(0.05):

@@ -68,7 +68,7 @@ FAIR_SHARES = ("load", "transports")
     type=Name([*KINDS, *COMPARISONS]),
     metavar="KIND",
     help="Completion times (the default), slowdown by flow, how busy the links were, when hosts "
-    "computed and sent, series over time, what requests saw, or the network in colours. Of sweeps "
+    "computed and sent, series over time, what requests saw, or the network in colors. Of sweeps "
     "also: completion times against traffic.load, or transports side by side, with a table.",
 )
 @click.option("--x", metavar="AXIS", help="Of a sweep: draw --y against this axis, with a table.")
@@ -76,7 +76,7 @@ FAIR_SHARES = ("load", "transports")
     "--y",
     metavar="COLUMN",
     help=f"With --x a statistic, such as fct_mean or slowdown_p99, or a number of summary.json, "
-    f"such as drops; {Y} by default. With --kind topology what links are coloured by: utilization, "
+    f"such as drops; {Y} by default. With --kind topology what links are colored by: utilization, "
     "drops, trims, ecn_marks, lost, paused_time or max_queue.",
 )
 @click.option(
@@ -124,7 +124,7 @@ def command(
     series      queues, rates and state over time, of a run with [outputs] sample
     serving     time to first token and times between tokens of requests; of a sweep over
                 traffic.rate, these and the goodput against the rate
-    topology    the network, its links coloured by --y, with what failed
+    topology    the network, its links colored by --y, with what failed
     load        sweep over traffic.load: last flow and mean against load, a line per
                 transport, beside single paths with max-min fair shares
     goodput     serving runs side by side: who met the objective, what failures left

@@ -56,7 +56,7 @@ def notes(counted: Sequence[Counted]) -> Iterator[str]:
 
     rack, row, hall = LONGEST_M
     yield (
-        f"Lengths are delays at 5 ns a metre: rack up to {rack} m, row {row} m, hall {hall:,} m, "
+        f"Lengths are delays at 5 ns a meter: rack up to {rack} m, row {row} m, hall {hall:,} m, "
         "wan beyond."
     )
     hows = {one.inventory.bisection.how for one in counted}

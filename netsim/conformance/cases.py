@@ -66,7 +66,7 @@ QUEUE_CASES = (
     Case("marking", "switches mark", queue_cases.marking),
     Case("busy", "a port is never idle while packets wait", queue_cases.busy),
     Case("order", "packets of a flow stay in order", queue_cases.order),
-    Case("pauses", "nothing is lost where neighbours are paused", queue_cases.pauses),
+    Case("pauses", "nothing is lost where neighbors are paused", queue_cases.pauses),
     Case("windows", "same result for any window length", queue_cases.windows),
     Case("growth", "same result when rings have to grow", queue_cases.growth),
     Case("compiled", "same result compiled and plain", queue_cases.compiled_as_plain, (COMPILED,)),

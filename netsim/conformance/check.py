@@ -19,7 +19,7 @@ from netsim.conformance.finding import (
 from netsim.conformance.lab import Lab
 from netsim.conformance.queue_lab import QueueLab
 from netsim.conformance.watch import EndlessError, explain
-from netsim.engine.compiling.specialise import jit_enabled
+from netsim.engine.compiling.specialize import jit_enabled
 from netsim.errors import InputError, RunError, did_you_mean
 
 

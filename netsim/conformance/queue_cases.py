@@ -103,7 +103,7 @@ def order(lab: Lab) -> str:
 
 
 def pauses(lab: Lab) -> str:
-    """What pauses its neighbours loses nothing."""
+    """What pauses its neighbors loses nothing."""
     if not _queue(lab).features["PAUSES"]:
         raise NotApplicableError("it pauses nobody")
     run = lab.run(incast_of(lab, packets_of(lab, 40)))

@@ -94,4 +94,4 @@ class QueueLab(Lab):
                 "ask to be looked at again (wait_until)"
             )
         if run.engine.paused_classes().any():
-            raise ConformanceError("a neighbour stays paused for ever though switches are empty")
+            raise ConformanceError("a neighbor stays paused for ever though switches are empty")

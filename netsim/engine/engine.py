@@ -17,7 +17,7 @@ from netsim.engine.compiling.own_names import with_own_names
 from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.program import Program, check_setups, program_of
 from netsim.engine.compiling.protocol import Protocol, read_protocol
-from netsim.engine.compiling.specialise import Entry, jit_enabled
+from netsim.engine.compiling.specialize import Entry, jit_enabled
 from netsim.engine.failures import Failures
 from netsim.engine.growth import give_room
 from netsim.engine.kernels.ids import Ps
@@ -287,7 +287,7 @@ def _plugins(uses: Sequence[PluginUse], queue: PluginUse) -> tuple[list[Any], Pr
 def _constants(
     protocol: Protocol, discipline: Discipline, program: Program, fabric: Fabric, parts: Parts
 ) -> dict[str, Any]:
-    """The constants for which the engine is specialised, of a run that is not looked at closer."""
+    """The constants for which the engine is specialized, of a run that is not looked at closer."""
     return {
         **features(fabric, discipline, parts),
         **protocol.features,

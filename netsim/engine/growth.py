@@ -2,7 +2,7 @@
 
 Rings get longer within a step (`kernels/rings.py`). When the pool that they lie in is used up, or a
 switch has more arrivals in a window than the scratch memory holds, the step ends before it has
-changed anything that counts and says so (`layout.OK` and its neighbours). Between two calls of the
+changed anything that counts and says so (`layout.OK` and its neighbors). Between two calls of the
 compiled code there is made room, and it is repeated. What is simulated does not change.
 """
 

@@ -128,7 +128,7 @@ class LinkCounters:
     Packets and bytes that are sent are those that the port began to send. `queue_bytes` are held,
     the packet in transmission included, which a port that has nothing else to send counts until it
     is looked at again. Unroutable is what came in by the port and found no way on. `pfc_pauses` are
-    those that the port asked its neighbour for; `paused_ps` is how long the neighbour paused the
+    those that the port asked its neighbor for; `paused_ps` is how long the neighbor paused the
     port, up to now.
     """
 
@@ -290,7 +290,7 @@ def link_counters(state: State, n_classes: int) -> LinkCounters:
 
 
 def paused_classes(state: State) -> Ints:
-    """int64[n_ports]: bit c is set where the neighbour has paused class c of the port."""
+    """int64[n_ports]: bit c is set where the neighbor has paused class c of the port."""
     return np.array(state.wires.ports["paused"])
 
 

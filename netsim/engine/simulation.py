@@ -25,7 +25,7 @@ from netsim.plugins.registry import PluginUse
 class Parts:
     """Of what the engine has for some runs only, what a run makes use of.
 
-    It is specialised for these, as it is for transports and fabric.
+    It is specialized for these, as it is for transports and fabric.
     """
 
     faults: bool = False

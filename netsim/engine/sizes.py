@@ -50,7 +50,7 @@ def initial_sizes(network: Network, packets: PacketFormat) -> Sizes:
     """Capacities that most rings will not outgrow.
 
     A link holds what is sent in a window and while a packet travels: of full packets
-    a delay's worth twice, and as many acknowledgements and pulls again.
+    a delay's worth twice, and as many acknowledgments and pulls again.
     """
     per_delay = network.port_rate_bps * (network.port_delay_ps / 8e12) / packets.data_bytes
     typical = int(np.median(per_delay)) + 1

@@ -118,7 +118,7 @@ def build_state(
 
 
 def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, Any]:
-    """The constants for which the engine is specialised, those of the transports apart.
+    """The constants for which the engine is specialized, those of the transports apart.
 
     Raises InputError, without a file, for what a discipline cannot do in such a network.
     """

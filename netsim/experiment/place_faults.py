@@ -102,12 +102,12 @@ def parts_named(links: str | None, node: str | None, section: str, network: Netw
     through = _by_circuit_switch(links, node, network, names)
     if through:
         return through
-    own, neighbour = network.port_node, network.port_node[network.port_peer]
+    own, neighbor = network.port_node, network.port_node[network.port_peer]
     if node is not None:
         nodes = np.flatnonzero(_fitting(names, node))
         if not nodes.size:
             raise _no_match(node, "no node", f"{section}.node", names, network)
-        return [np.flatnonzero((own == one) | (neighbour == one)) for one in nodes.tolist()]
+        return [np.flatnonzero((own == one) | (neighbor == one)) for one in nodes.tolist()]
     assert links is not None
     match = LINK_PATTERN.fullmatch(links)
     assert match is not None
@@ -115,7 +115,7 @@ def parts_named(links: str | None, node: str | None, section: str, network: Netw
         chosen = np.ones(network.n_ports, bool)
     else:
         near, far = _fitting(names, match["a"]), _fitting(names, match["b"])
-        chosen = near[own] & far[neighbour]
+        chosen = near[own] & far[neighbor]
     if match["arrow"] == "->":
         parts = list(np.flatnonzero(chosen)[:, None])
     else:

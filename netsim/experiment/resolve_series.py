@@ -146,15 +146,15 @@ def _ports_named(text: str, names: list[str], network: Network) -> Numbers:
     def of(pattern: str) -> Any:
         return np.array([fnmatchcase(name, pattern) for name in names], bool)
 
-    node, neighbour = network.port_node, network.port_node[network.port_peer]
+    node, neighbor = network.port_node, network.port_node[network.port_peer]
     match = LINK_PATTERN.fullmatch(text)
     if match is not None and match["arrow"] is None:
         return np.arange(network.n_ports)
     if match is not None:
         near, far = of(match["a"]), of(match["b"])
-        there = near[node] & far[neighbour]
+        there = near[node] & far[neighbor]
         if match["arrow"] == "-":
-            there |= far[node] & near[neighbour]
+            there |= far[node] & near[neighbor]
     else:
         name, _, local = text.strip().partition(":")
         number = np.arange(network.n_ports) - network.node_first_port[node]

@@ -1,7 +1,7 @@
 """What hosts of low numbers can send to the others at once, by max-flow.
 
 A flow may be spread evenly over all links between nodes that look alike, so the largest flow is
-found among colours (`symmetry.py`) and is exact: in a regular network of any size a handful of
+found among colors (`symmetry.py`) and is exact: in a regular network of any size a handful of
 nodes, in one without any symmetry the network itself.
 """
 
@@ -20,7 +20,7 @@ from netsim.model.network import Network
 Ints = NDArray[np.int64]
 
 MOST_LINKS = 6_000
-"""Between colours, for which a largest flow is looked for: some seconds."""
+"""Between colors, for which a largest flow is looked for: some seconds."""
 
 MAX_FLOW, TIERS = "max-flow", "narrowest tier"
 
@@ -48,20 +48,20 @@ def bisection(network: Network, number: int, middle: int) -> Bisection:
     source, sink = graph.n_nodes - 2, graph.n_nodes - 1
     start = np.zeros(graph.n_nodes, np.int64)
     start[[source, sink]] = 1, 2
-    colour = refined(start, graph.node, graph.peer, graph.capacity_bps)
-    n_colours = int(colour.max()) + 1
-    key = colour[graph.node] * n_colours + colour[graph.peer]
+    color = refined(start, graph.node, graph.peer, graph.capacity_bps)
+    n_colors = int(color.max()) + 1
+    key = color[graph.node] * n_colors + color[graph.peer]
     keys, which = np.unique(key, return_inverse=True)
     if keys.size > MOST_LINKS:
         return Bisection(_narrowest_bps(network, number) // 2, TIERS)
     sums = np.zeros(keys.size, object)
     np.add.at(sums, which.reshape(-1), graph.capacity_bps.astype(object))
     flow: nx.DiGraph[int] = nx.DiGraph()
-    flow.add_nodes_from(range(n_colours))
+    flow.add_nodes_from(range(n_colors))
     for pair, capacity_bps in zip(keys.tolist(), sums.tolist(), strict=True):
-        if pair // n_colours != pair % n_colours:
-            flow.add_edge(pair // n_colours, pair % n_colours, capacity=capacity_bps)
-    value = nx.maximum_flow_value(flow, int(colour[source]), int(colour[sink]))
+        if pair // n_colors != pair % n_colors:
+            flow.add_edge(pair // n_colors, pair % n_colors, capacity=capacity_bps)
+    value = nx.maximum_flow_value(flow, int(color[source]), int(color[sink]))
     return Bisection(int(value), MAX_FLOW)
 
 
@@ -95,7 +95,7 @@ def _halved(network: Network, number: int, middle: int) -> _Graph:
 
 
 def _narrowest_bps(network: Network, number: int) -> int:
-    """The least capacity, one way, between two neighbouring tiers of a network."""
+    """The least capacity, one way, between two neighboring tiers of a network."""
     inside = network.switch_network == number
     nodes = np.zeros(network.n_nodes, bool)
     nodes[network.n_hosts :] = inside

@@ -1,6 +1,6 @@
 """Cables by what they join, by rate and by length.
 
-A network has delays and no lengths, so a length is a delay at 5 ns a metre.
+A network has delays and no lengths, so a length is a delay at 5 ns a meter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from netsim.model.network import Network
 
 Ints = NDArray[np.int64]
 
-PS_PER_METRE = 5_000
+PS_PER_METER = 5_000
 
 RACK, ROW, HALL, WAN = LENGTHS = ("rack", "row", "hall", "wan")
 LONGEST_M = (3, 100, 2_000)
@@ -60,7 +60,7 @@ def propagation_ps(network: Network) -> Ints:
 
 def length_class(delay_ps: Ints) -> Ints:
     """The number in LENGTHS of cables of these delays."""
-    limits_ps = np.array(LONGEST_M) * PS_PER_METRE
+    limits_ps = np.array(LONGEST_M) * PS_PER_METER
     return np.searchsorted(limits_ps, delay_ps, side="left")
 
 

@@ -1,7 +1,7 @@
-"""Which nodes look alike: colour refinement, which makes a large regular network a small one.
+"""Which nodes look alike: color refinement, which makes a large regular network a small one.
 
-Nodes have one colour as long as their cables, added up by the colour of the far end, are the same.
-The colours of a fat tree of any size are as many as it has tiers, and a few more where it is cut
+Nodes have one color as long as their cables, added up by the color of the far end, are the same.
+The colors of a fat tree of any size are as many as it has tiers, and a few more where it is cut
 in two.
 """
 
@@ -28,24 +28,24 @@ def scattered(values: NDArray[np.integer]) -> Words:
     return words ^ (words >> np.uint64(31))
 
 
-def refined(colour: Ints, node: Ints, peer: Ints, label: NDArray[np.integer]) -> Ints:
-    """The coarsest colours, from 0 on, that tell apart what `colour` does, and are regular.
+def refined(color: Ints, node: Ints, peer: Ints, label: NDArray[np.integer]) -> Ints:
+    """The coarsest colors, from 0 on, that tell apart what `color` does, and are regular.
 
     Args:
-        colour: int64[n], the nodes' first colours.
+        color: int64[n], the nodes' first colors.
         node, peer: int64[k], the two ends of each link, both directions of a cable among them.
-        label: whole numbers [k]; what nodes of one colour have in common is the sum of these over
-            the links to each colour.
+        label: whole numbers [k]; what nodes of one color have in common is the sum of these over
+            the links to each color.
     """
     label_words = label.astype(np.uint64)
     while True:
-        known = int(colour.max(initial=-1)) + 1
-        seen = scattered(colour)
-        np.add.at(seen, node, label_words * scattered(scattered(colour)[peer]))
+        known = int(color.max(initial=-1)) + 1
+        seen = scattered(color)
+        np.add.at(seen, node, label_words * scattered(scattered(color)[peer]))
         finer = np.unique(seen, return_inverse=True)[1].reshape(-1).astype(np.int64)
         if int(finer.max(initial=-1)) + 1 == known:
-            return colour
-        colour = finer
+            return color
+        color = finer
 
 
 def kinds_of_networks(network: Network) -> list[Ints]:
@@ -53,8 +53,8 @@ def kinds_of_networks(network: Network) -> list[Ints]:
     far = network.port_node[network.port_peer].astype(np.int64)
     start = network.tier.astype(np.int64) + 1
     cable = scattered(network.port_rate_bps) ^ scattered(scattered(network.port_delay_ps))
-    colour = refined(start, network.port_node.astype(np.int64), far, cable)
+    color = refined(start, network.port_node.astype(np.int64), far, cable)
     makeup = np.zeros(int(network.switch_network.max()) + 1, np.uint64)
-    np.add.at(makeup, network.switch_network, scattered(colour[network.n_hosts :]))
+    np.add.at(makeup, network.switch_network, scattered(color[network.n_hosts :]))
     first = np.unique(makeup, return_index=True)[1]
     return [np.flatnonzero(makeup == makeup[one]) for one in np.sort(first).tolist()]

@@ -117,7 +117,7 @@ class _Body:
         self.found: list[Mistake] = []
 
     def follow(self) -> tuple[Value, list[Mistake]]:
-        """Go through the function until nothing more is learnt of its variables."""
+        """Go through the function until nothing more is learned of its variables."""
         before: tuple[Any, ...] = ()
         while before != (before := (dict(self.variables), self.returned)):
             self.found = []

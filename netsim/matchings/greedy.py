@@ -19,7 +19,7 @@ def greedy(table: Table, switches: int, *, duplex: bool) -> NDArray[np.int64]:
     are joined both ways, and count by the direction with more bytes.
 
     A rack has one uplink to each circuit switch, so that circuits have to be shared out among these
-    as colours are among the edges of a graph: where two racks have no free uplink at the same one,
+    as colors are among the edges of a graph: where two racks have no free uplink at the same one,
     two switches change places along a chain of circuits. One way there always is such a chain (D.
     König, 1916); both ways there may be none, and then the pair does without.
     """

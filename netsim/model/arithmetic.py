@@ -1,4 +1,4 @@
-"""Integer arithmetic of the model: hashes and serialisation times.
+"""Integer arithmetic of the model: hashes and serialization times.
 
 The hash uses products below 2**63 only, so that int64 never overflows and
 un-jitted runs (Python integers) agree with compiled ones.

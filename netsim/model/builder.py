@@ -82,7 +82,7 @@ class NetworkBuilder:
 
         Args:
             name: unique; "s0", "s1", ... by default.
-            tier: 0 at the edge, rising towards the core.
+            tier: 0 at the edge, rising toward the core.
             latency_ps: from the last bit in until the packet stands in its output queue.
         """
         return self.add_switches([name or f"s{len(self._names)}"], tier, latency_ps)[0]

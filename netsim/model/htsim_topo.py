@@ -3,7 +3,7 @@
 Lines of a word and a whole number, in any case; `#` begins a comment. `Nodes`, `Tiers` and
 `Podsize` (the hosts of a pod) are followed by a section for each tier, `Tier 0` at the hosts:
 
-    Downlink_speed_Gbps, Downlink_Latency_ns    of the cables towards the hosts
+    Downlink_speed_Gbps, Downlink_Latency_ns    of the cables toward the hosts
     Radix_Down, Radix_Up                        ports of a switch; none up in the top tier
     Bundle                                      parallel cables to each switch below, 1 by default
     Switch_Latency_ns
@@ -27,7 +27,7 @@ from netsim.units import written
 
 @dataclass(frozen=True)
 class _Tier:
-    """One tier of a .topo file; the downlinks are the cables towards the hosts."""
+    """One tier of a .topo file; the downlinks are the cables toward the hosts."""
 
     rate_bps: int = 0
     radix_down: int = 0

@@ -218,7 +218,7 @@ class Network:
     def bisection_bps(self) -> int:
         """Capacity, one way, between the two halves of a network layered in tiers.
 
-        That is half of the smallest capacity between neighbouring tiers. Cables between
+        That is half of the smallest capacity between neighboring tiers. Cables between
         switches of one tier are not counted, so for a network that is not layered this is
         only the half of what the hosts can send.
         """
@@ -248,7 +248,7 @@ class Network:
             hops += 1
 
     def candidates(self, switch: int, group: int, way: int = 0) -> NDArray[np.int32]:
-        """Local ports of a switch (index) towards a group of its network; empty for its own.
+        """Local ports of a switch (index) toward a group of its network; empty for its own.
 
         Raises InputError if there is no route to it.
         """

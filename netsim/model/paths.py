@@ -23,7 +23,7 @@ def walk(
 
     Yields for each step (flow, port, delivers, parallel), arrays of one length: the flows that
     are still on their way, the global port each leaves by, whether that port leads to its host,
-    and among how many ports towards it that one is the first.
+    and among how many ports toward it that one is the first.
     """
     flow = np.arange(src.size)
     group = network.host_group[dst].astype(np.int64)

@@ -5,9 +5,9 @@ others, on a link as fast as all ports of its switch together, with a queue of i
 switch. The link is inside the switch and no cable: a network counts its units, and their links, for
 nothing, and only a workload that sends to units is simulated on the network that has them.
 
-What is modelled is who sends what, when, and what that takes on the hosts' links. Transport is end
-to end between host and unit, so that loss, acknowledgements and congestion are as ever. Not
-modelled: how many sums a switch has room for, and the time that adding up takes in it, but for what
+What is modeled is who sends what, when, and what that takes on the hosts' links. Transport is end
+to end between host and unit, so that loss, acknowledgments and congestion are as ever. Not
+modeled: how many sums a switch has room for, and the time that adding up takes in it, but for what
 `latency_ps` stands for.
 """
 

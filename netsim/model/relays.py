@@ -45,7 +45,7 @@ class RelayRule:
 
     Attributes:
         rack: so many hosts stand together, host h in rack h // rack, as its rank h % rack.
-        rail: so many neighbouring ranks have their networks in common.
+        rail: so many neighboring ranks have their networks in common.
         at: SOURCE or DESTINATION.
         chunk_bytes: of the chunks into which a message is cut; None: it goes in one.
         hosts: so many stand in racks, and what is behind them is not relayed to; None: all.

@@ -309,7 +309,7 @@ def switch_distances(wiring: Wiring, network: int) -> NDArray[np.int16]:
     """Hops from every switch of a network to every group's edge switch: int16[switches, groups].
 
     One breadth-first search for all groups at once: the set of groups that reach a switch
-    in a given number of hops is a row of bits. Switches with the same neighbours, such as all
+    in a given number of hops is a row of bits. Switches with the same neighbors, such as all
     spines of a tree, are reached by the same groups. -1 marks what cannot be reached.
     """
     switches, edges = wiring.switches_of(network), wiring.edges_of(network)
@@ -318,18 +318,18 @@ def switch_distances(wiring: Wiring, network: int) -> NDArray[np.int16]:
     distance[place[edges], np.arange(edges.size)] = 0
     seen = np.packbits(distance == 0, axis=1)
     number_of: dict[bytes, int] = {}
-    neighbours: list[NDArray[np.int64]] = []  # the distinct sets of neighbours
+    neighbors: list[NDArray[np.int64]] = []  # the distinct sets of neighbors
     which = np.empty(switches.size, np.int64)
     for at, switch in enumerate(switches.tolist()):
         peers = wiring.fabric_peers(switch)
-        which[at] = number_of.setdefault(peers.tobytes(), len(neighbours))
-        if which[at] == len(neighbours):
-            neighbours.append(place[np.unique(peers)])
-    arriving = np.zeros((len(neighbours), seen.shape[1]), np.uint8)
+        which[at] = number_of.setdefault(peers.tobytes(), len(neighbors))
+        if which[at] == len(neighbors):
+            neighbors.append(place[np.unique(peers)])
+    arriving = np.zeros((len(neighbors), seen.shape[1]), np.uint8)
     frontier, hops = seen.copy(), 0
     while frontier.any():
         hops += 1
-        for number, peers in enumerate(neighbours):
+        for number, peers in enumerate(neighbors):
             if peers.size:
                 arriving[number] = np.bitwise_or.reduce(frontier[peers], axis=0)
         frontier = arriving[which] & ~seen

@@ -4,7 +4,7 @@ A tree of n tiers is several trees of n - 1 tiers with further switches above: t
 pods and cores make three tiers, and so on. Every switch of a tier is joined to the same number of
 switches above it, in its own subtree alone, by the same number of parallel cables. So there is one
 way down from a switch to each leaf below it but for parallel cables, and the choice is made on the
-way up. (In the literature an extended generalised fat tree, XGFT(n; children; 1, parents).)
+way up. (In the literature an extended generalized fat tree, XGFT(n; children; 1, parents).)
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from netsim.model.routing import NO_ROUTE, RoutingTable, TableWriter, Wiring
 
 Links = dict[int, list[tuple[int, int]]]
-"""Switch -> (neighbour, weight), for each port."""
+"""Switch -> (neighbor, weight), for each port."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +31,12 @@ class WeightedPaths:
         for network in range(wiring.n_networks):
             switches = wiring.switches_of(network).tolist()
             ports = {switch: self._ports(wiring, switch) for switch in switches}
-            towards: Links = {switch: [] for switch in switches}
+            toward: Links = {switch: [] for switch in switches}
             for switch, (_, peers, weights) in ports.items():
                 for peer, weight in zip(peers.tolist(), weights.tolist(), strict=True):
-                    towards[peer].append((switch, weight))
+                    toward[peer].append((switch, weight))
             for group, edge in enumerate(wiring.edges_of(network).tolist()):
-                away = _distances(towards, edge, wiring.n_switches)
+                away = _distances(toward, edge, wiring.n_switches)
                 for switch in switches:
                     local, peers, weights = ports[switch]
                     best = (away[peers] >= 0) & (away[peers] + weights == away[switch])
@@ -54,7 +54,7 @@ class WeightedPaths:
         return local, wiring.fabric_peers(switch), self.weight[first + local]
 
 
-def _distances(towards: Links, edge: int, n_switches: int) -> NDArray[np.int64]:
+def _distances(toward: Links, edge: int, n_switches: int) -> NDArray[np.int64]:
     """int64[n_switches]: least sum of weights to switch ``edge``; -1 where there is no way."""
     away = np.full(n_switches, -1, np.int64)
     pending = [(0, edge)]
@@ -62,7 +62,7 @@ def _distances(towards: Links, edge: int, n_switches: int) -> NDArray[np.int64]:
         distance, switch = heapq.heappop(pending)
         if away[switch] < 0:
             away[switch] = distance
-            for neighbour, weight in towards[switch]:
-                if away[neighbour] < 0:
-                    heapq.heappush(pending, (distance + weight, neighbour))
+            for neighbor, weight in toward[switch]:
+                if away[neighbor] < 0:
+                    heapq.heappush(pending, (distance + weight, neighbor))
     return away

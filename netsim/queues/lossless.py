@@ -1,4 +1,4 @@
-"""Priority flow control: an ingress that fills up pauses its neighbour, and nothing is dropped.
+"""Priority flow control: an ingress that fills up pauses its neighbor, and nothing is dropped.
 
 A switch counts the bytes that it holds of each ingress port and class. Above XOFF it pauses that
 class on the other end of the cable, below XON it lets it go on. With a shared buffer XOFF moves:
@@ -71,7 +71,7 @@ def settle(params, network, packets):
 
 
 def xoff(env):
-    """Bytes of an ingress port and class above which its neighbour is paused."""
+    """Bytes of an ingress port and class above which its neighbor is paused."""
     par = env.par
     if par.shared_buffer_bytes < 0:
         return float(par.xoff_bytes)

@@ -79,7 +79,7 @@ def fits(env, port, cls, pkt, most_bytes):
 def makes_room(env, now, port, pkt):
     """By a coin, the last packet that waits is trimmed in place of one that arrives.
 
-    Without the coin one of several synchronised senders would lose always.
+    Without the coin one of several synchronized senders would lose always.
     """
     bulk = class_of(env, port, BULK)
     coin = rand32(env.par.seed, PURPOSE_TRIM, int(port.number), port.coins) & 1

@@ -68,7 +68,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Code:
-    """How many specialisations of the engine points need, and how many are not compiled yet."""
+    """How many specializations of the engine points need, and how many are not compiled yet."""
 
     needed: int
     missing: int

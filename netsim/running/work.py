@@ -14,7 +14,7 @@ The constants were fitted to the shipped experiments (p2p_8192 left out) on one 
 virtual machine, two cores of an Intel Xeon, on 2026-11-21. Of their 304 points 299 come out within
 a factor of two, and every experiment as a whole between 0.66 (wan_fec) and 1.3 (p2p_512) of what it
 took. The worst are points of some milliseconds, and BBR, whose probing makes a run longer than its
-bottleneck does (a factor of three). Other machines differ by tens of per cent.
+bottleneck does (a factor of three). Other machines differ by tens of percent.
 """
 
 from __future__ import annotations

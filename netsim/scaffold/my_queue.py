@@ -72,5 +72,5 @@ def on_send(env, now, port, queue, pkt):
 
 
 def is_open(port, cls):
-    """Does a packet of this class wait, and has the neighbour not paused it?"""
+    """Does a packet of this class wait, and has the neighbor not paused it?"""
     return (port.backlog & ~port.paused) >> cls & 1 == 1

@@ -19,7 +19,7 @@ PARAMS = [
     Param("switches", "count", REQUIRED, "switches in the ring", minimum=3),
     Param("hosts_per_switch", "count", 4, "hosts at each of them", minimum=1),
     Param("host_rate", "rate", "100Gbps", "line rate of a host"),
-    Param("ring_rate", "rate", "400Gbps", "line rate between neighbours in the ring"),
+    Param("ring_rate", "rate", "400Gbps", "line rate between neighbors in the ring"),
     Param("link_latency", "time", "1us", "propagation of every cable", minimum="1ps"),
     Param("switch_latency", "time", "0ns", "from a packet's last bit in to its output queue"),
     Param("broken", "count", None, "the cable behind this switch is missing", optional=True),

@@ -18,7 +18,7 @@ from itertools import pairwise
 Points = tuple[tuple[int, float], ...]
 Steps = tuple[int, ...]
 
-# Key sizes up to 15 bytes as measured, values above that follow a generalised Pareto law.
+# Key sizes up to 15 bytes as measured, values above that follow a generalized Pareto law.
 _W1_SMALL: Points = (
     (8, 0.31094),
     (9, 0.31931),

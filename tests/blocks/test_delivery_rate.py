@@ -14,7 +14,7 @@ RTT = 10 * MS
 
 
 class Flow:
-    """A sender whose packets and acknowledgements the test moves by hand."""
+    """A sender whose packets and acknowledgments the test moves by hand."""
 
     def __init__(self) -> None:
         scalars = [f for f in delivery_rate.TX_STATE if isinstance(f, str)]
@@ -49,8 +49,8 @@ def test_rate_of_a_steady_flow() -> None:
     assert flow.tx.max_bps == 8 * 10**6
 
 
-def test_compressed_acknowledgements_do_not_raise_the_rate() -> None:
-    """Acknowledgements that come at once are no faster than the packets were sent."""
+def test_compressed_acknowledgments_do_not_raise_the_rate() -> None:
+    """Acknowledgments that come at once are no faster than the packets were sent."""
     flow = Flow()
     first = [flow.send(i * MS) for i in range(20)]
     for pkt in first:

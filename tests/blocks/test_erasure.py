@@ -41,7 +41,7 @@ def test_every_packet_has_one_block(n: int, k: int, interleave: int) -> None:
 
 
 @given(n=st.integers(1, 100), interleave=st.integers(1, 6))
-def test_neighbours_are_in_different_blocks(n: int, interleave: int) -> None:
+def test_neighbors_are_in_different_blocks(n: int, interleave: int) -> None:
     env, _ = receiver(n, 10, interleave)
     for start in range(n):
         burst = range(start, start + interleave)

@@ -1,4 +1,4 @@
-"""Acknowledgements of several packets: what a report says, and what is read from it."""
+"""Acknowledgments of several packets: what a report says, and what is read from it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def receiver() -> tuple[SimpleNamespace, SimpleNamespace]:
 def arrive(
     env: SimpleNamespace, rx: SimpleNamespace, seq: int, *, ask: bool = False, marked: bool = False
 ) -> SimpleNamespace | None:
-    """The acknowledgement that a data packet causes."""
+    """The acknowledgment that a data packet causes."""
     before = env.ends.outlets[0].ctrl_tail
     env.wires.pool[before] = SimpleNamespace()
     env.wires.blank[0] = SimpleNamespace()

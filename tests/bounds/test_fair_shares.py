@@ -167,7 +167,7 @@ def test_other_flows_are_refused(flows):
 def test_large_fat_tree(load):
     last, mean = multiples(fat_tree(128, 64, 64), load, 12)
     expected_last, expected_mean = LARGE_TREE[load]
-    # The last one is a whole number, mostly one of two neighbours.
+    # The last one is a whole number, mostly one of two neighbors.
     assert last.mean() == pytest.approx(expected_last, rel=0.12)
     assert mean.mean() == pytest.approx(expected_mean, rel=0.02)
 

@@ -64,7 +64,7 @@ def test_every_lane_more_makes_it_shorter_and_hash_uses_one() -> None:
     assert ideal_times(network, flow, PACKETS, lanes=single).fct_ps[0] == times[0]
 
 
-def test_the_acknowledgement_comes_by_the_fastest_lane() -> None:
+def test_the_acknowledgment_comes_by_the_fastest_lane() -> None:
     flow = FlowTable([0], [1], 4096)
     times = ideal_times(rails(2, (10, 400)), flow, PACKETS)
     assert times.acked_ps - times.fct_ps == 2 * (64 * 20 + US)

@@ -37,7 +37,7 @@ DEAF = """
 """
 COMPILING = """
     import os
-    from netsim.engine.compiling.specialise import Entry
+    from netsim.engine.compiling.specialize import Entry
     prepare = Entry.prepare
     Entry.prepare = lambda *given: (os.write(1, b"here"), prepare(*given))[1]
 """

@@ -78,7 +78,7 @@ def test_plot_elsewhere(netsim):
     assert fails(netsim("plot", "nowhere"), 2, "holds no result")
 
 
-def test_what_links_are_coloured_by_has_a_name(netsim):
+def test_what_links_are_colored_by_has_a_name(netsim):
     assert netsim("run", "small.toml").exit_code == 0
     wrong = netsim("plot", "here/small", "--kind", "topology", "--y", "drop")
     assert fails(wrong, 2, "--y", 'did you mean "drops"')

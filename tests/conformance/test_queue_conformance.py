@@ -84,7 +84,7 @@ FAULTS = {
         "COUPLED = True\n"
         "def on_arrival(env, now, port, pkt):\n    pause(env, port, 0)\n    return 0\n",
         "lone packets",
-        "a neighbour stays paused for ever",
+        "a neighbor stays paused for ever",
     ),
     "drops in spite of pauses": (
         "COUPLED = True\n"

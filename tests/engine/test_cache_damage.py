@@ -20,7 +20,7 @@ from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.cache import FOLDER, MARK, cache_folder
 from netsim.engine.compiling.private_folder import UnsafeError, require_private
 from netsim.engine.compiling.reach import lines_of
-from netsim.engine.compiling.specialise import Compiled, Entry
+from netsim.engine.compiling.specialize import Compiled, Entry
 
 KEY = 20 * "0"
 

@@ -9,7 +9,7 @@ import pytest
 
 from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.sources import is_ours
-from netsim.engine.compiling.specialise import Compiled, Entry
+from netsim.engine.compiling.specialize import Compiled, Entry
 from netsim.errors import InputError
 from netsim.plugins import files as plugin_files
 

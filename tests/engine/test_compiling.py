@@ -13,7 +13,7 @@ from numba.core.codegen import JITCodeLibrary
 from netsim.engine.compiling import deferred as compiling
 from netsim.engine.compiling import references
 from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.specialise import Compiled, Entry
+from netsim.engine.compiling.specialize import Compiled, Entry
 from netsim.engine.records import attribute_access
 
 

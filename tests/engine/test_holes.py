@@ -41,6 +41,6 @@ def test_every_handler_has_one():
     assert {name for name in HOLES if name.islower()} == expected
 
 
-def test_a_kernel_that_is_not_specialised_does_not_run():
-    with pytest.raises(UnfilledError, match="kernels run as specialised copies"):
+def test_a_kernel_that_is_not_specialized_does_not_run():
+    with pytest.raises(UnfilledError, match="kernels run as specialized copies"):
         ports.set_paused(None, None, 0, 0)

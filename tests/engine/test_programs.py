@@ -72,7 +72,7 @@ RULES = {
         body("on_begin", "set_timer(env, now, 2, 5)"),
         "on_begin used timer 2, which is not declared in TIMERS, or set it beyond 20 h",
     ),
-    "a timer that is not there, cancelled": (
+    "a timer that is not there, canceled": (
         body("on_begin", "cancel_timer(env, -1)"),
         "on_begin used timer -1, which is not declared in TIMERS",
     ),
@@ -287,7 +287,7 @@ def test_threads_windows_and_compiling_change_nothing(tmp_path: Path) -> None:
         assert done(one) == DONE
         assert (one.task_states().runs > 1).any()
         found.add(one.digest())
-        # Beside cancelled timers of the transport nothing is left.
+        # Beside canceled timers of the transport nothing is left.
         while (status := one.advance(10_000, INF)) == RUNNING:
             pass
         assert status == IDLE

@@ -188,7 +188,7 @@ def test_a_field_of_packets_has_one_type(tmp_path):
 
 @pytest.mark.parametrize("coupled", [False, True])
 def test_a_shaper_sends_when_it_said_it_would(coupled, tmp_path):
-    """One packet each 3 us from a port: 30 leave by the last one, the first from its neighbour."""
+    """One packet each 3 us from a port: 30 leave by the last one, the first from its neighbor."""
     text = '\nPORT_STATE = ("next_ps",)\n'
     text += in_handler(
         "choose",

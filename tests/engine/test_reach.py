@@ -150,7 +150,7 @@ TABLE = np.arange(4)
 KINDS = (1, 2.5, "three")
 
 
-class Colour(enum.IntEnum):
+class Color(enum.IntEnum):
     RED = 1
 
 
@@ -213,7 +213,7 @@ STATEMENTS = {
     "an array": ("tx.n = TABLE[1]", "np.arange(4)", "np.arange(1, 5)"),
     "the type of an array": ("tx.n = TABLE[1]", "np.arange(4)", "np.arange(4.0)"),
     "a tuple": ("tx.n = KINDS[0]", "(1, 2.5", "(1, 2.0"),
-    "an enumeration": ("tx.n = Colour.RED", "RED = 1", "RED = 2"),
+    "an enumeration": ("tx.n = Color.RED", "RED = 1", "RED = 2"),
     "the order of fields": (
         "tx.n = BOTH.first",
         "first: int\n    second",

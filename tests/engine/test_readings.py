@@ -87,7 +87,7 @@ def test_counters_of_links() -> None:
     """Three hosts send at once what only one can receive: the last link's queue overflows."""
     one = run(engine("datagram", fabric_with(queue_bytes=5 * PACKET)))
     links = one.link_counters()
-    (last,) = np.flatnonzero(NETWORK.port_peer == 3)  # the port towards host 3
+    (last,) = np.flatnonzero(NETWORK.port_peer == 3)  # the port toward host 3
     assert links.sent_packets[:3].tolist() == [10, 10, 10]
     assert links.sent_bytes[:3].tolist() == [10 * PACKET] * 3
     assert links.drops.sum() == links.drops[last] > 5

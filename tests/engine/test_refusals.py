@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.specialise import Compiled, Entry, Specialiser
+from netsim.engine.compiling.specialize import Compiled, Entry, Specializer
 from netsim.errors import InputError
 from netsim.plugins import files as plugin_files
 
@@ -125,7 +125,7 @@ def handler(folder: Path, statement: str) -> tuple[Bindings, Entry]:
 def test_a_function_that_a_handler_calls(tmp_path, name, at, message):
     bindings, compiled = handler(tmp_path, f"tx.n = {name}(now)")
     line = next(n for n, text in enumerate(SOURCE.splitlines(), 1) if text.startswith(at))
-    plain = Specialiser(bindings, "plain", jit=False)
+    plain = Specializer(bindings, "plain", jit=False)
     fill = bindings.plugins[0].fill
     for make in (lambda: compiled.prepare(5, TX), lambda: plain.copy(fill)):
         with pytest.raises(InputError) as caught:

@@ -145,7 +145,7 @@ def test_pulls_are_paced_by_the_nic_that_receives() -> None:
     packets = engine.state.wires.pool[int(ring["ring_off"]) :][: int(ring["tail"])]
     pulls = np.sort([int(p["time"]) for p in packets if int(p["kind"]) == PULL])
     assert pulls.size > 60
-    # They may wait behind acknowledgements for as long as a few of these take.
+    # They may wait behind acknowledgments for as long as a few of these take.
     assert (pulls[8:] - pulls[:-8]).min() > 8 * SER - 8 * 64 * 80
 
 

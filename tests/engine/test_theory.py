@@ -76,7 +76,7 @@ def all_paths(network: Network, src: int, dst: int) -> set[tuple[int, ...]]:
 
 
 def test_a_lone_packet_on_every_path() -> None:
-    """The sum of serialisation, propagation and switch latency of the links, to the picosecond."""
+    """The sum of serialization, propagation and switch latency of the links, to the picosecond."""
     network = uneven_tree()
     pairs = list(permutations(range(6), 2))
     flows = flow_table(

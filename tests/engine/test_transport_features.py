@@ -53,7 +53,7 @@ ASKS = DATAGRAM.replace(
 
 @pytest.mark.parametrize("network", [fat_tree(2, 2, "100Gbps"), rails(4, [100, 100])])
 def test_what_is_sent_while_a_packet_is_filled_finds_room(network: Network, tmp_path: Path) -> None:
-    """Eight for each of 40 packets, which all wait, since the neighbour has paused their class."""
+    """Eight for each of 40 packets, which all wait, since the neighbor has paused their class."""
     path = tmp_path / "mine.py"
     asks = "from netsim.transport import send\nTX_STATE = ('next_seq',)\n" + ASKS
     path.write_text(HEAD + asks + "\ndef setup(env, tx, rx):\n    tx.prio = 1\n")

@@ -22,7 +22,7 @@ GOOD_REFERENCE = {
         ({"values": []}, "values"),
         ({"values": [["a", "2us"], ["a", "3us"]]}, "values"),
         ({"column": "drops"}, "values"),
-        ({"colour": "red"}, "colour"),
+        ({"color": "red"}, "color"),
     ],
 )
 def test_references_that_are_wrong(change, key):

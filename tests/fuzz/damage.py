@@ -68,7 +68,7 @@ def change_tree(rng: random.Random, tree: Any) -> str:
         odd = [one for one in values.ANYTHING if not isinstance(one, values.Raw)]
         holder[key] = rng.choice([*odd, None, 10**400, -1, 1e308, "1Tbps", "0B"])
     elif way == "rename" and isinstance(holder, dict):
-        holder[values.misspelt(rng, key)] = holder.pop(key)
+        holder[values.misspelled(rng, key)] = holder.pop(key)
     else:
         del holder[key]
     return f"{way} {key}"

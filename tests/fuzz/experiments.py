@@ -154,7 +154,7 @@ def _anything(rng: random.Random, tree: Tree) -> Change:
 
 def _nudged(rng: random.Random, tree: Tree) -> Change:
     path = rng.choice(list(leaves(tree)))
-    value = values.neighbour(rng, get(tree, path))
+    value = values.neighbor(rng, get(tree, path))
     put(tree, path, value)
     return Change(_dotted(path), f"= {toml_text.value(value)[:60]}")
 
@@ -222,7 +222,7 @@ def _removed(rng: random.Random, tree: Tree) -> Change:
 def _renamed(rng: random.Random, tree: Tree) -> Change:
     path = rng.choice(list(leaves(tree)))
     table, key = get(tree, path[:-1]), path[-1]
-    name = values.misspelt(rng, str(key))
+    name = values.misspelled(rng, str(key))
     new = name not in table
     table[name] = table.pop(key)
     return Change(_dotted((*path[:-1], name)), f"instead of {key}", new)
@@ -260,7 +260,7 @@ def _replaced_table(rng: random.Random, tree: Tree) -> Change:
 def _listed(rng: random.Random, tree: Tree) -> Change:
     path = rng.choice(list(leaves(tree)))
     value = get(tree, path)
-    other = values.neighbour(rng, value)
+    other = values.neighbor(rng, value)
     choices = [[value], [value, value], [value, other], [[value, other]], [value, {"kind": value}]]
     put(tree, path, rng.choice(choices))
     return Change(_dotted(path), "a list")
@@ -280,7 +280,7 @@ def _kind(rng: random.Random, tree: Tree) -> Change:
             f"{name}:",
             f":{name}",
             f"{name}:nosuch",
-            values.misspelt(rng, name),
+            values.misspelled(rng, name),
             rng.choice(
                 ["./none.py", "/", "..", "", "ndp.py", "~x/y.py", "\x00.py", "a" * 300 + ".py"]
             ),

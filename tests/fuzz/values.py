@@ -101,7 +101,7 @@ ODD: dict[str, tuple[Any, ...]] = {
     ),
     "fields": (["x"], [""], [1], ["tx."], ["tx.tx.cwnd"], "flow", ["cwnd", "cwnd"], 3, ["\x00"]),
 }  # fmt: skip
-"""What is at a limit, beyond it, or spelt in a way that is nearly right."""
+"""What is at a limit, beyond it, or spelled in a way that is nearly right."""
 
 ANYTHING: tuple[Any, ...] = (
     True, False, 0, 1, -1, 1.5, -0.5, 2**63, 10**30, "", " ", "none", "auto", "all", "1", [], [[]],
@@ -125,7 +125,7 @@ def of_unit(rng: random.Random, unit: str, choices: tuple[str, ...] = ()) -> Any
     return rng.choice((PLAUSIBLE if rng.random() < 0.7 else ODD)[unit])
 
 
-def neighbour(rng: random.Random, value: Any) -> Any:
+def neighbor(rng: random.Random, value: Any) -> Any:
     """A value near `value`: another number, another unit, another spelling."""
     if isinstance(value, bool):
         return not value
@@ -142,10 +142,10 @@ def neighbour(rng: random.Random, value: Any) -> Any:
         return rng.choice(
             [digits + factor + unit, digits, unit, digits + " " + unit, factor + unit]
         )
-    return misspelt(rng, value) if isinstance(value, str) else rng.choice(ANYTHING)
+    return misspelled(rng, value) if isinstance(value, str) else rng.choice(ANYTHING)
 
 
-def misspelt(rng: random.Random, word: str) -> str:
+def misspelled(rng: random.Random, word: str) -> str:
     """`word` with a slip of the finger, or a letter that only looks the same."""
     if not word:
         return "x"

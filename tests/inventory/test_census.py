@@ -12,7 +12,7 @@ from engine_runs import resolve
 from hypothesis import given, settings
 from random_networks import networks
 from several_ports import two_nics
-from small_networks import GBPS, METRE_PS, rail_racks, three_tiers
+from small_networks import GBPS, METER_PS, rail_racks, three_tiers
 from topology_of import largest_flow_bps
 
 from netsim.inventory import paths
@@ -140,7 +140,7 @@ def test_networks_that_differ_are_told_apart() -> None:
         hosts = builder.add_hosts(4)
         for rate in rates:
             switch = builder.add_switch()
-            builder.cables(np.array(hosts), np.full(4, switch), rate * GBPS, METRE_PS)
+            builder.cables(np.array(hosts), np.full(4, switch), rate * GBPS, METER_PS)
         return [these.tolist() for these in kinds_of_networks(builder.build("planes"))]
 
     assert kinds([100, 100, 100]) == [[0, 1, 2]]
@@ -161,7 +161,7 @@ def test_latencies_are_told_from_propagation() -> None:
 
 
 def test_lengths() -> None:
-    limits = np.array([1, 3 * METRE_PS, 3 * METRE_PS + 1, 100 * METRE_PS, 2000 * METRE_PS, 10**10])
+    limits = np.array([1, 3 * METER_PS, 3 * METER_PS + 1, 100 * METER_PS, 2000 * METER_PS, 10**10])
     assert length_class(limits).tolist() == [0, 0, 1, 1, 2, 3]
 
 
@@ -184,13 +184,13 @@ def test_circuits_that_do_not_change_are_there_always() -> None:
     builder.add_hosts(4)
     tors = [builder.add_switch(f"tor{i}") for i in range(4)]
     for host, tor in enumerate(tors):
-        builder.cable(host, tor, 100 * GBPS, METRE_PS)
+        builder.cable(host, tor, 100 * GBPS, METER_PS)
     ways = [[[1, 0, 3, 2]], [[2, 3, 0, 1]], [[3, 2, 1, 0], [1, 0, 3, 2]]]
     for name, joined in zip("fgh", ways, strict=True):
         schedule = Schedule(10**7, joined, switching_ps=10**6, repeats=name != "h")
         one = builder.add_circuit_switch(name, schedule)
         for tor in tors:
-            builder.fibre(tor, one, 100 * GBPS, METRE_PS)
+            builder.fibre(tor, one, 100 * GBPS, METER_PS)
     rows = inventory(builder.build("fixed")).circuit_switches
     assert [(row.names[0], row.count, row.period_ps) for row in rows] == [("f", 2, 0), ("h", 1, 0)]
     assert [row.duty for row in rows] == [1, 1]
@@ -204,8 +204,8 @@ def test_ways_that_light_never_goes_count_for_nothing() -> None:
     schedule = Schedule(10**7, [[1, 2, 0], [2, -1, -1]], duplex=False)
     ocs = builder.add_circuit_switch("ocs", schedule)
     for host, tor in enumerate(tors):
-        builder.cable(host, tor, 100 * GBPS, METRE_PS)
-        builder.fibre(tor, ocs, 100 * GBPS, METRE_PS)
+        builder.cable(host, tor, 100 * GBPS, METER_PS)
+        builder.fibre(tor, ocs, 100 * GBPS, METER_PS)
     network = builder.build("ring")
     counted = inventory(network)
     (row,) = counted.circuit_switches

@@ -76,7 +76,7 @@ def test_rows_are_the_shortest_paths_of_what_is_left(network: Network, data: st.
                 near = int(network.port_node[port]) - network.n_hosts
                 far = int(network.port_node[network.port_peer[port]]) - network.n_hosts
                 if far >= 0:
-                    graph.add_edge(far, near)  # the other way: towards the destination
+                    graph.add_edge(far, near)  # the other way: toward the destination
             first = int(network.node_first_port[network.n_hosts + switch])
             for group, edge in enumerate(network.edge_switch.tolist()):
                 far_from = nx.single_source_shortest_path_length(graph, edge)

@@ -86,7 +86,7 @@ def test_in_every_slot_all_racks_are_joined_by_circuits_that_are_there_and_stay(
                 for port in first[switch] + np.array(ports, int):
                     assert lit(network, port, end - slot_ps, end + DRAIN)
                 left[switch] = {int(port_switch[first[switch] + port]) for port in ports}
-            # Each list is of the neighbours that are nearest: one link less from there.
+            # Each list is of the neighbors that are nearest: one link less from there.
             hops = {int(network.edge_switch[group]): 0}
             while len(hops) < RACKS:
                 nearer = {s for s, to in left.items() if to and to <= hops.keys()} - hops.keys()

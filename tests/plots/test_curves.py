@@ -89,19 +89,19 @@ class TestLooks:
     def test_no_two_curves_look_the_same(self, kinds):
         assert len(set(style.looks(kinds))) == len(kinds)
 
-    def test_a_transport_has_one_colour_on_every_figure(self):
+    def test_a_transport_has_one_color_on_every_figure(self):
         shipped = ["ndp", "roce", "smartt", "homa", "dcqcn", "nscc", "dctcp", "hpcc", "swift"]
         looks = style.looks(shipped)
-        assert len({look.colour for look in looks}) == len(shipped)
+        assert len({look.color for look in looks}) == len(shipped)
         for kind, look in zip(shipped, looks, strict=True):
-            assert style.looks(["mine", kind])[1].colour == look.colour
-            assert style.looks([kind, "yours"])[0].colour == look.colour
+            assert style.looks(["mine", kind])[1].color == look.color
+            assert style.looks([kind, "yours"])[0].color == look.color
         alone, beside = style.looks(["mine", "ndp"])[0], style.looks(["homa", "mine"])[1]
-        assert alone.colour == beside.colour
+        assert alone.color == beside.color
 
-    def test_transports_whose_colours_clash_differ(self):
+    def test_transports_whose_colors_clash_differ(self):
         first, second = style.looks(["homa", "wan_fec"])
-        assert first.colour != second.colour
+        assert first.color != second.color
         many = style.looks([f"t{number}" for number in range(14)])
         assert len(set(many)) == 14
 
@@ -112,7 +112,7 @@ class TestLooks:
             for load in (1, 2)
         ]
         looks = [one.look for one in pool.curves(results)]
-        assert looks[0].colour == looks[1].colour != looks[2].colour
+        assert looks[0].color == looks[1].color != looks[2].color
         assert looks[0].line != looks[1].line
 
     def test_a_legend_of_very_many_says_how_many_more(self, make):

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from engine_runs import resolve
-from small_networks import GBPS, METRE_PS, rail_racks, three_tiers
+from small_networks import GBPS, METER_PS, rail_racks, three_tiers
 
 from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
@@ -98,8 +98,8 @@ def ring_of(n: int) -> Network:
     hosts = builder.add_hosts(n)
     ring = [builder.add_switch() for _ in hosts]
     for host, switch in zip(hosts, ring, strict=True):
-        builder.cable(host, switch, GBPS, METRE_PS)
-        builder.cable(switch, ring[(host + 1) % n], GBPS, METRE_PS)
+        builder.cable(host, switch, GBPS, METER_PS)
+        builder.cable(switch, ring[(host + 1) % n], GBPS, METER_PS)
     return builder.build("ring")
 
 

@@ -42,7 +42,7 @@ def test_nothing_to_draw_is_said(make, draw):
         draw([make(n_flows=3, unfinished=3)])
 
 
-def test_a_sweep_is_labelled_by_what_differs(make):
+def test_a_sweep_is_labeled_by_what_differs(make):
     results = [
         make("a", {"transport": "ndp", "traffic.load": 0.5}),
         make("b", {"transport": "roce", "traffic.load": 0.5}, transport="roce", n_flows=3),

@@ -1,4 +1,4 @@
-"""Networks of results: what lines are coloured by, and failures."""
+"""Networks of results: what lines are colored by, and failures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def lines_of(figure) -> LineCollection:
     return found
 
 
-def test_each_half_of_a_line_has_the_colour_of_its_link(network, tmp_path) -> None:
+def test_each_half_of_a_line_has_the_color_of_its_link(network, tmp_path) -> None:
     busy = np.zeros(network.n_ports)
     busy[0] = 1.0  # host 0 to its leaf
     figure = topology.draw([Stub(tmp_path, utilization=busy)])
@@ -85,7 +85,7 @@ def test_failures_are_marked(network, tmp_path) -> None:
 
 def test_what_cannot_be_drawn_is_refused(network, tmp_path) -> None:
     right = Stub(tmp_path, utilization=np.zeros(network.n_ports))
-    with pytest.raises(InputError, match=r'coloured by "dropps" \(did you mean "drops"\?\)'):
+    with pytest.raises(InputError, match=r'colored by "dropps" \(did you mean "drops"\?\)'):
         topology.draw([right], "dropps")
     with pytest.raises(InputError, match="4 results are too many"):
         topology.draw([right] * 4)

@@ -47,7 +47,7 @@ class Timer:
     def cancel(self) -> None:
         """Do not fire."""
         if self.event is not None:
-            self.event.cancelled = True
+            self.event.canceled = True
             self.event = None
 
     def _fire(self) -> None:

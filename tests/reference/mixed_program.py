@@ -43,7 +43,7 @@ class Mixed(Program):
             self._act_on_any(host)
 
     def on_timer(self, host: int, k: int) -> None:
-        """Two tasks have a chance, and a timer is set or cancelled."""
+        """Two tasks have a chance, and a timer is set or canceled."""
         self.note(host, FIRED, k, 0)
         if self.draws[host] > self.given["most_draws"]:
             return

@@ -45,7 +45,7 @@ class Cable:
     delay_ab_ps: int
     delay_ba_ps: int
     nic: int = 0  # which one of its host, if one end is a host's
-    circuit: tuple[int, int, int] | None = None  # a circuit switch, and its ports towards a and b
+    circuit: tuple[int, int, int] | None = None  # a circuit switch, and its ports toward a and b
 
 
 @dataclass(frozen=True)

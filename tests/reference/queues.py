@@ -138,7 +138,7 @@ class Trim(Discipline):
 
 
 class Lossless(Discipline):
-    """Has the neighbour pause a class of which too much has come in."""
+    """Has the neighbor pause a class of which too much has come in."""
 
     def __init__(self, switch: Switch) -> None:
         super().__init__(switch)

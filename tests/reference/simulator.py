@@ -18,11 +18,11 @@ from .transports import Sides
 
 
 class Event:
-    """Something to be done; a cancelled event is as if it had never been."""
+    """Something to be done; a canceled event is as if it had never been."""
 
     def __init__(self, action: Callable[[], None]) -> None:
         self.action = action
-        self.cancelled = False
+        self.canceled = False
 
 
 class Simulator:
@@ -75,7 +75,7 @@ class Simulator:
         until = self.case.until_ps
         while self._heap:
             time, *_, event = self._heap[0]
-            if event.cancelled:
+            if event.canceled:
                 heapq.heappop(self._heap)
                 continue
             if until is not None and time >= until:

@@ -141,18 +141,18 @@ class SwitchPort(Port):
         """Do not look again after all."""
         self.without_day = False
         if self.look is not None:
-            self.look.cancelled = True
+            self.look.canceled = True
             self.look = None
 
     def pause(self, c: int) -> None:
-        """Have the neighbour hold a class back."""
+        """Have the neighbor hold a class back."""
         if not self.holding_back[c]:
             self.holding_back[c] = True
             self.owes_frame = True
             self.counters[c].pfc_pauses_sent += 1
 
     def resume(self, c: int) -> None:
-        """Let the neighbour send a class again."""
+        """Let the neighbor send a class again."""
         if self.holding_back[c]:
             self.holding_back[c] = False
             self.owes_frame = True

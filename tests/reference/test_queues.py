@@ -123,7 +123,7 @@ def test_credits_that_do_not_fit_are_dropped() -> None:
 
 
 def test_data_takes_what_credits_leave() -> None:
-    """RoCE's packets as credits, its acknowledgements as data, which need no tokens."""
+    """RoCE's packets as credits, its acknowledgments as data, which need no tokens."""
     shaper = fabric("credit_shaper", credit_bytes=FULL, credit_burst=1)
     flows = [(0, 2, 6 * PAYLOAD, 0), (2, 1, 6 * PAYLOAD, 0)]
     params = {"data_class": 0, "ack_class": 1}

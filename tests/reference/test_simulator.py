@@ -23,7 +23,7 @@ from .small import FULL, NS, PAYLOAD, G, cable, case, fabric, star, starts
     ("gbps", "ps_per_byte"),
     [(10, 800), (25, 320), (40, 200), (100, 80), (200, 40), (400, 20), (800, 10)],
 )
-def test_serialisation_is_exact(gbps: int, ps_per_byte: int) -> None:
+def test_serialization_is_exact(gbps: int, ps_per_byte: int) -> None:
     assert serialisation_ps(9217, gbps * G) == 9217 * ps_per_byte
 
 

@@ -24,7 +24,7 @@ def test_go_back_n_after_a_drop() -> None:
     assert starts(outcome.departures[1], NACK) == [(920_000, 3)]
     assert starts(outcome.departures[0], DATA)[5:] == [(1_135_360, 3), (1_215_360, 4)]
     assert outcome.flows[0] == (1_735_360, 1_950_720, 2, 7)
-    assert outcome.end_ps == 1_950_720  # the timer is cancelled
+    assert outcome.end_ps == 1_950_720  # the timer is canceled
 
 
 def test_timeout_after_the_last_packet_is_lost() -> None:

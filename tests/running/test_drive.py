@@ -25,7 +25,7 @@ def engine(transport: str = "ndp") -> Engine:
 
 
 def test_a_run_ends_when_all_flows_have() -> None:
-    """Before the network is empty: NDP's last acknowledgements arrive after the last delivery."""
+    """Before the network is empty: NDP's last acknowledgments arrive after the last delivery."""
     one, drained = engine(), engine()
     assert drive(one) == "finished"
     assert drive(drained, stop_when_done=False) == "idle"

@@ -31,10 +31,10 @@ def test_hosts_on_the_left_then_on_the_right() -> None:
     path = network.path(0, 5)
     assert network.port_rate_bps[path].tolist() == [100 * G, G, 100 * G]
     assert network.port_delay_ps[path].tolist() == [MS // 100, 5 * MS, MS // 100]
-    assert len(network.path(0, 2)) == 2  # neighbours do not cross the bottleneck
+    assert len(network.path(0, 2)) == 2  # neighbors do not cross the bottleneck
 
 
-def test_a_packet_and_its_acknowledgement() -> None:
+def test_a_packet_and_its_acknowledgment() -> None:
     """The round trip of the docstring, to the picosecond."""
     network = dumbbell(
         hosts=1, host_rate="100Gbps", bottleneck_rate="10Gbps", host_delay="1ms",

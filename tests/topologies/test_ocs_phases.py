@@ -69,7 +69,7 @@ def test_each_level_has_its_circuits_and_all_uplinks(tmp_path: Path, duplex: boo
 
 @pytest.mark.parametrize("transport", ["datagram", "ndp", "nscc", "dctcp"])
 def test_turns_come_as_levels_are_delivered(tmp_path: Path, transport: str) -> None:
-    """With transports that acknowledge, too: acknowledgements come in time."""
+    """With transports that acknowledge, too: acknowledgments come in time."""
     result = phased(tmp_path, transport=transport)
     assert result.complete
     assert result.slots is not None

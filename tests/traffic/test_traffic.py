@@ -275,7 +275,7 @@ DATA_MINING = (
     ],
 )
 def test_the_mean_of_a_table_is_told(tmp_path: Path, text: str, linear: str, step: str) -> None:
-    """Tables of other simulators, in per cent or fractions: the two readings are far apart."""
+    """Tables of other simulators, in percent or fractions: the two readings are far apart."""
     (tmp_path / "t.csv").write_text(text)
     more = {"directory": tmp_path, "sizes": "t.csv", "rate": 1.0, "n_flows": 1}
     told = {mean: made("poisson", 4, between=mean, **more).notes for mean in ("linear", "step")}

@@ -109,7 +109,7 @@ def test_after_a_timeout_the_window_starts_at_one() -> None:
     assert sender(engine, "retransmits") == lost(engine) == 200
 
 
-def test_lost_acknowledgements_cost_nothing() -> None:
+def test_lost_acknowledgments_cost_nothing() -> None:
     """One ACK in ten is lost: the next one tells what it told."""
     network = path(60)
     back = int(network.port_peer[bottleneck(network)])

@@ -293,8 +293,8 @@ def test_nothing_arrives_at_all(n_packets: int) -> None:
     assert fct_ps(engine)[0] == asked + alone_ps(n_packets)
 
 
-def test_lost_acknowledgement() -> None:
-    """The sender asks after a silence, and the answer is the acknowledgement."""
+def test_lost_acknowledgment() -> None:
+    """The sender asks after a silence, and the answer is the acknowledgment."""
     back = int(NETWORK.node_first_port[7])
     done = alone_ps(20)
     ack = hit(back, done, done + 1, CONTROL)

@@ -105,7 +105,7 @@ def flow_state(p: SimpleNamespace) -> SimpleNamespace:
 RATES = (100 * G, 400 * G, 200 * G)
 
 
-def acknowledgements(seed: int, n: int) -> list[tuple[int, int, list[tuple[int, int, int]]]]:
+def acknowledgments(seed: int, n: int) -> list[tuple[int, int, list[tuple[int, int, int]]]]:
     """A made-up history of three links: now and per link (ps, bytes sent, bytes waiting)."""
     rng = np.random.Generator(np.random.Philox(seed))
     now, sent, waiting = 50 * US, [10**9 + 7, 3 * 10**12, 0], [0, 0, 0]
@@ -131,7 +131,7 @@ def test_the_window_is_algorithm_1(seed: int, eta: float, max_stage: int) -> Non
     paper = Algorithm1(12.5e9, 13e-6, 80, eta, max_stage)
     assert tx.window == pytest.approx(paper.W)
     lowest = paper.W
-    for now, seq, links in acknowledgements(seed, 800):
+    for now, seq, links in acknowledgments(seed, 800):
         tx.next_seq = seq + 20
         notes = [
             hpcc.note(ts, sent, waiting, (8 * 10**12 << 20) // rate)
@@ -248,7 +248,7 @@ def test_incast(rate_gbps: int, packets: int) -> None:
 
 
 def test_once_per_round_trip_is_slower_to_answer() -> None:
-    """Without reactions to every acknowledgement a new flow's burst takes longer to drain."""
+    """Without reactions to every acknowledgment a new flow's burst takes longer to drain."""
     n = 8
     network = even_dumbbell(n, "100Gbps")
     flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])

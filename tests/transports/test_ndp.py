@@ -8,7 +8,7 @@ import numpy as np
 from engine_runs import TRIM, US, build, fat_tree, flow_table, run
 
 from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.specialise import Specialiser
+from netsim.engine.compiling.specialize import Specializer
 from netsim.engine.kernels.env import env_of
 from netsim.model.faults import LinkFault, combine
 from netsim.transport import ACK, BLOCKED, NACK, PULL
@@ -23,7 +23,7 @@ def test_a_pull_that_overtakes_its_nack_is_not_lost():
     env = env_of(ends.hosts[0], ends.pars[0].transport0, ends, wires)
     assert (tx.next_seq, tx.credit, tx.n_acked) == (3, 0, 0)
     # Copies of the handlers, as the engine calls them when nothing is traced.
-    plain = Specialiser(Bindings({"TRACE": False}, engine.protocol.modules), "plain", jit=False)
+    plain = Specializer(Bindings({"TRACE": False}, engine.protocol.modules), "plain", jit=False)
     on_control = plain.copy(engine.protocol.handlers["on_control"])
     ready = plain.copy(engine.protocol.handlers["ready"])
 

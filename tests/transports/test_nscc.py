@@ -95,7 +95,7 @@ def test_a_lone_flow(rate: str, far_us: float) -> None:
     assert acked_ps(engine)[0] / US == pytest.approx(far_us, abs=0.001)
 
 
-def test_acknowledgements_cover_four_packets() -> None:
+def test_acknowledgments_cover_four_packets() -> None:
     """489 packets: one ACK for the first, then every fourth, and one for the last."""
     flows = flow_table([(0, 31, FLOW_BYTES, 0)])
     engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "nscc", bdp_queues()))
@@ -178,7 +178,7 @@ def test_increases_are_added_up() -> None:
 
 
 def test_increases_on_a_path_of_seconds_stay_within_an_integer() -> None:
-    """800 Gbps and a round trip of 2 s: an acknowledgement asks for more than 2**63."""
+    """800 Gbps and a round trip of 2 s: an acknowledgment asks for more than 2**63."""
     s = sender()
     s.tx.base_rtt_ps, s.tx.bdp_bytes = 2 * 10**12, 200 * 10**9
     s.tx.target_ps, s.tx.largest_bytes = 15 * 10**11, 300 * 10**9

@@ -81,7 +81,7 @@ def test_decrease(window: float, over: float) -> None:
 
 
 def test_increase() -> None:
-    """ai per round trip: a window's worth of acknowledgements adds one packet."""
+    """ai per round trip: a window's worth of acknowledgments adds one packet."""
     p = par()
     tx = flow_state(50.0)
     for _ in range(50):

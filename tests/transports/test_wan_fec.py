@@ -251,7 +251,7 @@ def test_blocks_fail_as_often_as_computed() -> None:
 @pytest.mark.parametrize("interleave", [1, 8])
 @pytest.mark.parametrize(("loss", "back"), [(0.05, 0.0), (0.3, 0.3), (0.0, 0.5)])
 def test_completes_whatever_is_lost(loss: float, back: float, interleave: int) -> None:
-    """Data, parity, repairs, NACKs, probes and the last acknowledgement may all be lost."""
+    """Data, parity, repairs, NACKs, probes and the last acknowledgment may all be lost."""
     network = bottleneck(2)
     flows = [(i % 2, 2 + i % 2, 500 * PAYLOAD, 0) for i in range(6)]
     faults = lossy(network, loss, back=back)

@@ -1,1 +1,1 @@
-"""From a transport's file to machine code: read, joined, specialised, compiled, kept."""
+"""From a transport's file to machine code: read, joined, specialized, compiled, kept."""

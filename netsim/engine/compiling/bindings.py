@@ -1,6 +1,6 @@
 """What names stand for in the engine as it is compiled for one transport and one fabric.
 
-The same answers decide what is compiled (`specialise.py`) and whether it has been
+The same answers decide what is compiled (`specialize.py`) and whether it has been
 compiled before (`reach.py`), so that neither sees anything that the other does not.
 """
 

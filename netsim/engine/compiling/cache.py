@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from netsim.engine.compiling.reach import Lines
 
 KEPT_CACHES = 160
-"""Folders that are kept, those that were used last. Each holds one specialisation, some 3 MB."""
+"""Folders that are kept, those that were used last. Each holds one specialization, some 3 MB."""
 
 FOLDER = "netsim-compiled-v1"
 """Name of the cache's own folder, inside the user's or that of ``NETSIM_CACHE_DIR``."""

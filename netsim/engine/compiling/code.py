@@ -19,7 +19,7 @@ from netsim.engine.compiling.discipline import Discipline
 from netsim.engine.compiling.program import Program
 from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.compiling.reach import Reached, is_group, reached
-from netsim.engine.compiling.specialise import Compiled, Entry, Specialiser
+from netsim.engine.compiling.specialize import Compiled, Entry, Specializer
 from netsim.engine.kernels import (
     coupled_switch,
     host,
@@ -35,7 +35,7 @@ from netsim.engine.kernels.holes import HOLES
 ENTRY_POINTS: tuple[Any, ...] = (loop.run_windows, loop.set_up_flows)
 
 LOADED = 16
-"""Specialisations whose code a process holds, those that it used last."""
+"""Specializations whose code a process holds, those that it used last."""
 
 _loaded: OrderedDict[str, tuple[Compiled, ...]] = OrderedDict()
 
@@ -96,7 +96,7 @@ class Code:
         if self._jit:
             codes = self._reached.codes
             return tuple(Entry(compiled, codes=codes) for compiled in self._compiled())
-        plain = Specialiser(self._bindings, "plain", jit=False)
+        plain = Specializer(self._bindings, "plain", jit=False)
         return tuple(Entry(None, plain.copy(function)) for function in ENTRY_POINTS)
 
     def _compiled(self) -> tuple[Compiled, ...]:

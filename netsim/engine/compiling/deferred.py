@@ -1,11 +1,11 @@
 """Compile with Numba at a third of its usual cost.
 
-Numba is made for functions that are called from Python, each by itself: it optimises
+Numba is made for functions that are called from Python, each by itself: it optimizes
 every function together with all that it calls, makes machine code of the whole, and
 then does so again in the caller. Our functions are inlined into two entry points, so
 nearly all of that is thrown away. Here
 
-- a function is optimised and made executable only when its address is asked for: once,
+- a function is optimized and made executable only when its address is asked for: once,
   as part of an entry point (``DeferredLibrary``);
 - functions are compiled for 64-bit integers only, not again for each constant and
   each narrower type that a caller passes (``widen_arguments``);
@@ -49,10 +49,10 @@ NEEDED = (
 class DeferredLibrary(JITCodeLibrary):  # type: ignore[misc] # mypy skips Numba
     """The code of one function, left as it is until it is to run.
 
-    Numba's own library, when another one is linked to it, has that finalised: optimised,
+    Numba's own library, when another one is linked to it, has that finalized: optimized,
     made into machine code, and copied with everything that was linked to it. While
     ``active``, this one only notes what it is linked to, and fetches that when it is
-    finalised itself. Once no longer ``active``, it acts as Numba's own.
+    finalized itself. Once no longer ``active``, it acts as Numba's own.
     """
 
     active = False
@@ -137,7 +137,7 @@ def _supported() -> bool:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """What is compiled within is optimised as a whole."""
+    """What is compiled within is optimized as a whole."""
     with global_compiler_lock:
         if not _supported():
             yield

@@ -1,4 +1,4 @@
-"""All that can reach the machine code of one specialisation, as one hash.
+"""All that can reach the machine code of one specialization, as one hash.
 
 From the entry points the names are followed as they are when code is compiled
 (`bindings.py`): every function's bytecode and constants, and the values of the
@@ -35,7 +35,7 @@ from netsim.engine.compiling.sources import is_ours, source_files, top_package
 
 MACHINERY = (
     *("compiling/bindings", "compiling/cache", "compiling/deferred", "compiling/indices"),
-    *("compiling/reach", "compiling/specialise", "kernels/instructions"),
+    *("compiling/reach", "compiling/specialize", "kernels/instructions"),
 )
 """Modules of the engine that decide how code is compiled and kept."""
 

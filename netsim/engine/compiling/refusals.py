@@ -1,4 +1,4 @@
-"""Functions that cannot be specialised, told with their file and line before Numba sees them.
+"""Functions that cannot be specialized, told with their file and line before Numba sees them.
 
 Numba would stumble over some in a place of its own, and of others compile something else
 than what is written.

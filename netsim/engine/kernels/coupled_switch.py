@@ -97,7 +97,7 @@ def begin(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
 
 
 def begin_if_due(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
-    """Start local port ``out`` if it owes its neighbour a PFC frame."""
+    """Start local port ``out`` if it owes its neighbor a PFC frame."""
     if env.wires.ports[step.first + out].asked >= FRAME_DUE:
         begin(env, step, out, now)
 

@@ -65,8 +65,8 @@ class PortRecord(Declared):
     tx_class: int  # its class, or PFC_FRAME or WAITS (places.py)
     tx_ingress: LocalPort  # by which its packet came in, where a discipline asks
     backlog: int  # bit c: a packet of class c waits
-    paused: int  # bit c: the neighbour paused class c
-    asked: int  # of the neighbour. Bit c: to pause class c; bit FRAME_DUE: it is to be told
+    paused: int  # bit c: the neighbor paused class c
+    asked: int  # of the neighbor. Bit c: to pause class c; bit FRAME_DUE: it is to be told
     ecn_draws: int
     # Of all classes, as `on_forward` of a transport finds them; set for it alone.
     held_bytes: Bytes
@@ -113,7 +113,7 @@ class QueueRecord(Declared):
     trims: int
     trim_bytes: Bytes
     ecn_marks: int
-    pfc_pauses: int  # asked of the neighbour, as ingress (port, class)
+    pfc_pauses: int  # asked of the neighbor, as ingress (port, class)
     paused_since: Ps  # as egress (port, class)
     paused_ps: Ps
 

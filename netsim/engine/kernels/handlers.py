@@ -49,7 +49,7 @@ HANDLERS = HandlerTable(IN_SETUP)
 
 @HANDLERS.row(IN_SETUP, BEFORE, "once a flow, before the run; only it sees both sides")
 def setup(env, tx, rx):
-    """Nothing to initialise beyond zeros."""
+    """Nothing to initialize beyond zeros."""
 
 
 @HANDLERS.row(IN_ON_START, SOURCE, "at the flow's start")

@@ -1,6 +1,6 @@
-"""The holes of the engine's kernels: names that have a value only in a specialised copy.
+"""The holes of the engine's kernels: names that have a value only in a specialized copy.
 
-Kernels import these as they import anything else. When the engine is specialised for its
+Kernels import these as they import anything else. When the engine is specialized for its
 transports and its fabric, the copies of the kernels see constants and the transport's own
 functions in their place (`bindings.py`): a handler is inlined into the kernel that calls it,
 and what stands behind a feature that is off is not compiled. Who uses a hole that is not
@@ -17,10 +17,10 @@ from netsim.engine.kernels import handlers, queue_handlers
 
 
 class UnfilledError(RuntimeError):
-    """A kernel of the engine ran, or was compiled, without being specialised."""
+    """A kernel of the engine ran, or was compiled, without being specialized."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name} has no value here: kernels run as specialised copies (holes.py)")
+        super().__init__(f"{name} has no value here: kernels run as specialized copies (holes.py)")
 
 
 _holes: dict[str, Any] = {}

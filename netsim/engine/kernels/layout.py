@@ -202,7 +202,7 @@ class Net(NamedTuple):
     port_node: Numbers[GlobalPort, NodeId]  # int32[n_ports]
     port_peer: Numbers[GlobalPort, GlobalPort]  # int32[n_ports]
     host_group: Numbers[Address, int]  # int32[n_ways * n_host_ports]: its entry in rows
-    host_port: Numbers[Address, LocalPort]  # int32[n_ways * n_host_ports]: of the leaf, towards it
+    host_port: Numbers[Address, LocalPort]  # int32[n_ways * n_host_ports]: of the leaf, toward it
     route_first: Numbers[NodeId, int]  # int64[n_nodes]: where a switch's row begins
     row_ptr: Numbers[int, int]  # int64[n_switches + 1]: each switch's rows, if links have faults
     row_from: Numbers[int, Ps]  # int64[...]: from when on a row holds, likewise
@@ -242,7 +242,7 @@ class Wires(NamedTuple):
     touched: Numbers[int, int]  # ... ports that read or sent in this window ...
     asleep: Numbers[int, int]  # ... ports that are looked at in a later one ...
     giving: Numbers[int, int]  # ... ports that may have packets for others to send ...
-    asking: Numbers[int, int]  # ... and ports whose neighbours are asked to hold classes back
+    asking: Numbers[int, int]  # ... and ports whose neighbors are asked to hold classes back
     pool_used: Numbers[int, int]  # int64[1]: slots of the pool that belong to rings, or did
     moved_links: Numbers[int, int]  # int64[1]: links whose rings moved in this window
     fabric: Records[int, FabricRecord]  # FABRIC[kinds of ports]; 0 has what all have in common

@@ -97,7 +97,7 @@ def step_share(
     """One worker's part of the active nodes: the next batch that nobody has taken, until none is.
 
     From the end of the list: switches, which take longest, come before hosts. Batches, because
-    neighbours in the list share cache lines.
+    neighbors in the list share cache lines.
     """
     n_active = clock.clock[0].n_active
     batch = 1 + n_active // (BATCHES * n_workers)
@@ -310,7 +310,7 @@ def check_set_up(env: Env, p: GlobalPort) -> None:
 
 
 def set_up_flow(ends: Ends, wires: Wires, flow: FlowId) -> bool:
-    """Let the transport initialise both sides of a flow; False if it breaks a rule."""
+    """Let the transport initialize both sides of a flow; False if it breaks a rule."""
     tx = ends.tx[flow]
     host = ends.hosts[nic_of(ends, tx)]
     env = env_of(host, ends.pars[0].transport0, ends, wires)

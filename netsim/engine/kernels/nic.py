@@ -1,7 +1,7 @@
 """A host's NIC: the flows that are ready to send, and what it transmits.
 
 The NIC pulls: a packet is built when a port is free, so that no queue of data
-builds up in a host. Control packets (acknowledgements, pulls) wait in a FIFO that
+builds up in a host. Control packets (acknowledgments, pulls) wait in a FIFO that
 is served before data. Each port has its own FIFO and list.
 """
 

@@ -1,7 +1,7 @@
-"""When the neighbours of a lossless switch are told to pause in a window, found out beforehand.
+"""When the neighbors of a lossless switch are told to pause in a window, found out beforehand.
 
 PFC joins the ports of a switch in one way only: what leaves by any of them lowers the account of
-the ingress that it came in by, and when that pauses its neighbour, or lets it go, one port, the
+the ingress that it came in by, and when that pauses its neighbor, or lets it go, one port, the
 ingress' own, has a frame to send. A frame takes 64 bytes of time. So first each port's departures
 in the window are computed as if no frame were sent (port_plan.py). From these and the arrivals
 follows by how much each account that may matter (``mattering``) rises and falls at most, and so
@@ -310,7 +310,7 @@ def replay_stale(
 def plan_pauses(
     net: Net, env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> int:
-    """Find out what the switch's ports owe their neighbours in the window, and when.
+    """Find out what the switch's ports owe their neighbors in the window, and when.
 
     Arrivals must have been grouped by output port, and those ingresses be ``mattering`` that may
     matter. With PLANNED those are ``stirred`` that do, and their accounts are those of the window's
@@ -362,7 +362,7 @@ def settle_others(
 
 
 def holds_back(scratch: Scratch, worker: int, ingress: LocalPort) -> bool:
-    """Is the neighbour of an ingress that might have mattered asked to hold a class back?"""
+    """Is the neighbor of an ingress that might have mattered asked to hold a class back?"""
     if not includes(scratch.mattering[worker], 0, ingress):
         return False
     if includes(scratch.stirred[worker], 0, ingress):

@@ -27,7 +27,7 @@ ALL_IN_ORDER, APART, PLANNING, AS_PLANNED = range(4)
 where nobody may be paused, or, while it is found out beforehand who is, and once that is known."""
 
 FRAME_DUE = 1 << 8
-"""In ``asked``, above the bits of the classes: the neighbour is still to be told."""
+"""In ``asked``, above the bits of the classes: the neighbor is still to be told."""
 
 
 def ring_slot(first: Slot, mask: int, position: int) -> Slot:

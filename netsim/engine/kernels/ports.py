@@ -67,7 +67,7 @@ from netsim.model.arithmetic import send_time
 
 
 def set_paused(wires: Wires, port: PortRecord, paused: int, now: Ps) -> None:
-    """The neighbour's PFC frame: ``paused`` is the new bit mask of paused classes.
+    """The neighbor's PFC frame: ``paused`` is the new bit mask of paused classes.
 
     Changes it, and the classes' accounts of the time that they were paused.
     """

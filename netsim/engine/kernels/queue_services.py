@@ -172,12 +172,12 @@ def mark(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, pkt: Pack
 
 
 def pauses(port: PortRecord, cls: int) -> bool:
-    """Is the neighbour at the other end of this port asked to hold class ``cls`` back?"""
+    """Is the neighbor at the other end of this port asked to hold class ``cls`` back?"""
     return (port.asked >> cls) & 1 == 1
 
 
 def pause(env: QueueEnv, port: PortRecord, cls: int) -> None:
-    """Ask the neighbour to hold class ``cls`` back: port owes it a PFC frame."""
+    """Ask the neighbor to hold class ``cls`` back: port owes it a PFC frame."""
     if not pauses(port, _known_class(env, cls)):
         port.asked |= 1 << cls | FRAME_DUE
         class_of(env, port, cls).pfc_pauses += 1
@@ -185,14 +185,14 @@ def pause(env: QueueEnv, port: PortRecord, cls: int) -> None:
 
 
 def resume(env: QueueEnv, port: PortRecord, cls: int) -> None:
-    """Let the neighbour send class ``cls`` again: port owes it a PFC frame."""
+    """Let the neighbor send class ``cls`` again: port owes it a PFC frame."""
     if pauses(port, _known_class(env, cls)):
         port.asked = port.asked & ~(1 << cls) | FRAME_DUE
         _check_prediction(env, port)
 
 
 def _check_prediction(env: QueueEnv, port: PortRecord) -> None:
-    """What is asked of the neighbour changes: a broken rule where ports are served apart.
+    """What is asked of the neighbor changes: a broken rule where ports are served apart.
 
     Their order is not that of time.
     """

@@ -1,7 +1,7 @@
 """One binary heap of timers per host, ordered by (key, slot).
 
 A timer has one deadline. Moving it later, which is what retransmission timers do
-on every acknowledgement, costs one store: the heap entry stays and is put right
+on every acknowledgment, costs one store: the heap entry stays and is put right
 when it surfaces. Capacity is exact by construction: a host's segment of ``heap``
 is as long as the number of timers it owns, and one more for how many are in the heap.
 """

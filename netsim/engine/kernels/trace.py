@@ -113,7 +113,7 @@ class TraceOverflowError(RunError):
 
 @dataclass(frozen=True)
 class TraceEntries:
-    """What was recorded: the entries (see TIME and its neighbours), and what they are about.
+    """What was recorded: the entries (see TIME and its neighbors), and what they are about.
 
     The packets of those entries that have one are in `packets`, the copies of senders in `tx` and
     those of receivers in `rx`: records as handlers see them, each in the entries' order.

@@ -96,7 +96,7 @@ def _model(plan: Plan) -> Table:
     table.add_row("tp", f"{job.layout.tp} GPUs, of {format_bytes(job.machine.memory)} each")
     rack, racks, sites = job.layout.dp_levels or (1, 1, 1)
     table.add_row(
-        "replicas", f"{rack} in a rack x {racks:,} racks of a layer x {sites:,} data centres"
+        "replicas", f"{rack} in a rack x {racks:,} racks of a layer x {sites:,} datacenters"
     )
     table.add_row("GPUs at work", f"{job.layout.gpus:,}")
     return table
@@ -112,6 +112,6 @@ def _stages(plan: Plan) -> Table:
     table.add_row("accounting", plan.wish.accounting)
     for name, text in STAGES:
         table.add_row(text, duration(1e12 * getattr(stages, name)))
-    table.add_row("S3, to the other data centre", format_bytes(round(stages.wan_bytes), 4))
+    table.add_row("S3, to the other datacenter", format_bytes(round(stages.wan_bytes), 4))
     table.add_row("exposed", f"{100 * plan.exposed:.2f} %")
     return table

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PS_PER_S = 1e12
 GIB = 2**30
 
-PARTS = ("compute", "recompute", "bubble", "optimiser")
+PARTS = ("compute", "recompute", "bubble", "optimizer")
 """Parts of a step, beside what communication shows."""
 
 
@@ -97,7 +97,7 @@ def _memory(job: Job) -> Wide:
     fullest = max(range(last + 1), key=lambda stage: held[stage].total)
     chosen = sorted({0, fullest, last})
     columns = [Column("memory of a GPU", [f"stage {stage}" for stage in chosen], left=True)]
-    for name in ("weights", "gradients", "optimiser", "activations", "working", "total"):
+    for name in ("weights", "gradients", "optimizer", "activations", "working", "total"):
         cells = [format_bytes(round(getattr(held[stage], name)), 4) for stage in chosen]
         columns.append(Column(name, cells))
     return Wide(columns)

@@ -1,6 +1,6 @@
 """Two binary trees: every position but two is inside of one of them and a leaf of the other.
 
-Each tree has half of the buffer. Chunk by chunk it is added up towards the root, and the sum goes
+Each tree has half of the buffer. Chunk by chunk it is added up toward the root, and the sum goes
 down again, while later chunks are on their way up; so both directions of every wire are busy (P.
 Sanders, J. Speck and J. L. Träff, Parallel Computing 35(12), 581-594, 2009). The trees are those of
 NCCL (NVIDIA/nccl, `src/graph/trees.cc`): the second is the first one backwards or, for an odd

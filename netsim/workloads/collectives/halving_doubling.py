@@ -5,7 +5,7 @@ which adds it to its own half, then half of that with the one a quarter of a gro
 For an all-gather the steps come in reverse, in which what is exchanged doubles; an all-reduce is
 both (R. Thakur, R. Rabenseifner and W. Gropp, International Journal of High Performance Computing
 Applications 19(1), 49-66, 2005). Groups are powers of two; an all-reduce of others begins with as
-many pairs of neighbours as are too many, of which one hands its buffer to the other, and ends with
+many pairs of neighbors as are too many, of which one hands its buffer to the other, and ends with
 the sum on its way back.
 """
 

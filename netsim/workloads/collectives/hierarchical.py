@@ -1,10 +1,10 @@
 """Hierarchical: first among near positions, then among far ones, and back.
 
-Groups are nodes of `node` neighbouring positions. An all-reduce is a reduce-scatter in rings within
+Groups are nodes of `node` neighboring positions. An all-reduce is a reduce-scatter in rings within
 each node, all-reduces of the shards in rings of those that have the same place in their nodes, and
 an all-gather within each node; a reduce-scatter is the first two of these, an all-gather the last
-two. In an all-to-all each position first gives everything for places like that of a neighbour to
-that neighbour, and then each sends to its likes in other nodes what it has for them in one message,
+two. In an all-to-all each position first gives everything for places like that of a neighbor to
+that neighbor, and then each sends to its likes in other nodes what it has for them in one message,
 so that far messages are fewer and larger.
 
 Channels and chunks are parts of the buffer that go through all of this independently.

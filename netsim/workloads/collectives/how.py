@@ -25,7 +25,7 @@ class How:
         reduce_bps: bits per second at which a position adds up what has arrived, no sooner than it
             begins itself, and before it sends it on; None: that takes no time.
         window: of `direct`, how many sends a position has under way at most; None: all of them.
-        node: how many neighbouring positions are near to one another, of `hierarchical`, "auto" and
+        node: how many neighboring positions are near to one another, of `hierarchical`, "auto" and
             `ring_order`.
         root: the position that broadcasts, scatters, gathers, or ends with the sum.
         rate_bps: bits per second of a position's wire, for what "auto" chooses in no network.

@@ -3,7 +3,7 @@
 In an all-gather a shard's tree begins at its position and reaches the farthest first: who is s
 positions behind it gets it from who is s without its lowest bit behind. All positions do the same,
 so that what goes the same way goes in one message. Without a limit that is log2 n messages, of
-which the long ones go to neighbours. With a limit to messages (`chunk_bytes`) of a shards, the
+which the long ones go to neighbors. With a limit to messages (`chunk_bytes`) of a shards, the
 first log2 a steps spread a shard over a positions, and then the a trees below go on side by side,
 branch by branch with the farthest first, so that little has to be kept. A reduce-scatter is the
 same backwards. As in NCCL 2.23 and later (S. Jeaugey, arXiv 2506.20252; `PatAGAlgorithm`,

@@ -51,7 +51,7 @@ def up_shares(n: int, share_up: float) -> NDArray[np.float64]:
     k = np.arange(1, n + 1)
     ratios = np.log((n - k + 1) / k) + (math.log(share_up) - math.log1p(-share_up))
     logs = np.concatenate([[0.0], np.cumsum(ratios)])
-    return _normalised(logs)
+    return _normalized(logs)
 
 
 def up_shares_cold(
@@ -67,10 +67,10 @@ def up_shares_cold(
     broken = np.arange(1, n + spares + 1)
     at_work = np.minimum(n, n + spares - broken + 1)
     logs = np.concatenate([[0.0], np.cumsum(np.log(at_work * repair_hours / mtbf_hours / broken))])
-    return _normalised(logs)[::-1]
+    return _normalized(logs)[::-1]
 
 
-def _normalised(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+def _normalized(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Shares that add up to 1, from logarithms of what they are in proportion to."""
     weights = np.exp(logs - logs.max())
     shares: NDArray[np.float64] = weights / weights.sum()

@@ -92,7 +92,7 @@ class Wafer:
     """[wafer]: what dies are cut from."""
 
     usd: float = key(positive("USD"), "price of a wafer")
-    defects_per_cm2: float = key(amount("1/cm2"), "defects on a square centimetre")
+    defects_per_cm2: float = key(amount("1/cm2"), "defects on a square centimeter")
     yield_model: Yield = key(_yield_model(), "how defects are spread")
     diameter_mm: float = key(positive("mm"), "of a wafer", 300.0)
     edge_mm: float = key(amount("mm"), "of its rim that is not used", 3.0)

@@ -225,9 +225,9 @@ class _Reading:
             found[name] = _numbers(self.path, lines, name, text[name], default)
         for name, column in found.items():
             self.columns[name].append(column.astype(COLUMNS[name]))
-        labelled = pc.not_equal(text["label"], "")
-        at = np.flatnonzero(labelled.to_numpy(zero_copy_only=False))
-        self.labels.define(text["label"].filter(labelled), self.n_ops + at, lines[at], ranks[at])
+        labeled = pc.not_equal(text["label"], "")
+        at = np.flatnonzero(labeled.to_numpy(zero_copy_only=False))
+        self.labels.define(text["label"].filter(labeled), self.n_ops + at, lines[at], ranks[at])
         self.n_ops += len(ops)
 
 

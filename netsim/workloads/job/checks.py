@@ -218,7 +218,7 @@ def _fits(job: Job) -> Iterator[InputError]:
         return
     parts = ", ".join(
         f"{name} {format_bytes(round(getattr(need, name)), 3)}"
-        for name in ("weights", "gradients", "optimiser", "activations", "working")
+        for name in ("weights", "gradients", "optimizer", "activations", "working")
     )
     yield _error(
         "machine.memory",

@@ -153,7 +153,7 @@ def _stages(job: Job, ending: str) -> dict[str, float]:
 
 
 def _replicas(job: Job) -> tuple[int, int]:
-    """Replicas of a model, and racks of one of its layers in a data centre."""
+    """Replicas of a model, and racks of one of its layers in a datacenter."""
     site = Infrastructure()
     racks = site.racks_of_layer(job.model.layers)
     return racks * (site.rack_gpus // job.layout.tp), racks // site.data_centres

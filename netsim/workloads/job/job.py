@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from netsim.workloads.job.layout import Layout, Optimiser, Overlap, Precision
+from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
 from netsim.workloads.job.machine import Machine
 from netsim.workloads.job.model import Model
 
@@ -23,7 +23,7 @@ class Job:
     layout: Layout
     machine: Machine
     precision: Precision
-    optimiser: Optimiser
+    optimiser: Optimizer
     overlap: Overlap
     file: str
 

@@ -17,20 +17,20 @@ from netsim.workloads.job.schedules import SCHEDULES
 RECOMPUTE = ("none", "selective", "full")
 ACCOUNTINGS = ("hierarchical", "paper")
 MOMENTS = {"adam": 2, "momentum": 1, "sgd": 0}
-"""Optimisers, and the numbers that they keep for each parameter."""
+"""Optimizers, and the numbers that they keep for each parameter."""
 
 
 def _levels() -> tuple[str, Callable[[Any], Any]]:
     """How the levels of hierarchical data parallelism are written: three counts."""
 
     def read(value: Any) -> tuple[int, int, int]:
-        hint = "[replicas in a rack, racks, data centres]"
+        hint = "[replicas in a rack, racks, datacenters]"
         if not isinstance(value, list) or len(value) != 3:
             raise InputError(f"{written(value)} is no list of three counts", hint=hint)
         rack, racks, sites = (count()[1](one) for one in value)
         return rack, racks, sites
 
-    return "[replicas in a rack, racks, data centres]", read
+    return "[replicas in a rack, racks, datacenters]", read
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Layout:
     virtual_stages: int = key(count(1, MOST_LAYERS), "chunks of layers of a stage, interleaved", 1)
     dp: int = key(count(0), "replicas of the model; 0: the product of dp_levels", 0)
     dp_levels: tuple[int, int, int] | None = key(
-        _levels(), "replicas over racks and data centres, for the five stages S1 to S5", None
+        _levels(), "replicas over racks and datacenters, for the five stages S1 to S5", None
     )
     accounting: str = key(
         choice(ACCOUNTINGS),
@@ -67,7 +67,7 @@ class Layout:
         "and the all-gathers again (paper)",
         "hierarchical",
     )
-    zero: int = key(count(0), "ZeRO stage: 1 shares optimiser, 2 gradients, 3 weights", 0)
+    zero: int = key(count(0), "ZeRO stage: 1 shares optimizer, 2 gradients, 3 weights", 0)
     ep: int = key(count(), "expert parallelism: GPUs that share the experts of a layer", 1)
     ep_domains: int = key(
         count(0),
@@ -118,8 +118,8 @@ class Precision:
     gradients: str = key(_format(), "in which gradients of weights are added up and kept", "fp32")
     reduce: str = key(_format(), "in which gradients travel", "fp32")
     dispatch: str = key(_format(), "in which tokens go to their experts", "bf16")
-    master: str = key(choice((*FORMATS, "none")), "of the copy that the optimiser changes", "fp32")
-    optimiser: str = key(_format(), "of each number that the optimiser keeps", "fp32")
+    master: str = key(choice((*FORMATS, "none")), "of the copy that the optimizer changes", "fp32")
+    optimiser: str = key(_format(), "of each number that the optimizer keeps", "fp32")
     compute: str = key(_format(), "in which matrices are multiplied", "bf16")
     vector: str = key(_format(), "in which everything else is computed", "bf16")
 
@@ -129,10 +129,10 @@ class Precision:
 
 
 @dataclass(frozen=True)
-class Optimiser:
+class Optimizer:
     """What a step does to each parameter."""
 
-    kind: str = key(choice(MOMENTS), "which optimiser", "adam")
+    kind: str = key(choice(MOMENTS), "which optimizer", "adam")
     flops: int = key(count(0), "operations for a parameter", 11)
 
     @property

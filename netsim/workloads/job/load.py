@@ -13,7 +13,7 @@ from netsim.units import written
 from netsim.workloads.job.checks import mistakes
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.keys import keys_of, needed, read_part
-from netsim.workloads.job.layout import Layout, Optimiser, Overlap, Precision
+from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
 from netsim.workloads.job.machine import Machine
 from netsim.workloads.job.model import Model
 
@@ -24,7 +24,7 @@ PARTS: dict[str, type[Any]] = {
     "machine": Machine,
     "layout": Layout,
     "precision": Precision,
-    "optimiser": Optimiser,
+    "optimiser": Optimizer,
     "overlap": Overlap,
 }
 """The tables of a job's file."""

@@ -146,8 +146,8 @@ class Machine:
     memory_overlap: bool = key(
         flag(), "a kernel computes while it reads: the longer counts, not the sum", False
     )
-    wan_rate: int = key(rate(), "of one GPU to another data centre", 20 * 10**9)
-    wan_delay: int = key(time(), "one way to another data centre", 30 * 10**9)
+    wan_rate: int = key(rate(), "of one GPU to another datacenter", 20 * 10**9)
+    wan_delay: int = key(time(), "one way to another datacenter", 30 * 10**9)
     source: str = key(text(), "where the figures are from", "its own file")
 
     @property

@@ -1,4 +1,4 @@
-"""What a GPU of each stage holds: parameters, gradients, the optimiser's numbers, activations."""
+"""What a GPU of each stage holds: parameters, gradients, the optimizer's numbers, activations."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Held:
 
 @dataclass(frozen=True)
 class StageParameters:
-    """Of one stage: parameters that a GPU computes with, and those that its optimiser changes."""
+    """Of one stage: parameters that a GPU computes with, and those that its optimizer changes."""
 
     held: Held
-    optimised: float
+    optimized: float
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class StageMemory:
 
     weights: float
     gradients: float
-    optimiser: float
-    """The copy that the optimiser changes, and what it keeps for each parameter."""
+    optimizer: float
+    """The copy that the optimizer changes, and what it keeps for each parameter."""
     activations: float
     """Of layers, for the micro-batches that are under way."""
     working: float
@@ -60,7 +60,7 @@ class StageMemory:
     @property
     def parameters(self) -> float:
         """All that there is for each parameter."""
-        return self.weights + self.gradients + self.optimiser
+        return self.weights + self.gradients + self.optimizer
 
     @property
     def total(self) -> float:
@@ -69,7 +69,7 @@ class StageMemory:
 
 
 def bytes_of_parameter(job: Job) -> float:
-    """Bytes of all copies of a parameter: weights, master, gradients, and the optimiser's."""
+    """Bytes of all copies of a parameter: weights, master, gradients, and the optimizer's."""
     precision = job.precision
     copies = sum(precision.bytes_of(name) for name in ("weights", "master", "gradients"))
     return copies + job.optimiser.moments * precision.bytes_of("optimiser")
@@ -176,7 +176,7 @@ def stage_memory(job: Job, stage: int) -> StageMemory:
     return StageMemory(
         weights=_shared(job, numbers.held, from_zero=3) * precision.bytes_of("weights"),
         gradients=_shared(job, numbers.held, from_zero=2) * precision.bytes_of("gradients"),
-        optimiser=numbers.optimised * (precision.bytes_of("master") + moments),
+        optimizer=numbers.optimized * (precision.bytes_of("master") + moments),
         activations=kept * in_flight(job, stage),
         working=_working(job, stage, layers),
     )

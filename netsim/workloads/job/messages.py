@@ -230,10 +230,10 @@ def _gradients(job: Job, held: Held, per: str) -> Iterator[Message]:
 
 
 def _stages(job: Job, gradient: float, per: str) -> Iterator[Message]:
-    """The five stages S1 to S5 of gradients over racks and data centres.
+    """The five stages S1 to S5 of gradients over racks and datacenters.
 
-    Hierarchical: parts are added up inside the rack, then over racks, exchanged between data
-    centres, and gathered on the way back. The paper counts all-reduces in S1 and S2, and the
+    Hierarchical: parts are added up inside the rack, then over racks, exchanged between
+    datacenters, and gathered on the way back. The paper counts all-reduces in S1 and S2, and the
     gathering of S4 and S5 again ("I've Got 99 Problems But FLOPS Ain't One", section 4.1).
     """
     assert job.layout.dp_levels is not None

@@ -85,7 +85,7 @@ class Infrastructure:
 class StageSeconds:
     """What one layer takes at one GPU of the paper's cluster, in seconds; `wan_bytes` of S3.
 
-    Without another data centre there are no bytes of S3, and no delay.
+    Without another datacenter there are no bytes of S3, and no delay.
 
     `tp_s` is of one pass, forward or backward; `pp_s` of one transfer to the next layer. S1 to S5
     are those of the gradients.
@@ -113,7 +113,7 @@ class Network:
     scale_up_bps: float = 14.4e12
     scale_out_bps: float = 800e9
     wan_bps: float = 20e9
-    """Of one GPU to the other data centre."""
+    """Of one GPU to the other datacenter."""
     wan_round_trips: int = 0
     """Round trips that the transport adds, to repair losses."""
     transfer_delay_s: float = 0.0
@@ -121,7 +121,7 @@ class Network:
 
 
 WAN_DELAY_S = 0.030
-"""One way between the data centres."""
+"""One way between the datacenters."""
 
 
 @lru_cache(maxsize=1024)
@@ -205,7 +205,7 @@ def exposed_fraction(stages: StageSeconds, network: Network = BASE) -> float:
 
 
 def wan_needed_bps(stages: StageSeconds, round_trips: int = 0) -> float:
-    """The least rate to the other data centre with which the wide area exposes nothing more."""
+    """The least rate to the other datacenter with which the wide area exposes nothing more."""
     hidden = max(stages.backward_s, stages.s2_s)
     left = hidden - WAN_DELAY_S * (1 + 2 * round_trips)
     return 8 * stages.wan_bytes / left if left > 0 else float("inf")

@@ -2,14 +2,14 @@
 
 Hosts stand in racks of R, a scale-up network each: host h is number h % R of rack h // R.
 
-- `consecutive`: ranks in their order, tensor parallelism first: a group of it is on neighbouring
+- `consecutive`: ranks in their order, tensor parallelism first: a group of it is on neighboring
   hosts, then come its replicas, and the stages of the pipeline are furthest apart.
 - `rail_aligned`: replica after replica, each with its stages next to one another, in whole racks:
   the ranks of a data-parallel group have the same number in their racks, and so one rail.
 - `paper`: a rack holds some replicas of one stage, four of them in "I've Got 99 Problems But FLOPS
   Ain't One" (HotNets 2024), section 4; racks of one stage stand next to one another, and the sites
   one after the other. A GPU's place is (site, stage, rack, replica in the rack, tensor rank), and
-  neighbours in the pipeline, too, are on one rail.
+  neighbors in the pipeline, too, are on one rail.
 - `random`: anywhere.
 """
 

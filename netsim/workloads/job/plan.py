@@ -98,8 +98,8 @@ def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> Plan:
     racks = site.racks_of_layer(layers)
     if racks < site.data_centres:
         raise InputError(
-            f"{site.racks:,.0f} racks are too few for {layers} layers in {site.data_centres} data "
-            "centres, a rack each",
+            f"{site.racks:,.0f} racks are too few for {layers} layers in {site.data_centres} "
+            "datacenters, a rack each",
             key="plan.parameters",
             hint="a smaller model, or site.data_centres = 1",
         )

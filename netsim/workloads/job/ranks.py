@@ -65,7 +65,7 @@ class Ranks:
         """int64[groups, members]: the groups of a kind, each in the order of its ranks.
 
         `tp`, `cp` and `pp` differ along one axis. `dp` are those that hold the same weights, over
-        dp and cp. `ep` are neighbouring replicas, and `expert_dp` the ranks of the same place in
+        dp and cp. `ep` are neighboring replicas, and `expert_dp` the ranks of the same place in
         all groups of `ep`, which hold the same experts. `s1`, `s2` and `s3` divide `dp`: within a
         rack, over the racks of a site, over sites; `s4` are those of `s2`, and `s5` of `s1`. Raises
         KeyError for another kind.

@@ -3,7 +3,7 @@
 Every stage computes its micro-batches with what communication it cannot hide; the slowest stage
 sets the pace, the others add what the schedule leaves idle (`netsim.workloads.job.schedules`). At
 the end
-gradients travel that have not yet, and the optimiser changes the parameters.
+gradients travel that have not yet, and the optimizer changes the parameters.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StageStep:
     fill_ps: float
     tail: dict[str, float]
     """Once at the end of the step: what shows of gradients and weights that travel, by kind."""
-    optimiser_ps: float
+    optimizer_ps: float
 
     @property
     def busy_ps(self) -> float:
@@ -54,7 +54,7 @@ class StageStep:
     @property
     def end_ps(self) -> float:
         """What comes once, after the last micro-batch."""
-        return sum(self.tail.values()) + self.optimiser_ps
+        return sum(self.tail.values()) + self.optimizer_ps
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class StepTime:
     recompute_ps: float
     exposed: dict[str, float]
     bubble_ps: float
-    optimiser_ps: float
+    optimizer_ps: float
     slowest_stage: int
     model_flops: float
     mfu: float
@@ -95,10 +95,10 @@ def step_time(job: Job) -> StepTime:
         if number != slowest
     )
     exposed = _sums({kind: m * time for kind, time in pace.exposed.items()})
-    tail, optimiser = _end(stages, layout.virtual_stages)
+    tail, optimizer = _end(stages, layout.virtual_stages)
     for kind, time in tail.items():
         exposed[kind] += time
-    total = m * pace.busy_ps + bubble + sum(tail.values()) + optimiser
+    total = m * pace.busy_ps + bubble + sum(tail.values()) + optimizer
     flops = model_flops(job)
     peak = job.machine.matrix.rate(job.precision.compute) * layout.gpus
     return StepTime(
@@ -107,7 +107,7 @@ def step_time(job: Job) -> StepTime:
         recompute_ps=m * pace.recompute_ps,
         exposed={kind: time for kind, time in exposed.items() if time > 0},
         bubble_ps=bubble,
-        optimiser_ps=optimiser,
+        optimizer_ps=optimizer,
         slowest_stage=slowest,
         model_flops=flops,
         mfu=flops / (peak * total / PS_PER_S),
@@ -115,17 +115,17 @@ def step_time(job: Job) -> StepTime:
 
 
 def _end(stages: list[StageStep], chunks: int) -> tuple[dict[str, float], float]:
-    """What comes behind the first stage's last micro-batch: messages by kind, and the optimiser.
+    """What comes behind the first stage's last micro-batch: messages by kind, and the optimizer.
 
     Stages behind the first are done earlier, by the time that a micro-batch takes from them back to
     it. The latest of all is told.
     """
-    early, latest = 0.0, (stages[0].tail, stages[0].optimiser_ps)
+    early, latest = 0.0, (stages[0].tail, stages[0].optimizer_ps)
     for one in stages:
         left = one.end_ps - early
         if left > sum(latest[0].values()) + latest[1]:
             travel = sum(one.tail.values())
-            share = max(0.0, left - one.optimiser_ps) / travel if travel else 0.0
+            share = max(0.0, left - one.optimizer_ps) / travel if travel else 0.0
             shown = {kind: share * time for kind, time in one.tail.items()}
             latest = shown, left - sum(shown.values())
         early += (one.input_ps + one.weight_ps) / chunks
@@ -182,7 +182,7 @@ def _stage(job: Job, stage: int) -> StageStep:
         exposed=dict(exposed),
         fill_ps=fill,
         tail=tail,
-        optimiser_ps=times.optimiser_ps[stage],
+        optimizer_ps=times.optimizer_ps[stage],
     )
 
 

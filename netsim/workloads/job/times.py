@@ -45,7 +45,7 @@ class StageTimes:
     `layer` is a layer without experts, `moe_layer` one with; `of_layer` says which one is which.
     `embedding` comes before the first layer, `head` (logits and loss) behind the last one.
     `virtual_stages[c * pp + s]` is chunk c of stage s, with embedding and head where they are;
-    `optimiser_ps[s]` is what stage s takes to change its parameters at the end of a step.
+    `optimizer_ps[s]` is what stage s takes to change its parameters at the end of a step.
     """
 
     layer: LayerTimes
@@ -53,7 +53,7 @@ class StageTimes:
     embedding: LayerTimes
     head: LayerTimes
     virtual_stages: tuple[LayerTimes, ...]
-    optimiser_ps: tuple[int, ...]
+    optimizer_ps: tuple[int, ...]
     dense_layers: int
     """Layers before the first one with experts; all of them if there are none."""
 
@@ -80,8 +80,8 @@ def stage_times(job: Job) -> StageTimes:
         for number in layers:
             total += layer if number < dense else moe_layer
         stages.append(total + head if index == len(job.virtual_stages) - 1 else total)
-    optimiser = tuple(_optimiser_ps(job, stage) for stage in range(layout.pp))
-    return StageTimes(layer, moe_layer, embedding, head, tuple(stages), optimiser, dense)
+    optimizer = tuple(_optimizer_ps(job, stage) for stage in range(layout.pp))
+    return StageTimes(layer, moe_layer, embedding, head, tuple(stages), optimizer, dense)
 
 
 def kernels_ps(job: Job, kernels: Iterable[Kernel], which: str) -> float:
@@ -113,9 +113,9 @@ def _times(job: Job, kernels: tuple[Kernel, ...], *, repeats: bool) -> LayerTime
     )
 
 
-def _optimiser_ps(job: Job, stage: int) -> int:
+def _optimizer_ps(job: Job, stage: int) -> int:
     """What a stage takes at one GPU: gradients are read, its own numbers and weights changed."""
-    n = stage_parameters(job, stage).optimised
+    n = stage_parameters(job, stage).optimized
     precision = job.precision
     kept = precision.bytes_of("optimiser") * job.optimiser.moments
     changed = 2 * (kept + precision.bytes_of("master")) + precision.bytes_of("weights")

@@ -101,7 +101,7 @@ def memory_rows() -> tuple[MemoryRow, ...]:
             held = layer_held(selective, False).total * layers * bytes_of_parameter(selective)
             plain = _without(selective)
             for what, published, ours in (
-                ("parameters, optimiser", table["parameters_gib"], held),
+                ("parameters, optimizer", table["parameters_gib"], held),
                 ("activations", table["activations_gib"], stage_memory(plain, 0).activations),
                 (
                     "activations, sp, selective",

@@ -69,7 +69,7 @@ class Wires:
         return self._found[key]
 
     def near(self, groups: Ints) -> int | None:
-        """How many neighbouring members of each group are below one switch; None: one or all."""
+        """How many neighboring members of each group are below one switch; None: one or all."""
         if groups.shape[1] < 2:
             return None
         network = self.network

@@ -67,7 +67,7 @@ class Case(NamedTuple):
     extra_ps: Mapping[str, float]
 
     def exposed(self, statistic: str) -> float:
-        """Exposed communication, in per cent of a step whose transfers take so much longer."""
+        """Exposed communication, in percent of a step whose transfers take so much longer."""
         return _exposed(self.model, self.extra_ps[statistic])
 
 
@@ -197,8 +197,8 @@ def _draw(cases: Sequence[Case], about: str) -> Figure:
             (none, "black", ":", "paper: no delay"),
             (single_path, "black", "-.", f"paper: {ONE_PATH}"),
         )
-        for percent, colour, line, label in lines:
-            axes.axvline(percent, color=colour, linestyle=line, linewidth=1.2, label=label)
+        for percent, color, line, label in lines:
+            axes.axvline(percent, color=color, linestyle=line, linewidth=1.2, label=label)
         axes.set_yticks(range(len(names)), names if axes is panels[0] else [""] * len(names))
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_xlim(left=0)
@@ -211,7 +211,7 @@ def _draw(cases: Sequence[Case], about: str) -> Figure:
 def _draw_model(axes: Axes, cases: Sequence[Case], names: Sequence[str]) -> None:
     places = [names.index(case.curve.label) for case in cases]
     for place, case in zip(places, cases, strict=True):
-        axes.barh(place, case.exposed(LAST), height=0.6, color=case.curve.look.colour, alpha=0.75)
+        axes.barh(place, case.exposed(LAST), height=0.6, color=case.curve.look.color, alpha=0.75)
     for statistic, mark in MARKS.items():
         axes.plot(
             [case.exposed(statistic) for case in cases], places, marker=mark, linestyle="none",

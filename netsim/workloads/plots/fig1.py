@@ -38,7 +38,7 @@ def make(_: Sequence[Result]) -> Reproduced:
     for place, (law, name) in enumerate(NAMES.items()):
         sizes = [trillions(law, flops, at) for at in years]
         rows += [(name, *pair) for pair in zip(years.tolist(), sizes, strict=True)]
-        look = style.told_in_grey(style.Look(style.colour(place)), place)
+        look = style.told_in_grey(style.Look(style.color(place)), place)
         axes.plot(years, sizes, label=name, **look.options(len(sizes)))
     axes.plot(
         list(STATED.values()), [value.paper for value in values], marker="D", color="black",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 RAIL = ("hosts_per_leaf", "leaves", "spines")
 RACKS = ("traffic.racks=none", *(f"topology.rail.{key}=14" for key in RAIL))
 STEP = Sweep("training_layer", "training_layer", full=RACKS)
-"""In full with all racks of a layer in a data centre, 87 and 98: of two, 196 at most."""
+"""In full with all racks of a layer in a datacenter, 87 and 98: of two, 196 at most."""
 SWEEPS = (STEP,)
 MS = 1e9
 
@@ -50,7 +50,7 @@ SECOND_HALF = "feed-forward norm"
 """The kernel with which the second half of a layer begins; each half gathers and scatters."""
 
 DELAYED = "S3"
-"""The stage between data centres: its delay passes while chunks follow one another."""
+"""The stage between datacenters: its delay passes while chunks follow one another."""
 
 
 STATED = {
@@ -213,11 +213,11 @@ def _values() -> Iterator[Value]:
 
 def _draw(axes: Axes, what: str, bars: Sequence[Bar]) -> None:
     for place, row in enumerate(ROWS):
-        colour = style.colour(place)
+        color = style.color(place)
         axes.broken_barh(
             [(bar.start, bar.end - bar.start) for bar in bars if bar.row == row],
-            (place - 0.36, 0.72), facecolor=colour, linewidth=0.4,
-            edgecolor="white" if row == COMPUTE else colour,
+            (place - 0.36, 0.72), facecolor=color, linewidth=0.4,
+            edgecolor="white" if row == COMPUTE else color,
         )  # fmt: skip
     end = max(bar.end for bar in bars if bar.row in (COMPUTE, TP))
     axes.axvline(end, color=style.CAPTION, linestyle=":", linewidth=1)

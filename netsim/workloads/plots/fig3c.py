@@ -1,4 +1,4 @@
-"""Figure 3c: exposed communication against the capacity between data centres for each GPU."""
+"""Figure 3c: exposed communication against the capacity between datacenters for each GPU."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def make(_: Sequence[Result]) -> Reproduced:
     capacities = np.geomspace(1, 100, 101).tolist()
     one = Sensitivity(
         "3c",
-        "capacity between data centres",
+        "capacity between datacenters",
         "Gbps a GPU",
         capacities,
         lines,

@@ -117,9 +117,9 @@ def draw(comparison: Comparison) -> Figure:
     figure.set_figheight(max(2.6, 1.6 + 0.3 * len(bars)))
     unit, scale = style.time_unit(bar.ttft_p99_ps.high for bar in bars)
     for place, bar in enumerate(bars):
-        left.barh(place, 100 * bar.met.mean, height=0.62, color=style.colour(5), alpha=0.75)
+        left.barh(place, 100 * bar.met.mean, height=0.62, color=style.color(5), alpha=0.75)
         mean = bar.ttft_p99_ps.mean / scale
-        right.plot(mean, place, "o", color=style.colour(0), markersize=8, markerfacecolor="none")
+        right.plot(mean, place, "o", color=style.color(0), markersize=8, markerfacecolor="none")
         for axes, spread, factor in ((left, bar.met, 100.0), (right, bar.ttft_p99_ps, 1 / scale)):
             dots = [value * factor for value in spread.values]
             axes.plot(dots, [place] * len(dots), "k.", markersize=4)

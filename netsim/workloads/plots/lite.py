@@ -66,7 +66,7 @@ LEAST, MOST = 0.0, 2.0
 """Ratios at the two ends of the color scale, which is white at 1."""
 
 PALE = 0.55
-"""Ratios closer to 1 than this stand in dark letters, others on dark colours in white ones."""
+"""Ratios closer to 1 than this stand in dark letters, others on dark colors in white ones."""
 
 CELL_IN, MARGINS_IN = (0.56, 0.24), (3.4, 1.9)
 """Inches: width and height of a cell; what is around the cells of both panels."""
@@ -120,7 +120,7 @@ def _draw(
         [rows[model, machine, one] for one in assumptions]
         for model, machine in product(MODELS, VARIANTS)
     ]
-    # What serves no request within the objective has no ratio, and no colour.
+    # What serves no request within the objective has no ratio, and no color.
     ratios = np.array([[row.ratio or np.nan for row in line] for line in lines])
     axes.imshow(ratios, cmap="PuOr", vmin=LEAST, vmax=MOST, aspect="auto")
     for (y, x), ratio in np.ndenumerate(ratios):

@@ -71,7 +71,7 @@ class Value(NamedTuple):
 
     @property
     def difference(self) -> float:
-        """Ours above the paper's, in per cent of that."""
+        """Ours above the paper's, in percent of that."""
         return 100 * (self.ours / self.paper - 1)
 
     @property

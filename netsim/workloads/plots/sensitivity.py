@@ -46,7 +46,7 @@ class Sensitivity:
 
 
 def exposed_percent(job: str, network: Network) -> float:
-    """Exposed communication of a job of the paper, in per cent of a step."""
+    """Exposed communication of a job of the paper, in percent of a step."""
     return 100 * exposed_fraction(stage_seconds(paper_job(job)), network)
 
 
@@ -65,7 +65,7 @@ def reproduce(
         for index, (model, job) in enumerate(JOBS.items()):
             ours = [exposed_percent(job, line.network(at)) for at in one.values]
             rows += [(f"{model}{line.name}", *pair) for pair in zip(one.values, ours, strict=True)]
-            look = style.told_in_grey(style.Look(style.colour(index)), place)
+            look = style.told_in_grey(style.Look(style.color(index)), place)
             axes.plot(one.values, ours, label=f"{model}{line.name}", **look.options(len(ours)))
             place += 1
     if one.stated:

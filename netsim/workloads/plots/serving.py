@@ -185,7 +185,7 @@ def _over_rate(results: Sequence[Result]) -> Figure:
 
 
 def _stalled_share(serving: Mapping[str, Any]) -> float | None:
-    """Per cent of all requests with a gap beyond the limit, if there is one."""
+    """Percent of all requests with a gap beyond the limit, if there is one."""
     objective = serving["objective"]
     if objective.get("stall_ps") is None:
         return None

@@ -38,7 +38,7 @@ COMMUNICATION = (
     ("#D55E00", ""), ("#E8C400", "////"), ("#009E73", "\\\\\\\\"), ("#CC79A7", "xxxx"),
     ("#E69F00", "...."), ("#7A7A00", "----"), ("#8C510A", "++++"), ("#5E3C99", "||||"),
 )  # fmt: skip
-"""Of kinds of communication: colour and hatch, to be told apart in grey."""
+"""Of kinds of communication: color and hatch, to be told apart in gray."""
 
 MOST_TEXTS = 1000
 TEXT_PT, LETTER = 6.0, 0.62
@@ -62,13 +62,13 @@ WIDE_IN, MARGIN_IN, ROW_IN = 9.0, 1.6, 0.22
 class Look(NamedTuple):
     """How a category of bars is filled."""
 
-    colour: str
+    color: str
     hatch: str = ""
 
     @property
     def is_dark(self) -> bool:
         """Is white text read better on it than black?"""
-        red, green, blue = (int(self.colour[k : k + 2], 16) for k in (1, 3, 5))
+        red, green, blue = (int(self.color[k : k + 2], 16) for k in (1, 3, 5))
         return 0.3 * red + 0.59 * green + 0.11 * blue < 128
 
 
@@ -149,7 +149,7 @@ def _fill(
     corners = np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]).transpose(2, 0, 1)
     collection = PolyCollection(
         corners,  # type: ignore[arg-type]  # an array is also taken, and faster than a list
-        facecolor=look.colour,
+        facecolor=look.color,
         edgecolor="white",
         linewidth=np.where(is_thin, 0.0, 0.3),
         hatch=look.hatch or None,
@@ -172,9 +172,9 @@ def _write(axes: Axes, found: Timeline, looks: dict[str, Look], scale: float) ->
         return
     middles = fitting.select((begin + end) / (2 * scale)).to_series()
     for row, middle in zip(fitting.iter_rows(named=True), middles, strict=True):
-        colour = "white" if looks[row["category"]].is_dark else "black"
+        color = "white" if looks[row["category"]].is_dark else "black"
         look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TEXT_PT, "zorder": 3}
-        axes.text(middle, row["row"], row["text"], color=colour, clip_on=True, **look)
+        axes.text(middle, row["row"], row["text"], color=color, clip_on=True, **look)
 
 
 def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> bool:

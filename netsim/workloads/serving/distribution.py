@@ -1,4 +1,4 @@
-"""Percentiles of what a serving run took: the least value that so many per cent do not exceed."""
+"""Percentiles of what a serving run took: the least value that so many percent do not exceed."""
 
 from __future__ import annotations
 

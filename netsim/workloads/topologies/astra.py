@@ -6,7 +6,7 @@ Else every NPU has a router beside its host, at which the links of all its dimen
 goes through an NPU crosses its router. Packets take all shortest paths, where ASTRA-sim goes
 dimension by dimension.
 
-From an NPU to its neighbour in a ring, or to any in a dimension that joins each to each, it takes
+From an NPU to its neighbor in a ring, or to any in a dimension that joins each to each, it takes
 one latency, by way of a switch two, as in ASTRA-sim. A twentieth of the least latency is that of
 the cable between a host and its router, so that a way through k - 1 other NPUs takes k latencies
 but for a tenth of k - 1. That cable has the rate of all links of the NPU together.
@@ -41,7 +41,7 @@ def build(params: Mapping[str, Any]) -> Network:
     """
     path = Path(params["file"])
     dimensions = read_network(path)
-    shape = [one.n for one in reversed(dimensions)]  # the first dimension has neighbours
+    shape = [one.n for one in reversed(dimensions)]  # the first dimension has neighbors
     n = math.prod(shape)
     direct = len(dimensions) == 1 and dimensions[0].shape == SWITCH
     builder = NetworkBuilder()

@@ -190,7 +190,7 @@ class AicbOperations:
         self._collective(first, groups, place[groups // (self.shape.tp * self.shape.dp)])
 
     def _messages(self) -> None:
-        """What stages send to their neighbours: the k-th send meets the k-th receive."""
+        """What stages send to their neighbors: the k-th send meets the k-th receive."""
         ends: dict[tuple[int, int, str], list[tuple[int, Row]]] = defaultdict(list)
         for stage, rows in enumerate(self.job.stages):
             for place, row in enumerate(rows[: self.shape.rows]):

@@ -42,7 +42,7 @@ CPU, GPU, COMMUNICATION = range(3)
 ROOTED = ("REDUCE", "GATHER", "SCATTER", "BROADCAST")
 """Collectives with a root, which traces do not name."""
 
-LABELLED = 100_000
+LABELED = 100_000
 """Up to so many operations have their nodes' names as labels."""
 
 P2P = "p2p"
@@ -187,7 +187,7 @@ class ChakraOperations:
         self.ops.set_order(self.made, order[instance])
 
     def _labels(self) -> list[str] | None:
-        if len(self.nodes) > LABELLED:
+        if len(self.nodes) > LABELED:
             return None
         of = self.nodes
         names = [trace.labels() for trace in of.traces]

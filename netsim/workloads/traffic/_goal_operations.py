@@ -20,7 +20,7 @@ from netsim.workloads.traffic._order import earliest, is_chain, posted
 
 Ints = NDArray[np.int64]
 
-LABELLED = 100_000
+LABELED = 100_000
 """Up to so many operations have labels, by which messages name their lines."""
 
 
@@ -208,7 +208,7 @@ class GoalOperations:
 
     def _labels(self, of: Ints, to: Ints | None = None) -> str | list[str]:
         """Where operations stand in the file, or both ends of a message; nothing if too many."""
-        if len(self.schedule) > LABELLED:
+        if len(self.schedule) > LABELED:
             return ""
         what, place = "node" if self.schedule.binary else "line", self.schedule.place
         labels = [f"{what} {number}" for number in place[of].tolist()]

@@ -1,7 +1,7 @@
 """A job of AICB, as its CSV files have it: collectives and messages of ranks, row by row.
 
 Each rank does the rows one after the other, as AICB does on real GPUs. Ranks are Megatron's:
-tensor-parallel groups of neighbours, `ep` neighbouring ones of these an expert-parallel group, all
+tensor-parallel groups of neighbors, `ep` neighboring ones of these an expert-parallel group, all
 of a stage a data-parallel one, stages behind one another. The file says how large groups are; if it
 does not (AICB's micro-benchmarks), all hosts are one. Bytes are those of the whole buffer.
 

@@ -17,7 +17,7 @@ their source and tag in order, as in MPI; one that takes any takes the first sen
 receive needs.
 
 Of LogGOPS, L, g and G are what the network does; `overhead` is o, which each end of a message takes
-of its cpu; O is not modelled. A send of at most `eager` bytes (S) is over as it has begun. A larger
+of its cpu; O is not modeled. A send of at most `eager` bytes (S) is over as it has begun. A larger
 one goes once its receiver has posted the receive and told so, in a message of `control` bytes, and
 is over as it is handed over to the network. Numbers of NICs mean nothing here.
 """

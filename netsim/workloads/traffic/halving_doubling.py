@@ -3,7 +3,7 @@
 The hosts of a group, blocks of `group_size` (a power of two) next to one another, end with the sum
 of what all of them had. In the first step each exchanges half of its `size` bytes with the host
 half a group away, which adds it to its own half; in the next one half of that with the host a
-quarter of a group away, and so on down to its neighbour, when each has the sum of a share. Then the
+quarter of a group away, and so on down to its neighbor, when each has the sum of a share. Then the
 steps come in reverse, in which what is exchanged doubles, until all have all. Reduce-scatter by
 recursive halving, all-gather by recursive doubling: R. Thakur, R. Rabenseifner and W. Gropp,
 International Journal of High Performance Computing Applications 19(1), 49-66, 2005.

@@ -1,6 +1,6 @@
 """A workload of SimAI, as AICB writes it, with a pipeline that is simulated.
 
-Ranks are, as in SimAI: tensor-parallel groups of neighbours, `ep` neighbouring ones of these an
+Ranks are, as in SimAI: tensor-parallel groups of neighbors, `ep` neighboring ones of these an
 expert-parallel group, all of a stage a data-parallel one; stages behind one another. A collective
 is of the tensor-parallel group in the columns of the forward pass and of the input's gradient, of
 the data-parallel group in that of the weights' gradient, or of the group that its name ends with.

@@ -62,7 +62,7 @@ PARAMS = [
     Param("replicas", "count", None, "of the model; all by default", minimum=1),
     Param("rack_replicas", "count", None, "in a rack; all by default", minimum=1),
     Param("racks", "count", None, "of each stage in a site; all by default", minimum=1),
-    Param("sites", "count", None, "data centres; all by default", minimum=1),
+    Param("sites", "count", None, "datacenters; all by default", minimum=1),
     Param("tensor_ranks", "count", None, "of each group, the first ones; or all", minimum=1),
     Param("micro_batches", "count", None, "of a step; the job's by default", minimum=1),
     Param(

@@ -54,7 +54,7 @@ class Reduction:
         self._turn = np.argsort(np.argsort(needed))
 
     def add(self, computed: Ints, event_ends: Ints) -> list[tuple[Ints, Ints]]:
-        """Add the collectives; returns stages and what their optimisers wait for, row by row."""
+        """Add the collectives; returns stages and what their optimizers wait for, row by row."""
         found: list[tuple[Ints, Ints]] = []
         for parts, messages in self._sorts():
             for chain in _chains(messages):
@@ -86,8 +86,8 @@ class Reduction:
                 ops.after(ends[stage_of == stage], first)
         return [(stages, end[0].T)]
 
-    def gather(self, optimised: Ints) -> Gathered:
-        """Add what is gathered of the weights that each stage's optimiser has changed."""
+    def gather(self, optimized: Ints) -> Gathered:
+        """Add what is gathered of the weights that each stage's optimizer has changed."""
         gathered = Gathered()
         for parts, messages in self._sorts():
             stage = self._segments.stage[self._triggers[parts, -1]]
@@ -96,7 +96,7 @@ class Reduction:
                     continue
                 order = self._order[-1] + 1 + self._turn[parts]
                 begin, end = self._grid.collective(message, stage, order)
-                self._grid.ops.after(optimised[stage], begin)
+                self._grid.ops.after(optimized[stage], begin)
                 gathered.add(parts, stage, end)
         return gathered
 
@@ -146,7 +146,7 @@ class Reduction:
 
 
 def _is_gather(message: Message) -> bool:
-    """Is it weights that are gathered, behind the optimiser?"""
+    """Is it weights that are gathered, behind the optimizer?"""
     return message.kind in DATA and message.what == "all_gather"
 
 

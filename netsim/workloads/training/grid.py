@@ -146,4 +146,4 @@ class Grid:
         how = replace(how, latency_ps=latency_ps, rate_bps=link.rate)
         if how.algorithm not in ("auto", "hierarchical"):
             return how
-        return replace(how, node=self.part.neighbours(groups))
+        return replace(how, node=self.part.neighbors(groups))

@@ -149,8 +149,8 @@ class Part:
             kernels += head_kernels(job)
         return 3 * matrix_flops(kernels) * self.micro_batches * len(self.ranks) / self.ranks.pp
 
-    def neighbours(self, groups: NDArray[np.int64]) -> int:
-        """How many neighbouring members of each of `groups`, int64[g, m], are in one rack."""
+    def neighbors(self, groups: NDArray[np.int64]) -> int:
+        """How many neighboring members of each of `groups`, int64[g, m], are in one rack."""
         m = groups.shape[-1]
         if self.rack is None:
             return 1
@@ -224,7 +224,7 @@ def _some(asked: int | None, there_are: int, key: str, what: str) -> int:
 
 
 def notes_of(part: Part, steps: int) -> tuple[str, ...]:
-    """What the part stands for and what is thereby not modelled, in sentences."""
+    """What the part stands for and what is thereby not modeled, in sentences."""
     job, ranks, layout = part.job, part.ranks, part.job.layout
     whole = Ranks(layout.tp, layout.cp, layout.replicas, layout.pp, layout.dp_levels, layout.ep)
     notes = [

@@ -35,7 +35,7 @@ NAMES = {
     BACKWARD_INPUT: "backward_input",
     BACKWARD_WEIGHT: "backward_weight",
 }
-"""Kinds of operations that compute, beside "optimiser"."""
+"""Kinds of operations that compute, beside "optimizer"."""
 
 
 def operations_of(part: Part, steps: int = 1) -> Operations:
@@ -71,19 +71,19 @@ def _add_step(grid: Grid, segments: Segments, order: Ints, gathered: Gathered) -
     reduction = Reduction(grid, schedule, segments, order)
     reduced = reduction.add(computed, events[1])
     stages = np.arange(part.ranks.pp)
-    times = stage_times(part.job).optimiser_ps
+    times = stage_times(part.job).optimizer_ps
     duration = np.array([part.time_ps(times[stage]) for stage in stages], np.int64)
     at_end = np.full(stages.size, order[-1] + 1)
-    optimised = grid.compute(stages, duration, at_end, "optimiser", [""] * stages.size)
+    optimized = grid.compute(stages, duration, at_end, "optimizer", [""] * stages.size)
     for stage, ends in reduced:
-        ops.after(ends, optimised[stage])
+        ops.after(ends, optimized[stage])
     for number, event in enumerate(segments.events):
         # What was put off, and what the last segment of a stage ends with.
         rows = np.flatnonzero(segments.event == number)
         if event.blocks:
             rows = np.intersect1d(rows, segments.last_of_stage(schedule))
-        ops.after(events[1][rows], optimised[segments.stage[rows]])
-    return reduction.gather(optimised)
+        ops.after(events[1][rows], optimized[segments.stage[rows]])
+    return reduction.gather(optimized)
 
 
 def _computed(grid: Grid, schedule: Schedule, segments: Segments, order: Ints) -> Ints:

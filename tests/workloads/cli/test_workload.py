@@ -35,7 +35,7 @@ def test_figures_as_json(netsim):
     assert (told["gpus"], told["layout"]["ep"], told["groups"]["expert_dp"]) == (128, 8, 4)
     assert len(told["memory_bytes"]) == told["layout"]["pp"]
     step = told["step"]
-    parts = [step[f"{name}_ps"] for name in ("compute", "recompute", "bubble", "optimiser")]
+    parts = [step[f"{name}_ps"] for name in ("compute", "recompute", "bubble", "optimizer")]
     assert sum(parts) + sum(step["exposed"].values()) == pytest.approx(step["total_ps"])
 
 

@@ -57,7 +57,7 @@ def test_any_job_is_refused_with_its_keys_or_has_a_step(seed):
             continue
         right += 1
         step = step_time(job)
-        parts = (step.compute_ps, step.recompute_ps, step.bubble_ps, step.optimiser_ps)
+        parts = (step.compute_ps, step.recompute_ps, step.bubble_ps, step.optimizer_ps)
         assert sum(parts) + sum(step.exposed.values()) == pytest.approx(step.total_ps)
         assert min(*parts, *step.exposed.values(), 0.0) == 0.0
         assert 0 < step.mfu <= 1

@@ -151,7 +151,7 @@ def test_zero_stages_send_what_they_share():
         total = parameters(job.model).total
         assert held.weights == pytest.approx(2 * total / share[0])
         assert held.gradients == pytest.approx(4 * total / share[1])
-        assert held.optimiser == pytest.approx(12 * total / share[2])
+        assert held.optimizer == pytest.approx(12 * total / share[2])
     assert found[0] == [("all_reduce", 1)]
     assert found[1] == found[2] == [("reduce_scatter", 1), ("all_gather", 1)]
     assert found[3] == [("reduce_scatter", 1), ("all_gather", 1), ("all_gather", 1)]

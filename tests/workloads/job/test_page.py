@@ -15,7 +15,7 @@ from netsim.workloads.cli.workload_tables import (
 )
 from netsim.workloads.job import messages
 from netsim.workloads.job.keys import keys_of
-from netsim.workloads.job.layout import Layout, Optimiser, Overlap, Precision
+from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
 from netsim.workloads.job.load import presets
 from netsim.workloads.job.machine import Link, Machine, Unit
 from netsim.workloads.job.model import Model
@@ -71,7 +71,7 @@ def default_of(field):
 
 @pytest.mark.parametrize(
     "part",
-    [Model, Layout, Precision, Optimiser, Overlap, Machine, Unit, Link, Infrastructure, Wish],
+    [Model, Layout, Precision, Optimizer, Overlap, Machine, Unit, Link, Infrastructure, Wish],
 )
 def test_every_key_has_its_line(part):
     known = keys_of(part)

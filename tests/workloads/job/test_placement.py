@@ -45,7 +45,7 @@ def test_the_levels_of_data_parallelism_make_up_the_whole() -> None:
     assert dp[SMALL.groups("s3")[0]].tolist() == [0, 4]
 
 
-def test_experts_are_shared_by_neighbouring_replicas() -> None:
+def test_experts_are_shared_by_neighboring_replicas() -> None:
     dp = SMALL.coordinates()["dp"]
     assert dp[SMALL.groups("ep")[0]].tolist() == [0, 1, 2, 3]
     assert sorted(set(dp[SMALL.groups("expert_dp")[0]])) == [0, 4]

@@ -18,7 +18,7 @@ def laid_out(name, **changes):
 @pytest.mark.parametrize("name", presets())
 def test_the_parts_add_up(name):
     step = step_time(load_job(name))
-    parts = (step.compute_ps, step.recompute_ps, step.bubble_ps, step.optimiser_ps)
+    parts = (step.compute_ps, step.recompute_ps, step.bubble_ps, step.optimizer_ps)
     assert sum(parts) + sum(step.exposed.values()) == pytest.approx(step.total_ps)
     assert 0 < step.mfu < 1
 
@@ -35,7 +35,7 @@ def test_operations_are_those_of_the_closed_form():
 
 
 def alone(schedule, chunks=1):
-    """A pipeline of equal stages: without embedding, head, messages and optimiser to speak of."""
+    """A pipeline of equal stages: without embedding, head, messages and optimizer to speak of."""
     job = laid_out("gpt3_175b", schedule=schedule, virtual_stages=chunks, recompute="none")
     machine = replace(
         job.machine,

@@ -57,7 +57,7 @@ class TestValues:
             write(made, tmp_path / "taken", "fig9")
 
 
-def test_a_dozen_curves_differ_without_colour():
+def test_a_dozen_curves_differ_without_color():
     looks = [told_in_grey(Look("black"), index) for index in range(12)]
     assert len({(look.line, look.marker) for look in looks}) == 12
     assert all(look.marker for look in looks)

@@ -92,7 +92,7 @@ def test_prompts_and_outputs_have_lengths_of_their_own() -> None:
 
 
 def test_lengths_of_a_table(tmp_path: Path) -> None:
-    (tmp_path / "table.txt").write_text("# tokens, per cent\n100 25\n100, 50\n300 100\n")
+    (tmp_path / "table.txt").write_text("# tokens, percent\n100 25\n100, 50\n300 100\n")
     given = {"lengths": {"prompt": "table"}, "prompt_table": "table.txt"}
     tokens = drawn(tmp_path, rate=1.0, requests=40_000, **given).requests.prompt_tokens
     assert (tokens == 100).mean() == pytest.approx(0.5, abs=0.01)

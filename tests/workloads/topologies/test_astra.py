@@ -52,7 +52,7 @@ def test_rings_and_switches_of_several_dimensions(tmp_path: Path) -> None:
     slow = {src: alone_ps(on, 0, src) for src in (1, 2, 3, 4, 5)}
     packet = [-(-4160 * 8 * 10**12 // (rate * gb)) for rate in (125, 50, 25)]
     ends = 2 * packet[0]
-    # One latency to a neighbour, two by a switch; the twentieth beside a host is counted once.
+    # One latency to a neighbor, two by a switch; the twentieth beside a host is counted once.
     assert slow[1] == pytest.approx(ends + packet[1] + 500_000, abs=10)
     assert slow[3] == slow[1]
     assert slow[2] == pytest.approx(ends + 2 * packet[1] + 950_000, abs=10)

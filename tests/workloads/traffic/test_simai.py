@@ -57,7 +57,7 @@ def ring_ps(what: str, n: int, size: int) -> int:
 
 
 def test_a_row_forward_and_backward(tmp_path: Path) -> None:
-    """Two pairs of neighbours reduce within themselves, then each with its like."""
+    """Two pairs of neighbors reduce within themselves, then each with its like."""
     row = "layer0 -1 1000 ALLREDUCE 8192 2000 ALLGATHER 16384 3000 ALLREDUCE 32768 100"
     load = simai(tmp_path, text([row]))
     told = times(load)
@@ -88,7 +88,7 @@ def test_collectives_of_weights_hold_nothing_up(tmp_path: Path) -> None:
 
 
 def test_groups_of_experts(tmp_path: Path) -> None:
-    """As MockNccl has them: neighbouring tensor-parallel groups, and their likes further on."""
+    """As MockNccl has them: neighboring tensor-parallel groups, and their likes further on."""
     rows = ["a -1 0 ALLTOALL_EP 65536 0 NONE 0 0 REDUCESCATTER_DP_EP 65536 0"]
     load = simai(tmp_path, text(rows, ep=2, all_gpus=8), 8)
     kind = np.array(load.flows.kinds)[load.flows.kind]

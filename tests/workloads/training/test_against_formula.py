@@ -44,7 +44,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("name", "changes"), CASES.values(), ids=CASES)
 def test_a_step_takes_what_its_formula_says(name: str, changes: dict[str, Any]) -> None:
-    """Within one per cent: nothing is shared on the network that the simulated part has."""
+    """Within one percent: nothing is shared on the network that the simulated part has."""
     job = load_job(name)
     layout = {key: value for key, value in changes.items() if hasattr(job.layout, key)}
     overlap = {key: value for key, value in changes.items() if hasattr(job.overlap, key)}

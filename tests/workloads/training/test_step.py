@@ -156,9 +156,9 @@ def test_gradients_travel_while_the_stage_computes() -> None:
         )
         ends[overlap] = end.max()
         assert begin.size == 4 * 2 * (4 + 1)  # ranks, buckets, layers and embedding or head
-        optimised, _ = found.span(found.rows(kind="optimiser"))
+        optimized, _ = found.span(found.rows(kind="optimizer"))
         for rank in range(4):
-            assert optimised[rank] == end[ranks == rank].max()
+            assert optimized[rank] == end[ranks == rank].max()
     assert starts == {False: True, True: False}
     assert ends[True] < ends[False]
 
@@ -169,13 +169,13 @@ def test_weights_are_gathered_before_they_are_needed(overlap: bool) -> None:
     job = small_job(layout, {"param_gather": overlap}, vocabulary=8)
     found = times(part_of(job, Cut(), how=RING), 2, rate_bps=at_rates)
     gathers = found.rows("all_gather", "dp")
-    _, optimised = found.span(found.rows(kind="optimiser"))
+    _, optimized = found.span(found.rows(kind="optimizer"))
     begin, end = found.span(gathers)
     first, second = begin[: begin.size // 2], begin[begin.size // 2 :]
-    assert first.min() == optimised.min()
-    assert second.min() == optimised.max()
+    assert first.min() == optimized.min()
+    assert second.min() == optimized.max()
     forward, _ = found.span(found.rows(kind="forward"))
-    next_step = forward[forward >= optimised.min()].min()
+    next_step = forward[forward >= optimized.min()].min()
     of_first = end[: end.size // 2]
     assert (next_step >= of_first.max()) == (not overlap)
     assert next_step >= of_first.min()
@@ -213,7 +213,7 @@ def test_groups_over_several_racks_add_up_inside_first() -> None:
     job = small_job({"dp": 16, "global_batch": 16}, layers=1, vocabulary=8)
     rack = np.arange(16) // 8
     part = part_of(job, Cut(), rack=rack, how={"dp": How("hierarchical")})
-    assert part.neighbours(part.ranks.groups("dp")) == 8
+    assert part.neighbors(part.ranks.groups("dp")) == 8
     found = times(part, rate_bps=at_rates)
     load = found.load
     away = rack[load.flows.src] != rack[load.flows.dst]
@@ -225,4 +225,4 @@ def test_groups_over_several_racks_add_up_inside_first() -> None:
     expected = 2 * 7 / 8 * inside + 2 * 1 / 2 / 8 * outside
     assert took.max() == pytest.approx(expected, rel=1e-3)
     apart = part_of(job, Cut(), rack=np.arange(16) % 2)
-    assert apart.neighbours(part.ranks.groups("dp")) == 1
+    assert apart.neighbors(part.ranks.groups("dp")) == 1

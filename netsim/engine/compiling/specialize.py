@@ -1,7 +1,7 @@
 """Copy and compile the engine for one transport and one fabric.
 
 The engine's modules are plain Python with holes (`holes.py`) for handlers and
-features. Specialising a function makes a copy of it, and of every function of ours
+features. Specializing a function makes a copy of it, and of every function of ours
 that it calls, whose global names see the holes filled, and compiles the copies with
 everything inlined: a handler call costs nothing, and a feature that is off leaves
 no trace.
@@ -42,12 +42,12 @@ def jit_enabled() -> bool:
 
 def _module_of_copies(tag: str) -> str:
     """The name of the module of copies; Numba looks for it when it loads their code."""
-    name = f"netsim.engine.specialised_{tag}"
+    name = f"netsim.engine.specialized_{tag}"
     sys.modules.setdefault(name, types.ModuleType(name))
     return name
 
 
-class Specialiser:
+class Specializer:
     """Makes copies of functions with the names of ``bindings``, compiled with ``jit``.
 
     ``tag`` tells this combination from others: it names the module of all copies, and Numba
@@ -62,7 +62,7 @@ class Specialiser:
         self._done: dict[int, Callable[..., Any]] = {}
 
     def copy(self, function: types.FunctionType) -> types.FunctionType:
-        """A copy of ``function`` that calls specialised copies of our functions.
+        """A copy of ``function`` that calls specialized copies of our functions.
 
         Raises InputError, with its place, for what cannot be copied or compiled so.
         """
@@ -70,9 +70,9 @@ class Specialiser:
         names = dict(function.__globals__)
         names["__name__"] = self._module
         for name, value in self._bindings.of(function).items():
-            names[name] = self._specialised(value, function)
+            names[name] = self._specialized(value, function)
         cells = tuple(
-            types.CellType(self._specialised(value, function)) for value in contents(function)
+            types.CellType(self._specialized(value, function)) for value in contents(function)
         )
         copied = types.FunctionType(
             function.__code__, names, function.__name__, function.__defaults__, cells or None
@@ -81,18 +81,18 @@ class Specialiser:
         copied.__qualname__ = function.__qualname__
         return copied
 
-    def _specialised(self, value: Any, user: types.FunctionType) -> Any:
+    def _specialized(self, value: Any, user: types.FunctionType) -> Any:
         """What a name of ``user`` stands for in its copy."""
         members = self._bindings.members(value, user)
         if members is None:
             return self.inline(value) if self._bindings.compiles(value) else value
         stand_in = types.ModuleType(value.__name__)
         for name, member in members.items():
-            setattr(stand_in, name, self._specialised(member, user))
+            setattr(stand_in, name, self._specialized(member, user))
         return stand_in
 
     def inline(self, function: types.FunctionType) -> Callable[..., Any]:
-        """The specialised copy, compiled and (unless it is large) inlined into its callers."""
+        """The specialized copy, compiled and (unless it is large) inlined into its callers."""
         if function in self._under_way:
             raise calls_itself(function)
         if id(function) not in self._done:
@@ -166,8 +166,8 @@ class Compiled:
     def _made(self, signature: tuple[Any, ...]) -> tuple[Callable[..., Any], Lines]:
         from netsim.engine.compiling.deferred import deferred
 
-        specialiser = Specialiser(self._bindings, self._tag, jit=True)
-        function = self._dispatcher(specialiser.copy(self._function))
+        specializer = Specializer(self._bindings, self._tag, jit=True)
+        function = self._dispatcher(specializer.copy(self._function))
         kept = None
         if self._folder is not None:
             kept = CodeCache(self._folder, self._function.__name__, lines_of(self._codes))
