@@ -28,7 +28,7 @@ class FakeResult:
     faults: None = None
     tasks: dict[str, np.ndarray] | None = None
     series: dict[str, np.ndarray] | None = None
-    legs: dict[str, np.ndarray] | None = None
+    relay_segments: dict[str, np.ndarray] | None = None
     slots: dict[str, np.ndarray] | None = None
     operations: dict[str, np.ndarray] | None = None
     log: dict[str, np.ndarray] | None = None

@@ -31,7 +31,7 @@ from reference.simulator import Simulator
 from netsim.engine.engine import Engine
 from netsim.errors import InputError
 from netsim.model.operations import WHATS, OperationTable
-from netsim.model.relays import AT, Legs, RelayRule, relayed
+from netsim.model.relays import AT, RelayRule, RelaySegments, relayed
 from netsim.model.tasks import Workload
 
 CASES = {"any": 30, "relays": 10, "no losses": 12}
@@ -60,7 +60,7 @@ class Job:
     case: Case
     calls: Calls
     load: Workload
-    legs: Legs | None = None
+    segments: RelaySegments | None = None
 
     @property
     def operations(self) -> OperationTable:
@@ -93,11 +93,11 @@ def relayed_job(seed: int) -> Job | None:
     at, chunk = rng.choice(AT), rng.choice((10**6, 2000, 1500))
     given = _with_others(rng, case_of(case, load), load)
     try:
-        made, legs = relayed(load, RelayRule(rack, rail, at, chunk))
+        made, segments = relayed(load, RelayRule(rack, rail, at, chunk))
     except InputError:
         return None
     by_text = replace(relay(given, rack, rail, at, chunk), until_ps=10**9)
-    return Job(by_text, calls, made, legs)
+    return Job(by_text, calls, made, segments)
 
 
 def _lowered(rng: random.Random, case: Case, number: int) -> tuple[Calls, Workload]:
@@ -129,11 +129,11 @@ def check(one: Job, way: Way) -> Counter[str]:
     """Run it on both simulators and compare; how many operations of each sort ended."""
     if one.case.beside:
         way = replace(way, sampling=None)  # which names fields of one transport
-    if one.legs is None:
+    if one.segments is None:
         engine, simulator = compare(one.case, way)
     else:
-        assert one.legs.tasks is not None
-        engine, simulator = compare(one.case, way, one.load, free=len(one.legs.tasks))
+        assert one.segments.tasks is not None
+        engine, simulator = compare(one.case, way, one.load, free=len(one.segments.tasks))
     plan = plan_of(one.calls)
     compare_flows(plan, one)
     compare_operations(plan, one, engine, _messages(one, simulator))
@@ -144,7 +144,7 @@ def check(one: Job, way: Way) -> Counter[str]:
 
 def compare_flows(plan: Plan, one: Job) -> None:
     """There is a flow for each message that goes, of its bytes, ends and kind, and no other one."""
-    flows, table = one.load.flows if one.legs is None else one.legs.flows, one.operations
+    flows, table = one.load.flows if one.segments is None else one.segments.flows, one.operations
     goes = [message for message in plan.messages if message.size_bytes]
     assert [(table.host[it.sender], table.host[it.receiver], it.size_bytes) for it in goes] == list(
         zip(flows.src, flows.dst, flows.size_bytes, strict=True)
@@ -178,18 +178,18 @@ def compare_operations(plan: Plan, one: Job, engine: Engine, messages: Messages)
 
 
 def _messages(one: Job, simulator: Simulator) -> Messages:
-    """When each message was handed over, delivered and started: of its first and last legs."""
-    n = len(one.case.flows) if one.legs is None else len(one.legs.flows)
+    """When each message was handed over, delivered and started: of its first and last segments."""
+    n = len(one.case.flows) if one.segments is None else len(one.segments.flows)
     handed_over: list[Time] = [0] * n
     delivered, start = handed_over.copy(), handed_over.copy()
     for f, flow in enumerate(simulator.flows):
-        message, leg = f, 0
-        if one.legs is not None:
-            message, leg = int(one.legs.message[f]), int(one.legs.leg[f])
-        if leg < 2:
+        message, segment = f, 0
+        if one.segments is not None:
+            message, segment = int(one.segments.message[f]), int(one.segments.segment[f])
+        if segment < 2:
             there = simulator.tasks.handed_over.get(f, NEVER)
             handed_over[message] = max(handed_over[message], there)
-        if leg != 1:
+        if segment != 1:
             there = simulator.tasks.delivered.get(f, NEVER)
             delivered[message] = max(delivered[message], there)
         if f == message:
@@ -213,7 +213,7 @@ def run_cases(kind: str, seeds: range, *, whole: bool = False) -> Counter[str]:
         if not whole:
             one = replace(one, case=cut_short(one.case, SHORT))
         found += check(one, way_of(one.case, random.Random(f"way {seed}")))
-        found["relayed"] += one.legs is not None
+        found["relayed"] += one.segments is not None
         found["of several transports"] += bool(one.case.beside)
     return found
 

@@ -30,7 +30,7 @@ def test_every_departure(first: int) -> None:
         at, chunk = rng.choice(AT), rng.choice((10**6, 2 * PAYLOAD, 1500))
         load = Workload(flows_of(one), tasks_of(one))
         try:
-            made, legs = relayed(load, RelayRule(rack, rail, at, chunk))
+            made, segments = relayed(load, RelayRule(rack, rail, at, chunk))
         except InputError:
             refused += 1
             continue
@@ -41,6 +41,6 @@ def test_every_departure(first: int) -> None:
         for port in range(engine.network.n_ports):
             assert departures(engine, port) == [tuple(d)[1:] for d in expected.departures[port]]
         assert flow_results(engine) == [tuple(flow) for flow in expected.flows]
-        chunked += legs is not None and int(legs.chunk.max()) > 0
+        chunked += segments is not None and int(segments.chunk.max()) > 0
     assert chunked > 3
     assert refused < 10

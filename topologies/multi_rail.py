@@ -12,7 +12,7 @@ destination, and from there by that one's rail; "destination" by its own rail to
 own rank in the other rack, and there over the scale-up network; with "none" such messages are
 refused. It is cut into chunks of `relay_chunk`, and the peer sends each of them on as soon as
 it has it: `netsim/model/relays.py` says when exactly. What flows.parquet says of a message is from
-its start until its destination has all of it; its legs are in legs.parquet.
+its start until its destination has all of it; its segments are in relay_segments.parquet.
 
 With `reduction` the switches of a rack add up, as NVLink's do: its hosts have a reduction unit,
 which is as far behind each of these switches as that says, for the algorithm in_network of

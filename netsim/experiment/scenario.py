@@ -26,7 +26,7 @@ from netsim.model.lanes import Lanes, lanes_used
 from netsim.model.network import Network
 from netsim.model.phases import check_control, check_phases
 from netsim.model.port_sizes import PortSizes, port_sizes, settle_sizes, sizes_differ
-from netsim.model.relays import Legs, relayed
+from netsim.model.relays import RelaySegments, relayed
 from netsim.model.sampling import Sampling
 from netsim.model.symmetry import check_symmetric
 from netsim.model.tasks import TaskTable, Workload
@@ -51,7 +51,7 @@ TRAFFIC_STREAM = 0x7261
 class Scenario:
     """What a point asks to be simulated. `fabric` has its headroom settled; `lanes` are used.
 
-    Where messages are relayed, `legs` says which flows they became, and `alone` how long they take.
+    With relayed messages, `segments` maps them to flows and `alone` has their ideal times.
     `sizes` are those of the fabric where they differ from port to port.
     """
 
@@ -64,7 +64,7 @@ class Scenario:
     class_of_flow: np.ndarray
     """int64[n_flows]: 0, or 1 + the index of its flow class."""
     sampling: Sampling | None = None
-    legs: Legs | None = None
+    segments: RelaySegments | None = None
     alone: IdealTimes | None = None
     sizes: PortSizes | None = None
 
@@ -87,12 +87,12 @@ class Scenario:
     @property
     def messages(self) -> FlowTable:
         """The flows as the traffic gave them."""
-        return self.flows if self.legs is None else self.legs.flows
+        return self.flows if self.segments is None else self.segments.flows
 
     @property
     def tasks(self) -> TaskTable | None:
         """The tasks as the traffic gave them."""
-        return self.load.tasks if self.legs is None else self.legs.tasks
+        return self.load.tasks if self.segments is None else self.segments.tasks
 
 
 def network_of(point: Point) -> Network:
@@ -138,11 +138,11 @@ def prepare(point: Point) -> Scenario:
                 f"{point.transport.name} is not simulated, and tasks take a simulation",
                 key="transport",
             )
-        legs = None
+        segments = None
         if network.relays is not None:
-            load, legs = relayed(load, network.relays)
+            load, segments = relayed(load, network.relays)
         flows = load.flows
-        classes = class_of_flow if legs is None else class_of_flow[legs.message]
+        classes = class_of_flow if segments is None else class_of_flow[segments.message]
         silent = [_sends_nothing_back(use) for use in point.transport_of_class]
         flows.need_no_answers(np.array(silent)[classes])
         lanes = lanes_used(network, flows, point.fabric.planes, point.seed)
@@ -163,7 +163,7 @@ def prepare(point: Point) -> Scenario:
     made = Scenario(
         network, load, lanes, fabric, faults, ideal, class_of_flow, sampling, sizes=sizes
     )
-    return made if legs is None else _with_legs(made, legs, point.packets)
+    return made if segments is None else _with_segments(made, segments, point.packets)
 
 
 def _sends_nothing_back(use: PluginUse) -> bool:
@@ -173,12 +173,14 @@ def _sends_nothing_back(use: PluginUse) -> bool:
     return getattr(use.module, "CONTROL_PER_DATA", 1) == 0 and not listens
 
 
-def _with_legs(made: Scenario, legs: Legs, packets: PacketFormat) -> Scenario:
-    """A scenario in which messages are relayed: their legs have classes and ideal times, too."""
+def _with_segments(made: Scenario, segments: RelaySegments, packets: PacketFormat) -> Scenario:
+    """Return the scenario with classes and ideal times for the segments of relayed messages."""
     left = hand_over_times(made.network, made.flows, packets, made.lanes)
     fct, acked = made.ideal.fct_ps, made.ideal.acked_ps
-    alone = IdealTimes(legs.ideal_ps(fct, fct, left), legs.ideal_ps(fct, acked, left))
-    return replace(made, class_of_flow=made.class_of_flow[legs.message], legs=legs, alone=alone)
+    alone = IdealTimes(segments.ideal_ps(fct, fct, left), segments.ideal_ps(fct, acked, left))
+    return replace(
+        made, class_of_flow=made.class_of_flow[segments.message], segments=segments, alone=alone
+    )
 
 
 def _network(point: Point) -> Network:

@@ -1,10 +1,10 @@
-"""Relays: messages between hosts that have no network in common go by way of a peer, in two legs.
+"""Relays: messages between hosts without a common network go through a peer, in two segments.
 
 Hosts stand in racks, and a rack's hosts in rails: of two hosts of different racks those of one rail
 have a network in common, and within a rack everybody has. So a message from rank r of one rack to
 rank s of another, on different rails, crosses the rack of its source first, to the peer of rank s
 there, and then that one's rail; or first its own rail, to the peer of rank r in the rack of its
-destination, and then that rack. Each leg is a flow of its own.
+destination, and then that rack. Each segment is a flow of its own.
 
 A message may be cut into chunks. Its source sends chunk k + 1 as soon as the last packet of chunk k
 has left for the first time; the peer sends chunk k on when it has all of it and has handed over the
@@ -16,8 +16,8 @@ chunk before it likewise. That is what tasks say ("Tasks" in `netsim/engine/MODE
                     |               |               |
                  send B0 ------> send B1 ------> send B2 ...
 
-What waited for the message waits for all of its last legs, and what waited for it to be sent or
-acknowledged for the last of its first legs: a host knows of the leg that it takes part in.
+What waited for the message waits for all of its last segments, and what waited for it to be sent or
+acknowledged for the last of its first segments: a host knows of the segment that it takes part in.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class RelayRule:
 
 
 @dataclass(frozen=True, eq=False)
-class Legs:
+class RelaySegments:
     """The flows that messages became.
 
     The first flow of message m has its number; further ones come behind those of all messages.
@@ -78,15 +78,15 @@ class Legs:
     Attributes:
         flows, tasks: the messages and the tasks, as the traffic gave them.
         peer: int64[n], by whom a message is relayed, or -1.
-        message, leg, chunk: int64[n_flows]. A message that is not relayed is a flow of leg 0, of
-            others there are legs 1 and 2.
+        message, segment, chunk: int64[n_flows]. Relayed messages have segments 1 and 2, all others
+            are one flow of segment 0.
     """
 
     flows: FlowTable
     tasks: TaskTable | None
     peer: Ints
     message: Ints
-    leg: Ints
+    segment: Ints
     chunk: Ints
 
     def of_flows(self, flows: Ints) -> Ints:
@@ -94,8 +94,8 @@ class Legs:
         return np.where(flows < 0, -1, self.message[flows])
 
     def latest(self, values: Ints) -> Ints:
-        """int64[n]: the largest value of a message's last legs; -1 if one of them is negative."""
-        last = self.leg != 1
+        """int64[n]: the largest value of each message's last segments; -1 if one is negative."""
+        last = self.segment != 1
         found = np.zeros(len(self.flows), np.int64)
         np.maximum.at(found, self.message[last], values[last])
         found[self.message[last & (values < 0)]] = -1
@@ -107,15 +107,15 @@ class Legs:
         np.add.at(found, self.message, values)
         return found
 
-    def ideal_ps(self, leg_ps: Ints, last_ps: Ints, handed_over_ps: Ints) -> Ints:
+    def ideal_ps(self, segment_ps: Ints, last_ps: Ints, handed_over_ps: Ints) -> Ints:
         """int64[n]: how long each message takes at the least if it is alone; that is exact but for
         chunks of which the last is shorter, and waits for full packets of the one before it.
 
-        Of each flow: `leg_ps` how long it takes, `last_ps` the same or, of last legs, until what is
-        asked for, and `handed_over_ps` until its last packet has left.
+        For each flow, `segment_ps` is its duration, `last_ps` the same or, for last segments, the
+        time until what is asked for, `handed_over_ps` the time until its last packet has left.
         """
         found = np.where(self.peer < 0, last_ps[: self.peer.size], 0)
-        first, second = (np.flatnonzero(self.leg == leg) for leg in (1, 2))
+        first, second = (np.flatnonzero(self.segment == segment) for segment in (1, 2))
         order = np.argsort(self.message[first] + self.chunk[first] * self.peer.size, kind="stable")
         first = first[order]
         order = np.argsort(self.message[second] + self.chunk[second] * self.peer.size)
@@ -125,14 +125,14 @@ class Legs:
         for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
             a, b = first[begin:end], second[begin:end]
             m = self.message[a]
-            at_peer = np.maximum(source[m] + leg_ps[a], peer[m])
+            at_peer = np.maximum(source[m] + segment_ps[a], peer[m])
             source[m] += handed_over_ps[a]
             peer[m] = at_peer + handed_over_ps[b]
             found[m] = np.maximum(found[m], at_peer + last_ps[b])
         return found
 
 
-def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, Legs | None]:
+def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, RelaySegments | None]:
     """The workload in which messages that need it are relayed, and which flow is what of them.
 
     None if there are none. Raises InputError, naming the first one, for messages that cannot be cut
@@ -156,19 +156,23 @@ def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, Legs | None]:
     size = np.minimum(chunk_bytes, flows.size_bytes[message] - place * chunk_bytes)
 
     n_all = n + int(n_new.sum())
-    legs = Legs(
+    segments = RelaySegments(
         flows=flows,
         tasks=load.tasks,
         peer=peer,
         message=np.arange(n_all),
-        leg=np.zeros(n_all, np.int64),
+        segment=np.zeros(n_all, np.int64),
         chunk=np.zeros(n_all, np.int64),
     )
-    for ends, leg in ((first, 1), (second, 2)):
-        legs.message[ends], legs.leg[ends], legs.chunk[ends] = message, leg, place
+    for ends, segment in ((first, 1), (second, 2)):
+        segments.message[ends], segments.segment[ends], segments.chunk[ends] = (
+            message,
+            segment,
+            place,
+        )
     cut = np.repeat(chunks > 1, chunks)
-    table = _flows(legs, size, first, second)
-    _wait(table, legs, first[~cut], second[~cut])
+    table = _flows(segments, size, first, second)
+    _wait(table, segments, first[~cut], second[~cut])
     tasks = _received(load.tasks, message, place, second, np.repeat(chunks, chunks))
     operations, program = load.operations, load.program
     if program is not None:
@@ -178,7 +182,7 @@ def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, Legs | None]:
         tasks, ends = _in_chunks(tasks, table, in_chunks)
         operations = None if operations is None else operations.moved(ends)
     load = replace(load, flows=table, tasks=tasks, operations=operations, program=program)
-    return load, legs
+    return load, segments
 
 
 @dataclass(frozen=True)
@@ -214,13 +218,13 @@ def _refuse(load: Workload, cut: Ints) -> None:
         )
 
 
-def _flows(legs: Legs, size: Ints, first: Ints, second: Ints) -> FlowTable:
+def _flows(segments: RelaySegments, size: Ints, first: Ints, second: Ints) -> FlowTable:
     """All flows; those of messages start as these do, others at once."""
-    old, message = legs.flows, legs.message
+    old, message = segments.flows, segments.message
     src, dst, sizes = (
         column[message].astype(np.int64) for column in (old.src, old.dst, old.size_bytes)
     )
-    dst[first] = src[second] = legs.peer[message[first]]
+    dst[first] = src[second] = segments.peer[message[first]]
     sizes[first] = sizes[second] = size
     start = np.zeros(message.size, np.int64)
     start[: len(old)] = old.start_ps
@@ -233,14 +237,14 @@ def _flows(legs: Legs, size: Ints, first: Ints, second: Ints) -> FlowTable:
     return table
 
 
-def _wait(table: FlowTable, legs: Legs, whole: Ints, onward: Ints) -> None:
-    """Let flows wait for all last legs of what they waited for, and `onward` for `whole`."""
-    old, n = legs.flows, len(legs.flows)
+def _wait(table: FlowTable, segments: RelaySegments, whole: Ints, onward: Ints) -> None:
+    """Let flows wait for all last segments of what they waited for, and `onward` for `whole`."""
+    old, n = segments.flows, len(segments.flows)
     waiter, awaited = onward, whole
     if old.after_ptr is not None and old.after_flow is not None:
-        last = np.flatnonzero(legs.leg != 1)
-        last = last[np.argsort(legs.message[last], kind="stable")]
-        counts = np.bincount(legs.message[last], minlength=n)
+        last = np.flatnonzero(segments.segment != 1)
+        last = last[np.argsort(segments.message[last], kind="stable")]
+        counts = np.bincount(segments.message[last], minlength=n)
         begin = np.cumsum(counts) - counts
         m = old.after_flow
         each = np.repeat(begin[m] - np.cumsum(counts[m]) + counts[m], counts[m])
@@ -283,7 +287,7 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
     send = none.copy() if tasks is None else tasks.of_flows(SEND, n_flows)
     receive = none if tasks is None else tasks.of_flows(RECEIVE, n_flows)
 
-    # The first leg, chunk by chunk. Its first flow starts when the message would have.
+    # The first segment, chunk by chunk. Its first flow starts when the message would have.
     starting = of.first[(of.place == 0) & (send[of.first] < 0)]
     send[starting] = new.add(SEND, table.src[starting], starting, table.start_ps[starting])
     table.start_ps[starting] = 0

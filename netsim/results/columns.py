@@ -44,27 +44,29 @@ FLOWS = (
     Column("label", "", "name that the traffic gave the flow"),
 )
 
-LEGS = (
-    Column("leg", "index", "number of the leg; the first of a message has that of its flow"),
+RELAY_SEGMENTS = (
+    Column(
+        "segment", "index", "number of the segment; the first of a message has that of its flow"
+    ),
     Column("flow", "index", "the flow of flows.parquet whose bytes these are"),
     Column("chunk", "index", "which part of it, in the order in which they were sent"),
     Column("hop", "", "1: from the source to its peer; 2: from there to the destination"),
-    Column("src", "host", "host that sends the leg"),
+    Column("src", "host", "host that sends the segment"),
     Column("dst", "host", "host that receives it"),
     Column("size_bytes", "B", "bytes to be delivered, headers not counted"),
     Column(
         "start_ps",
         "ps",
-        "time at which the leg started; null if it never did",
+        "time at which the segment started; null if it never did",
         null_below_zero=True,
     ),
     Column(
         "fct_ps",
         "ps",
-        "from the leg's start until its receiver has all; null if unfinished",
+        "from the segment's start until its receiver has all; null if unfinished",
         null_below_zero=True,
     ),
-    Column("ideal_ps", "ps", "completion time of the same leg alone in the network"),
+    Column("ideal_ps", "ps", "completion time of the same segment alone in the network"),
 )
 
 TASKS = (
@@ -341,7 +343,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
     table: {column.name: column for column in columns}
     for table, columns in (
         ("flows", FLOWS),
-        ("legs", LEGS),
+        ("relay_segments", RELAY_SEGMENTS),
         ("tasks", TASKS),
         ("operations", OPERATIONS),
         ("requests", REQUESTS),

@@ -28,7 +28,7 @@ TASKS = "tasks.parquet"
 OPERATIONS = "operations.parquet"
 REQUESTS = "requests.parquet"
 ITERATIONS = "iterations.parquet"
-LEGS = "legs.parquet"
+RELAY_SEGMENTS = "relay_segments.parquet"
 SLOTS = "slots.parquet"
 SERIES = "series.parquet"
 LOG = "log.parquet"
@@ -49,7 +49,7 @@ LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.tmp")
 
 SINGLE = frozenset(
     (
-        *(FLOWS, LEGS, LINKS, TASKS, OPERATIONS, FAULTS, SLOTS, SERIES, LOG),
+        *(FLOWS, RELAY_SEGMENTS, LINKS, TASKS, OPERATIONS, FAULTS, SLOTS, SERIES, LOG),
         *(REQUESTS, ITERATIONS),
         *(SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *PICTURES),
     )

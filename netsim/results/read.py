@@ -108,11 +108,11 @@ class Result:
         return _read_table(self.path / files.ITERATIONS, "iterations")
 
     @cached_property
-    def legs(self) -> pl.DataFrame | None:
-        """One row for each chunk of a relayed message on each leg; None if none was relayed."""
+    def relay_segments(self) -> pl.DataFrame | None:
+        """One row for each chunk of a relayed message on each segment; None if none was relayed."""
         if "relays" not in self.summary:
             return None
-        return _read_table(self.path / files.LEGS, "legs")
+        return _read_table(self.path / files.RELAY_SEGMENTS, "relay_segments")
 
     @cached_property
     def slots(self) -> pl.DataFrame | None:

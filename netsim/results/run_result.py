@@ -37,7 +37,7 @@ class Ending:
 class RunResult:
     """The tables and figures of a run, and how it ended (`Ending`).
 
-    `faults` is what went wrong on links and became of routes, None if nothing was to; `legs` are
+    `faults` has the events of links and routes, None without [faults]; `relay_segments` are
     those of relayed messages, `slots` those of circuit switches that followed the workload, None if
     there are none. `operations` are those of a job's ranks, None if the traffic tells of none.
     `log` is what a program noted, None if it keeps no log; `requests` and `iterations` are what
@@ -54,7 +54,7 @@ class RunResult:
     faults: Table | None = None
     tasks: Table | None = None
     series: Table | None = None
-    legs: Table | None = None
+    relay_segments: Table | None = None
     slots: Table | None = None
     operations: Table | None = None
     log: Table | None = None

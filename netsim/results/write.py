@@ -74,8 +74,10 @@ def write_result(
             files.write_table(scratch / files.REQUESTS, "requests", result.requests)
         if result.iterations is not None:
             files.write_table(scratch / files.ITERATIONS, "iterations", result.iterations)
-        if result.legs is not None:
-            files.write_table(scratch / files.LEGS, "legs", result.legs)
+        if result.relay_segments is not None:
+            files.write_table(
+                scratch / files.RELAY_SEGMENTS, "relay_segments", result.relay_segments
+            )
         if result.slots is not None:
             files.write_table(scratch / files.SLOTS, "slots", result.slots)
         if result.series is not None:

@@ -63,7 +63,7 @@ def engine_result(
     """
     conservation = conserve(engine)
     counts, scenario = engine.counts, as_sent(point, scenario, engine.flow_states())
-    flows, legs = simulated_flows(point, scenario, engine.flow_states())
+    flows, segments = simulated_flows(point, scenario, engine.flow_states())
     links, tasks = link_table(engine), task_table(engine, scenario)
     slots, operations = slot_table(engine), _operations(engine, scenario)
     noted, plan = engine.program_log(), scenario.load.serving
@@ -90,7 +90,13 @@ def engine_result(
         **relay_figures(scenario),
         **traffic_notes(scenario),
     }
-    more = {"tasks": tasks, "operations": operations, "legs": legs, "slots": slots, "log": noted}
+    more = {
+        "tasks": tasks,
+        "operations": operations,
+        "relay_segments": segments,
+        "slots": slots,
+        "log": noted,
+    }
     more |= tables
     more["series"] = series_table(engine)
     if engine.faults is not None:
@@ -123,24 +129,24 @@ def closed_form_result(point: Point, scenario: Scenario) -> RunResult:
 
 def task_table(engine: Engine, scenario: Scenario) -> Table | None:
     """One row a task, if there are tasks; without those by which messages are relayed."""
-    tasks, states, legs = engine.tasks, engine.task_states(), scenario.legs
-    if tasks is None or (legs is not None and legs.tasks is None):
+    tasks, states, segments = engine.tasks, engine.task_states(), scenario.segments
+    if tasks is None or (segments is not None and segments.tasks is None):
         return None
     table: Table = {
         "task": np.arange(len(tasks)),
         "host": tasks.host,
         "kind": np.array(KINDS)[tasks.kind],
         "stream": np.where(tasks.kind == COMPUTE, tasks.stream, -1),
-        "flow": tasks.flow if legs is None else legs.of_flows(tasks.flow),
+        "flow": tasks.flow if segments is None else segments.of_flows(tasks.flow),
         "ready_ps": states.ready_ps,
         "start_ps": states.start_ps,
         "end_ps": states.end_ps,
         **({"runs": states.runs, "busy_ps": states.busy_ps} if engine.has_program else {}),
         **({"label": np.array(tasks.label)} if tasks.label is not None else {}),
     }
-    if legs is None or legs.tasks is None:
+    if segments is None or segments.tasks is None:
         return table
-    return {name: column[: len(legs.tasks)] for name, column in table.items()}
+    return {name: column[: len(segments.tasks)] for name, column in table.items()}
 
 
 def traffic_notes(scenario: Scenario) -> dict[str, list[str]]:
@@ -233,10 +239,13 @@ def conserve(engine: Engine) -> dict[str, dict[str, int]]:
 
 def relay_figures(scenario: Scenario) -> dict[str, dict[str, int]]:
     """The relayed messages' part of the summary, if there are any."""
-    legs = scenario.legs
-    if legs is None:
+    segments = scenario.segments
+    if segments is None:
         return {}
-    counts = {"messages": int((legs.peer >= 0).sum()), "legs": int((legs.leg > 0).sum())}
+    counts = {
+        "messages": int((segments.peer >= 0).sum()),
+        "segments": int((segments.segment > 0).sum()),
+    }
     return {"relays": counts}
 
 

@@ -1,4 +1,4 @@
-"""The tables of flows, and of the legs of those that are relayed."""
+"""The tables of flows, and of the segments of those that are relayed."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
     from netsim.model.flows import FlowTable
-    from netsim.model.relays import Legs
+    from netsim.model.relays import RelaySegments
     from netsim.results.run_result import Table
 
 
 def simulated_flows(
     point: Point, scenario: Scenario, states: FlowStates
 ) -> tuple[Table, Table | None]:
-    """The flows of the traffic as they were simulated, and the legs of those that were relayed."""
-    done_ps, legs = states.done_ps, scenario.legs
+    """Return the tables of simulated flows and of relay segments."""
+    done_ps, segments = states.done_ps, scenario.segments
     start_ps = np.where(states.waits_for > 0, -1, states.start_ps)
     acked_ps = np.where(done_ps >= 0, states.acked_ps, -1)
     counts = np.array(states.sent_packets), np.array(states.retransmits)
     cls = np.array(states.traffic_class)
     table = None
-    if legs is not None:
-        table = _legs(scenario, legs, start_ps, done_ps)
-        n = len(legs.flows)
+    if segments is not None:
+        table = _segments(scenario, segments, start_ps, done_ps)
+        n = len(segments.flows)
         start_ps, cls = start_ps[:n], cls[:n]
-        done_ps, acked_ps = legs.latest(done_ps), legs.latest(acked_ps)
-        counts = legs.total(counts[0]), legs.total(counts[1])
+        done_ps, acked_ps = segments.latest(done_ps), segments.latest(acked_ps)
+        counts = segments.total(counts[0]), segments.total(counts[1])
     flows = _table(
         point,
         scenario,
@@ -61,10 +61,10 @@ def as_sent(point: Point, scenario: Scenario, states: FlowStates) -> Scenario:
 
 def ideal_flows(point: Point, scenario: Scenario) -> Table:
     """The flows of a transport whose completion times are the ideal ones."""
-    flows, ideal, legs = scenario.flows, scenario.ideal, scenario.legs
+    flows, ideal, segments = scenario.flows, scenario.ideal, scenario.segments
     packets = packet_counts(flows.size_bytes, point.packets)
-    if legs is not None and scenario.alone is not None:
-        flows, ideal, packets = legs.flows, scenario.alone, legs.total(packets)
+    if segments is not None and scenario.alone is not None:
+        flows, ideal, packets = segments.flows, scenario.alone, segments.total(packets)
     return _table(
         point,
         scenario,
@@ -91,16 +91,18 @@ def _ways(scenario: Scenario, n: int) -> Table:
     return {"way": np.array(network.ways.names)[number]}
 
 
-def _legs(scenario: Scenario, legs: Legs, start_ps: np.ndarray, done_ps: np.ndarray) -> Table:
-    """One row for each chunk of a relayed message on each of its two legs."""
-    of = np.flatnonzero(legs.leg > 0)
-    of = of[np.lexsort((legs.leg[of], legs.chunk[of], legs.message[of]))]
+def _segments(
+    scenario: Scenario, segments: RelaySegments, start_ps: np.ndarray, done_ps: np.ndarray
+) -> Table:
+    """One row for each chunk of a relayed message on each of its two segments."""
+    of = np.flatnonzero(segments.segment > 0)
+    of = of[np.lexsort((segments.segment[of], segments.chunk[of], segments.message[of]))]
     flows = scenario.flows
     return {
-        "leg": of,
-        "flow": legs.message[of],
-        "chunk": legs.chunk[of],
-        "hop": legs.leg[of],
+        "segment": of,
+        "flow": segments.message[of],
+        "chunk": segments.chunk[of],
+        "hop": segments.segment[of],
         "src": flows.src[of],
         "dst": flows.dst[of],
         "size_bytes": flows.size_bytes[of],
@@ -122,10 +124,10 @@ def _table(
     cls: np.ndarray,
 ) -> Table:
     """One row a flow of the traffic; the columns are documented in `netsim.results.columns`."""
-    legs, flows, ideal = scenario.legs, scenario.flows, scenario.ideal
+    segments, flows, ideal = scenario.segments, scenario.flows, scenario.ideal
     packets = packet_counts(flows.size_bytes, point.packets)
-    if legs is not None and scenario.alone is not None:
-        flows, ideal, packets = legs.flows, scenario.alone, legs.total(packets)
+    if segments is not None and scenario.alone is not None:
+        flows, ideal, packets = segments.flows, scenario.alone, segments.total(packets)
     names = np.array(["", *(flow_class.name for flow_class in point.classes)])
     slowdown = np.where(fct_ps >= 0, fct_ps / ideal.fct_ps, np.nan)
     return {

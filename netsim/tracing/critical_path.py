@@ -271,11 +271,11 @@ class _Operations:
 def _handed_over(scenario: Scenario, point: Point) -> Ints:
     """Until the last packet of each flow of the traffic has left its source, at the least."""
     left = hand_over_times(scenario.network, scenario.flows, point.packets, scenario.lanes)
-    legs = scenario.legs
-    if legs is None:
+    segments = scenario.segments
+    if segments is None:
         return left
-    found = np.zeros(len(legs.flows), np.int64)  # parts of a message leave one after the other
-    np.add.at(found, legs.message[legs.leg < 2], left[legs.leg < 2])
+    found = np.zeros(len(segments.flows), np.int64)  # parts of a message leave one after the other
+    np.add.at(found, segments.message[segments.segment < 2], left[segments.segment < 2])
     return found
 
 

@@ -60,9 +60,9 @@ def trace_flow(
         )
     require_memory(estimate(point), what=point.file)
     scenario = prepare(point)
-    if scenario.legs is not None and scenario.legs.peer[flow] >= 0:
-        peer = int(scenario.legs.peer[flow])
-        hint = "legs.parquet has the times of its legs"
+    if scenario.segments is not None and scenario.segments.peer[flow] >= 0:
+        peer = int(scenario.segments.peer[flow])
+        hint = "relay_segments.parquet has the times of its segments"
         message = f"flow {flow} is relayed by host {peer}, and has no packets of its own"
         raise InputError(message, file=str(result.path), hint=hint)
     _same_flow(result, recorded, scenario)

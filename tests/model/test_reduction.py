@@ -94,7 +94,7 @@ def test_what_is_reduced_goes_by_units(tree: dict[str, Any]) -> None:
     network = network_of(point({**tree, "reduction": "150ns"}, **given))
     assert network.reduction is not None
     assert made.network.n_hosts == network.reduction.network.n_hosts > network.n_hosts
-    assert made.legs is None
+    assert made.segments is None
     units = np.unique(np.concatenate([made.flows.src, made.flows.dst]))[network.n_hosts :]
     np.testing.assert_array_equal(units, np.unique(network.reduction.unit))
     assert "in_network: alone it takes" in made.load.notes[0]

@@ -18,7 +18,7 @@ from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
 from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
-from netsim.model.relays import DESTINATION, SOURCE, Legs, RelayRule, relayed
+from netsim.model.relays import DESTINATION, SOURCE, RelayRule, RelaySegments, relayed
 
 GBPS = 10**9
 US = 10**6
@@ -52,20 +52,20 @@ def alone(packets: int, rate: int, delay: int) -> int:
 
 def go(
     network: Network, load: Workload, rule: RelayRule, **given: Any
-) -> tuple[Engine, Legs | None]:
+) -> tuple[Engine, RelaySegments | None]:
     load.validate(network.n_hosts)
-    made, legs = relayed(load, rule)
+    made, segments = relayed(load, rule)
     given = {"transport": "datagram", "fabric": DEEP, "jit": False, **given}
     engine = run(build(network, made.flows, tasks=made.tasks, **given))
-    return engine, legs
+    return engine, segments
 
 
 def completion(network: Network, rule: RelayRule, packets: int, src: int, dst: int) -> int:
     """Of one message at time 0."""
     load = Workload(FlowTable([src], [dst], packets * PACKET))
-    engine, legs = go(network, load, rule)
-    assert legs is not None
-    return int(legs.latest(engine.flow_states().done_ps)[0])
+    engine, segments = go(network, load, rule)
+    assert segments is not None
+    return int(segments.latest(engine.flow_states().done_ps)[0])
 
 
 @pytest.mark.parametrize("at", [SOURCE, DESTINATION])
@@ -77,12 +77,12 @@ def test_a_message_in_one_chunk_takes_the_sum_of_its_legs(at: str) -> None:
 @pytest.mark.parametrize("at", [SOURCE, DESTINATION])
 @pytest.mark.parametrize(("up", "out"), [(400, 100), (100, 100), (50, 200)])
 def test_chunks_are_pipelined(at: str, up: int, out: int) -> None:
-    # The faster leg counts with one chunk, the slower one with all of them, back to back.
+    # The faster segment counts with one chunk, the slower one with all of them, back to back.
     chunks, packets = 5, 3
     rule = RelayRule(3, 1, at, packets * PACKET)
     found = completion(rails(2, 3, up, out), rule, chunks * packets, 1, 5)
-    legs = [(up, UP_DELAY), (out, OUT_DELAY)]
-    (one, d1), (two, d2) = legs if at == SOURCE else legs[::-1]
+    segments = [(up, UP_DELAY), (out, OUT_DELAY)]
+    (one, d1), (two, d2) = segments if at == SOURCE else segments[::-1]
     waiting = (chunks - 1) * packets * max(ser(one), ser(two))
     assert found == alone(packets, one, d1) + waiting + alone(packets, two, d2)
 
@@ -100,22 +100,22 @@ def test_the_peer_is_of_the_other_ones_rank() -> None:
 
 def test_without_messages_between_rails_nothing_changes() -> None:
     load = Workload(FlowTable([0, 1], [3, 2], 5000))
-    same, legs = relayed(load, RelayRule(3))
+    same, segments = relayed(load, RelayRule(3))
     assert same is load
-    assert legs is None
+    assert segments is None
 
 
 def test_several_messages_and_their_sizes() -> None:
     load = Workload(FlowTable([0, 0, 3], [4, 1, 1], [10_000, 50, 4_001], [0, 7, 9]))
-    made, legs = relayed(load, RelayRule(3, 1, SOURCE, 4_000))
-    assert legs is not None
+    made, segments = relayed(load, RelayRule(3, 1, SOURCE, 4_000))
+    assert segments is not None
     assert len(made.flows) == 3 + 5 + 3
-    assert legs.total(made.flows.size_bytes).tolist() == [20_000, 50, 8_002]
-    assert made.flows.size_bytes[legs.chunk == 2].tolist() == [2_000, 2_000]
+    assert segments.total(made.flows.size_bytes).tolist() == [20_000, 50, 8_002]
+    assert made.flows.size_bytes[segments.chunk == 2].tolist() == [2_000, 2_000]
     # Those of a chunk: to the peer, and on from there.
     for message, peer in ((0, 1), (2, 4)):
-        of = legs.message == message
-        one, two = of & (legs.leg == 1), of & (legs.leg == 2)
+        of = segments.message == message
+        one, two = of & (segments.segment == 1), of & (segments.segment == 2)
         assert set(made.flows.src[one].tolist()) == {int(load.flows.src[message])}
         assert set(made.flows.dst[one].tolist()) == set(made.flows.src[two].tolist()) == {peer}
         assert set(made.flows.dst[two].tolist()) == {int(load.flows.dst[message])}
@@ -145,39 +145,44 @@ def test_flows_wait_for_messages_as_for_flows(chunk_bytes: int | None) -> None:
         load = random_load(rng, 6, wait=True)
         rule = RelayRule(3, 1, rng.choice((SOURCE, DESTINATION)), chunk_bytes)
         try:
-            engine, legs = go(network, load, rule)
+            engine, segments = go(network, load, rule)
         except InputError as error:
             assert "which is delivered at another host" in str(error)  # noqa: PT017
             refused += 1
             continue
         states = engine.flow_states()
         assert (states.finished == 1).all()
-        if legs is None:
+        if segments is None:
             continue
-        chunked += int(legs.chunk.max() > 0)
-        done = legs.latest(states.done_ps)
+        chunked += int(segments.chunk.max() > 0)
+        done = segments.latest(states.done_ps)
         for f in range(len(load.flows)):
             waits = load.flows.waits_for(f)
             ends = [int(done[g]) for g in waits]
             away = any(load.flows.dst[g] != load.flows.src[f] for g in waits)
             begin = max(ends, default=0) + away * network.lookahead_ps
             assert states.start_ps[f] == begin + load.flows.start_ps[f]
-        check_legs(engine, legs)
+        check_segments(engine, segments)
     assert (chunked > 10) == (chunk_bytes is not None)
     assert (refused > 0) == (chunk_bytes is not None)
 
 
-def check_legs(engine: Engine, legs: Legs) -> None:
+def check_segments(engine: Engine, segments: RelaySegments) -> None:
     """The peer sends a chunk on as it has it, or as the chunk before has gone."""
-    states, n = engine.flow_states(), len(legs.flows)
+    states, n = engine.flow_states(), len(segments.flows)
     at = {
         key: i
         for i, key in enumerate(
-            zip(legs.message.tolist(), legs.leg.tolist(), legs.chunk.tolist(), strict=True)
+            zip(
+                segments.message.tolist(),
+                segments.segment.tolist(),
+                segments.chunk.tolist(),
+                strict=True,
+            )
         )
     }
-    for m in np.flatnonzero(legs.peer >= 0).tolist():
-        chunks = 1 + int(legs.chunk[legs.message == m].max())
+    for m in np.flatnonzero(segments.peer >= 0).tolist():
+        chunks = 1 + int(segments.chunk[segments.message == m].max())
         for k in range(chunks):
             one, two = at[m, 1, k], at[m, 2, k]
             assert states.start_ps[two] >= states.done_ps[one]
@@ -211,16 +216,16 @@ def test_tasks_wait_for_messages(done_when: str) -> None:
     assert made.tasks is not None
     assert made.tasks.label is not None
     assert list(made.tasks.label[:5]) == list("abcde")
-    engine, legs = go(network, load, rule, transport="roce")
-    assert legs is not None
+    engine, segments = go(network, load, rule, transport="roce")
+    assert segments is not None
     states, flows = engine.task_states(), engine.flow_states()
-    done = int(legs.latest(flows.done_ps)[0])
+    done = int(segments.latest(flows.done_ps)[0])
     assert done == flows.done_ps.max()
     assert states.start_ps[1] == US
     assert flows.start_ps[0] == 3 * US
     assert states.start_ps[3] == done
     assert states.end_ps[4] == done + 7 * US
-    first = np.flatnonzero(legs.leg == 1)
+    first = np.flatnonzero(segments.segment == 1)
     sent = 3 * US + n * ser(400)
     assert states.end_ps[2] == (flows.acked_ps[first].max() if acked else sent)
 
@@ -233,15 +238,15 @@ def test_the_ideal_time_is_what_a_message_alone_takes() -> None:
         chunk = rng.choice((None, 5000, 2 * PACKET, 3 * PACKET))
         rule = RelayRule(3, 1, rng.choice((SOURCE, DESTINATION)), chunk)
         load = Workload(FlowTable([0], [rng.choice((4, 5))], rng.randint(1, 60_000)))
-        made, legs = relayed(load, rule)
+        made, segments = relayed(load, rule)
         lanes, packets = lanes_of(network, made.flows), PacketFormat()
         ideal = ideal_times(network, made.flows, packets, lanes=lanes)
         engine = run(build(network, made.flows, "datagram", DEEP, tasks=made.tasks, jit=False))
         done = engine.flow_states().done_ps
-        assert legs is not None
+        assert segments is not None
         left = hand_over_times(network, made.flows, packets, lanes)
-        least = legs.ideal_ps(ideal.fct_ps, ideal.fct_ps, left)
-        late = int((legs.latest(done) - least)[0])
+        least = segments.ideal_ps(ideal.fct_ps, ideal.fct_ps, left)
+        late = int((segments.latest(done) - least)[0])
         assert 0 <= late < ser(40)
         exact += late == 0
         if chunk is None:

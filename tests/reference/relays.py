@@ -1,4 +1,4 @@
-"""Relayed messages, from the section of that name in MODEL.md: a case becomes one of their legs."""
+"""Relayed messages, from the section of that name in MODEL.md: a case becomes one of segments."""
 
 from __future__ import annotations
 

@@ -125,22 +125,22 @@ def test_results_tell_of_messages(
     done = simulate(point)
     result = load_result(write_result(tmp_path / "out", point, done))
     assert result.hash_fits()
-    flows, legs = result.flows, result.legs
-    assert legs is not None
+    flows, segments = result.flows, result.relay_segments
+    assert segments is not None
     assert len(flows) == 12 * 11
     assert flows["size_bytes"].unique().to_list() == [20_000]
-    messages = legs["flow"].n_unique()
-    assert result.summary["relays"] == {"messages": messages, "legs": len(legs)}
+    messages = segments["flow"].n_unique()
+    assert result.summary["relays"] == {"messages": messages, "segments": len(segments)}
     assert messages == 12 * 9 - 12 * 3  # not to one's rack, nor on one's rail
-    assert len(legs) == messages * 2 * 3
+    assert len(segments) == messages * 2 * 3
     assert result.tasks is None
     # A message is done as the last chunk is there.
-    last = legs.filter(legs["hop"] == 2)
+    last = segments.filter(segments["hop"] == 2)
     end = (last["start_ps"] + last["fct_ps"]).to_numpy().reshape(-1, 3).max(axis=1)
     of = flows[last["flow"].to_numpy()[::3].tolist()]
     assert ((of["start_ps"] + of["fct_ps"]).to_numpy() == end).all()
     assert (flows["slowdown"] >= 1).all()
-    relayed, direct = int(last["flow"][0]), int(np.setdiff1d(flows["flow"], legs["flow"])[0])
+    relayed, direct = int(last["flow"][0]), int(np.setdiff1d(flows["flow"], segments["flow"])[0])
     with pytest.raises(InputError, match=f"flow {relayed} is relayed by host"):
         trace_flow(result, relayed)
     assert trace_flow(result, direct).fct_ps == flows["fct_ps"][direct]

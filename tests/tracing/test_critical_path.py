@@ -244,7 +244,7 @@ def test_messages_in_chunks_by_way_of_a_peer(netsim: Callable[..., Result]) -> N
     Path("small.toml").write_text(text)
     assert netsim("run", "small.toml", "--out", "r").exit_code == 0
     result = load_result("r")
-    assert result.legs is not None
+    assert result.relay_segments is not None
     path = critical_path(result).pieces.filter(pl.col("until_ps") > pl.col("from_ps"))
     # A ring of four hosts in two racks: the two messages between racks change rails.
     assert path["what"].to_list() == ["flow"] * 6

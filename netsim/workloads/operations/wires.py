@@ -27,7 +27,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class _Legs(NamedTuple):
+class _Segments(NamedTuple):
     """What k sends are in the network, each one flow or, by way of a peer, two.
 
     `send` has the send of each flow, `first` where the lanes of each flow begin.
@@ -114,49 +114,49 @@ class Wires:
 
     def _measured(self, src: Ints, dst: Ints, hops: Hops) -> tuple[Floats, Floats]:
         """Cost of simultaneous sends: seconds per bit that a position sends, and latency in ps."""
-        legs = self._legs(src, dst)
-        lanes = np.diff(legs.first)
+        segments = self._segments(src, dst)
+        lanes = np.diff(segments.first)
         flow = np.repeat(np.arange(lanes.size), lanes)
         own = hops.weight / lanes[flow]
         rates = self._rate_bps
         load = np.zeros(rates.size)
         alone = np.full(flow.size, np.inf)  # bits per second
         split = np.ones(flow.size)
-        for lane, port, _, parallel in walk(self.network, legs.src, legs.to):
+        for lane, port, _, parallel in walk(self.network, segments.src, segments.to):
             split[lane] /= parallel
             np.add.at(load, port, own[lane] * split[lane])
             alone[lane] = np.minimum(alone[lane], rates[port])
         took = own / alone
-        for lane, port, _, _ in walk(self.network, legs.src, legs.to):
+        for lane, port, _, _ in walk(self.network, segments.src, segments.to):
             took[lane] = np.maximum(took[lane], load[port] / rates[port])
-        of_flow = np.maximum.reduceat(took, legs.first[:-1])
+        of_flow = np.maximum.reduceat(took, segments.first[:-1])
         slowest = np.zeros(src.size)
-        np.maximum.at(slowest, legs.send, of_flow)
-        return slowest, self._delays(legs, np.add.reduceat(alone, legs.first[:-1]), hops)
+        np.maximum.at(slowest, segments.send, of_flow)
+        return slowest, self._delays(segments, np.add.reduceat(alone, segments.first[:-1]), hops)
 
-    def _delays(self, legs: _Legs, rate_bps: Floats, hops: Hops) -> Floats:
+    def _delays(self, segments: _Segments, rate_bps: Floats, hops: Hops) -> Floats:
         """Of each send, from when its last byte has left until it is there.
 
         What goes by way of a peer waits there for a chunk.
         """
         message = max(1, hops.message_bytes)
-        packet = np.full(legs.src.size, min(message, self.payload_bytes) + self.header_bytes)
-        arrival = self._times.alone(legs.src, legs.to, packet)
-        came = np.minimum.reduceat(arrival, legs.first[:-1]).astype(float)
+        packet = np.full(segments.src.size, min(message, self.payload_bytes) + self.header_bytes)
+        arrival = self._times.alone(segments.src, segments.to, packet)
+        came = np.minimum.reduceat(arrival, segments.first[:-1]).astype(float)
         came -= packet[0] * PS_BITS / rate_bps
-        n = int(legs.send.max()) + 1
-        found: Floats = np.bincount(legs.send, came, n).astype(float)
+        n = int(segments.send.max()) + 1
+        found: Floats = np.bincount(segments.send, came, n).astype(float)
         rule = self.network.relays
-        twice = np.bincount(legs.send, minlength=n) > 1
+        twice = np.bincount(segments.send, minlength=n) > 1
         if rule is None or not twice.any():
             return found
         chunk = min(message, rule.chunk_bytes or message)
         on_wire = chunk + -(-chunk // self.payload_bytes) * self.header_bytes
         fastest_bps = np.zeros(n)
-        np.maximum.at(fastest_bps, legs.send, rate_bps)
+        np.maximum.at(fastest_bps, segments.send, rate_bps)
         return np.where(twice, found + on_wire * PS_BITS / fastest_bps, found)
 
-    def _legs(self, src: Ints, dst: Ints) -> _Legs:
+    def _segments(self, src: Ints, dst: Ints) -> _Segments:
         send = np.arange(src.size)
         rule = self.network.relays
         if rule is not None:
@@ -166,4 +166,4 @@ class Wires:
             src, dst = np.concatenate([src, peer[apart]]), np.concatenate([dst, dst[apart]])
             dst[apart] = peer[apart]
         lanes = lanes_of(self.network, FlowTable(src, dst, 1))
-        return _Legs(send, lanes.first, lanes.src_port, lanes.data_to)
+        return _Segments(send, lanes.first, lanes.src_port, lanes.data_to)

@@ -37,15 +37,15 @@ def test_operations_end_with_the_last_chunk(chunk_bytes: int | None) -> None:
     ops.collective("all_reduce", range(4), 4 * 4096, "direct", kind="dp")
     load = ops.lower(range(4))
     load.validate(4)
-    made, legs = relayed(load, RelayRule(RACK, chunk_bytes=chunk_bytes))
-    assert legs is not None
+    made, segments = relayed(load, RelayRule(RACK, chunk_bytes=chunk_bytes))
+    assert segments is not None
     flows, table, tasks = made.flows, made.operations, made.tasks
     assert table is not None
     assert tasks is not None
     assert flows.kind is not None
     old = load.flows.kind
     assert old is not None
-    assert flows.kind.tolist() == old[legs.message].tolist()
+    assert flows.kind.tolist() == old[segments.message].tolist()
     assert flows.kinds == load.flows.kinds
     states = run(build(rails(), flows, "datagram", DROP_TAIL, tasks=tasks, jit=False)).task_states()
     begin, end = states.start_ps[table.begin_task], states.end_ps[table.end_task]
