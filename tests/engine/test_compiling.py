@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
 from numba.core.codegen import JITCodeLibrary
 
-from netsim.engine.compiling import deferred as compiling
-from netsim.engine.compiling import references
+from netsim.engine.compiling import pass_by_reference, patches
 from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.deferred import DeferredLibrary
 from netsim.engine.compiling.specialize import Compiled, Entry
 from netsim.engine.records import attribute_access
 
@@ -86,7 +85,7 @@ def test_a_function_is_the_same_both_ways(monkeypatch, plain):
     made = compiled_types(monkeypatch)
     numbers = np.array([5, 2])
     assert entry()(numbers) == summed(numbers)
-    assert (compiling.DeferredLibrary in made) == (plain != "1")
+    assert (DeferredLibrary in made) == (plain != "1")
 
 
 @pytest.mark.parametrize("plain", ["0", "1"])
@@ -119,11 +118,13 @@ def groups() -> tuple[Outer, Outer]:
 @pytest.mark.parametrize("plain", ["0", "1"])
 def test_groups_by_reference_are_the_groups(monkeypatch, plain):
     monkeypatch.setenv("NETSIM_PLAIN_NUMBA", plain)
-    monkeypatch.setattr(references, "GROUPS", (Inner, Outer))
+    monkeypatch.setattr(pass_by_reference, "GROUPS", (Inner, Outer))
     seen = []
-    referred = references.Reference.__init__
+    referred = pass_by_reference.Reference.__init__
     monkeypatch.setattr(
-        references.Reference, "__init__", lambda *args: (seen.append(args), referred(*args))[1]
+        pass_by_reference.Reference,
+        "__init__",
+        lambda *args: (seen.append(args), referred(*args))[1],
     )
     here, there = groups(), groups()
     plainly = [one._replace(inner=attribute_access(one.inner)) for one in there]
@@ -134,9 +135,53 @@ def test_groups_by_reference_are_the_groups(monkeypatch, plain):
     assert (len(seen) > 0) == (plain == "0")
 
 
-def test_this_numba_is_one_that_is_leant_on():
+@pytest.fixture
+def fresh(monkeypatch):
+    """Which patches work is found again in a test, and after it."""
+    monkeypatch.setattr(patches, "warn_once", warned := [].append)
+    patches._working.cache_clear()
+    yield warned.__self__
+    patches._working.cache_clear()
+
+
+def test_all_patches_work_with_this_numba(fresh):
     """Otherwise everything would take three times as long, and nobody would know why."""
-    assert compiling._supported(), f"not with Numba {numba.__version__}"
+    assert [name for name in patches.LOST if patches.working(name) is None] == []
+    assert fresh == []
+
+
+def test_patches_are_tried_on_a_numba_that_is_not_known(monkeypatch, fresh):
+    monkeypatch.setattr(patches, "NEWEST_TESTED", (0, 1))
+    assert all(patches.working(name) for name in patches.LOST)
+    assert fresh == []
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        ("deferred", "del numba.core.codegen.CPUCodeLibrary.serialize_using_object_code"),
+        ("deferred", "numba.core.codegen.JITCodeLibrary.get_pointer_to_function = abs"),
+        ("pass_by_reference", "del numba.core.dispatcher.Dispatcher.get_call_template"),
+        ("pass_by_reference", "numba.core.cgutils.gep_inbounds = print"),
+        ("nonnegative_indices", "del numba.np.arrayobj.basic_indexing"),
+        ("nonnegative_indices", "numba.np.arrayobj.basic_indexing = print"),
+    ],
+)
+def test_a_patch_that_breaks_is_left_out(monkeypatch, fresh, name, broken):
+    """What a new Numba may lack, or have with another meaning: slower, with the same result."""
+    monkeypatch.setattr(patches, "NEWEST_TESTED", (0, 1))
+    breaking = f"import numba.core.dispatcher, numba.np.arrayobj; {broken}; "
+    monkeypatch.setattr(patches, "TRIAL", breaking + patches.TRIAL)
+    assert patches.working(name) is None
+    assert [name in warned for warned in fresh] == [True]
+
+
+@pytest.mark.parametrize("name", patches.LOST)
+def test_code_is_the_same_without_a_patch(monkeypatch, name):
+    working = patches._working
+    monkeypatch.setattr(patches, "_working", lambda one: None if one == name else working(one))
+    numbers = np.array([5, 2])
+    assert entry()(numbers) == summed(numbers)
 
 
 @pytest.mark.slow

@@ -109,9 +109,9 @@ class CodeCache:
         if hashlib.sha256(content[DIGEST_BYTES:]).digest() != content[:DIGEST_BYTES]:
             _remove(path)
             return None
-        from numba.core.compiler import CompileResult
-
         try:
+            from numba.core.compiler import CompileResult
+
             target_context.refresh()
             lines, code = _parts(memoryview(content)[DIGEST_BYTES:])
             result = CompileResult._rebuild(target_context, *pickle.loads(code))
@@ -123,14 +123,13 @@ class CodeCache:
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep what was compiled for a signature, if there is a place for it."""
-        from numba.core.serialize import dumps
-
-        machine_code = result._asdict()["library"]
-        if machine_code.has_dynamic_globals:
-            warn_once(f"{self._name} cannot be kept: it refers to a large array of a module")
-            return
-        path = self._path(signature, result.codegen)
         try:
+            from numba.core.serialize import dumps
+
+            if result._asdict()["library"].has_dynamic_globals:
+                warn_once(f"{self._name} cannot be kept: it refers to a large array of a module")
+                return
+            path = self._path(signature, result.codegen)
             lines = json.dumps(self.lines).encode()
             content = LENGTH.pack(len(lines)) + lines + dumps(result._reduce())
             _make(self._folder)

@@ -1,40 +1,22 @@
-"""Compile with Numba at a third of its usual cost.
+"""Patch of Numba: functions are optimized and made executable once, as part of an entry point.
 
-Numba is made for functions that are called from Python, each by itself: it optimizes
-every function together with all that it calls, makes machine code of the whole, and
-then does so again in the caller. Our functions are inlined into two entry points, so
-nearly all of that is thrown away. Here
+Numba is made for functions that are called from Python one by one: it optimizes every function
+together with all that it calls, makes machine code of the whole, and then does so again in the
+caller. The engine's functions are inlined into two entry points, so nearly all of that is thrown
+away. A `DeferredLibrary` waits until its address is asked for.
 
-- a function is optimized and made executable only when its address is asked for: once,
-  as part of an entry point (``DeferredLibrary``);
-- functions are compiled for 64-bit integers only, not again for each constant and
-  each narrower type that a caller passes (``widen_arguments``);
-- groups of arrays are handed on by reference (``references.py``);
-- an index is not asked whether it is negative (``indices.py``);
-- the garbage collector rests meanwhile.
-
-This leans on parts of Numba that it does not document (a code library's methods, a
-dispatcher's ``get_call_template``). Where they are missing, or with the variable
-NETSIM_PLAIN_NUMBA=1, everything is compiled as usual: slower, with the same result. So if
-what is compiled seems wrong, this module is soon ruled out. ``setup.cfg`` says for which
-versions of Numba this has been tested.
+Changes the library class of Numba's code generator while code is compiled.
 """
 
 from __future__ import annotations
 
 import gc
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from numba import types
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
-
-from netsim.engine.compiling.indices import never_negative, supported
-from netsim.engine.compiling.references import by_reference
 
 NEEDED = (
     "_ensure_finalized",
@@ -49,10 +31,9 @@ NEEDED = (
 class DeferredLibrary(JITCodeLibrary):  # type: ignore[misc] # mypy skips Numba
     """The code of one function, left as it is until it is to run.
 
-    Numba's own library, when another one is linked to it, has that finalized: optimized,
-    made into machine code, and copied with everything that was linked to it. While
-    ``active``, this one only notes what it is linked to, and fetches that when it is
-    finalized itself. Once no longer ``active``, it acts as Numba's own.
+    Numba's own library finalizes every library that is linked to it: that is optimized, made into
+    machine code, and copied with all its own links. While ``active``, this one only records its
+    links and resolves them when it is finalized itself. Otherwise it acts as Numba's own.
     """
 
     active = False
@@ -84,9 +65,9 @@ class DeferredLibrary(JITCodeLibrary):  # type: ignore[misc] # mypy skips Numba
             DeferredLibrary.active = before
 
     def _all_linked(self) -> list[Any]:
-        """What is linked to this one, directly or not, each after all that call it.
+        """Return all libraries linked to this one, directly or not, each after its callers.
 
-        In another order LLVM would leave out functions that are not referred to yet.
+        In another order LLVM would drop functions that are not referred to yet.
         """
         seen: set[int] = set()
         order: list[Any] = []
@@ -108,7 +89,7 @@ class DeferredLibrary(JITCodeLibrary):  # type: ignore[misc] # mypy skips Numba
         return self._codegen if self._finalized else self
 
     def set_env(self, name: str, env: Any) -> None:
-        """In place of the code generator's: the variable ``name`` has no address yet."""
+        """Record the variable ``name``, which has no address yet, instead of setting it."""
         self._environments[name] = env
 
     def get_pointer_to_function(self, name: str) -> int:
@@ -125,52 +106,26 @@ class DeferredLibrary(JITCodeLibrary):  # type: ignore[misc] # mypy skips Numba
         return super().serialize_using_object_code()
 
 
-def _supported() -> bool:
-    if os.environ.get("NETSIM_PLAIN_NUMBA", "0") not in ("", "0"):
-        return False
+def is_supported() -> bool:
+    """Return whether this Numba has what the patch replaces."""
     codegen = cpu_target.target_context.codegen()
-    libraries = getattr(codegen, "_library_class", None) is JITCodeLibrary and all(
+    return getattr(codegen, "_library_class", None) is JITCodeLibrary and all(
         hasattr(JITCodeLibrary, name) for name in NEEDED
     )
-    return libraries and supported()
 
 
 @contextmanager
-def deferred() -> Iterator[None]:
-    """What is compiled within is optimized as a whole."""
-    with global_compiler_lock:
-        if not _supported():
-            yield
-            return
-        codegen = cpu_target.target_context.codegen()
-        collecting = gc.isenabled()
-        gc.disable()
-        codegen._library_class = DeferredLibrary
-        DeferredLibrary.active = True
-        try:
-            with never_negative():
-                yield
-        finally:
-            DeferredLibrary.active = False
-            codegen._library_class = JITCodeLibrary
-            if collecting:
-                gc.enable()
-
-
-def _wide(arg: Any) -> Any:
-    """The type to compile for: int64 in place of every integer type that it can hold."""
-    arg = types.unliteral(arg)
-    narrower = isinstance(arg, types.Integer) and arg != types.uint64
-    return types.int64 if narrower else by_reference(arg)
-
-
-def widen_arguments(dispatcher: Any) -> None:
-    """Have a function compiled once for all integers that its callers pass, and for references."""
-    template: Callable[..., Any] | None = getattr(dispatcher, "get_call_template", None)
-    if template is None or not _supported():
-        return
-
-    def wide_template(args: Any, kws: Any) -> Any:
-        return template(tuple(map(_wide, args)), {k: _wide(v) for k, v in kws.items()})
-
-    dispatcher.get_call_template = wide_template
+def applied() -> Iterator[None]:
+    """Optimize what is compiled within as a whole; the garbage collector is off meanwhile."""
+    codegen = cpu_target.target_context.codegen()
+    collecting = gc.isenabled()
+    gc.disable()
+    codegen._library_class = DeferredLibrary
+    DeferredLibrary.active = True
+    try:
+        yield
+    finally:
+        DeferredLibrary.active = False
+        codegen._library_class = JITCodeLibrary
+        if collecting:
+            gc.enable()

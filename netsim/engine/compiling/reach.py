@@ -34,8 +34,9 @@ from netsim.engine.compiling.refusals import contents
 from netsim.engine.compiling.sources import is_ours, source_files, top_package
 
 MACHINERY = (
-    *("compiling/bindings", "compiling/cache", "compiling/deferred", "compiling/indices"),
-    *("compiling/reach", "compiling/specialize", "kernels/instructions"),
+    *("compiling/bindings", "compiling/cache", "compiling/deferred", "compiling/reach"),
+    *("compiling/nonnegative_indices", "compiling/pass_by_reference", "compiling/patches"),
+    *("compiling/specialize", "kernels/instructions"),
 )
 """Modules of the engine that decide how code is compiled and kept."""
 

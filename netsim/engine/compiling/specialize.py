@@ -108,13 +108,11 @@ class Specializer:
             return copied
         if function in INSTRUCTIONS:
             return INSTRUCTIONS[function]()
-        import numba
+        from netsim.engine.compiling import patches
 
-        from netsim.engine.compiling.deferred import widen_arguments
-
-        options = self._bindings.options(function)
-        compiled: Callable[..., Any] = numba.njit(**INNER, **options)(copied)
-        widen_arguments(compiled)
+        compiled: Callable[..., Any] = patches.compiled(
+            copied, **INNER, **self._bindings.options(function)
+        )
         return compiled
 
 
@@ -164,7 +162,7 @@ class Compiled:
         return function, kept.lines
 
     def _made(self, signature: tuple[Any, ...]) -> tuple[Callable[..., Any], Lines]:
-        from netsim.engine.compiling.deferred import deferred
+        from netsim.engine.compiling.patches import patched
 
         specializer = Specializer(self._bindings, self._tag, jit=True)
         function = self._dispatcher(specializer.copy(self._function))
@@ -173,7 +171,7 @@ class Compiled:
             kept = CodeCache(self._folder, self._function.__name__, lines_of(self._codes))
             function._cache = kept
         try:
-            with deferred():
+            with patched():
                 function.compile(signature)
         except Exception as error:  # Numba lets errors of many kinds through
             raise does_not_compile(error, self._bindings.plugins) from error

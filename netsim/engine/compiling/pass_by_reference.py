@@ -1,18 +1,22 @@
-"""Groups of arrays are handed from function to function by reference.
+"""Patch of Numba: functions are compiled for 64-bit integers and for references to arrays.
 
-Numba passes a tuple of arrays as some seven numbers for each array. A kernel that takes all groups
-had more than four hundred arguments: half of what a first run took went into compiling these, and
-each call that is not inlined copied them. Groups do not change during a call, so one that a kernel
-is called with is written down once, and from there on functions hand on where. To their text it is
-what it was: ``wires.pool`` is an array.
+Numba compiles a function again for each constant and each narrower integer that a caller passes,
+and passes a tuple of arrays as seven numbers for each array: a kernel with all groups had more than
+four hundred arguments, and compiling those took half of a first run. Groups do not change during a
+call. So a group is written to memory once, and functions pass its address on. Their source is
+unchanged: ``wires.pool`` is an array.
 
-What is read by a reference is marked as never changing, so that LLVM keeps it in a register beyond
-writes to arrays that might be the same memory, for all it knows. That holds only from when it was
-written: LLVM is not told that the address it is given is that of what it has just written.
+Loads through a reference are marked invariant, so that LLVM keeps the value in a register across
+stores to arrays that might alias. That holds only after the group is written, so LLVM must not see
+that the address it is given is that of what it has just written.
+
+Changes `get_call_template` of a dispatcher, and adds the type `Reference` to Numba.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
@@ -20,6 +24,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import register_default
 from numba.core.datamodel.models import OpaqueModel
+from numba.core.dispatcher import Dispatcher
 from numba.core.imputils import lower_cast, lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 
@@ -31,11 +36,11 @@ GROUPS = (Net, Wires, Ends, Clock, Scratch, Trace)
 ADDRESS = ir.IntType(8).as_pointer()
 
 OF_NUMBA = 2
-"""The first two fields of an array in compiled code, for who frees it; kernels never do."""
+"""The first two fields of an array in compiled code are for its owner; kernels free nothing."""
 
 
 class Reference(types.Type):  # type: ignore[misc] # mypy skips Numba
-    """Where a group of arrays stands."""
+    """The address of a group of arrays."""
 
     def __init__(self, group: types.NamedTuple) -> None:
         self.group = group
@@ -43,7 +48,7 @@ class Reference(types.Type):  # type: ignore[misc] # mypy skips Numba
 
     @property
     def key(self) -> int:
-        """Numba's number for the type of the group: to compare its arrays' types takes long."""
+        """Numba's number for the type of the group: comparing the types of its arrays is slow."""
         number: int = self.group._code
         return number
 
@@ -52,14 +57,14 @@ register_default(Reference)(OpaqueModel)
 
 
 def by_reference(kind: types.Type) -> types.Type:
-    """The type by which a function is handed a value of type ``kind``."""
+    """Return the type by which a value of type ``kind`` is passed to a function."""
     is_group = isinstance(kind, types.NamedTuple) and kind.instance_class in GROUPS
     return Reference(kind) if is_group else kind
 
 
 @infer_getattr
 class _Members(AttributeTemplate):  # type: ignore[misc]
-    """What ``wires.pool`` is; a group within a group is a reference again."""
+    """The type of ``wires.pool``; a group within a group is a reference again."""
 
     key = Reference
 
@@ -83,7 +88,7 @@ def _member(context: Any, builder: Any, reference: Reference, place: Any, name: 
 
 
 def _read(builder: Any, place: Any, first: int = 0) -> Any:
-    """What stands at an address, number by number: those that are not used will not be read.
+    """Load the value at an address number by number, so that unused numbers are not loaded.
 
     The fields before the ``first`` are left empty.
     """
@@ -101,9 +106,42 @@ def _read(builder: Any, place: Any, first: int = 0) -> Any:
 
 @lower_cast(types.NamedTuple, Reference)  # type: ignore[untyped-decorator]
 def _refer(context: Any, builder: Any, group: types.NamedTuple, _: Reference, value: Any) -> Any:
-    """Write a group down; what comes back is its address, of which LLVM knows nothing."""
+    """Store a group and return its address, which LLVM knows nothing about."""
     place = cgutils.alloca_once(builder, context.get_value_type(group))
     builder.store(value, place)
     same = ir.FunctionType(ADDRESS, [ADDRESS])
     address = builder.bitcast(place, ADDRESS)
     return builder.asm(same, "", "=r,0,~{memory}", [address], side_effect=True)
+
+
+def is_supported() -> bool:
+    """Return whether this Numba has what the patch replaces."""
+    return hasattr(Dispatcher, "get_call_template")
+
+
+@contextmanager
+def also_by_reference(group: type) -> Iterator[None]:
+    """Pass a further kind of group by reference."""
+    global GROUPS  # noqa: PLW0603
+    before, GROUPS = GROUPS, (*GROUPS, group)
+    try:
+        yield
+    finally:
+        GROUPS = before
+
+
+def widen_arguments(dispatcher: Any) -> None:
+    """Compile a function once for all integers that its callers pass, and for references."""
+    template: Callable[..., Any] = dispatcher.get_call_template
+
+    def wide_template(args: Any, kws: Any) -> Any:
+        return template(tuple(map(_wide, args)), {k: _wide(v) for k, v in kws.items()})
+
+    dispatcher.get_call_template = wide_template
+
+
+def _wide(arg: Any) -> Any:
+    """Return the type to compile for: int64 for every integer type that fits in it."""
+    arg = types.unliteral(arg)
+    narrower = isinstance(arg, types.Integer) and arg != types.uint64
+    return types.int64 if narrower else by_reference(arg)
