@@ -10,6 +10,15 @@ from collections.abc import Callable, Collection
 from typing import NoReturn
 
 RENAMED: dict[str, dict[str, str]] = {
+    "command": {"economics": "cost"},
+    "plot": {
+        "fct": "fct_cdf",
+        "goodput": "serving_goodput",
+        "load": "fct_vs_load",
+        "series": "timeseries",
+        "serving": "serving_latency",
+        "transports": "fct_by_transport",
+    },
     "option": {
         "--again": "--force",
         "--checked": "--check-bounds",
@@ -21,9 +30,9 @@ RENAMED: dict[str, dict[str, str]] = {
 }
 """Kind -> old name -> new name.
 
-A kind is "command", "option", "column", "status", a section of an experiment ("fabric.circuits"),
-a plugin and its keys ("topology ocs"), a key and its values ("topology ocs.schedule"), or a module
-("netsim.queue").
+A kind is "command", "plot", "option", "column", "status", a section of an experiment
+("fabric.circuits"), a plugin and its keys ("topology ocs"), a key and its values
+("topology ocs.schedule"), or a module ("netsim.queue").
 """
 
 

@@ -50,7 +50,7 @@ def compare(results: Sequence[Result], *, trust: bool = False) -> Comparison:
         raise InputError(
             f"transports can be compared at one value of {', '.join(keys)} only",
             hint="run the sweep with one value"
-            + (", or use --kind load" if keys == ["traffic.load"] else ""),
+            + (", or use --kind fct_vs_load" if keys == ["traffic.load"] else ""),
         )
     curves = sweeps.by_transport(results)
     if len(curves) < 2:

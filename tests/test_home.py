@@ -61,7 +61,7 @@ COMMAND_LINES = """
 2 resume out/r
 0 topo e.toml --plot --out out/topo.png
 0 workload inference
-0 economics
+0 cost
 0 new-transport fresh --directory out
 2 accuracy no_such_transport
 2 new-transport linked --directory out

@@ -8,6 +8,7 @@ from importlib import import_module
 from click.testing import CliRunner
 
 from netsim.cli.app import COMMANDS, app
+from netsim.cli.plot import COMPARISONS, KINDS
 from netsim.errors import did_you_mean
 from netsim.experiment import schema
 from netsim.plugins import registry
@@ -23,11 +24,14 @@ SECTIONS = {
     "stop": schema.StopSection,
     "outputs": schema.OutputsSection,
 }
-ELSEWHERE = {"command", "option"}
+COMMANDS_AND_PLOTS = {"command": COMMANDS, "plot": KINDS | COMPARISONS}
+ELSEWHERE = {"option"}
 
 
 def declared(kind: str) -> Iterable[str]:
     """The names of a kind that there are now."""
+    if kind in COMMANDS_AND_PLOTS:
+        return COMMANDS_AND_PLOTS[kind]
     if kind in SECTIONS:
         return SECTIONS[kind].model_fields
     if kind in RENAMED and kind.startswith("netsim."):

@@ -75,7 +75,7 @@ def theirs(sample, tmp_path, monkeypatch):
 READING = [
     *(["plot", "r", "--kind", kind] for kind in ("fct", "slowdown", "links")),
     ["plot", "r", "--x", "load"],
-    ["plot", "r", "--kind", "load"],  # without fair shares
+    ["plot", "r", "--kind", "fct_vs_load"],  # without fair shares
 ]
 BUILDING = [
     ["plot", f"r/{POINT}", "--kind", "topology"],

@@ -41,7 +41,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "run.json": lambda path: Start("e.toml", [], "/", 60.0).note(path.parent),
     "sweep.parquet": lambda path: write_sweep(path.parent, [{"point": "a"}]),
     "checkpoint.netsim": with_checkpoint,
-    "fct.png": lambda path: save(Figure(), path),
+    "fct_cdf.png": lambda path: save(Figure(), path),
     "fct.svg": lambda path: save(Figure(), path),
     "trace.csv": lambda path: write_tables("trace", TABLE, path, None),
     "trace.parquet": lambda path: write_tables("trace", TABLE, None, path),

@@ -26,7 +26,7 @@ COMMANDS = {
         "netsim.workloads.cli.workload",
         "Show a training job: memory, times, messages, step.",
     ),
-    "economics": (
+    "cost": (
         "netsim.workloads.cli.cost",
         "Compare GPUs by cost, power and what failures take.",
     ),

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-DRAWING = {"run", "plot", "trace", "topo", "workload", "economics", "reproduce"}
+DRAWING = {"run", "plot", "trace", "topo", "workload", "cost", "reproduce"}
 """Commands that can draw."""
 
 

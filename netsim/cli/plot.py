@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from netsim.results import Result
     from netsim.workloads.plots.timeline_bars import View
 
-DEFAULT = "fct"
+DEFAULT = "fct_cdf"
 
 KINDS = {
-    "fct": "netsim.plots.fct_cdf",
+    "fct_cdf": "netsim.plots.fct_cdf",
     "links": "netsim.plots.links",
     "timeline": "netsim.workloads.plots.timeline",
-    "series": "netsim.plots.series",
-    "serving": "netsim.workloads.plots.serving",
+    "timeseries": "netsim.plots.series",
+    "serving_latency": "netsim.workloads.plots.serving",
     "topology": "netsim.plots.topology",
 }
 """Kind -> module that draws results."""
@@ -49,13 +49,13 @@ Y = "fct_p99"
 
 COMPARISONS = {
     "slowdown": "netsim.plots.slowdown",
-    "load": "netsim.plots.fct_vs_load",
-    "transports": "netsim.plots.transports",
-    "goodput": "netsim.workloads.plots.goodput",
+    "fct_vs_load": "netsim.plots.fct_vs_load",
+    "fct_by_transport": "netsim.plots.transports",
+    "serving_goodput": "netsim.workloads.plots.goodput",
 }
 """Kind -> module that compares the points of sweeps: a figure and a table."""
 
-FAIR_SHARES = ("load", "transports")
+FAIR_SHARES = ("fct_vs_load", "fct_by_transport")
 """Those that build the network of a result again, which may take a plugin's code."""
 
 
@@ -116,21 +116,21 @@ def command(
     Points that differ in the seed alone are one curve, with a band.
 
     \b
-    fct         share of the flows that are done by each time, beside the ideal
-    slowdown    completion time over ideal, by flow size or rank
-    links       utilization and largest queue of every link
-    timeline    of one run with tasks: when each host computed, sent and received;
-                of some --hosts, --from and --to some time, with the --critical-path
-    series      queues, rates and state over time, of a run with [outputs] sample
-    serving     time to first token and times between tokens of requests; of a sweep over
-                traffic.rate, these and the goodput against the rate
-    topology    the network, its links colored by --y, with what failed
-    load        sweep over traffic.load: last flow and mean against load, a line per
-                transport, beside single paths with max-min fair shares
-    goodput     serving runs side by side: who met the objective, what failures left
-                of the GPUs, and by formula, and times to first token
-    transports  sweep over transport: last flow and mean, a bar per transport, beside
-                the ideal and fair shares
+    fct_cdf           share of flows finished by each time, with the ideal
+    slowdown          completion time over ideal, by flow size or rank
+    links             utilization and largest queue of every link
+    timeline          of one run with tasks: when each host computed, sent and received;
+                      --hosts, --from and --to select, --critical-path marks the path
+    timeseries        queues, rates and state over time, of a run with [outputs] sample
+    serving_latency   time to first token and between tokens; of a sweep over
+                      traffic.rate, these and the goodput against the rate
+    topology          the network, its links colored by --y, with what failed
+    fct_vs_load       sweep over traffic.load: last flow and mean against load, a line per
+                      transport, with max-min fair shares of single paths
+    fct_by_transport  sweep over transport: last flow and mean, a bar per transport,
+                      with the ideal and fair shares
+    serving_goodput   serving runs side by side: requests within the objective, the share of
+                      GPUs that failures left, measured and by formula, times to first token
 
     \b
     netsim plot results/incast --x fan_in --y fct_p99

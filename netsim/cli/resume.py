@@ -18,7 +18,9 @@ from netsim.limits import THREADS
     type=click.IntRange(1, THREADS),
     help="Number of threads; all cores by default. They need not be as many as before.",
 )
-@click.option("--plot", is_flag=True, help="Save a picture of the flow completion times, fct.png.")
+@click.option(
+    "--plot", is_flag=True, help="Save a picture of the flow completion times, fct_cdf.png."
+)
 @click.option(
     "--check-bounds",
     "checked",

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     help="Number of threads; all cores by default.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for the results.")
-@click.option("--plot", is_flag=True, help="Save a picture of the flow completion times, fct.png.")
+@click.option(
+    "--plot", is_flag=True, help="Save a picture of the flow completion times, fct_cdf.png."
+)
 @click.option("--force", is_flag=True, help="Run points again whose complete result is there.")
 @click.option(
     "--check-bounds",
@@ -192,4 +194,4 @@ def _save_picture(directory: Path, outcomes: list[Outcome]) -> Path | None:
 
     done = [outcome for outcome in outcomes if outcome.row.get("flows_finished")]
     results = [load_result(outcome.directory) for outcome in done]
-    return save(fct_cdf.draw(results), directory / "fct.png") if results else None
+    return save(fct_cdf.draw(results), directory / "fct_cdf.png") if results else None

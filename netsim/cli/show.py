@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from netsim.plugins.params import Param
     from netsim.plugins.registry import Plugin
 
-FILES = ("job", "deployment", "economics", "experiment")
+FILES = ("job", "deployment", "cost", "experiment")
 KINDS = ("transport", "topology", "traffic", "queue", *FILES)
 PLURAL = {plural: one for one, plural in SINGULAR.items()}
 
@@ -38,7 +38,7 @@ def command(kind: str, name: str, as_json: bool) -> None:
     """Show NAME, a transport, topology, traffic (pattern), queue (discipline), job, deployment (of
     a served model) or experiment.
 
-    For a job, a deployment, and for figures of economics: its file. For an experiment: its file,
+    For a job, a deployment, and for figures of costs: its file. For an experiment: its file,
     and what sizes in bdp become at the ports of its network.
     For a plugin: its parameters with unit, default, meaning and source, and its presets. NAME may
     be the path of a Python file. With a preset (ndp:paper), values and fabric are those of the
@@ -122,8 +122,8 @@ def _described(plugin: Plugin, preset: str | None) -> dict[str, Any]:
 
 
 def _file_of(kind: str, name: str) -> Path:
-    """The file of a job, a deployment, or of figures of economics."""
-    if kind == "economics":
+    """The file of a job, a deployment, or of figures of costs."""
+    if kind == "cost":
         from netsim.workloads.cost.load import locate_book
 
         return locate_book(name, Path.cwd())

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.renames import RENAMED
 from netsim.results.columns import describe
 from netsim.writing import is_plain_file, replacing_file, sync, write_text
 
@@ -40,8 +41,9 @@ RUN = "run.json"
 """Where a run stands, and how it was started: there as long as it is not done."""
 
 PICTURES = (
-    *("fct.png", "slowdown.png", "links.png", "timeline.png", "series.png"),
-    *("load.png", "transports.png", "serving.png", "goodput.png"),
+    *("fct_cdf.png", "slowdown.png", "links.png", "timeline.png", "timeseries.png"),
+    *("fct_vs_load.png", "fct_by_transport.png", "serving_latency.png", "serving_goodput.png"),
+    *(f"{kind}.png" for kind in RENAMED["plot"]),
 )
 OTHERS = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png")
 LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.tmp")

@@ -28,7 +28,7 @@ def test_from_nothing_to_a_plot(tmp_path: Path) -> None:
     python(tmp_path, *run)
     python(tmp_path, *test, "-p", "no:cacheprovider", env=PLAIN)  # it tries all cases
     assert load(tmp_path / "results" / "mine").complete
-    assert (tmp_path / "results" / "mine" / "fct.png").stat().st_size > 1000
+    assert (tmp_path / "results" / "mine" / "fct_cdf.png").stat().st_size > 1000
     run = ["netsim", "run", "mine.toml"]
     python(tmp_path, *run, "--out", "careful", "--set", "transport=./mine.py:careful")
     changed = load(tmp_path / "careful").experiment["resolved"]["transport"]

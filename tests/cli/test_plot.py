@@ -8,7 +8,7 @@ from cli_outcome import fails
 pytestmark = pytest.mark.usefixtures("fake")
 
 
-@pytest.mark.parametrize("kind", ["fct", "slowdown", "links"])
+@pytest.mark.parametrize("kind", ["fct_cdf", "slowdown", "links"])
 @pytest.mark.parametrize("name", ["small", "sweep"])
 def test_plot(netsim, kind, name):
     netsim("run", f"{name}.toml")
@@ -20,26 +20,26 @@ def test_plot(netsim, kind, name):
 def test_plot_of_a_sweep_over_load_and_transport(netsim):
     transports = 'transport=["ndp", "roce"]'
     netsim("run", "small.toml", "--set", transports, "--set", "traffic.load=[0.5, 1.0]")
-    result = netsim("plot", "here/small", "--kind", "load")
+    result = netsim("plot", "here/small", "--kind", "fct_vs_load")
     assert result.exit_code == 0, result.output
     assert [line.split()[:2] for line in result.stdout.splitlines() if " 0.5 " in line] == [
         ["ndp", "0.5"],
         ["roce", "0.5"],
     ]
     assert result.stdout.splitlines()[-2].startswith("fair shares: each flow on one")
-    assert os.path.getsize("here/small/load.png") > 1000
-    assert fails(netsim("plot", "here/small", "--kind", "transports"), 2, "one value of")
+    assert os.path.getsize("here/small/fct_vs_load.png") > 1000
+    assert fails(netsim("plot", "here/small", "--kind", "fct_by_transport"), 2, "one value of")
 
 
 def test_plot_of_transports_from_several_directories(netsim):
     for name in ("ndp", "roce"):
         netsim("run", "sweep.toml", "--set", f"transport={name}", "--out", name)
-    result = netsim("plot", "ndp", "roce", "--kind", "transports")
+    result = netsim("plot", "ndp", "roce", "--kind", "fct_by_transport")
     assert result.exit_code == 0, result.output
     rows = [line.split()[:2] for line in result.stdout.splitlines()]
     assert ["ndp", "2"] in rows
     assert ["roce", "2"] in rows
-    assert os.path.getsize("ndp/transports.png") > 1000
+    assert os.path.getsize("ndp/fct_by_transport.png") > 1000
 
 
 def test_plot_against_any_axis(netsim):
@@ -53,7 +53,7 @@ def test_plot_against_any_axis(netsim):
     assert netsim("plot", "here/small", "--x", "load").exit_code == 0
     assert os.path.exists("here/small/fct_p99_load.png")
     assert fails(netsim("plot", "here/small", "--y", "drops"), 2, "--x")
-    assert fails(netsim("plot", "here/small", "--x", "load", "--kind", "fct"), 2, "--kind")
+    assert fails(netsim("plot", "here/small", "--x", "load", "--kind", "fct_cdf"), 2, "--kind")
     assert fails(netsim("plot", "here/small", "--x", "lod"), 2, '"load"')
 
 

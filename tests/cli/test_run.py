@@ -54,8 +54,8 @@ class TestRun:
     def test_a_picture(self, netsim, name):
         run = netsim("run", f"{name}.toml", "--plot")
         assert run.exit_code == 0
-        assert "here/small/fct.png" in run.stdout
-        assert os.path.getsize("here/small/fct.png") > 1000
+        assert "here/small/fct_cdf.png" in run.stdout
+        assert os.path.getsize("here/small/fct_cdf.png") > 1000
         assert netsim("run", f"{name}.toml", "--force").exit_code == 0  # the picture is no obstacle
 
     def test_no_number_is_cut_off(self, netsim):

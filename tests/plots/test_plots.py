@@ -258,7 +258,9 @@ class TestComparisons:
             transports.compare([point("ndp"), point("ideal")])
 
     def test_transports_are_compared_at_one_load(self, loads):
-        with pytest.raises(InputError, match=r"one value of traffic\.load only .*--kind load"):
+        with pytest.raises(
+            InputError, match=r"one value of traffic\.load only .*--kind fct_vs_load"
+        ):
             transports.compare(loads)
 
     @pytest.mark.parametrize("compare", [transports.compare, fct_vs_load.compare])

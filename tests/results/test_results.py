@@ -78,7 +78,7 @@ def test_a_partial_result_says_so(tmp_path):
 
 def test_an_earlier_result_is_replaced_whole(tmp_path):
     first = write_result(tmp_path / "run", FakePoint(), fake_result(4))
-    (first / "fct.png").write_bytes(b"a picture of the earlier result")
+    (first / "fct_cdf.png").write_bytes(b"a picture of the earlier result")
     second = write_result(tmp_path / "run", FakePoint(), fake_result(6))
     assert len(load(second).flows) == 6
     assert sorted(os.listdir(second)) == [
@@ -112,7 +112,7 @@ def test_what_netsim_did_not_write_is_never_replaced(tmp_path):
         "flows.parquet": lambda path: shutil.copy(theirs, path),
         "sweep.parquet": lambda path: shutil.copy(theirs, path),
         "links.parquet": lambda path: path.symlink_to(result / "links.parquet"),
-        "fct.png": os.mkfifo,
+        "fct_cdf.png": os.mkfifo,
         "checkpoint.netsim": lambda path: path.mkdir(),
     }
     for name, plant in plants.items():

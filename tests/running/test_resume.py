@@ -75,7 +75,7 @@ class TestKept:
         assert run("--seed", "7") == (0, [7])
         assert run("--seed", "7", "--plot") == (0, [])
         assert "finished, kept" in run.said
-        assert os.path.exists("r/fct.png")
+        assert os.path.exists("r/fct_cdf.png")
         assert run("--seed", "8") == (0, [8])
 
     @pytest.mark.usefixtures("run")

@@ -112,4 +112,4 @@ def test_a_sweep_has_the_figures_of_serving(netsim: Callable[..., Result]) -> No
     assert table["offered_per_s"].to_list() == pytest.approx([100, 1_000_000], rel=1e-6)
     slow, fast = table["ttft_p99_ps"].to_list()
     assert slow < fast
-    assert netsim("plot", "s", "--kind", "serving").exit_code == 0
+    assert netsim("plot", "s", "--kind", "serving_latency").exit_code == 0

@@ -1,4 +1,4 @@
-"""`netsim economics`: GPUs at equal silicon: cost, power, and what failures take."""
+"""`netsim cost`: GPUs at equal silicon: cost, power, and what failures take."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRESET = "lite"
 """What is compared if no file is named."""
 
 
-@click.command("economics")
+@click.command("cost")
 @click.argument("figures", metavar="[FILE]", default=PRESET)
 @click.option(
     "--set",
@@ -34,13 +34,13 @@ def command(figures: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """Compare GPUs of different size at equal silicon: dies, yield, cost, power, optics, failures.
 
     FILE has the figures; the preset "lite" holds an H100 against GPUs of a quarter of its die, and
-    is what is shown without FILE. "netsim show economics lite" prints it, with a source for each
+    is what is shown without FILE. "netsim show cost lite" prints it, with a source for each
     figure: many are assumptions.
 
     \b
-    netsim economics
-    netsim economics --set failures.rate_by=gpu --set gpu.lite.link=pluggable
-    netsim economics mine.toml --json
+    netsim cost
+    netsim cost --set failures.rate_by=gpu --set gpu.lite.link=pluggable
+    netsim cost mine.toml --json
     """
     from netsim.workloads.cost import compare
 

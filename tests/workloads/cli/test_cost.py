@@ -1,4 +1,4 @@
-"""`netsim economics`: its tables, its JSON, and what it refuses."""
+"""`netsim cost`: its tables, its JSON, and what it refuses."""
 
 import json
 
@@ -11,30 +11,28 @@ def lines(result):
 
 
 def test_the_preset_is_shown(netsim):
-    found = lines(netsim("economics"))
+    found = lines(netsim("cost"))
     assert "h100 814 59 42.4 % 64.5 % 446 0.548 1,360 1,669 0 3,475 1.00 0 0.000" in found
     assert "lite 4,096 32 345,200 0.285 99.993 % 99.778 % 0.781 % 0.024 %" in found
     assert "lite 0 (0) 0 (0) 2 (0.5) 1 (0.25) 0 (0) 3 (0.75)" in found
-    assert lines(netsim("economics", "lite")) == found
+    assert lines(netsim("cost", "lite")) == found
 
 
 def test_values_are_changed_and_files_read(netsim, tmp_path):
-    (tmp_path / "mine.toml").write_text(netsim("show", "economics", "lite").stdout)
+    (tmp_path / "mine.toml").write_text(netsim("show", "cost", "lite").stdout)
     changes = ("wafer.yield_model=murphy", "gpu.lite.link=pluggable", "failures.swap_hours=20")
     overrides = [one for change in changes for one in ("--set", change)]
-    told = json.loads(netsim("economics", "mine.toml", "--json", *overrides).stdout)
+    told = json.loads(netsim("cost", "mine.toml", "--json", *overrides).stdout)
     assert told["figures"]["wafer"]["yield_model"] == ["murphy", None]
     lite = told["gpus"][1]
     assert (lite["link"], lite["link_usd"]) == ("pluggable", 1.25 * 900)
     assert lite["spares"][1]["stop"] is None
-    assert any("- 0 (0)" in line for line in lines(netsim("economics", *overrides)))
+    assert any("- 0 (0)" in line for line in lines(netsim("cost", *overrides)))
 
 
 def test_what_is_refused(netsim, tmp_path):
-    assert fails(netsim("economics", "light"), 2, "no such file or preset", 'did you mean "lite"')
-    wrong = netsim("economics", "--set", "wafer.use=3")
+    assert fails(netsim("cost", "light"), 2, "no such file or preset", 'did you mean "lite"')
+    wrong = netsim("cost", "--set", "wafer.use=3")
     assert fails(wrong, 2, "lite.toml: wafer.use: is not known")
     (tmp_path / "mine.toml").write_text("[wafer]\nusd = 'much'\n")
-    assert fails(
-        netsim("economics", "mine.toml"), 2, 'mine.toml: wafer.usd: "much" is not', "gpu: "
-    )
+    assert fails(netsim("cost", "mine.toml"), 2, 'mine.toml: wafer.usd: "much" is not', "gpu: ")

@@ -1,4 +1,4 @@
-"""The page of economics: its tables and figures are those of the code."""
+"""The page of costs: its tables and figures are those of the code."""
 
 from dataclasses import MISSING, fields
 from pathlib import Path
