@@ -29,7 +29,7 @@ class FakeResult:
     tasks: dict[str, np.ndarray] | None = None
     series: dict[str, np.ndarray] | None = None
     relay_segments: dict[str, np.ndarray] | None = None
-    slots: dict[str, np.ndarray] | None = None
+    circuit_slots: dict[str, np.ndarray] | None = None
     operations: dict[str, np.ndarray] | None = None
     log: dict[str, np.ndarray] | None = None
     requests: dict[str, np.ndarray] | None = None

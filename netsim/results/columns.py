@@ -215,17 +215,17 @@ FAULTS = (
     ),
 )
 
-SLOTS = (
-    Column("slot", "index", "number of the slot, which is also that of its phase"),
-    Column("flows", "flows", "flows of its phase"),
+CIRCUIT_SLOTS = (
+    Column("slot", "index", "slot, numbered as its phase"),
+    Column("flows", "flows", "flows of the phase"),
     Column("bytes", "B", "payload of these flows"),
     Column(
-        "begin_ps",
+        "reconfiguration_start_ps",
         "ps",
-        "when the mirrors began to turn; null if they have no order yet",
+        "when the switches began to reconfigure; null if they did not",
         null_below_zero=True,
     ),
-    Column("lit_ps", "ps", "from when on light passes all circuit switches", null_below_zero=True),
+    Column("circuit_up_ps", "ps", "when the circuits of all switches are up", null_below_zero=True),
     Column(
         "start_ps",
         "ps",
@@ -233,14 +233,14 @@ SLOTS = (
         null_below_zero=True,
     ),
     Column(
-        "waited_ps",
+        "exposed_wait_ps",
         "ps",
-        "for how long that one had been under way when light passed: 0 if the change was hidden; "
-        "null if one of the two did not happen",
+        "time from that start to circuit_up_ps: 0 if the reconfiguration was hidden; null if one "
+        "of the two did not happen",
         null_below_zero=True,
     ),
     Column(
-        "done_ps",
+        "end_ps",
         "ps",
         "when the last flow of the phase was delivered; null if one is missing",
         null_below_zero=True,
@@ -350,7 +350,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         ("iterations", ITERATIONS),
         ("links", LINKS),
         ("faults", FAULTS),
-        ("slots", SLOTS),
+        ("circuit_slots", CIRCUIT_SLOTS),
         ("series", SERIES),
         ("log", LOG),
         ("sweep", SWEEP),

@@ -30,7 +30,7 @@ OPERATIONS = "operations.parquet"
 REQUESTS = "requests.parquet"
 ITERATIONS = "iterations.parquet"
 RELAY_SEGMENTS = "relay_segments.parquet"
-SLOTS = "slots.parquet"
+CIRCUIT_SLOTS = "circuit_slots.parquet"
 SERIES = "series.parquet"
 LOG = "log.parquet"
 SUMMARY = "summary.json"
@@ -51,7 +51,7 @@ LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.tmp")
 
 SINGLE = frozenset(
     (
-        *(FLOWS, RELAY_SEGMENTS, LINKS, TASKS, OPERATIONS, FAULTS, SLOTS, SERIES, LOG),
+        *(FLOWS, RELAY_SEGMENTS, LINKS, TASKS, OPERATIONS, FAULTS, CIRCUIT_SLOTS, SERIES, LOG),
         *(REQUESTS, ITERATIONS),
         *(SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *PICTURES),
     )

@@ -115,11 +115,11 @@ class Result:
         return _read_table(self.path / files.RELAY_SEGMENTS, "relay_segments")
 
     @cached_property
-    def slots(self) -> pl.DataFrame | None:
+    def circuit_slots(self) -> pl.DataFrame | None:
         """One row for each slot of circuit switches that follow the workload; None without any."""
         if "slots" not in self.summary.get("circuits", {}):
             return None
-        return _read_table(self.path / files.SLOTS, "slots")
+        return _read_table(self.path / files.CIRCUIT_SLOTS, "circuit_slots")
 
     @cached_property
     def series(self) -> pl.DataFrame | None:

@@ -38,9 +38,9 @@ class RunResult:
     """The tables and figures of a run, and how it ended (`Ending`).
 
     `faults` has the events of links and routes, None without [faults]; `relay_segments` are
-    those of relayed messages, `slots` those of circuit switches that followed the workload, None if
-    there are none. `operations` are those of a job's ranks, None if the traffic tells of none.
-    `log` is what a program noted, None if it keeps no log; `requests` and `iterations` are what
+    those of relayed messages, `circuit_slots` those of circuit switches that followed the workload,
+    None if there are none. `operations` are those of a job's ranks, None without any. `log` has the
+    rows of a program, None if it keeps no log; `requests` and `iterations` are what
     follows from the log of a serving run, None of any other.
     """
 
@@ -55,7 +55,7 @@ class RunResult:
     tasks: Table | None = None
     series: Table | None = None
     relay_segments: Table | None = None
-    slots: Table | None = None
+    circuit_slots: Table | None = None
     operations: Table | None = None
     log: Table | None = None
     requests: Table | None = None

@@ -78,8 +78,8 @@ def write_result(
             files.write_table(
                 scratch / files.RELAY_SEGMENTS, "relay_segments", result.relay_segments
             )
-        if result.slots is not None:
-            files.write_table(scratch / files.SLOTS, "slots", result.slots)
+        if result.circuit_slots is not None:
+            files.write_table(scratch / files.CIRCUIT_SLOTS, "circuit_slots", result.circuit_slots)
         if result.series is not None:
             files.write_table(scratch / files.SERIES, "series", result.series)
         if result.log is not None:

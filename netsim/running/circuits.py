@@ -70,9 +70,9 @@ def circuit_figures(engine: Engine, slots: Table | None) -> dict[str, Any]:
     if _offloads(engine):
         figures["indirect_packets"] = engine.offloaded_packets()
     if slots is not None:
-        begun = (slots["begin_ps"] >= 0) & (slots["begin_ps"] < end_ps)
-        figures["slots"] = int(begun.sum())
-        figures["waited_ps"] = int(np.maximum(slots["waited_ps"], 0).sum())
+        start_ps = slots["reconfiguration_start_ps"]
+        figures["slots"] = int(((start_ps >= 0) & (start_ps < end_ps)).sum())
+        figures["exposed_wait_ps"] = int(np.maximum(slots["exposed_wait_ps"], 0).sum())
     return {"circuits": figures}
 
 
@@ -112,11 +112,11 @@ def slot_table(engine: Engine) -> Table | None:
         "slot": np.arange(n_slots),
         "flows": np.bincount(phase[has], minlength=n_slots),
         "bytes": n_bytes,
-        "begin_ps": states.begin_ps,
-        "lit_ps": states.lit_ps,
+        "reconfiguration_start_ps": states.begin_ps,
+        "circuit_up_ps": states.lit_ps,
         "start_ps": start_ps,
-        "waited_ps": np.where((start_ps >= 0) & (states.lit_ps >= 0), waited_ps, NONE),
-        "done_ps": np.where(states.waits_for == 0, states.done_ps, NONE),
+        "exposed_wait_ps": np.where((start_ps >= 0) & (states.lit_ps >= 0), waited_ps, NONE),
+        "end_ps": np.where(states.waits_for == 0, states.done_ps, NONE),
     }
 
 

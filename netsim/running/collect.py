@@ -94,7 +94,7 @@ def engine_result(
         "tasks": tasks,
         "operations": operations,
         "relay_segments": segments,
-        "slots": slots,
+        "circuit_slots": slots,
         "log": noted,
     }
     more |= tables

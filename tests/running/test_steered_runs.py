@@ -10,7 +10,7 @@ from experiment_text import load, text
 from netsim.errors import InputError
 from netsim.experiment import Point
 from netsim.results import load_result, write_result
-from netsim.results.columns import SLOTS
+from netsim.results.columns import CIRCUIT_SLOTS
 from netsim.running.point import simulate
 
 US = 10**6
@@ -106,23 +106,23 @@ def test_a_result_tells_when_slots_began_and_who_waited(tmp_path):
     point = point_of(tmp_path)
     result = simulate(point)
     written = load_result(write_result(tmp_path / "out", point, result))
-    slots = written.slots
+    slots = written.circuit_slots
     assert slots is not None
-    assert [column.name for column in SLOTS] == slots.columns
+    assert [column.name for column in CIRCUIT_SLOTS] == slots.columns
     flows, n = result.flows, slots["slot"].to_numpy()
     ends = (flows["start_ps"] + flows["fct_ps"]).reshape(3, 4)
     assert n.tolist() == [0, 1, 2]
     assert slots["flows"].to_list() == [4, 4, 4]
     assert slots["bytes"].to_list() == [400_000] * 3
-    assert slots["done_ps"].to_list() == ends.max(axis=1).tolist()
-    begins = slots["begin_ps"].to_list()
+    assert slots["end_ps"].to_list() == ends.max(axis=1).tolist()
+    begins = slots["reconfiguration_start_ps"].to_list()
     assert begins == [0, *(ends[:2].max(axis=1) + CONTROL).tolist()]
     assert slots["start_ps"].to_list() == flows["start_ps"].reshape(3, 4).min(axis=1).tolist()
     # Flows start with the last delivery; light comes after the order and a turn.
-    waited = slots["waited_ps"].to_list()
+    waited = slots["exposed_wait_ps"].to_list()
     assert waited == [0, CONTROL + DARK, CONTROL + DARK]
     circuits = written.summary["circuits"]
-    assert (circuits["slots"], circuits["waited_ps"]) == (3, sum(waited))
+    assert (circuits["slots"], circuits["exposed_wait_ps"]) == (3, sum(waited))
     end = written.summary["simulated_ps"]
     lit = [ends[0].max() + CONTROL, begins[2] - begins[1] - DARK, end - begins[2] - DARK]
     # Each pair has its circuit in one slot.
@@ -132,12 +132,12 @@ def test_a_result_tells_when_slots_began_and_who_waited(tmp_path):
 def test_a_turn_is_hidden_by_what_hosts_compute(tmp_path):
     """No flow has started when light comes, and all take as long as alone."""
     result = simulate(point_of(tmp_path, "traffic.compute=20us"))
-    assert result.slots is not None
-    assert result.slots["waited_ps"].tolist() == [0, 0, 0]
+    assert result.circuit_slots is not None
+    assert result.circuit_slots["exposed_wait_ps"].tolist() == [0, 0, 0]
     assert (result.flows["fct_ps"] == result.flows["ideal_ps"]).all()
     waiting = simulate(point_of(tmp_path, "traffic.compute=14us"))
-    assert waiting.slots is not None
-    assert (waiting.slots["waited_ps"][1:] > 0).all()
+    assert waiting.circuit_slots is not None
+    assert (waiting.circuit_slots["exposed_wait_ps"][1:] > 0).all()
 
 
 def test_a_phase_that_is_never_over_is_told(tmp_path):
@@ -147,7 +147,7 @@ def test_a_phase_that_is_never_over_is_told(tmp_path):
     assert not result.complete
     assert result.reason is not None
     assert "; slot 1 of circuit switches waits for flow 2" in result.reason
-    assert result.slots is not None
-    assert result.slots["begin_ps"].tolist() == [0, -1, -1]
-    assert result.slots["done_ps"].tolist() == [-1, -1, -1]
+    assert result.circuit_slots is not None
+    assert result.circuit_slots["reconfiguration_start_ps"].tolist() == [0, -1, -1]
+    assert result.circuit_slots["end_ps"].tolist() == [-1, -1, -1]
     assert result.summary["circuits"]["slots"] == 1

@@ -72,23 +72,23 @@ def test_turns_come_as_levels_are_delivered(tmp_path: Path, transport: str) -> N
     """With transports that acknowledge, too: acknowledgments come in time."""
     result = phased(tmp_path, transport=transport)
     assert result.complete
-    assert result.slots is not None
+    assert result.circuit_slots is not None
     flows = result.flows
     ends = (flows["start_ps"] + flows["fct_ps"]).reshape(4, 4).max(axis=1)
-    begins = result.slots["begin_ps"].tolist()
+    begins = result.circuit_slots["reconfiguration_start_ps"].tolist()
     assert begins == [0, ends[0] + CONTROL, ends[2] + CONTROL]
     starts = flows["start_ps"].reshape(4, 4).min(axis=1)
     waited = [
         begin + SWITCHING - start for begin, start in zip(begins[1:], starts[[1, 3]], strict=True)
     ]
-    assert result.slots["waited_ps"].tolist() == [0, *waited]
+    assert result.circuit_slots["exposed_wait_ps"].tolist() == [0, *waited]
 
 
 def test_what_is_hidden_costs_nothing(tmp_path: Path) -> None:
     """As long as alone on a network whose two circuits at a time are a single one."""
     result = phased(tmp_path, traffic='compute = "50us"', uplink_rate="200Gbps", switches=1)
-    assert result.slots is not None
-    assert result.slots["waited_ps"].tolist() == [0, 0, 0]
+    assert result.circuit_slots is not None
+    assert result.circuit_slots["exposed_wait_ps"].tolist() == [0, 0, 0]
     assert (result.flows["fct_ps"] == result.flows["ideal_ps"]).all()
 
 
