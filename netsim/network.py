@@ -13,7 +13,7 @@ switches with hosts):
 schedule = Schedule(100_000_000, tournament(len(tors)), switching_ps=10_000_000)
 rotor = builder.add_circuit_switch("rotor", schedule)
 for tor in tors:
-    builder.fibre(tor, rotor, rate_bps=100_000_000_000, delay_ps=500_000)
+    builder.fiber(tor, rotor, rate_bps=100_000_000_000, delay_ps=500_000)
 
 Of networks of other topologies (`topologies/multi_plane.py` is an example; "plane" is a parameter
 of unit "topology"):

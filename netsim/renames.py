@@ -27,6 +27,15 @@ RENAMED: dict[str, dict[str, str]] = {
         "--directory": "--experiment-dir",
         "--full": "--long",
     },
+    "topology ocs": {
+        "fibre_latency": "fiber_latency",
+    },
+    "site": {
+        "data_centres": "datacenters",
+    },
+    "prices": {
+        "fibre": "fiber",
+    },
 }
 """Kind -> old name -> new name.
 

@@ -38,7 +38,7 @@ def draw_matchings(figure: Figure | SubFigure, place: Any, network: Network) -> 
     circles = _circles(network, circuits)
     grid = place.subgridspec(1, len(circles))
     for at, circle in enumerate(circles):
-        ends = np.unique(circuits.fibre[circuits.of_port == circle.switch])
+        ends = np.unique(circuits.fiber[circuits.of_port == circle.switch])
         angles = 2 * np.pi * np.arange(ends.size) / ends.size
         spots = np.stack([np.sin(angles), np.cos(angles)], axis=1)
         of_end = {int(end): spot for end, spot in zip(ends.tolist(), spots, strict=True)}
@@ -82,7 +82,7 @@ def _circles(network: Network, circuits: Circuits) -> list[Circle]:
 
 
 def matchings(network: Network, number: int) -> list[tuple[int, Pairs]]:
-    """When light begins to pass a circuit switch anew, and the fibres joined then: from, to.
+    """When light begins to pass a circuit switch anew, and the fibers joined then: from, to.
 
     Of one that follows the workload the slot is told in place of the time.
     """
@@ -108,6 +108,6 @@ def matchings(network: Network, number: int) -> list[tuple[int, Pairs]]:
             times = (up_ps - these[:, 0]) % period_ps
             if (times < these[:, 1] - these[:, 0]).any():
                 lit.append(port)
-        pairs = {(int(circuits.fibre[p]), int(circuits.fibre[network.port_peer[p]])) for p in lit}
+        pairs = {(int(circuits.fiber[p]), int(circuits.fiber[network.port_peer[p]])) for p in lit}
         found.append((up_ps, pairs))
     return found

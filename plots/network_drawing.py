@@ -157,7 +157,7 @@ class Wire(NamedTuple):
 
 
 def wires(network: Network, drawing: Drawing) -> list[Wire]:
-    """A line for each two nodes that are drawn and joined by cables, and for each fibre."""
+    """A line for each two nodes that are drawn and joined by cables, and for each fiber."""
     found: dict[tuple[int, int], list[int]] = {}
     circuits = network.circuits
     for node in drawing.x:
@@ -227,15 +227,15 @@ def _draw_cables(axes: Axes, network: Network, drawing: Drawing) -> None:
         ncols=min(4, len(handles)),
         frameon=False,
         fontsize="small",
-        title="cables" if network.circuits is None else "cables and fibres",
+        title="cables" if network.circuits is None else "cables and fibers",
         title_fontsize="small",
     )
 
 
 def _cables_of(network: Network, rate_bps: int) -> int:
-    """Cables, and fibres to circuit switches, of a rate."""
+    """Cables, and fibers to circuit switches, of a rate."""
     these = network.port_rate_bps == rate_bps
     if network.circuits is None:
         return int(these.sum()) // 2
-    plain = int((these & (network.circuits.fibre < 0)).sum()) // 2
-    return plain + int((these & (network.circuits.fibre >= 0) & physical_ports(network)).sum())
+    plain = int((these & (network.circuits.fiber < 0)).sum()) // 2
+    return plain + int((these & (network.circuits.fiber >= 0) & physical_ports(network)).sum())

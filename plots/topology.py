@@ -179,12 +179,12 @@ def _draw_links(
 def _both_ways(wire: Wire, network: Network, values: np.ndarray) -> tuple[float, float]:
     """Of the links that begin at the wire's first end, and of those that end there.
 
-    Circuits of one fibre share it, so theirs are added up.
+    Circuits of one fiber share it, so theirs are added up.
     """
     ports = np.array(wire.ports)
     circuits = network.circuits
-    of_fibre = circuits is not None and circuits.of_port[ports[0]] >= 0
-    combined = np.sum if of_fibre else np.max
+    of_fiber = circuits is not None and circuits.of_port[ports[0]] >= 0
+    combined = np.sum if of_fiber else np.max
     return float(combined(values[ports])), float(combined(values[network.port_peer[ports]]))
 
 

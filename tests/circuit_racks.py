@@ -1,4 +1,4 @@
-"""A host at a switch at each port of a circuit switch, with cables and fibres of odd delays."""
+"""A host at a switch at each port of a circuit switch, with cables and fibers of odd delays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
 FULL_PS = 80 * NS
 """A full packet of 1,000 bytes at 100 Gbps."""
 NEAR, FAR = 800 * NS, 300 * NS
-"""Delays of fibres: of the first port of a circuit switch, and of all others."""
+"""Delays of fibers: of the first port of a circuit switch, and of all others."""
 
 
 def racks(schedule: Schedule, host_gbps: int = 100) -> Network:
@@ -23,5 +23,5 @@ def racks(schedule: Schedule, host_gbps: int = 100) -> Network:
     circuits = builder.add_circuit_switch("ocs", schedule)
     for host, edge in enumerate(edges):
         builder.cable(host, edge, host_gbps * GBPS, US)
-        builder.fibre(edge, circuits, 100 * GBPS, FAR if host else NEAR)
+        builder.fiber(edge, circuits, 100 * GBPS, FAR if host else NEAR)
     return builder.build("racks")

@@ -20,7 +20,7 @@ from netsim.network import (
 
 NS, US, GBPS = 10**3, 10**6, 10**9
 CIRCUITS, PACKETS = Way("circuits", over_circuits), Way("packets", over_cables)
-TO_RACK, FIBRE, TO_SPINE = US, 300 * NS, 500 * NS
+TO_RACK, FIBER, TO_SPINE = US, 300 * NS, 500 * NS
 """Delays of cables."""
 
 
@@ -41,7 +41,7 @@ def hybrid(schedule: Schedule | None = None, **rule: Any) -> Network:
         builder.cable(tor, spine, 10 * GBPS, TO_SPINE)
     ocs = builder.add_circuit_switch("ocs", schedule)
     for tor in tors:
-        builder.fibre(tor, ocs, 100 * GBPS, FIBRE)
+        builder.fiber(tor, ocs, 100 * GBPS, FIBER)
     return builder.build("hybrid", ways=Ways((CIRCUITS, PACKETS), **rule))
 
 
@@ -58,7 +58,7 @@ def opera(
     """Racks of one host joined by rotors that turn one after the other, with an expander.
 
     Each has the same number of matchings, in some of which it may join nobody; `order` draws how
-    they are dealt out. All cables have 100 Gbps, and hosts and fibres those delays. The first way
+    they are dealt out. All cables have 100 Gbps, and hosts and fibers those delays. The first way
     is "direct", over one circuit, the second "expander".
     """
     matchings = tournament(racks)
@@ -79,6 +79,6 @@ def opera(
         )
         rotor = builder.add_circuit_switch(f"rotor{number}", schedule)
         for tor in tors:
-            builder.fibre(tor, rotor, 100 * GBPS, FIBRE)
+            builder.fiber(tor, rotor, 100 * GBPS, FIBER)
     ways = Ways([Way("direct", over_circuits), Way("expander", Expander(drain_ps))], **rule)
     return builder.build("opera", ways=ways)

@@ -43,8 +43,8 @@ def network_of(case: Case) -> Network:
             ways = {"control_ps": one.control_ps, "duplex": one.duplex}
             schedule = Schedule(None, one.matchings, **ways, **times)
         switch = builder.add_circuit_switch(f"ocs{number}", schedule)
-        for edge, delay_ps in one.fibres:
-            builder.fibre(edge, switch, one.rate_bps, delay_ps)
+        for edge, delay_ps in one.fibers:
+            builder.fiber(edge, switch, one.rate_bps, delay_ps)
     network = builder.build("case")
     if case.ways is not None:
         network = builder.build("case", ways=ways_of(case, network))

@@ -54,7 +54,7 @@ expected of two others, drawn at random, while the traffic is what it is.
 In a new slot the mirrors turn for `switching`, then receivers find the beat of another sender for
 `sync`, before light passes; `fabric.circuits.guard` comes on top of it.
 
-With `duplex = false` light goes one way, as through a switch of single fibres: a matching says for
+With `duplex = false` light goes one way, as through a switch of single fibers: a matching says for
 each rack to which one its light goes, whoever sends to it. Of a file a line "2 0 5" is then the way
 from rack 0 to rack 5 alone; rotors go through the cyclic shifts, in which rack i sends to rack i +
 1, i + 2, ...; "ring" is the first of them, and "mesh" gives switch k the k-th.
@@ -150,7 +150,7 @@ PARAMS = [
     Param("drain", "time", None, "rotor: for how long circuits stay that lead several at once"),
     Param("small", "bytes", None, "smaller messages go by packets, or over several circuits; 0B"),
     Param("host_latency", "time", "500ns", "propagation between host and rack", minimum="1ps"),
-    Param("fibre_latency", "time", "500ns", "propagation: rack to circuit switch", minimum="1ps"),
+    Param("fiber_latency", "time", "500ns", "propagation: rack to circuit switch", minimum="1ps"),
     Param("packet_latency", "time", "1us", "propagation: rack to packet switch", minimum="1ps"),
     Param("switch_latency", "time", "0ns", "from a packet's last bit in to its output queue"),
 ]
@@ -173,7 +173,7 @@ PRESETS = {
         "switching": "10us",
         "order": 1,
         "stagger": True,
-        "fibre_latency": "250ns",
+        "fiber_latency": "250ns",
     },
     # H. Ballani et al., SIGCOMM 2020. switching: end to end, of the prototype, at 50 Gbps. slot:
     # assumption, so that four percent are dark. Packets have to be smaller than a slot.
@@ -258,7 +258,7 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
     for number, schedule in enumerate(schedules):
         switch = builder.add_circuit_switch(f"{name}{number}", schedule)
         for tor in tors:
-            builder.fibre(tor, switch, params["uplink_rate"], params["fibre_latency"])
+            builder.fiber(tor, switch, params["uplink_rate"], params["fiber_latency"])
     names = [f"spine{k}" for k in range(spines)]
     for spine in builder.add_switches(names, 1, latency_ps) if names else ():
         builder.cables(np.array(tors), spine, params["packet_rate"], params["packet_latency"])

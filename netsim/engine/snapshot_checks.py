@@ -22,7 +22,7 @@ from netsim.engine.state import State
 RECORDS: Mapping[str, type[Declared]] = {
     "wires.ports": fields.PortRecord,
     "wires.switches": fields.SwitchRecord,
-    "wires.fibres": fields.FibreRecord,
+    "wires.fibers": fields.FiberRecord,
     "ends.hosts": fields.HostRecord,
     "ends.outlets": fields.OutletRecord,
     "ends.spreads": fields.SpreadRecord,
@@ -34,7 +34,7 @@ RECORDS: Mapping[str, type[Declared]] = {
 
 SAME: Mapping[str, tuple[str, ...]] = {
     "wires.ports": ("number",),
-    "wires.switches": ("first_port", "first_word", "first_fibre", "last_fibre"),
+    "wires.switches": ("first_port", "first_word", "first_fiber", "last_fiber"),
     "ends.hosts": ("host", "nic", "port", "first_timer", "n_timers", "heap_off"),
     "ends.tx": ("flow", "transport", "host", "peer", "first_timer", "bits", "bits_end", "spread"),
     "ends.rx": ("flow", "transport", "host", "peer", "first_timer", "bits", "bits_end", "spread"),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.engine.kernels.layout import DIRECT, FIBRE, INF, OFFLOAD, VALIANT
+from netsim.engine.kernels.layout import DIRECT, FIBER, INF, OFFLOAD, VALIANT
 from netsim.engine.simulation import Parts, Simulation
 from netsim.model import fabric as rules_of
 from netsim.model.circuits import Circuits
@@ -101,48 +101,48 @@ def _lists(network: Network, circuits: Circuits, reach: Reach) -> dict[str, np.n
 
 
 def with_turns(simulation: Simulation, wires: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`circuits` and `days` of Wires, with `turns` and `fibres` beside them."""
+    """`circuits` and `days` of Wires, with `turns` and `fibers` beside them."""
     network = simulation.network
     circuits, state, days = network.circuits, wires["circuits"], wires["days"]
-    state["fibre"] = NONE
+    state["fiber"] = NONE
     how, none = indirect(simulation.fabric, simulation.parts), np.zeros(1, np.int64)
     if how == DIRECT or circuits is None:
-        return {**wires, "turns": none, "fibres": np.zeros(1, FIBRE)}
+        return {**wires, "turns": none, "fibers": np.zeros(1, FIBER)}
     ends = np.flatnonzero(circuits.of_port != NONE)
-    # A switch's fibres stand side by side.
-    key = network.port_node[ends].astype(np.int64) * (circuits.fibre.max() + 1)
-    keys, number = np.unique(key + circuits.fibre[ends], return_inverse=True)
-    state["fibre"][ends] = number.reshape(-1)
+    # A switch's fibers stand side by side.
+    key = network.port_node[ends].astype(np.int64) * (circuits.fiber.max() + 1)
+    keys, number = np.unique(key + circuits.fiber[ends], return_inverse=True)
+    state["fiber"][ends] = number.reshape(-1)
     if how != OFFLOAD:
-        return {**wires, "turns": none, "fibres": np.zeros(keys.size, FIBRE)}
+        return {**wires, "turns": none, "fibers": np.zeros(keys.size, FIBER)}
     count = state["last_start"] - state["first_start"]
     port = np.repeat(np.arange(network.n_ports), count)
     behind = np.cumsum(count)
     row = np.repeat(state["first_start"] - behind + count, count) + np.arange(port.size)
-    spans, fibre = days[row], state["fibre"][port]
-    order = np.lexsort((spans[:, 0], fibre))
-    fibres = np.zeros(keys.size, FIBRE)
-    end = len(days) + np.cumsum(np.bincount(fibre, minlength=keys.size))
-    fibres["first_turn"][1:], fibres["last_turn"] = end[:-1], end
-    fibres["first_turn"][0] = len(days)
-    fibres["period_ps"][fibre] = state["period_ps"][port]
-    _begin(fibres, state, ends, local_ports(network))
+    spans, fiber = days[row], state["fiber"][port]
+    order = np.lexsort((spans[:, 0], fiber))
+    fibers = np.zeros(keys.size, FIBER)
+    end = len(days) + np.cumsum(np.bincount(fiber, minlength=keys.size))
+    fibers["first_turn"][1:], fibers["last_turn"] = end[:-1], end
+    fibers["first_turn"][0] = len(days)
+    fibers["period_ps"][fiber] = state["period_ps"][port]
+    _begin(fibers, state, ends, local_ports(network))
     turns = np.concatenate([np.zeros(len(days), np.int64), local_ports(network)[port[order]]])
     return {
         **wires,
         "days": np.concatenate([days, spans[order]]),
         "turns": turns,
-        "fibres": fibres,
+        "fibers": fibers,
     }
 
 
-def _begin(fibres: Any, state: Any, ends: Ints, local: Ints) -> None:
-    """Before the first turn. A fibre whose circuit is always there has none, nor one of no use."""
-    fibres["opens_ps"] = fibres["shuts_ps"] = INF
-    fibres["shuts_ps"][fibres["first_turn"] < fibres["last_turn"]] = -INF
+def _begin(fibers: Any, state: Any, ends: Ints, local: Ints) -> None:
+    """Before the first turn. A fiber whose circuit is always there has none, nor one of no use."""
+    fibers["opens_ps"] = fibers["shuts_ps"] = INF
+    fibers["shuts_ps"][fibers["first_turn"] < fibers["last_turn"]] = -INF
     always = ends[state["shuts_ps"][ends] == INF]
-    fibres["port"][state["fibre"][always]] = local[always]
-    fibres["opens_ps"][state["fibre"][always]] = -INF
+    fibers["port"][state["fiber"][always]] = local[always]
+    fibers["opens_ps"][state["fiber"][always]] = -INF
 
 
 def local_ports(network: Network) -> Ints:
@@ -151,11 +151,11 @@ def local_ports(network: Network) -> Ints:
     return np.arange(network.n_ports) - first
 
 
-def fibres_of(network: Network, wires: dict[str, np.ndarray]) -> tuple[Ints, Ints]:
-    """Of each switch, from which of the fibres on its own are, and up to which."""
-    fibres, state = wires["fibres"], wires["circuits"]
-    ends = np.flatnonzero(state["fibre"] != NONE)
-    node = np.zeros(fibres.size, np.int64)  # no switch's, if packets do not go by third ones
-    node[state["fibre"][ends]] = network.port_node[ends]
+def fibers_of(network: Network, wires: dict[str, np.ndarray]) -> tuple[Ints, Ints]:
+    """Of each switch, from which of the fibers on its own are, and up to which."""
+    fibers, state = wires["fibers"], wires["circuits"]
+    ends = np.flatnonzero(state["fiber"] != NONE)
+    node = np.zeros(fibers.size, np.int64)  # no switch's, if packets do not go by third ones
+    node[state["fiber"][ends]] = network.port_node[ends]
     switches = np.arange(network.n_hosts, network.n_nodes)
     return np.searchsorted(node, switches), np.searchsorted(node, switches, side="right")

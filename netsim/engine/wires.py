@@ -28,7 +28,7 @@ from netsim.engine.records import aligned_zeros
 from netsim.engine.series import build_series
 from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings, is_sparse
-from netsim.engine.two_hops import fibres_of, with_turns
+from netsim.engine.two_hops import fibers_of, with_turns
 from netsim.model.arithmetic import (
     PURPOSE_PERMUTATION,
     PURPOSE_SPRAY,
@@ -78,7 +78,7 @@ def build_wires(
     switches["first_port"] = network.node_first_port[network.n_hosts : -1]
     switches["first_word"] = first_words(network)[network.n_hosts : -1]
     circuits = with_turns(simulation, build_circuits(simulation))
-    switches["first_fibre"], switches["last_fibre"] = fibres_of(network, circuits)
+    switches["first_fiber"], switches["last_fiber"] = fibers_of(network, circuits)
     switches["wakes_ps"] = INF
     switches["gave_last"] = switches["took_last"] = NO_PORT
     words = int(first_words(network)[-1])

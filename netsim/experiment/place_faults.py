@@ -132,7 +132,7 @@ def _by_circuit_switch(
 ) -> list[Ints]:
     """The ports of a section that names a circuit switch by a pattern that fits no node.
 
-    As a node that is all circuits through it, at one end of a link those through a fibre to it.
+    As a node that is all circuits through it, at one end of a link those through a fiber to it.
     """
     circuits = network.circuits
     if circuits is None:
@@ -157,8 +157,8 @@ def _by_circuit_switch(
         if end is None:
             break
         here = chosen(other) & _fitting(names, end)[network.port_node]
-        for fibre in np.unique(circuits.fibre[here]).tolist():
-            out = np.flatnonzero(circuits.fibre == fibre)
+        for fiber in np.unique(circuits.fiber[here]).tolist():
+            out = np.flatnonzero(circuits.fiber == fiber)
             back = network.port_peer[out]
             both = np.concatenate([out, back])
             parts.append(both if match["arrow"] == "-" else out if forth else back)

@@ -18,10 +18,10 @@ PS_PER_METER = 5_000
 
 RACK, ROW, HALL, WAN = LENGTHS = ("rack", "row", "hall", "wan")
 LONGEST_M = (3, 100, 2_000)
-"""How long a cable of each class but the last may be: passive copper, multimode fibre, single-mode
-fibre within a datacenter; what is longer leaves it."""
+"""How long a cable of each class but the last may be: passive copper, multimode fiber, single-mode
+fiber within a datacenter; what is longer leaves it."""
 
-HOST, SWITCH, FIBRE = "host to switch", "switch to switch", "switch to circuit switch"
+HOST, SWITCH, FIBER = "host to switch", "switch to switch", "switch to circuit switch"
 
 
 @dataclass(frozen=True)
@@ -65,18 +65,18 @@ def length_class(delay_ps: Ints) -> Ints:
 
 
 def physical_ports(network: Network) -> NDArray[np.bool_]:
-    """bool[n_ports]: all ports, but one only of those that share a fibre to a circuit switch."""
+    """bool[n_ports]: all ports, but one only of those that share a fiber to a circuit switch."""
     real = np.ones(network.n_ports, bool)
     if network.circuits is not None:
-        fibre = network.circuits.fibre
-        lit = np.flatnonzero(fibre >= 0)
+        fiber = network.circuits.fiber
+        lit = np.flatnonzero(fiber >= 0)
         real[lit] = False
-        real[lit[np.unique(fibre[lit], return_index=True)[1]]] = True
+        real[lit[np.unique(fiber[lit], return_index=True)[1]]] = True
     return real
 
 
 def cables(network: Network) -> tuple[CableRow, ...]:
-    """All cables of a network, for circuits the fibres that lead to their switches."""
+    """All cables of a network, for circuits the fibers that lead to their switches."""
     ports = np.arange(network.n_ports)
     plain = ports < network.port_peer
     joins = np.where(network.port_node < network.n_hosts, 0, 1)
@@ -84,7 +84,7 @@ def cables(network: Network) -> tuple[CableRow, ...]:
     circuits = network.circuits
     if circuits is not None:
         plain &= circuits.of_port < 0
-        lit = np.flatnonzero(circuits.fibre >= 0)
+        lit = np.flatnonzero(circuits.fiber >= 0)
         plain[lit] = physical_ports(network)[lit]
         joins[lit] = 2
         delay_ps[lit] = circuits.near_ps[lit]
@@ -92,6 +92,6 @@ def cables(network: Network) -> tuple[CableRow, ...]:
     columns = (joins[chosen], network.port_rate_bps[chosen], length_class(delay_ps[chosen]))
     found, counts = np.unique(np.stack(columns), axis=1, return_counts=True)
     return tuple(
-        CableRow((HOST, SWITCH, FIBRE)[kind], rate, LENGTHS[length], count)
+        CableRow((HOST, SWITCH, FIBER)[kind], rate, LENGTHS[length], count)
         for (kind, rate, length), count in zip(found.T.tolist(), counts.tolist(), strict=True)
     )

@@ -19,8 +19,8 @@ class CircuitRow:
     Attributes:
         names: of the first and the last of them.
         count: how many there are.
-        ports: fibres that lead to each.
-        rate_bps: of a fibre.
+        ports: fibers that lead to each.
+        rate_bps: of a fiber.
         matchings: what each goes through before it begins again; 1 if it never changes.
         period_ps: how long that takes; 0 if it never changes.
         steered: whether it goes on to the next one as the flows of a phase are delivered; the
@@ -69,7 +69,7 @@ def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
     rows: dict[tuple[object, ...], list[CircuitRow]] = {}
     for number, name in enumerate(circuits.names):
         ports = np.flatnonzero(circuits.of_port == number)
-        n_fibres = np.unique(circuits.fibre[ports]).size
+        n_fibers = np.unique(circuits.fiber[ports]).size
         calendars = np.unique(circuits.calendar[ports])
         calendars = calendars[calendars >= 0]
         calendars = calendars[circuits.ever[calendars]]
@@ -80,15 +80,15 @@ def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
         row = CircuitRow(
             names=(name, name),
             count=1,
-            ports=n_fibres,
+            ports=n_fibers,
             rate_bps=int(network.port_rate_bps[ports].max(initial=0)),
             matchings=max(1, np.unique(starts % max(period_ps, 1)).size),
             period_ps=0 if period_ps >= END_PS else period_ps,
             steered=steering is not None and bool((steering.slots[here, 0] >= 0).any()),
             dark_ps=int(circuits.dark_ps[number]),
-            duty=float(shares[ports].sum() / max(n_fibres, 1)),
+            duty=float(shares[ports].sum() / max(n_fibers, 1)),
         )
-        alike = (n_fibres, row.rate_bps, row.matchings, row.period_ps, row.steered, row.dark_ps)
+        alike = (n_fibers, row.rate_bps, row.matchings, row.period_ps, row.steered, row.dark_ps)
         rows.setdefault((*alike, round(row.duty, 9)), []).append(row)
     return tuple(
         replace(these[0], names=(these[0].names[0], these[-1].names[0]), count=len(these))

@@ -127,7 +127,7 @@ class Inventory:
 
     @property
     def cable_count(self) -> int:
-        """Cables and fibres of all kinds."""
+        """Cables and fibers of all kinds."""
         return sum(row.count for row in self.cables)
 
 
@@ -173,7 +173,7 @@ def _nics(network: Network) -> tuple[NicRow, ...]:
 
 
 def _switches(network: Network) -> tuple[SwitchRow, ...]:
-    """Switches by tier; a circuit switch's fibre is one port, whatever it leads to in turn."""
+    """Switches by tier; a circuit switch's fiber is one port, whatever it leads to in turn."""
     real = physical_ports(network)
     node = network.port_node[real]
     ports = np.bincount(node, minlength=network.n_nodes)

@@ -11,14 +11,14 @@ from typing import Any
 
 from netsim.errors import InputError, did_you_mean
 from netsim.inputs import read_text
-from netsim.inventory.cables import FIBRE, LENGTHS
+from netsim.inventory.cables import FIBER, LENGTHS
 from netsim.inventory.inventory import Inventory
 from netsim.units import written
 
 BUILT_IN = Path(__file__).with_name("prices.toml")
 BPS_PER_GBPS = 1e9
 CABLE = "cable"
-PARTS = ("nic_port", "switch_port", "circuit_port", "fibre", *(f"{CABLE}.{n}" for n in LENGTHS))
+PARTS = ("nic_port", "switch_port", "circuit_port", "fiber", *(f"{CABLE}.{n}" for n in LENGTHS))
 NUMBERS = ("usd", "usd_per_gbps", "watts", "watts_per_gbps")
 
 
@@ -64,7 +64,7 @@ def bill(counted: Inventory, prices: Mapping[str, Price]) -> tuple[BillRow, ...]
     for circuit in counted.circuit_switches:
         pieces["circuit_port"].append((circuit.count * circuit.ports, circuit.rate_bps))
     for cable in counted.cables:
-        part = "fibre" if cable.joins == FIBRE else f"{CABLE}.{cable.length}"
+        part = "fiber" if cable.joins == FIBER else f"{CABLE}.{cable.length}"
         pieces[part].append((cable.count, cable.rate_bps))
     rows = []
     for part, these in pieces.items():

@@ -133,10 +133,10 @@ class NetworkBuilder:
         self._cables.append(block)
 
     def add_circuit_switch(self, name: str, schedule: Schedule) -> CircuitSwitch:
-        """Adds a circuit switch, which is joined by `fibre` to others, and returns it.
+        """Adds a circuit switch, which is joined by `fiber` to others, and returns it.
 
         Every two of its ports that the schedule ever joins, one way at least, become a cable
-        between the switches that their fibres lead to: with the fibres' rate, with the delay of
+        between the switches that their fibers lead to: with the fibers' rate, with the delay of
         both of them, and there when light passes. These cables come behind all others, circuit
         switch by circuit switch, in ascending order of the ports that they join.
         """
@@ -170,21 +170,21 @@ class NetworkBuilder:
             self._circuit_switches.append(one)
         return range(first, first + len(plan.names))
 
-    def fibre(self, edge: int, to: CircuitSwitch, rate_bps: int, delay_ps: int) -> int:
+    def fiber(self, edge: int, to: CircuitSwitch, rate_bps: int, delay_ps: int) -> int:
         """Joins switch `edge` to the next port of a circuit switch; returns that port, from 0 on.
 
-        All fibres of a circuit switch have one rate.
+        All fibers of a circuit switch have one rate.
         """
         edge = _integer(edge, "a node id")
         n_nodes = self._n_hosts + len(self._names)
         if not self._n_hosts <= edge < n_nodes:
             what = f"host {edge}" if 0 <= edge < self._n_hosts else f"node {edge}"
             raise InputError(
-                f"a fibre joins {what} to circuit switch {to.name}",
+                f"a fiber joins {what} to circuit switch {to.name}",
                 hint="put a switch between hosts and circuits, where packets wait for them",
             )
-        rate_bps = _integer(rate_bps, "a fibre's rate in bit/s")
-        return to.add(edge, self._name(edge), rate_bps, _integer(delay_ps, "a fibre's delay in ps"))
+        rate_bps = _integer(rate_bps, "a fiber's rate in bit/s")
+        return to.add(edge, self._name(edge), rate_bps, _integer(delay_ps, "a fiber's delay in ps"))
 
     def build(
         self, name: str, routing: Routing | None = None, *, ways: Ways | None = None

@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 
 @dataclass
 class CircuitSwitch:
-    """A circuit switch as it is being built: the fibres that lead to it, port by port."""
+    """A circuit switch as it is being built: the fibers that lead to it, port by port."""
 
     name: str
     schedule: Schedule
@@ -35,8 +35,8 @@ class CircuitSwitch:
     rate_bps: int = 0
 
     def add(self, edge: int, edge_name: str, rate_bps: int, delay_ps: int) -> int:
-        """Give the next port a fibre to the switch `edge`; returns the port's number."""
-        port, what = len(self.edges), f"the fibre {edge_name} - {self.name}"
+        """Give the next port a fiber to the switch `edge`; returns the port's number."""
+        port, what = len(self.edges), f"the fiber {edge_name} - {self.name}"
         if port == self.schedule.n_ports:
             raise InputError(f"{what} is one more than {self.name} has ports, {port}")
         if rate_bps <= 0 or not 0 < delay_ps < DELAY_PS:
@@ -62,9 +62,9 @@ class Circuits:
         names: of the circuit switches.
         dark_ps: int64[n_switches], how long ports of each that get another partner are dark.
         of_port: int32[n_ports], the circuit switch of a port's cable, or -1.
-        fibre: int32[n_ports], the fibre of a port's cable at its own end, or -1. The cables of one
-            fibre are never there at the same time.
-        near_ps: int64[n_ports], the delay of that fibre.
+        fiber: int32[n_ports], the fiber of a port's cable at its own end, or -1. The cables of one
+            fiber are never there at the same time.
+        near_ps: int64[n_ports], the delay of that fiber.
         calendar: int32[n_ports], the days of the light that leaves by a port; -1 if it always
             passes.
         first_day: int64[n_calendars + 1], where those of a calendar begin; each has one at least.
@@ -77,7 +77,7 @@ class Circuits:
     names: tuple[str, ...]
     dark_ps: Ints
     of_port: NDArray[np.int32]
-    fibre: NDArray[np.int32]
+    fiber: NDArray[np.int32]
     near_ps: Ints
     calendar: NDArray[np.int32]
     first_day: Ints
@@ -166,12 +166,12 @@ class CircuitCables(NamedTuple):
     """All cables of circuit switches as rows, before ports are numbered.
 
     `cables` is as `NetworkBuilder` has them, the others say of each, or of each and its two ends
-    (`fibre`, `near_ps`, `calendar`), what `Circuits` says of ports.
+    (`fiber`, `near_ps`, `calendar`), what `Circuits` says of ports.
     """
 
     cables: Ints
     of_cable: Ints
-    fibre: Ints
+    fiber: Ints
     near_ps: Ints
     calendar: Ints
     first_day: Ints
@@ -184,14 +184,14 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
     """The cables that circuit switches make: of each one behind the other, by the ports that it
     joins, in ascending order.
 
-    Raises InputError for a port without a fibre, or one that joins a switch to itself.
+    Raises InputError for a port without a fiber, or one that joins a switch to itself.
     """
     parts: list[tuple[Ints, ...]] = []
-    n_fibres = n_calendars = 0
+    n_fibers = n_calendars = 0
     for number, one in enumerate(switches):
         if len(one.edges) < one.schedule.n_ports:
             raise InputError(
-                f"port {len(one.edges)} of circuit switch {one.name} has no fibre",
+                f"port {len(one.edges)} of circuit switch {one.name} has no fiber",
                 hint=f"its schedule has {one.schedule.n_ports} ports",
             )
         days = days_of(one.schedule)
@@ -218,16 +218,16 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
             slots = np.concatenate([slots, np.full((1, 2), NONE)])
         own = np.full(len(pairs), number)
         parts.append(
-            (cables, own, pairs + n_fibres, near, of_way[way], count, days_ps, periods, slots)
+            (cables, own, pairs + n_fibers, near, of_way[way], count, days_ps, periods, slots)
         )
-        n_fibres += len(one.edges)
+        n_fibers += len(one.edges)
         n_calendars += count.size
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    cables, of_cable, fibre, near_ps, calendar, counts, days_ps, period_ps, slots = columns
+    cables, of_cable, fiber, near_ps, calendar, counts, days_ps, period_ps, slots = columns
     return CircuitCables(
         cables=cables,
         of_cable=of_cable,
-        fibre=fibre,
+        fiber=fiber,
         near_ps=near_ps,
         calendar=calendar,
         first_day=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
@@ -268,7 +268,7 @@ def circuits_of(switches: list[CircuitSwitch], rows: CircuitCables, ends: Ints) 
         names=tuple(one.name for one in switches),
         dark_ps=np.array([one.schedule.dark_ps for one in switches], np.int64),
         of_port=by_port(np.repeat(rows.of_cable, 2), np.int32),
-        fibre=by_port(rows.fibre, np.int32),
+        fiber=by_port(rows.fiber, np.int32),
         near_ps=by_port(rows.near_ps, np.int64),
         calendar=by_port(rows.calendar, np.int32),
         first_day=rows.first_day,

@@ -18,7 +18,7 @@ class Plan:
         names, tiers, latency_ps: of the switches.
         cables: int64[n, 5], two nodes, bit/s, ps and the NIC of a host's end. Those of circuit
             switches are not among them.
-        circuit_switches: with their fibres.
+        circuit_switches: with their fibers.
     """
 
     names: list[str] = field(default_factory=list)

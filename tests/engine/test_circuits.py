@@ -52,14 +52,14 @@ def test_a_circuit_that_is_always_there_is_a_cable() -> None:
 
 
 def test_a_ring_of_racks_that_send_one_way() -> None:
-    """0 -> 1 -> 2 -> 3 -> 0 for ever: what waits for nothing crosses as many fibres as it must."""
+    """0 -> 1 -> 2 -> 3 -> 0 for ever: what waits for nothing crosses as many fibers as it must."""
     network = racks(Schedule(SLOT, [[1, 2, 3, 0]], duplex=False))
     flows = [(src, dst, 936, 50 * US * k) for k, (src, dst) in enumerate(((0, 1), (1, 0), (2, 1)))]
     engine = run(on(network, flows))
-    # Fibres from rack to rack, of which those of rack 0 are longer.
-    fibres = [(NEAR + FAR), (2 * FAR) * 2 + (NEAR + FAR), (2 * FAR) + 2 * (NEAR + FAR)]
+    # Fibers from rack to rack, of which those of rack 0 are longer.
+    fibers = [(NEAR + FAR), (2 * FAR) * 2 + (NEAR + FAR), (2 * FAR) + 2 * (NEAR + FAR)]
     assert fct_ps(engine).tolist() == [
-        2 * US + fibre + (2 + hops) * FULL_PS for fibre, hops in zip(fibres, (1, 3, 3), strict=True)
+        2 * US + fiber + (2 + hops) * FULL_PS for fiber, hops in zip(fibers, (1, 3, 3), strict=True)
     ]
     with pytest.raises(InputError, match="pauses cannot cross a circuit in time"):
         build(network, flow_table(flows), "roce", LOSSLESS, packets=PACKETS, jit=False)

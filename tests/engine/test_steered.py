@@ -194,7 +194,7 @@ def two_switches(ways: Ways | None) -> Network:
         schedule = Schedule(None, matchings, control_ps=CONTROL, switching_ps=SWITCHING)
         switch = builder.add_circuit_switch(f"ocs{number}", schedule)
         for tor in tors:
-            builder.fibre(tor, switch, 100 * GBPS, FAR)
+            builder.fiber(tor, switch, 100 * GBPS, FAR)
     return builder.build("two", ways=ways)
 
 

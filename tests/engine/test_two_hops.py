@@ -34,7 +34,7 @@ def rotor(n: int) -> Network:
     circuits = builder.add_circuit_switch("ocs", Schedule(SLOT, tournament(n), switching_ps=DARK))
     for host, edge in enumerate(edges):
         builder.cable(host, edge, 100 * GBPS, US)
-        builder.fibre(edge, circuits, 100 * GBPS, 300 * NS)
+        builder.fiber(edge, circuits, 100 * GBPS, 300 * NS)
     return builder.build("rotor")
 
 

@@ -17,7 +17,7 @@ from topology_of import largest_flow_bps
 
 from netsim.inventory import paths
 from netsim.inventory.bisection import MAX_FLOW, TIERS, bisection, middle_of
-from netsim.inventory.cables import FIBRE, HOST, SWITCH, latencies_ps, length_class, propagation_ps
+from netsim.inventory.cables import FIBER, HOST, SWITCH, latencies_ps, length_class, propagation_ps
 from netsim.inventory.inventory import inventory, stem
 from netsim.inventory.symmetry import kinds_of_networks
 from netsim.model.builder import NetworkBuilder
@@ -165,12 +165,12 @@ def test_lengths() -> None:
     assert length_class(limits).tolist() == [0, 0, 1, 1, 2, 3]
 
 
-def test_a_rotors_fibres_are_counted_and_its_circuits_are_not() -> None:
+def test_a_rotors_fibers_are_counted_and_its_circuits_are_not() -> None:
     network = built(
         "ocs", racks=9, hosts_per_rack=2, switches=3, slot="50us", switching="5us", sync="5us"
     )
     counted = inventory(network)
-    assert [(row.joins, row.count) for row in counted.cables] == [(HOST, 18), (FIBRE, 27)]
+    assert [(row.joins, row.count) for row in counted.cables] == [(HOST, 18), (FIBER, 27)]
     assert [(row.ports, row.count) for row in counted.switches] == [(5, 9)]
     (rotors,) = counted.circuit_switches
     assert (rotors.names, rotors.count, rotors.ports) == (("rotor0", "rotor2"), 3, 9)
@@ -190,14 +190,14 @@ def test_circuits_that_do_not_change_are_there_always() -> None:
         schedule = Schedule(10**7, joined, switching_ps=10**6, repeats=name != "h")
         one = builder.add_circuit_switch(name, schedule)
         for tor in tors:
-            builder.fibre(tor, one, 100 * GBPS, METER_PS)
+            builder.fiber(tor, one, 100 * GBPS, METER_PS)
     rows = inventory(builder.build("fixed")).circuit_switches
     assert [(row.names[0], row.count, row.period_ps) for row in rows] == [("f", 2, 0), ("h", 1, 0)]
     assert [row.duty for row in rows] == [1, 1]
 
 
 def test_ways_that_light_never_goes_count_for_nothing() -> None:
-    """A ring of three in the first slot, 0 to 2 in the second: two fibres of three are lit."""
+    """A ring of three in the first slot, 0 to 2 in the second: two fibers of three are lit."""
     builder = NetworkBuilder()
     builder.add_hosts(3)
     tors = [builder.add_switch(f"tor{i}") for i in range(3)]
@@ -205,13 +205,13 @@ def test_ways_that_light_never_goes_count_for_nothing() -> None:
     ocs = builder.add_circuit_switch("ocs", schedule)
     for host, tor in enumerate(tors):
         builder.cable(host, tor, 100 * GBPS, METER_PS)
-        builder.fibre(tor, ocs, 100 * GBPS, METER_PS)
+        builder.fiber(tor, ocs, 100 * GBPS, METER_PS)
     network = builder.build("ring")
     counted = inventory(network)
     (row,) = counted.circuit_switches
     assert (row.ports, row.matchings) == (3, 2)
     assert row.duty == pytest.approx((2 + 1 + 1) / (2 * 3))
-    assert [(kind.joins, kind.count) for kind in counted.cables] == [(HOST, 3), (FIBRE, 3)]
+    assert [(kind.joins, kind.count) for kind in counted.cables] == [(HOST, 3), (FIBER, 3)]
     # All are two links between switches apart at most, by the ring or by the short cut.
     assert [(way.links, way.fewest, way.most) for way in counted.networks[0].ways] == [
         (3, 1, 1),

@@ -28,7 +28,7 @@ SWAP = [[1, 0, NONE], [2, NONE, 0], [NONE, 2, 1]]
 
 
 def network_with(schedule: Schedule, rate_bps: int = 100 * GBPS) -> Network:
-    """A host at a switch at each port of a circuit switch, with fibres of 1 us, 2 us, ..."""
+    """A host at a switch at each port of a circuit switch, with fibers of 1 us, 2 us, ..."""
     builder = NetworkBuilder()
     n = schedule.n_ports
     builder.add_hosts(n)
@@ -36,7 +36,7 @@ def network_with(schedule: Schedule, rate_bps: int = 100 * GBPS) -> Network:
     circuits = builder.add_circuit_switch("ocs", schedule)
     for k, edge in enumerate(edges):
         builder.cable(k, edge, 100 * GBPS, US)
-        assert builder.fibre(edge, circuits, rate_bps, (k + 1) * US) == k
+        assert builder.fiber(edge, circuits, rate_bps, (k + 1) * US) == k
     return builder.build("circuits")
 
 
@@ -149,7 +149,7 @@ def test_each_pair_that_is_ever_joined_is_a_cable_behind_the_others() -> None:
         delay + latency for delay in (3 * US, 4 * US, 3 * US, 5 * US, 4 * US, 5 * US)
     ]
     assert circuits.near_ps[ports].tolist() == [US, US, 2 * US, 2 * US, 3 * US, 3 * US]
-    assert circuits.fibre[ports].tolist() == [0, 0, 1, 1, 2, 2]
+    assert circuits.fiber[ports].tolist() == [0, 0, 1, 1, 2, 2]
     days = [circuits.days_ps[circuits.first_day[c]].tolist() for c in circuits.calendar[ports]]
     assert [begin // US for begin, _ in days] == [1, 11, 1, 21, 11, 21]
 
@@ -246,7 +246,7 @@ def test_racks_that_a_fixed_matching_leaves_apart_have_no_flows() -> None:
 
 
 def test_base_round_trips_are_of_hosts_that_reach_each_other() -> None:
-    """Of 0 -> 1 -> 2 the longest way leads from 0 to 2: fibres of 1, 2, 2 and 3 us."""
+    """Of 0 -> 1 -> 2 the longest way leads from 0 to 2: fibers of 1, 2, 2 and 3 us."""
     network = network_with(Schedule(10 * US, [[1, 2, NONE]], duplex=False))
     packets = PacketFormat()
     sent = 4 * 80 * packets.data_bytes  # four links of 100 Gbps
@@ -287,29 +287,29 @@ def test_what_is_no_schedule_is_refused(given: dict[str, Any], message: str) -> 
         Schedule(**{"slots_ps": US, "matchings": [[1, 0]], **given})
 
 
-def test_what_fibres_cannot_be_is_refused() -> None:
+def test_what_fibers_cannot_be_is_refused() -> None:
     builder = NetworkBuilder()
     builder.add_hosts(2)
     edge, other = builder.add_switch("edge"), builder.add_switch("other")
     for host in range(2):
         builder.cable(host, edge, 100 * GBPS, US)
     circuits = builder.add_circuit_switch("ocs", Schedule(US, [[1, 0]]))
-    for fibre, message in (
-        ((0, circuits, 100 * GBPS, US), "a fibre joins host 0 to circuit switch ocs"),
-        ((9, circuits, 100 * GBPS, US), "a fibre joins node 9"),
-        ((edge, circuits, 0, US), "the fibre edge - ocs has 0 bit/s"),
+    for fiber, message in (
+        ((0, circuits, 100 * GBPS, US), "a fiber joins host 0 to circuit switch ocs"),
+        ((9, circuits, 100 * GBPS, US), "a fiber joins node 9"),
+        ((edge, circuits, 0, US), "the fiber edge - ocs has 0 bit/s"),
         ((edge, circuits, 100 * GBPS, 0), "a delay of 0 ps"),
     ):
         with pytest.raises(InputError, match=message):
-            builder.fibre(*fibre)
-    builder.fibre(edge, circuits, 100 * GBPS, US)
+            builder.fiber(*fiber)
+    builder.fiber(edge, circuits, 100 * GBPS, US)
     with pytest.raises(InputError, match="other - ocs has 50Gbps, but those before it 100Gbps"):
-        builder.fibre(other, circuits, 50 * GBPS, US)
-    with pytest.raises(InputError, match="port 1 of circuit switch ocs has no fibre"):
-        builder.build("one fibre")
-    builder.fibre(edge, circuits, 100 * GBPS, US)
+        builder.fiber(other, circuits, 50 * GBPS, US)
+    with pytest.raises(InputError, match="port 1 of circuit switch ocs has no fiber"):
+        builder.build("one fiber")
+    builder.fiber(edge, circuits, 100 * GBPS, US)
     with pytest.raises(InputError, match="other - ocs is one more than ocs has ports, 2"):
-        builder.fibre(other, circuits, 100 * GBPS, US)
+        builder.fiber(other, circuits, 100 * GBPS, US)
     with pytest.raises(InputError, match="joins its ports 0 and 1, which lead to one switch"):
         builder.build("a loop")
 
@@ -320,7 +320,7 @@ def test_names_of_circuit_switches_are_not_those_of_switches() -> None:
     edge = builder.add_switch("core")
     builder.cable(0, edge, 100 * GBPS, US)
     circuits = builder.add_circuit_switch("core", Schedule(US, [[0]]))
-    builder.fibre(edge, circuits, 100 * GBPS, US)
+    builder.fiber(edge, circuits, 100 * GBPS, US)
     with pytest.raises(InputError, match="two switches are named 'core'"):
         builder.build("twice")
 

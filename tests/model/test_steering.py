@@ -47,7 +47,7 @@ def with_switches(*schedules: Schedule) -> Network:
     for number, schedule in enumerate(schedules):
         switch = builder.add_circuit_switch(f"ocs{number}", schedule)
         for tor in tors:
-            builder.fibre(tor, switch, 10**11, US)
+            builder.fiber(tor, switch, 10**11, US)
     return builder.build("switches")
 
 

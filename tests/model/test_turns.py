@@ -7,7 +7,7 @@ from time import process_time
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, counter, fct_ps, flow_table, run
-from hybrids import FIBRE, GBPS, TO_RACK, US, opera
+from hybrids import FIBER, GBPS, TO_RACK, US, opera
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,7 +113,7 @@ def test_no_lone_packet_waits_for_a_circuit(network: Network) -> None:
         flows.append((src, dst, 936, k * 50 * US + int(rng.integers(50 * US))))
     table = flow_table(sorted(flows, key=lambda flow: flow[3]))
     engine = run(build(network, table, "datagram", DROP_TAIL, packets=PACKETS, jit=False))
-    rest, each = 2 * TO_RACK + 2 * FULL_PS, 2 * FIBRE + FULL_PS
+    rest, each = 2 * TO_RACK + 2 * FULL_PS, 2 * FIBER + FULL_PS
     circuits, more = np.divmod(fct_ps(engine) - rest, each)
     assert not more.any()
     assert set(circuits.tolist()) <= set(range(1, MOST_CIRCUITS + 1))
@@ -159,7 +159,7 @@ def of(*schedules: Schedule, drain_ps: int = 0) -> Network:
     for number, schedule in enumerate(schedules):
         one = builder.add_circuit_switch(f"ocs{number}", schedule)
         for tor in tors:
-            builder.fibre(tor, one, 100 * GBPS, US)
+            builder.fiber(tor, one, 100 * GBPS, US)
     return builder.build("few", ways=Ways([Way("expander", Expander(drain_ps))]))
 
 

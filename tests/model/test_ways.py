@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, acked_ps, build, counter, fct_ps, flow_table, run
-from hybrids import CIRCUITS, FIBRE, PACKETS, TO_RACK, TO_SPINE, US, hybrid
+from hybrids import CIRCUITS, FIBER, PACKETS, TO_RACK, TO_SPINE, US, hybrid
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_networks import networks
@@ -84,7 +84,7 @@ def test_flows_take_the_time_of_their_ways() -> None:
     flows = [(*JOINED, 936, 0), (*JOINED, 836, 100 * US), (*APART, 936, 200 * US)]
     engine = build(network, flow_table(flows), "roce", DROP_TAIL, packets=SIZES, jit=False)
     run(engine)
-    by_circuit = 2 * TO_RACK + 2 * FIBRE + 3 * FULL_PS
+    by_circuit = 2 * TO_RACK + 2 * FIBER + 3 * FULL_PS
     by_spine = 2 * TO_RACK + 2 * TO_SPINE
     small_ps = FULL_PS * 900 // 1000
     back = by_spine + 22 * SMALL_PS
@@ -107,7 +107,7 @@ def test_circuits_that_change_hold_up_none_of_the_packet_fabric() -> None:
     fabric = replace(DROP_TAIL, circuits=CircuitRules())
     engine = run(build(network, flows, "datagram", fabric, packets=SIZES, jit=False))
     waits, goes = fct_ps(engine).tolist()
-    assert waits == late * 100 * US + 10 * US - FIBRE + FULL_PS + 2 * FIBRE + FULL_PS + TO_RACK
+    assert waits == late * 100 * US + 10 * US - FIBER + FULL_PS + 2 * FIBER + FULL_PS + TO_RACK
     assert goes < 10 * US
     assert counter(engine, "drops") == 0
 

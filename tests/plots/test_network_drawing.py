@@ -140,8 +140,8 @@ def test_matchings_are_those_of_the_schedule(stagger: bool) -> None:
         assert drawn == expected
     drawing = lay_out(network)
     assert len(drawing.circuits) == 2
-    fibres = [wire for wire in wires(network, drawing) if wire.points[-1][1] == 2.0]
-    assert len(fibres) == 2 * 7
+    fibers = [wire for wire in wires(network, drawing) if wire.points[-1][1] == 2.0]
+    assert len(fibers) == 2 * 7
 
 
 def test_circuits_that_stay_are_drawn_switch_by_switch() -> None:

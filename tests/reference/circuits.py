@@ -99,7 +99,7 @@ class Circuit:
         """Does light that the port sends between two times pass the circuit switch?"""
         if not self.changes:
             return True
-        away = self.switch.fibres[self.near][1]
+        away = self.switch.fibers[self.near][1]
         day = self._day_with(self._slot_at(start + away))
         return day is not None and day.up_ps <= start + away and end + away <= day.down_ps
 
@@ -114,7 +114,7 @@ class Circuit:
             return first, last - 1
         packets = case.packets
         largest = max(packets["payload_bytes"] + packets["header_bytes"], packets["control_bytes"])
-        away = self.switch.fibres[self.near][1]
+        away = self.switch.fibers[self.near][1]
         return first - away, last - away - serialisation_ps(largest, port.rate_bps)
 
     def _openings(self, port: Port, now: int) -> list[tuple[int, int]]:
@@ -146,6 +146,6 @@ class Circuit:
         reach = 3 * len(self.switch.slots_ps) + 3
         shortest = min(self.switch.slots_ps)
         rules = self.sim.case.fabric["circuits"]
-        away = rules["clock_error_ps"] + self.switch.fibres[self.near][1]
+        away = rules["clock_error_ps"] + self.switch.fibers[self.near][1]
         reach += away // shortest
         return range(here - reach, here + reach)

@@ -50,16 +50,16 @@ class Cable:
 
 @dataclass(frozen=True)
 class CircuitSwitch:
-    """A circuit switch: what it joins in each slot, and the fibres that lead to it.
+    """A circuit switch: what it joins in each slot, and the fibers that lead to it.
 
     In a matching stands for each port the one that it is joined to, or -1; if ``duplex`` that one
-    is joined to it, too. ``fibres`` are (node, delay_ps), port by port. One with a ``control_ps``
+    is joined to it, too. ``fibers`` are (node, delay_ps), port by port. One with a ``control_ps``
     is steered: its slots have no lengths.
     """
 
     slots_ps: tuple[int, ...]
     matchings: tuple[tuple[int, ...], ...]
-    fibres: tuple[tuple[int, int], ...]
+    fibers: tuple[tuple[int, int], ...]
     rate_bps: int
     switching_ps: int = 0
     sync_ps: int = 0

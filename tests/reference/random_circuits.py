@@ -41,9 +41,9 @@ def with_circuits(case: Case, rng: random.Random) -> Case:
             matchings = switch.matchings[:1] * len(switch.matchings)
             switch = replace(switch, matchings=matchings, repeats=True)
         latency = rng.choice((0, rng.randrange(500 * NS)))
-        for a, b in combinations(range(len(switch.fibres)), 2):
+        for a, b in combinations(range(len(switch.fibers)), 2):
             if switch.ever_joins(a, b) or switch.ever_joins(b, a):
-                (near, one), (far, other) = switch.fibres[a], switch.fibres[b]
+                (near, one), (far, other) = switch.fibers[a], switch.fibers[b]
                 delay = one + other + latency
                 cables.append(
                     Cable(near, far, switch.rate_bps, delay, delay, circuit=(number, a, b))
@@ -129,7 +129,7 @@ def _largest_network(case: Case) -> list[int]:
 
 
 def _circuit_switch(rng: random.Random, edges: list[int], *, duplex: bool) -> CircuitSwitch:
-    """Fibres to some of the edge switches, to some of them several; up to five slots."""
+    """Fibers to some of the edge switches, to some of them several; up to five slots."""
     n = rng.randint(2, 6)
     nodes = [rng.choice(edges) for _ in range(n)]
     if len(set(nodes)) == 1:
@@ -165,7 +165,7 @@ def _rotor(rng: random.Random, nodes: list[int], matchings: list[tuple[int, ...]
     return CircuitSwitch(
         slots_ps=tuple(dark + (even if alike else rng.randrange(1, 3 * even)) for _ in matchings),
         matchings=tuple(matchings),
-        fibres=tuple((node, rng.choice((NS, 100 * NS, rng.randint(1, 3 * US)))) for node in nodes),
+        fibers=tuple((node, rng.choice((NS, 100 * NS, rng.randint(1, 3 * US)))) for node in nodes),
         rate_bps=rng.choice(GBPS) * 10**9,
         switching_ps=(switching := rng.randint(0, dark)),
         sync_ps=dark - switching,

@@ -53,7 +53,7 @@ def _least_control(case: Case) -> int:
         if phase.rate_bps is not None
     ]
     lookahead_ps = min(min(c.delay_ab_ps, c.delay_ba_ps) for c in case.cables)
-    away_ps = max(away for one in case.circuits for _, away in one.fibres)
+    away_ps = max(away for one in case.circuits for _, away in one.fibers)
     guard_ps, error_ps = int(rules["guard_ps"]), int(rules["clock_error_ps"])
     send_ps = serialisation_ps(largest, min(rates))
     return lookahead_ps + away_ps + send_ps + 2 * guard_ps + error_ps

@@ -136,7 +136,7 @@ def through(network: Network, rotor: int) -> set[str]:
     return {f"{names[p]}-{names[network.port_peer[p]]}" for p in ports}
 
 
-def test_faults_of_circuit_switches_and_fibres(tmp_path):
+def test_faults_of_circuit_switches_and_fibers(tmp_path):
     down = '\ndown = "1us"\nup = "2us"'
     network, links = ports_of(tmp_path, 'node = "rotor1"' + down)
     assert set(links) == through(network, 1)
@@ -165,7 +165,7 @@ def test_faults_that_circuits_cannot_have(tmp_path, fault, message):
     assert message in str(caught.value)
 
 
-def test_a_fibre_fails_and_is_repaired_as_a_whole(tmp_path):
+def test_a_fiber_fails_and_is_repaired_as_a_whole(tmp_path):
     fault = 'links = "tor1 - rotor0"\nmtbf = "30us"\nmttr = "10us"\nuntil = "200us"'
     point = point_of(tmp_path, **{"faults.worn": fault})
     scenario = prepare(point)
@@ -233,7 +233,7 @@ def build(params):
     circuits = builder.add_circuit_switch("ocs", schedule)
     for host, tor in enumerate(tors):
         builder.cable(host, tor, 100 * 10**9, 1_000_000)
-        builder.fibre(tor, circuits, 100 * 10**9, 1_000_000)
+        builder.fiber(tor, circuits, 100 * 10**9, 1_000_000)
     return builder.build("once")
 '''
 

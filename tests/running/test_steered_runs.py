@@ -36,7 +36,7 @@ def build(params):
     ocs = builder.add_circuit_switch("ocs", schedule)
     for host, tor in enumerate(tors):
         builder.cable(host, tor, 100 * 10**9, 1_000_000)
-        builder.fibre(tor, ocs, 100 * 10**9, 1_000_000)
+        builder.fiber(tor, ocs, 100 * 10**9, 1_000_000)
     return builder.build("phases")
 
 def adapt(params, network, demand):

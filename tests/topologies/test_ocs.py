@@ -52,8 +52,8 @@ def test_a_rack_is_joined_to_one_other_by_each_rotor_at_a_time() -> None:
     circuits = network.circuits
     assert circuits is not None
     assert circuits.period_ps.tolist() == [30 * US] * 36
-    for fibre in range(27):
-        own = np.flatnonzero(circuits.fibre == fibre)
+    for fiber in range(27):
+        own = np.flatnonzero(circuits.fiber == fiber)
         calendars = circuits.calendar[own]
         days = sorted(circuits.days_ps[circuits.first_day[c]].tolist() for c in calendars)
         begins = [begin for begin, _ in days]
@@ -82,11 +82,11 @@ def test_with_as_many_rotors_as_matchings_every_two_racks_have_a_cable() -> None
 def test_a_packet_waits_for_its_slot() -> None:
     network = ocs(
         racks=4, hosts_per_rack=1, slot="10us", switching="2us", host_latency="100ns",
-        fibre_latency="300ns", switch_latency="50ns",
+        fiber_latency="300ns", switch_latency="50ns",
     )  # fmt: skip
     engine = run(build(network, flow_table([(0, 2, 4096, 0)]), "datagram", DROP_TAIL, jit=False))
     send = 4160 * 80
-    # Rack 0 meets rack 2 in the third slot; light leaves a fibre's delay before that is there.
+    # Rack 0 meets rack 2 in the third slot; light leaves a fiber's delay before that is there.
     assert fct_ps(engine).tolist() == [22 * US - 300_000 + send + 650_000 + send + 100_000]
 
 
@@ -170,7 +170,7 @@ def test_groups_that_cannot_be(given: dict[str, object], text: str) -> None:
     assert text in str(caught.value)
 
 
-def test_rotors_of_single_fibres_send_to_every_rack_in_turn() -> None:
+def test_rotors_of_single_fibers_send_to_every_rack_in_turn() -> None:
     network = ocs(racks=5, hosts_per_rack=1, switches=2, duplex=False, slot="20us")
     assert len(ways_of(network)) == 5 * 4
     circuits = network.circuits
@@ -210,7 +210,7 @@ def test_a_message_over_a_permanent_circuit_takes_the_closed_form(duplex: bool) 
     """Ten full packets, one behind the other, over three links of one rate."""
     network = ocs(
         racks=4, hosts_per_rack=1, schedule="fixed", switches=2, matching="ring", duplex=duplex,
-        host_latency="100ns", fibre_latency="300ns", switch_latency="50ns",
+        host_latency="100ns", fiber_latency="300ns", switch_latency="50ns",
     )  # fmt: skip
     flows = flow_table([(k, (k + 1) % 4, 40960, 0) for k in range(4)])
     engine = run(build(network, flows, "datagram", DROP_TAIL, jit=False))
@@ -289,7 +289,7 @@ def test_small_messages_go_at_once_over_several_circuits() -> None:
     """Opera: a packet finds a way whenever it comes, and large messages wait for circuits."""
     network = ocs(
         racks=8, hosts_per_rack=1, switches=4, stagger=True, slot="80us", switching="2us", order=1,
-        drain="5us", small="8KB", host_latency="100ns", fibre_latency="300ns",
+        drain="5us", small="8KB", host_latency="100ns", fiber_latency="300ns",
     )  # fmt: skip
     circuits = network.circuits
     assert circuits is not None

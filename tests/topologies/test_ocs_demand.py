@@ -73,7 +73,7 @@ def test_greedy_circuits_join_who_sends_most(tmp_path: Path) -> None:
 def test_a_message_over_its_own_circuit_takes_the_closed_form(tmp_path: Path) -> None:
     """Both ways at once, ten full packets, over three links of one rate."""
     traffic = flow_list(tmp_path, [(0, 3, 40960), (3, 0, 40960), (1, 2, 40960)])
-    given = {"racks": 4, "host_latency": "100ns", "fibre_latency": "300ns"}
+    given = {"racks": 4, "host_latency": "100ns", "fiber_latency": "300ns"}
     result = simulate(point_of(tmp_path, traffic, **given))
     send = FULL * 80
     delays = 100_000 + 600_000 + 100_000
@@ -211,7 +211,7 @@ def test_what_has_no_circuit_goes_by_packets(tmp_path: Path) -> None:
     """Rack 1 has one uplink in, which is that of rack 0; and a small message takes no circuit."""
     rows = [(0, 1, 40960), (1, 0, 8192), (2, 1, 20480), (3, 2, 40960)]
     given = {"racks": 4, "packet_rate": "50Gbps", "small": "10KB", "duplex": False}
-    given |= {"host_latency": "100ns", "fibre_latency": "300ns", "packet_latency": "2us"}
+    given |= {"host_latency": "100ns", "fiber_latency": "300ns", "packet_latency": "2us"}
     point = point_of(tmp_path, flow_list(tmp_path, rows), **given)
     network = prepare(point).network
     assert shares(network) == {(0, 1): 1.0, (3, 2): 1.0}

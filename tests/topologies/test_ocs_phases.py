@@ -134,13 +134,13 @@ def test_a_ring_may_turn_round(tmp_path: Path) -> None:
     network = prepare(point).network
     for slot, way in enumerate((1, -1)):
         assert joined(network, slot) == {rack: {(rack + way) % 4} for rack in range(4)}
-    # Ten full packets at 40 ps a byte over three links; cables of 500 ns, and two fibres.
+    # Ten full packets at 40 ps a byte over three links; cables of 500 ns, and two fibers.
     send_ps = 4160 * 40
     alone = 12 * send_ps + 4 * 500_000
     flows = simulate(point).flows
     assert flows["fct_ps"][:4].tolist() == [alone] * 4
     assert flows["start_ps"][4:].tolist() == [alone] * 4
-    # All that is left stands at the rack when light comes, and is sent ahead of it by the fibre.
+    # All that is left stands at the rack when light comes, and is sent ahead of it by the fiber.
     light = alone + CONTROL + SWITCHING
     left = light - 500_000 + 10 * send_ps
     assert (flows["start_ps"] + flows["fct_ps"])[4:].tolist() == [left + 1_500_000 + send_ps] * 4

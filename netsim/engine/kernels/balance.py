@@ -117,7 +117,7 @@ def detour_of(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, pkt: Packe
     n_host_ports = int(net.first_port[NodeId(net.n_hosts)])
     to = GlobalPort(int(pkt.dst) % n_host_ports)
     there = net.edge[net.port_node[net.port_peer[to]]]
-    if wires.circuits[listed].fibre < 0 or there < 0:
+    if wires.circuits[listed].fiber < 0 or there < 0:
         return NO_DETOUR
     return net.detour[net.edge[node], there]
 

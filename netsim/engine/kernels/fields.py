@@ -143,11 +143,11 @@ class CircuitRecord(Declared):
     dark_ps: Ps
     opens_ps: Ps
     shuts_ps: Ps
-    fibre: int  # where INDIRECT: the port's fibre, of all; or -1
+    fiber: int  # where INDIRECT: the port's fiber, of all; or -1
 
 
-class FibreRecord(Declared):
-    """A switch's fibre to a circuit switch. Its ports take turns: one at a time may start to send,
+class FiberRecord(Declared):
+    """A switch's fiber to a circuit switch. Its ports take turns: one at a time may start to send,
     as long as `days` says in its rows from ``first_turn`` on. Kept is what holds, or is next."""
 
     first_turn: int
@@ -190,8 +190,8 @@ class SwitchRecord(Declared):
     first_port: GlobalPort
     first_word: int  # of its sets of ports
     mode: int  # how its ports are being simulated: one of places.py
-    first_fibre: int  # where INDIRECT: its fibres ...
-    last_fibre: int
+    first_fiber: int  # where INDIRECT: its fibers ...
+    last_fiber: int
     gave_last: LocalPort  # ... the port whose packet another one sent last ...
     took_last: LocalPort  # ... that one ...
     n_taken: int  # ... and how many packets it were

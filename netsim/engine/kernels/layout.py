@@ -19,7 +19,7 @@ from netsim.engine.kernels.fields import (
     Declared,
     FabricRecord,
     FaultRecord,
-    FibreRecord,
+    FiberRecord,
     HostRecord,
     InboxRecord,
     LevelRecord,
@@ -137,7 +137,7 @@ INBOX = record_of(InboxRecord)
 BALANCE = record_of(BalanceRecord)
 FAULT = record_of(FaultRecord)
 CIRCUIT = record_of(CircuitRecord)
-FIBRE = record_of(FibreRecord)
+FIBER = record_of(FiberRecord)
 PHASE = record_of(PhaseRecord)
 SLOT = record_of(SlotRecord)
 LOSS = record_of(LossRecord)
@@ -253,7 +253,7 @@ class Wires(NamedTuple):
     days: Numbers[tuple[int, int], Ps]  # int64[..., 2], likewise: from ... until ...
     turning: Numbers[int, GlobalPort]  # int64[...]: whose circuits end or begin with each slot
     turns: Numbers[int, LocalPort]  # int64[...]: of a row of days, where it is a turn: the port
-    fibres: Records[int, FibreRecord]  # FIBRE[...], if packets go by way of third switches
+    fibers: Records[int, FiberRecord]  # FIBER[...], if packets go by way of third switches
     trace: Any  # trace.Trace; without tracing an array that is not used
     # Series, of some queues, hosts and flows (series.py). Samples and copies have a row for each of
     # an interval, and the intervals follow one another. Without series next to nothing.

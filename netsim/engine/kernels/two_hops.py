@@ -2,9 +2,9 @@
 
 Behind ``INDIRECT``, if it is OFFLOAD. A port whose circuit is there and that has nothing to send
 takes a packet that waits at another port of its switch. Of a switch's ports that feed circuits no
-more may start now than it has fibres, so that these are gone through in place of the ports
+more may start now than it has fibers, so that these are gone through in place of the ports
 (`turn_at`). A port that opens with nothing to send has to be looked at as well, while others have
-packets to give: of each fibre the one that opens next (`await_turn`), again after each event that
+packets to give: of each fiber the one that opens next (`await_turn`), again after each event that
 may have changed which one that is.
 """
 
@@ -14,7 +14,7 @@ from netsim.engine.kernels.calendar import Step, forget_look, note_event
 from netsim.engine.kernels.circuits import first_ending, may_start
 from netsim.engine.kernels.class_queues import hold
 from netsim.engine.kernels.env import QueueEnv
-from netsim.engine.kernels.fields import FibreRecord, PortRecord
+from netsim.engine.kernels.fields import FiberRecord, PortRecord
 from netsim.engine.kernels.holes import FOLLOWS, SAMPLED, SHAPES, TRACE
 from netsim.engine.kernels.ids import NO_PORT, Bytes, LocalPort, Ps
 from netsim.engine.kernels.layout import Net, Wires
@@ -26,7 +26,7 @@ from netsim.engine.kernels.series import change, close_until
 from netsim.engine.kernels.trace import GIVEN, trace_packet
 from netsim.limits import HORIZON_PS
 
-NO_FIBRE = -1
+NO_FIBER = -1
 
 
 def offers(wires: Wires, port: PortRecord) -> bool:
@@ -42,23 +42,23 @@ def nothing_offered(net: Net, wires: Wires, step: Step) -> bool:
     return True
 
 
-def turn_at(wires: Wires, fibre: FibreRecord, now: Ps) -> None:
-    """Have a fibre know whose turn it is, or is next."""
-    if now < fibre.shuts_ps:
+def turn_at(wires: Wires, fiber: FiberRecord, now: Ps) -> None:
+    """Have a fiber know whose turn it is, or is next."""
+    if now < fiber.shuts_ps:
         return
-    row, past = first_ending(wires, fibre.first_turn, fibre.last_turn, fibre.period_ps, now)
-    fibre.turn = row
-    fibre.past_ps = past
-    fibre.port = wires.turns[row]
-    fibre.opens_ps = wires.days[row, 0] + past
-    fibre.shuts_ps = wires.days[row, 1] + past
+    row, past = first_ending(wires, fiber.first_turn, fiber.last_turn, fiber.period_ps, now)
+    fiber.turn = row
+    fiber.past_ps = past
+    fiber.port = wires.turns[row]
+    fiber.opens_ps = wires.days[row, 0] + past
+    fiber.shuts_ps = wires.days[row, 1] + past
 
 
 def opens_now(wires: Wires, step: Step, out: LocalPort, now: Ps) -> bool:
     """Does the circuit of local port ``out`` open at this instant?"""
-    fibre = wires.fibres[wires.circuits[step.first + out].fibre]
-    turn_at(wires, fibre, now)
-    return fibre.port == out and fibre.opens_ps == now
+    fiber = wires.fibers[wires.circuits[step.first + out].fiber]
+    turn_at(wires, fiber, now)
+    return fiber.port == out and fiber.opens_ps == now
 
 
 def giver(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> LocalPort:
@@ -121,26 +121,26 @@ def take(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
     launch(env, port, relayed, pkt, ingress, now)
     note_event(wires, step, out)
     if SHAPES:  # the other one may have been told to wait for what is gone
-        await_turn(net, wires, step, wires.circuits[source.number].fibre, now)
+        await_turn(net, wires, step, wires.circuits[source.number].fiber, now)
 
 
 def await_turn(net: Net, wires: Wires, step: Step, number: int, now: Ps) -> None:
-    """While anything is offered, have the port of a fibre looked at that opens next.
+    """While anything is offered, have the port of a fiber looked at that opens next.
 
     Not one that is busy then, or has packets of its own and waits for something else.
     """
     if nothing_offered(net, wires, step):
         return
-    fibre = wires.fibres[number]
-    turn_at(wires, fibre, now)
-    row = fibre.turn
-    past = fibre.past_ps
-    if fibre.opens_ps <= now:
+    fiber = wires.fibers[number]
+    turn_at(wires, fiber, now)
+    row = fiber.turn
+    past = fiber.past_ps
+    if fiber.opens_ps <= now:
         row += 1
-    for _ in range(fibre.first_turn, fibre.last_turn):
-        if row == fibre.last_turn:
-            row = fibre.first_turn
-            past += fibre.period_ps
+    for _ in range(fiber.first_turn, fiber.last_turn):
+        if row == fiber.last_turn:
+            row = fiber.first_turn
+            past += fiber.period_ps
         opens = wires.days[row, 0] + past
         if opens >= HORIZON_PS:
             return
@@ -164,8 +164,8 @@ def after_completion(
     net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps, waited: bool
 ) -> None:
     """A transmission of local port ``out`` has ended, or a wait; it has started what it had to."""
-    number = env.wires.circuits[step.first + out].fibre
-    if number == NO_FIBRE:
+    number = env.wires.circuits[step.first + out].fiber
+    if number == NO_FIBER:
         return
     if not waited or opens_now(env.wires, step, out, now):
         take(net, env, step, out, now)
@@ -176,8 +176,8 @@ def after_arrival(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
     """A packet has come to local port ``out``, which has started or not."""
     wires = env.wires
     switch = env.switch
-    number = wires.circuits[step.first + out].fibre
-    if number == NO_FIBRE:
+    number = wires.circuits[step.first + out].fiber
+    if number == NO_FIBER:
         return
     if not offers(wires, wires.ports[step.first + out]):
         await_turn(net, wires, step, number, now)
@@ -185,7 +185,7 @@ def after_arrival(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
     alone = nothing_offered(net, wires, step)
     include(wires.giving, step.first_word, out)
     others_take(net, env, step, out, now)
-    for one in range(switch.first_fibre, switch.last_fibre):
+    for one in range(switch.first_fiber, switch.last_fiber):
         if alone or one == number:
             await_turn(net, wires, step, one, now)
 
@@ -199,21 +199,21 @@ def others_take(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) ->
     done = -1
     while offers(wires, wires.ports[step.first + out]):
         nearest = n
-        fibre_of_nearest = NO_FIBRE
-        for number in range(switch.first_fibre, switch.last_fibre):
-            fibre = wires.fibres[number]
-            turn_at(wires, fibre, now)
-            port = wires.ports[step.first + fibre.port]
-            if fibre.opens_ps <= now and port.tx_bytes == 0 and port.backlog == 0:
-                away = LocalPort((fibre.port - behind) % n)
+        fiber_of_nearest = NO_FIBER
+        for number in range(switch.first_fiber, switch.last_fiber):
+            fiber = wires.fibers[number]
+            turn_at(wires, fiber, now)
+            port = wires.ports[step.first + fiber.port]
+            if fiber.opens_ps <= now and port.tx_bytes == 0 and port.backlog == 0:
+                away = LocalPort((fiber.port - behind) % n)
                 if done < away < nearest:
                     nearest = away
-                    fibre_of_nearest = number
-        if fibre_of_nearest == NO_FIBRE:
+                    fiber_of_nearest = number
+        if fiber_of_nearest == NO_FIBER:
             return
         done = nearest
-        take(net, env, step, wires.fibres[fibre_of_nearest].port, now)
-        await_turn(net, wires, step, fibre_of_nearest, now)
+        take(net, env, step, wires.fibers[fiber_of_nearest].port, now)
+        await_turn(net, wires, step, fiber_of_nearest, now)
 
 
 def others_have_room(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> bool:
@@ -222,11 +222,11 @@ def others_have_room(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> bool
     False if the pool is used up.
     """
     wires = env.wires
-    if wires.circuits[step.first + out].fibre == NO_FIBRE:
+    if wires.circuits[step.first + out].fiber == NO_FIBER:
         return True
-    for number in range(env.switch.first_fibre, env.switch.last_fibre):
-        fibre = wires.fibres[number]
-        turn_at(wires, fibre, now)
-        if fibre.opens_ps <= now and ring_full(wires, step.first + fibre.port):
+    for number in range(env.switch.first_fiber, env.switch.last_fiber):
+        fiber = wires.fibers[number]
+        turn_at(wires, fiber, now)
+        if fiber.opens_ps <= now and ring_full(wires, step.first + fiber.port):
             return False
     return True

@@ -156,7 +156,7 @@ def _replicas(job: Job) -> tuple[int, int]:
     """Replicas of a model, and racks of one of its layers in a datacenter."""
     site = Infrastructure()
     racks = site.racks_of_layer(job.model.layers)
-    return racks * (site.rack_gpus // job.layout.tp), racks // site.data_centres
+    return racks * (site.rack_gpus // job.layout.tp), racks // site.datacenters
 
 
 def _dense() -> dict[str, float]:

@@ -38,7 +38,7 @@ class Infrastructure:
     it_share: float = key(number(0), "all of IT, with storage and network, to racks", 1.2)
     pue_low: float = key(number(0), "all power to that of IT, at best", 1.15)
     pue_high: float = key(number(0), "the same at worst", 1.30)
-    data_centres: int = key(count(), "that share the racks", 2)
+    datacenters: int = key(count(), "that share the racks", 2)
 
     @property
     def racks(self) -> float:

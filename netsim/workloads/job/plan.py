@@ -96,12 +96,12 @@ def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> Plan:
         raise InputError(message, key="plan.parameters", hint=f"at least {FEWEST:,.0f}")
     layers, hidden = shape(wanted)
     racks = site.racks_of_layer(layers)
-    if racks < site.data_centres:
+    if racks < site.datacenters:
         raise InputError(
-            f"{site.racks:,.0f} racks are too few for {layers} layers in {site.data_centres} "
+            f"{site.racks:,.0f} racks are too few for {layers} layers in {site.datacenters} "
             "datacenters, a rack each",
             key="plan.parameters",
-            hint="a smaller model, or site.data_centres = 1",
+            hint="a smaller model, or site.datacenters = 1",
         )
     model = {
         "preset": "paper_dense",
@@ -117,8 +117,8 @@ def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> Plan:
     parts = {part: tree.get(part, base.get(part, {})) for part in PARTS}
 
     def with_tp(tp: int) -> Job:
-        peers = racks // site.data_centres
-        levels = [site.rack_gpus // tp, peers, site.data_centres]
+        peers = racks // site.datacenters
+        levels = [site.rack_gpus // tp, peers, site.datacenters]
         layout = {
             "tp": tp,
             "sp": tp > 1,

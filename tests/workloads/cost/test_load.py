@@ -111,10 +111,10 @@ def test_a_swap_that_takes_long_leaves_no_goodput(tree):
 
 def test_everything_that_is_wrong_is_told(tree):
     tree["waver"] = {}
-    tree["gpu"]["lite"]["link"] = "fibre"
+    tree["gpu"]["lite"]["link"] = "fiber"
     refused(tree, 'waver: is not known (did you mean "wafer"')
     del tree["waver"]
-    refused(tree, "gpu.lite.link: there is no [link.fibre]", "copper, pluggable")
+    refused(tree, "gpu.lite.link: there is no [link.fiber]", "copper, pluggable")
     del tree["wafer"]["source"], tree["memory"]["usd_per_gb"]
     tree["failures"]["rate_by"] = "weight"
     refused(tree, "wafer.source: is missing", "memory.usd_per_gb: is missing", "area, gpu")

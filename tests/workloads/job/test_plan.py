@@ -42,7 +42,7 @@ def test_a_smaller_model_has_more_replicas_of_fewer_gpus():
 def test_other_machines_have_formats_of_their_own():
     found = plan(
         machine="h100_80gb",
-        site={"rack_gpus": 8, "rack_usd": 300e3, "rack_flops": "7.9PFLOP/s", "data_centres": 1},
+        site={"rack_gpus": 8, "rack_usd": 300e3, "rack_flops": "7.9PFLOP/s", "datacenters": 1},
         plan={"parameters": 1e12, "vocabulary": 128_000, "sequence": 8192},
     )
     assert found.job.precision.compute == "bf16"
