@@ -124,7 +124,7 @@ def read_object(path: Path, schema: Schema) -> dict[str, Any]:
     try:
         content: dict[str, Any] = parsed(read_bytes(path))
     except ValueError:
-        raise InputError("is not JSON", file=str(path), hint=DAMAGED) from None
+        raise InputError("is not JSON", file=str(path), hint=DAMAGED, code="unreadable") from None
     require(content, schema, file=str(path), hint=DAMAGED)
     return content
 

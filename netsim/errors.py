@@ -11,11 +11,28 @@ import difflib
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import Any, Literal
 
 from netsim.renames import new_name
 
 MAX_PART = 600
 """Characters of a line of a message that are shown; what a user has written may be longer."""
+
+
+Code = Literal[
+    "invalid",  # none of the others
+    "unknown_key",
+    "unknown_value",  # a name that names nothing
+    "renamed",
+    "missing",
+    "duplicate",
+    "conflict",  # with another value
+    "no_effect",
+    "out_of_range",
+    "wrong_type",
+    "unreadable",  # a file or directory that cannot be read, parsed or written
+]
+"""The kinds of `InputError`. Messages may change between versions, codes do not."""
 
 
 class InputError(Exception):
@@ -27,6 +44,7 @@ class InputError(Exception):
     file : the file that holds the mistake, as the user named it.
     key : dotted path of the value inside that file ("traffic.load").
     hint : what would be right.
+    code : the kind of mistake, for programs that handle it.
     """
 
     def __init__(
@@ -36,12 +54,14 @@ class InputError(Exception):
         file: str | None = None,
         key: str | None = None,
         hint: str | None = None,
+        code: Code = "invalid",
     ) -> None:
         super().__init__(message)
         self.message = message
         self.file = file
         self.key = key
         self.hint = hint
+        self.code: Code = code
 
     def __str__(self) -> str:
         place = "".join(f"{part}: " for part in (self.file, self.key) if part)
@@ -54,19 +74,22 @@ class InputError(Exception):
 
     def at(self, *, file: str | None = None, key: str | None = None) -> InputError:
         """The same error with its place filled in where it has none yet."""
-        return InputError(self.message, file=self.file or file, key=self.key or key, hint=self.hint)
+        return self.replace(file=self.file or file, key=self.key or key)
+
+    def replace(self, **changes: Any) -> InputError:
+        """Return the same error with some of its fields changed."""
+        fields = ("message", "file", "key", "hint", "code")
+        return InputError(**{name: getattr(self, name) for name in fields} | changes)
 
     def telling(self, words: str) -> InputError:
         """The same error with more words to its message, or to each of its messages."""
         return CombinedInputError(
-            InputError(f"{one.message} {words}", file=one.file, key=one.key, hint=one.hint)
-            for one in self.errors
+            one.replace(message=f"{one.message} {words}") for one in self.errors
         )
 
     def under(self, key: str) -> InputError:
         """The same error, in a table of that key."""
-        key = f"{key}.{self.key}" if self.key else key
-        return InputError(self.message, file=self.file, key=key, hint=self.hint)
+        return self.replace(key=f"{key}.{self.key}" if self.key else key)
 
 
 class CombinedInputError(InputError):

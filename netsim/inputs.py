@@ -91,9 +91,9 @@ def file_size(path: Path) -> int:
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from None
     if stat.S_ISDIR(status.st_mode):
-        raise InputError("is a directory, not a file", file=str(path))
+        raise InputError("is a directory, not a file", file=str(path), code="unreadable")
     if not stat.S_ISREG(status.st_mode):
-        raise InputError("is a pipe or a device, not a file", file=str(path))
+        raise InputError("is a pipe or a device, not a file", file=str(path), code="unreadable")
     return status.st_size
 
 
@@ -147,9 +147,9 @@ def read_text(path: Path) -> str:
 def unreadable(path: Path, error: Exception) -> InputError:
     """The error of a file that cannot be read."""
     if isinstance(error, UnicodeDecodeError):
-        return InputError("is not UTF-8 text", file=str(path))
+        return InputError("is not UTF-8 text", file=str(path), code="unreadable")
     reason = getattr(error, "strerror", None) or str(error)
-    return InputError(f"cannot be read: {shortened(reason)}", file=str(path))
+    return InputError(f"cannot be read: {shortened(reason)}", file=str(path), code="unreadable")
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -182,7 +182,7 @@ def read_json(path: Path, **how: Any) -> Any:
     except json.JSONDecodeError as error:
         raise at_line(path, error.lineno, f"is not JSON: {error.msg}") from None
     except RecursionError:
-        raise InputError("is nested too deeply", file=str(path)) from None
+        raise InputError("is nested too deeply", file=str(path), code="unreadable") from None
     except InputError as error:
         raise error.at(file=str(path)) from None
 

@@ -48,7 +48,8 @@ class _Quantity:
         return self.units.get(self.aliases.get(unit, unit))
 
     def error(self, message: str, hint: str | None = None) -> InputError:
-        return InputError(message, hint=hint or f'write it like "{self.example}"')
+        hint = hint or f'write it like "{self.example}"'
+        return InputError(message, hint=hint, code="wrong_type")
 
 
 _TIME = _Quantity(
@@ -104,7 +105,7 @@ def parse_rate_bps(value: object) -> int:
     """Bits per second of a written rate, such as "800Gbps"; zero is refused."""
     rate = _parse(_RATE, value)
     if rate == 0:
-        raise _RATE.error("a rate of zero carries nothing")
+        raise _RATE.error("a rate of zero carries nothing").replace(code="out_of_range")
     return rate
 
 
@@ -132,6 +133,7 @@ class Bdp:
                 f"{self} is too large where a port has {format_rate(rate_bps)} and the base round "
                 f"trip is {format_time(round_trip_ps, 4)}",
                 hint=f"less than {_BYTES.about}",
+                code="out_of_range",
             )
         return size_bytes
 
@@ -145,7 +147,7 @@ def parse_port_size(value: object, packet_bytes: int) -> int | Bdp:
         return parse_queue(value, packet_bytes)
     except InputError as error:
         hint = (error.hint or "").replace(' or "35pkt"', ', "35pkt" or "0.2bdp"')
-        raise InputError(error.message, hint=hint) from None
+        raise error.replace(hint=hint) from None
 
 
 def parse_queue(value: object, packet_bytes: int) -> int:
@@ -162,19 +164,22 @@ def parse_queue(value: object, packet_bytes: int) -> int:
     if match and match[3] in ("pkt", "pkts"):
         if match[2] is not None:
             raise InputError(
-                f"{written(value)} is not a whole number of packets", hint='write it like "35pkt"'
+                f"{written(value)} is not a whole number of packets",
+                hint='write it like "35pkt"',
+                code="wrong_type",
             )
         size_bytes = int(match[1]) * packet_bytes
         if size_bytes >= SIZE_BYTES:
             raise InputError(
                 f"{written(value)} of {packet_bytes} bytes is too large",
                 hint=f"less than {_BYTES.about}",
+                code="out_of_range",
             )
         return size_bytes
     try:
         return parse_bytes(value)
     except InputError as error:
-        raise InputError(error.message, hint='write it like "64KB" or "35pkt"') from None
+        raise error.replace(hint='write it like "64KB" or "35pkt"') from None
 
 
 @lru_cache
@@ -234,7 +239,8 @@ def _parse(quantity: _Quantity, value: object) -> int:
     if rest:
         raise quantity.error(f"{written(value)} is not a whole number of {quantity.base}")
     if count >= quantity.limit:
-        raise quantity.error(f"{written(value)} is too large", f"less than {quantity.about}")
+        error = quantity.error(f"{written(value)} is too large", f"less than {quantity.about}")
+        raise error.replace(code="out_of_range")
     return count
 
 

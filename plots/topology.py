@@ -71,6 +71,7 @@ def draw(results: Sequence[Result], quantity: str | None = None, *, trust: bool 
         raise InputError(
             f"{len(shown)} results are too many networks for one figure",
             hint=f"give the directories of {MOST_PANELS} points at most",
+            code="out_of_range",
         )
     networks = [_network_of(result, trust) for result in shown]
     values = [

@@ -121,7 +121,7 @@ def command(
     cores = available_cores()
     machine = f"{processor()}, {cores} cores, Python {platform.python_version()}"
     if profiled and as_json:
-        raise InputError("does not go with --profile", key="--json")
+        raise InputError("does not go with --profile", key="--json", code="conflict")
     if not as_json:
         click.echo(machine)
     if profiled:

@@ -49,11 +49,15 @@ def _parse(text: str) -> Tree:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is not valid TOML: {error}") from None
+        raise InputError(f"is not valid TOML: {error}", code="unreadable") from None
     except RecursionError:
-        raise InputError("is nested too deeply", hint=f"at most {MAX_DEPTH} levels") from None
+        raise InputError(
+            "is nested too deeply", hint=f"at most {MAX_DEPTH} levels", code="unreadable"
+        ) from None
     except ValueError:  # the limit of Python's int()
-        raise InputError("is not valid TOML: a number of thousands of digits") from None
+        raise InputError(
+            "is not valid TOML: a number of thousands of digits", code="unreadable"
+        ) from None
 
 
 def require_plain(value: Any, at: Sequence[str] = ()) -> None:
@@ -69,17 +73,21 @@ def require_plain(value: Any, at: Sequence[str] = ()) -> None:
         key = ".".join(name for name in path[:MAX_DEPTH] if name) or None
         if len(path) > MAX_DEPTH:
             hint = f"at most {MAX_DEPTH} levels"
-            raise InputError("is nested too deeply", key=key, hint=hint)
+            raise InputError("is nested too deeply", key=key, hint=hint, code="unreadable")
         if isinstance(value, dict):
             pending += [((*path, name), item) for name, item in value.items()]
         elif isinstance(value, list):
             pending += [((*path, ""), item) for item in value if not isinstance(item, str)]
         elif isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise InputError(f"{written(value)} has more than 64 bits", key=key)
+            raise InputError(
+                f"{written(value)} has more than 64 bits", key=key, code="out_of_range"
+            )
         elif not isinstance(value, (str, int, float)):
             kind = type(value).__name__
             hint = "text, a number, true or false, a list or a table"
-            raise InputError(f"{written(str(value))} is a {kind}", key=key, hint=hint)
+            raise InputError(
+                f"{written(str(value))} is a {kind}", key=key, hint=hint, code="wrong_type"
+            )
 
 
 def as_tree(content: Mapping[str, Any]) -> Tree:
@@ -90,7 +98,9 @@ def as_tree(content: Mapping[str, Any]) -> Tree:
 
     def plain(value: Any, depth: int = 0) -> Any:
         if depth > MAX_DEPTH:
-            raise InputError("is nested too deeply", hint=f"at most {MAX_DEPTH} levels")
+            raise InputError(
+                "is nested too deeply", hint=f"at most {MAX_DEPTH} levels", code="unreadable"
+            )
         if isinstance(value, Mapping):
             return {str(key): plain(item, depth + 1) for key, item in value.items()}
         if isinstance(value, list | tuple):
@@ -117,9 +127,13 @@ def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
         keys = [key.strip() for key in path.split(".")]
         try:
             if not equals or not all(keys):
-                raise InputError(f"{written(override)} is not path=value", hint="such as seed=3")
+                raise InputError(
+                    f"{written(override)} is not path=value",
+                    hint="such as seed=3",
+                    code="wrong_type",
+                )
             if len(keys) > MAX_DEPTH:
-                raise InputError(f"{written(path)} is nested too deeply")
+                raise InputError(f"{written(path)} is nested too deeply", code="unreadable")
             value = _value(text.strip())
             require_plain(value, keys)
             _set(tree, keys, value)
@@ -155,7 +169,9 @@ def _set(tree: Tree, keys: list[str], value: Any) -> None:
         places = [one for item in found for one in (item if isinstance(item, list) else [item])]
         if not all(isinstance(place, dict) for place in places):
             path = ".".join(tables[: depth + 1])
-            raise InputError("is not a table, so nothing can be set in it", key=path)
+            raise InputError(
+                "is not a table, so nothing can be set in it", key=path, code="wrong_type"
+            )
     for place in places:
         place[last] = value
 

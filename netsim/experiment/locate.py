@@ -45,4 +45,9 @@ def locate(name: str) -> Path:
         return known[bare]
     if os.path.lexists(path):
         require_file(path)
-    raise InputError("there is no such experiment", file=name, hint=did_you_mean(bare, known))
+    raise InputError(
+        "there is no such experiment",
+        file=name,
+        hint=did_you_mean(bare, known),
+        code="unknown_value",
+    )

@@ -90,7 +90,7 @@ def ports_named(written: str, network: Network) -> Ints:
     try:
         return np.unique(np.concatenate(parts_named(links, node, "", network)))
     except InputError as error:
-        raise InputError(error.message, hint=error.hint) from None
+        raise error.replace(file=None, key=None) from None
 
 
 def parts_named(links: str | None, node: str | None, section: str, network: Network) -> list[Ints]:
@@ -184,7 +184,7 @@ def _check_rate(use: FaultUse, ports: Ints, network: Network, point: Point) -> N
         )
     except InputError as error:
         key = f"faults.{use.name}.rate"
-        raise InputError(error.message, key=key, hint=error.hint) from None
+        raise error.replace(file=None, key=key) from None
 
 
 def _fitting(names: np.ndarray, pattern: str) -> np.ndarray:

@@ -49,7 +49,9 @@ def resolve_reference(table: Tree) -> Reference:
             raise InputError(f"{written(pair)} is no pair", key=f"{SECTION}.values", hint=hint)
         at, figure = pair
         if at in values:
-            raise InputError(f"{written(at)} stands twice", key=f"{SECTION}.values")
+            raise InputError(
+                f"{written(at)} stands twice", key=f"{SECTION}.values", code="duplicate"
+            )
         values[at] = _figure(figure, section.column)
     return Reference(section.axis, section.column, section.label, section.source, values)
 
@@ -69,7 +71,9 @@ def _figure(value: Any, column: str) -> float:
         except InputError as error:
             raise error.at(key=key) from None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InputError(f"{written(value)} is not a number", key=key, hint=f"{column} is one")
+        raise InputError(
+            f"{written(value)} is not a number", key=key, hint=f"{column} is one", code="wrong_type"
+        )
     return float(value)
 
 

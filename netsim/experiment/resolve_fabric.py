@@ -50,6 +50,7 @@ def resolve_packets(table: Mapping[str, Any]) -> PacketFormat:
             f"a packet of {packets.data_bytes} bytes is too large",
             key="packets.payload_bytes",
             hint=f"payload and header together are at most {PACKET_BYTES} bytes",
+            code="out_of_range",
         )
     return packets
 
@@ -66,7 +67,7 @@ def wishes(module: ModuleType, preset: str | None) -> Mapping[str, Any]:
         declared[f'PRESET_FABRIC["{preset}"]'] = tables.get(preset, {})
     for key, table in declared.items():
         if not isinstance(table, Mapping):
-            raise InputError("is not a dict", file=str(module.__file__), key=key)
+            raise InputError("is not a dict", file=str(module.__file__), key=key, code="wrong_type")
     wished = merge(declared["FABRIC"], tables.get(preset, {}))
     model = wished.get("model")
     if isinstance(model, str) and registry.split_preset(model)[0].endswith(".py"):
@@ -108,11 +109,12 @@ class Written:
         others = [one.name for one in registry.all("queue") if one.param(key)]
         if not others:
             hint = did_you_mean(key, own)
-            return InputError(UNKNOWN, key=f"fabric.{key}", hint=hint)
+            return InputError(UNKNOWN, key=f"fabric.{key}", hint=hint, code="unknown_key")
         return InputError(
             f'has no effect with model "{self.plugin.name}"',
             key=f"fabric.{key}",
             hint="it belongs to " + " and ".join(f'"{name}"' for name in others),
+            code="no_effect",
         )
 
 
@@ -204,7 +206,9 @@ def _own(
     """The parameters of a discipline."""
     if preset is not None and preset not in plugin.presets:
         hint = did_you_mean(preset, plugin.presets)
-        raise InputError(f"unknown preset {written(preset)}", key="fabric.model", hint=hint)
+        raise InputError(
+            f"unknown preset {written(preset)}", key="fabric.model", hint=hint, code="unknown_value"
+        )
     for param in plugin.params:
         if param.name in COMMON:
             message = "this name is taken: it is a key of [fabric] for every discipline"
@@ -236,6 +240,7 @@ def _circuits(written: dict[str, Any]) -> CircuitRules:
             f'has no effect with indirect = "{rules.indirect}"',
             key="fabric.circuits.relayed_class",
             hint=f'remove it; it belongs to "{OFFLOAD}"',
+            code="no_effect",
         )
     return rules
 
@@ -247,7 +252,7 @@ def without_effect(fabric: Fabric) -> dict[str, InputError]:
         found["ecn_from_class"] = ("without ECN", "remove it, or add [fabric.ecn]")
     found |= calls.no_effect(fabric.queue)
     return {
-        key: InputError(f"has no effect {why}", key=f"fabric.{key}", hint=hint)
+        key: InputError(f"has no effect {why}", key=f"fabric.{key}", hint=hint, code="no_effect")
         for key, (why, hint) in found.items()
     }
 
@@ -347,5 +352,5 @@ def wrong_sizes(fabric: Fabric, packets: PacketFormat) -> list[InputError]:
         errors.append(InputError(message, key="fabric.ecn.kmin_bytes", hint=hint))
     for error in calls.problems(fabric.queue, fabric, packets):
         key = error.key if error.key and "." in error.key else f"fabric.{error.key or 'model'}"
-        errors.append(InputError(error.message, key=key, hint=error.hint))
+        errors.append(error.replace(file=None, key=key))
     return errors

@@ -112,7 +112,11 @@ class PluginResolver:
             if name in given and plugin.param(name) is None:
                 del given[name]
                 hint = f"write {name} above the first [table]"
-                errors.append(InputError("unknown parameter", key=f"{section}.{name}", hint=hint))
+                errors.append(
+                    InputError(
+                        "unknown parameter", key=f"{section}.{name}", hint=hint, code="unknown_key"
+                    )
+                )
         params: dict[str, Any] = {}
         try:
             params = resolve_params(
@@ -203,8 +207,12 @@ class PluginResolver:
 def _no_kind(section: str, kind: Any) -> PluginUse:
     available = ", ".join(registry.names(category(section))) or "none yet"
     if kind is None:
-        raise InputError("missing", key=f"{section}.kind", hint=f"there are: {available}")
-    raise InputError(f"{written(kind)} is not a name", key=f"{section}.kind", hint=available)
+        raise InputError(
+            "missing", key=f"{section}.kind", hint=f"there are: {available}", code="missing"
+        )
+    raise InputError(
+        f"{written(kind)} is not a name", key=f"{section}.kind", hint=available, code="wrong_type"
+    )
 
 
 def _kinds(key: str, table: Tree, before: Sequence[FlowClass]) -> tuple[str, ...]:
@@ -213,7 +221,7 @@ def _kinds(key: str, table: Tree, before: Sequence[FlowClass]) -> tuple[str, ...
     if kinds is None:
         if "traffic" not in table:
             hint = 'traffic of its own, or kinds = ["tp"] of flows of the main traffic'
-            raise InputError("missing", key=f"{key}.traffic", hint=hint)
+            raise InputError("missing", key=f"{key}.traffic", hint=hint, code="missing")
         return ()
     if "traffic" in table:
         message = "stands beside traffic of its own"
@@ -224,7 +232,9 @@ def _kinds(key: str, table: Tree, before: Sequence[FlowClass]) -> tuple[str, ...
         others = [one.name for one in before if kind in one.kinds]
         if kind in kinds[:k] or others:
             where = f" (and in classes.{others[0]})" if others else ""
-            raise InputError(f"{written(kind)} is named twice{where}", key=f"{key}.kinds")
+            raise InputError(
+                f"{written(kind)} is named twice{where}", key=f"{key}.kinds", code="duplicate"
+            )
     return tuple(kinds)
 
 

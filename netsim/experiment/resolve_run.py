@@ -22,10 +22,14 @@ def resolve_seed(tree: Tree) -> int:
     seed = tree.get("seed", 1)
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise InputError(
-            f"{written(seed)} is not a seed", hint='a whole number, a list of them, or "1..10"'
+            f"{written(seed)} is not a seed",
+            hint='a whole number, a list of them, or "1..10"',
+            code="wrong_type",
         )
     if not 0 <= seed < SEED_LIMIT:
-        raise InputError(f"{seed} is out of range", hint=f"0 to {SEED_LIMIT - 1}")
+        raise InputError(
+            f"{seed} is out of range", hint=f"0 to {SEED_LIMIT - 1}", code="out_of_range"
+        )
     return seed
 
 

@@ -208,6 +208,7 @@ def _flows(chosen: Chosen, n_flows: int) -> Numbers:
                 f"{written(item)} is out of range",
                 key="outputs.flows",
                 hint=f"flows are 0 to {n_flows - 1}",
+                code="out_of_range",
             )
         found.update(range(first, last + 1))
     return np.array(sorted(found), np.int64)

@@ -133,7 +133,7 @@ def _refuse_unknown(transport: PluginUse, wishes: Mapping[str, Any]) -> None:
 def _as_declared(transport: PluginUse, error: InputError) -> InputError:
     """An error of a fabric as one of the transport's file that declares it."""
     key = f"FABRIC.{(error.key or '').removeprefix('fabric.')}"
-    return InputError(error.message, file=str(transport.plugin.path), key=key, hint=error.hint)
+    return error.replace(file=str(transport.plugin.path), key=key)
 
 
 def _check_classes(

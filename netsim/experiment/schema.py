@@ -58,7 +58,7 @@ def _as_pydantic(convert: Callable[[Any], Any], value: Any) -> Any:
     try:
         return convert(value)
     except InputError as error:
-        context = {"message": error.message, "hint": error.hint or ""}
+        context = {"message": error.message, "hint": error.hint or "", "code": error.code}
         raise PydanticCustomError("netsim", "{message}", context) from None
 
 
@@ -287,15 +287,20 @@ def _problem(detail: ErrorDetails, model: type[BaseModel], section: str) -> Inpu
     name = path[-1] if path else section
     if detail["type"] == "netsim":
         context = detail["ctx"]
-        return InputError(context["message"], key=key, hint=context["hint"] or None)
+        code = context.get("code", "invalid")
+        return InputError(context["message"], key=key, hint=context["hint"] or None, code=code)
     if detail["type"] == "extra_forbidden":
         tables: dict[str, type[BaseModel]]
         tables = {"ecn": EcnSection, "circuits": CircuitsSection, "classes": ClassSection}
         known = tables.get(path[0], model) if len(path) > 1 else model
-        return InputError("unknown key", key=key, hint=did_you_mean(name, known.model_fields))
+        return InputError(
+            "unknown key", key=key, hint=did_you_mean(name, known.model_fields), code="unknown_key"
+        )
     if detail["type"] == "missing":
-        return InputError("missing", key=key, hint=f"such as {_MISSING[name]}")
+        return InputError("missing", key=key, hint=f"such as {_MISSING[name]}", code="missing")
     if detail["type"] in ("dict_type", "model_type"):
         hint = f"[{key}] and its keys below it"
-        return InputError(f"{written(detail['input'])} is not a table", key=key, hint=hint)
+        return InputError(
+            f"{written(detail['input'])} is not a table", key=key, hint=hint, code="wrong_type"
+        )
     return InputError(detail["msg"], key=key)

@@ -124,7 +124,9 @@ def _plugin(section: str, value: Any, find: Finder) -> list[Variant]:
     if isinstance(value, list):
         return _alternatives(section, value, find)
     if not isinstance(value, dict):
-        raise InputError(f"{written(value)} is neither a name nor a table", key=section)
+        raise InputError(
+            f"{written(value)} is neither a name nor a table", key=section, code="wrong_type"
+        )
     kind = value.get("kind")
     if isinstance(kind, list):
         return _alternatives(section, [{**value, "kind": one} for one in kind], find)
@@ -159,7 +161,7 @@ def _parameter(
         return _tables(value, parts)
     if param.each and isinstance(value, list) and any(isinstance(one, dict) for one in value):
         hint = f"lists in one table, such as {{{param.each[0]} = [...]}}"
-        raise InputError("a table inside a list", key=key, hint=hint)
+        raise InputError("a table inside a list", key=key, hint=hint, code="wrong_type")
     return _values(key, value, is_count=is_count)
 
 
@@ -169,7 +171,9 @@ def _alternatives(section: str, items: Sequence[Any], find: Finder) -> list[Vari
         raise InputError("an empty list", key=section, hint="an axis needs a value")
     for item in items:
         if isinstance(item, list):
-            raise InputError("a list inside a list", key=section, hint="names or tables")
+            raise InputError(
+                "a list inside a list", key=section, hint="names or tables", code="wrong_type"
+            )
     tables = [dict(item) if isinstance(item, dict) else {"kind": item} for item in items]
     given = [_own_label(section, table, find) for table in tables]
     labels = [own or made for own, made in zip(given, _labels(tables), strict=True)]
@@ -270,7 +274,9 @@ def _range(key: str, value: str) -> Any:
         return value
     first, last = int(match[1]), int(match[2])
     if first > last:
-        raise InputError(f'"{value}" is empty', key=key, hint=f'write "{last}..{first}"')
+        raise InputError(
+            f'"{value}" is empty', key=key, hint=f'write "{last}..{first}"', code="out_of_range"
+        )
     if last - first >= MAX_POINTS:
         raise InputError(
             f'"{value}" has {last - first + 1} values', key=key, hint=f"at most {MAX_POINTS}"
@@ -282,7 +288,9 @@ def _refuse_repetition(key: str, items: Sequence[Any]) -> None:
     seen: set[str] = set()
     for item in items:
         if repr(item) in seen:
-            raise InputError(f"{written(item)} stands twice", key=key, hint="each value once")
+            raise InputError(
+                f"{written(item)} stands twice", key=key, hint="each value once", code="duplicate"
+            )
         seen.add(repr(item))
 
 
@@ -290,7 +298,9 @@ def _tables(keys: Iterable[str], parts: Sequence[list[Variant]]) -> list[Variant
     """The tables that have one variant of each part as their values, with all axes."""
     n_points = math.prod(len(part) for part in parts)
     if n_points > MAX_POINTS:
-        raise InputError(f"the axes make {n_points} points", hint=f"at most {MAX_POINTS}")
+        raise InputError(
+            f"the axes make {n_points} points", hint=f"at most {MAX_POINTS}", code="out_of_range"
+        )
     names = list(keys)
     tables = []
     for chosen in product(*parts):

@@ -82,7 +82,7 @@ def _read(path: Path) -> dict[str, Price]:
     try:
         tree = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is not TOML: {error}", file=str(path)) from None
+        raise InputError(f"is not TOML: {error}", file=str(path), code="unreadable") from None
     lengths = tree.pop(CABLE, {})
     if not isinstance(lengths, dict):
         raise _wrong(path, CABLE, "is not a table", f"[{CABLE}.{LENGTHS[0]}]")

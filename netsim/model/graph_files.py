@@ -60,7 +60,7 @@ def _read_graphml(path: Path) -> networkx.Graph[Any]:
         message = f"is not GraphML: {error.msg}"
         raise at_line(path, error.position[0], message) from None
     except (networkx.NetworkXError, KeyError, ValueError, TypeError) as error:
-        raise InputError(f"is not GraphML: {error}") from None
+        raise InputError(f"is not GraphML: {error}", code="unreadable") from None
     return graph
 
 
@@ -80,7 +80,7 @@ def _read_json(path: Path) -> networkx.Graph[Any]:
         if not isinstance(node, dict) or not _is_name(node.get("id")):
             raise InputError(f"{written(node)} has no id", key=f"nodes[{index}]")
         if node["id"] in graph:
-            raise InputError("stands twice", key=f"node {node['id']}")
+            raise InputError("stands twice", key=f"node {node['id']}", code="duplicate")
         graph.add_node(node["id"], **{str(k): v for k, v in node.items() if k != "id"})
     for index, edge in enumerate(edges):
         ends = [edge.get(end) for end in ("source", "target")] if isinstance(edge, dict) else []
@@ -176,7 +176,7 @@ def _read_ns3(path: Path) -> networkx.Graph[Any]:
 
     lines = list(read_lines(path))
     if not lines:
-        raise InputError("is empty")
+        raise InputError("is empty", code="out_of_range")
     at, line = lines[0]
     words = line.split()
     if len(words) not in (HPCC_WORDS, SIMAI_WORDS):

@@ -141,7 +141,7 @@ def _value(
         if with_unit in values:
             return parse(values[with_unit])
     except InputError as error:
-        raise InputError(f"{with_unit}: {error.message}", key=place, hint=error.hint) from None
+        raise error.replace(message=f"{with_unit}: {error.message}", key=place) from None
     if in_base not in values:
         return default
     value = values[in_base]

@@ -108,7 +108,7 @@ def _tree(path: Path, totals: Mapping[str, int], by_number: Mapping[int, _Tier])
         raise InputError("Bundle of tier 0 must be 1: a host has one cable", file=str(path))
     pod = totals.get("podsize", 0)
     if count == 3 and not pod:
-        raise InputError("must give Podsize, the hosts of a pod", file=str(path))
+        raise InputError("must give Podsize, the hosts of a pod", file=str(path), code="missing")
     # What divides evenly into what, from the hosts up: subtrees below a switch, switches above.
     sizes = [tiers[0].radix_down, *([pod] if count == 3 else []), nodes]
     children = [sizes[0], *(larger // size for size, larger in pairwise(sizes))]

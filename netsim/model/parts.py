@@ -68,7 +68,7 @@ def _inside(error: InputError, name: str) -> InputError:
     if section != "topology":
         return error
     key = f"topology.{name}{dot}{rest}"
-    return InputError(error.message, file=error.file, key=key, hint=error.hint)
+    return error.replace(key=key)
 
 
 def placed(part: Network, hosts: NDArray[Any], first: int, *, nic: int, rate: float) -> Plan:

@@ -37,7 +37,8 @@ def read_params(module: ModuleType, kind: str, file: str) -> tuple[Param, ...]:
         if not isinstance(param, Param):
             raise InputError("is not a Param", file=file, key=f"PARAMS[{index}]")
         if param.name in RESERVED_PARAMETERS or param.name in [one.name for one in params]:
-            raise InputError("this name is taken", file=file, key=f"PARAMS.{param.name}")
+            message = "this name is taken"
+            raise InputError(message, file=file, key=f"PARAMS.{param.name}", code="duplicate")
         if kind == "queue" and param.unit not in QUEUE_UNITS:
             hint = "one of " + ", ".join(QUEUE_UNITS)
             message = f'queue disciplines have no parameters of unit "{param.unit}"'

@@ -151,7 +151,8 @@ class Param:
         for part, of_part in value.items():
             try:
                 if part not in self.each:
-                    raise InputError("unknown", hint=did_you_mean(str(part), self.each))
+                    hint = did_you_mean(str(part), self.each)
+                    raise InputError("unknown", hint=hint, code="unknown_key")
                 values[part] = self._one(of_part, packet_bytes)
             except InputError as error:
                 errors.append(error.at(key=part))
@@ -166,13 +167,9 @@ class Param:
         if isinstance(converted, Bdp):
             return converted  # how much that is depends on the port
         if self.minimum is not None and converted < self._converted(self.minimum, packet_bytes):
-            raise InputError(
-                f"{written(value)} is too small", hint=f"at least {_bare(self.minimum)}"
-            )
+            raise _out_of_range(value, "too small", f"at least {_bare(self.minimum)}")
         if self.maximum is not None and converted > self._converted(self.maximum, packet_bytes):
-            raise InputError(
-                f"{written(value)} is too large", hint=f"at most {_bare(self.maximum)}"
-            )
+            raise _out_of_range(value, "too large", f"at most {_bare(self.maximum)}")
         return converted
 
     def _converted(self, value: object, packet_bytes: int) -> Any:
@@ -229,15 +226,15 @@ def resolve_params(
             chosen = presets[preset]
         else:
             hint = did_you_mean(preset, presets)
-            errors.append(
-                InputError(f"unknown preset {written(preset)}", file=file, key=key, hint=hint)
+            unknown = InputError(
+                f"unknown preset {written(preset)}", hint=hint, code="unknown_value"
             )
+            errors.append(unknown.at(file=file, key=key))
     for name in given:
         if name not in known:
             hint = did_you_mean(name, known)
-            errors.append(
-                InputError("unknown parameter", file=file, key=f"{key}.{name}", hint=hint)
-            )
+            unknown = InputError("unknown parameter", hint=hint, code="unknown_key")
+            errors.append(unknown.at(file=file, key=f"{key}.{name}"))
     values: dict[str, Any] = {}
     for param in params:
         try:
@@ -258,65 +255,73 @@ def _written_value(
     if param.required:
         example = _EXAMPLES.get(param.unit, "")
         hint = param.doc + (f", such as {param.name} = {example}" if example else "")
-        raise InputError("missing", hint=hint)
+        raise InputError("missing", hint=hint, code="missing")
     return param.default
 
 
 # --- conversion, one function per unit: (param, written value) -> converted value ----------------
 
 
+def _wrong_type(value: object, what: str, hint: str) -> InputError:
+    return InputError(f"{written(value)} is {what}", hint=hint, code="wrong_type")
+
+
+def _out_of_range(value: object, what: str, hint: str) -> InputError:
+    return InputError(f"{written(value)} is {what}", hint=hint, code="out_of_range")
+
+
 def _count(param: Param, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(f"{written(value)} is not a whole number", hint="write it like 15")
+        raise _wrong_type(value, "not a whole number", "write it like 15")
     if param.minimum is None and value < 0:
-        raise InputError(f"{written(value)} is negative", hint="at least 0")
+        raise _out_of_range(value, "negative", "at least 0")
     if abs(value) > COUNT:
-        raise InputError(f"{written(value)} is too large", hint=f"at most 2^31 - 1, {COUNT}")
+        raise _out_of_range(value, "too large", f"at most 2^31 - 1, {COUNT}")
     return value
 
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{written(value)} is not a number", hint="write it like 0.5")
+        raise _wrong_type(value, "not a number", "write it like 0.5")
     if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(f"{value} is not a finite number", hint="write it like 0.5")
+        raise _wrong_type(value, "not a finite number", "write it like 0.5")
     if abs(value) > LARGEST_NUMBER:
-        raise InputError(f"{written(value)} is too large", hint=f"at most {LARGEST_NUMBER:g}")
+        raise _out_of_range(value, "too large", f"at most {LARGEST_NUMBER:g}")
     return float(value)
 
 
 def _fraction(_: Param, value: object) -> float:
     number = _number(value)
     if not 0.0 <= number <= 1.0:
-        raise InputError(f"{written(value)} is not a fraction", hint="between 0 and 1")
+        raise _out_of_range(value, "not a fraction", "between 0 and 1")
     return number
 
 
 def _ratio(param: Param, value: object) -> float:
     number = _number(value)
     if param.minimum is None and number < 0:
-        raise InputError(f"{written(value)} is negative", hint="at least 0")
+        raise _out_of_range(value, "negative", "at least 0")
     if param.maximum is None and number > RATIO:
-        raise InputError(f"{written(value)} is too large", hint=f"at most 2^20, {RATIO}")
+        raise _out_of_range(value, "too large", f"at most 2^20, {RATIO}")
     return number
 
 
 def _bool(_: Param, value: object) -> bool:
     if not isinstance(value, bool):
-        raise InputError(f"{written(value)} is neither true nor false", hint="without quotes")
+        raise _wrong_type(value, "neither true nor false", "without quotes")
     return value
 
 
 def _text(_: Param, value: object) -> str:
     if not isinstance(value, str):
-        raise InputError(f"{written(value)} is not text", hint='write it in quotes, like "name"')
+        raise _wrong_type(value, "not text", 'write it in quotes, like "name"')
     return value
 
 
 def _choice(param: Param, value: object) -> str:
     if not isinstance(value, str) or value not in param.choices:
         hint = did_you_mean(value if isinstance(value, str) else "", param.choices)
-        raise InputError(f"{written(value)} is not a choice", hint=hint)
+        raise InputError(f"{written(value)} is not a choice", hint=hint, code="unknown_value")
     return value
 
 
@@ -326,7 +331,7 @@ def _topology(_: Param, value: object) -> dict[str, Any]:
         return {"kind": value}
     if not isinstance(value, Mapping):
         hint = 'a table such as [topology.plane] with kind = "fat_tree"'
-        raise InputError(f"{written(value)} is no topology", hint=hint)
+        raise InputError(f"{written(value)} is no topology", hint=hint, code="unknown_value")
     return dict(value)
 
 
@@ -336,7 +341,7 @@ def _job(_: Param, value: object) -> str | dict[str, Any]:
         return value
     if not isinstance(value, Mapping):
         hint = "a name, a file, or a table such as [traffic.job]"
-        raise InputError(f"{written(value)} is no job", hint=hint)
+        raise InputError(f"{written(value)} is no job", hint=hint, code="unknown_value")
     return dict(value)
 
 

@@ -113,7 +113,7 @@ def find(kind: str, name: str, *, relative_to: Path | None = None) -> Plugin:
     hint = did_you_mean(name, names(kind))
     if Path(name).name != name:
         hint = "a path to a plugin ends in .py"
-    raise InputError(f"unknown {_noun(kind)} {written(name)}", hint=hint)
+    raise InputError(f"unknown {_noun(kind)} {written(name)}", hint=hint, code="unknown_value")
 
 
 def names(kind: str) -> list[str]:

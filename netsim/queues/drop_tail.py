@@ -18,6 +18,7 @@ def check(params, fabric, packets):
             f"{format_bytes(params['queue_bytes'])} does not hold one packet",
             key="queue_bytes",
             hint=f"at least {format_bytes(packets.data_bytes)}",
+            code="out_of_range",
         )
 
 

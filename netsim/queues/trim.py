@@ -54,6 +54,7 @@ def check(params, fabric, packets):
                 f"{format_bytes(params[key])} does not hold one packet",
                 key=key,
                 hint=f"at least {format_bytes(size)}",
+                code="out_of_range",
             )
 
 

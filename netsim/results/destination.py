@@ -32,7 +32,7 @@ def check_destination(directory: Path, *, sweep: bool = False) -> None:
     if directory.is_symlink():
         raise InputError(f"{directory} is a link, not a directory for results", hint=ELSEWHERE)
     if directory.exists() and not directory.is_dir():
-        raise InputError(f"{directory} is a file, not a directory for results")
+        raise InputError(f"{directory} is a file, not a directory for results", code="unreadable")
     try:
         ours = is_our_sweep(directory)
         foreign = foreign_entry(directory) if directory.exists() and not ours else None
@@ -66,7 +66,7 @@ def _check_writable(directory: Path) -> None:
             if not folder.is_dir():
                 raise InputError(f"{folder} is a file, not a directory for results")
             if not os.access(folder, os.W_OK | os.X_OK):
-                raise InputError(f"cannot write to {folder}: permission denied")
+                raise InputError(f"cannot write to {folder}: permission denied", code="unreadable")
             return
 
 
@@ -168,7 +168,7 @@ def prepare_sweep(directory: Path, names: Sequence[str]) -> list[str]:
         directory.mkdir(exist_ok=True)
         recover(directory)
         if (directory / EARLIER).is_symlink():
-            raise InputError(f"{directory / EARLIER} is a link", hint=ELSEWHERE)
+            raise InputError(f"{directory / EARLIER} is a link", hint=ELSEWHERE, code="unreadable")
         files.remove_left_over(directory, files.SWEEP)
         beside = [
             place(Path(name)).name

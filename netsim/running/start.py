@@ -109,7 +109,7 @@ def start_of(directory: Path) -> Start:
 
 def _nothing_to_resume(directory: Path) -> InputError:
     if not directory.is_dir():
-        return InputError(f"{directory}: there is no such directory")
+        return InputError(f"{directory}: there is no such directory", code="unknown_value")
     if is_sweep(directory):
         unfinished = [point for point in load_sweep(directory).points if not point.complete]
         done = not unfinished

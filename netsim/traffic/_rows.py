@@ -78,7 +78,7 @@ def read_json(path: Path) -> Rows:
     is_list = isinstance(body, list) and not isinstance(body, _Object)
     if not is_list or not all(isinstance(row, _Object) for row in body):
         hint = 'such as [{"kind": "join", "host": 0}]'
-        raise InputError("is not a list of objects", file=str(path), hint=hint)
+        raise InputError("is not a list of objects", file=str(path), hint=hint, code="wrong_type")
 
     def error(row: int, message: str) -> InputError:
         return InputError(message, file=str(path), key=f"[{row}]")

@@ -90,7 +90,7 @@ def _classes(table: Rows, n_classes: int | None) -> NDArray[np.int64]:
         table.error(row, no_class(int(classes[row]), known))
         for row in np.flatnonzero((classes < 0) | (classes >= known)).tolist()
     )
-    raise_some(InputError(e.message, file=e.file, key=e.key, hint=CLASSES_HINT) for e in errors)
+    raise_some(e.replace(hint=CLASSES_HINT) for e in errors)
     return classes
 
 
@@ -156,7 +156,7 @@ def _check_columns(table: Rows) -> None:
             )
     for name in ("src", "dst"):
         if name not in names:
-            raise InputError(f"there is no column {name}", file=file)
+            raise InputError(f"there is no column {name}", file=file, code="missing")
     if ("size_bytes" in names) == ("size" in names):
         raise InputError("there must be one column size_bytes or size", file=file)
     starts = [name for name in names if name.startswith("start")]

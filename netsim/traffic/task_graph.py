@@ -100,7 +100,7 @@ def _check_columns(rows: Rows) -> None:
             raise InputError(f"column {written(name)} is not known", file=file, hint=hint)
     for name in ("kind", "host"):
         if name not in rows.columns:
-            raise InputError(f"there is no column {name}", file=file)
+            raise InputError(f"there is no column {name}", file=file, code="missing")
     if not rows.n_rows:
         raise InputError("has no tasks", file=file)
 

@@ -209,4 +209,4 @@ def _job_of(experiment: Mapping[str, Any], path: Path) -> tuple[str, Any]:
         if isinstance(table, Mapping) and "job" in table:
             return f"{key}.job", table["job"]
     hint = 'kind = "training" has one; a file of a job has tables such as [model]'
-    raise InputError("has no job", file=str(path), key="traffic", hint=hint)
+    raise InputError("has no job", file=str(path), key="traffic", hint=hint, code="missing")

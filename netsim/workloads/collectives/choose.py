@@ -78,7 +78,7 @@ def check_algorithm(what: str, how: How) -> None:
     """Raise InputError, naming those that there are, for what is none, or does not do this."""
     if what not in COLLECTIVES:
         hint = did_you_mean(what, COLLECTIVES) or f"one of {', '.join(COLLECTIVES)}"
-        raise InputError(f"{what!r} is no collective", hint=hint)
+        raise InputError(f"{what!r} is no collective", hint=hint, code="unknown_value")
     found = [name for name, module in ALGORITHMS.items() if what in module.WHATS]
     if how.algorithm not in (*found, "auto") and not how.algorithm.endswith(SUFFIX):
         message = f"no algorithm {how.algorithm!r} for {what}"

@@ -37,12 +37,12 @@ def positive(unit: str, most: float = MOST) -> tuple[str, Callable[[Any], float]
 
 def _read(value: Any, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{written(value)} is not a number")
+        raise InputError(f"{written(value)} is not a number", code="wrong_type")
     least = max(low, LEAST)
     if not (least <= value <= high or value == low):
         hint = f"{least:g} to {high:g}"
         hint = hint if low else f"0, or {hint}"
-        raise InputError(f"{written(value)} is out of range", hint=hint)
+        raise InputError(f"{written(value)} is out of range", hint=hint, code="out_of_range")
     return float(value)
 
 

@@ -74,7 +74,7 @@ def book_from(tree: Mapping[str, Any], name: str) -> Book:
     """The book of a table. Raises InputError, without a file, with everything that is wrong."""
     known = (*PARTS, *NAMED, DESCRIPTION)
     errors = [
-        InputError("is not known", key=one, hint=did_you_mean(one, known))
+        InputError("is not known", key=one, hint=did_you_mean(one, known), code="unknown_key")
         for one in tree
         if one not in known
     ]

@@ -178,7 +178,7 @@ def read_trace(path: Path) -> ChakraTrace:
     try:
         begin, end = framed(content)
         if not begin.size:
-            raise InputError("is empty", file=str(path))
+            raise InputError("is empty", file=str(path), code="out_of_range")
         version = _version(data, begin[:1], end[:1])
         if version in OTHER_SCHEMAS:
             what = f"is of the schema {version}, which numbers kinds of nodes otherwise"

@@ -68,5 +68,5 @@ def _ranks(name: str, ranks: Any, n_ranks: int) -> tuple[int, ...]:
         if not 0 <= rank < n_ranks:
             raise InputError(f"{group}: there is no rank {rank}", hint=f"0..{n_ranks - 1}")
     if len(set(ranks)) < len(ranks):
-        raise InputError(f"{group}: a rank is in it twice")
+        raise InputError(f"{group}: a rank is in it twice", code="duplicate")
     return tuple(ranks) or tuple(range(n_ranks))

@@ -78,9 +78,9 @@ def read_msccl(path: Path) -> Algorithm:
     try:
         root = ElementTree.fromstring(content)
     except ElementTree.ParseError as error:
-        raise InputError(f"is not XML: {error}", file=str(path)) from None
+        raise InputError(f"is not XML: {error}", file=str(path), code="unreadable") from None
     except (ValueError, LookupError):  # of an encoding that is none
-        raise InputError("is not XML", file=str(path)) from None
+        raise InputError("is not XML", file=str(path), code="unreadable") from None
     try:
         return _algorithm(path, root)
     except InputError as error:

@@ -213,7 +213,7 @@ def _tokens(cell: str) -> int:
     except ValueError:
         raise InputError(f"{written(cell)} is not a whole number", hint="tokens") from None
     if tokens < 0:
-        raise InputError(f"{tokens} is negative", hint="tokens")
+        raise InputError(f"{tokens} is negative", hint="tokens", code="out_of_range")
     if tokens > COUNT:
         raise InputError(f"{tokens} is too large", hint=f"at most {COUNT} tokens")
     return tokens
@@ -243,7 +243,7 @@ def _time_ps(cell: str, scale: int) -> int:
     except (ValueError, InvalidOperation):
         raise InputError(f"{written(cell)} is not a time", hint="a number") from None
     if time < 0:
-        raise InputError(f"{written(cell)} is negative", hint="from 0 on")
+        raise InputError(f"{written(cell)} is negative", hint="from 0 on", code="out_of_range")
     if time >= Decimal(HORIZON_PS) / scale:
         raise InputError(f"{written(cell)} is too late", hint="less than 20 hours")
     return int((time * scale).to_integral_value())

@@ -57,7 +57,7 @@ def read_part(part: type[Part], table: Any, where: str) -> Part:
     Raises InputError, without a file, with everything that is wrong in the table.
     """
     if not isinstance(table, Mapping):
-        raise InputError(f"{written(table)} is not a table", key=where or None)
+        raise InputError(f"{written(table)} is not a table", key=where or None, code="wrong_type")
     known = keys_of(part)
     errors: list[InputError] = []
     for name in table:
@@ -88,10 +88,10 @@ def count(minimum: int = 1, maximum: int = MOST) -> tuple[str, Callable[[Any], A
 
     def read(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise InputError(f"{written(value)} is not a whole number")
+            raise InputError(f"{written(value)} is not a whole number", code="wrong_type")
         if not minimum <= value <= maximum:
             hint = f"{minimum} to {maximum:,}"
-            raise InputError(f"{written(value)} is out of range", hint=hint)
+            raise InputError(f"{written(value)} is out of range", hint=hint, code="out_of_range")
         return value
 
     return "count", read
@@ -102,7 +102,7 @@ def number(low: float, high: float = math.inf) -> tuple[str, Callable[[Any], Any
 
     def read(value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise InputError(f"{written(value)} is not a number")
+            raise InputError(f"{written(value)} is not a number", code="wrong_type")
         if not low < value <= high or math.isinf(value):
             limit = "" if math.isinf(high) else f", at most {high:g}"
             raise InputError(f"{written(value)} is out of range", hint=f"above {low:g}{limit}")
@@ -139,7 +139,7 @@ def text() -> tuple[str, Callable[[Any], Any]]:
 
     def read(value: Any) -> str:
         if not isinstance(value, str) or not value.strip():
-            raise InputError(f"{written(value)} is not a text")
+            raise InputError(f"{written(value)} is not a text", code="wrong_type")
         return value.strip()
 
     return "text", read
@@ -170,7 +170,7 @@ def memory_rate() -> tuple[str, Callable[[Any], Any]]:
         try:
             found = parse_bytes(value.strip().removesuffix("/s"))
         except InputError as error:
-            raise InputError(error.message, hint=hint) from None
+            raise error.replace(hint=hint) from None
         if found == 0:
             raise InputError("a rate of zero reads nothing", hint=hint)
         return float(found)

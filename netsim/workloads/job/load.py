@@ -86,7 +86,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_text(path))
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise InputError(f"is not valid TOML: {error}", file=str(path)) from None
+        raise InputError(f"is not valid TOML: {error}", file=str(path), code="unreadable") from None
 
 
 def job_from(tree: Tree, name: str, directory: Path, *, fits: bool = True) -> Job:
@@ -114,7 +114,7 @@ def read_parts(
         if key not in parts and key not in WORDS
     ]
     errors += [
-        InputError(f"{written(tree[word])} is not a text", key=word)
+        InputError(f"{written(tree[word])} is not a text", key=word, code="wrong_type")
         for word in WORDS
         if not isinstance(tree.get(word, ""), str)
     ]
@@ -139,7 +139,7 @@ def _with_preset(
         value = {"preset": value}
     if not isinstance(value, Mapping):
         hint = f'[{key}], or {key} = "a preset"'
-        raise InputError(f"{written(value)} is not a table", key=key, hint=hint)
+        raise InputError(f"{written(value)} is not a table", key=key, hint=hint, code="wrong_type")
     if "preset" not in value:
         if not value and needed(part):
             hint = f"[{key}], or one of the presets {', '.join(known)}"
@@ -152,7 +152,7 @@ def _with_preset(
 
 def _preset(key: str, name: Any, known: Mapping[str, Path], directory: Path) -> dict[str, Any]:
     if not isinstance(name, str):
-        raise InputError(f"{written(name)} is not a name", key=f"{key}.preset")
+        raise InputError(f"{written(name)} is not a name", key=f"{key}.preset", code="wrong_type")
     if name in known:
         return read_toml(known[name])
     path = user_path(name, directory)

@@ -55,12 +55,12 @@ def _factors() -> tuple[str, Any]:
     def read(value: Any) -> tuple[tuple[str, float], ...]:
         if not isinstance(value, dict):
             hint = "{ all_gather = 1.5 }"
-            raise InputError(f"{written(value)} is not a table", hint=hint)
+            raise InputError(f"{written(value)} is not a table", hint=hint, code="wrong_type")
         checked = []
         for name, factor in value.items():
             if name not in COLLECTIVES:
                 hint = "one of " + ", ".join(COLLECTIVES)
-                raise InputError("is no collective", key=name, hint=hint)
+                raise InputError("is no collective", key=name, hint=hint, code="unknown_value")
             checked.append((name, number(0, 100)[1](factor)))
         return tuple(checked)
 

@@ -81,7 +81,7 @@ def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> Plan:
     known = ("site", "plan", *PARTS, "name", "description")
     raise_all(
         [
-            InputError("is not known", key=one, hint=did_you_mean(one, known))
+            InputError("is not known", key=one, hint=did_you_mean(one, known), code="unknown_key")
             for one in tree
             if one not in known
         ]

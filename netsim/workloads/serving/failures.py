@@ -135,7 +135,7 @@ def failures_of(
         until_ps = 2 * last_arrival_ps
         if until_ps == 0:
             hint = "a time, as all requests come at 0"
-            raise InputError("missing", key="traffic.failures_until", hint=hint)
+            raise InputError("missing", key="traffic.failures_until", hint=hint, code="missing")
     return draw_outages(policy, gpus, until_ps, rng)
 
 
@@ -143,22 +143,22 @@ def _check(params: Mapping[str, Any]) -> None:
     """What is given has an effect, and what is needed is given."""
     drawn = params["mtbf"] is not None
     if drawn and params["outages"] is not None:
-        raise InputError("has no effect beside outages", key="traffic.mtbf")
+        raise InputError("has no effect beside outages", key="traffic.mtbf", code="no_effect")
     for name in ("repair", "spares", "swap", "failures_until", "restart"):
         if params[name] is not None and not drawn:
             raise InputError("has no effect", key=f"traffic.{name}", hint="it is one of mtbf")
     if drawn and params["mtbf"] == 0:
-        raise InputError("must be positive", key="traffic.mtbf")
+        raise InputError("must be positive", key="traffic.mtbf", code="out_of_range")
     shrinks = drawn and params["on_failure"] == SHRINK
     if params["restart"] is not None and not shrinks:
         hint = f'it is one of on_failure = "{SHRINK}"'
-        raise InputError("has no effect", key="traffic.restart", hint=hint)
+        raise InputError("has no effect", key="traffic.restart", hint=hint, code="no_effect")
     for name, needed in (("repair", drawn), ("restart", shrinks)):
         if needed and params[name] is None:
             raise InputError("missing", key=f"traffic.{name}", hint='a time, such as "100ms"')
     if params["on_failure"] == SHRINK and not drawn:
         hint = "it is one of mtbf; in a file of outages a machine is up before it is whole"
-        raise InputError("has no effect", key="traffic.on_failure", hint=hint)
+        raise InputError("has no effect", key="traffic.on_failure", hint=hint, code="no_effect")
 
 
 def draw_outages(policy: Policy, gpus: Ints, until_ps: int, rng: np.random.Generator) -> Outages:

@@ -210,7 +210,7 @@ def _check(params: Mapping[str, Any]) -> None:
     if arrivals != OF_TRACE and params["rate"] is None:
         raise InputError("missing", key="traffic.rate", hint="requests per second, such as 10.0")
     if params["rate"] is not None and params["rate"] <= 0:
-        raise InputError("must be positive", key="traffic.rate")
+        raise InputError("must be positive", key="traffic.rate", code="out_of_range")
     wanted = {
         "burstiness": (arrivals == GAMMA, 'arrivals = "gamma"'),
         "trace": (arrivals == OF_TRACE or TRACE in lengths.values(), 'arrivals = "trace"'),
@@ -240,7 +240,7 @@ def _check_shapes(params: Mapping[str, Any]) -> None:
         used = {part: lengths[part] in kinds for part in PARTS}
         hint = f"it is for lengths = {' or '.join(written(kind) for kind in kinds)}"
         if not any(used.values()) and any(one is not None for one in given.values()):
-            raise InputError("has no effect", key=f"traffic.{name}", hint=hint)
+            raise InputError("has no effect", key=f"traffic.{name}", hint=hint, code="no_effect")
         for part in PARTS:
             # One value for both parts is that of those that use it.
             if given[part] is not None and not used[part] and len(set(given.values())) > 1:

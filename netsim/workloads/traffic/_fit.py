@@ -74,4 +74,4 @@ def require_fit(
                 continue
             hint = f"a part of it fits: {text}"
             break
-        raise InputError(error.message, key=key, hint=hint) from None
+        raise error.replace(file=None, key=key, hint=hint) from None

@@ -104,7 +104,7 @@ def _check_columns(rows: Rows, known: tuple[str, ...], needed: tuple[str, ...]) 
             raise InputError(f'column "{name}" is not known', file=file, hint=hint)
     for name in needed:
         if name not in rows.columns:
-            raise InputError(f"there is no column {name}", file=file)
+            raise InputError(f"there is no column {name}", file=file, code="missing")
     if not rows.n_rows:
         raise InputError("has no lines", file=file)
 

@@ -126,7 +126,7 @@ def _machine(params: Mapping[str, Any], system: System | None, context: TrafficC
         hint = "how many operations a rank does in a second"
         raise InputError("needs traffic.tflops", key="traffic.memory", hint=hint)
     if params["tflops"] is not None and params["tflops"] <= 0:
-        raise InputError("must be positive", key="traffic.tflops")
+        raise InputError("must be positive", key="traffic.tflops", code="out_of_range")
     return Machine(
         one_at_a_time=params["at_once"] == ONE_EACH,
         flops=None if params["tflops"] is None else params["tflops"] * 1e12,

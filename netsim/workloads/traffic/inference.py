@@ -161,7 +161,7 @@ def _check(params: Mapping[str, Any]) -> None:
         if params[key] is not None and not has_effect:
             raise InputError("has no effect here", key=f"traffic.{key}", hint=hint)
     if params["grows"] and phase == PREFILL:
-        raise InputError("has no effect here", key="traffic.grows", hint=decode)
+        raise InputError("has no effect here", key="traffic.grows", hint=decode, code="no_effect")
     for other, value in params["batch"].items():
         # One number is that of both.
         if not split and phase != other and value not in (None, params["batch"][phase]):

@@ -143,7 +143,7 @@ def _check_files(params: Mapping[str, Any]) -> None:
     ):
         wanted, given = params[key] == word, params[file] is not None
         if wanted and not given:
-            raise InputError("missing", key=f"traffic.{file}", hint="a .csv file")
+            raise InputError("missing", key=f"traffic.{file}", hint="a .csv file", code="missing")
         if given and not wanted:
             hint = f'{key} = "{word}"'
             raise InputError(f"has no effect with {params[key]}", key=f"traffic.{file}", hint=hint)
