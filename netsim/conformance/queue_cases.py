@@ -67,7 +67,7 @@ def marking(lab: Lab) -> str:
 
 def busy(lab: Lab) -> str:
     """The port that all want sends without a gap."""
-    if _queue(lab).features["SHAPES"]:
+    if _queue(lab).features["IS_SHAPED"]:
         raise NotApplicableError("it shapes: a port may be idle though packets wait")
     n = packets_of(lab, 30)
     network = networks.star(HOSTS)
@@ -92,7 +92,7 @@ def busy(lab: Lab) -> str:
 def order(lab: Lab) -> str:
     """Packets of a flow stay in order."""
     features = _queue(lab).features
-    if features["PICKS"] or features["MOVES"]:
+    if features["HAS_CHOOSE_PACKET"] or features["MOVES_PACKETS"]:
         raise NotApplicableError("it takes packets from elsewhere than the head")
     try:
         return lab.run(everybody(lab, packets_of(lab, 8)), params={"in_order": 1}).line()
@@ -104,7 +104,7 @@ def order(lab: Lab) -> str:
 
 def pauses(lab: Lab) -> str:
     """What pauses its neighbors loses nothing."""
-    if not _queue(lab).features["PAUSES"]:
+    if not _queue(lab).features["HAS_PFC"]:
         raise NotApplicableError("it pauses nobody")
     run = lab.run(incast_of(lab, packets_of(lab, 40)))
     if run.total("drops"):

@@ -122,7 +122,7 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
 
     Raises InputError, without a file, for what a discipline cannot do in such a network.
     """
-    if parts.circuits and discipline.features["PAUSES"]:
+    if parts.circuits and discipline.features["HAS_PFC"]:
         raise InputError(
             "pauses cannot cross a circuit in time, and this discipline asks for them",
             key="fabric.model",
@@ -142,22 +142,22 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         **discipline.features,
         "ECN_ENQUEUE": at == "enqueue",
         "ECN_DEQUEUE": at == "dequeue",
-        "FORESEES": foresees(fabric, discipline, parts),
+        "HAS_PREDICT_PAUSE": foresees(fabric, discipline, parts),
         "COUPLED": discipline.coupled or fabric.load_balancing == "least_loaded" or how == OFFLOAD,
         "BALANCING": BALANCING[fabric.load_balancing],
-        "WAYS": parts.ways,
+        "POLICY_ROUTING": parts.ways,
         "TURNS": parts.turns,
         "FAULTS": parts.faults,
-        "STRAYS": parts.faults or parts.turns or parts.apart or how != DIRECT,
+        "MAY_BE_UNROUTABLE": parts.faults or parts.turns or parts.apart or how != DIRECT,
         "CIRCUITS": parts.circuits,
-        "STEERED": parts.steered,
+        "PHASE_DRIVEN": parts.steered,
         "INDIRECT": how,
-        "SIZED": parts.sized,
-        "LOOKS": discipline.features["SHAPES"] or parts.circuits,
+        "PER_PORT_SIZES": parts.sized,
+        "PORT_WAKEUPS": discipline.features["IS_SHAPED"] or parts.circuits,
         "TASKS": parts.tasks,
         "PLANES": HASH + PLANES.index(fabric.planes) if parts.several_ports else ONE_PORT,
         "CARRIER": parts.carrier,
-        "SAMPLED": parts.sampled,
+        "HAS_SERIES": parts.sampled,
         "HISTOGRAM": parts.histogram,
     }
 
@@ -169,9 +169,12 @@ def foresees(fabric: Fabric, discipline: Discipline, parts: Parts) -> bool:
     and class.
     """
     has = discipline.features
-    own_order = any(has[feature] for feature in ("SHAPES", "CHOOSES", "PICKS", "MOVES"))
+    own_order = any(
+        has[feature]
+        for feature in ("IS_SHAPED", "HAS_CHOOSE_CLASS", "HAS_CHOOSE_PACKET", "MOVES_PACKETS")
+    )
     bound = fabric.load_balancing == "least_loaded" or parts.loses
-    return has["FORESEES"] and not (bound or own_order)
+    return has["HAS_PREDICT_PAUSE"] and not (bound or own_order)
 
 
 def build_net(simulation: Simulation) -> Net:

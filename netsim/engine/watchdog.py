@@ -15,7 +15,7 @@ from contextlib import contextmanager
 PATIENCE_S = 20.0
 """Seconds without any movement after which compiled code counts as hung."""
 
-LOOKS = 20
+PORT_WAKEUPS = 20
 """Times that it is looked in these seconds."""
 
 
@@ -44,7 +44,7 @@ def _look(
     patience_s: float,
 ) -> None:
     last, since_s, busy_since_s = moved(), time.monotonic(), time.process_time()
-    while not done.wait(patience_s / LOOKS):
+    while not done.wait(patience_s / PORT_WAKEUPS):
         now = moved()
         if now != last:
             last, since_s, busy_since_s = now, time.monotonic(), time.process_time()

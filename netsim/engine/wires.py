@@ -92,7 +92,7 @@ def build_wires(
         pool=aligned_zeros(rings.pool_slots, protocol.packet, sparse=sparse),
         blank=np.zeros(1, protocol.packet),
         ingress=aligned_zeros(
-            rings.pool_slots if discipline.features["FOLLOWS"] else 1,
+            rings.pool_slots if discipline.features["HAS_ON_DEPARTURE"] else 1,
             np.dtype(np.int32),
             sparse=sparse,
         ),

@@ -21,7 +21,7 @@ PACKET = 4160
 def _one_port(monkeypatch: pytest.MonkeyPatch) -> None:
     """Services that are called outside of an engine: hosts have one port, networks one way."""
     monkeypatch.setattr(services, "PLANES", ONE_PORT)
-    monkeypatch.setattr(services, "WAYS", False)
+    monkeypatch.setattr(services, "POLICY_ROUTING", False)
 
 
 def receiver() -> tuple[SimpleNamespace, SimpleNamespace]:

@@ -135,7 +135,7 @@ def test_a_port_that_idles_is_told(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(source)
     (finding,) = check_queue(tmp_path / "mine.py", cases=["busy"])
     assert finding.status == "not applicable"
-    monkeypatch.setattr(QueueLab, "features", {"SHAPES": False})
+    monkeypatch.setattr(QueueLab, "features", {"IS_SHAPED": False})
     assert "a port with packets to send was idle for" in one(tmp_path, source, "busy")
 
 

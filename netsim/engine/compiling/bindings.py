@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from netsim.engine.compiling.sources import is_ours, top_package
-from netsim.engine.kernels.holes import HOLES
+from netsim.engine.kernels.specialization_constants import CONSTANTS
 
 ENGINE = "netsim.engine."
 """Functions of these modules do not divide by zero; everywhere else that is an error."""
@@ -55,7 +55,7 @@ def _attribute_names(code: types.CodeType) -> set[str]:
 
 
 class Bindings:
-    """The engine's functions with ``filling`` in its holes: constants or plain functions, by name.
+    """The engine's functions with ``values`` for its constants: numbers or functions, by name.
 
     ``plugins`` are the modules of the transports and the queue discipline. With ``checked``, an
     index beyond an array is an error.
@@ -63,24 +63,24 @@ class Bindings:
 
     def __init__(
         self,
-        filling: Mapping[str, Any],
+        values: Mapping[str, Any],
         plugins: Sequence[types.ModuleType],
         *,
         checked: bool = False,
     ) -> None:
         self.plugins = plugins
         self.checked = checked
-        self._values = {id(HOLES[name]): value for name, value in filling.items()}
+        self._values = {id(CONSTANTS[name]): value for name, value in values.items()}
         self._tops = {"netsim", *(top_package(plugin.__name__) for plugin in plugins)}
 
     def of(self, function: types.FunctionType) -> dict[str, Any]:
         """What the global names of a function stand for; those that are builtins are left out."""
         names = function.__globals__
         found = (name for name in global_names(function.__code__) if name in names)
-        return {name: self._filled(names[name]) for name in found}
+        return {name: self._bound(names[name]) for name in found}
 
-    def _filled(self, value: Any) -> Any:
-        """The value itself or, of a hole, what is put there."""
+    def _bound(self, value: Any) -> Any:
+        """Return the value that a specialization constant is bound to; any other value as it is."""
         return self._values.get(id(value), value)
 
     def compiles(self, value: Any) -> bool:
@@ -96,7 +96,7 @@ class Bindings:
         used = _attribute_names(user.__code__)
         members = sorted(vars(value).items())
         found = ((name, member) for name, member in members if name in used and name[:2] != "__")
-        return {name: self._filled(member) for name, member in found}
+        return {name: self._bound(member) for name, member in found}
 
     def options(self, function: types.FunctionType) -> dict[str, Any]:
         """How a function is compiled. Divisions by zero are errors, but in the engine's own."""

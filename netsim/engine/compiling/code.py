@@ -30,7 +30,7 @@ from netsim.engine.kernels import (
     switch,
     trace,
 )
-from netsim.engine.kernels.holes import HOLES
+from netsim.engine.kernels.specialization_constants import CONSTANTS
 
 ENTRY_POINTS: tuple[Any, ...] = (loop.run_windows, loop.set_up_flows)
 
@@ -41,7 +41,7 @@ _loaded: OrderedDict[str, tuple[Compiled, ...]] = OrderedDict()
 
 
 class Code:
-    """The entry points of the engine with its holes filled: transports, a discipline, a program.
+    """The entry points of the engine, specialized: transports, a discipline, a program.
 
     ``constants`` are the features of the fabric and the transports (`features` in
     state.py and protocol.py). Without ``jit`` they stay plain Python; with ``checked``
@@ -61,17 +61,17 @@ class Code:
         self._protocol, self._discipline, self._jit = protocol, discipline, jit
         self._program = program
         step = coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
-        if constants["FORESEES"]:
+        if constants["HAS_PREDICT_PAUSE"]:
             step = loose_switch.switch_step
         of_host: Any = host.host_step
         if constants["PLANES"] != layout.ONE_PORT:
             of_host = several_ports.host_step
         handlers = {**protocol.handlers, **discipline.handlers}
         handlers |= {f"program_{name}": one for name, one in program.handlers.items()}
-        filling = {**constants, **handlers, "switch_step": step, "host_step": of_host}
-        assert filling.keys() == HOLES.keys()
+        values = {**constants, **handlers, "switch_step": step, "host_step": of_host}
+        assert values.keys() == CONSTANTS.keys()
         plugins = (*protocol.modules, discipline.module, *program.modules)
-        self._bindings = Bindings(filling, plugins, checked=checked)
+        self._bindings = Bindings(values, plugins, checked=checked)
 
     @property
     def key(self) -> str:

@@ -64,7 +64,7 @@ class Program:
         return {
             "PROGRAM": bool(self.modules),
             "N_PROGRAM_TIMERS": self.timers,
-            "RESIZES": self.resizes,
+            "SETS_FLOW_SIZE": self.resizes,
         }
 
 

@@ -79,7 +79,7 @@ class Protocol:
     def features(self) -> dict[str, bool]:
         """What of the engine the transport makes use of."""
         return {
-            "RANKED": self.has("rank"),
+            "HAS_RANK": self.has("rank"),
             "TELEMETRY": self.has("on_forward"),
         }
 

@@ -1,10 +1,9 @@
 """Copy and compile the engine for one transport and one fabric.
 
-The engine's modules are plain Python with holes (`holes.py`) for handlers and
-features. Specializing a function makes a copy of it, and of every function of ours
-that it calls, whose global names see the holes filled, and compiles the copies with
-everything inlined: a handler call costs nothing, and a feature that is off leaves
-no trace.
+The engine's modules are plain Python with unbound constants (`specialization_constants.py`) for
+handlers and features. Specializing a function copies it and every netsim function that it calls,
+binds the constants in the copies, and compiles them with everything inlined: a handler call costs
+nothing, and a disabled feature leaves no trace.
 
 What was compiled is kept on the disk (`cache.py`), and then nothing is copied.
 """

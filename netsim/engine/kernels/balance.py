@@ -7,11 +7,18 @@ choice is a pure function of counters of the port by which the packet came in.
 from __future__ import annotations
 
 from netsim.engine.kernels.fields import PacketRecord
-from netsim.engine.kernels.holes import BALANCING, FAULTS, INDIRECT, N_CLASSES, TRACE, TURNS
 from netsim.engine.kernels.ids import Address, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
 from netsim.engine.kernels.layout import VALIANT, Net, Wires
 from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
 from netsim.engine.kernels.places import queue_of
+from netsim.engine.kernels.specialization_constants import (
+    BALANCING,
+    FAULTS,
+    INDIRECT,
+    N_CLASSES,
+    TRACE,
+    TURNS,
+)
 from netsim.engine.kernels.trace import UNROUTABLE, trace_packet
 from netsim.model.arithmetic import PURPOSE_THIRD_SWITCH, below, mix, permuted, rand32
 from netsim.model.routing import NO_ROUTE
@@ -85,7 +92,8 @@ def route_of(net: Net, node: NodeId, pkt: PacketRecord) -> int:
 
 
 def has_route(net: Net, node: NodeId, pkt: PacketRecord) -> bool:
-    """Is there a way on for a packet that has arrived at switch ``node``? (Behind ``STRAYS``.)
+    """Is there a way on for a packet that has arrived at switch ``node``? (Behind
+    ``MAY_BE_UNROUTABLE``.)
 
     Not for one that has gone in a circle for so long that it has crossed MOST_HOPS links.
     """

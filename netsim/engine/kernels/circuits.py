@@ -7,10 +7,10 @@ is kept until it is over.
 from __future__ import annotations
 
 from netsim.engine.kernels.fields import PortRecord
-from netsim.engine.kernels.holes import STEERED
 from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps
 from netsim.engine.kernels.layout import INF, Wires
 from netsim.engine.kernels.places import WAITS, queue_of
+from netsim.engine.kernels.specialization_constants import PHASE_DRIVEN
 from netsim.limits import HORIZON_PS
 
 
@@ -60,7 +60,7 @@ def waits_for_circuit(wires: Wires, port: PortRecord, now: Ps) -> bool:
     if opens_ps < HORIZON_PS:
         port.free_at = opens_ps
         port.tx_class = WAITS
-    elif STEERED:  # it may be given a day (steering.py)
+    elif PHASE_DRIVEN:  # it may be given a day (steering.py)
         port.free_at = INF
         port.tx_class = WAITS
     return True

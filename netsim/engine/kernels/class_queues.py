@@ -9,12 +9,19 @@ from __future__ import annotations
 import math
 
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
-from netsim.engine.kernels.holes import ECN_ENQUEUE, FOLLOWS, N_CLASSES, SAMPLED, SIZED, TRACE
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
 from netsim.engine.kernels.layout import Wires
 from netsim.engine.kernels.packets import DATA, ECN_CE
 from netsim.engine.kernels.places import queue_of, ring_slot
 from netsim.engine.kernels.series import change
+from netsim.engine.kernels.specialization_constants import (
+    ECN_ENQUEUE,
+    HAS_ON_DEPARTURE,
+    HAS_SERIES,
+    N_CLASSES,
+    PER_PORT_SIZES,
+    TRACE,
+)
 from netsim.engine.kernels.trace import DROPPED, MARKED, trace_record
 from netsim.model.arithmetic import PURPOSE_ECN, rand32
 
@@ -25,7 +32,7 @@ def ecn_marks(wires: Wires, port: PortRecord, held: Bytes) -> bool:
     Between Kmin and Kmax, a random draw decides; the port counts it.
     """
     kind = 0
-    if SIZED:
+    if PER_PORT_SIZES:
         kind = wires.size_kind[port.number]
     fabric = wires.fabric[kind]
     if held <= fabric.kmin_bytes:
@@ -50,7 +57,7 @@ def mark_packet(
 
 def hold(wires: Wires, port: PortRecord, cls: int, size: Bytes, now: Ps) -> None:
     """Account for ``size`` more bytes in a class."""
-    if SAMPLED:
+    if HAS_SERIES:
         change(wires, port.number, cls, int(size), now)
     queue = wires.queues[queue_of(port.number, cls)]
     queue.bytes += size
@@ -72,7 +79,7 @@ def enqueue(
             mark = ecn_marks(wires, port, queue.bytes)
     slot = ring_slot(queue.off, queue.mask, queue.tail)
     wires.pool[slot] = pkt
-    if FOLLOWS:
+    if HAS_ON_DEPARTURE:
         wires.ingress[slot] = ingress
     queue.tail += 1
     port.backlog |= 1 << cls
@@ -109,7 +116,7 @@ def move_packet(wires: Wires, queue: QueueRecord, source: int, place: int) -> No
     here = ring_slot(queue.off, queue.mask, queue.head + source)
     there = ring_slot(queue.off, queue.mask, queue.head + place)
     wires.pool[there] = wires.pool[here]
-    if FOLLOWS:
+    if HAS_ON_DEPARTURE:
         wires.ingress[there] = wires.ingress[here]
 
 

@@ -22,21 +22,6 @@ from netsim.engine.kernels.class_queues import count_drop
 from netsim.engine.kernels.env import QueueEnv, queue_env_at, queue_env_of
 from netsim.engine.kernels.faults import renew_link
 from netsim.engine.kernels.fields import PortRecord
-from netsim.engine.kernels.holes import (
-    FAULTS,
-    FOLLOWS,
-    FORESEES,
-    INDIRECT,
-    LETS_IN,
-    LOOKS,
-    N_CLASSES,
-    PAUSES,
-    SAMPLED,
-    SIZED,
-    STRAYS,
-    on_arrival,
-    on_departure,
-)
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
 from netsim.engine.kernels.layout import (
     GROW_POOL,
@@ -72,6 +57,21 @@ from netsim.engine.kernels.rings import lengthen_queue, ring_full
 from netsim.engine.kernels.rules import NOT_PREDICTED, broken
 from netsim.engine.kernels.series import close_until
 from netsim.engine.kernels.sleepers import falls_asleep, wake
+from netsim.engine.kernels.specialization_constants import (
+    FAULTS,
+    HAS_ON_ARRIVAL,
+    HAS_ON_DEPARTURE,
+    HAS_PFC,
+    HAS_PREDICT_PAUSE,
+    HAS_SERIES,
+    INDIRECT,
+    MAY_BE_UNROUTABLE,
+    N_CLASSES,
+    PER_PORT_SIZES,
+    PORT_WAKEUPS,
+    on_arrival,
+    on_departure,
+)
 from netsim.engine.kernels.switch import gather, have_read, insertion_sort, settled, sort_roughly
 from netsim.engine.kernels.turns import INDEX_MASK, KEY_BITS
 from netsim.engine.kernels.two_hops import after_arrival, after_completion, others_have_room
@@ -83,10 +83,10 @@ def begin(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
     """Start what local port ``out`` should send, if it is free; a due PFC frame first."""
     wires = env.wires
     port = wires.ports[step.first + out]
-    due = PAUSES and port.asked >= FRAME_DUE
+    due = HAS_PFC and port.asked >= FRAME_DUE
     if port.tx_bytes > 0 or not (due or port.backlog & ~port.paused != 0):
         return
-    if LOOKS:
+    if PORT_WAKEUPS:
         forget_look(wires, step, out)
     if due:
         port.asked &= ~FRAME_DUE
@@ -132,19 +132,19 @@ def complete(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> None:
     """
     port = env.wires.ports[step.first + out]
     now = port.free_at
-    if PAUSES and port.tx_class == PFC_FRAME:
+    if HAS_PFC and port.tx_class == PFC_FRAME:
         port.tx_bytes = Bytes(0)
         begin(env, step, out, now)
         return
     cls = port.tx_class
     size = port.tx_bytes
     retire(env, port)
-    if FOLLOWS and size > 0:
+    if HAS_ON_DEPARTURE and size > 0:
         owed = port.tx_ingress
         ingress = env.wires.ports[step.first + owed]
         notify_departure(env, ingress, cls, size, now)
         begin(env, step, out, now)
-        if PAUSES:
+        if HAS_PFC:
             begin_if_due(env, step, owed, now)
     else:
         begin(env, step, out, now)
@@ -154,7 +154,7 @@ def complete(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> None:
 
 def notify_departure(env: QueueEnv, ingress: PortRecord, cls: int, size: Bytes, now: Ps) -> None:
     """Tell the discipline that a packet that came in by ``ingress`` has been sent."""
-    if SIZED:
+    if PER_PORT_SIZES:
         env = queue_env_at(env, ingress)
     env.switch.doing = IN_ON_DEPARTURE
     on_departure(env, now, ingress, cls, size)
@@ -163,15 +163,15 @@ def notify_departure(env: QueueEnv, ingress: PortRecord, cls: int, size: Bytes, 
 def let_in(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
     """Does the discipline let in what comes by ``port``? If not, it is dropped there."""
     pkt = env.wires.pool[slot]
-    if SIZED:
+    if PER_PORT_SIZES:
         env = queue_env_at(env, port)
     env.switch.doing = IN_ON_ARRIVAL
     verdict = on_arrival(env, now, port, pkt)
     check_prio(env, pkt)
     if verdict == DROP:
-        if SAMPLED:
+        if HAS_SERIES:
             close_until(env.wires, port.number, now)
-        if FORESEES and env.switch.mode != ALL_IN_ORDER:
+        if HAS_PREDICT_PAUSE and env.switch.mode != ALL_IN_ORDER:
             broken(env.switch, NOT_PREDICTED, port.asked & (FRAME_DUE - 1))
         queue = env.wires.queues[queue_of(port.number, int(pkt.prio))]
         count_drop(env.wires, port, queue, pkt, now)
@@ -196,18 +196,18 @@ def receive(
     came_by = wires.ports[p_in]
     if ring_full(wires, p_in):
         return GROW_POOL
-    if PAUSES and int(wires.pool[slot].kind) == PFC:
+    if HAS_PFC and int(wires.pool[slot].kind) == PFC:
         set_paused(wires, came_by, int(wires.pool[slot].aux), now)
         begin(env, step, ingress, now)
         return OK
-    if STRAYS:
+    if MAY_BE_UNROUTABLE:
         if not has_route(net, step.node, wires.pool[slot]):
             lose_way(wires, p_in, slot)
             return OK
-    if LETS_IN:
+    if HAS_ON_ARRIVAL:
         # Not again, if there was no room for it before.
         if env.switch.let_in == 0 and not let_in(env, came_by, slot, now):
-            if PAUSES:
+            if HAS_PFC:
                 begin_if_due(env, step, ingress, now)
             return OK
         env.switch.let_in = 0
@@ -226,7 +226,7 @@ def receive(
         begin(env, step, out, now)
     if INDIRECT == OFFLOAD:
         after_arrival(net, env, step, out, now)
-    if PAUSES:
+    if HAS_PFC:
         begin_if_due(env, step, ingress, now)
     return OK
 
@@ -250,7 +250,7 @@ def may_complete(wires: Wires, step: Step, out: LocalPort) -> bool:
     p = step.first + out
     if ring_full(wires, p):
         return False
-    if FOLLOWS and PAUSES:
+    if HAS_ON_DEPARTURE and HAS_PFC:
         port = wires.ports[p]
         if port.tx_bytes > 0 and port.tx_class != PFC_FRAME:
             return not ring_full(wires, step.first + port.tx_ingress)
@@ -267,7 +267,7 @@ def run_events(
     wires = env.wires
     step = open_step(net, clock, scratch, worker, node)
     first = step.first
-    if LOOKS:
+    if PORT_WAKEUPS:
         wake(net, wires, node, step.w1)
     out = next_port(net, wires.busy, node, NO_PORT)
     while out >= 0:
@@ -354,7 +354,7 @@ def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) 
         include(wires.touched, net.first_word[node], out)
         if has_event(port):
             next_event = min(next_event, port.free_at)
-            if LOOKS:
+            if PORT_WAKEUPS:
                 falls_asleep(wires, env.switch, port, out, clock.clock[0].w1)
         elif port.backlog == 0:
             exclude(wires.busy, net.first_word[node], out)
@@ -364,7 +364,7 @@ def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) 
                 wires.first_new[p] = wires.pool[slot].time
             wires.new_tail[p] = port.tail
         out = next_port(net, wires.busy, node, out)
-    if LOOKS:
+    if PORT_WAKEUPS:
         next_event = min(next_event, env.switch.wakes_ps)
     clock.next_event[node] = next_event
     return settled(env)

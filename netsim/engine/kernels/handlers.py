@@ -4,7 +4,7 @@ Each function here is one of them: its name, its arguments, and in its body what
 a transport does not have it. `HANDLERS` is the table of all. To add a handler:
 
 1. write it here, with a number of its own;
-2. give it a hole in `holes.py`;
+2. declare it in `specialization_constants.py`;
 3. call that in the engine's kernel, after ``host.doing = IN_...`` if it runs on a host: so what
    goes wrong in it is told by its name;
 4. describe it on the pages that `tests/engine/test_handlers.py` compares with the table.

@@ -18,21 +18,6 @@ from netsim.engine.kernels.handlers import (
     IN_ON_TRIMMED,
     NOTHING,
 )
-from netsim.engine.kernels.holes import (
-    PROGRAM,
-    RESIZES,
-    SAMPLED,
-    TASKS,
-    TRACE,
-    on_control,
-    on_data,
-    on_host_timer,
-    on_request,
-    on_rx_timer,
-    on_start,
-    on_timer,
-    on_trimmed,
-)
 from netsim.engine.kernels.ids import (
     FlowId,
     GlobalPort,
@@ -72,6 +57,21 @@ from netsim.engine.kernels.programs import program_timer
 from netsim.engine.kernels.rings import lengthen_control, lengthen_link
 from netsim.engine.kernels.rules import ENDLESS, MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER, broken
 from netsim.engine.kernels.series import look_at_host
+from netsim.engine.kernels.specialization_constants import (
+    HAS_SERIES,
+    PROGRAM,
+    SETS_FLOW_SIZE,
+    TASKS,
+    TRACE,
+    on_control,
+    on_data,
+    on_host_timer,
+    on_request,
+    on_rx_timer,
+    on_start,
+    on_timer,
+    on_trimmed,
+)
 from netsim.engine.kernels.tasks import task_timer
 from netsim.engine.kernels.timers import first_key, surface
 from netsim.engine.kernels.trace import (
@@ -103,7 +103,7 @@ def receive(env: Env, wires: Wires, p: GlobalPort, slot: Slot, now: Ps) -> None:
         trace_packet(wires, RECEIVED, p, slot, now, 0)
     if kind < FIRST_CONTROL:
         rx = env.rx[flow]
-        if RESIZES:
+        if SETS_FLOW_SIZE:
             if rx.got_bytes == 0:
                 learn_size(env, rx)
         if kind == DATA:
@@ -215,7 +215,7 @@ def host_step(_: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -
         if t_next > now:
             firings = 0
         now = t_next
-        if SAMPLED:
+        if HAS_SERIES:
             look_at_host(wires, ends, host_id, now)
         if now == t_send and now < t_arrival and now < t_timer:
             if port.tail - wires.head_seen[p] > port.ring_mask:

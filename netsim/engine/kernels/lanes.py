@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.fields import FlowRecord, SpreadRecord, TxRecord
-from netsim.engine.kernels.holes import CARRIER, PLANES
 from netsim.engine.kernels.ids import GlobalPort, Ps
 from netsim.engine.kernels.layout import ENTROPY, FREE, HASH, ONE_PORT, PERMUTATION, ROUND_ROBIN
+from netsim.engine.kernels.specialization_constants import CARRIER, PLANES
 from netsim.model.arithmetic import below, mix, permuted
 
 

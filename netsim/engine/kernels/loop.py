@@ -11,18 +11,6 @@ from netsim.engine.kernels.active import expect, find_active, note_next_events
 from netsim.engine.kernels.env import Env, env_of
 from netsim.engine.kernels.fields import HostRecord
 from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
-from netsim.engine.kernels.holes import (
-    PLANES,
-    PROFILE,
-    PROGRAM,
-    SAMPLED,
-    STEERED,
-    TASKS,
-    TRACE,
-    host_step,
-    setup,
-    switch_step,
-)
 from netsim.engine.kernels.ids import (
     NO_PORT,
     FlowId,
@@ -54,6 +42,18 @@ from netsim.engine.kernels.places import nic_of, nics_of, ports_of
 from netsim.engine.kernels.port_sets import empty, include, next_port
 from netsim.engine.kernels.profile import lap
 from netsim.engine.kernels.rings import show_moved_links
+from netsim.engine.kernels.specialization_constants import (
+    HAS_SERIES,
+    PHASE_DRIVEN,
+    PLANES,
+    PROFILE,
+    PROGRAM,
+    TASKS,
+    TRACE,
+    host_step,
+    setup,
+    switch_step,
+)
 from netsim.engine.kernels.steering import give_orders, note_delivery
 from netsim.engine.kernels.timers import arm, start_timer
 from netsim.engine.kernels.trace import half_full
@@ -210,7 +210,7 @@ def release(ends: Ends, clock: Clock, host: HostRecord) -> None:
     while host.done_head >= 0:
         rx = ends.rx[host.done_head]
         host.done_head = rx.next_done
-        if STEERED:
+        if PHASE_DRIVEN:
             note_delivery(ends, clock, rx)
         for j in range(ends.next_flow[rx.flow], ends.next_flow[FlowId(rx.flow + 1)]):
             tx = ends.tx[ends.next_flows[j]]
@@ -258,7 +258,7 @@ def run_windows(
     window = clock.clock[0]
     if PROFILE:
         lap(clock.parts[0])
-    if STEERED:
+    if PHASE_DRIVEN:
         if window.windows == 0:
             give_orders(net, wires, clock)  # for phases without flows
     for _ in range(limits.n_windows):
@@ -266,7 +266,7 @@ def run_windows(
             if not find_active(clock):
                 return IDLE
             window.w1 = min(window.w1, limits.until_ps)
-            if SAMPLED:
+            if HAS_SERIES:
                 if window.w1 > wires.series_clock[0].end_ps:
                     return THIN
             if window.w0 >= limits.until_ps:
@@ -286,7 +286,7 @@ def run_windows(
             return GROW
         publish(net, wires, clock)
         collect(net, ends, clock)
-        if STEERED:
+        if PHASE_DRIVEN:
             give_orders(net, wires, clock)
         note_next_events(clock)
         window.windows += 1

@@ -20,7 +20,6 @@ from netsim.engine.kernels.coupled_switch import (
 )
 from netsim.engine.kernels.env import QueueEnv, queue_env_of
 from netsim.engine.kernels.fields import PacketRecord, PortRecord
-from netsim.engine.kernels.holes import N_CLASSES
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Ps
 from netsim.engine.kernels.layout import (
     GROW_POOL,
@@ -61,6 +60,7 @@ from netsim.engine.kernels.port_sets import exclude, include, includes, next_por
 from netsim.engine.kernels.ports import retire, set_paused, start_next, take_in
 from netsim.engine.kernels.queue_services import MAY_DROP, NO_EFFECT
 from netsim.engine.kernels.rules import NOT_PREDICTED, broken
+from netsim.engine.kernels.specialization_constants import N_CLASSES
 from netsim.engine.kernels.switch import (
     gather,
     group_by_output,

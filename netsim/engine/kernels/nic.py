@@ -17,19 +17,6 @@ from netsim.engine.kernels.fields import (
     TxRecord,
 )
 from netsim.engine.kernels.handlers import IN_FILL, IN_RANK, IN_READY
-from netsim.engine.kernels.holes import (
-    FAULTS,
-    N_CLASSES,
-    PLANES,
-    RANKED,
-    SAMPLED,
-    TASKS,
-    TRACE,
-    WAYS,
-    fill,
-    rank,
-    ready,
-)
 from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Numbers, Ps, Slot
 from netsim.engine.kernels.lanes import data_port
 from netsim.engine.kernels.layout import INF, ONE_PORT, Wires
@@ -37,6 +24,19 @@ from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.places import queue_of, ring_slot
 from netsim.engine.kernels.rules import NO_CLASS, NO_PACKET, NO_SIZE, NOT_CONTROL, NOT_DATA, broken
 from netsim.engine.kernels.series import close_until
+from netsim.engine.kernels.specialization_constants import (
+    FAULTS,
+    HAS_RANK,
+    HAS_SERIES,
+    N_CLASSES,
+    PLANES,
+    POLICY_ROUTING,
+    TASKS,
+    TRACE,
+    fill,
+    rank,
+    ready,
+)
 from netsim.engine.kernels.tasks import handed_over
 from netsim.engine.kernels.timers import arm, start_timer
 from netsim.engine.kernels.trace import HANDLER, LOST, SENT, trace_asked, trace_packet, trace_tx
@@ -63,7 +63,7 @@ def wake(env: Env, tx: TxRecord) -> None:
     following = NO_FLOW
     if outlet.ready_head >= 0:
         before = outlet.ready_tail
-    if RANKED:
+    if HAS_RANK:
         doing = host.doing
         host.doing = IN_RANK
         tx.rank = rank(env, tx)
@@ -147,7 +147,7 @@ def launch_from_host(
     elif TRACE:
         trace_packet(wires, LOST, p, slot, now, 0)
     port.free_at = end
-    if SAMPLED:
+    if HAS_SERIES:
         close_until(wires, p, now)
     queue = wires.queues[queue_of(p, int(pkt.prio))]
     queue.sent_packets += 1
@@ -258,7 +258,7 @@ def transmit_data(
     if PLANES != ONE_PORT:
         spread = env.ends.spreads[tx.spread]
         pkt.dst = int(env.ends.lanes[spread.first_lane + spread.lane, 1])
-    elif WAYS:
+    elif POLICY_ROUTING:
         pkt.dst = int(env.ends.lanes[tx.spread, 1])
     pkt.entropy = tx.entropy
     pkt.prio = tx.prio
@@ -274,7 +274,7 @@ def transmit_data(
         count_sent(env, tx, seq)
     pkt.size_bytes = payload + env.par.header_bytes
     tx.sent_packets += 1
-    if SAMPLED:
+    if HAS_SERIES:
         tx.sent_bytes += Bytes(pkt.size_bytes)
     launch_from_host(wires, host, port, p, slot, now)
     if TASKS:

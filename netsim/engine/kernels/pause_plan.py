@@ -20,7 +20,6 @@ from __future__ import annotations
 from netsim.engine.kernels.coupled_switch import let_in, notify_departure
 from netsim.engine.kernels.env import QueueEnv, queue_env_at
 from netsim.engine.kernels.fields import PortRecord
-from netsim.engine.kernels.holes import N_CLASSES, SIZED, predict_pause
 from netsim.engine.kernels.ids import Bytes, LocalPort, NodeId, Slot
 from netsim.engine.kernels.layout import INF, MOST_DUES, SLICES, UNDO, Clock, Net, Scratch
 from netsim.engine.kernels.packets import PFC
@@ -40,6 +39,7 @@ from netsim.engine.kernels.port_plan import (
 from netsim.engine.kernels.port_sets import exclude, include, includes
 from netsim.engine.kernels.queue_handlers import IN_PREDICT_PAUSE
 from netsim.engine.kernels.queue_services import NO_EFFECT
+from netsim.engine.kernels.specialization_constants import N_CLASSES, PER_PORT_SIZES, predict_pause
 from netsim.engine.kernels.switch import insertion_sort
 from netsim.engine.kernels.turns import INDEX_BITS, KEY_BITS, KEY_MASK, place_at
 
@@ -58,7 +58,7 @@ def outlook_of(env: QueueEnv, port: PortRecord, cls: int, came: Bytes, change: B
     """
     if came == 0 and (port.asked >> cls) & 1 == 0:
         return NO_EFFECT
-    if SIZED:
+    if PER_PORT_SIZES:
         env = queue_env_at(env, port)
     env.switch.doing = IN_PREDICT_PAUSE
     outlook: int = predict_pause(env, port, cls, came, change)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from netsim.engine.kernels.fields import FlowRecord
-from netsim.engine.kernels.holes import N_CLASSES, PLANES
 from netsim.engine.kernels.ids import (
     GlobalPort,
     HostId,
@@ -17,6 +16,7 @@ from netsim.engine.kernels.ids import (
     span,
 )
 from netsim.engine.kernels.layout import ONE_PORT, Ends, Net
+from netsim.engine.kernels.specialization_constants import N_CLASSES, PLANES
 
 PFC_FRAME, WAITS = -1, -2
 """In the place of the class that a port transmits (``tx_class``): a PFC frame, or, of an idle port,

@@ -9,13 +9,13 @@ log of departures. How a port gets there is as in loose_switch.py, which does it
 from __future__ import annotations
 
 from netsim.engine.kernels.fields import PortRecord
-from netsim.engine.kernels.holes import N_CLASSES
 from netsim.engine.kernels.ids import Bytes, GlobalPort, LocalPort, NodeId, Ps
 from netsim.engine.kernels.layout import INF, MOST_DUES, SLICES, Clock, Net, Scratch, Wires
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.places import FRAME_DUE, PFC_FRAME, local_ports_of, queue_of, ring_slot
 from netsim.engine.kernels.port_sets import includes
 from netsim.engine.kernels.ports import lowest
+from netsim.engine.kernels.specialization_constants import N_CLASSES
 from netsim.engine.kernels.turns import INDEX_MASK, KEY_BITS, KEY_MASK
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES

@@ -22,29 +22,6 @@ from netsim.engine.kernels.env import QueueEnv, queue_env_at
 from netsim.engine.kernels.faults import lost_on_wire, renew_link
 from netsim.engine.kernels.fields import PacketRecord, PortRecord
 from netsim.engine.kernels.handlers import IN_ON_FORWARD
-from netsim.engine.kernels.holes import (
-    CHOOSES,
-    CIRCUITS,
-    ECN_DEQUEUE,
-    FAULTS,
-    FOLLOWS,
-    LOOKS,
-    MOVES,
-    N_CLASSES,
-    PAUSES,
-    PICKS,
-    SAMPLED,
-    SHAPES,
-    SIZED,
-    TELEMETRY,
-    TRACE,
-    WRITES,
-    admit,
-    choose,
-    on_forward,
-    on_send,
-    pick,
-)
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps, Slot
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import Wires
@@ -62,6 +39,29 @@ from netsim.engine.kernels.rules import (
     broken,
 )
 from netsim.engine.kernels.series import change, close_until, look_at_port
+from netsim.engine.kernels.specialization_constants import (
+    CIRCUITS,
+    ECN_DEQUEUE,
+    FAULTS,
+    HAS_CHOOSE_CLASS,
+    HAS_CHOOSE_PACKET,
+    HAS_ON_DEPARTURE,
+    HAS_ON_SEND,
+    HAS_PFC,
+    HAS_SERIES,
+    IS_SHAPED,
+    MOVES_PACKETS,
+    N_CLASSES,
+    PER_PORT_SIZES,
+    PORT_WAKEUPS,
+    TELEMETRY,
+    TRACE,
+    admit,
+    choose,
+    on_forward,
+    on_send,
+    pick,
+)
 from netsim.engine.kernels.trace import ARRIVED, FORWARDED, LOST, trace_packet
 from netsim.model.arithmetic import send_time
 
@@ -71,7 +71,7 @@ def set_paused(wires: Wires, port: PortRecord, paused: int, now: Ps) -> None:
 
     Changes it, and the classes' accounts of the time that they were paused.
     """
-    if SAMPLED:
+    if HAS_SERIES:
         close_until(wires, port.number, now)
     for cls in range(N_CLASSES):
         was = (port.paused >> cls) & 1
@@ -98,11 +98,11 @@ def choose_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
     open_classes = port.backlog & ~port.paused
     if open_classes == 0:
         return NOTHING
-    if SHAPES:
+    if IS_SHAPED:
         return discipline_chooses(env, port, now)
     if N_CLASSES == 1:
         return 0
-    if CHOOSES:
+    if HAS_CHOOSE_CLASS:
         if open_classes & (open_classes - 1) != 0:
             return discipline_chooses(env, port, now)
     return lowest(open_classes)
@@ -110,15 +110,15 @@ def choose_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
 
 def discipline_chooses(env: QueueEnv, port: PortRecord, now: Ps) -> int:
     """Likewise, as the queue discipline says. What it cannot mean is a broken rule."""
-    if SHAPES:
+    if IS_SHAPED:
         port.tx_class = 0
-    if SIZED:
+    if PER_PORT_SIZES:
         env = queue_env_at(env, port)
     env.switch.doing = IN_CHOOSE
     cls: int = choose(env, now, port)
     open_classes = port.backlog & ~port.paused
     if cls == NOTHING:
-        if not SHAPES and open_classes != 0:
+        if not IS_SHAPED and open_classes != 0:
             broken(env.switch, NOTHING_MORE, lowest(open_classes))
         return NOTHING
     if cls < 0 or cls >= N_CLASSES or (open_classes >> cls) & 1 == 0:
@@ -165,8 +165,8 @@ def launch(
         if int(pkt.kind) == DATA and cls >= wires.fabric[0].ecn_from_class:
             if ecn_marks(wires, port, queue.bytes):
                 mark_packet(wires, port, queue, pkt, now)
-    if WRITES:
-        if SIZED:
+    if HAS_ON_SEND:
+        if PER_PORT_SIZES:
             env = queue_env_at(env, port)
         env.switch.doing = IN_ON_SEND
         on_send(env, now, port, queue, pkt)
@@ -194,7 +194,7 @@ def launch(
     port.free_at = end
     port.tx_bytes = size
     port.tx_class = cls
-    if FOLLOWS:
+    if HAS_ON_DEPARTURE:
         port.tx_ingress = ingress
     queue.sent_packets += 1
     queue.sent_bytes += size
@@ -203,7 +203,7 @@ def launch(
 def picked(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> int:
     """The place of the packet of class ``cls`` that is sent, or -1 if there is none any more."""
     queue = env.wires.queues[queue_of(port.number, cls)]
-    if SIZED:
+    if PER_PORT_SIZES:
         env = queue_env_at(env, port)
     env.switch.doing = IN_PICK
     place: int = pick(env, now, port, queue)
@@ -218,21 +218,21 @@ def transmit(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> None:
     wires = env.wires
     queue = wires.queues[queue_of(port.number, cls)]
     place = 0
-    if PICKS:
+    if HAS_CHOOSE_PACKET:
         place = picked(env, port, cls, now)
         if place < 0:
             return
     waiting = ring_slot(queue.off, queue.mask, queue.head + place)
     ingress = LocalPort(0)
-    if FOLLOWS:
+    if HAS_ON_DEPARTURE:
         ingress = LocalPort(wires.ingress[waiting])
-    if not PICKS:
+    if not HAS_CHOOSE_PACKET:
         queue.head += 1
         if queue.head == queue.tail:
             port.backlog &= ~(1 << cls)
         prefetch(wires.pool, ring_slot(queue.off, queue.mask, queue.head + 1))
     launch(env, port, cls, wires.pool[waiting], ingress, now)
-    if PICKS:
+    if HAS_CHOOSE_PACKET:
         close_gap(wires, queue, place)
         if queue.head == queue.tail:
             port.backlog &= ~(1 << cls)
@@ -240,8 +240,8 @@ def transmit(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> None:
 
 def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
     """Start what a port that is idle should send, if there is anything."""
-    if SAMPLED:
-        if PAUSES or LOOKS:  # else what comes or leaves now, and lets it start, has done so
+    if HAS_SERIES:
+        if HAS_PFC or PORT_WAKEUPS:  # else what comes or leaves now, and lets it start, has done so
             close_until(env.wires, port.number, now)
     if CIRCUITS:
         if waits_for_circuit(env.wires, port, now):
@@ -253,17 +253,17 @@ def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
 
 def has_event(port: PortRecord) -> bool:
     """Does something happen at the port at ``free_at``: the end of a transmission, or a look?"""
-    if LOOKS:
+    if PORT_WAKEUPS:
         return port.tx_bytes > 0 or port.tx_class == WAITS
     return port.tx_bytes > 0
 
 
 def retire(env: QueueEnv, port: PortRecord) -> None:
     """The current transmission has ended, or the wait: its bytes leave the port."""
-    if LOOKS and port.tx_bytes == 0:
+    if PORT_WAKEUPS and port.tx_bytes == 0:
         port.tx_class = 0
         return
-    if SAMPLED:
+    if HAS_SERIES:
         close_until(env.wires, port.number, port.free_at)
         change(env.wires, port.number, port.tx_class, -int(port.tx_bytes), port.free_at)
     env.wires.queues[queue_of(port.number, port.tx_class)].bytes -= port.tx_bytes
@@ -280,12 +280,12 @@ def advance(env: QueueEnv, port: PortRecord, until: Ps) -> None:
 def admitted(env: QueueEnv, port: PortRecord, pkt: PacketRecord, now: Ps) -> int:
     """The class that an arriving packet is queued in, or DROP, as the queue discipline says."""
     switch = env.switch
-    if SIZED:
+    if PER_PORT_SIZES:
         env = queue_env_at(env, port)
     switch.doing = IN_ADMIT
     cls: int = admit(env, now, port, pkt)
     check_prio(env, pkt)
-    if MOVES:
+    if MOVES_PACKETS:
         if switch.in_hand == 1:
             broken(switch, IN_HAND, 0)
         if cls >= 0 and (switch.pushed >> cls) & 1 == 1:
@@ -301,12 +301,12 @@ def admitted(env: QueueEnv, port: PortRecord, pkt: PacketRecord, now: Ps) -> int
 
 def goes_straight(wires: Wires, port: PortRecord, cls: int, now: Ps) -> bool:
     """May a packet of class ``cls`` be sent the moment that it arrives, with nothing asked?"""
-    if PICKS or SHAPES:
+    if HAS_CHOOSE_PACKET or IS_SHAPED:
         return False
     if CIRCUITS:
         if not may_start(wires, port, now):
             return False
-    if PAUSES:
+    if HAS_PFC:
         if port.asked >= FRAME_DUE or (port.paused >> cls) & 1 == 1:
             return False
     return port.tx_bytes == 0 and port.backlog == 0
@@ -320,8 +320,8 @@ def take_in(env: QueueEnv, port: PortRecord, arrived: Slot, ingress: LocalPort, 
     """
     wires = env.wires
     pkt = wires.pool[arrived]
-    if SAMPLED:
-        if MOVES:
+    if HAS_SERIES:
+        if MOVES_PACKETS:
             look_at_port(wires, port.number, now)
         else:
             close_until(wires, port.number, now)

@@ -2,9 +2,9 @@
 
 `PROGRAM_HANDLERS` is the table of all, as `HANDLERS` of handlers.py is of a transport's. Exactly
 when each is called is the contract of `MODEL.md` ("Programs"). To add a handler: write it here,
-with a number of its own, give it a hole in `holes.py` and its name to `netsim/model/programs.py`;
-call it in `programs.py`, after ``env.engine.host.doing = IN_...``, and describe it in
-`netsim/traffic/README.md`.
+with a number of its own, declare it in `specialization_constants.py` and its name to
+`netsim/model/programs.py`; call it in `programs.py`, after ``env.engine.host.doing = IN_...``, and
+describe it in `netsim/traffic/README.md`.
 """
 
 from __future__ import annotations

@@ -9,12 +9,6 @@ from typing import Any
 
 from netsim.engine.kernels.env import Env, program_env_of
 from netsim.engine.kernels.fields import TimerRecord
-from netsim.engine.kernels.holes import (
-    N_PROGRAM_TIMERS,
-    program_on_begin,
-    program_on_task,
-    program_on_timer,
-)
 from netsim.engine.kernels.ids import Ps, TaskId
 from netsim.engine.kernels.layout import TIMER_BEGIN, TIMER_PROGRAM, TIMER_TASK
 from netsim.engine.kernels.program_handlers import IN_ON_BEGIN, IN_ON_TASK, IN_ON_TIMER
@@ -23,6 +17,12 @@ from netsim.engine.kernels.rules import (
     MOST_FIRINGS_OF_A_TIMER,
     OVER_AND_OVER,
     broken,
+)
+from netsim.engine.kernels.specialization_constants import (
+    N_PROGRAM_TIMERS,
+    program_on_begin,
+    program_on_task,
+    program_on_timer,
 )
 from netsim.engine.kernels.task_fields import ProgramHostRecord
 

@@ -2,8 +2,9 @@
 
 `QUEUE_HANDLERS` is the table of all, as `HANDLERS` of handlers.py is of a transport's. Exactly when
 each is called, and what holds then, is the contract of `MODEL.md` ("Switch: ports"). To add a
-handler: write it here, with a number of its own, and give it a hole in `holes.py`; call that in
-`ports.py`, after ``env.switch.doing = IN_...``, and describe it in `netsim/queues/README.md`.
+handler: write it here, with a number of its own, declare it in `specialization_constants.py`; call
+that in `ports.py`, after ``env.switch.doing = IN_...``, and describe it in
+`netsim/queues/README.md`.
 """
 
 from __future__ import annotations

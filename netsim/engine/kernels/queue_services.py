@@ -17,7 +17,6 @@ from netsim.engine.kernels.class_queues import (
 )
 from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
-from netsim.engine.kernels.holes import FOLLOWS, FORESEES, N_CLASSES, SAMPLED, TRACE
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
 from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
 from netsim.engine.kernels.places import APART, AS_PLANNED, FRAME_DUE, WAITS, queue_of, ring_slot
@@ -37,6 +36,13 @@ from netsim.engine.kernels.rules import (
     broken,
 )
 from netsim.engine.kernels.series import look_at_port
+from netsim.engine.kernels.specialization_constants import (
+    HAS_ON_DEPARTURE,
+    HAS_PREDICT_PAUSE,
+    HAS_SERIES,
+    N_CLASSES,
+    TRACE,
+)
 from netsim.engine.kernels.trace import TRIMMED as TRIMS
 from netsim.engine.kernels.trace import trace_record
 
@@ -88,7 +94,7 @@ def remove(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, place: 
         return
     pkt = env.wires.pool[ring_slot(queue.off, queue.mask, queue.head + place)]
     size = Bytes(pkt.size_bytes)
-    if SAMPLED:
+    if HAS_SERIES:
         look_at_port(env.wires, port.number, now)
     count_drop(env.wires, port, queue, pkt, now)
     queue.bytes -= size
@@ -115,7 +121,7 @@ def take_last(env: QueueEnv, port: PortRecord, queue: QueueRecord) -> Any:
         broken(switch, IN_HAND, 0)
     elif _known_place(env, queue, queue.tail - queue.head - 1):
         switch.in_hand = 1
-        if FOLLOWS:
+        if HAS_ON_DEPARTURE:
             switch.in_hand_from = LocalPort(env.wires.ingress[slot])
         queue.tail -= 1
         queue.bytes -= int(env.wires.pool[slot].size_bytes)
@@ -196,7 +202,7 @@ def _check_prediction(env: QueueEnv, port: PortRecord) -> None:
 
     Their order is not that of time.
     """
-    if FORESEES:
+    if HAS_PREDICT_PAUSE:
         switch = env.switch
         if switch.mode == APART or switch.mode == AS_PLANNED:
             broken(switch, NOT_PREDICTED, port.asked & (FRAME_DUE - 1))

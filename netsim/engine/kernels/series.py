@@ -1,6 +1,6 @@
 """Series: what queues, hosts and flows were like in each interval of simulated time.
 
-Compiled in with ``SAMPLED``; without it no trace of it is left in the machine code. A queue is
+Compiled in with ``HAS_SERIES``; without it no trace of it is left in the machine code. A queue is
 looked at before its bytes change (`change`) or its counters (`close_until`), a host before the
 first event of an interval (`look_at_host`): until then all was as it is, so that the intervals that
 have ended since are written then, and nobody has to be woken for it. What is written are counters
@@ -13,11 +13,11 @@ With ``HISTOGRAM`` the time that a queue spends at each level is kept as well, f
 from __future__ import annotations
 
 from netsim.engine.kernels.fields import LevelRecord, QueueRecord
-from netsim.engine.kernels.holes import HISTOGRAM, N_CLASSES
 from netsim.engine.kernels.ids import Bytes, FlowId, GlobalPort, HostId, NicId, Ps
 from netsim.engine.kernels.instructions import bit_length, word_of
 from netsim.engine.kernels.layout import Ends, Wires
 from netsim.engine.kernels.places import queue_of
+from netsim.engine.kernels.specialization_constants import HISTOGRAM, N_CLASSES
 
 AREA_BITS = 24
 AREA_MASK = (1 << AREA_BITS) - 1

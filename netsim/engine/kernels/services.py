@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.fields import FlowRecord, RxRecord, TxRecord
-from netsim.engine.kernels.holes import PLANES, TASKS, TRACE, WAYS
 from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps, TimerSlot
 from netsim.engine.kernels.lanes import control_lane
 from netsim.engine.kernels.layout import INF, ONE_PORT, TIMER_TX, TIMERS_OF_A_KIND
 from netsim.engine.kernels.places import ring_slot
 from netsim.engine.kernels.rules import NO_BIT, NO_TIMER, TOO_MANY_BYTES, TOO_MANY_CONTROL, broken
+from netsim.engine.kernels.specialization_constants import PLANES, POLICY_ROUTING, TASKS, TRACE
 from netsim.engine.kernels.tasks import flow_delivered, flow_finished
 from netsim.engine.kernels.timers import arm
 from netsim.engine.kernels.trace import trace_set
@@ -38,7 +38,7 @@ def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -
         lane = control_lane(env, side)
         p = GlobalPort(env.ends.lanes[lane, 0])
         dst = int(env.ends.lanes[lane, 2])
-    elif WAYS:
+    elif POLICY_ROUTING:
         dst = int(env.ends.lanes[side.spread, 2])
     outlet = env.ends.outlets[p]
     if outlet.ctrl_tail - outlet.ctrl_head > outlet.ctrl_mask:

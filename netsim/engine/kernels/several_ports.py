@@ -9,7 +9,6 @@ from __future__ import annotations
 from netsim.engine.kernels.env import Env, env_of
 from netsim.engine.kernels.fields import OutletRecord, PortRecord
 from netsim.engine.kernels.handlers import NOTHING
-from netsim.engine.kernels.holes import CARRIER, SAMPLED, TRACE
 from netsim.engine.kernels.host import fire, receive, room_for_control
 from netsim.engine.kernels.ids import (
     NO_TIMER,
@@ -43,6 +42,7 @@ from netsim.engine.kernels.places import nic_of, nics_of, ports_of, ring_slot
 from netsim.engine.kernels.rings import lengthen_link
 from netsim.engine.kernels.rules import ENDLESS, MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER, broken
 from netsim.engine.kernels.series import look_at_host
+from netsim.engine.kernels.specialization_constants import CARRIER, HAS_SERIES, TRACE
 from netsim.engine.kernels.timers import first_key, surface
 from netsim.engine.kernels.trace import trace_created, trace_timer
 
@@ -176,7 +176,7 @@ def host_step(net: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId)
         if t_next > now:
             firings = 0
         now = t_next
-        if SAMPLED:
+        if HAS_SERIES:
             look_at_host(wires, ends, host_id, now)
         if not room_at_all_ports(net, wires, ends, host_id):
             status = GROW_POOL

@@ -1,8 +1,8 @@
 """Ports that are looked at again later: not gone through in each window, as those at work are.
 
-Behind ``LOOKS``. A rack with a hundred circuits has packets for all of them, of which some few are
-there. Who waits for a time behind the window is put to sleep, and the switch knows when the first
-of these wakes; then, and not before, all of them are gone through.
+Behind ``PORT_WAKEUPS``. A rack with a hundred circuits has packets for all of them, of which some
+few are there. Who waits for a time behind the window is put to sleep, and the switch knows when the
+first of these wakes; then, and not before, all of them are gone through.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Circuit switches that follow the workload: slots begin as the flows of a phase are delivered.
 
-Behind ``STEERED``. All of it happens between two windows, where whatever is known may be looked at.
-An order is found at the end of the window in which the last flow of a phase is delivered, and takes
-effect so much later (`control_ps`) that nothing in that window depends on it.
+Behind ``PHASE_DRIVEN``. All of it happens between two windows, where whatever is known may be
+looked at. An order is found at the end of the window in which the last flow of a phase is
+delivered, and takes effect so much later (`control_ps`) that nothing in that window depends on it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from __future__ import annotations
 from netsim.engine.kernels.balance import has_route, lose_way, output_port
 from netsim.engine.kernels.env import QueueEnv, queue_env_of
 from netsim.engine.kernels.handlers import NOTHING as NO_HANDLER
-from netsim.engine.kernels.holes import COUPLED, FORESEES, LOOKS, N_CLASSES, STRAYS
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Numbers, Ps
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
@@ -32,6 +31,13 @@ from netsim.engine.kernels.port_sets import exclude, include, includes, next_por
 from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 from netsim.engine.kernels.sleepers import falls_asleep, wake
+from netsim.engine.kernels.specialization_constants import (
+    COUPLED,
+    HAS_PREDICT_PAUSE,
+    MAY_BE_UNROUTABLE,
+    N_CLASSES,
+    PORT_WAKEUPS,
+)
 from netsim.engine.kernels.turns import (
     INDEX_BITS,
     INDEX_MASK,
@@ -86,7 +92,7 @@ def gather(
         undo[u + 1] = balance.data_choices
         undo[u + 2] = balance.other_choices
         undo[u + 4] = 0
-        if FORESEES:
+        if HAS_PREDICT_PAUSE:
             undo[u + 5] = k
             for cls in range(N_CLASSES):
                 came[port * N_CLASSES + cls] = Bytes(0)
@@ -108,14 +114,14 @@ def gather(
                 stands = stands_at(inbox, group)
             keys[k] = ((time - w0) << KEY_BITS) | (place_of(stands, number) << INDEX_BITS) | k
             slots[k] = slot
-            if FORESEES:
+            if HAS_PREDICT_PAUSE:
                 pkt = wires.pool[slot]
                 if int(pkt.kind) != PFC:
                     came[port * N_CLASSES + int(pkt.prio)] += int(pkt.size_bytes)
             if COUPLED:
                 ins[k] = port
             else:
-                if STRAYS:
+                if MAY_BE_UNROUTABLE:
                     if not has_route(net, node, wires.pool[slot]):
                         undo[u + 4] += 1
                         head += 1
@@ -124,7 +130,7 @@ def gather(
             k += 1
             head += 1
         undo[u + 3] = head
-        if FORESEES:
+        if HAS_PREDICT_PAUSE:
             undo[u + 6] = k
         port = beside
     return k, following
@@ -245,7 +251,7 @@ def have_read_all(net: Net, wires: Wires, scratch: Scratch, worker: int, node: N
     port = next_port(net, wires.unread, node, NO_PORT)
     while port >= 0:
         end = undo[UNDO * port + 3]
-        if STRAYS:
+        if MAY_BE_UNROUTABLE:
             if undo[UNDO * port + 4] > 0:
                 forget_strays(net, wires, node, first + port, end)
         wires.inbox[first + port].head = end
@@ -295,7 +301,7 @@ def switch_step(
     if n < 0:
         clock.what[node] = -n
         return GROW_SCRATCH
-    if LOOKS:
+    if PORT_WAKEUPS:
         wake(net, wires, node, clock.clock[0].w1)
     sort_roughly(clock, scratch, worker, n)
     group_by_output(scratch, worker, n, n_ports)
@@ -315,7 +321,7 @@ def switch_step(
             serve(env, clock, scratch, worker, first + out, lo, hi)
             include(wires.touched, net.first_word[node], out)
             port = wires.ports[first + out]
-            if LOOKS:
+            if PORT_WAKEUPS:
                 if falls_asleep(wires, env.switch, port, out, clock.clock[0].w1):
                     continue
             if port.backlog != 0 and has_event(port):
@@ -324,7 +330,7 @@ def switch_step(
             else:
                 exclude(wires.busy, net.first_word[node], out)
     have_read_all(net, wires, scratch, worker, node)
-    if LOOKS:
+    if PORT_WAKEUPS:
         next_event = min(next_event, env.switch.wakes_ps)
     clock.next_event[node] = next_event
     return settled(env)

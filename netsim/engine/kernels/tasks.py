@@ -11,8 +11,8 @@ from typing import Any
 
 from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.fields import RxRecord, TxRecord
-from netsim.engine.kernels.holes import PROGRAM
 from netsim.engine.kernels.ids import NO_TASK, Ps, TaskId
+from netsim.engine.kernels.specialization_constants import PROGRAM
 from netsim.engine.kernels.task_fields import TaskRecord
 from netsim.engine.kernels.timers import arm, start_timer
 from netsim.model.tasks import SEND

@@ -15,7 +15,6 @@ from netsim.engine.kernels.circuits import first_ending, may_start
 from netsim.engine.kernels.class_queues import hold
 from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import FiberRecord, PortRecord
-from netsim.engine.kernels.holes import FOLLOWS, SAMPLED, SHAPES, TRACE
 from netsim.engine.kernels.ids import NO_PORT, Bytes, LocalPort, Ps
 from netsim.engine.kernels.layout import Net, Wires
 from netsim.engine.kernels.places import WAITS, queue_of, ring_slot
@@ -23,6 +22,12 @@ from netsim.engine.kernels.port_sets import exclude, include, next_port
 from netsim.engine.kernels.ports import launch, lowest
 from netsim.engine.kernels.rings import ring_full
 from netsim.engine.kernels.series import change, close_until
+from netsim.engine.kernels.specialization_constants import (
+    HAS_ON_DEPARTURE,
+    HAS_SERIES,
+    IS_SHAPED,
+    TRACE,
+)
 from netsim.engine.kernels.trace import GIVEN, trace_packet
 from netsim.limits import HORIZON_PS
 
@@ -102,14 +107,14 @@ def take(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
     slot = ring_slot(queue.off, queue.mask, queue.head)
     pkt = wires.pool[slot]
     size = Bytes(pkt.size_bytes)
-    if SAMPLED:
+    if HAS_SERIES:
         close_until(wires, source.number, now)
         change(wires, source.number, cls, -int(size), now)
         close_until(wires, port.number, now)
     if TRACE:
         trace_packet(wires, GIVEN, source.number, slot, now, queue.bytes)
     ingress = LocalPort(0)
-    if FOLLOWS:
+    if HAS_ON_DEPARTURE:
         ingress = LocalPort(wires.ingress[slot])
     queue.bytes -= size
     queue.head += 1
@@ -120,7 +125,7 @@ def take(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
     hold(wires, port, relayed, size, now)
     launch(env, port, relayed, pkt, ingress, now)
     note_event(wires, step, out)
-    if SHAPES:  # the other one may have been told to wait for what is gone
+    if IS_SHAPED:  # the other one may have been told to wait for what is gone
         await_turn(net, wires, step, wires.circuits[source.number].fiber, now)
 
 

@@ -1,0 +1,180 @@
+"""Specialization constants: names in the kernels that have a value only in a specialized copy.
+
+Kernels import them like anything else. Specializing the engine for its transports and its fabric
+binds them to constants and to the plugins' functions (`bindings.py`): a handler is inlined into
+the kernel that calls it, and code behind a disabled feature is not compiled. Using an unbound
+constant is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from netsim.engine.kernels import handlers, queue_handlers
+
+
+class UnboundConstantError(RuntimeError):
+    """A kernel ran, or was compiled, without being specialized."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is unbound: kernels run only as specialized copies")
+
+
+_constants: dict[str, Any] = {}
+
+CONSTANTS: Mapping[str, Any] = MappingProxyType(_constants)
+"""Every constant by name."""
+
+
+class _Feature:
+    """An unbound constant: every operation on it is an error."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise UnboundConstantError(self._name)
+
+    __bool__ = __int__ = __index__ = __float__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
+    __and__ = __rand__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _refuse
+
+    def __eq__(self, other: object) -> bool:
+        self._refuse()
+
+    __hash__ = object.__hash__
+
+
+def _feature(name: str) -> Any:
+    return _constants.setdefault(name, _Feature(name))
+
+
+def _function(name: str) -> Callable[..., Any]:
+    def unbound(*_: object) -> NoReturn:
+        raise UnboundConstantError(name)
+
+    _constants[name] = unbound
+    return unbound
+
+
+def _handler(default: Callable[..., Any]) -> Callable[..., Any]:
+    """Declare a handler; the handler table says what it is for."""
+    return _function(default.__name__)
+
+
+# --- features of fabric and network (`features` in state.py) --------------------------------------
+
+N_CLASSES: int = _feature("N_CLASSES")
+"""Traffic classes of each port."""
+ECN_ENQUEUE: bool = _feature("ECN_ENQUEUE")
+ECN_DEQUEUE: bool = _feature("ECN_DEQUEUE")
+"""Where packets are marked with ECN, if anywhere."""
+COUPLED: bool = _feature("COUPLED")
+"""Do the ports of a switch influence each other?"""
+BALANCING: int = _feature("BALANCING")
+"""How to choose among equal-cost paths (balance.py)."""
+PLANES: int = _feature("PLANES")
+"""How flows use the ports of a host; ONE_PORT if it has only one (lanes.py)."""
+CARRIER: bool = _feature("CARRIER")
+"""Do hosts detect loss of carrier on their ports?"""
+POLICY_ROUTING: bool = _feature("POLICY_ROUTING")
+"""Are there several routing tables, one of which a packet's address selects?"""
+FAULTS: bool = _feature("FAULTS")
+"""Can links lose packets or go down?"""
+MAY_BE_UNROUTABLE: bool = _feature("MAY_BE_UNROUTABLE")
+"""Can packets reach a switch that has no route for them?"""
+TURNS: bool = _feature("TURNS")
+"""Do routes change with the time slot?"""
+CIRCUITS: bool = _feature("CIRCUITS")
+"""Are there circuits that are not always up (circuits.py)?"""
+PHASE_DRIVEN: bool = _feature("PHASE_DRIVEN")
+"""Do some circuits come up when the flows of a phase are delivered (steering.py)?"""
+INDIRECT: int = _feature("INDIRECT")
+"""How packets may use an intermediate switch, if at all (two_hops.py)."""
+PER_PORT_SIZES: bool = _feature("PER_PORT_SIZES")
+"""Do queue sizes differ between ports?"""
+PORT_WAKEUPS: bool = _feature("PORT_WAKEUPS")
+"""Can a port with packets to send wait for a time: for its circuit, or for the discipline?"""
+
+# --- what the queue discipline uses (`features` in discipline.py) ---------------------------------
+
+HAS_ON_ARRIVAL: bool = _feature("HAS_ON_ARRIVAL")
+HAS_CHOOSE_CLASS: bool = _feature("HAS_CHOOSE_CLASS")
+HAS_CHOOSE_PACKET: bool = _feature("HAS_CHOOSE_PACKET")
+HAS_ON_SEND: bool = _feature("HAS_ON_SEND")
+HAS_ON_DEPARTURE: bool = _feature("HAS_ON_DEPARTURE")
+"""Does it define `on_arrival`, `choose`, `pick`, `on_send`, `on_departure`?"""
+HAS_PREDICT_PAUSE: bool = _feature("HAS_PREDICT_PAUSE")
+"""Has it `predict_pause`, and is it heeded (loose_switch.py)?"""
+MOVES_PACKETS: bool = _feature("MOVES_PACKETS")
+"""Does it move packets between queues?"""
+IS_SHAPED: bool = _feature("IS_SHAPED")
+"""Can it hold back a port that has packets to send?"""
+HAS_PFC: bool = _feature("HAS_PFC")
+"""Does it pause neighbors with PFC?"""
+
+# --- what the transports use (`features` in protocol.py) ------------------------------------------
+
+HAS_RANK: bool = _feature("HAS_RANK")
+"""Are a host's flows served by rank?"""
+TELEMETRY: bool = _feature("TELEMETRY")
+"""Do switches write into packets (`on_forward`)?"""
+
+TASKS: bool = _feature("TASKS")
+"""Do hosts have tasks (tasks.py)?"""
+PROGRAM: bool = _feature("PROGRAM")
+"""Does a program start some tasks (programs.py)?"""
+N_PROGRAM_TIMERS: int = _feature("N_PROGRAM_TIMERS")
+"""Timers of the program on each host."""
+SETS_FLOW_SIZE: bool = _feature("SETS_FLOW_SIZE")
+"""Does the program set flow sizes?"""
+
+# --- what a run records ---------------------------------------------------------------------------
+
+TRACE: bool = _feature("TRACE")
+"""Are events of chosen flows traced (trace.py)?"""
+PROFILE: bool = _feature("PROFILE")
+"""Is wall-clock time per stage measured (profile.py)?"""
+HAS_SERIES: bool = _feature("HAS_SERIES")
+"""Are time series of queues, hosts or flows recorded (series.py)?"""
+HISTOGRAM: bool = _feature("HISTOGRAM")
+"""Is the time that queues spend at each level recorded as well?"""
+
+# --- functions ------------------------------------------------------------------------------------
+
+host_step = _function("host_step")
+"""From host.py or, for hosts with several ports, several_ports.py."""
+switch_step = _function("switch_step")
+"""From switch.py; if COUPLED coupled_switch.py; if HAS_PREDICT_PAUSE loose_switch.py."""
+
+setup = _handler(handlers.setup)
+on_start = _handler(handlers.on_start)
+ready = _handler(handlers.ready)
+fill = _handler(handlers.fill)
+on_data = _handler(handlers.on_data)
+on_trimmed = _handler(handlers.on_trimmed)
+on_request = _handler(handlers.on_request)
+on_control = _handler(handlers.on_control)
+on_timer = _handler(handlers.on_timer)
+on_rx_timer = _handler(handlers.on_rx_timer)
+on_host_timer = _handler(handlers.on_host_timer)
+rank = _handler(handlers.rank)
+on_forward = _handler(handlers.on_forward)
+"""The transports' handlers."""
+
+on_arrival = _handler(queue_handlers.on_arrival)
+admit = _handler(queue_handlers.admit)
+choose = _handler(queue_handlers.choose)
+pick = _handler(queue_handlers.pick)
+on_send = _handler(queue_handlers.on_send)
+on_departure = _handler(queue_handlers.on_departure)
+predict_pause = _handler(queue_handlers.predict_pause)
+"""The queue discipline's."""
+
+program_on_begin = _function("program_on_begin")
+program_on_task = _function("program_on_task")
+program_on_timer = _function("program_on_timer")
+"""The program's; the prefix tells them from the transports'."""

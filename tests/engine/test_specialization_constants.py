@@ -1,0 +1,46 @@
+"""Specialization constants: each has a definition, and cannot be used until it is bound."""
+
+from __future__ import annotations
+
+import operator
+
+import pytest
+
+from netsim.engine.kernels import ports, specialization_constants
+from netsim.engine.kernels.handlers import HANDLERS
+from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
+from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
+from netsim.engine.kernels.specialization_constants import CONSTANTS, UnboundConstantError
+
+USES = (
+    bool,
+    int,
+    range,
+    lambda value: value + 1,
+    lambda value: 2 * value,
+    lambda value: value == 3,
+    lambda value: value < 3,
+    lambda value: 1 << value,
+    operator.index,
+)
+
+
+def test_an_unbound_constant_cannot_be_used():
+    for name, constant in CONSTANTS.items():
+        assert getattr(specialization_constants, name) is constant
+        uses = (lambda value: value(1, 2, 3),) if callable(constant) else USES
+        for use in uses:
+            with pytest.raises(UnboundConstantError, match=f"^{name} "):
+                use(constant)
+
+
+def test_every_handler_has_a_constant():
+    steps = {"host_step", "switch_step"}
+    programs = {f"program_{name}" for name in PROGRAM_HANDLERS}
+    expected = {*HANDLERS, *QUEUE_HANDLERS, *programs, *steps}
+    assert {name for name in CONSTANTS if name.islower()} == expected
+
+
+def test_an_unspecialized_kernel_does_not_run():
+    with pytest.raises(UnboundConstantError):
+        ports.set_paused(None, None, 0, 0)
