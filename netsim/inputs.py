@@ -11,13 +11,13 @@ import json
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from netsim.errors import InputError
+from netsim.errors import InputError, did_you_mean
 from netsim.memory import require_room
-from netsim.units import shortened
+from netsim.units import shortened, written
 
 NAME_BYTES = 255
 """The longest name of a file or directory on the usual file systems."""
@@ -79,6 +79,19 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def locate(name: str, directory: Path, known: Mapping[str, Path], what: str) -> Path:
+    """The file that `name` stands for: a path, or one of the presets `known` of `what`."""
+    problem = path_problem(name)
+    if problem:
+        raise InputError(f"{written(name)} {problem}")
+    path = user_path(name, directory)
+    if is_file(path):
+        return path
+    if name in known:
+        return known[name]
+    raise InputError(f"there is no such {what}", file=name, hint=did_you_mean(name, known))
 
 
 def file_size(path: Path) -> int:

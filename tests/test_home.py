@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from netsim.cli.app import COMMANDS
+from netsim.cli.app import commands
 
 EXPERIMENT = """
 transport = "{transport}"
@@ -139,7 +139,7 @@ def test_every_command_leaves_a_home_as_it_is(tmp_path: Path) -> None:
     furnish(home)
     before = seen(home)
     lines = COMMAND_LINES.strip()
-    assert {line.split()[1] for line in lines.splitlines()} == COMMANDS.keys()
+    assert {line.split()[1] for line in lines.splitlines()} == commands().keys()
     env = {"HOME": str(home), "TMPDIR": str(home / "tmp"), "NUMBA_DISABLE_JIT": "1"}
     env["PATH"] = os.environ["PATH"]
     done = subprocess.run(

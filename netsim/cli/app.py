@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from typing import IO, Any
 
@@ -12,41 +13,55 @@ import click
 from netsim.cli.fonts import keep_fonts
 from netsim.cli.interrupt import Interruption
 from netsim.cli.streams import tolerate_closed_streams
+from netsim.discovery import applications
 from netsim.errors import InputError, RunError, did_you_mean
 from netsim.renames import new_name
 from netsim.units import written
 from netsim.version import __version__
 
-COMMANDS = {
-    "run": ("netsim.cli.run", "Run an experiment and write its results."),
-    "resume": ("netsim.cli.resume", "Go on with a run from its checkpoint."),
-    "check": ("netsim.cli.check", "Check an experiment and predict what it takes."),
-    "topo": ("netsim.cli.topo", "Count, price and draw an experiment's network."),
-    "workload": (
-        "netsim.workloads.cli.workload",
-        "Show a training job: memory, times, messages, step.",
-    ),
-    "cost": (
-        "netsim.workloads.cli.cost",
-        "Compare GPUs by cost, power and what failures take.",
-    ),
-    "accuracy": ("netsim.cli.accuracy", "Hold transports against analytic results."),
-    "reproduce": (
-        "netsim.workloads.cli.reproduce",
-        "Make a figure of the paper, beside what it states.",
-    ),
-    "list": ("netsim.cli.list", "List what there is to build experiments of."),
-    "show": ("netsim.cli.show", "Show a plugin or an experiment."),
-    "plot": ("netsim.cli.plot", "Draw a result."),
-    "trace": ("netsim.cli.trace", "Show what one flow of a result did, or the critical path."),
-    "new-transport": ("netsim.cli.new_transport", "Write a transport of your own to begin with."),
-    "check-transport": ("netsim.cli.check_transport", "Try a transport on small networks."),
-    "new-topology": ("netsim.cli.new_topology", "Write a topology of your own to begin with."),
-    "new-queue": ("netsim.cli.new_queue", "Write a queue discipline of your own to begin with."),
-    "check-queue": ("netsim.cli.check_queue", "Try a queue discipline on small networks."),
-    "bench": ("netsim.cli.bench", "Measure the speed of standard cases on this machine."),
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
+    "Simulate": {
+        "run": ("netsim.cli.run", "Run an experiment and write its results."),
+        "resume": ("netsim.cli.resume", "Resume a run from its checkpoint."),
+        "check": ("netsim.cli.check", "Check an experiment and predict time and memory."),
+        "accuracy": ("netsim.cli.accuracy", "Compare transports with analytic results."),
+        "bench": ("netsim.cli.bench", "Measure the simulator's speed on this machine."),
+    },
+    "Look": {
+        "list": ("netsim.cli.list", "List transports, topologies, experiments and more."),
+        "show": ("netsim.cli.show", "Show a plugin or an experiment."),
+        "topo": ("netsim.cli.topo", "Count, price and draw an experiment's network."),
+        "plot": ("netsim.cli.plot", "Plot a result."),
+        "trace": ("netsim.cli.trace", "Trace one flow of a result, packet by packet."),
+    },
+    "Build": {
+        "new-transport": ("netsim.cli.new_files:transport", "Create a transport."),
+        "check-transport": ("netsim.cli.check_transport", "Test a transport."),
+        "new-topology": ("netsim.cli.new_files:topology", "Create a topology."),
+        "new-queue": ("netsim.cli.new_files:queue", "Create a queue discipline."),
+        "check-queue": ("netsim.cli.check_queue", "Test a queue discipline."),
+    },
 }
-"""Name -> (module, which has the command as `command`; help in one line)."""
+"""Group -> command -> (module, or module:attribute, of the click command; its line of help).
+
+An application lists its own in `COMMANDS` of its package `cli`.
+"""
+
+
+def groups() -> dict[str, dict[str, tuple[str, str]]]:
+    """The commands by group, with those of applications."""
+    found = {group: dict(entries) for group, entries in COMMANDS.items()}
+    for package in applications("cli"):
+        for group, entries in package.COMMANDS.items():
+            found.setdefault(group, {}).update(entries)
+    return found
+
+
+@cache
+def commands() -> dict[str, str]:
+    """Command -> module, or module:attribute."""
+    return {name: target for entries in groups().values() for name, (target, _) in entries.items()}
+
 
 FAILED, WRONG, INTERRUPTED, ENDED = 1, 2, 130, 143
 """Exit statuses: the run failed, the input is wrong, Ctrl-C, SIGTERM."""
@@ -84,26 +99,28 @@ class LazyGroup(click.Group):
     """A group that imports a command when it is needed, and turns errors into exit statuses."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(commands())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
+        if name not in commands():
             return None
-        command = import_module(COMMANDS[name][0]).command
+        module, _, attribute = commands()[name].partition(":")
+        command = getattr(import_module(module), attribute or "command")
         assert isinstance(command, click.Command)
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            hint = did_you_mean(args[0], COMMANDS)
+        if args and args[0] not in commands() and not args[0].startswith("-"):
+            hint = did_you_mean(args[0], commands())
             ctx.fail(f"there is no command {written(args[0])} ({hint})")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        for group, found in groups().items():
+            with formatter.section(group):
+                formatter.write_dl([(name, text) for name, (_, text) in found.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         interruption = Interruption(at_once=True)

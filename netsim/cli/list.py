@@ -12,8 +12,7 @@ from netsim.cli.options import json_option, print_json
 @click.argument("kind", type=Name(KINDS, SINGULAR), metavar="[KIND]", required=False)
 @json_option
 def command(kind: str | None, as_json: bool) -> None:
-    """List what there is of KIND: transports, topologies, traffic patterns, queue disciplines,
-    training jobs, deployments of served models, or experiments. All of them without KIND.
+    """List plugins, files and experiments of one KIND, or of all.
 
     Plugins that are installed as entry points are among them.
     """

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.discovery import FOLDERS, applications
 from netsim.errors import did_you_mean
 from netsim.units import written
 
@@ -20,15 +22,17 @@ else:
     Base = click.ParamType  # has no argument before click 8.2
 
 
+FILES: dict[str, tuple[str, str]] = {
+    kind: entry for package in applications("cli") for kind, entry in package.FILES.items()
+}
+"""Kinds of files that applications read: kind -> (plural, module with `presets()`)."""
+
 SINGULAR = {
-    "transport": "transports",
-    "topology": "topologies",
-    "queue": "queues",
-    "job": "jobs",
-    "deployment": "deployments",
+    **{kind: folder for kind, folder in FOLDERS.items() if kind != folder},
+    **{kind: plural for kind, (plural, _) in FILES.items() if kind != plural},
     "experiment": "experiments",
 }
-KINDS = ("transports", "topologies", "traffic", "queues", "jobs", "deployments", "experiments")
+KINDS = (*FOLDERS.values(), *(plural for plural, _ in FILES.values()), "experiments")
 
 
 class Name(Base):
@@ -76,22 +80,13 @@ def lines_of(kind: str) -> list[tuple[str, str]]:
         from netsim.experiment import built_in
 
         return [(name, summary_of(path)) for name, path in built_in().items()]
-    if kind == "jobs":
-        from netsim.workloads.job import presets
-
-        return [(name, summary_of(path)) for name, path in presets().items()]
-    if kind == "deployments":
-        from netsim.workloads.inference import presets as deployments
-
-        return [(name, summary_of(path)) for name, path in deployments().items()]
+    for plural, module in FILES.values():
+        if kind == plural:
+            known = import_module(module).presets()
+            return [(name, summary_of(path)) for name, path in known.items()]
     from netsim.plugins import registry
 
-    singular = {
-        "transports": "transport",
-        "topologies": "topology",
-        "traffic": "traffic",
-        "queues": "queue",
-    }[kind]
+    singular = {plural: one for one, plural in FOLDERS.items()}[kind]
     return [(plugin.name, plugin.summary) for plugin in registry.all(singular)]
 
 

@@ -92,3 +92,18 @@ def written_files(word: str, name: str, directory: Path) -> dict[Path, str]:
             hint="a file of that name would hide it",
         )
     return texts
+
+
+transport = new_command(
+    "transport", "a small transport that works", "transports/README.md", "netsim.transports"
+)
+queue = new_command(
+    "queue", "a small queue discipline that works", "netsim/queues/README.md", "netsim.queues"
+)
+topology = new_command(
+    "topology",
+    "a small topology that works",
+    "topologies/README.md",
+    "netsim.topologies",
+    "netsim topo {experiment}",
+)

@@ -194,7 +194,7 @@ def _view(
     path = None
     times = [parse_time_ps(text) if text is not None else None for text in time]
     if (critical or hosts == CRITICAL) and len(points) == 1:
-        from netsim.tracing.critical_path import critical_path
+        from netsim.workloads.tracing.critical_path import critical_path
 
         path = critical_path(points[0], trust=trust)
         for warning in path.warnings:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.names import FILES, SINGULAR, Name, complete
 from netsim.cli.names import KINDS as LISTED
-from netsim.cli.names import SINGULAR, Name, complete
 from netsim.cli.options import json_option, print_json
+from netsim.discovery import FOLDERS
 from netsim.errors import InputError, did_you_mean
 from netsim.units import written
 
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
     from netsim.plugins.params import Param
     from netsim.plugins.registry import Plugin
 
-FILES = ("job", "deployment", "cost", "experiment")
-KINDS = ("transport", "topology", "traffic", "queue", *FILES)
+KINDS = (*FOLDERS, *FILES, "experiment")
 PLURAL = {plural: one for one, plural in SINGULAR.items()}
 
 
@@ -35,16 +36,16 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 @click.argument("name", shell_complete=_names)
 @json_option
 def command(kind: str, name: str, as_json: bool) -> None:
-    """Show NAME, a transport, topology, traffic (pattern), queue (discipline), job, deployment (of
-    a served model) or experiment.
+    """Show a plugin, a file or an experiment.
 
-    For a job, a deployment, and for figures of costs: its file. For an experiment: its file,
-    and what sizes in bdp become at the ports of its network.
+    KIND is a kind of plugin (transport, topology, traffic, queue), "experiment", or a kind of file
+    that "netsim list" names, such as job.
+
     For a plugin: its parameters with unit, default, meaning and source, and its presets. NAME may
     be the path of a Python file. With a preset (ndp:paper), values and fabric are those of the
-    preset.
+    preset. For an experiment: its file, and sizes in bdp as bytes at the ports of its network.
     """
-    if kind in FILES:
+    if kind not in FOLDERS:
         _show_file(kind, name, as_json=as_json)
         return
     from netsim.plugins import registry
@@ -64,11 +65,14 @@ def command(kind: str, name: str, as_json: bool) -> None:
 
 def _show_file(kind: str, name: str, *, as_json: bool) -> None:
     """Print a file; for an experiment, add the byte values of sizes in bdp as comments."""
-    from netsim.experiment import locate
+    from netsim.experiment import locate as locate_experiment
     from netsim.experiment.document import read
-    from netsim.inputs import read_text
+    from netsim.inputs import locate, read_text
 
-    path = locate(name) if kind == "experiment" else _file_of(kind, name)
+    if kind == "experiment":
+        path = locate_experiment(name)
+    else:
+        path = locate(name, Path.cwd(), import_module(FILES[kind][1]).presets(), kind)
     sizes = list(_sizes(path)) if kind == "experiment" else []
     if as_json:
         print_json({"file": path, "content": read(path), **({"sizes": sizes} if sizes else {})})
@@ -119,19 +123,6 @@ def _described(plugin: Plugin, preset: str | None) -> dict[str, Any]:
         "presets": plugin.presets,
         "fabric": fabric,
     }
-
-
-def _file_of(kind: str, name: str) -> Path:
-    """The file of a job, a deployment, or of figures of costs."""
-    if kind == "cost":
-        from netsim.workloads.cost.load import locate_book
-
-        return locate_book(name, Path.cwd())
-    from netsim.workloads import inference, job
-    from netsim.workloads.job.load import locate
-
-    known = job.presets() if kind == "job" else inference.presets()
-    return locate(name, Path.cwd(), known, kind)
 
 
 def _print(plugin: Plugin, preset: str | None) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from netsim.cli.trace_outputs import Outputs, flow_json, write_tables
 from netsim.cli.trace_text import print_events, summary
 from netsim.cli.trace_time import LONGEST, longest_table, remarks, time_table
 from netsim.cli.wide import show
+from netsim.discovery import applications
 from netsim.errors import InputError, did_you_mean
 from netsim.units import written
 
@@ -38,20 +40,24 @@ SHOWN = tuple(name for name in EVENTS if name != "create")
 """Events of the text without --events."""
 
 
+TRACES = [import_module(name) for package in applications("cli") for name in package.TRACES]
+"""What applications can show of a result: OPTIONS (name -> click option; the first asks for it),
+WITH (other options that it takes) and show(result, asked, outputs)."""
+
+
+def _added(command: Any) -> Any:
+    """Add the options of TRACES to the command."""
+    for option in (option for one in TRACES[::-1] for option in [*one.OPTIONS.values()][::-1]):
+        command = option(command)
+    return command
+
+
 @click.command("trace")
 @click.argument("result", type=click.Path(path_type=Path))
 @click.option(
     "--flow", metavar="N", help='Number of the flow, "slowest", or by rank: "p50", "p99".'
 )
-@click.option(
-    "--request",
-    metavar="N",
-    help='Of a serving run: what this request waited for, or the worst: "ttft" or "tbt".',
-)
-@click.option(
-    "--critical-path", "critical", is_flag=True, help="Show the critical path in place of a flow."
-)
-@click.option("--step", type=click.IntRange(0), help="Of a job: the critical path of this step.")
+@_added
 @click.option("--from", "since", metavar="TIME", help="Leave out what is earlier, such as 10us.")
 @click.option("--to", "until", metavar="TIME", help="Simulate no further than this.")
 @click.option("--seq", metavar="N", help='Packets with this number only, or these: "3..7".')
@@ -85,9 +91,6 @@ SHOWN = tuple(name for name in EVENTS if name != "create")
 def command(
     result: Path,
     flow: str | None,
-    request: str | None,
-    critical: bool,
-    step: int | None,
     since: str | None,
     until: str | None,
     seq: str | None,
@@ -101,8 +104,9 @@ def command(
     trust: bool,
     as_json: bool,
     quiet: bool,
+    **asked: Any,
 ) -> None:
-    """Show what one flow of RESULT did, or what a request or the end of the run waited for.
+    """Trace one flow of RESULT, or show what else took time.
 
     RESULT is a directory that netsim run has written. It holds no trace. With --flow its
     experiment is simulated again, which gives the same run, until the flow is done: its packets,
@@ -110,39 +114,28 @@ def command(
     completion time 99 % of the finished ones do not exceed, "slowest" the one with the largest
     slowdown. Times are counted from the start of the run. Ctrl-C stops and shows what there is.
 
-    --critical-path simulates nothing. It shows what the last task or flow waited for, what that one
-    waited for, and so on back to the start, and the share of computing, of the network (alone and
-    waiting) and of software in that time.
-
-    Nor is with --request, which shows of one request to a served model when it waited for what, and
-    what its longest gaps between tokens are made of.
+    The other things to show, such as --critical-path, take their times from the result.
     """
     from netsim.results import load_result
     from netsim.units import parse_time_ps
 
     loaded = load_result(result)
-    if request is not None:
-        given = {"flow": flow, "critical-path": critical or None, "step": step, "from": since}
-        given |= {"to": until, "seq": seq, "events": events, "fields": fields, "plot": plot}
-        _alone("request", given | {"experiment-dir": directory})
-        from netsim.workloads.cli.request import GAPS, show_request
-
-        gaps = GAPS if limit is None else limit
-        show_request(loaded, request, Outputs(gaps, csv, parquet, quiet, as_json))
-        return
     lines = LIMIT if limit is None else limit
+    given = {"flow": flow, "from": since, "to": until, "seq": seq, "events": events}
+    given |= {"fields": fields, "plot": plot, "experiment-dir": directory}
+    given |= asked
+    for one in TRACES:
+        name = next(iter(one.OPTIONS))
+        if asked[name]:
+            _alone(name, given, (*one.OPTIONS, *one.WITH))
+            outputs = Outputs(limit, csv, parquet, quiet, as_json)
+            one.show(loaded, {**given, "trust": trust}, outputs)
+            return
+    if flow is None:
+        hint = " or ".join(_dashed(next(iter(one.OPTIONS))) for one in TRACES)
+        raise InputError("nothing to show", key="--flow", hint=f"--flow N, {hint}")
+    _alone("flow", asked, ())
     since_ps = parse_time_ps(since) if since else 0
-    if critical or flow is None:
-        given = {"flow": flow, "to": until, "seq": seq, "events": events, "fields": fields}
-        given |= {"plot": plot}
-        _check_critical(critical, given)
-        from netsim.workloads.cli.critical import show_critical
-
-        outputs = Outputs(lines, csv, parquet, quiet, as_json)
-        show_critical(loaded, since_ps, step, outputs, directory=directory, trust=trust)
-        return
-    if step is not None:
-        raise InputError("--step is of critical paths", key="--step", hint="--critical-path")
     until_ps = parse_time_ps(until) if until else None
     wanted, first_last = _event_names(events), _seq_range(seq)
     number = flow_number(loaded, flow)
@@ -181,26 +174,17 @@ def _print_time(trace: FlowTrace, limit: int) -> None:
     show(longest_table(trace, limit))
 
 
-def _check_critical(critical: bool, given: Mapping[str, object]) -> None:
-    """Raise InputError unless the critical path alone is asked for."""
-    if not critical:
-        raise InputError(
-            "says neither of what",
-            key="--flow",
-            hint="--flow N for a flow, --request N for a request, or --critical-path",
-        )
-    if given["plot"] is not None:
-        hint = "netsim plot RESULT --kind timeline --critical-path"
-        raise InputError("--plot and --critical-path cannot stand together", hint=hint)
-    _alone("critical-path", given)
-
-
-def _alone(asked: str, given: Mapping[str, object]) -> None:
-    """Raise InputError if an option is given beside one with which it means nothing."""
+def _alone(asked: str, given: Mapping[str, object], fitting: Sequence[str]) -> None:
+    """Raise InputError if an option is given that means nothing with the one that is asked for."""
     for name, value in given.items():
-        if value is not None:
+        if value not in (None, False) and name not in fitting:
             hint = "leave one of them out"
-            raise InputError(f"--{name} and --{asked} cannot stand together", hint=hint)
+            both = f"{_dashed(name)} and {_dashed(asked)}"
+            raise InputError(f"{both} cannot stand together", hint=hint)
+
+
+def _dashed(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def flow_number(result: Result, text: str) -> int:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Outputs(NamedTuple):
-    """What was asked for: lines to print (0: all), and files."""
+    """What was asked for: lines to print (0: all, None: some), and files."""
 
-    limit: int
+    limit: int | None
     csv: Path | None
     parquet: Path | None
     quiet: bool

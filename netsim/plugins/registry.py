@@ -25,20 +25,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from netsim.discovery import FOLDERS, modules
 from netsim.errors import InputError, did_you_mean
 from netsim.plugins import declarations
 from netsim.plugins import files as plugin_files
 from netsim.plugins.params import Param
 from netsim.units import written
 
-PACKAGES = {
-    "transport": ("netsim.transports",),
-    "topology": ("netsim.topologies", "netsim.workloads.topologies"),
-    "traffic": ("netsim.traffic", "netsim.workloads.traffic"),
-    "queue": ("netsim.queues",),
-}
-"""Kind -> the packages whose modules are built-in plugins of that kind."""
-KINDS = tuple(PACKAGES)
+KINDS = tuple(FOLDERS)
 _NOUNS = {"traffic": "traffic pattern", "queue": "queue discipline"}
 REQUIRED_FUNCTION = {"topology": "build", "traffic": "flows"}
 
@@ -94,11 +88,10 @@ def find(kind: str, name: str, *, relative_to: Path | None = None) -> Plugin:
     if name.endswith(".py"):
         path = ((relative_to or Path()) / name).resolve()
         return _inspect(kind, name, plugin_files.load(path, shown=name))
-    built_in = _built_in(kind)
+    built_in = modules(FOLDERS[kind])
     if name in built_in:
-        module_name = f"{built_in[name]}.{name}"
         with plugin_files.blamed(f'cannot load the plugin "{name}"', name):
-            module = importlib.import_module(module_name)
+            module = importlib.import_module(built_in[name])
         return _inspect(kind, name, module)
     entry_point = _entry_points(kind).get(name)
     if entry_point is not None:
@@ -118,7 +111,7 @@ def find(kind: str, name: str, *, relative_to: Path | None = None) -> Plugin:
 
 def names(kind: str) -> list[str]:
     """Names of all built-in and installed plugins of a kind, sorted."""
-    return sorted({*_built_in(kind), *_entry_points(kind)})
+    return sorted({*modules(FOLDERS[kind]), *_entry_points(kind)})
 
 
 def all(kind: str) -> list[Plugin]:
@@ -152,19 +145,8 @@ def _each(kind: str) -> Iterator[tuple[Plugin | None, InputError | None]]:
             yield None, InputError(str(error), key=name)
 
 
-def _built_in(kind: str) -> dict[str, str]:
-    """File stems in the kind's packages -> package; a leading underscore hides a file."""
-    return {
-        file.stem: package
-        for package in PACKAGES[kind]
-        for folder in importlib.import_module(package).__path__
-        for file in sorted(Path(folder).glob("*.py"))
-        if not file.stem.startswith("_")
-    }
-
-
 def _entry_points(kind: str) -> dict[str, importlib.metadata.EntryPoint]:
-    found = importlib.metadata.entry_points(group=PACKAGES[kind][0])
+    found = importlib.metadata.entry_points(group=f"netsim.{FOLDERS[kind]}")
     return {entry_point.name: entry_point for entry_point in found}
 
 

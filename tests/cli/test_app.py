@@ -8,7 +8,7 @@ import sys
 import pytest
 from cli_outcome import fails
 
-from netsim.cli.app import COMMANDS
+from netsim.cli.app import commands
 
 HEAVY = ("numba", "numpy", "pyarrow", "pydantic", "networkx", "matplotlib", "polars", "rich")
 
@@ -31,7 +31,7 @@ def test_help_answers_at_once():
     assert min(times) < 0.3
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", commands())
 def test_every_command_explains_itself(netsim, command):
     result = netsim(command, "--help")
     assert result.exit_code == 0

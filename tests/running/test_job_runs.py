@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from netsim.cli import app
 from netsim.errors import InputError
 from netsim.results import COLUMNS, load_result, load_sweep
-from netsim.tracing.critical_path import critical_path
+from netsim.workloads.tracing.critical_path import critical_path
 
 EXPERIMENT = """
 name = "job"

@@ -23,7 +23,7 @@ from netsim.errors import InputError
 from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.results import COLUMNS, load_result
 from netsim.tracing.backwards import AFTER, WHAT, Piece, Times, pieces
-from netsim.tracing.critical_path import critical_path
+from netsim.workloads.tracing.critical_path import critical_path
 
 US = 10**6
 
@@ -219,7 +219,7 @@ def test_what_has_no_critical_path(netsim: Callable[..., Result]) -> None:
     write("ndp", 'kind = "batch_server"\nrequests = 2')
     assert netsim("run", "small.toml", "--out", "p").exit_code == 0
     assert "batch_server is a program" in fails("p", "--critical-path")
-    assert "--flow N for a flow, --request N for a request, or --critical-path" in fails("p")
+    assert "--flow N, --critical-path or --request" in fails("p")
     assert "p: serves no requests" in fails("p", "--request", "0")
     assert "--flow and --request cannot stand together" in fails(
         "p", "--request", "0", "--flow", "1"

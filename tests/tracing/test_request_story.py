@@ -26,8 +26,8 @@ from netsim.model.serving import (
 )
 from netsim.results.files import _array
 from netsim.running.serving import serving_result
-from netsim.tracing.request_story import request_story
 from netsim.workloads.cli.request import gap_table, headlines, hints, request_number, story_table
+from netsim.workloads.tracing.request_story import request_story
 
 FLOWS = {
     "flow": np.arange(4),

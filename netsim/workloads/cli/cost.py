@@ -57,10 +57,11 @@ def find_book(name: str, directory: Path, overrides: Sequence[str] = ()) -> Book
     """The book of a file or a preset, with changes. Raises InputError for what is wrong."""
     from netsim.errors import InputError
     from netsim.experiment.document import apply_overrides
-    from netsim.workloads.cost.load import book_from, locate_book
+    from netsim.inputs import locate
+    from netsim.workloads.cost.load import book_from, presets
     from netsim.workloads.job.load import read_toml
 
-    path = locate_book(name, directory)
+    path = locate(name, directory, presets(), "file or preset")
     tree = read_toml(path)
     apply_overrides(tree, overrides)
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,13 +10,33 @@ import click
 from netsim.cli.options import print_json
 from netsim.cli.tables import common_unit, number
 from netsim.cli.trace_outputs import Outputs, write_tables
-from netsim.cli.wide import Column, Wide, show
+from netsim.cli.wide import Column, Wide
+from netsim.cli.wide import show as show_table
 
 if TYPE_CHECKING:
     import polars as pl
 
     from netsim.results import Result
-    from netsim.tracing.critical_path import CriticalPath
+    from netsim.workloads.tracing.critical_path import CriticalPath
+
+OPTIONS = {
+    "critical_path": click.option(
+        "--critical-path",
+        is_flag=True,
+        help="Show what the end of the run waited for, back to its start, and how long hosts "
+        "computed, flows took alone in the network or waited there, and software took. Nothing is "
+        "simulated.",
+    ),
+    "step": click.option(
+        "--step",
+        type=click.IntRange(0),
+        help="With --critical-path: up to the end of this step.",
+    ),
+}
+WITH = ("from", "experiment-dir")
+
+LIMIT = 60
+"""Lines without --limit."""
 
 SAID = {
     "compute": "computing",
@@ -31,21 +50,15 @@ SAID = {
 """Kinds of pieces (`netsim.tracing.backwards.WHAT`), and how they are told."""
 
 
-def show_critical(
-    result: Result,
-    since_ps: int,
-    step: int | None,
-    outputs: Outputs,
-    *,
-    directory: Path | None,
-    trust: bool,
-) -> None:
-    """Find the critical path of a result, and write, draw or print it as asked for."""
+def show(result: Result, asked: Mapping[str, Any], outputs: Outputs) -> None:
+    """Find the critical path of a result, and write or print it."""
     import polars as pl
 
-    from netsim.tracing.critical_path import critical_path
+    from netsim.units import parse_time_ps
+    from netsim.workloads.tracing.critical_path import critical_path
 
-    path = critical_path(result, directory, step, trust=trust)
+    since_ps = parse_time_ps(asked["from"]) if asked["from"] else 0
+    path = critical_path(result, asked["experiment-dir"], asked["step"], trust=asked["trust"])
     for warning in path.warnings:
         click.echo(f"warning: {warning}", err=True)
     chosen = path.pieces.filter(pl.col("until_ps") >= since_ps)
@@ -58,8 +71,11 @@ def show_critical(
     if outputs.quiet:
         return
     if not outputs.csv and not outputs.parquet:
-        _print_pieces(chosen.filter(pl.col("until_ps") > pl.col("from_ps")), outputs.limit)
-    show(kinds_table(path))
+        _print_pieces(
+            chosen.filter(pl.col("until_ps") > pl.col("from_ps")),
+            LIMIT if outputs.limit is None else outputs.limit,
+        )
+    show_table(kinds_table(path))
     if not result.complete:
         click.echo("the run is not complete: this is the path to what was done last")
 
@@ -107,7 +123,7 @@ def _print_pieces(pieces: pl.DataFrame, limit: int) -> None:
         Column("", [_which(row) for row in rows], left=True),
         Column("after", [row["after"] for row in rows], left=True),
     ]
-    show(Wide(columns))
+    show_table(Wide(columns))
     if len(shown) < len(pieces):
         more = len(pieces) - len(shown)
         click.echo(f"... and {more:,} more (--limit 0 prints all; --from chooses)")

@@ -11,7 +11,8 @@ import click
 from netsim.cli.options import print_json
 from netsim.cli.tables import common_unit, count, number
 from netsim.cli.trace_outputs import Outputs, write_tables
-from netsim.cli.wide import Column, Wide, show
+from netsim.cli.wide import Column, Wide
+from netsim.cli.wide import show as show_table
 from netsim.errors import InputError
 from netsim.units import format_time, written
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from netsim.results import Result
-    from netsim.tracing.request_story import RequestStory
+    from netsim.workloads.tracing.request_story import RequestStory
 
 WORST = {"ttft": "ttft_ps", "tbt": "tbt_max_ps"}
 """What may stand for a number: the request with the largest of a column of requests.parquet."""
@@ -37,11 +38,22 @@ SAID = {
 }
 
 
-def show_request(result: Result, text: str, outputs: Outputs) -> None:
-    """Tell the story of a request of a result, or write it, as asked for."""
-    from netsim.tracing.request_story import request_story
+OPTIONS = {
+    "request": click.option(
+        "--request",
+        metavar="N",
+        help="Show what this request to a served model waited for, and its longest gaps between "
+        'tokens; "ttft" or "tbt" is the worst one. Nothing is simulated.',
+    )
+}
+WITH = ()
 
-    story = request_story(result, request_number(result, text))
+
+def show(result: Result, asked: Mapping[str, Any], outputs: Outputs) -> None:
+    """Print or write the latency breakdown of a request."""
+    from netsim.workloads.tracing.request_story import request_story
+
+    story = request_story(result, request_number(result, asked["request"]))
     write_tables("story", story.rows, outputs.csv, outputs.parquet)
     if outputs.as_json:
         print_json({"request": story.request, "rows": story.rows.to_dicts()})
@@ -53,10 +65,10 @@ def show_request(result: Result, text: str, outputs: Outputs) -> None:
     if not len(story.rows):
         click.echo("it had not come when the run ended")
         return
-    show(story_table(story))
+    show_table(story_table(story))
     gaps = story.gaps()
     if len(gaps):
-        show(gap_table(gaps, outputs.limit))
+        show_table(gap_table(gaps, GAPS if outputs.limit is None else outputs.limit))
     for line in hints(story):
         click.echo(line)
 

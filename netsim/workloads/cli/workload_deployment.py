@@ -51,9 +51,9 @@ def find_deployment(
 def _tree_of(name: str, directory: Path) -> tuple[dict[str, Any], Path, str] | None:
     """The table of a deployment, or of a file that may be one, its file, and the table's key."""
     from netsim.experiment import built_in
-    from netsim.inputs import is_file, path_problem
+    from netsim.inputs import is_file, locate, path_problem
     from netsim.workloads.inference import presets
-    from netsim.workloads.job.load import locate, read_toml
+    from netsim.workloads.job.load import read_toml
 
     here = directory / name if not path_problem(name) else None
     known = built_in() | presets()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from netsim.errors import InputError, did_you_mean, raise_all
-from netsim.inputs import is_file, path_problem, user_path
+from netsim.inputs import locate
 from netsim.units import written
 from netsim.workloads.cost.book import (
     LEAST,
@@ -47,23 +47,9 @@ def presets() -> dict[str, Path]:
     return {path.stem: path for path in sorted(PRESETS.glob("*.toml"))}
 
 
-def locate_book(name: str, directory: Path) -> Path:
-    """The file that `name` stands for: a path, or a preset. Raises InputError if there is none."""
-    problem = path_problem(name)
-    if problem:
-        raise InputError(f"{written(name)} {problem}")
-    path = user_path(name, directory)
-    if is_file(path):
-        return path
-    known = presets()
-    if name in known:
-        return known[name]
-    raise InputError("there is no such file or preset", file=name, hint=did_you_mean(name, known))
-
-
 def load_book(name: str, directory: Path | None = None) -> Book:
     """The book of a file or a preset. Raises InputError with everything that is wrong in it."""
-    path = locate_book(name, directory or Path.cwd())
+    path = locate(name, directory or Path.cwd(), presets(), "file or preset")
     try:
         return book_from(read_toml(path), path.stem)
     except InputError as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, raise_all
+from netsim.inputs import locate
 from netsim.limits import INT64
 from netsim.units import format_bytes
 from netsim.workloads.inference.cost import iteration_ps, prompt_pairs
@@ -20,8 +21,8 @@ from netsim.workloads.inference.deployment import (
 )
 from netsim.workloads.inference.roofline import iteration_cost, kv_capacity_tokens, weight_bytes
 from netsim.workloads.job.checks import model_mistakes
-from netsim.workloads.job.load import locate, read_parts, read_toml
 from netsim.workloads.job.load import presets as job_presets
+from netsim.workloads.job.load import read_parts, read_toml
 from netsim.workloads.job.machine import Machine
 from netsim.workloads.job.model import Model
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from netsim.errors import InputError, did_you_mean, raise_all
-from netsim.inputs import is_file, path_problem, read_text, user_path
+from netsim.inputs import is_file, locate, read_text, user_path
 from netsim.units import written
 from netsim.workloads.job.checks import mistakes
 from netsim.workloads.job.job import Job
@@ -66,19 +66,6 @@ def load_job(job: str | Path | Tree, directory: Path | None = None, *, fits: boo
 def locate_job(name: str, directory: Path) -> Path:
     """The file that `name` stands for: a path, or a preset."""
     return locate(name, directory, presets(), "job")
-
-
-def locate(name: str, directory: Path, known: Mapping[str, Path], what: str) -> Path:
-    """The file that `name` stands for: a path, or one of the presets `known` of `what`."""
-    problem = path_problem(name)
-    if problem:
-        raise InputError(f"{written(name)} {problem}")
-    path = user_path(name, directory)
-    if is_file(path):
-        return path
-    if name in known:
-        return known[name]
-    raise InputError(f"there is no such {what}", file=name, hint=did_you_mean(name, known))
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from netsim.writing import replacing_file
 
 if TYPE_CHECKING:
     from netsim.results import Result
-    from netsim.tracing.critical_path import CriticalPath
+    from netsim.workloads.tracing.critical_path import CriticalPath
 
 ENDING = ".pftrace"
 

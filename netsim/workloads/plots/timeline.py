@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from netsim.results import Result
-    from netsim.tracing.critical_path import CriticalPath
+    from netsim.workloads.tracing.critical_path import CriticalPath
 
 MOST_ROWS = 64
 """More cannot be told apart; the first ones are shown."""

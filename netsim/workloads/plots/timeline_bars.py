@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from netsim.results import Result
-    from netsim.tracing.critical_path import CriticalPath
+    from netsim.workloads.tracing.critical_path import CriticalPath
 
 WHOLE, UPPER, LOWER = (-0.4, 0.8), (-0.4, 0.4), (0.0, 0.4)
 """Of a bar within its row: where it begins, from above, and its height."""

@@ -1,0 +1,40 @@
+"""What is found by folder: the simulator's own modules, and those of the applications on top of it.
+
+No other module of the simulator names an application.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+APPLICATIONS = ("netsim.workloads",)
+
+FOLDERS = {
+    "transport": "transports",
+    "topology": "topologies",
+    "traffic": "traffic",
+    "queue": "queues",
+}
+"""Kind -> the folder whose modules are built-in plugins of that kind."""
+
+
+def modules(folder: str) -> dict[str, str]:
+    """The files in each package called `folder`: stem -> module, which is not imported.
+
+    The simulator's own come first. A leading underscore hides a file.
+    """
+    found = {}
+    for base in ("netsim", *APPLICATIONS):
+        spec = find_spec(f"{base}.{folder}")
+        for place in spec.submodule_search_locations or () if spec else ():
+            stems = sorted(file.stem for file in Path(place).glob("*.py"))
+            found |= {name: f"{base}.{folder}.{name}" for name in stems if name[0] != "_"}
+    return found
+
+
+def applications(folder: str) -> list[ModuleType]:
+    """The package called `folder` of each application."""
+    return [import_module(f"{base}.{folder}") for base in APPLICATIONS]
