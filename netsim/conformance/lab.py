@@ -27,7 +27,7 @@ from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import Plugin, PluginUse
 from netsim.running.collect import conserve
-from netsim.running.drive import FINISHED, IDLE, Chunk, drive
+from netsim.running.drive import FINISHED, UNDELIVERED, Chunk, drive
 from netsim.running.stall import Patience, explain, under_way
 from netsim.units import format_time
 
@@ -248,7 +248,7 @@ def run_to_end(engine: Engine, most_hops: int) -> str:
         return None
 
     why = drive(engine, look, windows=WINDOWS)
-    return {FINISHED: "", IDLE: "nothing can happen any more"}.get(why, why)
+    return {FINISHED: "", UNDELIVERED: "nothing can happen any more"}.get(why, why)
 
 
 def run_until(engine: Engine, until_ps: int) -> None:

@@ -276,7 +276,11 @@ SWEEP = (
     Column("point", "", "name of the point, which is also its folder"),
     Column("transport", "", "transport of the point"),
     Column("seed", "", "seed of the point"),
-    Column("status", "", "finished, time, idle, stalled, interrupted or failed: how the run ended"),
+    Column(
+        "status",
+        "",
+        "how the run ended: finished, time_limit, undelivered, stalled, interrupted, failed",
+    ),
     Column("flows", "flows", "number of flows"),
     Column("flows_finished", "flows", "flows whose receiver has every byte"),
     Column("fct_mean_ps", "ps", "mean flow completion time of the finished flows"),

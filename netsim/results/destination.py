@@ -15,7 +15,7 @@ from netsim.results.read import Result, is_sweep, recorded_complete
 from netsim.results.replace import real, recover
 from netsim.units import written
 
-EARLIER = "earlier"
+STALE_POINTS = "stale_points"
 """Folder of a sweep for points of earlier sweeps that the present one does not have."""
 
 ELSEWHERE = "choose another directory with --out, or remove this one"
@@ -157,7 +157,7 @@ def prepare_sweep(directory: Path, names: Sequence[str]) -> list[str]:
     """Make `directory` ready for the points called `names`; a partial single result gives way.
 
     What killed runs have left is put right. Folders of points of an earlier sweep that this one
-    does not have are moved to the folder "earlier", and those that it has again moved back.
+    does not have are moved to "stale_points", and those that it has again moved back.
     Returns the names of points that were moved away.
     """
     recover(directory.parent, directory.name)
@@ -167,8 +167,10 @@ def prepare_sweep(directory: Path, names: Sequence[str]) -> list[str]:
                 path.unlink()
         directory.mkdir(exist_ok=True)
         recover(directory)
-        if (directory / EARLIER).is_symlink():
-            raise InputError(f"{directory / EARLIER} is a link", hint=ELSEWHERE, code="unreadable")
+        if (directory / STALE_POINTS).is_symlink():
+            raise InputError(
+                f"{directory / STALE_POINTS} is a link", hint=ELSEWHERE, code="unreadable"
+            )
         files.remove_left_over(directory, files.SWEEP)
         beside = [
             place(Path(name)).name
@@ -177,10 +179,10 @@ def prepare_sweep(directory: Path, names: Sequence[str]) -> list[str]:
         ]
         moved = _move_away(directory, {*names, *beside})
         for name in names:
-            if not (directory / name).exists() and holds_complete(directory / EARLIER / name):
-                (directory / EARLIER / name).rename(directory / name)
-        if (directory / EARLIER).is_dir() and not any((directory / EARLIER).iterdir()):
-            (directory / EARLIER).rmdir()
+            if not (directory / name).exists() and holds_complete(directory / STALE_POINTS / name):
+                (directory / STALE_POINTS / name).rename(directory / name)
+        if (directory / STALE_POINTS).is_dir() and not any((directory / STALE_POINTS).iterdir()):
+            (directory / STALE_POINTS).rmdir()
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {error.strerror}") from error
     return moved
@@ -191,7 +193,7 @@ def _move_away(directory: Path, wanted: set[str]) -> list[str]:
     for folder in sorted(directory.iterdir()):
         if folder.name in wanted or folder.is_symlink() or not _is_point(folder):
             continue
-        there = directory / EARLIER / folder.name
+        there = directory / STALE_POINTS / folder.name
         if os.path.lexists(there):
             if not _is_point(there) or (holds_complete(there) and not holds_complete(folder)):
                 continue

@@ -142,7 +142,7 @@ class Result:
 
     @property
     def status(self) -> str:
-        """How the run ended: finished, time, idle, stalled or interrupted."""
+        """How the run ended: finished, time_limit, undelivered, stalled or interrupted."""
         return str(self.summary["stop_reason"])
 
     @property

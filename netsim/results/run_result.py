@@ -20,12 +20,10 @@ HASHED = ("flows", "links", "tasks", "operations", "series", "log")
 class Ending:
     """How a run ended.
 
-    `stop_reason` is "finished" (every flow is delivered, its sender knows, and
-    every task is done), "time" (cut by
-    stop.time), "interrupted", "stalled", or "idle" (nothing can happen any more and flows are
-    missing). `complete` says whether every flow is delivered; what a transport that is not reliable
-    has lost by the time the network is empty stays lost and does not count. `reason` says why a
-    run is not complete, unless it was interrupted.
+    `stop_reason` is "finished" (every flow is delivered and acknowledged, every task done),
+    "time_limit", "interrupted", "stalled", or "undelivered" (no events are left, and flows or tasks
+    are not done). `complete` says whether every flow is delivered, except what an unreliable
+    transport has lost. `reason` says why a run is not complete, unless it was interrupted.
     """
 
     stop_reason: str

@@ -14,11 +14,12 @@ from netsim.running.tuning import Tuner
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
 
-FINISHED, IDLE, TIME, INTERRUPTED = "finished", "idle", "time", "interrupted"
-"""Why a run ends by itself: every flow is done at both ends, nothing can happen any more, the time
-at which to stop is reached, or somebody asked for it."""
+FINISHED, INTERRUPTED = "finished", "interrupted"
+TIME_LIMIT, UNDELIVERED = "time_limit", "undelivered"
+"""Why a run ends: every flow is done at both ends, the user interrupted it, `stop.time` is reached,
+or no events are left."""
 
-ENDINGS = {Status.DONE: FINISHED, Status.IDLE: IDLE, Status.UNTIL: TIME}
+ENDINGS = {Status.DONE: FINISHED, Status.IDLE: UNDELIVERED, Status.UNTIL: TIME_LIMIT}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,15 @@ from netsim.limits import HORIZON_PS, INT64, THREADS
 from netsim.results.run_result import Ending, RunResult
 from netsim.running.circuits import offload_in_vain
 from netsim.running.collect import closed_form_result, engine_result
-from netsim.running.drive import BEFORE, FINISHED, IDLE, INTERRUPTED, TIME, Chunk, drive
+from netsim.running.drive import (
+    BEFORE,
+    FINISHED,
+    INTERRUPTED,
+    TIME_LIMIT,
+    UNDELIVERED,
+    Chunk,
+    drive,
+)
 from netsim.running.estimate import code_needed, parts_of
 from netsim.running.stall import (
     Patience,
@@ -211,9 +219,9 @@ class _Run:
             warn_once(f"{self.point.name}: {in_vain}")
         if why == INTERRUPTED and self.keeper is not None:
             self.keeper.keep(self.engine, self.wall_s, self.patience)
-        if why == TIME:
-            return self._ended(TIME, "stopped by stop.time", undelivered(self.engine))
-        if why == IDLE:
+        if why == TIME_LIMIT:
+            return self._ended(TIME_LIMIT, "stopped by stop.time", undelivered(self.engine))
+        if why == UNDELIVERED:
             return self._idle()
         return Ending(why, complete=why == FINISHED, reason=self.stall)
 
@@ -261,7 +269,7 @@ class _Run:
         if never.size and not flows.size:
             why = self._stalled(f"{nothing}, {UNAWARE}", never)
             return Ending(why, complete=False, reason=self.stall)
-        return self._ended(FINISHED if self._all_delivered() else IDLE, nothing, flows)
+        return self._ended(FINISHED if self._all_delivered() else UNDELIVERED, nothing, flows)
 
     def _ended(self, why: str, what: str, flows: np.ndarray) -> Ending:
         """A run that ends without `flows`, or without some tasks, is not complete."""
@@ -269,7 +277,7 @@ class _Run:
             return Ending(why, complete=True)
         if flows.size:
             what += f", {flows.size} of {len(self.scenario.flows)} flows are not delivered"
-        if why == TIME:  # as the experiment wants it: nothing to explain
+        if why == TIME_LIMIT:  # as the experiment wants it: nothing to explain
             return Ending(why, complete=False, reason=what)
         return Ending(why, complete=False, reason=explain(self.engine, flows, what))
 

@@ -22,7 +22,7 @@ from netsim.results import (
     write_sweep,
 )
 from netsim.results.destination import (
-    EARLIER,
+    STALE_POINTS,
     check_folders,
     directory_of_partial,
     done_result,
@@ -71,7 +71,7 @@ class Outcome:
     @property
     def cut(self) -> bool:
         """Whether the run ended at stop.time, as the experiment wants it."""
-        return bool(self.row["status"] == "time")
+        return bool(self.row["status"] == "time_limit")
 
 
 def run_experiment(
@@ -175,7 +175,9 @@ def run_points(
         if table is None:
             recover_single(place)
         elif table.moved:
-            note(f"moved to {directory / EARLIER}, not in this sweep: {', '.join(table.moved)}")
+            note(
+                f"moved to {directory / STALE_POINTS}, not in this sweep: {', '.join(table.moved)}"
+            )
         for text in _replaced(runs, directory):
             note(text)
         done = True

@@ -97,7 +97,7 @@ class FlowTrace:
     what the completion time consists of: they follow each other from the flow's start to the
     receipt that completed it, and are none if that is not reached. `way` is that of its data, ""
     if the network has one only. `fct_ps` and `acked_ps` are None for what
-    the trace does not reach. `stop_reason` is "finished", "time", "idle" or "interrupted".
+    the trace does not reach. `stop_reason` is the status of the run.
     """
 
     point: str

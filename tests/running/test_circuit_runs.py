@@ -247,7 +247,7 @@ def test_what_waits_for_a_circuit_that_does_not_come_back_is_told(tmp_path):
 
     assert run_of("4KB").complete
     result = run_of("300KB")
-    assert (result.stop_reason, result.complete) == ("idle", False)
+    assert (result.stop_reason, result.complete) == ("undelivered", False)
     assert result.reason is not None
     assert "; packets wait for circuits: tor0:1, tor1:1" in result.reason
 

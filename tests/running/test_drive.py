@@ -28,7 +28,7 @@ def test_a_run_ends_when_all_flows_have() -> None:
     """Before the network is empty: NDP's last acknowledgments arrive after the last delivery."""
     one, drained = engine(), engine()
     assert drive(one) == "finished"
-    assert drive(drained, stop_when_done=False) == "idle"
+    assert drive(drained, stop_when_done=False) == "undelivered"
     assert one.counts.delivered == one.counts.finished == len(FLOWS)
     assert one.counts.hops <= drained.counts.hops
     assert drained.conservation().packets.in_flight == 0
@@ -36,7 +36,7 @@ def test_a_run_ends_when_all_flows_have() -> None:
 
 def test_a_run_ends_at_the_time_asked_for() -> None:
     one = engine()
-    assert drive(one, until_ps=60 * US) == "time"
+    assert drive(one, until_ps=60 * US) == "time_limit"
     assert one.now_ps == 60 * US
     assert drive(one) == "finished"  # and can go on
 

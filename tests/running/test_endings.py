@@ -77,13 +77,13 @@ def run(file: Path):
 
 def test_a_reliable_transport_that_loses_a_flow_is_not_complete(write):
     status, complete, reason = run(write(RELIABLE, queue="2pkt"))
-    assert (status, complete) == ("idle", False)
+    assert (status, complete) == ("undelivered", False)
     assert reason.startswith("nothing can happen any more, 3 of 3 flows are not delivered at ")
     assert "of 40000 bytes)" in reason
 
 
 def test_what_an_unreliable_transport_loses_stays_lost(write):
-    assert run(write(queue="2pkt")) == ("idle", True, "")
+    assert run(write(queue="2pkt")) == ("undelivered", True, "")
     assert run(write()) == ("finished", True, "")
 
 
@@ -93,20 +93,24 @@ def test_an_unreliable_transport_that_does_not_send_all_is_not_complete(write):
         "if tx.next_seq == 5:\n        return",
     )
     status, complete, reason = run(write(change))
-    assert (status, complete) == ("idle", False)
+    assert (status, complete) == ("undelivered", False)
     assert "3 of 3 flows" in reason
 
 
 def test_a_time_limit_says_what_is_missing(write):
     status, complete, reason = run(write(stop='time = "7us"'))
-    assert (status, complete) == ("time", False)
+    assert (status, complete) == ("time_limit", False)
     assert "stop.time" in reason
     assert "of 3 flows" in reason
     assert run(write(stop='time = "1ms"'))[:2] == ("finished", True)
 
 
 def test_all_delivered_at_the_time_limit_is_complete(write):
-    assert run(write(NEVER_FINISHES, *KEEPS_TRYING, stop='time = "1ms"')) == ("time", True, "")
+    assert run(write(NEVER_FINISHES, *KEEPS_TRYING, stop='time = "1ms"')) == (
+        "time_limit",
+        True,
+        "",
+    )
 
 
 @pytest.mark.parametrize("timers", [(), KEEPS_TRYING], ids=["idle", "busy"])

@@ -187,7 +187,7 @@ def test_what_is_lost_for_good_does(tmp_path: Path) -> None:
     lossy = '[faults.all]\nlinks = "all"\nloss = 0.3'
     result = simulate(server(tmp_path, "datagram", lossy))
     # What a datagram loses stays lost: nothing more can happen, and nobody waits for it.
-    assert (result.complete, result.stop_reason) == (True, "idle")
+    assert (result.complete, result.stop_reason) == (True, "undelivered")
     assert result.summary["flows_finished"] < 24
     cut = '[faults.all]\nlinks = "all"\ndown = "20us"\n[stop]\nflow_deadline = "1ms"'
     result = simulate(server(tmp_path, "ndp", cut))

@@ -75,7 +75,7 @@ def test_what_is_not_back_is_told(tmp_path):
     result, row = result_of(tmp_path, **sections)
     found = result.summary["recovery"]
     assert (found["flows"], found["flows_not_back"], found["max_ps"]) == (1, 1, None)
-    lines = {**row, "status": "time", "point": "x"}
+    lines = {**row, "status": "time_limit", "point": "x"}
     told = [str(cell) for cell in result_table(lines, result.summary).columns[1].cells]
     assert "1 flows were silent, 1 to the end" in told
 

@@ -135,7 +135,7 @@ class TestKept:
         assert load("r/seed=1.previous").experiment == before
         assert run(*traffic) == (0, [])
         assert "changed: " not in run.said
-        assert not os.path.exists("r/earlier")
+        assert not os.path.exists("r/stale_points")
 
     def test_what_was_loaded_counts_not_what_stands_in_the_file_since(self, run, fake, monkeypatch):
         Path("mine.py").write_text(registry.find("transport", "datagram").path.read_text())
@@ -222,13 +222,13 @@ class TestNothingIsLost:
         assert run("--seed", "2..4") == (0, [4])
         assert "not in this sweep: seed=1" in run.said
         assert sorted(os.listdir("r")) == sorted(
-            ["earlier", "mine", "seed=2", "seed=3", "seed=4", "single", "sweep.parquet"]
+            ["mine", "seed=2", "seed=3", "seed=4", "single", "stale_points", "sweep.parquet"]
         )
-        assert load("r/earlier/seed=1").complete
+        assert load("r/stale_points/seed=1").complete
         assert run() == (0, [])
-        assert os.listdir("r/earlier") == ["seed=4"]
+        assert os.listdir("r/stale_points") == ["seed=4"]
         assert run("--seed", "1..4") == (0, [])
-        assert not os.path.exists("r/earlier")
+        assert not os.path.exists("r/stale_points")
 
 
 class TestNoticedFirst:

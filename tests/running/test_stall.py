@@ -94,7 +94,7 @@ def test_a_flow_past_its_deadline_stops_the_run(ring: Path) -> None:
 
 def test_a_time_limit_is_no_stall(ring: Path) -> None:
     result = run(ring, "ndp", 'time = "100us"')
-    assert (result.stop_reason, result.complete) == ("time", False)
+    assert (result.stop_reason, result.complete) == ("time_limit", False)
     assert result.summary["simulated_ps"] == 100_000_000
 
 

@@ -83,12 +83,12 @@ def test_a_result_without_tasks_has_no_such_table(tmp_path: Path) -> None:
 def test_tasks_that_are_never_done_are_named(tmp_path: Path) -> None:
     down = '[faults.cut]\nlinks = "h0 -> *"\ndown = "1ns"'
     result = simulate(point(tmp_path, more=down))
-    assert (result.complete, result.stop_reason) == (False, "idle")
+    assert (result.complete, result.stop_reason) == (False, "undelivered")
     assert result.reason is not None
     assert "4 of 6 tasks are not done" in result.reason
     assert "task 2 (receive flow 0) of host 1 waits for its flow" in result.reason
     cut = simulate(point(tmp_path, more='[stop]\ntime = "1ms"'))
-    assert cut.stop_reason == "time"
+    assert cut.stop_reason == "time_limit"
     assert "2 of 2 flows" in (cut.reason or "")
 
 

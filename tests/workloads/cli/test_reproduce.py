@@ -70,7 +70,7 @@ def test_forms_stand_beside_each_other(netsim, fake, small, tmp_path):
     assert len(fake.seen) == 3 * small
     assert (tmp_path / QUICK / "fig5.png").is_file()
     assert (tmp_path / FULL / "fig5.png").is_file()
-    assert not list(tmp_path.rglob("earlier"))
+    assert not list(tmp_path.rglob("stale_points"))
 
 
 @pytest.mark.usefixtures("small")
