@@ -75,7 +75,7 @@ def transfer(
 
 
 def sender(engine: Engine, field: str, flow: int = 0) -> Any:
-    return engine.state.ends.tx[field][flow]
+    return engine.state.hosts.tx[field][flow]
 
 
 def lost(engine: Engine) -> int:

@@ -205,14 +205,14 @@ def keep_sent(engine: Engine) -> Engine:
     of which what was sent in it is copied: nothing that is sent in a window arrives in it.
     """
     advance: Any = engine.advance
-    ports = engine.state.wires.ports
+    ports = engine.state.links.ports
     sent = np.zeros(engine.network.n_ports * TRACE_SLOTS, engine.protocol.packet)
     kept = np.zeros(engine.network.n_ports, np.int64)
 
     def keeping(n_windows: int, until_ps: int, **more: Any) -> Any:
         for _ in range(n_windows):
             status = advance(1, until_ps, **more)
-            pool = np.asarray(engine.state.wires.pool)
+            pool = np.asarray(engine.state.links.pool)
             for port in np.flatnonzero(ports["tail"] != kept).tolist():
                 first, tail = port * TRACE_SLOTS, int(ports["tail"][port])
                 assert first == ports["ring_off"][port]
@@ -270,7 +270,7 @@ def departures(engine: Engine, port: int) -> list[tuple[int, ...]]:
     When it started to is known by its arrival, as the rate at which it was sent is.
     """
     first = port * TRACE_SLOTS
-    ring = vars(engine)["sent"][first : first + int(engine.state.wires.ports["tail"][port])]
+    ring = vars(engine)["sent"][first : first + int(engine.state.links.ports["tail"][port])]
     return [(int(pkt["time"]), *(int(pkt[name]) for name in SENT)) for pkt in ring]
 
 

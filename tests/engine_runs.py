@@ -159,26 +159,26 @@ class Stock:
 
 def under_way(engine: Engine) -> Stock:
     """What is on links and in switches' queues, PFC frames apart."""
-    wires, network = engine.state.wires, engine.network
+    links, network = engine.state.links, engine.network
     first_queue = network.n_host_ports * engine.fabric.n_classes
     slots = []
     for p in range(network.n_ports):
-        inbox = wires.inbox[int(network.port_peer[p])]
-        tail = int(wires.ports["tail"][p])
+        inbox = links.inbox[int(network.port_peer[p])]
+        tail = int(links.ports["tail"][p])
         index = np.arange(int(inbox["head"]), tail)
         slots.append(int(inbox["ring_off"]) + (index & int(inbox["ring_mask"])))
     for i in range(first_queue, network.n_ports * engine.fabric.n_classes):
-        queue = wires.queues[i]
+        queue = links.queues[i]
         index = np.arange(int(queue["head"]), int(queue["tail"]))
         slots.append(int(queue["off"]) + (index & int(queue["mask"])))
-    found = np.asarray(wires.pool)[np.concatenate(slots)]
+    found = np.asarray(links.pool)[np.concatenate(slots)]
     found = found[found["kind"] != PFC]
     return Stock(found.size, int(found["size_bytes"].sum(dtype=np.int64)))
 
 
 def assert_conserved(engine: Engine) -> None:
     """Nothing sent is missing, nothing came from nowhere; in packets and in bytes."""
-    hosts, rest = engine.state.ends.hosts, under_way(engine)
+    hosts, rest = engine.state.hosts.nics, under_way(engine)
     gone = hosts["received_packets"].sum() + counter(engine, "drops") + rest.packets
     assert int(hosts["sent_packets"].sum()) == int(gone)
     lost = counter(engine, "drop_bytes") + counter(engine, "trim_bytes")

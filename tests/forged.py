@@ -14,7 +14,7 @@ from netsim.running import checkpoint
 def forge(path: Path) -> None:
     """Change the number behind which heaps begin, with a checksum that fits."""
     content = bytearray(path.read_bytes()[: -checkpoint.END_BYTES])
-    taken = checkpoint.read(path).snapshot["ends.heap"].raw
+    taken = checkpoint.read(path).snapshot["hosts.heap"].raw
     assert content.count(taken.tobytes()) == 1
     at = content.index(taken.tobytes())
     content[at : at + 8] = (1 << 40).to_bytes(8, "little")

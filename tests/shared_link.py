@@ -54,7 +54,7 @@ def measure(engine: Engine, port: int, start_ps: int, end_ps: int, step_ps: int)
         _run_to(engine, t)
         held.append(int(engine.link_counters().queue_bytes[port * engine.fabric.n_classes]))
     payload = np.array(engine.flow_states().got_bytes) - before
-    par = engine.state.ends.pars["transport0"][0]
+    par = engine.state.hosts.pars["transport0"][0]
     full, header = int(par["payload_bytes"]), int(par["header_bytes"])
     return Measured(payload * (1 + header / full), np.array(held), end_ps - start_ps)
 

@@ -127,9 +127,9 @@ def test_nothing_vanishes(setting: Setting, until_ps: int) -> None:
     run(engine, 2000 * US)
     assert_conserved(engine)
     # A port can have sent no more than its rate allows.
-    wires, network = engine.state.wires, setting.network
-    sent = np.array(wires.queues["sent_bytes"]).reshape(network.n_ports, -1).sum(axis=1)
-    busy_until = np.array(wires.ports["free_at"]) / 1e12
+    links, network = engine.state.links, setting.network
+    sent = np.array(links.queues["sent_bytes"]).reshape(network.n_ports, -1).sum(axis=1)
+    busy_until = np.array(links.ports["free_at"]) / 1e12
     assert (sent * 8 <= network.port_rate_bps * busy_until * (1 + 1e-9)).all()
 
 

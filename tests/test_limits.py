@@ -335,7 +335,7 @@ def test_an_engine_that_gets_no_memory_is_an_input_error(tmp_path):
     scenario = prepare(point)
     no_room = MemoryError("Unable to allocate 16.5 GiB")
     with (
-        patch("netsim.engine.state.build_wires", side_effect=no_room),
+        patch("netsim.engine.state.build_links", side_effect=no_room),
         pytest.raises(InputError, match=r"e.toml: the engine's state does not fit .* 16.5 GiB"),
     ):
         build_engine(point, scenario, Options(jit=False))

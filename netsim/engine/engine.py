@@ -79,7 +79,7 @@ class Engine:
         self._failures = Failures(
             self.state, self.protocol, self.discipline, simulation.program, self.name, self.fabric
         )
-        self._call(self._set_up, self.state.ends, self.state.wires, self.state.clock)
+        self._call(self._set_up, self.state.hosts, self.state.links, self.state.clock)
         self._failures.look()
 
     def _compile(self, *, tracing: bool, profile: bool, checked: bool) -> None:
@@ -110,7 +110,7 @@ class Engine:
 
     def own_names(self, flow: int) -> Mapping[str, str]:
         """The fields of a flow's transport that are called differently in its records."""
-        return self.protocol.own_names[int(np.asarray(self.state.ends.tx)["transport"][flow])]
+        return self.protocol.own_names[int(np.asarray(self.state.hosts.tx)["transport"][flow])]
 
     def task_states(self) -> TaskStates:
         """When each task of the run was ready, started and was done."""
@@ -123,7 +123,7 @@ class Engine:
 
     def program_total(self, name: str) -> int:
         """A field of the program's ``HOST_STATE``, a whole number, summed over all hosts."""
-        return int(self.state.ends.program_hosts[name].sum())
+        return int(self.state.hosts.program_hosts[name].sum())
 
     def slot_states(self) -> SlotStates:
         """When each slot of steered circuit switches began, and what it waits for."""
@@ -191,7 +191,7 @@ class Engine:
 
         Raises TraceOverflowError if the buffer was too small for a window.
         """
-        return drain(self.state.wires.trace)
+        return drain(self.state.links.trace)
 
     def advance(
         self,
@@ -215,11 +215,11 @@ class Engine:
             numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
         last = self.counts.windows + n_windows
         while True:
-            groups = (s.net, s.wires, s.ends, s.clock, s.scratch)
+            groups = (s.net, s.links, s.hosts, s.clock, s.scratch)
             limits = Limits(last - self.counts.windows, Ps(until_ps), stop_when_done)
             status = self._call(self._run, *groups, workers, limits)
             if status == THIN:
-                thin(s.wires)
+                thin(s.links)
                 continue
             if status != GROW:
                 return Status(status)

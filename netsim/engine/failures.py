@@ -54,11 +54,11 @@ class Failures:
 
     def look(self) -> None:
         """Raises RunError if a handler broke a rule, or raised an error in another thread."""
-        clock, hosts = self.state.clock, self.state.ends.hosts
+        clock, nics = self.state.clock, self.state.hosts.nics
         active = clock.active[: int(clock.clock["n_active"][0])]
         if (clock.status[active] == UNFINISHED).any():
             raise self.raised(None)
-        for nodes, whose in ((hosts, HOST), (self.state.wires.switches, SWITCH)):
+        for nodes, whose in ((nics, HOST), (self.state.links.switches, SWITCH)):
             for node in np.flatnonzero(nodes["fault"])[:1].tolist():
                 raise self._broken(np.asarray(nodes)[node], _where(nodes, whose, node))
 
@@ -97,9 +97,9 @@ class Failures:
         """Numbers of which one changes whenever the engine gets on."""
         s = self.state
         clock = (s.clock.clock["windows"], s.clock.tickets, s.clock.status)
-        hosts = (s.ends.hosts[name] for name in ("sent_packets", "received_packets"))
-        rings = s.wires.inbox["head"], s.wires.ports["tail"]
-        return tuple(int(numbers.sum()) for numbers in (*clock, *hosts, *rings))
+        nics = (s.hosts.nics[name] for name in ("sent_packets", "received_packets"))
+        rings = s.links.inbox["head"], s.links.ports["tail"]
+        return tuple(int(numbers.sum()) for numbers in (*clock, *nics, *rings))
 
     def _whose(self, number: int) -> str:
         """The plugin that has the handler of a number."""
@@ -111,7 +111,7 @@ class Failures:
 
     def _at_work(self, otherwise: str) -> str:
         """The plugin and its handler that is being called, and where, if there is one."""
-        nodes = ((self.state.ends.hosts, HOST), (self.state.wires.switches, SWITCH))
+        nodes = ((self.state.hosts.nics, HOST), (self.state.links.switches, SWITCH))
         for records, whose in nodes:
             for node in np.flatnonzero(records["doing"]).tolist():
                 number = int(records["doing"][node])

@@ -27,27 +27,27 @@ def give_room(state: State, network: Network, threads: int) -> None:
         _grow_pool(state)
     need = int(clock.what[active[status == GROW_SCRATCH]].max(initial=0))
     if need > state.scratch.slots.shape[1]:
-        planned = state.wires.queues.dtype if isinstance(state.scratch, Scratch) else None
+        planned = state.links.queues.dtype if isinstance(state.scratch, Scratch) else None
         scratch = build_scratch(network, planned, threads, 1 << (need - 1).bit_length())
         state.scratch = attribute_access(scratch) if _in_plain_python(state) else scratch
 
 
 def _grow_pool(state: State) -> None:
     """A pool twice as large, with the same packets at the same slots."""
-    wires = state.wires
-    slots, used = wires.pool.shape[0], int(wires.pool_used[0])
-    pool: Any = aligned_zeros(2 * slots, wires.pool.dtype)
+    links = state.links
+    slots, used = links.pool.shape[0], int(links.pool_used[0])
+    pool: Any = aligned_zeros(2 * slots, links.pool.dtype)
     # As bytes: NumPy copies records field by field, thirty times slower.
-    pool.view(np.uint8)[: used * pool.itemsize] = np.asarray(wires.pool[:used]).view(np.uint8)
+    pool.view(np.uint8)[: used * pool.itemsize] = np.asarray(links.pool[:used]).view(np.uint8)
     if _in_plain_python(state):
         pool = pool.view(RecordArray)
-    ingress: Any = wires.ingress
+    ingress: Any = links.ingress
     if ingress.shape[0] > 1:
         ingress = np.zeros(2 * slots, ingress.dtype)
-        ingress[:used] = wires.ingress[:used]
-    state.wires = wires._replace(pool=pool, ingress=ingress)
+        ingress[:used] = links.ingress[:used]
+    state.links = links._replace(pool=pool, ingress=ingress)
 
 
 def _in_plain_python(state: State) -> bool:
     """Are its records for plain Python?"""
-    return isinstance(state.wires.pool, RecordArray)
+    return isinstance(state.links.pool, RecordArray)

@@ -198,7 +198,7 @@ def counts(state: State) -> Counts:
 
 def flow_states(state: State) -> FlowStates:
     """Where each flow stands."""
-    tx, rx = state.ends.tx, state.ends.rx
+    tx, rx = state.hosts.tx, state.hosts.rx
     return FlowStates(
         size_bytes=_view(tx, "size_bytes"),
         start_ps=_view(tx, "start_ps"),
@@ -216,7 +216,7 @@ def flow_states(state: State) -> FlowStates:
 
 def task_states(state: State, n_tasks: int) -> TaskStates:
     """When each task was what; those behind the first ``n_tasks`` are the engine's own."""
-    records: Any = np.asarray(state.ends.tasks)
+    records: Any = np.asarray(state.hosts.tasks)
     found = {name: records[name] for name in ("ready_ps", "start_ps", "end_ps")}
     if "runs" in records.dtype.names:
         found |= {name: records[name] for name in ("runs", "busy_ps")}
@@ -245,7 +245,7 @@ def slot_states(state: State) -> SlotStates:
 
 def offloaded_packets(state: State) -> int:
     """How many packets ports of switches have sent for other ports, by way of a third switch."""
-    return int(state.wires.switches["n_taken"].sum())
+    return int(state.links.switches["n_taken"].sum())
 
 
 def _view(records: Any, field: str) -> Ints:
@@ -260,7 +260,7 @@ LOST = fields_of(LossRecord)
 
 def link_counters(state: State, n_classes: int) -> LinkCounters:
     """The counters of every link."""
-    queues, losses = state.wires.queues, state.wires.losses
+    queues, losses = state.links.queues, state.links.losses
     n = queues.shape[0]
     port, cls = np.divmod(np.arange(n), n_classes)
     paused_ps = np.array(queues["paused_ps"])
@@ -291,22 +291,22 @@ def link_counters(state: State, n_classes: int) -> LinkCounters:
 
 def paused_classes(state: State) -> Ints:
     """int64[n_ports]: bit c is set where the neighbor has paused class c of the port."""
-    return np.array(state.wires.ports["paused"])
+    return np.array(state.links.ports["paused"])
 
 
 def waiting_classes(state: State) -> Ints:
     """int64[n_ports]: bit c is set where packets of class c wait at the port of a switch."""
-    return np.array(state.wires.ports["backlog"])
+    return np.array(state.links.ports["backlog"])
 
 
 def conservation(state: State) -> Conservation:
     """Account for every packet and byte."""
-    hosts, queues, losses = state.ends.hosts, state.wires.queues, state.wires.losses
+    nics, queues, losses = state.hosts.nics, state.links.queues, state.links.losses
     in_flight_packets, in_flight_bytes = _in_flight(state)
     return Conservation(
         packets=Account(
-            sent=int(hosts["sent_packets"].sum()),
-            received=int(hosts["received_packets"].sum()),
+            sent=int(nics["sent_packets"].sum()),
+            received=int(nics["received_packets"].sum()),
             dropped=int(queues["drops"].sum()),
             lost=int(losses["packets"].sum()),
             unroutable=int(losses["unroutable_packets"].sum()),
@@ -314,8 +314,8 @@ def conservation(state: State) -> Conservation:
             in_flight=in_flight_packets,
         ),
         bytes=Account(
-            sent=int(hosts["sent_bytes"].sum()),
-            received=int(hosts["received_bytes"].sum()),
+            sent=int(nics["sent_bytes"].sum()),
+            received=int(nics["received_bytes"].sum()),
             dropped=int(queues["drop_bytes"].sum()),
             lost=int(losses["bytes"].sum()),
             unroutable=int(losses["unroutable_bytes"].sum()),
@@ -328,7 +328,7 @@ def conservation(state: State) -> Conservation:
 def _in_flight(state: State) -> tuple[int, int]:
     """Packets and bytes on links and in queues, PFC frames left out."""
     slots = np.concatenate((rings.on_links(state), rings.in_queues(state)))
-    pkts = state.wires.pool[slots]
+    pkts = state.links.pool[slots]
     real = pkts["kind"] != PFC
     return int(real.sum()), int(pkts["size_bytes"][real].sum(dtype=np.int64))
 
@@ -338,7 +338,7 @@ FIXED = ("flow", "host", "peer", "size_bytes", "n_packets", "last_bytes", "first
 
 def fixed_fields(state: State) -> dict[str, np.ndarray]:
     """Copies of what no transport changes of the flows' two sides, by names such as "tx.host"."""
-    sides: dict[str, Any] = {"tx": state.ends.tx, "rx": state.ends.rx}
+    sides: dict[str, Any] = {"tx": state.hosts.tx, "rx": state.hosts.rx}
     return {
         f"{side}.{name}": np.array(array[name]) for side, array in sides.items() for name in FIXED
     }
@@ -354,7 +354,7 @@ SAME = {
     "ports": (("free_at", "tail"), PORT_FIELDS),
     "queues": (QUEUE_COUNTERS, QUEUE_FIELDS),
     "switches": ((), SWITCH_FIELDS),
-    "hosts": (("sent_packets", "sent_bytes", "received_packets", "received_bytes"), HOST_FIELDS),
+    "nics": (("sent_packets", "sent_bytes", "received_packets", "received_bytes"), HOST_FIELDS),
     "tx": (("start_ps", "acked_ps", "sent_packets", "retransmits"), TX_FIELDS),
     "rx": (("done_ps", "got_bytes"), RX_FIELDS),
     "tasks": (("ready_ps", "start_ps", "end_ps"), PROGRAM_TASK_FIELDS),
@@ -369,7 +369,7 @@ def digest(state: State) -> str:
     The same, whatever the windows, the number of threads, and whether the code is compiled.
     """
     parts: list[tuple[Any, Sequence[str]]] = [(state.clock.clock, ("hops",))]
-    arrays = {**state.wires._asdict(), **state.ends._asdict()}
+    arrays = {**state.links._asdict(), **state.hosts._asdict()}
     for name, (engines, base) in SAME.items():
         array = arrays[name]
         own = [field for field in array.dtype.names if field not in base]
@@ -378,5 +378,5 @@ def digest(state: State) -> str:
     for array, names in parts:
         for name in names:
             hashed.update(np.ascontiguousarray(array[name]).tobytes())
-    hashed.update(state.ends.log[rows_written(state)].tobytes())
+    hashed.update(state.hosts.log[rows_written(state)].tobytes())
     return hashed.hexdigest()

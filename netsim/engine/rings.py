@@ -12,19 +12,19 @@ from netsim.engine.state import State
 
 def on_links(state: State) -> Array:
     """Slots of the packets on links, PFC frames among them. Between two windows."""
-    inbox = state.wires.inbox
+    inbox = state.links.inbox
     return _slots(inbox["ring_off"], inbox["ring_mask"], inbox["head"], inbox["tail"])
 
 
 def in_queues(state: State) -> Array:
     """Slots of the packets in the queues of switches."""
-    queues = state.wires.queues
+    queues = state.links.queues
     return _slots(queues["off"], queues["mask"], queues["head"], queues["tail"])
 
 
 def in_hosts(state: State) -> Array:
     """Slots of the control packets that hosts have yet to send."""
-    outlets = state.ends.outlets
+    outlets = state.hosts.outlets
     ends = outlets["ctrl_head"], outlets["ctrl_tail"]
     return _slots(outlets["ctrl_off"], outlets["ctrl_mask"], *ends)
 

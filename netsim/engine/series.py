@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.engine.compiling.protocol import Protocol
-from netsim.engine.kernels.layout import INF, LEVEL, SAMPLE, SERIES_CLOCK, Wires
+from netsim.engine.kernels.layout import INF, LEVEL, SAMPLE, SERIES_CLOCK, LinkState
 from netsim.engine.kernels.series import BINS_APART, NIC, RECEIVER, SENDER
 from netsim.engine.records import aligned_zeros
 from netsim.errors import InputError
@@ -166,12 +166,12 @@ def _watched(sampling: Sampling, flows: FlowTable, network: Network) -> tuple[In
     return watched, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def thin(wires: Wires) -> None:
+def thin(links: LinkState) -> None:
     """Make every interval twice as long: two become one, of which what is kept is the same."""
-    clock = wires.series_clock
+    clock = links.series_clock
     interval_ps = int(clock["interval_ps"][0])
-    levels = wires.levels
-    samples = np.asarray(wires.samples)
+    levels = links.levels
+    samples = np.asarray(links.samples)
     n_rows = int(clock["n_rows"][0])
     if n_rows:
         sampled = np.flatnonzero(levels["due_ps"] < INF)
@@ -191,10 +191,10 @@ def thin(wires: Wires) -> None:
         samples.reshape(-1, n_rows)[: len(pairs)] = pairs[:, 1]
     n_watched = int(clock["n_watched"][0])
     if n_watched:
-        width = wires.copies.shape[1]
-        ends = wires.copies.reshape(-1, n_watched, width)
+        width = links.copies.shape[1]
+        ends = links.copies.reshape(-1, n_watched, width)
         ends[: len(ends) // 2] = ends[1::2].copy()
-    due: Any = wires.series_due
+    due: Any = links.series_due
     watching = due < INF
     closed = due[watching] // interval_ps - 1
     due[watching] = (closed // 2 + 1) * 2 * interval_ps

@@ -76,10 +76,10 @@ def read_series(
     state: State, sampling: Sampling, network: Network, n_classes: int, now_ps: int
 ) -> SeriesReading | None:
     """The series up to now, if there are any. Changes nothing."""
-    wires = state.wires
+    links = state.links
     if sampling.interval_ps is None:
         return None
-    interval_ps = int(wires.series_clock["interval_ps"][0])
+    interval_ps = int(links.series_clock["interval_ps"][0])
     end_ps = np.minimum(np.arange(1, -(-now_ps // interval_ps) + 1) * interval_ps, now_ps)
     queues = (sampling.ports[:, None] * n_classes + np.arange(n_classes)).reshape(-1)
     found = _queue_series(state, queues, n_classes, end_ps, now_ps)
@@ -88,7 +88,7 @@ def read_series(
     ports = {name: _in_each(found[name]) for name in ("sent_bytes", "drops", "trims", "ecn_marks")}
     fields = {}
     for side, kind, first in (("tx", SENDER, len(TX_WORDS)), ("rx", RECEIVER, len(RX_WORDS))):
-        record: Any = np.asarray(getattr(state.ends, side)).dtype
+        record: Any = np.asarray(getattr(state.hosts, side)).dtype
         names = [name for name in sampling.fields if name.startswith(f"{side}.")]
         for k, name in enumerate(names, first):
             values = np.ascontiguousarray(copies[kind][:, :, k])
@@ -134,13 +134,13 @@ class _Pending:
     that ``after``, where a transmission has ended that nobody has noticed yet."""
 
     def __init__(self, state: State, queues: Ints, n_classes: int, now_ps: int) -> None:
-        wires = state.wires
+        links = state.links
         port, cls = np.divmod(queues, n_classes)
-        level = wires.level_of[port] + cls
-        self.levels = np.asarray(wires.levels)[level]
-        self.held = np.array(wires.queues["bytes"][queues])
-        size, free_at = wires.ports["tx_bytes"][port], wires.ports["free_at"][port]
-        ended = (size > 0) & (free_at < now_ps) & (wires.ports["tx_class"][port] == cls)
+        level = links.level_of[port] + cls
+        self.levels = np.asarray(links.levels)[level]
+        self.held = np.array(links.queues["bytes"][queues])
+        size, free_at = links.ports["tx_bytes"][port], links.ports["free_at"][port]
+        ended = (size > 0) & (free_at < now_ps) & (links.ports["tx_class"][port] == cls)
         self.free_at = np.where(ended, free_at, now_ps)
         self.after = self.held - np.where(ended, size, 0)
 
@@ -159,7 +159,7 @@ def _queue_series(
     state: State, queues: Ints, n_classes: int, end_ps: Ints, now_ps: int
 ) -> dict[str, Any]:
     """Of each queue: counts at the end of each interval; mean and maximum within it."""
-    wires, n = state.wires, len(end_ps)
+    links, n = state.links, len(end_ps)
     if not queues.size or not n:
         names = (
             "sent_bytes",
@@ -171,8 +171,8 @@ def _queue_series(
             "mean_bytes",
         )
         return {name: np.zeros((n, queues.size), np.int64) for name in names}
-    interval_ps = int(wires.series_clock["interval_ps"][0])
-    samples = np.asarray(wires.samples).reshape(-1, queues.size)[:n]
+    interval_ps = int(links.series_clock["interval_ps"][0])
+    samples = np.asarray(links.samples).reshape(-1, queues.size)[:n]
     pending = _Pending(state, queues, n_classes, now_ps)
     closed = pending.levels["due_ps"] // interval_ps - 1
     open_ = np.arange(n)[:, None] >= closed
@@ -182,8 +182,8 @@ def _queue_series(
         return np.where(open_, now, samples[name])
 
     port, cls = np.divmod(queues, n_classes)
-    records = np.asarray(wires.queues)[queues]
-    paused = (np.asarray(wires.ports["paused"])[port] >> cls) & 1
+    records = np.asarray(links.queues)[queues]
+    paused = (np.asarray(links.ports["paused"])[port] >> cls) & 1
     found = {
         name: filled(name, records[name]) for name in ("sent_bytes", "drops", "trims", "ecn_marks")
     }
@@ -208,14 +208,14 @@ def _area(high: Ints, low: Ints) -> NDArray[np.float64]:
 
 def _copies(state: State, end_ps: Ints) -> dict[int, Ints]:
     """int64[intervals, things, words] of each kind, in the order of their numbers."""
-    wires, ends, n = state.wires, state.ends, len(end_ps)
-    watched: Any = wires.watched
-    interval_ps = int(wires.series_clock["interval_ps"][0])
-    copies = wires.copies[: n * len(watched)].reshape(n, len(watched), -1)
-    host_of = np.repeat(np.arange(len(wires.series_due)), np.diff(wires.first_watched))
-    closed = wires.series_due[host_of] // interval_ps - 1
-    found, words = {}, np.asarray(wires.watched_words)
-    for kind, side in ((NIC, ends.hosts), (SENDER, ends.tx), (RECEIVER, ends.rx)):
+    links, hosts, n = state.links, state.hosts, len(end_ps)
+    watched: Any = links.watched
+    interval_ps = int(links.series_clock["interval_ps"][0])
+    copies = links.copies[: n * len(watched)].reshape(n, len(watched), -1)
+    host_of = np.repeat(np.arange(len(links.series_due)), np.diff(links.first_watched))
+    closed = links.series_due[host_of] // interval_ps - 1
+    found, words = {}, np.asarray(links.watched_words)
+    for kind, side in ((NIC, hosts.nics), (SENDER, hosts.tx), (RECEIVER, hosts.rx)):
         mine = np.flatnonzero(watched[:, 0] == kind)
         mine = mine[np.argsort(watched[mine, 1], kind="stable")]
         records: Any = np.ascontiguousarray(np.asarray(side)[watched[mine, 1]])
@@ -227,20 +227,20 @@ def _copies(state: State, end_ps: Ints) -> dict[int, Ints]:
 
 def queue_levels(state: State, n_classes: int, now_ps: int) -> QueueLevels:
     """Mean and percentile of every queue of the switches, up to now. Changes nothing."""
-    wires = state.wires
-    n_ports = wires.level_of.size
+    links = state.links
+    n_ports = links.level_of.size
     mean, p99 = np.zeros(n_ports * n_classes), np.zeros(n_ports * n_classes, np.int64)
-    leaving = np.flatnonzero(wires.level_of >= 0)
+    leaving = np.flatnonzero(links.level_of >= 0)
     queues = (leaving[:, None] * n_classes + np.arange(n_classes)).reshape(-1)
     if not queues.size or now_ps == 0:
         return QueueLevels(mean, p99)
     pending = _Pending(state, queues, n_classes, now_ps)
     mean[queues] = _area(*pending.area(np.full(queues.size, now_ps))) / now_ps
-    largest = state.wires.queues["max_bytes"][queues]
+    largest = state.links.queues["max_bytes"][queues]
     spans = (pending.free_at - pending.levels["since_ps"], now_ps - pending.free_at)
     for k, queue in enumerate(queues.tolist()):
         first = int(pending.levels["first_bin"][k])
-        times = np.array(wires.level_times[first : first + BINS])
+        times = np.array(links.level_times[first : first + BINS])
         for held, span in zip((pending.held, pending.after), spans, strict=True):
             times[bin_of(int(held[k]))] += span[k]
         # The run is less than 2**56 ps long: a hundred times that is an int64.

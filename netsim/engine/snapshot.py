@@ -26,10 +26,10 @@ from netsim.memory import require_room
 REBUILT = ("net", "scratch")
 """Groups that are not part of a snapshot."""
 
-BY_SLOT = ("wires.pool", "wires.ingress")
+BY_SLOT = ("links.pool", "links.ingress")
 """Arrays with an entry for each slot of the pool, of which a snapshot has those in use."""
 
-LOG = "ends.log"
+LOG = "hosts.log"
 """Likewise, with an entry for each row of a program's log."""
 
 
@@ -42,7 +42,7 @@ class Stored(NamedTuple):
 
 
 Snapshot = dict[str, Stored]
-"""Arrays by their place in the state, such as "wires.ports"."""
+"""Arrays by their place in the state, such as "links.ports"."""
 
 
 class ForeignSnapshotError(Exception):
@@ -78,7 +78,7 @@ def put(state: State, snapshot: Snapshot) -> None:
     restored = {group: _resized(getattr(state, group), group, snapshot) for group in _groups()}
     arrays = {place: array for group in restored for place, array in _walk(group, restored[group])}
     try:
-        check(state, found, arrays["wires.pool"].shape[0])
+        check(state, found, arrays["links.pool"].shape[0])
     except ImpossibleError as error:
         raise ForeignSnapshotError(str(error)) from None
     for group, value in restored.items():
@@ -91,9 +91,9 @@ def put(state: State, snapshot: Snapshot) -> None:
         if snapshot[place].raw.size != entries.size * kept.shape[1]:
             raise ForeignSnapshotError(f"{place} has another number of entries")
         kept[entries] = snapshot[place].raw.reshape(-1, kept.shape[1])
-    packets = np.asarray(state.wires.pool)[_occupied(state)]
+    packets = np.asarray(state.links.pool)[_occupied(state)]
     try:
-        check_packets(state, packets, state.wires.queues.shape[0] // state.wires.ports.shape[0])
+        check_packets(state, packets, state.links.queues.shape[0] // state.links.ports.shape[0])
     except ImpossibleError as error:
         raise ForeignSnapshotError(str(error)) from None
 
@@ -130,9 +130,9 @@ def _occupied(state: State) -> Array:
 
 def _kept_in_part(state: State) -> list[str]:
     """Arrays of which a snapshot has some entries. What a fabric does not use has one alone."""
-    wires = {f"wires.{name}": array for name, array in _fields(state.wires)}
-    slots = state.wires.pool.shape[0]
-    return [LOG, *(place for place in BY_SLOT if wires[place].shape[0] == slots)]
+    links = {f"links.{name}": array for name, array in _fields(state.links)}
+    slots = state.links.pool.shape[0]
+    return [LOG, *(place for place in BY_SLOT if links[place].shape[0] == slots)]
 
 
 def _in_use(state: State) -> dict[str, Array]:

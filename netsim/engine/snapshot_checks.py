@@ -20,41 +20,47 @@ from netsim.engine.kernels.packets import PFC
 from netsim.engine.state import State
 
 RECORDS: Mapping[str, type[Declared]] = {
-    "wires.ports": fields.PortRecord,
-    "wires.switches": fields.SwitchRecord,
-    "wires.fibers": fields.FiberRecord,
-    "ends.hosts": fields.HostRecord,
-    "ends.outlets": fields.OutletRecord,
-    "ends.spreads": fields.SpreadRecord,
-    "ends.tx": fields.TxRecord,
-    "ends.rx": fields.RxRecord,
-    "ends.tasks": task_fields.TaskRecord,
-    "ends.program_hosts": task_fields.ProgramHostRecord,
+    "links.ports": fields.PortRecord,
+    "links.switches": fields.SwitchRecord,
+    "links.fibers": fields.FiberRecord,
+    "hosts.nics": fields.HostRecord,
+    "hosts.outlets": fields.OutletRecord,
+    "hosts.spreads": fields.SpreadRecord,
+    "hosts.tx": fields.TxRecord,
+    "hosts.rx": fields.RxRecord,
+    "hosts.tasks": task_fields.TaskRecord,
+    "hosts.program_hosts": task_fields.ProgramHostRecord,
 }
 
 SAME: Mapping[str, tuple[str, ...]] = {
-    "wires.ports": ("number",),
-    "wires.switches": ("first_port", "first_word", "first_fiber", "last_fiber"),
-    "ends.hosts": ("host", "nic", "port", "first_timer", "n_timers", "heap_off"),
-    "ends.tx": ("flow", "transport", "host", "peer", "first_timer", "bits", "bits_end", "spread"),
-    "ends.rx": ("flow", "transport", "host", "peer", "first_timer", "bits", "bits_end", "spread"),
-    "ends.timers": ("owner", "code"),
-    "ends.tasks": ("number", "kind", "host", "flow", "timer"),
-    "ends.program_hosts": ("host", "n_tasks", "first_task", "first_timer", "first_row", "end_row"),
+    "links.ports": ("number",),
+    "links.switches": ("first_port", "first_word", "first_fiber", "last_fiber"),
+    "hosts.nics": ("host", "nic", "port", "first_timer", "n_timers", "heap_off"),
+    "hosts.tx": ("flow", "transport", "host", "peer", "first_timer", "bits", "bits_end", "spread"),
+    "hosts.rx": ("flow", "transport", "host", "peer", "first_timer", "bits", "bits_end", "spread"),
+    "hosts.timers": ("owner", "code"),
+    "hosts.tasks": ("number", "kind", "host", "flow", "timer"),
+    "hosts.program_hosts": ("host", "n_tasks", "first_task", "first_timer", "first_row", "end_row"),
 }
 """Fields that no run changes."""
 
 SAME_ARRAYS = (
-    *("wires.discipline", "wires.size_kind", "wires.fabric", "wires.phases", "wires.loss_table"),
-    *("wires.outages", "wires.turning", "wires.turns", "wires.first_watched", "wires.watched"),
-    *("wires.watched_words", "wires.level_of", "ends.first_nic", "ends.next_flow"),
-    *("ends.next_flows", "ends.next_task", "ends.next_tasks", "ends.receive_task", "ends.pars"),
-    *("ends.program", "ends.carrier_delays", "ends.carrier_first", "ends.carrier_lost"),
+    *("links.discipline", "links.size_kind", "links.fabric", "links.phases", "links.loss_table"),
+    *("links.outages", "links.turning", "links.turns", "links.first_watched", "links.watched"),
+    *("links.watched_words", "links.level_of", "hosts.first_nic", "hosts.next_flow"),
+    *(
+        "hosts.next_flows",
+        "hosts.next_task",
+        "hosts.next_tasks",
+        "hosts.receive_task",
+        "hosts.pars",
+    ),
+    *("hosts.program", "hosts.carrier_delays", "hosts.carrier_first", "hosts.carrier_lost"),
 )
 """Arrays likewise."""
 
 PORT_SETS = ("unread", "busy", "touched", "asleep", "giving", "asking")
-GROWING = ("wires.pool", "wires.ingress")
+GROWING = ("links.pool", "links.ingress")
 """Arrays whose length may differ from that of an engine that has not begun."""
 
 MOST_COUNTED = 1 << 60
@@ -70,7 +76,7 @@ def check(state: State, found: Mapping[str, Any], pool: int) -> None:
     The arrays of which a snapshot has a part, such as the packets, are not among them; of the
     packets there are `pool` slots.
     """
-    fresh = {f"{group}.{name}": array for group in ("wires", "ends", "clock")
+    fresh = {f"{group}.{name}": array for group in ("links", "hosts", "clock")
              for name, array in _named(getattr(state, group))}  # fmt: skip
     for place in SAME_ARRAYS:
         if place in found:
@@ -87,7 +93,7 @@ def check(state: State, found: Mapping[str, Any], pool: int) -> None:
             if kind in limits and name in own:
                 _within(found[place][name], -1, limits[kind], f"{place}.{name}")
     _check_rings(state, found, pool)
-    _check_heaps(found["ends.hosts"], found["ends.timers"], found["ends.heap"])
+    _check_heaps(found["hosts.nics"], found["hosts.timers"], found["hosts.heap"])
     _check_ports(state, found)
     _check_flows(state, found)
     _check_clock(state, found)
@@ -95,32 +101,32 @@ def check(state: State, found: Mapping[str, Any], pool: int) -> None:
 
 def _limits(state: State, pool: int) -> dict[str, int]:
     """Below which number each type of a field is."""
-    net, ends = state.net, state.ends
+    net, hosts = state.net, state.hosts
     return {
         "Slot": pool,
         "GlobalPort": net.port_node.shape[0],
         "LocalPort": int(np.diff(net.first_port).max()),
         "HostId": int(net.n_hosts),
-        "NicId": ends.hosts.shape[0],
-        "FlowId": ends.tx.shape[0],
-        "TaskId": ends.tasks.shape[0],
-        "TimerSlot": ends.timers.shape[0],
+        "NicId": hosts.nics.shape[0],
+        "FlowId": hosts.tx.shape[0],
+        "TaskId": hosts.tasks.shape[0],
+        "TimerSlot": hosts.timers.shape[0],
     }
 
 
 def _check_rings(state: State, found: Mapping[str, Any], pool: int) -> None:
-    ports, inbox, queues = (found[f"wires.{name}"] for name in ("ports", "inbox", "queues"))
-    outlets, peer = found["ends.outlets"], np.asarray(state.net.port_peer)
+    ports, inbox, queues = (found[f"links.{name}"] for name in ("ports", "inbox", "queues"))
+    outlets, peer = found["hosts.outlets"], np.asarray(state.net.port_peer)
     for name in ("ring_off", "ring_mask"):
         same = np.array_equal(inbox[name], ports[name][peer])
-        _require(same, f"wires.inbox.{name}")
-    _ring(inbox, ("ring_off", "ring_mask", "head", "tail"), pool, "wires.inbox")
-    _ring(queues, ("off", "mask", "head", "tail"), pool, "wires.queues")
+        _require(same, f"links.inbox.{name}")
+    _ring(inbox, ("ring_off", "ring_mask", "head", "tail"), pool, "links.inbox")
+    _ring(queues, ("off", "mask", "head", "tail"), pool, "links.queues")
     names = ("ctrl_off", "ctrl_mask", "ctrl_head", "ctrl_tail")
-    _ring(outlets, names, pool, "ends.outlets")
-    _within(ports["tail"], 0, MOST_COUNTED, "wires.ports.tail")
-    _within(ports["tail"] - inbox["head"][peer], 0, pool + 1, "wires.ports.tail")
-    _within(found["wires.pool_used"], 0, pool + 1, "wires.pool_used")
+    _ring(outlets, names, pool, "hosts.outlets")
+    _within(ports["tail"], 0, MOST_COUNTED, "links.ports.tail")
+    _within(ports["tail"] - inbox["head"][peer], 0, pool + 1, "links.ports.tail")
+    _within(found["links.pool_used"], 0, pool + 1, "links.pool_used")
 
 
 def _ring(records: Any, names: tuple[str, str, str, str], pool: int, place: str) -> None:
@@ -135,56 +141,56 @@ def _ring(records: Any, names: tuple[str, str, str, str], pool: int, place: str)
     _require(bool(((length >= 0) & (length <= mask + 1)).all()), f"{place}.{names[3]}")
 
 
-def _check_heaps(hosts: Any, timers: Any, heap: Any) -> None:
+def _check_heaps(nics: Any, timers: Any, heap: Any) -> None:
     """Each heap is as long as it can be at most, and its timers know where they are in it."""
-    begins = np.unique(hosts["heap_off"])
+    begins = np.unique(nics["heap_off"])
     room = np.append(begins[1:] - 1, heap.size) - begins
     length = heap[begins - 1]
-    _require(bool(((length >= 0) & (length <= room)).all()), "ends.heap")
+    _require(bool(((length >= 0) & (length <= room)).all()), "hosts.heap")
     place = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
     slots = heap[np.repeat(begins, length) + place]
-    _within(slots, 0, timers.shape[0], "ends.heap")
-    _require(np.array_equal(timers["pos"][slots], place), "ends.timers.pos")
-    _require(int((timers["pos"] >= 0).sum()) == slots.size, "ends.timers.pos")
+    _within(slots, 0, timers.shape[0], "hosts.heap")
+    _require(np.array_equal(timers["pos"][slots], place), "hosts.timers.pos")
+    _require(int((timers["pos"] >= 0).sum()) == slots.size, "hosts.timers.pos")
 
 
 def _check_ports(state: State, found: Mapping[str, Any]) -> None:
-    ports, queues = found["wires.ports"], found["wires.queues"]
+    ports, queues = found["links.ports"], found["links.queues"]
     classes = queues.shape[0] // ports.shape[0]
     for name in ("backlog", "paused"):
-        _within(ports[name], 0, 1 << classes, f"wires.ports.{name}")
-    _within(ports["asked"], 0, 1 << 9, "wires.ports.asked")
-    _within(ports["tx_class"], -2, classes, "wires.ports.tx_class")
+        _within(ports[name], 0, 1 << classes, f"links.ports.{name}")
+    _within(ports["asked"], 0, 1 << 9, "links.ports.asked")
+    _within(ports["tx_class"], -2, classes, "links.ports.tx_class")
     first_port, first_word = np.asarray(state.net.first_port), np.asarray(state.net.first_word)
     words, n_ports = np.diff(first_word), np.diff(first_port)
     owner = np.repeat(np.arange(words.size), words)
     before = (np.arange(owner.size) - first_word[owner]) * PORTS_OF_A_WORD
     left = np.clip(n_ports[owner] - before, 0, PORTS_OF_A_WORD)
     for name in PORT_SETS:
-        sets = found[f"wires.{name}"]
+        sets = found[f"links.{name}"]
         if sets.size == left.size:
-            _require(not (sets >> left).any(), f"wires.{name}")
+            _require(not (sets >> left).any(), f"links.{name}")
 
 
 def _check_flows(state: State, found: Mapping[str, Any]) -> None:
-    tx, rx = found["ends.tx"], found["ends.rx"]
-    classes = found["wires.queues"].shape[0] // found["wires.ports"].shape[0]
+    tx, rx = found["hosts.tx"], found["hosts.rx"]
+    classes = found["links.queues"].shape[0] // found["links.ports"].shape[0]
     # The engine's own bitmap of a sender ends where the next one's begin.
     words = np.append(tx["bits"][1:], rx["bits"][:1]) - tx["bits_end"]
     # A transport with a class of its own sets the sender's; the receiver's stays the workload's,
     # which the fabric need not have.
-    kept = rx["prio"] == np.asarray(state.ends.rx["prio"])
-    _within(tx["prio"], 0, classes, "ends.tx.prio")
-    _within(rx["prio"][~kept], 0, classes, "ends.rx.prio")
-    for side, place in ((tx, "ends.tx"), (rx, "ends.rx")):
+    kept = rx["prio"] == np.asarray(state.hosts.rx["prio"])
+    _within(tx["prio"], 0, classes, "hosts.tx.prio")
+    _within(rx["prio"][~kept], 0, classes, "hosts.rx.prio")
+    for side, place in ((tx, "hosts.tx"), (rx, "hosts.rx")):
         _require(bool((side["n_packets"] >= 0).all()), f"{place}.n_packets")
         _require(bool((side["n_packets"] <= 32 * words).all()), f"{place}.n_packets")
-    _require(bool(((tx["high_seq"] >= 0) & (tx["high_seq"] <= tx["n_packets"])).all()), "ends.tx")
-    hosts = found["ends.program_hosts"]
+    _require(bool(((tx["high_seq"] >= 0) & (tx["high_seq"] <= tx["n_packets"])).all()), "hosts.tx")
+    hosts = found["hosts.program_hosts"]
     rows = (hosts["next_row"] >= hosts["first_row"]) & (hosts["next_row"] <= hosts["end_row"])
-    _require(bool(rows.all()), "ends.program_hosts.next_row")
-    levels, samples = found["wires.levels"], found["wires.samples"]
-    _within(levels["row"], 0, samples.shape[0] + 1, "wires.levels.row")
+    _require(bool(rows.all()), "hosts.program_hosts.next_row")
+    levels, samples = found["links.levels"], found["links.samples"]
+    _within(levels["row"], 0, samples.shape[0] + 1, "links.levels.row")
 
 
 def _check_clock(state: State, found: Mapping[str, Any]) -> None:
@@ -201,9 +207,9 @@ def check_packets(state: State, packets: Any, classes: int) -> None:
     """Raise ImpossibleError for a packet that says what no packet can. Pause frames, which live on
     one link, have neither flow nor destination."""
     carried = packets[packets["kind"] != PFC]
-    _within(carried["flow"], 0, state.ends.tx.shape[0], "wires.pool.flow")
-    _within(carried["dst"], 0, state.net.host_port.shape[0], "wires.pool.dst")
-    _within(packets["prio"], 0, classes, "wires.pool.prio")
+    _within(carried["flow"], 0, state.hosts.tx.shape[0], "links.pool.flow")
+    _within(carried["dst"], 0, state.net.host_port.shape[0], "links.pool.dst")
+    _within(packets["prio"], 0, classes, "links.pool.prio")
 
 
 def _typed(record: type[Declared]) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from netsim.engine.circuits import build_slots
 from netsim.engine.compiling.discipline import Discipline
 from netsim.engine.compiling.program import Program
 from netsim.engine.compiling.protocol import Protocol
-from netsim.engine.ends import build_ends
+from netsim.engine.host_state import build_hosts
 from netsim.engine.kernels.balance import (
     ECMP,
     ECMP_SYMMETRIC,
@@ -38,18 +38,18 @@ from netsim.engine.kernels.layout import (
     SLICES,
     UNDO,
     Clock,
-    Ends,
+    HostState,
+    LinkState,
     Net,
     Scratch,
-    Wires,
     grouped,
 )
 from netsim.engine.kernels.trace import Trace, build_trace
+from netsim.engine.link_state import build_links, first_words
 from netsim.engine.records import aligned_zeros, attribute_access
 from netsim.engine.simulation import Options, Parts, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
 from netsim.engine.two_hops import build_detours, indirect
-from netsim.engine.wires import build_wires, first_words
 from netsim.errors import InputError
 from netsim.limits import CLASSES
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
@@ -74,8 +74,8 @@ class State:
     """The complete state of a simulation, as groups of arrays."""
 
     net: Net
-    wires: Wires
-    ends: Ends
+    links: LinkState
+    hosts: HostState
     clock: Clock
     scratch: Scratch
 
@@ -103,17 +103,17 @@ def build_state(
     if options.trace:
         records = (protocol.packet, protocol.tx, protocol.rx)
         trace = build_trace(len(simulation.flows), options.trace, records, options.trace_capacity)
-    ends = build_ends(simulation, protocol, program, pars, rings)
+    hosts = build_hosts(simulation, protocol, program, pars, rings)
     state = State(
         net=build_net(simulation),
-        wires=build_wires(simulation, protocol, discipline, rings, trace),
-        ends=ends,
-        clock=build_clock(simulation, ends, options.window_ps),
+        links=build_links(simulation, protocol, discipline, rings, trace),
+        hosts=hosts,
+        clock=build_clock(simulation, hosts, options.window_ps),
         scratch=build_scratch(network, planned, options.workers, sizes.scratch),
     )
     if not jit:
-        groups = (state.wires, state.ends, state.clock, state.scratch)
-        state.wires, state.ends, state.clock, state.scratch = map(attribute_access, groups)
+        groups = (state.links, state.hosts, state.clock, state.scratch)
+        state.links, state.hosts, state.clock, state.scratch = map(attribute_access, groups)
     return state
 
 
@@ -215,18 +215,18 @@ def build_net(simulation: Simulation) -> Net:
     )
 
 
-def build_clock(simulation: Simulation, ends: Ends, window_ps: int | None) -> Clock:
+def build_clock(simulation: Simulation, hosts: HostState, window_ps: int | None) -> Clock:
     """The clock before the first window: hosts wake at their first flow's start."""
     network, clock = simulation.network, np.zeros(1, CLOCK)
     longest_ps = longest_window_ps(network, simulation.flows)
     clock["lookahead_ps"] = network.lookahead_ps
-    clock["expected"] = np.count_nonzero(ends.send_task < 0)
+    clock["expected"] = np.count_nonzero(hosts.send_task < 0)
     clock["window_ps"] = min(longest_ps, window_ps or longest_ps)
     next_event = np.full(network.n_nodes, INF, np.int64)
-    hosts = ends.hosts
-    started = np.flatnonzero(ends.heap[hosts["heap_off"] - 1] > 0)
-    top = ends.heap[hosts["heap_off"][started]]
-    next_event[hosts["host"][started]] = ends.timers["key"][top]
+    nics = hosts.nics
+    started = np.flatnonzero(hosts.heap[nics["heap_off"] - 1] > 0)
+    top = hosts.heap[nics["heap_off"][started]]
+    next_event[nics["host"][started]] = hosts.timers["key"][top]
     n = network.n_nodes
     return grouped(
         Clock,

@@ -22,7 +22,7 @@ from netsim.model.tasks import ACKED, RECEIVE, SEND, TaskTable, Workload
 
 @dataclass(frozen=True)
 class Tasks:
-    """The arrays of `Ends` that are about tasks."""
+    """The arrays of `HostState` that are about tasks."""
 
     tasks: Array
     next_task: Array

@@ -100,21 +100,21 @@ def _lists(network: Network, circuits: Circuits, reach: Reach) -> dict[str, np.n
     }
 
 
-def with_turns(simulation: Simulation, wires: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def with_turns(simulation: Simulation, links: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """`circuits` and `days` of Wires, with `turns` and `fibers` beside them."""
     network = simulation.network
-    circuits, state, days = network.circuits, wires["circuits"], wires["days"]
+    circuits, state, days = network.circuits, links["circuits"], links["days"]
     state["fiber"] = NONE
     how, none = indirect(simulation.fabric, simulation.parts), np.zeros(1, np.int64)
     if how == DIRECT or circuits is None:
-        return {**wires, "turns": none, "fibers": np.zeros(1, FIBER)}
+        return {**links, "turns": none, "fibers": np.zeros(1, FIBER)}
     ends = np.flatnonzero(circuits.of_port != NONE)
     # A switch's fibers stand side by side.
     key = network.port_node[ends].astype(np.int64) * (circuits.fiber.max() + 1)
     keys, number = np.unique(key + circuits.fiber[ends], return_inverse=True)
     state["fiber"][ends] = number.reshape(-1)
     if how != OFFLOAD:
-        return {**wires, "turns": none, "fibers": np.zeros(keys.size, FIBER)}
+        return {**links, "turns": none, "fibers": np.zeros(keys.size, FIBER)}
     count = state["last_start"] - state["first_start"]
     port = np.repeat(np.arange(network.n_ports), count)
     behind = np.cumsum(count)
@@ -129,7 +129,7 @@ def with_turns(simulation: Simulation, wires: dict[str, np.ndarray]) -> dict[str
     _begin(fibers, state, ends, local_ports(network))
     turns = np.concatenate([np.zeros(len(days), np.int64), local_ports(network)[port[order]]])
     return {
-        **wires,
+        **links,
         "days": np.concatenate([days, spans[order]]),
         "turns": turns,
         "fibers": fibers,
@@ -151,9 +151,9 @@ def local_ports(network: Network) -> Ints:
     return np.arange(network.n_ports) - first
 
 
-def fibers_of(network: Network, wires: dict[str, np.ndarray]) -> tuple[Ints, Ints]:
+def fibers_of(network: Network, links: dict[str, np.ndarray]) -> tuple[Ints, Ints]:
     """Of each switch, from which of the fibers on its own are, and up to which."""
-    fibers, state = wires["fibers"], wires["circuits"]
+    fibers, state = links["fibers"], links["circuits"]
     ends = np.flatnonzero(state["fiber"] != NONE)
     node = np.zeros(fibers.size, np.int64)  # no switch's, if packets do not go by third ones
     node[state["fiber"][ends]] = network.port_node[ends]

@@ -44,7 +44,7 @@ Value = frozenset[Ref]
 NOTHING: Value = frozenset()
 
 CHANGED_BY = {"bits": "bit_set and bit_clear", "timers": "set_timer and cancel_timer"}
-OF_THE_ENGINE = ("ends", "wires")
+OF_THE_ENGINE = ("hosts", "links")
 """Of `env`, what handlers have no business with."""
 
 NUMBERS = ("now", "k", "cls", "size")

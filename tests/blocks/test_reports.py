@@ -31,9 +31,9 @@ def receiver() -> tuple[SimpleNamespace, SimpleNamespace]:
     outlet = SimpleNamespace(ctrl_off=0, ctrl_mask=255, ctrl_head=0, ctrl_tail=0)
     par = SimpleNamespace(header_bytes=64, control_bytes=64)
     blank = [SimpleNamespace()]
-    ends = SimpleNamespace(outlets=[outlet])
-    wires = SimpleNamespace(pool=pool, blank=blank)
-    env = SimpleNamespace(host=host, par=par, bits=[0] * WORDS, ends=ends, wires=wires)
+    hosts = SimpleNamespace(outlets=[outlet])
+    links = SimpleNamespace(pool=pool, blank=blank)
+    env = SimpleNamespace(host=host, par=par, bits=[0] * WORDS, hosts=hosts, links=links)
     names = [*reports.RX_STATE, "flow", "peer", "entropy", "bits", "got_bytes"]
     rx = SimpleNamespace(**dict.fromkeys(names, 0), n_packets=N, size_bytes=N * 4096, done_ps=-1)
     rx.bits_end = WORDS
@@ -44,21 +44,21 @@ def arrive(
     env: SimpleNamespace, rx: SimpleNamespace, seq: int, *, ask: bool = False, marked: bool = False
 ) -> SimpleNamespace | None:
     """The acknowledgment that a data packet causes."""
-    before = env.ends.outlets[0].ctrl_tail
-    env.wires.pool[before] = SimpleNamespace()
-    env.wires.blank[0] = SimpleNamespace()
+    before = env.hosts.outlets[0].ctrl_tail
+    env.links.pool[before] = SimpleNamespace()
+    env.links.blank[0] = SimpleNamespace()
     pkt = SimpleNamespace(
         seq=seq, aux=1000 + seq, entropy=seq, ecn=ECN_CE * marked, size_bytes=PACKET, report=ask
     )
     reports.on_data(env, 0, rx, pkt, ACK_BYTES, 0)
-    return env.wires.pool[before] if env.ends.outlets[0].ctrl_tail > before else None
+    return env.links.pool[before] if env.hosts.outlets[0].ctrl_tail > before else None
 
 
 def sender() -> tuple[SimpleNamespace, SimpleNamespace]:
     timers = [SimpleNamespace(deadline=INF, owner=0, code=TIMER_TX)]
     host = SimpleNamespace(first_timer=0, n_timers=1)
-    ends = SimpleNamespace(timers=timers)
-    env = SimpleNamespace(bits=[0] * (2 * WORDS), host=host, ends=ends)
+    hosts = SimpleNamespace(timers=timers)
+    env = SimpleNamespace(bits=[0] * (2 * WORDS), host=host, hosts=hosts)
     names = [*selective.TX_STATE, *timeouts.TX_STATE, "bits", "first_timer", "flow", "host"]
     tx = SimpleNamespace(**dict.fromkeys(names, 0), n_packets=N, bits_end=2 * WORDS)
     tx.next_seq = N

@@ -188,9 +188,9 @@ def test_the_next_day_is_the_first_that_ends_later() -> None:
         ends = np.sort(rng.choice(40, 2 * int(rng.integers(1, 5)), replace=False)) - 10
         days = ends.reshape(-1, 2)
         period = int(days[-1, 1] - days[0, 0] + rng.integers(0, 5))
-        wires: Any = SimpleNamespace(days=np.concatenate([[[7, 8]], days]))
+        links: Any = SimpleNamespace(days=np.concatenate([[[7, 8]], days]))
         for now in range(-60, 120):
-            found = next_day(wires, 1, 1 + len(days), Ps(period), Ps(now))
+            found = next_day(links, 1, 1 + len(days), Ps(period), Ps(now))
             later = [
                 (begin + k * period, end + k * period)
                 for k in range((now - 80) // period, (now + 80) // period + 1)
@@ -198,4 +198,4 @@ def test_the_next_day_is_the_first_that_ends_later() -> None:
                 if end + k * period > now
             ]
             assert found == min(later, key=lambda day: day[1])
-    assert next_day(wires, 1, 1, Ps(5), Ps(0)) == (INF, INF)
+    assert next_day(links, 1, 1, Ps(5), Ps(0)) == (INF, INF)

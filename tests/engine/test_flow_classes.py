@@ -72,7 +72,7 @@ def test_fields_of_the_same_name_do_not_meet():
     module = registry.find("transport", "nscc").module
     table, _ = event_table(NETWORK, ordered(NETWORK, both.drain_trace()), module, both.own_names(1))
     windows = table["tx.cwnd_bytes"].drop_nulls()
-    assert (windows.dtype, windows.min()) == (pl.Int64, both.state.ends.tx["largest_bytes"][1])
+    assert (windows.dtype, windows.min()) == (pl.Int64, both.state.hosts.tx["largest_bytes"][1])
 
 
 def test_compiled_and_plain_agree():
@@ -108,7 +108,7 @@ def test_the_same_transport_twice_keeps_its_parameters_apart():
             jit=False,
         )
     )
-    received = np.asarray(engine.state.ends.hosts["received_packets"])
+    received = np.asarray(engine.state.hosts.nics["received_packets"])
     assert received[0] == 49  # 200,000 bytes are 49 packets
     assert received[4] == 74 // 4 + 1
 

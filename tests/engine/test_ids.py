@@ -27,65 +27,66 @@ ROOT = Path(__file__).parents[2]
 KERNELS = """\
 from netsim.engine.kernels.fields import HostRecord, PacketRecord, TxRecord
 from netsim.engine.kernels.ids import *
-from netsim.engine.kernels.layout import INF, Ends, Net, Wires
+from netsim.engine.kernels.layout import INF, HostState, Net, LinkState
 from netsim.engine.kernels.places import ports_of, queue_of, ring_slot
 from netsim.engine.kernels.faults import lost_on_wire, renew_link
 from netsim.engine.kernels.timers import arm
 from netsim.model.arithmetic import send_time
 
 
-def right(net: Net, wires: Wires, node: NodeId, out: LocalPort, now: Ps) -> Ps:
+def right(net: Net, links: LinkState, node: NodeId, out: LocalPort, now: Ps) -> Ps:
     first = net.first_port[node]
     p = first + out
-    port = wires.ports[p]
-    renew_link(wires, port, p, now)
-    pkt = wires.pool[ring_slot(port.ring_off, port.ring_mask, port.tail)]
+    port = links.ports[p]
+    renew_link(links, port, p, now)
+    pkt = links.pool[ring_slot(port.ring_off, port.ring_mask, port.tail)]
     pkt.flow = FlowId(3)
-    wires.queues[queue_of(p, int(pkt.prio))].bytes += Bytes(pkt.size_bytes)
+    links.queues[queue_of(p, int(pkt.prio))].bytes += Bytes(pkt.size_bytes)
     for q in ports_of(net, net.port_node[net.port_peer[p]]):
         out = q - first
     return min(now + send_time(Bytes(pkt.size_bytes), port.ps_per_byte_q20), INF)
 
 
-def ports(net: Net, wires: Wires, node: NodeId, p: GlobalPort, out: LocalPort) -> None:
-    wires.ports[out]  # call-overload
-    wires.ports[int(p)]  # call-overload
-    wires.ports[node]  # call-overload
-    wires.inbox[out + 1]  # call-overload
-    wires.queues[p]  # call-overload
+def ports(net: Net, links: LinkState, node: NodeId, p: GlobalPort, out: LocalPort) -> None:
+    links.ports[out]  # call-overload
+    links.ports[int(p)]  # call-overload
+    links.ports[node]  # call-overload
+    links.inbox[out + 1]  # call-overload
+    links.queues[p]  # call-overload
     queue_of(out, 0)  # arg-type
-    renew_link(wires, wires.ports[p], out, Ps(0))  # arg-type
+    renew_link(links, links.ports[p], out, Ps(0))  # arg-type
     net.first_port[node] + p  # operator
     p + 1  # operator
     p * 2  # operator
-    wires.ports[p].tx_ingress = p  # assignment
+    links.ports[p].tx_ingress = p  # assignment
     net.port_peer[p] = out  # assignment
 
 
-def places(wires: Wires, ends: Ends, slot: Slot, flow: FlowId, now: Ps, host: HostRecord) -> None:
-    outlet = ends.outlets[host.port]
-    wires.pool[now]  # call-overload
-    wires.pool[flow]  # call-overload
-    ends.rx[host.host]  # call-overload
-    ends.hosts[flow]  # call-overload
+def places(links: LinkState, hosts: HostState, slot: Slot, flow: FlowId, now: Ps, host: HostRecord)
+-> None:
+    outlet = hosts.outlets[host.port]
+    links.pool[now]  # call-overload
+    links.pool[flow]  # call-overload
+    hosts.rx[host.host]  # call-overload
+    hosts.nics[flow]  # call-overload
     ring_slot(host.heap_off, 63, 0)  # arg-type
-    arm(ends.timers, ends.heap, host, slot, now)  # arg-type
-    arm(ends.timers, ends.heap, host, ends.tx[flow].first_timer, slot)  # arg-type
-    ends.hosts[host.host]  # call-overload
+    arm(hosts.timers, hosts.heap, host, slot, now)  # arg-type
+    arm(hosts.timers, hosts.heap, host, hosts.tx[flow].first_timer, slot)  # arg-type
+    hosts.nics[host.host]  # call-overload
     outlet.ready_head = host.host  # assignment
     outlet.ctrl_off = outlet.ctrl_mask  # assignment
 
 
-def quantities(wires: Wires, p: GlobalPort, pkt: PacketRecord, tx: TxRecord, now: Ps) -> None:
-    lost_on_wire(wires, p, 0, now, now, now)  # arg-type
-    lost_on_wire(wires, p, 0, Bytes(pkt.size_bytes), now, tx.size_bytes)  # arg-type
-    wires.ports[p].free_at = tx.size_bytes  # assignment
-    wires.ports[p].free_at = send_time(64, 8)  # assignment
-    wires.ports[p].tx_bytes = pkt.size_bytes  # assignment
+def quantities(links: LinkState, p: GlobalPort, pkt: PacketRecord, tx: TxRecord, now: Ps) -> None:
+    lost_on_wire(links, p, 0, now, now, now)  # arg-type
+    lost_on_wire(links, p, 0, Bytes(pkt.size_bytes), now, tx.size_bytes)  # arg-type
+    links.ports[p].free_at = tx.size_bytes  # assignment
+    links.ports[p].free_at = send_time(64, 8)  # assignment
+    links.ports[p].tx_bytes = pkt.size_bytes  # assignment
     pkt.size_bytes + 1  # operator
     pkt.flow == tx.flow  # comparison-overlap
-    wires.pool[pkt.seq]  # call-overload
-    wires.ports[p].taill  # attr-defined
+    links.pool[pkt.seq]  # call-overload
+    links.ports[p].taill  # attr-defined
     tx.deadline  # attr-defined
 """
 """Kernels of a kind; behind a line that is wrong stands the code of mypy's error."""

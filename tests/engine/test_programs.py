@@ -212,7 +212,7 @@ def test_fields_begin_as_the_workload_says(tmp_path: Path) -> None:
     text = "\nTASK_STATE = ('weight', ('share', float), ('three', 3))\n" + body("on_begin", "pass")
     state = {"weight": np.arange(6), "share": 0.5, "three": np.arange(18).reshape(6, 3)}
     load = load_of(tmp_path, text, [0], task_state=state, host_state={"seen": [4, 5]})
-    records = engine(star(2), load).state.ends
+    records = engine(star(2), load).state.hosts
     assert records.tasks["weight"].tolist() == [0, 1, 2, 3, 4, 5]
     assert records.tasks["share"].tolist() == [0.5] * 6
     assert records.tasks["three"][4].tolist() == [12, 13, 14]
@@ -265,7 +265,7 @@ def test_a_run_has_one_program_beside_other_tasks(tmp_path: Path) -> None:
     both = Workload.join([other, load])
     one = engine(star(2), both)
     assert done(one) == DONE
-    assert one.state.ends.program_hosts["seen"].tolist() == [1111, 110_000]
+    assert one.state.hosts.program_hosts["seen"].tolist() == [1111, 110_000]
     assert one.counts.delivered == 2
     with pytest.raises(InputError, match=r"mine.py and mine.py are both programs"):
         Workload.join([load, load])

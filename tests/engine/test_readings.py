@@ -142,10 +142,10 @@ def test_nothing_is_missing_at_any_time(transport: str, fabric: Fabric) -> None:
         found = one.conservation()
         assert (found.packets.missing, found.bytes.missing) == (0, 0)
         if fabric in (LOSSLESS, SHARED):  # whose switches hold what came in by their ports
-            wires = one.state.wires
-            assert wires.queues["came_in_bytes"].sum() == wires.queues["bytes"].sum()
+            links = one.state.links
+            assert links.queues["came_in_bytes"].sum() == links.queues["bytes"].sum()
             if fabric is SHARED:
-                assert wires.switches["used_bytes"].sum() == wires.queues["bytes"].sum()
+                assert links.switches["used_bytes"].sum() == links.queues["bytes"].sum()
         assert found.bytes.in_flight >= 64 * found.packets.in_flight
         most = max(most, found.packets.in_flight)
     assert most > 5
@@ -157,8 +157,8 @@ def test_nothing_is_missing_at_any_time(transport: str, fabric: Fabric) -> None:
 
 def test_what_is_missing_shows() -> None:
     one = run(engine())
-    one.state.ends.hosts["received_packets"][0] -= 1
-    one.state.ends.hosts["sent_bytes"][1] += 7
+    one.state.hosts.nics["received_packets"][0] -= 1
+    one.state.hosts.nics["sent_bytes"][1] += 7
     found = one.conservation()
     assert (found.packets.missing, found.bytes.missing) == (1, 7)
 
@@ -167,7 +167,7 @@ def test_a_digest_tells_runs_apart() -> None:
     one, other = run(engine()), engine()
     before = other.digest()
     assert run(other).digest() == one.digest() != before
-    other.state.ends.tx["credit"][2] += 1  # the transport's own
+    other.state.hosts.tx["credit"][2] += 1  # the transport's own
     assert other.digest() != one.digest()
 
 

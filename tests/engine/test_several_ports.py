@@ -70,7 +70,7 @@ def test_with_hash_a_flow_keeps_to_one_plane() -> None:
 def test_what_a_flow_is_told_is_of_all_its_lanes() -> None:
     network, flows = rails(2, (100, 100, 200, 200)), flow_table([(0, 1, 4096, 0)])
     spread, single = (
-        build(network, flows, "ndp", replace(TRIM, planes=one), jit=False).state.ends.tx[0]
+        build(network, flows, "ndp", replace(TRIM, planes=one), jit=False).state.hosts.tx[0]
         for one in ("free", "hash")
     )
     assert int(spread["ps_per_byte_q20"]) == round(8e12 * 2**20 / (600 * GBPS))
@@ -103,8 +103,8 @@ def test_a_flow_leaves_a_port_without_carrier_and_comes_back(planes: str, end: i
     fabric = replace(DROP_TAIL, planes=planes)
     sizes = Sizes(link_slots=1024)
     engine = run(build(network, flows, "datagram", fabric, jit=False, faults=faults, sizes=sizes))
-    ring = engine.state.wires.ports[lane]
-    packets = engine.state.wires.pool[int(ring["ring_off"]) :][: int(ring["tail"])]
+    ring = engine.state.links.ports[lane]
+    packets = engine.state.links.pool[int(ring["ring_off"]) :][: int(ring["tail"])]
     starts = np.array([int(p["time"]) - SER - US for p in packets])
     known, back = down + delays[end], up + delays[end]
     assert starts.min() < down - 2 * US
@@ -141,8 +141,8 @@ def test_pulls_are_paced_by_the_nic_that_receives() -> None:
     sizes = Sizes(link_slots=1024)
     engine = run(build(two_nics(), flows, "ndp", TRIM, jit=False, sizes=sizes))
     port = 3 + 2  # of host 1, to the network for all
-    ring = engine.state.wires.ports[port]
-    packets = engine.state.wires.pool[int(ring["ring_off"]) :][: int(ring["tail"])]
+    ring = engine.state.links.ports[port]
+    packets = engine.state.links.pool[int(ring["ring_off"]) :][: int(ring["tail"])]
     pulls = np.sort([int(p["time"]) for p in packets if int(p["kind"]) == PULL])
     assert pulls.size > 60
     # They may wait behind acknowledgments for as long as a few of these take.
@@ -187,8 +187,8 @@ def test_entropies_of_packets_spread_them_over_the_planes(transport: str) -> Non
     fabric = replace(bdp_queues(), planes="entropy")
     engine = run(build(network, flows, transport, fabric, jit=False, sizes=Sizes(1024)))
     for port in range(4):
-        ring = engine.state.wires.ports[port]
-        packets = engine.state.wires.pool[int(ring["ring_off"]) :][: int(ring["tail"])]
+        ring = engine.state.links.ports[port]
+        packets = engine.state.links.pool[int(ring["ring_off"]) :][: int(ring["tail"])]
         assert {int(p["entropy"]) % 4 for p in packets} == {port}
     assert min(sent(engine, range(4))) > 50
 

@@ -38,8 +38,8 @@ def test_a_state_that_is_made_of_other_things_is_refused(given: dict[str, Any]) 
 
 def test_a_snapshot_has_the_packets_but_not_the_room_for_them() -> None:
     engine = small()
-    pool, packets = engine.state.wires.pool, engine.conservation().packets.in_flight
-    taken = engine.snapshot()["wires.pool"]
+    pool, packets = engine.state.links.pool, engine.conservation().packets.in_flight
+    taken = engine.snapshot()["links.pool"]
     assert packets > 0
     assert taken.raw.size >= packets * pool.itemsize
     assert taken.raw.size < pool.nbytes / 100

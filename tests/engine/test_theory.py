@@ -84,11 +84,11 @@ def test_a_lone_packet_on_every_path() -> None:
     )
     sizes = Sizes(link_slots=2048)
     engine = run(build(network, flows, "datagram", DROP_TAIL, sizes=sizes, jit=False))
-    wires = engine.state.wires
+    links = engine.state.links
     links_of: dict[int, list[tuple[int, int]]] = {f: [] for f in range(len(flows))}
     for p in range(network.n_ports):
-        first, tail = int(wires.ports["ring_off"][p]), int(wires.ports["tail"][p])
-        for pkt in wires.pool[first : first + tail]:
+        first, tail = int(links.ports["ring_off"][p]), int(links.ports["tail"][p])
+        for pkt in links.pool[first : first + tail]:
             links_of[int(pkt["flow"])].append((int(pkt["time"]), p))
     times = fct_ps(engine)
     seen: dict[tuple[int, int], set[tuple[int, ...]]] = {pair: set() for pair in pairs}

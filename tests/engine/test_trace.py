@@ -103,7 +103,7 @@ def test_every_departure_is_recorded(setting):
     recorded = sorted(zip(rows["port"], *(rows[name] for name in columns), strict=True))
     sent = []
     for port in range(NETWORK.n_ports):
-        rec = traced.state.wires.ports[port]
+        rec = traced.state.links.ports[port]
         delay_ps, q20 = int(rec["delay_ps"]), int(rec["ps_per_byte_q20"])
         for at, kind, flow, seq, aux, size, prio, ecn, entropy in departures(traced, port):
             start = at - delay_ps - send_time(size, q20)

@@ -61,9 +61,9 @@ def test_what_is_sent_while_a_packet_is_filled_finds_room(network: Network, tmp_
     one = build(network, flow_table([(0, 2, 40 * 4096, 0)]), str(path), fabric, jit=False)
     ports = range(int(network.node_first_port[1]))
     for p in ports:
-        one.state.wires.ports[p].paused = 1
+        one.state.links.ports[p].paused = 1
     assert int(fct_ps(run(one))[0]) > 0
-    assert sum(int(one.state.ends.outlets[p].ctrl_tail) for p in ports) == 8 * 40
+    assert sum(int(one.state.hosts.outlets[p].ctrl_tail) for p in ports) == 8 * 40
     assert one.conservation().packets.sent == 40
 
 
@@ -89,7 +89,7 @@ def on_forward(now, pkt, port, queue):
 def test_packets_collect_what_switches_tell(tmp_path):
     """Two hosts send to a third of the other leaf: their leaf's uplinks and its downlink queue."""
     flows = [(0, 4, 40 * 4096, 0), (1, 4, 40 * 4096, 0)]
-    rx = engine(tmp_path, TELEMETRY, flows, jit=False).state.ends.rx
+    rx = engine(tmp_path, TELEMETRY, flows, jit=False).state.hosts.rx
     most = np.asarray(rx["most_bytes"])
     assert (most[:, :3] >= PACKET).all()
     assert (most[:, 3] == 0).all()  # three switches on the path

@@ -115,7 +115,7 @@ QUEUE_STATEMENTS = (
     "class_of(env, port, -1)", "peek(env, class_of(env, port, 0), 99)", "del now", "pass",
     "peek(env, class_of(env, port, 0), -1)", "return 1", "return 0", "assert False", "yield 1",
     "raise KeyboardInterrupt", "print('x' * 10)", "global PARAMS; PARAMS = 3", "env.nosuch()",
-    "for i in range(10**12): pass", "raise SystemExit(3)", "env.wires.queues[0].bytes = 5",
+    "for i in range(10**12): pass", "raise SystemExit(3)", "env.links.queues[0].bytes = 5",
     "class_of(env, port, 0).deficit_bytes = -(10**12)", "queue.bytes = 0", "return now",
 )  # fmt: skip
 """The same in a handler of a queue discipline."""

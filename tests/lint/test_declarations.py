@@ -107,5 +107,5 @@ def test_a_field_named_as_python_names_things(tmp_path):
     flows = flow_table([(0, 4, 3 * 4096, 0)])
     path = str(tmp_path / "mine.py")
     engine = run(build(fat_tree(4, 2, "100Gbps"), flows, path, DROP_TAIL, jit=False))
-    tx = engine.state.ends.tx
+    tx = engine.state.hosts.tx
     assert (int(tx["at"][0]), int(tx["views"][0])) == (6, -3)

@@ -54,7 +54,7 @@ def standing_queue(fabric: Fabric) -> tuple[np.ndarray, int]:
     held = []
     for t in range(1000, 2000, 10):
         run(engine, t * US)
-        held.append(int(engine.state.wires.queues["bytes"].max()))
+        held.append(int(engine.state.links.queues["bytes"].max()))
     return np.array(held), counter(engine, "drops")
 
 

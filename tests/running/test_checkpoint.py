@@ -47,7 +47,7 @@ PATIENCE = {"moved": 7, "since_ps": 12, "since_windows": 3}
 STANDING = Standing("a point", MADE_OF, 12_345, 1.5, PATIENCE, "a digest")
 RAW = np.arange(100, dtype=np.uint8)
 SNAPSHOT = {
-    "wires.ports": Stored("<i8", (10,), RAW[:80]),
+    "links.ports": Stored("<i8", (10,), RAW[:80]),
     "clock.clock": Stored("|u1", (20,), RAW[80:]),
 }
 
@@ -272,7 +272,7 @@ def test_a_forged_checkpoint_that_is_trusted_places_no_memory(runs: Runs) -> Non
     forge(Path("r") / files.CHECKPOINT)
     code, said = runs.netsim("resume", "r", "--trust")
     assert code == 2
-    assert "ends.heap holds what cannot be" in said
+    assert "hosts.heap holds what cannot be" in said
     code, said = runs.netsim("run", "e.toml", "--out", "r")
     assert code == 0, said
     assert "e begins anew" in said

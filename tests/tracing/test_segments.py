@@ -87,7 +87,7 @@ def test_a_flow_alone():
     assert kinds_of(found) == {"sending", "transmission", "propagation"}
     length = pl.col("until_ps") - pl.col("from_ps")
     spent = dict(found.table.group_by("what").agg(length.sum()).rows())
-    full_ps = send_time(PACKET, int(found.engine.state.wires.ports["ps_per_byte_q20"][0]))
+    full_ps = send_time(PACKET, int(found.engine.state.links.ports["ps_per_byte_q20"][0]))
     assert spent == {
         "sending": 9 * full_ps,
         "transmission": 4 * full_ps,

@@ -48,7 +48,7 @@ def rates_bps(engine: Engine, since_ps: int, until_ps: int) -> np.ndarray:
     before = np.array(engine.flow_states().got_bytes)
     run(engine, until_ps)
     got = np.array(engine.flow_states().got_bytes) - before
-    par = engine.state.ends.pars["transport0"][0]
+    par = engine.state.hosts.pars["transport0"][0]
     on_the_wire = (par["payload_bytes"] + par["header_bytes"]) / par["payload_bytes"]
     return got * on_the_wire * 8 * S / (until_ps - since_ps)
 
@@ -56,7 +56,7 @@ def rates_bps(engine: Engine, since_ps: int, until_ps: int) -> np.ndarray:
 def test_startup_doubles_every_round_trip() -> None:
     """The window and, a round trip behind, the bandwidth; until the pipe is full."""
     engine = wan()
-    tx = engine.state.ends.tx
+    tx = engine.state.hosts.tx
     windows, rates = [], []
     for i in range(2, 12):
         run(engine, i * 60 * MS)
@@ -72,8 +72,8 @@ def test_fills_a_clean_path_with_a_small_queue() -> None:
     """10 Gbps x 60 ms: Startup fills the buffer up to its gain, Drain empties it; then the queue
     is 1/4 of the bandwidth-delay product in one of eight round trips, and nearly empty else."""
     engine = wan()
-    tx, port = engine.state.ends.tx, bottleneck(engine.network)
-    queue = engine.state.wires.queues
+    tx, port = engine.state.hosts.tx, bottleneck(engine.network)
+    queue = engine.state.links.queues
     bdp = 10 * G * 60 * MS // 8 // S
     run(engine, 1200 * MS)
     assert int(queue["max_bytes"][port]) > 1.5 * bdp
@@ -161,7 +161,7 @@ def test_probe_rtt_empties_the_pipe() -> None:
         bottleneck_rate="100Mbps",
         queue=2000,
     )
-    tx, port = engine.state.ends.tx, bottleneck(engine.network)
+    tx, port = engine.state.hosts.tx, bottleneck(engine.network)
     run(engine, 9 * S)
     before = np.array(tx["cwnd"])
     assert tx["state"].tolist() == [PROBE_BW, PROBE_BW]

@@ -189,6 +189,6 @@ def test_flows_share_the_bottleneck() -> None:
     shares = (np.array(engine.flow_states().got_bytes) - payload).astype(float)
     assert counter_of_bottleneck(engine) - sent > 0.995 * 40 * 10**9 / 8
     assert shares.sum() ** 2 / (8 * (shares**2).sum()) > 0.95
-    tx = engine.state.ends.tx
+    tx = engine.state.hosts.tx
     assert int(tx["retransmits"].sum()) <= counter(engine, "drops") > 100
     assert_conserved(engine)

@@ -143,7 +143,7 @@ def test_many_losses(loss: float, back: float) -> None:
         faults=combine(faults, network.n_ports),
     )
     run(engine)
-    tx = engine.state.ends.tx
+    tx = engine.state.hosts.tx
     assert np.array(tx["finished"]).tolist() == [1, 1, 1]
     assert (np.array(tx["n_acked"]) == np.array(tx["n_packets"])).all()
     if back == 0:

@@ -221,13 +221,13 @@ def test_rates_after_each_event() -> None:
         rate_hai=3 * G // 10,
         min_rate=G // 10,
     )
-    tx = engine.state.ends.tx
+    tx = engine.state.hosts.tx
     hyper = 0
     for t in range(2 * US, 6 * MS, 2 * US):
         if t == 2 * MS:
             assert tx["rate_bps"][0] < 2 * G
             for name, value in (("cnp_interval", 1500 * US), ("byte_counter", 20_000)):
-                engine.state.ends.pars["transport0"][name] = reference.p[name] = value
+                engine.state.hosts.pars["transport0"][name] = reference.p[name] = value
         run(engine, t)
         reference.run(t)
         fields = ("rate_bps", "target_bps", "n_timer", "n_bytes", "sent_packets")
@@ -252,7 +252,7 @@ def test_fast_recovery_closed_form() -> None:
     cnp_ps = 2 * (1048 * 200 + US) + 64 * 200 + 2 * (64 * 200 + US)
     for k in range(6):
         run(engine, cnp_ps + k * 55 * US + 10)
-        assert engine.state.ends.tx["rate_bps"][0] == pytest.approx(line * (1 - 0.5 ** (k + 1)))
+        assert engine.state.hosts.tx["rate_bps"][0] == pytest.approx(line * (1 - 0.5 ** (k + 1)))
 
 
 def test_alpha_by_timer() -> None:
@@ -279,7 +279,7 @@ def test_cnps_keep_their_distance() -> None:
         params={"ack_every": 10**6, "rto": "1s", "min_rate": "10Gbps"},
     )
     run(engine, MS)
-    assert engine.state.ends.hosts["sent_packets"][1] in (19, 20)
+    assert engine.state.hosts.nics["sent_packets"][1] in (19, 20)
 
 
 @pytest.mark.parametrize("own_class", [True, False])
@@ -297,7 +297,7 @@ def test_pauses_do_not_hold_back_cnps_in_a_class_of_their_own(own_class: bool) -
     cnp_ps = 2 * (1048 * 200 + US) + 2 * (64 * 200 + US)
     run(engine, 50 * US + cnp_ps + 2 * 1048 * 200)
     assert counter(engine, "pfc_pauses") > 0
-    assert (engine.state.ends.tx["alpha_ps"][1] > 0) == own_class
+    assert (engine.state.hosts.tx["alpha_ps"][1] > 0) == own_class
 
 
 @pytest.mark.parametrize("preset", ["paper-40g", "author-ns3", "cx4", "cx4-100g", "simai-400g"])

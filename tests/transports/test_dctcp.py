@@ -150,7 +150,7 @@ def test_timeouts_in_a_row_leave_half_of_the_first_ones_window() -> None:
         packets=PACKETS, faults=combine([down], network.n_ports), jit=False,
     )  # fmt: skip
     run(engine, MS)
-    window = float(engine.state.ends.tx["cwnd"][0])
+    window = float(engine.state.hosts.tx["cwnd"][0])
     run(engine, 200 * MS)
-    assert engine.state.ends.tx["timeouts"][0] > 2
-    assert engine.state.ends.tx["ssthresh"][0] == pytest.approx(window / 2, rel=0.3)
+    assert engine.state.hosts.tx["timeouts"][0] > 2
+    assert engine.state.hosts.tx["ssthresh"][0] == pytest.approx(window / 2, rel=0.3)

@@ -181,8 +181,8 @@ def test_a_lone_flow_settles_at_eta(rate_gbps: int) -> None:
     seen = measure(engine, 0, 300 * US, 800 * US, 500 * US)
     assert seen.rate_bps == pytest.approx(0.95 * rate_gbps * G, rel=0.01)
     assert engine.link_counters().max_queue_bytes[network.n_hosts :].max() <= PACKET
-    notes = np.array(engine.state.ends.tx["notes"][0])
-    assert engine.state.ends.tx["n_notes"][0] == 3
+    notes = np.array(engine.state.hosts.tx["notes"][0])
+    assert engine.state.hosts.tx["n_notes"][0] == 3
     assert (notes[:3] > 0).all()
     assert (notes[3:] == 0).all()
 

@@ -18,9 +18,9 @@ def test_a_pull_that_overtakes_its_nack_is_not_lost():
     """All is sent but one packet is refused, and its pull comes first, over a shorter path."""
     flows = flow_table([(0, 4, 3 * 4096, 0)])
     engine = run(build(fat_tree(4, 2, "100Gbps"), flows, "ndp", TRIM, jit=False), 3 * US)
-    ends, wires = engine.state.ends, engine.state.wires
-    tx = ends.tx[0]
-    env = env_of(ends.hosts[0], ends.pars[0].transport0, ends, wires)
+    hosts, links = engine.state.hosts, engine.state.links
+    tx = hosts.tx[0]
+    env = env_of(hosts.nics[0], hosts.pars[0].transport0, hosts, links)
     assert (tx.next_seq, tx.credit, tx.n_acked) == (3, 0, 0)
     # Copies of the handlers, as the engine calls them when nothing is traced.
     plain = Specializer(Bindings({"TRACE": False}, engine.protocol.modules), "plain", jit=False)

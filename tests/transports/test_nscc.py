@@ -99,10 +99,10 @@ def test_acknowledgments_cover_four_packets() -> None:
     """489 packets: one ACK for the first, then every fourth, and one for the last."""
     flows = flow_table([(0, 31, FLOW_BYTES, 0)])
     engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "nscc", bdp_queues()))
-    assert int(engine.state.ends.hosts["sent_packets"][31]) == 1 + 488 // 4
+    assert int(engine.state.hosts.nics["sent_packets"][31]) == 1 + 488 // 4
     per_packet = {"ack_bytes": "1B"}
     engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "nscc", bdp_queues(), params=per_packet))
-    assert int(engine.state.ends.hosts["sent_packets"][31]) == 489
+    assert int(engine.state.hosts.nics["sent_packets"][31]) == 489
 
 
 def received(engine: Engine) -> np.ndarray:

@@ -64,7 +64,7 @@ def test_a_starved_flow_probes_and_comes_back() -> None:
     one = fabric_with("pfabric", queue_bytes=PACKET)
     engine = build(network, flows, "pfabric", one, jit=False)
     run(engine, 1000 * US)
-    tx = engine.state.ends.tx[1]
+    tx = engine.state.hosts.tx[1]
     assert (tx.probing, tx.timeouts > 5) == (1, True)
     run(engine)
     assert np.all(fct_ps(engine) > 0)

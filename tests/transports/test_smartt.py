@@ -260,12 +260,12 @@ def test_after_quick_adapt_the_window_rests_and_after_a_timeout_it_is_one_packet
     assert change(s, False, 12) > 0
     engine = incast(3, 100)
     run(engine, 20 * US)
-    window = engine.state.ends.tx["cwnd_bytes"]
+    window = engine.state.hosts.tx["cwnd_bytes"]
     assert window.min() > 10 * PACKET
     down = LinkFault(np.arange(engine.network.n_ports), outages_ps=((20 * US, 10**12),))
     engine = incast(3, 100, combine([down], engine.network.n_ports))
     run(engine, 250 * US)
-    assert (engine.state.ends.tx["cwnd_bytes"] == PACKET).all()
+    assert (engine.state.hosts.tx["cwnd_bytes"] == PACKET).all()
 
 
 @pytest.mark.parametrize("transport", ["smartt", "nscc"])

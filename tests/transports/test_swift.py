@@ -130,7 +130,7 @@ def test_flows_share_a_link(n: int) -> None:
     seen = measure(engine, port, 4000 * US, 6000 * US, 3 * US)
     assert seen.rate_bps > 0.995 * 100 * G
     assert seen.jain > 0.99
-    p, tx = par(), engine.state.ends.tx
+    p, tx = par(), engine.state.hosts.tx
     windows = zip(tx["fs_alpha"].tolist(), tx["window"].tolist(), strict=True)
     targets = [swift.target_ps(p, alpha, window, 2) for alpha, window in windows]
     round_trip = int(tx["base_rtt_ps"][0]) + (seen.held.mean() - PACKET) * 80
@@ -165,7 +165,7 @@ def test_windows_below_one_packet(fs_range: str, fair: bool) -> None:
     params["fs_range"] = fs_range
     engine = build(network, flows, "swift", DEEP, params=params)
     seen = measure(engine, int(network.port_peer[0]), 6000 * US, 9000 * US, 3 * US)
-    assert engine.state.ends.tx["window"].min() < 0.9
+    assert engine.state.hosts.tx["window"].min() < 0.9
     assert seen.rate_bps > 0.99 * 100 * G
     assert seen.held.mean() * 80 < 14 * US
     assert (seen.jain > 0.99) == fair

@@ -114,7 +114,7 @@ def test_flows_wait_for_their_rate() -> None:
     n = 500
     flows = [(0, 2 + i % 2, n * PAYLOAD, 0) for i in range(6)]
     engine = wan(bottleneck(2), flows, rate="4Gbps")
-    hosts = engine.state.ends.hosts
+    hosts = engine.state.hosts.nics
     most = 0
     while engine.advance(1, INF) == RUNNING:
         most = max(most, int(hosts["admitted_bps"].max()))
@@ -155,7 +155,7 @@ def test_no_loss_where_the_rates_fit() -> None:
     assert counter(engine, "drops") == 0
     assert (fct_ps(engine) > 0).all()
     assert engine.flow_states().retransmits.sum() == 0
-    sent = int(engine.state.ends.hosts["sent_bytes"][:8].sum())
+    sent = int(engine.state.hosts.nics["sent_bytes"][:8].sum())
     assert sent * 8 * 10**12 / (10 * G) > 0.5 * float(fct_ps(engine).max() - ONE_WAY)
 
 
@@ -172,7 +172,7 @@ def test_completes_far_beyond_the_design_loss(
     sent = int(engine.flow_states().sent_packets[0])
     assert counter(engine, "drops") > least_loss * sent
     assert fct_ps(engine)[0] > 2 * ONE_WAY
-    assert int(engine.state.ends.hosts["admitted_bps"].sum()) == 0
+    assert int(engine.state.hosts.nics["admitted_bps"].sum()) == 0
     assert_conserved(engine)
 
 
@@ -257,7 +257,7 @@ def test_completes_whatever_is_lost(loss: float, back: float, interleave: int) -
     faults = lossy(network, loss, back=back)
     engine = run(wan(network, flows, rate="5Gbps", faults=faults, interleave=interleave))
     assert (acked_ps(engine) > 0).all()
-    assert int(engine.state.ends.hosts["admitted_bps"].sum()) == 0
+    assert int(engine.state.hosts.nics["admitted_bps"].sum()) == 0
 
 
 def test_a_burst_is_spread_over_blocks() -> None:

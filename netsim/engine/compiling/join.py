@@ -23,7 +23,7 @@ from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.layout import MAX_TIMERS
 from netsim.errors import InputError
 
-ENV = "env_of(env.host, env.ends.pars[0].transport{i}, env.ends, env.wires)"
+ENV = "env_of(env.host, env.hosts.pars[0].transport{i}, env.hosts, env.links)"
 
 
 def join(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:

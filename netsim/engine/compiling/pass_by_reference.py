@@ -4,7 +4,7 @@ Numba compiles a function again for each constant and each narrower integer that
 and passes a tuple of arrays as seven numbers for each array: a kernel with all groups had more than
 four hundred arguments, and compiling those took half of a first run. Groups do not change during a
 call. So a group is written to memory once, and functions pass its address on. Their source is
-unchanged: ``wires.pool`` is an array.
+unchanged: ``links.pool`` is an array.
 
 Loads through a reference are marked invariant, so that LLVM keeps the value in a register across
 stores to arrays that might alias. That holds only after the group is written, so LLVM must not see
@@ -28,10 +28,10 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.imputils import lower_cast, lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 
-from netsim.engine.kernels.layout import Clock, Ends, Net, Scratch, Wires
+from netsim.engine.kernels.layout import Clock, HostState, LinkState, Net, Scratch
 from netsim.engine.kernels.trace import Trace
 
-GROUPS = (Net, Wires, Ends, Clock, Scratch, Trace)
+GROUPS = (Net, LinkState, HostState, Clock, Scratch, Trace)
 
 ADDRESS = ir.IntType(8).as_pointer()
 
@@ -64,7 +64,7 @@ def by_reference(kind: types.Type) -> types.Type:
 
 @infer_getattr
 class _Members(AttributeTemplate):  # type: ignore[misc]
-    """The type of ``wires.pool``; a group within a group is a reference again."""
+    """The type of ``links.pool``; a group within a group is a reference again."""
 
     key = Reference
 

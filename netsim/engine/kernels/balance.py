@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from netsim.engine.kernels.fields import PacketRecord
 from netsim.engine.kernels.ids import Address, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
-from netsim.engine.kernels.layout import VALIANT, Net, Wires
+from netsim.engine.kernels.layout import VALIANT, LinkState, Net
 from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
 from netsim.engine.kernels.places import queue_of
 from netsim.engine.kernels.specialization_constants import (
@@ -32,7 +32,9 @@ MOST_HOPS = 255
 """The most links that a packet can have crossed."""
 
 
-def least_loaded(wires: Wires, net: Net, first: GlobalPort, offset: int, n: int, start: int) -> int:
+def least_loaded(
+    links: LinkState, net: Net, first: GlobalPort, offset: int, n: int, start: int
+) -> int:
     """Which of ``n`` candidates holds the fewest bytes, searching from ``start`` onwards.
 
     They stand in ``route_ports`` from ``offset`` on; ``first`` is the switch's first port.
@@ -46,7 +48,7 @@ def least_loaded(wires: Wires, net: Net, first: GlobalPort, offset: int, n: int,
         p = first + net.route_ports[offset + k]
         held = 0
         for cls in range(N_CLASSES):
-            held += wires.queues[queue_of(p, cls)].bytes
+            held += links.queues[queue_of(p, cls)].bytes
         if best_bytes < 0 or held < best_bytes:
             best_bytes = held
             best = k
@@ -100,18 +102,18 @@ def has_route(net: Net, node: NodeId, pkt: PacketRecord) -> bool:
     return int(pkt.hops) < MOST_HOPS and route_of(net, node, pkt) != NO_ROUTE
 
 
-def lose_way(wires: Wires, p_in: GlobalPort, slot: Slot) -> None:
+def lose_way(links: LinkState, p_in: GlobalPort, slot: Slot) -> None:
     """Count the packet in pool slot ``slot``, which came in by ``p_in`` and has no route."""
-    pkt = wires.pool[slot]
+    pkt = links.pool[slot]
     size = Bytes(pkt.size_bytes)
-    loss = wires.losses[queue_of(p_in, int(pkt.prio))]
+    loss = links.losses[queue_of(p_in, int(pkt.prio))]
     loss.unroutable_packets += 1
     loss.unroutable_bytes += size
     if TRACE:
-        trace_packet(wires, UNROUTABLE, p_in, slot, pkt.time, 0)
+        trace_packet(links, UNROUTABLE, p_in, slot, pkt.time, 0)
 
 
-def detour_of(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, pkt: PacketRecord) -> int:
+def detour_of(net: Net, links: LinkState, node: NodeId, p_in: GlobalPort, pkt: PacketRecord) -> int:
     """By which ports a packet that came in by ``p_in`` may leave, by way of whatever they lead to.
 
     A list of ``detour_ports``; or NO_DETOUR, if it goes as the routing table says.
@@ -125,31 +127,33 @@ def detour_of(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, pkt: Packe
     n_host_ports = int(net.first_port[NodeId(net.n_hosts)])
     to = GlobalPort(int(pkt.dst) % n_host_ports)
     there = net.edge[net.port_node[net.port_peer[to]]]
-    if wires.circuits[listed].fiber < 0 or there < 0:
+    if links.circuits[listed].fiber < 0 or there < 0:
         return NO_DETOUR
     return net.detour[net.edge[node], there]
 
 
-def drawn_port(net: Net, wires: Wires, p_in: GlobalPort, detour: int) -> LocalPort:
+def drawn_port(net: Net, links: LinkState, p_in: GlobalPort, detour: int) -> LocalPort:
     """One of a list of ``detour_ports``, for a packet that came in by ``p_in``, which counts it."""
-    balance = wires.balance[p_in]
+    balance = links.balance[p_in]
     first = net.detour_first[detour]
     n = net.detour_first[detour + 1] - first
-    draw = rand32(wires.fabric[0].seed, PURPOSE_THIRD_SWITCH, int(p_in), balance.choices)
+    draw = rand32(links.fabric[0].seed, PURPOSE_THIRD_SWITCH, int(p_in), balance.choices)
     balance.choices += 1
     return LocalPort(net.detour_ports[first + below(draw, n)])
 
 
-def output_port(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Slot) -> LocalPort:
+def output_port(
+    net: Net, links: LinkState, node: NodeId, p_in: GlobalPort, slot: Slot
+) -> LocalPort:
     """Local port by which switch ``node`` sends on the packet in pool slot ``slot``.
 
     It came in by port ``p_in``, whose counters of choices count this one.
     """
-    pkt = wires.pool[slot]
+    pkt = links.pool[slot]
     if INDIRECT == VALIANT:
-        detour = detour_of(net, wires, node, p_in, pkt)
+        detour = detour_of(net, links, node, p_in, pkt)
         if detour != NO_DETOUR:
-            return drawn_port(net, wires, p_in, detour)
+            return drawn_port(net, links, p_in, detour)
     dst = Address(pkt.dst)
     entry = route_of(net, node, pkt)
     n = entry & 0xFFFF
@@ -165,12 +169,12 @@ def output_port(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Sl
             direction = 1
         key = mix(int(pkt.flow) * 2 + direction) ^ int(pkt.entropy)
         return LocalPort(net.route_ports[offset + below(mix(net.node_salt[node] ^ key), n)])
-    balance = wires.balance[p_in]
+    balance = links.balance[p_in]
     if BALANCING == SPRAY_RANDOM or BALANCING == LEAST_LOADED:
         k = below(mix(balance.salt_random ^ (balance.choices & 0xFFFFFFFF)), n)
         balance.choices += 1
         if BALANCING == LEAST_LOADED:
-            k = least_loaded(wires, net, net.first_port[node], offset, n, k)
+            k = least_loaded(links, net, net.first_port[node], offset, n, k)
         return LocalPort(net.route_ports[offset + k])
     if kind <= TRIMMED:
         count = balance.data_choices
@@ -189,17 +193,17 @@ def output_port(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Sl
     return LocalPort(net.route_ports[offset + k])
 
 
-def undo_choice(net: Net, wires: Wires, node: NodeId, p_in: GlobalPort, slot: Slot) -> None:
+def undo_choice(net: Net, links: LinkState, node: NodeId, p_in: GlobalPort, slot: Slot) -> None:
     """Take back the count, at ``p_in``, of a choice that could not be carried out."""
-    pkt = wires.pool[slot]
+    pkt = links.pool[slot]
     if INDIRECT == VALIANT:
-        if detour_of(net, wires, node, p_in, pkt) != NO_DETOUR:
-            wires.balance[p_in].choices -= 1
+        if detour_of(net, links, node, p_in, pkt) != NO_DETOUR:
+            links.balance[p_in].choices -= 1
             return
     entry = route_of(net, node, pkt)
     if BALANCING == ECMP or BALANCING == ECMP_SYMMETRIC or entry & 0xFFFF <= 1:
         return
-    balance = wires.balance[p_in]
+    balance = links.balance[p_in]
     if BALANCING == SPRAY_RANDOM or BALANCING == LEAST_LOADED:
         balance.choices -= 1
     elif int(pkt.kind) <= TRIMMED:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from netsim.engine.kernels.ids import NO_PORT, GlobalPort, LocalPort, NodeId, Numbers, Ps
 from netsim.engine.kernels.instructions import lowest_bit
-from netsim.engine.kernels.layout import N_BUCKETS, Clock, Net, Scratch, Wires
+from netsim.engine.kernels.layout import N_BUCKETS, Clock, LinkState, Net, Scratch
 from netsim.engine.kernels.places import WAITS
 from netsim.engine.kernels.port_sets import include
 from netsim.engine.kernels.ports import has_event
@@ -55,9 +55,9 @@ def open_step(net: Net, clock: Clock, scratch: Scratch, worker: int, node: NodeI
     )
 
 
-def calendar_add(wires: Wires, step: Step, out: LocalPort) -> None:
+def calendar_add(links: LinkState, step: Step, out: LocalPort) -> None:
     """Enter the completion of local port ``out``, in the order of (time, port)."""
-    at = wires.ports[step.first + out].free_at
+    at = links.ports[step.first + out].free_at
     entry = (at - step.w0) >> step.shift
     heads = step.heads
     later = step.later
@@ -71,7 +71,7 @@ def calendar_add(wires: Wires, step: Step, out: LocalPort) -> None:
     before = NO_PORT
     other = heads[entry]
     while other >= 0:
-        time = wires.ports[step.first + other].free_at
+        time = links.ports[step.first + other].free_at
         if time > at or (time == at and other > out):
             break
         before = other
@@ -105,9 +105,9 @@ def calendar_take(step: Step, entry: int) -> LocalPort:
     return out
 
 
-def calendar_remove(wires: Wires, step: Step, out: LocalPort) -> None:
+def calendar_remove(links: LinkState, step: Step, out: LocalPort) -> None:
     """Remove local port ``out``, which has an entry, from wherever it is."""
-    entry = (wires.ports[step.first + out].free_at - step.w0) >> step.shift
+    entry = (links.ports[step.first + out].free_at - step.w0) >> step.shift
     if step.heads[entry] == out:
         calendar_take(step, entry)
         return
@@ -117,18 +117,18 @@ def calendar_remove(wires: Wires, step: Step, out: LocalPort) -> None:
     step.later[before] = step.later[out]
 
 
-def note_event(wires: Wires, step: Step, out: LocalPort) -> None:
+def note_event(links: LinkState, step: Step, out: LocalPort) -> None:
     """Note that something is to happen at local port ``out``, if it is; in this window, when."""
-    port = wires.ports[step.first + out]
-    include(wires.busy, step.first_word, out)
+    port = links.ports[step.first + out]
+    include(links.busy, step.first_word, out)
     if has_event(port) and port.free_at < step.w1:
-        calendar_add(wires, step, out)
+        calendar_add(links, step, out)
 
 
-def forget_look(wires: Wires, step: Step, out: LocalPort) -> None:
+def forget_look(links: LinkState, step: Step, out: LocalPort) -> None:
     """Local port ``out``, which is idle, is not looked at again."""
-    port = wires.ports[step.first + out]
+    port = links.ports[step.first + out]
     if port.tx_class == WAITS:
         if port.free_at < step.w1:
-            calendar_remove(wires, step, out)
+            calendar_remove(links, step, out)
         port.tx_class = 0

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps
-from netsim.engine.kernels.layout import INF, Wires
+from netsim.engine.kernels.layout import INF, LinkState
 from netsim.engine.kernels.places import WAITS, queue_of
 from netsim.engine.kernels.specialization_constants import PHASE_DRIVEN
 from netsim.limits import HORIZON_PS
 
 
-def next_day(wires: Wires, first: int, last: int, period: Ps, now: Ps) -> tuple[Ps, Ps]:
+def next_day(links: LinkState, first: int, last: int, period: Ps, now: Ps) -> tuple[Ps, Ps]:
     """Of the rows ``first`` to ``last`` of `days`, which repeat, the first that ends after ``now``.
 
     Returns when it begins and ends; INF, both, if there are no rows.
     """
     if first == last:
         return INF, INF
-    row, past = first_ending(wires, first, last, period, now)
-    return wires.days[row, 0] + past, wires.days[row, 1] + past
+    row, past = first_ending(links, first, last, period, now)
+    return links.days[row, 0] + past, links.days[row, 1] + past
 
 
-def first_ending(wires: Wires, first: int, last: int, period: Ps, now: Ps) -> tuple[int, Ps]:
+def first_ending(links: LinkState, first: int, last: int, period: Ps, now: Ps) -> tuple[int, Ps]:
     """That row, of at least one, and the whole periods by which its times are past."""
-    days = wires.days
+    days = links.days
     # The first period whose last day ends after now, and the first such day in it.
     past = ((now - days[last - 1, 1]) // period + 1) * period
     lo = first
@@ -41,21 +41,21 @@ def first_ending(wires: Wires, first: int, last: int, period: Ps, now: Ps) -> tu
     return lo, Ps(past)
 
 
-def may_start(wires: Wires, port: PortRecord, now: Ps) -> bool:
+def may_start(links: LinkState, port: PortRecord, now: Ps) -> bool:
     """May a port start to send, as far as its circuit goes? If not, ``opens_ps`` is when it may."""
-    circuit = wires.circuits[port.number]
+    circuit = links.circuits[port.number]
     if now >= circuit.shuts_ps:
         circuit.opens_ps, circuit.shuts_ps = next_day(
-            wires, circuit.first_start, circuit.last_start, circuit.period_ps, now
+            links, circuit.first_start, circuit.last_start, circuit.period_ps, now
         )
     return now >= circuit.opens_ps
 
 
-def waits_for_circuit(wires: Wires, port: PortRecord, now: Ps) -> bool:
+def waits_for_circuit(links: LinkState, port: PortRecord, now: Ps) -> bool:
     """Has an idle port something to send, and may not start? It is looked at when it may."""
-    if port.backlog & ~port.paused == 0 or may_start(wires, port, now):
+    if port.backlog & ~port.paused == 0 or may_start(links, port, now):
         return False
-    opens_ps = wires.circuits[port.number].opens_ps
+    opens_ps = links.circuits[port.number].opens_ps
     port.tx_class = 0
     if opens_ps < HORIZON_PS:
         port.free_at = opens_ps
@@ -66,16 +66,16 @@ def waits_for_circuit(wires: Wires, port: PortRecord, now: Ps) -> bool:
     return True
 
 
-def goes_dark(wires: Wires, p: GlobalPort, cls: int, size: Bytes, begin: Ps, end: Ps) -> bool:
+def goes_dark(links: LinkState, p: GlobalPort, cls: int, size: Bytes, begin: Ps, end: Ps) -> bool:
     """Does light that port ``p`` sends from ``begin`` to ``end`` meet no circuit? Counts it."""
-    circuit = wires.circuits[p]
+    circuit = links.circuits[p]
     if begin >= circuit.dark_ps:
         circuit.lit_ps, circuit.dark_ps = next_day(
-            wires, circuit.first_lit, circuit.last_lit, circuit.period_ps, begin
+            links, circuit.first_lit, circuit.last_lit, circuit.period_ps, begin
         )
     if circuit.lit_ps <= begin and end <= circuit.dark_ps:
         return False
-    loss = wires.losses[queue_of(p, cls)]
+    loss = links.losses[queue_of(p, cls)]
     loss.packets += 1
     loss.bytes += size
     loss.no_circuit_packets += 1

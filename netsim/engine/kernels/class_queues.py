@@ -10,7 +10,7 @@ import math
 
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
-from netsim.engine.kernels.layout import Wires
+from netsim.engine.kernels.layout import LinkState
 from netsim.engine.kernels.packets import DATA, ECN_CE
 from netsim.engine.kernels.places import queue_of, ring_slot
 from netsim.engine.kernels.series import change
@@ -26,15 +26,15 @@ from netsim.engine.kernels.trace import DROPPED, MARKED, trace_record
 from netsim.model.arithmetic import PURPOSE_ECN, rand32
 
 
-def ecn_marks(wires: Wires, port: PortRecord, held: Bytes) -> bool:
+def ecn_marks(links: LinkState, port: PortRecord, held: Bytes) -> bool:
     """Is a packet that sees a queue of ``held`` bytes marked?
 
     Between Kmin and Kmax, a random draw decides; the port counts it.
     """
     kind = 0
     if PER_PORT_SIZES:
-        kind = wires.size_kind[port.number]
-    fabric = wires.fabric[kind]
+        kind = links.size_kind[port.number]
+    fabric = links.fabric[kind]
     if held <= fabric.kmin_bytes:
         return False
     if held > fabric.kmax_bytes:
@@ -46,83 +46,83 @@ def ecn_marks(wires: Wires, port: PortRecord, held: Bytes) -> bool:
 
 
 def mark_packet(
-    wires: Wires, port: PortRecord, queue: QueueRecord, pkt: PacketRecord, now: Ps
+    links: LinkState, port: PortRecord, queue: QueueRecord, pkt: PacketRecord, now: Ps
 ) -> None:
     """Set a packet's CE bit; its queue counts it."""
     pkt.ecn = int(pkt.ecn) | ECN_CE
     queue.ecn_marks += 1
     if TRACE:
-        trace_record(wires, MARKED, port.number, pkt, now, queue.bytes)
+        trace_record(links, MARKED, port.number, pkt, now, queue.bytes)
 
 
-def hold(wires: Wires, port: PortRecord, cls: int, size: Bytes, now: Ps) -> None:
+def hold(links: LinkState, port: PortRecord, cls: int, size: Bytes, now: Ps) -> None:
     """Account for ``size`` more bytes in a class."""
     if HAS_SERIES:
-        change(wires, port.number, cls, int(size), now)
-    queue = wires.queues[queue_of(port.number, cls)]
+        change(links, port.number, cls, int(size), now)
+    queue = links.queues[queue_of(port.number, cls)]
     queue.bytes += size
     if queue.bytes > queue.max_bytes:
         queue.max_bytes = queue.bytes
 
 
 def enqueue(
-    wires: Wires, port: PortRecord, cls: int, pkt: PacketRecord, ingress: LocalPort, now: Ps
+    links: LinkState, port: PortRecord, cls: int, pkt: PacketRecord, ingress: LocalPort, now: Ps
 ) -> None:
     """Append a copy of a packet, marked if the fabric marks at enqueue and the queue calls for it.
 
     It came in by local port ``ingress``. There must be room for it.
     """
-    queue = wires.queues[queue_of(port.number, cls)]
+    queue = links.queues[queue_of(port.number, cls)]
     mark = False
     if ECN_ENQUEUE:
-        if int(pkt.kind) == DATA and cls >= wires.fabric[0].ecn_from_class:
-            mark = ecn_marks(wires, port, queue.bytes)
+        if int(pkt.kind) == DATA and cls >= links.fabric[0].ecn_from_class:
+            mark = ecn_marks(links, port, queue.bytes)
     slot = ring_slot(queue.off, queue.mask, queue.tail)
-    wires.pool[slot] = pkt
+    links.pool[slot] = pkt
     if HAS_ON_DEPARTURE:
-        wires.ingress[slot] = ingress
+        links.ingress[slot] = ingress
     queue.tail += 1
     port.backlog |= 1 << cls
-    hold(wires, port, cls, Bytes(pkt.size_bytes), now)
+    hold(links, port, cls, Bytes(pkt.size_bytes), now)
     if mark:
-        mark_packet(wires, port, queue, wires.pool[slot], now)
+        mark_packet(links, port, queue, links.pool[slot], now)
 
 
 def count_drop(
-    wires: Wires, port: PortRecord, queue: QueueRecord, pkt: PacketRecord, now: Ps
+    links: LinkState, port: PortRecord, queue: QueueRecord, pkt: PacketRecord, now: Ps
 ) -> None:
     """A packet is dropped at a port; its queue counts it."""
     queue.drops += 1
     queue.drop_bytes += int(pkt.size_bytes)
     if TRACE:
-        trace_record(wires, DROPPED, port.number, pkt, now, queue.bytes)
+        trace_record(links, DROPPED, port.number, pkt, now, queue.bytes)
 
 
-def close_gap(wires: Wires, queue: QueueRecord, place: int) -> None:
+def close_gap(links: LinkState, queue: QueueRecord, place: int) -> None:
     """Take the packet at ``place`` out of a queue's ring: the shorter part of the rest moves up."""
     n = queue.tail - queue.head
     if 2 * place < n:
         for k in range(place, 0, -1):
-            move_packet(wires, queue, k - 1, k)
+            move_packet(links, queue, k - 1, k)
         queue.head += 1
     else:
         for k in range(place, n - 1):
-            move_packet(wires, queue, k + 1, k)
+            move_packet(links, queue, k + 1, k)
         queue.tail -= 1
 
 
-def move_packet(wires: Wires, queue: QueueRecord, source: int, place: int) -> None:
+def move_packet(links: LinkState, queue: QueueRecord, source: int, place: int) -> None:
     """Copy what is at place ``source`` of a queue's ring to ``place``."""
     here = ring_slot(queue.off, queue.mask, queue.head + source)
     there = ring_slot(queue.off, queue.mask, queue.head + place)
-    wires.pool[there] = wires.pool[here]
+    links.pool[there] = links.pool[here]
     if HAS_ON_DEPARTURE:
-        wires.ingress[there] = wires.ingress[here]
+        links.ingress[there] = links.ingress[here]
 
 
-def note_empty_queues(wires: Wires, port: PortRecord) -> None:
+def note_empty_queues(links: LinkState, port: PortRecord) -> None:
     """Clear the bits of classes of which nothing waits any more."""
     for cls in range(N_CLASSES):
-        queue = wires.queues[queue_of(port.number, cls)]
+        queue = links.queues[queue_of(port.number, cls)]
         if queue.head == queue.tail:
             port.backlog &= ~(1 << cls)

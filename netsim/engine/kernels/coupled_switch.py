@@ -30,9 +30,9 @@ from netsim.engine.kernels.layout import (
     OFFLOAD,
     OK,
     Clock,
+    LinkState,
     Net,
     Scratch,
-    Wires,
 )
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.places import (
@@ -81,32 +81,32 @@ from netsim.model.fabric import PFC_FRAME_BYTES
 
 def begin(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
     """Start what local port ``out`` should send, if it is free; a due PFC frame first."""
-    wires = env.wires
-    port = wires.ports[step.first + out]
+    links = env.links
+    port = links.ports[step.first + out]
     due = HAS_PFC and port.asked >= FRAME_DUE
     if port.tx_bytes > 0 or not (due or port.backlog & ~port.paused != 0):
         return
     if PORT_WAKEUPS:
-        forget_look(wires, step, out)
+        forget_look(links, step, out)
     if due:
         port.asked &= ~FRAME_DUE
-        send_pfc(wires, port, now)
+        send_pfc(links, port, now)
     else:
         start_next(env, port, now)
-    note_event(wires, step, out)
+    note_event(links, step, out)
 
 
 def begin_if_due(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
     """Start local port ``out`` if it owes its neighbor a PFC frame."""
-    if env.wires.ports[step.first + out].asked >= FRAME_DUE:
+    if env.links.ports[step.first + out].asked >= FRAME_DUE:
         begin(env, step, out, now)
 
 
-def send_pfc(wires: Wires, port: PortRecord, now: Ps) -> None:
+def send_pfc(links: LinkState, port: PortRecord, now: Ps) -> None:
     """Transmit a PFC frame with the pause state of all classes."""
     if FAULTS:
-        renew_link(wires, port, port.number, now)
-    pkt = wires.pool[ring_slot(port.ring_off, port.ring_mask, port.tail)]
+        renew_link(links, port, port.number, now)
+    pkt = links.pool[ring_slot(port.ring_off, port.ring_mask, port.tail)]
     pkt.flow = -1
     pkt.seq = 0
     pkt.dst = -1
@@ -130,7 +130,7 @@ def complete(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> None:
 
     Or it is looked at again.
     """
-    port = env.wires.ports[step.first + out]
+    port = env.links.ports[step.first + out]
     now = port.free_at
     if HAS_PFC and port.tx_class == PFC_FRAME:
         port.tx_bytes = Bytes(0)
@@ -141,7 +141,7 @@ def complete(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> None:
     retire(env, port)
     if HAS_ON_DEPARTURE and size > 0:
         owed = port.tx_ingress
-        ingress = env.wires.ports[step.first + owed]
+        ingress = env.links.ports[step.first + owed]
         notify_departure(env, ingress, cls, size, now)
         begin(env, step, out, now)
         if HAS_PFC:
@@ -162,7 +162,7 @@ def notify_departure(env: QueueEnv, ingress: PortRecord, cls: int, size: Bytes, 
 
 def let_in(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
     """Does the discipline let in what comes by ``port``? If not, it is dropped there."""
-    pkt = env.wires.pool[slot]
+    pkt = env.links.pool[slot]
     if PER_PORT_SIZES:
         env = queue_env_at(env, port)
     env.switch.doing = IN_ON_ARRIVAL
@@ -170,11 +170,11 @@ def let_in(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
     check_prio(env, pkt)
     if verdict == DROP:
         if HAS_SERIES:
-            close_until(env.wires, port.number, now)
+            close_until(env.links, port.number, now)
         if HAS_PREDICT_PAUSE and env.switch.mode != ALL_IN_ORDER:
             broken(env.switch, NOT_PREDICTED, port.asked & (FRAME_DUE - 1))
-        queue = env.wires.queues[queue_of(port.number, int(pkt.prio))]
-        count_drop(env.wires, port, queue, pkt, now)
+        queue = env.links.queues[queue_of(port.number, int(pkt.prio))]
+        count_drop(env.links, port, queue, pkt, now)
         return False
     return True
 
@@ -191,18 +191,18 @@ def receive(
 
     Returns GROW_POOL, and nothing has changed, if there is no room for it.
     """
-    wires = env.wires
+    links = env.links
     p_in = step.first + ingress
-    came_by = wires.ports[p_in]
-    if ring_full(wires, p_in):
+    came_by = links.ports[p_in]
+    if ring_full(links, p_in):
         return GROW_POOL
-    if HAS_PFC and int(wires.pool[slot].kind) == PFC:
-        set_paused(wires, came_by, int(wires.pool[slot].aux), now)
+    if HAS_PFC and int(links.pool[slot].kind) == PFC:
+        set_paused(links, came_by, int(links.pool[slot].aux), now)
         begin(env, step, ingress, now)
         return OK
     if MAY_BE_UNROUTABLE:
-        if not has_route(net, step.node, wires.pool[slot]):
-            lose_way(wires, p_in, slot)
+        if not has_route(net, step.node, links.pool[slot]):
+            lose_way(links, p_in, slot)
             return OK
     if HAS_ON_ARRIVAL:
         # Not again, if there was no room for it before.
@@ -211,18 +211,18 @@ def receive(
                 begin_if_due(env, step, ingress, now)
             return OK
         env.switch.let_in = 0
-    out = output_port(net, wires, step.node, p_in, slot)
-    room = room_at(wires, step.first + out)
+    out = output_port(net, links, step.node, p_in, slot)
+    room = room_at(links, step.first + out)
     if INDIRECT == OFFLOAD:
         room = room and others_have_room(env, step, out, now)
     if not room:
-        undo_choice(net, wires, step.node, p_in, slot)
+        undo_choice(net, links, step.node, p_in, slot)
         env.switch.let_in = 1
         return GROW_POOL
-    if take_in(env, wires.ports[step.first + out], slot, ingress, now):
-        note_event(wires, step, out)
+    if take_in(env, links.ports[step.first + out], slot, ingress, now):
+        note_event(links, step, out)
     else:
-        include(wires.busy, step.first_word, out)
+        include(links.busy, step.first_word, out)
         begin(env, step, out, now)
     if INDIRECT == OFFLOAD:
         after_arrival(net, env, step, out, now)
@@ -231,29 +231,29 @@ def receive(
     return OK
 
 
-def room_at(wires: Wires, p: GlobalPort) -> bool:
+def room_at(links: LinkState, p: GlobalPort) -> bool:
     """Make room for one more packet in every class of port ``p`` and on its link.
 
     False if the pool is used up.
     """
-    if ring_full(wires, p):
+    if ring_full(links, p):
         return False
     for cls in range(N_CLASSES):
-        queue = wires.queues[queue_of(p, cls)]
-        if queue.tail - queue.head > queue.mask and not lengthen_queue(wires, queue, 0):
+        queue = links.queues[queue_of(p, cls)]
+        if queue.tail - queue.head > queue.mask and not lengthen_queue(links, queue, 0):
             return False
     return True
 
 
-def may_complete(wires: Wires, step: Step, out: LocalPort) -> bool:
+def may_complete(links: LinkState, step: Step, out: LocalPort) -> bool:
     """Is there room for what the completion on local port ``out`` may start?"""
     p = step.first + out
-    if ring_full(wires, p):
+    if ring_full(links, p):
         return False
     if HAS_ON_DEPARTURE and HAS_PFC:
-        port = wires.ports[p]
+        port = links.ports[p]
         if port.tx_bytes > 0 and port.tx_class != PFC_FRAME:
-            return not ring_full(wires, step.first + port.tx_ingress)
+            return not ring_full(links, step.first + port.tx_ingress)
     return True
 
 
@@ -264,15 +264,15 @@ def run_events(
 
     Returns OK, or GROW_POOL before an event for which there is no room.
     """
-    wires = env.wires
+    links = env.links
     step = open_step(net, clock, scratch, worker, node)
     first = step.first
     if PORT_WAKEUPS:
-        wake(net, wires, node, step.w1)
-    out = next_port(net, wires.busy, node, NO_PORT)
+        wake(net, links, node, step.w1)
+    out = next_port(net, links.busy, node, NO_PORT)
     while out >= 0:
-        note_event(wires, step, out)
-        out = next_port(net, wires.busy, node, out)
+        note_event(links, step, out)
+        out = next_port(net, links.busy, node, out)
     keys = scratch.keys[worker, 1]
     slots = scratch.slots[worker]
     ins = scratch.ins[worker]
@@ -285,8 +285,8 @@ def run_events(
         entry = calendar_first(step, word)
         if entry >= 0:
             out = step.heads[entry]
-            if wires.ports[first + out].free_at <= t_arrival:
-                if not may_complete(wires, step, out):
+            if links.ports[first + out].free_at <= t_arrival:
+                if not may_complete(links, step, out):
                     return GROW_POOL
                 # No later event can enter the calendar before this one.
                 word = entry // WORD
@@ -300,16 +300,16 @@ def run_events(
         status = receive(net, env, step, ingress, slots[k], t_arrival)
         if status != OK:
             return status
-        wires.inbox[first + ingress].head += 1
+        links.inbox[first + ingress].head += 1
         i += 1
 
 
 def switch_step(
-    net: Net, wires: Wires, clock: Clock, scratch: Scratch, worker: int, node: NodeId
+    net: Net, links: LinkState, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> int:
     """Advance switch ``node`` to the end of the window. Returns a status of layout.py."""
-    env = queue_env_of(wires.switches[node - net.n_hosts], wires)
-    n, next_event = gather(net, wires, clock, scratch, worker, node)
+    env = queue_env_of(links.switches[node - net.n_hosts], links)
+    n, next_event = gather(net, links, clock, scratch, worker, node)
     if n < 0:
         clock.what[node] = -n
         return GROW_SCRATCH
@@ -330,10 +330,10 @@ def in_order(
     sort_roughly(clock, scratch, worker, n)
     insertion_sort(scratch.keys[worker, 1], 0, n)
     status = run_events(net, env, clock, scratch, worker, node, n)
-    port = next_port(net, env.wires.unread, node, NO_PORT)
+    port = next_port(net, env.links.unread, node, NO_PORT)
     while port >= 0:
-        have_read(net, env.wires, node, port)
-        port = next_port(net, env.wires.unread, node, port)
+        have_read(net, env.links, node, port)
+        port = next_port(net, env.links.unread, node, port)
     end = wind_up(net, env, clock, node, following)
     if status == OK:
         return end
@@ -345,25 +345,25 @@ def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) 
 
     That is at ``following``, when the next packet arrives, or before. Returns the step's status.
     """
-    wires = env.wires
+    links = env.links
     next_event = following
-    out = next_port(net, wires.busy, node, NO_PORT)
+    out = next_port(net, links.busy, node, NO_PORT)
     while out >= 0:
         p = net.first_port[node] + out
-        port = wires.ports[p]
-        include(wires.touched, net.first_word[node], out)
+        port = links.ports[p]
+        include(links.touched, net.first_word[node], out)
         if has_event(port):
             next_event = min(next_event, port.free_at)
             if PORT_WAKEUPS:
-                falls_asleep(wires, env.switch, port, out, clock.clock[0].w1)
+                falls_asleep(links, env.switch, port, out, clock.clock[0].w1)
         elif port.backlog == 0:
-            exclude(wires.busy, net.first_word[node], out)
-        if port.tail > wires.new_tail[p]:
-            if wires.first_new[p] == INF:
-                slot = ring_slot(port.ring_off, port.ring_mask, wires.new_tail[p])
-                wires.first_new[p] = wires.pool[slot].time
-            wires.new_tail[p] = port.tail
-        out = next_port(net, wires.busy, node, out)
+            exclude(links.busy, net.first_word[node], out)
+        if port.tail > links.new_tail[p]:
+            if links.first_new[p] == INF:
+                slot = ring_slot(port.ring_off, port.ring_mask, links.new_tail[p])
+                links.first_new[p] = links.pool[slot].time
+            links.new_tail[p] = port.tail
+        out = next_port(net, links.busy, node, out)
     if PORT_WAKEUPS:
         next_event = min(next_event, env.switch.wakes_ps)
     clock.next_event[node] = next_event

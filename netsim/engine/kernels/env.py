@@ -14,7 +14,7 @@ from netsim.engine.kernels.fields import (
     TxRecord,
 )
 from netsim.engine.kernels.ids import FlowId, Numbers, Records
-from netsim.engine.kernels.layout import Ends, Wires
+from netsim.engine.kernels.layout import HostState, LinkState
 from netsim.engine.kernels.task_fields import ProgramHostRecord
 
 
@@ -26,17 +26,19 @@ class Env(NamedTuple):
     tx: Records[FlowId, TxRecord]  # all flows; those of other hosts are not to be touched
     rx: Records[FlowId, RxRecord]
     bits: Numbers[int, int]  # their bitmaps
-    ends: Ends  # these two are the engine's own
-    wires: Wires
+    hosts: HostState  # these two are the engine's own
+    links: LinkState
 
 
-def env_of(host: HostRecord, par: ParameterRecord, ends: Ends, wires: Wires) -> Env:
+def env_of(host: HostRecord, par: ParameterRecord, hosts: HostState, links: LinkState) -> Env:
     """The `Env` of a host, for the transport whose parameters are ``par``.
 
     Compiled code cannot return a tuple of records, so this is copied to where it is called
     (``IN_PLACE`` of bindings.py).
     """
-    return Env(host=host, par=par, tx=ends.tx, rx=ends.rx, bits=ends.bits, ends=ends, wires=wires)
+    return Env(
+        host=host, par=par, tx=hosts.tx, rx=hosts.rx, bits=hosts.bits, hosts=hosts, links=links
+    )
 
 
 class ProgramEnv(NamedTuple):
@@ -49,8 +51,8 @@ class ProgramEnv(NamedTuple):
 
 def program_env_of(env: Env) -> ProgramEnv:
     """The `ProgramEnv` of a host; copied to where it is called, as `env_of` is."""
-    ends = env.ends
-    return ProgramEnv(par=ends.program[0], host=ends.program_hosts[env.host.host], engine=env)
+    hosts = env.hosts
+    return ProgramEnv(par=hosts.program[0], host=hosts.program_hosts[env.host.host], engine=env)
 
 
 class QueueEnv(NamedTuple):
@@ -58,15 +60,15 @@ class QueueEnv(NamedTuple):
 
     par: CommonParameters  # and the discipline's own
     switch: SwitchRecord
-    wires: Wires  # all ports and queues; those of other switches are not to be touched
+    links: LinkState  # all ports and queues; those of other switches are not to be touched
 
 
-def queue_env_of(switch: SwitchRecord, wires: Wires) -> QueueEnv:
+def queue_env_of(switch: SwitchRecord, links: LinkState) -> QueueEnv:
     """The `QueueEnv` of a switch; copied to where it is called, as `env_of` is."""
-    return QueueEnv(par=wires.discipline[0], switch=switch, wires=wires)
+    return QueueEnv(par=links.discipline[0], switch=switch, links=links)
 
 
 def queue_env_at(env: QueueEnv, port: PortRecord) -> QueueEnv:
     """That of a switch with the sizes of one of its ports; copied likewise."""
-    par = env.wires.discipline[env.wires.size_kind[port.number]]
-    return QueueEnv(par=par, switch=env.switch, wires=env.wires)
+    par = env.links.discipline[env.links.size_kind[port.number]]
+    return QueueEnv(par=par, switch=env.switch, links=env.links)

@@ -38,9 +38,9 @@ from netsim.engine.kernels.layout import (
     TIMER_TASK,
     TIMER_TX,
     Clock,
-    Ends,
+    HostState,
+    LinkState,
     Net,
-    Wires,
 )
 from netsim.engine.kernels.nic import (
     check_control,
@@ -86,21 +86,21 @@ from netsim.engine.kernels.trace import (
 )
 
 
-def receive(env: Env, wires: Wires, p: GlobalPort, slot: Slot, now: Ps) -> None:
+def receive(env: Env, links: LinkState, p: GlobalPort, slot: Slot, now: Ps) -> None:
     """Handle the arrival, at the host's port ``p``, of the packet in pool slot ``slot``."""
     host = env.host
-    pkt = wires.pool[slot]
+    pkt = links.pool[slot]
     kind = int(pkt.kind)
     if kind == PFC:
         if TRACE:
-            trace_pause(wires, env, int(pkt.aux), p, now)
-        set_paused(wires, wires.ports[p], int(pkt.aux), now)
+            trace_pause(links, env, int(pkt.aux), p, now)
+        set_paused(links, links.ports[p], int(pkt.aux), now)
         return
     host.received_packets += 1
     host.received_bytes += int(pkt.size_bytes)
     flow = FlowId(pkt.flow)
     if TRACE:
-        trace_packet(wires, RECEIVED, p, slot, now, 0)
+        trace_packet(links, RECEIVED, p, slot, now, 0)
     if kind < FIRST_CONTROL:
         rx = env.rx[flow]
         if SETS_FLOW_SIZE:
@@ -116,7 +116,7 @@ def receive(env: Env, wires: Wires, p: GlobalPort, slot: Slot, now: Ps) -> None:
             host.doing = IN_ON_REQUEST
             on_request(env, now, rx, pkt)
         if TRACE:
-            trace_rx(wires, env, flow, p, now, HANDLER)
+            trace_rx(links, env, flow, p, now, HANDLER)
     else:
         tx = env.tx[flow]
         if tx.finished == 0:
@@ -124,7 +124,7 @@ def receive(env: Env, wires: Wires, p: GlobalPort, slot: Slot, now: Ps) -> None:
             on_control(env, now, tx, pkt)
             wake(env, tx)
         if TRACE:
-            trace_tx(wires, env, flow, p, now, HANDLER)
+            trace_tx(links, env, flow, p, now, HANDLER)
 
 
 def learn_size(env: Env, rx: RxRecord) -> None:
@@ -139,10 +139,10 @@ def learn_size(env: Env, rx: RxRecord) -> None:
     rx.last_bytes = tx.last_bytes
 
 
-def room_for_control(wires: Wires, outlet: OutletRecord) -> bool:
+def room_for_control(links: LinkState, outlet: OutletRecord) -> bool:
     """Is there room in a port's FIFO for what a handler may send, or made if not?"""
     if outlet.ctrl_tail - outlet.ctrl_head + CONTROL_BURST > outlet.ctrl_mask + 1:
-        return lengthen_control(wires, outlet)
+        return lengthen_control(links, outlet)
     return True
 
 
@@ -152,7 +152,7 @@ def fire(env: Env, slot: TimerSlot, now: Ps) -> int:
     A task's fires twice at most, whatever a transport does; a program's calls are counted apart.
     """
     host = env.host
-    timer = env.ends.timers[slot]
+    timer = env.hosts.timers[slot]
     code = timer.code
     if PROGRAM:
         if code <= TIMER_TASK and program_timer(env, now, timer):
@@ -182,16 +182,16 @@ def fire(env: Env, slot: TimerSlot, now: Ps) -> int:
     return 1
 
 
-def host_step(_: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -> int:
+def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id: HostId) -> int:
     """Advance a host of one port to the end of the window. Returns a status of layout.py."""
-    host = ends.hosts[NicId(host_id)]
+    host = hosts.nics[NicId(host_id)]
     p = host.port
-    port = wires.ports[p]
-    outlet = ends.outlets[p]
-    inbox = wires.inbox[p]
-    env = env_of(host, ends.pars[0].transport0, ends, wires)
+    port = links.ports[p]
+    outlet = hosts.outlets[p]
+    inbox = links.inbox[p]
+    env = env_of(host, hosts.pars[0].transport0, hosts, links)
     w1 = clock.clock[0].w1
-    tail_before = wires.new_tail[p]
+    tail_before = links.new_tail[p]
     # Not earlier than where a step that stopped for lack of room left off.
     now = clock.next_event[host_id]
     stuck = False  # everything on the ready list is paused
@@ -203,9 +203,9 @@ def host_step(_: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -
         checked = outlet.ctrl_tail
         t_arrival = INF
         if inbox.head < inbox.tail:
-            t_arrival = wires.pool[ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)].time
-        t_timer = max(first_key(ends.timers, ends.heap, host), now)
-        control = first_open(wires, outlet, port) < outlet.ctrl_tail
+            t_arrival = links.pool[ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)].time
+        t_timer = max(first_key(hosts.timers, hosts.heap, host), now)
+        control = first_open(links, outlet, port) < outlet.ctrl_tail
         t_send = INF
         if control or (outlet.ready_head >= 0 and not stuck):
             t_send = max(port.free_at, now)
@@ -216,53 +216,53 @@ def host_step(_: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -
             firings = 0
         now = t_next
         if HAS_SERIES:
-            look_at_host(wires, ends, host_id, now)
+            look_at_host(links, hosts, host_id, now)
         if now == t_send and now < t_arrival and now < t_timer:
-            if port.tail - wires.head_seen[p] > port.ring_mask:
-                if not lengthen_link(wires, port, p, 0):
+            if port.tail - links.head_seen[p] > port.ring_mask:
+                if not lengthen_link(links, port, p, 0):
                     status = GROW_POOL
                     break
             if control:
-                transmit_control(wires, host, outlet, port, p, now)
-            elif not room_for_control(wires, outlet):
+                transmit_control(links, host, outlet, port, p, now)
+            elif not room_for_control(links, outlet):
                 status = GROW_POOL
                 break
             else:
                 flow = pick(env, outlet, port, now)
                 if flow >= 0:
                     created = outlet.ctrl_tail
-                    transmit_data(env, wires, port, p, flow, now)
+                    transmit_data(env, links, port, p, flow, now)
                     if TRACE:
-                        trace_created(wires, outlet, created, p, now)
+                        trace_created(links, outlet, created, p, now)
                 else:
                     stuck = outlet.ready_head >= 0
             continue
-        if not room_for_control(wires, outlet):
+        if not room_for_control(links, outlet):
             status = GROW_POOL
             break
         created = outlet.ctrl_tail
         if now == t_arrival:
             slot = ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)
-            receive(env, wires, p, slot, now)
+            receive(env, links, p, slot, now)
             inbox.head += 1
         else:
-            timer = surface(ends.timers, ends.heap, host)
+            timer = surface(hosts.timers, hosts.heap, host)
             if timer >= 0:
                 firings += fire(env, timer, now)
                 if firings > MOST_FIRINGS + MOST_FIRINGS_OF_A_TIMER * host.n_timers:
                     broken(host, ENDLESS, firings)
                 if TRACE:
-                    trace_timer(wires, env, ends.timers[timer], p, now)
+                    trace_timer(links, env, hosts.timers[timer], p, now)
         if TRACE:
-            trace_created(wires, outlet, created, p, now)
+            trace_created(links, outlet, created, p, now)
         stuck = False
     clock.next_event[host_id] = min(t_arrival, t_timer, t_send)
     if port.tail > tail_before:
         # The slot is read back from the ring: the consumer's first event among what is new.
-        if wires.first_new[p] == INF:
+        if links.first_new[p] == INF:
             slot = ring_slot(port.ring_off, port.ring_mask, tail_before)
-            wires.first_new[p] = wires.pool[slot].time
-        wires.new_tail[p] = port.tail
+            links.first_new[p] = links.pool[slot].time
+        links.new_tail[p] = port.tail
     if host.fault != 0:
         return BROKEN
     host.doing = NOTHING

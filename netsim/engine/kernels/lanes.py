@@ -17,7 +17,7 @@ from netsim.model.arithmetic import below, mix, permuted
 
 def data_port(env: Env, tx: TxRecord) -> GlobalPort:
     """The port by which the next data packet of a flow leaves; notes its lane."""
-    spread = env.ends.spreads[tx.spread]
+    spread = env.hosts.spreads[tx.spread]
     n = lanes_in_use(env, spread)
     lane = 0
     if PLANES == ROUND_ROBIN:
@@ -29,12 +29,12 @@ def data_port(env: Env, tx: TxRecord) -> GlobalPort:
     elif PLANES == FREE:
         lane = freest(env, spread, n, True)
     spread.lane = lane_of(env, spread, lane, n)
-    return GlobalPort(env.ends.lanes[spread.first_lane + spread.lane, 0])
+    return GlobalPort(env.hosts.lanes[spread.first_lane + spread.lane, 0])
 
 
 def control_lane(env: Env, side: FlowRecord) -> int:
-    """The row of ``env.ends.lanes`` that the next control packet from ``side`` takes."""
-    spread = env.ends.spreads[side.spread]
+    """The row of ``env.hosts.lanes`` that the next control packet from ``side`` takes."""
+    spread = env.hosts.spreads[side.spread]
     n = lanes_in_use(env, spread)
     count = spread.sent_control
     spread.sent_control = count + 1
@@ -52,28 +52,28 @@ def control_lane(env: Env, side: FlowRecord) -> int:
 
 def has_carrier(env: Env, p: GlobalPort, at: Ps) -> bool:
     """Were both links of a host's port up at a time?"""
-    ends = env.ends
-    lo = ends.carrier_first[p]
-    last = ends.carrier_first[GlobalPort(int(p) + 1)]
+    hosts = env.hosts
+    lo = hosts.carrier_first[p]
+    last = hosts.carrier_first[GlobalPort(int(p) + 1)]
     hi = last
     while lo < hi:
         middle = (lo + hi) >> 1
-        if ends.carrier_lost[middle, 1] > at:
+        if hosts.carrier_lost[middle, 1] > at:
             hi = middle
         else:
             lo = middle + 1
-    return lo == last or at < ends.carrier_lost[lo, 0]
+    return lo == last or at < hosts.carrier_lost[lo, 0]
 
 
 def is_up(env: Env, spread: SpreadRecord, lane: int) -> bool:
     """Have both ports of a lane carrier, as far as this host knows?"""
-    ends = env.ends
+    hosts = env.hosts
     row = spread.first_lane + lane
     now = env.host.now_ps
-    there = GlobalPort(int(ends.lanes[row, 1]) % ends.outlets.size)
-    if not has_carrier(env, GlobalPort(ends.lanes[row, 0]), Ps(now - ends.carrier_delays[0])):
+    there = GlobalPort(int(hosts.lanes[row, 1]) % hosts.outlets.size)
+    if not has_carrier(env, GlobalPort(hosts.lanes[row, 0]), Ps(now - hosts.carrier_delays[0])):
         return False
-    return has_carrier(env, there, Ps(now - ends.carrier_delays[1]))
+    return has_carrier(env, there, Ps(now - hosts.carrier_delays[1]))
 
 
 def lanes_in_use(env: Env, spread: SpreadRecord) -> int:
@@ -116,9 +116,9 @@ def may_use(env: Env, tx: TxRecord, p: GlobalPort) -> bool:
     """Has a flow from this host a lane by port ``p`` of it?"""
     if PLANES == ONE_PORT:
         return True
-    spread = env.ends.spreads[tx.spread]
+    spread = env.hosts.spreads[tx.spread]
     for lane in range(spread.first_lane, spread.first_lane + spread.n_lanes):
-        if GlobalPort(env.ends.lanes[lane, 0]) == p:
+        if GlobalPort(env.hosts.lanes[lane, 0]) == p:
             return True
     return False
 
@@ -141,12 +141,12 @@ def freest(env: Env, spread: SpreadRecord, n: int, of_flows: bool) -> int:
         if CARRIER and n < spread.n_lanes:
             if not is_up(env, spread, lane):
                 continue
-        p = GlobalPort(env.ends.lanes[spread.first_lane + lane, 0])
-        outlet = env.ends.outlets[p]
+        p = GlobalPort(env.hosts.lanes[spread.first_lane + lane, 0])
+        outlet = env.hosts.outlets[p]
         waiting = outlet.ctrl_tail - outlet.ctrl_head
         if of_flows:
             waiting = outlet.n_ready
-        free_at = int(env.wires.ports[p].free_at)
+        free_at = int(env.links.ports[p].free_at)
         if best < 0 or waiting < fewest or (waiting == fewest and free_at < earliest):
             best = lane
             fewest = waiting

@@ -221,7 +221,7 @@ class Net(NamedTuple):
     detour_ports: Numbers[int, LocalPort]  # int32[...]
 
 
-class Wires(NamedTuple):
+class LinkState(NamedTuple):
     """Packets, and the rings and queues that hold them."""
 
     pool: Records[Slot, PacketRecord]  # packets: PACKET, and the transport's own fields
@@ -276,10 +276,10 @@ Heap = Numbers[int, TimerSlot]
 """The binary heaps of timers, one for each host, one behind the other."""
 
 
-class Ends(NamedTuple):
+class HostState(NamedTuple):
     """Hosts and flows. Record types depend on the transport's declared fields."""
 
-    hosts: Records[NicId, HostRecord]  # the NICs of all hosts, host by host
+    nics: Records[NicId, HostRecord]  # the NICs of all hosts, host by host
     first_nic: Numbers[HostId, NicId]  # int64[n_hosts + 1]: those of each host
     outlets: Records[GlobalPort, OutletRecord]  # OUTLET[n_host_ports]
     spreads: Records[int, SpreadRecord]  # SPREAD[2 * n_flows], if a host has several ports

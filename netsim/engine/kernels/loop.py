@@ -32,10 +32,10 @@ from netsim.engine.kernels.layout import (
     THIN,
     UNTIL,
     Clock,
-    Ends,
+    HostState,
+    LinkState,
     Net,
     Scratch,
-    Wires,
 )
 from netsim.engine.kernels.nic import check_control
 from netsim.engine.kernels.places import nic_of, nics_of, ports_of
@@ -74,21 +74,27 @@ class Limits(NamedTuple):
 
 
 def step(
-    net: Net, wires: Wires, ends: Ends, clock: Clock, scratch: Scratch, worker: int, node: NodeId
+    net: Net,
+    links: LinkState,
+    hosts: HostState,
+    clock: Clock,
+    scratch: Scratch,
+    worker: int,
+    node: NodeId,
 ) -> None:
     """Step a node unless it has completed this window already."""
     if clock.status[node] == OK:
         return
     if node < net.n_hosts:
-        clock.status[node] = host_step(net, wires, ends, clock, HostId(node))
+        clock.status[node] = host_step(net, links, hosts, clock, HostId(node))
     else:
-        clock.status[node] = switch_step(net, wires, clock, scratch, worker, node)
+        clock.status[node] = switch_step(net, links, clock, scratch, worker, node)
 
 
 def step_share(
     net: Net,
-    wires: Wires,
-    ends: Ends,
+    links: LinkState,
+    hosts: HostState,
     clock: Clock,
     scratch: Scratch,
     worker: int,
@@ -106,19 +112,21 @@ def step_share(
         if last <= 0:
             return
         for i in range(max(0, last - batch), last):
-            step(net, wires, ends, clock, scratch, worker, clock.active[i])
+            step(net, links, hosts, clock, scratch, worker, clock.active[i])
 
 
 def step_parallel(
-    net: Net, wires: Wires, ends: Ends, clock: Clock, scratch: Scratch, n_workers: int
+    net: Net, links: LinkState, hosts: HostState, clock: Clock, scratch: Scratch, n_workers: int
 ) -> None:
     """All active nodes, shared among the workers."""
     for index in prange(n_workers):
         worker: Any = np.int64(index)
-        step_share(net, wires, ends, clock, scratch, worker, n_workers)
+        step_share(net, links, hosts, clock, scratch, worker, n_workers)
 
 
-def step_apart(net: Net, wires: Wires, ends: Ends, clock: Clock, scratch: Scratch) -> None:
+def step_apart(
+    net: Net, links: LinkState, hosts: HostState, clock: Clock, scratch: Scratch
+) -> None:
     """All active nodes by one worker, for a profile: the switches, then the hosts."""
     window = clock.clock[0]
     parts = clock.parts[0]
@@ -126,55 +134,55 @@ def step_apart(net: Net, wires: Wires, ends: Ends, clock: Clock, scratch: Scratc
     i = window.n_active
     while i > 0 and clock.active[i - 1] >= net.n_hosts:
         i -= 1
-        step(net, wires, ends, clock, scratch, 0, clock.active[i])
+        step(net, links, hosts, clock, scratch, 0, clock.active[i])
     if window.resume == 0:
         parts.switch_steps += window.n_active - i
         parts.host_steps += i
     parts.switches_ns += lap(parts)
     while i > 0:
         i -= 1
-        step(net, wires, ends, clock, scratch, 0, clock.active[i])
+        step(net, links, hosts, clock, scratch, 0, clock.active[i])
     parts.hosts_ns += lap(parts)
 
 
-def publish(net: Net, wires: Wires, clock: Clock) -> None:
+def publish(net: Net, links: LinkState, clock: Clock) -> None:
     """Make visible what the active nodes sent and how far they read."""
-    show_moved_links(net, wires, clock)
+    show_moved_links(net, links, clock)
     window = clock.clock[0]
     sent = 0
     for i in range(window.n_active):
         node = clock.active[i]
         if node < net.n_hosts:
             for p in ports_of(net, node):
-                sent += publish_port(net, wires, clock, p)
+                sent += publish_port(net, links, clock, p)
         else:
-            out = next_port(net, wires.touched, node, NO_PORT)
+            out = next_port(net, links.touched, node, NO_PORT)
             while out >= 0:
-                sent += publish_port(net, wires, clock, net.first_port[node] + out)
-                out = next_port(net, wires.touched, node, out)
-            empty(net, wires.touched, node)
+                sent += publish_port(net, links, clock, net.first_port[node] + out)
+                out = next_port(net, links.touched, node, out)
+            empty(net, links.touched, node)
     window.hops += sent
 
 
-def publish_port(net: Net, wires: Wires, clock: Clock, p: GlobalPort) -> int:
+def publish_port(net: Net, links: LinkState, clock: Clock, p: GlobalPort) -> int:
     """How far port ``p`` has read, and what it sent; returns how many packets that are."""
     peer = net.port_peer[p]
-    wires.head_seen[peer] = wires.inbox[p].head
-    first = wires.first_new[p]
+    links.head_seen[peer] = links.inbox[p].head
+    first = links.first_new[p]
     if first == INF:
         return 0
-    wires.first_new[p] = INF
-    inbox = wires.inbox[peer]
-    sent = wires.new_tail[p] - inbox.tail
-    inbox.tail = wires.new_tail[p]
+    links.first_new[p] = INF
+    inbox = links.inbox[peer]
+    sent = links.new_tail[p] - inbox.tail
+    inbox.tail = links.new_tail[p]
     to = net.port_node[peer]
     expect(clock, to, first)
     if to >= net.n_hosts:
-        include(wires.unread, net.first_word[to], peer - net.first_port[to])
+        include(links.unread, net.first_word[to], peer - net.first_port[to])
     return sent
 
 
-def collect(net: Net, ends: Ends, clock: Clock) -> None:
+def collect(net: Net, hosts: HostState, clock: Clock) -> None:
     """Count what hosts delivered and finished, and start the flows that waited for it elsewhere.
 
     A released flow starts one lookahead (plus its own delay) after the last delivery
@@ -185,8 +193,8 @@ def collect(net: Net, ends: Ends, clock: Clock) -> None:
         node = clock.active[i]
         if node >= net.n_hosts:
             continue
-        for nic in nics_of(ends, HostId(node)):
-            host = ends.hosts[nic]
+        for nic in nics_of(hosts, HostId(node)):
+            host = hosts.nics[nic]
             window.delivered += host.delivered
             window.finished += host.finished
             window.payload_bytes += host.payload_bytes - host.counted_bytes
@@ -197,33 +205,33 @@ def collect(net: Net, ends: Ends, clock: Clock) -> None:
                 window.tasks_done += host.tasks_done
                 host.tasks_done = 0
             if PROGRAM:
-                own = ends.program_hosts[host.host]
+                own = hosts.program_hosts[host.host]
                 window.under_way += own.under_way
                 window.expected += own.begun_flows
                 own.under_way = 0
                 own.begun_flows = 0
-            release(ends, clock, host)
+            release(hosts, clock, host)
 
 
-def release(ends: Ends, clock: Clock, host: HostRecord) -> None:
+def release(hosts: HostState, clock: Clock, host: HostRecord) -> None:
     """Start the flows that waited for those that a NIC delivered, and for no others any more."""
     while host.done_head >= 0:
-        rx = ends.rx[host.done_head]
+        rx = hosts.rx[host.done_head]
         host.done_head = rx.next_done
         if PHASE_DRIVEN:
-            note_delivery(ends, clock, rx)
-        for j in range(ends.next_flow[rx.flow], ends.next_flow[FlowId(rx.flow + 1)]):
-            tx = ends.tx[ends.next_flows[j]]
+            note_delivery(hosts, clock, rx)
+        for j in range(hosts.next_flow[rx.flow], hosts.next_flow[FlowId(rx.flow + 1)]):
+            tx = hosts.tx[hosts.next_flows[j]]
             tx.waits_for -= 1
             tx.ready_from = max(tx.ready_from, rx.done_ps)
             if tx.waits_for == 0:
                 tx.start_ps += tx.ready_from + clock.clock[0].lookahead_ps
-                source = ends.hosts[nic_of(ends, tx)]
-                arm(ends.timers, ends.heap, source, start_timer(tx), tx.start_ps)
+                source = hosts.nics[nic_of(hosts, tx)]
+                arm(hosts.timers, hosts.heap, source, start_timer(tx), tx.start_ps)
                 expect(clock, tx.host, tx.start_ps)
 
 
-def all_done(ends: Ends, clock: Clock) -> bool:
+def all_done(hosts: HostState, clock: Clock) -> bool:
     """Is every flow delivered and finished, and every task done?
 
     With a program, of all these only what has begun; and no timer of its own is set.
@@ -233,17 +241,17 @@ def all_done(ends: Ends, clock: Clock) -> bool:
         if window.under_way > 0 or window.delivered < window.expected:
             return False
         return window.finished == window.expected
-    n_flows: int = ends.tx.shape[0]
+    n_flows: int = hosts.tx.shape[0]
     if TASKS:
-        if window.tasks_done < ends.tasks.shape[0]:
+        if window.tasks_done < hosts.tasks.shape[0]:
             return False
     return window.delivered == n_flows and window.finished == n_flows
 
 
 def run_windows(
     net: Net,
-    wires: Wires,
-    ends: Ends,
+    links: LinkState,
+    hosts: HostState,
     clock: Clock,
     scratch: Scratch,
     n_workers: int,
@@ -260,77 +268,77 @@ def run_windows(
         lap(clock.parts[0])
     if PHASE_DRIVEN:
         if window.windows == 0:
-            give_orders(net, wires, clock)  # for phases without flows
+            give_orders(net, links, clock)  # for phases without flows
     for _ in range(limits.n_windows):
         if window.resume == 0:
             if not find_active(clock):
                 return IDLE
             window.w1 = min(window.w1, limits.until_ps)
             if HAS_SERIES:
-                if window.w1 > wires.series_clock[0].end_ps:
+                if window.w1 > links.series_clock[0].end_ps:
                     return THIN
             if window.w0 >= limits.until_ps:
                 return UNTIL
         clock.tickets[0] = 0
         if PROFILE:
-            step_apart(net, wires, ends, clock, scratch)
+            step_apart(net, links, hosts, clock, scratch)
         elif TRACE or n_workers == 1 or window.n_active <= FEW_NODES:
-            step_share(net, wires, ends, clock, scratch, 0, 1)
+            step_share(net, links, hosts, clock, scratch, 0, 1)
         else:
-            step_parallel(net, wires, ends, clock, scratch, n_workers)
+            step_parallel(net, links, hosts, clock, scratch, n_workers)
         window.resume = 0
         for i in range(window.n_active):
             if clock.status[clock.active[i]] != OK:
                 window.resume = 1
         if window.resume == 1:
             return GROW
-        publish(net, wires, clock)
-        collect(net, ends, clock)
+        publish(net, links, clock)
+        collect(net, hosts, clock)
         if PHASE_DRIVEN:
-            give_orders(net, wires, clock)
+            give_orders(net, links, clock)
         note_next_events(clock)
         window.windows += 1
         if PROFILE:
             parts = clock.parts[0]
             parts.publish_ns += lap(parts)
         if limits.stop_when_done:
-            if all_done(ends, clock):
+            if all_done(hosts, clock):
                 return DONE
         if TRACE:
-            if half_full(wires.trace):
+            if half_full(links.trace):
                 return RUNNING
     return RUNNING
 
 
 def check_set_up(env: Env, p: GlobalPort) -> None:
     """Check what a transport has queued at port ``p`` before the run."""
-    outlet = env.ends.outlets[p]
+    outlet = env.hosts.outlets[p]
     check_control(env, outlet, outlet.checked)
     outlet.checked = outlet.ctrl_tail
 
 
-def set_up_flow(ends: Ends, wires: Wires, flow: FlowId) -> bool:
+def set_up_flow(hosts: HostState, links: LinkState, flow: FlowId) -> bool:
     """Let the transport initialize both sides of a flow; False if it breaks a rule."""
-    tx = ends.tx[flow]
-    host = ends.hosts[nic_of(ends, tx)]
-    env = env_of(host, ends.pars[0].transport0, ends, wires)
+    tx = hosts.tx[flow]
+    host = hosts.nics[nic_of(hosts, tx)]
+    env = env_of(host, hosts.pars[0].transport0, hosts, links)
     host.doing = IN_SETUP
-    setup(env, tx, ends.rx[flow])
+    setup(env, tx, hosts.rx[flow])
     if PLANES == ONE_PORT:
         check_set_up(env, host.port)
     else:
-        spread = ends.spreads[tx.spread]
+        spread = hosts.spreads[tx.spread]
         for lane in range(spread.first_lane, spread.first_lane + spread.n_lanes):
-            check_set_up(env, GlobalPort(ends.lanes[lane, 0]))
+            check_set_up(env, GlobalPort(hosts.lanes[lane, 0]))
     if host.fault != 0:
         return False
     host.doing = NOTHING
     return True
 
 
-def set_up_flows(ends: Ends, wires: Wires, clock: Clock) -> None:
+def set_up_flows(hosts: HostState, links: LinkState, clock: Clock) -> None:
     """Set up every flow, before the run, up to one that cannot be."""
-    for flow in span(FlowId(0), FlowId(ends.tx.shape[0])):
+    for flow in span(FlowId(0), FlowId(hosts.tx.shape[0])):
         clock.tickets[0] = flow
-        if not set_up_flow(ends, wires, flow):
+        if not set_up_flow(hosts, links, flow):
             return

@@ -27,9 +27,9 @@ from netsim.engine.kernels.layout import (
     INF,
     MOST_DUES,
     Clock,
+    LinkState,
     Net,
     Scratch,
-    Wires,
 )
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.pause_plan import (
@@ -85,7 +85,7 @@ def look(
         came = Bytes(0)
         if arrived:
             came = scratch.came[worker][port * N_CLASSES + cls]
-        port_in = env.wires.ports[first + port]
+        port_in = env.links.ports[first + port]
         change = came
         if (port_in.asked >> cls) & 1 == 1:
             change = Bytes(INF)
@@ -97,28 +97,28 @@ def look(
 
 def look_ahead(net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: NodeId) -> int:
     """The worst that `predict_pause` says of any ingress."""
-    wires = env.wires
+    links = env.links
     first = net.first_port[node]
     scratch.mattering[worker][:] = 0
     scratch.stirred[worker][:] = 0
     worst = NO_EFFECT
-    port = next_port(net, wires.unread, node, NO_PORT)
+    port = next_port(net, links.unread, node, NO_PORT)
     while port >= 0:
         worst = max(worst, look(env, scratch, worker, first, port, True))
-        port = next_port(net, wires.unread, node, port)
-    port = next_port(net, wires.asking, node, NO_PORT)
+        port = next_port(net, links.unread, node, port)
+    port = next_port(net, links.asking, node, NO_PORT)
     while port >= 0:
-        if wires.ports[first + port].asked & (FRAME_DUE - 1) == 0:
-            exclude(wires.asking, net.first_word[node], port)
-        elif not includes(wires.unread, net.first_word[node], port):
+        if links.ports[first + port].asked & (FRAME_DUE - 1) == 0:
+            exclude(links.asking, net.first_word[node], port)
+        elif not includes(links.unread, net.first_word[node], port):
             worst = max(worst, look(env, scratch, worker, first, port, False))
-        port = next_port(net, wires.asking, node, port)
+        port = next_port(net, links.asking, node, port)
     return worst
 
 
 def route_all(
     net: Net,
-    wires: Wires,
+    links: LinkState,
     clock: Clock,
     scratch: Scratch,
     worker: int,
@@ -141,36 +141,36 @@ def route_all(
     framed[:] = 0
     for k in range(n):
         ingress = LocalPort(ins[k])
-        pkt = wires.pool[slots[k]]
+        pkt = links.pool[slots[k]]
         if int(pkt.kind) == PFC:
             outs[k] = ingress
             include(framed, 0, ingress)
         else:
-            outs[k] = output_port(net, wires, node, first + ingress, slots[k])
+            outs[k] = output_port(net, links, node, first + ingress, slots[k])
             if tallied and includes(scratch.mattering[worker], 0, ingress):
                 entry = int(ingress) * N_CLASSES + int(pkt.prio)
                 tally(scratch, worker, entry, pkt.time - w0, int(pkt.size_bytes))
 
 
-def has_work(net: Net, wires: Wires, scratch: Scratch, worker: int, p: GlobalPort) -> bool:
+def has_work(net: Net, links: LinkState, scratch: Scratch, worker: int, p: GlobalPort) -> bool:
     """Does port ``p`` get packets in the window, or sends any, or PFC frames?"""
     node = net.port_node[p]
     out = p - net.first_port[node]
     starts = scratch.starts[worker]
     if starts[out + 1] > starts[out] or scratch.n_dues[worker][out] > 0:
         return True
-    return includes(wires.busy, net.first_word[node], out)
+    return includes(links.busy, net.first_word[node], out)
 
 
-def room_for_all(net: Net, wires: Wires, scratch: Scratch, worker: int, node: NodeId) -> bool:
+def room_for_all(net: Net, links: LinkState, scratch: Scratch, worker: int, node: NodeId) -> bool:
     """Make room for whatever ports may get and send in the window; False if there is none."""
     first = net.first_port[node]
     starts = scratch.starts[worker]
     enough = True
     for out in local_ports_of(net, node):
-        if has_work(net, wires, scratch, worker, first + out):
+        if has_work(net, links, scratch, worker, first + out):
             frames = 1 + scratch.n_dues[worker][out]
-            enough = has_room(wires, first + out, starts[out + 1] - starts[out], frames) and enough
+            enough = has_room(links, first + out, starts[out + 1] - starts[out], frames) and enough
     return enough
 
 
@@ -180,7 +180,7 @@ def begin_apart(env: QueueEnv, port: PortRecord, now: Ps) -> None:
         return
     if port.asked >= FRAME_DUE:
         port.asked &= ~FRAME_DUE
-        send_pfc(env.wires, port, now)
+        send_pfc(env.links, port, now)
     elif port.backlog & ~port.paused != 0:
         start_next(env, port, now)
 
@@ -207,7 +207,7 @@ def pass_time(
 ) -> None:
     """Complete and start transmissions of port ``out`` up to and including time ``until``."""
     first = env.switch.first_port
-    port = env.wires.ports[first + out]
+    port = env.links.ports[first + out]
     while port.tx_bytes > 0 and port.free_at <= until:
         now = port.free_at
         cls = port.tx_class
@@ -220,7 +220,7 @@ def pass_time(
             if includes(scratch.mattering[worker], 0, ingress):
                 check_plan(env, scratch, worker, w0, out, port)
             else:
-                notify_departure(env, env.wires.ports[first + ingress], cls, size, now)
+                notify_departure(env, env.links.ports[first + ingress], cls, size, now)
         begin_apart(env, port, now)
 
 
@@ -237,21 +237,21 @@ def arrive_apart(
     env: QueueEnv, scratch: Scratch, worker: int, w0: Ps, out: LocalPort, key: int
 ) -> None:
     """The arrival of a sort key comes to port ``out``, after what completes there until then."""
-    wires = env.wires
+    links = env.links
     first = env.switch.first_port
-    port = wires.ports[first + out]
+    port = links.ports[first + out]
     k = key & INDEX_MASK
     now = w0 + (key >> KEY_BITS)
     pass_time(env, scratch, worker, w0, out, now)
     slot = scratch.slots[worker][k]
-    pkt = wires.pool[slot]
+    pkt = links.pool[slot]
     if int(pkt.kind) == PFC:
-        set_paused(wires, port, int(pkt.aux), now)
+        set_paused(links, port, int(pkt.aux), now)
         begin_apart(env, port, now)
         return
     ingress = LocalPort(scratch.ins[worker][k])
     if is_let_in_here(scratch, worker, ingress, pkt):
-        let_in(env, wires.ports[first + ingress], slot, now)
+        let_in(env, links.ports[first + ingress], slot, now)
     if not take_in(env, port, slot, ingress, now):
         begin_apart(env, port, now)
 
@@ -266,9 +266,9 @@ def serve_apart(
     out: LocalPort,
 ) -> None:
     """Run output port ``out`` through the window, whatever the others do."""
-    wires = env.wires
+    links = env.links
     first = net.first_port[node]
-    port = wires.ports[first + out]
+    port = links.ports[first + out]
     i = scratch.starts[worker][out]
     end = scratch.starts[worker][out + 1]
     due = MOST_DUES * out
@@ -295,15 +295,15 @@ def serve_apart(
     if env.switch.mode == AS_PLANNED:
         if scratch.log_first[worker][out] < scratch.log_end[worker][out]:
             broken(env.switch, NOT_PREDICTED, port.asked & (FRAME_DUE - 1))
-    include(wires.busy, net.first_word[node], out)
+    include(links.busy, net.first_word[node], out)
 
 
 def switch_step(
-    net: Net, wires: Wires, clock: Clock, scratch: Scratch, worker: int, node: NodeId
+    net: Net, links: LinkState, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> int:
     """Advance switch ``node`` to the end of the window. Returns a status of layout.py."""
-    env = queue_env_of(wires.switches[node - net.n_hosts], wires)
-    n, following = gather(net, wires, clock, scratch, worker, node)
+    env = queue_env_of(links.switches[node - net.n_hosts], links)
+    n, following = gather(net, links, clock, scratch, worker, node)
     if n < 0:
         clock.what[node] = -n
         return GROW_SCRATCH
@@ -312,7 +312,7 @@ def switch_step(
         return in_order(net, env, clock, scratch, worker, node, n, following)
     first = net.first_port[node]
     n_ports = net.first_port[node + 1] - first
-    route_all(net, wires, clock, scratch, worker, node, n, outlook > NO_EFFECT)
+    route_all(net, links, clock, scratch, worker, node, n, outlook > NO_EFFECT)
     sort_roughly(clock, scratch, worker, n)
     group_by_output(scratch, worker, n, n_ports)
     scratch.n_dues[worker][:n_ports] = 0
@@ -321,13 +321,13 @@ def switch_step(
         outcome = plan_pauses(net, env, clock, scratch, worker, node)
         env.switch.mode = ALL_IN_ORDER
         if outcome != PLANNED:
-            undo_choices(net, wires, scratch, worker, node)
+            undo_choices(net, links, scratch, worker, node)
             if outcome == NO_PLAN:
                 return in_order(net, env, clock, scratch, worker, node, n, following)
             clock.what[node] = 2 * scratch.log_time.shape[1]
             return GROW_SCRATCH
-    if not room_for_all(net, wires, scratch, worker, node):
-        undo_choices(net, wires, scratch, worker, node)
+    if not room_for_all(net, links, scratch, worker, node):
+        undo_choices(net, links, scratch, worker, node)
         if outlook > NO_EFFECT:
             restore_accounts(net, env, scratch, worker, node)
         return GROW_POOL
@@ -336,10 +336,10 @@ def switch_step(
         env.switch.mode = AS_PLANNED
         settle_others(net, env, clock, scratch, worker, node)
     for out in local_ports_of(net, node):
-        if has_work(net, wires, scratch, worker, first + out):
+        if has_work(net, links, scratch, worker, first + out):
             if includes(scratch.stirred[worker], 0, out):
-                wires.ports[first + out].asked = scratch.asked[worker][out]
+                links.ports[first + out].asked = scratch.asked[worker][out]
             serve_apart(net, env, clock, scratch, worker, node, out)
     env.switch.mode = ALL_IN_ORDER
-    have_read_all(net, wires, scratch, worker, node)
+    have_read_all(net, links, scratch, worker, node)
     return wind_up(net, env, clock, node, following)

@@ -19,7 +19,7 @@ from netsim.engine.kernels.fields import (
 from netsim.engine.kernels.handlers import IN_FILL, IN_RANK, IN_READY
 from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Numbers, Ps, Slot
 from netsim.engine.kernels.lanes import data_port
-from netsim.engine.kernels.layout import INF, ONE_PORT, Wires
+from netsim.engine.kernels.layout import INF, ONE_PORT, LinkState
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.places import queue_of, ring_slot
 from netsim.engine.kernels.rules import NO_CLASS, NO_PACKET, NO_SIZE, NOT_CONTROL, NOT_DATA, broken
@@ -54,7 +54,7 @@ def wake(env: Env, tx: TxRecord) -> None:
     p = host.port
     if PLANES != ONE_PORT:
         p = data_port(env, tx)
-    outlet = env.ends.outlets[p]
+    outlet = env.hosts.outlets[p]
     if PLANES != ONE_PORT:
         outlet.n_ready += 1
         outlet.stuck = 0
@@ -121,55 +121,55 @@ def pick(env: Env, outlet: OutletRecord, port: PortRecord, now: Ps) -> FlowId:
             if TRACE:
                 trace_asked(env, flow, port.number, now, at)
             if at < INF:
-                arm(env.ends.timers, env.ends.heap, host, start_timer(tx), at)
+                arm(env.hosts.timers, env.hosts.heap, host, start_timer(tx), at)
         flow = following
     return NO_FLOW
 
 
 def launch_from_host(
-    wires: Wires, host: HostRecord, port: PortRecord, p: GlobalPort, slot: Slot, now: Ps
+    links: LinkState, host: HostRecord, port: PortRecord, p: GlobalPort, slot: Slot, now: Ps
 ) -> None:
     """Start the transmission of the packet that was put into ring slot ``slot``; count it."""
-    pkt = wires.pool[slot]
+    pkt = links.pool[slot]
     size = Bytes(pkt.size_bytes)
     if FAULTS:
-        renew_link(wires, port, p, now)
+        renew_link(links, port, p, now)
     end = now + send_time(size, port.ps_per_byte_q20)
     pkt.time = end + port.delay_ps
     pkt.hops = 1
     if TRACE:
-        trace_packet(wires, SENT, p, slot, now, 0)
+        trace_packet(links, SENT, p, slot, now, 0)
     arrives = True
     if FAULTS:
-        arrives = not lost_on_wire(wires, p, int(pkt.prio), size, now, pkt.time)
+        arrives = not lost_on_wire(links, p, int(pkt.prio), size, now, pkt.time)
     if arrives:
         port.tail += 1
     elif TRACE:
-        trace_packet(wires, LOST, p, slot, now, 0)
+        trace_packet(links, LOST, p, slot, now, 0)
     port.free_at = end
     if HAS_SERIES:
-        close_until(wires, p, now)
-    queue = wires.queues[queue_of(p, int(pkt.prio))]
+        close_until(links, p, now)
+    queue = links.queues[queue_of(p, int(pkt.prio))]
     queue.sent_packets += 1
     queue.sent_bytes += size
     host.sent_packets += 1
     host.sent_bytes += size
 
 
-def first_open(wires: Wires, outlet: OutletRecord, port: PortRecord) -> int:
+def first_open(links: LinkState, outlet: OutletRecord, port: PortRecord) -> int:
     """Where the first packet of a control FIFO is whose class is not paused; its end if nowhere."""
     place = outlet.ctrl_head
     if port.paused != 0:
         while place < outlet.ctrl_tail:
             slot = ring_slot(outlet.ctrl_off, outlet.ctrl_mask, place)
-            if (port.paused >> int(wires.pool[slot].prio)) & 1 == 0:
+            if (port.paused >> int(links.pool[slot].prio)) & 1 == 0:
                 break
             place += 1
     return place
 
 
 def transmit_control(
-    wires: Wires,
+    links: LinkState,
     host: HostRecord,
     outlet: OutletRecord,
     port: PortRecord,
@@ -178,13 +178,13 @@ def transmit_control(
 ) -> None:
     """Send the first packet of the control FIFO that is not paused; there is one."""
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
-    place = first_open(wires, outlet, port)
-    wires.pool[slot] = wires.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, place)]
+    place = first_open(links, outlet, port)
+    links.pool[slot] = links.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, place)]
     for i in range(place, outlet.ctrl_head, -1):
         before = ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i - 1)
-        wires.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i)] = wires.pool[before]
+        links.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i)] = links.pool[before]
     outlet.ctrl_head += 1
-    launch_from_host(wires, host, port, p, slot, now)
+    launch_from_host(links, host, port, p, slot, now)
 
 
 def check_control(env: Env, outlet: OutletRecord, first: int) -> None:
@@ -194,7 +194,7 @@ def check_control(env: Env, outlet: OutletRecord, first: int) -> None:
     smallest = min(par.control_bytes, par.header_bytes + 1)
     largest = max(par.control_bytes, par.header_bytes + par.payload_bytes)
     for i in range(first, outlet.ctrl_tail):
-        pkt = env.wires.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i)]
+        pkt = env.links.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i)]
         kind = int(pkt.kind)
         if kind <= TRIMMED or kind >= PFC:
             broken(host, NOT_CONTROL, kind)
@@ -245,21 +245,21 @@ def count_out_of_order(bits: Numbers[int, int], tx: TxRecord, seq: int) -> None:
 
 
 def transmit_data(
-    env: Env, wires: Wires, port: PortRecord, p: GlobalPort, flow: FlowId, now: Ps
+    env: Env, links: LinkState, port: PortRecord, p: GlobalPort, flow: FlowId, now: Ps
 ) -> None:
     """Build a data packet of ``flow`` in the link's ring and send it; the flow is ready again."""
     host = env.host
     tx = env.tx[flow]
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
-    wires.pool[slot] = wires.blank[0]
-    pkt = wires.pool[slot]
+    links.pool[slot] = links.blank[0]
+    pkt = links.pool[slot]
     pkt.flow = flow
     pkt.dst = tx.peer
     if PLANES != ONE_PORT:
-        spread = env.ends.spreads[tx.spread]
-        pkt.dst = int(env.ends.lanes[spread.first_lane + spread.lane, 1])
+        spread = env.hosts.spreads[tx.spread]
+        pkt.dst = int(env.hosts.lanes[spread.first_lane + spread.lane, 1])
     elif POLICY_ROUTING:
-        pkt.dst = int(env.ends.lanes[tx.spread, 1])
+        pkt.dst = int(env.hosts.lanes[tx.spread, 1])
     pkt.entropy = tx.entropy
     pkt.prio = tx.prio
     host.doing = IN_FILL
@@ -276,9 +276,9 @@ def transmit_data(
     tx.sent_packets += 1
     if HAS_SERIES:
         tx.sent_bytes += Bytes(pkt.size_bytes)
-    launch_from_host(wires, host, port, p, slot, now)
+    launch_from_host(links, host, port, p, slot, now)
     if TASKS:
         handed_over(env, tx, port.free_at)
     if TRACE:
-        trace_tx(wires, env, flow, p, now, HANDLER)
+        trace_tx(links, env, flow, p, now, HANDLER)
     wake(env, tx)

@@ -102,22 +102,22 @@ def look_closer(
     Its account is kept.
     """
     p = net.first_port[node] + port
-    wires = env.wires
+    links = env.links
     for cls in range(N_CLASSES):
         sign = 1
-        if (wires.ports[p].asked >> cls) & 1 == 1:
+        if (links.ports[p].asked >> cls) & 1 == 1:
             sign = -1
         entry = port * N_CLASSES + cls
         change = largest_change(scratch, worker, entry, sign)
         came = scratch.came[worker][entry]
-        if not includes(wires.unread, net.first_word[node], port):
+        if not includes(links.unread, net.first_word[node], port):
             came = Bytes(0)
-        if outlook_of(env, wires.ports[p], cls, came, change) > NO_EFFECT:
+        if outlook_of(env, links.ports[p], cls, came, change) > NO_EFFECT:
             include(scratch.stirred[worker], 0, port)
     if includes(scratch.stirred[worker], 0, port):
         for cls in range(N_CLASSES):
             kept = kept_account(scratch, worker, port, cls)
-            scratch.accounts[kept] = wires.queues[queue_of(p, cls)]
+            scratch.accounts[kept] = links.queues[queue_of(p, cls)]
 
 
 def departures_by_ingress(net: Net, scratch: Scratch, worker: int, node: NodeId) -> None:
@@ -161,10 +161,10 @@ def restore_account(
 ) -> None:
     """Make the account of a stirred ingress what it was before the window."""
     p = net.first_port[node] + port
-    env.wires.ports[p].asked = scratch.asked[worker][port]
+    env.links.ports[p].asked = scratch.asked[worker][port]
     for cls in range(N_CLASSES):
         kept = kept_account(scratch, worker, port, cls)
-        env.wires.queues[queue_of(p, cls)] = scratch.accounts[kept]
+        env.links.queues[queue_of(p, cls)] = scratch.accounts[kept]
 
 
 def restore_accounts(net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: NodeId) -> None:
@@ -198,10 +198,10 @@ def replay(
 
     Returns whether there is room for them, and whether they are others than before.
     """
-    wires = env.wires
+    links = env.links
     restore_account(net, env, scratch, worker, node, ingress)
     first = net.first_port[node]
-    port = wires.ports[first + ingress]
+    port = links.ports[first + ingress]
     w0 = clock.clock[0].w0
     arrival, arrivals_end = arrivals_by(net, env, scratch, worker, node, ingress)
     departure = scratch.account_first[worker][ingress]
@@ -213,7 +213,7 @@ def replay(
         arrives = INF
         if arrival < arrivals_end:
             slot = scratch.slots[worker][arrival]
-            arrives = wires.pool[slot].time - w0
+            arrives = links.pool[slot].time - w0
         at = 0
         leaves = INF
         if departure < departures_end:
@@ -227,9 +227,9 @@ def replay(
             key = leaves << KEY_BITS | (what >> OUT_AT) & PORT_MASK
             departure += 1
         else:
-            if int(wires.pool[slot].kind) != PFC:
+            if int(links.pool[slot].kind) != PFC:
                 let_in(env, port, slot, w0 + arrives)
-            place = place_at(wires.inbox[first + ingress], w0 + arrives)
+            place = place_at(links.inbox[first + ingress], w0 + arrives)
             key = arrives << KEY_BITS | place << INDEX_BITS | arrival
             arrival += 1
         mask = port.asked & (FRAME_DUE - 1)
@@ -247,7 +247,7 @@ def arrivals_by(
     net: Net, env: QueueEnv, scratch: Scratch, worker: int, node: NodeId, ingress: LocalPort
 ) -> tuple[int, int]:
     """The arrivals of the window that came in by an ingress: the first one, and behind the last."""
-    if includes(env.wires.unread, net.first_word[node], ingress):
+    if includes(env.links.unread, net.first_word[node], ingress):
         at = UNDO * ingress
         return scratch.undo[worker][at + 5], scratch.undo[worker][at + 6]
     return 0, 0
@@ -271,7 +271,7 @@ def plan_again(
     for out in local_ports_of(net, node):
         if includes(scratch.moved[worker], 0, out):
             take_back_departures(scratch, worker, out)
-            end = plan_port(net, env.wires, clock, scratch, worker, node, out)
+            end = plan_port(net, env.links, clock, scratch, worker, node, out)
             if end < 0:
                 return False
             scratch.log_end[worker][out] = end
@@ -317,8 +317,8 @@ def plan_pauses(
     end; otherwise nothing has changed.
     """
     for port in local_ports_of(net, node):
-        scratch.asked[worker][port] = env.wires.ports[net.first_port[node] + port].asked
-    if not plan_all(net, env.wires, clock, scratch, worker, node):
+        scratch.asked[worker][port] = env.links.ports[net.first_port[node] + port].asked
+    if not plan_all(net, env.links, clock, scratch, worker, node):
         return NO_LOG
     for word in range(scratch.stirred[worker].shape[0]):
         scratch.stale[worker][word] = scratch.mattering[worker][word]
@@ -340,16 +340,16 @@ def settle_others(
     But for what arrives by those that nobody is held back for, which is let in as it arrives at
     its output port. So accounts that must not rise too far fall first, and the other way round.
     """
-    wires = env.wires
+    links = env.links
     first = net.first_port[node]
     w0 = clock.clock[0].w0
     for ingress in local_ports_of(net, node):
         if holds_back(scratch, worker, ingress):
             arrival, end = arrivals_by(net, env, scratch, worker, node, ingress)
             for k in range(arrival, end):
-                pkt = wires.pool[scratch.slots[worker][k]]
+                pkt = links.pool[scratch.slots[worker][k]]
                 if int(pkt.kind) != PFC and (scratch.asked[worker][ingress] >> int(pkt.prio)) & 1:
-                    let_in(env, wires.ports[first + ingress], scratch.slots[worker][k], pkt.time)
+                    let_in(env, links.ports[first + ingress], scratch.slots[worker][k], pkt.time)
     for out in local_ports_of(net, node):
         for at in range(scratch.log_first[worker][out], scratch.log_end[worker][out]):
             what = scratch.log_what[worker][at]
@@ -357,7 +357,7 @@ def settle_others(
             if not includes(scratch.stirred[worker], 0, ingress):
                 now = w0 + scratch.log_time[worker][at]
                 cls = (what >> CLASS_AT) & CLASS_MASK
-                port = wires.ports[first + ingress]
+                port = links.ports[first + ingress]
                 notify_departure(env, port, cls, Bytes(what & SIZE_MASK), now)
 
 

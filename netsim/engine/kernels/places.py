@@ -15,7 +15,7 @@ from netsim.engine.kernels.ids import (
     Slot,
     span,
 )
-from netsim.engine.kernels.layout import ONE_PORT, Ends, Net
+from netsim.engine.kernels.layout import ONE_PORT, HostState, Net
 from netsim.engine.kernels.specialization_constants import N_CLASSES, PLANES
 
 PFC_FRAME, WAITS = -1, -2
@@ -50,13 +50,13 @@ def local_ports_of(net: Net, node: NodeId) -> Iterable[LocalPort]:
     return span(LocalPort(0), net.first_port[node + 1] - net.first_port[node])
 
 
-def nics_of(ends: Ends, host: HostId) -> Iterable[NicId]:
+def nics_of(hosts: HostState, host: HostId) -> Iterable[NicId]:
     """The NICs of a host, in ascending order."""
-    return span(ends.first_nic[host], ends.first_nic[HostId(host + 1)])
+    return span(hosts.first_nic[host], hosts.first_nic[HostId(host + 1)])
 
 
-def nic_of(ends: Ends, side: FlowRecord) -> NicId:
+def nic_of(hosts: HostState, side: FlowRecord) -> NicId:
     """The NIC that one side of a flow is on."""
     if PLANES == ONE_PORT:
         return NicId(side.host)
-    return ends.spreads[side.spread].nic
+    return hosts.spreads[side.spread].nic

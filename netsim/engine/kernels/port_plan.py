@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.ids import Bytes, GlobalPort, LocalPort, NodeId, Ps
-from netsim.engine.kernels.layout import INF, MOST_DUES, SLICES, Clock, Net, Scratch, Wires
+from netsim.engine.kernels.layout import INF, MOST_DUES, SLICES, Clock, LinkState, Net, Scratch
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.places import FRAME_DUE, PFC_FRAME, local_ports_of, queue_of, ring_slot
 from netsim.engine.kernels.port_sets import includes
@@ -84,14 +84,14 @@ def join_line(scratch: Scratch, worker: int, cls: int, k: int) -> None:
 
 
 def leave_line(
-    wires: Wires, scratch: Scratch, worker: int, p: GlobalPort, cls: int
+    links: LinkState, scratch: Scratch, worker: int, p: GlobalPort, cls: int
 ) -> tuple[LocalPort, Bytes, bool]:
     """Ingress and size of the packet that leaves class ``cls``; and whether none is behind it."""
     lines = scratch.lines[worker]
-    queue = wires.queues[queue_of(p, cls)]
+    queue = links.queues[queue_of(p, cls)]
     if lines[cls, 0] < queue.tail:
         slot = ring_slot(queue.off, queue.mask, lines[cls, 0])
-        ingress = LocalPort(wires.ingress[slot])
+        ingress = LocalPort(links.ingress[slot])
         lines[cls, 0] += 1
     else:
         k = lines[cls, 1]
@@ -99,7 +99,7 @@ def leave_line(
         ingress = LocalPort(scratch.ins[worker][k])
         lines[cls, 1] = scratch.behind[worker][k]
     empty = lines[cls, 0] == queue.tail and lines[cls, 1] < 0
-    return ingress, Bytes(wires.pool[slot].size_bytes), empty
+    return ingress, Bytes(links.pool[slot].size_bytes), empty
 
 
 def log_departure(
@@ -124,10 +124,10 @@ def undisturbed(scratch: Scratch, worker: int, port: PortRecord, out: LocalPort)
 
 
 def plan_line(
-    wires: Wires, clock: Clock, scratch: Scratch, worker: int, port: PortRecord, out: LocalPort
+    links: LinkState, clock: Clock, scratch: Scratch, worker: int, port: PortRecord, out: LocalPort
 ) -> int:
     """`plan_port` for a port of one class that neither gets, sends nor owes a PFC frame."""
-    pool = wires.pool
+    pool = links.pool
     slots = scratch.slots[worker]
     ins = scratch.ins[worker]
     mattering = scratch.mattering[worker]
@@ -141,7 +141,7 @@ def plan_line(
     ingress = port.tx_ingress
     if size > 0:
         free_in = port.free_at - clock.clock[0].w0
-    queue = wires.queues[queue_of(port.number, 0)]
+    queue = links.queues[queue_of(port.number, 0)]
     position = queue.head
     i = scratch.starts[worker][out]
     end = scratch.starts[worker][out + 1]
@@ -153,7 +153,7 @@ def plan_line(
             at += 1
         if position < queue.tail:
             slot = ring_slot(queue.off, queue.mask, position)
-            ingress = LocalPort(wires.ingress[slot])
+            ingress = LocalPort(links.ingress[slot])
             position += 1
         elif i < end:
             k = keys[i] & INDEX_MASK
@@ -170,7 +170,7 @@ def plan_line(
 
 def plan_port(
     net: Net,
-    wires: Wires,
+    links: LinkState,
     clock: Clock,
     scratch: Scratch,
     worker: int,
@@ -183,13 +183,13 @@ def plan_port(
     ``log_limit[out]``.
     """
     p = net.first_port[node] + out
-    port = wires.ports[p]
+    port = links.ports[p]
     w0 = clock.clock[0].w0
     span = clock.clock[0].w1 - w0
     if N_CLASSES == 1 and undisturbed(scratch, worker, port, out):
-        return plan_line(wires, clock, scratch, worker, port, out)
+        return plan_line(links, clock, scratch, worker, port, out)
     for c in range(N_CLASSES):
-        scratch.lines[worker][c, 0] = wires.queues[queue_of(p, c)].head
+        scratch.lines[worker][c, 0] = links.queues[queue_of(p, c)].head
         scratch.lines[worker][c, 1] = -1
     backlog = port.backlog
     paused = port.paused
@@ -225,7 +225,7 @@ def plan_port(
             due += 1
         else:
             k = scratch.keys[worker, 0][i] & INDEX_MASK
-            pkt = wires.pool[scratch.slots[worker][k]]
+            pkt = links.pool[scratch.slots[worker][k]]
             if int(pkt.kind) == PFC:
                 paused = int(pkt.aux)
             else:
@@ -239,14 +239,14 @@ def plan_port(
                 free_in = Ps(now + send_time(PFC_FRAME_BYTES, port.ps_per_byte_q20))
             elif backlog & ~paused != 0:
                 cls = lowest(backlog & ~paused)
-                ingress, size, empty = leave_line(wires, scratch, worker, p, cls)
+                ingress, size, empty = leave_line(links, scratch, worker, p, cls)
                 free_in = Ps(now + send_time(size, port.ps_per_byte_q20))
                 if empty:
                     backlog &= ~(1 << cls)
 
 
 def plan_all(
-    net: Net, wires: Wires, clock: Clock, scratch: Scratch, worker: int, node: NodeId
+    net: Net, links: LinkState, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> bool:
     """Plan every port that has something to do, without dues; False if the log is full."""
     at = 0
@@ -254,8 +254,8 @@ def plan_all(
         scratch.log_first[worker][out] = at
         scratch.log_limit[worker][out] = scratch.log_time.shape[1]
         arrivals = scratch.starts[worker][out + 1] - scratch.starts[worker][out]
-        if arrivals > 0 or includes(wires.busy, net.first_word[node], out):
-            at = plan_port(net, wires, clock, scratch, worker, node, out)
+        if arrivals > 0 or includes(links.busy, net.first_word[node], out):
+            at = plan_port(net, links, clock, scratch, worker, node, out)
             if at < 0:
                 return False
         scratch.log_end[worker][out] = at

@@ -24,7 +24,7 @@ from netsim.engine.kernels.fields import PacketRecord, PortRecord
 from netsim.engine.kernels.handlers import IN_ON_FORWARD
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps, Slot
 from netsim.engine.kernels.instructions import prefetch
-from netsim.engine.kernels.layout import Wires
+from netsim.engine.kernels.layout import LinkState
 from netsim.engine.kernels.packets import DATA
 from netsim.engine.kernels.places import FRAME_DUE, WAITS, queue_of, ring_slot
 from netsim.engine.kernels.queue_handlers import IN_ADMIT, IN_CHOOSE, IN_ON_SEND, IN_PICK
@@ -66,18 +66,18 @@ from netsim.engine.kernels.trace import ARRIVED, FORWARDED, LOST, trace_packet
 from netsim.model.arithmetic import send_time
 
 
-def set_paused(wires: Wires, port: PortRecord, paused: int, now: Ps) -> None:
+def set_paused(links: LinkState, port: PortRecord, paused: int, now: Ps) -> None:
     """The neighbor's PFC frame: ``paused`` is the new bit mask of paused classes.
 
     Changes it, and the classes' accounts of the time that they were paused.
     """
     if HAS_SERIES:
-        close_until(wires, port.number, now)
+        close_until(links, port.number, now)
     for cls in range(N_CLASSES):
         was = (port.paused >> cls) & 1
         becomes = (paused >> cls) & 1
         if was != becomes:
-            queue = wires.queues[queue_of(port.number, cls)]
+            queue = links.queues[queue_of(port.number, cls)]
             if becomes == 1:
                 queue.paused_since = now
             else:
@@ -134,12 +134,12 @@ def check_prio(env: QueueEnv, pkt: PacketRecord) -> None:
         pkt.prio = 0
 
 
-def add_classes(wires: Wires, port: PortRecord) -> None:
+def add_classes(links: LinkState, port: PortRecord) -> None:
     """What a port holds and has sent in all classes, for telemetry."""
     port.held_bytes = Bytes(0)
     port.sent_bytes = Bytes(0)
     for cls in range(N_CLASSES):
-        queue = wires.queues[queue_of(port.number, cls)]
+        queue = links.queues[queue_of(port.number, cls)]
         port.held_bytes += queue.bytes
         port.sent_bytes += queue.sent_bytes
 
@@ -151,20 +151,20 @@ def launch(
 
     It is of class ``cls``, whose queue counts it, and came in by local port ``ingress``.
     """
-    wires = env.wires
-    queue = wires.queues[queue_of(port.number, cls)]
+    links = env.links
+    queue = links.queues[queue_of(port.number, cls)]
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
-    wires.pool[slot] = waiting
-    pkt = wires.pool[slot]
+    links.pool[slot] = waiting
+    pkt = links.pool[slot]
     size = Bytes(pkt.size_bytes)
     if FAULTS:
-        renew_link(wires, port, port.number, now)
+        renew_link(links, port, port.number, now)
     end = now + send_time(size, port.ps_per_byte_q20)
     pkt.hops = int(pkt.hops) + 1
     if ECN_DEQUEUE:
-        if int(pkt.kind) == DATA and cls >= wires.fabric[0].ecn_from_class:
-            if ecn_marks(wires, port, queue.bytes):
-                mark_packet(wires, port, queue, pkt, now)
+        if int(pkt.kind) == DATA and cls >= links.fabric[0].ecn_from_class:
+            if ecn_marks(links, port, queue.bytes):
+                mark_packet(links, port, queue, pkt, now)
     if HAS_ON_SEND:
         if PER_PORT_SIZES:
             env = queue_env_at(env, port)
@@ -175,22 +175,22 @@ def launch(
     if TELEMETRY:
         if int(pkt.kind) == DATA:
             env.switch.doing = IN_ON_FORWARD
-            add_classes(wires, port)
+            add_classes(links, port)
             on_forward(now, pkt, port, queue)
     if TRACE:
-        trace_packet(wires, FORWARDED, port.number, slot, now, queue.bytes)
+        trace_packet(links, FORWARDED, port.number, slot, now, queue.bytes)
     arrives = True
     if CIRCUITS:
-        arrives = not goes_dark(wires, port.number, cls, size, now, end)
+        arrives = not goes_dark(links, port.number, cls, size, now, end)
     if FAULTS:
         if arrives:
-            arrives = not lost_on_wire(wires, port.number, cls, size, now, pkt.time)
+            arrives = not lost_on_wire(links, port.number, cls, size, now, pkt.time)
     if arrives:
         port.tail += 1
     elif TRACE:
-        trace_packet(wires, LOST, port.number, slot, now, queue.bytes)
+        trace_packet(links, LOST, port.number, slot, now, queue.bytes)
     # Two packets share a cache line: the one after next is in the next line.
-    prefetch(wires.pool, ring_slot(port.ring_off, port.ring_mask, port.tail + 1))
+    prefetch(links.pool, ring_slot(port.ring_off, port.ring_mask, port.tail + 1))
     port.free_at = end
     port.tx_bytes = size
     port.tx_class = cls
@@ -202,7 +202,7 @@ def launch(
 
 def picked(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> int:
     """The place of the packet of class ``cls`` that is sent, or -1 if there is none any more."""
-    queue = env.wires.queues[queue_of(port.number, cls)]
+    queue = env.links.queues[queue_of(port.number, cls)]
     if PER_PORT_SIZES:
         env = queue_env_at(env, port)
     env.switch.doing = IN_PICK
@@ -215,8 +215,8 @@ def picked(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> int:
 
 def transmit(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> None:
     """Start transmitting a packet of class ``cls``, which leaves its queue."""
-    wires = env.wires
-    queue = wires.queues[queue_of(port.number, cls)]
+    links = env.links
+    queue = links.queues[queue_of(port.number, cls)]
     place = 0
     if HAS_CHOOSE_PACKET:
         place = picked(env, port, cls, now)
@@ -225,15 +225,15 @@ def transmit(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> None:
     waiting = ring_slot(queue.off, queue.mask, queue.head + place)
     ingress = LocalPort(0)
     if HAS_ON_DEPARTURE:
-        ingress = LocalPort(wires.ingress[waiting])
+        ingress = LocalPort(links.ingress[waiting])
     if not HAS_CHOOSE_PACKET:
         queue.head += 1
         if queue.head == queue.tail:
             port.backlog &= ~(1 << cls)
-        prefetch(wires.pool, ring_slot(queue.off, queue.mask, queue.head + 1))
-    launch(env, port, cls, wires.pool[waiting], ingress, now)
+        prefetch(links.pool, ring_slot(queue.off, queue.mask, queue.head + 1))
+    launch(env, port, cls, links.pool[waiting], ingress, now)
     if HAS_CHOOSE_PACKET:
-        close_gap(wires, queue, place)
+        close_gap(links, queue, place)
         if queue.head == queue.tail:
             port.backlog &= ~(1 << cls)
 
@@ -242,9 +242,9 @@ def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
     """Start what a port that is idle should send, if there is anything."""
     if HAS_SERIES:
         if HAS_PFC or PORT_WAKEUPS:  # else what comes or leaves now, and lets it start, has done so
-            close_until(env.wires, port.number, now)
+            close_until(env.links, port.number, now)
     if CIRCUITS:
-        if waits_for_circuit(env.wires, port, now):
+        if waits_for_circuit(env.links, port, now):
             return
     cls = choose_class(env, port, now)
     if cls >= 0:
@@ -264,9 +264,9 @@ def retire(env: QueueEnv, port: PortRecord) -> None:
         port.tx_class = 0
         return
     if HAS_SERIES:
-        close_until(env.wires, port.number, port.free_at)
-        change(env.wires, port.number, port.tx_class, -int(port.tx_bytes), port.free_at)
-    env.wires.queues[queue_of(port.number, port.tx_class)].bytes -= port.tx_bytes
+        close_until(env.links, port.number, port.free_at)
+        change(env.links, port.number, port.tx_class, -int(port.tx_bytes), port.free_at)
+    env.links.queues[queue_of(port.number, port.tx_class)].bytes -= port.tx_bytes
     port.tx_bytes = Bytes(0)
 
 
@@ -299,12 +299,12 @@ def admitted(env: QueueEnv, port: PortRecord, pkt: PacketRecord, now: Ps) -> int
     return cls
 
 
-def goes_straight(wires: Wires, port: PortRecord, cls: int, now: Ps) -> bool:
+def goes_straight(links: LinkState, port: PortRecord, cls: int, now: Ps) -> bool:
     """May a packet of class ``cls`` be sent the moment that it arrives, with nothing asked?"""
     if HAS_CHOOSE_PACKET or IS_SHAPED:
         return False
     if CIRCUITS:
-        if not may_start(wires, port, now):
+        if not may_start(links, port, now):
             return False
     if HAS_PFC:
         if port.asked >= FRAME_DUE or (port.paused >> cls) & 1 == 1:
@@ -318,27 +318,27 @@ def take_in(env: QueueEnv, port: PortRecord, arrived: Slot, ingress: LocalPort, 
     Returns whether its transmission has started already: it goes straight from the incoming ring
     to the outgoing one if it has nothing to wait for.
     """
-    wires = env.wires
-    pkt = wires.pool[arrived]
+    links = env.links
+    pkt = links.pool[arrived]
     if HAS_SERIES:
         if MOVES_PACKETS:
-            look_at_port(wires, port.number, now)
+            look_at_port(links, port.number, now)
         else:
-            close_until(wires, port.number, now)
+            close_until(links, port.number, now)
     if TRACE:
-        held = wires.queues[queue_of(port.number, int(pkt.prio))].bytes
-        trace_packet(wires, ARRIVED, port.number, arrived, now, held)
+        held = links.queues[queue_of(port.number, int(pkt.prio))].bytes
+        trace_packet(links, ARRIVED, port.number, arrived, now, held)
     cls = admitted(env, port, pkt, now)
     if cls == DROP:
-        queue = wires.queues[queue_of(port.number, int(pkt.prio))]
-        count_drop(wires, port, queue, pkt, now)
+        queue = links.queues[queue_of(port.number, int(pkt.prio))]
+        count_drop(links, port, queue, pkt, now)
         return False
-    if goes_straight(wires, port, cls, now):
+    if goes_straight(links, port, cls, now):
         # With nothing held there is nothing to mark at enqueue either.
-        hold(wires, port, cls, Bytes(pkt.size_bytes), now)
+        hold(links, port, cls, Bytes(pkt.size_bytes), now)
         launch(env, port, cls, pkt, ingress, now)
         return True
-    enqueue(wires, port, cls, pkt, ingress, now)
+    enqueue(links, port, cls, pkt, ingress, now)
     return False
 
 

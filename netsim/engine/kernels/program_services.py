@@ -37,8 +37,8 @@ def task_of(env: ProgramEnv, index: int) -> Any:
     """The record of task ``index`` of this host, counted from 0 among the program's."""
     if not 0 <= index < env.host.n_tasks:
         broken(env.engine.host, NO_TASK_THERE, index)
-        return env.engine.ends.tasks[env.host.first_task]
-    return env.engine.ends.tasks[TaskId(env.host.first_task + index)]
+        return env.engine.hosts.tasks[env.host.first_task]
+    return env.engine.hosts.tasks[TaskId(env.host.first_task + index)]
 
 
 def start(env: ProgramEnv, now: Ps, task: ProgramTaskRecord) -> None:
@@ -115,7 +115,7 @@ def peer_of(env: ProgramEnv, task: ProgramTaskRecord) -> HostId:
 def note(env: ProgramEnv, now: Ps, *values: int) -> None:
     """Add a row to the program's log: a whole number for each column of ``LOG``."""
     host = env.host
-    log = env.engine.ends.log
+    log = env.engine.hosts.log
     if len(values) != log.shape[1] - 1:
         broken(env.engine.host, NO_COLUMNS, len(values))
     elif host.next_row == host.end_row:
@@ -144,19 +144,25 @@ def set_timer(env: ProgramEnv, now: Ps, k: int, deadline: Ps) -> None:
         return
     slot = _timer(env, k)
     if env.engine.host.fault == 0:
-        if env.engine.ends.timers[slot].deadline == INF:
+        if env.engine.hosts.timers[slot].deadline == INF:
             env.host.under_way += 1
-        arm(env.engine.ends.timers, env.engine.ends.heap, env.engine.host, slot, max(now, deadline))
+        arm(
+            env.engine.hosts.timers,
+            env.engine.hosts.heap,
+            env.engine.host,
+            slot,
+            max(now, deadline),
+        )
 
 
 def cancel_timer(env: ProgramEnv, k: int) -> None:
     """Timer ``k`` of the program on this host will not fire."""
     slot = _timer(env, k)
-    if env.engine.host.fault == 0 and env.engine.ends.timers[slot].deadline < INF:
+    if env.engine.host.fault == 0 and env.engine.hosts.timers[slot].deadline < INF:
         env.host.under_way -= 1
-        env.engine.ends.timers[slot].deadline = INF
+        env.engine.hosts.timers[slot].deadline = INF
 
 
 def armed(env: ProgramEnv, k: int) -> bool:
     """Is timer ``k`` of the program on this host going to fire?"""
-    return env.engine.ends.timers[_timer(env, k)].deadline < INF
+    return env.engine.hosts.timers[_timer(env, k)].deadline < INF

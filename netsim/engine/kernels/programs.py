@@ -46,7 +46,7 @@ def program_timer(env: Env, now: Ps, timer: TimerRecord) -> bool:
 
 def tell(env: Env, now: Ps, k: TaskId) -> bool:
     """Tell the program of a task that is done; False if it is not to be told."""
-    task: Any = env.ends.tasks[k]
+    task: Any = env.hosts.tasks[k]
     if task.untold == 0:
         return False
     own = program_env_of(env)

@@ -65,7 +65,7 @@ def _known_class(env: QueueEnv, cls: int) -> int:
 
 def class_of(env: QueueEnv, port: PortRecord, cls: int) -> Any:
     """The record of class ``cls`` at a port: ``bytes`` held, and the discipline's CLASS_STATE."""
-    return env.wires.queues[queue_of(port.number, _known_class(env, cls))]
+    return env.links.queues[queue_of(port.number, _known_class(env, cls))]
 
 
 def waiting(queue: QueueRecord) -> int:
@@ -85,22 +85,22 @@ def peek(env: QueueEnv, queue: QueueRecord, place: int) -> Any:
     """The waiting packet at ``place`` of a class, 0 for the head."""
     if not _known_place(env, queue, place):
         place = 0
-    return env.wires.pool[ring_slot(queue.off, queue.mask, queue.head + place)]
+    return env.links.pool[ring_slot(queue.off, queue.mask, queue.head + place)]
 
 
 def remove(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, place: int) -> None:
     """Drop the waiting packet at ``place`` of a class; those behind it close up."""
     if not _known_place(env, queue, place):
         return
-    pkt = env.wires.pool[ring_slot(queue.off, queue.mask, queue.head + place)]
+    pkt = env.links.pool[ring_slot(queue.off, queue.mask, queue.head + place)]
     size = Bytes(pkt.size_bytes)
     if HAS_SERIES:
-        look_at_port(env.wires, port.number, now)
-    count_drop(env.wires, port, queue, pkt, now)
+        look_at_port(env.links, port.number, now)
+    count_drop(env.links, port, queue, pkt, now)
     queue.bytes -= size
-    close_gap(env.wires, queue, place)
+    close_gap(env.links, queue, place)
     if queue.head == queue.tail:
-        note_empty_queues(env.wires, port)
+        note_empty_queues(env.links, port)
 
 
 def drop_head(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord) -> None:
@@ -122,12 +122,12 @@ def take_last(env: QueueEnv, port: PortRecord, queue: QueueRecord) -> Any:
     elif _known_place(env, queue, queue.tail - queue.head - 1):
         switch.in_hand = 1
         if HAS_ON_DEPARTURE:
-            switch.in_hand_from = LocalPort(env.wires.ingress[slot])
+            switch.in_hand_from = LocalPort(env.links.ingress[slot])
         queue.tail -= 1
-        queue.bytes -= int(env.wires.pool[slot].size_bytes)
+        queue.bytes -= int(env.links.pool[slot].size_bytes)
         if queue.head == queue.tail:
-            note_empty_queues(env.wires, port)
-    return env.wires.pool[slot]
+            note_empty_queues(env.links, port)
+    return env.links.pool[slot]
 
 
 def push(env: QueueEnv, now: Ps, port: PortRecord, cls: int, pkt: PacketRecord) -> None:
@@ -145,7 +145,7 @@ def push(env: QueueEnv, now: Ps, port: PortRecord, cls: int, pkt: PacketRecord) 
         return
     switch.in_hand = 0
     switch.pushed |= 1 << cls
-    enqueue(env.wires, port, cls, pkt, switch.in_hand_from, now)
+    enqueue(env.links, port, cls, pkt, switch.in_hand_from, now)
 
 
 def drop(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
@@ -154,7 +154,7 @@ def drop(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
         broken(env.switch, LOST_TRACK, 0)
         return
     env.switch.in_hand = 0
-    count_drop(env.wires, port, class_of(env, port, int(pkt.prio)), pkt, now)
+    count_drop(env.links, port, class_of(env, port, int(pkt.prio)), pkt, now)
 
 
 def cut(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
@@ -167,14 +167,14 @@ def cut(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
     queue.trims += 1
     queue.trim_bytes += int(pkt.size_bytes) - header
     if TRACE:
-        trace_record(env.wires, TRIMS, port.number, pkt, now, queue.bytes)
+        trace_record(env.links, TRIMS, port.number, pkt, now, queue.bytes)
     pkt.kind = TRIMMED
     pkt.size_bytes = header
 
 
 def mark(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, pkt: PacketRecord) -> None:
     """Set a packet's CE bit; its class counts it."""
-    mark_packet(env.wires, port, queue, pkt, now)
+    mark_packet(env.links, port, queue, pkt, now)
 
 
 def pauses(port: PortRecord, cls: int) -> bool:
@@ -206,7 +206,7 @@ def _check_prediction(env: QueueEnv, port: PortRecord) -> None:
         switch = env.switch
         if switch.mode == APART or switch.mode == AS_PLANNED:
             broken(switch, NOT_PREDICTED, port.asked & (FRAME_DUE - 1))
-        include(env.wires.asking, switch.first_word, port.number - switch.first_port)
+        include(env.links.asking, switch.first_word, port.number - switch.first_port)
 
 
 def wait_until(env: QueueEnv, now: Ps, port: PortRecord, time: Ps) -> None:

@@ -12,19 +12,19 @@ from __future__ import annotations
 from netsim.engine.kernels.fields import OutletRecord, PortRecord, QueueRecord
 from netsim.engine.kernels.ids import NO_SLOT, GlobalPort, NodeId, Slot
 from netsim.engine.kernels.instructions import take_tickets
-from netsim.engine.kernels.layout import Clock, Net, Wires
+from netsim.engine.kernels.layout import Clock, LinkState, Net
 from netsim.engine.kernels.places import ports_of, ring_slot
 
 FACTOR = 2
 """By which a full ring gets longer; so the rings that were left take as much as the last one."""
 
 
-def take_stretch(wires: Wires, n_slots: int) -> Slot:
+def take_stretch(links: LinkState, n_slots: int) -> Slot:
     """The first of ``n_slots`` slots of the pool that nothing uses, or NO_SLOT."""
-    first = take_tickets(wires.pool_used, n_slots)
-    if first + n_slots <= wires.pool.shape[0]:
+    first = take_tickets(links.pool_used, n_slots)
+    if first + n_slots <= links.pool.shape[0]:
         return Slot(first)
-    take_tickets(wires.pool_used, -n_slots)
+    take_tickets(links.pool_used, -n_slots)
     return NO_SLOT
 
 
@@ -36,49 +36,49 @@ def slots_for(mask: int, need: int) -> int:
     return slots
 
 
-def moved(wires: Wires, off: Slot, mask: int, head: int, tail: int, n_slots: int) -> Slot:
+def moved(links: LinkState, off: Slot, mask: int, head: int, tail: int, n_slots: int) -> Slot:
     """Copy entries ``head .. tail`` of a ring into one of ``n_slots``; the place of that."""
-    new = take_stretch(wires, n_slots)
+    new = take_stretch(links, n_slots)
     if new < 0:
         return NO_SLOT
     for position in range(head, tail):
         here = ring_slot(off, mask, position)
         there = ring_slot(new, n_slots - 1, position)
-        wires.pool[there] = wires.pool[here]
-        if wires.ingress.shape[0] > 1:
-            wires.ingress[there] = wires.ingress[here]
+        links.pool[there] = links.pool[here]
+        if links.ingress.shape[0] > 1:
+            links.ingress[there] = links.ingress[here]
     return new
 
 
-def lengthen_link(wires: Wires, port: PortRecord, p: GlobalPort, need: int) -> bool:
+def lengthen_link(links: LinkState, port: PortRecord, p: GlobalPort, need: int) -> bool:
     """Give the link of port ``p`` a ring of ``need`` slots at least; False if there is no place.
 
     What its reader may not have read moves with it.
     """
     slots = slots_for(port.ring_mask, need)
-    new = moved(wires, port.ring_off, port.ring_mask, wires.head_seen[p], port.tail, slots)
+    new = moved(links, port.ring_off, port.ring_mask, links.head_seen[p], port.tail, slots)
     if new < 0:
         return False
     port.ring_off = new
     port.ring_mask = slots - 1
-    take_tickets(wires.moved_links, 1)
+    take_tickets(links.moved_links, 1)
     return True
 
 
-def ring_full(wires: Wires, p: GlobalPort) -> bool:
+def ring_full(links: LinkState, p: GlobalPort) -> bool:
     """Make room on the link of port ``p`` for a packet and a PFC frame, sent in one event.
 
     True if there is none, and the pool is used up.
     """
-    port = wires.ports[p]
-    need = port.tail - wires.head_seen[p] + 2
-    return need > port.ring_mask + 1 and not lengthen_link(wires, port, p, need)
+    port = links.ports[p]
+    need = port.tail - links.head_seen[p] + 2
+    return need > port.ring_mask + 1 and not lengthen_link(links, port, p, need)
 
 
-def lengthen_queue(wires: Wires, queue: QueueRecord, need: int) -> bool:
+def lengthen_queue(links: LinkState, queue: QueueRecord, need: int) -> bool:
     """Likewise for a class queue of a switch."""
     slots = slots_for(queue.mask, need)
-    new = moved(wires, queue.off, queue.mask, queue.head, queue.tail, slots)
+    new = moved(links, queue.off, queue.mask, queue.head, queue.tail, slots)
     if new < 0:
         return False
     queue.off = new
@@ -86,10 +86,10 @@ def lengthen_queue(wires: Wires, queue: QueueRecord, need: int) -> bool:
     return True
 
 
-def lengthen_control(wires: Wires, outlet: OutletRecord) -> bool:
+def lengthen_control(links: LinkState, outlet: OutletRecord) -> bool:
     """Likewise for the FIFO of control packets of a host's port."""
     slots = slots_for(outlet.ctrl_mask, 0)
-    new = moved(wires, outlet.ctrl_off, outlet.ctrl_mask, outlet.ctrl_head, outlet.ctrl_tail, slots)
+    new = moved(links, outlet.ctrl_off, outlet.ctrl_mask, outlet.ctrl_head, outlet.ctrl_tail, slots)
     if new < 0:
         return False
     outlet.ctrl_off = new
@@ -97,14 +97,14 @@ def lengthen_control(wires: Wires, outlet: OutletRecord) -> bool:
     return True
 
 
-def show_moved_links(net: Net, wires: Wires, clock: Clock) -> None:
+def show_moved_links(net: Net, links: LinkState, clock: Clock) -> None:
     """Between two windows: show the readers of links where the rings of active nodes are now."""
-    if wires.moved_links[0] == 0:
+    if links.moved_links[0] == 0:
         return
-    wires.moved_links[0] = 0
+    links.moved_links[0] = 0
     for i in range(clock.clock[0].n_active):
         for p in ports_of(net, NodeId(clock.active[i])):
-            port = wires.ports[p]
-            inbox = wires.inbox[net.port_peer[p]]
+            port = links.ports[p]
+            inbox = links.inbox[net.port_peer[p]]
             inbox.ring_off = port.ring_off
             inbox.ring_mask = port.ring_mask

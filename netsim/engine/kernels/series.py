@@ -15,7 +15,7 @@ from __future__ import annotations
 from netsim.engine.kernels.fields import LevelRecord, QueueRecord
 from netsim.engine.kernels.ids import Bytes, FlowId, GlobalPort, HostId, NicId, Ps
 from netsim.engine.kernels.instructions import bit_length, word_of
-from netsim.engine.kernels.layout import Ends, Wires
+from netsim.engine.kernels.layout import HostState, LinkState
 from netsim.engine.kernels.places import queue_of
 from netsim.engine.kernels.specialization_constants import HISTOGRAM, N_CLASSES
 
@@ -48,25 +48,25 @@ def bin_of(held: int) -> int:
     return min(BINS - 1, (1 << EXACT_BITS) + ((power - EXACT_BITS) << STEP_BITS) + step)
 
 
-def fold(wires: Wires, level: LevelRecord, held: Bytes, now: Ps) -> None:
+def fold(links: LinkState, level: LevelRecord, held: Bytes, now: Ps) -> None:
     """Bring the area under a queue, which holds so many bytes, up to now."""
     duration = now - level.since_ps
     area = level.area_low + held * (duration & AREA_MASK) - level.moment
     level.area_high += held * (duration >> AREA_BITS) + (area >> AREA_BITS)
     level.area_low = area & AREA_MASK
     if HISTOGRAM:
-        wires.level_times[level.first_bin + bin_of(held)] += duration
+        links.level_times[level.first_bin + bin_of(held)] += duration
     level.since_ps = now
     level.moment = 0
 
 
-def close_interval(wires: Wires, level: LevelRecord, p: GlobalPort, cls: int) -> None:
+def close_interval(links: LinkState, level: LevelRecord, p: GlobalPort, cls: int) -> None:
     """Write what a queue was like in the interval that ends at ``due_ps``, and begin the next."""
-    clock = wires.series_clock[0]
-    queue = wires.queues[queue_of(p, cls)]
+    clock = links.series_clock[0]
+    queue = links.queues[queue_of(p, cls)]
     at = level.due_ps
-    fold(wires, level, queue.bytes, at)
-    sample = wires.samples[level.row]
+    fold(links, level, queue.bytes, at)
+    sample = links.samples[level.row]
     sample.area_high = level.area_high
     sample.area_low = level.area_low
     sample.max_bytes = level.peak_bytes
@@ -74,81 +74,81 @@ def close_interval(wires: Wires, level: LevelRecord, p: GlobalPort, cls: int) ->
     sample.drops = queue.drops
     sample.trims = queue.trims
     sample.ecn_marks = queue.ecn_marks
-    sample.paused_ps = paused_until(wires, queue, p, cls, at)
+    sample.paused_ps = paused_until(links, queue, p, cls, at)
     level.peak_bytes = queue.bytes
     level.row += clock.n_rows
     level.due_ps = at + clock.interval_ps
 
 
-def paused_until(wires: Wires, queue: QueueRecord, p: GlobalPort, cls: int, at: Ps) -> Ps:
+def paused_until(links: LinkState, queue: QueueRecord, p: GlobalPort, cls: int, at: Ps) -> Ps:
     """For how long, up to a time since which nothing has changed, a class was paused."""
-    if (wires.ports[p].paused >> cls) & 1 == 1:
+    if (links.ports[p].paused >> cls) & 1 == 1:
         return queue.paused_ps + (at - queue.paused_since)
     return queue.paused_ps
 
 
-def close_until(wires: Wires, p: GlobalPort, now: Ps) -> None:
+def close_until(links: LinkState, p: GlobalPort, now: Ps) -> None:
     """Write what the queues of port ``p``, whose counters are to change, were like until now.
 
     The intervals of all its classes end together.
     """
-    first = wires.level_of[p]
-    if first >= 0 and wires.levels[first].due_ps <= now:
+    first = links.level_of[p]
+    if first >= 0 and links.levels[first].due_ps <= now:
         for cls in range(N_CLASSES):
-            level = wires.levels[first + cls]
+            level = links.levels[first + cls]
             while level.due_ps <= now:
-                close_interval(wires, level, p, cls)
+                close_interval(links, level, p, cls)
 
 
-def change(wires: Wires, p: GlobalPort, cls: int, size: int, now: Ps) -> None:
+def change(links: LinkState, p: GlobalPort, cls: int, size: int, now: Ps) -> None:
     """Class ``cls`` of port ``p`` is to hold ``size`` bytes more now, or less (see `close_until`).
 
     What it holds, times how long, need not be added up at each change: bytes that come in count
     from then on, and those that leave no longer.
     """
-    first = wires.level_of[p]
+    first = links.level_of[p]
     if first < 0:
         return
-    level = wires.levels[first + cls]
-    held = wires.queues[queue_of(p, cls)].bytes
+    level = links.levels[first + cls]
+    held = links.queues[queue_of(p, cls)].bytes
     if HISTOGRAM or now - level.since_ps > MOST_PS:
-        fold(wires, level, held, now)
+        fold(links, level, held, now)
     level.moment += size * (now - level.since_ps)
     level.peak_bytes = max(level.peak_bytes, Bytes(held + size))
 
 
-def look_at_port(wires: Wires, p: GlobalPort, now: Ps) -> None:
+def look_at_port(links: LinkState, p: GlobalPort, now: Ps) -> None:
     """Where a queue discipline may change any class of port ``p`` now, without saying when."""
-    close_until(wires, p, now)
-    first = wires.level_of[p]
+    close_until(links, p, now)
+    first = links.level_of[p]
     if first >= 0:
         for cls in range(N_CLASSES):
-            fold(wires, wires.levels[first + cls], wires.queues[queue_of(p, cls)].bytes, now)
+            fold(links, links.levels[first + cls], links.queues[queue_of(p, cls)].bytes, now)
 
 
-def look_at_host(wires: Wires, ends: Ends, host: HostId, now: Ps) -> None:
+def look_at_host(links: LinkState, hosts: HostState, host: HostId, now: Ps) -> None:
     """Write what is watched at a host for the intervals that have ended, before its next event."""
-    while wires.series_due[host] <= now:
-        copy_watched(wires, ends, host)
-        wires.series_due[host] += wires.series_clock[0].interval_ps
+    while links.series_due[host] <= now:
+        copy_watched(links, hosts, host)
+        links.series_due[host] += links.series_clock[0].interval_ps
 
 
-def copy_watched(wires: Wires, ends: Ends, host: HostId) -> None:
+def copy_watched(links: LinkState, hosts: HostState, host: HostId) -> None:
     """Copy the chosen words of every record that is watched at a host."""
-    clock = wires.series_clock[0]
-    interval = wires.series_due[host] // clock.interval_ps - 1
-    for entry in range(wires.first_watched[host], wires.first_watched[HostId(host + 1)]):
-        kind = wires.watched[entry, 0]
-        index = wires.watched[entry, 1]
+    clock = links.series_clock[0]
+    interval = links.series_due[host] // clock.interval_ps - 1
+    for entry in range(links.first_watched[host], links.first_watched[HostId(host + 1)]):
+        kind = links.watched[entry, 0]
+        index = links.watched[entry, 1]
         row = interval * clock.n_watched + entry
-        for k in range(wires.watched_words.shape[1]):
-            word = wires.watched_words[kind, k]
+        for k in range(links.watched_words.shape[1]):
+            word = links.watched_words[kind, k]
             if word >= 0:
                 value = 0
                 if kind == NIC:
-                    value = word_of(ends.hosts, NicId(index), word)
+                    value = word_of(hosts.nics, NicId(index), word)
                 elif kind == SENDER:
-                    value = word_of(ends.tx, FlowId(index), word)
+                    value = word_of(hosts.tx, FlowId(index), word)
                 else:
-                    value = word_of(ends.rx, FlowId(index), word)
-                wires.copies[row, k] = value
+                    value = word_of(hosts.rx, FlowId(index), word)
+                links.copies[row, k] = value

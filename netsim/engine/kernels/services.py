@@ -36,17 +36,17 @@ def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -
     dst = int(side.peer)
     if PLANES != ONE_PORT:
         lane = control_lane(env, side)
-        p = GlobalPort(env.ends.lanes[lane, 0])
-        dst = int(env.ends.lanes[lane, 2])
+        p = GlobalPort(env.hosts.lanes[lane, 0])
+        dst = int(env.hosts.lanes[lane, 2])
     elif POLICY_ROUTING:
-        dst = int(env.ends.lanes[side.spread, 2])
-    outlet = env.ends.outlets[p]
+        dst = int(env.hosts.lanes[side.spread, 2])
+    outlet = env.hosts.outlets[p]
     if outlet.ctrl_tail - outlet.ctrl_head > outlet.ctrl_mask:
         broken(host, TOO_MANY_CONTROL, 0)
         outlet.ctrl_head += 1
     slot = ring_slot(outlet.ctrl_off, outlet.ctrl_mask, outlet.ctrl_tail)
-    env.wires.pool[slot] = env.wires.blank[0]
-    pkt = env.wires.pool[slot]
+    env.links.pool[slot] = env.links.blank[0]
+    pkt = env.links.pool[slot]
     outlet.ctrl_tail += 1
     pkt.flow = side.flow
     pkt.seq = seq
@@ -114,7 +114,7 @@ def _has_timer(env: Env, side: FlowRecord, k: int) -> bool:
     host = env.host
     own = side.first_timer - host.first_timer
     if 0 <= k < TIMERS_OF_A_KIND and 0 <= own < host.n_timers:
-        timer = env.ends.timers[side.first_timer + k]
+        timer = env.hosts.timers[side.first_timer + k]
         if timer.owner == side.flow and timer.code >= TIMER_TX:
             if timer.code & (TIMERS_OF_A_KIND - 1) == k:
                 return True
@@ -127,8 +127,8 @@ def set_timer(env: Env, now: Ps, side: FlowRecord, k: int, deadline: Ps) -> None
     if _has_timer(env, side, k):
         slot = side.first_timer + k
         if TRACE:
-            trace_set(env, side.flow, int(env.ends.timers[slot].code), now)
-        arm(env.ends.timers, env.ends.heap, env.host, slot, max(now, deadline))
+            trace_set(env, side.flow, int(env.hosts.timers[slot].code), now)
+        arm(env.hosts.timers, env.hosts.heap, env.host, slot, max(now, deadline))
 
 
 def _has_host_timer(env: Env, k: int) -> bool:
@@ -136,7 +136,7 @@ def _has_host_timer(env: Env, k: int) -> bool:
     if 0 <= k < TIMERS_OF_A_KIND:
         host = env.host
         number = env.par.first_host_timer + k
-        timer = env.ends.timers[host.first_timer + number]
+        timer = env.hosts.timers[host.first_timer + number]
         if timer.owner == host.host and timer.code == number:
             return True
     broken(env.host, NO_TIMER, k)
@@ -151,26 +151,26 @@ def _host_timer(env: Env, k: int) -> TimerSlot:
 def set_host_timer(env: Env, now: Ps, k: int, deadline: Ps) -> None:
     """Set timer ``k`` of this host."""
     if _has_host_timer(env, k):
-        arm(env.ends.timers, env.ends.heap, env.host, _host_timer(env, k), max(now, deadline))
+        arm(env.hosts.timers, env.hosts.heap, env.host, _host_timer(env, k), max(now, deadline))
 
 
 def cancel_timer(env: Env, side: FlowRecord, k: int) -> None:
     """The timer will not fire."""
     if _has_timer(env, side, k):
-        env.ends.timers[side.first_timer + k].deadline = INF
+        env.hosts.timers[side.first_timer + k].deadline = INF
 
 
 def armed(env: Env, side: FlowRecord, k: int) -> bool:
     """Is timer ``k`` of a flow's side going to fire?"""
     if _has_timer(env, side, k):
-        return env.ends.timers[side.first_timer + k].deadline < INF
+        return env.hosts.timers[side.first_timer + k].deadline < INF
     return False
 
 
 def host_timer_armed(env: Env, k: int) -> bool:
     """Is timer ``k`` of this host going to fire?"""
     if _has_host_timer(env, k):
-        return env.ends.timers[_host_timer(env, k)].deadline < INF
+        return env.hosts.timers[_host_timer(env, k)].deadline < INF
     return False
 
 

@@ -26,9 +26,9 @@ from netsim.engine.kernels.layout import (
     INF,
     OK,
     Clock,
-    Ends,
+    HostState,
+    LinkState,
     Net,
-    Wires,
 )
 from netsim.engine.kernels.nic import (
     check_control,
@@ -50,184 +50,184 @@ NO_NEED = 0
 """A ring becomes longer by as much as rings do."""
 
 
-def waiting_at(wires: Wires, p: GlobalPort) -> Ps:
+def waiting_at(links: LinkState, p: GlobalPort) -> Ps:
     """When the next packet reaches port ``p``; INF if none is on its way."""
-    inbox = wires.inbox[p]
+    inbox = links.inbox[p]
     if inbox.head == inbox.tail:
         return INF
-    return wires.pool[ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)].time
+    return links.pool[ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)].time
 
 
-def sends_control(wires: Wires, outlet: OutletRecord, port: PortRecord) -> bool:
+def sends_control(links: LinkState, outlet: OutletRecord, port: PortRecord) -> bool:
     """Is there a control packet that is not paused?"""
-    return first_open(wires, outlet, port) < outlet.ctrl_tail
+    return first_open(links, outlet, port) < outlet.ctrl_tail
 
 
-def first_arrival(net: Net, wires: Wires, host_id: HostId) -> tuple[Ps, GlobalPort]:
+def first_arrival(net: Net, links: LinkState, host_id: HostId) -> tuple[Ps, GlobalPort]:
     """When the next packet reaches a host, and by which port: the lowest of several."""
     earliest = INF
     at = net.first_port[host_id]
     for p in ports_of(net, host_id):
-        time = waiting_at(wires, p)
+        time = waiting_at(links, p)
         if time < earliest:
             earliest = time
             at = p
     return earliest, at
 
 
-def nic_of_timer(ends: Ends, host_id: HostId, slot: TimerSlot) -> NicId:
+def nic_of_timer(hosts: HostState, host_id: HostId, slot: TimerSlot) -> NicId:
     """The NIC that a timer of a host belongs to; the first for those of tasks."""
-    for nic in nics_of(ends, host_id):
-        host = ends.hosts[nic]
+    for nic in nics_of(hosts, host_id):
+        host = hosts.nics[nic]
         if host.first_timer <= slot and slot - host.first_timer < host.n_timers:
             return nic
-    return ends.first_nic[host_id]
+    return hosts.first_nic[host_id]
 
 
 def first_sender(
-    net: Net, wires: Wires, ends: Ends, host_id: HostId, now: Ps
+    net: Net, links: LinkState, hosts: HostState, host_id: HostId, now: Ps
 ) -> tuple[Ps, GlobalPort]:
     """When a port that has something to send is free, and which: the lowest of several."""
     earliest = INF
     at = net.first_port[host_id]
     for p in ports_of(net, host_id):
-        outlet = ends.outlets[p]
-        port = wires.ports[p]
+        outlet = hosts.outlets[p]
+        port = links.ports[p]
         free_at = max(port.free_at, now)
         if free_at < earliest:
             listed = outlet.ready_head >= 0 and outlet.stuck == 0
-            if listed or sends_control(wires, outlet, port):
+            if listed or sends_control(links, outlet, port):
                 earliest = free_at
                 at = p
     return earliest, at
 
 
 def start_to_send(
-    env: Env, wires: Wires, outlet: OutletRecord, port: PortRecord, p: GlobalPort, now: Ps
+    env: Env, links: LinkState, outlet: OutletRecord, port: PortRecord, p: GlobalPort, now: Ps
 ) -> None:
     """Send a packet by port ``p``, which is free, or find that all that waits is paused."""
-    if sends_control(wires, outlet, port):
-        transmit_control(wires, env.host, outlet, port, p, now)
+    if sends_control(links, outlet, port):
+        transmit_control(links, env.host, outlet, port, p, now)
         return
     flow = pick(env, outlet, port, now)
     if flow >= 0:
-        transmit_data(env, wires, port, p, flow, now)
+        transmit_data(env, links, port, p, flow, now)
     elif outlet.ready_head >= 0:
         outlet.stuck = 1
 
 
-def nic_of_arrival(wires: Wires, ends: Ends, p: GlobalPort, slot: Slot) -> NicId:
+def nic_of_arrival(links: LinkState, hosts: HostState, p: GlobalPort, slot: Slot) -> NicId:
     """The NIC that the packet in pool slot ``slot``, which came in by port ``p``, is for."""
-    kind = int(wires.pool[slot].kind)
+    kind = int(links.pool[slot].kind)
     if kind == PFC:
-        return ends.outlets[p].nic
-    flow = FlowId(wires.pool[slot].flow)
+        return hosts.outlets[p].nic
+    flow = FlowId(links.pool[slot].flow)
     if kind < FIRST_CONTROL:
-        return nic_of(ends, ends.rx[flow])
-    return nic_of(ends, ends.tx[flow])
+        return nic_of(hosts, hosts.rx[flow])
+    return nic_of(hosts, hosts.tx[flow])
 
 
-def room_at_all_ports(net: Net, wires: Wires, ends: Ends, host_id: HostId) -> bool:
+def room_at_all_ports(net: Net, links: LinkState, hosts: HostState, host_id: HostId) -> bool:
     """Is there room in the FIFOs of all ports for what a handler may send, or made if not?"""
     for p in ports_of(net, host_id):
-        outlet = ends.outlets[p]
-        if not room_for_control(wires, outlet):
+        outlet = hosts.outlets[p]
+        if not room_for_control(links, outlet):
             return False
     return True
 
 
-def look_at_control(env: Env, net: Net, wires: Wires, host_id: HostId, now: Ps) -> None:
+def look_at_control(env: Env, net: Net, links: LinkState, host_id: HostId, now: Ps) -> None:
     """Check, and record, what a handler has put into the FIFOs."""
     for p in ports_of(net, host_id):
-        outlet = env.ends.outlets[p]
+        outlet = env.hosts.outlets[p]
         if TRACE:
-            trace_created(wires, outlet, outlet.checked, p, now)
+            trace_created(links, outlet, outlet.checked, p, now)
         check_control(env, outlet, outlet.checked)
         outlet.checked = outlet.ctrl_tail
 
 
-def note_sent(wires: Wires, p: GlobalPort) -> None:
+def note_sent(links: LinkState, p: GlobalPort) -> None:
     """Tell of what port ``p`` has sent in this step."""
-    port = wires.ports[p]
-    if port.tail > wires.new_tail[p]:
+    port = links.ports[p]
+    if port.tail > links.new_tail[p]:
         # The slot is read back from the ring: the consumer's first event among what is new.
-        if wires.first_new[p] == INF:
-            slot = ring_slot(port.ring_off, port.ring_mask, wires.new_tail[p])
-            wires.first_new[p] = wires.pool[slot].time
-        wires.new_tail[p] = port.tail
+        if links.first_new[p] == INF:
+            slot = ring_slot(port.ring_off, port.ring_mask, links.new_tail[p])
+            links.first_new[p] = links.pool[slot].time
+        links.new_tail[p] = port.tail
 
 
-def host_step(net: Net, wires: Wires, ends: Ends, clock: Clock, host_id: HostId) -> int:
+def host_step(net: Net, links: LinkState, hosts: HostState, clock: Clock, host_id: HostId) -> int:
     """Advance a host of several ports to the end of the window. Returns a status of layout.py."""
     w1 = clock.clock[0].w1
     # Not earlier than where a step that stopped for lack of room left off.
     now = clock.next_event[host_id]
     firings = 0  # of timers, at this instant
     status = OK
-    nic = ends.first_nic[host_id]
-    first = ends.hosts[nic]
+    nic = hosts.first_nic[host_id]
+    first = hosts.nics[nic]
     while True:
-        t_arrival, p_in = first_arrival(net, wires, host_id)
-        t_timer = max(first_key(ends.timers, ends.heap, first), now)
-        t_send, p_out = first_sender(net, wires, ends, host_id, now)
+        t_arrival, p_in = first_arrival(net, links, host_id)
+        t_timer = max(first_key(hosts.timers, hosts.heap, first), now)
+        t_send, p_out = first_sender(net, links, hosts, host_id, now)
         t_next = min(t_arrival, t_timer, t_send)
-        if t_next >= w1 or ends.hosts[nic].fault != 0:
+        if t_next >= w1 or hosts.nics[nic].fault != 0:
             break
         if t_next > now:
             firings = 0
         now = t_next
         if HAS_SERIES:
-            look_at_host(wires, ends, host_id, now)
-        if not room_at_all_ports(net, wires, ends, host_id):
+            look_at_host(links, hosts, host_id, now)
+        if not room_at_all_ports(net, links, hosts, host_id):
             status = GROW_POOL
             break
         if now == t_send and now < t_arrival and now < t_timer:
-            port = wires.ports[p_out]
-            if port.tail - wires.head_seen[p_out] > port.ring_mask:
-                if not lengthen_link(wires, port, p_out, NO_NEED):
+            port = links.ports[p_out]
+            if port.tail - links.head_seen[p_out] > port.ring_mask:
+                if not lengthen_link(links, port, p_out, NO_NEED):
                     status = GROW_POOL
                     break
-            outlet = ends.outlets[p_out]
+            outlet = hosts.outlets[p_out]
             nic = outlet.nic
-            env = env_of(ends.hosts[nic], ends.pars[0].transport0, ends, wires)
+            env = env_of(hosts.nics[nic], hosts.pars[0].transport0, hosts, links)
             if CARRIER:
-                ends.hosts[nic].now_ps = now
-            start_to_send(env, wires, outlet, port, p_out, now)
-            look_at_control(env, net, wires, host_id, now)
+                hosts.nics[nic].now_ps = now
+            start_to_send(env, links, outlet, port, p_out, now)
+            look_at_control(env, net, links, host_id, now)
             continue
         arrives = now == t_arrival
         slot = Slot(0)
         timer = NO_TIMER
         if arrives:
-            inbox = wires.inbox[p_in]
+            inbox = links.inbox[p_in]
             slot = ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)
-            nic = nic_of_arrival(wires, ends, p_in, slot)
+            nic = nic_of_arrival(links, hosts, p_in, slot)
         else:
-            timer = surface(ends.timers, ends.heap, first)
+            timer = surface(hosts.timers, hosts.heap, first)
             if timer < 0:
                 continue
-            nic = nic_of_timer(ends, host_id, timer)
-        host = ends.hosts[nic]
-        env = env_of(host, ends.pars[0].transport0, ends, wires)
+            nic = nic_of_timer(hosts, host_id, timer)
+        host = hosts.nics[nic]
+        env = env_of(host, hosts.pars[0].transport0, hosts, links)
         if CARRIER:
             host.now_ps = now
         if arrives:
-            receive(env, wires, p_in, slot, now)
-            wires.inbox[p_in].head += 1
+            receive(env, links, p_in, slot, now)
+            links.inbox[p_in].head += 1
         else:
             firings += fire(env, timer, now)
             if firings > MOST_FIRINGS + MOST_FIRINGS_OF_A_TIMER * host.n_timers:
                 broken(host, ENDLESS, firings)
             if TRACE:
-                trace_timer(wires, env, ends.timers[timer], host.port, now)
-        look_at_control(env, net, wires, host_id, now)
+                trace_timer(links, env, hosts.timers[timer], host.port, now)
+        look_at_control(env, net, links, host_id, now)
         for p in ports_of(net, host_id):
-            ends.outlets[p].stuck = 0
+            hosts.outlets[p].stuck = 0
     clock.next_event[host_id] = min(t_arrival, t_timer, t_send)
     for p in ports_of(net, host_id):
-        note_sent(wires, p)
-    if ends.hosts[nic].fault != 0:
+        note_sent(links, p)
+    if hosts.nics[nic].fault != 0:
         return BROKEN
-    for each in nics_of(ends, host_id):
-        ends.hosts[each].doing = NOTHING
+    for each in nics_of(hosts, host_id):
+        hosts.nics[each].doing = NOTHING
     return status

@@ -21,9 +21,9 @@ from netsim.engine.kernels.layout import (
     OK,
     UNDO,
     Clock,
+    LinkState,
     Net,
     Scratch,
-    Wires,
 )
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.places import local_ports_of, queue_of, ring_slot
@@ -53,7 +53,7 @@ LEAST_BUCKETS = 64
 
 
 def gather(
-    net: Net, wires: Wires, clock: Clock, scratch: Scratch, worker: int, node: NodeId
+    net: Net, links: LinkState, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> tuple[int, Ps]:
     """Collect the arrivals of the window in the worker's scratch.
 
@@ -73,20 +73,20 @@ def gather(
     came = scratch.came[worker]
     undo = scratch.undo[worker]
     waiting = 0
-    port = next_port(net, wires.unread, node, NO_PORT)
+    port = next_port(net, links.unread, node, NO_PORT)
     while port >= 0:
-        waiting += wires.inbox[first + port].tail - wires.inbox[first + port].head
-        port = next_port(net, wires.unread, node, port)
+        waiting += links.inbox[first + port].tail - links.inbox[first + port].head
+        port = next_port(net, links.unread, node, port)
     if waiting > slots.shape[0]:
         return -waiting, INF
     k = 0
     following = INF
-    port = next_port(net, wires.unread, node, NO_PORT)
+    port = next_port(net, links.unread, node, NO_PORT)
     while port >= 0:
-        beside = next_port(net, wires.unread, node, port)
+        beside = next_port(net, links.unread, node, port)
         p = first + port
-        inbox = wires.inbox[p]
-        balance = wires.balance[p]
+        inbox = links.inbox[p]
+        balance = links.balance[p]
         u = UNDO * port
         undo[u] = balance.choices
         undo[u + 1] = balance.data_choices
@@ -97,14 +97,14 @@ def gather(
             for cls in range(N_CLASSES):
                 came[port * N_CLASSES + cls] = Bytes(0)
         if beside >= 0:
-            ring = wires.inbox[first + beside]
-            prefetch(wires.pool, ring_slot(ring.ring_off, ring.ring_mask, ring.head))
+            ring = links.inbox[first + beside]
+            prefetch(links.pool, ring_slot(ring.ring_off, ring.ring_mask, ring.head))
         head = inbox.head
         packet_ps = inbox.packet_ps
         number, group, stands = 0, NO_GROUP, 0
         while head < inbox.tail:
             slot = ring_slot(inbox.ring_off, inbox.ring_mask, head)
-            time = wires.pool[slot].time
+            time = links.pool[slot].time
             if time >= w1:
                 following = min(following, time)
                 break
@@ -115,18 +115,18 @@ def gather(
             keys[k] = ((time - w0) << KEY_BITS) | (place_of(stands, number) << INDEX_BITS) | k
             slots[k] = slot
             if HAS_PREDICT_PAUSE:
-                pkt = wires.pool[slot]
+                pkt = links.pool[slot]
                 if int(pkt.kind) != PFC:
                     came[port * N_CLASSES + int(pkt.prio)] += int(pkt.size_bytes)
             if COUPLED:
                 ins[k] = port
             else:
                 if MAY_BE_UNROUTABLE:
-                    if not has_route(net, node, wires.pool[slot]):
+                    if not has_route(net, node, links.pool[slot]):
                         undo[u + 4] += 1
                         head += 1
                         continue
-                outs[k] = output_port(net, wires, node, p, slot)
+                outs[k] = output_port(net, links, node, p, slot)
             k += 1
             head += 1
         undo[u + 3] = head
@@ -136,13 +136,13 @@ def gather(
     return k, following
 
 
-def forget_strays(net: Net, wires: Wires, node: NodeId, p: GlobalPort, end: int) -> None:
+def forget_strays(net: Net, links: LinkState, node: NodeId, p: GlobalPort, end: int) -> None:
     """Count what came in by port ``p``, up to position ``end`` of its ring, and has no route."""
-    inbox = wires.inbox[p]
+    inbox = links.inbox[p]
     for position in range(inbox.head, end):
         slot = ring_slot(inbox.ring_off, inbox.ring_mask, position)
-        if not has_route(net, node, wires.pool[slot]):
-            lose_way(wires, p, slot)
+        if not has_route(net, node, links.pool[slot]):
+            lose_way(links, p, slot)
 
 
 def sort_roughly(clock: Clock, scratch: Scratch, worker: int, n: int) -> None:
@@ -202,69 +202,69 @@ def group_by_output(scratch: Scratch, worker: int, n: int, n_ports: int) -> None
         insertion_sort(dst, starts[out], starts[out + 1])
 
 
-def has_room(wires: Wires, p: GlobalPort, n: int, frames: int) -> bool:
+def has_room(links: LinkState, p: GlobalPort, n: int, frames: int) -> bool:
     """Make room for ``n`` arrivals at port ``p``, and on its link for all that it may send.
 
     There may be so many PFC ``frames`` among it. False if the pool is used up.
     """
-    port = wires.ports[p]
+    port = links.ports[p]
     enough = True
     waiting = n + frames
     for cls in range(N_CLASSES):
-        queue = wires.queues[queue_of(p, cls)]
+        queue = links.queues[queue_of(p, cls)]
         length = queue.tail - queue.head
         waiting += length
         if length + n > queue.mask + 1:
-            enough = lengthen_queue(wires, queue, length + n) and enough
-    under_way = port.tail - wires.head_seen[p]
+            enough = lengthen_queue(links, queue, length + n) and enough
+    under_way = port.tail - links.head_seen[p]
     if under_way + waiting > port.ring_mask + 1:
-        enough = lengthen_link(wires, port, p, under_way + waiting) and enough
+        enough = lengthen_link(links, port, p, under_way + waiting) and enough
     return enough
 
 
-def undo_choices(net: Net, wires: Wires, scratch: Scratch, worker: int, node: NodeId) -> None:
+def undo_choices(net: Net, links: LinkState, scratch: Scratch, worker: int, node: NodeId) -> None:
     """Take back the load-balancing choices of a step that could not be carried out."""
     first = net.first_port[node]
     undo = scratch.undo[worker]
-    port = next_port(net, wires.unread, node, NO_PORT)
+    port = next_port(net, links.unread, node, NO_PORT)
     while port >= 0:
-        balance = wires.balance[first + port]
+        balance = links.balance[first + port]
         u = UNDO * port
         balance.choices = undo[u]
         balance.data_choices = undo[u + 1]
         balance.other_choices = undo[u + 2]
-        port = next_port(net, wires.unread, node, port)
+        port = next_port(net, links.unread, node, port)
 
 
-def have_read(net: Net, wires: Wires, node: NodeId, port: LocalPort) -> None:
+def have_read(net: Net, links: LinkState, node: NodeId, port: LocalPort) -> None:
     """A port that had packets to read has read; it keeps that mark if it has more."""
-    inbox = wires.inbox[net.first_port[node] + port]
-    include(wires.touched, net.first_word[node], port)
+    inbox = links.inbox[net.first_port[node] + port]
+    include(links.touched, net.first_word[node], port)
     if inbox.head == inbox.tail:
-        exclude(wires.unread, net.first_word[node], port)
+        exclude(links.unread, net.first_word[node], port)
 
 
-def have_read_all(net: Net, wires: Wires, scratch: Scratch, worker: int, node: NodeId) -> None:
+def have_read_all(net: Net, links: LinkState, scratch: Scratch, worker: int, node: NodeId) -> None:
     """All ports have read what `gather` found, also what found no way on."""
     first = net.first_port[node]
     undo = scratch.undo[worker]
-    port = next_port(net, wires.unread, node, NO_PORT)
+    port = next_port(net, links.unread, node, NO_PORT)
     while port >= 0:
         end = undo[UNDO * port + 3]
         if MAY_BE_UNROUTABLE:
             if undo[UNDO * port + 4] > 0:
-                forget_strays(net, wires, node, first + port, end)
-        wires.inbox[first + port].head = end
-        have_read(net, wires, node, port)
-        port = next_port(net, wires.unread, node, port)
+                forget_strays(net, links, node, first + port, end)
+        links.inbox[first + port].head = end
+        have_read(net, links, node, port)
+        port = next_port(net, links.unread, node, port)
 
 
 def serve(
     env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, p: GlobalPort, lo: int, hi: int
 ) -> None:
     """Run output port ``p`` through the window with arrivals ``lo .. hi`` of the sorted keys."""
-    wires = env.wires
-    port = wires.ports[p]
+    links = env.links
+    port = links.ports[p]
     keys = scratch.keys[worker, 0]
     slots = scratch.slots[worker]
     w0 = clock.clock[0].w0
@@ -276,9 +276,9 @@ def serve(
         arrive(env, port, slots[key & INDEX_MASK], now)
     advance(env, port, clock.clock[0].w1 - 1)
     if port.tail > tail_before:
-        wires.new_tail[p] = port.tail
+        links.new_tail[p] = port.tail
         slot = ring_slot(port.ring_off, port.ring_mask, tail_before)
-        wires.first_new[p] = wires.pool[slot].time
+        links.first_new[p] = links.pool[slot].time
 
 
 def settled(env: QueueEnv) -> int:
@@ -291,45 +291,45 @@ def settled(env: QueueEnv) -> int:
 
 
 def switch_step(
-    net: Net, wires: Wires, clock: Clock, scratch: Scratch, worker: int, node: NodeId
+    net: Net, links: LinkState, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> int:
     """Advance switch ``node`` to the end of the window. Returns a status of layout.py."""
-    env = queue_env_of(wires.switches[node - net.n_hosts], wires)
+    env = queue_env_of(links.switches[node - net.n_hosts], links)
     first = net.first_port[node]
     n_ports = net.first_port[node + 1] - first
-    n, next_event = gather(net, wires, clock, scratch, worker, node)
+    n, next_event = gather(net, links, clock, scratch, worker, node)
     if n < 0:
         clock.what[node] = -n
         return GROW_SCRATCH
     if PORT_WAKEUPS:
-        wake(net, wires, node, clock.clock[0].w1)
+        wake(net, links, node, clock.clock[0].w1)
     sort_roughly(clock, scratch, worker, n)
     group_by_output(scratch, worker, n, n_ports)
     starts = scratch.starts[worker]
     enough = True
     for out in local_ports_of(net, node):
         arrivals = starts[out + 1] - starts[out]
-        if arrivals > 0 or includes(wires.busy, net.first_word[node], out):
-            enough = has_room(wires, first + out, arrivals, 0) and enough
+        if arrivals > 0 or includes(links.busy, net.first_word[node], out):
+            enough = has_room(links, first + out, arrivals, 0) and enough
     if not enough:
-        undo_choices(net, wires, scratch, worker, node)
+        undo_choices(net, links, scratch, worker, node)
         return GROW_POOL
     for out in local_ports_of(net, node):
         lo = starts[out]
         hi = starts[out + 1]
-        if hi > lo or includes(wires.busy, net.first_word[node], out):
+        if hi > lo or includes(links.busy, net.first_word[node], out):
             serve(env, clock, scratch, worker, first + out, lo, hi)
-            include(wires.touched, net.first_word[node], out)
-            port = wires.ports[first + out]
+            include(links.touched, net.first_word[node], out)
+            port = links.ports[first + out]
             if PORT_WAKEUPS:
-                if falls_asleep(wires, env.switch, port, out, clock.clock[0].w1):
+                if falls_asleep(links, env.switch, port, out, clock.clock[0].w1):
                     continue
             if port.backlog != 0 and has_event(port):
-                include(wires.busy, net.first_word[node], out)
+                include(links.busy, net.first_word[node], out)
                 next_event = min(next_event, port.free_at)
             else:
-                exclude(wires.busy, net.first_word[node], out)
-    have_read_all(net, wires, scratch, worker, node)
+                exclude(links.busy, net.first_word[node], out)
+    have_read_all(net, links, scratch, worker, node)
     if PORT_WAKEUPS:
         next_event = min(next_event, env.switch.wakes_ps)
     clock.next_event[node] = next_event

@@ -27,11 +27,11 @@ def begin(env: Env, now: Ps, task: TaskRecord) -> bool:
         tx = env.tx[task.flow]
         tx.waits_for = 0
         tx.start_ps = now + task.duration_ps
-        arm(env.ends.timers, env.ends.heap, env.host, start_timer(tx), tx.start_ps)
+        arm(env.hosts.timers, env.hosts.heap, env.host, start_timer(tx), tx.start_ps)
         return False
     if task.duration_ps == 0:
         return True
-    arm(env.ends.timers, env.ends.heap, env.host, task.timer, now + task.duration_ps)
+    arm(env.hosts.timers, env.hosts.heap, env.host, task.timer, now + task.duration_ps)
     return False
 
 
@@ -48,35 +48,35 @@ def complete_task(env: Env, now: Ps, first: TaskId) -> None:
     last = first
     done = first
     while done >= 0:
-        task = env.ends.tasks[done]
+        task = env.hosts.tasks[done]
         task.end_ps = now
         env.host.tasks_done += 1
         holds_up = True
         if PROGRAM:
             holds_up = note_end(env, now, done)
         if holds_up:
-            for i in range(env.ends.next_task[done], env.ends.next_task[TaskId(done + 1)]):
-                k = env.ends.next_tasks[i]
-                follower = env.ends.tasks[k]
+            for i in range(env.hosts.next_task[done], env.hosts.next_task[TaskId(done + 1)]):
+                k = env.hosts.next_tasks[i]
+                follower = env.hosts.tasks[k]
                 follower.edges -= 1
                 if follower.edges == 0:
                     follower.ready_ps = now
                 if waits_for_nothing(follower) and begin(env, now, follower):
-                    env.ends.tasks[last].next_done = k
+                    env.hosts.tasks[last].next_done = k
                     last = k
             if task.in_stream >= 0:
                 k = task.in_stream
-                follower = env.ends.tasks[k]
+                follower = env.hosts.tasks[k]
                 follower.held -= 1
                 if waits_for_nothing(follower) and begin(env, now, follower):
-                    env.ends.tasks[last].next_done = k
+                    env.hosts.tasks[last].next_done = k
                     last = k
         done = task.next_done
 
 
 def note_begin(env: Env, task: TaskRecord) -> None:
     """Note, for the end of the run, that a task starts."""
-    host = env.ends.program_hosts[env.host.host]
+    host = env.hosts.program_hosts[env.host.host]
     host.under_way += 1
     if task.kind == SEND:
         host.begun_flows += 1
@@ -87,12 +87,12 @@ def note_end(env: Env, now: Ps, k: TaskId) -> bool:
 
     Returns whether that is so for the first time, and others may have waited for it.
     """
-    task: Any = env.ends.tasks[k]
+    task: Any = env.hosts.tasks[k]
     if task.of_program == 1:
         task.untold = 1
-        arm(env.ends.timers, env.ends.heap, env.host, task.timer, now)
+        arm(env.hosts.timers, env.hosts.heap, env.host, task.timer, now)
     else:
-        env.ends.program_hosts[env.host.host].under_way -= 1
+        env.hosts.program_hosts[env.host.host].under_way -= 1
     if task.runs == 0:
         task.first_start_ps = task.start_ps
     task.runs += 1
@@ -102,16 +102,16 @@ def note_end(env: Env, now: Ps, k: TaskId) -> bool:
 
 def task_timer(env: Env, now: Ps, k: TaskId) -> None:
     """A task's timer fires: one that waited for nothing starts, another one is done."""
-    task = env.ends.tasks[k]
+    task = env.hosts.tasks[k]
     if task.start_ps >= 0 or begin(env, now, task):
         complete_task(env, now, k)
 
 
 def flow_delivered(env: Env, now: Ps, rx: RxRecord) -> None:
     """Every byte of a flow is here: a receive task may wait for it."""
-    k = env.ends.receive_task[rx.flow]
+    k = env.hosts.receive_task[rx.flow]
     if k >= 0:
-        task = env.ends.tasks[k]
+        task = env.hosts.tasks[k]
         task.held -= 1
         if waits_for_nothing(task) and begin(env, now, task):
             complete_task(env, now, k)
@@ -123,18 +123,18 @@ def flow_finished(env: Env, now: Ps, tx: TxRecord) -> None:
     A send task that would wait for its packets ends now, unless it is the last one's transmission
     that begins now (`handed_over`).
     """
-    k = env.ends.send_task[tx.flow]
+    k = env.hosts.send_task[tx.flow]
     if k >= 0:
-        if env.ends.tasks[k].until_acked == 1:
+        if env.hosts.tasks[k].until_acked == 1:
             complete_task(env, now, k)
         else:
-            arm(env.ends.timers, env.ends.heap, env.host, env.ends.tasks[k].timer, now)
+            arm(env.hosts.timers, env.hosts.heap, env.host, env.hosts.tasks[k].timer, now)
 
 
 def handed_over(env: Env, tx: TxRecord, free_at: Ps) -> None:
     """A data packet of a flow is being transmitted, until ``free_at``: was it the last new one?"""
-    k = env.ends.send_task[tx.flow]
+    k = env.hosts.send_task[tx.flow]
     if k >= 0 and tx.high_seq == tx.n_packets and tx.skipped == 0:
-        if env.ends.tasks[k].until_acked == 0:
-            env.ends.send_task[tx.flow] = NO_TASK
-            arm(env.ends.timers, env.ends.heap, env.host, env.ends.tasks[k].timer, free_at)
+        if env.hosts.tasks[k].until_acked == 0:
+            env.hosts.send_task[tx.flow] = NO_TASK
+            arm(env.hosts.timers, env.hosts.heap, env.host, env.hosts.tasks[k].timer, free_at)

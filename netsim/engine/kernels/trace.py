@@ -25,7 +25,7 @@ from netsim.engine.kernels.layout import (
     TIMER_TASK,
     TIMER_TX,
     TIMERS_OF_A_KIND,
-    Wires,
+    LinkState,
     grouped,
 )
 from netsim.engine.kernels.places import queue_of, ring_slot
@@ -180,97 +180,101 @@ def half_full(trace: Trace) -> bool:
     return 2 * trace.length[0] > capacity
 
 
-def trace_packet(wires: Wires, what: int, p: GlobalPort, slot: Slot, now: Ps, value: int) -> None:
+def trace_packet(
+    links: LinkState, what: int, p: GlobalPort, slot: Slot, now: Ps, value: int
+) -> None:
     """Record what happened at port ``p`` to the packet in pool slot ``slot``."""
-    trace_record(wires, what, p, wires.pool[slot], now, value)
+    trace_record(links, what, p, links.pool[slot], now, value)
 
 
 def trace_record(
-    wires: Wires, what: int, p: GlobalPort, pkt: PacketRecord, now: Ps, value: int
+    links: LinkState, what: int, p: GlobalPort, pkt: PacketRecord, now: Ps, value: int
 ) -> None:
     """Likewise, to the packet ``pkt``."""
-    trace: Trace = wires.trace
+    trace: Trace = links.trace
     if trace.chosen[FlowId(pkt.flow)] == 1:
         k = append(trace, what, p, now, value)
         if k >= 0:
             trace.packets[k] = pkt
-            trace.entries[k, PAUSED_PS] = paused_so_far(wires, p, int(pkt.prio), now)
+            trace.entries[k, PAUSED_PS] = paused_so_far(links, p, int(pkt.prio), now)
 
 
-def paused_so_far(wires: Wires, p: GlobalPort, cls: int, now: Ps) -> Ps:
+def paused_so_far(links: LinkState, p: GlobalPort, cls: int, now: Ps) -> Ps:
     """For how long class ``cls`` of port ``p`` has been paused until now."""
-    queue = wires.queues[queue_of(p, cls)]
+    queue = links.queues[queue_of(p, cls)]
     paused_ps = queue.paused_ps
-    if (wires.ports[p].paused >> cls) & 1 == 1:
+    if (links.ports[p].paused >> cls) & 1 == 1:
         paused_ps += now - queue.paused_since
     return paused_ps
 
 
-def trace_created(wires: Wires, outlet: OutletRecord, before: int, p: GlobalPort, now: Ps) -> None:
+def trace_created(
+    links: LinkState, outlet: OutletRecord, before: int, p: GlobalPort, now: Ps
+) -> None:
     """Record the control packets that a handler has put into port ``p``'s FIFO since ``before``."""
     for i in range(before, outlet.ctrl_tail):
         slot = ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i)
-        trace_packet(wires, CREATED, p, slot, now, 0)
+        trace_packet(links, CREATED, p, slot, now, 0)
 
 
-def trace_tx(wires: Wires, env: Env, flow: FlowId, p: GlobalPort, now: Ps, cause: int) -> None:
+def trace_tx(links: LinkState, env: Env, flow: FlowId, p: GlobalPort, now: Ps, cause: int) -> None:
     """Copy the state of the sending side of ``flow``."""
-    trace: Trace = wires.trace
+    trace: Trace = links.trace
     if trace.chosen[flow] == 1:
         k = append(trace, TX, p, now, cause)
         if k >= 0:
             trace.tx[k] = env.tx[flow]
 
 
-def trace_rx(wires: Wires, env: Env, flow: FlowId, p: GlobalPort, now: Ps, cause: int) -> None:
+def trace_rx(links: LinkState, env: Env, flow: FlowId, p: GlobalPort, now: Ps, cause: int) -> None:
     """Copy the state of the receiving side of ``flow``."""
-    trace: Trace = wires.trace
+    trace: Trace = links.trace
     if trace.chosen[flow] == 1:
         k = append(trace, RX, p, now, cause)
         if k >= 0:
             trace.rx[k] = env.rx[flow]
 
 
-def trace_timer(wires: Wires, env: Env, timer: TimerRecord, p: GlobalPort, now: Ps) -> None:
+def trace_timer(links: LinkState, env: Env, timer: TimerRecord, p: GlobalPort, now: Ps) -> None:
     """Copy what a timer's handler may have changed: a host's timer, any flow that ends there."""
     code = timer.code
     if code <= TIMER_TASK:
         return  # of tasks and programs nothing is recorded
     if code >= TIMER_RX:
-        trace_rx(wires, env, FlowId(timer.owner), p, now, code)
+        trace_rx(links, env, FlowId(timer.owner), p, now, code)
     elif code >= TIMER_TX:
-        trace_tx(wires, env, FlowId(timer.owner), p, now, code)
+        trace_tx(links, env, FlowId(timer.owner), p, now, code)
     else:
-        for i in range(wires.trace.flows.shape[0]):
-            flow = wires.trace.flows[i]
+        for i in range(links.trace.flows.shape[0]):
+            flow = links.trace.flows[i]
             if env.tx[flow].host == env.host.host:
-                trace_tx(wires, env, flow, p, now, code)
+                trace_tx(links, env, flow, p, now, code)
             if env.rx[flow].host == env.host.host:
-                trace_rx(wires, env, flow, p, now, code)
+                trace_rx(links, env, flow, p, now, code)
 
 
-def trace_pause(wires: Wires, env: Env, paused: int, p: GlobalPort, now: Ps) -> None:
+def trace_pause(links: LinkState, env: Env, paused: int, p: GlobalPort, now: Ps) -> None:
     """Record that PFC frame ``paused``, not yet heeded, stops or releases a traced sender."""
-    before = wires.ports[p].paused
-    for i in range(wires.trace.flows.shape[0]):
-        tx = env.tx[wires.trace.flows[i]]
+    before = links.ports[p].paused
+    for i in range(links.trace.flows.shape[0]):
+        tx = env.tx[links.trace.flows[i]]
         here = tx.host == env.host.host and may_use(env, tx, p)
         if here and ((before ^ paused) >> tx.prio) & 1 == 1:
             what = RESUMED
             if (paused >> tx.prio) & 1 == 1:
                 what = PAUSED
-            append(wires.trace, what, p, now, HANDLER)
+            append(links.trace, what, p, now, HANDLER)
 
 
 def trace_asked(env: Env, flow: FlowId, p: GlobalPort, now: Ps, at: Ps) -> None:
     """Record that the sender of ``flow`` had nothing to send by port ``p`` before ``at``."""
-    trace: Trace = env.wires.trace
+    trace: Trace = env.links.trace
     if trace.chosen[flow] == 1:
         append(trace, ASKED, p, now, at)
 
 
 def trace_set(env: Env, flow: FlowId, code: int, now: Ps) -> None:
     """Record that a timer of a flow's side was set."""
-    trace: Trace = env.wires.trace
+    trace: Trace = env.links.trace
     if trace.chosen[flow] == 1:
         append(trace, SET, env.host.port, now, code)

@@ -114,7 +114,7 @@ def test_the_record_of_a_leader_is_its_cost(tmp_path: Path) -> None:
     )
     table["options"] |= {"overlap": True, "embeddings": True, "roofline": "layer"}
     run = Served(tmp_path, [(0, 10, 2)], machines=1, deployment=table)
-    record = run.engine.state.ends.program_hosts[0]
+    record = run.engine.state.hosts.program_hosts[0]
     wanted = iteration_cost(load_deployment(table))
     assert cost_of(record) == wanted
     # None is 0, so that none passes for another that was not set.

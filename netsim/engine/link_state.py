@@ -20,7 +20,7 @@ from netsim.engine.kernels.layout import (
     LOSS,
     PHASE,
     PORTS_OF_A_WORD,
-    Wires,
+    LinkState,
     grouped,
 )
 from netsim.engine.kernels.trace import Trace
@@ -42,13 +42,13 @@ from netsim.model.faults import NOMINAL, LinkFaults, combine
 from netsim.model.network import Network
 
 
-def build_wires(
+def build_links(
     simulation: Simulation,
     protocol: Protocol,
     discipline: Discipline,
     rings: Rings,
     trace: Trace | Array,
-) -> Wires:
+) -> LinkState:
     """The packets' side of the state, for what a protocol has in its records."""
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
     n, h, c = network.n_ports, network.n_host_ports, fabric.n_classes
@@ -88,7 +88,7 @@ def build_wires(
     balance["salt_data"] = salt(seed, PURPOSE_PERMUTATION, 2 * entity + 1)
     balance["salt_other"] = salt(seed, PURPOSE_PERMUTATION, 2 * entity)
     return grouped(
-        Wires,
+        LinkState,
         pool=aligned_zeros(rings.pool_slots, protocol.packet, sparse=sparse),
         blank=np.zeros(1, protocol.packet),
         ingress=aligned_zeros(

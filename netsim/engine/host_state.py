@@ -23,7 +23,7 @@ from netsim.engine.kernels.layout import (
     TIMER_START,
     TIMER_TASK,
     TIMER_TX,
-    Ends,
+    HostState,
     grouped,
 )
 from netsim.engine.simulation import Simulation
@@ -44,35 +44,35 @@ from netsim.model.lanes import ENTROPY, HASH, Lanes, draws_of, lanes_of, lanes_u
 from netsim.model.network import Network
 
 
-def build_ends(
+def build_hosts(
     simulation: Simulation,
     protocol: Protocol,
     program: Program,
     pars: Sequence[Mapping[str, int | float]],
     rings: Rings,
-) -> Ends:
+) -> HostState:
     """The hosts' side of the state; ``pars`` are the parameters of each transport."""
     network, flows = simulation.network, simulation.flows
     lanes = lanes_used(network, flows, simulation.fabric.planes, simulation.seed)
     carrier = simulation.parts.carrier
     tx, rx = _sides(simulation, protocol, lanes)
     bits = _bitmaps(tx, rx, protocol)
-    hosts = _hosts(network, protocol)
-    ends = lanes.src_port, lanes.dst_port
-    nics = tuple(network.nic_of_port[side[lanes.first[:-1]]] for side in ends)
+    nics = _nics(network, protocol)
+    used_ports = lanes.src_port, lanes.dst_port
+    flow_nics = tuple(network.nic_of_port[side[lanes.first[:-1]]] for side in used_ports)
     found = waiting(simulation)
     next_flow, next_flows = _successors(flows, found.elsewhere)
     built = build_tasks(found.tasks, simulation, program)
     tx["waits_for"] = np.bincount(next_flows[:-1], minlength=len(flows))
     if found.tasks is not None:
         tx["waits_for"][built.send_task >= 0] = 1
-    timers, heap = _build_timers(hosts, (tx, rx), nics, built, (protocol, program))
+    timers, heap = _build_timers(nics, (tx, rx), flow_nics, built, (protocol, program))
     return grouped(
-        Ends,
-        hosts=hosts,
+        HostState,
+        nics=nics,
         first_nic=network.first_nic,
         outlets=_outlets(network, rings),
-        **_spreads(simulation, lanes_of(network, flows) if carrier else lanes, nics),
+        **_spreads(simulation, lanes_of(network, flows) if carrier else lanes, flow_nics),
         **_carrier(simulation),
         tx=tx,
         rx=rx,
@@ -136,16 +136,16 @@ def _bitmaps(tx: np.ndarray, rx: np.ndarray, protocol: Protocol) -> Array:
     return np.zeros(max(1, int(tx_words.sum() + rx_words.sum())), np.int64)
 
 
-def _hosts(network: Network, protocol: Protocol) -> np.ndarray:
+def _nics(network: Network, protocol: Protocol) -> np.ndarray:
     """The NICs of all hosts."""
     n_nics = int(network.first_nic[-1])
-    hosts = np.zeros(n_nics, protocol.host)
-    hosts["nic"] = np.arange(n_nics)
-    hosts["host"] = np.repeat(np.arange(network.n_hosts), np.diff(network.first_nic))
-    hosts["port"] = network.node_first_port[hosts["host"]]
-    hosts["ps_per_byte_q20"] = byte_quotient(network.nic_rate_bps)
-    hosts["done_head"] = -1
-    return hosts
+    nics = np.zeros(n_nics, protocol.host)
+    nics["nic"] = np.arange(n_nics)
+    nics["host"] = np.repeat(np.arange(network.n_hosts), np.diff(network.first_nic))
+    nics["port"] = network.node_first_port[nics["host"]]
+    nics["ps_per_byte_q20"] = byte_quotient(network.nic_rate_bps)
+    nics["done_head"] = -1
+    return nics
 
 
 def _outlets(network: Network, rings: Rings) -> np.ndarray:
@@ -159,7 +159,9 @@ def _outlets(network: Network, rings: Rings) -> np.ndarray:
     return outlets
 
 
-def _spreads(simulation: Simulation, lanes: Lanes, nics: Sequence[Array]) -> dict[str, np.ndarray]:
+def _spreads(
+    simulation: Simulation, lanes: Lanes, flow_nics: Sequence[Array]
+) -> dict[str, np.ndarray]:
     """How both sides of all flows go by their lanes, if a host has several ports.
 
     Lanes are there if there are several ways, too.
@@ -174,7 +176,7 @@ def _spreads(simulation: Simulation, lanes: Lanes, nics: Sequence[Array]) -> dic
         return {"spreads": np.zeros(1, SPREAD), "lanes": table if several else table[:1]}
     n, total = len(simulation.flows), int(lanes.first[-1])
     spreads = np.zeros((2, n), SPREAD)  # of senders, of receivers
-    spreads["nic"] = nics
+    spreads["nic"] = flow_nics
     spreads["first_lane"] = lanes.first[:-1], total + lanes.first[:-1]
     spreads["n_lanes"] = lanes.counts
     entity = 4 * np.arange(n)
@@ -237,9 +239,9 @@ def _successors(flows: FlowTable, elsewhere: Array) -> tuple[np.ndarray, np.ndar
 
 
 def _build_timers(
-    hosts: Any,
+    nics: Any,
     sides: tuple[Any, Any],
-    nics: Sequence[Array],
+    flow_nics: Sequence[Array],
     built: Tasks,
     files: tuple[Protocol, Program],
 ) -> tuple[Any, np.ndarray]:
@@ -247,13 +249,13 @@ def _build_timers(
 
     Those of its NICs come first, of each NIC its own, then those of what it sends and receives;
     behind them are the tasks', between the one by which a program begins and the program's own.
-    ``nics`` are those of the flows' ``sides``. Flows and tasks that wait for nothing have theirs
-    set.
+    ``flow_nics`` are those of the flows' ``sides``. Flows and tasks that wait for nothing have
+    theirs set.
     """
     protocol, program = files
     tasks: Any = built.tasks
-    n_nics, h = hosts.shape[0], int(hosts["host"][-1]) + 1
-    (tx, rx), (tx_nic, rx_nic) = sides, nics
+    n_nics, h = nics.shape[0], int(nics["host"][-1]) + 1
+    (tx, rx), (tx_nic, rx_nic) = sides, flow_nics
     n = tx.shape[0]
     per_tx, per_rx = 1 + protocol.tx_timers, protocol.rx_timers
     own = protocol.host_timers
@@ -265,14 +267,14 @@ def _build_timers(
     if program.modules:
         begins[built.program_hosts["n_tasks"] > 0] = 1
     behind = n_tasks + begins * (1 + program.timers)
-    per_host = np.bincount(hosts["host"], per_nic, h).astype(np.int64) + behind
+    per_host = np.bincount(nics["host"], per_nic, h).astype(np.int64) + behind
     first_of_host = np.cumsum(per_host) - per_host
     behind_before = np.cumsum(behind) - behind
-    first = np.cumsum(per_nic) - per_nic + behind_before[hosts["host"]]
+    first = np.cumsum(per_nic) - per_nic + behind_before[nics["host"]]
     heap_off = 1 + np.arange(h) + first_of_host
-    hosts["first_timer"] = first
-    hosts["n_timers"] = per_nic
-    hosts["heap_off"] = heap_off[hosts["host"]]
+    nics["first_timer"] = first
+    nics["n_timers"] = per_nic
+    nics["heap_off"] = heap_off[nics["host"]]
 
     def rank(owner: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """Position of each among those of its NIC, or host, in order."""
@@ -294,7 +296,7 @@ def _build_timers(
     timers["key"] = INF
     timers["pos"] = -1
     for k in range(own):
-        timers["owner"][first + k] = hosts["host"]
+        timers["owner"][first + k] = nics["host"]
         timers["code"][first + k] = k
     timers["owner"][start] = np.arange(n)
     timers["code"][start] = TIMER_START
