@@ -10,6 +10,34 @@ from collections.abc import Callable, Collection
 from typing import NoReturn
 
 RENAMED: dict[str, dict[str, str]] = {
+    "column": {
+        "algorithm_bps": "algbw_bps",
+        "bus_bps": "busbw_bps",
+        "waited_for": "blocked_by",
+        "dark": "no_circuit_drops",
+        "dark_bytes": "no_circuit_bytes",
+        "marks": "ecn_marks",
+        "pauses": "pfc_pauses",
+        "pauses_sent": "pfc_pauses_sent",
+        "duty": "circuit_duty_cycle",
+        "utilisation": "utilization",
+        "lit_ps": "circuit_up_ps",
+        "waited_ps": "exposed_wait_ps",
+        "leg": "segment",
+        "first_machine": "prefill_instance",
+        "second_machine": "decode_instance",
+        "started_ps": "prefill_start_ps",
+        "kv_start_ps": "kv_transfer_start_ps",
+        "kv_there_ps": "kv_transfer_end_ps",
+        "joined_ps": "decode_start_ps",
+        "first_gap_ps": "second_token_ps",
+        "first_gap_p99_ps": "second_token_p99_ps",
+        "tbt_mean_ps": "tpot_ps",
+    },
+    "file": {
+        "legs.parquet": "relay_segments.parquet",
+        "slots.parquet": "circuit_slots.parquet",
+    },
     "command": {"economics": "cost"},
     "plot": {
         "fct": "fct_cdf",
@@ -39,7 +67,7 @@ RENAMED: dict[str, dict[str, str]] = {
 }
 """Kind -> old name -> new name.
 
-A kind is "command", "plot", "option", "column", "status", a section of an experiment
+A kind is "command", "plot", "option", "column", "file" (of a result), a section of an experiment
 ("fabric.circuits"), a plugin and its keys ("topology ocs"), a key and its values
 ("topology ocs.schedule"), or a module ("netsim.queue").
 """

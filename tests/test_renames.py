@@ -13,6 +13,7 @@ from netsim.errors import did_you_mean
 from netsim.experiment import schema
 from netsim.plugins import registry
 from netsim.renames import RENAMED
+from netsim.results import COLUMNS, files
 
 SECTIONS = {
     "": schema.FileSection,
@@ -24,14 +25,19 @@ SECTIONS = {
     "stop": schema.StopSection,
     "outputs": schema.OutputsSection,
 }
-COMMANDS_AND_PLOTS = {"command": COMMANDS, "plot": KINDS | COMPARISONS}
-ELSEWHERE = {"option"}
+NAMES = {
+    "command": COMMANDS,
+    "plot": KINDS | COMPARISONS,
+    "column": set().union(*COLUMNS.values()),
+    "file": files.SINGLE - RENAMED["file"].keys(),
+}
+ELSEWHERE = {"option", "site", "prices"}
 
 
 def declared(kind: str) -> Iterable[str]:
     """The names of a kind that there are now."""
-    if kind in COMMANDS_AND_PLOTS:
-        return COMMANDS_AND_PLOTS[kind]
+    if kind in NAMES:
+        return NAMES[kind]
     if kind in SECTIONS:
         return SECTIONS[kind].model_fields
     if kind in RENAMED and kind.startswith("netsim."):

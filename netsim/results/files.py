@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-FORMAT = 1
+FORMAT = 2
 """Number of the layout of a result directory; it changes when a reader would have to."""
 
 FLOWS = "flows.parquet"
@@ -54,6 +54,7 @@ SINGLE = frozenset(
         *(FLOWS, RELAY_SEGMENTS, LINKS, TASKS, OPERATIONS, FAULTS, CIRCUIT_SLOTS, SERIES, LOG),
         *(REQUESTS, ITERATIONS),
         *(SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *PICTURES),
+        *RENAMED["file"],
     )
 )
 

@@ -16,7 +16,7 @@ from netsim.results import files
 from netsim.writing import is_plain_file
 
 KEYS = {
-    files.SUMMARY: {"complete", "stop_reason", "hash"},
+    files.SUMMARY: {"complete", "reason", "hash"},
     files.EXPERIMENT: {"format", "versions", "resolved"},
     files.RUN: {"format", "experiment", "overrides", "directory"},
 }

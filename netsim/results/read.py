@@ -41,21 +41,14 @@ class Result:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        experiment = path / files.EXPERIMENT
+        _check_format(experiment)
         self.summary: dict[str, Any] = read_object(path / files.SUMMARY, documents.SUMMARY)
         for key, value in self.summary.items():
             if isinstance(value, int) and not 0 <= value < 2**63:
                 file = str(path / files.SUMMARY)
                 raise InputError("is out of range", file=file, key=key, hint=DAMAGED)
-        experiment = path / files.EXPERIMENT
         self.experiment: dict[str, Any] = read_object(experiment, documents.EXPERIMENT)
-        written = self.experiment.get("format")
-        if written != files.FORMAT:
-            raise InputError(
-                f"{written!r} is a format that this version of netsim does not know",
-                file=str(experiment),
-                key="format",
-                hint=f"it reads format {files.FORMAT}",
-            )
         if self.experiment["hash"] != self.summary["hash"]:
             raise InputError(
                 f"is not the hash in {files.SUMMARY}: one of the two files was changed",
@@ -267,6 +260,21 @@ def recorded_complete(directory: Path) -> bool | None:
         return bool(read_object(directory / files.SUMMARY, {"complete": bool})["complete"])
     except InputError:
         return None
+
+
+def _check_format(path: Path) -> None:
+    """Raise InputError for a result of another format, naming the netsim that wrote it."""
+    content = read_object(path, {"format?": int, "versions?": {"netsim?": str}})
+    written = content.get("format")
+    if written != files.FORMAT:
+        by = content.get("versions", {}).get("netsim", "an unknown version")
+        columns = "columns were renamed; " if written == 1 else ""
+        raise InputError(
+            f"result format {written} of netsim {by} is not readable",
+            file=str(path),
+            key="format",
+            hint=f"this version reads format {files.FORMAT}: {columns}run the experiment again",
+        )
 
 
 def _why_none(path: Path) -> str:

@@ -340,7 +340,7 @@ def change(file: str, **values) -> None:
 @pytest.mark.parametrize(
     ("file", "values", "text"),
     [
-        ("experiment.json", {"format": 2}, "format"),
+        ("experiment.json", {"format": 1}, "columns were renamed"),
         ("experiment.json", {"hash": "0" * 64}, "hash"),
         ("summary.json", {"hash": "0" * 64}, "hash"),
         ("summary.json", {"fct_ps": None}, "fct_ps"),
@@ -359,7 +359,9 @@ def test_a_changed_result_is_noticed(run, command, file, values, text):
     assert text in result.stderr
 
 
-@pytest.mark.parametrize("kind", ["fct", "slowdown", "links", "load", "transports"])
+@pytest.mark.parametrize(
+    "kind", ["fct_cdf", "slowdown", "links", "fct_vs_load", "fct_by_transport"]
+)
 def test_a_sweep_that_was_stopped_before_its_first_point(run, fake, kind):
     fake.fate["seed=1"] = "impatient"
     assert run() == (130, [1])
