@@ -8,19 +8,19 @@ from netsim.queue import (
     ACCEPT,
     DATA,
     DROP,
-    NOTHING,
+    NO_CLASS,
     class_of,
     drop_head,
+    enqueue,
     mark,
     pause,
     peek,
-    push,
+    pop_tail,
+    queue_length,
     rand32,
     remove,
     resume,
-    take_last,
     wait_until,
-    waiting,
 )
 
 PARAMS = [
@@ -67,34 +67,34 @@ def admit(env, now, port, pkt):
     other = chance % env.par.classes
     queue = class_of(env, port, other)
     behind = (other + 1) % env.par.classes
-    if chance % 3 == 0 and waiting(queue) > 0 and behind != cls:
-        push(env, now, port, behind, take_last(env, port, queue))
+    if chance % 3 == 0 and queue_length(queue) > 0 and behind != cls:
+        enqueue(env, now, port, behind, pop_tail(env, port, queue))
     if class_of(env, port, cls).bytes + int(pkt.size_bytes) > env.par.queue_bytes:
         env.switch.held -= int(pkt.size_bytes)
         return DROP
     return cls
 
 
-def choose(env, now, port):
+def choose_class(env, now, port):
     chance = draw(env, port)
     if chance % 4 == 0:
         wait_until(env, now, port, now + 1 + env.par.gap)
-        return NOTHING
+        return NO_CLASS
     cls = chance % env.par.classes
-    while waiting(class_of(env, port, cls)) == 0 or (port.paused >> cls) & 1 == 1:
+    while queue_length(class_of(env, port, cls)) == 0 or (port.paused >> cls) & 1 == 1:
         cls = (cls + 1) % env.par.classes
     return cls
 
 
-def pick(env, now, port, queue):
+def choose_packet(env, now, port, queue):
     chance = draw(env, port)
-    if chance % 8 == 0 and waiting(queue) > 1:
+    if chance % 8 == 0 and queue_length(queue) > 1:
         env.switch.held -= int(peek(env, queue, 0).size_bytes)
         drop_head(env, now, port, queue)
-    if chance % 8 == 1 and waiting(queue) > 2:
+    if chance % 8 == 1 and queue_length(queue) > 2:
         env.switch.held -= int(peek(env, queue, 1).size_bytes)
         remove(env, now, port, queue, 1)
-    return chance % waiting(queue)
+    return chance % queue_length(queue)
 
 
 def on_send(env, now, port, queue, pkt):

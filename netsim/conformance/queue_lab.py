@@ -90,8 +90,8 @@ class QueueLab(Lab):
         held = run.engine.conservation().packets.in_flight
         if held:
             raise ConformanceError(
-                f"{held} packets wait in switches for ever: a `choose` that says NOTHING has to "
-                "ask to be looked at again (wait_until)"
+                f"{held} packets are never sent: a `choose_class` that returns NO_CLASS must call "
+                "wait_until first"
             )
         if run.engine.paused_classes().any():
             raise ConformanceError("a neighbor stays paused for ever though switches are empty")

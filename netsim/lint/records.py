@@ -211,7 +211,7 @@ def queue_records(discipline: Discipline) -> Records:
         settable=QUEUE_SETTABLE,
         env=QueueEnv._fields,
         sides=(),
-        gives={"class_of": "queue", "peek": WAITING, "take_last": COMING},
+        gives={"class_of": "queue", "peek": WAITING, "pop_tail": COMING},
         state="PORT_STATE, CLASS_STATE and SWITCH_STATE",
     )
 

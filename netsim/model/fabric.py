@@ -198,7 +198,7 @@ class Fabric:
     @property
     def trims(self) -> bool:
         """Whether the discipline cuts packets down to their headers, as far as its file tells."""
-        return "cut" in vars(self.queue.module)
+        return "trim" in vars(self.queue.module)
 
     @property
     def coupled(self) -> bool:

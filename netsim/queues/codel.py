@@ -45,7 +45,7 @@ admit = drop_tail.admit
 check = drop_tail.check
 
 
-def pick(env, now, port, queue):
+def choose_packet(env, now, port, queue):
     if not may_drop(env, now, queue):
         queue.dropping = 0
     elif queue.dropping == 1:

@@ -10,7 +10,7 @@ Cho, Jang and Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datace
 """
 
 from netsim.params import Param
-from netsim.queue import DROP, NOTHING, class_of, peek, serialisation_ps, wait_until, waiting
+from netsim.queue import DROP, NO_CLASS, class_of, peek, queue_length, serialisation_ps, wait_until
 from netsim.queues import drop_tail
 
 CLASSES = 2
@@ -41,25 +41,25 @@ check = drop_tail.check
 
 def admit(env, now, port, pkt):
     if int(pkt.prio) == CREDITS:
-        if waiting(class_of(env, port, CREDITS)) < env.par.credit_slots:
+        if queue_length(class_of(env, port, CREDITS)) < env.par.credit_slots:
             return CREDITS
     elif class_of(env, port, DATA_CLASS).bytes + int(pkt.size_bytes) <= env.par.queue_bytes:
         return DATA_CLASS
     return DROP
 
 
-def choose(env, now, port):
+def choose_class(env, now, port):
     queue = class_of(env, port, CREDITS)
-    if waiting(queue) == 0:
+    if queue_length(queue) == 0:
         return DATA_CLASS
     cost_ps = cost_of(env.par, port, int(peek(env, queue, 0).size_bytes))
     at = max(now, port.full_ps) + cost_ps - depth_of(env.par, port)
     if at <= now:
         return CREDITS
-    if waiting(class_of(env, port, DATA_CLASS)) > 0:
+    if queue_length(class_of(env, port, DATA_CLASS)) > 0:
         return DATA_CLASS
     wait_until(env, now, port, at)
-    return NOTHING
+    return NO_CLASS
 
 
 def on_send(env, now, port, queue, pkt):

@@ -17,8 +17,8 @@ from netsim.queue import (
     MAY_PAUSE,
     NO_EFFECT,
     class_of,
+    is_pausing,
     pause,
-    pauses,
     resume,
 )
 from netsim.units import format_bytes
@@ -82,7 +82,7 @@ def xoff(env):
 def on_arrival(env, now, port, pkt):
     cls, size = int(pkt.prio), int(pkt.size_bytes)
     ingress = class_of(env, port, cls)
-    paused = pauses(port, cls)
+    paused = is_pausing(port, cls)
     if paused and ingress.headroom_used + size > env.par.headroom_bytes:
         return DROP
     ingress.came_in_bytes += size
@@ -105,7 +105,7 @@ def on_departure(env, now, port, cls, size):
     ingress.came_in_bytes -= size
     if env.par.shared_buffer_bytes >= 0:
         env.switch.used_bytes -= size
-    if not pauses(port, cls):
+    if not is_pausing(port, cls):
         return
     # An empty class must not stay paused: no later event would look at it again.
     done = ingress.came_in_bytes == 0
@@ -119,7 +119,7 @@ def on_departure(env, now, port, cls, size):
 
 def predict_pause(env, port, cls, size, change):
     ingress, par = class_of(env, port, cls), env.par
-    paused = pauses(port, cls)
+    paused = is_pausing(port, cls)
     above_xoff = size + (ingress.headroom_used if paused else 0)
     if par.shared_buffer_bytes >= 0 or above_xoff > par.headroom_bytes:
         return MAY_DROP

@@ -9,7 +9,7 @@ Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2
 """
 
 from netsim.params import Param
-from netsim.queue import DROP, class_of, peek, remove, waiting
+from netsim.queue import DROP, class_of, peek, queue_length, remove
 from netsim.queues import drop_tail
 
 PARAMS = [
@@ -38,7 +38,7 @@ def admit(env, now, port, pkt):
     return cls
 
 
-def pick(env, now, port, queue):
+def choose_packet(env, now, port, queue):
     flow = int(peek(env, queue, place_of_least(env, queue)).flow)
     place = 0
     while int(peek(env, queue, place).flow) != flow:
@@ -54,7 +54,7 @@ def remaining_at(env, queue, place):
 def place_of_most(env, queue):
     """Where the packet waits of whose flow most remains, the last of equals; -1 if none waits."""
     most = -1
-    for place in range(waiting(queue)):
+    for place in range(queue_length(queue)):
         if most < 0 or remaining_at(env, queue, place) >= remaining_at(env, queue, most):
             most = place
     return most
@@ -63,7 +63,7 @@ def place_of_most(env, queue):
 def place_of_least(env, queue):
     """Where the packet waits of whose flow least remains, the first of equals."""
     least = 0
-    for place in range(1, waiting(queue)):
+    for place in range(1, queue_length(queue)):
         if remaining_at(env, queue, place) < remaining_at(env, queue, least):
             least = place
     return least

@@ -13,13 +13,13 @@ from netsim.queue import (
     DROP,
     PURPOSE_TRIM,
     class_of,
-    cut,
     drop,
+    enqueue,
     peek,
-    push,
+    pop_tail,
+    queue_length,
     rand32,
-    take_last,
-    waiting,
+    trim,
 )
 from netsim.units import format_bytes
 
@@ -65,9 +65,9 @@ def admit(env, now, port, pkt):
     if cls == BULK:
         if fits(env, port, BULK, pkt, env.par.queue_bytes) or makes_room(env, now, port, pkt):
             return BULK
-        if int(pkt.kind) >= ACK:  # there is no payload to cut
+        if int(pkt.kind) >= ACK:  # there is no payload to trim
             return DROP
-        cut(env, now, port, pkt)
+        trim(env, now, port, pkt)
         pkt.prio = HEADERS
     return HEADERS if fits(env, port, HEADERS, pkt, env.par.header_queue_bytes) else DROP
 
@@ -85,24 +85,24 @@ def makes_room(env, now, port, pkt):
     bulk = class_of(env, port, BULK)
     coin = rand32(env.par.seed, PURPOSE_TRIM, int(port.number), port.coins) & 1
     port.coins += 1
-    n = waiting(bulk)
+    n = queue_length(bulk)
     if coin == 0 or n == 0:
         return False
     tail = peek(env, bulk, n - 1)
     most_bytes = env.par.queue_bytes + int(tail.size_bytes)
     if int(tail.kind) >= ACK or not fits(env, port, BULK, pkt, most_bytes):
         return False
-    last = take_last(env, port, bulk)
-    cut(env, now, port, last)
+    last = pop_tail(env, port, bulk)
+    trim(env, now, port, last)
     last.prio = HEADERS
     if fits(env, port, HEADERS, last, env.par.header_queue_bytes):
-        push(env, now, port, HEADERS, last)
+        enqueue(env, now, port, HEADERS, last)
     else:
         drop(env, now, port, last)
     return True
 
 
-def choose(env, now, port):
+def choose_class(env, now, port):
     open_classes = port.backlog & ~port.paused
     cls = HEADERS
     while (open_classes >> cls) & 1 == 0:

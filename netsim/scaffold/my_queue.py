@@ -7,7 +7,7 @@ Shreedhar and Varghese, "Efficient fair queueing using deficit round robin", SIG
 
 from netsim.errors import InputError
 from netsim.params import Param
-from netsim.queue import DROP, class_of, peek, waiting
+from netsim.queue import DROP, class_of, peek, queue_length
 from netsim.units import format_bytes
 
 # --- What a user may set: keys of [fabric] in an experiment, --set fabric.quantum_bytes=2pkt ------
@@ -47,7 +47,7 @@ def admit(env, now, port, pkt):
     return cls
 
 
-def choose(env, now, port):
+def choose_class(env, now, port):
     """The port is free, and packets wait in several classes: which is served?
 
     The class whose turn it is, while it may send its next packet; then the turn goes on.
@@ -65,7 +65,7 @@ def choose(env, now, port):
 def on_send(env, now, port, queue, pkt):
     """A packet of a class begins to be sent. A class in which nothing waits saves nothing up."""
     left = queue.deficit_bytes - int(pkt.size_bytes)
-    queue.deficit_bytes = max(0, left) if waiting(queue) > 0 else 0
+    queue.deficit_bytes = max(0, left) if queue_length(queue) > 0 else 0
 
 
 # Functions of one's own are compiled as well; the engine calls the ones it knows the names of.

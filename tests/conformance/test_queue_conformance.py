@@ -23,7 +23,7 @@ FIFO = '''
 """A FIFO."""
 
 from netsim.params import Param
-from netsim.queue import DROP, NOTHING, class_of, pause, wait_until
+from netsim.queue import DROP, NO_CLASS, class_of, pause, wait_until
 
 PARAMS = [Param("room", "queue", "20pkt", "per port and class")]
 PORT_STATE = ("n",)
@@ -69,11 +69,11 @@ def test_a_fifo_passes(tmp_path):
 
 FAULTS = {
     "waits for ever": (
-        "def choose(env, now, port):\n"
+        "def choose_class(env, now, port):\n"
         "    if now < 0:\n        wait_until(env, now, port, 5)\n"
-        "    return NOTHING\n",
+        "    return NO_CLASS\n",
         "incast",
-        "wait in switches for ever: a `choose` that says NOTHING has to ask",
+        "packets are never sent: a `choose_class` that returns NO_CLASS",
     ),
     "drops in an empty network": (
         "def admit(env, now, port, pkt):\n    return DROP\n",
@@ -99,9 +99,9 @@ FAULTS = {
         "a packet overtakes another one of its flow",
     ),
     "another class than are open": (
-        "def choose(env, now, port):\n    return 7\n",
+        "def choose_class(env, now, port):\n    return 7\n",
         "incast",
-        "choose",
+        "choose_class",
     ),
     "an exception": (
         "def on_send(env, now, port, queue, pkt):\n    port.n = 1 // 0\n",
@@ -126,9 +126,9 @@ def test_a_fault_is_told(tmp_path, fault):
 def test_a_port_that_idles_is_told(tmp_path, monkeypatch):
     """One that sends a packet in two microseconds; what shapes may do so."""
     code = (
-        "def choose(env, now, port):\n"
+        "def choose_class(env, now, port):\n"
         "    if now < port.n:\n        wait_until(env, now, port, port.n)\n"
-        "        return NOTHING\n"
+        "        return NO_CLASS\n"
         "    port.n = now + 2_000_000\n    return 0\n"
     )
     source = f"CLASSES = 1\n{FIFO}\n\n{code}"

@@ -40,7 +40,11 @@ def engine(
 
 def in_handler(handler: str, *lines: str, coupled: bool = False) -> str:
     """A discipline whose `handler` has these lines."""
-    arguments = {"pick": "port, queue", "choose": "port", "on_departure": "port, cls, size"}
+    arguments = {
+        "choose_packet": "port, queue",
+        "choose_class": "port",
+        "on_departure": "port, cls, size",
+    }
     body = "".join(f"    {line}\n" for line in lines)
     declared = "COUPLED = True\n" if coupled else ""
     return f"\n\n{declared}def {handler}(env, now, {arguments.get(handler, 'port, pkt')}):\n{body}"
@@ -49,7 +53,7 @@ def in_handler(handler: str, *lines: str, coupled: bool = False) -> str:
 CALM = "\n\ndef predict_pause(env, port, cls, size, change):\n    return NO_EFFECT\n"
 """It promises that nobody is paused, and that nothing is dropped."""
 
-WAITS = "if waiting(class_of(env, port, 0)) > 2:"
+WAITS = "if queue_length(class_of(env, port, 0)) > 2:"
 RULES = {
     "a class that is not there": (
         in_handler("admit", "return 7"),
@@ -64,24 +68,25 @@ RULES = {
         "admit used traffic class 9; the fabric has 2, counted from 0",
     ),
     "a class that is empty": (
-        in_handler("choose", "wait_until(env, now, port, now + 1)", "return 1"),
-        "choose chose class 1, of which nothing waits that may be sent",
+        in_handler("choose_class", "wait_until(env, now, port, now + 1)", "return 1"),
+        "choose_class chose class 1, of which nothing waits that may be sent",
     ),
     "nothing, for ever": (
-        in_handler("admit", "return now // 1000 % 2") + in_handler("choose", "return NOTHING"),
-        "choose returned NOTHING though class 0 may be sent, and without wait_until",
+        in_handler("admit", "return now // 1000 % 2")
+        + in_handler("choose_class", "return NO_CLASS"),
+        "choose_class returned NO_CLASS though class 0 may be sent, and without wait_until",
     ),
     "a look in the past": (
-        in_handler("choose", "wait_until(env, now, port, now - 5)", "return NOTHING"),
-        "choose asked with wait_until to be looked at again 5 ps ago, or now: it is too late",
+        in_handler("choose_class", "wait_until(env, now, port, now - 5)", "return NO_CLASS"),
+        "choose_class asked with wait_until to be looked at again 5 ps ago, or now: it is too late",
     ),
     "a look from elsewhere": (
         in_handler("admit", "wait_until(env, now, port, now + 5)", "return 0"),
-        "admit called wait_until, which is for choose",
+        "admit called wait_until, which is for choose_class",
     ),
     "a place where nothing waits": (
-        in_handler("pick", "return waiting(queue)"),
-        r"pick named place \d+ of a queue, where no packet waits",
+        in_handler("choose_packet", "return queue_length(queue)"),
+        r"choose_packet named place \d+ of a queue, where no packet waits",
     ),
     "to remove what is not there": (
         in_handler("admit", "remove(env, now, port, class_of(env, port, 1), 0)", "return 0"),
@@ -92,18 +97,18 @@ RULES = {
         "admit named place 500 of a queue, where no packet waits",
     ),
     "to take from elsewhere": (
-        in_handler("pick", "take_last(env, port, queue)", "return 0"),
-        "pick called take_last, which is for admit",
+        in_handler("choose_packet", "pop_tail(env, port, queue)", "return 0"),
+        "choose_packet called pop_tail, which is for admit",
     ),
     "to keep what was taken": (
-        in_handler("admit", WAITS, "    take_last(env, port, class_of(env, port, 0))", "return 0"),
-        "admit took a packet out of a queue and did not push or drop it before it went on",
+        in_handler("admit", WAITS, "    pop_tail(env, port, class_of(env, port, 0))", "return 0"),
+        "admit took a packet out of a queue and did not enqueue or drop it before it went on",
     ),
-    "to push into what it returns": (
+    "to enqueue into what it returns": (
         in_handler(
             "admit",
             WAITS,
-            "    push(env, now, port, 0, take_last(env, port, class_of(env, port, 0)))",
+            "    enqueue(env, now, port, 0, pop_tail(env, port, class_of(env, port, 0)))",
             "return 0",
         ),
         "admit put two packets into class 0 for one that arrived",
@@ -116,9 +121,9 @@ RULES = {
         in_handler("on_arrival", "return DROP", coupled=True) + CALM,
         r"on_arrival did what predict_pause had ruled out \(classes paused then, as bits: 0\)",
     ),
-    "to push what it has not taken": (
-        in_handler("admit", "push(env, now, port, 1, pkt)", "return 0"),
-        "admit pushed or dropped a packet that it had not taken out of a queue",
+    "to enqueue what it has not taken": (
+        in_handler("admit", "enqueue(env, now, port, 1, pkt)", "return 0"),
+        "admit enqueued or dropped a packet that it had not taken out of a queue",
     ),
 }
 
@@ -131,10 +136,10 @@ def test_a_rule_that_is_broken_is_told_by_discipline_handler_and_switch(rule, tm
         run(engine(tmp_path, text))
 
 
-def test_only_what_goes_to_a_receiver_may_be_cut(tmp_path):
-    """A NACK that is cut would be a header of data, and come to the sender of that."""
-    text = in_handler("admit", "cut(env, now, port, pkt)", "return 0")
-    told = r"admit cut a packet of kind 9, which goes to a sender and has no payload \(switch \d\)$"
+def test_only_what_goes_to_a_receiver_may_be_trimmed(tmp_path):
+    """A NACK that is trimmed would be a header of data, and come to the sender of that."""
+    text = in_handler("admit", "trim(env, now, port, pkt)", "return 0")
+    told = r"admit trimmed a packet of kind 9, .* \(switch \d\)$"
     with pytest.raises(RunError, match=told):
         run(engine(tmp_path, text, transport="ndp"), 50_000_000)
 
@@ -149,7 +154,10 @@ def test_what_a_handler_raises_is_told_with_its_line(tmp_path):
 
 DECLARATIONS = {
     "no admit": ("\ndel admit\n", "has no function admit"),
-    "arguments": ("\n\ndef choose(env, port):\n    return 0\n", "choose takes 2 arguments"),
+    "arguments": (
+        "\n\ndef choose_class(env, port):\n    return 0\n",
+        "choose_class takes 2 arguments",
+    ),
     "no fields": ('\nPORT_STATE = "run"\n', "'run' is not a tuple of fields"),
     "a field of the engine's": ('\nCLASS_STATE = ("bytes",)\n', "the engine has a field bytes"),
     "state of a switch": ('\nSWITCH_STATE = ("used",)\n', "ports that share state are coupled"),
@@ -191,10 +199,10 @@ def test_a_shaper_sends_when_it_said_it_would(coupled, tmp_path):
     """One packet each 3 us from a port: 30 leave by the last one, the first from its neighbor."""
     text = '\nPORT_STATE = ("next_ps",)\n'
     text += in_handler(
-        "choose",
+        "choose_class",
         "if now < port.next_ps:",
         "    wait_until(env, now, port, port.next_ps)",
-        "    return NOTHING",
+        "    return NO_CLASS",
         "port.next_ps = now + 3_000_000",
         "return 0",
         coupled=coupled,

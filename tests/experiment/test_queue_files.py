@@ -121,7 +121,7 @@ def test_disciplines_and_their_parameters_are_axes(tmp_path):
 def test_what_a_file_says_of_itself(tmp_path, mine):
     (point,) = load(tmp_path, of_mine()).points()
     assert (point.fabric.coupled, point.fabric.trims) == (False, False)
-    mine.write_text(f"from netsim.queue import cut\n{MINE}\nCOUPLED = True\n")
+    mine.write_text(f"from netsim.queue import trim\n{MINE}\nCOUPLED = True\n")
     (point,) = load(tmp_path, of_mine()).points()
     assert (point.fabric.coupled, point.fabric.trims) == (True, True)
 

@@ -20,7 +20,7 @@ SOUND = '''
 """The fewer bytes are left, the better."""
 
 from netsim.params import Param
-from netsim.queue import DROP, NOTHING, class_of, peek, take_last, drop, waiting, wait_until
+from netsim.queue import DROP, NO_CLASS, class_of, peek, pop_tail, drop, queue_length, wait_until
 
 PARAMS = [Param("room", "queue", "9pkt", "per class")]
 COUPLED = True
@@ -40,27 +40,27 @@ def admit(env, now, port, pkt):
     queue = class_of(env, port, int(pkt.prio))
     if queue.bytes > env.par.room:
         return DROP
-    last = take_last(env, port, queue)
+    last = pop_tail(env, port, queue)
     drop(env, now, port, last)
     head = peek(env, queue, 0)
     pass  # admit
     return int(pkt.prio)
 
 
-def choose(env, now, port):
+def choose_class(env, now, port):
     port.turn += 1
-    pass  # choose
+    pass  # choose_class
     wait_until(env, now, port, now + 5)
-    return NOTHING
+    return NO_CLASS
 
 
-def pick(env, now, port, queue):
+def choose_packet(env, now, port, queue):
     return helper(env, port, queue)
 
 
 def on_send(env, now, port, queue, pkt):
     queue.average = 0.5 * queue.bytes
-    pkt.left = waiting(queue)
+    pkt.left = queue_length(queue)
     pass  # on_send
 
 
@@ -98,18 +98,22 @@ SETS = [
     ("on_arrival", "env.par.room = 3", "env.par.room does not change in a run"),
     ("on_send", "pkt.dst = 1", "pkt.dst belongs to the engine"),
     ("helper", "other.sent_bytes = 1", "queue.sent_bytes belongs to the engine"),
-    ("choose", "global STATE; STATE = 1", "STATE cannot be set by a handler"),
+    ("choose_class", "global STATE; STATE = 1", "STATE cannot be set by a handler"),
 ]
 READS = [
     ("admit", "a = queue.averag", "queue has no field averag"),
-    ("choose", "a = port.turns", "port has no field turns"),
+    ("choose_class", "a = port.turns", "port has no field turns"),
     ("on_departure", "a = env.switch.useds", "env.switch has no field useds"),
     ("on_send", "a = pkt.lefts", "pkt has no field lefts"),
-    ("choose", "a = env.par.rom", "env.par has no field rom"),
-    ("choose", "a = env.host", "env has no host"),
-    ("choose", "wait_until(env, port, now)", "wait_until(): missing a required argument: 'time'"),
-    ("choose", "helper(env)", "helper(): missing a required argument: 'port'"),
-    ("choose", "a = undefined_name", "undefined_name is not defined"),
+    ("choose_class", "a = env.par.rom", "env.par has no field rom"),
+    ("choose_class", "a = env.host", "env has no host"),
+    (
+        "choose_class",
+        "wait_until(env, port, now)",
+        "wait_until(): missing a required argument: 'time'",
+    ),
+    ("choose_class", "helper(env)", "helper(): missing a required argument: 'port'"),
+    ("choose_class", "a = undefined_name", "undefined_name is not defined"),
 ]
 
 

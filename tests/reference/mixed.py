@@ -52,13 +52,13 @@ class Mixed(Discipline):
         other = chance % self.n_classes
         behind = (other + 1) % self.n_classes
         if chance % 3 == 0 and out.fifos[other] and behind != packet.prio:
-            out.push(behind, out.take_last(other))
+            out.enqueue(behind, out.pop_tail(other))
         if self.fits(out, packet.prio, packet.size):
             return packet.prio
         self.held -= packet.size
         return None
 
-    def choose(self, port: SwitchPort) -> int | None:
+    def choose_class(self, port: SwitchPort) -> int | None:
         """Any open class, or none for a while."""
         chance = self._draw(port)
         if chance % 4 == 0:
@@ -68,7 +68,7 @@ class Mixed(Discipline):
         first = chance % self.n_classes
         return min(classes, key=lambda c: (c - first) % self.n_classes)
 
-    def pick(self, port: SwitchPort, c: int) -> int:
+    def choose_packet(self, port: SwitchPort, c: int) -> int:
         """Any packet; others are dropped before."""
         chance = self._draw(port)
         fifo = port.fifos[c]

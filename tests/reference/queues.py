@@ -42,13 +42,13 @@ class Discipline:
         raise NotImplementedError
 
     may_wait = False
-    """Does ``choose`` ever say None? If not, it is not asked about a single class."""
+    """Does ``choose_class`` ever say None? If not, it is not asked about a single class."""
 
-    def choose(self, port: SwitchPort) -> int | None:
+    def choose_class(self, port: SwitchPort) -> int | None:
         """The class to serve, of those that are open; or None, after ``port.wait_until``."""
         return port.open_classes()[0]
 
-    def pick(self, _port: SwitchPort, _c: int) -> int:
+    def choose_packet(self, _port: SwitchPort, _c: int) -> int:
         """The position in class c of the packet to send."""
         return 0
 
@@ -107,20 +107,20 @@ class Trim(Discipline):
         return rand32(self.switch.seed, TRIM_COIN, out.index, coins) & 1
 
     def _trim(self, out: SwitchPort, packet: Packet) -> None:
-        out.cut(BULK, packet)
+        out.trim(BULK, packet)
         packet.prio = HEADERS
 
     def _trim_the_last(self, out: SwitchPort) -> int:
         """Trim the packet at the tail of the data; the class of the one that takes its place."""
-        last = out.take_last(BULK)
+        last = out.pop_tail(BULK)
         self._trim(out, last.packet)
         if self.fits(out, HEADERS, last.packet.size, "header_queue_bytes"):
-            out.push(HEADERS, last)
+            out.enqueue(HEADERS, last)
         else:
             out.drop(HEADERS, last.packet)
         return BULK
 
-    def choose(self, port: SwitchPort) -> int | None:
+    def choose_class(self, port: SwitchPort) -> int | None:
         """Headers first, but after ``header_ratio`` of them in a row one waiting data packet."""
         open_classes = port.open_classes()
         if HEADERS not in open_classes or BULK not in open_classes:
@@ -202,7 +202,7 @@ class PFabric(Discipline):
             out.remove(c, last)
         return c
 
-    def pick(self, port: SwitchPort, c: int) -> int:
+    def choose_packet(self, port: SwitchPort, c: int) -> int:
         """The first packet of the flow that has the packet with the least remaining."""
         waiting = [each.packet for each in port.fifos[c]]
         best = min(waiting, key=lambda packet: packet.remaining)  # the first of equals
@@ -227,7 +227,7 @@ class CoDel(DropTail):
         super().__init__(switch)
         self.states: dict[tuple[int, int], CoDelState] = {}
 
-    def pick(self, port: SwitchPort, c: int) -> int:
+    def choose_packet(self, port: SwitchPort, c: int) -> int:
         """The head, once those that are to be dropped have gone."""
         state = self.states.setdefault((port.index, c), CoDelState())
         if not self._may_drop(port, c, state):
@@ -296,7 +296,7 @@ class CreditShaper(Discipline):
             return CREDITS if len(out.fifos[CREDITS]) < self.fabric["credit_slots"] else None
         return packet.prio if self.fits(out, packet.prio, packet.size) else None
 
-    def choose(self, port: SwitchPort) -> int | None:
+    def choose_class(self, port: SwitchPort) -> int | None:
         """A credit as soon as it may go; in the meantime data."""
         classes = port.open_classes()
         if classes[0] == CREDITS:

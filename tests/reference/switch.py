@@ -75,7 +75,7 @@ class SwitchPort(Port):
         """The classes that have a packet waiting and are not paused."""
         return [c for c, fifo in enumerate(self.fifos) if fifo and not self.paused[c]]
 
-    def take_last(self, c: int) -> Waiting:
+    def pop_tail(self, c: int) -> Waiting:
         """Take the packet at the tail out of its FIFO."""
         return self._take(c, len(self.fifos[c]) - 1)
 
@@ -88,7 +88,7 @@ class SwitchPort(Port):
         self.held[c] -= waiting.packet.size
         return waiting
 
-    def push(self, c: int, waiting: Waiting) -> None:
+    def enqueue(self, c: int, waiting: Waiting) -> None:
         """Put a packet at the tail of a FIFO."""
         self.switch.mark_by_ecn("enqueue", self, c, waiting.packet)
         self.fifos[c].append(waiting)
@@ -106,8 +106,8 @@ class SwitchPort(Port):
         self.counters[c].drop_bytes += packet.size
         self.sim.balance.dropped.add(packet.size)
 
-    def cut(self, c: int, packet: Packet) -> None:
-        """Make a packet its header."""
+    def trim(self, c: int, packet: Packet) -> None:
+        """Cut a packet to its header."""
         self.counters[c].trims += 1
         control_bytes = self.sim.case.packets["control_bytes"]
         self.sim.balance.trimmed_bytes += packet.size - control_bytes
@@ -210,7 +210,7 @@ class Switch:
             if c is None:
                 out.drop(packet.prio, packet)
             else:
-                out.push(c, Waiting(packet, port))
+                out.enqueue(c, Waiting(packet, port))
             self.start(out)
             self.two_hops.after_arrival(out)
         else:
@@ -266,10 +266,10 @@ class Switch:
                 return
         c: int | None = classes[0]
         if len(classes) > 1 or self.discipline.may_wait:
-            c = self.discipline.choose(port)
+            c = self.discipline.choose_class(port)
         if c is None:
             return
-        self.send(port, c, port.fifos[c].pop(self.discipline.pick(port, c)))
+        self.send(port, c, port.fifos[c].pop(self.discipline.choose_packet(port, c)))
 
     def send(self, port: SwitchPort, c: int, waiting: Waiting) -> None:
         """Start the transmission of a packet that has left its FIFO."""

@@ -32,7 +32,7 @@ from netsim.engine.kernels.layout import (
     record_of,
 )
 from netsim.engine.kernels.queue_handlers import COMING, LEAVING, QUEUE_HANDLERS
-from netsim.engine.kernels.queue_services import pause, resume, take_last, wait_until
+from netsim.engine.kernels.queue_services import pause, pop_tail, resume, wait_until
 
 QUEUE_SETTABLE = {
     COMING: ("aux", "prio", "entropy", "ecn"),
@@ -98,13 +98,13 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
         handlers=handlers,
         features={
             "HAS_ON_ARRIVAL": has["on_arrival"],
-            "HAS_CHOOSE_CLASS": has["choose"],
-            "HAS_CHOOSE_PACKET": has["pick"],
+            "HAS_CHOOSE_CLASS": has["choose_class"],
+            "HAS_CHOOSE_PACKET": has["choose_packet"],
             "HAS_ON_SEND": has["on_send"],
             "HAS_ON_DEPARTURE": has["on_departure"],
             "HAS_PREDICT_PAUSE": has["predict_pause"],
-            "MOVES_PACKETS": take_last in used,
-            "IS_SHAPED": has["choose"] and wait_until in used,
+            "MOVES_PACKETS": pop_tail in used,
+            "IS_SHAPED": has["choose_class"] and wait_until in used,
             "HAS_PFC": pause in used or resume in used,
         },
     )

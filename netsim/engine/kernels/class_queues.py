@@ -65,7 +65,7 @@ def hold(links: LinkState, port: PortRecord, cls: int, size: Bytes, now: Ps) -> 
         queue.max_bytes = queue.bytes
 
 
-def enqueue(
+def enqueue_packet(
     links: LinkState, port: PortRecord, cls: int, pkt: PacketRecord, ingress: LocalPort, now: Ps
 ) -> None:
     """Append a copy of a packet, marked if the fabric marks at enqueue and the queue calls for it.

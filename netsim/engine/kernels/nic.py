@@ -22,7 +22,14 @@ from netsim.engine.kernels.lanes import data_port
 from netsim.engine.kernels.layout import INF, ONE_PORT, LinkState
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.places import queue_of, ring_slot
-from netsim.engine.kernels.rules import NO_CLASS, NO_PACKET, NO_SIZE, NOT_CONTROL, NOT_DATA, broken
+from netsim.engine.kernels.rules import (
+    NO_PACKET,
+    NO_SIZE,
+    NOT_CONTROL,
+    NOT_DATA,
+    UNKNOWN_CLASS,
+    broken,
+)
 from netsim.engine.kernels.series import close_until
 from netsim.engine.kernels.specialization_constants import (
     FAULTS,
@@ -199,7 +206,7 @@ def check_control(env: Env, outlet: OutletRecord, first: int) -> None:
         if kind <= TRIMMED or kind >= PFC:
             broken(host, NOT_CONTROL, kind)
         if int(pkt.prio) >= N_CLASSES:
-            broken(host, NO_CLASS, int(pkt.prio))
+            broken(host, UNKNOWN_CLASS, int(pkt.prio))
         if not smallest <= int(pkt.size_bytes) <= largest:
             broken(host, NO_SIZE, int(pkt.size_bytes))
 
@@ -211,7 +218,7 @@ def check_data(host: HostRecord, tx: TxRecord, pkt: PacketRecord) -> bool:
     if kind >= FIRST_CONTROL or kind == TRIMMED:
         broken(host, NOT_DATA, kind)
     if int(pkt.prio) >= N_CLASSES:
-        broken(host, NO_CLASS, int(pkt.prio))
+        broken(host, UNKNOWN_CLASS, int(pkt.prio))
     if kind == DATA and (seq < 0 or seq >= tx.n_packets):
         broken(host, NO_PACKET, seq)
     return host.fault == 0

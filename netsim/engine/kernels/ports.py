@@ -14,7 +14,7 @@ from netsim.engine.kernels.class_queues import (
     close_gap,
     count_drop,
     ecn_marks,
-    enqueue,
+    enqueue_packet,
     hold,
     mark_packet,
 )
@@ -27,15 +27,20 @@ from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import LinkState
 from netsim.engine.kernels.packets import DATA
 from netsim.engine.kernels.places import FRAME_DUE, WAITS, queue_of, ring_slot
-from netsim.engine.kernels.queue_handlers import IN_ADMIT, IN_CHOOSE, IN_ON_SEND, IN_PICK
-from netsim.engine.kernels.queue_services import DROP, NOTHING
+from netsim.engine.kernels.queue_handlers import (
+    IN_ADMIT,
+    IN_CHOOSE_CLASS,
+    IN_CHOOSE_PACKET,
+    IN_ON_SEND,
+)
+from netsim.engine.kernels.queue_services import DROP, NO_CLASS
 from netsim.engine.kernels.rules import (
+    ENQUEUED_TWICE,
+    IDLE_PORT,
     IN_HAND,
-    NO_CLASS,
     NO_PLACE,
     NOT_OPEN,
-    NOTHING_MORE,
-    PUSHED_TWICE,
+    UNKNOWN_CLASS,
     broken,
 )
 from netsim.engine.kernels.series import change, close_until, look_at_port
@@ -57,10 +62,10 @@ from netsim.engine.kernels.specialization_constants import (
     TELEMETRY,
     TRACE,
     admit,
-    choose,
+    choose_class,
+    choose_packet,
     on_forward,
     on_send,
-    pick,
 )
 from netsim.engine.kernels.trace import ARRIVED, FORWARDED, LOST, trace_packet
 from netsim.model.arithmetic import send_time
@@ -93,44 +98,44 @@ def lowest(classes: int) -> int:
     return cls
 
 
-def choose_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
-    """The class to serve next, or NOTHING if nothing may be sent."""
+def next_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
+    """The class to serve next, or NO_CLASS if nothing may be sent."""
     open_classes = port.backlog & ~port.paused
     if open_classes == 0:
-        return NOTHING
+        return NO_CLASS
     if IS_SHAPED:
-        return discipline_chooses(env, port, now)
+        return discipline_class(env, port, now)
     if N_CLASSES == 1:
         return 0
     if HAS_CHOOSE_CLASS:
         if open_classes & (open_classes - 1) != 0:
-            return discipline_chooses(env, port, now)
+            return discipline_class(env, port, now)
     return lowest(open_classes)
 
 
-def discipline_chooses(env: QueueEnv, port: PortRecord, now: Ps) -> int:
+def discipline_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
     """Likewise, as the queue discipline says. What it cannot mean is a broken rule."""
     if IS_SHAPED:
         port.tx_class = 0
     if PER_PORT_SIZES:
         env = queue_env_at(env, port)
-    env.switch.doing = IN_CHOOSE
-    cls: int = choose(env, now, port)
+    env.switch.doing = IN_CHOOSE_CLASS
+    cls: int = choose_class(env, now, port)
     open_classes = port.backlog & ~port.paused
-    if cls == NOTHING:
+    if cls == NO_CLASS:
         if not IS_SHAPED and open_classes != 0:
-            broken(env.switch, NOTHING_MORE, lowest(open_classes))
-        return NOTHING
+            broken(env.switch, IDLE_PORT, lowest(open_classes))
+        return NO_CLASS
     if cls < 0 or cls >= N_CLASSES or (open_classes >> cls) & 1 == 0:
         broken(env.switch, NOT_OPEN, cls)
-        return NOTHING
+        return NO_CLASS
     return cls
 
 
 def check_prio(env: QueueEnv, pkt: PacketRecord) -> None:
     """A packet that a handler was given must be of a class that there is; else a rule is broken."""
     if int(pkt.prio) >= N_CLASSES:
-        broken(env.switch, NO_CLASS, int(pkt.prio))
+        broken(env.switch, UNKNOWN_CLASS, int(pkt.prio))
         pkt.prio = 0
 
 
@@ -205,8 +210,8 @@ def picked(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> int:
     queue = env.links.queues[queue_of(port.number, cls)]
     if PER_PORT_SIZES:
         env = queue_env_at(env, port)
-    env.switch.doing = IN_PICK
-    place: int = pick(env, now, port, queue)
+    env.switch.doing = IN_CHOOSE_PACKET
+    place: int = choose_packet(env, now, port, queue)
     if place < 0 or place >= queue.tail - queue.head:
         broken(env.switch, NO_PLACE, place)
         return -1
@@ -246,7 +251,7 @@ def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
     if CIRCUITS:
         if waits_for_circuit(env.links, port, now):
             return
-    cls = choose_class(env, port, now)
+    cls = next_class(env, port, now)
     if cls >= 0:
         transmit(env, port, cls, now)
 
@@ -289,12 +294,12 @@ def admitted(env: QueueEnv, port: PortRecord, pkt: PacketRecord, now: Ps) -> int
         if switch.in_hand == 1:
             broken(switch, IN_HAND, 0)
         if cls >= 0 and (switch.pushed >> cls) & 1 == 1:
-            broken(switch, PUSHED_TWICE, cls)
+            broken(switch, ENQUEUED_TWICE, cls)
             cls = DROP
         switch.pushed = 0
         switch.in_hand = 0
     if cls < DROP or cls >= N_CLASSES:
-        broken(switch, NO_CLASS, cls)
+        broken(switch, UNKNOWN_CLASS, cls)
         cls = DROP
     return cls
 
@@ -338,7 +343,7 @@ def take_in(env: QueueEnv, port: PortRecord, arrived: Slot, ingress: LocalPort, 
         hold(links, port, cls, Bytes(pkt.size_bytes), now)
         launch(env, port, cls, pkt, ingress, now)
         return True
-    enqueue(links, port, cls, pkt, ingress, now)
+    enqueue_packet(links, port, cls, pkt, ingress, now)
     return False
 
 

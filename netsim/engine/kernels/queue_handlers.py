@@ -18,8 +18,8 @@ FIRST = 32
 (
     IN_ON_ARRIVAL,
     IN_ADMIT,
-    IN_CHOOSE,
-    IN_PICK,
+    IN_CHOOSE_CLASS,
+    IN_CHOOSE_PACKET,
     IN_ON_SEND,
     IN_ON_DEPARTURE,
     IN_PREDICT_PAUSE,
@@ -58,22 +58,22 @@ def admit(env, now, port, pkt):
 
 
 @QUEUE_HANDLERS.row(
-    IN_CHOOSE,
+    IN_CHOOSE_CLASS,
     SWITCH,
-    "the port is free: returns a class, or `NOTHING`",
-    returns="a class, or NOTHING",
+    "the port is free: returns a class, or `NO_CLASS`",
+    returns="a class, or NO_CLASS",
 )
-def choose(env, now, port):
+def choose_class(env, now, port):
     """The open class with the lowest number."""
 
 
 @QUEUE_HANDLERS.row(
-    IN_PICK,
+    IN_CHOOSE_PACKET,
     SWITCH,
     "`queue` is served: returns the place of a packet",
     returns="the place of a waiting packet",
 )
-def pick(env, now, port, queue):
+def choose_packet(env, now, port, queue):
     """The head."""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from netsim.engine.kernels.class_queues import (
     close_gap,
     count_drop,
-    enqueue,
+    enqueue_packet,
     mark_packet,
     note_empty_queues,
 )
@@ -21,18 +21,18 @@ from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
 from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
 from netsim.engine.kernels.places import APART, AS_PLANNED, FRAME_DUE, WAITS, queue_of, ring_slot
 from netsim.engine.kernels.port_sets import include
-from netsim.engine.kernels.queue_handlers import IN_ADMIT, IN_CHOOSE
+from netsim.engine.kernels.queue_handlers import IN_ADMIT, IN_CHOOSE_CLASS
 from netsim.engine.kernels.rules import (
+    ENQUEUED_TWICE,
     IN_HAND,
     LOST_TRACK,
-    NO_CLASS,
     NO_PAYLOAD,
     NO_PLACE,
     NOT_LATER,
     NOT_PREDICTED,
     ONLY_IN_ADMIT,
-    ONLY_IN_CHOOSE,
-    PUSHED_TWICE,
+    ONLY_IN_CHOOSE_CLASS,
+    UNKNOWN_CLASS,
     broken,
 )
 from netsim.engine.kernels.series import look_at_port
@@ -46,7 +46,7 @@ from netsim.engine.kernels.specialization_constants import (
 from netsim.engine.kernels.trace import TRIMMED as TRIMS
 from netsim.engine.kernels.trace import trace_record
 
-ACCEPT, DROP, NOTHING = 0, -1, -1
+ACCEPT, DROP, NO_CLASS = 0, -1, -1
 """What handlers return: of a packet that it may come in, that it is dropped, and of a port that it
 sends nothing for now."""
 
@@ -59,7 +59,7 @@ def _known_class(env: QueueEnv, cls: int) -> int:
     """``cls`` if there is such a class; else 0, and a broken rule."""
     if 0 <= cls < N_CLASSES:
         return cls
-    broken(env.switch, NO_CLASS, cls)
+    broken(env.switch, UNKNOWN_CLASS, cls)
     return 0
 
 
@@ -68,7 +68,7 @@ def class_of(env: QueueEnv, port: PortRecord, cls: int) -> Any:
     return env.links.queues[queue_of(port.number, _known_class(env, cls))]
 
 
-def waiting(queue: QueueRecord) -> int:
+def queue_length(queue: QueueRecord) -> int:
     """How many packets of a class wait, the one in transmission not among them."""
     return queue.tail - queue.head
 
@@ -108,10 +108,10 @@ def drop_head(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord) -> N
     remove(env, now, port, queue, 0)
 
 
-def take_last(env: QueueEnv, port: PortRecord, queue: QueueRecord) -> Any:
+def pop_tail(env: QueueEnv, port: PortRecord, queue: QueueRecord) -> Any:
     """Take the packet out of a class that waits there last, in `admit`; one at a time.
 
-    It is to be pushed or dropped.
+    It must be enqueued or dropped.
     """
     switch = env.switch
     slot = ring_slot(queue.off, queue.mask, queue.tail - 1)
@@ -130,7 +130,7 @@ def take_last(env: QueueEnv, port: PortRecord, queue: QueueRecord) -> Any:
     return env.links.pool[slot]
 
 
-def push(env: QueueEnv, now: Ps, port: PortRecord, cls: int, pkt: PacketRecord) -> None:
+def enqueue(env: QueueEnv, now: Ps, port: PortRecord, cls: int, pkt: PacketRecord) -> None:
     """Put the packet that was taken behind those that wait in class ``cls``.
 
     One for each class, and none into the one that `admit` returns.
@@ -141,11 +141,11 @@ def push(env: QueueEnv, now: Ps, port: PortRecord, cls: int, pkt: PacketRecord) 
         return
     cls = _known_class(env, cls)
     if (switch.pushed >> cls) & 1 == 1:
-        broken(switch, PUSHED_TWICE, cls)
+        broken(switch, ENQUEUED_TWICE, cls)
         return
     switch.in_hand = 0
     switch.pushed |= 1 << cls
-    enqueue(env.links, port, cls, pkt, switch.in_hand_from, now)
+    enqueue_packet(env.links, port, cls, pkt, switch.in_hand_from, now)
 
 
 def drop(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
@@ -157,7 +157,7 @@ def drop(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
     count_drop(env.links, port, class_of(env, port, int(pkt.prio)), pkt, now)
 
 
-def cut(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
+def trim(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
     """Cut the payload off a packet that arrives or was taken; its class counts a trim."""
     if int(pkt.kind) >= FIRST_CONTROL:
         broken(env.switch, NO_PAYLOAD, int(pkt.kind))
@@ -177,14 +177,14 @@ def mark(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, pkt: Pack
     mark_packet(env.links, port, queue, pkt, now)
 
 
-def pauses(port: PortRecord, cls: int) -> bool:
+def is_pausing(port: PortRecord, cls: int) -> bool:
     """Is the neighbor at the other end of this port asked to hold class ``cls`` back?"""
     return (port.asked >> cls) & 1 == 1
 
 
 def pause(env: QueueEnv, port: PortRecord, cls: int) -> None:
     """Ask the neighbor to hold class ``cls`` back: port owes it a PFC frame."""
-    if not pauses(port, _known_class(env, cls)):
+    if not is_pausing(port, _known_class(env, cls)):
         port.asked |= 1 << cls | FRAME_DUE
         class_of(env, port, cls).pfc_pauses += 1
         _check_prediction(env, port)
@@ -192,7 +192,7 @@ def pause(env: QueueEnv, port: PortRecord, cls: int) -> None:
 
 def resume(env: QueueEnv, port: PortRecord, cls: int) -> None:
     """Let the neighbor send class ``cls`` again: port owes it a PFC frame."""
-    if pauses(port, _known_class(env, cls)):
+    if is_pausing(port, _known_class(env, cls)):
         port.asked = port.asked & ~(1 << cls) | FRAME_DUE
         _check_prediction(env, port)
 
@@ -210,9 +210,9 @@ def _check_prediction(env: QueueEnv, port: PortRecord) -> None:
 
 
 def wait_until(env: QueueEnv, now: Ps, port: PortRecord, time: Ps) -> None:
-    """In `choose`: ask again at ``time``, or before that if something happens at the port."""
-    if env.switch.doing != IN_CHOOSE:
-        broken(env.switch, ONLY_IN_CHOOSE, 0)
+    """In `choose_class`: ask again at ``time``, or before that if something happens at the port."""
+    if env.switch.doing != IN_CHOOSE_CLASS:
+        broken(env.switch, ONLY_IN_CHOOSE_CLASS, 0)
     elif time <= now:
         broken(env.switch, NOT_LATER, now - time)
     else:

@@ -75,7 +75,7 @@ ECN_DEQUEUE: bool = _feature("ECN_DEQUEUE")
 COUPLED: bool = _feature("COUPLED")
 """Do the ports of a switch influence each other?"""
 BALANCING: int = _feature("BALANCING")
-"""How to choose among equal-cost paths (balance.py)."""
+"""How to choose_class among equal-cost paths (balance.py)."""
 PLANES: int = _feature("PLANES")
 """How flows use the ports of a host; ONE_PORT if it has only one (lanes.py)."""
 CARRIER: bool = _feature("CARRIER")
@@ -106,7 +106,7 @@ HAS_CHOOSE_CLASS: bool = _feature("HAS_CHOOSE_CLASS")
 HAS_CHOOSE_PACKET: bool = _feature("HAS_CHOOSE_PACKET")
 HAS_ON_SEND: bool = _feature("HAS_ON_SEND")
 HAS_ON_DEPARTURE: bool = _feature("HAS_ON_DEPARTURE")
-"""Does it define `on_arrival`, `choose`, `pick`, `on_send`, `on_departure`?"""
+"""Does it define `on_arrival`, `choose_class`, `choose_packet`, `on_send`, `on_departure`?"""
 HAS_PREDICT_PAUSE: bool = _feature("HAS_PREDICT_PAUSE")
 """Has it `predict_pause`, and is it heeded (loose_switch.py)?"""
 MOVES_PACKETS: bool = _feature("MOVES_PACKETS")
@@ -167,8 +167,8 @@ on_forward = _handler(handlers.on_forward)
 
 on_arrival = _handler(queue_handlers.on_arrival)
 admit = _handler(queue_handlers.admit)
-choose = _handler(queue_handlers.choose)
-pick = _handler(queue_handlers.pick)
+choose_class = _handler(queue_handlers.choose_class)
+choose_packet = _handler(queue_handlers.choose_packet)
 on_send = _handler(queue_handlers.on_send)
 on_departure = _handler(queue_handlers.on_departure)
 predict_pause = _handler(queue_handlers.predict_pause)
