@@ -19,15 +19,15 @@ from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
 from netsim.engine.snapshot import Snapshot
 from netsim.model.carrier import CarrierDelays
-from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat, queue_use
+from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat, queue_spec
 from netsim.model.faults import NOMINAL, LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
 from netsim.model.port_sizes import PortSizes
-from netsim.model.programs import ProgramUse, program_use
+from netsim.model.programs import ProgramSpec, program_spec
 from netsim.model.sampling import Sampling
 from netsim.model.tasks import ACKED, KINDS, TaskTable, Workload
 from netsim.plugins import registry
-from netsim.plugins.registry import Plugin, PluginUse
+from netsim.plugins.registry import Plugin, PluginSpec
 
 MIXED = Path(__file__).parent / "mixed_queue.py"
 MIXED_TRANSPORT = Path(__file__).parent / "mixed_transport.py"
@@ -62,7 +62,7 @@ def fabric_of(case: Case) -> Fabric:
     given = {NAMES.get(name, name): value for name, value in given.items()}
     shared = {one.name: given.pop(one.name) for one in fields(Fabric) if one.name in given}
     model = given.pop("model")
-    queue = queue_use(str(MIXED) if model == "mixed" else model)
+    queue = queue_spec(str(MIXED) if model == "mixed" else model)
     own = {name: value for name, value in given.items() if name in queue.params}
     queue = replace(queue, params={**queue.params, **own})
     rules = CircuitRules(**circuits) if circuits else None
@@ -91,16 +91,16 @@ def params_of(plugin: Plugin, params: dict[str, Any]) -> dict[str, Any]:
     return {p.name: given.get(p.name, p.convert(p.default)) for p in plugin.params}
 
 
-def transports_of(case: Case) -> tuple[tuple[PluginUse, ...], npt.NDArray[np.int64] | None]:
+def transports_of(case: Case) -> tuple[tuple[PluginSpec, ...], npt.NDArray[np.int64] | None]:
     """The case's transports, and which of them is that of each flow if there are several."""
     plugin = transport_of(case)
-    uses = [PluginUse(plugin, params_of(plugin, case.params))]
+    uses = [PluginSpec(plugin, params_of(plugin, case.params))]
     if not case.beside:
         return tuple(uses), None
     others = list({name: (name, params) for name, params in case.beside.values()}.values())
     for name, params in others:
         plugin = registry.find("transport", name)
-        uses.append(PluginUse(plugin, params_of(plugin, params)))
+        uses.append(PluginSpec(plugin, params_of(plugin, params)))
     of_flow = np.zeros(len(case.flows), np.int64)
     for flow, used in case.beside.items():
         of_flow[flow] = 1 + others.index(used)
@@ -133,17 +133,17 @@ def tasks_of(case: Case) -> TaskTable | None:
     return table
 
 
-def program_of(case: Case) -> ProgramUse | None:
+def program_of(case: Case) -> ProgramSpec | None:
     """The program of the case's last tasks."""
     if case.program is None:
         return None
     given = {NAMES.get(name, name): value for name, value in case.program.items()}
     first = given.pop("first")
     n_tasks = len(case.tasks) - first
-    use = PluginUse(registry.find("traffic", str(MIXED_PROGRAM)), given)
+    use = PluginSpec(registry.find("traffic", str(MIXED_PROGRAM)), given)
     listed = [case.flows[max(0, task.flow)][2] for task in case.tasks[first:]]
     state = {"weight": 7 * np.arange(n_tasks), "share": 0.25, "listed": listed}
-    return replace(program_use(use, n_tasks, case.n_hosts, state, {}, 10**6), first_task=first)
+    return replace(program_spec(use, n_tasks, case.n_hosts, state, {}, 10**6), first_task=first)
 
 
 def faults_of(case: Case) -> LinkFaults | None:

@@ -14,13 +14,13 @@ from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
-from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_use
+from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_spec
 from netsim.model.faults import LinkFault
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 PACKET = 4160
 """Bytes of a full packet on the wire, with the default sizes."""
@@ -31,7 +31,7 @@ NS = 1_000
 def fabric_with(model: str = "drop_tail", **given: Any) -> Fabric:
     """A fabric with a built-in discipline; its parameters, in bytes, and fields of `Fabric`."""
     shared = {one.name: given.pop(one.name) for one in fields(Fabric) if one.name in given}
-    return Fabric(queue_use(model, **given), **shared)
+    return Fabric(queue_spec(model, **given), **shared)
 
 
 def changed(fabric: Fabric, **params: Any) -> Fabric:
@@ -95,7 +95,7 @@ def build(
     seed: int = 1,
     params: dict[str, Any] | None = None,
     packets: PacketFormat | None = None,
-    beside: Sequence[PluginUse] = (),
+    beside: Sequence[PluginSpec] = (),
     **more: Any,
 ) -> Engine:
     """An engine at time 0; ``params`` are the transport's, as a user writes them.
@@ -106,7 +106,7 @@ def build(
     plugin = registry.find("transport", transport)
     fabric = fabric.for_network(network, packets)
     parameters = resolve(plugin, params or {})
-    uses = (PluginUse(plugin, parameters), *beside)
+    uses = (PluginSpec(plugin, parameters), *beside)
     parts = ("transport_of_flow", "faults", "tasks", "program", "sampling")
     simulated = {name: more.pop(name) for name in parts if name in more}
     simulation = Simulation(network, flows, fabric, packets, uses, seed, **simulated)

@@ -12,7 +12,7 @@ from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.model.network import Network
 from netsim.plugins import registry
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 HEAD = """
 from netsim.program import *
@@ -41,7 +41,7 @@ def load_of(folder: Path, text: str, held: list[int], *, size: int = 4096, **mor
     flow = [-1, -1, -1, 0, 0, -1]
     tasks = TaskTable(KINDS, HOSTS, durations, flow=flow, held=is_held)
     load = Workload(FlowTable([0], [1], size), tasks, **more)
-    load = load.with_program(PluginUse(plugin, {}), 2)
+    load = load.with_program(PluginSpec(plugin, {}), 2)
     load.validate(2)
     return load
 

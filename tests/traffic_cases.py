@@ -12,7 +12,7 @@ from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
 from netsim.model.tasks import Workload
 from netsim.plugins.params import resolve_params
-from netsim.plugins.registry import PluginUse, find
+from netsim.plugins.registry import PluginSpec, find
 
 GBPS = 10**9
 
@@ -50,7 +50,7 @@ def made(
     network = network or star(n_hosts)
     flows = plugin.module.flows(params, network, np.random.default_rng(seed), context)
     load = flows if isinstance(flows, Workload) else Workload(flows)
-    load = load.with_program(PluginUse(plugin, params), n_hosts)
+    load = load.with_program(PluginSpec(plugin, params), n_hosts)
     load.validate(n_hosts)
     return load
 

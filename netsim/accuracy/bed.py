@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from netsim.engine.engine import Engine
 from netsim.engine.simulation import Options, Simulation
-from netsim.experiment.resolve_fabric import merge, resolve_fabric, wishes
+from netsim.experiment.resolve_fabric import fabric_defaults, merge, resolve_fabric
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
@@ -19,7 +19,7 @@ from netsim.model.network import Network
 from netsim.model.port_sizes import settle_sizes
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 from netsim.running.drive import drive
 
 US, MS, S = 10**6, 10**9, 10**12
@@ -87,13 +87,13 @@ class Bed:
         """An engine at time 0."""
         name, preset = registry.split_preset(self.transport)
         plugin = registry.find("transport", name)
-        table = merge(wishes(plugin.module, preset), self.fabric)
+        table = merge(fabric_defaults(plugin.module, preset), self.fabric)
         wished = resolve_fabric(table, self.packets).for_network(self.network, self.packets)
         fabric, sizes = settle_sizes(wished, self.network, self.packets)
         if not isinstance(flows, FlowTable):
             src, dst, size, start = (np.array(one, np.int64) for one in zip(*flows, strict=True))
             flows = FlowTable(src.astype(np.int32), dst.astype(np.int32), size, start)
-        uses = (PluginUse(plugin, self.values),)
+        uses = (PluginSpec(plugin, self.values),)
         simulation = Simulation(
             self.network, flows, fabric, self.packets, uses, self.seed, sizes=sizes
         )

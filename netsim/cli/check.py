@@ -29,7 +29,7 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None, as_js
     """Check EXPERIMENT, print it with every value explicit, and predict what running it takes."""
     from netsim.cli.tables import estimate_table
     from netsim.cli.wide import show
-    from netsim.experiment.tell_sizes import tell_sizes
+    from netsim.experiment.report_queue_sizes import report_queue_sizes
     from netsim.results.files import plain
     from netsim.running.estimate import code_needed, estimate, require_memory
 
@@ -52,7 +52,7 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None, as_js
         click.echo(f"\nThis is the first of {len(points)} points; their axes are:")
         for axis, values in loaded.axes.items():
             click.echo(f"  {axis} = {', '.join(str(value) for value in values)}")
-    for line in tell_sizes(points):
+    for line in report_queue_sizes(points):
         click.echo(line)
     for note in dict.fromkeys(note for one in estimates for note in one.notes):
         click.echo(f"Traffic: {note}")

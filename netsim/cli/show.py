@@ -84,10 +84,10 @@ def _show_file(kind: str, name: str, *, as_json: bool) -> None:
 
 def _sizes(path: Path) -> Iterator[str]:
     from netsim.experiment import Experiment
-    from netsim.experiment.tell_sizes import tell_sizes
+    from netsim.experiment.report_queue_sizes import report_queue_sizes
 
     with suppress(InputError):  # what is wrong with it is told by `netsim check`
-        yield from tell_sizes(Experiment.load(path).points())
+        yield from report_queue_sizes(Experiment.load(path).points())
 
 
 def _described(plugin: Plugin, preset: str | None) -> dict[str, Any]:

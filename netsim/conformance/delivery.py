@@ -8,7 +8,7 @@ from netsim.conformance.finding import ConformanceError
 from netsim.conformance.lab import Lab
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 PACKET = PacketFormat().payload_bytes
 HOSTS = 8
@@ -90,6 +90,6 @@ def beside_another(lab: Lab) -> str:
     other = Lab.of(OTHER, params={"rto": "200us"})
     return lab.run(
         flows,
-        beside=[PluginUse(other.plugin, other.params)],
+        beside=[PluginSpec(other.plugin, other.params)],
         transport_of_flow=np.repeat([0, 1], HOSTS),
     ).line()

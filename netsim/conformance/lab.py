@@ -16,7 +16,7 @@ from netsim.conformance.finding import ConformanceError
 from netsim.conformance.watch import Watch, watched_module
 from netsim.engine.engine import Engine
 from netsim.engine.simulation import Options, Simulation
-from netsim.experiment.resolve_fabric import merge, resolve_fabric, wishes
+from netsim.experiment.resolve_fabric import fabric_defaults, merge, resolve_fabric
 from netsim.lint import check_transport
 from netsim.model.fabric import PATH_FOR_LIFE, Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
@@ -25,7 +25,7 @@ from netsim.model.network import Network
 from netsim.model.port_sizes import settle_sizes
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
-from netsim.plugins.registry import Plugin, PluginUse
+from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.running.collect import conserve
 from netsim.running.drive import FINISHED, UNDELIVERED, Chunk, drive
 from netsim.running.stall import Patience, explain, under_way
@@ -146,14 +146,14 @@ class Lab:
         return bool(getattr(self.plugin.module, "RELIABLE", True))
 
     @property
-    def wishes(self) -> Mapping[str, Any]:
+    def fabric_defaults(self) -> Mapping[str, Any]:
         """The fabric that the transport declares."""
-        return wishes(self.plugin.module, self.preset)
+        return fabric_defaults(self.plugin.module, self.preset)
 
     def fabric(self, changes: Mapping[str, Any], network: Network) -> Fabric:
         """The fabric that the transport declares, with some keys changed."""
         packets = PacketFormat()
-        fabric = resolve_fabric(merge(self.wishes, changes), packets)
+        fabric = resolve_fabric(merge(self.fabric_defaults, changes), packets)
         return fabric.for_network(network, packets)
 
     def engine(
@@ -164,7 +164,7 @@ class Lab:
         params: Mapping[str, Any] | None = None,
         *,
         watch: Watch | None = None,
-        beside: Sequence[PluginUse] = (),
+        beside: Sequence[PluginSpec] = (),
         transport_of_flow: np.ndarray | None = None,
         faults: LinkFaults | None = None,
         **options: Any,
@@ -185,7 +185,7 @@ class Lab:
             flows,
             fabric,
             packets,
-            (PluginUse(plugin, {**self.params, **(params or {})}), *beside),
+            (PluginSpec(plugin, {**self.params, **(params or {})}), *beside),
             self.seed,
             transport_of_flow,
             faults,

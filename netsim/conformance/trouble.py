@@ -23,7 +23,7 @@ def trimming(lab: Lab) -> str:
         "queue_bytes": "4pkt",
         "header_queue_bytes": "1MB",
     }
-    if lab.wishes.get("model") != "trim" and not hasattr(lab.plugin.module, "on_trimmed"):
+    if lab.fabric_defaults.get("model") != "trim" and not hasattr(lab.plugin.module, "on_trimmed"):
         raise NotApplicableError("no on_trimmed, and the fabric is not one that trims")
     run = lab.run(incast_of(packets_of(lab, 20) * PACKET), changes=changes)
     if run.total("trims") == 0:
@@ -33,7 +33,7 @@ def trimming(lab: Lab) -> str:
 
 def full_header_queues(lab: Lab) -> str:
     """Headers and control packets are lost as well: the last resort has to work."""
-    if lab.wishes.get("model") != "trim":
+    if lab.fabric_defaults.get("model") != "trim":
         raise NotApplicableError("the fabric is not one that trims")
     changes: dict[str, Any] = {"queue_bytes": "2pkt", "header_queue_bytes": "256B"}
     return lab.run(incast_of(packets_of(lab, 20) * PACKET), changes=changes).line()

@@ -44,7 +44,7 @@ from netsim.engine.state import build_state, features
 from netsim.engine.watchdog import watched
 from netsim.errors import RunError
 from netsim.model.fabric import Fabric
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 DEFAULT = Options()
 NO_PARTS = Parts()
@@ -248,7 +248,7 @@ class Engine:
 
 
 def code_of(
-    uses: Sequence[PluginUse],
+    uses: Sequence[PluginSpec],
     fabric: Fabric,
     parts: Parts = NO_PARTS,
     *,
@@ -263,7 +263,9 @@ def code_of(
     return Code(protocol, discipline, program, constants, jit=jit_enabled(), checked=checked)
 
 
-def _plugins(uses: Sequence[PluginUse], queue: PluginUse) -> tuple[list[Any], Protocol, Discipline]:
+def _plugins(
+    uses: Sequence[PluginSpec], queue: PluginSpec
+) -> tuple[list[Any], Protocol, Discipline]:
     """The parameters of each transport as the engine keeps them, what all together are, and what
     the queue discipline is."""
     pars = [plugin_parameters(use.plugin, use.params) for use in uses]

@@ -23,7 +23,7 @@ from netsim.engine.kernels.rules import TEXTS
 from netsim.engine.state import State
 from netsim.errors import RunError
 from netsim.model.fabric import Fabric
-from netsim.model.programs import ProgramUse
+from netsim.model.programs import ProgramSpec
 from netsim.plugins.files import words
 
 HOST, SWITCH = "host", "switch"
@@ -48,7 +48,7 @@ class Failures:
     state: State
     protocol: Protocol
     discipline: Discipline
-    program: ProgramUse | None
+    program: ProgramSpec | None
     transport: str
     fabric: Fabric
 

@@ -15,10 +15,10 @@ from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_sizes import PortSizes
-from netsim.model.programs import ProgramUse
+from netsim.model.programs import ProgramSpec
 from netsim.model.sampling import Sampling
 from netsim.model.tasks import TaskTable, Workload
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Parts:
 
     faults: bool = False
     tasks: bool = False
-    program: PluginUse | None = None
+    program: PluginSpec | None = None
     several_ports: bool = False
     carrier: bool = False
     apart: bool = False
@@ -89,12 +89,12 @@ class Simulation:
     flows: FlowTable
     fabric: Fabric
     packets: PacketFormat
-    uses: Sequence[PluginUse]
+    uses: Sequence[PluginSpec]
     seed: int
     transport_of_flow: npt.NDArray[np.int64] | None = None
     faults: LinkFaults | None = None
     tasks: TaskTable | None = None
-    program: ProgramUse | None = None
+    program: ProgramSpec | None = None
     sampling: Sampling | None = None
     sizes: PortSizes | None = None
 

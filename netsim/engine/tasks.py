@@ -16,7 +16,7 @@ from netsim.engine.kernels.layout import TASK
 from netsim.engine.records import aligned_zeros
 from netsim.engine.simulation import Simulation
 from netsim.model.flows import FlowTable
-from netsim.model.programs import ProgramUse
+from netsim.model.programs import ProgramSpec
 from netsim.model.tasks import ACKED, RECEIVE, SEND, TaskTable, Workload
 
 
@@ -120,7 +120,7 @@ def build_tasks(table: TaskTable | None, simulation: Simulation, program: Progra
 
 
 def _program_arrays(
-    simulation: Simulation, use: ProgramUse, program: Program, tasks: Array
+    simulation: Simulation, use: ProgramSpec, program: Program, tasks: Array
 ) -> tuple[Array, Array, Array]:
     """Parameters, hosts and log of a program; sets in ``tasks`` what is the program's."""
     assert simulation.tasks is not None
@@ -149,7 +149,7 @@ def _program_arrays(
     return _parameters(simulation, program, use), hosts, _log(use, program)
 
 
-def _log(use: ProgramUse, program: Program) -> Array:
+def _log(use: ProgramSpec, program: Program) -> Array:
     """The rows of a program's log, which take no memory until they are written.
 
     Raises MemoryError if there are more than memory has addresses for.
@@ -162,7 +162,7 @@ def _log(use: ProgramUse, program: Program) -> Array:
     return numbers.reshape(shape)
 
 
-def _parameters(simulation: Simulation, program: Program, use: ProgramUse) -> Array:
+def _parameters(simulation: Simulation, program: Program, use: ProgramSpec) -> Array:
     """The record of a program's parameters."""
     packets = simulation.packets
     par = np.zeros(1, program.par)

@@ -9,7 +9,7 @@ from typing import Any
 
 from netsim.model.carrier import CarrierDelays
 from netsim.model.fabric import Fabric, PacketFormat
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class FlowClass:
     """
 
     name: str
-    transport: PluginUse
-    traffic: PluginUse | None
+    transport: PluginSpec
+    traffic: PluginSpec | None
     kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class FaultUse:
+class FaultSpec:
     """A checked [faults.NAME] section; which ports it means is known with the network.
 
     Either `links` or `node` is a pattern of names, the other None. From `at_ps` until `until_ps`
@@ -66,7 +66,7 @@ class StopCondition:
 
 
 @dataclass(frozen=True)
-class RoutingUse:
+class RoutingSpec:
     """How long after a change who knows of it, in ps or NEVER.
 
     `converge_ps` are patterns of switches' names, each with the time after which those have new
@@ -78,7 +78,7 @@ class RoutingUse:
 
 
 @dataclass(frozen=True)
-class SeriesUse:
+class SeriesSpec:
     """What is kept over time, as it is written; what there is of it is known with the network.
 
     `sample` is an interval in ps, "auto", or None: no series, but `queues` are looked at. A number
@@ -100,7 +100,7 @@ class Outputs:
 
     directory: str
     links: bool = True
-    series: SeriesUse | None = None
+    series: SeriesSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,14 @@ class Point:
     name: str
     axes: Mapping[str, Any]
     seed: int
-    topology: PluginUse
-    transport: PluginUse
-    traffic: PluginUse
+    topology: PluginSpec
+    transport: PluginSpec
+    traffic: PluginSpec
     classes: tuple[FlowClass, ...]
     packets: PacketFormat
     fabric: Fabric
-    faults: tuple[FaultUse, ...]
-    routing: RoutingUse
+    faults: tuple[FaultSpec, ...]
+    routing: RoutingSpec
     stop: StopCondition
     outputs: Outputs
     resolved: dict[str, Any]
@@ -131,12 +131,12 @@ class Point:
     directory: Path
 
     @property
-    def transport_of_class(self) -> tuple[PluginUse, ...]:
+    def transport_of_class(self) -> tuple[PluginSpec, ...]:
         """The transport of each flow class by its number; 0 is the experiment's own."""
         return (self.transport, *(c.transport for c in self.classes))
 
     @property
-    def uses(self) -> tuple[PluginUse, ...]:
+    def uses(self) -> tuple[PluginSpec, ...]:
         """Every plugin that the run takes."""
         more = [use for c in self.classes for use in (c.transport, c.traffic) if use is not None]
         topology = (self.topology, *self.topology.parts)

@@ -22,7 +22,7 @@ from netsim.model.reroute import follow_failures
 from netsim.model.routing import NEVER
 
 if TYPE_CHECKING:
-    from netsim.experiment.model import FaultUse, Point
+    from netsim.experiment.model import FaultSpec, Point
 
 FAILURE_STREAM = 0x6661
 """Keeps the random numbers of failures apart from other uses of the seed."""
@@ -165,7 +165,7 @@ def _by_circuit_switch(
     return parts
 
 
-def _check_rate(use: FaultUse, ports: Ints, network: Network, point: Point) -> None:
+def _check_rate(use: FaultSpec, ports: Ints, network: Network, point: Point) -> None:
     """Refuse a rate that the links of the network could not be built with."""
     if use.rate_bps == NOMINAL:
         return
@@ -199,7 +199,7 @@ def _no_match(pattern: str, what: str, key: str, names: np.ndarray, network: Net
     return InputError(f'"{pattern}" matches {what} of this network', key=key, hint=hint)
 
 
-def _random_outages(use: FaultUse, parts: list[Ints], point: Point) -> Ints:
+def _random_outages(use: FaultSpec, parts: list[Ints], point: Point) -> Ints:
     """Rows of (port, from, until): each part fails and is repaired after exponential times.
 
     What becomes of a part depends on the seed, the section's name and the part's first port, on

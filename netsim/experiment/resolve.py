@@ -1,6 +1,6 @@
 """From the tree of one point to a `Point`: defaults filled in, everything checked.
 
-Sections that many points share are resolved once. Mistakes are collected, not raised,
+Sections that many points share are resolved once. Errors are collected, not raised,
 so that one look at the file tells all of them.
 """
 
@@ -14,10 +14,11 @@ from pydantic import ValidationError
 
 from netsim.errors import InputError
 from netsim.experiment.document import PLUGIN_SECTIONS, Tree
-from netsim.experiment.mistakes import Mistakes
+from netsim.experiment.error_collector import ErrorCollector
 from netsim.experiment.model import Point
 from netsim.experiment.reference import SECTION, axis_problem, resolve_reference
 from netsim.experiment.resolve_fabric import describe_fabric, describe_packets, resolve_packets
+from netsim.experiment.resolve_fabric_defaults import FabricResolver
 from netsim.experiment.resolve_faults import (
     describe_faults,
     describe_routing,
@@ -32,7 +33,6 @@ from netsim.experiment.resolve_run import (
     resolve_seed,
     resolve_stop,
 )
-from netsim.experiment.resolve_wishes import FabricResolver
 from netsim.experiment.schema import FileSection, problems
 from netsim.experiment.sweep import Variant
 from netsim.plugins.registry import Plugin
@@ -46,9 +46,9 @@ class Resolver:
     def __init__(self, file: str, directory: Path, overridden: Sequence[str] = ()) -> None:
         self._file = file
         self._directory = directory
-        self._mistakes = Mistakes(file, overridden)
-        self._plugins = PluginResolver(directory, self._mistakes)
-        self._fabrics = FabricResolver(self._plugins, self._mistakes)
+        self._errors = ErrorCollector(file, overridden)
+        self._plugins = PluginResolver(directory, self._errors)
+        self._fabrics = FabricResolver(self._plugins, self._errors)
 
     def find(self, section: str, kind: str) -> Plugin | None:
         """The plugin of a written kind (a preset may follow); None after noting the error."""
@@ -56,7 +56,7 @@ class Resolver:
 
     def note(self, error: InputError) -> None:
         """Add an error (or several) that was found elsewhere."""
-        self._mistakes.note(error)
+        self._errors.note(error)
 
     def point(self, index: int, name: str, variant: Variant, title: str) -> Point | None:
         """The point of one variant of the tree, or None after noting what is wrong."""
@@ -77,7 +77,7 @@ class Resolver:
         stop = self._section(tree, "stop", resolve_stop)
         outputs = self._section(tree, "outputs", lambda table: resolve_outputs(table, title))
         self._section(tree, SECTION, lambda table: resolve_reference(table) if table else None)
-        seed = self._mistakes.once(
+        seed = self._errors.once(
             "seed", f"seed {tree.get('seed', 1)!r}", lambda: resolve_seed(tree)
         )
         if (
@@ -140,14 +140,14 @@ class Resolver:
 
     def finish(self) -> list[InputError]:
         """All errors, with those that need every point to be known, each with its file."""
-        self._fabrics.note_unheeded()
-        return self._mistakes.all()
+        self._fabrics.note_ineffective_keys()
+        return self._errors.all()
 
     def _section(self, tree: Tree, name: str, resolve: Callable[[Tree], T]) -> T | None:
         table = tree.get(name, {})
         if not isinstance(table, dict):
             return None  # noted when the top level was checked
-        return self._mistakes.once(name, f"{name} {table!r}", lambda: resolve(table))
+        return self._errors.once(name, f"{name} {table!r}", lambda: resolve(table))
 
 
 def check_top_level(tree: Tree) -> list[InputError]:

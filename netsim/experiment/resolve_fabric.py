@@ -1,4 +1,4 @@
-"""The [packets] and [fabric] sections: defaults, the transport's wishes, cross checks."""
+"""The [packets] and [fabric] sections: defaults, those of the transport, cross checks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from netsim.model.fabric import (
 from netsim.plugins import calls, registry
 from netsim.plugins.declarations import classes_of
 from netsim.plugins.params import resolve_params
-from netsim.plugins.registry import Plugin, PluginUse
+from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.units import format_bytes, format_port_size, format_time, written
 
 COMMON = tuple(keys_of(Fabric))
@@ -55,7 +55,7 @@ def resolve_packets(table: Mapping[str, Any]) -> PacketFormat:
     return packets
 
 
-def wishes(module: ModuleType, preset: str | None) -> Mapping[str, Any]:
+def fabric_defaults(module: ModuleType, preset: str | None) -> Mapping[str, Any]:
     """The [fabric] table a transport expects: `FABRIC`, below what `PRESET_FABRIC[preset]` says.
 
     A queue discipline that it names by a path lies beside it. Raises InputError if one of the
@@ -75,11 +75,11 @@ def wishes(module: ModuleType, preset: str | None) -> Mapping[str, Any]:
     return wished
 
 
-def merge(wishes: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
+def merge(defaults: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
     """A fabric overridden key by key, inside the table `ecn` as well."""
-    merged = {**wishes, **written}
-    if isinstance(wishes.get("ecn"), Mapping) and isinstance(written.get("ecn"), Mapping):
-        merged["ecn"] = {**wishes["ecn"], **written["ecn"]}
+    merged = {**defaults, **written}
+    if isinstance(defaults.get("ecn"), Mapping) and isinstance(written.get("ecn"), Mapping):
+        merged["ecn"] = {**defaults["ecn"], **written["ecn"]}
     return merged
 
 
@@ -166,7 +166,7 @@ def fabric_of(source: Written, packets: PacketFormat) -> Fabric:
     except InputError as error:
         errors += error.errors
     raise_all(errors)
-    fabric = Fabric(PluginUse(plugin, params, preset), **common)
+    fabric = Fabric(PluginSpec(plugin, params, preset), **common)
     errors = _contradictions(fabric)
     if not fabric.in_products:  # which are looked at port by port, once there is a network
         errors += wrong_sizes(fabric, packets)
@@ -245,7 +245,7 @@ def _circuits(written: dict[str, Any]) -> CircuitRules:
     return rules
 
 
-def without_effect(fabric: Fabric) -> dict[str, InputError]:
+def ineffective_keys(fabric: Fabric) -> dict[str, InputError]:
     """The keys that make no difference in this fabric, with the error that says why."""
     found = {}
     if fabric.ecn is None:
@@ -259,7 +259,7 @@ def without_effect(fabric: Fabric) -> dict[str, InputError]:
 
 def used_keys(fabric: Fabric) -> set[str]:
     """The keys of [fabric] that make a difference in this fabric."""
-    keys = {*COMMON, *fabric.queue.params} - without_effect(fabric).keys()
+    keys = {*COMMON, *fabric.queue.params} - ineffective_keys(fabric).keys()
     return keys if fabric.circuits is not None else keys - {"circuits"}
 
 

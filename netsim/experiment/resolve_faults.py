@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment.document import Tree
-from netsim.experiment.model import FaultUse, RoutingUse
+from netsim.experiment.model import FaultSpec, RoutingSpec
 from netsim.experiment.schema import FaultSection, RoutingSection, problems
 from netsim.limits import INT64
 from netsim.model.carrier import CarrierDelays
@@ -21,9 +21,9 @@ FOR_A_TIME = ("loss", "bit_error_rate", "rate", "mtbf")
 """Keys of what goes wrong between `at` and `until`."""
 
 
-def resolve_faults(table: Tree) -> tuple[FaultUse, ...]:
+def resolve_faults(table: Tree) -> tuple[FaultSpec, ...]:
     """The faults of a [faults] table; `InputError`s with keys, without a file."""
-    faults: list[FaultUse] = []
+    faults: list[FaultSpec] = []
     errors: list[InputError] = []
     for name, fields in table.items():
         key = f"faults.{name}"
@@ -41,7 +41,7 @@ def resolve_faults(table: Tree) -> tuple[FaultUse, ...]:
     return tuple(faults)
 
 
-def resolve_routing(table: Tree) -> RoutingUse:
+def resolve_routing(table: Tree) -> RoutingSpec:
     """The times of a [routing] table; `InputError`s with keys, without a file."""
     try:
         section = RoutingSection.model_validate(table)
@@ -55,10 +55,10 @@ def resolve_routing(table: Tree) -> RoutingUse:
             key="routing.peer_carrier_delay",
             hint=f"at least carrier_delay, {_delay(own)}",
         )
-    return RoutingUse(section.converge, CarrierDelays(own, other))
+    return RoutingSpec(section.converge, CarrierDelays(own, other))
 
 
-def describe_faults(faults: Sequence[FaultUse]) -> dict[str, Any]:
+def describe_faults(faults: Sequence[FaultSpec]) -> dict[str, Any]:
     """The [faults] table that says the same, every key that has an effect written."""
     described: dict[str, Any] = {}
     for fault in faults:
@@ -76,7 +76,7 @@ def describe_faults(faults: Sequence[FaultUse]) -> dict[str, Any]:
     return described
 
 
-def describe_routing(routing: RoutingUse) -> dict[str, Any]:
+def describe_routing(routing: RoutingSpec) -> dict[str, Any]:
     """The [routing] table that says the same."""
     times = {pattern: _delay(time) for pattern, time in routing.converge_ps}
     return {
@@ -125,11 +125,11 @@ def _contradictions(section: FaultSection, key: str) -> list[InputError]:
     return errors
 
 
-def _fault(name: str, section: FaultSection) -> FaultUse:
+def _fault(name: str, section: FaultSection) -> FaultSpec:
     outages: tuple[tuple[int, int], ...] = ()
     if section.down is not None:
         outages = ((section.down, INT64 if section.up is None else section.up),)
-    return FaultUse(
+    return FaultSpec(
         name=name,
         links=section.links,
         node=section.node,

@@ -9,28 +9,28 @@ from typing import Any
 
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment.document import CLASS_SECTIONS, Tree, category
-from netsim.experiment.mistakes import Mistakes
+from netsim.experiment.error_collector import ErrorCollector
 from netsim.experiment.model import FlowClass
 from netsim.inputs import is_file, path_problem, user_path
 from netsim.limits import TRANSPORTS
 from netsim.lint import check_program, check_transport
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
-from netsim.plugins.registry import Plugin, PluginUse
+from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.units import written
 
 TOP_LEVEL_VALUES = ("name", "description", "seed")
 
 
 class PluginResolver:
-    """Resolves the plugins of one experiment; what is wrong goes to its `Mistakes`.
+    """Resolves the plugins of one experiment; what is wrong goes to its collector.
 
     `directory`, of the experiment, is where the files are that it names.
     """
 
-    def __init__(self, directory: Path, mistakes: Mistakes) -> None:
+    def __init__(self, directory: Path, errors: ErrorCollector) -> None:
         self._directory = directory
-        self._mistakes = mistakes
+        self._errors = errors
 
     def find(self, section: str, kind: str) -> Plugin | None:
         """The plugin of a written kind (a preset may follow); None after noting the error.
@@ -44,14 +44,14 @@ class PluginResolver:
             problem = path_problem(name)
             if problem:
                 raise InputError(f"{written(name)} {problem}")
-            if name.endswith(".py") and self._mistakes.is_overridden(key):
+            if name.endswith(".py") and self._errors.is_overridden(key):
                 name = str(user_path(name, Path.cwd()))
             return registry.find(category(section), name, relative_to=self._directory)
 
         place = key if section == "fabric" else section
-        return self._mistakes.once(place, f"plugin {section} {kind}", resolve)
+        return self._errors.once(place, f"plugin {section} {kind}", resolve)
 
-    def use(self, section: str, table: Any, axes: Mapping[str, Any]) -> PluginUse | None:
+    def use(self, section: str, table: Any, axes: Mapping[str, Any]) -> PluginSpec | None:
         """The plugin of a section with its parameters; None after noting what is wrong.
 
         Where the section is one of the `axes` of the point, that says in which of its tables.
@@ -60,19 +60,17 @@ class PluginResolver:
             return None  # missing, or noted when sweeps were expanded
         kind = table.get("kind")
         if not isinstance(kind, str):
-            return self._mistakes.once(
-                section, f"no kind {section}", lambda: _no_kind(section, kind)
-            )
+            return self._errors.once(section, f"no kind {section}", lambda: _no_kind(section, kind))
         plugin = self.find(section, kind)
         if plugin is None:
             return None
-        return self._mistakes.once(
+        return self._errors.once(
             section,
             f"{section} {table!r}",
             lambda: self._of_table(axes.get(section), section, plugin, table),
         )
 
-    def _of_table(self, label: str | None, section: str, plugin: Plugin, table: Tree) -> PluginUse:
+    def _of_table(self, label: str | None, section: str, plugin: Plugin, table: Tree) -> PluginSpec:
         """The plugin with its parameters; errors say which of several tables they stand in."""
         try:
             return self._checked(section, plugin, table)
@@ -94,17 +92,17 @@ class PluginResolver:
                 for section in CLASS_SECTIONS
             )
             key = f"classes.{name}"
-            kinds = self._mistakes.once(
+            kinds = self._errors.once(
                 key, f"{key} {table!r}", partial(_kinds, key, table, tuple(classes))
             )
             if transport is None or kinds is None or (traffic is None and not kinds):
                 return None
             classes.append(FlowClass(name, transport, traffic, kinds))
         if len(classes) >= TRANSPORTS:
-            return self._mistakes.once("classes", "too many classes", lambda: _too_many(classes))
+            return self._errors.once("classes", "too many classes", lambda: _too_many(classes))
         return tuple(classes)
 
-    def _checked(self, section: str, plugin: Plugin, table: Tree) -> PluginUse:
+    def _checked(self, section: str, plugin: Plugin, table: Tree) -> PluginSpec:
         _, preset = registry.split_preset(table["kind"])
         given = {name: value for name, value in table.items() if name != "kind"}
         errors = []
@@ -137,9 +135,9 @@ class PluginResolver:
                 params[param.name] = self._file(key, value, param.unit)
             elif param.unit == "topology" and value is not None:
                 params[param.name] = self._part(key, value)
-        return PluginUse(plugin, params, preset)
+        return PluginSpec(plugin, params, preset)
 
-    def _part(self, key: str, table: Tree) -> PluginUse:
+    def _part(self, key: str, table: Tree) -> PluginSpec:
         """The topology that a parameter of a topology names, checked as one of its own."""
         kind = table.get("kind")
         if not isinstance(kind, str):
@@ -156,7 +154,7 @@ class PluginResolver:
         is absolute, so that a result can be traced wherever that is done. Of the names of sizes
         and of jobs, those are files that are there.
         """
-        base = Path.cwd() if self._mistakes.is_overridden(key) else self._directory
+        base = Path.cwd() if self._errors.is_overridden(key) else self._directory
         try:
             path = user_path(name, base)
         except InputError as error:
@@ -184,13 +182,13 @@ class PluginResolver:
         }
         return {**found, "kinds": list(flow_class.kinds)} if flow_class.kinds else found
 
-    def describe(self, use: PluginUse, table: Tree) -> dict[str, Any]:
+    def describe(self, use: PluginSpec, table: Tree) -> dict[str, Any]:
         """The table that gives the same plugin and parameters, every one written."""
         described: dict[str, Any] = {"kind": use.name}
         for param in use.plugin.params:
             value = use.params[param.name]
             written_value = table.get(param.name)
-            if isinstance(value, PluginUse):
+            if isinstance(value, PluginSpec):
                 inner = written_value if isinstance(written_value, dict) else {}
                 described[param.name] = self.describe(value, inner)
             elif (
@@ -204,7 +202,7 @@ class PluginResolver:
         return described
 
 
-def _no_kind(section: str, kind: Any) -> PluginUse:
+def _no_kind(section: str, kind: Any) -> PluginSpec:
     available = ", ".join(registry.names(category(section))) or "none yet"
     if kind is None:
         raise InputError(

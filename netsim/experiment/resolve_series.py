@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import CombinedInputError, InputError, did_you_mean
-from netsim.experiment.model import SeriesUse
+from netsim.experiment.model import SeriesSpec
 from netsim.experiment.schema import LINK_PATTERN, OutputsSection
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -35,7 +35,7 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Chosen = int | tuple[Any, ...]
 
 
-def resolve_series(section: OutputsSection) -> SeriesUse | None:
+def resolve_series(section: OutputsSection) -> SeriesSpec | None:
     """The series of an [outputs] table, None without; `InputError`s with keys, without a file."""
     chosen = {key: getattr(section, key) for key in ("ports", "hosts", "flows")}
     if section.sample is None and not section.queues:
@@ -49,7 +49,7 @@ def resolve_series(section: OutputsSection) -> SeriesUse | None:
             ]
             raise CombinedInputError(errors)
         return None
-    return SeriesUse(
+    return SeriesSpec(
         sample=section.sample,
         ports=_chosen("ports", chosen["ports"], DEFAULT_PORTS, (str,)),
         hosts=_chosen("hosts", chosen["hosts"], DEFAULT_HOSTS, (str,)),
@@ -60,7 +60,7 @@ def resolve_series(section: OutputsSection) -> SeriesUse | None:
     )
 
 
-def describe_series(use: SeriesUse | None) -> dict[str, Any]:
+def describe_series(use: SeriesSpec | None) -> dict[str, Any]:
     """The keys of [outputs] that say the same."""
     if use is None:
         return {}
@@ -81,7 +81,7 @@ def describe_series(use: SeriesUse | None) -> dict[str, Any]:
 
 
 def sampling_of(
-    use: SeriesUse | None, network: Network, flows: FlowTable, transports: Sequence[ModuleType]
+    use: SeriesSpec | None, network: Network, flows: FlowTable, transports: Sequence[ModuleType]
 ) -> Sampling | None:
     """What a run is to keep. Raises InputError, without a file, for what there is not."""
     if use is None:

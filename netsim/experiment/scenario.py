@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from netsim.experiment import Point
     from netsim.experiment.model import FlowClass
-    from netsim.plugins.registry import PluginUse
+    from netsim.plugins.registry import PluginSpec
 
 T = TypeVar("T")
 
@@ -109,7 +109,7 @@ def network_of(point: Point) -> Network:
         raise _no_room("the network", error, point) from None
 
 
-def adapts(topology: PluginUse) -> bool:
+def adapts(topology: PluginSpec) -> bool:
     """Does the network of a topology, with these parameters, depend on the traffic?"""
     if not hasattr(topology.module, "adapt"):
         return False
@@ -166,7 +166,7 @@ def prepare(point: Point) -> Scenario:
     return made if segments is None else _with_segments(made, segments, point.packets)
 
 
-def _sends_nothing_back(use: PluginUse) -> bool:
+def _sends_nothing_back(use: PluginSpec) -> bool:
     """Has a transport no control packets, of either side?"""
     handlers = ("on_control", "on_request", "on_trimmed")
     listens = any(hasattr(use.module, name) for name in handlers)
@@ -293,7 +293,7 @@ def _placed(error: InputError, point: Point) -> InputError:
 
 
 def _workload(
-    traffic: PluginUse, network: Network, context: TrafficContext, stream: int, key: str
+    traffic: PluginSpec, network: Network, context: TrafficContext, stream: int, key: str
 ) -> Workload:
     rng = np.random.Generator(np.random.Philox([context.seed, stream]))
     kinds: tuple[type[Any], ...] = FlowTable, Workload
@@ -307,7 +307,7 @@ def _workload(
     return load
 
 
-def _made(use: PluginUse, function: str, kinds: tuple[type[T], ...], *args: Any) -> T:
+def _made(use: PluginSpec, function: str, kinds: tuple[type[T], ...], *args: Any) -> T:
     """What a plugin's function gives; InputError with its file and line if that fails."""
     made = call(use, function, *args)
     if not isinstance(made, kinds):
@@ -333,7 +333,7 @@ def _check_transports(point: Point) -> None:
         _check_parameters(use, key, point.packets)
 
 
-def _keys_of_transports(point: Point) -> list[tuple[str, PluginUse]]:
+def _keys_of_transports(point: Point) -> list[tuple[str, PluginSpec]]:
     """The transport of each class, by number, and the key of its section."""
     keys = ["transport", *(f"classes.{one.name}.transport" for one in point.classes)]
     return list(zip(keys, point.transport_of_class, strict=True))
@@ -362,7 +362,7 @@ def _check_timeouts(point: Point, network: Network, lanes: Lanes, classes: np.nd
             )
 
 
-def _check_parameters(use: PluginUse, key: str, packets: PacketFormat) -> None:
+def _check_parameters(use: PluginSpec, key: str, packets: PacketFormat) -> None:
     """Refuse parameters of a transport from which its sums and products would overflow."""
     slowest = slowest_rate_bps(packets.data_bytes)
     for param in use.plugin.params:

@@ -18,7 +18,7 @@ from netsim.model.lanes import HASH, PLANES
 from netsim.plugins import registry
 from netsim.plugins.calls import settled
 from netsim.plugins.params import resolve_params
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 from netsim.units import Bdp
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ CIRCUITS = Key("table", None, "how edge switches use circuits that are there at 
 MODEL = Key("text", "drop_tail", "the queue discipline, with keys of its own: see below")
 
 
-def queue_use(name: str, packets: PacketFormat | None = None, **params: Any) -> PluginUse:
+def queue_spec(name: str, packets: PacketFormat | None = None, **params: Any) -> PluginSpec:
     """A built-in or installed queue discipline; ``params``, in bytes and plain numbers, replace
     its defaults, which are those for ``packets``."""
     plugin = registry.find("queue", name)
@@ -145,7 +145,7 @@ def queue_use(name: str, packets: PacketFormat | None = None, **params: Any) -> 
         plugin.params, {}, {}, None, file=None, key="fabric", packet_bytes=packet_bytes
     )
     assert params.keys() <= defaults.keys()
-    return PluginUse(plugin, {**defaults, **params})
+    return PluginSpec(plugin, {**defaults, **params})
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,8 @@ class Fabric:
     (engine/kernels/fields.py).
     """
 
-    queue: PluginUse = field(
-        default_factory=lambda: queue_use(DROP_TAIL), metadata={"key": MODEL, "written": "model"}
+    queue: PluginSpec = field(
+        default_factory=lambda: queue_spec(DROP_TAIL), metadata={"key": MODEL, "written": "model"}
     )
     load_balancing: str = _key(
         "choice",

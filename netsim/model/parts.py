@@ -15,7 +15,7 @@ from netsim.model.routing import shortest_paths
 from netsim.model.whole import built
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ def build_part(params: Mapping[str, Any], name: str) -> Network:
 
     Raises InputError as that topology does; keys are those of the table that it stands in.
     """
-    use: PluginUse = params[name]
+    use: PluginSpec = params[name]
     try:
         network = built(use, "build", use.params)
     except InputError as error:
@@ -46,7 +46,7 @@ def build_topology(name: str | Path, **given: object) -> Network:
     return built(use, "build", use.params)
 
 
-def _use(key: str, kind: str, given: Mapping[str, Any]) -> PluginUse:
+def _use(key: str, kind: str, given: Mapping[str, Any]) -> PluginSpec:
     """A topology with its parameters, those that are topologies with theirs."""
     base, preset = registry.split_preset(kind)
     plugin = registry.find("topology", base, relative_to=Path.cwd())
@@ -59,7 +59,7 @@ def _use(key: str, kind: str, given: Mapping[str, Any]) -> PluginUse:
                 raise InputError("missing", key=f"{inside}.kind", hint='such as "fat_tree"')
             own = {name: value for name, value in table.items() if name != "kind"}
             params[param.name] = _use(inside, table["kind"], own)
-    return PluginUse(plugin, params, preset)
+    return PluginSpec(plugin, params, preset)
 
 
 def _inside(error: InputError, name: str) -> InputError:

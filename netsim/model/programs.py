@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError, did_you_mean
 from netsim.limits import COUNT
 from netsim.model.columns import column_of, first_of
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 HANDLER_NAMES = ("on_begin", "on_task", "on_timer")
 """A traffic pattern whose file has one of these functions is a program."""
@@ -26,7 +26,7 @@ Columns = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class ProgramUse:
+class ProgramSpec:
     """A program in a run: its file with its parameters, its tasks, and what its fields begin as.
 
     Its tasks are ``n_tasks`` of the run's from ``first_task`` on; ``task_state`` has an entry for
@@ -35,7 +35,7 @@ class ProgramUse:
     run) it cannot set the size.
     """
 
-    use: PluginUse
+    use: PluginSpec
     first_task: int
     n_tasks: int
     task_state: Columns
@@ -54,17 +54,17 @@ def is_program(module: ModuleType) -> bool:
     return any(hasattr(module, name) for name in HANDLER_NAMES)
 
 
-def program_use(
-    use: PluginUse,
+def program_spec(
+    use: PluginSpec,
     n_tasks: int,
     n_hosts: int,
     task_state: Mapping[str, ArrayLike],
     host_state: Mapping[str, ArrayLike],
     log_rows: ArrayLike = 0,
-) -> ProgramUse:
+) -> ProgramSpec:
     """A program with the tasks of a workload. Raises InputError for values that fit no field."""
     module, file = use.module, str(use.plugin.path)
-    return ProgramUse(
+    return ProgramSpec(
         use=use,
         first_task=0,
         n_tasks=n_tasks,

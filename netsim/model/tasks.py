@@ -18,9 +18,9 @@ from netsim.model.columns import column_of, find_cycle, first_of
 from netsim.model.flows import FlowTable
 from netsim.model.job_steps import JobSteps
 from netsim.model.operations import OperationTable
-from netsim.model.programs import ProgramUse, is_program, program_use
+from netsim.model.programs import ProgramSpec, is_program, program_spec
 from netsim.model.serving import ServingPlan
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 COMPUTE, SEND, RECEIVE, JOIN = range(4)
 KINDS = ("compute", "send", "receive", "join")
@@ -265,7 +265,7 @@ class Workload:
     task_state: Mapping[str, ArrayLike] = field(default_factory=dict)
     host_state: Mapping[str, ArrayLike] = field(default_factory=dict)
     log_rows: ArrayLike = 0
-    program: ProgramUse | None = None
+    program: ProgramSpec | None = None
     notes: tuple[str, ...] = ()
     operations: OperationTable | None = None
     steps: JobSteps | None = None
@@ -288,7 +288,7 @@ class Workload:
                 hint="a handler, on_begin, on_task or on_timer, in the file of the traffic pattern",
             )
 
-    def with_program(self, use: PluginUse, n_hosts: int) -> Workload:
+    def with_program(self, use: PluginSpec, n_hosts: int) -> Workload:
         """The workload with its program, if ``use`` is one. Raises InputError if it cannot be."""
         if not is_program(use.module):
             for what, given in (("task", self.task_state), ("host", self.host_state)):
@@ -302,7 +302,7 @@ class Workload:
         if self.tasks is None or not len(self.tasks):
             raise InputError("is a program and has no tasks", file=str(use.plugin.path))
         state = self.task_state, self.host_state
-        program = program_use(use, len(self.tasks), n_hosts, *state, self.log_rows)
+        program = program_spec(use, len(self.tasks), n_hosts, *state, self.log_rows)
         return replace(self, program=program)
 
     @staticmethod

@@ -10,11 +10,11 @@ import numpy as np
 from netsim.errors import InputError
 from netsim.model.network import Network
 from netsim.plugins.calls import call
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 from netsim.units import shortened
 
 
-def built(use: PluginUse, function: str, *args: Any) -> Network:
+def built(use: PluginSpec, function: str, *args: Any) -> Network:
     """The network that a function of a plugin gives.
 
     Raises InputError, with the plugin's file, if that fails or what it gives is no network.
@@ -27,7 +27,7 @@ def built(use: PluginUse, function: str, *args: Any) -> Network:
     return made
 
 
-def require_whole(network: Network, use: PluginUse, function: str) -> None:
+def require_whole(network: Network, use: PluginSpec, function: str) -> None:
     """Raise InputError if a function of a plugin has left a network that is not whole."""
     if what := _missing(network):
         message = f"{function}() leaves a Network without {what}"

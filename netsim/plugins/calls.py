@@ -10,11 +10,11 @@ from typing import Any
 
 from netsim.errors import InputError
 from netsim.plugins import files
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 from netsim.units import shortened
 
 
-def call(use: PluginUse, function: str, *args: Any) -> Any:
+def call(use: PluginSpec, function: str, *args: Any) -> Any:
     """What a function of a plugin gives; InputError with its file and line if that fails.
 
     Errors of input that the function raises itself stay what they are.
@@ -23,7 +23,7 @@ def call(use: PluginUse, function: str, *args: Any) -> Any:
         return getattr(use.module, function)(*args)
 
 
-def problems(use: PluginUse, *args: Any) -> list[InputError]:
+def problems(use: PluginSpec, *args: Any) -> list[InputError]:
     """The errors that the `check` of a queue discipline yields, none if it has none."""
     if not hasattr(use.module, "check"):
         return []
@@ -35,7 +35,7 @@ def problems(use: PluginUse, *args: Any) -> list[InputError]:
     return found
 
 
-def no_effect(use: PluginUse) -> dict[str, tuple[str, str]]:
+def no_effect(use: PluginSpec) -> dict[str, tuple[str, str]]:
     """The parameters of a queue discipline that make no difference: name -> (why, what to do)."""
     if not hasattr(use.module, "no_effect"):
         return {}
@@ -50,7 +50,7 @@ def no_effect(use: PluginUse) -> dict[str, tuple[str, str]]:
     return dict(found)
 
 
-def settled(use: PluginUse, *args: Any) -> PluginUse:
+def settled(use: PluginSpec, *args: Any) -> PluginSpec:
     """A queue discipline with its parameters settled for a network."""
     if not hasattr(use.module, "settle"):
         return use
@@ -65,13 +65,13 @@ def _is_pair_of_texts(value: Any) -> bool:
     return is_pair and all(isinstance(one, str) for one in value)
 
 
-def _not(use: PluginUse, function: str, found: object, hint: str) -> InputError:
+def _not(use: PluginSpec, function: str, found: object, hint: str) -> InputError:
     message = f"{function}() gives {shortened(repr(found))}"
     return InputError(message, file=str(use.plugin.path), hint=hint)
 
 
 @contextmanager
-def _blamed(use: PluginUse, function: str) -> Iterator[None]:
+def _blamed(use: PluginSpec, function: str) -> Iterator[None]:
     path = str(use.plugin.path)
     try:
         yield

@@ -55,7 +55,7 @@ class Plugin:
 
 
 @dataclass(frozen=True)
-class PluginUse:
+class PluginSpec:
     """A plugin with its parameters in the simulator's units (ps, bytes, bit/s)."""
 
     plugin: Plugin
@@ -73,9 +73,9 @@ class PluginUse:
         return self.plugin.module
 
     @property
-    def parts(self) -> tuple[PluginUse, ...]:
+    def parts(self) -> tuple[PluginSpec, ...]:
         """The plugins that its parameters name, and those that theirs name."""
-        own = [value for value in self.params.values() if isinstance(value, PluginUse)]
+        own = [value for value in self.params.values() if isinstance(value, PluginSpec)]
         return tuple(use for one in own for use in (one, *one.parts))
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
     from netsim.model.network import Network
-    from netsim.plugins.registry import PluginUse
+    from netsim.plugins.registry import PluginSpec
 
 EVENTS = {
     SENT: "send",
@@ -128,7 +128,7 @@ def flow_trace(
     entries: TraceEntries,
     flow: int,
     point: Point,
-    transport: PluginUse,
+    transport: PluginSpec,
     stop_reason: str,
 ) -> FlowTrace:
     """The trace of a flow from what a recording engine gave, up to the flow's end."""

@@ -22,7 +22,7 @@ from netsim.tracing.replay import differences, point_of
 if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
-    from netsim.plugins.registry import PluginUse
+    from netsim.plugins.registry import PluginSpec
     from netsim.results import Result
 
 MORE = 8
@@ -89,7 +89,7 @@ def recorded_flow(result: Result, flow: int) -> dict[str, Any]:
     return row
 
 
-def transport_of(point: Point, scenario: Scenario, flow: int) -> PluginUse:
+def transport_of(point: Point, scenario: Scenario, flow: int) -> PluginSpec:
     """The transport of a flow, which is that of its class."""
     return point.transport_of_class[int(scenario.class_of_flow[flow])]
 

@@ -14,7 +14,7 @@ from netsim.plugins import registry
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF
 from netsim.engine.simulation import Options, Simulation
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.builder import NetworkBuilder
@@ -28,7 +28,7 @@ for host in (0, 1):
 flows = FlowTable(np.array([0]), np.array([1]), np.array([2 * 4096]), np.array([0]))
 plugin = registry.find("transport", "mine.py", relative_to=Path(sys.argv[1]))
 params = {p.name: p.convert(p.default) for p in plugin.params}
-uses = (PluginUse(plugin, params),)
+uses = (PluginSpec(plugin, params),)
 network = builder.build("pair")
 simulation = Simulation(network, flows, Fabric(), PacketFormat(), uses, seed=1)
 engine = Engine(simulation, Options(jit=True))

@@ -17,14 +17,14 @@ from netsim.engine.compiling.code import Code
 from netsim.engine.engine import code_of
 from netsim.model.fabric import Fabric
 from netsim.plugins import registry
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 
 def code_for(fabric: Fabric) -> Code:
     """The code for datagrams on a fabric."""
     plugin = registry.find("transport", "datagram")
     params = {param.name: param.convert(param.default) for param in plugin.params}
-    return code_of([PluginUse(plugin, params)], fabric)
+    return code_of([PluginSpec(plugin, params)], fabric)
 
 
 def test_a_further_engine_loads_nothing(monkeypatch):

@@ -19,7 +19,7 @@ from netsim.model.fabric import Ecn
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 PACKETS = 30
 """Of each flow."""
@@ -93,7 +93,7 @@ def test_classes_that_take_turns_are_at_most_a_packet_apart() -> None:
     """By the deficit round robin that `netsim new-queue` copies, which begins with class 0."""
     n = 4
     plugin = registry.find("transport", "datagram")
-    others = [PluginUse(plugin, resolve(plugin, {"data_class": k})) for k in range(1, n)]
+    others = [PluginSpec(plugin, resolve(plugin, {"data_class": k})) for k in range(1, n)]
     drr = str(Path(netsim.scaffold.__file__).with_name("my_queue.py"))
     fabric = fabric_with(drr, queue_bytes=20 * PACKET, quantum_bytes=PACKET, n_classes=8)
     flows = FlowTable(np.arange(n), np.full(n, n), np.full(n, 3 * PACKETS * 4096))

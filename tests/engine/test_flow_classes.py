@@ -12,7 +12,7 @@ from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
 from netsim.model.flows import FlowTable
 from netsim.plugins import registry
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 from netsim.running.point import simulate
 from netsim.tracing.flow_trace import event_table
 from netsim.tracing.ordered import ordered
@@ -23,9 +23,9 @@ APART = [(0, 1, 200_000, 0), (4, 5, 300_000, 0)]
 MEET = [(i, (i + 3) % 8, 100_000, 0) for i in range(8)]
 
 
-def use(name: str, **params: object) -> PluginUse:
+def use(name: str, **params: object) -> PluginSpec:
     plugin = registry.find("transport", name)
-    return PluginUse(plugin, resolve(plugin, params))
+    return PluginSpec(plugin, resolve(plugin, params))
 
 
 def mixed(flows: list[tuple[int, int, int, int]], classes: list[int], *, jit: bool = False):

@@ -14,7 +14,7 @@ from netsim.engine.kernels.layout import DONE
 from netsim.errors import InputError, RunError
 from netsim.flows import FlowTable, Workload
 from netsim.plugins import registry
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 
 def test_a_receiver_learns_of_a_size_from_the_first_packet(tmp_path: Path) -> None:
@@ -89,6 +89,6 @@ def test_how_many_rows_hosts_may_note(tmp_path: Path) -> None:
             load_of(tmp_path, text, [], log_rows=rows)
     with pytest.raises(InputError, match=r"LOG: log_rows is given, and there is no log"):
         load_of(tmp_path, text + "\nLOG = ()\n", [], log_rows=1)
-    ring = PluginUse(registry.find("traffic", "ring_all_reduce"), {})
+    ring = PluginSpec(registry.find("traffic", "ring_all_reduce"), {})
     with pytest.raises(InputError, match="log_rows is given, and there is no handler to write a"):
         Workload(FlowTable([0], [1], 1), log_rows=5).with_program(ring, 2)

@@ -22,7 +22,7 @@ from netsim.model.flows import TrafficContext
 from netsim.model.programs import HANDLER_NAMES
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 STARTED = "started, or changed, task {} of this host, which has started, or is to start, and is not"
 RULES = {
@@ -245,7 +245,7 @@ def test_who_may_hold_tasks(tmp_path: Path) -> None:
     load = Workload(FlowTable([0], [1], 1), tasks)
     with pytest.raises(InputError, match=r"task 1 .* is held, and no program is there to start it"):
         load.validate(2)
-    ring = PluginUse(registry.find("traffic", "ring_all_reduce"), {})
+    ring = PluginSpec(registry.find("traffic", "ring_all_reduce"), {})
     with pytest.raises(InputError, match="host_state gives x, and there is no handler to read it"):
         Workload(load.flows, tasks, host_state={"x": 1}).with_program(ring, 2)
     mine = load_of(tmp_path, body("on_begin", "pass"), []).program
@@ -278,7 +278,7 @@ def test_threads_windows_and_compiling_change_nothing(tmp_path: Path) -> None:
     network = fat_tree(4, 4, "100Gbps")
     context = TrafficContext(tmp_path, 1, 100 * GBPS)
     load = plugin.module.flows(params, network, np.random.default_rng(1), context)
-    load = load.with_program(PluginUse(plugin, params), network.n_hosts)
+    load = load.with_program(PluginSpec(plugin, params), network.n_hosts)
     load.validate(network.n_hosts)
     found = set()
     for options in ({"jit": False}, {"threads": 1}, {"threads": 2, "window_ps": 300_000}):

@@ -12,7 +12,7 @@ from netsim.engine.engine import Engine
 from netsim.errors import InputError, RunError
 from netsim.model.fabric import Fabric
 from netsim.plugins import registry
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 HEAD = """
 from netsim.queue import *
@@ -34,7 +34,7 @@ def engine(
     """An engine whose switches do what `HEAD` and `text` say, of which later functions count."""
     (folder / "mine.py").write_text(HEAD + text, "utf-8")
     plugin = registry.find("queue", "mine.py", relative_to=folder)
-    fabric = Fabric(PluginUse(plugin, {}), n_classes=n_classes)
+    fabric = Fabric(PluginSpec(plugin, {}), n_classes=n_classes)
     return build(NETWORK, flow_table(FLOWS), transport, fabric, jit=False, **options)
 
 
@@ -181,14 +181,14 @@ def test_a_field_of_packets_has_one_type(tmp_path):
     text = (Path(registry.find("transport", "datagram").path)).read_text("utf-8")
     (tmp_path / "other.py").write_text(text + '\nPACKET_FIELDS = (("stamp", float),)\n', "utf-8")
     other = registry.find("transport", "other.py", relative_to=tmp_path)
-    use = PluginUse(other, {p.name: p.convert(p.default) for p in other.params})
+    use = PluginSpec(other, {p.name: p.convert(p.default) for p in other.params})
     told = "have different fields stamp in PACKET_FIELDS"
     with pytest.raises(InputError, match=re.escape(told)):
         build(
             NETWORK,
             flow_table(FLOWS),
             "datagram",
-            Fabric(PluginUse(queue, {})),
+            Fabric(PluginSpec(queue, {})),
             beside=[use],
             jit=False,
         )

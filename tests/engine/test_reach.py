@@ -20,7 +20,7 @@ from netsim.engine.engine import code_of
 from netsim.model.fabric import Fabric
 from netsim.plugins import files as plugin_files
 from netsim.plugins import registry
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 KEYS = """
 import json, os, sys, traceback
@@ -36,7 +36,7 @@ def key():
 
     plugin = registry.find("transport", "ndp")
     params = {p.name: p.convert(p.default) for p in plugin.params}
-    return code_of([registry.PluginUse(plugin, params)], Fabric()).key
+    return code_of([registry.PluginSpec(plugin, params)], Fabric()).key
 
 
 def in_child():
@@ -291,7 +291,7 @@ def test_everything_that_comes_with_netsim_is_understood(monkeypatch):
     found = set()
     for plugin in simulated:
         params = {param.name: param.convert(param.default) for param in plugin.params}
-        found.add(code_of([PluginUse(plugin, params)], Fabric()).key)
+        found.add(code_of([PluginSpec(plugin, params)], Fabric()).key)
     assert len(found) == len(simulated) > 10
 
 

@@ -20,7 +20,7 @@ from netsim.model.fabric import PacketFormat
 from netsim.model.port_sizes import settle_sizes
 from netsim.model.relays import RelayRule, relayed
 from netsim.plugins import registry
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 PROGRAM = '''
 """Sends flows that are as long as `wanted` says, half of them a while later."""
@@ -90,7 +90,7 @@ def load_of(folder: Path, wanted: np.ndarray, listed: np.ndarray) -> Workload:
     )
     state = {"wanted": np.concatenate([wanted, wanted])}
     load = Workload(FlowTable(src, dst, listed), tasks, state, log_rows=100)
-    load = load.with_program(PluginUse(plugin, {}), N_HOSTS)
+    load = load.with_program(PluginSpec(plugin, {}), N_HOSTS)
     load.validate(N_HOSTS)
     return load
 
@@ -105,7 +105,7 @@ def done(transport: str | Path, load: Workload, **options: Any) -> Engine:
         load.flows,
         fabric,
         packets,
-        (PluginUse(lab.plugin, lab.params),),
+        (PluginSpec(lab.plugin, lab.params),),
         seed=1,
         tasks=load.tasks,
         program=load.program,
@@ -187,9 +187,9 @@ def test_a_setup_that_looks_at_other_things_is_not(tmp_path: Path) -> None:
     assert program is not None
     read = program_of(program.use)
     assert read.resizes
-    check_setups(read, [PluginUse(Lab.of(file).plugin, {})])
+    check_setups(read, [PluginSpec(Lab.of(file).plugin, {})])
     # Without a program that sets sizes it may look at whatever it likes.
     (tmp_path / "helpers.py").write_text("def longest(side):\n    return side.n_packets\n")
-    server = PluginUse(registry.find("traffic", "batch_server"), {})
+    server = PluginSpec(registry.find("traffic", "batch_server"), {})
     assert not program_of(server).resizes
-    check_setups(program_of(server), [PluginUse(Lab.of(file).plugin, {})])
+    check_setups(program_of(server), [PluginSpec(Lab.of(file).plugin, {})])

@@ -20,7 +20,7 @@ from netsim.model.fabric import (
     Fabric,
     PacketFormat,
     pfc_headroom_bytes,
-    queue_use,
+    queue_spec,
 )
 
 
@@ -355,7 +355,7 @@ def test_the_documented_file_says_the_defaults(tmp_path):
         changes = [f"fabric.model={model}", f"fabric.n_classes={n_classes}"]
         (point,) = load(tmp_path, everything, *changes).points()
         assert point.fabric == Fabric(
-            queue_use(model),
+            queue_spec(model),
             n_classes=n_classes,
             ecn=Ecn(20 * 4160, 80 * 4160),
             circuits=CircuitRules(),

@@ -8,9 +8,9 @@ import pytest
 from experiment_text import load, messages, text
 
 from netsim.errors import InputError
+from netsim.experiment.report_queue_sizes import report_queue_sizes
 from netsim.experiment.resolve_fabric import size_values
 from netsim.experiment.scenario import prepare
-from netsim.experiment.tell_sizes import tell_sizes
 from netsim.units import Bdp
 
 MIXED = """
@@ -57,10 +57,10 @@ def test_where_all_ports_are_alike_there_are_no_kinds(tmp_path, rate):
 
 
 def test_what_they_become_is_told(tmp_path):
-    assert list(tell_sizes([point_of(tmp_path)])) == []
+    assert list(report_queue_sizes([point_of(tmp_path)])) == []
     point = point_of(tmp_path, fabric='queue_bytes = "1bdp"\necn.kmin_bytes = "0.25bdp"')
     rates = [("100Gbps", "110.56KB", "27.64KB"), ("400Gbps", "442.24KB", "110.56KB")]
-    assert list(tell_sizes([point])) == [
+    assert list(report_queue_sizes([point])) == [
         "Sizes in bdp:",
         *(
             f"  ports of {rate}, base round trip 8.8448us: queue_bytes = {queue}, "

@@ -11,7 +11,7 @@ from lint_case import line_of, mistakes
 from netsim.cli import app
 from netsim.errors import InputError
 from netsim.lint import check_queue
-from netsim.model.fabric import queue_use
+from netsim.model.fabric import queue_spec
 from netsim.plugins import registry
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,7 +84,7 @@ def test_what_is_sound_is_not_refused(tmp_path):
     assert check(tmp_path, SOUND) == []
     assert check(tmp_path, (ROOT / "netsim/scaffold/my_queue.py").read_text()) == []
     for name in registry.names("queue"):
-        check_queue(queue_use(name).plugin, queue_use(name).params)
+        check_queue(queue_spec(name).plugin, queue_spec(name).params)
 
 
 SETS = [

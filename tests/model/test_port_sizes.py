@@ -14,7 +14,7 @@ from random_networks import networks
 from netsim.errors import InputError
 from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.builder import NetworkBuilder
-from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_use
+from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_spec
 from netsim.model.port_sizes import (
     base_round_trips,
     longest_ways,
@@ -30,7 +30,7 @@ ONE = Bdp(Fraction(1))
 
 def fabric(**sizes) -> Fabric:
     ecn = Ecn(sizes.pop("kmin_bytes", 1000), sizes.pop("kmax_bytes", 2000))
-    return Fabric(queue_use("drop_tail", **sizes), ecn=ecn)
+    return Fabric(queue_spec("drop_tail", **sizes), ecn=ecn)
 
 
 @given(network=networks())

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from netsim.engine.engine import Engine
 from netsim.engine.simulation import Options, Simulation
-from netsim.experiment.resolve_fabric import resolve_fabric, wishes
+from netsim.experiment.resolve_fabric import fabric_defaults, resolve_fabric
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Ecn, Fabric, PacketFormat
 from netsim.model.network import Network
 from netsim.plugins import registry
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 from netsim.transports import dcqcn
 
 G = 10**9
@@ -77,7 +77,7 @@ def build(
     chosen = dict(plugin.presets[preset]) if preset else {}
     given = resolve(plugin, {**chosen, **(params or {})})
     fabric = fabric.for_network(network, packets)
-    uses = (PluginUse(plugin, given),)
+    uses = (PluginSpec(plugin, given),)
     simulation = Simulation(network, flow_table(flows), fabric, packets, uses, seed=1)
     return Engine(simulation, Options(**options))
 
@@ -313,7 +313,7 @@ def test_unmarked_flows_are_as_fast_as_roce(preset: str) -> None:
 
 def test_the_preset_brings_its_fabric() -> None:
     """The switch of the tests below is what paper-40g expects."""
-    expected, used = resolve_fabric(wishes(dcqcn, "paper-40g"), KB), lossless(PAPER_ECN)
+    expected, used = resolve_fabric(fabric_defaults(dcqcn, "paper-40g"), KB), lossless(PAPER_ECN)
     assert expected.ecn == used.ecn
     assert expected.model == used.model
     for name in ("shared_buffer_bytes", "alpha", "xon_gap_bytes"):

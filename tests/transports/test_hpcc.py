@@ -25,7 +25,7 @@ from shared_link import bottleneck, even_dumbbell, measure
 
 from netsim.model.fabric import PacketFormat
 from netsim.plugins import registry
-from netsim.plugins.registry import PluginUse
+from netsim.plugins.registry import PluginSpec
 
 PAYLOAD = 4096
 G = 10**9
@@ -224,7 +224,7 @@ def test_load_is_that_of_the_whole_port() -> None:
         "hpcc",
         replace(SHARED, n_classes=2),
         params={"data_class": 1},
-        beside=[PluginUse(datagram, resolve(datagram, {"rate": "50Gbps"}))],
+        beside=[PluginSpec(datagram, resolve(datagram, {"rate": "50Gbps"}))],
         transport_of_flow=np.array([0, 0, 1]),
         jit=False,
     )

@@ -31,7 +31,7 @@ from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.program_services import set_size
 from netsim.engine.kernels.task_fields import ProgramHostRecord, ProgramTaskRecord
 from netsim.inputs import at_line
-from netsim.plugins.registry import Plugin, PluginUse
+from netsim.plugins.registry import Plugin, PluginSpec
 
 PROGRAM_SETTABLE: Mapping[str, tuple[str, ...]] = {}
 """Of the engine's fields a program sets none; services change them."""
@@ -125,7 +125,7 @@ def read_program(module: ModuleType, params: Mapping[str, Any], name: str) -> Pr
     )
 
 
-def check_setups(program: Program, uses: Iterable[PluginUse]) -> None:
+def check_setups(program: Program, uses: Iterable[PluginSpec]) -> None:
     """Refuse transports whose `setup` looks at sizes of flows, if the program sets some later.
 
     Raises InputError with the file and the line.
@@ -152,7 +152,7 @@ def _loaded(function: Any) -> set[str]:
     return {str(step.argval) for step in steps if step.opname in ("LOAD_ATTR", "LOAD_METHOD")}
 
 
-def program_of(use: PluginUse | None) -> Program:
+def program_of(use: PluginSpec | None) -> Program:
     """The program of a run, or `NO_PROGRAM`. Raises InputError as `read_program` does."""
     if use is None:
         return NO_PROGRAM

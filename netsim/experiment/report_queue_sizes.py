@@ -1,4 +1,4 @@
-"""What sizes in products of rate and delay become, told."""
+"""Sizes in bandwidth-delay products as bytes at each kind of port."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from netsim.model.whole import built
 from netsim.units import Bdp, format_bytes, format_rate, format_time
 
 
-def tell_sizes(points: Sequence[Point]) -> Iterator[str]:
-    """Lines that say what the sizes in bdp are at each kind of port, of different points once.
+def report_queue_sizes(points: Sequence[Point]) -> Iterator[str]:
+    """Return lines with the sizes in bdp at each kind of port, once for equal points.
 
     Builds the network of each. Raises InputError if one cannot be built.
     """
-    told: dict[tuple[str, ...], str] = {}
+    lines: dict[tuple[str, ...], str] = {}
     for point in points:
         if not point.fabric.in_products:
             continue
         network = built(point.topology, "build", point.topology.params)
         sizes = port_sizes(point.fabric, network, point.packets)
-        told.setdefault(tuple(_rows(point, sizes)), point.name)
-    for rows, name in told.items():
-        yield "Sizes in bdp" + (f" of {name}" if len(told) > 1 else "") + ":"
+        lines.setdefault(tuple(_rows(point, sizes)), point.name)
+    for rows, name in lines.items():
+        yield "Sizes in bdp" + (f" of {name}" if len(lines) > 1 else "") + ":"
         yield from rows
 
 

@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 @dataclass
-class Mistakes:
-    """The mistakes in one file and in the overrides of it, whose dotted paths are `overridden`.
+class ErrorCollector:
+    """The errors in one file and in the overrides of it, whose dotted paths are `overridden`.
 
-    What many points of a sweep share is looked at once, and its mistakes are noted once.
+    What many points of a sweep share is looked at once, and its errors are noted once.
     """
 
     file: str
