@@ -45,7 +45,7 @@ def totals(segments: pl.DataFrame) -> pl.DataFrame:
     apart = pl.when(pl.col("what").is_in(OF_PACKETS)).then(pl.col("control"))
     return (
         segments.group_by("what", apart.alias("control"), maintain_order=True)
-        .agg((pl.col("until_ps") - pl.col("from_ps")).sum().alias("time_ps"))
+        .agg((pl.col("end_ps") - pl.col("start_ps")).sum().alias("time_ps"))
         .with_columns(share=pl.col("time_ps") / pl.col("time_ps").sum())
         .sort("time_ps", descending=True, maintain_order=True)
     )
@@ -71,7 +71,7 @@ def remarks(trace: FlowTrace) -> Iterator[str]:
 
     from netsim.units import format_time
 
-    length = (pl.col("until_ps") - pl.col("from_ps")).sum().alias("time_ps")
+    length = (pl.col("end_ps") - pl.col("start_ps")).sum().alias("time_ps")
     waits = trace.segments.filter(pl.col("what") == "queue").group_by("node_name", "to_name")
     longest = waits.agg(length).sort("time_ps", "node_name", descending=[True, False])
     at = [f"{format_time(time, 4)} at {node} -> {to}" for node, to, time in longest.rows()]
@@ -95,15 +95,15 @@ def longest_table(trace: FlowTrace, limit: int) -> Wide:
     """The longest single segments."""
     import polars as pl
 
-    length = (pl.col("until_ps") - pl.col("from_ps")).alias("time_ps")
+    length = (pl.col("end_ps") - pl.col("start_ps")).alias("time_ps")
     found = trace.segments.with_columns(length).sort(
         "time_ps", descending=True, maintain_order=True
     )
     rows = list((found.head(limit) if limit else found).iter_rows(named=True))
-    unit, scale = common_unit([row["until_ps"] for row in rows])
+    unit, scale = common_unit([row["end_ps"] for row in rows])
     columns = [
         Column(f"longest\n{unit}", [number(row["time_ps"], scale) for row in rows]),
-        Column(f"from\n{unit}", [number(row["from_ps"], scale) for row in rows]),
+        Column(f"from\n{unit}", [number(row["start_ps"], scale) for row in rows]),
         Column("at", [_where(row) for row in rows], left=True),
         Column("what", [row["timer"] or row["what"] for row in rows], left=True),
         Column("packet", [_packet(row) for row in rows], left=True),

@@ -131,9 +131,9 @@ OPERATIONS = (
         null_below_zero=True,
     ),
     Column(
-        "begin_ps",
+        "start_ps",
         "ps",
-        "time at which it began; of a receive when its message left; null if it did not",
+        "when it started; for a receive, when its message left; null if it did not",
         null_below_zero=True,
     ),
     Column(
@@ -206,8 +206,8 @@ FAULTS = (
     Column("node", "node", "node whose port feeds the link, or the switch"),
     Column("node_name", "", "name of node"),
     Column("to_name", "", "name of the node at which the link ends"),
-    Column("from_ps", "ps", "when it began"),
-    Column("until_ps", "ps", "when it ends; null if it does not", null_below_zero=True),
+    Column("start_ps", "ps", "when it began"),
+    Column("end_ps", "ps", "when it ends; null if it does not", null_below_zero=True),
     Column(
         "value",
         "1",

@@ -49,8 +49,8 @@ TRACE = (
 )
 
 SEGMENTS = (
-    Column("from_ps", "ps", "when it began: as the segment before it ended"),
-    Column("until_ps", "ps", "when it ended"),
+    Column("start_ps", "ps", "when it began: as the segment before it ended"),
+    Column("end_ps", "ps", "when it ended"),
     Column(
         "what",
         "",
@@ -77,8 +77,8 @@ SEGMENTS = (
 
 CRITICAL = (
     Column("piece", "index", "number of the piece, in the order of time"),
-    Column("from_ps", "ps", "when it began: as the piece before it ended"),
-    Column("until_ps", "ps", "when it ended"),
+    Column("start_ps", "ps", "when it began: as the piece before it ended"),
+    Column("end_ps", "ps", "when it ended"),
     Column(
         "what",
         "",
@@ -106,8 +106,8 @@ CRITICAL = (
 )
 
 STORY = (
-    Column("from_ps", "ps", "when it began"),
-    Column("until_ps", "ps", "when it ended, and the next row begins"),
+    Column("start_ps", "ps", "when it began"),
+    Column("end_ps", "ps", "when it ended, and the next row begins"),
     Column(
         "what",
         "",

@@ -24,8 +24,8 @@ def fault_table(network: Network, faults: LinkFaults, end_ps: int) -> Table:
     """What went wrong until `end_ps`, in the order of time; see `netsim.results.columns`."""
     parts = [_outages(network, faults), *_phases(network, faults), _reroutes(network, faults)]
     table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    happened = np.flatnonzero(table["from_ps"] < end_ps)
-    order = happened[np.lexsort((table["link"][happened], table["from_ps"][happened]))]
+    happened = np.flatnonzero(table["start_ps"] < end_ps)
+    order = happened[np.lexsort((table["link"][happened], table["start_ps"][happened]))]
     return {name: column[order] for name, column in table.items()}
 
 
@@ -58,7 +58,7 @@ def _outages(network: Network, faults: LinkFaults) -> Table:
     until = np.where(times[:, 1] >= INT64, NONE, times[:, 1])
     value = np.full(port.size, np.nan)
     node = network.port_node[port]
-    return _rows(network, DOWN, node, port, from_ps=times[:, 0], until_ps=until, value=value)
+    return _rows(network, DOWN, node, port, start_ps=times[:, 0], end_ps=until, value=value)
 
 
 def _phases(network: Network, faults: LinkFaults) -> list[Table]:
@@ -84,8 +84,8 @@ def _phases(network: Network, faults: LinkFaults) -> list[Table]:
                 what,
                 network.port_node[port[rows]],
                 port[rows],
-                from_ps=faults.phase_from_ps[rows],
-                until_ps=until[rows],
+                start_ps=faults.phase_from_ps[rows],
+                end_ps=until[rows],
                 value=value[rows],
             )
         )
@@ -97,7 +97,7 @@ def _reroutes(network: Network, faults: LinkFaults) -> Table:
     routes = faults.routes
     if routes is None:
         nobody = np.zeros(0, np.int64)
-        empty = {"from_ps": nobody, "until_ps": nobody, "value": np.zeros(0)}
+        empty = {"start_ps": nobody, "end_ps": nobody, "value": np.zeros(0)}
         return _rows(network, REROUTE, nobody, nobody, **empty)
     switch = np.repeat(np.arange(network.n_switches), np.diff(routes.row_ptr))
     ends = np.append(routes.row_first[1:], routes.route.size)
@@ -112,7 +112,7 @@ def _reroutes(network: Network, faults: LinkFaults) -> Table:
         REROUTE,
         network.n_hosts + switch[changed],
         np.full(int(changed.sum()), NONE),
-        from_ps=routes.row_from_ps[changed],
-        until_ps=until[changed],
+        start_ps=routes.row_from_ps[changed],
+        end_ps=until[changed],
         value=without[changed].astype(float),
     )

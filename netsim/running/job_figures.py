@@ -41,7 +41,7 @@ def job_figures(table: Table | None, steps: JobSteps | None) -> dict[str, Any]:
 
 
 def _step(found: StepTime, steps: JobSteps | None) -> dict[str, Any]:
-    time_ps = found.end_ps - found.begin_ps
+    time_ps = found.end_ps - found.start_ps
     exposed = zip(found.kinds, found.exposed_ps.mean(0).tolist(), strict=True)
     return {
         "time_ps": time_ps,

@@ -36,7 +36,7 @@ def operation_table(
     begin, end = operations.begin_task, operations.end_task
     receive = operations.what == RECEIVE
     flow = tasks.flow[end]
-    begin_ps = np.where(receive, flow_start_ps[np.maximum(flow, 0)], states.start_ps[begin])
+    start_ps = np.where(receive, flow_start_ps[np.maximum(flow, 0)], states.start_ps[begin])
     table: Table = {
         "operation": np.arange(len(operations)),
         "rank": operations.rank,
@@ -49,7 +49,7 @@ def operation_table(
         "group": operations.group,
         "ranks": operations.n,
         "ready_ps": states.ready_ps[begin],
-        "begin_ps": begin_ps,
+        "start_ps": start_ps,
         "end_ps": states.end_ps[end],
         "blocked_by": blocked_by(operations, tasks, states),
         "formula": (tasks.kind[end] == COMPUTE) & (operations.what > RECEIVE),
@@ -133,7 +133,7 @@ def instances(table: Table) -> Instances:
     rows = np.flatnonzero(table["group"] >= 0)
     group, first, of_row = np.unique(table["group"][rows], return_index=True, return_inverse=True)
     begin, end = np.zeros((2, group.size), np.int64)
-    np.maximum.at(begin, of_row, table["begin_ps"][rows])
+    np.maximum.at(begin, of_row, table["start_ps"][rows])
     np.maximum.at(end, of_row, table["end_ps"][rows])
     undone = np.bincount(of_row[table["end_ps"][rows] < 0], minlength=group.size) > 0
     size = np.bincount(of_row, table["size_bytes"][rows], group.size)

@@ -49,13 +49,13 @@ class StepTime:
     """A step, and what became of its time at each of n ranks.
 
     Attributes:
-        begin_ps, end_ps: of the step.
+        start_ps, end_ps: of the step.
         ranks: int64[n], which ranks they are.
         compute_ps, bubble_ps, skew_ps, other_ps: int64[n].
         kinds, exposed_ps: names of kinds, and int64[n, n_kinds].
     """
 
-    begin_ps: int
+    start_ps: int
     end_ps: int
     ranks: Ints
     compute_ps: Ints
@@ -84,22 +84,22 @@ class _Idle(NamedTuple):
     ended them; -1: of none that is known."""
 
     rank: Ints
-    from_ps: Ints
-    until_ps: Ints
+    start_ps: Ints
+    end_ps: Ints
     ended_by: Ints
 
 
 class _Busy(NamedTuple):
     """Intervals in order that do not overlap."""
 
-    from_ps: Ints
-    until_ps: Ints
+    start_ps: Ints
+    end_ps: Ints
 
     def until(self, times_ps: Ints) -> Ints:
         """How much of them lies before each of some times."""
-        sums = np.append(0, np.cumsum(self.until_ps - self.from_ps))
-        place = np.searchsorted(self.until_ps, times_ps)
-        begin = np.append(self.from_ps, INF)[place]
+        sums = np.append(0, np.cumsum(self.end_ps - self.start_ps))
+        place = np.searchsorted(self.end_ps, times_ps)
+        begin = np.append(self.start_ps, INF)[place]
         found: Ints = sums[place] + np.maximum(0, times_ps - begin)
         return found
 
@@ -109,7 +109,7 @@ class _Chains:
 
     def __init__(self, table: Table) -> None:
         self.begin, self.end, self.ready = (
-            table[name] for name in ("begin_ps", "end_ps", "ready_ps")
+            table[name] for name in ("start_ps", "end_ps", "ready_ps")
         )
         self.before = table["blocked_by"]
         self.kinds, self.kind = np.unique(table["kind"], return_inverse=True)
@@ -198,17 +198,17 @@ class _Chains:
         ended_by = self.before[computes[gap]]
         return _Idle(rank[gap], free[gap], self.begin[computes[gap]], ended_by)
 
-    def _in_step(self, step: int, begin_ps: int, end_ps: int) -> _Idle:
+    def _in_step(self, step: int, start_ps: int, end_ps: int) -> _Idle:
         """What is idle in a step: parts of these intervals, and what is behind the last compute.
 
         The last operation of a rank ends an interval, and so does the end of the step.
         """
         idle, n = self.idle, self.ranks.size
-        some = np.flatnonzero((idle.from_ps < end_ps) & (idle.until_ps > begin_ps))
-        whole = idle.until_ps[some] <= end_ps
+        some = np.flatnonzero((idle.start_ps < end_ps) & (idle.end_ps > start_ps))
+        whole = idle.end_ps[some] <= end_ps
         cut = some[~whole]
         free = self.free.copy()
-        free[idle.rank[cut]] = idle.from_ps[cut]
+        free[idle.rank[cut]] = idle.start_ps[cut]
         rest = np.flatnonzero(free < end_ps)
         its = np.flatnonzero(self.step_of == step)
         its = its[np.lexsort((self.end[its], self.rank[its]))]
@@ -217,26 +217,26 @@ class _Chains:
         done = np.where(own[rest] >= 0, self.end[own[rest]], 0)
         middle = np.maximum(done, free[rest])
         inside = some[whole]
-        rank, from_ps, until_ps, ended_by = (
+        rank, begin, end, ended_by = (
             np.concatenate(parts)
             for parts in (
                 (idle.rank[inside], rest, rest),
-                (idle.from_ps[inside], free[rest], middle),
-                (idle.until_ps[inside], middle, np.full(rest.size, end_ps)),
+                (idle.start_ps[inside], free[rest], middle),
+                (idle.end_ps[inside], middle, np.full(rest.size, end_ps)),
                 (idle.ended_by[inside], own[rest], np.full(rest.size, OTHERS)),
             )
         )
-        from_ps = np.maximum(from_ps, begin_ps)
-        return _Idle(rank, from_ps, np.maximum(from_ps, until_ps), ended_by)
+        begin = np.maximum(begin, start_ps)
+        return _Idle(rank, begin, np.maximum(begin, end), ended_by)
 
-    def step(self, step: int, begin_ps: int, end_ps: int) -> StepTime:
+    def step(self, step: int, start_ps: int, end_ps: int) -> StepTime:
         """What is between the begin and the end of a step."""
         n = self.ranks.size
-        idle = self._in_step(step, begin_ps, end_ps)
+        idle = self._in_step(step, start_ps, end_ps)
         length = np.zeros(n, np.int64)
-        np.add.at(length, idle.rank, idle.until_ps - idle.from_ps)
+        np.add.at(length, idle.rank, idle.end_ps - idle.start_ps)
         exposed = np.zeros((n, self.kinds.size), np.int64)
-        at, until, floor, of = idle.ended_by, idle.until_ps, idle.from_ps, idle.rank
+        at, until, floor, of = idle.ended_by, idle.end_ps, idle.start_ps, idle.rank
         others = at == OTHERS
         bubble = [(of[others], floor[others], until[others])]
         skew = [(of[:0], floor[:0], until[:0])]
@@ -254,9 +254,9 @@ class _Chains:
                 waits.append((of[those], begun[those], since[those]))
             at, until = self.before[at], begun
         waited, late = (self._waiting(waits, exposed) for waits in (bubble, skew))
-        compute = (end_ps - begin_ps) - length
+        compute = (end_ps - start_ps) - length
         other = length - waited - late - exposed.sum(1)
         used = exposed.any(0)
         kinds = tuple(self.kinds[used].tolist())
         parts = (compute, waited, late, other)
-        return StepTime(begin_ps, end_ps, self.ranks, *parts, kinds, exposed[:, used])
+        return StepTime(start_ps, end_ps, self.ranks, *parts, kinds, exposed[:, used])

@@ -40,8 +40,8 @@ class Piece(NamedTuple):
     host: int
     task: int
     flow: int
-    from_ps: int
-    until_ps: int
+    start_ps: int
+    end_ps: int
 
 
 @dataclass(frozen=True)

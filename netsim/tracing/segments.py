@@ -40,8 +40,8 @@ def segment_table(
         for piece, blocked, again in _pieces(walk.segments, walk.blocked, walk.again)
     ]
     types = {
-        "from_ps": pl.Int64,
-        "until_ps": pl.Int64,
+        "start_ps": pl.Int64,
+        "end_ps": pl.Int64,
         "what": pl.String,
         "node_name": pl.String,
         "to_name": pl.String,
@@ -59,22 +59,22 @@ def _pieces(
     segments: list[Segment], blocked: list[Stretch], again: list[Stretch]
 ) -> list[tuple[Segment, Stretch | None, Stretch | None]]:
     """The segments, cut where stretches begin and end, each with those that it lies in."""
-    cuts = sorted({t for one in (*blocked, *again) for t in (one.from_ps, one.until_ps)})
+    cuts = sorted({t for one in (*blocked, *again) for t in (one.start_ps, one.end_ps)})
     pieces, k = [], 0
     places = [0, 0]
     for segment in segments:
-        while k < len(cuts) and cuts[k] <= segment.from_ps:
+        while k < len(cuts) and cuts[k] <= segment.start_ps:
             k += 1
-        begin = segment.from_ps
-        while begin < segment.until_ps:
-            end = min(segment.until_ps, cuts[k] if k < len(cuts) else segment.until_ps)
+        begin = segment.start_ps
+        while begin < segment.end_ps:
+            end = min(segment.end_ps, cuts[k] if k < len(cuts) else segment.end_ps)
             inside: list[Stretch | None] = []
             for which, stretches in enumerate((blocked, again)):
-                while places[which] < len(stretches) and stretches[places[which]].until_ps <= begin:
+                while places[which] < len(stretches) and stretches[places[which]].end_ps <= begin:
                     places[which] += 1
                 one = stretches[places[which]] if places[which] < len(stretches) else None
-                inside.append(one if one and one.from_ps <= begin else None)
-            pieces.append((segment._replace(from_ps=begin, until_ps=end), inside[0], inside[1]))
+                inside.append(one if one and one.start_ps <= begin else None)
+            pieces.append((segment._replace(start_ps=begin, end_ps=end), inside[0], inside[1]))
             begin = end
             if k < len(cuts) and cuts[k] <= begin:
                 k += 1
@@ -98,8 +98,8 @@ def _row(
         if awaited is None:
             awaited = _timer(walk, walk.value[blocked.entry], walk.src, timers)
     return (
-        piece.from_ps,
-        piece.until_ps,
+        piece.start_ps,
+        piece.end_ps,
         piece.what,
         name(piece.node) if piece.node >= 0 else None,
         name(piece.to) if piece.to >= 0 else None,

@@ -73,8 +73,8 @@ class Segment(NamedTuple):
     """
 
     what: str
-    from_ps: int
-    until_ps: int
+    start_ps: int
+    end_ps: int
     node: int = -1
     to: int = -1
     packet: int = -1
@@ -84,8 +84,8 @@ class Segment(NamedTuple):
 class Stretch(NamedTuple):
     """A time in which the sender was blocked until `entry`, or lost data was sent again by it."""
 
-    from_ps: int
-    until_ps: int
+    start_ps: int
+    end_ps: int
     entry: int
 
 
@@ -239,8 +239,8 @@ class Walk:
                 if self.what[j] in (RECEIVED, SENT) or fired:
                     cause = j
                     break
-        from_ps = self.start_ps if cause is None else self.time[cause]
-        self._spend("receiver" if node == self.dst else "timer", from_ps, node, packet=i)
+        start_ps = self.start_ps if cause is None else self.time[cause]
+        self._spend("receiver" if node == self.dst else "timer", start_ps, node, packet=i)
         return cause
 
     def _fired(self, i: int) -> int | None:
@@ -345,7 +345,7 @@ class Walk:
                 return here[k]
         return -1
 
-    def _at_nic(self, place: int, from_ps: int) -> None:
+    def _at_nic(self, place: int, start_ps: int) -> None:
         """The flow was on the NIC's list from a time on; its class may have been paused."""
         here = self.at[self.src]
         port, far = self.port[here[place]], self.far[here[place]]
@@ -353,41 +353,41 @@ class Walk:
         for k in reversed(self.pauses[: bisect_left(self.pauses, place)]):
             if self.port[here[k]] == port:
                 pauses.append(here[k])
-                if self.time[here[k]] <= from_ps:
+                if self.time[here[k]] <= start_ps:
                     break
         for i in pauses:
-            at = max(self.time[i], from_ps)
+            at = max(self.time[i], start_ps)
             self._spend("paused" if self.what[i] == PAUSED else "nic", at, self.src, far)
-        self._spend("nic", from_ps, self.src, far)
+        self._spend("nic", start_ps, self.src, far)
 
     def _sent_again(self, i: int) -> None:
         """Note from when to when a packet was lost."""
         sent = self.sent[self.kind[i], self.seq[i]]
         lost = sent[sent.index(i) - 1]
         stretch = Stretch(self.time[lost], self.time[i], lost)
-        if self.again and stretch.until_ps >= self.again[-1].from_ps:
+        if self.again and stretch.end_ps >= self.again[-1].start_ps:
             later = self.again.pop()
-            earlier = stretch if stretch.from_ps <= later.from_ps else later
-            stretch = earlier._replace(until_ps=later.until_ps)
+            earlier = stretch if stretch.start_ps <= later.start_ps else later
+            stretch = earlier._replace(end_ps=later.end_ps)
         self.again.append(stretch)
 
     def _spend(
         self,
         what: str,
-        from_ps: int,
+        start_ps: int,
         node: int = -1,
         to: int = -1,
         packet: int = -1,
         timer: int = -1,
     ) -> None:
-        """The time from `from_ps` to where the walk stands was spent on something."""
-        from_ps = max(from_ps, self.start_ps)
-        if from_ps >= self.now:
+        """The time from `start_ps` to where the walk stands was spent on something."""
+        start_ps = max(start_ps, self.start_ps)
+        if start_ps >= self.now:
             return
-        until_ps, self.now = self.now, from_ps
+        end_ps, self.now = self.now, start_ps
         if what in MERGED and self.segments:
             after = self.segments[-1]
             if (after.what, after.node, after.to, after.timer) == (what, node, to, timer):
-                self.segments[-1] = after._replace(from_ps=from_ps)
+                self.segments[-1] = after._replace(start_ps=start_ps)
                 return
-        self.segments.append(Segment(what, from_ps, until_ps, node, to, packet, timer))
+        self.segments.append(Segment(what, start_ps, end_ps, node, to, packet, timer))

@@ -76,7 +76,7 @@ def test_what_happened_is_told(tmp_path):
 
     def rows(what: str, node: str) -> list[tuple[object, ...]]:
         some = table.filter(pl.col("what") == what, pl.col("node_name") == node)
-        return some.select("to_name", "from_ps", "until_ps", "value").rows()
+        return some.select("to_name", "start_ps", "end_ps", "value").rows()
 
     assert rows("rate", "h3") == [("leaf1", 10**6, 5 * 10**6, 25e9)]
     assert rows("rate", "leaf1") == [("h3", 10**6, 5 * 10**6, 25e9)]
@@ -91,8 +91,8 @@ def test_what_happened_is_told(tmp_path):
     counts = {what: len(table.filter(pl.col("what") == what)) for what in ("down", "reroute")}
     assert loaded.summary["faults"]["down"] == counts["down"]
     assert loaded.summary["faults"]["reroute"] == counts["reroute"]
-    assert table["from_ps"].is_sorted()
-    assert table["from_ps"].max() < 10**15  # "late" never came
+    assert table["start_ps"].is_sorted()
+    assert table["start_ps"].max() < 10**15  # "late" never came
 
 
 def test_a_result_without_faults_has_no_table_of_them(tmp_path):

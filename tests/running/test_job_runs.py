@@ -88,13 +88,13 @@ def test_a_job_has_a_table_of_operations_and_figures(netsim: Callable[..., Resul
     assert table["what"].gather(waited).unique().to_list() == ["compute"]
     for number, one in enumerate((first, second)):
         path = critical_path(result, step=number)
-        assert path.by_kind()["time_ps"].sum() == path.end_ps - path.begin_ps == one["time_ps"]
+        assert path.by_kind()["time_ps"].sum() == path.end_ps - path.start_ps == one["time_ps"]
     with pytest.raises(InputError, match="step 2 is not there, or not done"):
         critical_path(result, step=2)
     whole = critical_path(result)
     (longest,) = whole.hosts(1)
-    at = whole.pieces.group_by("host").agg((pl.col("until_ps") - pl.col("from_ps")).sum())
-    assert at.sort("until_ps")["host"][-1] == longest
+    at = whole.pieces.group_by("host").agg((pl.col("end_ps") - pl.col("start_ps")).sum())
+    assert at.sort("end_ps")["host"][-1] == longest
     assert len(whole.hosts(9)) > len(whole.hosts(9, 0, 1)) == 1
     drawn = netsim("plot", "r", "--kind", "timeline", "--hosts", "critical", "--out", "t.png")
     assert drawn.exit_code == 0, drawn.output

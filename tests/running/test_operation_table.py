@@ -76,11 +76,11 @@ def random_operations(seed: int) -> Operations:
 def test_what_each_operation_waited_for_ended_as_it_was_ready(seed: int) -> None:
     table = simulated(random_operations(seed))
     before, receive = table["blocked_by"], table["what"] == "receive"
-    assert (table["end_ps"] >= table["begin_ps"]).all()
-    assert (table["begin_ps"] >= table["ready_ps"])[~receive].all()
+    assert (table["end_ps"] >= table["start_ps"]).all()
+    assert (table["start_ps"] >= table["ready_ps"])[~receive].all()
     waits = np.flatnonzero(before >= 0)
     assert (table["rank"][before[waits]] == table["rank"][waits]).all()
-    ready = np.where(receive, table["ready_ps"], table["begin_ps"])
+    ready = np.where(receive, table["ready_ps"], table["start_ps"])
     assert (table["end_ps"][before[waits]] == ready[waits]).all()
     assert (ready[before < 0] == 0).all()
 

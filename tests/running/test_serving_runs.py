@@ -95,11 +95,11 @@ def test_the_story_of_a_request(netsim: Callable[..., Result]) -> None:
         assert sum(line.strip().startswith("token ") for line in lines) == shown
     story = pl.read_csv("story.csv")
     assert story.columns == [*COLUMNS["story"]]
-    assert story["from_ps"].to_list()[1:] == story["until_ps"].to_list()[:-1]
+    assert story["start_ps"].to_list()[1:] == story["end_ps"].to_list()[:-1]
     requests = load_result("r").requests
     assert requests is not None
     end = requests.sort("ttft_ps", descending=True)["done_ps"][0]
-    assert (story["from_ps"][0], story["until_ps"][-1]) == (0, end)
+    assert (story["start_ps"][0], story["end_ps"][-1]) == (0, end)
     for kind in ("serving", "timeline"):
         drawn = netsim("plot", "r", "--kind", kind)
         assert drawn.exit_code == 0, drawn.output

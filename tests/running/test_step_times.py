@@ -9,7 +9,7 @@ import pytest
 
 from netsim.running.step_times import StepTime, step_times
 
-COLUMNS = ("rank", "kind", "what", "ready_ps", "begin_ps", "end_ps", "blocked_by", "group")
+COLUMNS = ("rank", "kind", "what", "ready_ps", "start_ps", "end_ps", "blocked_by", "group")
 
 
 def table_of(*rows: tuple[Any, ...], step: Any = 0, formula: bool = False) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def table_of(*rows: tuple[Any, ...], step: Any = 0, formula: bool = False) -> di
 def check(found: StepTime) -> dict[str, list[int]]:
     """The sum is the step; what there is, by name."""
     total = found.compute_ps + found.bubble_ps + found.skew_ps + found.other_ps
-    assert (total + found.exposed_ps.sum(1) == found.end_ps - found.begin_ps).all()
+    assert (total + found.exposed_ps.sum(1) == found.end_ps - found.start_ps).all()
     parts = {name: getattr(found, f"{name}_ps") for name in ("compute", "bubble", "skew", "other")}
     parts |= dict(zip(found.kinds, found.exposed_ps.T, strict=True))
     return {name: part.tolist() for name, part in parts.items() if part.any()}
@@ -156,7 +156,7 @@ def test_steps_follow_one_another_and_undone_ones_are_left_out() -> None:
         (0, "", "compute", 25, 25, -1, 4, -1),
     ]
     found = step_times(table_of(*rows, step=[0, 0, 0, 1, 1, 0, 1, 2], formula=True))
-    assert [(one.begin_ps, one.end_ps) for one in found] == [(0, 15), (15, 25)]
+    assert [(one.start_ps, one.end_ps) for one in found] == [(0, 15), (15, 25)]
     # Rank 0 begins the second step before the first one ends; rank 1 is done with both sooner, and
     # nothing says why it waited from 15 to 17.
     assert check(found[0]) == {"compute": [13, 14], "dp": [2, 0], "bubble": [0, 1]}

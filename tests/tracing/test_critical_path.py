@@ -47,11 +47,11 @@ def check(path: list[Piece], tasks: TaskTable, flows: FlowTable, times: Times) -
     edges = set(zip(*(side.tolist() for side in tasks.edges()), strict=True))
     streams = set(zip(*(side.tolist() for side in tasks.in_streams()), strict=True))
     ends = np.concatenate([times.end_ps, times.delivered_ps])
-    assert sum(one.until_ps - one.from_ps for one in path) == ends.max()
-    assert path[0].from_ps == 0
+    assert sum(one.end_ps - one.start_ps for one in path) == ends.max()
+    assert path[0].start_ps == 0
     assert path[0].after == "begin"
     for before, one in pairwise(path):
-        assert before.until_ps == one.from_ps <= one.until_ps
+        assert before.end_ps == one.start_ps <= one.end_ps
         assert one.host == before.host or before.what == "flow"
         if one.after == "task":
             assert before.what != "flow"
@@ -101,7 +101,7 @@ def test_flows_that_wait_for_flows_here_and_elsewhere() -> None:
         ("latency", 2),
         ("flow", 2),
     ]
-    assert [one.until_ps - one.from_ps for one in path[::2]] == [3 * US, 2 * US, US]
+    assert [one.end_ps - one.start_ps for one in path[::2]] == [3 * US, 2 * US, US]
 
 
 def test_a_pipeline_of_two_stages() -> None:
@@ -112,12 +112,12 @@ def test_a_pipeline_of_two_stages() -> None:
     check(path, load.tasks, load.flows, times)
     # Forward 0, there, forward 0 and backward 0, back, backward 0 and forward 2 in their stream,
     # there, forward 2 and backward 2, back, and backward 2.
-    last = [one for one in path if one.until_ps > one.from_ps]
+    last = [one for one in path if one.end_ps > one.start_ps]
     forward, backward, transfer = ("compute", 10 * US), ("compute", 20 * US), ("flow", 2665600)
     there = [("latency", US), transfer]
     round_trip = [*there, forward, backward, *there, backward]
     expected = [forward, *round_trip, forward, *round_trip]
-    assert [(one.what, one.until_ps - one.from_ps) for one in last] == expected
+    assert [(one.what, one.end_ps - one.start_ps) for one in last] == expected
     assert [one.host for one in last if one.after == "stream"] == [0]
 
 
@@ -198,7 +198,7 @@ def test_the_command(netsim: Callable[..., Result]) -> None:
     csv, table = pl.read_csv("c.csv"), pl.read_parquet("c.parquet")
     assert csv.columns == table.columns == list(COLUMNS["critical"])
     makespan = load_result("r").summary["makespan_ps"]
-    assert (table["until_ps"] - table["from_ps"]).sum() == makespan
+    assert (table["end_ps"] - table["start_ps"]).sum() == makespan
     found = critical_path(load_result("r")).by_kind()
     assert found["time_ps"].sum() == makespan
     flows = found.row(by_predicate=pl.col("what") == "flow", named=True)
@@ -245,10 +245,10 @@ def test_messages_in_chunks_by_way_of_a_peer(netsim: Callable[..., Result]) -> N
     assert netsim("run", "small.toml", "--out", "r").exit_code == 0
     result = load_result("r")
     assert result.relay_segments is not None
-    path = critical_path(result).pieces.filter(pl.col("until_ps") > pl.col("from_ps"))
+    path = critical_path(result).pieces.filter(pl.col("end_ps") > pl.col("start_ps"))
     # A ring of four hosts in two racks: the two messages between racks change rails.
     assert path["what"].to_list() == ["flow"] * 6
     assert path["to"][:-1].to_list() == path["host"][1:].to_list()
     assert set(zip(path["host"], path["to"], strict=True)) & {(1, 2), (3, 0)}
-    assert (path["until_ps"] - path["from_ps"]).sum() == result.summary["makespan_ps"]
-    assert (path["ideal_ps"] <= path["until_ps"] - path["from_ps"]).all()
+    assert (path["end_ps"] - path["start_ps"]).sum() == result.summary["makespan_ps"]
+    assert (path["ideal_ps"] <= path["end_ps"] - path["start_ps"]).all()

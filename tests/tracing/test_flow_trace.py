@@ -88,7 +88,7 @@ class TestCommand:
             assert outcome.exit_code == 0, outcome.output
             found = json.loads(outcome.stdout)
             assert (found["flow"], found["fct_ps"]) == flows.select("flow", "fct_ps").row(place)
-            lengths = [one["until_ps"] - one["from_ps"] for one in found["segments"]]
+            lengths = [one["end_ps"] - one["start_ps"] for one in found["segments"]]
             assert sum(lengths) == sum(one["time_ps"] for one in found["time"]) == found["fct_ps"]
             assert all(known in COLUMNS["segments"] for known in found["segments"][0])
             assert found["events"][0]["time_ps"] == found["start_ps"]

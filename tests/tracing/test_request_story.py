@@ -62,7 +62,7 @@ def result_of(plan: ServingPlan, rows: list[Row], *, complete: bool = True) -> A
 
 
 def told(rows: pl.DataFrame, *names: str) -> list[tuple[Any, ...]]:
-    return rows.select("what", "from_ps", "until_ps", "machine", "token", *names).rows()
+    return rows.select("what", "start_ps", "end_ps", "machine", "token", *names).rows()
 
 
 def test_a_request_that_is_decoded_elsewhere() -> None:

@@ -44,7 +44,7 @@ def traced(transport, flow, rows=INCAST, faults=None, changes=None, seed=1):
 def kinds_of(found):
     """The kinds of segments, having looked that they fill the time from start to completion."""
     rows = found.table.rows(named=True)
-    times = [(row["from_ps"], row["until_ps"]) for row in rows]
+    times = [(row["start_ps"], row["end_ps"]) for row in rows]
     assert times[0][0] == found.start_ps
     assert times[-1][1] == found.done_ps
     assert all(begin < end for begin, end in times)
@@ -85,7 +85,7 @@ def test_a_flow_alone():
     """The last packet's way, behind the ones before it."""
     found = traced("ndp", 0, [(7, 0, 10 * 4096, 5000)])
     assert kinds_of(found) == {"sending", "transmission", "propagation"}
-    length = pl.col("until_ps") - pl.col("from_ps")
+    length = pl.col("end_ps") - pl.col("start_ps")
     spent = dict(found.table.group_by("what").agg(length.sum()).rows())
     full_ps = send_time(PACKET, int(found.engine.state.links.ports["ps_per_byte_q20"][0]))
     assert spent == {
@@ -105,6 +105,6 @@ def test_a_lost_packet_costs_its_timeout():
     assert {wait["timer"] for wait in waits} == {"RTO"}
     assert {wait["again"] for wait in waits} == {0}
     assert [wait["blocked"] for wait in waits] == [None, "RTO"]  # while it sends, and from then on
-    assert waits[0]["from_ps"] == 0
-    rest_ps = found.done_ps - waits[-1]["until_ps"]
+    assert waits[0]["start_ps"] == 0
+    rest_ps = found.done_ps - waits[-1]["end_ps"]
     assert rest_ps == traced("ndp", 0, [(7, 0, 4096, 0)]).done_ps

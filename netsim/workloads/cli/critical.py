@@ -61,18 +61,18 @@ def show(result: Result, asked: Mapping[str, Any], outputs: Outputs) -> None:
     path = critical_path(result, asked["experiment-dir"], asked["step"], trust=asked["trust"])
     for warning in path.warnings:
         click.echo(f"warning: {warning}", err=True)
-    chosen = path.pieces.filter(pl.col("until_ps") >= since_ps)
+    chosen = path.pieces.filter(pl.col("end_ps") >= since_ps)
     write_tables("critical", chosen, outputs.csv, outputs.parquet)
     if outputs.as_json:
         kinds = path.by_kind().to_dicts()
-        rest = {"point": path.point, "begin_ps": path.begin_ps, "warnings": path.warnings}
+        rest = {"point": path.point, "start_ps": path.start_ps, "warnings": path.warnings}
         print_json({**rest, "kinds": kinds, "pieces": chosen.to_dicts()})
         return
     if outputs.quiet:
         return
     if not outputs.csv and not outputs.parquet:
         _print_pieces(
-            chosen.filter(pl.col("until_ps") > pl.col("from_ps")),
+            chosen.filter(pl.col("end_ps") > pl.col("start_ps")),
             LIMIT if outputs.limit is None else outputs.limit,
         )
     show_table(kinds_table(path))
@@ -83,7 +83,7 @@ def show(result: Result, asked: Mapping[str, Any], outputs: Outputs) -> None:
 def kinds_table(path: CriticalPath) -> Wide:
     """The time on the path by kind of piece."""
     kinds = path.by_kind().filter(path.by_kind()["time_ps"] > 0)
-    length_ps = path.end_ps - path.begin_ps
+    length_ps = path.end_ps - path.start_ps
     unit, scale = common_unit([length_ps])
 
     def times(name: str) -> list[str]:
@@ -113,11 +113,11 @@ def _kind(row: Mapping[str, Any], what: str) -> str:
 def _print_pieces(pieces: pl.DataFrame, limit: int) -> None:
     """A line for each piece that took time."""
     shown = pieces.head(limit) if limit else pieces
-    unit, scale = common_unit(pieces["until_ps"].to_list()[-1:])
+    unit, scale = common_unit(pieces["end_ps"].to_list()[-1:])
     rows = list(shown.iter_rows(named=True))
     columns = [
-        Column(f"from\n{unit}", [number(row["from_ps"], scale) for row in rows]),
-        Column(f"time\n{unit}", [number(row["until_ps"] - row["from_ps"], scale) for row in rows]),
+        Column(f"from\n{unit}", [number(row["start_ps"], scale) for row in rows]),
+        Column(f"time\n{unit}", [number(row["end_ps"] - row["start_ps"], scale) for row in rows]),
         Column("host", [_where(row) for row in rows], left=True),
         Column("what", [_kind(row, row["what"]) for row in rows], left=True),
         Column("", [_which(row) for row in rows], left=True),

@@ -109,10 +109,10 @@ def headlines(story: RequestStory) -> Iterator[str]:
 def story_table(story: RequestStory) -> Wide:
     """A row for each thing that the request did, its tokens on one machine together."""
     rows = list(_stretches(story.rows))
-    unit, scale = common_unit([row["until_ps"] for row in rows])
+    unit, scale = common_unit([row["end_ps"] for row in rows])
     columns = [
-        Column(f"from\n{unit}", [number(row["from_ps"], scale) for row in rows]),
-        Column(f"time\n{unit}", [number(row["until_ps"] - row["from_ps"], scale) for row in rows]),
+        Column(f"from\n{unit}", [number(row["start_ps"], scale) for row in rows]),
+        Column(f"time\n{unit}", [number(row["end_ps"] - row["start_ps"], scale) for row in rows]),
         Column("what", [SAID[row["what"]] for row in rows], left=True),
         Column("machine", [str(row["machine"]) for row in rows]),
         Column("its\niterations", [count(row["iterations"]) for row in rows], rank=1),
@@ -130,7 +130,7 @@ def _stretches(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
     open_: dict[str, Any] | None = None
     for row in table.iter_rows(named=True):
         if open_ is not None and (open_["what"], open_["machine"]) == (row["what"], row["machine"]):
-            open_["until_ps"] = row["until_ps"]
+            open_["end_ps"] = row["end_ps"]
             for name in ("iterations", "batch", "prompt_tokens", "network_ps", "down_ps"):
                 open_[name] += row[name]
             continue
@@ -153,7 +153,7 @@ def gap_table(gaps: pl.DataFrame, limit: int = GAPS) -> Wide:
     names = [*(f"token {row['token']}" for row in rows[:-1]), f"median, token {rows[-1]['token']}"]
     unit, scale = common_unit([row["gap_ps"] for row in rows])
     columns = [Column("gap before", names, left=True)]
-    columns.append(Column(f"at\n{unit}", [number(row["from_ps"], scale) for row in rows], rank=4))
+    columns.append(Column(f"at\n{unit}", [number(row["start_ps"], scale) for row in rows], rank=4))
     columns.append(Column(f"gap\n{unit}", [number(row["gap_ps"], scale) for row in rows]))
     for name, title in (
         ("kv_ps", "KV cache"),

@@ -136,8 +136,8 @@ def simulated(result: Result) -> list[Bar]:
     shown = pl.col("kind").is_in(list(KINDS)) & ((pl.col("what") == COMPUTE) == computes)
     last = named.filter((pl.col("rank") == pl.col("rank").max()) & shown)
     scale = float(pool.resolved(result, "traffic.message_scale")) * MS
-    spans = last.select("kind", "what", "begin_ps", "end_ps").sort("begin_ps")
-    arrival = spans.filter(pl.col("kind") == "pp")["begin_ps"].min()
+    spans = last.select("kind", "what", "start_ps", "end_ps").sort("start_ps")
+    arrival = spans.filter(pl.col("kind") == "pp")["start_ps"].min()
     return [
         Bar(KINDS[kind], what, (begin - arrival) / scale, (end - arrival) / scale)
         for kind, what, begin, end in spans.iter_rows()

@@ -3,7 +3,7 @@
 Every rank is a process, with a track for each row of the timeline. What overlaps in a row lies in
 several tracks of its name. Arrows lead from a message's send to its receive, and the critical path
 is a process of its own. Perfetto counts nanoseconds: times are rounded down, and what they are
-exactly stands in the arguments of each slice (`begin_ps`, `duration_ps`).
+exactly stands in the arguments of each slice (`start_ps`, `duration_ps`).
 
 The file is a `Trace` message of Perfetto's protobuf format, written field by field; the numbers
 are those of `protos/perfetto/trace/trace_packet.proto` and of `track_event/` beside it.
@@ -53,7 +53,7 @@ CLEARED = 1
 class Slice(NamedTuple):
     """What stands on a track; `message` is -1 if it is none."""
 
-    begin_ps: int
+    start_ps: int
     end_ps: int
     name: str
     category: str
@@ -107,7 +107,7 @@ def _bar(bar: Mapping[str, Any]) -> Slice:
     message = -1 if bar["message"] is None else bar["message"]
     number = {"number": bar["number"]}
     receives = bar["place"] == PLACES.index(LOWER)
-    times = bar["begin_ps"], bar["end_ps"]
+    times = bar["start_ps"], bar["end_ps"]
     return Slice(*times, bar["name"], bar["category"], number, message, receives=receives)
 
 
@@ -115,7 +115,7 @@ def _pieces(path: CriticalPath, found: Timeline) -> list[Slice]:
     """The pieces of a critical path that took time, within the time that is seen."""
     slices = []
     for one in path.pieces.iter_rows(named=True):
-        begin, end = one["from_ps"], one["until_ps"]
+        begin, end = one["start_ps"], one["end_ps"]
         if begin < end and begin < found.to_ps and end > found.from_ps:
             where = f"h{one['host']}" + (f" to h{one['to']}" if one["to"] is not None else "")
             name = " ".join(filter(None, (one["what"], one["kind"], one["label"], where)))
@@ -158,8 +158,8 @@ def lanes(slices: Sequence[Slice]) -> list[list[Slice]]:
     found: list[list[Slice]] = []
     free: list[int] = []
     busy: list[tuple[int, int]] = []
-    for one in sorted(slices, key=lambda one: (one.begin_ps, one.end_ps)):
-        while busy and busy[0][0] <= one.begin_ps:
+    for one in sorted(slices, key=lambda one: (one.start_ps, one.end_ps)):
+        while busy and busy[0][0] <= one.start_ps:
             heapq.heappush(free, heapq.heappop(busy)[1])
         if not free:
             free.append(len(found))
@@ -172,7 +172,7 @@ def lanes(slices: Sequence[Slice]) -> list[list[Slice]]:
 
 def _slice(track: int, one: Slice) -> Iterator[bytes]:
     """The two packets of a slice."""
-    exact = {"begin_ps": one.begin_ps, "duration_ps": one.end_ps - one.begin_ps, **one.arguments}
+    exact = {"start_ps": one.start_ps, "duration_ps": one.end_ps - one.start_ps, **one.arguments}
     fields = _number(TYPE, SLICE_BEGIN) + _number(TRACK, track)
     fields += _message(TITLE, one.name.encode()) + _message(CATEGORY, one.category.encode())
     for name, value in exact.items():
@@ -180,7 +180,7 @@ def _slice(track: int, one: Slice) -> Iterator[bytes]:
         fields += _message(ANNOTATION, annotation)
     if one.message >= 0:
         fields += _fixed64(LAST_OF_FLOW if one.receives else FLOW, one.message + 1)
-    yield _event(one.begin_ps, fields)
+    yield _event(one.start_ps, fields)
     yield _event(one.end_ps, _number(TYPE, SLICE_END) + _number(TRACK, track))
 
 

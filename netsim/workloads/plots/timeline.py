@@ -119,8 +119,8 @@ def _looks(bars: pl.DataFrame) -> dict[str, Look]:
     """How each category looks: what computes before what communicates, each in order of time."""
     import polars as pl
 
-    first = bars.group_by("category", "communicates").agg(pl.col("begin_ps").min())
-    first = first.sort("communicates", "begin_ps", "category")
+    first = bars.group_by("category", "communicates").agg(pl.col("start_ps").min())
+    first = first.sort("communicates", "start_ps", "category")
     found: dict[str, Look] = {}
     counts = [0, 0]
     for row in first.iter_rows(named=True):
@@ -140,7 +140,7 @@ def _fill(
     import numpy as np
     from matplotlib.collections import PolyCollection
 
-    x0, x1 = (its[name].to_numpy() / scale for name in ("begin_ps", "end_ps"))
+    x0, x1 = (its[name].to_numpy() / scale for name in ("start_ps", "end_ps"))
     is_thin = (x1 - x0) * scale < thin_ps
     x1 = np.where(is_thin, x0 + thin_ps / scale, x1)
     top, height = np.array(PLACES)[its["place"].to_numpy()].T
@@ -166,7 +166,7 @@ def _write(axes: Axes, found: Timeline, looks: dict[str, Look], scale: float) ->
     bars, times_ps = found.bars, (found.from_ps, found.to_ps)
     point_ps = (found.to_ps - found.from_ps) / (72 * (WIDE_IN - MARGIN_IN))
     need = (pl.col("text").str.len_chars() * LETTER * TEXT_PT + 2) * point_ps
-    begin, end = pl.col("begin_ps").clip(*times_ps), pl.col("end_ps").clip(*times_ps)
+    begin, end = pl.col("start_ps").clip(*times_ps), pl.col("end_ps").clip(*times_ps)
     fitting = bars.filter(~pl.col("communicates") & (pl.col("text") != "") & (end - begin >= need))
     if len(fitting) > MOST_TEXTS:
         return
@@ -183,7 +183,7 @@ def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> bool
     import polars as pl
     from matplotlib.patheffects import Normal, Stroke
 
-    seen = (pl.col("from_ps") < found.to_ps) & (pl.col("until_ps") >= found.from_ps)
+    seen = (pl.col("start_ps") < found.to_ps) & (pl.col("end_ps") >= found.from_ps)
     short_ps = (found.to_ps - found.from_ps) / MOST_PARTS
     x, y = path_line(path.pieces.filter(seen), found.rows, short_ps)
     if not np.isfinite(y).any():

@@ -37,7 +37,7 @@ class Timeline:
     Attributes:
         rows: one each: `row` (its number), `host` and `rank` that it is of, `stream` (of computes)
             or `kind` (of what communicates), `name`, and `title`, with the rank where that is new.
-        bars: `row`, `begin_ps`, `end_ps`, `place` (index into PLACES), `category`, `communicates`
+        bars: `row`, `start_ps`, `end_ps`, `place` (index into PLACES), `category`, `communicates`
             and `text`; unless they are merged also `name`, `number` (of the task or operation) and
             `message` (of a message, else null).
         from_ps, to_ps: the time that is seen.
@@ -98,11 +98,11 @@ def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = N
     rows = rows.with_columns(_names(rows))
     # Texts are looked at of what is seen alone.
     seen = pl.col("host").is_in(rows["host"].unique().to_list())
-    seen &= (pl.col("begin_ps") < to_ps) & (pl.col("end_ps") > from_ps)
+    seen &= (pl.col("start_ps") < to_ps) & (pl.col("end_ps") > from_ps)
     shown = bars.filter(seen).collect().join(rows.select(*keys, "row"), on=keys, nulls_equal=True)
     if not len(shown):
         raise InputError("nothing was done in that time", file=file)
-    return Timeline(rows, shown.sort("row", "begin_ps"), from_ps, to_ps, left_out, without_rows)
+    return Timeline(rows, shown.sort("row", "start_ps"), from_ps, to_ps, left_out, without_rows)
 
 
 def _ends_of_flows(result: Result) -> set[int]:
@@ -137,7 +137,7 @@ def _tasks(result: Result) -> pl.LazyFrame:
             (kind != "compute").alias("communicates"),
             "stream",
             pl.lit("").alias("kind"),
-            begin.alias("begin_ps"),
+            begin.alias("start_ps"),
             "end_ps",
             _place(kind).alias("place"),
             pl.when(kind == "compute").then(_word(labels)).otherwise(kind).alias("category"),
@@ -167,7 +167,7 @@ def _operations(result: Result) -> pl.LazyFrame:
         communicates.alias("communicates"),
         pl.when(~communicates).then("stream").alias("stream"),
         pl.when(communicates).then(kind).otherwise(pl.lit("")).alias("kind"),
-        "begin_ps",
+        "start_ps",
         "end_ps",
         _place(what).alias("place"),
         pl.coalesce(named, pl.when(communicates).then(what), _word(labels)).alias("category"),
@@ -194,7 +194,7 @@ def _iterations(result: Result) -> pl.LazyFrame:
         pl.lit(False).alias("communicates"),
         pl.lit(0).alias("stream"),
         pl.lit("").alias("kind"),
-        pl.col("start_ps").alias("begin_ps"),
+        "start_ps",
         "end_ps",
         pl.lit(0, pl.Int8).alias("place"),
         category.alias("category"),
@@ -253,20 +253,20 @@ def _merged(bars: pl.DataFrame, gap_ps: int) -> pl.DataFrame:
 
     keys = ["row", "category", "place"]
     before = pl.col("end_ps").cum_max().shift(1).over(keys)
-    apart = (pl.col("begin_ps") - before > gap_ps) | before.is_null()
-    long = pl.col("end_ps") - pl.col("begin_ps") > gap_ps
+    apart = (pl.col("start_ps") - before > gap_ps) | before.is_null()
+    long = pl.col("end_ps") - pl.col("start_ps") > gap_ps
     # A long bar stays one of its own, so that bars that touch can be told apart.
     parted = apart | long | long.shift(1, fill_value=True).over(keys)
     return (
-        bars.sort(*keys, "begin_ps")
+        bars.sort(*keys, "start_ps")
         .with_columns(part=parted.cum_sum().over(keys))
         .group_by(*keys, "part", maintain_order=True)
         .agg(
-            pl.col("begin_ps").min(),
+            pl.col("start_ps").min(),
             pl.col("end_ps").max(),
             pl.col("communicates").first(),
             pl.when(pl.len() == 1).then(pl.col("text").first()).otherwise(pl.lit("")).first(),
         )
         .drop("part")
-        .sort("row", "begin_ps")
+        .sort("row", "start_ps")
     )

@@ -31,7 +31,7 @@ def path_line(
     y: list[float] = []
     some: dict[float, int] | None = None  # of a part of several pieces, its rows and their times
     for piece in pieces.iter_rows(named=True):
-        begin, end = piece["from_ps"], piece["until_ps"]
+        begin, end = piece["start_ps"], piece["end_ps"]
         here, there = _ends(piece, places)
         if end - begin >= short_ps:
             some = None

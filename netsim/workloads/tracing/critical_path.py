@@ -36,19 +36,19 @@ class CriticalPath:
     Attributes:
         pieces: one row each, in the order of time; columns as in `COLUMNS["critical"]`.
         point: name of the result's point, and the step if it is that of one.
-        begin_ps: when the first piece begins: 0, or as the step before ended.
+        start_ps: when the first piece begins: 0, or as the step before ended.
         warnings: what is no longer as it was when the result was written.
     """
 
     pieces: pl.DataFrame
     point: str
-    begin_ps: int = 0
+    start_ps: int = 0
     warnings: tuple[str, ...] = ()
 
     @property
     def end_ps(self) -> int:
         """When the last piece ends."""
-        return int(self.pieces["until_ps"][-1]) if len(self.pieces) else self.begin_ps
+        return int(self.pieces["end_ps"][-1]) if len(self.pieces) else self.start_ps
 
     def hosts(self, most: int, from_ps: int = 0, to_ps: int | None = None) -> list[int]:
         """The hosts at which the path is for longest between two times, in ascending order; at the
@@ -56,7 +56,7 @@ class CriticalPath:
         import polars as pl
 
         end = self.end_ps if to_ps is None else to_ps
-        length = pl.col("until_ps").clip(from_ps, end) - pl.col("from_ps").clip(from_ps, end)
+        length = pl.col("end_ps").clip(from_ps, end) - pl.col("start_ps").clip(from_ps, end)
         found = self.pieces.group_by("host").agg(length.sum().alias("time_ps"))
         found = found.filter(pl.col("time_ps") > 0).sort(
             "time_ps", "host", descending=[True, False]
@@ -76,7 +76,7 @@ class CriticalPath:
         held = (pl.col("after").shift(-1) == "stream").fill_null(value=False)
         of_flows = pl.col("ideal_ps").is_not_null().any()
         return (
-            self.pieces.with_columns(time_ps=pl.col("until_ps") - pl.col("from_ps"))
+            self.pieces.with_columns(time_ps=pl.col("end_ps") - pl.col("start_ps"))
             .with_columns(
                 waited_ps=pl.col("time_ps") - pl.col("ideal_ps"),
                 stream_ps=pl.when(held).then("time_ps").otherwise(0),
@@ -127,17 +127,17 @@ def critical_path(
         )
     tasks, flows = scenario.tasks or TaskTable([], []), scenario.messages
     _same(result, tasks, flows)
-    last, begin_ps = (None, 0) if step is None else _of_step(result, scenario, tasks, step)
+    last, start_ps = (None, 0) if step is None else _of_step(result, scenario, tasks, step)
     try:
         found = pieces(tasks, flows, _times(result), last)
     except InputError as error:
         raise error.at(file=file) from None
     found = [
-        one._replace(from_ps=max(one.from_ps, begin_ps)) for one in found if one.until_ps > begin_ps
+        one._replace(start_ps=max(one.start_ps, start_ps)) for one in found if one.end_ps > start_ps
     ]
     table = _table(found, scenario, tasks, point)
     name = result.name if step is None else f"{result.name}, step {step}"
-    return CriticalPath(table, name, begin_ps, tuple(differences(result, point)))
+    return CriticalPath(table, name, start_ps, tuple(differences(result, point)))
 
 
 def _of_step(result: Result, scenario: Scenario, tasks: TaskTable, step: int) -> tuple[int, int]:
@@ -213,7 +213,7 @@ def _table(
             if one.what == "send":
                 times = alone.acked_ps if tasks.done_when[one.task] == ACKED else left
             # Of flows in several parts or lanes the least time is not known to the picosecond.
-            ideal = min(int(times[one.flow]), one.until_ps - one.from_ps)
+            ideal = min(int(times[one.flow]), one.end_ps - one.start_ps)
         rows.append(
             {
                 "piece": number,

@@ -52,7 +52,7 @@ class RequestStory:
     def gaps(self) -> pl.DataFrame:
         """The gaps between its tokens, a row each, in the order of time.
 
-        Columns: token, the later one; from_ps, until_ps, gap_ps; of the gap what the KV cache was
+        Columns: token, the later one; start_ps, end_ps, gap_ps; of the gap what the KV cache was
         on its way (kv_ps), it waited for an iteration (waiting_ps, machines that are down left
         out), machines were down otherwise (down_ps), and iterations computed with it in them
         (computing_ps) and were on the network (network_ps); of its last iteration batch and
@@ -61,7 +61,7 @@ class RequestStory:
         import polars as pl
 
         token = pl.col("token").fill_null(strategy="backward")
-        length = pl.col("until_ps") - pl.col("from_ps")
+        length = pl.col("end_ps") - pl.col("start_ps")
         inside = pl.col("what").is_in(BY_ITERATION)
         own = pl.when(inside)
         kv = pl.when(pl.col("what") == KV).then(length).otherwise(0)
@@ -74,13 +74,13 @@ class RequestStory:
         )
         found = rows.filter(pl.col("token") > 1).group_by("token", maintain_order=True)
         gaps = found.agg(
-            pl.col("from_ps").first(),
-            pl.col("until_ps").last(),
+            pl.col("start_ps").first(),
+            pl.col("end_ps").last(),
             *(pl.col(name).sum().alias(f"{name}_ps") for name in ("kv", "computing", "network")),
             pl.col("down").sum().alias("down_sum"),
             *(pl.col(name).last() for name in ("batch", "prompt_tokens")),
         ).rename({"down_sum": "down_ps"})
-        gap = pl.col("until_ps") - pl.col("from_ps")
+        gap = pl.col("end_ps") - pl.col("start_ps")
         known = sum(pl.col(f"{name}_ps") for name in ("kv", "computing", "network", "down"))
         return gaps.with_columns(gap_ps=gap, waiting_ps=gap - known)
 
@@ -89,8 +89,8 @@ class _Stretch(NamedTuple):
     """A time in which a request does one thing, at a host."""
 
     what: str
-    from_ps: int
-    until_ps: int
+    start_ps: int
+    end_ps: int
     host: int
 
 
@@ -179,15 +179,15 @@ class _Maker:
             machine = self.machines.get(one.host, int(self.request["prefill_instance"]))
             if one.what in BY_ITERATION:
                 yield from self._iterations(one, machine, ends)
-            elif one.until_ps > one.from_ps:
+            elif one.end_ps > one.start_ps:
                 yield self._stretch(one, machine)
 
     def _iterations(self, one: _Stretch, machine: int, ends: int) -> Iterator[Row]:
         """A row for each iteration of a stretch; it begins as the one before it ended."""
-        these, since = self.of_machine[machine], one.from_ps
-        for k in these.ending_in(one.from_ps, one.until_ps):
+        these, since = self.of_machine[machine], one.start_ps
+        for k in these.ending_in(one.start_ps, one.end_ps):
             until = int(these.end[k])
-            last = until == one.until_ps
+            last = until == one.end_ps
             if one.what == DECODE or (last and ends == FIRST_TOKEN):
                 self.told += 1
                 token = self.told
@@ -199,18 +199,18 @@ class _Maker:
                 **these.sums(k, k + 1, since, until),
             }
             since = until
-        if since < one.until_ps:  # an iteration that was lost
-            yield {**_row(one.what, since, one.until_ps, machine), **self._down(one)}
+        if since < one.end_ps:  # an iteration that was lost
+            yield {**_row(one.what, since, one.end_ps, machine), **self._down(one)}
 
     def _stretch(self, one: _Stretch, machine: int) -> Row:
         """A row of what takes no iteration."""
         these = self.of_machine[machine]
-        a, b = these.under_way(one.from_ps, one.until_ps)
-        row = _row(one.what, one.from_ps, one.until_ps, machine)
-        row |= these.sums(a, b, one.from_ps, one.until_ps)
+        a, b = these.under_way(one.start_ps, one.end_ps)
+        row = _row(one.what, one.start_ps, one.end_ps, machine)
+        row |= these.sums(a, b, one.start_ps, one.end_ps)
         if one.what == KV:
             # Flows go on while a machine is down: all of this time is theirs.
-            whole = {"computing_ps": 0, "network_ps": one.until_ps - one.from_ps}
+            whole = {"computing_ps": 0, "network_ps": one.end_ps - one.start_ps}
             return row | self._last_flow() | whole
         return row | self._down(one)
 
@@ -221,8 +221,8 @@ class _Maker:
             np.sort(self.log["time_ps"][at & (self.log["what"] == what)]) for what in (DOWN, UP)
         )
         # A machine that is back has another row when it is whole.
-        back = np.append(up, one.until_ps)[np.searchsorted(up, down, side="right")]
-        inside = np.minimum(back, one.until_ps) - np.maximum(down, one.from_ps)
+        back = np.append(up, one.end_ps)[np.searchsorted(up, down, side="right")]
+        inside = np.minimum(back, one.end_ps) - np.maximum(down, one.start_ps)
         return {"down_ps": int(np.maximum(inside, 0).sum())}
 
     def _last_flow(self) -> Row:
@@ -253,7 +253,7 @@ def _row(what: str, since: int, until: int, machine: int) -> Row:
     counts = dict.fromkeys(
         ("iterations", "batch", "prompt_tokens", "computing_ps", "network_ps", "down_ps"), 0
     )
-    return {"from_ps": since, "until_ps": until, "what": what, "machine": machine, **counts}
+    return {"start_ps": since, "end_ps": until, "what": what, "machine": machine, **counts}
 
 
 class _Iterations:

@@ -163,7 +163,7 @@ def test_a_timeline_has_the_iterations() -> None:
     )
     found = timeline_of([one], View())
     assert found.rows.select("host", "communicates").rows() == [(0, False), (2, False), (2, True)]
-    bars = found.bars.select("row", "begin_ps", "end_ps", "category", "text").rows()
+    bars = found.bars.select("row", "start_ps", "end_ps", "category", "text").rows()
     assert bars[0] == (0, 200, 300, "prefill", "10")
     assert bars[3] == (1, 500, 560, "decode", "2")
     assert bars[-1] == (2, 300, 420, "receive", "")

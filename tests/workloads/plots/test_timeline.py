@@ -64,9 +64,9 @@ def with_tasks(tmp_path: Path) -> Result:
 
 
 def operations(rows: Any = ROWS) -> dict[str, Any]:
-    names = ("rank", "host", "stream", "kind", "what", "group", "begin_ps", "end_ps", "label")
+    names = ("rank", "host", "stream", "kind", "what", "group", "start_ps", "end_ps", "label")
     table: dict[str, Any] = dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
-    for name in ("begin_ps", "end_ps"):
+    for name in ("start_ps", "end_ps"):
         table[name] = np.where(table[name] < 0, -1, table[name] * US)
     n = len(rows)
     table["what"] = table["what"].astype(str)
@@ -80,7 +80,7 @@ def with_operations(tmp_path: Path) -> Result:
 
 def bars_of(result: Result, *view: Any) -> list[tuple[Any, ...]]:
     found = timeline_of([result], View(*view)).merged(RESOLUTION)
-    columns = ("row", "begin_ps", "end_ps", "place", "category", "text")
+    columns = ("row", "start_ps", "end_ps", "place", "category", "text")
     return found.bars.select(columns).rows()
 
 
@@ -169,7 +169,7 @@ def test_what_is_too_short_to_be_seen_is_drawn_together(tmp_path: Path) -> None:
     begin = time.process_time()
     found = timeline_of([result], View(to_ps=4 * n * US)).merged(RESOLUTION)
     assert time.process_time() - begin < 5
-    assert found.bars.select("begin_ps", "end_ps", "text").rows() == [
+    assert found.bars.select("start_ps", "end_ps", "text").rows() == [
         (0, n * US, ""),
         (2 * n * US, 4 * n * US, "7"),
     ]
@@ -185,7 +185,7 @@ def test_the_first_rows_are_shown_and_the_others_counted(with_operations: Result
 
 
 def test_the_critical_path_is_a_line_through_the_bars(with_operations: Result) -> None:
-    names = ("what", "host", "to", "stream", "kind", "from_ps", "until_ps")
+    names = ("what", "host", "to", "stream", "kind", "start_ps", "end_ps")
     pieces = pl.DataFrame(
         [
             ("compute", 4, None, 0, "forward", 0, 10 * US),
@@ -308,7 +308,7 @@ def test_a_trace_for_perfetto(with_operations: Result, tmp_path: Path) -> None:
     assert begins[-1][1] == last
     notes = [decoded(note) for note in begins[0][1][4]]
     assert {note[10][0]: note[4][0] for note in notes} == {
-        b"begin_ps": 0,
+        b"start_ps": 0,
         b"duration_ps": 10 * US,
         b"number": 0,
     }
@@ -317,5 +317,5 @@ def test_a_trace_for_perfetto(with_operations: Result, tmp_path: Path) -> None:
 def test_what_overlaps_lies_in_several_tracks() -> None:
     spans = [(0, 10), (2, 4), (3, 12), (4, 6), (10, 11)]
     slices = [perfetto.Slice(*span, "", "", {}) for span in spans]
-    lanes = [[(one.begin_ps, one.end_ps) for one in lane] for lane in perfetto.lanes(slices)]
+    lanes = [[(one.start_ps, one.end_ps) for one in lane] for lane in perfetto.lanes(slices)]
     assert lanes == [[(0, 10), (10, 11)], [(2, 4), (4, 6)], [(3, 12)]]
