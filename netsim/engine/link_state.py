@@ -79,7 +79,7 @@ def build_links(
     switches["first_word"] = first_words(network)[network.n_hosts : -1]
     circuits = with_turns(simulation, build_circuits(simulation))
     switches["first_fiber"], switches["last_fiber"] = fibers_of(network, circuits)
-    switches["wakes_ps"] = INF
+    switches["next_wakeup_ps"] = INF
     switches["gave_last"] = switches["took_last"] = NO_PORT
     words = int(first_words(network)[-1])
     entity = np.arange(n, dtype=np.int64)
@@ -111,7 +111,7 @@ def build_links(
         unread=np.zeros(words, np.int64),
         busy=np.zeros(words, np.int64),
         touched=np.zeros(words, np.int64),
-        asleep=np.zeros(words, np.int64),
+        waiting_ports=np.zeros(words, np.int64),
         giving=np.zeros(words, np.int64),
         asking=np.zeros(words, np.int64),
         pool_used=np.array([rings.used]),

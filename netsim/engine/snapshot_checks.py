@@ -59,7 +59,7 @@ SAME_ARRAYS = (
 )
 """Arrays likewise."""
 
-PORT_SETS = ("unread", "busy", "touched", "asleep", "giving", "asking")
+PORT_SETS = ("unread", "busy", "touched", "waiting_ports", "giving", "asking")
 GROWING = ("links.pool", "links.ingress")
 """Arrays whose length may differ from that of an engine that has not begun."""
 
@@ -159,7 +159,7 @@ def _check_ports(state: State, found: Mapping[str, Any]) -> None:
     classes = queues.shape[0] // ports.shape[0]
     for name in ("backlog", "paused"):
         _within(ports[name], 0, 1 << classes, f"links.ports.{name}")
-    _within(ports["asked"], 0, 1 << 9, "links.ports.asked")
+    _within(ports["pause_requested"], 0, 1 << 9, "links.ports.pause_requested")
     _within(ports["tx_class"], -2, classes, "links.ports.tx_class")
     first_port, first_word = np.asarray(state.net.first_port), np.asarray(state.net.first_word)
     words, n_ports = np.diff(first_word), np.diff(first_port)

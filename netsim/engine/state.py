@@ -28,7 +28,7 @@ from netsim.engine.kernels.layout import (
     DIRECT,
     HASH,
     INF,
-    MOST_DUES,
+    MAX_PENDING_PFC,
     N_BUCKETS,
     OFFLOAD,
     ONE_PORT,
@@ -163,7 +163,8 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
 
 
 def foresees(fabric: Fabric, discipline: Discipline, parts: Parts) -> bool:
-    """Is what the discipline's `predict_pause` says enough to serve ports apart (loose_switch.py)?
+    """Is what the discipline's `predict_pause` says enough to serve ports apart
+    (decoupled_switch.py)?
 
     Not if routes depend on queues or are lost, nor if what ports send is not in order of arrival
     and class.
@@ -260,12 +261,12 @@ def build_scratch(
         slots=np.zeros((w, capacity), np.int64),
         outs=np.zeros((w, capacity), np.int32),
         ins=np.zeros((w, capacity), np.int32),
-        came=np.zeros((w, most_ports * CLASSES), np.int64),
+        arrived_bytes=np.zeros((w, most_ports * CLASSES), np.int64),
         buckets=np.zeros((w, N_BUCKETS + 1), np.int64),
         starts=np.zeros((w, most_ports + 2), np.int64),
         undo=np.zeros((w, UNDO * most_ports), np.int64),
         calendar=np.zeros((w, N_BUCKETS), np.int64),
-        later=np.zeros((w, most_ports), np.int64),
+        next_in_bucket=np.zeros((w, most_ports), np.int64),
         words=np.zeros((w, N_BUCKETS // 32), np.int64),
         **planned,
     )
@@ -275,15 +276,15 @@ def plan_scratch(w: int, ports: int, capacity: int, queue: np.dtype) -> dict[str
     """That of planned pauses, for switches of up to ``ports`` ports."""
     words = ports // PORTS_OF_A_WORD + 1
     return {
-        "stirred": np.zeros((w, words), np.int64),
-        "mattering": np.zeros((w, words), np.int64),
-        "framed": np.zeros((w, words), np.int64),
-        "stale": np.zeros((w, words), np.int64),
-        "moved": np.zeros((w, words), np.int64),
+        "affected_ingresses": np.zeros((w, words), np.int64),
+        "candidate_ingresses": np.zeros((w, words), np.int64),
+        "pfc_received_ports": np.zeros((w, words), np.int64),
+        "ingresses_to_replay": np.zeros((w, words), np.int64),
+        "ports_to_replan": np.zeros((w, words), np.int64),
         "accounts": aligned_zeros(w * ports * CLASSES, queue),
-        "asked": np.zeros((w, ports), np.int64),
-        "lines": np.zeros((w, CLASSES, 3), np.int64),
-        "behind": np.zeros((w, capacity), np.int64),
+        "pause_requested": np.zeros((w, ports), np.int64),
+        "planned_queues": np.zeros((w, CLASSES, 3), np.int64),
+        "next_in_line": np.zeros((w, capacity), np.int64),
         "log_time": np.zeros((w, capacity), np.int64),
         "log_what": np.zeros((w, capacity), np.int64),
         "log_first": np.zeros((w, ports), np.int64),
@@ -291,9 +292,9 @@ def plan_scratch(w: int, ports: int, capacity: int, queue: np.dtype) -> dict[str
         "log_limit": np.zeros((w, ports), np.int64),
         "account_keys": np.zeros((w, capacity), np.int64),
         "account_first": np.zeros((w, ports + 2), np.int64),
-        "due_keys": np.zeros((w, MOST_DUES * ports), np.int64),
-        "due_masks": np.zeros((w, MOST_DUES * ports), np.int64),
-        "n_dues": np.zeros((w, ports), np.int64),
+        "pending_pfc_keys": np.zeros((w, MAX_PENDING_PFC * ports), np.int64),
+        "pending_pfc_masks": np.zeros((w, MAX_PENDING_PFC * ports), np.int64),
+        "n_pending_pfc": np.zeros((w, ports), np.int64),
         "tallies": np.zeros((w, 2 * ports * CLASSES, SLICES), np.int64),
         "slice_shift": np.zeros(w, np.int64),
     }

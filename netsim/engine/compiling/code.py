@@ -22,10 +22,10 @@ from netsim.engine.compiling.reach import Reached, is_group, reached
 from netsim.engine.compiling.specialize import Compiled, Entry, Specializer
 from netsim.engine.kernels import (
     coupled_switch,
+    decoupled_switch,
     host,
     layout,
     loop,
-    loose_switch,
     several_ports,
     switch,
     trace,
@@ -62,7 +62,7 @@ class Code:
         self._program = program
         step = coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
         if constants["HAS_PREDICT_PAUSE"]:
-            step = loose_switch.switch_step
+            step = decoupled_switch.switch_step
         of_host: Any = host.host_step
         if constants["PLANES"] != layout.ONE_PORT:
             of_host = several_ports.host_step

@@ -28,7 +28,9 @@ class Step(NamedTuple):
     w1: Ps
     shift: int  # (time - w0) >> shift is a slot of the calendar
     heads: Numbers[int, LocalPort]  # int64[N_BUCKETS]: first port of each slot
-    later: Numbers[LocalPort, LocalPort]  # int64[ports]: the port behind a port in its slot
+    next_in_bucket: Numbers[
+        LocalPort, LocalPort
+    ]  # int64[ports]: the port behind a port in its slot
     words: Numbers[int, int]  # int64[N_BUCKETS / 32]: a bit for each slot that is not empty
 
 
@@ -50,7 +52,7 @@ def open_step(net: Net, clock: Clock, scratch: Scratch, worker: int, node: NodeI
         w1,
         shift,
         heads,
-        scratch.later[worker],
+        scratch.next_in_bucket[worker],
         words,
     )
 
@@ -60,13 +62,13 @@ def calendar_add(links: LinkState, step: Step, out: LocalPort) -> None:
     at = links.ports[step.first + out].free_at
     entry = (at - step.w0) >> step.shift
     heads = step.heads
-    later = step.later
+    next_in_bucket = step.next_in_bucket
     words = step.words
     bit = 1 << (entry & (WORD - 1))
     if words[entry // WORD] & bit == 0:
         words[entry // WORD] |= bit
         heads[entry] = out
-        later[out] = NO_PORT
+        next_in_bucket[out] = NO_PORT
         return
     before = NO_PORT
     other = heads[entry]
@@ -75,12 +77,12 @@ def calendar_add(links: LinkState, step: Step, out: LocalPort) -> None:
         if time > at or (time == at and other > out):
             break
         before = other
-        other = later[other]
-    later[out] = other
+        other = next_in_bucket[other]
+    next_in_bucket[out] = other
     if before < 0:
         heads[entry] = out
     else:
-        later[before] = out
+        next_in_bucket[before] = out
 
 
 def calendar_first(step: Step, word: int) -> int:
@@ -98,7 +100,7 @@ def calendar_take(step: Step, entry: int) -> LocalPort:
     """Remove the first port of time slot ``entry``."""
     heads = step.heads
     out = heads[entry]
-    following = step.later[out]
+    following = step.next_in_bucket[out]
     heads[entry] = following
     if following < 0:
         step.words[entry // WORD] &= ~(1 << (entry & (WORD - 1)))
@@ -112,9 +114,9 @@ def calendar_remove(links: LinkState, step: Step, out: LocalPort) -> None:
         calendar_take(step, entry)
         return
     before = step.heads[entry]
-    while step.later[before] != out:
-        before = step.later[before]
-    step.later[before] = step.later[out]
+    while step.next_in_bucket[before] != out:
+        before = step.next_in_bucket[before]
+    step.next_in_bucket[before] = step.next_in_bucket[out]
 
 
 def note_event(links: LinkState, step: Step, out: LocalPort) -> None:

@@ -36,9 +36,9 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.places import (
-    ALL_IN_ORDER,
-    FRAME_DUE,
+    MODE_COUPLED,
     PFC_FRAME,
+    PFC_FRAME_PENDING,
     queue_of,
     ring_slot,
 )
@@ -56,7 +56,6 @@ from netsim.engine.kernels.queue_services import DROP
 from netsim.engine.kernels.rings import lengthen_queue, ring_full
 from netsim.engine.kernels.rules import NOT_PREDICTED, broken
 from netsim.engine.kernels.series import close_until
-from netsim.engine.kernels.sleepers import falls_asleep, wake
 from netsim.engine.kernels.specialization_constants import (
     FAULTS,
     HAS_ON_ARRIVAL,
@@ -75,31 +74,32 @@ from netsim.engine.kernels.specialization_constants import (
 from netsim.engine.kernels.switch import gather, have_read, insertion_sort, settled, sort_roughly
 from netsim.engine.kernels.turns import INDEX_MASK, KEY_BITS
 from netsim.engine.kernels.two_hops import after_arrival, after_completion, others_have_room
+from netsim.engine.kernels.wakeups import resume_ports, suspend_port
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES
 
 
-def begin(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
+def start_port(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
     """Start what local port ``out`` should send, if it is free; a due PFC frame first."""
     links = env.links
     port = links.ports[step.first + out]
-    due = HAS_PFC and port.asked >= FRAME_DUE
-    if port.tx_bytes > 0 or not (due or port.backlog & ~port.paused != 0):
+    pending = HAS_PFC and port.pause_requested >= PFC_FRAME_PENDING
+    if port.tx_bytes > 0 or not (pending or port.backlog & ~port.paused != 0):
         return
     if PORT_WAKEUPS:
         forget_look(links, step, out)
-    if due:
-        port.asked &= ~FRAME_DUE
+    if pending:
+        port.pause_requested &= ~PFC_FRAME_PENDING
         send_pfc(links, port, now)
     else:
         start_next(env, port, now)
     note_event(links, step, out)
 
 
-def begin_if_due(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
+def start_pending_pfc(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
     """Start local port ``out`` if it owes its neighbor a PFC frame."""
-    if env.links.ports[step.first + out].asked >= FRAME_DUE:
-        begin(env, step, out, now)
+    if env.links.ports[step.first + out].pause_requested >= PFC_FRAME_PENDING:
+        start_port(env, step, out, now)
 
 
 def send_pfc(links: LinkState, port: PortRecord, now: Ps) -> None:
@@ -110,7 +110,7 @@ def send_pfc(links: LinkState, port: PortRecord, now: Ps) -> None:
     pkt.flow = -1
     pkt.seq = 0
     pkt.dst = -1
-    pkt.aux = port.asked
+    pkt.aux = port.pause_requested
     pkt.size_bytes = PFC_FRAME_BYTES
     pkt.entropy = 0
     pkt.kind = PFC
@@ -134,7 +134,7 @@ def complete(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> None:
     now = port.free_at
     if HAS_PFC and port.tx_class == PFC_FRAME:
         port.tx_bytes = Bytes(0)
-        begin(env, step, out, now)
+        start_port(env, step, out, now)
         return
     cls = port.tx_class
     size = port.tx_bytes
@@ -143,11 +143,11 @@ def complete(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> None:
         owed = port.tx_ingress
         ingress = env.links.ports[step.first + owed]
         notify_departure(env, ingress, cls, size, now)
-        begin(env, step, out, now)
+        start_port(env, step, out, now)
         if HAS_PFC:
-            begin_if_due(env, step, owed, now)
+            start_pending_pfc(env, step, owed, now)
     else:
-        begin(env, step, out, now)
+        start_port(env, step, out, now)
     if INDIRECT == OFFLOAD:
         after_completion(net, env, step, out, now, size == 0)
 
@@ -171,8 +171,8 @@ def let_in(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
     if verdict == DROP:
         if HAS_SERIES:
             close_until(env.links, port.number, now)
-        if HAS_PREDICT_PAUSE and env.switch.mode != ALL_IN_ORDER:
-            broken(env.switch, NOT_PREDICTED, port.asked & (FRAME_DUE - 1))
+        if HAS_PREDICT_PAUSE and env.switch.mode != MODE_COUPLED:
+            broken(env.switch, NOT_PREDICTED, port.pause_requested & (PFC_FRAME_PENDING - 1))
         queue = env.links.queues[queue_of(port.number, int(pkt.prio))]
         count_drop(env.links, port, queue, pkt, now)
         return False
@@ -198,7 +198,7 @@ def receive(
         return GROW_POOL
     if HAS_PFC and int(links.pool[slot].kind) == PFC:
         set_paused(links, came_by, int(links.pool[slot].aux), now)
-        begin(env, step, ingress, now)
+        start_port(env, step, ingress, now)
         return OK
     if MAY_BE_UNROUTABLE:
         if not has_route(net, step.node, links.pool[slot]):
@@ -208,7 +208,7 @@ def receive(
         # Not again, if there was no room for it before.
         if env.switch.let_in == 0 and not let_in(env, came_by, slot, now):
             if HAS_PFC:
-                begin_if_due(env, step, ingress, now)
+                start_pending_pfc(env, step, ingress, now)
             return OK
         env.switch.let_in = 0
     out = output_port(net, links, step.node, p_in, slot)
@@ -223,11 +223,11 @@ def receive(
         note_event(links, step, out)
     else:
         include(links.busy, step.first_word, out)
-        begin(env, step, out, now)
+        start_port(env, step, out, now)
     if INDIRECT == OFFLOAD:
         after_arrival(net, env, step, out, now)
     if HAS_PFC:
-        begin_if_due(env, step, ingress, now)
+        start_pending_pfc(env, step, ingress, now)
     return OK
 
 
@@ -268,7 +268,7 @@ def run_events(
     step = open_step(net, clock, scratch, worker, node)
     first = step.first
     if PORT_WAKEUPS:
-        wake(net, links, node, step.w1)
+        resume_ports(net, links, node, step.w1)
     out = next_port(net, links.busy, node, NO_PORT)
     while out >= 0:
         note_event(links, step, out)
@@ -355,7 +355,7 @@ def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) 
         if has_event(port):
             next_event = min(next_event, port.free_at)
             if PORT_WAKEUPS:
-                falls_asleep(links, env.switch, port, out, clock.clock[0].w1)
+                suspend_port(links, env.switch, port, out, clock.clock[0].w1)
         elif port.backlog == 0:
             exclude(links.busy, net.first_word[node], out)
         if port.tail > links.new_tail[p]:
@@ -365,6 +365,6 @@ def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) 
             links.new_tail[p] = port.tail
         out = next_port(net, links.busy, node, out)
     if PORT_WAKEUPS:
-        next_event = min(next_event, env.switch.wakes_ps)
+        next_event = min(next_event, env.switch.next_wakeup_ps)
     clock.next_event[node] = next_event
     return settled(env)

@@ -1,13 +1,11 @@
-"""The records of the engine: what is stored of a packet, a port, a queue, a host, a flow.
+"""The engine's records: the fields of a packet, a port, a queue, a host, a flow.
 
-A record is declared as a class, from which `layout.py` makes its NumPy type. mypy takes an entry
-of an array of records for an object of its class, so a field that does not exist, or a number
-that is of the wrong sort (`ids.py`), is an error. No such object is ever made.
+`layout.py` turns each class into a NumPy type; no instance is ever made. mypy takes an entry of an
+array of records for one, so an unknown field or a number of the wrong kind (`ids.py`) is an error.
 
-Every field of state is int64 (or float64), so that un-jitted runs, where NumPy's own
-integer rules apply, compute exactly what the compiled code computes. Packets are
-the exception: they are copied at every hop and are packed into 32 bytes; make an ``int``
-(`Bytes`, a `FlowId`, ...) of their fields before doing arithmetic on them.
+Every field of state is int64 (or float64), so plain Python, under NumPy's integer rules, computes
+exactly what compiled code does. Packets are copied at every hop, so they are packed into 32 bytes:
+make an ``int`` (`Bytes`, a `FlowId`, ...) of their fields before doing arithmetic on them.
 """
 
 from __future__ import annotations
@@ -66,7 +64,9 @@ class PortRecord(Declared):
     tx_ingress: LocalPort  # by which its packet came in, where a discipline asks
     backlog: int  # bit c: a packet of class c waits
     paused: int  # bit c: the neighbor paused class c
-    asked: int  # of the neighbor. Bit c: to pause class c; bit FRAME_DUE: it is to be told
+    pause_requested: (
+        int  # of the neighbor. Bit c: to pause class c; bit PFC_FRAME_PENDING: it is to be told
+    )
     ecn_draws: int
     # Of all classes, as `on_forward` of a transport finds them; set for it alone.
     held_bytes: Bytes
@@ -195,7 +195,7 @@ class SwitchRecord(Declared):
     gave_last: LocalPort  # ... the port whose packet another one sent last ...
     took_last: LocalPort  # ... that one ...
     n_taken: int  # ... and how many packets it were
-    wakes_ps: Ps  # when the first of the ports that sleep is looked at (sleepers.py)
+    next_wakeup_ps: Ps  # when the first of the ports that sleep is looked at (wakeups.py)
     fault: int  # the rule that was broken (rules.py) ...
     fault_in: int  # ... by which handler ...
     fault_value: int  # ... with what

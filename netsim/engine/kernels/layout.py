@@ -240,7 +240,7 @@ class LinkState(NamedTuple):
     unread: Numbers[int, int]  # int64[words]: ports of switches with packets that came in ...
     busy: Numbers[int, int]  # ... ports at work when the last window ended ...
     touched: Numbers[int, int]  # ... ports that read or sent in this window ...
-    asleep: Numbers[int, int]  # ... ports that are looked at in a later one ...
+    waiting_ports: Numbers[int, int]  # ... ports that are looked at in a later one ...
     giving: Numbers[int, int]  # ... ports that may have packets for others to send ...
     asking: Numbers[int, int]  # ... and ports whose neighbors are asked to hold classes back
     pool_used: Numbers[int, int]  # int64[1]: slots of the pool that belong to rings, or did
@@ -329,23 +329,29 @@ class Scratch(NamedTuple):
     slots: Numbers[int, Numbers[int, Slot]]  # int64[workers, capacity]
     outs: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
     ins: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
-    came: Numbers[int, Numbers[int, Bytes]]  # int64[workers, max ports * CLASSES]
+    arrived_bytes: Numbers[int, Numbers[int, Bytes]]  # int64[workers, max ports * CLASSES]
     buckets: Numbers[int, Numbers[int, int]]  # int64[workers, N_BUCKETS + 1]
     starts: Numbers[int, Numbers[int, int]]  # int64[workers, max ports of a node + 2]
     undo: Numbers[int, Numbers[int, int]]  # int64[workers, UNDO * max ports]
     calendar: Numbers[int, Numbers[int, LocalPort]]  # int64[workers, N_BUCKETS]
-    later: Numbers[int, Numbers[LocalPort, LocalPort]]  # int64[workers, max ports]
+    next_in_bucket: Numbers[int, Numbers[LocalPort, LocalPort]]  # int64[workers, max ports]
     words: Numbers[int, Numbers[int, int]]  # int64[workers, N_BUCKETS / 32]
-    # Of planned pauses (pause_plan.py); where none are planned next to nothing.
-    stirred: Numbers[int, Numbers[int, int]]  # int64[workers, words]: ingresses that matter ...
-    mattering: Numbers[int, Numbers[int, int]]  # ... those that might have mattered ...
-    framed: Numbers[int, Numbers[int, int]]  # ... ports that PFC frames came to ...
-    stale: Numbers[int, Numbers[int, int]]  # ... ingresses to be replayed ...
-    moved: Numbers[int, Numbers[int, int]]  # ... and ports to be planned again
-    accounts: Records[int, QueueRecord]  # QUEUE[workers * max ports * CLASSES]: of stirred ones
-    asked: Numbers[int, Numbers[LocalPort, int]]  # int64[workers, max ports]: as the window began
-    lines: Numbers[int, Numbers[tuple[int, int], int]]  # int64[workers, CLASSES, 3]: of a port
-    behind: Numbers[int, Numbers[int, int]]  # int64[workers, capacity]: an arrival
+    # For predicted pauses (pause_prediction.py); otherwise almost empty.
+    affected_ingresses: Numbers[
+        int, Numbers[int, int]
+    ]  # int64[workers, words]: ingresses whose pause state may change ...
+    candidate_ingresses: Numbers[int, Numbers[int, int]]  # ... those that predict_pause names ...
+    pfc_received_ports: Numbers[int, Numbers[int, int]]  # ... ports that receive PFC frames ...
+    ingresses_to_replay: Numbers[int, Numbers[int, int]]  # ... ingresses to be replayed ...
+    ports_to_replan: Numbers[int, Numbers[int, int]]  # ... and ports to plan again
+    accounts: Records[int, QueueRecord]  # QUEUE[workers * max ports * CLASSES]: of affected ones
+    pause_requested: Numbers[
+        int, Numbers[LocalPort, int]
+    ]  # int64[workers, max ports]: as the window began
+    planned_queues: Numbers[
+        int, Numbers[tuple[int, int], int]
+    ]  # int64[workers, CLASSES, 3]: of a port
+    next_in_line: Numbers[int, Numbers[int, int]]  # int64[workers, capacity]: an arrival
     log_time: Numbers[int, Numbers[int, Ps]]  # int64[workers, capacity]: since the window began
     log_what: Numbers[int, Numbers[int, int]]  # int64[workers, capacity]
     log_first: Numbers[int, Numbers[LocalPort, int]]  # int64[workers, max ports]
@@ -353,9 +359,11 @@ class Scratch(NamedTuple):
     log_limit: Numbers[int, Numbers[LocalPort, int]]  # int64[workers, max ports]
     account_keys: Numbers[int, Numbers[int, int]]  # int64[workers, capacity]
     account_first: Numbers[int, Numbers[int, int]]  # int64[workers, max ports + 2]
-    due_keys: Numbers[int, Numbers[int, int]]  # int64[workers, MOST_DUES * max ports]
-    due_masks: Numbers[int, Numbers[int, int]]  # int64[workers, MOST_DUES * max ports]
-    n_dues: Numbers[int, Numbers[LocalPort, int]]  # int64[workers, max ports]
+    pending_pfc_keys: Numbers[int, Numbers[int, int]]  # int64[workers, MAX_PENDING_PFC * max ports]
+    pending_pfc_masks: Numbers[
+        int, Numbers[int, int]
+    ]  # int64[workers, MAX_PENDING_PFC * max ports]
+    n_pending_pfc: Numbers[int, Numbers[LocalPort, int]]  # int64[workers, max ports]
     tallies: Numbers[int, Numbers[tuple[int, int], int]]  # int64[workers, ..., SLICES]
     slice_shift: Numbers[int, int]  # int64[workers]
 
@@ -373,7 +381,7 @@ how many of its packets have no route, and which arrivals are its own: from ... 
 SLICES = 16
 """Parts of a window, for which what comes and leaves by an ingress is added up."""
 
-MOST_DUES = 32
+MAX_PENDING_PFC = 32
 """The most PFC frames of a port in a window that are planned."""
 
 N_BUCKETS = 1024

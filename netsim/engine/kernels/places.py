@@ -22,12 +22,12 @@ PFC_FRAME, WAITS = -1, -2
 """In the place of the class that a port transmits (``tx_class``): a PFC frame, or, of an idle port,
 that it is looked at again at ``free_at``."""
 
-ALL_IN_ORDER, APART, PLANNING, AS_PLANNED = range(4)
+MODE_COUPLED, MODE_DECOUPLED, MODE_PREDICTING, MODE_PREDICTED = range(4)
 """How a switch is being simulated (``mode``): its ports in one order of time, one after the other
 where nobody may be paused, or, while it is found out beforehand who is, and once that is known."""
 
-FRAME_DUE = 1 << 8
-"""In ``asked``, above the bits of the classes: the neighbor is still to be told."""
+PFC_FRAME_PENDING = 1 << 8
+"""In ``pause_requested``, above the bits of the classes: the neighbor is still to be told."""
 
 
 def ring_slot(first: Slot, mask: int, position: int) -> Slot:

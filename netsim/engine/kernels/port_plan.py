@@ -1,18 +1,31 @@
-"""What a port of a lossless switch will have sent by when in a window, before it does it.
+"""Plan what a port of a lossless switch sends in a window, before it does.
 
-Of that are logged departures of packets whose ingress may matter (pause_plan.py).
-
-Nothing but times, sizes and who a packet came in by are looked at, and nothing is changed but the
-log of departures. How a port gets there is as in loose_switch.py, which does it then.
+The plan logs departures of packets from ``candidate_ingresses`` (pause_prediction.py). It looks
+only at times, sizes and ingresses, and changes only the log. The rules are those of
+decoupled_switch.py, which then executes the plan.
 """
 
 from __future__ import annotations
 
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.ids import Bytes, GlobalPort, LocalPort, NodeId, Ps
-from netsim.engine.kernels.layout import INF, MOST_DUES, SLICES, Clock, LinkState, Net, Scratch
+from netsim.engine.kernels.layout import (
+    INF,
+    MAX_PENDING_PFC,
+    SLICES,
+    Clock,
+    LinkState,
+    Net,
+    Scratch,
+)
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.kernels.places import FRAME_DUE, PFC_FRAME, local_ports_of, queue_of, ring_slot
+from netsim.engine.kernels.places import (
+    PFC_FRAME,
+    PFC_FRAME_PENDING,
+    local_ports_of,
+    queue_of,
+    ring_slot,
+)
 from netsim.engine.kernels.port_sets import includes
 from netsim.engine.kernels.ports import lowest
 from netsim.engine.kernels.specialization_constants import N_CLASSES
@@ -20,15 +33,15 @@ from netsim.engine.kernels.turns import INDEX_MASK, KEY_BITS, KEY_MASK
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES
 
-# What the log has of a departure besides its time: ingress, output port, class and size.
+# Layout of ``log_what``: ingress, output port, class and size of a departure.
 INGRESS_AT, OUT_AT, CLASS_AT = 40, 20, 16
 PORT_MASK, CLASS_MASK, SIZE_MASK = (1 << 20) - 1, (1 << 4) - 1, (1 << 16) - 1
 
-WINDOW_ENDS, FRAME_OWED, ARRIVAL = range(3)
+WINDOW_ENDS, PFC_PENDING, ARRIVAL = range(3)
 
 
 def clear_tallies(net: Net, clock: Clock, scratch: Scratch, worker: int, node: NodeId) -> None:
-    """Begin to add up what comes and leaves by each ingress in each part of the window."""
+    """Clear the tallies: bytes in and out per ingress, class and slice of the window."""
     n = (net.first_port[node + 1] - net.first_port[node]) * N_CLASSES
     half = scratch.tallies.shape[1] // 2
     scratch.tallies[worker][:n] = 0
@@ -40,72 +53,72 @@ def clear_tallies(net: Net, clock: Clock, scratch: Scratch, worker: int, node: N
 
 
 def tally(scratch: Scratch, worker: int, entry: int, time: Ps, size: int) -> None:
-    """Add ``size`` bytes, at a time since the window's beginning, to an entry of the tallies.
+    """Add ``size`` bytes at a time since the window's start to an entry of the tallies.
 
-    That is for what comes in by an ingress in a class, or for what leaves again (`account_of`).
+    An entry counts arrivals by an ingress and class, or their departures (`account_of`).
     """
     scratch.tallies[worker][entry, time >> scratch.slice_shift[worker]] += size
 
 
 def account_of(scratch: Scratch, ingress: LocalPort, cls: int) -> int:
-    """The entry of the tallies for what leaves that came in by an ingress in a class."""
+    """Return the tally entry for departures of packets from an ingress and class."""
     half: int = scratch.tallies.shape[1] // 2
     return half + int(ingress) * N_CLASSES + cls
 
 
 def from_outside(
-    scratch: Scratch, worker: int, due: int, dues_end: int, i: int, end: int, span: Ps
+    scratch: Scratch, worker: int, pending: int, pending_end: int, i: int, end: int, span: Ps
 ) -> tuple[int, int]:
-    """What comes next to a port that has the dues and arrivals from ``due`` and ``i`` on, and when.
+    """Return a port's next external event and its sort key, from its pending frames and arrivals.
 
-    That is a sort key, whose lower part gives the order at one time: a completion has the number of
-    its port there, which is less than that of any arrival. The window is ``span`` long.
+    The key's lower part orders events at one time: a completion has its port's number there, which
+    is less than that of any arrival. The window is ``span`` long.
     """
     event = WINDOW_ENDS
     key = span << KEY_BITS
     if i < end:
         key = scratch.keys[worker, 0][i]
         event = ARRIVAL
-    if due < dues_end and scratch.due_keys[worker][due] <= key:
-        key = scratch.due_keys[worker][due]
-        event = FRAME_OWED
+    if pending < pending_end and scratch.pending_pfc_keys[worker][pending] <= key:
+        key = scratch.pending_pfc_keys[worker][pending]
+        event = PFC_PENDING
     return event, key
 
 
-def join_line(scratch: Scratch, worker: int, cls: int, k: int) -> None:
-    """Arrival ``k`` is queued in class ``cls`` of the port that is being planned."""
-    lines = scratch.lines[worker]
-    scratch.behind[worker][k] = -1
-    if lines[cls, 1] < 0:
-        lines[cls, 1] = k
+def enqueue_planned(scratch: Scratch, worker: int, cls: int, k: int) -> None:
+    """Append arrival ``k`` to the planned queue of class ``cls``."""
+    planned_queues = scratch.planned_queues[worker]
+    scratch.next_in_line[worker][k] = -1
+    if planned_queues[cls, 1] < 0:
+        planned_queues[cls, 1] = k
     else:
-        scratch.behind[worker][lines[cls, 2]] = k
-    lines[cls, 2] = k
+        scratch.next_in_line[worker][planned_queues[cls, 2]] = k
+    planned_queues[cls, 2] = k
 
 
-def leave_line(
+def dequeue_planned(
     links: LinkState, scratch: Scratch, worker: int, p: GlobalPort, cls: int
 ) -> tuple[LocalPort, Bytes, bool]:
-    """Ingress and size of the packet that leaves class ``cls``; and whether none is behind it."""
-    lines = scratch.lines[worker]
+    """Remove the next packet of class ``cls``. Return its ingress, size, and if it was the last."""
+    planned_queues = scratch.planned_queues[worker]
     queue = links.queues[queue_of(p, cls)]
-    if lines[cls, 0] < queue.tail:
-        slot = ring_slot(queue.off, queue.mask, lines[cls, 0])
+    if planned_queues[cls, 0] < queue.tail:
+        slot = ring_slot(queue.off, queue.mask, planned_queues[cls, 0])
         ingress = LocalPort(links.ingress[slot])
-        lines[cls, 0] += 1
+        planned_queues[cls, 0] += 1
     else:
-        k = lines[cls, 1]
+        k = planned_queues[cls, 1]
         slot = scratch.slots[worker][k]
         ingress = LocalPort(scratch.ins[worker][k])
-        lines[cls, 1] = scratch.behind[worker][k]
-    empty = lines[cls, 0] == queue.tail and lines[cls, 1] < 0
+        planned_queues[cls, 1] = scratch.next_in_line[worker][k]
+    empty = planned_queues[cls, 0] == queue.tail and planned_queues[cls, 1] < 0
     return ingress, Bytes(links.pool[slot].size_bytes), empty
 
 
 def log_departure(
     scratch: Scratch, worker: int, at: int, time: Ps, ingress: LocalPort, out: LocalPort, sent: int
 ) -> None:
-    """Note, at place ``at`` of the log and in the tallies, what port ``out`` completes at ``time``.
+    """Log, at index ``at`` and in the tallies, what port ``out`` completes at ``time``.
 
     ``sent`` is its class and size: cls << CLASS_AT | size.
     """
@@ -116,21 +129,21 @@ def log_departure(
 
 
 def undisturbed(scratch: Scratch, worker: int, port: PortRecord, out: LocalPort) -> bool:
-    """Does a port have nothing to do with PFC frames in this window?"""
-    if port.paused != 0 or port.tx_class == PFC_FRAME or scratch.n_dues[worker][out] > 0:
+    """Return whether no PFC frame concerns a port in this window."""
+    if port.paused != 0 or port.tx_class == PFC_FRAME or scratch.n_pending_pfc[worker][out] > 0:
         return False
-    owes = scratch.asked[worker][out] >= FRAME_DUE
-    return not (owes or includes(scratch.framed[worker], 0, out))
+    owes = scratch.pause_requested[worker][out] >= PFC_FRAME_PENDING
+    return not (owes or includes(scratch.pfc_received_ports[worker], 0, out))
 
 
-def plan_line(
+def plan_single_class(
     links: LinkState, clock: Clock, scratch: Scratch, worker: int, port: PortRecord, out: LocalPort
 ) -> int:
-    """`plan_port` for a port of one class that neither gets, sends nor owes a PFC frame."""
+    """`plan_port` for a port of one class that no PFC frame concerns."""
     pool = links.pool
     slots = scratch.slots[worker]
     ins = scratch.ins[worker]
-    mattering = scratch.mattering[worker]
+    candidate_ingresses = scratch.candidate_ingresses[worker]
     keys = scratch.keys[worker, 0]
     q20 = port.ps_per_byte_q20
     span = clock.clock[0].w1 - clock.clock[0].w0
@@ -146,7 +159,7 @@ def plan_line(
     i = scratch.starts[worker][out]
     end = scratch.starts[worker][out + 1]
     while free_in < span:
-        if size > 0 and includes(mattering, 0, ingress):
+        if size > 0 and includes(candidate_ingresses, 0, ingress):
             if at == limit:
                 return -1
             log_departure(scratch, worker, at, free_in, ingress, out, size)
@@ -177,9 +190,9 @@ def plan_port(
     node: NodeId,
     out: LocalPort,
 ) -> int:
-    """Log what port ``out`` completes in the window of what came in by ingresses that may matter.
+    """Log port ``out``'s departures in the window of packets from candidate ingresses.
 
-    From place ``log_first[out]`` on. Returns the place behind it, or -1 if that would be beyond
+    They begin at index ``log_first[out]``. Return the index past the last, or -1 if that exceeds
     ``log_limit[out]``.
     """
     p = net.first_port[node] + out
@@ -187,49 +200,49 @@ def plan_port(
     w0 = clock.clock[0].w0
     span = clock.clock[0].w1 - w0
     if N_CLASSES == 1 and undisturbed(scratch, worker, port, out):
-        return plan_line(links, clock, scratch, worker, port, out)
+        return plan_single_class(links, clock, scratch, worker, port, out)
     for c in range(N_CLASSES):
-        scratch.lines[worker][c, 0] = links.queues[queue_of(p, c)].head
-        scratch.lines[worker][c, 1] = -1
+        scratch.planned_queues[worker][c, 0] = links.queues[queue_of(p, c)].head
+        scratch.planned_queues[worker][c, 1] = -1
     backlog = port.backlog
     paused = port.paused
-    owed = scratch.asked[worker][out] >= FRAME_DUE
+    owed = scratch.pause_requested[worker][out] >= PFC_FRAME_PENDING
     free_in = INF
     if port.tx_bytes > 0:
         free_in = port.free_at - w0
     cls = port.tx_class
     size = port.tx_bytes
     ingress = port.tx_ingress
-    due = MOST_DUES * out
-    dues_end = due + scratch.n_dues[worker][out]
+    pending = MAX_PENDING_PFC * out
+    pending_end = pending + scratch.n_pending_pfc[worker][out]
     i = scratch.starts[worker][out]
     end = scratch.starts[worker][out + 1]
-    mattering = scratch.mattering[worker]
+    candidate_ingresses = scratch.candidate_ingresses[worker]
     at = scratch.log_first[worker][out]
     limit = scratch.log_limit[worker][out]
     while True:
-        event, key = from_outside(scratch, worker, due, dues_end, i, end, span)
+        event, key = from_outside(scratch, worker, pending, pending_end, i, end, span)
         now = key >> KEY_BITS
         if free_in < now or (free_in == now and (key & KEY_MASK) > out):
             now = free_in
             free_in = INF
-            if cls != PFC_FRAME and includes(mattering, 0, ingress):
+            if cls != PFC_FRAME and includes(candidate_ingresses, 0, ingress):
                 if at == limit:
                     return -1
                 log_departure(scratch, worker, at, now, ingress, out, cls << CLASS_AT | size)
                 at += 1
         elif event == WINDOW_ENDS:
             return at
-        elif event == FRAME_OWED:
+        elif event == PFC_PENDING:
             owed = True
-            due += 1
+            pending += 1
         else:
             k = scratch.keys[worker, 0][i] & INDEX_MASK
             pkt = links.pool[scratch.slots[worker][k]]
             if int(pkt.kind) == PFC:
                 paused = int(pkt.aux)
             else:
-                join_line(scratch, worker, int(pkt.prio), k)
+                enqueue_planned(scratch, worker, int(pkt.prio), k)
                 backlog |= 1 << int(pkt.prio)
             i += 1
         if free_in == INF:
@@ -239,7 +252,7 @@ def plan_port(
                 free_in = Ps(now + send_time(PFC_FRAME_BYTES, port.ps_per_byte_q20))
             elif backlog & ~paused != 0:
                 cls = lowest(backlog & ~paused)
-                ingress, size, empty = leave_line(links, scratch, worker, p, cls)
+                ingress, size, empty = dequeue_planned(links, scratch, worker, p, cls)
                 free_in = Ps(now + send_time(size, port.ps_per_byte_q20))
                 if empty:
                     backlog &= ~(1 << cls)
@@ -248,7 +261,7 @@ def plan_port(
 def plan_all(
     net: Net, links: LinkState, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> bool:
-    """Plan every port that has something to do, without dues; False if the log is full."""
+    """Plan every active port, without PFC frames; return False if the log is full."""
     at = 0
     for out in local_ports_of(net, node):
         scratch.log_first[worker][out] = at
@@ -259,7 +272,7 @@ def plan_all(
             if at < 0:
                 return False
         scratch.log_end[worker][out] = at
-        # With frames there are fewer; if there were more, small ones of a class that goes first,
-        # they would not be taken.
+        # With frames there are fewer departures. (Should there be more, the prediction is
+        # discarded.)
         scratch.log_limit[worker][out] = at
     return True

@@ -26,7 +26,7 @@ from netsim.engine.kernels.ids import Bytes, LocalPort, Ps, Slot
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import LinkState
 from netsim.engine.kernels.packets import DATA
-from netsim.engine.kernels.places import FRAME_DUE, WAITS, queue_of, ring_slot
+from netsim.engine.kernels.places import PFC_FRAME_PENDING, WAITS, queue_of, ring_slot
 from netsim.engine.kernels.queue_handlers import (
     IN_ADMIT,
     IN_CHOOSE_CLASS,
@@ -312,7 +312,7 @@ def goes_straight(links: LinkState, port: PortRecord, cls: int, now: Ps) -> bool
         if not may_start(links, port, now):
             return False
     if HAS_PFC:
-        if port.asked >= FRAME_DUE or (port.paused >> cls) & 1 == 1:
+        if port.pause_requested >= PFC_FRAME_PENDING or (port.paused >> cls) & 1 == 1:
             return False
     return port.tx_bytes == 0 and port.backlog == 0
 

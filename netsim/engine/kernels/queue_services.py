@@ -19,7 +19,14 @@ from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
 from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
-from netsim.engine.kernels.places import APART, AS_PLANNED, FRAME_DUE, WAITS, queue_of, ring_slot
+from netsim.engine.kernels.places import (
+    MODE_DECOUPLED,
+    MODE_PREDICTED,
+    PFC_FRAME_PENDING,
+    WAITS,
+    queue_of,
+    ring_slot,
+)
 from netsim.engine.kernels.port_sets import include
 from netsim.engine.kernels.queue_handlers import IN_ADMIT, IN_CHOOSE_CLASS
 from netsim.engine.kernels.rules import (
@@ -179,13 +186,13 @@ def mark(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, pkt: Pack
 
 def is_pausing(port: PortRecord, cls: int) -> bool:
     """Is the neighbor at the other end of this port asked to hold class ``cls`` back?"""
-    return (port.asked >> cls) & 1 == 1
+    return (port.pause_requested >> cls) & 1 == 1
 
 
 def pause(env: QueueEnv, port: PortRecord, cls: int) -> None:
     """Ask the neighbor to hold class ``cls`` back: port owes it a PFC frame."""
     if not is_pausing(port, _known_class(env, cls)):
-        port.asked |= 1 << cls | FRAME_DUE
+        port.pause_requested |= 1 << cls | PFC_FRAME_PENDING
         class_of(env, port, cls).pfc_pauses += 1
         _check_prediction(env, port)
 
@@ -193,7 +200,7 @@ def pause(env: QueueEnv, port: PortRecord, cls: int) -> None:
 def resume(env: QueueEnv, port: PortRecord, cls: int) -> None:
     """Let the neighbor send class ``cls`` again: port owes it a PFC frame."""
     if is_pausing(port, _known_class(env, cls)):
-        port.asked = port.asked & ~(1 << cls) | FRAME_DUE
+        port.pause_requested = port.pause_requested & ~(1 << cls) | PFC_FRAME_PENDING
         _check_prediction(env, port)
 
 
@@ -204,8 +211,8 @@ def _check_prediction(env: QueueEnv, port: PortRecord) -> None:
     """
     if HAS_PREDICT_PAUSE:
         switch = env.switch
-        if switch.mode == APART or switch.mode == AS_PLANNED:
-            broken(switch, NOT_PREDICTED, port.asked & (FRAME_DUE - 1))
+        if switch.mode == MODE_DECOUPLED or switch.mode == MODE_PREDICTED:
+            broken(switch, NOT_PREDICTED, port.pause_requested & (PFC_FRAME_PENDING - 1))
         include(env.links.asking, switch.first_word, port.number - switch.first_port)
 
 

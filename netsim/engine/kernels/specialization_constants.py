@@ -108,7 +108,7 @@ HAS_ON_SEND: bool = _feature("HAS_ON_SEND")
 HAS_ON_DEPARTURE: bool = _feature("HAS_ON_DEPARTURE")
 """Does it define `on_arrival`, `choose_class`, `choose_packet`, `on_send`, `on_departure`?"""
 HAS_PREDICT_PAUSE: bool = _feature("HAS_PREDICT_PAUSE")
-"""Has it `predict_pause`, and is it heeded (loose_switch.py)?"""
+"""Has it `predict_pause`, and is it heeded (decoupled_switch.py)?"""
 MOVES_PACKETS: bool = _feature("MOVES_PACKETS")
 """Does it move packets between queues?"""
 IS_SHAPED: bool = _feature("IS_SHAPED")
@@ -148,7 +148,7 @@ HISTOGRAM: bool = _feature("HISTOGRAM")
 host_step = _function("host_step")
 """From host.py or, for hosts with several ports, several_ports.py."""
 switch_step = _function("switch_step")
-"""From switch.py; if COUPLED coupled_switch.py; if HAS_PREDICT_PAUSE loose_switch.py."""
+"""From switch.py; if COUPLED coupled_switch.py; if HAS_PREDICT_PAUSE decoupled_switch.py."""
 
 setup = _handler(handlers.setup)
 on_start = _handler(handlers.on_start)

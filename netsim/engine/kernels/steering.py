@@ -64,7 +64,7 @@ def turn(net: Net, links: LinkState, clock: Clock, slot: SlotRecord) -> None:
         if port.tx_bytes == 0 and port.tx_class == WAITS and port.free_at >= HORIZON_PS:
             port.free_at = opens_ps
             switch = links.switches[net.port_node[p] - net.n_hosts]
-            switch.wakes_ps = min(switch.wakes_ps, opens_ps)
+            switch.next_wakeup_ps = min(switch.next_wakeup_ps, opens_ps)
             expect(clock, net.port_node[p], opens_ps)
 
 

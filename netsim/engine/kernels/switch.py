@@ -30,7 +30,6 @@ from netsim.engine.kernels.places import local_ports_of, queue_of, ring_slot
 from netsim.engine.kernels.port_sets import exclude, include, includes, next_port
 from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
-from netsim.engine.kernels.sleepers import falls_asleep, wake
 from netsim.engine.kernels.specialization_constants import (
     COUPLED,
     HAS_PREDICT_PAUSE,
@@ -47,6 +46,7 @@ from netsim.engine.kernels.turns import (
     place_of,
     stands_at,
 )
+from netsim.engine.kernels.wakeups import resume_ports, suspend_port
 
 LEAST_BUCKETS = 64
 """Of those that arrivals are put into by their times; twice as many as there are arrivals."""
@@ -70,7 +70,7 @@ def gather(
     slots = scratch.slots[worker]
     outs = scratch.outs[worker]
     ins = scratch.ins[worker]
-    came = scratch.came[worker]
+    arrived_bytes = scratch.arrived_bytes[worker]
     undo = scratch.undo[worker]
     waiting = 0
     port = next_port(net, links.unread, node, NO_PORT)
@@ -95,7 +95,7 @@ def gather(
         if HAS_PREDICT_PAUSE:
             undo[u + 5] = k
             for cls in range(N_CLASSES):
-                came[port * N_CLASSES + cls] = Bytes(0)
+                arrived_bytes[port * N_CLASSES + cls] = Bytes(0)
         if beside >= 0:
             ring = links.inbox[first + beside]
             prefetch(links.pool, ring_slot(ring.ring_off, ring.ring_mask, ring.head))
@@ -117,7 +117,7 @@ def gather(
             if HAS_PREDICT_PAUSE:
                 pkt = links.pool[slot]
                 if int(pkt.kind) != PFC:
-                    came[port * N_CLASSES + int(pkt.prio)] += int(pkt.size_bytes)
+                    arrived_bytes[port * N_CLASSES + int(pkt.prio)] += int(pkt.size_bytes)
             if COUPLED:
                 ins[k] = port
             else:
@@ -302,7 +302,7 @@ def switch_step(
         clock.what[node] = -n
         return GROW_SCRATCH
     if PORT_WAKEUPS:
-        wake(net, links, node, clock.clock[0].w1)
+        resume_ports(net, links, node, clock.clock[0].w1)
     sort_roughly(clock, scratch, worker, n)
     group_by_output(scratch, worker, n, n_ports)
     starts = scratch.starts[worker]
@@ -322,7 +322,7 @@ def switch_step(
             include(links.touched, net.first_word[node], out)
             port = links.ports[first + out]
             if PORT_WAKEUPS:
-                if falls_asleep(links, env.switch, port, out, clock.clock[0].w1):
+                if suspend_port(links, env.switch, port, out, clock.clock[0].w1):
                     continue
             if port.backlog != 0 and has_event(port):
                 include(links.busy, net.first_word[node], out)
@@ -331,6 +331,6 @@ def switch_step(
                 exclude(links.busy, net.first_word[node], out)
     have_read_all(net, links, scratch, worker, node)
     if PORT_WAKEUPS:
-        next_event = min(next_event, env.switch.wakes_ps)
+        next_event = min(next_event, env.switch.next_wakeup_ps)
     clock.next_event[node] = next_event
     return settled(env)

@@ -11,7 +11,7 @@ from engine_case import NARROW
 from engine_runs import PACKET, build, fabric_with, fat_tree, flow_table, run
 
 from netsim.engine.engine import Engine
-from netsim.engine.kernels import pause_plan
+from netsim.engine.kernels import pause_prediction
 
 CLOSE = fabric_with("lossless", xoff_bytes=5 * PACKET, xon_bytes=4 * PACKET)
 
@@ -37,7 +37,7 @@ def test_somebody_is_paused(planned: Engine) -> None:
 @pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_without_a_plan_all_is_in_order(planned: Engine, monkeypatch, rounds: int) -> None:
     """No plan at all, where anybody is paused, or where a frame leads to another."""
-    monkeypatch.setattr(pause_plan, "MOST_ROUNDS", rounds)
+    monkeypatch.setattr(pause_prediction, "MOST_ROUNDS", rounds)
     assert run(paused_often()).digest() == planned.digest()
 
 

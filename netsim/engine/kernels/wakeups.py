@@ -1,0 +1,48 @@
+"""Ports that wait for a time after the window, and are not visited until then.
+
+Behind ``PORT_WAKEUPS``. A rack with a hundred circuits has packets for all of them, but only a few
+circuits are up. A port that waits for a time after the window is suspended; the switch keeps the
+earliest such time, and visits its waiting ports only then.
+"""
+
+from __future__ import annotations
+
+from netsim.engine.kernels.fields import PortRecord, SwitchRecord
+from netsim.engine.kernels.ids import NO_PORT, LocalPort, NodeId, Ps
+from netsim.engine.kernels.layout import INF, LinkState, Net
+from netsim.engine.kernels.places import WAITS
+from netsim.engine.kernels.port_sets import exclude, include, next_port
+
+
+def resume_ports(net: Net, links: LinkState, node: NodeId, w1: Ps) -> None:
+    """Resume the ports of switch ``node`` whose wakeup is before ``w1``."""
+    switch = links.switches[node - net.n_hosts]
+    if switch.next_wakeup_ps >= w1:
+        return
+    first_word = net.first_word[node]
+    earliest = INF
+    out = next_port(net, links.waiting_ports, node, NO_PORT)
+    while out >= 0:
+        port = links.ports[net.first_port[node] + out]
+        if port.tx_class != WAITS:  # active again, or nothing to wait for
+            exclude(links.waiting_ports, first_word, out)
+        elif port.free_at < w1:
+            exclude(links.waiting_ports, first_word, out)
+            include(links.busy, first_word, out)
+        else:
+            earliest = min(earliest, port.free_at)
+        out = next_port(net, links.waiting_ports, node, out)
+    switch.next_wakeup_ps = earliest
+
+
+def suspend_port(
+    links: LinkState, switch: SwitchRecord, port: PortRecord, out: LocalPort, w1: Ps
+) -> bool:
+    """Suspend port ``out`` if it waits for a time from ``w1`` on; return whether it was
+    suspended."""
+    if port.tx_class != WAITS or port.free_at < w1:
+        return False
+    include(links.waiting_ports, switch.first_word, out)
+    exclude(links.busy, switch.first_word, out)
+    switch.next_wakeup_ps = min(switch.next_wakeup_ps, port.free_at)
+    return True
